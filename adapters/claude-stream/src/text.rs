@@ -1,0 +1,19 @@
+//! Keeping texts short.
+
+/// The text, cut at a character's end to at most `max` bytes and an ellipsis.
+pub(crate) fn bounded(text: &str, max: usize) -> String {
+    if text.len() <= max {
+        return text.to_owned();
+    }
+    let end = text.floor_char_boundary(max);
+    format!("{}…", text.get(..end).unwrap_or_default())
+}
+
+/// The same, from the end.
+pub(crate) fn bounded_tail(text: &str, max: usize) -> String {
+    if text.len() <= max {
+        return text.to_owned();
+    }
+    let start = text.ceil_char_boundary(text.len().saturating_sub(max));
+    format!("…{}", text.get(start..).unwrap_or_default())
+}

@@ -1,0 +1,166 @@
+//! What is told while the agent runs.
+
+use orchestrator::contract::{Event, Tokens};
+use ralph_adapter_claude_stream::{Ended, Parser};
+use serde_json::json;
+
+use crate::{read, transcript};
+
+fn events(name: &str) -> Vec<Event> {
+    read(&transcript(name), Ended::default()).0
+}
+
+fn tokens_told(events: &[Event]) -> Vec<Tokens> {
+    let told = |event: &Event| match event {
+        Event::Usage { usage } => usage.tokens,
+        _ => None,
+    };
+    events.iter().filter_map(told).collect()
+}
+
+fn warnings(events: &[Event]) -> Vec<&str> {
+    let mut warnings = Vec::new();
+    for event in events {
+        if let Event::Warning { message } = event {
+            warnings.push(message.as_str());
+        }
+    }
+    warnings
+}
+
+#[test]
+fn a_whole_session_in_order() {
+    let events = events("happy-bypass.jsonl");
+    let told: Vec<String> = events
+        .iter()
+        .map(|event| match event {
+            Event::Session { model, .. } => format!("session {}", model.as_deref().unwrap()),
+            Event::Text { text } => format!("text {text}"),
+            Event::Thinking { text } => format!("thinking {text}"),
+            Event::ToolCall { name, .. } => format!("call {name}"),
+            Event::ToolResult { is_error, .. } => format!("result {is_error}"),
+            Event::Usage { usage } => format!("usage {}", usage.tokens.unwrap().total()),
+            other => format!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(
+        told,
+        [
+            "session claude-opus-4-8[1m]",
+            "thinking I should write the file.",
+            "usage 17001",
+            "text I'll write the file.",
+            "call Write",
+            "result false",
+            "text Now I'll run it.",
+            "usage 34322",
+            "call Bash",
+            "result false",
+            "text All done. <promise>COMPLETE: hello.txt written</promise>",
+            "usage 51835",
+            "usage 52072",
+        ]
+    );
+}
+
+#[test]
+fn usage_only_grows_and_counts_a_message_once() {
+    for name in ["happy-bypass", "partial", "subagent", "qwen", "compact", "sse-error"] {
+        let told = tokens_told(&events(&format!("{name}.jsonl")));
+        assert!(told.windows(2).all(|pair| pair[0].max(pair[1]) == pair[1]), "{name}: {told:?}");
+    }
+}
+
+#[test]
+fn the_providers_own_events_bring_the_true_output() {
+    let told = tokens_told(&events("partial.jsonl"));
+    let last_before_result = told[told.len() - 2];
+    assert_eq!(last_before_result, told[told.len() - 1], "nothing is left for the result to add");
+}
+
+#[test]
+fn pieces_of_a_streamed_message_are_not_repeated() {
+    let texts = events("partial.jsonl").into_iter().filter(|e| matches!(e, Event::Text { .. }));
+    assert_eq!(texts.count(), 3);
+}
+
+#[test]
+fn retries_are_waiting() {
+    let waits: Vec<Event> = events("e429-once.jsonl")
+        .into_iter()
+        .filter(|e| matches!(e, Event::Waiting { .. }))
+        .collect();
+    let reason = "rate_limit, HTTP status 429; retry 1 of 10".to_owned();
+    assert_eq!(waits[0], Event::Waiting { reason, delay_ms: Some(1000) });
+    assert_eq!(waits.len(), 2);
+}
+
+#[test]
+fn another_model_and_a_compaction_are_warned_of() {
+    let events = events("fallback-ok.jsonl");
+    let expected = "the agent goes on with model claude-haiku-4-5 instead of claude-opus-4-8[1m]";
+    assert_eq!(warnings(&events), [expected]);
+    let compaction = json!({"type": "system", "subtype": "compact_boundary",
+        "compact_metadata": {"trigger": "manual", "pre_tokens": 111_030, "post_tokens": 585}});
+    let events = Parser::new().line(&compaction.to_string());
+    assert_eq!(warnings(&events), ["the agent compacted its context from 111030 to 585 tokens"]);
+}
+
+#[test]
+fn a_failed_tool_is_told_and_a_subagents_words_are_not() {
+    let failed = events("toolerror.jsonl");
+    let text = "Exit code 3".to_owned();
+    let id = "toolu_6cb42d0b2faf41d0af6bdf".to_owned();
+    assert!(failed.contains(&Event::ToolResult { id, is_error: true, text }));
+    let subagent = json!({"type": "assistant", "parent_tool_use_id": "toolu_1", "message": {"id":
+        "s", "content": [{"type": "text", "text": "sub"}, {"type": "thinking", "thinking": "hm"},
+        {"type": "tool_use", "id": "t", "name": "Read", "input": {}}]}});
+    let events = Parser::new().line(&subagent.to_string());
+    assert!(matches!(events.as_slice(), [Event::ToolCall { .. }]), "{events:?}");
+}
+
+#[test]
+fn long_tool_results_are_cut_at_a_character() {
+    let long = "ß".repeat(100_000);
+    let result = json!({"type": "user", "message": {"role": "user", "content": [
+        {"type": "tool_result", "tool_use_id": "t", "content": [{"type": "text", "text": long}]}]}});
+    let events = Parser::new().line(&result.to_string());
+    let [Event::ToolResult { text, .. }] = events.as_slice() else { panic!("{events:?}") };
+    assert_eq!(text.len(), 64 * 1024 + '…'.len_utf8());
+}
+
+#[test]
+fn what_cannot_be_read_is_counted_and_passed_over() {
+    let mut parser = Parser::new();
+    assert!(parser.line("").is_empty());
+    assert_eq!(warnings(&parser.line("npm notice")).len(), 1);
+    assert_eq!(warnings(&parser.line("{\"type\":\"assist")).len(), 0, "warned of once");
+    assert!(parser.line("[]").is_empty());
+    assert_eq!(parser.not_json(), 3);
+    assert!(parser.line(r#"{"type":"system","subtype":"status"}"#).is_empty());
+    assert!(parser.line(r#"{"type":"later"}"#).is_empty());
+    assert!(parser.line("{}").is_empty());
+    let kinds: Vec<(&str, u64)> = parser.unread().iter().map(|(k, n)| (k.as_str(), *n)).collect();
+    assert_eq!(kinds, [("", 1), ("later", 1), ("system/status", 1)]);
+    // Two messages whose line break was lost, the second followed by rubbish.
+    let text = |text: &str| json!({"type": "assistant", "message": {"content": [{"type": "text", "text": text}]}});
+    let events = parser.line(&format!("{}{} junk", text("a"), text("b")));
+    assert_eq!(events.len(), 2);
+    assert_eq!(parser.not_json(), 4);
+}
+
+#[test]
+fn one_odd_field_costs_only_itself() {
+    let odd = json!({"type": "assistant", "error": 7, "parent_tool_use_id": {}, "message": {
+        "id": [], "usage": {"input_tokens": "many", "output_tokens": 3.0, "cache_read_input_tokens": -1},
+        "content": [{"type": "text"}, 3, {"type": "text", "text": "heard"}, {"type": "new"}]}});
+    let events = Parser::new().line(&odd.to_string());
+    assert_eq!(events[0], Event::Text { text: "heard".to_owned() });
+    assert_eq!(tokens_told(&events), [Tokens { output: 3, ..Tokens::default() }]);
+    let end = json!({"type": "result", "is_error": false, "result": "ok", "total_cost_usd": "free",
+        "modelUsage": {"a": 1, "b": {"inputTokens": 5, "outputTokens": null}},
+        "permission_denials": [7, {"tool_name": "Bash"}], "errors": "none"});
+    let report = read(&end.to_string(), Ended::default()).1.unwrap();
+    assert_eq!(report.usage.tokens.unwrap().input, 5);
+    assert_eq!((report.usage.cost, report.denied.len()), (None, 1));
+}

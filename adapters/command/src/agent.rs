@@ -1,0 +1,75 @@
+//! The agent.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use async_trait::async_trait;
+use orchestrator::contract::{
+    Agent, AgentError, BuildContext, Description, ErrorClass, EventSink, Iteration, Report,
+};
+use ralph_orchestrator_supervise::{Grace, Spec, Supervisor, find_program};
+
+use crate::config::Config;
+use crate::drive::{Drive, LINGER};
+use crate::output::{self, Output};
+use crate::prompt::deliver;
+
+/// Any program.
+pub(crate) struct CommandAgent {
+    config: Config,
+    /// Found once, so that nothing the agent does to `PATH` changes which program is run.
+    program: Result<PathBuf, String>,
+    supervisor: Supervisor,
+}
+
+impl CommandAgent {
+    pub(crate) fn new(config: Config, context: &BuildContext, supervisor: &Supervisor) -> Self {
+        let name = config.program.first().map(String::as_str).unwrap_or_default();
+        let program = find_program(name, &context.path, &context.config_dir)
+            .map_err(|error| error.to_string());
+        Self { config, program, supervisor: supervisor.clone() }
+    }
+
+    fn program(&self) -> Result<&PathBuf, AgentError> {
+        self.program
+            .as_ref()
+            .map_err(|message| AgentError::new(ErrorClass::Unavailable, message.clone()))
+    }
+
+    fn spec(&self, task: Iteration) -> Result<Spec, AgentError> {
+        let program = self.program()?.clone();
+        let args = self.config.program.get(1..).unwrap_or_default();
+        let call = deliver(self.config.prompt, args, task.prompt, &task.scratch)?;
+        let mut env = task.env;
+        env.entry("RALPH_RUN_ID".to_owned()).or_insert(task.run);
+        env.entry("RALPH_ITERATION".to_owned()).or_insert_with(|| task.number.to_string());
+        let (args, stdin) = (call.args, call.stdin);
+        Ok(Spec { program, args, cwd: task.workspace, env, stdin, grace: Grace::default() })
+    }
+}
+
+#[async_trait]
+impl Agent for CommandAgent {
+    fn describe(&self) -> Description {
+        let name = self.config.program.first().map(String::as_str).unwrap_or_default();
+        Description {
+            name: "command".to_owned(),
+            summary: format!("runs {name}"),
+            program: self.program.as_ref().ok().cloned(),
+            capabilities: output::capabilities(self.config.output),
+            wants_env: Vec::new(),
+            strips_env: Vec::new(),
+        }
+    }
+
+    /// Only looks for the program: what starting it would cost cannot be known.
+    async fn check(&self, _env: &BTreeMap<String, String>) -> Result<String, AgentError> {
+        self.program().map(|program| format!("found {}", program.display()))
+    }
+
+    async fn run(&self, task: Iteration, events: &dyn EventSink) -> Result<Report, AgentError> {
+        let spec = self.spec(task)?;
+        let output = Output::new(self.config.output);
+        Drive::new(events, output, LINGER).run(&self.supervisor, spec).await
+    }
+}

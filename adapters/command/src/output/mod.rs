@@ -1,0 +1,428 @@
+//! What a program's standard output means.
+
+mod claude;
+mod codex;
+mod json;
+mod opencode;
+mod prose;
+mod text;
+
+use orchestrator::contract::{AgentError, Capabilities, ErrorClass, Event, Report, Usage};
+use ralph_orchestrator_supervise::lines::LineSplitter;
+
+use crate::config::OutputKind;
+use text::Text;
+
+/// Longest line of a structured agent, in bytes. What is longer is no message, but costs no memory.
+const LINE_MAX: usize = 4 * 1024 * 1024;
+
+/// How the process ended, as far as its output does not say.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Ended {
+    /// For people, such as `exit 7`.
+    pub(crate) exit: String,
+    /// What may explain it.
+    pub(crate) hint: Option<&'static str>,
+    /// With status 0, or by the orchestrator after it had said all.
+    pub(crate) well: bool,
+    /// The orchestrator asked for the end.
+    pub(crate) cancelled: bool,
+    /// Names of processes that were ended after it.
+    pub(crate) left_behind: Vec<String>,
+    /// The end of its standard error.
+    pub(crate) stderr: String,
+}
+
+/// Reads the messages of one kind of structured agent.
+trait LineParser: Send {
+    /// The events behind a line.
+    fn line(&mut self, line: &str) -> Vec<Event>;
+
+    /// Whether all was said: the process should end by itself now.
+    fn done(&self) -> bool;
+
+    /// What it came to, if the process ended well.
+    fn finish(self: Box<Self>, exit: &str) -> Result<Report, AgentError>;
+}
+
+/// Reads standard output.
+pub(crate) enum Output {
+    /// Plain text.
+    Text(Text),
+    /// Messages, one a line.
+    Lines(Lines),
+}
+
+/// Messages, one a line.
+pub(crate) struct Lines {
+    splitter: LineSplitter,
+    parser: Box<dyn LineParser>,
+}
+
+impl Output {
+    pub(crate) fn new(kind: OutputKind) -> Self {
+        let parser: Box<dyn LineParser> = match kind {
+            OutputKind::Text => return Self::Text(Text::default()),
+            OutputKind::ClaudeJson => Box::new(claude::Claude::default()),
+            OutputKind::CodexJson => Box::new(codex::Codex::default()),
+            OutputKind::OpenCodeJson => Box::new(opencode::OpenCode::default()),
+        };
+        Self::Lines(Lines { splitter: LineSplitter::new(LINE_MAX), parser })
+    }
+
+    /// The events behind the next bytes.
+    pub(crate) fn push(&mut self, bytes: &[u8]) -> Vec<Event> {
+        match self {
+            Self::Text(text) => text.push(bytes),
+            Self::Lines(Lines { splitter, parser }) => {
+                let mut events = Vec::new();
+                splitter.push(bytes, |line| {
+                    message(parser.as_mut(), &line.text, line.dropped, &mut events);
+                });
+                events
+            }
+        }
+    }
+
+    /// Whether all was said.
+    pub(crate) fn done(&self) -> bool {
+        match self {
+            Self::Text(_) => false,
+            Self::Lines(lines) => lines.parser.done(),
+        }
+    }
+
+    /// The events behind what is left, and what the whole came to.
+    pub(crate) fn finish(self, ended: Ended) -> (Vec<Event>, Result<Report, AgentError>) {
+        let (events, result) = match self {
+            Self::Text(text) => {
+                let (events, final_text) = text.finish();
+                (events, Ok(Report { final_text, ..Report::default() }))
+            }
+            Self::Lines(Lines { mut splitter, mut parser }) => {
+                let mut events = Vec::new();
+                splitter.finish(|line| {
+                    message(parser.as_mut(), &line.text, line.dropped, &mut events);
+                });
+                (events, parser.finish(&ended.exit))
+            }
+        };
+        (events, conclude(result, ended))
+    }
+}
+
+fn message(parser: &mut dyn LineParser, line: &str, dropped: u64, events: &mut Vec<Event>) {
+    events.push(Event::Raw { line: line.to_owned() });
+    if dropped == 0 {
+        events.extend(parser.line(line));
+    } else {
+        let length = dropped.saturating_add(u64::try_from(line.len()).unwrap_or(u64::MAX));
+        let message = format!("the agent printed a line of {length} bytes, too long to be read");
+        events.push(Event::Warning { message });
+    }
+}
+
+/// Joins what was said with how the process ended. Whatever was said, a claim needs a good ending.
+fn conclude(result: Result<Report, AgentError>, ended: Ended) -> Result<Report, AgentError> {
+    let (failure, mut report) = match result {
+        Ok(report) => (None, report),
+        Err(AgentError { class, message, report }) => (Some((class, message)), *report),
+    };
+    let failure = if ended.cancelled {
+        let message = "the agent was ended because the orchestrator asked for it";
+        Some((ErrorClass::Cancelled, message.to_owned()))
+    } else if !ended.well {
+        Some(match failure {
+            None => (ErrorClass::Crashed, format!("the agent ended with {}", ended.exit)),
+            Some((class, message)) if message.contains(&ended.exit) => (class, message),
+            Some((class, message)) => (class, format!("{message} ({})", ended.exit)),
+        })
+    } else {
+        failure
+    };
+    report.exit = Some(ended.exit);
+    report.left_behind = ended.left_behind;
+    let Some((class, mut message)) = failure else { return Ok(report) };
+    if let Some(hint) = ended.hint {
+        message.push_str(": ");
+        message.push_str(hint);
+    }
+    let stderr = ended.stderr.trim();
+    if !stderr.is_empty() && class != ErrorClass::Cancelled {
+        message.push_str("; its standard error: ");
+        message.push_str(stderr);
+    }
+    report.final_text = None;
+    Err(AgentError::new(class, message).with_report(report))
+}
+
+/// What an agent with this output reports.
+pub(crate) fn capabilities(kind: OutputKind) -> Capabilities {
+    let (cost, tokens) = match kind {
+        OutputKind::Text => (false, false),
+        OutputKind::CodexJson => (false, true),
+        OutputKind::ClaudeJson | OutputKind::OpenCodeJson => (true, true),
+    };
+    Capabilities { cost, tokens, ..Capabilities::default() }
+}
+
+/// How a structured agent's own account ends.
+enum Ending {
+    /// Well, with this last message.
+    Completed(Option<String>),
+    /// With an error.
+    Failed(ErrorClass, String),
+}
+
+/// A structured agent's own account.
+struct Summary {
+    ending: Ending,
+    usage: Usage,
+    session: Option<String>,
+}
+
+impl Summary {
+    fn into_result(self) -> Result<Report, AgentError> {
+        let mut report = Report { usage: self.usage, session: self.session, ..Report::default() };
+        match self.ending {
+            Ending::Completed(final_text) => {
+                report.final_text = final_text;
+                Ok(report)
+            }
+            Ending::Failed(class, message) => {
+                Err(AgentError::new(class, message).with_report(report))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use orchestrator::contract::{Tokens, Usd};
+    use proptest::prelude::*;
+
+    const CODEX: &str = include_str!("../../tests/transcripts/codex-happy.jsonl");
+    const OPENCODE: &str = include_str!("../../tests/transcripts/opencode.jsonl");
+    const CLAUDE: &str = include_str!("../../tests/transcripts/happy-bypass.jsonl");
+    const FINAL: &str = "All done. <promise>COMPLETE: hello.txt written</promise>";
+
+    fn well() -> Ended {
+        Ended { exit: "exit 0".into(), well: true, ..Ended::default() }
+    }
+
+    fn failed(exit: &str) -> Ended {
+        Ended { exit: exit.into(), ..Ended::default() }
+    }
+
+    fn read(
+        kind: OutputKind,
+        bytes: &[u8],
+        ended: Ended,
+    ) -> (Vec<Event>, Result<Report, AgentError>) {
+        let mut output = Output::new(kind);
+        let mut events = output.push(bytes);
+        let (rest, result) = output.finish(ended);
+        events.extend(rest);
+        (events.into_iter().filter(|event| !matches!(event, Event::Raw { .. })).collect(), result)
+    }
+
+    fn class(kind: OutputKind, text: &str, ended: Ended) -> &'static str {
+        read(kind, text.as_bytes(), ended).1.unwrap_err().class.word()
+    }
+
+    #[test]
+    fn codex_is_read_as_recorded() {
+        let (events, result) = read(OutputKind::CodexJson, CODEX.as_bytes(), well());
+        let report = result.unwrap();
+        let tokens = Tokens { input: 1700, output: 120, cache_read: 2500, cache_write: 0 };
+        assert_eq!(report.final_text.as_deref(), Some(FINAL));
+        assert_eq!(report.usage, Usage { tokens: Some(tokens), ..Usage::default() });
+        assert_eq!(report.session.as_deref(), Some("01a1ffe3-bec6-7530-b31e-4e89a52ed12e"));
+        let told = events.iter().map(|event| match event {
+            Event::Session { .. } => "session",
+            Event::Warning { .. } => "warning",
+            Event::Thinking { .. } => "thinking",
+            Event::Text { .. } => "text",
+            Event::ToolCall { .. } => "call",
+            Event::ToolResult { is_error: false, text, .. } if text == "hello ralph\n" => "result",
+            Event::Usage { .. } => "usage",
+            other => panic!("{other:?}"),
+        });
+        let told = told.collect::<Vec<_>>().join(" ");
+        assert_eq!(told, "session warning thinking text call result text usage");
+    }
+
+    #[test]
+    fn codex_endings_have_their_classes() {
+        let codex = |text: &str, ended| class(OutputKind::CodexJson, text, ended);
+        for (text, wanted) in [
+            (include_str!("../../tests/transcripts/codex-429.jsonl"), "rate_limited"),
+            (include_str!("../../tests/transcripts/codex-failed.jsonl"), "rate_limited"),
+            (include_str!("../../tests/transcripts/codex-quota.jsonl"), "rate_limited"),
+            (include_str!("../../tests/transcripts/codex-ctx.jsonl"), "context_exceeded"),
+            ("", "crashed"),
+        ] {
+            assert_eq!(codex(text, failed("exit 1")), wanted);
+            assert_eq!(codex(text, well()), wanted, "whatever the exit status");
+        }
+        assert_eq!(codex(CODEX, failed("exit 1")), "crashed");
+    }
+
+    #[test]
+    fn codex_noise_and_files_and_resumed_threads() {
+        let resumed = include_str!("../../tests/transcripts/codex-resume.jsonl");
+        let report = read(OutputKind::CodexJson, resumed.as_bytes(), well()).1.unwrap();
+        assert_eq!(report.usage.tokens.unwrap().total(), 8640);
+        let patch = include_str!("../../tests/transcripts/codex-patch.jsonl");
+        let (events, result) = read(OutputKind::CodexJson, patch.as_bytes(), well());
+        assert_eq!(result.unwrap().final_text.as_deref(), Some("done"));
+        assert!(
+            events
+                .iter()
+                .any(|e| matches!(e, Event::ToolCall { name, .. } if name == "file_change"))
+        );
+        // A second turn that fails takes the first one's message with it.
+        let two = format!("{CODEX}{{\"type\":\"turn.started\"}}\n");
+        assert_eq!(class(OutputKind::CodexJson, &two, well()), "crashed");
+    }
+
+    #[test]
+    fn opencode_is_summed_over_its_steps() {
+        let (events, result) = read(OutputKind::OpenCodeJson, OPENCODE.as_bytes(), well());
+        let report = result.unwrap();
+        let tokens = Tokens { input: 2032, output: 110, cache_read: 14_100, cache_write: 5000 };
+        assert_eq!(report.final_text.as_deref(), Some(FINAL));
+        assert_eq!(report.usage.tokens, Some(tokens));
+        assert_eq!(report.usage.cost, Usd::from_dollars(0.030_726));
+        assert_eq!(report.session.as_deref(), Some("ses_e00142d24ffe7104tlvfVomT8w"));
+        assert_eq!(events.iter().filter(|e| matches!(e, Event::ToolResult { .. })).count(), 2);
+    }
+
+    #[test]
+    fn opencode_endings_have_their_classes() {
+        let opencode = |error: &str| {
+            let text = format!(r#"{{"type":"error","sessionID":"s","error":{error}}}"#);
+            class(OutputKind::OpenCodeJson, &text, failed("exit 1"))
+        };
+        assert_eq!(
+            opencode(r#"{"name":"APIError","data":{"message":"x","statusCode":429}}"#),
+            "rate_limited"
+        );
+        assert_eq!(
+            opencode(r#"{"name":"APIError","data":{"message":"x","statusCode":529}}"#),
+            "overloaded"
+        );
+        assert_eq!(
+            opencode(r#"{"name":"ProviderAuthError","data":{"message":"x"}}"#),
+            "unauthenticated"
+        );
+        assert_eq!(
+            opencode(
+                r#"{"name":"APIError","data":{"message":"prompt is too long","statusCode":400}}"#
+            ),
+            "context_exceeded"
+        );
+        assert_eq!(opencode(r#"{"name":"UnknownError"}"#), "crashed");
+        assert_eq!(opencode("7"), "crashed");
+        assert_eq!(class(OutputKind::OpenCodeJson, OPENCODE, failed("signal 9")), "crashed");
+        assert_eq!(class(OutputKind::OpenCodeJson, "", well()), "crashed");
+    }
+
+    #[test]
+    fn opencode_reasoning_is_output_once() {
+        let step = |total: u64| {
+            let tokens = format!(
+                r#"{{"total":{total},"input":10,"output":5,"reasoning":3,"cache":{{"read":1,"write":2}}}}"#
+            );
+            let line = format!(
+                r#"{{"type":"step_finish","sessionID":"s","part":{{"reason":"stop","tokens":{tokens},"cost":0}}}}"#
+            );
+            read(OutputKind::OpenCodeJson, line.as_bytes(), well())
+                .1
+                .unwrap()
+                .usage
+                .tokens
+                .unwrap()
+                .output
+        };
+        assert_eq!((step(18), step(21)), (5, 8));
+    }
+
+    #[test]
+    fn claude_is_read_as_stream_as_document_and_as_list() {
+        let document = include_str!("../../tests/transcripts/json.jsonl");
+        let list = format!("[{}]", CLAUDE.trim().replace('\n', ","));
+        for text in [CLAUDE, document, &list] {
+            let report = read(OutputKind::ClaudeJson, text.as_bytes(), well()).1.unwrap();
+            assert_eq!(report.final_text.as_deref(), Some(FINAL));
+            assert_eq!(report.usage.cost, Usd::from_dollars(0.130_185));
+        }
+        let qwen = include_str!("../../tests/transcripts/qwen.jsonl");
+        assert!(
+            read(OutputKind::ClaudeJson, qwen.as_bytes(), well()).1.unwrap().final_text.is_some()
+        );
+        let refused = include_str!("../../tests/transcripts/e401.jsonl");
+        assert_eq!(class(OutputKind::ClaudeJson, refused, failed("exit 1")), "unauthenticated");
+    }
+
+    #[test]
+    fn no_claim_survives_a_bad_ending_but_the_figures_do() {
+        for (kind, text) in [
+            (OutputKind::ClaudeJson, CLAUDE),
+            (OutputKind::CodexJson, CODEX),
+            (OutputKind::OpenCodeJson, OPENCODE),
+        ] {
+            let ended = Ended { stderr: "it broke\n".into(), ..failed("exit 3") };
+            let error = read(kind, text.as_bytes(), ended).1.unwrap_err();
+            assert_eq!(error.class, ErrorClass::Crashed);
+            assert_eq!(error.message, "the agent ended with exit 3; its standard error: it broke");
+            assert_eq!(error.report.final_text, None);
+            assert!(error.report.usage.tokens.is_some());
+            let cancelled = Ended { cancelled: true, ..well() };
+            let error = read(kind, text.as_bytes(), cancelled).1.unwrap_err();
+            assert_eq!((error.class, error.report.final_text), (ErrorClass::Cancelled, None));
+        }
+    }
+
+    #[test]
+    fn a_line_that_is_too_long_costs_itself_only() {
+        let text = format!("{{\"x\":\"{}\"}}\n{CODEX}", "y".repeat(LINE_MAX));
+        let (events, result) = read(OutputKind::CodexJson, text.as_bytes(), well());
+        assert!(result.is_ok());
+        assert!(matches!(&events[0], Event::Warning { message } if message.contains("too long")));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn a_stream_cut_anywhere_never_ends_well(which in 0..3_usize, at in 0.0..1.0_f64) {
+            let (kind, text) = [
+                (OutputKind::ClaudeJson, CLAUDE),
+                (OutputKind::CodexJson, CODEX),
+                (OutputKind::OpenCodeJson, OPENCODE),
+            ][which];
+            // The last line's end may be missing: everything was said.
+            let whole = text.trim_end().len();
+            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
+            let cut = (at * whole as f64) as usize;
+            let result = read(kind, &text.as_bytes()[..cut], well()).1;
+            prop_assert!(result.is_err(), "cut at {cut}: {result:?}");
+            prop_assert_eq!(result.unwrap_err().report.final_text, None);
+        }
+
+        #[test]
+        fn no_bytes_do_harm(which in 0..4_usize, noise in prop::collection::vec(any::<u8>(), 0..200), at in 0..3000_usize) {
+            let (kind, text) = [
+                (OutputKind::ClaudeJson, CLAUDE),
+                (OutputKind::CodexJson, CODEX),
+                (OutputKind::OpenCodeJson, OPENCODE),
+                (OutputKind::Text, OPENCODE),
+            ][which];
+            let mut bytes = text.as_bytes().to_vec();
+            let at = at.min(bytes.len());
+            bytes.splice(at..(at + noise.len() / 2).min(text.len()), noise);
+            let _ = read(kind, &bytes, well());
+        }
+    }
+}

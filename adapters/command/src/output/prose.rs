@@ -1,0 +1,107 @@
+//! Failure classes for agents that report errors in words only.
+//!
+//! Looked at are the agent's own error messages, never its text or a tool's output: words in
+//! content are no evidence of anything.
+
+use orchestrator::contract::ErrorClass;
+
+/// The class that an error message of the agent speaks of; `Crashed` if it speaks of none.
+pub(super) fn classify(message: &str) -> ErrorClass {
+    let lower = message.to_lowercase();
+    let says = |words: &[&str]| words.iter().any(|word| lower.contains(word));
+    if says(&["context window", "context length", "maximum context", "prompt is too long"]) {
+        return ErrorClass::ContextExceeded;
+    }
+    // Before the credit words: the usage-limit message offers to buy credits.
+    if says(&["usage limit"]) {
+        return ErrorClass::RateLimited { until_ms: None };
+    }
+    if let Some(class) = http_status(&lower).and_then(of_status) {
+        return class;
+    }
+    if says(&["rate limit", "too many requests"]) {
+        ErrorClass::RateLimited { until_ms: None }
+    } else if says(&["insufficient_quota", "quota exceeded", "credit balance", "out of credit"]) {
+        ErrorClass::Billing
+    } else if says(&["unauthorized", "not logged in", "invalid api key", "incorrect api key"]) {
+        ErrorClass::Unauthenticated
+    } else if says(&["overloaded", "at capacity", "service unavailable"]) {
+        ErrorClass::Overloaded
+    } else if says(&["invalid_request", "model_not_found", "bad request"]) {
+        ErrorClass::InvalidRequest
+    } else if says(&["timed out", "timeout"]) {
+        ErrorClass::TimedOut
+    } else {
+        ErrorClass::Crashed
+    }
+}
+
+/// What an HTTP status from the provider means; nothing for those that say too little.
+pub(super) fn of_status(status: u64) -> Option<ErrorClass> {
+    match status {
+        401 | 403 => Some(ErrorClass::Unauthenticated),
+        402 => Some(ErrorClass::Billing),
+        429 => Some(ErrorClass::RateLimited { until_ms: None }),
+        400 | 404 | 413 | 422 => Some(ErrorClass::InvalidRequest),
+        408 | 504 => Some(ErrorClass::TimedOut),
+        503 | 529 => Some(ErrorClass::Overloaded),
+        _ => None,
+    }
+}
+
+/// The three digits after "status", as in `last status: 429 Too Many Requests`.
+fn http_status(lower: &str) -> Option<u64> {
+    lower.match_indices("status").find_map(|(at, word)| {
+        let rest = lower.get(at + word.len()..)?;
+        let rest = rest.strip_prefix(" code").unwrap_or(rest);
+        let digits: String = rest
+            .trim_start_matches([':', ' ', '='])
+            .chars()
+            .take_while(char::is_ascii_digit)
+            .collect();
+        if digits.len() == 3 { digits.parse().ok() } else { None }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_seen_from_real_agents() {
+        let limited = ErrorClass::RateLimited { until_ms: None };
+        for (message, class) in [
+            ("exceeded retry limit, last status: 429 Too Many Requests", limited.clone()),
+            (
+                "rate limit exceeded: Rate limit reached for x. Please try again in 1s.",
+                limited.clone(),
+            ),
+            (
+                "You’ve hit your usage limit. Upgrade to Pro (https://chatgpt.com/explore/pro), visit \
+                 https://chatgpt.com/settings/usage to purchase more credits or try again later.",
+                limited,
+            ),
+            (
+                "Codex ran out of room in the model's context window. Start a new thread or clear \
+                 earlier history before retrying.",
+                ErrorClass::ContextExceeded,
+            ),
+            (
+                "unexpected status 401 Unauthorized: Missing bearer or basic authentication in header",
+                ErrorClass::Unauthenticated,
+            ),
+            ("unexpected status 503 Service Unavailable: x", ErrorClass::Overloaded),
+            ("unexpected status 404 Not Found: no such model", ErrorClass::InvalidRequest),
+            ("Quota exceeded. Check your plan and billing details.", ErrorClass::Billing),
+            (
+                "Selected model is at capacity. Please try a different model.",
+                ErrorClass::Overloaded,
+            ),
+            ("stream disconnected before completion", ErrorClass::Crashed),
+            ("processed 429 files in 401 seconds, exit status 1", ErrorClass::Crashed),
+            ("", ErrorClass::Crashed),
+        ] {
+            assert_eq!(classify(message), class, "{message}");
+        }
+    }
+}

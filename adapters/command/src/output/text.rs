@@ -1,0 +1,107 @@
+//! Plain text: everything on standard output is the agent's own text.
+
+use orchestrator::contract::Event;
+
+use crate::utf8::{Decoder, decode};
+
+/// How much of the end of the output is kept as the final message.
+pub(crate) const FINAL_TEXT_MAX: usize = 256 * 1024;
+
+/// Passes output on piece by piece, not line by line, and keeps its end.
+#[derive(Debug, Default)]
+pub(crate) struct Text {
+    decoder: Decoder,
+    /// The last bytes, up to twice what is wanted so that it is seldom moved.
+    tail: Vec<u8>,
+    cut: bool,
+}
+
+impl Text {
+    pub(super) fn push(&mut self, bytes: &[u8]) -> Vec<Event> {
+        self.tail.extend_from_slice(bytes);
+        if self.tail.len() > 2 * FINAL_TEXT_MAX {
+            self.shorten();
+        }
+        event(self.decoder.push(bytes))
+    }
+
+    /// The rest of the text, and the end of the output from the start of a line.
+    pub(super) fn finish(mut self) -> (Vec<Event>, Option<String>) {
+        if self.tail.len() > FINAL_TEXT_MAX {
+            self.shorten();
+            self.cut = true;
+        }
+        let rest = event(self.decoder.finish());
+        if self.cut {
+            // Half a line could read as something that the whole line does not say.
+            let whole = self.tail.iter().position(|&byte| byte == b'\n').map(|at| at + 1);
+            self.tail.drain(..whole.unwrap_or(self.tail.len()));
+        }
+        let text = decode(self.tail);
+        (rest, if text.is_empty() { None } else { Some(text) })
+    }
+
+    fn shorten(&mut self) {
+        // One byte more, so that a line which begins exactly at the cut is seen to be whole.
+        let surplus = self.tail.len().saturating_sub(FINAL_TEXT_MAX + 1);
+        if surplus > 0 {
+            self.tail.drain(..surplus);
+            self.cut = true;
+        }
+    }
+}
+
+fn event(text: String) -> Vec<Event> {
+    if text.is_empty() { Vec::new() } else { vec![Event::Text { text }] }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(pieces: &[&[u8]]) -> (String, Option<String>) {
+        let mut text = Text::default();
+        let mut events: Vec<Event> = pieces.iter().flat_map(|piece| text.push(piece)).collect();
+        let (rest, last) = text.finish();
+        events.extend(rest);
+        let said = events
+            .into_iter()
+            .map(|event| match event {
+                Event::Text { text } => text,
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        (said, last)
+    }
+
+    #[test]
+    fn short_output_is_the_final_text_as_it_is() {
+        let (said, last) = run(&[b"one\r\ntw", b"o\xff"]);
+        assert_eq!(said, "one\r\ntwo\u{FFFD}");
+        assert_eq!(last.as_deref(), Some("one\r\ntwo\u{FFFD}"));
+        assert_eq!(run(&[]), (String::new(), None));
+    }
+
+    #[test]
+    fn long_output_keeps_its_end_from_a_line_start() {
+        let line = [b'x'; 99].iter().copied().chain([b'\n']).collect::<Vec<u8>>();
+        let pieces: Vec<&[u8]> = vec![&line; 20_000];
+        let last = run(&pieces).1.unwrap();
+        assert!(last.len() <= FINAL_TEXT_MAX && last.len() > FINAL_TEXT_MAX - 101);
+        assert_eq!(last.len() % 100, 0);
+        assert!(last.starts_with('x'));
+    }
+
+    #[test]
+    fn exactly_the_bound_is_not_cut() {
+        let full = vec![b'x'; FINAL_TEXT_MAX];
+        assert_eq!(run(&[&full]).1.unwrap().len(), FINAL_TEXT_MAX);
+        // One byte more in a single line: nothing of it can be trusted.
+        let over = vec![b'x'; FINAL_TEXT_MAX + 2];
+        assert_eq!(run(&[&over]).1, None);
+        // A line that begins right at the cut is whole.
+        let mut edge = b"y\n".to_vec();
+        edge.extend(vec![b'x'; FINAL_TEXT_MAX]);
+        assert_eq!(run(&[&edge]).1.unwrap().len(), FINAL_TEXT_MAX);
+    }
+}

@@ -1,0 +1,8 @@
+//! The adapter with real programs.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
+
+mod cancel;
+mod delivery;
+mod endings;
+mod outputs;
+mod support;

@@ -1,0 +1,174 @@
+//! A place to run agents in, and a sink that remembers and can ask for the end.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::time::Duration;
+
+use orchestrator::contract::{
+    Agent, AgentError, Budget, BuildContext, CancelReason, CancelSignal, Event, EventSink,
+    Iteration, Report, async_trait,
+};
+use ralph_orchestrator_testkit::shim::supervisor;
+use serde_json::Value;
+use tokio::sync::watch;
+
+/// More than any of these runs takes.
+const PATIENCE: Duration = Duration::from_secs(180);
+
+/// A workspace, a private folder, and a run id that no other test has.
+pub(crate) struct Place {
+    pub(crate) root: tempfile::TempDir,
+    pub(crate) workspace: PathBuf,
+    run: String,
+}
+
+impl Place {
+    pub(crate) fn new() -> Self {
+        let root = tempfile::tempdir().unwrap();
+        let real = fs::canonicalize(root.path()).unwrap();
+        let workspace = real.join("workspace");
+        fs::create_dir(&workspace).unwrap();
+        fs::create_dir(real.join("scratch")).unwrap();
+        let run = format!("test{}", real.display());
+        Self { root, workspace, run }
+    }
+
+    pub(crate) fn context(&self) -> BuildContext {
+        BuildContext {
+            config_dir: self.root.path().to_owned(),
+            workspace: self.workspace.clone(),
+            prompt_dir: self.workspace.clone(),
+            path: std::env::var("PATH").unwrap(),
+        }
+    }
+
+    pub(crate) fn agent(&self, config: Value) -> Box<dyn Agent> {
+        ralph_adapter_command::build(config, &self.context(), &supervisor()).unwrap()
+    }
+
+    pub(crate) fn task(&self, prompt: &[u8]) -> Iteration {
+        let path = std::env::var("PATH").unwrap();
+        Iteration {
+            run: self.run.clone(),
+            number: 3,
+            prompt: prompt.to_vec(),
+            workspace: self.workspace.clone(),
+            env: BTreeMap::from([("PATH".into(), path), ("WORD".into(), "a b\n".into())]),
+            budget: Budget::default(),
+            scratch: self.root.path().join("scratch"),
+        }
+    }
+
+    /// One iteration, after which none of its processes may be left.
+    pub(crate) async fn run(
+        &self,
+        config: Value,
+        prompt: &[u8],
+        sink: &Sink,
+    ) -> Result<Report, AgentError> {
+        let agent = self.agent(config);
+        let result = tokio::time::timeout(PATIENCE, agent.run(self.task(prompt), sink));
+        let result = result.await.expect("the run has an end");
+        assert_eq!(self.processes(), [0; 0], "all processes are gone");
+        result
+    }
+
+    /// `sh -c SCRIPT` with text output.
+    pub(crate) async fn shell(&self, script: &str, sink: &Sink) -> Result<Report, AgentError> {
+        self.run(serde_json::json!({"program": ["sh", "-c", script]}), b"", sink).await
+    }
+
+    pub(crate) fn read(&self, name: &str) -> Vec<u8> {
+        fs::read(self.workspace.join(name)).unwrap()
+    }
+
+    /// Processes that have this run's id in their environment.
+    pub(crate) fn processes(&self) -> Vec<u32> {
+        let wanted = format!("RALPH_RUN_ID={}", self.run);
+        let has_it = |path: &Path| {
+            fs::read(path.join("environ"))
+                .is_ok_and(|env| env.split(|byte| *byte == 0).any(|var| var == wanted.as_bytes()))
+        };
+        let entries = fs::read_dir("/proc").unwrap().filter_map(Result::ok);
+        entries
+            .filter_map(|entry| {
+                let pid = entry.file_name().to_str()?.parse().ok()?;
+                has_it(&entry.path()).then_some(pid)
+            })
+            .collect()
+    }
+}
+
+type Hook = Box<dyn Fn(&Event) -> Then + Send + Sync>;
+
+/// What the sink does after an event.
+pub(crate) enum Then {
+    /// Takes the next one.
+    GoOn,
+    /// Asks for the end.
+    Cancel,
+    /// Asks for the end, and takes no more before it is asked for.
+    Block,
+}
+
+/// Remembers events.
+pub(crate) struct Sink {
+    pub(crate) events: Mutex<Vec<Event>>,
+    cancel: watch::Sender<bool>,
+    hook: Hook,
+}
+
+impl Sink {
+    pub(crate) fn new() -> Self {
+        Self::with(|_| Then::GoOn)
+    }
+
+    pub(crate) fn with(hook: impl Fn(&Event) -> Then + Send + Sync + 'static) -> Self {
+        let cancel = watch::Sender::new(false);
+        Self { events: Mutex::default(), cancel, hook: Box::new(hook) }
+    }
+
+    /// Asks for the end.
+    pub(crate) fn cancel(&self) {
+        self.cancel.send_replace(true);
+    }
+
+    /// All text events, joined.
+    pub(crate) fn text(&self) -> String {
+        let events = self.events.lock().unwrap();
+        let texts = events.iter().filter_map(|event| match event {
+            Event::Text { text } => Some(text.as_str()),
+            _ => None,
+        });
+        texts.collect()
+    }
+}
+
+#[async_trait]
+impl CancelSignal for Sink {
+    async fn cancelled(&self) -> CancelReason {
+        self.cancel.subscribe().wait_for(|asked| *asked).await.unwrap();
+        CancelReason::Signal
+    }
+}
+
+#[async_trait]
+impl EventSink for Sink {
+    async fn emit(&self, event: Event) {
+        let then = (self.hook)(&event);
+        self.events.lock().unwrap().push(event);
+        match then {
+            Then::GoOn => {}
+            Then::Cancel => self.cancel(),
+            Then::Block => {
+                let mut asked = self.cancel.subscribe();
+                // Somebody else asks while this one is full.
+                let sender = self.cancel.clone();
+                tokio::spawn(async move { sender.send_replace(true) });
+                asked.wait_for(|asked| *asked).await.unwrap();
+            }
+        }
+    }
+}

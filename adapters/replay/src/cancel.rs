@@ -1,0 +1,35 @@
+//! The orchestrator's wish to end, as often as it is asked for.
+
+use std::future::Future;
+use std::pin::Pin;
+
+use orchestrator::contract::{CancelReason, CancelSignal};
+
+/// Resolves once the activity has to end, and at once from then on.
+pub(crate) struct Cancel<'a> {
+    signal: Pin<Box<dyn Future<Output = CancelReason> + Send + 'a>>,
+    fired: bool,
+}
+
+impl<'a> Cancel<'a> {
+    pub(crate) fn new<S: CancelSignal + ?Sized>(signal: &'a S) -> Self {
+        Self { signal: signal.cancelled(), fired: false }
+    }
+
+    /// Waits for it. May be dropped and called again.
+    pub(crate) async fn wait(&mut self) {
+        if !self.fired {
+            (&mut self.signal).await;
+            self.fired = true;
+        }
+    }
+
+    /// What `work` comes to; nothing if the end is asked for first.
+    pub(crate) async fn race<T>(&mut self, work: impl Future<Output = T>) -> Option<T> {
+        tokio::select! {
+            biased;
+            () = self.wait() => None,
+            done = work => Some(done),
+        }
+    }
+}

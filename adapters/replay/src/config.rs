@@ -1,0 +1,50 @@
+//! The adapter's own keys.
+
+use std::path::PathBuf;
+
+use orchestrator::contract::{BuildError, parse_config};
+use serde::Deserialize;
+use serde_json::Value;
+
+/// `[agent.config]` of the `replay` adapter.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Config {
+    /// A recorded session, or a folder with one for each iteration.
+    pub(crate) session: PathBuf,
+    /// How many times faster than recorded; 0 is without pauses.
+    #[serde(default)]
+    pub(crate) speed: f64,
+}
+
+impl Config {
+    pub(crate) fn parse(table: Value) -> Result<Self, BuildError> {
+        let config: Self = parse_config(table)?;
+        if config.session.as_os_str().is_empty() {
+            let message = "expected the path of a recorded session, or of a folder with 1.jsonl, …";
+            return Err(BuildError::at("session", message));
+        }
+        if !config.speed.is_finite() || config.speed < 0.0 {
+            let message = "expected a number that is not negative: 1 as recorded, 0 without pauses";
+            return Err(BuildError::at("speed", message));
+        }
+        Ok(config)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn mistakes_are_named_by_their_key() {
+        assert!(Config::parse(json!({"session": "x", "speed": 2})).is_ok());
+        assert!((Config::parse(json!({"session": "x"})).unwrap().speed).abs() < f64::EPSILON);
+        let key = |table| Config::parse(table).unwrap_err().key.join(".");
+        assert_eq!(key(json!({"session": ""})), "session");
+        assert_eq!(key(json!({"session": "x", "speed": -1.0})), "speed");
+        assert_eq!(key(json!({"session": "x", "speed": "fast"})), "speed");
+        assert!(Config::parse(json!({})).unwrap_err().message.contains("session"));
+    }
+}

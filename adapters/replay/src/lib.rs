@@ -1,0 +1,46 @@
+//! The `replay` adapter: performs a recorded session of Claude Code again.
+//!
+//! Keys of `[agent.config]`:
+//!
+//! | key | meaning |
+//! |---|---|
+//! | `session` | a recorded `--output-format stream-json` file, or a folder with `1.jsonl`, `2.jsonl`, …: iteration n performs file n, and the last one again beyond that. Relative to the folder of the configuration file |
+//! | `speed` | how many times faster than recorded; 0 (default) is without pauses |
+//!
+//! The recorded agent's Write, Edit, MultiEdit and Bash calls really happen in the workspace, and the
+//! results shown are those that really came out. The recorded working folder is replaced by the
+//! workspace, in commands too; files outside the workspace are never written, also not through links.
+//! What was refused or failed to change a file when it was recorded is not done, and background
+//! commands are not started. Everything else (Read, subagents' answers, unknown tools) is only shown.
+//! Nothing is spent: the usage is no cost and no tokens, whatever the recording says.
+
+mod agent;
+mod cancel;
+mod config;
+mod files;
+mod pace;
+mod places;
+mod play;
+mod session;
+mod shell;
+mod stage;
+
+use orchestrator::contract::{Agent, BuildContext, BuildError};
+use ralph_orchestrator_supervise::Supervisor;
+use serde_json::Value;
+
+/// Builds the agent from `[agent.config]`.
+///
+/// A session that is not there is no mistake in the configuration: [`Agent::check`] and
+/// [`Agent::run`] report it as unavailable.
+///
+/// # Errors
+/// The first mistake in `config`, with its key.
+pub fn build(
+    config: Value,
+    context: &BuildContext,
+    supervisor: &Supervisor,
+) -> Result<Box<dyn Agent>, BuildError> {
+    let config = config::Config::parse(config)?;
+    Ok(Box::new(agent::ReplayAgent::new(config, context, supervisor)))
+}

@@ -1,0 +1,176 @@
+//! Performs a recorded session from its first line to its last.
+
+use std::collections::BTreeMap;
+
+use orchestrator::contract::{AgentError, Event, EventSink, Iteration, Report, Usage, Usd};
+use ralph_adapter_claude_stream::{Ended, Parser};
+use serde_json::{Value, json};
+
+use crate::cancel::Cancel;
+use crate::pace::Pace;
+use crate::places::Places;
+use crate::session::{Line, Session, call_id};
+use crate::shell::{Seat, Shell};
+use crate::stage::{Answer, Performed, Stage};
+
+/// What a recorded session costs.
+const USAGE: Usage = Usage { tokens: None, cost: Some(Usd::ZERO), estimated: false };
+
+/// One performance.
+pub(crate) struct Play<'a> {
+    session: &'a Session,
+    events: &'a dyn EventSink,
+    cancel: Cancel<'a>,
+    pace: Pace,
+    parser: Parser,
+    stage: Stage<'a>,
+    /// What calls really came to, until their recorded result comes by.
+    answers: BTreeMap<String, Answer>,
+}
+
+/// The orchestrator asked for the end.
+struct Cancelled;
+
+/// A tool call in a recorded message.
+struct Call {
+    id: String,
+    name: String,
+    input: Value,
+}
+
+impl<'a> Play<'a> {
+    pub(crate) fn new(
+        session: &'a Session,
+        shell: &'a Shell,
+        pace: Pace,
+        task: Iteration,
+        events: &'a dyn EventSink,
+    ) -> Self {
+        let mut env = task.env;
+        env.entry("RALPH_RUN_ID".to_owned()).or_insert(task.run);
+        env.entry("RALPH_ITERATION".to_owned()).or_insert_with(|| task.number.to_string());
+        let seat = Seat {
+            cwd: task.workspace.clone(),
+            cwd_file: task.scratch.join("replay-cwd"),
+            workspace: task.workspace.clone(),
+            env,
+        };
+        let places = Places::new(session.cwd.clone(), task.workspace);
+        let stage = Stage { session, shell, places, seat, left_behind: Vec::new() };
+        let (cancel, parser, answers) = (Cancel::new(events), Parser::new(), BTreeMap::new());
+        Self { session, events, cancel, pace, parser, stage, answers }
+    }
+
+    pub(crate) async fn perform(mut self) -> Result<Report, AgentError> {
+        let ended = match self.all().await {
+            Ok(()) => Ended::default(),
+            Err(Cancelled) => Ended { cancelled: true, ..Ended::default() },
+        };
+        let last = self.session.lines.last().map_or(0, |line| line.number);
+        let left_behind = self.stage.left_behind;
+        let labelled = |report: Report| Report { usage: USAGE, left_behind, ..report };
+        match self.parser.finish(ended) {
+            Ok(report) => Ok(labelled(report)),
+            Err(AgentError { class, message, report }) => {
+                let message = format!("{}: {message}", self.session.place(last));
+                Err(AgentError::new(class, message).with_report(labelled(*report)))
+            }
+        }
+    }
+
+    async fn all(&mut self) -> Result<(), Cancelled> {
+        let session = self.session;
+        for line in &session.lines {
+            self.line(line).await?;
+        }
+        // A recording that was cut off has calls without a result.
+        for (id, Answer { text, is_error }) in std::mem::take(&mut self.answers) {
+            self.emit(Event::ToolResult { id, is_error, text }).await?;
+        }
+        self.emit(Event::Usage { usage: USAGE }).await
+    }
+
+    async fn line(&mut self, line: &Line) -> Result<(), Cancelled> {
+        let Some(recorded) = &line.message else {
+            let place = self.session.place(line.number);
+            let message = format!("{place}: no JSON object, passed over");
+            return self.emit(Event::Warning { message }).await;
+        };
+        self.cancel.race(self.pace.wait(recorded)).await.ok_or(Cancelled)?;
+        let mut message = recorded.clone();
+        let calls = self.rewrite(&mut message);
+        // What is the same is shown as it was recorded, byte for byte.
+        let text = if message == *recorded { line.text.clone() } else { message.to_string() };
+        let events = self.parser.line(&text);
+        self.emit(Event::Raw { line: text }).await?;
+        for event in events {
+            // Figures of the recording are nobody's expense now.
+            if !matches!(event, Event::Usage { .. }) {
+                self.emit(event).await?;
+            }
+        }
+        for call in calls {
+            self.call(line, call).await?;
+        }
+        Ok(())
+    }
+
+    /// Puts this workspace's places into the message's calls, which are returned, and what really
+    /// happened into its results.
+    fn rewrite(&mut self, message: &mut Value) -> Vec<Call> {
+        let content = message.pointer_mut("/message/content").and_then(Value::as_array_mut);
+        let (mut calls, mut changed) = (Vec::new(), false);
+        for block in content.into_iter().flatten() {
+            match block.get("type").and_then(Value::as_str) {
+                Some("tool_use") => calls.extend(self.call_of(block)),
+                Some("tool_result") => {
+                    let answer = call_id(block).and_then(|id| self.answers.remove(&id));
+                    if let (Some(Answer { text, is_error }), Some(block)) =
+                        (answer, block.as_object_mut())
+                    {
+                        block.insert("content".to_owned(), json!(text));
+                        block.insert("is_error".to_owned(), json!(is_error));
+                        changed = true;
+                    }
+                }
+                _ => {}
+            }
+        }
+        if changed && let Some(message) = message.as_object_mut() {
+            // The recorded details belong to the recorded result.
+            message.remove("tool_use_result");
+        }
+        calls
+    }
+
+    fn call_of(&self, block: &mut Value) -> Option<Call> {
+        let text = |key: &str| block.get(key).and_then(Value::as_str).map(str::to_owned);
+        let (id, name) = (text("id")?, text("name")?);
+        let input = block.get_mut("input")?;
+        self.stage.rename(&name, input);
+        Some(Call { id, name, input: input.clone() })
+    }
+
+    async fn call(&mut self, line: &Line, call: Call) -> Result<(), Cancelled> {
+        let Call { id, name, input } = call;
+        let answer = match self.stage.perform(&id, &name, &input, &mut self.cancel).await {
+            Performed::Really(answer) => answer,
+            Performed::Shown => return Ok(()),
+            Performed::Cancelled => return Err(Cancelled),
+        };
+        if answer.is_error && !self.session.failed.contains(&id) {
+            let place = self.session.place(line.number);
+            let text = &answer.text;
+            let message =
+                format!("{place}: {name} went well when it was recorded, not now: {text}");
+            self.emit(Event::Warning { message }).await?;
+        }
+        self.answers.insert(id, answer);
+        Ok(())
+    }
+
+    /// Hands an event over, unless the end is asked for meanwhile.
+    async fn emit(&mut self, event: Event) -> Result<(), Cancelled> {
+        self.cancel.race(self.events.emit(event)).await.ok_or(Cancelled)
+    }
+}

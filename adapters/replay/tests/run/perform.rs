@@ -1,0 +1,295 @@
+//! What a performance does and says.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::time::{Duration, Instant};
+
+use orchestrator::contract::{ErrorClass, Event, Usage, Usd};
+use serde_json::{Value, json};
+
+use crate::support::{Place, Sink, answer, call, init, result};
+
+#[tokio::test]
+async fn calls_really_happen_and_answer_what_really_came_out() {
+    let place = Place::new();
+    let command = "cat '/workspace/sub/a.txt' /workspace/sub/a.txt; pwd; echo err >&2; exit 3";
+    place.record(
+        1,
+        &[
+            init(),
+            call("1", "Write", &json!({"file_path": "/workspace/sub/a.txt", "content": "one\n"})),
+            answer("1", "recorded", false),
+            call(
+                "2",
+                "Edit",
+                &json!({"file_path": "sub/a.txt", "old_string": "one", "new_string": "two"}),
+            ),
+            answer("2", "recorded", false),
+            call("3", "Bash", &json!({"command": command})),
+            answer("3", "recorded", true),
+            call("4", "Read", &json!({"file_path": "/workspace/sub/a.txt"})),
+            answer("4", "as recorded", false),
+            result("All done. <promise>COMPLETE: x</promise>"),
+        ],
+    );
+    let sink = Sink::new();
+    let report = place.perform(1, &sink).await.unwrap();
+    assert_eq!(place.read("sub/a.txt"), "two\n");
+    let here = place.workspace.display();
+    assert_eq!(
+        sink.results(),
+        [
+            (format!("File created successfully at: {here}/sub/a.txt"), false),
+            (format!("The file {here}/sub/a.txt has been updated successfully."), false),
+            (format!("Exit code 3\ntwo\ntwo\n{here}\nerr"), true),
+            ("as recorded".to_owned(), false),
+        ]
+    );
+    assert_eq!(report.final_text.as_deref(), Some("All done. <promise>COMPLETE: x</promise>"));
+    assert_eq!(report.session.as_deref(), Some("s-1"));
+    assert_eq!(sink.warnings(), [""; 0]);
+    let told = sink.events().into_iter().find_map(|event| match event {
+        Event::ToolCall { name, input, .. } if name == "Write" => Some(input),
+        _ => None,
+    });
+    assert_eq!(told.unwrap()["file_path"], format!("{here}/sub/a.txt"));
+}
+
+#[tokio::test]
+async fn it_costs_nothing_and_says_so() {
+    let place = Place::new();
+    place.record(1, &[init(), result("x")]);
+    let sink = Sink::new();
+    let report = place.perform(1, &sink).await.unwrap();
+    let nothing = Usage { tokens: None, cost: Some(Usd::ZERO), estimated: false };
+    assert_eq!(report.usage, nothing);
+    let usages = sink.events().into_iter().filter_map(|event| match event {
+        Event::Usage { usage } => Some(usage),
+        _ => None,
+    });
+    assert_eq!(usages.collect::<Vec<_>>(), [nothing]);
+    let described = place.agent(json!({"session": "session"})).describe();
+    assert_eq!(described.summary, "recorded session: costs nothing");
+    assert!(described.capabilities.cost && !described.capabilities.tokens);
+}
+
+#[tokio::test]
+async fn nothing_outside_the_workspace_is_touched() {
+    let place = Place::new();
+    let outside = place.workspace.parent().unwrap().join("outside.txt");
+    symlink("..", place.workspace.join("up")).unwrap();
+    let mut lines = vec![init()];
+    let paths = [
+        "../outside.txt",
+        "up/outside.txt",
+        "/workspace/../outside.txt",
+        outside.to_str().unwrap(),
+    ];
+    for (n, path) in paths.into_iter().enumerate() {
+        let id = n.to_string();
+        lines.push(call(&id, "Write", &json!({"file_path": path, "content": "x"})));
+        lines.push(answer(&id, "ok", false));
+    }
+    lines.push(result("x"));
+    place.record(1, &lines);
+    let sink = Sink::new();
+    place.perform(1, &sink).await.unwrap();
+    assert!(!outside.exists());
+    assert!(
+        sink.results()
+            .iter()
+            .all(|(text, is_error)| *is_error && text.contains("outside the workspace"))
+    );
+    let warnings = sink.warnings();
+    assert_eq!(warnings.len(), 4);
+    assert!(
+        warnings[0].contains("session/1.jsonl:2: Write went well when it was recorded"),
+        "{warnings:?}"
+    );
+}
+
+#[tokio::test]
+async fn what_did_not_happen_then_does_not_happen_now() {
+    let place = Place::new();
+    let mut end = result("x");
+    end["permission_denials"] =
+        json!([{"tool_name": "Bash", "tool_use_id": "1", "tool_input": {}}]);
+    place.record(
+        1,
+        &[
+            init(),
+            call("1", "Bash", &json!({"command": "touch denied"})),
+            answer("1", "refused", true),
+            call("2", "Write", &json!({"file_path": "failed", "content": "x"})),
+            answer("2", "File has not been read yet", true),
+            call("3", "Bash", &json!({"command": "touch background", "run_in_background": true})),
+            answer("3", "started", false),
+            end,
+        ],
+    );
+    let sink = Sink::new();
+    let report = place.perform(1, &sink).await.unwrap();
+    assert_eq!(fs::read_dir(&place.workspace).unwrap().count(), 0);
+    assert_eq!(
+        sink.results()[..2],
+        [("refused".into(), true), ("File has not been read yet".into(), true)]
+    );
+    assert!(sink.results()[2].1);
+    assert_eq!(report.denied.len(), 1);
+}
+
+#[tokio::test]
+async fn the_shell_keeps_its_folder_but_not_outside() {
+    let place = Place::new();
+    let bash = |id: &str, command: &str| call(id, "Bash", &json!({"command": command}));
+    place.record(
+        1,
+        &[
+            init(),
+            bash("1", "mkdir -p a && cd a"),
+            answer("1", "", false),
+            bash("2", "basename \"$PWD\"; cd /"),
+            answer("2", "", false),
+            bash("3", "pwd; cd a; exit 4"),
+            answer("3", "", true),
+            bash("4", "pwd; echo $RALPH_ITERATION; cat"),
+            answer("4", "", false),
+            result("x"),
+        ],
+    );
+    let sink = Sink::new();
+    place.perform(1, &sink).await.unwrap();
+    let here = place.workspace.display();
+    assert_eq!(
+        sink.results(),
+        [
+            (String::new(), false),
+            (format!("a\nShell cwd was reset to {here}"), false),
+            (format!("Exit code 4\n{here}"), true),
+            (format!("{here}\n1"), false),
+        ]
+    );
+}
+
+#[tokio::test]
+async fn a_command_has_its_recorded_time_and_leaves_nothing_behind() {
+    let place = Place::new();
+    let script = "sleep 1000 & until grep -qx sleep /proc/$!/comm; do :; done; echo done";
+    place.record(
+        1,
+        &[
+            init(),
+            call("1", "Bash", &json!({"command": "sleep 1000", "timeout": 100})),
+            answer("1", "", true),
+            call("2", "Bash", &json!({"command": script})),
+            answer("2", "", false),
+            result("x"),
+        ],
+    );
+    let sink = Sink::new();
+    let report = place.perform(1, &sink).await.unwrap();
+    let results = sink.results();
+    assert!(
+        results[0].1 && results[0].0.starts_with("Command timed out after 100 ms"),
+        "{results:?}"
+    );
+    assert_eq!(results[1], ("done".to_owned(), false));
+    assert_eq!(report.left_behind, ["sleep"]);
+}
+
+#[tokio::test]
+async fn recorded_errors_have_their_class_and_their_place() {
+    let place = Place::new();
+    let mut limited = result("API Error");
+    limited["is_error"] = json!(true);
+    limited["api_error_status"] = json!(429);
+    place.record(1, &[init(), limited]);
+    let error = place.perform(1, &Sink::new()).await.unwrap_err();
+    assert_eq!(error.class.word(), "rate_limited");
+    assert!(error.message.contains("session/1.jsonl:2: "), "{error}");
+    assert_eq!(error.report.usage.cost, Some(Usd::ZERO));
+    // A recording that was cut off has no end, but what it did is told.
+    place.record(1, &[init(), call("1", "Bash", &json!({"command": "echo hi"}))]);
+    let sink = Sink::new();
+    let error = place.perform(1, &sink).await.unwrap_err();
+    assert_eq!(error.class, ErrorClass::Crashed);
+    assert_eq!((error.report.final_text, sink.results()), (None, vec![("hi".to_owned(), false)]));
+}
+
+#[tokio::test]
+async fn sessions_that_are_not_there_are_unavailable_by_name() {
+    let place = Place::new();
+    for (config, named) in
+        [(json!({"session": "nowhere"}), "nowhere"), (json!({"session": "session"}), "1.jsonl")]
+    {
+        let agent = place.agent(config);
+        let task = place.task(1);
+        let found = agent.check(&task.env).await.unwrap_err();
+        let ran = agent.run(task, &Sink::new()).await.unwrap_err();
+        for error in [found, ran] {
+            assert_eq!(error.class, ErrorClass::Unavailable);
+            assert!(error.message.contains(named), "{error}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn stray_lines_are_passed_over_by_name() {
+    let place = Place::new();
+    place.record(1, &[init(), Value::Null, json!([1]), json!({"type": "new"}), result("x")]);
+    let sink = Sink::new();
+    assert!(place.perform(1, &sink).await.is_ok());
+    assert_eq!(sink.warnings().len(), 2);
+    assert!(sink.warnings()[0].contains("1.jsonl:2: "), "{:?}", sink.warnings());
+}
+
+#[tokio::test]
+async fn the_end_is_honoured_in_a_command_between_calls_and_in_a_pause() {
+    let place = Place::new();
+    let mut late = answer("9", "", false);
+    late["timestamp"] = json!("2026-11-21T20:46:14Z");
+    let mut later = late.clone();
+    later["timestamp"] = json!("2026-11-21T21:46:14Z");
+    place.record(
+        1,
+        &[
+            init(),
+            call("1", "Bash", &json!({"command": "touch begun; sleep 1000"})),
+            call("2", "Write", &json!({"file_path": "never", "content": ""})),
+            result("x"),
+        ],
+    );
+    place.record(
+        2,
+        &[
+            init(),
+            call("1", "Write", &json!({"file_path": "first", "content": ""})),
+            answer("1", "", false),
+            call("2", "Write", &json!({"file_path": "never", "content": ""})),
+            result("x"),
+        ],
+    );
+    place.record(3, &[init(), late, later, result("x")]);
+
+    let begun = place.workspace.join("begun");
+    let sink = Sink::new();
+    let asked = async {
+        while !begun.exists() {
+            tokio::task::yield_now().await;
+        }
+        sink.cancel();
+    };
+    let (inside, ()) = tokio::join!(place.perform(1, &sink), asked);
+    let sink = Sink::cancelling(|event| matches!(event, Event::ToolResult { .. }));
+    let between = place.perform(2, &sink).await;
+    assert!(place.workspace.join("first").exists());
+    let sink = Sink::cancelling(|event| matches!(event, Event::ToolResult { .. }));
+    let started = Instant::now();
+    let pausing = place.run(json!({"session": "session", "speed": 1}), 3, &sink).await;
+    assert!(started.elapsed() < Duration::from_secs(30));
+    for result in [inside, between, pausing] {
+        let error = result.unwrap_err();
+        assert_eq!((error.class, error.report.final_text), (ErrorClass::Cancelled, None));
+    }
+    assert!(!place.workspace.join("never").exists());
+}

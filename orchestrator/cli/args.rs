@@ -1,0 +1,196 @@
+//! What can be said on the command line.
+
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand};
+
+/// Keeps a coding agent in a loop until the work is proved done.
+#[derive(Debug, Parser)]
+#[command(name = "ralph-orchestrator", version, max_term_width = 100)]
+#[command(after_help = "Exit status: 0 completed, 1 stopped by a limit, 2 a human is needed, \
+64 usage, 65 state damaged, 69 agent not available, 70 internal error, 75 workspace busy, \
+78 configuration wrong, 130 and 143 interrupted.")]
+pub(crate) struct Args {
+    /// The configuration file [default: ralph.toml]
+    #[arg(short, long, global = true, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run the loop, or go on with a run that was stopped
+    Run(Run),
+    /// Say how the run of this workspace stands
+    Status(Status),
+    /// Show what happened, or the transcript of an iteration
+    Log(Log),
+    /// Answer an agent that asked for a human
+    Answer(Answer),
+    /// Stop the run that goes on in this workspace
+    Stop(Stop),
+    /// Forget all runs of this workspace
+    Reset(Reset),
+    /// Write a ralph.toml and a PROMPT.md to start from
+    Init(Init),
+    /// Check configuration, agent, workspace and state
+    Doctor(Doctor),
+    /// Look at the configuration
+    #[command(subcommand)]
+    Config(Config),
+    /// List the adapters and what they can do
+    Agents(Agents),
+    /// Write completions for a shell
+    Completions(Completions),
+}
+
+/// Values set on the command line.
+#[derive(Debug, Default, clap::Args)]
+pub(crate) struct Sets {
+    /// Set a key of the configuration, such as limits.max_cost_usd=5
+    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_value)]
+    pub(crate) sets: Vec<(String, String)>,
+}
+
+fn key_value(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.trim().is_empty() => {
+            Ok((key.trim().to_owned(), value.trim().to_owned()))
+        }
+        _ => Err("expected KEY=VALUE, such as limits.max_cost_usd=5".into()),
+    }
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Run {
+    /// Use the agent of `[agents.NAME]` instead of that of `[agent]`
+    #[arg(long, value_name = "NAME")]
+    pub(crate) agent: Option<String>,
+    /// Stop after one iteration
+    #[arg(long)]
+    pub(crate) once: bool,
+    /// Begin a new run, whatever became of the last one
+    #[arg(long)]
+    pub(crate) restart: bool,
+    /// Check everything and say what would be run, but start nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Print one JSON object per line and event on stdout
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Show the agent's text and tool calls as they come
+    #[arg(short, long)]
+    pub(crate) verbose: bool,
+    /// Shorthand for --set limits.max_iterations=N
+    #[arg(long, value_name = "N")]
+    pub(crate) max_iterations: Option<u64>,
+    /// Shorthand for --set limits.max_cost_usd=USD
+    #[arg(long, value_name = "USD")]
+    pub(crate) max_cost: Option<String>,
+    /// Shorthand for --set limits.max_runtime=DURATION
+    #[arg(long, value_name = "DURATION")]
+    pub(crate) max_runtime: Option<String>,
+    #[command(flatten)]
+    pub(crate) sets: Sets,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Status {
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) sets: Sets,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Log {
+    /// Show this iteration: its prompt's feedback, text and tool calls
+    pub(crate) iteration: Option<u64>,
+    /// With an iteration: print the prompt that the agent read, byte for byte
+    #[arg(long, requires = "iteration")]
+    pub(crate) prompt: bool,
+    /// Print the records, or the transcript, as JSON lines
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) sets: Sets,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Answer {
+    /// What the agent is told at the head of its next prompt
+    pub(crate) text: String,
+    #[command(flatten)]
+    pub(crate) sets: Sets,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Stop {
+    /// Return at once instead of waiting until the run has ended
+    #[arg(long)]
+    pub(crate) no_wait: bool,
+    #[command(flatten)]
+    pub(crate) sets: Sets,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Reset {
+    /// Do not ask
+    #[arg(short, long)]
+    pub(crate) yes: bool,
+    #[command(flatten)]
+    pub(crate) sets: Sets,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Init {
+    /// The command that proves the work done, such as --test "cargo test"
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) test: Option<String>,
+    /// Overwrite files that are there
+    #[arg(long)]
+    pub(crate) force: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Doctor {
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) sets: Sets,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Config {
+    /// Print every value and where it comes from
+    Show {
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        sets: Sets,
+    },
+    /// Check the configuration without running anything
+    Check {
+        #[command(flatten)]
+        sets: Sets,
+    },
+    /// Print the JSON Schema of ralph.toml
+    Schema,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Agents {
+    /// Print one JSON array
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Completions {
+    /// The shell
+    pub(crate) shell: clap_complete::Shell,
+}

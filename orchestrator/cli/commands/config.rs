@@ -1,0 +1,58 @@
+//! `config`
+
+use std::path::Path;
+
+use orchestrator::config::schema;
+use orchestrator::engine::{Driver, Judges, build_context};
+
+use crate::args::Config;
+use crate::context::Context;
+use crate::error::{CommandError, exit};
+use crate::{output, registry};
+
+pub(crate) fn config(file: &Path, command: Config) -> Result<u8, CommandError> {
+    match command {
+        Config::Show { json, sets } => show(&Context::load(file, sets.sets)?, json),
+        Config::Check { sets } => check(&Context::load(file, sets.sets)?)?,
+        Config::Schema => {
+            let text = serde_json::to_string_pretty(&schema()).map_err(CommandError::internal)?;
+            output::result(&text);
+        }
+    }
+    Ok(exit::OK)
+}
+
+fn show(context: &Context, json: bool) {
+    let rows = context.loaded.show();
+    if json {
+        let rows: Vec<_> = rows
+            .into_iter()
+            .map(|(key, value, origin)| {
+                serde_json::json!({"key": key, "value": value, "origin": origin})
+            })
+            .collect();
+        return output::json(&rows);
+    }
+    let width = rows.iter().map(|(key, value, _)| key.len() + value.len() + 3).max().unwrap_or(0);
+    for (key, value, origin) in rows {
+        let line = format!("{key} = {value}");
+        output::result(&format!("{line:<width$}  # {origin}", width = width.min(72)));
+    }
+}
+
+/// Everything that a run would check before it starts anything.
+pub(crate) fn check(context: &Context) -> Result<(), CommandError> {
+    let registry = registry::built_in(None);
+    let build = build_context(&context.loaded, &context.vars);
+    Judges::build(&context.loaded, &registry, &build)?;
+    Driver::build(&context.loaded, &registry, &build, None)?;
+    for name in context.loaded.config.agents.keys() {
+        Driver::build(&context.loaded, &registry, &build, Some(name))?;
+    }
+    let run = &context.loaded.config.run;
+    if run.template.is_none() || run.workspace.exists() {
+        context.loaded.check_files()?;
+    }
+    output::result(&format!("{}: right", context.file.display()));
+    Ok(())
+}

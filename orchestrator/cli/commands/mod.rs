@@ -1,0 +1,24 @@
+//! One file per command.
+
+pub(crate) mod agents;
+pub(crate) mod answer;
+pub(crate) mod completions;
+pub(crate) mod config;
+pub(crate) mod doctor;
+pub(crate) mod init;
+pub(crate) mod log;
+pub(crate) mod reset;
+pub(crate) mod run;
+pub(crate) mod status;
+pub(crate) mod stop;
+
+use std::future::Future;
+
+use crate::error::CommandError;
+
+/// Runs a command that waits for things.
+pub(crate) fn block_on<T>(
+    work: impl Future<Output = Result<T, CommandError>>,
+) -> Result<T, CommandError> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(work)
+}

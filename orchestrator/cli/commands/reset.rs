@@ -1,0 +1,40 @@
+//! `reset`
+
+use std::io::{BufRead as _, IsTerminal as _};
+use std::path::Path;
+
+use orchestrator::state;
+
+use crate::args::Reset;
+use crate::context::Context;
+use crate::error::{CommandError, exit};
+use crate::output;
+
+pub(crate) fn reset(file: &Path, args: &Reset) -> Result<u8, CommandError> {
+    let layout = Context::with(file, &args.sets)?.layout()?;
+    let root = layout.root().display().to_string();
+    if !layout.root().exists() {
+        output::result(&format!("there is no run to forget: {root} does not exist"));
+        return Ok(exit::OK);
+    }
+    if !args.yes && !confirmed(&root)? {
+        return Err(
+            CommandError::user("nothing was forgotten").hinted("`reset --yes` does not ask")
+        );
+    }
+    state::reset(&layout)?;
+    output::result(&format!("all runs in {root} are forgotten; the workspace is as it was"));
+    Ok(exit::OK)
+}
+
+fn confirmed(root: &str) -> Result<bool, CommandError> {
+    if !std::io::stdin().is_terminal() {
+        return Ok(false);
+    }
+    output::say_part(&format!(
+        "Forget all runs in {root}, transcripts and evidence included? [y/N] "
+    ));
+    let mut answer = String::new();
+    std::io::stdin().lock().read_line(&mut answer)?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+}

@@ -1,0 +1,115 @@
+//! `run`
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use orchestrator::engine::{Observer, Opened, Request, Session, open};
+use orchestrator::machine::{Outcome, StopReason};
+use orchestrator::state::{Found, Layout};
+
+use crate::args::Run;
+use crate::commands::block_on;
+use crate::context::Context;
+use crate::error::{CommandError, exit, of_stop};
+use crate::registry;
+use crate::render::{Human, Json};
+use crate::{output, signals};
+
+pub(crate) fn run(file: &Path, mut args: Run) -> Result<u8, CommandError> {
+    let mut sets = std::mem::take(&mut args.sets.sets);
+    let shorthands = [
+        ("limits.max_iterations", args.max_iterations.map(|n| n.to_string())),
+        ("limits.max_cost_usd", args.max_cost.clone()),
+        ("limits.max_runtime", args.max_runtime.clone()),
+    ];
+    for (key, value) in shorthands {
+        sets.extend(value.map(|value| (key.to_owned(), value)));
+    }
+    let context = Context::load(file, sets)?;
+    block_on(start(context, args))
+}
+
+async fn start(context: Context, args: Run) -> Result<u8, CommandError> {
+    let (stop, status) = signals::listen()?;
+    let state_home = context.state_home();
+    let opened = open(Request {
+        loaded: context.loaded,
+        config_file: context.file,
+        vars: context.vars,
+        state_home,
+        registry: &registry::built_in,
+        agent: args.agent.clone(),
+        once: args.once,
+        restart: args.restart,
+    })
+    .await?;
+    let session = match opened {
+        Opened::Complete { found, layout } => return Ok(complete(&found, &layout, args.json)),
+        Opened::Ready(session) => session,
+    };
+    if args.dry_run {
+        dry_run(&session, args.json);
+        return Ok(exit::OK);
+    }
+    let observer: Arc<dyn Observer> = if args.json {
+        Arc::new(Json::new(status.clone()))
+    } else {
+        Arc::new(Human::new(args.verbose))
+    };
+    let finished = session.drive(observer, stop).await?;
+    let well = matches!(finished.state.last_outcome, Some(Outcome::Succeeded));
+    Ok(of_stop(finished.reason, well, status.load(Ordering::Relaxed)))
+}
+
+/// The run is complete: says so and starts nothing.
+fn complete(found: &Found, layout: &Layout, json: bool) -> u8 {
+    let validated = found.state.completion().is_some_and(|completion| completion.validated);
+    if json {
+        output::json(&serde_json::json!({
+            "event": "run_finished",
+            "time": jiff::Timestamp::now(),
+            "run": found.run,
+            "iteration": found.state.iterations,
+            "stop_reason": StopReason::Completed,
+            "exit_code": exit::OK,
+            "message": "already complete",
+            "validated": validated,
+            "iterations": found.state.iterations,
+            "cost_usd": found.state.cost(),
+            "runtime_ms": found.state.runtime_ms,
+        }));
+        return exit::OK;
+    }
+    let how = if validated { "" } else { " WITHOUT validation" };
+    output::result(&format!(
+        "already completed{how} in {} iterations, {}; no agent was started (run {})",
+        found.state.iterations,
+        found.state.cost(),
+        found.run
+    ));
+    output::say(&format!(
+        "`run --restart` begins a new run; the record of this one is in {}",
+        layout.root().display()
+    ));
+    exit::OK
+}
+
+fn dry_run(session: &Session, json: bool) {
+    let plan = session.plan();
+    if json {
+        return output::json(&plan);
+    }
+    output::result(&format!("would run {} in {}", plan.agent, plan.workspace.display()));
+    output::result(&format!("  program     {}", plan.program.as_deref().unwrap_or("none")));
+    output::result(&format!("  detectors   {}", plan.detectors.join(", ")));
+    for demand in &plan.validators {
+        output::result(&format!("  validator   {demand}"));
+    }
+    if !plan.validated {
+        output::result("  validator   NONE: the agent's claim is trusted");
+    }
+    output::result(&format!("  environment {}", plan.env.join(" ")));
+    output::result(&format!("  state       {}", plan.state_dir.display()));
+    output::result(&format!("  next        iteration {}", plan.next_iteration));
+}

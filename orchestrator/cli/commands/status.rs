@@ -1,0 +1,178 @@
+//! `status`
+
+use std::path::Path;
+
+use orchestrator::machine::{Latch, Policy, State, StopReason};
+use orchestrator::state::{Found, Holder, Layout, Lock, peek};
+use serde_json::{Value, json};
+
+use crate::args::Status;
+use crate::context::Context;
+use crate::error::{CommandError, exit};
+use crate::output;
+use crate::render::text::{duration, one_line};
+
+pub(crate) fn status(file: &Path, args: &Status) -> Result<u8, CommandError> {
+    let layout = Context::with(file, &args.sets)?.layout()?;
+    // First who holds it, then the journal: what is read is then at least as new.
+    let holder = Lock::holder(&layout);
+    let found = peek(&layout, |_| {})?;
+    if args.json {
+        output::json(&object(found.as_ref(), holder.as_ref(), &layout));
+    } else {
+        for line in lines(found.as_ref(), holder.as_ref(), &layout) {
+            output::result(&line);
+        }
+    }
+    Ok(exit::OK)
+}
+
+/// One word for how the run stands. The same fold decides about it as about everything else.
+fn phase(state: &State, held: bool) -> &'static str {
+    if state.completion().is_some() {
+        return "completed";
+    }
+    match state.stop.as_ref().map(|stop| stop.reason) {
+        _ if held => "running",
+        Some(StopReason::NeedsHuman) => "needs_human",
+        // Killed without a word, it can be gone on with just as well.
+        Some(StopReason::Interrupted) | None => "interrupted",
+        Some(_) => "stopped",
+    }
+}
+
+fn object(found: Option<&Found>, holder: Option<&Holder>, layout: &Layout) -> Value {
+    let Some(Found { run, state, started, .. }) = found else {
+        return json!({
+            "run": null,
+            "phase": if holder.is_some() { "running" } else { "none" },
+            "stop_reason": null,
+            "state_dir": layout.root(),
+        });
+    };
+    json!({
+        "run": run,
+        "phase": phase(state, holder.is_some()),
+        "stop_reason": state.stop.as_ref().map(|stop| stop.reason),
+        "message": state.stop.as_ref().map(|stop| stop.message.as_str()),
+        "started": started,
+        "pid": holder.map(|holder| holder.pid),
+        "iterations": state.iterations,
+        "agent": state.agent,
+        "latch": latch(state),
+        "cost_usd": state.cost(),
+        "cost_estimated": state.estimated,
+        "tokens": state.tokens(),
+        "runtime_s": seconds(state.runtime_ms),
+        "failures": state.failures,
+        "stagnant": state.stagnant,
+        "waiting_until_ms": state.waiting.as_ref().map(|wait| wait.until_ms),
+        "limits": {
+            "max_iterations": state.limits.max_iterations,
+            "max_runtime_s": state.limits.max_runtime_ms.map(seconds),
+            "max_cost_usd": state.limits.max_cost_usd,
+            "max_tokens": state.limits.max_tokens,
+            "max_failures": state.limits.max_failures,
+            "max_stagnant": state.limits.max_stagnant,
+            "max_rejections": state.limits.max_rejections,
+        },
+        "state_dir": layout.root(),
+    })
+}
+
+fn latch(state: &State) -> Value {
+    let (word, claim, iteration) = match &state.latch {
+        Latch::Open => ("open", None, None),
+        Latch::Claimed { claim, iteration } => ("claimed", Some(claim), Some(*iteration)),
+        Latch::Completed(done) => ("completed", Some(&done.claim), Some(done.iteration)),
+    };
+    let validated = match state.completion() {
+        Some(completion) => completion.validated,
+        None => state.policy().is_some_and(Policy::validates),
+    };
+    json!({
+        "state": word,
+        "claim": claim.map(|claim| json!({
+            "detector": claim.detector,
+            "iteration": iteration,
+            "text": claim.text,
+        })),
+        "rejections": state.rejections,
+        "reasons": state.rejection.as_ref().map(|r| r.reasons.clone()).unwrap_or_default(),
+        "validated": validated,
+    })
+}
+
+fn seconds(ms: u64) -> f64 {
+    std::time::Duration::from_millis(ms).as_secs_f64()
+}
+
+fn lines(found: Option<&Found>, holder: Option<&Holder>, layout: &Layout) -> Vec<String> {
+    let Some(Found { run, state, .. }) = found else {
+        return vec!["there is no run in this workspace yet".into()];
+    };
+    let mut head = phase(state, holder.is_some()).replace('_', " ");
+    if let Some(completion) = state.completion()
+        && !completion.validated
+    {
+        head.push_str(" WITHOUT validation");
+    }
+    let stop = state.stop.as_ref().filter(|stop| stop.reason != StopReason::Completed);
+    if let Some(stop) = stop.filter(|_| holder.is_none()) {
+        head = format!("{head} ({}: {})", stop.reason.word(), one_line(&stop.message, 200));
+    }
+    if let Some(holder) = holder {
+        head = format!("{head} ({holder})");
+    }
+    let limit = |max: Option<String>| max.map_or(String::new(), |max| format!(" of {max}"));
+    let limits = &state.limits;
+    let mut lines = vec![
+        head,
+        format!("  run         {run}"),
+        format!("  agent       {}", state.agent),
+        format!(
+            "  iterations  {}{}",
+            state.iterations,
+            limit(limits.max_iterations.map(|max| max.to_string()))
+        ),
+        format!(
+            "  cost        {}{}{}",
+            state.cost(),
+            limit(limits.max_cost_usd.map(|max| max.to_string())),
+            if state.estimated { " (estimated)" } else { "" }
+        ),
+        format!(
+            "  runtime     {}{}",
+            duration(state.runtime_ms),
+            limit(limits.max_runtime_ms.map(duration))
+        ),
+    ];
+    lines.extend(completion(state));
+    if let Some(wait) = &state.waiting {
+        let until =
+            jiff::Timestamp::from_millisecond(i64::try_from(wait.until_ms).unwrap_or(i64::MAX));
+        let until = until.map_or_else(|_| "later".to_owned(), |time| format!("{time:.0}"));
+        lines.push(format!("  waiting     until {until}: {}", one_line(&wait.reason, 120)));
+    }
+    lines.push(format!("  state       {}", layout.root().display()));
+    lines
+}
+
+fn completion(state: &State) -> Vec<String> {
+    let mut lines = vec![match &state.latch {
+        Latch::Open => "  completion  not claimed".into(),
+        Latch::Claimed { claim, iteration } => format!(
+            "  completion  claimed ({}, iteration {iteration}), rejected {} times",
+            claim.detector, state.rejections
+        ),
+        Latch::Completed(done) => format!(
+            "  completion  accepted after iteration {}: {}",
+            done.iteration,
+            one_line(&done.claim.text, 120)
+        ),
+    }];
+    for reason in state.rejection.iter().flat_map(|rejection| &rejection.reasons) {
+        lines.push(format!("    - {}", one_line(reason, 200)));
+    }
+    lines
+}

@@ -1,0 +1,40 @@
+//! `stop`
+
+use std::path::Path;
+use std::time::Duration;
+
+use orchestrator::state::Lock;
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::args::Stop;
+use crate::context::Context;
+use crate::error::{CommandError, exit};
+use crate::output;
+
+const POLL: Duration = Duration::from_millis(50);
+const LONGEST_WAIT: Duration = Duration::from_secs(120);
+
+pub(crate) fn stop(file: &Path, args: &Stop) -> Result<u8, CommandError> {
+    let layout = Context::with(file, &args.sets)?.layout()?;
+    let Some(holder) = Lock::holder(&layout) else {
+        output::result("no run goes on in this workspace");
+        return Ok(exit::OK);
+    };
+    let pid = i32::try_from(holder.pid).ok().and_then(Pid::from_raw);
+    let pid = pid.ok_or_else(|| CommandError::user("the run has only just started; try again"))?;
+    kill_process(pid, Signal::TERM).map_err(std::io::Error::from)?;
+    if args.no_wait {
+        output::result(&format!("asked {holder} to stop"));
+        return Ok(exit::OK);
+    }
+    let deadline = std::time::Instant::now() + LONGEST_WAIT;
+    while Lock::holder(&layout).is_some_and(|now| now == holder) {
+        if std::time::Instant::now() >= deadline {
+            let seconds = LONGEST_WAIT.as_secs();
+            return Err(CommandError::user(format!("{holder} has not ended within {seconds} s")));
+        }
+        std::thread::sleep(POLL);
+    }
+    output::result(&format!("stopped ({holder}); `ralph-orchestrator run` goes on with the run"));
+    Ok(exit::OK)
+}

@@ -1,0 +1,71 @@
+//! What every command needs: the configuration and where the state lies.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use orchestrator::config::{self, Loaded, Sources};
+use orchestrator::engine::state_layout;
+use orchestrator::state::Layout;
+
+use crate::args::Sets;
+use crate::error::CommandError;
+
+/// The configuration as it was asked for.
+pub(crate) struct Context {
+    pub(crate) file: PathBuf,
+    pub(crate) loaded: Loaded,
+    pub(crate) vars: BTreeMap<String, String>,
+}
+
+impl Context {
+    /// Reads the configuration.
+    pub(crate) fn load(file: &Path, sets: Vec<(String, String)>) -> Result<Self, CommandError> {
+        let vars = variables();
+        let file = std::path::absolute(file)?;
+        let ralph = vars.iter().filter(|(name, _)| name.starts_with("RALPH_"));
+        let sources = Sources {
+            file: file.clone(),
+            user_file: user_file(&vars),
+            vars: ralph.map(|(name, value)| (name.clone(), value.clone())).collect(),
+            sets,
+        };
+        let loaded = config::load(&sources)?;
+        Ok(Self { file, loaded, vars })
+    }
+
+    /// Reads the configuration with what was set on the command line.
+    pub(crate) fn with(file: &Path, sets: &Sets) -> Result<Self, CommandError> {
+        Self::load(file, sets.sets.clone())
+    }
+
+    /// Where the state of its workspace lies.
+    pub(crate) fn layout(&self) -> Result<Layout, CommandError> {
+        Ok(state_layout(&self.loaded, &self.state_home())?)
+    }
+
+    /// `$XDG_STATE_HOME`, or `~/.local/state`.
+    pub(crate) fn state_home(&self) -> PathBuf {
+        home(&self.vars, "XDG_STATE_HOME", ".local/state")
+    }
+}
+
+/// The environment, without what is no text.
+pub(crate) fn variables() -> BTreeMap<String, String> {
+    std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .collect()
+}
+
+fn user_file(vars: &BTreeMap<String, String>) -> Option<PathBuf> {
+    let file = home(vars, "XDG_CONFIG_HOME", ".config").join("ralph-orchestrator/config.toml");
+    file.exists().then_some(file)
+}
+
+/// An XDG folder: the variable if it is an absolute path, else the folder below the home directory.
+fn home(vars: &BTreeMap<String, String>, name: &str, below: &str) -> PathBuf {
+    vars.get(name)
+        .map(PathBuf::from)
+        .filter(|path| path.is_absolute())
+        .or_else(|| etcetera::home_dir().ok().map(|home| home.join(below)))
+        .unwrap_or_else(|| std::env::temp_dir().join("ralph-orchestrator-state"))
+}

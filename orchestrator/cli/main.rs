@@ -1,0 +1,56 @@
+//! The command line of ralph-orchestrator.
+
+mod args;
+mod commands;
+mod context;
+mod error;
+mod output;
+mod registry;
+mod render;
+mod signals;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use args::{Args, Command};
+use error::{CommandError, exit};
+
+fn main() -> ExitCode {
+    // Before anything else: as a supervisor of one process tree this program has no threads.
+    ralph_orchestrator_supervise::shim::intercept();
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        Err(error) => {
+            let code = if error.use_stderr() { exit::USAGE } else { exit::OK };
+            // A closed terminal is nothing to complain about to a closed terminal.
+            drop(error.print());
+            return ExitCode::from(code);
+        }
+    };
+    match dispatch(args) {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            output::problem(&error);
+            ExitCode::from(error.code())
+        }
+    }
+}
+
+fn dispatch(args: Args) -> Result<u8, CommandError> {
+    let Args { config, command } = args;
+    let config = config.unwrap_or_else(|| "ralph.toml".into());
+    match command {
+        Command::Run(run) => commands::run::run(&config, run),
+        Command::Status(status) => commands::status::status(&config, &status),
+        Command::Log(log) => commands::log::log(&config, &log),
+        Command::Answer(answer) => commands::answer::answer(&config, answer),
+        Command::Stop(stop) => commands::stop::stop(&config, &stop),
+        Command::Reset(reset) => commands::reset::reset(&config, &reset),
+        Command::Init(init) => commands::init::init(&config, &init),
+        Command::Doctor(doctor) => commands::doctor::doctor(&config, &doctor),
+        Command::Config(command) => commands::config::config(&config, command),
+        Command::Agents(agents) => commands::agents::agents(&config, &agents),
+        Command::Completions(shell) => Ok(commands::completions::completions(&shell)),
+    }
+}

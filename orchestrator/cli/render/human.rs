@@ -1,0 +1,339 @@
+//! What people see: one line per iteration and verdict, more with `--verbose`.
+
+use std::io::{IsTerminal as _, Write as _};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use orchestrator::contract::{ClaimKind, Event, Usage, Verdict};
+use orchestrator::engine::{Notice, Observer};
+use orchestrator::machine::{NamedVerdict, Outcome, StopReason};
+
+use super::text::{duration, escape, one_line, outcome, tool_line, trigger};
+use crate::output;
+
+const REDRAW: Duration = Duration::from_millis(200);
+
+/// Prints a run for people, on stderr; its last line, the result, on stdout.
+pub(crate) struct Human {
+    verbose: bool,
+    colour: bool,
+    view: Mutex<View>,
+}
+
+struct View {
+    /// A progress line is possible.
+    terminal: bool,
+    /// It is there now.
+    drawn: bool,
+    last_draw: Instant,
+    began: Instant,
+    agent: String,
+    usage: Usage,
+    doing: String,
+    /// The agent's text ended in the middle of a line.
+    open_line: bool,
+}
+
+const BOLD: &str = "1";
+const RED: &str = "31";
+const GREEN: &str = "32";
+const YELLOW: &str = "33";
+const DIM: &str = "2";
+
+impl Human {
+    pub(crate) fn new(verbose: bool) -> Self {
+        let now = Instant::now();
+        let view = View {
+            terminal: std::io::stderr().is_terminal() && !verbose,
+            drawn: false,
+            last_draw: now,
+            began: now,
+            agent: String::new(),
+            usage: Usage::default(),
+            doing: String::new(),
+            open_line: false,
+        };
+        Self { verbose, colour: output::colour(), view: Mutex::new(view) }
+    }
+
+    fn paint(&self, code: &str, text: &str) -> String {
+        if self.colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+    }
+
+    fn line(&self, view: &mut View, text: &str) {
+        if std::mem::take(&mut view.drawn) {
+            output::say_part("\r\x1b[K");
+        }
+        if std::mem::take(&mut view.open_line) {
+            output::say("");
+        }
+        output::say(text);
+    }
+
+    fn progress(&self, view: &mut View, iteration: u64) {
+        if !view.terminal || view.last_draw.elapsed() < REDRAW {
+            return;
+        }
+        view.last_draw = Instant::now();
+        view.drawn = true;
+        let elapsed = duration(u64::try_from(view.began.elapsed().as_millis()).unwrap_or(u64::MAX));
+        let cost = view.usage.cost.map(|cost| format!("  {cost}")).unwrap_or_default();
+        let text = format!("  {iteration}  {elapsed}{cost}  {}", one_line(&view.doing, 60));
+        output::say_part(&format!("\r\x1b[K{}", self.paint(DIM, &text)));
+        drop(std::io::stderr().flush());
+    }
+
+    fn verdicts(&self, view: &mut View, verdicts: &[NamedVerdict]) {
+        for named in verdicts {
+            let optional = if named.required { "" } else { " (not required)" };
+            let name = &named.validator;
+            let time = duration(named.duration_ms);
+            match &named.verdict {
+                Verdict::Accepted { summary, .. } => {
+                    let head = self.paint(GREEN, &format!("  accepted by {name}"));
+                    self.line(
+                        view,
+                        &format!("{head}{optional}: {} ({time})", one_line(summary, 160)),
+                    );
+                }
+                Verdict::Rejected { reasons } => {
+                    let head = self.paint(RED, &format!("  rejected by {name}"));
+                    self.line(view, &format!("{head}{optional} ({time}):"));
+                    for reason in reasons {
+                        self.line(view, &format!("    - {}", indent(reason)));
+                    }
+                }
+                Verdict::Error { message } => {
+                    let head = self.paint(RED, &format!("  {name} could not check"));
+                    self.line(view, &format!("{head}{optional}: {}", indent(message)));
+                }
+            }
+        }
+    }
+
+    fn ended(&self, view: &mut View, notice: &Notice) {
+        let Notice::IterationFinished {
+            iteration,
+            outcome: how,
+            total_cost_usd,
+            max_cost_usd,
+            duration_ms,
+            usage,
+            ..
+        } = notice
+        else {
+            return;
+        };
+        let code = if *how == Outcome::Succeeded { BOLD } else { YELLOW };
+        let of = max_cost_usd.map(|max| format!(" of {max}")).unwrap_or_default();
+        let about = if usage.estimated { "about " } else { "" };
+        let head = self.paint(code, &format!("iteration {iteration} {}", outcome(how)));
+        let tail =
+            format!("{}, {}, {about}{total_cost_usd}{of}", view.agent, duration(*duration_ms));
+        self.line(view, &format!("{head}  ({tail})"));
+    }
+
+    fn finished(&self, view: &mut View, notice: &Notice) {
+        let Notice::RunFinished {
+            stop_reason,
+            message,
+            validated,
+            iterations,
+            cost_usd,
+            cost_estimated,
+            runtime_ms,
+            ..
+        } = notice
+        else {
+            return;
+        };
+        if std::mem::take(&mut view.drawn) {
+            output::say_part("\r\x1b[K");
+        }
+        let figures = format!(
+            "{iterations} iterations, {}{cost_usd}, {}",
+            if *cost_estimated { "about " } else { "" },
+            duration(*runtime_ms)
+        );
+        let text = match stop_reason {
+            StopReason::Completed if *validated => format!("completed: {figures}"),
+            StopReason::Completed => format!("completed WITHOUT validation: {figures}"),
+            other => format!("{}: {} ({figures})", other.word(), one_line(message, 400)),
+        };
+        output::result(&text);
+        if let Some(hint) = hint(*stop_reason) {
+            output::say(&self.paint(DIM, hint));
+        }
+    }
+
+    fn text(&self, view: &mut View, text: &str) {
+        view.doing = text.to_owned();
+        if self.verbose {
+            let text = escape(text);
+            view.open_line = !text.ends_with('\n');
+            output::say_part(&text);
+        }
+    }
+
+    fn detail(&self, view: &mut View, detail: &Event) {
+        match detail {
+            Event::ToolResult { text, is_error, .. } => {
+                let mark = if *is_error { self.paint(RED, "    failed:") } else { "    ->".into() };
+                self.line(view, &format!("{mark} {}", one_line(text, 160)));
+            }
+            Event::Stderr { text } => {
+                self.line(view, &self.paint(DIM, &format!("  stderr: {}", one_line(text, 200))));
+            }
+            Event::Session { model: Some(model), .. } => {
+                self.line(view, &self.paint(DIM, &format!("  model {}", one_line(model, 60))));
+            }
+            _ => {}
+        }
+    }
+}
+
+fn indent(text: &str) -> String {
+    escape(text).trim_end().replace('\n', "\n      ")
+}
+
+const fn hint(reason: StopReason) -> Option<&'static str> {
+    match reason {
+        StopReason::NeedsHuman => {
+            Some("`ralph-orchestrator answer \"…\"` tells the agent; `run` goes on either way")
+        }
+        StopReason::MaxIterations
+        | StopReason::MaxRuntime
+        | StopReason::MaxCost
+        | StopReason::MaxTokens
+        | StopReason::Failures
+        | StopReason::Stagnation
+        | StopReason::Thrashing => {
+            Some("`run` goes on once the limit is raised; `run --restart` begins a new run")
+        }
+        StopReason::AgentUnavailable => Some("`ralph-orchestrator doctor` says what is missing"),
+        StopReason::Completed | StopReason::Interrupted | StopReason::Once => None,
+    }
+}
+
+impl Human {
+    fn run(&self, view: &mut View, run: &str, notice: &Notice) {
+        let head = self.paint(BOLD, &format!("run {run}"));
+        match notice {
+            Notice::RunStarted { agent, workspace, validators, validated, .. } => {
+                view.agent.clone_from(agent);
+                self.line(view, &format!("{head}: {agent} in {}", workspace.display()));
+                if *validated {
+                    self.line(
+                        view,
+                        &format!("  completion has to pass: {}", validators.join(", ")),
+                    );
+                } else {
+                    let text = "  completion is NOT validated: the agent's claim is trusted";
+                    self.line(view, &self.paint(YELLOW, text));
+                }
+            }
+            Notice::RunResumed { agent, iterations, cost_usd, .. } => {
+                view.agent.clone_from(agent);
+                let so_far = format!("after {iterations} iterations and {cost_usd}");
+                self.line(view, &format!("{head} goes on {so_far}: {agent}"));
+            }
+            _ => self.finished(view, notice),
+        }
+    }
+
+    fn iteration(&self, view: &mut View, notice: &Notice) {
+        match notice {
+            Notice::IterationStarted { iteration, attempt, trigger: why, max_iterations } => {
+                (view.began, view.usage) = (Instant::now(), Usage::default());
+                view.doing.clear();
+                let of = max_iterations.map(|max| format!("/{max}")).unwrap_or_default();
+                let again =
+                    if *attempt > 1 { format!(", attempt {attempt}") } else { String::new() };
+                let text = format!("iteration {iteration}{of} started ({}{again})", trigger(*why));
+                self.line(view, &self.paint(DIM, &text));
+            }
+            Notice::Waiting { ms, reason, .. } if reason != "pause" => {
+                let text = format!("  waiting {}: {}", duration(*ms), one_line(reason, 160));
+                self.line(view, &self.paint(YELLOW, &text));
+            }
+            Notice::Waiting { .. } => view.doing = "pause".into(),
+            _ => self.ended(view, notice),
+        }
+    }
+
+    fn agent(&self, view: &mut View, iteration: u64, notice: &Notice) {
+        match notice {
+            Notice::AgentText { text, .. } => self.text(view, text),
+            Notice::AgentTool { name, input, .. } => {
+                view.doing = tool_line(name, input);
+                if self.verbose {
+                    let text = format!("  {}", view.doing);
+                    self.line(view, &text);
+                }
+            }
+            Notice::AgentEvent { detail, .. } if self.verbose => self.detail(view, detail),
+            Notice::Usage { usage, .. } => view.usage = *usage,
+            _ => {}
+        }
+        self.progress(view, iteration);
+    }
+
+    fn completion(&self, view: &mut View, notice: &Notice) {
+        match notice {
+            Notice::Claim { claim, .. } => {
+                let what = match claim.kind {
+                    ClaimKind::Complete => "claims completion",
+                    ClaimKind::NeedsHuman => "asks for a human",
+                };
+                let text = one_line(&claim.text, 200);
+                self.line(view, &format!("  {what} ({}): {text}", claim.detector));
+            }
+            Notice::NearMiss { near_miss, .. } => {
+                let text = one_line(&near_miss.text, 80);
+                let line = near_miss.line;
+                self.line(view, &format!("  looks like a claim but is none (line {line}): {text}"));
+            }
+            Notice::Validating { iteration, validators } => {
+                view.doing = format!("validating: {}", validators.join(", "));
+                self.progress(view, *iteration);
+            }
+            Notice::Verdict { verdicts, accepted, reasons, .. } => {
+                self.verdicts(view, verdicts);
+                if !accepted && verdicts.iter().all(|named| named.verdict.is_accepted()) {
+                    for reason in reasons {
+                        let text = format!("  rejected: {}", indent(reason));
+                        self.line(view, &self.paint(RED, &text));
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Observer for Human {
+    fn notice(&self, run: &str, notice: &Notice) {
+        let mut guard = self.view.lock().unwrap_or_else(PoisonError::into_inner);
+        let view = &mut *guard;
+        match notice {
+            Notice::RunStarted { .. } | Notice::RunResumed { .. } | Notice::RunFinished { .. } => {
+                self.run(view, run, notice);
+            }
+            Notice::IterationStarted { .. }
+            | Notice::IterationFinished { .. }
+            | Notice::Waiting { .. } => self.iteration(view, notice),
+            Notice::AgentText { iteration, .. }
+            | Notice::AgentTool { iteration, .. }
+            | Notice::AgentEvent { iteration, .. }
+            | Notice::Usage { iteration, .. } => self.agent(view, *iteration, notice),
+            Notice::Claim { .. }
+            | Notice::NearMiss { .. }
+            | Notice::Validating { .. }
+            | Notice::Verdict { .. } => self.completion(view, notice),
+            Notice::Warning { message, .. } => {
+                let text = format!("  warning: {}", one_line(message, 400));
+                self.line(view, &self.paint(YELLOW, &text));
+            }
+        }
+    }
+}

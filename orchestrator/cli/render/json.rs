@@ -1,0 +1,40 @@
+//! `run --json`: one object per line.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use orchestrator::engine::{Notice, Observer};
+use serde_json::{Value, json};
+
+use crate::error::of_stop;
+use crate::output;
+
+/// Prints every notice on stdout.
+pub(crate) struct Json {
+    interrupted: Arc<AtomicU8>,
+}
+
+impl Json {
+    /// With the exit status of an interruption, should there be one.
+    pub(crate) const fn new(interrupted: Arc<AtomicU8>) -> Self {
+        Self { interrupted }
+    }
+}
+
+impl Observer for Json {
+    fn notice(&self, run: &str, notice: &Notice) {
+        let Ok(Value::Object(fields)) = serde_json::to_value(notice) else { return };
+        let mut object = serde_json::Map::new();
+        if let Some(event) = fields.get("event") {
+            object.insert("event".into(), event.clone());
+        }
+        object.insert("time".into(), json!(jiff::Timestamp::now()));
+        object.insert("run".into(), json!(run));
+        object.extend(fields);
+        if let Notice::RunFinished { stop_reason, ended_well, .. } = notice {
+            let status = self.interrupted.load(Ordering::Relaxed);
+            object.insert("exit_code".into(), json!(of_stop(*stop_reason, *ended_well, status)));
+        }
+        output::json(&Value::Object(object));
+    }
+}

@@ -1,0 +1,8 @@
+//! What a run looks like while it goes on.
+
+mod human;
+mod json;
+pub(crate) mod text;
+
+pub(crate) use human::Human;
+pub(crate) use json::Json;

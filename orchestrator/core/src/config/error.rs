@@ -1,0 +1,224 @@
+//! Mistakes in the configuration, and how they are shown.
+
+use std::fmt;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet, normalize_untrusted_str};
+
+/// Where a mistake was made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// In a file.
+    File {
+        /// The file, as it was named.
+        path: PathBuf,
+        /// Where in it, unless something is missing from it or the file itself is the mistake.
+        position: Option<Position>,
+    },
+    /// In an environment variable.
+    Variable {
+        /// Its name.
+        name: String,
+    },
+    /// In a `--set KEY=VALUE`.
+    Set {
+        /// The key.
+        key: String,
+    },
+}
+
+/// A part of a line of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Position {
+    /// The line, from 1.
+    pub line: usize,
+    /// The first character, from 1.
+    pub column: usize,
+    /// The line, without its end.
+    pub text: String,
+    /// The part, in bytes of `text`.
+    pub span: Range<usize>,
+}
+
+impl Position {
+    /// The position of the byte range `span` of `source`; of its first line, if it has several.
+    pub(super) fn new(source: &str, span: &Range<usize>) -> Self {
+        let before = source.get(..span.start).unwrap_or(source);
+        let start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        // A byte order mark is no character of the first line.
+        let start = if start == 0 && source.starts_with('\u{feff}') { 3 } else { start };
+        let rest = source.get(start..).unwrap_or_default();
+        let text = rest.split('\n').next().unwrap_or_default().trim_end_matches('\r');
+        let from = before.len().saturating_sub(start).min(text.len());
+        let to = span.end.saturating_sub(start).clamp(from, text.len());
+        Self {
+            line: before.matches('\n').count() + 1,
+            column: text.get(..from).unwrap_or_default().chars().count() + 1,
+            text: text.to_owned(),
+            span: from..to,
+        }
+    }
+}
+
+impl Place {
+    pub(super) fn file(path: &Path) -> Self {
+        Self::File { path: path.to_owned(), position: None }
+    }
+
+    /// Files in the order of their lines, then variables, then `--set`.
+    fn order(&self) -> (u8, PathBuf, usize, usize) {
+        match self {
+            Self::File { path, position } => {
+                let (line, column) = position.as_ref().map_or((0, 0), |p| (p.line, p.column));
+                (0, path.clone(), line, column)
+            }
+            Self::Variable { name } => (1, PathBuf::from(name), 0, 0),
+            Self::Set { .. } => (2, PathBuf::new(), 0, 0),
+        }
+    }
+}
+
+/// `ralph.toml:3:18`, a variable's name, or `--set`.
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File { path, position: None } => write!(f, "{}", path.display()),
+            Self::File { path, position: Some(at) } => {
+                write!(f, "{}:{}:{}", path.display(), at.line, at.column)
+            }
+            Self::Variable { name } => f.write_str(name),
+            Self::Set { .. } => f.write_str("--set"),
+        }
+    }
+}
+
+/// One mistake in the configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigError {
+    /// The key, such as `limits.max_cost_usd`; empty if the mistake is in the file as a whole.
+    pub key: String,
+    /// What is wrong and what was expected.
+    pub message: String,
+    /// Where.
+    pub place: Place,
+    /// The name that was probably meant.
+    pub suggestion: Option<String>,
+    /// What to do.
+    pub help: Option<String>,
+}
+
+impl ConfigError {
+    pub(super) fn new(place: Place, key: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { key: key.into(), message: message.into(), place, suggestion: None, help: None }
+    }
+
+    fn title(&self) -> String {
+        let key = if self.key.is_empty() { String::new() } else { format!("{}: ", self.key) };
+        normalize_untrusted_str(&format!("{key}{}", self.message))
+    }
+
+    /// A report of several lines for people: the line of the file, a mark under the mistake, and what
+    /// to do. Control characters are made visible. Ends without a newline.
+    #[must_use]
+    pub fn render(&self, colour: bool) -> String {
+        let title = self.title();
+        let mut group = Group::with_title(Level::ERROR.primary_title(title));
+        let place = normalize_untrusted_str(&self.place.to_string());
+        let file;
+        match &self.place {
+            Place::File { path, position: Some(at) } => {
+                file = normalize_untrusted_str(&path.display().to_string());
+                group = group.element(
+                    Snippet::source(at.text.as_str())
+                        .line_start(at.line)
+                        .path(file.as_str())
+                        .annotation(AnnotationKind::Primary.span(at.span.clone())),
+                );
+            }
+            Place::File { position: None, .. } => {
+                group = group.element(Level::NOTE.message(format!("in {place}")));
+            }
+            Place::Variable { .. } => {
+                group = group.element(Level::NOTE.message(format!("from the variable {place}")));
+            }
+            Place::Set { key } => {
+                let key = normalize_untrusted_str(key);
+                group = group.element(Level::NOTE.message(format!("from `--set {key}=…`")));
+            }
+        }
+        if let Some(name) = &self.suggestion {
+            let name = normalize_untrusted_str(name);
+            group = group.element(Level::HELP.message(format!("did you mean `{name}`?")));
+        }
+        if let Some(help) = &self.help {
+            group = group.element(Level::HELP.message(help.as_str()));
+        }
+        let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
+        let report = renderer.render(&[group]);
+        report.lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
+    }
+}
+
+/// One line, such as `ralph.toml:3:18: limits.max_cost_usd: expected a number of dollars, found "five"`.
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let place = normalize_untrusted_str(&self.place.to_string());
+        write!(f, "{place}: {}", self.title())?;
+        if let Some(name) = &self.suggestion {
+            write!(f, "; did you mean `{}`?", normalize_untrusted_str(name))?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+/// All mistakes that were found in a configuration; at least one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigErrors(Vec<ConfigError>);
+
+impl ConfigErrors {
+    /// `Ok` if there are none; in the order of the files otherwise.
+    pub(super) fn unless_empty(mut errors: Vec<ConfigError>) -> Result<(), Self> {
+        if errors.is_empty() {
+            return Ok(());
+        }
+        errors.sort_by_cached_key(|error| error.place.order());
+        Err(Self(errors))
+    }
+
+    /// The mistakes, in the order of the files.
+    #[must_use]
+    pub fn errors(&self) -> &[ConfigError] {
+        &self.0
+    }
+
+    /// The reports of all mistakes, with a blank line between them.
+    #[must_use]
+    pub fn render(&self, colour: bool) -> String {
+        let reports = self.0.iter().map(|error| error.render(colour)).collect::<Vec<_>>();
+        reports.join("\n\n")
+    }
+}
+
+/// A line for each mistake.
+impl fmt::Display for ConfigErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, error) in self.0.iter().enumerate() {
+            if index > 0 {
+                f.write_str("\n")?;
+            }
+            write!(f, "{error}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for ConfigErrors {}
+
+impl From<ConfigError> for ConfigErrors {
+    fn from(error: ConfigError) -> Self {
+        Self(vec![error])
+    }
+}

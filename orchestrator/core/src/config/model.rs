@@ -1,0 +1,218 @@
+//! What a configuration says, once it is read and checked.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::limits::Limits;
+use super::tables::{self, Word};
+use super::units;
+
+/// A complete configuration: every default filled in, every path absolute.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// `[run]`
+    pub run: Run,
+    /// `[agent]`: the agent of the loop.
+    pub agent: AgentConfig,
+    /// `[agents.NAME]`: further agents.
+    pub agents: BTreeMap<String, AgentConfig>,
+    /// `[completion]`
+    pub completion: Completion,
+    /// `[[validator]]`, in the order of the file.
+    pub validators: Vec<ValidatorConfig>,
+    /// `[limits]`
+    pub limits: Limits,
+    /// `[env]`
+    pub env: Env,
+    /// `[state]`
+    pub state: StateConfig,
+}
+
+/// What to do, and where.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Run {
+    /// The prompt file. "PROMPT.md" if neither this nor `prompt_text` is given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "PathBuf", extend("minLength" = 1))]
+    pub prompt: Option<PathBuf>,
+    /// The prompt itself, instead of a file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", extend("minLength" = 1))]
+    pub prompt_text: Option<String>,
+    /// The agent may edit the prompt file.
+    pub prompt_mutable: bool,
+    /// The folder in which the agent works.
+    #[schemars(extend("minLength" = 1))]
+    pub workspace: PathBuf,
+    /// The folder from which the workspace is made, if it does not exist.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "PathBuf", extend("minLength" = 1))]
+    pub template: Option<PathBuf>,
+    /// The pause between two iterations.
+    #[serde(with = "units::duration")]
+    #[schemars(schema_with = "units::duration_schema")]
+    pub delay: Duration,
+}
+
+impl Default for Run {
+    fn default() -> Self {
+        Self {
+            prompt: None,
+            prompt_text: None,
+            prompt_mutable: true,
+            workspace: PathBuf::from("."),
+            template: None,
+            delay: Duration::from_secs(2),
+        }
+    }
+}
+
+/// An agent: its adapter and what the adapter is told.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct AgentConfig {
+    /// The adapter that drives the agent.
+    #[schemars(extend("minLength" = 1))]
+    pub adapter: String,
+    /// The adapter's own keys, checked by it.
+    #[serde(deserialize_with = "tables::open_table")]
+    #[schemars(with = "Map<String, Value>")]
+    pub config: Value,
+    /// The agent may run although it reports neither cost nor tokens and a cost limit is set.
+    pub unmetered: bool,
+    /// What tokens cost, for an agent that reports tokens but no cost.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "tables::optional_table")]
+    #[schemars(with = "Prices")]
+    pub prices: Option<Prices>,
+}
+
+impl Default for AgentConfig {
+    fn default() -> Self {
+        Self {
+            adapter: "claude-cli".to_owned(),
+            config: Value::Object(Map::new()),
+            unmetered: false,
+            prices: None,
+        }
+    }
+}
+
+/// Prices in US dollars per million tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Prices {
+    /// Input tokens.
+    #[schemars(range(min = 0))]
+    pub input: f64,
+    /// Output tokens.
+    #[schemars(range(min = 0))]
+    pub output: f64,
+    /// Input tokens read from the cache.
+    #[schemars(range(min = 0))]
+    pub cache_read: f64,
+    /// Input tokens written to the cache.
+    #[schemars(range(min = 0))]
+    pub cache_write: f64,
+}
+
+/// How completion is claimed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Completion {
+    /// Those who look for claims: by default `promise` and `marker`. Never empty.
+    pub detectors: Vec<DetectorConfig>,
+    /// The agent's word is enough: no required validator is needed.
+    pub trust_agent: bool,
+    /// What becomes of a claim that was rejected.
+    pub after_rejection: AfterRejection,
+}
+
+/// What becomes of a claim that was rejected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum AfterRejection {
+    /// It stays pending, and is validated again after each iteration.
+    Keep,
+    /// The agent has to claim again.
+    Reclaim,
+}
+
+impl Word for AfterRejection {
+    const WORDS: &'static [&'static str] = &["keep", "reclaim"];
+    const VALUES: &'static [Self] = &[Self::Keep, Self::Reclaim];
+}
+
+/// A detector and its options.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DetectorConfig {
+    /// The detector's name.
+    pub name: String,
+    /// Its options: an object.
+    pub config: Value,
+}
+
+/// A validator and its options.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ValidatorConfig {
+    /// The kind of validator.
+    pub kind: String,
+    /// Its name, unique in the configuration: by default the kind, with a number from the second on.
+    pub name: String,
+    /// Completion needs its acceptance. Otherwise its verdict is only reported.
+    pub required: bool,
+    /// The longest that a validation may take.
+    pub timeout: Duration,
+    /// The kind's own options: an object.
+    pub config: Value,
+    /// Its place among the `[[validator]]` tables, from 0; a part of its keys' names.
+    pub index: usize,
+}
+
+/// The environment of agents and validators.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Env {
+    /// "clean": an allow-list, `pass` and `set`. "inherit": everything, and `set`.
+    #[serde(deserialize_with = "tables::word")]
+    pub mode: EnvMode,
+    /// Names of variables that are handed on in a clean environment.
+    pub pass: Vec<String>,
+    /// Variables with the values they get.
+    pub set: BTreeMap<String, String>,
+}
+
+impl Default for Env {
+    fn default() -> Self {
+        Self { mode: EnvMode::Clean, pass: Vec::new(), set: BTreeMap::new() }
+    }
+}
+
+/// Where the environment of agents and validators comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum EnvMode {
+    /// An allow-list, what is passed, and what is set.
+    Clean,
+    /// The orchestrator's own environment, and what is set.
+    Inherit,
+}
+
+impl Word for EnvMode {
+    const WORDS: &'static [&'static str] = &["clean", "inherit"];
+    const VALUES: &'static [Self] = &[Self::Clean, Self::Inherit];
+}
+
+/// Where the run's state is kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct StateConfig {
+    /// The folder. By default one for each workspace under `$XDG_STATE_HOME/ralph-orchestrator`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "PathBuf", extend("minLength" = 1))]
+    pub dir: Option<PathBuf>,
+}

@@ -1,0 +1,140 @@
+//! Collecting mistakes while a configuration is read and checked.
+
+use figment::value::Value;
+
+use super::error::{ConfigError, Place};
+use super::key::{self, KeyPath};
+use super::layer;
+use super::nearest::{misspelt, nearest};
+use super::provenance::Provenance;
+use super::schema;
+use super::words::Wrong;
+
+/// The mistakes so far, and the keys they concern.
+pub(super) struct Problems<'a> {
+    pub(super) provenance: &'a Provenance,
+    errors: Vec<ConfigError>,
+    /// Values that are wrong and were left out: what follows from that is no mistake of its own.
+    broken: Vec<KeyPath>,
+}
+
+impl<'a> Problems<'a> {
+    pub(super) fn new(
+        provenance: &'a Provenance,
+        errors: Vec<ConfigError>,
+        broken: Vec<KeyPath>,
+    ) -> Self {
+        Self { provenance, errors, broken }
+    }
+
+    pub(super) fn into_parts(self) -> (Vec<ConfigError>, Vec<KeyPath>) {
+        (self.errors, self.broken)
+    }
+
+    /// Whether the value at `path` was left out, by itself or with what is around it.
+    pub(super) fn is_broken(&self, path: &[&str]) -> bool {
+        self.broken.iter().any(|broken| starts_with(path, broken))
+    }
+
+    /// Whether something in the value at `path` was left out, or all of it.
+    pub(super) fn is_damaged(&self, path: &[&str]) -> bool {
+        self.is_broken(path) || self.broken.iter().any(|broken| starts_with(broken, path))
+    }
+
+    /// Records what is wrong at `path`, unless that follows from another mistake.
+    pub(super) fn wrong(&mut self, path: &[String], wrong: &Wrong) {
+        let mut full = path.iter().map(String::as_str).collect::<Vec<_>>();
+        full.extend(wrong.unknown_key.as_deref());
+        full.extend(wrong.missing_key.as_deref());
+        if !self.is_broken(&full) {
+            self.errors.push(explain(self.provenance, path, wrong));
+        }
+        if wrong.missing_key.is_some() {
+            full.pop();
+        }
+        self.broken.push(full.into_iter().map(str::to_owned).collect());
+    }
+
+    /// Records a mistake in the value at `path`, unless that follows from another mistake.
+    pub(super) fn at(&mut self, path: &[&str], message: impl Into<String>) {
+        self.with_help(path, message, None);
+    }
+
+    /// As [`at`](Self::at), with what to do.
+    pub(super) fn with_help(
+        &mut self,
+        path: &[&str],
+        message: impl Into<String>,
+        help: Option<&str>,
+    ) {
+        if !self.is_broken(path) {
+            let path = path.iter().map(|&part| part.to_owned()).collect::<KeyPath>();
+            let place = self.provenance.place(&path, false);
+            let mut error = ConfigError::new(place, key::dotted(&path), message);
+            error.help = help.map(str::to_owned);
+            self.errors.push(error);
+        }
+    }
+}
+
+fn starts_with<A: AsRef<str>, B: AsRef<str>>(path: &[A], start: &[B]) -> bool {
+    path.len() >= start.len() && path.iter().zip(start).all(|(a, b)| a.as_ref() == b.as_ref())
+}
+
+/// The error for what is wrong at `path`, with the name that was probably meant.
+pub(super) fn explain(provenance: &Provenance, path: &[String], wrong: &Wrong) -> ConfigError {
+    let mut full = path.to_vec();
+    full.extend(wrong.unknown_key.clone());
+    let place = provenance.place(&full, wrong.unknown_key.is_some());
+    let mut error = ConfigError::new(place, key::dotted(&full), wrong.message.clone());
+    if let Some(name) = &wrong.name {
+        suggest(&mut error, path, name, wrong);
+    } else if schema::may_be_none(&full) {
+        error.help = Some("\"none\" turns this limit off".to_owned());
+    } else if matches!(provenance.value(&full), Some(Value::Array(..))) && is_table(&full) {
+        error.help = Some(format!("one table is `[{}]`, with single brackets", error.key));
+    }
+    error
+}
+
+fn is_table(path: &[String]) -> bool {
+    path.len() == 1 && path.first().is_some_and(|name| name != "validator")
+}
+
+fn suggest(error: &mut ConfigError, path: &[String], name: &str, wrong: &Wrong) {
+    let is_key = wrong.unknown_key.is_some();
+    let form = match &error.place {
+        Place::Variable { .. } if is_key => layer::variable_name,
+        Place::Set { .. } if is_key => |path: &[String]| key::dotted(path),
+        _ => |path: &[String]| path.last().cloned().unwrap_or_default(),
+    };
+    let elsewhere = if is_key { schema::tables_with(name, path) } else { Vec::new() };
+    if let Some(table) = elsewhere.first() {
+        error.help = Some(format!("`{name}` is a key of [{table}]"));
+    } else {
+        let here = |name: &str| form(&[path, &[name.to_owned()]].concat());
+        error.suggestion = misspelt(name, &wrong.names)
+            .map(here)
+            .or_else(|| wrong_underscores(error, path, name))
+            .or_else(|| nearest(name, &wrong.names).map(here));
+    }
+    if is_key && error.suggestion.is_none() && error.help.is_none() {
+        let keys = wrong.names.join(", ");
+        error.help = Some(if keys.is_empty() {
+            "no key is known here".to_owned()
+        } else {
+            format!("the keys here are: {keys}")
+        });
+    }
+}
+
+/// The underscores between tables and keys are easily got wrong in the name of a variable.
+fn wrong_underscores(error: &ConfigError, path: &[String], name: &str) -> Option<String> {
+    let Place::Variable { .. } = error.place else { return None };
+    let keys = schema::fixed_keys();
+    let joined = keys.iter().map(|key| key.join("__")).collect::<Vec<_>>();
+    let written = [path, &[name.to_owned()]].concat().join("__");
+    let near = misspelt(&written, &joined)?;
+    let key = keys.iter().find(|key| key.join("__") == near)?;
+    Some(layer::variable_name(key))
+}

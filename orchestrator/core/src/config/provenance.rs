@@ -1,0 +1,95 @@
+//! The merged layers, and the way back from a value to its source.
+
+use figment::value::{Tag, Value};
+use figment::{Figment, Profile, Provider as _};
+
+use super::error::Place;
+use super::key::KeyPath;
+use super::layer::{Layer, Origin};
+
+/// The merged values with their sources.
+#[derive(Clone, Debug)]
+pub(super) struct Provenance {
+    figment: Figment,
+    layers: Vec<Layer>,
+    merged: Value,
+    file: Place,
+}
+
+impl Provenance {
+    pub(super) fn new(layers: Vec<Layer>, file: Place) -> Self {
+        let figment = layers.iter().fold(Figment::new(), Figment::merge);
+        // Our layers never fail to give their values, so there always are some.
+        let mut profiles = figment.data().unwrap_or_default();
+        let merged = profiles.remove(&Profile::Default).unwrap_or_default();
+        Self { figment, layers, merged: Value::Dict(Tag::Default, merged), file }
+    }
+
+    pub(super) fn merged(&self) -> &Value {
+        &self.merged
+    }
+
+    /// The value at `path`, unless only a default is there.
+    pub(super) fn value(&self, path: &[String]) -> Option<&Value> {
+        path.iter().try_fold(&self.merged, |value, part| match value {
+            Value::Dict(_, dict) => dict.get(part),
+            Value::Array(_, array) => array.get(part.parse::<usize>().ok()?),
+            _ => None,
+        })
+    }
+
+    /// The file to point to for what is nowhere.
+    pub(super) fn file(&self) -> Place {
+        self.file.clone()
+    }
+
+    /// The elements of the array at `path`; none if there is no array.
+    pub(super) fn elements(&self, path: &[String]) -> impl Iterator<Item = &Value> {
+        self.value(path).and_then(Value::as_array).into_iter().flatten()
+    }
+
+    /// The layer that decided the value at `path`.
+    fn layer(&self, path: &[String]) -> Option<&Layer> {
+        let source = self.figment.get_metadata(self.value(path)?.tag())?.source.as_ref()?;
+        self.layers.iter().find(|layer| layer.source() == *source)
+    }
+
+    /// How late the value at `path` comes: each file, then all variables, then all of `--set`.
+    pub(super) fn rank(&self, path: &[String]) -> Option<usize> {
+        let layer = self.layer(path)?;
+        Some(match &layer.origin {
+            Origin::File { .. } => {
+                self.layers.iter().position(|other| other.source() == layer.source())?
+            }
+            Origin::Variable { .. } => usize::MAX - 1,
+            Origin::Set { .. } => usize::MAX,
+        })
+    }
+
+    /// What was written for the value at `path` if a variable or `--set` gave it, and nothing else.
+    pub(super) fn written(&self, path: &[String]) -> Option<&str> {
+        match &self.layer(path)?.origin {
+            Origin::Variable { text, key, .. } | Origin::Set { text, key, .. } if key == path => {
+                Some(text)
+            }
+            _ => None,
+        }
+    }
+
+    /// Where the value at `path` is, or the innermost table around it. With `of_key`, where the key
+    /// is, if it exists.
+    pub(super) fn place(&self, path: &[String], of_key: bool) -> Place {
+        let mut known: KeyPath = path.to_vec();
+        while !known.is_empty() {
+            if let Some(layer) = self.layer(&known) {
+                let itself = known.len() == path.len();
+                // Many layers may have the table around; what is missing belongs into a file.
+                let file = self.layers.iter().rev().find(|layer| layer.has_span(&known));
+                let layer = if itself { layer } else { file.unwrap_or(layer) };
+                return layer.place(&known, of_key && itself);
+            }
+            known.pop();
+        }
+        self.file.clone()
+    }
+}

@@ -1,0 +1,314 @@
+//! From the file's types to a checked [`Config`].
+
+use std::collections::BTreeSet;
+use std::path::{Component, Path, PathBuf};
+
+use serde_json::Value;
+
+use super::file::{File, FileCompletion, FileValidator};
+use super::limits::Limits;
+use super::model::{
+    AgentConfig, Completion, Config, DetectorConfig, Env, Run, StateConfig, ValidatorConfig,
+};
+use super::problem::Problems;
+
+/// The prompt if none is given.
+const PROMPT: &str = "PROMPT.md";
+/// The detectors if none is given.
+const DETECTORS: [&str; 2] = ["promise", "marker"];
+const ADD_A_VALIDATOR: &str = r#"add one, for instance
+
+    [[validator]]
+    kind = "command"
+    program = ["cargo", "test"]
+
+or, to take the agent's word for it, say `trust_agent = true` in [completion]"#;
+
+/// Checks everything and fills in what is missing. The result means something only if `problems`
+/// stays as it is.
+pub(super) fn config(file: File, dir: &Path, problems: &mut Problems<'_>) -> Config {
+    let completion = completion(file.completion, problems);
+    let validators = validators(file.validator, problems);
+    // With a mistake in them, nobody knows what the validators were to be.
+    if !completion.trust_agent && !problems.is_damaged(&["validator"]) {
+        validation(&validators, problems);
+    }
+    agent(&file.agent, &["agent"], problems);
+    for (name, config) in &file.agents {
+        if !is_name(name) {
+            problems.at(&["agents", name], "an agent needs a name of one line");
+        }
+        agent(config, &["agents", name], problems);
+    }
+    limits(&file.limits, problems);
+    env(&file.env, problems);
+    let state = file.state.dir.map(|path| absolute(&path, dir, &["state", "dir"], problems));
+    Config {
+        run: run(file.run, dir, problems),
+        agent: file.agent,
+        agents: file.agents,
+        completion,
+        validators,
+        limits: file.limits,
+        env: file.env,
+        state: StateConfig { dir: state },
+    }
+}
+
+fn run(mut run: Run, dir: &Path, problems: &mut Problems<'_>) -> Run {
+    if run.prompt.is_some() && run.prompt_text.is_some() {
+        one_prompt(&mut run, problems);
+    }
+    if run.prompt_text.as_ref().is_some_and(|text| text.trim().is_empty()) {
+        problems.at(&["run", "prompt_text"], "the prompt is empty");
+    }
+    if run.prompt.is_none() && run.prompt_text.is_none() {
+        run.prompt = Some(PathBuf::from(PROMPT));
+    }
+    run.prompt = run.prompt.map(|path| absolute(&path, dir, &["run", "prompt"], problems));
+    run.template = run.template.map(|path| absolute(&path, dir, &["run", "template"], problems));
+    run.workspace = absolute(&run.workspace, dir, &["run", "workspace"], problems);
+    run
+}
+
+/// A later layer's prompt replaces that of an earlier one, of whatever form; both in one is a mistake.
+fn one_prompt(run: &mut Run, problems: &mut Problems<'_>) {
+    let rank = |key: &str| problems.provenance.rank(&["run".to_owned(), key.to_owned()]);
+    match rank("prompt").cmp(&rank("prompt_text")) {
+        std::cmp::Ordering::Less => run.prompt = None,
+        std::cmp::Ordering::Greater => run.prompt_text = None,
+        std::cmp::Ordering::Equal => {
+            problems.at(
+                &["run", "prompt_text"],
+                "there is a `prompt` already; only one of the two can be given",
+            );
+        }
+    }
+}
+
+/// Paths of all layers are relative to the folder of `ralph.toml`.
+fn absolute(path: &Path, dir: &Path, key: &[&str], problems: &mut Problems<'_>) -> PathBuf {
+    match path.to_str() {
+        Some("") => problems.at(key, "expected a path, found \"\""),
+        Some(text) if text.contains('\0') => {
+            problems.at(key, "a path cannot have a NUL character");
+        }
+        Some(text) if text == "~" || text.starts_with("~/") => {
+            let help = "write the path in full, or `./~` for a folder of that name";
+            problems.with_help(key, "`~` is not expanded", Some(help));
+        }
+        _ => {}
+    }
+    normalised(&dir.join(path))
+}
+
+/// Without `.` and `..`, by the names alone: links are not followed, nothing has to exist.
+pub(super) fn normalised(path: &Path) -> PathBuf {
+    let mut clean = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                clean.pop();
+            }
+            other => clean.push(other),
+        }
+    }
+    clean
+}
+
+fn agent(agent: &AgentConfig, path: &[&str], problems: &mut Problems<'_>) {
+    let below = |keys: &[&'static str]| [path, keys].concat();
+    if !is_name(&agent.adapter) {
+        let message = format!("expected the name of an adapter, found {:?}", agent.adapter);
+        problems.at(&below(&["adapter"]), message);
+    }
+    let Some(prices) = agent.prices else { return };
+    for (key, price) in [
+        ("input", prices.input),
+        ("output", prices.output),
+        ("cache_read", prices.cache_read),
+        ("cache_write", prices.cache_write),
+    ] {
+        if price < 0.0 {
+            let message = format!("expected dollars per million tokens, 0 or more, found {price}");
+            problems.at(&below(&["prices", key]), message);
+        }
+    }
+}
+
+fn completion(file: FileCompletion, problems: &mut Problems<'_>) -> Completion {
+    let mut detectors = Vec::<DetectorConfig>::new();
+    let by_default = || DETECTORS.map(str::to_owned).to_vec();
+    let nothing_said = file.detectors.is_none() && file.detector.is_empty();
+    let named = file.detectors.or_else(|| nothing_said.then(by_default)).unwrap_or_default();
+    let nobody = named.is_empty() && file.detector.is_empty();
+    for (index, name) in named.into_iter().enumerate() {
+        let index = index.to_string();
+        let path = ["completion", "detectors", &index];
+        if !is_name(&name) {
+            problems.at(&path, format!("expected the name of a detector, found {name:?}"));
+        } else if detectors.iter().any(|known| known.name == name) {
+            problems.at(&path, format!("the detector {name:?} is named twice"));
+        } else {
+            detectors.push(DetectorConfig { name, config: Value::Object(serde_json::Map::new()) });
+        }
+    }
+    let mut seen = BTreeSet::new();
+    for (index, table) in file.detector.into_iter().enumerate() {
+        let index = index.to_string();
+        let path = ["completion", "detector", &index];
+        let named = ["completion", "detector", &index, "name"];
+        let name = match table.name {
+            Some(name) if is_name(&name) => name,
+            Some(name) => {
+                problems.at(&named, format!("expected the name of a detector, found {name:?}"));
+                continue;
+            }
+            None if problems.is_broken(&named) => continue,
+            None => {
+                problems.at(&path, "`name` is missing");
+                continue;
+            }
+        };
+        if !seen.insert(name.clone()) {
+            let message = format!("the detector {name:?} has options twice");
+            problems.at(&named, message);
+        }
+        let config = Value::Object(table.config);
+        match detectors.iter_mut().find(|known| known.name == name) {
+            Some(known) => known.config = config,
+            None => detectors.push(DetectorConfig { name, config }),
+        }
+    }
+    if nobody {
+        let message = "without a detector nothing could ever claim that the task is complete";
+        problems.at(&["completion", "detectors"], message);
+    }
+    Completion { detectors, trust_agent: file.trust_agent, after_rejection: file.after_rejection }
+}
+
+fn validators(tables: Vec<FileValidator>, problems: &mut Problems<'_>) -> Vec<ValidatorConfig> {
+    let mut names = explicit_names(&tables, problems);
+    let mut validators = Vec::new();
+    for (index, table) in tables.into_iter().enumerate() {
+        let place = index.to_string();
+        let kind = kind(table.kind, &place, problems);
+        if table.timeout.is_zero() {
+            problems.at(&["validator", &place, "timeout"], "expected more than no time, found 0s");
+        }
+        validators.push(ValidatorConfig {
+            name: table.name.unwrap_or_else(|| unused_name(&kind, &mut names)),
+            kind,
+            required: table.required,
+            timeout: table.timeout,
+            config: Value::Object(table.config),
+            index,
+        });
+    }
+    validators
+}
+
+fn kind(kind: Option<String>, index: &str, problems: &mut Problems<'_>) -> String {
+    let path = ["validator", index, "kind"];
+    match kind {
+        Some(kind) if is_name(&kind) => return kind,
+        Some(kind) => problems.at(&path, format!("expected a kind of validator, found {kind:?}")),
+        None if problems.is_broken(&path) => {}
+        None => problems.at(&["validator", index], "`kind` is missing"),
+    }
+    String::new()
+}
+
+/// Names go into messages and reports: one line, not blank.
+fn is_name(text: &str) -> bool {
+    !text.trim().is_empty() && !text.chars().any(char::is_control)
+}
+
+fn explicit_names(tables: &[FileValidator], problems: &mut Problems<'_>) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for (index, table) in tables.iter().enumerate() {
+        let Some(name) = &table.name else { continue };
+        let index = index.to_string();
+        let path = ["validator", &index, "name"];
+        if !is_name(name) {
+            problems.at(&path, format!("expected a name of one line, found {name:?}"));
+        } else if !names.insert(name.clone()) {
+            problems.at(&path, format!("another validator is called {name:?}"));
+        }
+    }
+    names
+}
+
+/// `command`, `command-2`, `command-3`, …
+fn unused_name(kind: &str, names: &mut BTreeSet<String>) -> String {
+    let numbered = |number: usize| match number {
+        1 => kind.to_owned(),
+        _ => format!("{kind}-{number}"),
+    };
+    // One of so many names is free.
+    let name = (1..=names.len() + 1).map(numbered).find(|name| !names.contains(name));
+    let name = name.unwrap_or_default();
+    names.insert(name.clone());
+    name
+}
+
+fn validation(validators: &[ValidatorConfig], problems: &mut Problems<'_>) {
+    if validators.is_empty() {
+        let message = "there is no validator, so nothing would prove that the work is done";
+        problems.with_help(&["validator"], message, Some(ADD_A_VALIDATOR));
+    } else if validators.iter().all(|validator| !validator.required) {
+        let message = "no validator is required, so nothing would prove that the work is done";
+        problems.with_help(&["validator", "0", "required"], message, Some(ADD_A_VALIDATOR));
+    }
+}
+
+fn limits(limits: &Limits, problems: &mut Problems<'_>) {
+    if limits.max_iterations == 0 && limits.max_runtime.is_none() && limits.max_cost_usd.is_none() {
+        let message = "0 is no limit, which needs `max_runtime` or `max_cost_usd` as a limit";
+        problems.at(&["limits", "max_iterations"], message);
+    }
+    for (key, duration) in [
+        ("max_runtime", limits.max_runtime),
+        ("iteration_timeout", Some(limits.iteration_timeout)),
+        ("idle_timeout", Some(limits.idle_timeout)),
+    ] {
+        if duration.is_some_and(|duration| duration.is_zero()) {
+            let help = (key == "max_runtime").then_some("\"none\" turns this limit off");
+            let path = ["limits", key];
+            problems.with_help(&path, "expected more than no time, found 0s", help);
+        }
+    }
+    if limits.max_tokens == Some(0) {
+        let help = Some("\"none\" turns this limit off");
+        problems.with_help(&["limits", "max_tokens"], "expected 1 or more, found 0", help);
+    }
+    for (key, count) in [
+        ("max_failures", limits.max_failures),
+        ("max_stagnant", limits.max_stagnant),
+        ("max_rejections", limits.max_rejections),
+    ] {
+        if count == 0 {
+            problems.at(&["limits", key], "expected 1 or more, found 0");
+        }
+    }
+}
+
+fn env(env: &Env, problems: &mut Problems<'_>) {
+    let no_name = |name: &str| name.is_empty() || name.contains(['=', '\0']);
+    for (index, name) in env.pass.iter().enumerate() {
+        if no_name(name) {
+            let message = format!("expected the name of a variable, found {name:?}");
+            problems.at(&["env", "pass", &index.to_string()], message);
+        }
+    }
+    for (name, value) in &env.set {
+        if no_name(name) {
+            let message = format!("{name:?} is not the name of a variable");
+            problems.at(&["env", "set", name], message);
+        } else if value.contains('\0') {
+            let message = "the value of a variable cannot have a NUL character";
+            problems.at(&["env", "set", name], message);
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! The JSON Schema of the file, and what it says about keys.
+
+use schemars::generate::SchemaSettings;
+use serde_json::{Map, Value};
+
+use super::file::File;
+use super::key::{self, KeyPath};
+use super::units;
+
+/// The JSON Schema of `ralph.toml`, for editors.
+#[must_use]
+pub fn schema() -> Value {
+    let generator = SchemaSettings::draft07().into_generator();
+    let mut schema = generator.into_root_schema_for::<File>().to_value();
+    if let Some(root) = schema.as_object_mut() {
+        root.insert("title".to_owned(), Value::from("ralph.toml"));
+        strip_table_defaults(root);
+    }
+    // What is null in JSON has to be a word in TOML.
+    if let Some(definitions) = schema.get_mut("definitions").and_then(Value::as_object_mut) {
+        for property in definitions.values_mut().filter_map(|d| d.get_mut("properties")) {
+            name_null_defaults(property);
+        }
+    }
+    schema
+}
+
+/// The defaults of a table's keys say it all; those of the tables would only repeat them.
+fn strip_table_defaults(root: &mut Map<String, Value>) {
+    let Some(properties) = root.get_mut("properties").and_then(Value::as_object_mut) else {
+        return;
+    };
+    for property in properties.values_mut().filter_map(Value::as_object_mut) {
+        property.remove("default");
+    }
+}
+
+fn name_null_defaults(properties: &mut Value) {
+    let properties = properties.as_object_mut().into_iter().flat_map(Map::values_mut);
+    for default in properties.filter_map(|property| property.get_mut("default")) {
+        if default.is_null() {
+            *default = Value::from(units::NONE);
+        }
+    }
+}
+
+/// All keys with a fixed name, tables included.
+pub(super) fn fixed_keys() -> Vec<KeyPath> {
+    let root = schema();
+    let mut keys = Vec::new();
+    collect(&root, &root, &mut Vec::new(), &mut keys);
+    keys
+}
+
+fn collect(root: &Value, node: &Value, path: &mut KeyPath, keys: &mut Vec<KeyPath>) {
+    let node = resolved(root, node);
+    let Some(properties) = node.get("properties").and_then(Value::as_object) else { return };
+    for (name, property) in properties {
+        path.push(name.clone());
+        keys.push(path.clone());
+        collect(root, property, path, keys);
+        path.pop();
+    }
+}
+
+/// Follows references, which may be wrapped to be given a description.
+fn resolved<'a>(root: &'a Value, node: &'a Value) -> &'a Value {
+    let wrapped = node.get("allOf").and_then(|all| all.get(0)).unwrap_or(node);
+    let target = wrapped.get("$ref").and_then(Value::as_str).and_then(|r| r.strip_prefix('#'));
+    target.and_then(|pointer| root.pointer(pointer)).unwrap_or(node)
+}
+
+/// The tables, other than that at `path`, that have a key called `name`.
+pub(super) fn tables_with(name: &str, path: &[String]) -> Vec<String> {
+    fixed_keys()
+        .iter()
+        .filter_map(|key| key.split_last())
+        .filter(|(last, table)| *last == name && *table != path && !table.is_empty())
+        .map(|(_, table)| key::dotted(table))
+        .collect()
+}
+
+/// Whether the key takes `"none"`.
+pub(super) fn may_be_none(path: &[String]) -> bool {
+    let [table, name] = path else { return false };
+    table == "limits" && ["max_runtime", "max_cost_usd", "max_tokens"].contains(&name.as_str())
+}

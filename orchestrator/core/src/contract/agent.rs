@@ -1,0 +1,118 @@
+//! Agents.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+
+use super::{AgentError, EventSink, Usage, Usd};
+
+/// Who an agent is and what it can do.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Description {
+    /// The adapter's name, as in `[agent] adapter`.
+    pub name: String,
+    /// One line for people.
+    pub summary: String,
+    /// The agent's program, resolved, if there is one.
+    pub program: Option<PathBuf>,
+    /// What it can do.
+    pub capabilities: Capabilities,
+    /// Environment variables it wants from the orchestrator's own environment in a clean one.
+    pub wants_env: Vec<String>,
+    /// Prefixes of environment variables that it must not inherit, unless they are passed by name.
+    pub strips_env: Vec<String>,
+}
+
+/// What an agent reports and understands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+#[allow(clippy::struct_excessive_bools)]
+pub struct Capabilities {
+    /// Reports cost in dollars.
+    pub cost: bool,
+    /// Reports tokens.
+    pub tokens: bool,
+    /// Reports how full its context is.
+    pub context: bool,
+    /// Can be interrupted without being killed.
+    pub interrupt: bool,
+    /// Can continue an earlier session.
+    pub resume: bool,
+    /// Costs nothing.
+    pub free: bool,
+}
+
+/// What is left to spend; `None` is no bound.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Budget {
+    /// Money.
+    pub cost: Option<Usd>,
+    /// Tokens of all kinds together.
+    pub tokens: Option<u64>,
+    /// Wall time.
+    pub time: Option<Duration>,
+}
+
+/// The task of one iteration.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Iteration {
+    /// The run's id.
+    pub run: String,
+    /// Its number, from 1.
+    pub number: u64,
+    /// The prompt, byte for byte what the agent shall read.
+    pub prompt: Vec<u8>,
+    /// Where the agent works: absolute, without links.
+    pub workspace: PathBuf,
+    /// The complete environment for the agent's process.
+    pub env: BTreeMap<String, String>,
+    /// What it may spend; the orchestrator watches too.
+    pub budget: Budget,
+    /// A private folder for this iteration, outside the workspace, which exists.
+    pub scratch: PathBuf,
+}
+
+/// How an iteration ended, when it ended well; inside an [`AgentError`], what is known of a failed one.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Report {
+    /// The agent's own last message. Never a tool's result, reasoning, standard error, or an echo of
+    /// the prompt: claims are looked for here.
+    pub final_text: Option<String>,
+    /// The whole iteration's usage.
+    pub usage: Usage,
+    /// The agent's session id, for people who want to look into it.
+    pub session: Option<String>,
+    /// The exit status for people, such as `exit 1` or `signal 9`.
+    pub exit: Option<String>,
+    /// Names of processes that were still there when the agent ended, and were ended.
+    pub left_behind: Vec<String>,
+    /// Tool calls that the agent's permissions refused.
+    pub denied: Vec<String>,
+}
+
+/// Drives one kind of agent.
+///
+/// When [`run`](Agent::run) returns, every process that the agent started is gone, whatever the
+/// outcome. When the returned future is dropped, they are ended too.
+#[async_trait]
+pub trait Agent: Send + Sync {
+    /// Name, program, capabilities. Cheap, and always the same.
+    fn describe(&self) -> Description;
+
+    /// Looks whether the agent is there and would start, without spending anything. `env` is the
+    /// environment that an iteration would get. Says what was found, such as a version.
+    async fn check(&self, env: &BTreeMap<String, String>) -> Result<String, AgentError>;
+
+    /// Runs one iteration with a fresh session.
+    ///
+    /// # Errors
+    /// Any ending but a good one, with its class. Once `events.cancelled()` resolves, the agent has
+    /// to be ended and the error's class is [`Cancelled`](super::ErrorClass::Cancelled).
+    async fn run(&self, task: Iteration, events: &dyn EventSink) -> Result<Report, AgentError>;
+}

@@ -1,0 +1,96 @@
+//! Building an adapter, detector or validator from its part of the configuration.
+
+use std::path::PathBuf;
+
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+/// What a factory may know about the run.
+#[derive(Clone, Debug)]
+pub struct BuildContext {
+    /// The folder of the configuration file: relative paths of programs are relative to it.
+    pub config_dir: PathBuf,
+    /// Where the agent works: absolute. May not exist yet.
+    pub workspace: PathBuf,
+    /// The folder of the prompt file: absolute.
+    pub prompt_dir: PathBuf,
+    /// `PATH`, for finding programs once and for all.
+    pub path: String,
+}
+
+/// A mistake in the configuration of an adapter, detector or validator.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct BuildError {
+    /// The keys that lead to the mistake, within the table that was given.
+    pub key: Vec<String>,
+    /// The mistake is this key's name, not its value.
+    pub unknown_key: Option<String>,
+    /// What is wrong and what was expected.
+    pub message: String,
+}
+
+impl BuildError {
+    /// A mistake in the value of `key`, or in the whole table if `key` is empty.
+    #[must_use]
+    pub fn at(key: &str, message: impl Into<String>) -> Self {
+        let key = if key.is_empty() { Vec::new() } else { vec![key.to_owned()] };
+        Self { key, unknown_key: None, message: message.into() }
+    }
+}
+
+/// Reads a configuration table into a type. The type should `deny_unknown_fields`.
+///
+/// # Errors
+/// The first mistake, with the path of its key.
+pub fn parse_config<T: DeserializeOwned>(table: Value) -> Result<T, BuildError> {
+    serde_path_to_error::deserialize(table).map_err(|error| {
+        let key = error
+            .path()
+            .iter()
+            .filter_map(|segment| match segment {
+                serde_path_to_error::Segment::Seq { index } => Some(index.to_string()),
+                serde_path_to_error::Segment::Map { key } => Some(key.clone()),
+                serde_path_to_error::Segment::Enum { variant } => Some(variant.clone()),
+                serde_path_to_error::Segment::Unknown => None,
+            })
+            .collect::<Vec<_>>();
+        let message = error.inner().to_string();
+        let unknown_key = message
+            .strip_prefix("unknown field `")
+            .and_then(|rest| rest.split_once('`'))
+            .map(|(name, _)| name.to_owned());
+        // serde names the unknown field itself as the last part of the path.
+        let key = match (&unknown_key, key.split_last()) {
+            (Some(name), Some((last, rest))) if last == name => rest.to_vec(),
+            _ => key,
+        };
+        BuildError { key, unknown_key, message }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde::Deserialize;
+    use serde_json::json;
+
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Config {
+        #[allow(dead_code)]
+        program: Vec<String>,
+    }
+
+    #[test]
+    fn a_wrong_value_is_named_by_its_path() {
+        let error = parse_config::<Config>(json!({"program": ["a", 7]})).unwrap_err();
+        assert_eq!((error.key, error.unknown_key), (vec!["program".into(), "1".into()], None));
+    }
+
+    #[test]
+    fn an_unknown_key_is_told_apart_from_a_wrong_value() {
+        let error = parse_config::<Config>(json!({"program": [], "modle": 1})).unwrap_err();
+        assert_eq!((error.key, error.unknown_key), (vec![], Some("modle".into())));
+    }
+}

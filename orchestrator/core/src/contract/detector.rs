@@ -1,0 +1,106 @@
+//! Claims and those who find them.
+
+use std::borrow::Cow;
+use std::path::Path;
+
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+
+use super::Event;
+
+/// What is claimed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ClaimKind {
+    /// The task is complete.
+    Complete,
+    /// A human is needed.
+    NeedsHuman,
+}
+
+/// Where a claim was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ClaimSource {
+    /// In the agent's final message: each message makes its own claim.
+    Message,
+    /// In a file, or any other state that stands until it is changed.
+    State,
+    /// By a tool call.
+    Tool,
+}
+
+/// An assertion that the task is complete, or that a human is needed. Never ends a run by itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Claim {
+    /// What is claimed.
+    pub kind: ClaimKind,
+    /// The detector's name.
+    pub detector: String,
+    /// Where it was made.
+    pub source: ClaimSource,
+    /// The message, reason, or the line found.
+    pub text: String,
+}
+
+/// Something that looks like a claim but is none.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NearMiss {
+    /// The detector's name.
+    pub detector: String,
+    /// The text in question, such as the line.
+    pub text: String,
+    /// Line number from 1, in the prompt file or the message.
+    pub line: u64,
+    /// Why it is no claim and what one looks like; told to the agent.
+    pub hint: String,
+}
+
+/// What a detector found at one look.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Findings {
+    /// Claims, in the order found.
+    pub claims: Vec<Claim>,
+    /// What was nearly one.
+    pub near_misses: Vec<NearMiss>,
+}
+
+/// What a detector may look at.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'a> {
+    /// Where the agent works.
+    pub workspace: &'a Path,
+    /// The prompt file, if the prompt is one.
+    pub prompt_path: Option<&'a Path>,
+    /// The prompt as it is on disk now, decoded leniently.
+    pub prompt: Option<&'a str>,
+    /// The final message of the iteration that just ended well. Absent while it runs, after a failed
+    /// iteration, and before the first one.
+    pub final_text: Option<&'a str>,
+}
+
+/// Finds claims.
+#[async_trait]
+pub trait CompletionDetector: Send + Sync {
+    /// Its name, as in `[completion] detectors`.
+    fn name(&self) -> &str;
+
+    /// Looks at an event while the agent runs. For claims made by tool calls; text is better looked
+    /// at when it is whole, in [`inspect`](Self::inspect).
+    fn observe(&self, _event: &Event) -> Vec<Claim> {
+        Vec::new()
+    }
+
+    /// Looks at the workspace and the final message: before the first iteration, after each one, and,
+    /// without a final message, whenever the prompt file changes while the agent runs.
+    async fn inspect(&self, view: View<'_>) -> Findings;
+
+    /// The prompt without the claims this detector would find in it, so that two prompts can be
+    /// compared for saying the same task.
+    fn strip_claims<'a>(&self, prompt: &'a str) -> Cow<'a, str> {
+        Cow::Borrowed(prompt)
+    }
+
+    /// One or two sentences for the agent: how to claim completion.
+    fn instructions(&self) -> String;
+}

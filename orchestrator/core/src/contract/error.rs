@@ -1,0 +1,83 @@
+//! How an iteration can fail.
+
+use serde::{Deserialize, Serialize};
+
+use super::Report;
+
+/// The class of a failure decides what the orchestrator does about it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "class", rename_all = "snake_case")]
+pub enum ErrorClass {
+    /// The provider refuses further requests for now: wait. Not a failure, not an iteration.
+    RateLimited {
+        /// When requests are accepted again, in milliseconds since the Unix epoch, if it was said.
+        until_ms: Option<u64>,
+    },
+    /// The provider is overloaded: wait with back-off.
+    Overloaded,
+    /// Nobody is logged in, or the key is refused: a human is needed.
+    Unauthenticated,
+    /// No credit is left: a human is needed.
+    Billing,
+    /// The request itself is refused, for instance for an unknown model.
+    InvalidRequest,
+    /// The model's context window is full.
+    ContextExceeded,
+    /// The agent's own bound on turns or budget ended it.
+    AgentLimit,
+    /// The agent ended in an unexpected way: exit status, signal, no final event.
+    Crashed,
+    /// The agent's own time-out ended it.
+    TimedOut,
+    /// Ended because the orchestrator asked for it.
+    Cancelled,
+    /// The agent cannot be started or does not speak its protocol.
+    Unavailable,
+}
+
+impl ErrorClass {
+    /// One stable word, as in the journal.
+    #[must_use]
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Self::RateLimited { .. } => "rate_limited",
+            Self::Overloaded => "overloaded",
+            Self::Unauthenticated => "unauthenticated",
+            Self::Billing => "billing",
+            Self::InvalidRequest => "invalid_request",
+            Self::ContextExceeded => "context_exceeded",
+            Self::AgentLimit => "agent_limit",
+            Self::Crashed => "crashed",
+            Self::TimedOut => "timed_out",
+            Self::Cancelled => "cancelled",
+            Self::Unavailable => "unavailable",
+        }
+    }
+}
+
+/// A failed iteration, with what is known of it all the same.
+#[derive(Clone, Debug, thiserror::Error, Serialize, Deserialize)]
+#[error("{message}")]
+pub struct AgentError {
+    /// What kind of failure.
+    pub class: ErrorClass,
+    /// For people: what happened and, if known, what to do.
+    pub message: String,
+    /// Usage and what else was learned before the failure.
+    pub report: Box<Report>,
+}
+
+impl AgentError {
+    /// An error about which nothing else is known.
+    #[must_use]
+    pub fn new(class: ErrorClass, message: impl Into<String>) -> Self {
+        Self { class, message: message.into(), report: Box::default() }
+    }
+
+    /// With the figures of the failed iteration.
+    #[must_use]
+    pub fn with_report(mut self, report: Report) -> Self {
+        self.report = Box::new(report);
+        self
+    }
+}

@@ -1,0 +1,123 @@
+//! What an agent tells while it runs, and how it is told to stop.
+
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::Usage;
+
+/// Something that happened inside an iteration. Large content is the adapter's to bound; what reaches
+/// a terminal is escaped and cut by the command line.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Event {
+    /// The agent's session began.
+    Session {
+        /// The agent's own name for the session.
+        id: String,
+        /// The model in use, if known.
+        model: Option<String>,
+    },
+    /// A piece of the agent's own text; pieces of one message are not repeated.
+    Text {
+        /// The text.
+        text: String,
+    },
+    /// A piece of the agent's reasoning.
+    Thinking {
+        /// The text.
+        text: String,
+    },
+    /// The agent calls a tool.
+    ToolCall {
+        /// Joins the call with its result.
+        id: String,
+        /// The tool's name.
+        name: String,
+        /// The tool's arguments.
+        input: Value,
+    },
+    /// A tool answered.
+    ToolResult {
+        /// The call's id.
+        id: String,
+        /// The tool failed.
+        is_error: bool,
+        /// The answer's text, possibly cut.
+        text: String,
+    },
+    /// Tokens and cost since the iteration began.
+    Usage {
+        /// The sums so far.
+        usage: Usage,
+    },
+    /// The agent itself waits, for instance because its provider is overloaded.
+    Waiting {
+        /// Why.
+        reason: String,
+        /// How long it means to wait, in milliseconds.
+        delay_ms: Option<u64>,
+    },
+    /// A line of the agent's standard error.
+    Stderr {
+        /// The line, without its end.
+        text: String,
+    },
+    /// A line of the agent's protocol as it came, for the transcript.
+    Raw {
+        /// The line, without its end.
+        line: String,
+    },
+    /// Something the user should know that does not end the iteration.
+    Warning {
+        /// The message.
+        message: String,
+    },
+    /// An event of a newer version.
+    #[serde(other)]
+    Unknown,
+}
+
+/// Why the orchestrator ends an iteration or a validation early.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CancelReason {
+    /// `limits.iteration_timeout`, or a validator's own timeout.
+    Timeout,
+    /// `limits.idle_timeout`.
+    Idle,
+    /// `limits.max_runtime`.
+    MaxRuntime,
+    /// `limits.max_cost_usd`.
+    MaxCost,
+    /// `limits.max_tokens`.
+    MaxTokens,
+    /// The user or the system asked the orchestrator to stop.
+    Signal,
+}
+
+/// Tells when an activity has to end.
+#[async_trait]
+pub trait CancelSignal: Send + Sync {
+    /// Resolves once the activity has to end; may be awaited again and from several places.
+    async fn cancelled(&self) -> CancelReason;
+}
+
+/// Where an agent sends its events, and where it learns that it has to stop.
+#[async_trait]
+pub trait EventSink: CancelSignal {
+    /// Hands an event over. Waiting here is the backpressure: do not read on before it returns.
+    async fn emit(&self, event: Event);
+}
+
+/// A [`CancelSignal`] that never fires.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NeverCancelled;
+
+#[async_trait]
+impl CancelSignal for NeverCancelled {
+    async fn cancelled(&self) -> CancelReason {
+        std::future::pending().await
+    }
+}

@@ -1,0 +1,26 @@
+//! What agents, detectors and validators implement, and the types they exchange.
+//!
+//! Nothing here names a runtime, a terminal, or a concrete adapter. All types that cross a boundary
+//! can be serialised, so that the same traits can be carried over a process or library boundary.
+
+mod agent;
+mod build;
+mod detector;
+mod error;
+mod event;
+mod usage;
+mod usd;
+mod validator;
+
+pub use agent::{Agent, Budget, Capabilities, Description, Iteration, Report};
+pub use async_trait::async_trait;
+pub use build::{BuildContext, BuildError, parse_config};
+pub use detector::{Claim, ClaimKind, ClaimSource, CompletionDetector, Findings, NearMiss, View};
+pub use error::{AgentError, ErrorClass};
+pub use event::{CancelReason, CancelSignal, Event, EventSink, NeverCancelled};
+pub use usage::{Tokens, Usage};
+pub use usd::Usd;
+pub use validator::{
+    Change, ChangeKind, EvidenceFile, EvidenceValidator, ValidationContext, ValidatorDescription,
+    Verdict,
+};

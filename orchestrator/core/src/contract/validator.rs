@@ -1,0 +1,146 @@
+//! Evidence, verdicts and those who give them.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+
+use super::{CancelSignal, Claim};
+
+/// A piece of evidence that was examined and found good.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EvidenceFile {
+    /// Where it is: absolute.
+    pub path: PathBuf,
+    /// BLAKE3 of its content, in hexadecimal.
+    pub digest: String,
+    /// Its size in bytes.
+    pub bytes: u64,
+}
+
+/// A validator's answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "verdict", rename_all = "snake_case")]
+pub enum Verdict {
+    /// The claim stands, as far as this validator sees.
+    Accepted {
+        /// One line: what was seen, such as `exit 0, 42 passed`.
+        summary: String,
+        /// The evidence it rests on, to be kept.
+        evidence: Vec<EvidenceFile>,
+    },
+    /// The claim does not stand.
+    Rejected {
+        /// Why, for the agent: each says what is missing or wrong and what to do. Never empty.
+        reasons: Vec<String>,
+    },
+    /// It could not be checked. Counts as not accepted.
+    Error {
+        /// Why not.
+        message: String,
+    },
+}
+
+impl Verdict {
+    /// A rejection for one reason.
+    #[must_use]
+    pub fn rejected(reason: impl Into<String>) -> Self {
+        Self::Rejected { reasons: vec![reason.into()] }
+    }
+
+    /// Whether the claim stands.
+    #[must_use]
+    pub const fn is_accepted(&self) -> bool {
+        matches!(self, Self::Accepted { .. })
+    }
+}
+
+/// What became of a protected path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ChangeKind {
+    /// It was not there when the run began.
+    Added,
+    /// Its content, type or mode is another.
+    Modified,
+    /// It is gone.
+    Removed,
+}
+
+/// A protected path that is not as it was when the run began.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Change {
+    /// Relative to the workspace.
+    pub path: PathBuf,
+    /// What became of it.
+    pub kind: ChangeKind,
+}
+
+/// What a validator may use to come to its verdict.
+#[derive(Clone, Copy, Debug)]
+pub struct ValidationContext<'a> {
+    /// The run's id.
+    pub run: &'a str,
+    /// The iteration that just ended; 0 before the first.
+    pub iteration: u64,
+    /// The claim under examination.
+    pub claim: &'a Claim,
+    /// Where the agent works: absolute, without links.
+    pub workspace: &'a Path,
+    /// The iteration whose end first showed the present workspace tree; 0 if it is as at the start.
+    pub tree_since: u64,
+    /// For each content seen in this validator's [`evidence_dirs`](EvidenceValidator::evidence_dirs),
+    /// by BLAKE3 in hexadecimal: the iteration in which it was first seen; 0 for what was there
+    /// before the run.
+    pub first_seen: &'a BTreeMap<String, u64>,
+    /// Paths matching this validator's [`protects`](EvidenceValidator::protects) that changed since
+    /// the run began.
+    pub protected_changes: &'a [Change],
+    /// The environment for processes.
+    pub env: &'a BTreeMap<String, String>,
+}
+
+/// Names a validator for people and for the record.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ValidatorDescription {
+    /// Its kind, as in `[[validator]] kind`.
+    pub kind: String,
+    /// One line: what it demands, such as `` `cargo test` exits 0 ``. Told to the agent.
+    pub demands: String,
+}
+
+/// Decides whether a claim stands.
+#[async_trait]
+pub trait EvidenceValidator: Send + Sync {
+    /// Kind and demands. Cheap, and always the same.
+    fn describe(&self) -> ValidatorDescription;
+
+    /// Folders that hold evidence: absolute. They are no part of the workspace tree's digest, and the
+    /// engine keeps track of when each content in them was first seen.
+    fn evidence_dirs(&self) -> Vec<PathBuf> {
+        Vec::new()
+    }
+
+    /// Globs, relative to the workspace, of what must be as it was when the run began.
+    fn protects(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Whether the workspace tree has to be the same before and after.
+    fn leaves_tree_unchanged(&self) -> bool {
+        true
+    }
+
+    /// Looks, before the run, whether it could work at all.
+    ///
+    /// # Errors
+    /// A sentence that says what is missing and what to do.
+    async fn check(&self, _env: &BTreeMap<String, String>) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// Examines the claim. When it returns, every process that it started is gone; once
+    /// `cancel.cancelled()` resolves it has to come to an end.
+    async fn validate(&self, context: ValidationContext<'_>, cancel: &dyn CancelSignal) -> Verdict;
+}

@@ -1,0 +1,71 @@
+//! The runtime of a run: wall time, without the time it was down, suspended or stopped.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// A gap longer than this between two looks at the clock is no runtime: [`Clock::tick`] is called
+/// every second, so the process was stopped or the machine asleep.
+const LONGEST_GAP: Duration = Duration::from_secs(3);
+
+/// How often [`Clock::tick`] wants to be called.
+pub(super) const TICK: Duration = Duration::from_secs(1);
+
+/// A stopwatch that goes on where an earlier start of the orchestrator left it.
+#[derive(Debug)]
+pub(super) struct Clock {
+    marks: Mutex<Marks>,
+}
+
+#[derive(Debug)]
+struct Marks {
+    counted: Duration,
+    last: Instant,
+}
+
+impl Clock {
+    pub(super) fn starting_at(runtime_ms: u64) -> Self {
+        let counted = Duration::from_millis(runtime_ms);
+        Self { marks: Mutex::new(Marks { counted, last: Instant::now() }) }
+    }
+
+    /// The runtime so far, in milliseconds.
+    pub(super) fn runtime_ms(&self) -> u64 {
+        self.tick(Instant::now())
+    }
+
+    fn tick(&self, now: Instant) -> u64 {
+        let mut marks = self.marks.lock().unwrap_or_else(PoisonError::into_inner);
+        let gap = now.saturating_duration_since(marks.last);
+        marks.counted += if gap > LONGEST_GAP { TICK } else { gap };
+        marks.last = now;
+        u64::try_from(marks.counted.as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// Looks at the clock every second, so that a longer gap can only be a time of standstill.
+    pub(super) async fn keep(&self) -> std::convert::Infallible {
+        loop {
+            tokio::time::sleep(TICK).await;
+            self.runtime_ms();
+        }
+    }
+}
+
+/// The wall clock, in milliseconds since the Unix epoch.
+pub(super) fn unix_ms() -> u64 {
+    u64::try_from(jiff::Timestamp::now().as_millisecond()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn goes_on_where_it_was_and_skips_a_standstill() {
+        let clock = Clock::starting_at(1_000);
+        let start = clock.marks.lock().unwrap().last;
+        assert_eq!(clock.tick(start + Duration::from_millis(500)), 1_500);
+        let after_an_hour = start + Duration::from_secs(3_600);
+        assert_eq!(clock.tick(after_an_hour), 2_500, "the hour was no runtime");
+        assert_eq!(clock.tick(after_an_hour + Duration::from_secs(3)), 5_500);
+    }
+}

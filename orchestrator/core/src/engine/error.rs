@@ -1,0 +1,37 @@
+//! Why a run could not be started or had to be broken off.
+
+use crate::config::ConfigErrors;
+use crate::contract::AgentError;
+use crate::state::StateError;
+use crate::workspace::{PromptError, TreeError};
+
+/// A problem that is none of the run's stop reasons.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    /// The configuration is wrong.
+    #[error(transparent)]
+    Config(#[from] ConfigErrors),
+    /// The state on disk is held, damaged, or cannot be written.
+    #[error(transparent)]
+    State(#[from] StateError),
+    /// The agent is not there.
+    #[error("the agent `{agent}` is not available: {error}")]
+    Agent {
+        /// The adapter's name.
+        agent: String,
+        /// Why.
+        error: AgentError,
+    },
+    /// The workspace cannot be read.
+    #[error(transparent)]
+    Tree(#[from] TreeError),
+    /// The prompt cannot be read.
+    #[error(transparent)]
+    Prompt(#[from] PromptError),
+    /// The workspace could not be made or a protected path not be read.
+    #[error("{0}")]
+    Workspace(String),
+    /// A part of the engine ended unexpectedly.
+    #[error("internal error: {0}")]
+    Internal(String),
+}

@@ -1,0 +1,58 @@
+//! What the agent is told before the prompt, when there is something to say.
+
+use std::fmt::Write as _;
+
+use crate::machine::State;
+
+/// After so many iterations that spoke of being done without a claim, the agent is told how to claim.
+const SAYS_DONE_TOLD: u32 = 3;
+const REASONS_TOLD: usize = 40;
+const NEAR_MISSES_TOLD: usize = 5;
+
+/// The block before the prompt; empty when there is nothing to say, so that the agent then reads the
+/// prompt byte for byte.
+pub(super) fn block(state: &State, instructions: &[String]) -> String {
+    let mut text = String::new();
+    if let Some(rejection) = &state.rejection {
+        text.push_str("Your claim that the task is complete was checked and REJECTED:\n");
+        list(&mut text, rejection.reasons.iter().map(String::as_str), REASONS_TOLD);
+        text.push_str(match &state.latch {
+            crate::machine::Latch::Claimed { .. } => {
+                "The claim stands; it is checked again when you stop. Mend what is named above.\n\n"
+            }
+            _ => "Mend what is named above, then claim completion again.\n\n",
+        });
+    }
+    if !state.near_misses.is_empty() {
+        text.push_str("This looked like a claim of completion but is none:\n");
+        let lines: Vec<String> = state
+            .near_misses
+            .iter()
+            .map(|miss| format!("line {}: {}: {}", miss.line, miss.text, miss.hint))
+            .collect();
+        list(&mut text, lines.iter().map(String::as_str), NEAR_MISSES_TOLD);
+        text.push('\n');
+    }
+    if state.says_done >= SAYS_DONE_TOLD {
+        text.push_str("You say that the work is done, but completion was not claimed.\n");
+        list(&mut text, instructions.iter().map(String::as_str), instructions.len());
+        text.push('\n');
+    }
+    if !state.answers.is_empty() {
+        text.push_str("You asked for a human. The answer:\n");
+        list(&mut text, state.answers.iter().map(String::as_str), usize::MAX);
+        text.push('\n');
+    }
+    if text.is_empty() { text } else { format!("{text}---\n\n") }
+}
+
+fn list<'a>(text: &mut String, items: impl ExactSizeIterator<Item = &'a str>, most: usize) {
+    let total = items.len();
+    for item in items.take(most) {
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "- {}", item.replace('\n', "\n  "));
+    }
+    if total > most {
+        let _ = writeln!(text, "- and {} more", total - most);
+    }
+}

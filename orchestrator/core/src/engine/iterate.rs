@@ -1,0 +1,331 @@
+//! One iteration: the agent runs while its figures, its time and the prompt file are watched.
+
+use std::fs;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{mpsc, watch};
+
+use super::error::EngineError;
+use super::notice::Notice;
+use super::phrases::says_done;
+use super::plan;
+use super::prices::with_cost;
+use super::session::{Session, asked};
+use super::sink::{Cancel, Heard, Sink};
+use super::transcript::Transcript;
+use crate::contract::{AgentError, CancelReason, ErrorClass, Iteration, Report, Usage};
+use crate::machine::{Effect, Ended, Input, Outcome, StartIteration, Timer};
+use crate::state::{StateError, write_private};
+use crate::workspace::PromptWatch;
+
+/// Events that may wait for the driver; more and the agent waits.
+const QUEUE: usize = 64;
+/// How long an agent that was told to end may take, beyond the graces that it has itself.
+const LAST_GRACE: Duration = Duration::from_secs(60);
+/// The shortest and the longest time between two notes of how much time has passed.
+const SHORTEST_TICK_MS: u64 = 250;
+const LONGEST_TICK_MS: u64 = 30_000;
+/// Share of `max_runtime` between two such notes.
+const TICK_SHARE: u64 = 100;
+
+type AgentRun<'a> = Pin<Box<dyn Future<Output = Result<Report, AgentError>> + Send + 'a>>;
+
+impl Session {
+    /// Runs the agent once. What it leads to is told by the machine's inputs.
+    pub(super) async fn iterate(
+        &mut self,
+        start: StartIteration,
+    ) -> Result<Vec<Input>, EngineError> {
+        let (number, began_ms) = (start.iteration, self.clock.runtime_ms());
+        let folder = self.layout().iteration(&self.run, number);
+        crate::state::create_dir(&folder)?;
+        let scratch = Scratch::create(&self.run, number)?;
+        let task = self.task(&start, &scratch)?;
+        write_private(&folder.join("prompt.md"), &task.prompt)?;
+
+        let (tell, told) = watch::channel(None);
+        let (heard, hear) = mpsc::channel(QUEUE);
+        let last_event_ms = Arc::new(AtomicU64::new(began_ms));
+        let transcript = Mutex::new(Transcript::create(&folder)?);
+        let detectors = Arc::clone(&self.judges.detectors);
+        let run = self.run.clone();
+        let sink = Sink {
+            run: &run,
+            iteration: number,
+            cancel: Cancel::new(told),
+            heard,
+            transcript,
+            observer: Arc::clone(&self.observer),
+            detectors: &detectors,
+            clock: Arc::clone(&self.clock),
+            last_event_ms: Arc::clone(&last_event_ms),
+        };
+        let agent = Arc::clone(&self.driver.agent);
+        let watching =
+            Watching { began_ms, next_tick_ms: began_ms, last_event_ms, tell, hear, told_ms: None };
+        let result = self.attend(watching, agent.run(task, &sink)).await;
+        sink.transcript.lock().unwrap_or_else(PoisonError::into_inner).finish();
+        drop(sink);
+        let ended = self.ended(result?);
+        self.tell_end(number, began_ms, &ended);
+        Ok(vec![Input::Ended(ended)])
+    }
+
+    fn task(
+        &mut self,
+        start: &StartIteration,
+        scratch: &Scratch,
+    ) -> Result<Iteration, EngineError> {
+        let prompt = self
+            .prepared
+            .take()
+            .ok_or_else(|| EngineError::Internal("an iteration without a prompt".into()))?;
+        let mut env = self.env.clone();
+        env.insert("RALPH_RUN_ID".into(), self.run.clone());
+        env.insert("RALPH_ITERATION".into(), start.iteration.to_string());
+        let timeout = self.config.limits.iteration_timeout;
+        let mut budget = start.budget;
+        budget.time = Some(budget.time.map_or(timeout, |left| left.min(timeout)));
+        Ok(Iteration {
+            run: self.run.clone(),
+            number: start.iteration,
+            prompt,
+            workspace: self.workspace.clone(),
+            env,
+            budget,
+            scratch: scratch.0.clone(),
+        })
+    }
+
+    /// Waits for the agent's end, and for everything that may bring it about.
+    async fn attend(
+        &mut self,
+        mut watching: Watching,
+        mut agent: AgentRun<'_>,
+    ) -> Result<Result<Report, AgentError>, EngineError> {
+        let mut prompt_watch = self.prompt.path().map(PromptWatch::new);
+        let mut stop = self.stop.clone();
+        let mut signalled = false;
+        let result = loop {
+            let pause = watching.next_look(self);
+            let times = if signalled { 2 } else { 1 };
+            tokio::select! {
+                biased;
+                Some(heard) = watching.hear.recv() => self.heard(heard, &watching)?,
+                result = &mut agent => break result,
+                () = asked(&mut stop, times) => {
+                    if signalled {
+                        // Asked again: no more graces. The supervisor ends the tree.
+                        break Err(AgentError::new(ErrorClass::Cancelled, "asked to stop twice"));
+                    }
+                    signalled = true;
+                    self.act(Input::Signal, &watching)?;
+                }
+                () = prompt_changed(prompt_watch.as_mut()) => self.prompt_changed(&watching).await?,
+                () = tokio::time::sleep(pause) => {
+                    if !watching.look(self)? {
+                        break Err(AgentError::new(
+                            ErrorClass::Cancelled,
+                            "it did not end when told to and was given up",
+                        ));
+                    }
+                }
+            }
+        };
+        drop(agent);
+        // What it had to say before its end still counts.
+        while let Ok(heard) = watching.hear.try_recv() {
+            self.heard(heard, &watching)?;
+        }
+        Ok(result)
+    }
+
+    fn heard(&mut self, heard: Heard, watching: &Watching) -> Result<(), EngineError> {
+        match heard {
+            Heard::Usage(usage) => {
+                let usage = with_cost(usage, self.driver.prices());
+                self.act(Input::Used(usage), watching)
+            }
+            Heard::Claim(claim) => self.act(Input::ClaimSeen(claim), watching),
+            Heard::Trouble(message) => self.act(Input::Warn(message), watching),
+        }
+    }
+
+    async fn prompt_changed(&mut self, watching: &Watching) -> Result<(), EngineError> {
+        let Some(text) = self.prompt.glance() else { return Ok(()) };
+        let findings = self.inspect(&text, None).await;
+        for claim in findings.claims {
+            self.act(Input::ClaimSeen(claim), watching)?;
+        }
+        Ok(())
+    }
+
+    /// Feeds the machine while the agent runs; all it can want is to cancel.
+    fn act(&mut self, input: Input, watching: &Watching) -> Result<(), EngineError> {
+        for effect in self.advance(input)? {
+            if let Effect::Cancel(reason) = effect {
+                watching.tell.send_replace(Some(reason));
+            }
+        }
+        Ok(())
+    }
+
+    fn ended(&mut self, result: Result<Report, AgentError>) -> Ended {
+        let (outcome, report) = match result {
+            Ok(report) => (Outcome::Succeeded, report),
+            Err(error) => (outcome_of(&error.class, error.message), *error.report),
+        };
+        let good = outcome == Outcome::Succeeded;
+        let says_done = report.final_text.as_deref().is_some_and(says_done);
+        if !report.left_behind.is_empty() {
+            let names = report.left_behind.join(", ");
+            let count = report.left_behind.len();
+            self.warn_only(format!(
+                "the agent left {count} processes behind, which were ended: {names}"
+            ));
+        }
+        self.final_text = report.final_text.filter(|_| good);
+        Ended {
+            outcome,
+            usage: with_cost(report.usage, self.driver.prices()),
+            says_done,
+            left_behind: report.left_behind,
+        }
+    }
+
+    fn tell_end(&self, iteration: u64, began_ms: u64, ended: &Ended) {
+        let current = self.state.current.as_ref();
+        let outcome = match (current.and_then(|current| current.cancelling), &ended.outcome) {
+            (Some(reason), outcome) if *outcome != Outcome::Succeeded => Outcome::Cut { reason },
+            (_, outcome) => outcome.clone(),
+        };
+        let usage = current.map_or(Usage::default(), |current| current.usage).max(ended.usage);
+        let cost_usd = usage.cost.unwrap_or_default();
+        self.notice(&Notice::IterationFinished {
+            iteration,
+            outcome,
+            usage,
+            cost_usd,
+            total_cost_usd: self.state.charged + cost_usd,
+            max_cost_usd: self.state.limits.max_cost_usd,
+            duration_ms: self.clock.runtime_ms().saturating_sub(began_ms),
+        });
+    }
+}
+
+fn outcome_of(class: &ErrorClass, message: String) -> Outcome {
+    let word = class.word().to_owned();
+    match class {
+        ErrorClass::RateLimited { until_ms } => {
+            Outcome::Deferred { class: word, message, until_ms: *until_ms }
+        }
+        ErrorClass::Overloaded => Outcome::Deferred { class: word, message, until_ms: None },
+        ErrorClass::AgentLimit => Outcome::Bounded { message },
+        ErrorClass::Unauthenticated
+        | ErrorClass::Billing
+        | ErrorClass::InvalidRequest
+        | ErrorClass::ContextExceeded
+        | ErrorClass::Crashed
+        | ErrorClass::TimedOut
+        | ErrorClass::Cancelled
+        | ErrorClass::Unavailable => Outcome::Failed { class: word, message },
+    }
+}
+
+async fn prompt_changed(watch: Option<&mut PromptWatch>) {
+    match watch {
+        Some(watch) => watch.changed().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// The times that an iteration must keep.
+struct Watching {
+    began_ms: u64,
+    next_tick_ms: u64,
+    last_event_ms: Arc<AtomicU64>,
+    tell: watch::Sender<Option<CancelReason>>,
+    hear: mpsc::Receiver<Heard>,
+    /// When the agent was first told to end.
+    told_ms: Option<u64>,
+}
+
+impl Watching {
+    /// When each of the times has come, in milliseconds of runtime.
+    fn times(&self, session: &Session) -> [(u64, Timer); 4] {
+        let limits = &session.config.limits;
+        let idle = self.last_event_ms.load(Ordering::Relaxed);
+        let max_runtime = session.state.limits.max_runtime_ms.unwrap_or(u64::MAX);
+        [
+            (max_runtime, Timer::MaxRuntime),
+            (
+                self.began_ms.saturating_add(plan::millis(limits.iteration_timeout)),
+                Timer::IterationTimeout,
+            ),
+            (idle.saturating_add(plan::millis(limits.idle_timeout)), Timer::Idle),
+            (self.next_tick_ms, Timer::Tick),
+        ]
+    }
+
+    /// How long there is nothing to look at.
+    fn next_look(&self, session: &Session) -> Duration {
+        let now = session.clock.runtime_ms();
+        let told = self.told_ms.is_some();
+        let next = self
+            .times(session)
+            .into_iter()
+            .filter(|(_, timer)| !told || *timer == Timer::Tick)
+            .map(|(at, _)| at)
+            .min()
+            .unwrap_or(u64::MAX);
+        Duration::from_millis(next.saturating_sub(now).clamp(1, LONGEST_TICK_MS))
+    }
+
+    /// Tells the machine which times have come. False if the agent was told to end long ago.
+    fn look(&mut self, session: &mut Session) -> Result<bool, EngineError> {
+        let now = session.clock.runtime_ms();
+        for (at, timer) in self.times(session) {
+            if at > now || (self.told_ms.is_some() && timer != Timer::Tick) {
+                continue;
+            }
+            session.act(Input::Timer(timer), self)?;
+            if timer == Timer::Tick {
+                let share = session.state.limits.max_runtime_ms.unwrap_or(u64::MAX) / TICK_SHARE;
+                let pause = share.clamp(SHORTEST_TICK_MS, LONGEST_TICK_MS);
+                self.next_tick_ms = now.saturating_add(pause);
+            }
+        }
+        if self.told_ms.is_none() && self.tell.borrow().is_some() {
+            self.told_ms = Some(now);
+        }
+        Ok(self.told_ms.is_none_or(|told| now.saturating_sub(told) < plan::millis(LAST_GRACE)))
+    }
+}
+
+/// A private folder for one iteration, gone with it.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn create(run: &str, iteration: u64) -> Result<Self, EngineError> {
+        let path = std::env::temp_dir().join(format!("ralph-{run}-{iteration}"));
+        // Left there by a killed orchestrator.
+        drop(fs::remove_dir_all(&path));
+        fs::DirBuilder::new().mode(0o700).create(&path).map_err(StateError::io("create", &path))?;
+        Ok(Self(real(&path)))
+    }
+}
+
+fn real(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_owned())
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        drop(fs::remove_dir_all(&self.0));
+    }
+}

@@ -1,0 +1,82 @@
+//! What the engine tells those who watch a run.
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use crate::contract::{Claim, Event, NearMiss, Tokens, Usage, Usd};
+use crate::machine::{NamedVerdict, Outcome, StopReason, Trigger};
+
+/// Something that happened in a run. `iteration` is 0 before the first.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+#[allow(missing_docs)]
+pub enum Notice {
+    /// A new run began.
+    RunStarted {
+        agent: String,
+        workspace: PathBuf,
+        state_dir: PathBuf,
+        validators: Vec<String>,
+        validated: bool,
+    },
+    /// An earlier run goes on.
+    RunResumed {
+        agent: String,
+        workspace: PathBuf,
+        state_dir: PathBuf,
+        iterations: u64,
+        cost_usd: Usd,
+    },
+    /// An iteration began.
+    IterationStarted { iteration: u64, attempt: u32, trigger: Trigger, max_iterations: Option<u64> },
+    /// The agent's own text.
+    AgentText { iteration: u64, text: String },
+    /// The agent called a tool.
+    AgentTool { iteration: u64, name: String, input: serde_json::Value },
+    /// Anything else from the agent.
+    AgentEvent { iteration: u64, detail: Event },
+    /// What the running iteration has used so far.
+    Usage { iteration: u64, usage: Usage },
+    /// A claim was seen.
+    Claim { iteration: u64, claim: Claim },
+    /// Something looked like a claim but is none.
+    NearMiss { iteration: u64, near_miss: NearMiss },
+    /// The validators begin.
+    Validating { iteration: u64, validators: Vec<String> },
+    /// The validators gave their verdicts.
+    Verdict { iteration: u64, accepted: bool, verdicts: Vec<NamedVerdict>, reasons: Vec<String> },
+    /// An iteration is over.
+    IterationFinished {
+        iteration: u64,
+        outcome: Outcome,
+        usage: Usage,
+        cost_usd: Usd,
+        total_cost_usd: Usd,
+        max_cost_usd: Option<Usd>,
+        duration_ms: u64,
+    },
+    /// A pause between iterations, or a wait for the provider.
+    Waiting { iteration: u64, ms: u64, reason: String },
+    /// Something the user should know.
+    Warning { iteration: u64, message: String },
+    /// The run ended, or ended for now.
+    RunFinished {
+        iteration: u64,
+        stop_reason: StopReason,
+        message: String,
+        ended_well: bool,
+        validated: bool,
+        iterations: u64,
+        cost_usd: Usd,
+        cost_estimated: bool,
+        tokens: Tokens,
+        runtime_ms: u64,
+    },
+}
+
+/// Watches a run. Must not block for long: the loop waits for it.
+pub trait Observer: Send + Sync {
+    /// Something happened in `run`.
+    fn notice(&self, run: &str, notice: &Notice);
+}

@@ -1,0 +1,250 @@
+//! From a configuration to a run that can go on: the same way for a new run and for an old one.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::error::EngineError;
+use super::plan::{self, Driver, Judges};
+use super::prompt::PromptSource;
+use super::session::Session;
+use crate::config::{self, Loaded, Sources};
+use crate::registry::Registry;
+use crate::state::{self, Found, Layout, StateError, Store};
+use crate::workspace::{Baseline, create_from_template};
+
+/// How a run is asked for.
+pub struct Request<'a> {
+    /// The configuration.
+    pub loaded: Loaded,
+    /// The configuration file.
+    pub config_file: PathBuf,
+    /// The orchestrator's own environment.
+    pub vars: BTreeMap<String, String>,
+    /// The folder for state, such as `$XDG_STATE_HOME`.
+    pub state_home: PathBuf,
+    /// Fills a registry. The file, if any, has to be handed to every process that is started.
+    pub registry: &'a (dyn Fn(Option<Arc<File>>) -> Registry + Sync),
+    /// `[agents.NAME]` instead of `[agent]`.
+    pub agent: Option<String>,
+    /// Stop after one iteration.
+    pub once: bool,
+    /// Begin a new run, whatever there was.
+    pub restart: bool,
+}
+
+/// What a request leads to.
+#[allow(clippy::large_enum_variant)]
+pub enum Opened {
+    /// The run is complete already: nothing is started.
+    Complete {
+        /// The run.
+        found: Box<Found>,
+        /// Its state.
+        layout: Layout,
+    },
+    /// A run that can begin or go on.
+    Ready(Box<Session>),
+}
+
+/// Checks everything, takes the lock, and finds out what there is to do. Starts nothing.
+///
+/// # Errors
+/// See [`EngineError`]; nothing was started.
+pub async fn open(request: Request<'_>) -> Result<Opened, EngineError> {
+    let context = plan::build_context(&request.loaded, &request.vars);
+    let plain = (request.registry)(None);
+    let name = request.agent.as_deref();
+    Judges::build(&request.loaded, &plain, &context)?;
+    let driver = Driver::build(&request.loaded, &plain, &context, name)?;
+    let warning = driver.check_limits(&request.loaded)?;
+    let layout = plan::state_layout(&request.loaded, &request.state_home)?;
+
+    let mut store = Store::open(layout.clone())?;
+    let registry = (request.registry)(Some(store.agents_guard()));
+    let found = if request.restart { None } else { store.resume()? };
+    let found = match found {
+        Some(found) => still_the_run(found, &request, &registry, &context, &layout)?,
+        None => Kept::Nothing,
+    };
+    let mut notes: Vec<String> = warning.into_iter().collect();
+    let kept = match found {
+        Kept::Complete(found) => return Ok(Opened::Complete { found, layout }),
+        Kept::Other => {
+            notes.push(
+                "the prompt is another than the one that was completed: this is a new run".into(),
+            );
+            None
+        }
+        Kept::Nothing => None,
+        Kept::GoesOn(found) => Some(found),
+    };
+
+    make_workspace(&request.loaded)?;
+    request.loaded.check_files()?;
+    let driver = Driver::build(&request.loaded, &registry, &context, name)?;
+    let judges = Judges::build(&request.loaded, &registry, &context)?;
+    let env = driver.environment(&request.loaded, &request.vars);
+    for (name, result) in judges.check_all(&env).await {
+        if let Err(problem) = result {
+            return Err(EngineError::Workspace(format!("validator `{name}`: {problem}")));
+        }
+    }
+    driver
+        .agent
+        .check(&env)
+        .await
+        .map_err(|error| EngineError::Agent { agent: driver.description.name.clone(), error })?;
+    let parts = Parts { request, store, driver, judges, env, notes };
+    match kept {
+        Some(found) => parts.go_on(*found, &registry, &context),
+        None => parts.begin(),
+    }
+    .map(|session| Opened::Ready(Box::new(session)))
+}
+
+enum Kept {
+    Nothing,
+    Other,
+    Complete(Box<Found>),
+    GoesOn(Box<Found>),
+}
+
+/// Whether what was found on disk is the run in question.
+fn still_the_run(
+    found: Found,
+    request: &Request<'_>,
+    registry: &Registry,
+    context: &crate::contract::BuildContext,
+    layout: &Layout,
+) -> Result<Kept, EngineError> {
+    let workspace = plan::real_path(&request.loaded.config.run.workspace);
+    let started = found.state.started.as_ref().map(|started| started.workspace.as_str());
+    if started.is_some_and(|started| Path::new(started) != workspace) {
+        let problem = format!(
+            "belongs to the workspace {}, not to {}",
+            started.unwrap_or_default(),
+            workspace.display()
+        );
+        return Err(StateError::Damaged { path: layout.root().to_owned(), problem }.into());
+    }
+    let Some(completion) = found.state.completion() else {
+        return Ok(Kept::GoesOn(Box::new(found)));
+    };
+    // The task is compared as the detectors of that run saw it, whatever is configured now.
+    let judges = kept_config(layout, &found.run)
+        .and_then(|loaded| Judges::build(&loaded, registry, context).ok());
+    let prompt = PromptSource::of(&request.loaded).read_text();
+    let other = match (judges, prompt) {
+        (Some(judges), Some(prompt)) => judges.task(&prompt) != completion.task,
+        _ => false,
+    };
+    Ok(if other { Kept::Other } else { Kept::Complete(Box::new(found)) })
+}
+
+fn kept_config(layout: &Layout, run: &str) -> Option<Loaded> {
+    let sources = Sources { file: layout.config(run), ..Sources::default() };
+    config::load(&sources).ok()
+}
+
+fn make_workspace(loaded: &Loaded) -> Result<(), EngineError> {
+    let run = &loaded.config.run;
+    let Some(template) = run.template.as_ref().filter(|_| !run.workspace.exists()) else {
+        return Ok(());
+    };
+    create_from_template(template, &run.workspace)
+        .map(drop)
+        .map_err(|error| EngineError::Workspace(error.to_string()))
+}
+
+struct Parts<'a> {
+    request: Request<'a>,
+    store: Store,
+    driver: Driver,
+    judges: Judges,
+    env: BTreeMap<String, String>,
+    notes: Vec<String>,
+}
+
+impl Parts<'_> {
+    fn begin(mut self) -> Result<Session, EngineError> {
+        let run = uuid::Uuid::now_v7().to_string();
+        let baseline = self.take_baseline()?;
+        let kept = serde_json::to_vec(&baseline)
+            .map_err(|error| EngineError::Internal(error.to_string()))?;
+        self.store.begin(&run)?;
+        let layout = self.store.layout();
+        state::write_private(&layout.baseline(&run), &kept)?;
+        let config = self.request.loaded.resolved_toml();
+        state::write_private(&layout.config(&run), config.as_bytes())?;
+        let policy = self.judges.policy(&kept);
+        Ok(self.session(run, policy, baseline, None))
+    }
+
+    fn go_on(
+        mut self,
+        found: Found,
+        registry: &Registry,
+        context: &crate::contract::BuildContext,
+    ) -> Result<Session, EngineError> {
+        let layout = self.store.layout().clone();
+        let frozen = found.state.policy().cloned().unwrap_or_default();
+        let path = layout.baseline(&found.run);
+        let kept = std::fs::read(&path).unwrap_or_default();
+        let loaded = kept_config(&layout, &found.run);
+        let judges = loaded.and_then(|loaded| Judges::build(&loaded, registry, context).ok());
+        let judges = judges.filter(|judges| judges.policy(&kept) == frozen).ok_or_else(|| {
+            StateError::Damaged {
+                path: layout.run(&found.run),
+                problem: "config.toml or baseline.json is not what this run began with".into(),
+            }
+        })?;
+        let baseline = serde_json::from_slice(&kept)
+            .map_err(|error| EngineError::Internal(error.to_string()))?;
+        if !judges.same_as(&self.judges) {
+            self.notes.push(
+                "detectors or validators were changed in the configuration; this run goes on with \
+                 those it began with (`run --restart` begins a new one)"
+                    .into(),
+            );
+        }
+        if let Some(torn) = found.torn {
+            self.notes.push(format!(
+                "the last record of the journal was torn by a crash; its {} bytes were cut",
+                torn.bytes
+            ));
+        }
+        self.judges = judges;
+        let run = found.run.clone();
+        Ok(self.session(run, frozen, baseline, Some(found)))
+    }
+
+    fn take_baseline(&self) -> Result<Baseline, EngineError> {
+        Baseline::take(&self.request.loaded.config.run.workspace, &self.judges.protects())
+            .map_err(|error| EngineError::Workspace(error.to_string()))
+    }
+
+    fn session(
+        self,
+        run: String,
+        policy: crate::machine::Policy,
+        baseline: Baseline,
+        found: Option<Found>,
+    ) -> Session {
+        Session::new(super::session::New {
+            run,
+            policy,
+            baseline,
+            found,
+            store: self.store,
+            driver: self.driver,
+            judges: self.judges,
+            env: self.env,
+            notes: self.notes,
+            config_file: self.request.config_file,
+            once: self.request.once,
+            config: self.request.loaded.config,
+        })
+    }
+}

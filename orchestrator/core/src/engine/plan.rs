@@ -1,0 +1,376 @@
+//! A configuration turned into things that work: agent, detectors, validators.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::environment;
+use crate::config::{self, AgentConfig, Config, ConfigErrors, Limits, Loaded, Prices};
+use crate::contract::{
+    Agent, BuildContext, BuildError, CompletionDetector, Description, EvidenceValidator, Usd,
+};
+use crate::machine::{self, AfterRejection, Policy, ValidatorInfo};
+use crate::registry::{Kinds, Registry};
+use crate::state;
+
+/// Share of the cost limit that a first iteration is charged at least if its end is never known.
+const FIRST_RESERVATION_SHARE: u64 = 100;
+
+/// A validator with what the engine has to know of it.
+pub(super) struct Check {
+    pub(super) info: ValidatorInfo,
+    pub(super) timeout: Duration,
+    pub(super) validator: Box<dyn EvidenceValidator>,
+}
+
+/// Who decides about completion: frozen when a run starts.
+pub struct Judges {
+    pub(super) detectors: Arc<Vec<Box<dyn CompletionDetector>>>,
+    pub(super) checks: Vec<Check>,
+    pub(super) trust_agent: bool,
+    pub(super) after_rejection: AfterRejection,
+    /// The part of the configuration that all this comes from, for its digest.
+    source: serde_json::Value,
+}
+
+impl Judges {
+    /// Builds detectors and validators.
+    ///
+    /// # Errors
+    /// An unknown name or a mistake in their tables.
+    pub fn build(
+        loaded: &Loaded,
+        registry: &Registry,
+        context: &BuildContext,
+    ) -> Result<Self, ConfigErrors> {
+        let Config { completion, validators, .. } = &loaded.config;
+        let mut detectors = Vec::new();
+        for detector in &completion.detectors {
+            let at = loaded.detector_key(&detector.name);
+            let what = (detector.name.as_str(), "detector");
+            detectors.push(make(
+                loaded,
+                &registry.detectors,
+                what,
+                &at,
+                &detector.config,
+                context,
+            )?);
+        }
+        let mut checks = Vec::new();
+        for validator in validators {
+            let at = vec!["validator".to_owned(), validator.index.to_string()];
+            let kind = (validator.kind.as_str(), "validator");
+            checks.push(Check {
+                info: ValidatorInfo {
+                    name: validator.name.clone(),
+                    kind: validator.kind.clone(),
+                    required: validator.required,
+                },
+                timeout: validator.timeout,
+                validator: make(
+                    loaded,
+                    &registry.validators,
+                    kind,
+                    &at,
+                    &validator.config,
+                    context,
+                )?,
+            });
+        }
+        Ok(Self {
+            detectors: Arc::new(detectors),
+            checks,
+            trust_agent: completion.trust_agent,
+            after_rejection: match completion.after_rejection {
+                config::AfterRejection::Keep => AfterRejection::Keep,
+                config::AfterRejection::Reclaim => AfterRejection::Reclaim,
+            },
+            source: source(&loaded.config),
+        })
+    }
+
+    /// What is frozen, with `baseline` being what protected paths were like.
+    pub(super) fn policy(&self, baseline: &[u8]) -> Policy {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(self.source.to_string().as_bytes());
+        hasher.update(baseline);
+        Policy {
+            validators: self.checks.iter().map(|check| check.info.clone()).collect(),
+            digest: hasher.finalize().to_hex().to_string(),
+            trust_agent: self.trust_agent,
+            after_rejection: self.after_rejection,
+        }
+    }
+
+    /// Each validator's name and demands.
+    pub(super) fn demands(&self) -> Vec<String> {
+        let line = |check: &Check| {
+            let optional = if check.info.required { "" } else { " (not required)" };
+            format!("{}{optional}: {}", check.info.name, check.validator.describe().demands)
+        };
+        self.checks.iter().map(line).collect()
+    }
+
+    /// Asks every validator whether it could work, in this environment.
+    pub async fn check_all(
+        &self,
+        env: &BTreeMap<String, String>,
+    ) -> Vec<(String, Result<(), String>)> {
+        let mut results = Vec::new();
+        for check in &self.checks {
+            results.push((check.info.name.clone(), check.validator.check(env).await));
+        }
+        results
+    }
+
+    /// Whether both come from the same configuration.
+    pub(super) fn same_as(&self, other: &Self) -> bool {
+        self.source == other.source
+    }
+
+    pub(super) fn evidence_dirs(&self) -> Vec<PathBuf> {
+        self.checks.iter().flat_map(|check| check.validator.evidence_dirs()).collect()
+    }
+
+    pub(super) fn protects(&self) -> Vec<String> {
+        let mut globs: Vec<String> =
+            self.checks.iter().flat_map(|check| check.validator.protects()).collect();
+        globs.sort();
+        globs.dedup();
+        globs
+    }
+
+    /// Digest of what the prompt asks for, whatever is claimed in it.
+    pub(super) fn task(&self, prompt: &str) -> String {
+        let stripped = self
+            .detectors
+            .iter()
+            .fold(prompt.to_owned(), |text, detector| detector.strip_claims(&text).into_owned());
+        let mut hasher = blake3::Hasher::new();
+        // Blank lines and white space at the ends of lines come and go with markers.
+        for line in stripped.lines().map(str::trim_end).filter(|line| !line.is_empty()) {
+            hasher.update(line.as_bytes());
+            hasher.update(b"\n");
+        }
+        hasher.finalize().to_hex().to_string()
+    }
+}
+
+/// Everything in the configuration that decides about completion, in one canonical form.
+fn source(config: &Config) -> serde_json::Value {
+    let detectors: Vec<_> = config
+        .completion
+        .detectors
+        .iter()
+        .map(|detector| json!([detector.name, detector.config]))
+        .collect();
+    let validators: Vec<_> = config
+        .validators
+        .iter()
+        .map(|v| json!([v.kind, v.name, v.required, v.timeout.as_millis().to_string(), v.config]))
+        .collect();
+    json!({
+        "detectors": detectors,
+        "trust_agent": config.completion.trust_agent,
+        "after_rejection": format!("{:?}", config.completion.after_rejection),
+        "validators": validators,
+    })
+}
+
+/// The agent of a run.
+#[derive(Clone)]
+pub struct Driver {
+    pub(super) agent: Arc<dyn Agent>,
+    pub(super) description: Description,
+    pub(super) config: AgentConfig,
+}
+
+impl Driver {
+    /// Builds an agent: the one named in `[agents.NAME]`, or the one of `[agent]`.
+    ///
+    /// # Errors
+    /// An unknown name or a mistake in its table.
+    pub fn build(
+        loaded: &Loaded,
+        registry: &Registry,
+        context: &BuildContext,
+        name: Option<&str>,
+    ) -> Result<Self, ConfigErrors> {
+        let (config, at) = match name {
+            None => (&loaded.config.agent, vec!["agent".to_owned()]),
+            Some(name) => match loaded.config.agents.get(name) {
+                Some(config) => (config, vec!["agents".to_owned(), name.to_owned()]),
+                None => {
+                    let known: Vec<&str> =
+                        loaded.config.agents.keys().map(String::as_str).collect();
+                    return Err(loaded
+                        .unknown_name_error(&["agents".to_owned()], name, "agent", &known)
+                        .into());
+                }
+            },
+        };
+        let what = (config.adapter.as_str(), "adapter");
+        let agent = make(loaded, &registry.agents, what, &at, &config.config, context)?;
+        let agent: Arc<dyn Agent> = Arc::from(agent);
+        Ok(Self { description: agent.describe(), agent, config: config.clone() })
+    }
+
+    /// The agent itself.
+    #[must_use]
+    pub fn agent(&self) -> &dyn Agent {
+        &*self.agent
+    }
+
+    /// The environment that the agent gets, out of the orchestrator's own.
+    #[must_use]
+    pub fn environment(
+        &self,
+        loaded: &Loaded,
+        vars: &BTreeMap<String, String>,
+    ) -> BTreeMap<String, String> {
+        environment::build(&loaded.config.env, vars, &self.description)
+    }
+
+    pub(super) fn prices(&self) -> Option<&Prices> {
+        self.config.prices.as_ref()
+    }
+
+    /// Whether its cost can be told.
+    #[must_use]
+    pub fn metered(&self) -> bool {
+        let can = &self.description.capabilities;
+        can.cost || can.free || (can.tokens && self.config.prices.is_some())
+    }
+
+    /// Refuses a limit that the user set and that this agent cannot be held to. Says what else there
+    /// is to warn of.
+    ///
+    /// # Errors
+    /// The key of such a limit.
+    pub(super) fn check_limits(&self, loaded: &Loaded) -> Result<Option<String>, ConfigErrors> {
+        let limits = &loaded.config.limits;
+        let name = &self.description.name;
+        if limits.max_tokens.is_some() && !self.description.capabilities.tokens {
+            let message =
+                format!("the agent `{name}` reports no tokens, so this limit cannot be kept");
+            return Err(error_at(loaded, &["limits", "max_tokens"], &message));
+        }
+        if limits.max_cost_usd.is_none() || self.metered() || self.config.unmetered {
+            return Ok(None);
+        }
+        if loaded.set_by_user("limits.max_cost_usd") {
+            let message = format!(
+                "the agent `{name}` reports no cost, so this limit cannot be kept; say \
+                 `unmetered = true` in [agent], or give [agent.prices] if it reports tokens"
+            );
+            return Err(error_at(loaded, &["limits", "max_cost_usd"], &message));
+        }
+        Ok(Some(format!("the agent `{name}` reports no cost: limits.max_cost_usd cannot be kept")))
+    }
+
+    /// The limits as the machine applies them.
+    pub(super) fn limits(&self, limits: &Limits) -> machine::Limits {
+        let reserve = self.metered() && !self.description.capabilities.free;
+        let max_cost = limits.max_cost_usd.filter(|_| reserve).unwrap_or_default();
+        machine::Limits {
+            max_iterations: Some(limits.max_iterations).filter(|max| *max > 0),
+            max_runtime_ms: limits.max_runtime.map(millis),
+            max_cost_usd: limits.max_cost_usd,
+            max_tokens: limits.max_tokens,
+            max_failures: limits.max_failures,
+            max_stagnant: limits.max_stagnant,
+            max_rejections: limits.max_rejections,
+            max_wait_ms: millis(limits.max_wait),
+            first_reservation: Usd::from_nanos(max_cost.nanos() / FIRST_RESERVATION_SHARE),
+        }
+    }
+}
+
+pub(super) fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn error_at(loaded: &Loaded, key: &[&str], message: &str) -> ConfigErrors {
+    let key: Vec<String> = key.iter().map(|part| (*part).to_owned()).collect();
+    loaded.error_at(&key, None, message).into()
+}
+
+/// Builds one thing, or says where the mistake is.
+fn make<T: ?Sized>(
+    loaded: &Loaded,
+    kinds: &Kinds<T>,
+    (name, word): (&str, &str),
+    at: &[String],
+    config: &serde_json::Value,
+    context: &BuildContext,
+) -> Result<Box<T>, ConfigErrors> {
+    let below = |part: &str| at.iter().cloned().chain([part.to_owned()]).collect::<Vec<_>>();
+    let Some(factory) = kinds.get(name) else {
+        let key = match word {
+            "adapter" => below("adapter"),
+            "validator" => below("kind"),
+            _ => at.to_vec(),
+        };
+        return Err(loaded.unknown_name_error(&key, name, word, &kinds.names()).into());
+    };
+    factory(config.clone(), context).map_err(|BuildError { key, unknown_key, message }| {
+        let mut path = if word == "adapter" { below("config") } else { at.to_vec() };
+        path.extend(key);
+        loaded.error_at(&path, unknown_key.as_deref(), &message).into()
+    })
+}
+
+/// What factories may know.
+#[must_use]
+pub fn build_context(loaded: &Loaded, vars: &BTreeMap<String, String>) -> BuildContext {
+    BuildContext {
+        config_dir: loaded.dir().to_owned(),
+        workspace: loaded.config.run.workspace.clone(),
+        prompt_dir: loaded.prompt_dir().to_owned(),
+        path: vars.get("PATH").cloned().unwrap_or_default(),
+    }
+}
+
+/// Where the state of this configuration's workspace lies.
+///
+/// # Errors
+/// It would lie in the workspace, where the agent could reach it.
+pub fn state_layout(loaded: &Loaded, state_home: &Path) -> Result<state::Layout, ConfigErrors> {
+    let workspace = real_path(&loaded.config.run.workspace);
+    let root = match &loaded.config.state.dir {
+        Some(dir) => dir.clone(),
+        None => state_home.join("ralph-orchestrator").join(crate::workspace::identity(&workspace)),
+    };
+    if real_path(&root).starts_with(&workspace) {
+        let message = format!(
+            "the state directory {} lies in the workspace {}, within the agent's reach; \
+             choose one outside",
+            root.display(),
+            workspace.display()
+        );
+        return Err(error_at(loaded, &["state", "dir"], &message));
+    }
+    Ok(state::Layout::new(root))
+}
+
+/// The path without links, as far as it exists.
+pub(super) fn real_path(path: &Path) -> PathBuf {
+    let mut missing = Vec::new();
+    let mut at = path;
+    loop {
+        if let Ok(real) = at.canonicalize() {
+            return missing.iter().rev().fold(real, |path: PathBuf, part| path.join(part));
+        }
+        match (at.parent(), at.file_name()) {
+            (Some(parent), Some(name)) => {
+                missing.push(name);
+                at = parent;
+            }
+            _ => return path.to_owned(),
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Where the agent's events go.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use tokio::sync::{mpsc, watch};
+
+use super::clock::Clock;
+use super::notice::{Notice, Observer};
+use super::transcript::Transcript;
+use crate::contract::{
+    CancelReason, CancelSignal, Claim, CompletionDetector, Event, EventSink, Usage,
+};
+
+/// Tells an activity that it has to end.
+pub(super) struct Cancel(watch::Receiver<Option<CancelReason>>);
+
+impl Cancel {
+    pub(super) const fn new(told: watch::Receiver<Option<CancelReason>>) -> Self {
+        Self(told)
+    }
+}
+
+#[async_trait]
+impl CancelSignal for Cancel {
+    async fn cancelled(&self) -> CancelReason {
+        let mut told = self.0.clone();
+        let reason = told.wait_for(Option::is_some).await.ok().and_then(|reason| *reason);
+        match reason {
+            Some(reason) => reason,
+            // Nobody is left who could cancel.
+            None => std::future::pending().await,
+        }
+    }
+}
+
+/// What the driver has to hear of the agent's events.
+pub(super) enum Heard {
+    Usage(Usage),
+    Claim(Claim),
+    Trouble(String),
+}
+
+/// Takes an agent's events: into the transcript, to those who watch, to the detectors, and, what
+/// matters to the loop, to the driver.
+pub(super) struct Sink<'a> {
+    pub(super) run: &'a str,
+    pub(super) iteration: u64,
+    pub(super) cancel: Cancel,
+    pub(super) heard: mpsc::Sender<Heard>,
+    pub(super) transcript: Mutex<Transcript>,
+    pub(super) observer: Arc<dyn Observer>,
+    pub(super) detectors: &'a [Box<dyn CompletionDetector>],
+    pub(super) clock: Arc<Clock>,
+    /// When the last event came, in milliseconds of runtime.
+    pub(super) last_event_ms: Arc<AtomicU64>,
+}
+
+#[async_trait]
+impl CancelSignal for Sink<'_> {
+    async fn cancelled(&self) -> CancelReason {
+        self.cancel.cancelled().await
+    }
+}
+
+#[async_trait]
+impl EventSink for Sink<'_> {
+    async fn emit(&self, event: Event) {
+        self.last_event_ms.store(self.clock.runtime_ms(), Ordering::Relaxed);
+        let trouble = self.transcript.lock().unwrap_or_else(PoisonError::into_inner).note(&event);
+        if let Some(trouble) = trouble {
+            self.tell(Heard::Trouble(trouble)).await;
+        }
+        for detector in self.detectors {
+            for claim in detector.observe(&event) {
+                self.tell(Heard::Claim(claim)).await;
+            }
+        }
+        let iteration = self.iteration;
+        let notice = match event {
+            Event::Usage { usage } => return self.tell(Heard::Usage(usage)).await,
+            Event::Raw { .. } | Event::Unknown => return,
+            Event::Text { text } => Notice::AgentText { iteration, text },
+            Event::ToolCall { name, input, .. } => Notice::AgentTool { iteration, name, input },
+            Event::Warning { message } => Notice::Warning { iteration, message },
+            Event::Waiting { reason, delay_ms } => {
+                Notice::Waiting { iteration, ms: delay_ms.unwrap_or_default(), reason }
+            }
+            detail => Notice::AgentEvent { iteration, detail },
+        };
+        self.observer.notice(self.run, &notice);
+    }
+}
+
+impl Sink<'_> {
+    async fn tell(&self, heard: Heard) {
+        // A driver that no longer listens has given the iteration up.
+        drop(self.heard.send(heard).await);
+    }
+}

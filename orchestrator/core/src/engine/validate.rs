@@ -1,0 +1,147 @@
+//! Running the validators on a claim.
+
+use std::time::{Duration, Instant};
+
+use tokio::sync::watch;
+
+use super::error::EngineError;
+use super::notice::Notice;
+use super::plan;
+use super::session::{Session, asked};
+use super::sink::Cancel;
+use crate::contract::{CancelReason, Change, Claim, EvidenceFile, ValidationContext, Verdict};
+use crate::machine::{NamedVerdict, Validation};
+use crate::state::keep_evidence;
+use crate::workspace::Baseline;
+
+/// How long a validator that was told to end may take to do so.
+const GRACE: Duration = Duration::from_secs(30);
+
+impl Session {
+    /// All validators in order, on one tree. What they accept is copied before anything is recorded.
+    pub(super) async fn validate(&mut self, claim: &Claim) -> Result<Validation, EngineError> {
+        let names = self.judges.checks.iter().map(|check| check.info.name.clone()).collect();
+        let iteration = self.state.iterations;
+        self.notice(&Notice::Validating { iteration, validators: names });
+        let before = self.tree().await?;
+        let mut expected = before.clone();
+        let mut changed = false;
+        let mut verdicts = Vec::new();
+        let mut interrupted = false;
+        for index in 0..self.judges.checks.len() {
+            let may_change = self
+                .judges
+                .checks
+                .get(index)
+                .is_some_and(|check| !check.validator.leaves_tree_unchanged());
+            if may_change {
+                changed |= self.tree().await? != expected;
+            }
+            match self.check(index, claim).await? {
+                Some(verdict) => verdicts.push(verdict),
+                None => {
+                    interrupted = true;
+                    break;
+                }
+            }
+            if may_change {
+                expected = self.tree().await?;
+            }
+        }
+        let after = self.tree().await?;
+        changed |= after != expected;
+        let evidence = if interrupted { Vec::new() } else { self.keep(&mut verdicts)? };
+        let task = self.prompt.read_text().map(|text| self.judges.task(&text)).unwrap_or_default();
+        Ok(Validation {
+            verdicts,
+            tree_after: if changed { format!("changed:{after}") } else { before.clone() },
+            tree_before: before,
+            evidence,
+            task,
+            interrupted,
+        })
+    }
+
+    /// One validator; `None` if a signal broke it off.
+    async fn check(
+        &mut self,
+        index: usize,
+        claim: &Claim,
+    ) -> Result<Option<NamedVerdict>, EngineError> {
+        let Some(check) = self.judges.checks.get(index) else { return Ok(None) };
+        let changes = self.protected_changes(&check.validator.protects())?;
+        let context = ValidationContext {
+            run: &self.run,
+            iteration: self.state.iterations,
+            claim,
+            workspace: &self.workspace,
+            tree_since: self.state.tree_since,
+            first_seen: &self.state.first_seen,
+            protected_changes: &changes,
+            env: &self.env,
+        };
+        let (tell, told) = watch::channel(None);
+        let cancel = Cancel::new(told);
+        let started = Instant::now();
+        let mut stop = self.stop.clone();
+        let mut work = std::pin::pin!(check.validator.validate(context, &cancel));
+        let ended = tokio::select! {
+            verdict = &mut work => Ok(verdict),
+            () = tokio::time::sleep(check.timeout) => Err(CancelReason::Timeout),
+            () = asked(&mut stop, 1) => Err(CancelReason::Signal),
+        };
+        let verdict = match ended {
+            Ok(verdict) => verdict,
+            Err(reason) => {
+                // The validator ends its processes; if it cannot, dropping it does.
+                tell.send_replace(Some(reason));
+                drop(tokio::time::timeout(GRACE, &mut work).await);
+                if reason == CancelReason::Signal {
+                    return Ok(None);
+                }
+                let seconds = check.timeout.as_secs_f64();
+                Verdict::Error { message: format!("it did not end within {seconds} s") }
+            }
+        };
+        Ok(Some(NamedVerdict {
+            validator: check.info.name.clone(),
+            required: check.info.required,
+            duration_ms: plan::millis(started.elapsed()),
+            verdict,
+        }))
+    }
+
+    fn protected_changes(&self, globs: &[String]) -> Result<Vec<Change>, EngineError> {
+        if globs.is_empty() {
+            return Ok(Vec::new());
+        }
+        let now = Baseline::take(&self.workspace, globs)
+            .map_err(|error| EngineError::Workspace(error.to_string()))?;
+        self.baseline
+            .changes(&now, globs)
+            .map_err(|error| EngineError::Workspace(error.to_string()))
+    }
+
+    /// Copies accepted evidence, if everything that is required was accepted. What is no longer what
+    /// was examined is not accepted.
+    fn keep(&self, verdicts: &mut [NamedVerdict]) -> Result<Vec<EvidenceFile>, EngineError> {
+        if verdicts.iter().any(|verdict| verdict.required && !verdict.verdict.is_accepted()) {
+            return Ok(Vec::new());
+        }
+        let folder = self.layout().evidence(&self.run);
+        let mut kept = Vec::new();
+        for named in verdicts {
+            let Verdict::Accepted { evidence, .. } = &named.verdict else { continue };
+            for file in evidence.clone() {
+                if !keep_evidence(&folder, &file)? {
+                    let path = file.path.display();
+                    named.verdict =
+                        Verdict::rejected(format!("{path} changed while it was examined"));
+                    break;
+                }
+                kept.push(file);
+            }
+        }
+        Ok(kept)
+    }
+}

@@ -1,0 +1,161 @@
+//! What the machine is told and what it wants done.
+
+use super::limits::StopReason;
+use super::record::{NamedVerdict, Outcome, Record, RunStarted, Trigger};
+use crate::contract::{Budget, CancelReason, Claim, EvidenceFile, NearMiss, Usage, Usd};
+
+/// Choices of this start of the orchestrator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StartOptions {
+    /// What to write if the run is a new one; agent and limits also if it is not.
+    pub fresh: RunStarted,
+}
+
+/// The time, as the driver measures it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Now {
+    /// The run's runtime in milliseconds, earlier starts included.
+    pub runtime_ms: u64,
+    /// The wall clock, in milliseconds since the Unix epoch.
+    pub unix_ms: u64,
+}
+
+/// What was seen in the workspace between iterations.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Look {
+    /// Claims that stand or were made in the final message.
+    pub claims: Vec<Claim>,
+    /// What was nearly one.
+    pub near_misses: Vec<NearMiss>,
+    /// Digest of the tree.
+    pub tree: String,
+    /// Digests of the content of the evidence folders.
+    pub evidence: Vec<String>,
+}
+
+/// How the agent ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// How. A cancellation that the machine asked for is told as `Cut`, whatever the agent says.
+    pub outcome: Outcome,
+    /// Its figures.
+    pub usage: Usage,
+    /// Its text speaks of being done.
+    pub says_done: bool,
+    /// Names of processes that were left and ended.
+    pub left_behind: Vec<String>,
+}
+
+/// The outcome of running all validators once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Validation {
+    /// All verdicts, in order.
+    pub verdicts: Vec<NamedVerdict>,
+    /// The tree before the first validator.
+    pub tree_before: String,
+    /// The tree after the last one, changes by validators that may change it aside.
+    pub tree_after: String,
+    /// Accepted evidence, kept safe already.
+    pub evidence: Vec<EvidenceFile>,
+    /// Digest of the prompt, claims aside.
+    pub task: String,
+    /// It was broken off by a signal: says nothing.
+    pub interrupted: bool,
+}
+
+/// A time that has come while the agent runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Timer {
+    /// `limits.iteration_timeout`.
+    IterationTimeout,
+    /// `limits.idle_timeout`.
+    Idle,
+    /// `limits.max_runtime`.
+    MaxRuntime,
+    /// Time to note how much time has passed.
+    Tick,
+}
+
+/// What the driver tells the machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(clippy::large_enum_variant)]
+pub enum Input {
+    /// The orchestrator was started on this run, new or not.
+    Started(StartOptions),
+    /// The workspace was looked at.
+    Looked(Look),
+    /// A claim was seen while the agent runs.
+    ClaimSeen(Claim),
+    /// The iteration's sums so far.
+    Used(Usage),
+    /// The agent has ended and its process tree is gone.
+    Ended(Ended),
+    /// The validators have run.
+    Validated(Validation),
+    /// A pause or wait is over.
+    Rested,
+    /// The prompt for this iteration is read.
+    Prepared {
+        /// As it came with [`Effect::Prepare`].
+        start: StartIteration,
+        /// Digest of the prompt file's content.
+        prompt: String,
+        /// Digest of everything else the agent is started with.
+        fingerprint: String,
+    },
+    /// A time has come.
+    Timer(Timer),
+    /// The user or the system wants the run to end.
+    Signal,
+    /// Something the user should know later too.
+    Warn(String),
+}
+
+/// What an iteration is started with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StartIteration {
+    /// Its number.
+    pub iteration: u64,
+    /// From 1.
+    pub attempt: u32,
+    /// Why.
+    pub trigger: Trigger,
+    /// What may still be spent.
+    pub budget: Budget,
+    /// What it is charged at least if its end is never known.
+    pub reservation: Usd,
+}
+
+/// What the machine wants done, in this order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(clippy::large_enum_variant)]
+pub enum Effect {
+    /// Append to the journal; safely, if the record is a barrier.
+    Append(Record),
+    /// Bring the latch file up to date.
+    Latch,
+    /// Look at the workspace: answer with [`Input::Looked`].
+    Look,
+    /// Run the validators on this claim: answer with [`Input::Validated`].
+    Validate(Claim),
+    /// Read the prompt: answer with [`Input::Prepared`].
+    Prepare(StartIteration),
+    /// Start the agent: answer with [`Input::Ended`] after any number of other inputs.
+    Start(StartIteration),
+    /// End the agent early.
+    Cancel(CancelReason),
+    /// Wait between two iterations, longer after failures, then answer with [`Input::Rested`].
+    Pause {
+        /// Consecutive failed iterations.
+        failures: u32,
+    },
+    /// Wait until that time, in milliseconds since the Unix epoch, then [`Input::Rested`].
+    WaitUntil(u64),
+    /// The run is over, or over for now.
+    Finish {
+        /// Why.
+        reason: StopReason,
+        /// For people.
+        message: String,
+    },
+}

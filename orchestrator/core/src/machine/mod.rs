@@ -1,0 +1,24 @@
+//! The pure state machine of a run.
+//!
+//! [`step`] takes the state and one input and gives back the new state and the effects to perform:
+//! no clock, no disk, no process in here. Every change of the state is a [`Record`] that is also
+//! appended to the journal, so the state *is* the fold of the journal, and resuming is the same code
+//! as starting. The driver in [`engine`](crate::engine) performs the effects and feeds the inputs.
+
+mod boundary;
+mod input;
+mod limits;
+mod record;
+mod running;
+mod state;
+mod step;
+#[cfg(test)]
+mod tests;
+
+pub use input::{Effect, Ended, Input, Look, Now, StartIteration, StartOptions, Timer, Validation};
+pub use limits::{Limits, StopReason};
+pub use record::{
+    AfterRejection, NamedVerdict, Outcome, Policy, Record, RunStarted, Trigger, ValidatorInfo,
+};
+pub use state::{Completion, Current, Latch, Rejection, State, Stop, Wait};
+pub use step::step;

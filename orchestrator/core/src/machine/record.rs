@@ -1,0 +1,306 @@
+//! The facts of a run, as they stand in the journal.
+
+use serde::{Deserialize, Serialize};
+
+use super::limits::{Limits, StopReason};
+use crate::contract::{CancelReason, Claim, EvidenceFile, NearMiss, Usage, Usd, Verdict};
+
+/// Whether a rejected claim stays pending.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AfterRejection {
+    /// It stays pending and is validated again after each iteration.
+    #[default]
+    Keep,
+    /// It is dropped; a new claim has to be made.
+    Reclaim,
+}
+
+/// A validator as it was when the run started.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ValidatorInfo {
+    /// Its name, unique in the run.
+    pub name: String,
+    /// Its kind.
+    pub kind: String,
+    /// Whether completion needs its acceptance.
+    pub required: bool,
+}
+
+/// What is frozen when the run starts.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Policy {
+    /// The validators, in the order in which they run.
+    pub validators: Vec<ValidatorInfo>,
+    /// Digest of everything that decides about completion.
+    pub digest: String,
+    /// Whether a claim may be accepted without any required validator.
+    pub trust_agent: bool,
+    /// What becomes of a rejected claim.
+    pub after_rejection: AfterRejection,
+}
+
+impl Policy {
+    /// Whether a completion under this policy was really checked.
+    #[must_use]
+    pub fn validates(&self) -> bool {
+        self.validators.iter().any(|validator| validator.required)
+    }
+}
+
+/// A validator's verdict under its name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NamedVerdict {
+    /// The validator's name.
+    pub validator: String,
+    /// Whether completion needs its acceptance.
+    pub required: bool,
+    /// How long it took, in milliseconds.
+    pub duration_ms: u64,
+    /// What it said.
+    pub verdict: Verdict,
+}
+
+/// Why an iteration is started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Trigger {
+    /// The first one.
+    Initial,
+    /// The previous one ended well and nothing was claimed.
+    Continued,
+    /// A claim was rejected.
+    Rejected,
+    /// The previous one failed.
+    Failed,
+    /// The orchestrator was started again.
+    Resumed,
+}
+
+/// How an iteration ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Outcome {
+    /// The agent ended well.
+    Succeeded,
+    /// The agent ended badly.
+    Failed {
+        /// The class of the failure, one word.
+        class: String,
+        /// For people.
+        message: String,
+    },
+    /// The provider refuses requests for now: the iteration will be tried again.
+    Deferred {
+        /// The class of the failure, one word.
+        class: String,
+        /// For people.
+        message: String,
+        /// When it is worth trying again, in milliseconds since the Unix epoch, if it was said.
+        until_ms: Option<u64>,
+    },
+    /// The orchestrator ended it.
+    Cut {
+        /// Why.
+        reason: CancelReason,
+    },
+    /// The agent's own bound on turns or budget ended it.
+    Bounded {
+        /// For people.
+        message: String,
+    },
+    /// The orchestrator itself was gone before the end was known.
+    Lost,
+}
+
+/// The first record of a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunStarted {
+    /// Version of the journal's format.
+    pub version: u32,
+    /// The adapter's name.
+    pub agent: String,
+    /// The workspace.
+    pub workspace: String,
+    /// What is frozen.
+    pub policy: Policy,
+    /// The limits; may be others after a restart.
+    pub limits: Limits,
+    /// Digest of the workspace tree.
+    pub tree: String,
+    /// Digests of what already lay in the evidence folders.
+    pub evidence: Vec<String>,
+    /// Stop after one iteration.
+    pub once: bool,
+}
+
+/// One fact. Appended to the journal before anything that follows from it happens.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Record {
+    /// The run begins.
+    RunStarted(RunStarted),
+    /// The orchestrator was started again on this run.
+    RunResumed {
+        /// The adapter's name.
+        agent: String,
+        /// The limits from now on.
+        limits: Limits,
+        /// Stop after one iteration.
+        once: bool,
+    },
+    /// Time has passed.
+    Tick {
+        /// Runtime of the run so far, in milliseconds.
+        runtime_ms: u64,
+    },
+    /// An iteration begins.
+    IterationStarted {
+        /// Its number.
+        iteration: u64,
+        /// From 1; more than 1 after the provider refused requests.
+        attempt: u32,
+        /// Why.
+        trigger: Trigger,
+        /// Digest of the prompt file's content.
+        prompt: String,
+        /// Digest of everything the agent is started with but the prompt: program, options,
+        /// environment, workspace.
+        fingerprint: String,
+        /// What it is charged at least, should its end never be known.
+        reservation: Usd,
+        /// Runtime of the run so far, in milliseconds.
+        runtime_ms: u64,
+    },
+    /// What the iteration has used so far.
+    Usage {
+        /// Sums since its start.
+        usage: Usage,
+        /// Runtime of the run so far, in milliseconds.
+        runtime_ms: u64,
+    },
+    /// A claim, when first seen.
+    Claimed {
+        /// The iteration in or after which it was seen; 0 before the first.
+        iteration: u64,
+        /// The claim.
+        claim: Claim,
+    },
+    /// A claim that stood in a file is no longer there. Cancels nothing.
+    Withdrawn {
+        /// The detector.
+        detector: String,
+    },
+    /// The orchestrator ends the iteration, or whatever else goes on, early.
+    Cancelling {
+        /// Why.
+        reason: CancelReason,
+    },
+    /// An iteration is over and its process tree gone.
+    IterationEnded {
+        /// Its number.
+        iteration: u64,
+        /// How.
+        outcome: Outcome,
+        /// What it used, by its last word.
+        usage: Usage,
+        /// What it is charged.
+        cost_usd: Usd,
+        /// The agent's text speaks of being done.
+        says_done: bool,
+        /// Names of processes that were left and ended.
+        left_behind: Vec<String>,
+        /// Runtime of the run so far, in milliseconds.
+        runtime_ms: u64,
+    },
+    /// The workspace was looked at, before the first iteration or after one.
+    Looked {
+        /// The last iteration.
+        iteration: u64,
+        /// Digest of the tree.
+        tree: String,
+        /// Digests in the evidence folders, seen for the first time.
+        new_evidence: Vec<String>,
+        /// Digest over everything in the evidence folders.
+        evidence: String,
+        /// What was nearly a claim.
+        near_misses: Vec<NearMiss>,
+        /// Runtime of the run so far, in milliseconds.
+        runtime_ms: u64,
+    },
+    /// The pending claim was validated.
+    Validated {
+        /// The last iteration.
+        iteration: u64,
+        /// Every required validator accepted, on one tree.
+        accepted: bool,
+        /// The tree it was done on.
+        tree: String,
+        /// All verdicts, in order.
+        verdicts: Vec<NamedVerdict>,
+        /// Why it was not accepted, for the agent.
+        reasons: Vec<String>,
+        /// Runtime of the run so far, in milliseconds.
+        runtime_ms: u64,
+    },
+    /// The run is complete, for good.
+    Completed {
+        /// The last iteration.
+        iteration: u64,
+        /// Digest of the tree that was accepted.
+        tree: String,
+        /// The evidence that was accepted.
+        evidence: Vec<EvidenceFile>,
+        /// Digest of the policy under which it was accepted.
+        policy: String,
+        /// Digest of the prompt, claims aside: what the task was.
+        task: String,
+        /// Whether any required validator looked at it.
+        validated: bool,
+        /// Runtime of the run so far, in milliseconds.
+        runtime_ms: u64,
+    },
+    /// The provider refuses requests: waiting.
+    Waiting {
+        /// Until when, in milliseconds since the Unix epoch.
+        until_ms: u64,
+        /// For people.
+        reason: String,
+    },
+    /// A human answered.
+    Answered {
+        /// The answer.
+        text: String,
+    },
+    /// The run ended, or ended for now.
+    Stopped {
+        /// Why.
+        reason: StopReason,
+        /// For people.
+        message: String,
+        /// Runtime of the run so far, in milliseconds.
+        runtime_ms: u64,
+    },
+    /// Something the user should know later too.
+    Warning {
+        /// The message.
+        message: String,
+    },
+}
+
+impl Record {
+    /// Whether nothing may happen after it before it is safely on disk.
+    #[must_use]
+    pub const fn is_barrier(&self) -> bool {
+        !matches!(
+            self,
+            Self::Tick { .. }
+                | Self::Usage { .. }
+                | Self::Withdrawn { .. }
+                | Self::Cancelling { .. }
+                | Self::Looked { .. }
+                | Self::Waiting { .. }
+                | Self::Warning { .. }
+        )
+    }
+}

@@ -1,0 +1,93 @@
+//! What happens while the agent runs, and when it has ended.
+
+use super::input::{Effect, Ended, Timer};
+use super::record::{Outcome, Record};
+use super::step::Turn;
+use crate::contract::{CancelReason, Usage, Usd};
+
+pub(super) fn used(turn: &mut Turn, usage: Usage) {
+    let Some(current) = &turn.state.current else { return };
+    let usage = current.usage.max(usage);
+    if usage == current.usage {
+        return;
+    }
+    let cancelling = current.cancelling.is_some();
+    let runtime_ms = turn.runtime_ms();
+    turn.record(Record::Usage { usage, runtime_ms });
+    if cancelling {
+        return;
+    }
+    let limits = &turn.state.limits;
+    if limits.max_cost_usd.is_some_and(|max| turn.state.cost() >= max) {
+        turn.cancel(CancelReason::MaxCost);
+    } else if limits.max_tokens.is_some_and(|max| turn.state.tokens().total() >= max) {
+        turn.cancel(CancelReason::MaxTokens);
+    }
+}
+
+pub(super) fn timer(turn: &mut Turn, timer: Timer) {
+    let reason = match timer {
+        Timer::Tick if turn.state.started.is_none() || turn.state.stop.is_some() => return,
+        Timer::Tick => {
+            let runtime_ms = turn.runtime_ms();
+            return turn.record(Record::Tick { runtime_ms });
+        }
+        Timer::IterationTimeout => CancelReason::Timeout,
+        Timer::Idle => CancelReason::Idle,
+        Timer::MaxRuntime => CancelReason::MaxRuntime,
+    };
+    if turn.state.current.as_ref().is_some_and(|current| current.cancelling.is_none()) {
+        turn.cancel(reason);
+    }
+}
+
+pub(super) fn signal(turn: &mut Turn) {
+    let state = &turn.state;
+    if state.stopping || state.started.is_none() || state.stop.is_some() {
+        return;
+    }
+    match &turn.state.current {
+        // It is being ended already: only note that the run has to stop as well.
+        Some(current) if current.cancelling.is_some() => {
+            turn.record(Record::Cancelling { reason: CancelReason::Signal });
+        }
+        _ => turn.cancel(CancelReason::Signal),
+    }
+}
+
+pub(super) fn ended(turn: &mut Turn, ended: Ended) {
+    if turn.state.current.is_none() {
+        return;
+    }
+    close(turn, ended);
+    turn.effect(Effect::Look);
+}
+
+/// Records the end of the open iteration and what it is charged.
+pub(super) fn close(turn: &mut Turn, ended: Ended) {
+    let Some(current) = &turn.state.current else { return };
+    let usage = current.usage.max(ended.usage);
+    let outcome = match (current.cancelling, ended.outcome) {
+        // It came to a good end before the cancellation reached it.
+        (Some(_), Outcome::Succeeded) => Outcome::Succeeded,
+        (Some(reason), outcome) if outcome != Outcome::Lost => Outcome::Cut { reason },
+        (_, outcome) => outcome,
+    };
+    let known = match outcome {
+        Outcome::Lost => Usd::ZERO.max(current.reservation),
+        Outcome::Failed { .. } | Outcome::Cut { .. } if usage.cost.is_none() => current.reservation,
+        _ => Usd::ZERO,
+    };
+    let cost_usd = usage.cost.unwrap_or_default().max(known);
+    let iteration = current.iteration;
+    let runtime_ms = turn.runtime_ms();
+    turn.record(Record::IterationEnded {
+        iteration,
+        outcome,
+        usage,
+        cost_usd,
+        says_done: ended.says_done,
+        left_behind: ended.left_behind,
+        runtime_ms,
+    });
+}

@@ -1,0 +1,53 @@
+//! What can go wrong with the state on disk.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::lock::Holder;
+
+/// A problem with the state on disk.
+#[derive(Debug, thiserror::Error)]
+pub enum StateError {
+    /// Another orchestrator holds the workspace.
+    #[error("another orchestrator holds this workspace: {holder}")]
+    Busy {
+        /// Who.
+        holder: Holder,
+    },
+    /// Processes of an agent of an earlier, killed orchestrator are still there.
+    #[error("an agent of an earlier orchestrator has still not ended after {seconds} s")]
+    AgentsLeft {
+        /// How long it was waited.
+        seconds: u64,
+    },
+    /// The state was damaged or tampered with.
+    #[error("{}: {problem}", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// The system refused an operation.
+    #[error("cannot {action} {}: {source}", path.display())]
+    Io {
+        /// What was tried, such as `write`.
+        action: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+}
+
+impl StateError {
+    pub(super) fn damaged(path: &Path, problem: impl Into<String>) -> Self {
+        Self::Damaged { path: path.to_owned(), problem: problem.into() }
+    }
+
+    /// For `map_err`: names the action and the path.
+    pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        move |source| Self::Io { action, path, source }
+    }
+}

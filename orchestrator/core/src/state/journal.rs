@@ -1,0 +1,297 @@
+//! The append-only record of a run.
+//!
+//! One JSON object a line: `seq` (from 1, without gaps), `time` (RFC 3339, UTC), `kind` and the
+//! fields of the [`Record`], `prev` (the code of the line before, empty in the first) and `mac`, the
+//! keyed BLAKE3 code of the line up to there. A line without its end is a torn write and is cut; any
+//! other line that does not fit is damage.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{BufRead, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+use serde::Deserialize;
+
+use super::chain;
+use super::error::StateError;
+use super::files::{create_dir, sync_dir, write_private};
+use super::key::Key;
+use crate::machine::Record;
+
+/// Version of the journal's format, in its first record.
+pub const FORMAT_VERSION: u32 = 1;
+
+/// A record with its place and time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    /// Its number, from 1.
+    pub seq: u64,
+    /// When it was written.
+    pub time: Timestamp,
+    /// The fact.
+    pub record: Record,
+}
+
+#[derive(Deserialize)]
+struct Head<'a> {
+    seq: u64,
+    time: Timestamp,
+    prev: &'a str,
+}
+
+/// A last line without its end, as a crash leaves it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Torn {
+    /// How many bytes it has.
+    pub bytes: u64,
+}
+
+/// Where a journal ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct End {
+    seq: u64,
+    code: String,
+    len: u64,
+    torn: Option<Torn>,
+}
+
+/// Reads and checks a journal, without changing anything.
+///
+/// # Errors
+/// It cannot be read or is damaged.
+pub fn read(
+    path: &Path,
+    key: &Key,
+    mut each: impl FnMut(Entry),
+) -> Result<Option<Torn>, StateError> {
+    let file = File::open(path).map_err(StateError::io("read", path))?;
+    scan(path, key, BufReader::with_capacity(256 * 1024, file), &mut each).map(|end| end.torn)
+}
+
+fn scan(
+    path: &Path,
+    key: &Key,
+    mut reader: impl BufRead,
+    each: &mut dyn FnMut(Entry),
+) -> Result<End, StateError> {
+    let mut end = End { seq: 0, code: chain::START.to_owned(), len: 0, torn: None };
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        let read = reader.read_until(b'\n', &mut line).map_err(StateError::io("read", path))?;
+        let read = u64::try_from(read).unwrap_or(u64::MAX);
+        if read == 0 {
+            return Ok(end);
+        }
+        let Some(text) = line.strip_suffix(b"\n") else {
+            end.torn = Some(Torn { bytes: read });
+            return Ok(end);
+        };
+        let next = end.seq.saturating_add(1);
+        let broken = |what: &str| StateError::damaged(path, format!("record {next}: {what}"));
+        let text = std::str::from_utf8(text).map_err(|_| broken("not UTF-8"))?;
+        let code = chain::verify(key, text).ok_or_else(|| {
+            broken("its code is wrong: the journal was changed, or belongs to another state")
+        })?;
+        let head: Head<'_> = serde_json::from_str(text).map_err(|_| broken("no number or time"))?;
+        if head.seq != next || head.prev != end.code {
+            return Err(broken("records are missing or in another order"));
+        }
+        let record = serde_json::from_str(text)
+            .map_err(|error| broken(&format!("written by another version? {error}")))?;
+        each(Entry { seq: next, time: head.time, record });
+        code.clone_into(&mut end.code);
+        end.seq = next;
+        end.len = end.len.saturating_add(read);
+    }
+}
+
+/// The writer of a run's journal.
+#[derive(Debug)]
+pub struct Journal {
+    path: PathBuf,
+    key: Key,
+    file: File,
+    /// The same bytes in a file without a name: what is written again if the named one is touched.
+    memory: File,
+    end: End,
+    stamp: Stamp,
+}
+
+/// What the file looked like after the last write; anything else is somebody else's doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stamp {
+    dev: u64,
+    ino: u64,
+    len: u64,
+    ctime: (i64, i64),
+}
+
+impl Stamp {
+    fn of(meta: &fs::Metadata) -> Self {
+        Self {
+            dev: meta.dev(),
+            ino: meta.ino(),
+            len: meta.len(),
+            ctime: (meta.ctime(), meta.ctime_nsec()),
+        }
+    }
+}
+
+impl Journal {
+    /// Starts a new journal.
+    ///
+    /// # Errors
+    /// The folder cannot be written, or there is one already.
+    pub fn create(path: &Path, key: &Key) -> Result<Self, StateError> {
+        let folder = path.parent().unwrap_or(Path::new("."));
+        create_dir(folder)?;
+        let file = OpenOptions::new()
+            .read(true)
+            .append(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(path)
+            .map_err(StateError::io("create", path))?;
+        sync_dir(folder)?;
+        if let Some(above) = folder.parent() {
+            sync_dir(above)?;
+        }
+        let end = End { seq: 0, code: chain::START.to_owned(), len: 0, torn: None };
+        Self::new(path, key, file, end)
+    }
+
+    /// Opens a journal to go on with it; a torn last line is cut and told.
+    ///
+    /// # Errors
+    /// It cannot be read or written, or is damaged.
+    pub fn open(
+        path: &Path,
+        key: &Key,
+        mut each: impl FnMut(Entry),
+    ) -> Result<(Self, Option<Torn>), StateError> {
+        let file = OpenOptions::new()
+            .read(true)
+            .append(true)
+            .open(path)
+            .map_err(StateError::io("open", path))?;
+        let reader = BufReader::with_capacity(256 * 1024, &file);
+        let mut end = scan(path, key, reader, &mut each)?;
+        let torn = end.torn.take();
+        if torn.is_some() {
+            file.set_len(end.len)
+                .and_then(|()| file.sync_all())
+                .map_err(StateError::io("cut", path))?;
+        }
+        Ok((Self::new(path, key, file, end)?, torn))
+    }
+
+    fn new(path: &Path, key: &Key, file: File, end: End) -> Result<Self, StateError> {
+        let mut memory = unnamed(path)?;
+        let mut from = File::open(path).map_err(StateError::io("read", path))?;
+        std::io::copy(&mut from, &mut memory).map_err(StateError::io("copy", path))?;
+        let stamp = Stamp::of(&file.metadata().map_err(StateError::io("look at", path))?);
+        Ok(Self { path: path.to_owned(), key: key.clone(), file, memory, end, stamp })
+    }
+
+    /// How many records there are.
+    #[must_use]
+    pub const fn seq(&self) -> u64 {
+        self.end.seq
+    }
+
+    /// Appends a record; when it is a barrier it is safely on disk afterwards.
+    ///
+    /// # Errors
+    /// It cannot be written; then nothing of it is there.
+    pub fn append(&mut self, time: Timestamp, record: &Record) -> Result<(), StateError> {
+        let seq = self.end.seq.saturating_add(1);
+        let body = serde_json::to_string(record)
+            .map_err(std::io::Error::other)
+            .map_err(StateError::io("encode a record of", &self.path))?;
+        let fields = body.strip_prefix('{').and_then(|b| b.strip_suffix('}')).unwrap_or_default();
+        let object = format!(
+            "{{\"seq\":{seq},\"time\":\"{time}\",{fields},\"prev\":\"{}\"}}",
+            self.end.code
+        );
+        let (mut line, code) = chain::seal(&self.key, &object);
+        line.push('\n');
+        self.write(line.as_bytes())?;
+        if record.is_barrier() {
+            self.file.sync_data().map_err(StateError::io("sync", &self.path))?;
+        }
+        self.end.seq = seq;
+        self.end.code = code;
+        self.end.len = self.stamp.len;
+        Ok(())
+    }
+
+    fn write(&mut self, line: &[u8]) -> Result<(), StateError> {
+        let written = self.file.write_all(line).and_then(|()| self.file.metadata());
+        let meta = match written {
+            Ok(meta) => meta,
+            Err(error) => {
+                // A part of the line may be there: a torn tail would be cut anyway, but the next
+                // append must not follow it.
+                drop(self.file.set_len(self.end.len));
+                if let Ok(meta) = self.file.metadata() {
+                    self.stamp = Stamp::of(&meta);
+                }
+                return Err(StateError::io("write", &self.path)(error));
+            }
+        };
+        self.memory.write_all(line).map_err(StateError::io("write a copy of", &self.path))?;
+        self.stamp = Stamp::of(&meta);
+        Ok(())
+    }
+
+    /// Makes sure that the file at the path is the one that was written, and as it was written;
+    /// otherwise writes it again. Says whether it had to.
+    ///
+    /// # Errors
+    /// It cannot be written again.
+    pub fn heal(&mut self) -> Result<bool, StateError> {
+        let here = fs::symlink_metadata(&self.path).map(|meta| Stamp::of(&meta));
+        if here.is_ok_and(|here| here == self.stamp) {
+            return Ok(false);
+        }
+        let mut content = Vec::new();
+        self.memory
+            .seek(SeekFrom::Start(0))
+            .and_then(|_| self.memory.read_to_end(&mut content))
+            .map_err(StateError::io("read the copy of", &self.path))?;
+        create_dir(self.path.parent().unwrap_or(Path::new(".")))?;
+        write_private(&self.path, &content)?;
+        self.file = OpenOptions::new()
+            .read(true)
+            .append(true)
+            .open(&self.path)
+            .map_err(StateError::io("open", &self.path))?;
+        let meta = self.file.metadata().map_err(StateError::io("look at", &self.path))?;
+        self.stamp = Stamp::of(&meta);
+        Ok(true)
+    }
+}
+
+/// A file without a name in the folder of `path`.
+fn unnamed(path: &Path) -> Result<File, StateError> {
+    use rustix::fs::{Mode, OFlags};
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+    if let Ok(file) = rustix::fs::open(folder, flags, Mode::RUSR | Mode::WUSR) {
+        return Ok(file.into());
+    }
+    // A file system that cannot do it at once can do it in two steps.
+    let name = folder.join(format!(".copy-{}", std::process::id()));
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(&name)
+        .map_err(StateError::io("create", &name))?;
+    fs::remove_file(&name).map_err(StateError::io("remove", &name))?;
+    Ok(file)
+}

@@ -1,0 +1,74 @@
+//! The key of a state directory.
+
+use std::fmt;
+use std::fs;
+use std::path::Path;
+
+use super::error::StateError;
+use super::files::write_private;
+
+const BYTES: usize = 32;
+
+/// Keys the journal's chain and the latch, so that files of another state directory, or written by
+/// something that does not know it, are told apart.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Key([u8; BYTES]);
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Key(…)")
+    }
+}
+
+impl Key {
+    /// A new random key, written to `path` for its owner only.
+    ///
+    /// # Errors
+    /// The system has no random numbers, or the file cannot be written.
+    pub fn create(path: &Path) -> Result<Self, StateError> {
+        let mut bytes = [0; BYTES];
+        getrandom::fill(&mut bytes)
+            .map_err(|error| std::io::Error::other(error.to_string()))
+            .map_err(StateError::io("make", path))?;
+        let key = Self(bytes);
+        key.write(path)?;
+        Ok(key)
+    }
+
+    /// Writes the key.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn write(&self, path: &Path) -> Result<(), StateError> {
+        write_private(path, &self.0)
+    }
+
+    /// The key in `path`; `None` if there is no such file.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is no key.
+    pub fn read(path: &Path) -> Result<Option<Self>, StateError> {
+        let bytes = match fs::read(path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(StateError::io("read", path)(error)),
+        };
+        match <[u8; BYTES]>::try_from(bytes) {
+            Ok(bytes) => Ok(Some(Self(bytes))),
+            Err(other) => Err(StateError::damaged(
+                path,
+                format!("a key has {BYTES} bytes, this file has {}", other.len()),
+            )),
+        }
+    }
+
+    /// The code of `text` under this key.
+    pub(super) fn code(&self, text: &[u8]) -> blake3::Hash {
+        blake3::keyed_hash(&self.0, text)
+    }
+
+    /// Whether `path` still holds this key.
+    pub(super) fn is_in(&self, path: &Path) -> bool {
+        fs::read(path).is_ok_and(|bytes| bytes == self.0)
+    }
+}

@@ -1,0 +1,89 @@
+//! Where everything lies.
+
+use std::path::{Path, PathBuf};
+
+/// The paths inside a state directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layout {
+    root: PathBuf,
+}
+
+impl Layout {
+    /// The layout below `root`.
+    #[must_use]
+    pub const fn new(root: PathBuf) -> Self {
+        Self { root }
+    }
+
+    /// The state directory itself.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The lock.
+    #[must_use]
+    pub fn lock(&self) -> PathBuf {
+        self.root.join("lock")
+    }
+
+    /// The lock that lives as long as any process of an agent.
+    #[must_use]
+    pub fn agents_lock(&self) -> PathBuf {
+        self.root.join("agents.lock")
+    }
+
+    /// The key.
+    #[must_use]
+    pub fn key(&self) -> PathBuf {
+        self.root.join("key")
+    }
+
+    /// The latch.
+    #[must_use]
+    pub fn latch(&self) -> PathBuf {
+        self.root.join("latch")
+    }
+
+    /// The folder of all runs.
+    #[must_use]
+    pub fn runs(&self) -> PathBuf {
+        self.root.join("runs")
+    }
+
+    /// The folder of a run.
+    #[must_use]
+    pub fn run(&self, run: &str) -> PathBuf {
+        self.runs().join(run)
+    }
+
+    /// A run's journal.
+    #[must_use]
+    pub fn journal(&self, run: &str) -> PathBuf {
+        self.run(run).join("journal.jsonl")
+    }
+
+    /// A run's resolved configuration.
+    #[must_use]
+    pub fn config(&self, run: &str) -> PathBuf {
+        self.run(run).join("config.toml")
+    }
+
+    /// What protected paths were when the run began.
+    #[must_use]
+    pub fn baseline(&self, run: &str) -> PathBuf {
+        self.run(run).join("baseline.json")
+    }
+
+    /// The folder of accepted evidence.
+    #[must_use]
+    pub fn evidence(&self, run: &str) -> PathBuf {
+        self.run(run).join("evidence")
+    }
+
+    /// The folder of an iteration.
+    #[must_use]
+    pub fn iteration(&self, run: &str, number: u64) -> PathBuf {
+        self.run(run).join("iterations").join(format!("{number:04}"))
+    }
+}

@@ -1,0 +1,155 @@
+//! One orchestrator at a time.
+
+use std::fmt;
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{Read as _, Seek as _, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::error::StateError;
+use super::layout::Layout;
+
+/// How long the agents of a killed orchestrator are waited for.
+const AGENTS_WAIT: Duration = Duration::from_secs(60);
+const AGENTS_POLL: Duration = Duration::from_millis(20);
+
+/// Who holds the lock, as it wrote itself into the file.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Holder {
+    /// Its process id.
+    pub pid: u32,
+    /// When it took the lock.
+    pub started: Option<Timestamp>,
+}
+
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.pid, self.started) {
+            (0, _) => f.write_str("it has just started"),
+            (pid, None) => write!(f, "pid {pid}"),
+            (pid, Some(started)) => write!(f, "pid {pid}, started {started:.0}"),
+        }
+    }
+}
+
+/// The lock of a state directory; let go when dropped, or by the system when the process dies.
+#[derive(Debug)]
+pub struct Lock {
+    path: PathBuf,
+    file: File,
+    holder: Holder,
+    agents: Arc<File>,
+}
+
+impl Lock {
+    /// Takes the lock at once, then waits until no agent of an earlier, killed orchestrator is left.
+    ///
+    /// # Errors
+    /// [`StateError::Busy`] if another process has it.
+    pub fn take(layout: &Layout) -> Result<Self, StateError> {
+        let path = layout.lock();
+        let file = open(&path)?;
+        try_lock(&file, &path)?;
+        let holder = Holder { pid: std::process::id(), started: Some(Timestamp::now()) };
+        let agents = take_agents(&layout.agents_lock())?;
+        let lock = Self { path, file, holder, agents: Arc::new(agents) };
+        lock.sign()?;
+        Ok(lock)
+    }
+
+    /// Who holds the lock of this state directory now, if anybody does.
+    #[must_use]
+    pub fn holder(layout: &Layout) -> Option<Holder> {
+        let path = layout.lock();
+        let file = OpenOptions::new().read(true).open(&path).ok()?;
+        match file.try_lock() {
+            Ok(()) => None,
+            Err(TryLockError::WouldBlock | TryLockError::Error(_)) => Some(read_holder(&file)),
+        }
+    }
+
+    /// A file that is locked as long as this process, or any process that has inherited it, lives.
+    /// The supervisor hands it down, so that the end of a killed orchestrator's agents can be
+    /// waited for.
+    #[must_use]
+    pub fn agents(&self) -> Arc<File> {
+        Arc::clone(&self.agents)
+    }
+
+    /// Whether the path still leads to the file that is locked; if not, takes the lock at the path
+    /// as well.
+    ///
+    /// # Errors
+    /// [`StateError::Busy`] if another process was quicker.
+    pub fn hold(&mut self) -> Result<bool, StateError> {
+        let same = |meta: std::fs::Metadata, ours: std::fs::Metadata| {
+            (meta.dev(), meta.ino()) == (ours.dev(), ours.ino())
+        };
+        let here = std::fs::metadata(&self.path);
+        let ours = self.file.metadata().map_err(StateError::io("look at", &self.path))?;
+        if here.is_ok_and(|here| same(here, ours)) {
+            return Ok(true);
+        }
+        let file = open(&self.path)?;
+        try_lock(&file, &self.path)?;
+        self.file = file;
+        self.sign()?;
+        Ok(false)
+    }
+
+    fn sign(&self) -> Result<(), StateError> {
+        let text = serde_json::to_vec(&self.holder).unwrap_or_default();
+        let mut file = &self.file;
+        file.set_len(0)
+            .and_then(|()| file.rewind())
+            .and_then(|()| file.write_all(&text))
+            .map_err(StateError::io("write", &self.path))
+    }
+}
+
+fn open(path: &Path) -> Result<File, StateError> {
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(path)
+        .map_err(StateError::io("open", path))
+}
+
+fn try_lock(file: &File, path: &Path) -> Result<(), StateError> {
+    match file.try_lock() {
+        Ok(()) => Ok(()),
+        Err(TryLockError::WouldBlock) => Err(StateError::Busy { holder: read_holder(file) }),
+        Err(TryLockError::Error(error)) => Err(StateError::io("lock", path)(error)),
+    }
+}
+
+fn read_holder(mut file: &File) -> Holder {
+    let mut text = String::new();
+    match file.rewind().and_then(|()| file.read_to_string(&mut text)) {
+        Ok(_) => serde_json::from_str(&text).unwrap_or_default(),
+        Err(_) => Holder::default(),
+    }
+}
+
+fn take_agents(path: &Path) -> Result<File, StateError> {
+    let file = open(path)?;
+    let deadline = std::time::Instant::now() + AGENTS_WAIT;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(TryLockError::Error(error)) => return Err(StateError::io("lock", path)(error)),
+            Err(TryLockError::WouldBlock) if std::time::Instant::now() >= deadline => {
+                return Err(StateError::AgentsLeft { seconds: AGENTS_WAIT.as_secs() });
+            }
+            Err(TryLockError::WouldBlock) => std::thread::sleep(AGENTS_POLL),
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! A run on disk: journal, latch, key and lock, outside the workspace.
+//!
+//! ```text
+//! lock                 held by an OS lock on the open file
+//! agents.lock          held as long as any process of an agent may live
+//! key                  32 random bytes, 0600; keys the chain of the journal and the latch
+//! latch                the run in question and how far its completion has come
+//! runs/<run>/journal.jsonl
+//! runs/<run>/config.toml
+//! runs/<run>/iterations/0001/{prompt.md,transcript.jsonl,stderr.log}
+//! runs/<run>/evidence/<digest>
+//! ```
+//!
+//! The journal is the truth; the latch names the run and pins how long its journal is at least, so
+//! that neither can be cut, edited or swapped without being noticed. While a run goes on, memory is
+//! the master: whatever is changed or deleted from outside is written again.
+
+mod chain;
+mod error;
+mod files;
+mod journal;
+mod key;
+mod latch;
+mod layout;
+mod lock;
+mod store;
+
+pub use error::StateError;
+pub(crate) use files::create_dir;
+pub use files::{keep_evidence, write_atomically, write_private};
+pub use journal::{Entry, FORMAT_VERSION, Journal, Torn, read};
+pub use key::Key;
+pub use latch::LatchFile;
+pub use layout::Layout;
+pub use lock::{Holder, Lock};
+pub use store::{Found, Store, peek, reset};

@@ -1,0 +1,269 @@
+//! A state directory as a whole.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use super::error::StateError;
+use super::files::create_dir;
+use super::journal::{self, Entry, Journal, Torn};
+use super::key::Key;
+use super::latch::LatchFile;
+use super::layout::Layout;
+use super::lock::Lock;
+use crate::machine::{Latch, Record, State};
+
+/// A run as found on disk.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Found {
+    /// Its id.
+    pub run: String,
+    /// The fold of its journal.
+    pub state: State,
+    /// A torn last line.
+    pub torn: Option<Torn>,
+    /// When its first record was written.
+    pub started: Option<Timestamp>,
+}
+
+/// A state directory held by this process.
+#[derive(Debug)]
+pub struct Store {
+    layout: Layout,
+    key: Key,
+    lock: Lock,
+    current: Option<Open>,
+}
+
+#[derive(Debug)]
+struct Open {
+    run: String,
+    journal: Journal,
+    latch: LatchFile,
+}
+
+impl Store {
+    /// Takes the lock of a state directory, creating the directory if there is none.
+    ///
+    /// # Errors
+    /// It is held by another process, damaged, or cannot be written.
+    pub fn open(layout: Layout) -> Result<Self, StateError> {
+        create_dir(layout.root())?;
+        let lock = Lock::take(&layout)?;
+        let key = match Key::read(&layout.key())? {
+            Some(key) => key,
+            None if is_empty(&layout) => Key::create(&layout.key())?,
+            None => {
+                return Err(StateError::damaged(&layout.key(), "the key of this state is gone"));
+            }
+        };
+        Ok(Self { layout, key, lock, current: None })
+    }
+
+    /// The paths.
+    #[must_use]
+    pub const fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// See [`Lock::agents`].
+    #[must_use]
+    pub fn agents_guard(&self) -> Arc<fs::File> {
+        self.lock.agents()
+    }
+
+    /// The run of this directory, opened to go on with it; `None` if there is none.
+    ///
+    /// # Errors
+    /// It is damaged or cannot be read.
+    pub fn resume(&mut self) -> Result<Option<Found>, StateError> {
+        let Some(latch) = read_latch(&self.layout, &self.key)? else { return Ok(None) };
+        let path = self.layout.journal(&latch.run);
+        let mut fold = Fold::default();
+        let (journal, torn) = Journal::open(&path, &self.key, |entry| fold.take(&entry))
+            .map_err(|error| gone(error, &path))?;
+        let found = fold.check(&path, &latch, torn)?;
+        self.current = Some(Open { run: latch.run.clone(), journal, latch });
+        Ok(Some(found))
+    }
+
+    /// Begins a new run; the one before it is kept, but no longer the run of this directory.
+    ///
+    /// # Errors
+    /// The directory cannot be written.
+    pub fn begin(&mut self, run: &str) -> Result<(), StateError> {
+        // First the latch: a crash in between leaves a run that has not begun, not a journal that
+        // nobody knows.
+        let latch = LatchFile::new(run, 0, Latch::Open);
+        latch.write(&self.key, &self.layout.latch())?;
+        create_dir(&self.layout.runs())?;
+        let journal = Journal::create(&self.layout.journal(run), &self.key)?;
+        self.current = Some(Open { run: run.to_owned(), journal, latch });
+        Ok(())
+    }
+
+    /// Appends a record to the journal of the open run. Says whether any file had been changed from
+    /// outside and was written again.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn append(&mut self, record: &Record) -> Result<bool, StateError> {
+        let barrier = record.is_barrier();
+        let Some(open) = &mut self.current else { return Ok(false) };
+        let mut healed = open.journal.heal()?;
+        open.journal.append(Timestamp::now(), record)?;
+        if barrier {
+            healed |= self.hold()?;
+        }
+        Ok(healed)
+    }
+
+    /// Brings the latch file up to date.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn latch(&mut self, latch: &Latch) -> Result<(), StateError> {
+        let Some(open) = &mut self.current else { return Ok(()) };
+        open.latch = LatchFile::new(&open.run, open.journal.seq(), latch.clone());
+        open.latch.write(&self.key, &self.layout.latch())
+    }
+
+    /// Makes sure that lock, key and latch are as they were written.
+    fn hold(&mut self) -> Result<bool, StateError> {
+        create_dir(self.layout.root())?;
+        let mut healed = !self.lock.hold()?;
+        if !self.key.is_in(&self.layout.key()) {
+            self.key.write(&self.layout.key())?;
+            healed = true;
+        }
+        if let Some(open) = &self.current {
+            let expected = open.latch.sealed(&self.key);
+            let there = fs::read(self.layout.latch()).unwrap_or_default();
+            if there != expected.as_bytes() {
+                open.latch.write(&self.key, &self.layout.latch())?;
+                healed = true;
+            }
+        }
+        Ok(healed)
+    }
+}
+
+/// Forgets all runs of a state directory, damaged or not.
+///
+/// # Errors
+/// Another process holds it, or something cannot be removed.
+pub fn reset(layout: &Layout) -> Result<(), StateError> {
+    create_dir(layout.root())?;
+    let _lock = Lock::take(layout)?;
+    // First the latch: without it the rest would be refused as damaged, never taken as a run.
+    for path in [layout.latch(), layout.key()] {
+        remove(&path, |path| fs::remove_file(path))?;
+    }
+    remove(&layout.runs(), |path| fs::remove_dir_all(path))
+}
+
+fn remove(path: &Path, how: impl Fn(&Path) -> std::io::Result<()>) -> Result<(), StateError> {
+    match how(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(StateError::io("remove", path)(error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The run of a state directory as it is now, without taking the lock or changing anything.
+///
+/// # Errors
+/// It is damaged or cannot be read.
+pub fn peek(layout: &Layout, mut each: impl FnMut(&Entry)) -> Result<Option<Found>, StateError> {
+    let Some(key) = Key::read(&layout.key())? else {
+        return if is_empty(layout) {
+            Ok(None)
+        } else {
+            Err(StateError::damaged(&layout.key(), "the key of this state is gone"))
+        };
+    };
+    let Some(latch) = read_latch(layout, &key)? else { return Ok(None) };
+    let path = layout.journal(&latch.run);
+    let mut fold = Fold::default();
+    let torn = journal::read(&path, &key, |entry| {
+        fold.take(&entry);
+        each(&entry);
+    })
+    .map_err(|error| gone(error, &path))?;
+    fold.check(&path, &latch, torn).map(Some)
+}
+
+fn is_empty(layout: &Layout) -> bool {
+    let no_runs = fs::read_dir(layout.runs()).map_or(true, |mut runs| runs.next().is_none());
+    no_runs && !layout.latch().exists()
+}
+
+/// The latch, if a run has begun.
+fn read_latch(layout: &Layout, key: &Key) -> Result<Option<LatchFile>, StateError> {
+    let path = layout.latch();
+    match LatchFile::read(key, &path)? {
+        None if is_empty(layout) => Ok(None),
+        None => Err(StateError::damaged(&path, "the latch is gone, but not the runs")),
+        // A crash came between naming the run and its first record.
+        Some(latch) if latch.seq == 0 && has_not_begun(&layout.journal(&latch.run)) => Ok(None),
+        Some(latch) => Ok(Some(latch)),
+    }
+}
+
+fn has_not_begun(journal: &Path) -> bool {
+    match fs::read(journal) {
+        Ok(content) => !content.contains(&b'\n'),
+        Err(error) => error.kind() == std::io::ErrorKind::NotFound,
+    }
+}
+
+fn gone(error: StateError, path: &Path) -> StateError {
+    match error {
+        StateError::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
+            StateError::damaged(path, "the journal that the latch names is gone")
+        }
+        other => other,
+    }
+}
+
+#[derive(Default)]
+struct Fold {
+    state: State,
+    seq: u64,
+    started: Option<Timestamp>,
+}
+
+impl Fold {
+    fn take(&mut self, entry: &Entry) {
+        self.started.get_or_insert(entry.time);
+        self.seq = entry.seq;
+        self.state.apply(&entry.record);
+    }
+
+    /// The journal has to be as long as the latch says, and as far.
+    fn check(
+        self,
+        path: &Path,
+        latch: &LatchFile,
+        torn: Option<Torn>,
+    ) -> Result<Found, StateError> {
+        if self.seq < latch.seq {
+            return Err(StateError::damaged(
+                path,
+                format!("{} records, but the latch was set after {}", self.seq, latch.seq),
+            ));
+        }
+        if let Latch::Completed(_) = latch.latch
+            && self.state.latch != latch.latch
+        {
+            return Err(StateError::damaged(path, "does not have the completion of the latch"));
+        }
+        if self.state.started.is_none() {
+            return Err(StateError::damaged(path, "does not begin with the start of a run"));
+        }
+        Ok(Found { run: latch.run.clone(), state: self.state, torn, started: self.started })
+    }
+}

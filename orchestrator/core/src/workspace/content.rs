@@ -1,0 +1,378 @@
+//! The BLAKE3 of a file's content, read only when it may have changed.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use rustix::fs::FileType;
+use rustix::io::Errno;
+
+use super::at::{self, Stamp};
+
+/// How often a file that changes under the reader is read before it is called unstable.
+const ATTEMPTS: usize = 4;
+/// Bytes read at a time.
+const CHUNK: usize = 128 * 1024;
+/// How long before it was read a file must have changed for its stamp to stand for its content, in
+/// nanoseconds. Two writes in the same tick of the file system's clock leave the same stamp; no
+/// local file system ticks slower than this.
+const LOCAL_MARGIN: i128 = 2_000_000_000;
+/// The same where a server, whose clock may be behind, sets the times.
+const REMOTE_MARGIN: i128 = 600_000_000_000;
+/// The wall clock may be put back by this much without notice, in nanoseconds.
+const CLOCK_SLACK: i128 = 100_000_000;
+
+/// `f_type` of file systems that keep an honest `ctime` by this machine's clock: ext, XFS, Btrfs,
+/// tmpfs, overlay, ZFS, F2FS, bcachefs, ramfs.
+const LOCAL_FILE_SYSTEMS: [u32; 9] = [
+    0xEF53,
+    0x5846_5342,
+    0x9123_683E,
+    0x0102_1994,
+    0x794C_7630,
+    0x2FC1_2FC1,
+    0xF2F5_2010,
+    0xCA45_1A4E,
+    0x8584_58F6,
+];
+/// `f_type` of those that keep one by another machine's clock: NFS, 9p. Any other may present as
+/// `ctime` what a program can set (sshfs: the modification time), so its files are always read.
+const REMOTE_FILE_SYSTEMS: [u32; 2] = [0x6969, 0x0102_1997];
+
+/// What came of reading a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Content {
+    /// Its content and the stamp it had before and after.
+    Hash { hash: blake3::Hash, stamp: Stamp },
+    /// It is no longer there, or no longer a regular file.
+    Gone,
+    /// It may not be read.
+    Unreadable,
+    /// It changed again and again.
+    Unstable,
+    /// The caller wants no more.
+    Cancelled,
+}
+
+/// One name of one file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Key {
+    dev: u64,
+    ino: u64,
+    /// Of the path, since not every file system's inode numbers are unique.
+    path: u64,
+}
+
+/// Reads and hashes files, and keeps what it found for as long as a stamp can prove it.
+#[derive(Debug)]
+pub(super) struct FileHasher {
+    known: HashMap<Key, (Stamp, blake3::Hash)>,
+    seen: HashMap<Key, (Stamp, blake3::Hash)>,
+    /// Wall clock minus boot clock when last looked at.
+    offset: Option<i128>,
+    /// How old a change on a local file system has to be, in nanoseconds.
+    pub(super) local_margin: i128,
+    /// How old a change has to be, by device; `None` if no stamp there is to be trusted.
+    margins: HashMap<u64, Option<i128>>,
+    buffer: Vec<u8>,
+    cancel: Arc<AtomicBool>,
+    /// Files read since [`FileHasher::begin`].
+    pub(super) reads: u64,
+}
+
+impl FileHasher {
+    pub(super) fn new(cancel: Arc<AtomicBool>) -> Self {
+        Self {
+            known: HashMap::new(),
+            seen: HashMap::new(),
+            offset: None,
+            local_margin: LOCAL_MARGIN,
+            margins: HashMap::new(),
+            buffer: vec![0; CHUNK],
+            cancel,
+            reads: 0,
+        }
+    }
+
+    /// Starts a pass over the files beneath `root`.
+    pub(super) fn begin(&mut self, root: BorrowedFd<'_>) {
+        self.reads = 0;
+        // What a pass that was cancelled has found is still true.
+        let cut_short = std::mem::take(&mut self.seen);
+        self.known.extend(cut_short);
+        // A number may mean another device by now.
+        self.margins.clear();
+        if let Ok(stamp) = Stamp::of(root) {
+            self.learn_margin(stamp.dev, root);
+        }
+        let offset = at::wall_clock() - at::boot_clock();
+        if self.offset.is_some_and(|before| offset < before - CLOCK_SLACK) {
+            // Once the clock was put back a new change can carry an old time.
+            self.known.clear();
+        }
+        self.offset = Some(offset);
+    }
+
+    /// Ends a complete pass: forgets the files that were not met in it.
+    pub(super) fn finish(&mut self) {
+        self.known = std::mem::take(&mut self.seen);
+    }
+
+    /// Takes `flag` for the caller's sign to stop.
+    pub(super) fn set_cancel(&mut self, flag: Arc<AtomicBool>) {
+        self.cancel = flag;
+    }
+
+    /// Whether the caller wants no more.
+    pub(super) fn cancelled(&self) -> bool {
+        self.cancel.load(Ordering::Relaxed)
+    }
+
+    /// The content of `name` in `folder`, which had `stamp` a moment ago; `path` is a number for its
+    /// path.
+    pub(super) fn hash(
+        &mut self,
+        folder: BorrowedFd<'_>,
+        name: &[u8],
+        path: u64,
+        stamp: Stamp,
+    ) -> Content {
+        let key = Key { dev: stamp.dev, ino: stamp.ino, path };
+        if let Some((known, hash)) = self.known.get(&key).or_else(|| self.seen.get(&key))
+            && *known == stamp
+        {
+            let hash = *hash;
+            self.seen.insert(key, (stamp, hash));
+            return Content::Hash { hash, stamp };
+        }
+        self.reads += 1;
+        for _ in 0..ATTEMPTS {
+            let started = at::wall_clock();
+            let fd = match at::open_file(folder, name) {
+                Ok(fd) => fd,
+                Err(Errno::NOENT | Errno::LOOP | Errno::NXIO | Errno::NODEV | Errno::NOTDIR) => {
+                    return Content::Gone;
+                }
+                Err(_) => return Content::Unreadable,
+            };
+            match self.read(&fd) {
+                Ok(Some((hash, stamp))) => {
+                    self.learn_margin(stamp.dev, fd.as_fd());
+                    if self.settled(&stamp, started) {
+                        let key = Key { dev: stamp.dev, ino: stamp.ino, path };
+                        self.seen.insert(key, (stamp, hash));
+                    }
+                    return Content::Hash { hash, stamp };
+                }
+                Ok(None) if self.cancelled() => return Content::Cancelled,
+                Ok(None) => {}
+                Err(Errno::ISDIR) => return Content::Gone,
+                Err(_) => return Content::Unreadable,
+            }
+        }
+        Content::Unstable
+    }
+
+    /// Whether a change after the time `started` is bound to leave another stamp than this.
+    pub(super) fn settled(&self, stamp: &Stamp, started: i128) -> bool {
+        let margin = self.margins.get(&stamp.dev).copied().flatten();
+        margin.is_some_and(|margin| stamp.ctime + margin <= started)
+    }
+
+    /// Finds out how old a change has to be on this device, on which `fd` is open.
+    fn learn_margin(&mut self, dev: u64, fd: BorrowedFd<'_>) {
+        let local_margin = self.local_margin;
+        self.margins.entry(dev).or_insert_with(|| {
+            let kind = i128::from(rustix::fs::fstatfs(fd).ok()?.f_type);
+            let among = |list: &[u32]| list.iter().any(|magic| i128::from(*magic) == kind);
+            if among(&LOCAL_FILE_SYSTEMS) {
+                Some(local_margin)
+            } else {
+                among(&REMOTE_FILE_SYSTEMS).then_some(REMOTE_MARGIN)
+            }
+        });
+    }
+
+    /// Reads once; `None` if the file was not the same before and after, or on cancellation.
+    fn read(&mut self, fd: &OwnedFd) -> Result<Option<(blake3::Hash, Stamp)>, Errno> {
+        let before = Stamp::of(fd)?;
+        if before.kind() != FileType::RegularFile {
+            return Err(Errno::ISDIR);
+        }
+        let mut hasher = blake3::Hasher::new();
+        let mut total = 0_u64;
+        loop {
+            if self.cancelled() {
+                return Ok(None);
+            }
+            let count = rustix::io::retry_on_intr(|| {
+                rustix::io::read(fd.as_fd(), self.buffer.as_mut_slice())
+            })?;
+            let Some(part) = self.buffer.get(..count).filter(|part| !part.is_empty()) else {
+                break;
+            };
+            hasher.update(part);
+            total = total.saturating_add(u64::try_from(count).unwrap_or(u64::MAX));
+            // A file that grows as fast as it is read has no end.
+            if total > before.size {
+                return Ok(None);
+            }
+        }
+        let after = Stamp::of(fd)?;
+        Ok((before == after && total == before.size).then(|| (hasher.finalize(), before)))
+    }
+}
+
+/// A value that no other call ever returns: the digest of what had no stable content.
+pub(super) fn never_again() -> blake3::Hash {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(&at::wall_clock().to_le_bytes());
+    hasher.update(&at::boot_clock().to_le_bytes());
+    hasher.update(&std::process::id().to_le_bytes());
+    hasher.update(&COUNT.fetch_add(1, Ordering::Relaxed).to_le_bytes());
+    hasher.finalize()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A folder with a file `f`, and its stamp.
+    fn file(content: &[u8]) -> (tempfile::TempDir, OwnedFd, Stamp) {
+        let temp = tempfile::tempdir().unwrap();
+        std::fs::write(temp.path().join("f"), content).unwrap();
+        let folder = at::open_folder(temp.path()).unwrap();
+        let stamp = Stamp::at(folder.as_fd(), b"f").unwrap();
+        (temp, folder, stamp)
+    }
+
+    /// A hasher that takes every stamp for settled, so that caching shows at once.
+    fn trusting(folder: &OwnedFd) -> FileHasher {
+        let mut hasher = FileHasher::new(Arc::default());
+        hasher.local_margin = i128::MIN / 4;
+        hasher.begin(folder.as_fd());
+        let dev = Stamp::of(folder).unwrap().dev;
+        assert_eq!(hasher.margins[&dev], Some(hasher.local_margin), "tests need a local disk");
+        hasher
+    }
+
+    #[test]
+    fn a_stamp_is_trusted_only_once_it_is_old() {
+        let (_temp, folder, stamp) = file(b"x");
+        let mut hasher = FileHasher::new(Arc::default());
+        hasher.begin(folder.as_fd());
+        let margin = hasher.margins[&stamp.dev].unwrap();
+        assert!(!hasher.settled(&stamp, stamp.ctime));
+        assert!(!hasher.settled(&stamp, stamp.ctime + margin - 1));
+        assert!(hasher.settled(&stamp, stamp.ctime + margin));
+        // Set by a clock that runs ahead.
+        let ahead = Stamp { ctime: stamp.ctime + 3_600_000_000_000, ..stamp };
+        assert!(!hasher.settled(&ahead, stamp.ctime + margin));
+        // On a file system whose times mean nothing, or of which nothing is known.
+        let elsewhere = Stamp { dev: stamp.dev + 1, ..stamp };
+        assert!(!hasher.settled(&elsewhere, i128::MAX / 4));
+        hasher.margins.insert(elsewhere.dev, None);
+        assert!(!hasher.settled(&elsewhere, i128::MAX / 4));
+    }
+
+    #[test]
+    fn a_file_just_written_is_read_every_time() {
+        let (_temp, folder, stamp) = file(b"x");
+        let mut hasher = FileHasher::new(Arc::default());
+        for _ in 0..2 {
+            hasher.begin(folder.as_fd());
+            assert!(matches!(
+                hasher.hash(folder.as_fd(), b"f", 0, stamp),
+                Content::Hash { hash, .. } if hash == blake3::hash(b"x")
+            ));
+            hasher.finish();
+            assert_eq!(hasher.reads, 1);
+        }
+    }
+
+    #[test]
+    fn what_is_known_is_not_read_again_until_the_clock_is_put_back() {
+        let (_temp, folder, stamp) = file(b"x");
+        let mut hasher = trusting(&folder);
+        hasher.hash(folder.as_fd(), b"f", 0, stamp);
+        hasher.finish();
+        hasher.begin(folder.as_fd());
+        hasher.hash(folder.as_fd(), b"f", 0, stamp);
+        assert_eq!(hasher.reads, 0);
+        // Another path with the same inode number is not taken for the same file.
+        hasher.hash(folder.as_fd(), b"f", 1, stamp);
+        assert_eq!(hasher.reads, 1);
+        hasher.finish();
+        hasher.offset = hasher.offset.map(|offset| offset + 1_000_000_000);
+        hasher.begin(folder.as_fd());
+        hasher.hash(folder.as_fd(), b"f", 0, stamp);
+        assert_eq!(hasher.reads, 1);
+    }
+
+    #[test]
+    fn each_part_of_the_stamp_counts() {
+        let (_temp, folder, stamp) = file(b"x");
+        let mut hasher = trusting(&folder);
+        hasher.hash(folder.as_fd(), b"f", 0, stamp);
+        hasher.finish();
+        let others = [
+            Stamp { mode: stamp.mode ^ 0o100, ..stamp },
+            Stamp { size: stamp.size + 1, ..stamp },
+            Stamp { mtime: stamp.mtime + 1, ..stamp },
+            Stamp { ctime: stamp.ctime + 1, ..stamp },
+            Stamp { ino: stamp.ino + 1, ..stamp },
+            Stamp { dev: stamp.dev + 1, ..stamp },
+        ];
+        for other in others {
+            let before = hasher.reads;
+            hasher.hash(folder.as_fd(), b"f", 0, other);
+            assert_eq!(hasher.reads, before + 1, "{other:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_file_is_not_read() {
+        let (temp, folder, stamp) = file(b"x");
+        let mut hasher = FileHasher::new(Arc::default());
+        std::fs::remove_file(temp.path().join("f")).unwrap();
+        assert_eq!(hasher.hash(folder.as_fd(), b"f", 0, stamp), Content::Gone);
+        rustix::fs::mkfifoat(&folder, "f", rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR)
+            .unwrap();
+        assert_eq!(hasher.hash(folder.as_fd(), b"f", 0, stamp), Content::Gone);
+        std::fs::remove_file(temp.path().join("f")).unwrap();
+        std::os::unix::fs::symlink("/etc/passwd", temp.path().join("f")).unwrap();
+        assert_eq!(hasher.hash(folder.as_fd(), b"f", 0, stamp), Content::Gone);
+    }
+
+    #[test]
+    fn what_holds_more_than_it_says_is_unstable() {
+        let folder = at::open_folder(std::path::Path::new("/proc/self")).unwrap();
+        let stamp = Stamp::at(folder.as_fd(), b"status").unwrap();
+        let mut hasher = FileHasher::new(Arc::default());
+        assert_eq!(hasher.hash(folder.as_fd(), b"status", 0, stamp), Content::Unstable);
+    }
+
+    #[test]
+    fn only_known_file_systems_are_trusted() {
+        let mut hasher = FileHasher::new(Arc::default());
+        let proc = at::open_folder(std::path::Path::new("/proc")).unwrap();
+        hasher.begin(proc.as_fd());
+        assert_eq!(hasher.margins[&Stamp::of(&proc).unwrap().dev], None);
+    }
+
+    #[test]
+    fn nothing_is_read_once_cancelled() {
+        let (_temp, folder, stamp) = file(b"x");
+        let flag = Arc::new(AtomicBool::new(true));
+        let mut hasher = FileHasher::new(flag);
+        assert_eq!(hasher.hash(folder.as_fd(), b"f", 0, stamp), Content::Cancelled);
+    }
+
+    #[test]
+    fn never_again_never_repeats() {
+        let all: std::collections::HashSet<_> = (0..1000).map(|_| never_again()).collect();
+        assert_eq!(all.len(), 1000);
+    }
+}

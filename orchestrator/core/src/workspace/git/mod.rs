@@ -1,0 +1,76 @@
+//! The git repository a workspace belongs to, as far as its files tell. Git itself is not run.
+
+mod index;
+#[cfg(test)]
+mod tests;
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use super::at::{self, Stamp};
+pub(super) use index::{IndexError, Tracked};
+
+/// The most that a pointer file such as a worktree's `.git` may hold, in bytes.
+const POINTER_LIMIT: usize = 64 * 1024;
+/// The largest index that is read, in bytes.
+const INDEX_LIMIT: usize = 256 * 1024 * 1024;
+
+/// Where a repository keeps its things.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Repository {
+    /// The top of its working tree.
+    pub(super) top: PathBuf,
+    /// What is its own: `.git`, or a worktree's folder in `.git/worktrees`.
+    folder: PathBuf,
+    /// What it shares with other worktrees.
+    common: PathBuf,
+}
+
+impl Repository {
+    /// The repository that `workspace` (absolute, without links) is part of.
+    pub(super) fn find(workspace: &Path) -> Option<Self> {
+        workspace.ancestors().find_map(Self::at)
+    }
+
+    fn at(top: &Path) -> Option<Self> {
+        let dot_git = top.join(".git");
+        let folder =
+            if dot_git.is_dir() { dot_git } else { top.join(pointer(&dot_git, b"gitdir:")?) };
+        if !folder.join("HEAD").exists() && !folder.join("HEAD").is_symlink() {
+            return None;
+        }
+        let common = pointer(&folder.join("commondir"), b"")
+            .map_or_else(|| folder.clone(), |path| folder.join(path));
+        Some(Self { top: top.to_owned(), folder, common })
+    }
+
+    /// The file with the repository's own ignore rules.
+    pub(super) fn exclude_file(&self) -> PathBuf {
+        self.common.join("info").join("exclude")
+    }
+
+    /// What the index file looks like; `None` if there is none.
+    pub(super) fn index_stamp(&self) -> Option<Stamp> {
+        Stamp::of_path(&self.index_file()).ok()
+    }
+
+    /// The paths git tracks, relative to the top; none if there is no index yet.
+    pub(super) fn tracked(&self) -> Result<Tracked, IndexError> {
+        let bytes = at::read_small(&self.index_file(), INDEX_LIMIT)
+            .map_err(|error| IndexError::Read(error.to_string()))?;
+        bytes.map_or_else(|| Ok(Tracked::default()), |bytes| Tracked::parse(&bytes))
+    }
+
+    fn index_file(&self) -> PathBuf {
+        self.folder.join("index")
+    }
+}
+
+/// The path in a file that holds `<prefix> <path>` on its first line.
+fn pointer(file: &Path, prefix: &[u8]) -> Option<PathBuf> {
+    let bytes = at::read_small(file, POINTER_LIMIT).ok()??;
+    let line = bytes.strip_prefix(prefix)?.split(|byte| *byte == b'\n').next()?;
+    let path = line.trim_ascii();
+    (!path.is_empty()).then(|| PathBuf::from(OsStr::from_bytes(path)))
+}

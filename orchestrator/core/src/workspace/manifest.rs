@@ -1,0 +1,167 @@
+//! Which contents lie in the evidence folders.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::fd::BorrowedFd;
+use rustix::fs::FileType;
+use rustix::io::Errno;
+
+use super::at::{self, Lister, Stamp};
+use super::content::{Content, FileHasher};
+use super::folder::{self, Closed, Subfolder, Visitor};
+
+/// The most files that are looked at, in all folders together.
+const MAX_FILES: usize = 2_000;
+/// The largest file that is looked at, in bytes.
+const MAX_BYTES: u64 = 64 * 1024 * 1024;
+/// How deep folders may be nested.
+const MAX_DEPTH: usize = 8;
+/// The most names that are looked at in one folder.
+const MAX_NAMES: usize = 20_000;
+/// The most folders that are entered, in all evidence folders together.
+const MAX_FOLDERS: usize = 2_000;
+/// How many notes are kept.
+const MAX_NOTES: usize = 50;
+
+/// What lies in the evidence folders.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EvidenceDigests {
+    /// BLAKE3 of the content of each regular file, in hexadecimal.
+    pub digests: BTreeSet<String>,
+    /// What was not looked at and why, for people; bounded.
+    pub notes: Vec<String>,
+}
+
+/// The contents of the regular files beneath these folders (absolute paths).
+///
+/// No link is followed: neither beneath the folders, nor if a folder is one itself. Looked at are
+/// 2,000 files of at most 64 MiB, in at most 2,000 folders nested at most 8 deep; what is beyond is
+/// left out, with a note. A folder that does not exist holds nothing.
+#[must_use]
+pub fn evidence_digests(dirs: &[PathBuf]) -> EvidenceDigests {
+    let mut hasher = FileHasher::new(Arc::default());
+    let mut collector = Collector {
+        hasher: &mut hasher,
+        lister: Lister::new(),
+        dir: PathBuf::new(),
+        files: 0,
+        folders: 0,
+        full: false,
+        found: EvidenceDigests::default(),
+    };
+    for dir in dirs {
+        collector.dir.clone_from(dir);
+        match at::open_real_folder(dir) {
+            Ok(top) => {
+                let Ok(()) = folder::walk(top, &mut collector, &(), MAX_DEPTH);
+            }
+            Err(Errno::NOENT) => {}
+            Err(Errno::LOOP | Errno::NOTDIR) => {
+                collector.skip(b"", "is not looked into, since it is no folder or a link");
+            }
+            Err(error) => collector.skip(b"", &format!("cannot be read: {error}")),
+        }
+    }
+    collector.found
+}
+
+struct Collector<'a> {
+    hasher: &'a mut FileHasher,
+    lister: Lister,
+    /// The evidence folder at hand.
+    dir: PathBuf,
+    files: usize,
+    folders: usize,
+    /// A limit on the whole was met and told.
+    full: bool,
+    found: EvidenceDigests,
+}
+
+impl Collector<'_> {
+    fn skip(&mut self, path: &[u8], why: &str) {
+        if self.found.notes.len() < MAX_NOTES {
+            let path = self.dir.join(Path::new(OsStr::from_bytes(path)));
+            self.found.notes.push(format!("{}: {why}", path.display()));
+        }
+    }
+
+    fn fill(&mut self, path: &[u8], what: &str) {
+        if !self.full {
+            self.full = true;
+            self.skip(path, &format!("and what follows is not looked at: more than {what}"));
+        }
+    }
+
+    fn file(&mut self, folder: BorrowedFd<'_>, name: &[u8], path: &[u8], stamp: Stamp) {
+        if self.files >= MAX_FILES {
+            self.fill(path, "2,000 files");
+            return;
+        }
+        self.files += 1;
+        if stamp.size > MAX_BYTES {
+            self.skip(path, "is not looked at: larger than 64 MiB");
+            return;
+        }
+        match self.hasher.hash(folder, name, 0, stamp) {
+            Content::Hash { hash, .. } => {
+                self.found.digests.insert(hash.to_hex().to_string());
+            }
+            Content::Gone => {}
+            Content::Unreadable => self.skip(path, "cannot be read"),
+            Content::Unstable | Content::Cancelled => self.skip(path, "kept changing"),
+        }
+    }
+}
+
+impl Visitor for Collector<'_> {
+    type State = ();
+    type Stop = std::convert::Infallible;
+
+    fn folder(
+        &mut self,
+        folder: BorrowedFd<'_>,
+        path: &[u8],
+        (): &(),
+    ) -> Result<Vec<Subfolder<()>>, Self::Stop> {
+        self.folders += 1;
+        if self.folders > MAX_FOLDERS {
+            self.fill(path, "2,000 folders");
+            return Ok(Vec::new());
+        }
+        let names = match self.lister.list(folder, MAX_NAMES) {
+            Ok((names, more)) => {
+                if more {
+                    self.skip(path, "holds more than 20,000 names; the others are not looked at");
+                }
+                names
+            }
+            Err(error) => {
+                self.skip(path, &format!("cannot be read: {error}"));
+                Vec::new()
+            }
+        };
+        let mut subfolders = Vec::new();
+        for name in names {
+            let whole = [path, &name.bytes].concat();
+            let Ok(stamp) = Stamp::at(folder, &name.bytes) else { continue };
+            match stamp.kind() {
+                FileType::RegularFile => self.file(folder, &name.bytes, &whole, stamp),
+                FileType::Directory => subfolders.push((name.bytes, ())),
+                _ => {}
+            }
+        }
+        Ok(subfolders)
+    }
+
+    fn closed(&mut self, path: &[u8], why: Closed, _stamp: Option<Stamp>) {
+        match why {
+            Closed::Gone => {}
+            Closed::Unreadable => self.skip(path, "cannot be read"),
+            Closed::TooDeep => self.skip(path, "is not looked into: more than 8 folders deep"),
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! What must be as it was when the run began.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::fd::BorrowedFd;
+use rustix::fs::FileType;
+use serde::{Deserialize, Serialize};
+
+use super::at::{self, Lister, Stamp};
+use super::content::{Content, FileHasher, never_again};
+use super::escape::{escape, unescape};
+use super::folder::{self, Closed, Subfolder, Visitor};
+use super::globs::{GlobError, Globs};
+use crate::contract::{Change, ChangeKind};
+
+/// The most paths that can be protected.
+const MAX_PATHS: usize = 200_000;
+/// How deep folders may be nested.
+const MAX_DEPTH: usize = 1024;
+
+/// Why protected paths could not be looked at.
+#[derive(Debug, thiserror::Error)]
+pub enum ProtectedError {
+    /// A glob is wrong.
+    #[error("protected paths: {0}")]
+    Glob(#[from] GlobError),
+    /// The workspace cannot be looked at.
+    #[error("workspace {path}: {source}; it has to be a folder that can be read")]
+    Workspace {
+        /// The workspace as given.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// The globs match too much.
+    #[error("protected paths: more than {limit} match; protect fewer paths")]
+    TooMany {
+        /// How many are allowed.
+        limit: usize,
+    },
+}
+
+/// The state of the protected paths at some time: for each what it is, whether it can be executed,
+/// and what it holds. Files ignored by git are as protected as others; whatever is called `.git` is
+/// only if a glob names it.
+///
+/// Serialised as an object from path to state. Bytes of a path that are not UTF-8 are written
+/// `\xNN`, a backslash is doubled.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "BTreeMap<String, String>", into = "BTreeMap<String, String>")]
+pub struct Baseline {
+    paths: BTreeMap<PathBuf, String>,
+}
+
+impl From<Baseline> for BTreeMap<String, String> {
+    fn from(baseline: Baseline) -> Self {
+        baseline.paths.into_iter().map(|(path, state)| (escape(&path), state)).collect()
+    }
+}
+
+impl TryFrom<BTreeMap<String, String>> for Baseline {
+    type Error = String;
+
+    fn try_from(map: BTreeMap<String, String>) -> Result<Self, String> {
+        let paths = map.into_iter().map(|(text, state)| {
+            let path = unescape(&text).ok_or_else(|| format!("{text:?} is no escaped path"))?;
+            Ok((path, state))
+        });
+        Ok(Self { paths: paths.collect::<Result<_, String>>()? })
+    }
+}
+
+impl Baseline {
+    /// Looks at all paths in the workspace that match a glob, or lie in a folder that does. Globs are
+    /// relative to the workspace; `*` stays within a name, `**` spans folders. Links are not
+    /// followed: a link is protected by its target's name.
+    ///
+    /// # Errors
+    /// If a glob is wrong, the workspace cannot be read, or more than 200,000 paths match.
+    pub fn take(workspace: &Path, globs: &[String]) -> Result<Self, ProtectedError> {
+        let globs = Globs::new(globs)?;
+        if globs.is_empty() {
+            return Ok(Self::default());
+        }
+        let top = at::open_folder(workspace).map_err(|error| ProtectedError::Workspace {
+            path: workspace.to_owned(),
+            source: error.into(),
+        })?;
+        let mut taker = Taker {
+            globs: &globs,
+            hasher: FileHasher::new(Arc::default()),
+            lister: Lister::new(),
+            paths: BTreeMap::new(),
+        };
+        folder::walk(top, &mut taker, &(), MAX_DEPTH)?;
+        Ok(Self { paths: taker.paths })
+    }
+
+    /// What is different `now`, as far as these globs go; sorted by path.
+    ///
+    /// # Errors
+    /// If a glob is wrong.
+    pub fn changes(&self, now: &Self, globs: &[String]) -> Result<Vec<Change>, ProtectedError> {
+        let globs = Globs::new(globs)?;
+        let paths: BTreeSet<&PathBuf> = self.paths.keys().chain(now.paths.keys()).collect();
+        let changes = paths.into_iter().filter(|path| globs.matches(path)).filter_map(|path| {
+            let kind = match (self.paths.get(path), now.paths.get(path)) {
+                (before, after) if before == after => return None,
+                (None, _) => ChangeKind::Added,
+                (_, None) => ChangeKind::Removed,
+                _ => ChangeKind::Modified,
+            };
+            Some(Change { path: path.clone(), kind })
+        });
+        Ok(changes.collect())
+    }
+
+    /// How many paths there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.paths.len()
+    }
+
+    /// Whether nothing is protected.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.paths.is_empty()
+    }
+}
+
+struct Taker<'a> {
+    globs: &'a Globs,
+    hasher: FileHasher,
+    lister: Lister,
+    paths: BTreeMap<PathBuf, String>,
+}
+
+impl Taker<'_> {
+    fn state(&mut self, folder: BorrowedFd<'_>, name: &[u8], stamp: Stamp) -> Option<String> {
+        match stamp.kind() {
+            FileType::RegularFile => match self.hasher.hash(folder, name, 0, stamp) {
+                Content::Hash { hash, stamp } => {
+                    let kind = if stamp.executable() { "executable" } else { "file" };
+                    Some(format!("{kind} {}", hash.to_hex()))
+                }
+                Content::Gone => None,
+                Content::Unreadable => Some(unreadable(Some(stamp))),
+                Content::Unstable | Content::Cancelled => Some(unstable()),
+            },
+            FileType::Symlink => Some(at::read_link(folder, name).map_or_else(
+                |_| unstable(),
+                |target| format!("link {}", blake3::hash(&target).to_hex()),
+            )),
+            other => Some(format!("other {:o}", other.as_raw_mode())),
+        }
+    }
+
+    fn insert(&mut self, path: &Path, state: String) -> Result<(), ProtectedError> {
+        if self.paths.len() >= MAX_PATHS {
+            return Err(ProtectedError::TooMany { limit: MAX_PATHS });
+        }
+        self.paths.insert(path.to_owned(), state);
+        Ok(())
+    }
+}
+
+/// The state of what cannot be read: its metadata stand in for its content.
+fn unreadable(stamp: Option<Stamp>) -> String {
+    stamp.map_or_else(
+        || "unreadable".to_owned(),
+        |stamp| format!("unreadable {} {} {}", stamp.ino, stamp.size, stamp.ctime),
+    )
+}
+
+/// The state of what does not stand still: equal to no other.
+fn unstable() -> String {
+    format!("unstable {}", never_again().to_hex())
+}
+
+impl Visitor for Taker<'_> {
+    type State = ();
+    type Stop = ProtectedError;
+
+    fn folder(
+        &mut self,
+        folder: BorrowedFd<'_>,
+        path: &[u8],
+        (): &(),
+    ) -> Result<Vec<Subfolder<()>>, ProtectedError> {
+        let Ok((names, _)) = self.lister.list(folder, usize::MAX) else {
+            let state = unreadable(Stamp::of(folder).ok());
+            let path = path.strip_suffix(b"/").unwrap_or(path);
+            self.insert(Path::new(OsStr::from_bytes(path)), state)?;
+            return Ok(Vec::new());
+        };
+        let mut subfolders = Vec::new();
+        for name in names {
+            let whole = [path, &name.bytes].concat();
+            let whole = Path::new(OsStr::from_bytes(&whole));
+            if name.kind == FileType::Directory {
+                if self.globs.may_match_beneath(whole) {
+                    subfolders.push((name.bytes, ()));
+                }
+                continue;
+            }
+            let matches = self.globs.matches(whole);
+            if !matches && name.kind != FileType::Unknown {
+                continue;
+            }
+            let Ok(stamp) = Stamp::at(folder, &name.bytes) else { continue };
+            if stamp.kind() == FileType::Directory {
+                if self.globs.may_match_beneath(whole) {
+                    subfolders.push((name.bytes, ()));
+                }
+            } else if matches && let Some(state) = self.state(folder, &name.bytes, stamp) {
+                self.insert(whole, state)?;
+            }
+        }
+        Ok(subfolders)
+    }
+
+    fn closed(&mut self, path: &[u8], why: Closed, stamp: Option<Stamp>) {
+        // A folder is protected for what lies in it, so it has a state only while that is hidden.
+        if why != Closed::Gone {
+            self.paths.insert(PathBuf::from(OsStr::from_bytes(path)), unreadable(stamp));
+        }
+    }
+}

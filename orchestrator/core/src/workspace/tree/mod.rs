@@ -1,0 +1,246 @@
+//! The digest of the workspace's content.
+
+mod pass;
+#[cfg(test)]
+mod tests;
+mod view;
+
+use std::collections::hash_map::RandomState;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use rustix::fd::AsFd as _;
+use serde::{Deserialize, Serialize};
+
+use super::at::{self, Stamp};
+use super::content::FileHasher;
+use super::folder;
+use super::git::{Repository, Tracked};
+use super::rules::Compiled;
+use super::scope;
+use pass::{Cancelled, Pass};
+use view::View;
+
+/// Folders nested deeper than this are not looked into, and reported as unreadable.
+const MAX_DEPTH: usize = 1024;
+
+/// The digest of a whole workspace: BLAKE3 in hexadecimal.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct TreeDigest(String);
+
+impl TreeDigest {
+    /// The 64 hexadecimal digits.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for TreeDigest {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+impl From<TreeDigest> for String {
+    fn from(digest: TreeDigest) -> Self {
+        digest.0
+    }
+}
+
+impl TryFrom<String> for TreeDigest {
+    type Error = TreeError;
+
+    fn try_from(text: String) -> Result<Self, TreeError> {
+        let digits = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+        if text.len() == 64 && text.bytes().all(digits) {
+            Ok(Self(text))
+        } else {
+            Err(TreeError::NotADigest { text })
+        }
+    }
+}
+
+/// What a workspace looked like.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TreeState {
+    /// The digest of all that counts.
+    pub digest: TreeDigest,
+    /// How many files, links and other entries count.
+    pub files: u64,
+    /// The size of the regular files among them, in bytes.
+    pub bytes: u64,
+    /// How many files were read for this; the others are known from before.
+    pub hashed: u64,
+    /// What counts but could not be read, relative to the workspace; the first hundred. Its metadata
+    /// stand in for its content.
+    pub unreadable: Vec<PathBuf>,
+    /// Whether every content stood still while it was read. If not, this digest is like no other.
+    pub stable: bool,
+    /// What else is to be said, for people; bounded.
+    pub notes: Vec<String>,
+}
+
+/// Why there is no digest.
+#[derive(Debug, thiserror::Error)]
+pub enum TreeError {
+    /// The workspace cannot be looked at.
+    #[error("workspace {path}: {source}; it has to be a folder that can be read")]
+    Workspace {
+        /// The workspace as given.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// It was asked to stop, see [`TreeHasher::cancelled_by`].
+    #[error("looking at the workspace was cancelled")]
+    Cancelled,
+    /// The text is no digest.
+    #[error("{text:?} is no tree digest: expected 64 hexadecimal digits in lower case")]
+    NotADigest {
+        /// The text.
+        text: String,
+    },
+}
+
+/// What is known of a repository's index since it was last read.
+#[derive(Debug)]
+struct KnownIndex {
+    repository: Repository,
+    stamp: Stamp,
+    tracked: Arc<Tracked>,
+}
+
+/// Computes the digest of a workspace, again and again, reading only what may have changed.
+///
+/// What counts: every file (with its content and whether it is executable), link (with its target)
+/// and other entry (with its kind) under its path, unless git's ignore rules in the workspace and in
+/// the repository around it say to ignore it. What git tracks counts nevertheless, and so does every
+/// `.gitignore` in a folder that counts. What never counts: folders as such, anything called `.git`,
+/// `.ralph` at the top, and the paths excluded by the caller.
+///
+/// A file is not read again if all its metadata are as they were, the time of its last change
+/// (`ctime`, which no program can set) is the same, and this time lay safely before it was read.
+/// Nothing else is believed: not size, not modification time. The one way to change a file without a
+/// trace there is a writable memory mapping kept by a process that outlives a digest.
+#[derive(Debug)]
+pub struct TreeHasher {
+    workspace: PathBuf,
+    exclude: Vec<PathBuf>,
+    hasher: FileHasher,
+    compiled: Compiled,
+    index: Option<KnownIndex>,
+    numbers: RandomState,
+}
+
+impl TreeHasher {
+    /// For this workspace, without these absolute paths (files, or folders with all beneath).
+    #[must_use]
+    pub fn new(workspace: PathBuf, exclude: Vec<PathBuf>) -> Self {
+        Self {
+            workspace,
+            exclude,
+            hasher: FileHasher::new(Arc::default()),
+            compiled: Compiled::default(),
+            index: None,
+            numbers: RandomState::new(),
+        }
+    }
+
+    /// Ends a digest in progress with [`TreeError::Cancelled`], soon after `flag` becomes true.
+    #[must_use]
+    pub fn cancelled_by(mut self, flag: Arc<AtomicBool>) -> Self {
+        self.hasher.set_cancel(flag);
+        self
+    }
+
+    /// The digest of the workspace as it is now.
+    ///
+    /// # Errors
+    /// If the workspace is no folder or cannot be read, and when cancelled. Trouble with anything
+    /// beneath is no error, but told in the state.
+    pub fn digest(&mut self) -> Result<TreeState, TreeError> {
+        self.look(None)
+    }
+
+    /// The paths that count, relative to the workspace, sorted.
+    ///
+    /// # Errors
+    /// As for [`TreeHasher::digest`].
+    pub fn paths(&mut self) -> Result<Vec<PathBuf>, TreeError> {
+        let mut paths = Vec::new();
+        self.look(Some(&mut paths))?;
+        paths.sort_unstable();
+        Ok(paths)
+    }
+
+    fn look(&mut self, paths: Option<&mut Vec<PathBuf>>) -> Result<TreeState, TreeError> {
+        let failed =
+            |source: std::io::Error| TreeError::Workspace { path: self.workspace.clone(), source };
+        let real = self.workspace.canonicalize().map_err(failed)?;
+        let top = at::open_folder(&real).map_err(|error| failed(error.into()))?;
+        self.hasher.begin(top.as_fd());
+        let mut notes = Vec::new();
+        let mut view = View::new(std::mem::take(&mut self.compiled));
+        for path in &self.exclude {
+            match scope::beneath(&self.workspace, path) {
+                Some(inside) if inside.as_os_str().is_empty() => notes.push(format!(
+                    "{}: holds the whole workspace, so it was not left out of the digest",
+                    path.display()
+                )),
+                Some(inside) => view.exclude(&inside),
+                None => {}
+            }
+        }
+        if let Some(repository) = Repository::find(&real) {
+            view.rules.surround(&repository, &real, &mut notes);
+            let tracked = self.tracked(repository.clone(), &mut notes);
+            view.track(tracked, &repository.top, &real);
+        }
+        let mut pass = Pass::new(view, &mut self.hasher, &self.numbers, paths, notes);
+        let walked = folder::walk(top, &mut pass, &view::Inside::default(), MAX_DEPTH);
+        let (state, compiled) = pass.finish();
+        self.compiled = compiled;
+        match walked {
+            Ok(()) => {
+                self.hasher.finish();
+                Ok(state)
+            }
+            Err(Cancelled) => Err(TreeError::Cancelled),
+        }
+    }
+
+    /// What git tracks in this repository; nothing if its index cannot be read, and then a note.
+    fn tracked(&mut self, repository: Repository, notes: &mut Vec<String>) -> Arc<Tracked> {
+        let started = at::wall_clock();
+        let stamp = repository.index_stamp();
+        if let Some(known) = &self.index
+            && Some(known.stamp) == stamp
+            && known.repository == repository
+        {
+            return Arc::clone(&known.tracked);
+        }
+        self.index = None;
+        match repository.tracked() {
+            Ok(tracked) => {
+                let tracked = Arc::new(tracked);
+                if let Some(stamp) = stamp.filter(|stamp| self.hasher.settled(stamp, started)) {
+                    let tracked = Arc::clone(&tracked);
+                    self.index = Some(KnownIndex { repository, stamp, tracked });
+                }
+                tracked
+            }
+            Err(error) => {
+                notes.push(format!(
+                    "{}: git's index is not used: {error}; files that are tracked but match an \
+                     ignore rule do not count",
+                    repository.top.display()
+                ));
+                Arc::default()
+            }
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! Notices that somebody touched the prompt file.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::fd::OwnedFd;
+use tokio::io::unix::AsyncFd;
+use tokio::time::Instant;
+
+use super::at::Stamp;
+
+/// How often the file is looked at where the system does not tell of changes.
+const POLL: Duration = Duration::from_millis(100);
+/// How often it is looked at nevertheless where the system tells: it does not tell of changes made on
+/// another machine, nor of a folder further up having been exchanged.
+const DOUBT: Duration = Duration::from_secs(1);
+/// The most links from the path to the file.
+const MAX_LINKS: usize = 8;
+
+/// Watches one file, through the folder it lies in, so that a file that is renamed over, deleted or
+/// created is noticed as well as one that is written. If the path is a link, the link and what it
+/// leads to are both watched.
+///
+/// Where the system's notification (inotify) is not to be had, and once the folder itself was moved
+/// or deleted, the file's metadata are compared every 100 ms instead.
+#[derive(Debug)]
+pub struct PromptWatch {
+    path: PathBuf,
+    source: Source,
+    last: Option<Stamp>,
+    /// When to compare the metadata next, whatever the system tells. Kept here, since a future that
+    /// is dropped again and again would never get to the end of a wait of its own.
+    next_look: Option<Instant>,
+}
+
+#[derive(Debug)]
+enum Source {
+    /// Set up outside of the runtime; not yet part of it.
+    Fresh(OwnedFd, Vec<Name>),
+    Events(AsyncFd<OwnedFd>, Vec<Name>),
+    Polling,
+}
+
+/// A name in a watched folder.
+#[derive(Debug)]
+struct Name {
+    watch: i32,
+    name: OsString,
+}
+
+/// What a batch of events means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum News {
+    /// Nothing about this file.
+    None,
+    /// Something happened to it.
+    Touched,
+    /// A watched folder is not what it was.
+    FolderGone,
+}
+
+impl PromptWatch {
+    /// Watches from now on. Never fails: if the folder is not there, the file is looked for every
+    /// 100 ms.
+    #[must_use]
+    pub fn new(path: &Path) -> Self {
+        let source =
+            inotify::watch(path).map_or(Source::Polling, |(fd, names)| Source::Fresh(fd, names));
+        Self { path: path.to_owned(), source, last: Stamp::of_path(path).ok(), next_look: None }
+    }
+
+    /// Resolves after something happened to the file since `new`, or since this resolved last.
+    /// Several events may be told as one, and events that changed nothing are told too. Nothing is
+    /// lost if the future is dropped before it resolves.
+    ///
+    /// Needs a tokio runtime with I/O and time enabled.
+    pub async fn changed(&mut self) {
+        self.join_runtime();
+        loop {
+            let every = if matches!(self.source, Source::Polling) { POLL } else { DOUBT };
+            let next_look = *self.next_look.get_or_insert_with(|| Instant::now() + every);
+            let news = match &self.source {
+                Source::Events(fd, names) => {
+                    match tokio::time::timeout_at(next_look, fd.readable()).await {
+                        Ok(Ok(mut ready)) => {
+                            let (news, all) = inotify::drain(fd.get_ref(), names);
+                            if all {
+                                ready.clear_ready();
+                            }
+                            news
+                        }
+                        Ok(Err(_)) => News::FolderGone,
+                        Err(_) => News::None,
+                    }
+                }
+                Source::Fresh(..) | Source::Polling => {
+                    tokio::time::sleep_until(next_look).await;
+                    News::None
+                }
+            };
+            if news == News::FolderGone {
+                self.source = Source::Polling;
+            }
+            if news == News::None && Instant::now() < next_look {
+                continue;
+            }
+            self.next_look = None;
+            let now = Stamp::of_path(&self.path).ok();
+            let differs = now != self.last;
+            self.last = now;
+            if differs || news != News::None {
+                self.follow_link();
+                return;
+            }
+        }
+    }
+
+    /// Registers with the runtime, which `new` does not need.
+    fn join_runtime(&mut self) {
+        if matches!(self.source, Source::Fresh(..))
+            && let Source::Fresh(fd, names) = std::mem::replace(&mut self.source, Source::Polling)
+            && let Ok(fd) = join(fd)
+        {
+            self.source = Source::Events(fd, names);
+        }
+    }
+
+    /// Watches where the path leads now, if it led over a link.
+    fn follow_link(&mut self) {
+        let linked = match &self.source {
+            Source::Events(_, names) => names.len() > 1 || self.path.is_symlink(),
+            Source::Fresh(..) | Source::Polling => false,
+        };
+        if linked && let Some((fd, names)) = inotify::watch(&self.path) {
+            self.source = join(fd).map_or(Source::Polling, |fd| Source::Events(fd, names));
+            // What happened before the new watch began shows when the metadata are compared.
+            self.next_look = Some(Instant::now());
+        }
+    }
+}
+
+/// Has the runtime wait for the descriptor.
+// The function is deprecated for types whose descriptor may be closed or exchanged under the runtime,
+// which an `OwnedFd` rules out. Its successor is an `unsafe` function, and this crate has none.
+#[allow(deprecated)]
+fn join(fd: OwnedFd) -> std::io::Result<AsyncFd<OwnedFd>> {
+    AsyncFd::with_interest(fd, tokio::io::Interest::READABLE)
+}
+
+/// The paths from `path` to the file itself, over links.
+fn steps(path: &Path) -> Vec<PathBuf> {
+    let mut steps = vec![path.to_owned()];
+    let mut current = path.to_owned();
+    while steps.len() <= MAX_LINKS
+        && let Ok(target) = std::fs::read_link(&current)
+    {
+        current = current.parent().map_or_else(|| target.clone(), |folder| folder.join(&target));
+        steps.push(current.clone());
+    }
+    steps
+}
+
+#[cfg(target_os = "linux")]
+mod inotify {
+    use super::{Name, News, OwnedFd, Path, steps};
+    use rustix::fs::inotify::{CreateFlags, ReadFlags, Reader, WatchFlags, add_watch, init};
+    use rustix::io::Errno;
+    use std::mem::MaybeUninit;
+    use std::os::unix::ffi::OsStrExt as _;
+
+    /// The most events read at a time.
+    const BATCH: usize = 4096;
+
+    /// Watches the folders of all steps to the file.
+    pub(super) fn watch(path: &Path) -> Option<(OwnedFd, Vec<Name>)> {
+        let fd = init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).ok()?;
+        let flags = WatchFlags::MODIFY
+            | WatchFlags::ATTRIB
+            | WatchFlags::CLOSE_WRITE
+            | WatchFlags::CREATE
+            | WatchFlags::DELETE
+            | WatchFlags::MOVE
+            | WatchFlags::DELETE_SELF
+            | WatchFlags::MOVE_SELF
+            | WatchFlags::ONLYDIR;
+        let mut names = Vec::new();
+        for step in steps(path) {
+            let folder = match step.parent() {
+                Some(folder) if !folder.as_os_str().is_empty() => folder,
+                _ => Path::new("."),
+            };
+            let name = step.file_name()?.to_owned();
+            names.push(Name { watch: add_watch(&fd, folder, flags).ok()?, name });
+        }
+        Some((fd, names))
+    }
+
+    /// Reads events, and says whether it has read all there were.
+    pub(super) fn drain(fd: &OwnedFd, names: &[Name]) -> (News, bool) {
+        let mut buffer = [MaybeUninit::uninit(); 16 * 1024];
+        let mut reader = Reader::new(fd, &mut buffer);
+        let mut news = News::None;
+        for _ in 0..BATCH {
+            match reader.next() {
+                Ok(event) => {
+                    let gone = ReadFlags::DELETE_SELF
+                        | ReadFlags::MOVE_SELF
+                        | ReadFlags::UNMOUNT
+                        | ReadFlags::IGNORED;
+                    if event.events().intersects(gone) {
+                        return (News::FolderGone, false);
+                    }
+                    let ours = event.file_name().is_some_and(|name| {
+                        names.iter().any(|watched| {
+                            watched.watch == event.wd()
+                                && watched.name.as_bytes() == name.to_bytes()
+                        })
+                    });
+                    if ours || event.events().contains(ReadFlags::QUEUE_OVERFLOW) {
+                        news = News::Touched;
+                    }
+                }
+                Err(Errno::INTR) => {}
+                Err(Errno::WOULDBLOCK) => return (news, true),
+                Err(_) => return (News::FolderGone, false),
+            }
+        }
+        (news, false)
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod inotify {
+    use super::{Name, News, OwnedFd, Path};
+
+    pub(super) fn watch(_path: &Path) -> Option<(OwnedFd, Vec<Name>)> {
+        None
+    }
+
+    pub(super) fn drain(_fd: &OwnedFd, _names: &[Name]) -> (News, bool) {
+        (News::FolderGone, false)
+    }
+}

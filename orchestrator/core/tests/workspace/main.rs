@@ -1,0 +1,20 @@
+//! The workspace as the engine sees it, with real files and the real git.
+
+#![cfg(feature = "engine")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    missing_docs
+)]
+
+mod git;
+mod manifest;
+mod prompt;
+mod protected;
+mod support;
+mod template;
+mod tree;
+mod unprivileged;
+mod watch;

@@ -1,0 +1,168 @@
+//! The prompt: whole or not at all.
+
+use std::io::Write as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use orchestrator::workspace::{PromptError, read_prompt, restore_prompt};
+
+use crate::support::Workspace;
+
+#[test]
+fn a_prompt_is_read_as_it_is() {
+    let ws = Workspace::new();
+    for content in [b"".as_slice(), b"do it\n", b"\xff\xfe\0 bytes", &[b'x'; 200_000]] {
+        ws.write("PROMPT.md", content);
+        let prompt = read_prompt(&ws.path("PROMPT.md")).unwrap();
+        assert_eq!(prompt.bytes, content);
+        assert_eq!(prompt.text, String::from_utf8_lossy(content));
+        assert_eq!(prompt.digest, blake3::hash(content).to_hex().to_string());
+    }
+    ws.link("link", "PROMPT.md");
+    assert_eq!(read_prompt(&ws.path("link")).unwrap().bytes.len(), 200_000);
+}
+
+#[test]
+fn what_is_no_prompt_is_named() {
+    let ws = Workspace::new();
+    ws.fifo("pipe").link("loop", "loop").link("dangling", "nowhere").write("file", "x");
+    let _socket = std::os::unix::net::UnixListener::bind(ws.path("socket")).unwrap();
+    std::fs::File::create(ws.path("large")).unwrap().set_len(8 * 1024 * 1024 + 1).unwrap();
+    std::fs::File::create(ws.path("limit")).unwrap().set_len(8 * 1024 * 1024).unwrap();
+    let error = |name: &str| {
+        let error = read_prompt(&ws.path(name)).unwrap_err();
+        assert!(error.to_string().contains(ws.path(name).to_str().unwrap()), "{error}");
+        error
+    };
+    assert!(matches!(error("missing"), PromptError::NotFound { .. }));
+    assert!(matches!(error("dangling"), PromptError::NotFound { .. }));
+    assert!(matches!(error("file/x"), PromptError::NotFound { .. }));
+    assert!(matches!(error("pipe"), PromptError::NotAFile { .. }));
+    assert!(matches!(error("socket"), PromptError::NotAFile { .. }));
+    assert!(matches!(error("."), PromptError::NotAFile { .. }));
+    assert!(matches!(error("loop"), PromptError::Io { .. }));
+    assert!(matches!(error("large"), PromptError::TooLarge { bytes: 8_388_609, .. }));
+    assert_eq!(read_prompt(&ws.path("limit")).unwrap().bytes.len(), 8 * 1024 * 1024);
+}
+
+/// The content of one version: as long as `pieces`, all of one letter.
+fn version(round: u64) -> Vec<u8> {
+    vec![b'a' + u8::try_from(round % 26).unwrap(); 64 * 100]
+}
+
+#[test]
+fn a_prompt_rewritten_in_small_pieces_is_never_torn() {
+    let ws = Workspace::new();
+    ws.write("PROMPT.md", version(0));
+    let path = ws.path("PROMPT.md");
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut round = 1;
+            while !stop.load(Ordering::Relaxed) {
+                let mut file = std::fs::File::create(&path).unwrap();
+                for piece in version(round).chunks(64) {
+                    file.write_all(piece).unwrap();
+                    // An agent's pace: the pause is part of what is tested.
+                    std::thread::sleep(Duration::from_micros(500));
+                }
+                drop(file);
+                // Long enough for a reader to find it at rest.
+                std::thread::park_timeout(Duration::from_millis(150));
+                round += 1;
+            }
+        });
+        let mut read = 0;
+        for _ in 0..12 {
+            match read_prompt(&path) {
+                Ok(prompt) => {
+                    let first = prompt.bytes.first().copied().unwrap();
+                    assert_eq!(prompt.bytes.len(), 6400);
+                    assert!(prompt.bytes.iter().all(|byte| *byte == first));
+                    read += 1;
+                }
+                Err(PromptError::Unstable { .. }) => {}
+                Err(error) => panic!("{error}"),
+            }
+        }
+        stop.store(true, Ordering::Relaxed);
+        assert!(read > 0);
+    });
+}
+
+#[test]
+fn a_prompt_that_never_rests_is_given_up() {
+    let ws = Workspace::new();
+    ws.write("PROMPT.md", "x");
+    let path = ws.path("PROMPT.md");
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut file = std::fs::File::options().append(true).open(&path).unwrap();
+            while !stop.load(Ordering::Relaxed) {
+                file.write_all(b"y").unwrap();
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        });
+        let result = read_prompt(&path);
+        stop.store(true, Ordering::Relaxed);
+        assert!(matches!(result, Err(PromptError::Unstable { .. })), "{result:?}");
+    });
+}
+
+#[test]
+fn a_prompt_is_put_back() {
+    let ws = Workspace::new();
+    let path = ws.path("sub/PROMPT.md");
+    restore_prompt(&path, b"one").unwrap();
+    assert_eq!(std::fs::read(&path).unwrap(), b"one");
+    ws.mode("sub/PROMPT.md", 0o600);
+    restore_prompt(&path, b"two").unwrap();
+    assert_eq!(std::fs::read(&path).unwrap(), b"two");
+    assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+    assert_eq!(std::fs::read_dir(ws.path("sub")).unwrap().count(), 1, "nothing is left behind");
+}
+
+#[test]
+fn a_link_to_a_prompt_stays_a_link() {
+    let ws = Workspace::new();
+    ws.link("PROMPT.md", "real/task.md");
+    restore_prompt(&ws.path("PROMPT.md"), b"one").unwrap();
+    assert_eq!(std::fs::read(ws.path("real/task.md")).unwrap(), b"one");
+    assert!(ws.path("PROMPT.md").is_symlink());
+}
+
+#[test]
+fn what_cannot_be_put_back_is_named_and_left_alone() {
+    let ws = Workspace::new();
+    ws.write("folder/x", "x").link("loop", "loop").write("file", "x");
+    for name in ["folder", "loop", "file/PROMPT.md"] {
+        let error = restore_prompt(&ws.path(name), b"x").unwrap_err();
+        assert!(error.to_string().contains(name), "{error}");
+    }
+    assert_eq!(std::fs::read_dir(ws.root()).unwrap().count(), 3);
+}
+
+#[test]
+fn readers_see_the_old_or_the_new() {
+    let ws = Workspace::new();
+    ws.write("PROMPT.md", version(0));
+    let path = ws.path("PROMPT.md");
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut round = 0;
+            while !stop.load(Ordering::Relaxed) {
+                restore_prompt(&path, &version(round)).unwrap();
+                round += 1;
+            }
+        });
+        for _ in 0..300 {
+            let bytes = std::fs::read(&path).unwrap();
+            assert_eq!(bytes.len(), 6400);
+            assert!(bytes.iter().all(|byte| *byte == bytes[0]));
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+}

@@ -1,0 +1,134 @@
+//! What is noticed of protected paths.
+
+use std::path::PathBuf;
+
+use orchestrator::contract::{Change, ChangeKind};
+use orchestrator::workspace::{Baseline, ProtectedError};
+use proptest::prelude::*;
+
+use crate::support::Workspace;
+
+fn globs(globs: &[&str]) -> Vec<String> {
+    globs.iter().map(|glob| (*glob).to_owned()).collect()
+}
+
+fn take(ws: &Workspace, list: &[&str]) -> Baseline {
+    Baseline::take(&ws.root(), &globs(list)).unwrap()
+}
+
+/// What an edit changes, as far as the globs go.
+fn changes(ws: &Workspace, list: &[&str], edit: impl FnOnce(&Workspace)) -> Vec<Change> {
+    let before = take(ws, list);
+    edit(ws);
+    before.changes(&take(ws, list), &globs(list)).unwrap()
+}
+
+fn change(path: &str, kind: ChangeKind) -> Vec<Change> {
+    vec![Change { path: PathBuf::from(path), kind }]
+}
+
+#[test]
+fn every_kind_of_change_is_named() {
+    use ChangeKind::{Added, Modified, Removed};
+    let ws = Workspace::with_git();
+    ws.write("tests/a.py", "1").write("Makefile", "1").write("src/x", "1");
+    let list = ["tests/**", "Makefile", "**/conftest.py"];
+    let changed = |edit: &dyn Fn(&Workspace)| changes(&ws, &list, edit);
+    assert_eq!(changed(&|ws| ws.write("src/x", "2").write("README", "2").end()), []);
+    assert_eq!(changed(&|ws| ws.write("tests/a.py", "1").end()), [], "same content");
+    assert_eq!(changed(&|ws| ws.write("tests/a.py", "2").end()), change("tests/a.py", Modified));
+    assert_eq!(changed(&|ws| ws.mode("Makefile", 0o755).end()), change("Makefile", Modified));
+    assert_eq!(changed(&|ws| ws.mode("Makefile", 0o700).end()), []);
+    assert_eq!(changed(&|ws| ws.write("tests/b/c", "").end()), change("tests/b/c", Added));
+    assert_eq!(
+        changed(&|ws| ws.write("src/conftest.py", "").end()),
+        change("src/conftest.py", Added)
+    );
+    assert_eq!(changed(&|ws| ws.remove("tests/b/c").end()), change("tests/b/c", Removed));
+    let to_link = |ws: &Workspace| ws.remove("Makefile").link("Makefile", "src/x").end();
+    assert_eq!(changed(&to_link), change("Makefile", Modified));
+    let elsewhere = |ws: &Workspace| ws.remove("Makefile").link("Makefile", "tests/a.py").end();
+    assert_eq!(changed(&elsewhere), change("Makefile", Modified));
+    let to_pipe = |ws: &Workspace| ws.remove("Makefile").fifo("Makefile").end();
+    assert_eq!(changed(&to_pipe), change("Makefile", Modified));
+    let to_folder = |ws: &Workspace| {
+        ws.remove("Makefile");
+        std::fs::create_dir(ws.path("Makefile")).unwrap();
+    };
+    assert_eq!(changed(&to_folder), change("Makefile", Removed));
+}
+
+#[test]
+fn a_folder_behind_a_link_is_gone() {
+    let ws = Workspace::new();
+    ws.write("tests/a", "1").write("copy/a", "1");
+    let found = changes(&ws, &["tests"], |ws| {
+        std::fs::rename(ws.path("tests"), ws.path("moved")).unwrap();
+        ws.link("tests", "copy");
+    });
+    assert_eq!(
+        found,
+        [change("tests", ChangeKind::Added), change("tests/a", ChangeKind::Removed)].concat()
+    );
+}
+
+#[test]
+fn ignored_files_are_protected_and_git_only_by_name() {
+    let ws = Workspace::with_git();
+    ws.write(".gitignore", "secret\n").write("secret", "1").write(".git/hooks/x", "1");
+    let edit = |ws: &Workspace| ws.write("secret", "2").write(".git/hooks/x", "2").end();
+    assert_eq!(changes(&ws, &["**"], edit), change("secret", ChangeKind::Modified));
+    let edit = |ws: &Workspace| ws.write("secret", "3").write(".git/hooks/x", "3").end();
+    assert_eq!(changes(&ws, &[".git/hooks"], edit), change(".git/hooks/x", ChangeKind::Modified));
+}
+
+#[test]
+fn changes_are_told_for_the_asked_globs_only() {
+    let ws = Workspace::new();
+    ws.write("a", "1").write("b", "1");
+    let before = take(&ws, &["a", "b"]);
+    ws.write("a", "2").write("b", "2");
+    let now = take(&ws, &["a", "b"]);
+    let for_a = before.changes(&now, &globs(&["a"])).unwrap();
+    assert_eq!(for_a, change("a", ChangeKind::Modified));
+    assert_eq!(before.changes(&now, &[]).unwrap(), []);
+    assert!(take(&ws, &[]).is_empty());
+    assert_eq!(before.len(), 2);
+}
+
+#[test]
+fn what_is_wrong_is_named() {
+    let ws = Workspace::new();
+    let error = Baseline::take(&ws.root(), &globs(&["ok", "a[b"])).unwrap_err();
+    assert!(matches!(error, ProtectedError::Glob(_)));
+    assert!(error.to_string().contains("a[b"), "{error}");
+    let error = Baseline::default().changes(&Baseline::default(), &globs(&["../x"])).unwrap_err();
+    assert!(error.to_string().contains("../x"), "{error}");
+    let error = Baseline::take(&ws.path("gone"), &globs(&["x"])).unwrap_err();
+    assert!(error.to_string().contains("gone"), "{error}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
+    #[test]
+    fn a_baseline_comes_back_from_json(
+        names in prop::collection::vec(
+            prop::collection::vec(any::<u8>().prop_filter("a name", |byte| *byte != 0 && *byte != b'/'), 1..20),
+            0..6,
+        ),
+    ) {
+        let ws = Workspace::new();
+        for name in names.iter().filter(|name| !matches!(name.as_slice(), b"." | b".." | b".git")) {
+            ws.write(name, name);
+        }
+        let baseline = take(&ws, &["**"]);
+        let json = serde_json::to_string(&baseline).unwrap();
+        prop_assert_eq!(&serde_json::from_str::<Baseline>(&json).unwrap(), &baseline);
+        prop_assert_eq!(baseline.changes(&take(&ws, &["**"]), &globs(&["**"])).unwrap(), vec![]);
+    }
+}
+
+#[test]
+fn a_damaged_baseline_is_refused() {
+    assert!(serde_json::from_str::<Baseline>(r#"{"a\\q":"file 00"}"#).is_err());
+}

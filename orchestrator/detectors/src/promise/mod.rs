@@ -1,0 +1,201 @@
+//! A tag in the agent's final message that says the task is complete, or that a human is needed.
+
+mod tags;
+
+use orchestrator::contract::{
+    BuildContext, BuildError, Claim, ClaimKind, ClaimSource, CompletionDetector, Findings,
+    NearMiss, View, async_trait, parse_config,
+};
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::{MAX_NEAR_MISSES, text, word};
+use tags::{Message, NotQuite, Pair};
+
+/// The detector's name in `[completion] detectors`.
+pub const NAME: &str = "promise";
+
+const LONGEST_TEXT: usize = 4096;
+const LONGEST_SHOWN: usize = 200;
+
+/// The options of the `promise` detector.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Config {
+    tag: String,
+    complete: String,
+    needs_human: String,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            tag: "promise".into(),
+            complete: "COMPLETE".into(),
+            needs_human: "NEEDS_HUMAN".into(),
+        }
+    }
+}
+
+/// Builds the detector. Its keys are `tag`, the tag's word (default `promise`), and the two words
+/// that may stand in it, `complete` (default `COMPLETE`) and `needs_human` (default `NEEDS_HUMAN`).
+///
+/// # Errors
+/// An unknown key, a tag that cannot be told from prose or HTML, or two words that cannot be told
+/// from each other.
+pub fn build(
+    config: Value,
+    _context: &BuildContext,
+) -> Result<Box<dyn CompletionDetector>, BuildError> {
+    let config: Config = parse_config(config)?;
+    word::check_distinct(&config.tag, "take one like `promise`")
+        .map_err(|what| BuildError::at("tag", format!("the tag's word {what}")))?;
+    for (key, value) in [("complete", &config.complete), ("needs_human", &config.needs_human)] {
+        word::check_form(value)
+            .map_err(|what| BuildError::at(key, format!("the word for `{key}` {what}")))?;
+    }
+    if config.complete.to_lowercase() == config.needs_human.to_lowercase() {
+        let same = &config.needs_human;
+        let message = format!("`{same}` cannot mean both `complete` and `needs_human`");
+        return Err(BuildError::at("needs_human", message));
+    }
+    Ok(Box::new(Promise { config }))
+}
+
+struct Promise {
+    config: Config,
+}
+
+/// What stands between an opening and a closing tag.
+enum Content<'a> {
+    Claim(ClaimKind, &'a str),
+    NotQuite(NotQuite),
+    /// Nothing that was meant as a claim.
+    Other,
+}
+
+impl Promise {
+    fn read<'a>(&self, content: &'a str) -> Content<'a> {
+        let content = content.trim_matches(is_blank);
+        let Config { complete, needs_human, .. } = &self.config;
+        for (word, kind) in [(complete, ClaimKind::Complete), (needs_human, ClaimKind::NeedsHuman)]
+        {
+            let Some(rest) = content.strip_prefix(word.as_str()) else { continue };
+            let rest = rest.trim_start_matches(is_blank);
+            if let Some(message) = rest.strip_prefix([':', '：']) {
+                return Content::Claim(kind, message.trim_matches(is_blank));
+            }
+            if rest.is_empty() {
+                return Content::Claim(kind, "");
+            }
+        }
+        if content.contains(char::is_alphanumeric) {
+            Content::NotQuite(NotQuite::Keyword)
+        } else {
+            Content::Other
+        }
+    }
+
+    /// Whether text begins as the content of a tag would, in any case.
+    fn begins(&self, content: &str) -> bool {
+        let content = content.trim_start_matches(is_blank);
+        [&self.config.complete, &self.config.needs_human].iter().any(|word| {
+            content.get(..word.len()).is_some_and(|head| head.eq_ignore_ascii_case(word))
+        })
+    }
+
+    fn judge<'a>(&self, message: &Message<'a>, pair: &Pair) -> Content<'a> {
+        let Some(closing) = &pair.closing else {
+            return if self.begins(message.after(&pair.opening)) {
+                Content::NotQuite(NotQuite::Unclosed)
+            } else {
+                Content::Other
+            };
+        };
+        match (self.read(message.between(&pair.opening, closing)), message.flaw(pair)) {
+            (Content::Other, _) => Content::Other,
+            (_, Some(flaw)) => Content::NotQuite(flaw),
+            (content, None) => content,
+        }
+    }
+
+    fn near_miss(&self, message: &Message<'_>, pair: &Pair, why: NotQuite) -> NearMiss {
+        let Config { tag, complete, needs_human } = &self.config;
+        let (line, shown) = message.line_of(&pair.opening);
+        NearMiss {
+            detector: NAME.into(),
+            text: text::cut(shown.trim(), LONGEST_SHOWN),
+            line,
+            hint: format!(
+                "{}, so it claims nothing. To claim that the task is complete, end your final \
+                 message with a line `<{tag}>{complete}: what was done</{tag}>`; to ask for a human, \
+                 with `<{tag}>{needs_human}: what is needed</{tag}>`; as plain text, outside code \
+                 and quotes, with nothing after it on its line",
+                why.explain(tag, complete, needs_human)
+            ),
+        }
+    }
+
+    fn find(&self, final_text: &str) -> Findings {
+        let clean = text::strip_ansi(final_text);
+        let Some(message) = Message::of(&clean, &self.config.tag) else {
+            return Findings::default();
+        };
+        let (mut complete, mut needs_human) = (None, None);
+        let mut near_misses = Vec::new();
+        for pair in message.pairs() {
+            match self.judge(&message, &pair) {
+                // The last word counts, as in a conversation.
+                Content::Claim(ClaimKind::Complete, text) => complete = Some(text),
+                Content::Claim(ClaimKind::NeedsHuman, text) => needs_human = Some(text),
+                Content::NotQuite(why) if near_misses.len() < MAX_NEAR_MISSES => {
+                    near_misses.push(self.near_miss(&message, &pair, why));
+                }
+                Content::NotQuite(_) | Content::Other => {}
+            }
+        }
+        let claims: Vec<_> =
+            [(ClaimKind::Complete, complete), (ClaimKind::NeedsHuman, needs_human)]
+                .into_iter()
+                .filter_map(|(kind, text)| Some(claim(kind, text?)))
+                .collect();
+        if !claims.is_empty() {
+            near_misses.clear();
+        }
+        Findings { claims, near_misses }
+    }
+}
+
+fn claim(kind: ClaimKind, message: &str) -> Claim {
+    Claim {
+        kind,
+        detector: NAME.into(),
+        source: ClaimSource::Message,
+        text: text::cut(message, LONGEST_TEXT),
+    }
+}
+
+fn is_blank(c: char) -> bool {
+    c.is_whitespace() || text::is_zero_width(c)
+}
+
+#[async_trait]
+impl CompletionDetector for Promise {
+    fn name(&self) -> &str {
+        NAME
+    }
+
+    async fn inspect(&self, view: View<'_>) -> Findings {
+        view.final_text.map(|text| self.find(text)).unwrap_or_default()
+    }
+
+    fn instructions(&self) -> String {
+        let Config { tag, complete, needs_human } = &self.config;
+        format!(
+            "When the task is complete and you have checked that it is, end your final message with \
+             a line `<{tag}>{complete}: what was done</{tag}>`, as plain text, not in a code block or \
+             quote. If you cannot go on without a human, end it with \
+             `<{tag}>{needs_human}: what is needed</{tag}>` instead."
+        )
+    }
+}

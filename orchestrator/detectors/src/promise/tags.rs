@@ -1,0 +1,173 @@
+//! Opening and closing tags in a message, and what stands around them.
+
+use std::ops::Range;
+
+use crate::structure::{Inside, Structure, is_quoted};
+use crate::text;
+
+/// Lines from an opening to its closing tag; a message that rambles on longer forgot to close one.
+const MOST_LINES: usize = 40;
+
+/// Why a tag is only nearly a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NotQuite {
+    Code,
+    Comment,
+    Quote,
+    TextFollows,
+    TagCase,
+    Keyword,
+    Unclosed,
+    TooLong,
+}
+
+impl NotQuite {
+    /// The first half of a sentence.
+    pub(super) fn explain(self, tag: &str, complete: &str, needs_human: &str) -> String {
+        match self {
+            Self::Code => format!("the `<{tag}>` tag stands in code here"),
+            Self::Comment => format!("the `<{tag}>` tag stands in an HTML comment here"),
+            Self::Quote => format!("the `<{tag}>` tag stands in a quote here"),
+            Self::TextFollows => format!("there is other text after `</{tag}>` on its line"),
+            Self::TagCase => format!("the tag is not written exactly as `<{tag}>` and `</{tag}>`"),
+            Self::Keyword => {
+                format!("`<{tag}>` is not followed by `{complete}:` or `{needs_human}:`")
+            }
+            Self::Unclosed => format!("`<{tag}>` is not closed by `</{tag}>`"),
+            Self::TooLong => {
+                format!("`</{tag}>` comes more than {MOST_LINES} lines after `<{tag}>`")
+            }
+        }
+    }
+}
+
+/// One tag.
+#[derive(Clone, Debug)]
+pub(super) struct Token {
+    range: Range<usize>,
+    closing: bool,
+    exact: bool,
+    inside: Option<Inside>,
+}
+
+/// An opening tag and the closing tag that belongs to it, if there is one.
+#[derive(Clone, Debug)]
+pub(super) struct Pair {
+    pub(super) opening: Token,
+    pub(super) closing: Option<Token>,
+}
+
+/// A message with its lines and tags.
+pub(super) struct Message<'a> {
+    text: &'a str,
+    /// Range and whether it is quoted.
+    lines: Vec<(Range<usize>, bool)>,
+    tokens: Vec<Token>,
+}
+
+impl<'a> Message<'a> {
+    /// Reads a message; `None` if there is no tag in it.
+    pub(super) fn of(text: &'a str, tag: &str) -> Option<Self> {
+        let mut tokens: Vec<_> = text
+            .match_indices('<')
+            .filter_map(|(start, _)| token(text.get(start..)?, tag, start))
+            .collect();
+        if tokens.is_empty() {
+            return None;
+        }
+        let structure = Structure::of(text);
+        for token in &mut tokens {
+            // An indented line of a message is more often a habit than an example.
+            token.inside =
+                structure.at(token.range.start).filter(|inside| *inside != Inside::Indented);
+        }
+        let lines = text::lines(text)
+            .map(|(line, _)| (line.clone(), text.get(line).is_some_and(is_quoted)))
+            .collect();
+        Some(Self { text, lines, tokens })
+    }
+
+    /// The tags in pairs: a closing tag belongs to the last opening one before it. What is said in
+    /// code about tags neither opens nor closes a real one.
+    pub(super) fn pairs(&self) -> Vec<Pair> {
+        let mut pairs = Vec::new();
+        let mut open: Option<&Token> = None;
+        for token in &self.tokens {
+            let blocked = open.is_some_and(|open| open.inside.is_none() && token.inside.is_some());
+            if blocked {
+                continue;
+            }
+            let before = if token.closing { open.take() } else { open.replace(token) };
+            if let Some(opening) = before {
+                let closing = token.closing.then(|| token.clone());
+                pairs.push(Pair { opening: opening.clone(), closing });
+            }
+        }
+        pairs.extend(open.map(|opening| Pair { opening: opening.clone(), closing: None }));
+        pairs
+    }
+
+    /// What keeps a pair from being a claim, whatever its content is.
+    pub(super) fn flaw(&self, pair: &Pair) -> Option<NotQuite> {
+        let Pair { opening, closing } = pair;
+        let Some(closing) = closing else { return Some(NotQuite::Unclosed) };
+        let (first, last) = (self.line(opening), self.line(closing));
+        let quoted = |line: usize| self.lines.get(line).is_some_and(|(_, quoted)| *quoted);
+        match opening.inside.or(closing.inside) {
+            Some(Inside::Html) => Some(NotQuite::Comment),
+            Some(_) => Some(NotQuite::Code),
+            None if quoted(first) || quoted(last) => Some(NotQuite::Quote),
+            None if !opening.exact || !closing.exact => Some(NotQuite::TagCase),
+            None if !self.ends_line(closing) => Some(NotQuite::TextFollows),
+            None if last - first >= MOST_LINES => Some(NotQuite::TooLong),
+            None => None,
+        }
+    }
+
+    /// The text between two tags.
+    pub(super) fn between(&self, opening: &Token, closing: &Token) -> &'a str {
+        self.text.get(opening.range.end..closing.range.start).unwrap_or_default()
+    }
+
+    /// All text after a tag.
+    pub(super) fn after(&self, token: &Token) -> &'a str {
+        self.text.get(token.range.end..).unwrap_or_default()
+    }
+
+    /// The number, from 1, and the text of the line on which a tag begins.
+    pub(super) fn line_of(&self, token: &Token) -> (u64, &'a str) {
+        let index = self.line(token);
+        let text = self.lines.get(index).and_then(|(line, _)| self.text.get(line.clone()));
+        (u64::try_from(index).unwrap_or(u64::MAX).saturating_add(1), text.unwrap_or_default())
+    }
+
+    fn line(&self, token: &Token) -> usize {
+        let after = self.lines.partition_point(|(line, _)| line.start <= token.range.start);
+        after.saturating_sub(1)
+    }
+
+    /// Whether nothing but emphasis, punctuation and symbols follows on the tag's line. A quotation
+    /// mark, a bracket or a dash says that the tag is talked about, or that the sentence goes on.
+    fn ends_line(&self, token: &Token) -> bool {
+        const GOING_ON: &str = "`\"'“”„‘’«»‹›<>|/\\([{}]&@#$%^=+-–—→";
+        self.after(token)
+            .chars()
+            .take_while(|c| !matches!(c, '\n' | '\r'))
+            .all(|c| !c.is_alphanumeric() && !GOING_ON.contains(c))
+    }
+}
+
+/// The tag that `text` begins with.
+fn token(text: &str, tag: &str, start: usize) -> Option<Token> {
+    let inner = text.strip_prefix('<')?.trim_start_matches([' ', '\t']);
+    let (closing, name) = match inner.strip_prefix('/') {
+        Some(name) => (true, name.trim_start_matches([' ', '\t'])),
+        None => (false, inner),
+    };
+    let head = name.get(..tag.len()).filter(|head| head.eq_ignore_ascii_case(tag))?;
+    let rest = name.get(tag.len()..)?.trim_start_matches([' ', '\t']).strip_prefix('>')?;
+    let length = text.len() - rest.len();
+    let plain = tag.len() + if closing { "</>".len() } else { "<>".len() };
+    let exact = head == tag && length == plain;
+    Some(Token { range: start..start + length, closing, exact, inside: None })
+}

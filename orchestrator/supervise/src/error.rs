@@ -1,0 +1,194 @@
+//! Why a process could not be started.
+
+use std::fs::{self, File};
+use std::io::{self, Read as _};
+use std::os::unix::ffi::OsStringExt as _;
+use std::path::{Path, PathBuf};
+
+use crate::spec::Spec;
+
+/// Why a process could not be started. Nothing of it is left.
+#[derive(Debug, thiserror::Error)]
+pub enum SpawnError {
+    /// There is no such file.
+    #[error("cannot start `{}`: there is no such file; install the program, or correct its path", program.display())]
+    NotFound {
+        /// The program.
+        program: PathBuf,
+    },
+    /// It is a folder.
+    #[error("cannot start `{}`: it is a folder; name the program inside it", program.display())]
+    Folder {
+        /// The program.
+        program: PathBuf,
+    },
+    /// It may not be executed.
+    #[error("cannot start `{}`: it is not executable; try `chmod +x`, and see that its file system is not mounted `noexec`", program.display())]
+    NotExecutable {
+        /// The program.
+        program: PathBuf,
+    },
+    /// It is a script, whose first line names an interpreter that cannot be started.
+    #[error("cannot start `{}`: its first line asks for the interpreter `{}`, which is not there or not executable; install that, or correct the line (a carriage return at its end counts)", program.display(), interpreter.display())]
+    BadInterpreter {
+        /// The script.
+        program: PathBuf,
+        /// What follows its `#!`.
+        interpreter: PathBuf,
+    },
+    /// It is a binary whose dynamic loader is missing.
+    #[error("cannot start `{}`: the file is there, but the loader that it needs is not; it was built for another system, install the one for this", program.display())]
+    MissingLoader {
+        /// The program.
+        program: PathBuf,
+    },
+    /// The kernel does not know the file's format.
+    #[error("cannot start `{}`: it is neither a program for this machine nor a script with a `#!` line", program.display())]
+    NotAProgram {
+        /// The program.
+        program: PathBuf,
+    },
+    /// Somebody is writing the file.
+    #[error("cannot start `{}`: somebody has the file open for writing, such as an update; try again when that is done", program.display())]
+    Busy {
+        /// The program.
+        program: PathBuf,
+    },
+    /// Its working folder cannot be entered.
+    #[error("cannot start `{}` in the folder `{}`: {reason}; create the folder, or name another", program.display(), cwd.display())]
+    Cwd {
+        /// The program.
+        program: PathBuf,
+        /// The folder.
+        cwd: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// Arguments and environment are longer than the kernel allows.
+    #[error("cannot start `{}`: its arguments and environment are too long ({bytes} bytes; one argument may have about 128 KiB); pass long text by stdin or in a file", program.display())]
+    TooLong {
+        /// The program.
+        program: PathBuf,
+        /// How long they are together.
+        bytes: usize,
+    },
+    /// An argument or a variable holds a NUL byte or is no valid name.
+    #[error("cannot start `{}`: an argument, an environment variable or a path holds a NUL byte, which the kernel cannot pass on; remove it", program.display())]
+    Nul {
+        /// The program.
+        program: PathBuf,
+    },
+    /// Too many files are open.
+    #[error("cannot start `{}`: too many files are open; raise the limit (`ulimit -n`), or run less at once", program.display())]
+    TooManyFiles {
+        /// The program.
+        program: PathBuf,
+    },
+    /// No memory or no process is left.
+    #[error("cannot start `{}`: no memory or no more processes ({source}); end others, or raise the limit (`ulimit -u`)", program.display())]
+    NoResources {
+        /// The program.
+        program: PathBuf,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// The process that should supervise it did not come up.
+    #[error("cannot start `{}`: the process `{}` that should supervise it failed: {reason}; see that it is ralph-orchestrator itself, and that /proc is mounted", program.display(), shim.display())]
+    Shim {
+        /// The program.
+        program: PathBuf,
+        /// The shim.
+        shim: PathBuf,
+        /// What went wrong.
+        reason: String,
+    },
+    /// Anything else.
+    #[error("cannot start `{}`: {source}", program.display())]
+    Other {
+        /// The program.
+        program: PathBuf,
+        /// What the kernel said.
+        source: io::Error,
+    },
+}
+
+impl SpawnError {
+    /// What an errno of the program's start means.
+    pub(crate) fn from_errno(errno: i32, spec: &Spec) -> Self {
+        let program = spec.program.clone();
+        let source = io::Error::from_raw_os_error(errno);
+        if let Some(error) = Self::of_anything(&source, spec) {
+            return error;
+        }
+        match errno {
+            libc::ENOENT | libc::EACCES | libc::ENOTDIR | libc::ELOOP => {
+                Self::of_file(program, source)
+            }
+            libc::ENOEXEC => Self::NotAProgram { program },
+            libc::ETXTBSY => Self::Busy { program },
+            _ => Self::Other { program, source },
+        }
+    }
+
+    /// The causes that do not depend on which program is started.
+    pub(crate) fn of_anything(e: &io::Error, spec: &Spec) -> Option<Self> {
+        let program = spec.program.clone();
+        if e.kind() == io::ErrorKind::InvalidInput && e.raw_os_error().is_none() {
+            return Some(Self::Nul { program });
+        }
+        Some(match e.raw_os_error()? {
+            libc::E2BIG => Self::TooLong { program, bytes: length(spec) },
+            libc::EMFILE | libc::ENFILE => Self::TooManyFiles { program },
+            errno @ (libc::ENOMEM | libc::EAGAIN) => {
+                Self::NoResources { program, source: io::Error::from_raw_os_error(errno) }
+            }
+            _ => return None,
+        })
+    }
+
+    /// "No such file" and "permission denied" may mean the file, its interpreter, or its loader.
+    fn of_file(program: PathBuf, source: io::Error) -> Self {
+        let meta = match fs::metadata(&program) {
+            Ok(meta) => meta,
+            Err(e)
+                if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) =>
+            {
+                return Self::NotFound { program };
+            }
+            Err(_) => return Self::Other { program, source },
+        };
+        if meta.is_dir() {
+            return Self::Folder { program };
+        }
+        let executable = is_executable(&program);
+        match interpreter(&program) {
+            Some(interpreter) if executable => Self::BadInterpreter { program, interpreter },
+            None if executable && source.kind() == io::ErrorKind::NotFound => {
+                Self::MissingLoader { program }
+            }
+            _ => Self::NotExecutable { program },
+        }
+    }
+}
+
+/// Whether the kernel would execute this file, or enter this folder.
+pub(crate) fn is_executable(path: &Path) -> bool {
+    rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
+}
+
+/// What a script's first line asks for.
+fn interpreter(program: &Path) -> Option<PathBuf> {
+    // The kernel looks no further than this, either.
+    let mut first = Vec::new();
+    File::open(program).ok()?.take(256).read_to_end(&mut first).ok()?;
+    let line = first.split(|b| *b == b'\n').next()?.strip_prefix(b"#!")?;
+    let blank = |b: &u8| matches!(*b, b' ' | b'\t');
+    let word = line.split(blank).find(|word| !word.is_empty())?;
+    Some(PathBuf::from(std::ffi::OsString::from_vec(word.to_vec())))
+}
+
+fn length(spec: &Spec) -> usize {
+    let args: usize = spec.args.iter().map(|a| a.len() + 1).sum();
+    let env: usize = spec.env.iter().map(|(k, v)| k.len() + v.len() + 2).sum();
+    args + env
+}

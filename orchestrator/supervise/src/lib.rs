@@ -1,0 +1,45 @@
+//! Spawns and ends processes: the only place of ralph-orchestrator that does.
+//!
+//! A process is never started alone but under a *shim*, a small single-threaded process of its own
+//! (the orchestrator's own binary, started again with [`shim::FIRST_ARGUMENT`]):
+//!
+//! ```text
+//! orchestrator ──control socket──▶ shim (sub-reaper) ──▶ leader ──▶ …
+//!      ▲   ◀── started, ended, gone ──┘                    │
+//!      └──────────────── stdout, stderr ───────────────────┘
+//! ```
+//!
+//! The shim adopts whatever the leader's descendants leave, so that a daemon cannot get away by a
+//! session or a double fork of its own. The control socket is its lifeline: when the orchestrator ends
+//! in any way, SIGKILL included, the shim reads the end of file and ends the tree. The reverse holds
+//! too: the kernel kills the leader when the shim dies.
+//!
+//! What the tree prints never passes the shim; it goes through the kernel's pipes right to
+//! [`Process::next`], whose caller slows the tree down by not reading.
+//!
+//! [`lines`] and [`capture`] turn unbounded output into bounded memory.
+
+pub mod capture;
+mod control;
+mod error;
+mod exit;
+mod find;
+pub mod lines;
+mod output;
+mod process;
+mod procfs;
+pub mod shim;
+mod spec;
+mod streams;
+mod supervisor;
+mod wire;
+
+pub use capture::{Capture, CaptureLimit, Captured};
+pub use error::SpawnError;
+pub use exit::{Ending, Exit};
+pub use find::{NotFound, find_program};
+pub use output::Output;
+pub use process::Process;
+pub use spec::{Grace, Spec, Stop};
+pub use streams::{Chunk, Stream};
+pub use supervisor::Supervisor;

@@ -1,0 +1,249 @@
+//! A running process tree.
+
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::process::Child;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, sleep_until};
+
+use crate::control::Control;
+use crate::exit::{Ending, Exit};
+use crate::procfs;
+use crate::spec::Stop;
+use crate::streams::{Chunk, Streams};
+use crate::wire::{Report, Status};
+
+/// How long the streams may stay open when the tree is gone, before somebody outside is held to have
+/// them.
+const DRAIN: Duration = Duration::from_millis(200);
+/// What may still be in the streams by then, so that it is the tree's own: the size of the largest
+/// pipes, twice.
+const DRAIN_BYTES: usize = 2 * 1024 * 1024;
+/// How often, and how long apart, the remains of a tree without a shim are looked for.
+const SWEEPS: u32 = 100;
+const SWEEP_PAUSE: Duration = Duration::from_millis(10);
+
+/// A running process tree. When it is dropped, the tree is ended as by [`Stop::Terminate`], without
+/// anybody waiting for it.
+#[derive(Debug)]
+pub struct Process {
+    leader: i32,
+    control: Control,
+    shim: Child,
+    streams: Streams,
+    stdin: Option<JoinHandle<()>>,
+    /// The strongest stop so far: 0 for none, or the order's rank.
+    asked: AtomicU8,
+    ended: Option<Ended>,
+    gone: Option<Gone>,
+    /// Set when the shim has gone, and so, normally, the tree.
+    drain: Option<Drain>,
+    leaked: bool,
+    exit: Option<Exit>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Ended {
+    status: Status,
+    stopped: bool,
+    killed: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Gone {
+    left_behind: Vec<String>,
+    survived: Vec<String>,
+}
+
+/// The time and the bytes that the streams have left.
+#[derive(Clone, Copy, Debug)]
+struct Drain {
+    until: Instant,
+    bytes: usize,
+}
+
+impl Process {
+    pub(crate) fn new(
+        leader: i32,
+        control: Control,
+        mut shim: Child,
+        stdin: Option<JoinHandle<()>>,
+    ) -> Self {
+        let streams = Streams::new(shim.stdout.take(), shim.stderr.take());
+        Self {
+            leader,
+            control,
+            shim,
+            streams,
+            stdin,
+            asked: AtomicU8::new(0),
+            ended: None,
+            gone: None,
+            drain: None,
+            leaked: false,
+            exit: None,
+        }
+    }
+
+    /// The leader's pid, which is its group's and session's id too; `None` once it is known to have
+    /// ended.
+    #[must_use]
+    pub fn id(&self) -> Option<u32> {
+        let ended = self.ended.is_some() || self.drain.is_some();
+        if ended { None } else { u32::try_from(self.leader).ok() }
+    }
+
+    /// The next piece of output, from whichever stream has one.
+    ///
+    /// `None` when both streams ended, or when the tree is gone and somebody outside it holds a stream
+    /// open for 200 ms more ([`Exit::leaked`]); what the tree itself printed has been returned by then.
+    /// Both may come before or after the leader's end. Whoever does not call it slows the tree down:
+    /// nothing is read ahead. Nothing is lost when the future is dropped.
+    pub async fn next(&mut self) -> Option<Chunk> {
+        while !self.streams.ended() {
+            let drain = self.drain;
+            if drain.is_some_and(|d| d.bytes == 0) {
+                return self.leak();
+            }
+            tokio::select! {
+                // Reports are few, so the streams get their turn; what can be read goes before the
+                // clock, which a slow reader must not lose output to.
+                biased;
+                report = self.control.next(), if drain.is_none() => self.note(report),
+                chunk = self.streams.next() => {
+                    if let (Some(drain), Some(chunk)) = (&mut self.drain, &chunk) {
+                        drain.bytes = drain.bytes.saturating_sub(chunk.bytes.len());
+                    }
+                    return chunk;
+                }
+                () = until(drain), if drain.is_some() => return self.leak(),
+            }
+        }
+        None
+    }
+
+    fn leak(&mut self) -> Option<Chunk> {
+        self.streams.close();
+        self.leaked = true;
+        None
+    }
+
+    fn note(&mut self, report: Option<Report>) {
+        match report {
+            Some(Report::LeaderEnded { status, stopped, killed }) => {
+                self.ended = Some(Ended { status, stopped, killed });
+            }
+            Some(Report::Gone { left_behind, survived }) => {
+                self.gone = Some(Gone { left_behind, survived });
+            }
+            // These come before there is a `Process`.
+            Some(Report::Started { .. } | Report::SpawnFailed { .. } | Report::Broken { .. }) => {}
+            None => {
+                self.drain = Some(Drain { until: Instant::now() + DRAIN, bytes: DRAIN_BYTES });
+                if self.gone.is_none() {
+                    kill_session(self.leader);
+                }
+            }
+        }
+    }
+
+    /// Ends the tree, without waiting for it. The same again, or a weaker one, does nothing; a
+    /// stronger one goes to its step at once.
+    pub fn stop(&self, how: Stop) {
+        let rank = match how {
+            Stop::Gracefully => 1,
+            Stop::Terminate => 2,
+            Stop::Kill => 3,
+        };
+        if self.asked.fetch_max(rank, Ordering::Relaxed) < rank {
+            self.control.order(how);
+        }
+    }
+
+    /// Waits until no process of the tree is left. Output that [`next`](Self::next) has not returned
+    /// yet is read and thrown away, since the tree might wait for that. May be called again, and gives
+    /// the same. Nothing is lost when the future is dropped.
+    pub async fn wait(&mut self) -> Exit {
+        if let Some(exit) = &self.exit {
+            return exit.clone();
+        }
+        while self.next().await.is_some() {}
+        while self.drain.is_none() {
+            let report = self.control.next().await;
+            self.note(report);
+        }
+        // It only fails when somebody else reaped the shim, which has ended then, too.
+        let _ = self.shim.wait().await;
+        let exit = match self.gone.take() {
+            Some(gone) => self.exit_of(gone),
+            None => self.lost().await,
+        };
+        self.exit = Some(exit.clone());
+        exit
+    }
+
+    fn exit_of(&self, gone: Gone) -> Exit {
+        let ending = self.ended.map_or(Ending::Lost, |ended| match ended.status {
+            Status::Exited(code) => Ending::Exited(code),
+            Status::Signaled { signal, core } => Ending::Signaled { signal, core },
+        });
+        let asked = self.asked.load(Ordering::Relaxed) > 0;
+        Exit {
+            ending,
+            left_behind: gone.left_behind,
+            survived: gone.survived,
+            leaked: self.leaked,
+            stopped: self.ended.map_or(asked, |ended| ended.stopped),
+            killed: self.ended.map_or(asked, |ended| ended.killed),
+        }
+    }
+
+    /// The shim was killed, and the leader by that. Nobody can tell any more who descends from it, but
+    /// those that kept its session.
+    async fn lost(&self) -> Exit {
+        let mut survived = Vec::new();
+        for _ in 0..SWEEPS {
+            survived = kill_session(self.leader);
+            if survived.is_empty() {
+                break;
+            }
+            sleep(SWEEP_PAUSE).await;
+        }
+        Exit {
+            ending: Ending::Lost,
+            left_behind: Vec::new(),
+            survived,
+            leaked: self.leaked,
+            stopped: self.asked.load(Ordering::Relaxed) > 0,
+            killed: false,
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if let Some(stdin) = &self.stdin {
+            stdin.abort();
+        }
+        // The rest is the control socket's: its end is the shim's order to end the tree.
+    }
+}
+
+async fn until(drain: Option<Drain>) {
+    if let Some(drain) = drain {
+        sleep_until(drain.until).await;
+    }
+}
+
+/// Kills who is in the leader's session, and returns their names.
+fn kill_session(leader: i32) -> Vec<String> {
+    let mut session = procfs::all();
+    session.retain(|p| p.session == leader && !p.zombie);
+    for process in &session {
+        // They may be gone by now; the next look tells.
+        let _ = Pid::from_raw(process.pid).map(|pid| kill_process(pid, Signal::KILL));
+    }
+    session.into_iter().map(|p| p.name).collect()
+}

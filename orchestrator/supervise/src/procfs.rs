@@ -1,0 +1,136 @@
+//! The processes there are, as `/proc` tells it.
+
+use std::collections::HashSet;
+use std::fs;
+use std::path::Path;
+
+/// A process, as it was a moment ago.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Stat {
+    pub(crate) pid: i32,
+    /// The kernel's name for it, at most 15 bytes.
+    pub(crate) name: String,
+    /// It ended, and its parent has not yet asked how.
+    pub(crate) zombie: bool,
+    pub(crate) parent: i32,
+    pub(crate) group: i32,
+    pub(crate) session: i32,
+    /// When it started, in clock ticks since boot: with the pid it names a process for good.
+    pub(crate) started: u64,
+}
+
+/// The process with this pid, unless there is none.
+pub(crate) fn stat(pid: i32) -> Option<Stat> {
+    parse(pid, &fs::read(format!("/proc/{pid}/stat")).ok()?)
+}
+
+fn parse(pid: i32, line: &[u8]) -> Option<Stat> {
+    // The name may hold anything, spaces and parentheses too; no later field holds a parenthesis.
+    let open = memchr::memchr(b'(', line)?;
+    let close = memchr::memrchr(b')', line)?;
+    let name = String::from_utf8_lossy(line.get(open + 1..close)?).into_owned();
+    let rest = std::str::from_utf8(line.get(close + 1..)?).ok()?;
+    let mut fields = rest.split_ascii_whitespace();
+    let zombie = matches!(fields.next()?, "Z" | "X");
+    let mut number = || fields.next()?.parse().ok();
+    let (parent, group, session) = (number()?, number()?, number()?);
+    // Field 22 of proc(5); the sixth is the last one read.
+    let started = fields.nth(15)?.parse().ok()?;
+    Some(Stat { pid, name, zombie, parent, group, session, started })
+}
+
+/// All processes.
+pub(crate) fn all() -> Vec<Stat> {
+    let Ok(folder) = fs::read_dir("/proc") else { return Vec::new() };
+    folder
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .filter_map(stat)
+        .collect()
+}
+
+/// The descendants of a process, zombies included. One that is forked meanwhile may be missing.
+pub(crate) fn descendants(root: i32) -> Vec<Stat> {
+    // Kernels without CONFIG_PROC_CHILDREN lack the file.
+    if Path::new(&format!("/proc/{root}/task/{root}/children")).exists() {
+        descendants_by(root, children)
+    } else {
+        descendants_by_scan(root)
+    }
+}
+
+fn descendants_by_scan(root: i32) -> Vec<Stat> {
+    let all = all();
+    descendants_by(root, |parent| {
+        all.iter().filter(|p| p.parent == parent).map(|p| p.pid).collect()
+    })
+}
+
+fn descendants_by(root: i32, children: impl Fn(i32) -> Vec<i32>) -> Vec<Stat> {
+    let mut seen = HashSet::from([root]);
+    let mut found = Vec::new();
+    let mut parents = vec![root];
+    while let Some(parent) = parents.pop() {
+        for child in children(parent) {
+            if seen.insert(child) {
+                parents.push(child);
+                found.extend(stat(child));
+            }
+        }
+    }
+    found
+}
+
+/// The children of all threads of a process.
+fn children(pid: i32) -> Vec<i32> {
+    let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
+    threads
+        .filter_map(|thread| fs::read_to_string(thread.ok()?.path().join("children")).ok())
+        .flat_map(|list| {
+            list.split_ascii_whitespace().filter_map(|p| p.parse().ok()).collect::<Vec<_>>()
+        })
+        .collect()
+}
+
+#[cfg(test)]
+#[allow(clippy::disallowed_methods)]
+mod tests {
+    use std::io::{BufRead as _, BufReader};
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    #[test]
+    fn a_name_may_hold_parentheses_and_bad_bytes() {
+        let mut line = b"7 (a) Z (\xff) S 1 2 3 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 4711 0".to_vec();
+        let stat = parse(7, &line).unwrap();
+        assert_eq!(stat.name, "a) Z (\u{fffd}");
+        assert!(!stat.zombie);
+        assert_eq!((stat.parent, stat.group, stat.session, stat.started), (1, 2, 3, 4711));
+        line.truncate(20);
+        assert_eq!(parse(7, &line), None);
+        assert_eq!(parse(7, b""), None);
+        assert_eq!(parse(7, b")("), None);
+    }
+
+    #[test]
+    fn both_ways_find_children_and_grandchildren() {
+        let mut child = Command::new("/bin/sh")
+            .args(["-c", "sleep 1000 & echo $!; read x; kill $!; wait"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let grandchild: i32 = line.trim().parse().unwrap();
+        let child_pid = i32::try_from(child.id()).unwrap();
+        let own = i32::try_from(std::process::id()).unwrap();
+        for found in [descendants(own), descendants_by_scan(own)] {
+            let pids: Vec<_> = found.iter().map(|p| p.pid).collect();
+            assert!(pids.contains(&child_pid) && pids.contains(&grandchild), "{found:?}");
+        }
+        drop(child.stdin.take());
+        child.wait().unwrap();
+        assert!(descendants(own).iter().all(|p| p.pid != child_pid));
+    }
+}

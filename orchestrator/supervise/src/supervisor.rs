@@ -1,0 +1,162 @@
+//! Starting process trees.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use command_fds::CommandFdExt as _;
+use tokio::io::AsyncWriteExt as _;
+use tokio::process::{Child, ChildStdin};
+use tokio::time::timeout;
+
+use crate::control::Control;
+use crate::error::SpawnError;
+use crate::process::Process;
+use crate::shim::FIRST_ARGUMENT;
+use crate::spec::Spec;
+use crate::wire::{Job, Report};
+
+/// How long a shim may take until its leader runs. It is a matter of milliseconds, unless the program
+/// comes from a file system that has gone.
+const START: Duration = Duration::from_secs(30);
+
+/// Starts process trees, each under a shim of its own. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Supervisor {
+    shim: PathBuf,
+    /// What the shim is called in lists of processes.
+    name: Option<OsString>,
+    leading_args: Vec<OsString>,
+    guard: Option<Arc<File>>,
+}
+
+impl Supervisor {
+    /// With another program as the shim; `leading_args` come before the shim's own arguments.
+    #[must_use]
+    pub fn new(shim: PathBuf, leading_args: Vec<OsString>) -> Self {
+        Self { shim, name: None, leading_args, guard: None }
+    }
+
+    /// With the running program as the shim, whatever has become of its file meanwhile. Its `main`
+    /// must call [`shim::intercept`](crate::shim::intercept) first.
+    #[must_use]
+    pub fn this_binary() -> Self {
+        let mut this = Self::new("/proc/self/exe".into(), vec![FIRST_ARGUMENT.into()]);
+        this.name = std::env::args_os().next();
+        this
+    }
+
+    /// Has each shim hold this file open until its tree is gone: a `flock` on it then tells a later
+    /// orchestrator that a tree of an earlier one is still there. Whoever unlocks the file explicitly
+    /// unlocks it for the shims, too; it is closing that does not.
+    #[must_use]
+    pub fn with_guard(mut self, guard: Arc<File>) -> Self {
+        self.guard = Some(guard);
+        self
+    }
+
+    /// Starts a process, in a session of its own, and returns when it runs. When the future is
+    /// dropped, whatever it has started is ended.
+    ///
+    /// # Errors
+    /// When the process cannot be started: see [`SpawnError`].
+    pub async fn spawn(&self, mut spec: Spec) -> Result<Process, SpawnError> {
+        spec.program = spec.cwd.join(&spec.program);
+        check_cwd(&spec)?;
+        let (mut control, theirs) = Control::new().map_err(|e| self.no_shim(&spec, &e))?;
+        let mut shim = self.start_shim(&spec, theirs)?;
+        let leader = match timeout(START, control.next()).await {
+            Ok(Some(Report::Started { pid })) => pid,
+            Ok(Some(Report::SpawnFailed { errno })) => {
+                let _ = shim.wait().await;
+                return Err(SpawnError::from_errno(errno, &spec));
+            }
+            Ok(Some(Report::Broken { reason })) => return Err(self.bad_shim(&spec, reason)),
+            Ok(_) => {
+                let reason = "it ended without a word: it is no shim, or was killed";
+                return Err(self.bad_shim(&spec, reason.to_owned()));
+            }
+            Err(_) => {
+                let reason = format!("it did not start the program within {} s", START.as_secs());
+                return Err(self.bad_shim(&spec, reason));
+            }
+        };
+        let stdin = shim.stdin.take().map(|pipe| tokio::spawn(feed(pipe, spec.stdin)));
+        Ok(Process::new(leader, control, shim, stdin))
+    }
+
+    #[allow(clippy::disallowed_methods)] // This is the place that spawns.
+    fn start_shim(&self, spec: &Spec, control: OwnedFd) -> Result<Child, SpawnError> {
+        let guard = self.guard.as_ref().map(|file| file.try_clone()).transpose();
+        let guard: Option<OwnedFd> = guard.map_err(|e| self.no_shim(spec, &e))?.map(OwnedFd::from);
+        let job = Job {
+            control: control.as_raw_fd(),
+            guard: guard.as_ref().map(|fd| -> RawFd { fd.as_raw_fd() }),
+            grace: spec.grace,
+            program: spec.program.clone().into_os_string(),
+            args: spec.args.clone(),
+        };
+        let mut command = Command::new(&self.shim);
+        if let Some(name) = &self.name {
+            command.arg0(name);
+        }
+        command
+            .args(&self.leading_args)
+            .args(job.into_args())
+            .env_clear()
+            .envs(&spec.env)
+            .current_dir(&spec.cwd)
+            // A Ctrl-C at the terminal is the orchestrator's to translate.
+            .process_group(0)
+            .stdin(if spec.stdin.is_empty() { Stdio::null() } else { Stdio::piped() })
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            // They keep their numbers, so that none can hit one that is already in use.
+            .preserved_fds([control].into_iter().chain(guard).collect());
+        // The command owns the shim's end of the socket: it must not outlive this function, or the
+        // shim's end would never be seen.
+        let mut command = tokio::process::Command::from(command);
+        command.spawn().map_err(|e| match check_cwd(spec) {
+            Ok(()) => self.no_shim(spec, &e),
+            Err(cwd) => cwd,
+        })
+    }
+
+    /// The shim could not be started; most causes would keep the program from it as well.
+    fn no_shim(&self, spec: &Spec, e: &io::Error) -> SpawnError {
+        SpawnError::of_anything(e, spec).unwrap_or_else(|| self.bad_shim(spec, e.to_string()))
+    }
+
+    fn bad_shim(&self, spec: &Spec, reason: String) -> SpawnError {
+        SpawnError::Shim { program: spec.program.clone(), shim: self.shim.clone(), reason }
+    }
+}
+
+fn check_cwd(spec: &Spec) -> Result<(), SpawnError> {
+    let error = |reason: String| SpawnError::Cwd {
+        program: spec.program.clone(),
+        cwd: spec.cwd.clone(),
+        reason,
+    };
+    let cwd: &Path =
+        if spec.cwd.as_os_str() == OsStr::new("") { Path::new(".") } else { &spec.cwd };
+    match std::fs::metadata(cwd) {
+        Ok(meta) if !meta.is_dir() => Err(error("it is no folder".to_owned())),
+        Ok(_) => rustix::fs::access(cwd, rustix::fs::Access::EXEC_OK)
+            .map_err(|e| error(io::Error::from(e).to_string())),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Err(error("there is none".to_owned())),
+        Err(e) => Err(error(e.to_string())),
+    }
+}
+
+/// Writes what the process shall read. That it closes its end or ends before is no error: many
+/// programs read only what they need.
+async fn feed(mut pipe: ChildStdin, bytes: Vec<u8>) {
+    let _ = pipe.write_all(&bytes).await;
+}

@@ -1,0 +1,164 @@
+//! What a leader leaves behind, and what happens to a tree without its shim.
+
+use std::fs::File;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ralph_orchestrator_supervise::{Ending, Process, Stop};
+use rustix::fs::{FlockOperation, flock};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::common::{
+    MS, NEVER, Watched, assert_gone, bounded, lines, parent, pids, sh, start, stat_field,
+    supervisor, with_grace,
+};
+
+/// Runs a script that sets `p` to the pid of a `sleep` that it leaves, which shall be named and ended.
+async fn leaves(script: &str) {
+    // A child that has not come to its `exec` yet has its parent's name.
+    let named = "until read n < /proc/$p/comm && [ $n = sleep ]; do :; done; echo $p";
+    let mut spec = sh(&format!("{script}; {named}"));
+    spec.grace.leftovers = NEVER;
+    let mut process = start(spec).await;
+    let left = pids(&mut process, 1).await;
+    let begin = Instant::now();
+    let exit = bounded("the exit", process.wait()).await;
+    assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
+    assert_eq!(exit.ending, Ending::Exited(0), "{script}");
+    assert_eq!(exit.left_behind, ["sleep"], "{script}");
+    assert!(!exit.leaked && !exit.stopped && !exit.killed, "{exit:?}");
+    assert_gone(&left, Duration::ZERO);
+}
+
+#[tokio::test]
+async fn a_grandchild_that_holds_the_output_does_not_hold_the_exit() {
+    leaves("sleep 1000 & p=$!").await;
+}
+
+#[tokio::test]
+async fn a_daemon_in_its_own_session_is_ended() {
+    leaves("p=$(setsid -f sh -c 'echo $$; exec >/dev/null sleep 1000')").await;
+}
+
+#[tokio::test]
+async fn a_double_fork_is_ended() {
+    leaves("p=$(sh -c 'sleep 1000 >/dev/null & echo $!' & wait)").await;
+}
+
+#[tokio::test]
+async fn a_deaf_daemon_is_killed_after_its_grace() {
+    let script = "(setsid sh -c 'trap \"\" TERM; echo $$; sleep 1000; sleep 1000' &) | head -n 1";
+    let mut process = start(with_grace(sh(script), NEVER, 200 * MS)).await;
+    let left = pids(&mut process, 1).await;
+    let exit = bounded("the exit", process.wait()).await;
+    assert_eq!(exit.ending, Ending::Exited(0));
+    assert!(exit.left_behind.contains(&"sh".to_owned()), "{exit:?}");
+    assert_gone(&left, Duration::ZERO);
+}
+
+#[tokio::test]
+async fn a_tree_that_forks_while_it_is_killed_is_ended() {
+    let script = "trap '' TERM; f() { trap '' TERM; while :; do setsid sleep 1000 & sleep 0.001; done; }; \
+         f & f & f & echo go; sleep 0.05";
+    let mut process = start(with_grace(sh(script), NEVER, 50 * MS)).await;
+    lines(&mut process, 1).await;
+    let shim = shim_of(&process);
+    let exit = bounded("the exit", process.wait()).await;
+    assert_eq!(exit.ending, Ending::Exited(0));
+    assert!(exit.survived.is_empty());
+    assert_gone(&[shim], Duration::ZERO);
+}
+
+#[tokio::test]
+async fn orphans_that_end_while_the_leader_runs_are_reaped() {
+    let script = "(sh -c 'true & echo $!' &) | head -n 1; echo $$; sleep 1000 & wait";
+    let mut process = start(sh(script)).await;
+    let all = pids(&mut process, 2).await;
+    let path = format!("/proc/{}", all[0].pid);
+    crate::common::eventually("the orphan to be reaped", || !std::path::Path::new(&path).exists())
+        .await;
+    process.stop(Stop::Kill);
+    bounded("the exit", process.wait()).await;
+}
+
+#[tokio::test]
+async fn an_outsider_with_the_output_does_not_hold_the_exit() {
+    let mut process = start(sh("echo $$; sleep 1000")).await;
+    let leader = pids(&mut process, 1).await;
+    let pipe = format!("/proc/{}/fd/1", leader[0].pid);
+    let outsider = File::options().write(true).open(pipe).unwrap();
+    process.stop(Stop::Kill);
+    while bounded("the end of output", process.next()).await.is_some() {}
+    let exit = bounded("the exit", process.wait()).await;
+    assert!(exit.leaked);
+    assert_eq!(exit.ending, Ending::Signaled { signal: 9, core: false });
+    drop(outsider);
+}
+
+#[tokio::test]
+async fn a_slow_reader_loses_nothing_when_the_tree_is_gone() {
+    let mut process = start(sh("head -c 30000 /dev/zero; head -c 30000 /dev/zero >&2")).await;
+    let shim = shim_of(&process);
+    let first = bounded("the first chunk", process.next()).await.unwrap().bytes.len();
+    crate::common::eventually("the shim to end", || stat_field(shim.pid, 0) == "Z").await;
+    let mut rest = 0;
+    while let Some(chunk) = bounded("a chunk", process.next()).await {
+        rest += chunk.bytes.len();
+        tokio::time::sleep(250 * MS).await;
+    }
+    assert_eq!(first + rest, 60_000);
+    assert!(!bounded("the exit", process.wait()).await.leaked);
+}
+
+fn shim_of(process: &Process) -> Watched {
+    Watched::new(parent(i32::try_from(process.id().unwrap()).unwrap()))
+}
+
+fn signal(who: &Watched, signal: Signal) {
+    kill_process(Pid::from_raw(who.pid).unwrap(), signal).unwrap();
+}
+
+#[tokio::test]
+async fn without_its_shim_the_leader_and_its_session_die() {
+    let mut process =
+        start(sh("trap '' TERM; sleep 1000 & echo $!; echo $$; wait; sleep 1000")).await;
+    let all = pids(&mut process, 2).await;
+    signal(&shim_of(&process), Signal::KILL);
+    let exit = bounded("the exit", process.wait()).await;
+    assert_eq!(exit.ending, Ending::Lost);
+    assert!(exit.survived.is_empty() && !exit.stopped);
+    assert_gone(&all, Duration::from_secs(1));
+}
+
+#[tokio::test]
+async fn a_shim_that_is_told_to_end_ends_its_tree_first() {
+    for number in [Signal::TERM, Signal::INT] {
+        let mut process = start(sh("setsid sleep 1000 & echo $!; sleep 1000 & wait")).await;
+        let left = pids(&mut process, 1).await;
+        signal(&shim_of(&process), number);
+        let exit = bounded("the exit", process.wait()).await;
+        assert_eq!(exit.ending, Ending::Signaled { signal: 15, core: false });
+        assert!(!exit.stopped, "the orchestrator had not asked");
+        assert_gone(&left, Duration::ZERO);
+    }
+}
+
+#[tokio::test]
+async fn the_guard_is_locked_until_the_tree_is_gone() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("guard");
+    let guard = File::create(&path).unwrap();
+    flock(&guard, FlockOperation::LockExclusive).unwrap();
+    let supervisor = supervisor().with_guard(Arc::new(guard));
+    let script = "trap '' TERM; echo $$; sleep 1000; sleep 1000; sleep 1000";
+    let spec = with_grace(sh(script), NEVER, 300 * MS);
+    let mut process = bounded("the start", supervisor.spawn(spec)).await.unwrap();
+    let leader = pids(&mut process, 1).await;
+    // As if the orchestrator had ended: nothing of it holds the file now.
+    drop((process, supervisor));
+    let again = File::open(&path).unwrap();
+    flock(&again, FlockOperation::NonBlockingLockExclusive).expect_err("the tree is still dying");
+    let wait = tokio::task::spawn_blocking(move || flock(&again, FlockOperation::LockExclusive));
+    bounded("the guard", wait).await.unwrap().unwrap();
+    assert_gone(&leader, Duration::ZERO);
+}

@@ -1,0 +1,237 @@
+//! The server.
+
+use std::io::{self, BufReader, Read as _, Write as _};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use orchestrator::contract::Tokens;
+use serde_json::{Value, json};
+
+use super::{Fault, Reply, Request, Script, Turn, http, sse};
+
+type Handler = dyn Fn(&Request) -> Reply + Send + Sync;
+
+/// A model on a port of its own on loopback.
+pub struct ModelServer {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    listener: Option<JoinHandle<()>>,
+}
+
+struct Shared {
+    handler: Box<Handler>,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    requests: Vec<Request>,
+    served: Tokens,
+    messages: u64,
+    stalled: usize,
+    closing: bool,
+    connections: Vec<TcpStream>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl ModelServer {
+    /// Starts a server that answers main requests by the function.
+    ///
+    /// # Panics
+    /// If there is no loopback.
+    #[must_use]
+    pub fn start(handler: impl Fn(&Request) -> Reply + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("loopback can be bound");
+        let address = listener.local_addr().expect("a bound socket has an address");
+        let shared = Arc::new(Shared {
+            handler: Box::new(handler),
+            state: Mutex::default(),
+            changed: Condvar::new(),
+        });
+        let accepting = Arc::clone(&shared);
+        let listener = std::thread::spawn(move || accept(&listener, &accepting));
+        Self { address, shared, listener: Some(listener) }
+    }
+
+    /// Starts a server that answers main requests by a script.
+    ///
+    /// # Panics
+    /// If there is no loopback.
+    #[must_use]
+    pub fn scripted(script: Script) -> Self {
+        Self::start(script.into_handler())
+    }
+
+    /// For `ANTHROPIC_BASE_URL`.
+    #[must_use]
+    pub fn base_url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// All requests so far, probes and side requests included.
+    #[must_use]
+    pub fn requests(&self) -> Vec<Request> {
+        self.shared.lock().requests.clone()
+    }
+
+    /// The main requests so far.
+    #[must_use]
+    pub fn main_requests(&self) -> Vec<Request> {
+        self.requests().into_iter().filter(Request::is_main).collect()
+    }
+
+    /// The figures of all messages that were sent to their end.
+    #[must_use]
+    pub fn served(&self) -> Tokens {
+        self.shared.lock().served
+    }
+
+    /// Waits until so many requests were left without an answer or in the middle of one, by
+    /// [`Reply::Hang`] or [`Fault::Stall`]; false if that takes longer than `timeout`.
+    #[must_use]
+    pub fn wait_for_stalled(&self, count: usize, timeout: Duration) -> bool {
+        let state = self.shared.lock();
+        let result = self.shared.changed.wait_timeout_while(state, timeout, |s| s.stalled < count);
+        !result.unwrap_or_else(PoisonError::into_inner).1.timed_out()
+    }
+}
+
+impl Drop for ModelServer {
+    fn drop(&mut self) {
+        self.shared.lock().closing = true;
+        self.shared.changed.notify_all();
+        // The listener looks at the flag after each connection, so it gets one.
+        drop(TcpStream::connect(self.address));
+        if let Some(listener) = self.listener.take() {
+            drop(listener.join());
+        }
+        let (connections, threads) = {
+            let mut state = self.shared.lock();
+            (std::mem::take(&mut state.connections), std::mem::take(&mut state.threads))
+        };
+        for connection in connections {
+            drop(connection.shutdown(Shutdown::Both));
+        }
+        for thread in threads {
+            drop(thread.join());
+        }
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Pauses, but not beyond the server's end.
+    fn pause(&self, pause: Duration) {
+        let state = self.lock();
+        drop(self.changed.wait_timeout_while(state, pause, |state| !state.closing));
+    }
+
+    fn stalled(&self) {
+        self.lock().stalled += 1;
+        self.changed.notify_all();
+    }
+}
+
+fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
+    for connection in listener.incoming() {
+        if shared.lock().closing {
+            return;
+        }
+        let Ok(connection) = connection else { continue };
+        let Ok(copy) = connection.try_clone() else { continue };
+        let serving = Arc::clone(shared);
+        let thread = std::thread::spawn(move || {
+            // A client that goes away in the middle is not the server's concern.
+            drop(serve(&connection, &serving));
+            drop(connection.shutdown(Shutdown::Both));
+        });
+        let mut state = shared.lock();
+        state.connections.push(copy);
+        state.threads.push(thread);
+    }
+}
+
+fn serve(connection: &TcpStream, shared: &Shared) -> io::Result<()> {
+    connection.set_nodelay(true)?;
+    let mut reader = BufReader::new(connection);
+    while let Some(request) = Request::read(&mut reader)? {
+        shared.lock().requests.push(request.clone());
+        shared.changed.notify_all();
+        let keep = answer(&request, connection, shared)?;
+        if !keep {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Answers one request; false if the connection has to end then.
+fn answer(request: &Request, mut connection: &TcpStream, shared: &Shared) -> io::Result<bool> {
+    let reply = match (request.method.as_str(), request.path()) {
+        ("HEAD", _) => return http::respond_empty(&mut connection, 200).map(|()| true),
+        ("POST", "/v1/messages") if request.is_main() => (shared.handler)(request),
+        ("POST", "/v1/messages") => Turn::text("ok").usage(Tokens::default()).into(),
+        ("POST", "/v1/messages/count_tokens") => {
+            let body = json!({"input_tokens": request.body.to_string().len() / 4});
+            return http::respond(&mut connection, 200, &[], &body).map(|()| true);
+        }
+        _ => Reply::error(404, "no such path"),
+    };
+    match reply {
+        Reply::Turn(turn) => speak(&turn, request, connection, shared),
+        Reply::Error { status, headers, kind, message } => {
+            let error = json!({"type": kind, "message": message});
+            let body = json!({"type": "error", "error": error});
+            http::respond(&mut connection, status, &headers, &body).map(|()| true)
+        }
+        Reply::Hang => hang(connection, shared),
+    }
+}
+
+/// Waits until the client goes away or the server ends.
+fn hang(mut connection: &TcpStream, shared: &Shared) -> io::Result<bool> {
+    shared.stalled();
+    while connection.read(&mut [0; 1024])? > 0 {}
+    Ok(false)
+}
+
+fn speak(
+    turn: &Turn,
+    request: &Request,
+    mut connection: &TcpStream,
+    shared: &Shared,
+) -> io::Result<bool> {
+    let id = {
+        let mut state = shared.lock();
+        state.messages += 1;
+        state.messages
+    };
+    let model = request.model();
+    if !request.wants_stream() {
+        shared.lock().served += turn.usage;
+        let body: Value = sse::message(turn, id, model);
+        return http::respond(&mut connection, 200, &[], &body).map(|()| true);
+    }
+    http::begin_stream(&mut connection)?;
+    for event in sse::events(turn, id, model) {
+        if let Some(pace) = turn.pace {
+            shared.pause(pace);
+        }
+        http::chunk(&mut connection, &event)?;
+    }
+    match turn.fault {
+        Some(Fault::Stall) => return hang(connection, shared),
+        Some(Fault::Cut) => return Ok(false),
+        Some(Fault::Error) => {}
+        None => shared.lock().served += turn.usage,
+    }
+    http::chunk(&mut connection, "")?;
+    connection.flush()?;
+    Ok(true)
+}

@@ -1,0 +1,205 @@
+//! The tools for tests, tested.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::process::{Command, Output, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use orchestrator::contract::Tokens;
+use ralph_orchestrator_testkit::fake_agent::FakeAgent;
+use ralph_orchestrator_testkit::model_server::{Fault, ModelServer, Reply, Script, Turn};
+use serde_json::{Value, json};
+
+const PATIENCE: Duration = Duration::from_secs(10);
+
+#[allow(clippy::disallowed_methods)]
+fn call(agent: &FakeAgent, args: &[&str], stdin: &[u8]) -> Output {
+    let mut child = Command::new(agent.program())
+        .args(args)
+        .env_clear()
+        .env("COLOUR", "blue")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(stdin).unwrap();
+    child.wait_with_output().unwrap()
+}
+
+#[test]
+fn calls_are_numbered_recorded_and_answered() {
+    let folder = tempfile::tempdir().unwrap();
+    let agent = FakeAgent::new(folder.path().join("fake"));
+    assert_eq!(agent.calls(), 0);
+    let made = folder.path().join("made");
+    let script = format!("echo scripted; echo x > '{}'", made.display());
+    let _ = agent.call(2).script(&script).out("printed\n").rc(7);
+    let _ = agent.default_call().out("default\n");
+    let first = call(&agent, &["a b", "", "-c"], b"caf\xe9\0\r\n");
+    assert_eq!((first.stdout.as_slice(), first.status.code()), (&b"default\n"[..], Some(0)));
+    let second = call(&agent, &[], b"");
+    assert_eq!(
+        (second.stdout.as_slice(), second.status.code()),
+        (&b"scripted\nprinted\n"[..], Some(7))
+    );
+    assert!(made.exists());
+    assert_eq!(agent.calls(), 2);
+    assert_eq!(agent.argv(1), ["a b", "", "-c"]);
+    assert_eq!(agent.argv(2), Vec::<String>::new());
+    assert_eq!(agent.stdin(1), b"caf\xe9\0\r\n");
+    assert_eq!(agent.cwd(1), std::env::current_dir().unwrap().canonicalize().unwrap());
+    assert_eq!(agent.env(1)["COLOUR"], "blue");
+}
+
+#[test]
+fn calls_at_once_get_numbers_of_their_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let agent = FakeAgent::new(folder.path());
+    std::thread::scope(|scope| {
+        for caller in 0..8 {
+            let agent = &agent;
+            scope.spawn(move || call(agent, &[], &[caller]));
+        }
+    });
+    assert_eq!(agent.calls(), 8);
+    let mut heard: Vec<u8> = (1..=8).map(|n| agent.stdin(n)[0]).collect();
+    heard.sort_unstable();
+    assert_eq!(heard, [0, 1, 2, 3, 4, 5, 6, 7]);
+}
+
+#[test]
+fn an_exit_in_the_script_is_the_agents() {
+    let folder = tempfile::tempdir().unwrap();
+    let agent = FakeAgent::new(folder.path());
+    let _ = agent.default_call().script("exit 5").out("never").rc(1);
+    let output = call(&agent, &[], b"");
+    assert_eq!((output.stdout.as_slice(), output.status.code()), (&b""[..], Some(5)));
+}
+
+/// Sends a request on a connection of its own and returns all of the answer, until the server ends it
+/// or `Connection: close` does.
+fn exchange(server: &ModelServer, path: &str, body: &Value) -> String {
+    let mut connection = connect(server);
+    send(&mut connection, path, body);
+    connection.shutdown(std::net::Shutdown::Write).unwrap();
+    let mut answer = String::new();
+    connection.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+fn connect(server: &ModelServer) -> TcpStream {
+    let address = server.base_url().strip_prefix("http://").unwrap().to_owned();
+    let connection = TcpStream::connect(address).unwrap();
+    connection.set_read_timeout(Some(PATIENCE)).unwrap();
+    connection
+}
+
+fn send(connection: &mut TcpStream, path: &str, body: &Value) {
+    let body = body.to_string();
+    let length = body.len();
+    write!(connection, "POST {path} HTTP/1.1\r\nContent-Length: {length}\r\n\r\n{body}").unwrap();
+}
+
+fn main_request(stream: bool) -> Value {
+    json!({"model": "m", "stream": stream, "tools": [{"name": "Write"}], "messages": []})
+}
+
+#[test]
+fn a_script_is_followed_and_its_end_is_an_error() {
+    let usage = Tokens { input: 5, output: 7, cache_read: 1, cache_write: 2 };
+    let script = Script::new()
+        .then(Turn::text("one").usage(usage))
+        .then(Reply::error(429, "slow down").header("retry-after", "1"));
+    let server = ModelServer::scripted(script);
+    let first = exchange(&server, "/v1/messages?beta=true", &main_request(false));
+    assert!(first.starts_with("HTTP/1.1 200") && first.contains("\"text\":\"one\""), "{first}");
+    let second = exchange(&server, "/v1/messages", &main_request(true));
+    assert!(second.starts_with("HTTP/1.1 429") && second.contains("retry-after: 1\r\n"));
+    assert!(second.contains("rate_limit_error"), "{second}");
+    let third = exchange(&server, "/v1/messages", &main_request(true));
+    assert!(third.starts_with("HTTP/1.1 400") && third.contains("come to its end"));
+    assert_eq!((server.served(), server.main_requests().len()), (usage, 3));
+}
+
+#[test]
+fn a_stream_has_all_events_and_a_tools_input() {
+    let turn = Turn::text("hi").thinking("hm").and_tool("Write", &json!({"a": 1}));
+    let server = ModelServer::scripted(Script::new().forever(turn));
+    let answer = exchange(&server, "/v1/messages", &main_request(true));
+    for part in [
+        "event: message_start",
+        "thinking_delta",
+        "text_delta",
+        "input_json_delta",
+        r#""stop_reason":"tool_use""#,
+        "event: message_stop",
+        "0\r\n\r\n",
+    ] {
+        assert!(answer.contains(part), "{part} is missing in {answer}");
+    }
+}
+
+#[test]
+fn side_requests_probes_and_unknown_paths_do_not_use_up_the_script() {
+    let server = ModelServer::scripted(Script::new().then(Turn::text("main")));
+    let side = exchange(&server, "/v1/messages", &json!({"model": "small", "messages": []}));
+    assert!(side.contains("\"text\":\"ok\""), "{side}");
+    let count = exchange(&server, "/v1/messages/count_tokens", &main_request(false));
+    assert!(count.contains("input_tokens"), "{count}");
+    assert!(exchange(&server, "/v1/models", &json!({})).starts_with("HTTP/1.1 404"));
+    let mut probe = connect(&server);
+    write!(probe, "HEAD / HTTP/1.1\r\n\r\n").unwrap();
+    // The same connection goes on, and takes a body in chunks.
+    let body = main_request(false).to_string();
+    let (a, b) = body.split_at(10);
+    write!(probe, "POST /v1/messages HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n").unwrap();
+    write!(probe, "{:x}\r\n{a}\r\n{:x}\r\n{b}\r\n0\r\n\r\n", a.len(), b.len()).unwrap();
+    probe.shutdown(std::net::Shutdown::Write).unwrap();
+    let mut answers = String::new();
+    probe.read_to_string(&mut answers).unwrap();
+    assert!(answers.contains("\"text\":\"main\""), "{answers}");
+    assert_eq!((server.served().output, server.requests().len()), (10, 5));
+}
+
+#[test]
+fn faults() {
+    let cut = ModelServer::scripted(Script::new().then(Turn::text("half").fault(Fault::Cut)));
+    let answer = exchange(&cut, "/v1/messages", &main_request(true));
+    assert!(answer.contains("half") && !answer.contains("message_stop"), "{answer}");
+    assert_eq!(cut.served(), Tokens::default());
+    let error = ModelServer::scripted(Script::new().then(Turn::text("half").fault(Fault::Error)));
+    assert!(exchange(&error, "/v1/messages", &main_request(true)).contains("event: error"));
+}
+
+#[test]
+fn the_servers_end_ends_what_hangs() {
+    let (said, heard) = mpsc::channel();
+    for reply in [Reply::Hang, Turn::text("half").fault(Fault::Stall).into()] {
+        let server = ModelServer::scripted(Script::new().forever(reply));
+        let mut connection = connect(&server);
+        send(&mut connection, "/v1/messages", &main_request(true));
+        assert!(server.wait_for_stalled(1, PATIENCE));
+        assert!(!server.wait_for_stalled(2, Duration::ZERO));
+        let said = said.clone();
+        let client = std::thread::spawn(move || {
+            let mut answer = Vec::new();
+            said.send(connection.read_to_end(&mut answer).is_ok()).unwrap();
+        });
+        drop(server);
+        assert!(heard.recv_timeout(PATIENCE).is_ok(), "the client was left waiting");
+        client.join().unwrap();
+    }
+}
+
+#[test]
+fn a_slow_stream_does_not_hold_up_the_servers_end() {
+    let slow = Turn::text("slow").slow(Duration::from_secs(3600));
+    let server = ModelServer::scripted(Script::new().forever(slow));
+    let mut connection = connect(&server);
+    send(&mut connection, "/v1/messages", &main_request(true));
+    // The head of the answer comes at once.
+    assert!(connection.read(&mut [0; 8]).unwrap() > 0);
+    drop(server);
+}

@@ -1,0 +1,142 @@
+//! The real `claude` in the loop, against a model on loopback.
+
+use ralph_orchestrator_testkit::claude_binary;
+use ralph_orchestrator_testkit::model_server::{ModelServer, Reply, Script, Turn};
+use serde_json::json;
+
+use crate::environment::{TestEnvironment, of_run};
+
+fn environment(server: &ModelServer, limits: &str) -> TestEnvironment {
+    let mut env = TestEnvironment::new();
+    env.raw_config(&format!(
+        "[run]\ndelay = \"0s\"\n[agent]\nadapter = \"claude-cli\"\n[agent.config]\n\
+         program = \"{}\"\nmodel = \"opus\"\n\
+         [[validator]]\nkind = \"evidence-files\"\n\
+         [[validator]]\nkind = \"command\"\nname = \"tests\"\n\
+         program = [\"grep\", \"-qx\", \"hello ralph\", \"hello.txt\"]\n\
+         [env]\npass = [\"DISABLE_*\", \"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC\", \"CLAUDE_CODE_MAX_RETRIES\", \"IS_SANDBOX\"]\n\
+         [limits]\n{limits}\n",
+        claude_binary().display()
+    ));
+    for (name, value) in [
+        ("ANTHROPIC_API_KEY", "dummy"),
+        ("ANTHROPIC_BASE_URL", &server.base_url()),
+        ("DISABLE_TELEMETRY", "1"),
+        ("DISABLE_ERROR_REPORTING", "1"),
+        ("DISABLE_AUTOUPDATER", "1"),
+        ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
+        ("CLAUDE_CODE_MAX_RETRIES", "1"),
+        ("IS_SANDBOX", "1"),
+    ] {
+        env.var(name, value);
+    }
+    env
+}
+
+const CLAIM: &str = "All done.\n\n<promise>COMPLETE: hello.txt is written</promise>";
+
+#[test]
+fn claims_without_evidence_is_refused_repairs_it_and_is_accepted() {
+    let work = "echo 'hello ralph' > hello.txt && mkdir -p validation-evidence && \
+                for i in 1 2 3; do echo \"check $i: $(cat hello.txt)\" > validation-evidence/$i.txt; done";
+    let server = ModelServer::scripted(
+        Script::new()
+            .then(Turn::text(CLAIM))
+            .then(Turn::tool("Bash", &json!({"command": work, "description": "do the work"})))
+            .then(Turn::text("Now it is really done.")),
+    );
+    let env = environment(&server, "max_iterations = 3");
+    let ended = env.ralph(&["run", "--json"]).expect(0);
+
+    let requests = server.main_requests();
+    assert_eq!(requests.len(), 3);
+    // The CLI puts reminders of its own before the prompt; the prompt is a block of its own.
+    let prompt = |n: usize| {
+        let content = &requests[n].body["messages"][0]["content"];
+        let blocks = content.as_array().cloned().unwrap_or_else(|| vec![json!({"text": content})]);
+        let mut texts = blocks.iter().filter_map(|block| block["text"].as_str());
+        texts.rfind(|text| text.contains("# Task")).unwrap().to_owned()
+    };
+    assert!(prompt(0).starts_with("# Task"), "{}", prompt(0));
+    let told = prompt(1);
+    assert!(
+        told.starts_with("Your claim that the task is complete was checked and REJECTED:\n- "),
+        "the reasons come first: {told}"
+    );
+    assert!(told.contains("validation-evidence") && told.contains("hello.txt"));
+
+    let costs: Vec<f64> = ended
+        .events()
+        .iter()
+        .filter(|event| event["event"] == "iteration_finished")
+        .map(|event| event["cost_usd"].as_f64().unwrap())
+        .collect();
+    assert_eq!(costs.len(), 2);
+    let status = env.status();
+    let reported: f64 = transcripts(&env, 2).iter().sum();
+    assert!(reported > 0.0);
+    assert!((status["cost_usd"].as_f64().unwrap() - reported).abs() < 1e-8, "{status} {reported}");
+    assert_eq!(status["latch"]["state"], "completed");
+    assert_eq!(status["latch"]["rejections"], 1);
+    assert!(of_run(&env.root()).is_empty());
+}
+
+/// What the CLI itself reported as `total_cost_usd`, iteration by iteration.
+fn transcripts(env: &TestEnvironment, iterations: usize) -> Vec<f64> {
+    (1..=iterations)
+        .map(|n| {
+            let path =
+                env.journal_path().with_file_name(format!("iterations/{n:04}/transcript.jsonl"));
+            let text = std::fs::read_to_string(path).unwrap();
+            text.lines()
+                .filter_map(|line| {
+                    let event: serde_json::Value = serde_json::from_str(line).ok()?;
+                    let raw: serde_json::Value =
+                        serde_json::from_str(event["line"].as_str()?).ok()?;
+                    raw["total_cost_usd"].as_f64()
+                })
+                .next_back()
+                .unwrap()
+        })
+        .collect()
+}
+
+#[test]
+fn a_refused_key_needs_a_human() {
+    let server =
+        ModelServer::scripted(Script::new().forever(Reply::error(401, "invalid x-api-key")));
+    let env = environment(&server, "max_iterations = 3");
+    env.run().expect(2).says("unauthenticated");
+    assert_eq!(env.status()["phase"], "needs_human");
+}
+
+#[test]
+fn no_credit_needs_a_human() {
+    let message = "Your credit balance is too low to access the Anthropic API.";
+    let server = ModelServer::scripted(Script::new().forever(Reply::error(400, message)));
+    let env = environment(&server, "max_iterations = 3");
+    env.run().expect(2).says("billing");
+}
+
+#[test]
+fn a_rate_limit_waits_and_is_no_iteration() {
+    let server = ModelServer::scripted(
+        Script::new().forever(Reply::error(429, "This request would exceed your rate limit")),
+    );
+    let env = environment(&server, "max_iterations = 3\nmax_runtime = \"20s\"");
+    env.run().expect(1).says("rate_limited").says("limits.max_runtime");
+    let status = env.status();
+    assert_eq!((&status["iterations"], &status["failures"]), (&1.into(), &0.into()));
+}
+
+#[test]
+fn the_budget_is_passed_down_and_a_turn_over_it_ends_the_run() {
+    let usage = orchestrator::contract::Tokens { input: 100_000, ..Default::default() };
+    let server = ModelServer::scripted(Script::new().forever(
+        Turn::tool("Bash", &json!({"command": "date >> x", "description": "go on"})).usage(usage),
+    ));
+    let env = environment(&server, "max_cost_usd = 0.8");
+    env.run().expect(1).says("max_cost");
+    let cost = env.status()["cost_usd"].as_f64().unwrap();
+    assert!((0.8..1.6).contains(&cost), "at most one call over: {cost}");
+}

@@ -1,0 +1,202 @@
+//! The other commands, as a new user tries them.
+
+use std::fs;
+
+use crate::environment::TestEnvironment;
+
+const DONE: &str = "<promise>COMPLETE: made it</promise>\n";
+
+#[test]
+fn help_and_usage() {
+    let env = TestEnvironment::new();
+    let help = env.ralph(&["--help"]).expect(0).stdout;
+    for command in [
+        "run",
+        "status",
+        "log",
+        "answer",
+        "stop",
+        "reset",
+        "init",
+        "doctor",
+        "config",
+        "agents",
+        "completions",
+    ] {
+        assert!(help.contains(&format!("\n  {command} ")), "{command} in\n{help}");
+    }
+    env.ralph(&["--version"]).expect(0).says(env!("CARGO_PKG_VERSION"));
+    env.ralph(&["rum"]).expect(64).says("run");
+    env.ralph(&["run", "--max-iterations", "many"]).expect(64);
+    env.ralph(&[]).expect(64);
+}
+
+#[test]
+fn init_writes_a_configuration_that_is_right_and_never_overwrites() {
+    let env = TestEnvironment::new();
+    env.ralph(&["init"]).expect(64).says("is there already").says("--force");
+    fs::remove_file(env.path("ralph.toml")).unwrap();
+    fs::remove_file(env.path("PROMPT.md")).unwrap();
+    env.write("Cargo.toml", "");
+    env.ralph(&["init"]).expect(0).says("cargo test");
+    env.ralph(&["config", "check"]).expect(0).says("right");
+    env.ralph(&["init", "--force", "--test", "make check"]).expect(0);
+    assert!(env.read("ralph.toml").contains("program = [\"make\", \"check\"]"));
+    env.ralph(&["init", "--force", "--test", "make check && true"]).expect(64).says("script");
+}
+
+#[test]
+fn config_show_says_where_every_value_comes_from() {
+    let mut env = TestEnvironment::new();
+    env.var("RALPH_LIMITS__MAX_TOKENS", "1000");
+    let shown = env.ralph(&["config", "show", "--set", "limits.max_failures=2"]).expect(0).stdout;
+    let origin = |key: &str| {
+        let line = shown.lines().find(|line| line.starts_with(key));
+        line.unwrap_or_else(|| panic!("{key} in\n{shown}")).split('#').next_back().unwrap().trim()
+    };
+    assert_eq!(origin("limits.max_iterations"), "default");
+    assert_eq!(origin("limits.max_tokens"), "RALPH_LIMITS__MAX_TOKENS");
+    assert_eq!(origin("limits.max_failures"), "--set");
+    assert!(origin("run.delay").contains("ralph.toml:3:9"), "{}", origin("run.delay"));
+    let json = env.ralph(&["config", "show", "--json"]).expect(0).stdout;
+    assert!(serde_json::from_str::<serde_json::Value>(&json).unwrap().is_array());
+}
+
+#[test]
+fn status_before_during_and_after_says_the_same_as_everything_else() {
+    let env = TestEnvironment::new();
+    env.ralph(&["status"]).expect(0).says("no run");
+    assert_eq!(env.status()["phase"], "none");
+    let fifo = env.fifo("fifo");
+    env.agent
+        .call(1)
+        .script(&format!("echo x > '{0}'; cat '{0}'; touch done\n", fifo.display()))
+        .out(DONE);
+    let mut running = env.start(&["run", "--json"]);
+    fs::read(&fifo).unwrap();
+    let during = env.status();
+    assert_eq!(during["phase"], "running");
+    assert_eq!((&during["iterations"], &during["latch"]["state"]), (&1.into(), &"open".into()));
+    fs::write(&fifo, "go").unwrap();
+    let events = running.wait().expect(0).events();
+    let last = events.last().unwrap();
+    assert_eq!(last["event"], "run_finished");
+    let after = env.status();
+    assert_eq!(after["phase"], "completed");
+    assert_eq!(after["stop_reason"], last["stop_reason"]);
+    assert_eq!(after["cost_usd"], last["cost_usd"]);
+    assert_eq!((&last["exit_code"], &last["stop_reason"]), (&0.into(), &"completed".into()));
+    env.ralph(&["status"]).expect(0).says("completed").says("accepted after iteration 1");
+    for key in ["run", "agent", "limits", "tokens", "runtime_s", "state_dir", "cost_estimated"] {
+        assert!(!after[key].is_null(), "{key}");
+    }
+}
+
+#[test]
+fn run_json_prints_one_event_a_line_and_nothing_else() {
+    let env = TestEnvironment::new();
+    env.agent.call(1).out(format!("hello\n{DONE}"));
+    env.agent.call(2).script("touch done\n");
+    let events = env.ralph(&["run", "--json"]).expect(0).events();
+    let names: Vec<&str> = events.iter().map(|event| event["event"].as_str().unwrap()).collect();
+    for name in [
+        "run_started",
+        "iteration_started",
+        "agent_text",
+        "iteration_finished",
+        "claim",
+        "verdict",
+        "run_finished",
+    ] {
+        assert!(names.contains(&name), "{name} in {names:?}");
+    }
+    for event in &events {
+        assert!(event["time"].is_string() && event["run"].is_string(), "{event}");
+    }
+    let of = |name: &str| names.iter().position(|n| *n == name).unwrap();
+    assert!(of("iteration_finished") < of("claim") && of("claim") < of("verdict"));
+}
+
+#[test]
+fn once_stops_after_one_iteration() {
+    let env = TestEnvironment::new();
+    env.agent.default_call().script("echo $n > x\n");
+    env.ralph(&["run", "--once"]).expect(0).says("once");
+    assert_eq!(env.agent.calls(), 1);
+    env.agent.default_call().rc(1);
+    env.ralph(&["run", "--once"]).expect(1);
+    env.agent.default_call().rc(0).script("touch done\n").out(DONE);
+    env.ralph(&["run", "--once"]).expect(0).says("completed");
+}
+
+#[test]
+fn dry_run_starts_nothing() {
+    let env = TestEnvironment::new();
+    let ended = env.ralph(&["run", "--dry-run"]).expect(0);
+    ended.says("would run command").says("tests").says("PATH");
+    assert_eq!(env.agent.calls(), 0);
+    assert_eq!(env.status()["phase"], "none");
+}
+
+#[test]
+fn log_tells_what_happened_and_what_the_agent_read() {
+    let env = TestEnvironment::new();
+    env.ralph(&["log"]).expect(64).says("no run");
+    env.agent.call(1).out(format!("first words \u{1b}[31mred\n{DONE}"));
+    env.agent.call(2).script("touch done\n").out("second words\n");
+    env.run().expect(0);
+    env.ralph(&["log"]).expect(0).says("rejected: tests").says("COMPLETED");
+    let first = env.ralph(&["log", "1"]).expect(0).stdout;
+    assert!(first.contains("first words") && !first.contains('\u{1b}'), "{first:?}");
+    let prompt = env.ralph(&["log", "2", "--prompt"]).expect(0).stdout;
+    assert_eq!(prompt.into_bytes(), env.agent.stdin(2));
+    env.ralph(&["log", "3"]).expect(64).says("no iteration 3");
+    for line in env.ralph(&["log", "--json"]).expect(0).stdout.lines() {
+        serde_json::from_str::<serde_json::Value>(line).unwrap();
+    }
+}
+
+#[test]
+fn reset_asks_first_and_forgets_only_the_runs() {
+    let env = TestEnvironment::new();
+    env.agent.default_call().script("touch done\n").out(DONE);
+    env.run().expect(0);
+    env.ralph(&["reset"]).expect(64).says("--yes");
+    env.run().expect(0).says("already completed");
+    env.ralph(&["reset", "--yes"]).expect(0);
+    assert_eq!(env.status()["phase"], "none");
+    assert!(env.path("done").exists());
+    env.run().expect(0);
+    assert_eq!(env.agent.calls(), 2);
+}
+
+#[test]
+fn doctor_and_agents() {
+    let env = TestEnvironment::new();
+    env.ralph(&["doctor"]).expect(0).says("ok    agent");
+    fs::remove_file(env.agent.program()).unwrap();
+    env.ralph(&["doctor"]).expect(69).says("BAD   agent");
+    env.run().expect(69).says("fake-agent");
+    let agents = env.ralph(&["agents"]).expect(0);
+    agents.says("claude-cli").says("command").says("replay");
+    env.ralph(&["completions", "bash"]).expect(0).says("ralph-orchestrator");
+}
+
+#[test]
+fn a_named_agent_and_a_clean_environment() {
+    let mut env = TestEnvironment::new();
+    let agent = env.agent.program().display().to_string();
+    env.config(&format!(
+        "\n[agents.other]\nadapter = \"command\"\nunmetered = true\n[agents.other.config]\n\
+         program = [\"{agent}\", \"--other\"]\n[env]\npass = [\"PASSED\"]\nset = {{ TZ = \"UTC\" }}\n"
+    ));
+    env.var("PASSED", "yes");
+    env.var("SECRET", "no");
+    env.agent.default_call().script("touch done\n").out(DONE);
+    env.ralph(&["run", "--agent", "other"]).expect(0);
+    assert_eq!(env.agent.argv(1), ["--other"]);
+    let seen = env.agent.env(1);
+    assert_eq!((seen["PASSED"].as_str(), seen["TZ"].as_str()), ("yes", "UTC"));
+    assert!(!seen.contains_key("SECRET"));
+    env.ralph(&["run", "--restart", "--agent", "othr"]).expect(78).says("other");
+}

@@ -1,0 +1,89 @@
+//! kill -9 at every point of a run, then `run`: the same end as without it.
+
+use std::fs;
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::environment::{TestEnvironment, eventually, of_run};
+
+/// Rejected after the first iteration, accepted after the second; every step can be done again.
+fn scenario() -> TestEnvironment {
+    let env = TestEnvironment::new();
+    env.raw_config(
+        "[run]\ndelay = \"0s\"\n[agent]\nadapter = \"command\"\n[agent.config]\n\
+         program = [\"@AGENT@\"]\noutput = \"claude-json\"\n\
+         [[validator]]\nkind = \"evidence-files\"\nmin_files = 1\n\
+         [[validator]]\nkind = \"command\"\nprogram = [\"test\", \"-e\", \"done\"]\n",
+    );
+    env.agent.default_call().script(
+        "if [ -e half ]; then touch done; mkdir -p validation-evidence
+         echo passed > validation-evidence/t.txt; else echo 1 > half; fi\n",
+    );
+    env.agent
+        .default_call()
+        .out(crate::completion::claude_result("<promise>COMPLETE: made it</promise>", 0.25));
+    env
+}
+
+/// What the end of a run is, whatever happened on the way.
+fn end(env: &TestEnvironment) -> Value {
+    let status = env.status();
+    let completed = env.records("completed");
+    assert_eq!(completed.len(), 1, "a completion is made once");
+    serde_json::json!({
+        "phase": status["phase"],
+        "latch": status["latch"]["state"],
+        "claim": status["latch"]["claim"]["text"],
+        "validated": status["latch"]["validated"],
+        "half": env.read("half"),
+        "done": env.read("done"),
+        "evidence": completed[0]["evidence"][0]["digest"],
+        "task": completed[0]["task"],
+    })
+}
+
+fn cost(env: &TestEnvironment) -> f64 {
+    env.status()["cost_usd"].as_f64().unwrap_or_default()
+}
+
+#[test]
+fn kill_9_after_any_journal_record_then_run_ends_the_same() {
+    let whole = scenario();
+    whole.run().expect(0);
+    let expected = end(&whole);
+    let records = whole.journal().len();
+    assert!(records > 12, "{records}");
+    for kill_at in 1..=records {
+        let env = scenario();
+        let mut running = env.start(&["run"]);
+        let mut ended = false;
+        eventually("that many records", || {
+            ended = running.child.try_wait().unwrap().is_some();
+            ended || lines(&env) >= kill_at
+        });
+        if !ended {
+            running.signal(Signal::KILL);
+        }
+        running.wait();
+        let (before, complete) = (cost(&env), env.has_record("completed"));
+        let again = env.run().expect(0);
+        if complete {
+            again.says("already completed");
+        }
+        assert_eq!(end(&env), expected, "killed at record {kill_at}");
+        assert!(cost(&env) >= before, "cost fell after a kill at record {kill_at}");
+        assert!(of_run(&env.root()).is_empty(), "killed at record {kill_at}");
+    }
+}
+
+fn lines(env: &TestEnvironment) -> usize {
+    if !env.has_state() || !env.state().join("runs").exists() {
+        return 0;
+    }
+    let Ok(runs) = fs::read_dir(env.state().join("runs")) else { return 0 };
+    runs.filter_map(|entry| fs::read(entry.ok()?.path().join("journal.jsonl")).ok())
+        .map(|text| text.iter().filter(|byte| **byte == b'\n').count())
+        .max()
+        .unwrap_or(0)
+}

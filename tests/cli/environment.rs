@@ -1,0 +1,330 @@
+//! A home, a workspace and a fake agent for one test.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use ralph_orchestrator_testkit::fake_agent::FakeAgent;
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Longer than anything takes on a busy machine; a test that needs it has failed.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+
+/// What every test's agent and validator are, unless it says otherwise.
+const DEFAULT: &str = r#"
+[run]
+delay = "0s"
+
+[agent]
+adapter = "command"
+unmetered = true
+
+[agent.config]
+program = ["@AGENT@"]
+
+[[validator]]
+kind = "command"
+name = "tests"
+program = ["test", "-e", "done"]
+"#;
+
+pub(crate) struct TestEnvironment {
+    folder: TempDir,
+    pub(crate) agent: FakeAgent,
+    vars: Vec<(String, String)>,
+}
+
+/// What a finished command left.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Ended {
+    /// Fails with everything that was printed unless the exit status is as expected.
+    #[track_caller]
+    pub(crate) fn expect(self, code: i32) -> Self {
+        assert_eq!(
+            self.code,
+            Some(code),
+            "\n--- stdout\n{}\n--- stderr\n{}",
+            self.stdout,
+            self.stderr
+        );
+        self
+    }
+
+    /// Every line of `--json` output.
+    pub(crate) fn events(&self) -> Vec<Value> {
+        self.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    #[track_caller]
+    pub(crate) fn says(&self, text: &str) -> &Self {
+        let all = format!("{}{}", self.stdout, self.stderr);
+        assert!(all.contains(text), "expected {text:?} in\n{all}");
+        self
+    }
+}
+
+impl TestEnvironment {
+    /// A workspace with a prompt, a configuration and a fake agent that does nothing.
+    pub(crate) fn new() -> Self {
+        let folder = TempDir::new().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        fs::create_dir_all(root.join("w")).unwrap();
+        fs::create_dir_all(root.join("home")).unwrap();
+        let agent = FakeAgent::new(root.join("agent"));
+        let this = Self { folder, agent, vars: Vec::new() };
+        this.write("PROMPT.md", "# Task\n\nMake a file called done.\n");
+        this.config("");
+        this
+    }
+
+    /// The standard configuration, with more tables after it.
+    pub(crate) fn config(&self, more: &str) {
+        let agent = self.agent.program().display().to_string();
+        self.raw_config(&format!("{}{more}", DEFAULT.replace("@AGENT@", &agent)));
+    }
+
+    /// Another configuration; `@AGENT@` is the fake agent.
+    pub(crate) fn raw_config(&self, text: &str) {
+        let agent = self.agent.program().display().to_string();
+        self.write("ralph.toml", text.replace("@AGENT@", &agent));
+    }
+
+    pub(crate) fn root(&self) -> PathBuf {
+        self.folder.path().canonicalize().unwrap()
+    }
+
+    /// The workspace.
+    pub(crate) fn workspace(&self) -> PathBuf {
+        self.root().join("w")
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.workspace().join(name)
+    }
+
+    pub(crate) fn write(&self, name: &str, text: impl AsRef<[u8]>) {
+        let path = self.path(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    pub(crate) fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).unwrap()
+    }
+
+    pub(crate) fn var(&mut self, name: &str, value: &str) {
+        self.vars.push((name.to_owned(), value.to_owned()));
+    }
+
+    /// The only state directory.
+    pub(crate) fn state(&self) -> PathBuf {
+        let parent = self.root().join("home/.local/state/ralph-orchestrator");
+        // It may be in the making.
+        eventually("a state directory", || {
+            fs::read_dir(&parent).is_ok_and(|mut found| found.next().is_some())
+        });
+        let mut found = fs::read_dir(&parent).unwrap().map(|entry| entry.unwrap().path());
+        let state = found.next().expect("a state directory");
+        assert!(found.next().is_none(), "more than one state directory in {}", parent.display());
+        state
+    }
+
+    pub(crate) fn has_state(&self) -> bool {
+        self.root().join("home/.local/state/ralph-orchestrator").exists()
+    }
+
+    /// The journal of the newest run.
+    pub(crate) fn journal_path(&self) -> PathBuf {
+        let mut runs: Vec<PathBuf> = fs::read_dir(self.state().join("runs"))
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .collect();
+        runs.sort();
+        runs.pop().unwrap().join("journal.jsonl")
+    }
+
+    pub(crate) fn journal(&self) -> Vec<Value> {
+        fs::read_to_string(self.journal_path())
+            .unwrap()
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect()
+    }
+
+    pub(crate) fn records(&self, kind: &str) -> Vec<Value> {
+        self.journal().into_iter().filter(|record| record["kind"] == kind).collect()
+    }
+
+    /// Whether any run has come so far as to have a record of this kind.
+    pub(crate) fn has_record(&self, kind: &str) -> bool {
+        let status = self.ralph(&["log", "--json"]);
+        status.stdout.contains(&format!("\"kind\":\"{kind}\""))
+    }
+
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ralph-orchestrator"));
+        command
+            .args(args)
+            .current_dir(self.workspace())
+            .env_clear()
+            .env("PATH", std::env::var("PATH").unwrap())
+            .env("HOME", self.root().join("home"))
+            .envs(self.vars.iter().map(|(name, value)| (name, value)))
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// Runs a command to its end.
+    #[track_caller]
+    pub(crate) fn ralph(&self, args: &[&str]) -> Ended {
+        let mut running = self.start(args);
+        running.wait()
+    }
+
+    /// `run`
+    #[track_caller]
+    pub(crate) fn run(&self) -> Ended {
+        self.ralph(&["run"])
+    }
+
+    /// Starts a command; it is killed when the handle is dropped.
+    pub(crate) fn start(&self, args: &[&str]) -> Running {
+        let child =
+            self.command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        Running::new(child)
+    }
+
+    pub(crate) fn status(&self) -> Value {
+        let ended = self.ralph(&["status", "--json"]).expect(0);
+        serde_json::from_str(&ended.stdout).unwrap()
+    }
+
+    /// A pipe that the agent can open: reading or writing it meets the other side.
+    pub(crate) fn fifo(&self, name: &str) -> PathBuf {
+        let path = self.root().join(name);
+        let status = Command::new("mkfifo").arg(&path).status().unwrap();
+        assert!(status.success());
+        path
+    }
+}
+
+/// A running command.
+pub(crate) struct Running {
+    pub(crate) child: Child,
+    stdout: Lines,
+    stderr: Lines,
+}
+
+struct Lines {
+    receiver: Receiver<String>,
+    seen: String,
+}
+
+impl Lines {
+    fn of(stream: impl std::io::Read + Send + 'static) -> Self {
+        let (sender, receiver) = channel();
+        std::thread::spawn(move || {
+            let mut reader = BufReader::new(stream);
+            let mut line = Vec::new();
+            while reader.read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
+                let text = String::from_utf8_lossy(&line).into_owned();
+                if sender.send(text).is_err() {
+                    return;
+                }
+                line.clear();
+            }
+        });
+        Self { receiver, seen: String::new() }
+    }
+
+    fn rest(&mut self) -> String {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            match self.receiver.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+                Ok(line) => self.seen.push_str(&line),
+                Err(RecvTimeoutError::Disconnected) => return std::mem::take(&mut self.seen),
+                Err(RecvTimeoutError::Timeout) => panic!("output never ended:\n{}", self.seen),
+            }
+        }
+    }
+}
+
+impl Running {
+    fn new(mut child: Child) -> Self {
+        let stdout = Lines::of(child.stdout.take().unwrap());
+        let stderr = Lines::of(child.stderr.take().unwrap());
+        Self { child, stdout, stderr }
+    }
+
+    pub(crate) fn pid(&self) -> i32 {
+        i32::try_from(self.child.id()).unwrap()
+    }
+
+    pub(crate) fn signal(&self, signal: rustix::process::Signal) {
+        let pid = rustix::process::Pid::from_raw(self.pid()).unwrap();
+        rustix::process::kill_process(pid, signal).unwrap();
+    }
+
+    /// Waits for the end.
+    #[track_caller]
+    pub(crate) fn wait(&mut self) -> Ended {
+        let deadline = Instant::now() + PATIENCE;
+        let status = loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                break status;
+            }
+            assert!(
+                Instant::now() < deadline,
+                "it did not end\n--- stderr so far\n{}",
+                self.stderr.seen.clone() + &self.stderr.receiver.try_iter().collect::<String>()
+            );
+            std::thread::sleep(Duration::from_millis(2));
+        };
+        Ended { code: status.code(), stdout: self.stdout.rest(), stderr: self.stderr.rest() }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Waits until something is so.
+#[track_caller]
+pub(crate) fn eventually(what: &str, mut check: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !check() {
+        assert!(Instant::now() < deadline, "never: {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Whether a process is there and no zombie.
+pub(crate) fn alive(pid: i32) -> bool {
+    fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
+}
+
+/// Processes whose environment says that they belong to this run.
+pub(crate) fn of_run(marker: &Path) -> Vec<i32> {
+    let marker = marker.display().to_string();
+    fs::read_dir("/proc")
+        .unwrap()
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .filter(|pid: &i32| {
+            let environ = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            String::from_utf8_lossy(&environ).contains(&marker) && alive(*pid)
+        })
+        .collect()
+}

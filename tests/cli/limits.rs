@@ -1,0 +1,201 @@
+//! Nothing is spent beyond what is allowed: before an iteration, inside it, across restarts.
+
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use serde_json::json;
+
+use crate::completion::claude_result;
+use crate::environment::{TestEnvironment, eventually, of_run};
+
+fn metered(limits: &str) -> TestEnvironment {
+    let env = TestEnvironment::new();
+    env.raw_config(&format!(
+        "[run]\ndelay = \"0s\"\n[agent]\nadapter = \"command\"\n[agent.config]\n\
+         program = [\"@AGENT@\"]\noutput = \"claude-json\"\n\
+         [[validator]]\nkind = \"command\"\nprogram = [\"test\", \"-e\", \"done\"]\n\
+         [limits]\n{limits}\n"
+    ));
+    env
+}
+
+#[test]
+fn max_iterations_holds_across_restarts() {
+    let env = TestEnvironment::new();
+    env.agent.default_call().script("echo $n > x\n");
+    for _ in 0..3 {
+        env.ralph(&["run", "--max-iterations", "2"]).expect(1).says("max_iterations");
+        assert_eq!(env.agent.calls(), 2);
+    }
+    env.ralph(&["run", "--max-iterations", "3"]).expect(1);
+    assert_eq!(env.agent.calls(), 3, "a raised limit lets it go on");
+    let numbers: Vec<_> =
+        env.records("iteration_started").iter().map(|r| r["iteration"].clone()).collect();
+    assert_eq!(numbers, [1, 2, 3]);
+}
+
+#[test]
+fn max_cost_stops_after_the_iteration_that_reaches_it_and_stays_reached() {
+    let env = metered("max_cost_usd = 2.0");
+    env.agent.default_call().script("echo $n > x\n").out(claude_result("working", 1.0));
+    for _ in 0..3 {
+        env.run().expect(1).says("max_cost");
+        assert_eq!(env.agent.calls(), 2);
+        assert_eq!(env.status()["cost_usd"], 2.0);
+    }
+}
+
+#[test]
+fn max_cost_cuts_an_iteration_that_would_exceed_it() {
+    let env = metered("max_tokens = 1000\nmax_cost_usd = 1.0");
+    env.raw_config(
+        "[run]\ndelay = \"0s\"\n[agent]\nadapter = \"command\"\n\
+         [agent.prices]\ninput = 1000.0\noutput = 1000.0\ncache_read = 0.0\ncache_write = 0.0\n\
+         [agent.config]\nprogram = [\"@AGENT@\"]\noutput = \"opencode-json\"\n\
+         [[validator]]\nkind = \"command\"\nprogram = [\"test\", \"-e\", \"done\"]\n\
+         [limits]\nmax_cost_usd = 1.0\n",
+    );
+    let step = json!({"type": "step_finish", "part": {"type": "step-finish", "cost": 0.4,
+        "tokens": {"input": 10, "output": 1, "reasoning": 0, "cache": {"read": 0, "write": 0}}}});
+    // It would go on for ever at 40 cents a step.
+    env.agent.call(1).script(&format!(
+        "trap 'exit 1' INT TERM; while :; do printf '%s\\n' '{step}'; sleep 0.05; done\n"
+    ));
+    env.run().expect(1).says("CUT by limits.max_cost_usd");
+    let cost = env.status()["cost_usd"].as_f64().unwrap();
+    assert!((1.2..3.0).contains(&cost), "three steps, and what came before it was cut: {cost}");
+    assert_eq!(env.agent.calls(), 1);
+}
+
+#[test]
+fn max_runtime_ends_an_agent_that_talks_for_ever() {
+    let env = TestEnvironment::new();
+    env.agent.default_call().script("while :; do echo talking; sleep 0.01; done\n");
+    let began = Instant::now();
+    env.ralph(&["run", "--max-runtime", "3s"]).expect(1).says("max_runtime");
+    assert!(began.elapsed() >= Duration::from_secs(3));
+    let status = env.status();
+    let runtime = status["runtime_s"].as_f64().unwrap();
+    assert!((3.0..3.0 + 10.5).contains(&runtime), "within the graces: {runtime}");
+    assert!(of_run(&env.root()).is_empty(), "nothing is left");
+    env.ralph(&["run", "--max-runtime", "3s"]).expect(1);
+    assert_eq!(env.agent.calls(), 1, "no time is left for another");
+}
+
+#[test]
+fn max_runtime_holds_over_restarts_in_sum() {
+    let env = TestEnvironment::new();
+    env.agent.default_call().script("while :; do echo talking; sleep 0.01; done\n");
+    let args = ["run", "--max-runtime", "3s"];
+    for n in 1..=2 {
+        let mut running = env.start(&args);
+        let before = if n == 1 { 0.0 } else { env.status()["runtime_s"].as_f64().unwrap() };
+        eventually("a second of runtime is on record", || {
+            env.has_state()
+                && env.state().join("latch").exists()
+                && env.ralph(&["status", "--json"]).stdout.contains("runtime_s")
+                && env.status()["runtime_s"].as_f64().unwrap() > before + 0.7
+        });
+        running.signal(Signal::KILL);
+        running.wait();
+    }
+    let used = env.status()["runtime_s"].as_f64().unwrap();
+    assert!(used > 1.4, "{used}");
+    let began = Instant::now();
+    env.ralph(&args).expect(1).says("max_runtime");
+    assert!(began.elapsed() < Duration::from_secs(20));
+    assert!(env.status()["runtime_s"].as_f64().unwrap() >= 3.0);
+}
+
+#[test]
+fn iteration_timeout_and_idle_timeout_end_an_iteration_as_a_failure() {
+    for (limit, script) in [
+        ("iteration_timeout = \"1s\"", "while :; do echo busy; sleep 0.05; done\n"),
+        ("idle_timeout = \"1s\"", "sleep 1000\n"),
+    ] {
+        let env = TestEnvironment::new();
+        env.config(&format!("\n[limits]\nmax_failures = 2\n{limit}\n"));
+        env.agent.default_call().script(script);
+        env.run().expect(1).says("failures");
+        assert_eq!(env.agent.calls(), 2, "{limit}");
+        assert!(of_run(&env.root()).is_empty());
+    }
+}
+
+#[test]
+fn failures_in_a_row_stop_the_run_and_a_success_counts_them_anew() {
+    let env = TestEnvironment::new();
+    env.config("\n[limits]\nmax_failures = 3\n");
+    env.agent.default_call().rc(7);
+    env.agent.call(3).script("echo 1 > x\n").rc(0);
+    env.run().expect(1).says("failures").says("exit 7");
+    assert_eq!(env.agent.calls(), 6);
+}
+
+#[test]
+fn trees_that_go_to_and_fro_are_stagnation() {
+    let env = TestEnvironment::new();
+    env.config("\n[limits]\nmax_stagnant = 3\n");
+    env.agent.default_call().script("echo $((n % 2)) > x\n");
+    env.run().expect(1).says("stagnation");
+    assert_eq!(env.agent.calls(), 5, "two trees were new, three looks brought nothing");
+}
+
+#[test]
+fn a_cost_limit_that_cannot_be_kept_is_refused() {
+    let env = TestEnvironment::new();
+    let config = "[agent]\nadapter = \"command\"\n[agent.config]\nprogram = [\"@AGENT@\"]\n\
+                  [[validator]]\nkind = \"command\"\nprogram = [\"true\"]\n";
+    env.raw_config(&format!("{config}[limits]\nmax_cost_usd = 5.0\n"));
+    env.run().expect(78).says("max_cost_usd").says("unmetered");
+    env.raw_config(&format!("{config}[limits]\nmax_tokens = 5\n"));
+    env.run().expect(78).says("max_tokens");
+    env.raw_config(config);
+    env.agent.default_call().out("<promise>COMPLETE: x</promise>\n");
+    env.run().expect(0).says("cannot be kept");
+}
+
+#[test]
+fn a_lost_iteration_is_charged_and_cost_never_falls() {
+    let env = metered("max_cost_usd = 10.0\nmax_iterations = 3");
+    env.agent.call(1).script("echo 1 > x\n").out(claude_result("working", 1.0));
+    env.agent
+        .call(2)
+        .script("echo 2 > x; kill -9 $(ps -o ppid= -p $(ps -o ppid= -p $$)); sleep 1000\n");
+    env.agent.call(3).out(claude_result("working", 0.25));
+    let ended = env.run();
+    assert_eq!(ended.code, None, "killed by its own agent");
+    assert_eq!(env.status()["phase"], "interrupted");
+    env.run().expect(1);
+    assert_eq!(env.agent.env(3)["RALPH_ITERATION"], "3");
+    assert_eq!(env.status()["cost_usd"], 1.0 + 1.0 + 0.25, "charged like the dearest one");
+}
+
+#[test]
+fn max_cost_holds_over_restarts_in_sum_whatever_an_iteration_was_cut_by() {
+    let env = TestEnvironment::new();
+    env.raw_config(
+        "[run]\ndelay = \"0s\"\n[agent]\nadapter = \"command\"\n[agent.config]\n\
+         program = [\"@AGENT@\"]\noutput = \"opencode-json\"\n\
+         [[validator]]\nkind = \"command\"\nprogram = [\"test\", \"-e\", \"done\"]\n\
+         [limits]\nmax_cost_usd = 1.0\n",
+    );
+    let step = json!({"type": "step_finish", "part": {"type": "step-finish", "cost": 0.4,
+        "tokens": {"input": 10, "output": 1, "reasoning": 0, "cache": {"read": 0, "write": 0}}}});
+    env.agent.default_call().script(&format!("printf '%s\\n' '{step}'; sleep 1000\n"));
+    for n in 1..=2 {
+        let mut running = env.start(&["run"]);
+        eventually("the cost is on record", || {
+            env.has_state()
+                && env.state().join("latch").exists()
+                && env.ralph(&["log", "--json"]).stdout.matches("\"kind\":\"usage\"").count() == n
+        });
+        running.signal(Signal::KILL);
+        running.wait();
+        assert_eq!(env.status()["cost_usd"], 0.4 * f64::from(u32::try_from(n).unwrap()));
+    }
+    env.run().expect(1).says("CUT by limits.max_cost_usd");
+    assert_eq!(env.agent.calls(), 3);
+    env.run().expect(1).says("max_cost");
+    assert_eq!(env.agent.calls(), 3, "nothing is left for another");
+}

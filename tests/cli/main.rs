@@ -1,0 +1,20 @@
+//! The program as its users run it. One binary for all tests, one environment for each.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::disallowed_methods,
+    missing_docs
+)]
+
+mod claude;
+mod commands;
+mod completion;
+mod configuration;
+mod crash;
+mod environment;
+mod limits;
+mod seed;
+mod signals;
+mod state;

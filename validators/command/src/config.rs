@@ -1,0 +1,170 @@
+//! The validator's own keys.
+
+use std::path::{Component, PathBuf};
+
+use orchestrator::contract::{BuildError, parse_config};
+use serde::Deserialize;
+use serde_json::Value;
+
+/// `[[validator]]` with `kind = "command"`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Config {
+    /// The program and its arguments.
+    pub(crate) program: Vec<String>,
+    /// The exit status that it must have.
+    #[serde(default)]
+    pub(crate) expect_exit: i32,
+    /// Each must match a line of the output.
+    #[serde(default)]
+    pub(crate) must_match: Patterns,
+    /// None may match a line of the output.
+    #[serde(default)]
+    pub(crate) must_not_match: Patterns,
+    /// Globs of what must be as it was when the run began.
+    #[serde(default)]
+    pub(crate) protect: Vec<String>,
+    /// How many times in a row it has to pass.
+    #[serde(default = "one")]
+    pub(crate) confirm: u32,
+    /// Whether the tree has to be the same before and after.
+    #[serde(default = "yes")]
+    pub(crate) leaves_tree_unchanged: bool,
+    /// Where it runs, relative to the workspace.
+    #[serde(default)]
+    pub(crate) cwd: Option<PathBuf>,
+}
+
+/// One regular expression, or a list of them.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged, expecting = "expected a regular expression, or a list of them")]
+pub(crate) enum Patterns {
+    /// A single one.
+    One(String),
+    /// Any number.
+    Many(Vec<String>),
+}
+
+impl Default for Patterns {
+    fn default() -> Self {
+        Self::Many(Vec::new())
+    }
+}
+
+impl Patterns {
+    /// All of them.
+    pub(crate) fn as_slice(&self) -> &[String] {
+        match self {
+            Self::One(one) => std::slice::from_ref(one),
+            Self::Many(many) => many,
+        }
+    }
+
+    /// The key of the pattern at `index` below `key`.
+    pub(crate) fn key(&self, key: &str, index: usize) -> Vec<String> {
+        match self {
+            Self::One(_) => vec![key.to_owned()],
+            Self::Many(_) => vec![key.to_owned(), index.to_string()],
+        }
+    }
+}
+
+const fn one() -> u32 {
+    1
+}
+
+const fn yes() -> bool {
+    true
+}
+
+impl Config {
+    pub(crate) fn parse(table: Value) -> Result<Self, BuildError> {
+        let config: Self = parse_config(table)?;
+        match config.program.first() {
+            None => {
+                let message = r#"expected a program and its arguments, such as ["cargo", "test"]"#;
+                return Err(BuildError::at("program", message));
+            }
+            Some(name) if name.trim().is_empty() => {
+                return Err(at_part(0, "expected the name or path of a program"));
+            }
+            Some(_) => {}
+        }
+        if let Some(at) = config.program.iter().position(|part| part.contains('\0')) {
+            return Err(at_part(at, "a program or argument cannot contain a NUL character"));
+        }
+        if !(0..=255).contains(&config.expect_exit) {
+            return Err(BuildError::at("expect_exit", "expected an exit status from 0 to 255"));
+        }
+        if config.confirm == 0 {
+            let message = "expected how many times in a row it has to pass, at least 1";
+            return Err(BuildError::at("confirm", message));
+        }
+        match &config.cwd {
+            Some(cwd) if !stays_inside(cwd) => {
+                let message =
+                    "expected a folder inside the workspace, relative to it, without `..`";
+                Err(BuildError::at("cwd", message))
+            }
+            _ => Ok(config),
+        }
+    }
+}
+
+fn at_part(index: usize, message: &str) -> BuildError {
+    BuildError {
+        key: vec!["program".to_owned(), index.to_string()],
+        unknown_key: None,
+        message: message.to_owned(),
+    }
+}
+
+fn stays_inside(cwd: &std::path::Path) -> bool {
+    cwd.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn defaults() {
+        let config = Config::parse(json!({"program": ["cargo", "test"]})).unwrap();
+        assert_eq!(
+            (config.expect_exit, config.confirm, config.leaves_tree_unchanged),
+            (0, 1, true)
+        );
+        assert!(config.must_match.as_slice().is_empty() && config.cwd.is_none());
+    }
+
+    #[test]
+    fn one_pattern_or_many() {
+        let with = |patterns: Value| {
+            let config = Config::parse(json!({"program": ["a"], "must_match": patterns}));
+            config.map(|config| config.must_match.as_slice().to_vec())
+        };
+        assert_eq!(with(json!("x")).unwrap(), ["x"]);
+        assert_eq!(with(json!(["x", "y"])).unwrap(), ["x", "y"]);
+        let error = with(json!(7)).unwrap_err();
+        assert_eq!(error.key, ["must_match"]);
+        assert!(error.message.contains("regular expression"), "{error}");
+    }
+
+    #[test]
+    fn mistakes_are_named_by_their_key() {
+        let key = |table| Config::parse(table).unwrap_err().key.join(".");
+        assert_eq!(key(json!({"program": []})), "program");
+        assert_eq!(key(json!({"program": [""]})), "program.0");
+        assert_eq!(key(json!({"program": ["a", "\u{0}"]})), "program.1");
+        assert_eq!(key(json!({"program": ["a"], "confirm": 0})), "confirm");
+        assert_eq!(key(json!({"program": ["a"], "expect_exit": 256})), "expect_exit");
+        assert_eq!(key(json!({"program": ["a"], "expect_exit": -1})), "expect_exit");
+        for cwd in ["/etc", "..", "a/../..", "a/../b"] {
+            assert_eq!(key(json!({"program": ["a"], "cwd": cwd})), "cwd", "{cwd}");
+        }
+        assert!(Config::parse(json!({"program": ["a"], "cwd": "./sub/dir"})).is_ok());
+        let unknown = Config::parse(json!({"program": ["a"], "must_macth": "x"})).unwrap_err();
+        assert_eq!(unknown.unknown_key.as_deref(), Some("must_macth"));
+    }
+}

@@ -1,0 +1,189 @@
+//! Output and commands as they are shown to agents and people.
+
+use ralph_orchestrator_supervise::{Capture, CaptureLimit};
+
+/// How many lines of output a reason quotes.
+const TAIL_LINES: usize = 40;
+/// How many bytes of output a reason quotes, before control characters are made visible.
+const TAIL_BYTES: usize = 4 * 1024;
+/// How many bytes of one line a reason quotes.
+const LINE_BYTES: usize = 512;
+
+/// The end of an output.
+#[derive(Debug)]
+pub(crate) struct Tail {
+    capture: Capture,
+}
+
+impl Tail {
+    pub(crate) fn new() -> Self {
+        Self { capture: Capture::new(CaptureLimit { head: 0, tail: TAIL_BYTES }) }
+    }
+
+    /// Takes the next piece.
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
+        self.capture.push(bytes);
+    }
+
+    /// The last lines, introduced, with control characters made visible; a sentence if there are
+    /// none.
+    pub(crate) fn show(self) -> String {
+        let captured = self.capture.finish();
+        let text = String::from_utf8_lossy(&captured.tail);
+        let mut lines: Vec<&str> = text.lines().collect();
+        let mut cut = captured.cut > 0;
+        if cut && lines.len() > 1 {
+            // The first of them has lost its beginning.
+            lines.remove(0);
+        }
+        let surplus = lines.len().saturating_sub(TAIL_LINES);
+        cut = cut || surplus > 0;
+        let lines: Vec<String> =
+            lines.into_iter().skip(surplus).map(|line| format!("    {}", shorten(line))).collect();
+        match (lines.is_empty(), cut) {
+            (true, _) => "It printed nothing.".to_owned(),
+            (false, true) => format!("The end of its output:\n{}", lines.join("\n")),
+            (false, false) => format!("Its output:\n{}", lines.join("\n")),
+        }
+    }
+}
+
+fn shorten(line: &str) -> String {
+    // No more of a line than can be shown is escaped.
+    let end = line.floor_char_boundary(LINE_BYTES);
+    let mut shown = escape(line.get(..end).unwrap_or_default());
+    let end = shown.floor_char_boundary(LINE_BYTES);
+    if end < shown.len() || line.len() > LINE_BYTES {
+        shown.truncate(end);
+        shown.push('…');
+    }
+    shown
+}
+
+/// Makes control characters visible; tabs stay.
+pub(crate) fn escape(text: &str) -> String {
+    text.chars().fold(String::with_capacity(text.len()), |mut shown, character| {
+        if character != '\t' && is_invisible(character) {
+            shown.extend(character.escape_default());
+        } else {
+            shown.push(character);
+        }
+        shown
+    })
+}
+
+/// Control characters and those that reorder the text around them.
+fn is_invisible(character: char) -> bool {
+    character.is_control() || matches!(character, '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}')
+}
+
+/// The line without terminal escape sequences: colours shall not hide what a pattern looks for.
+pub(crate) fn without_ansi(line: &str) -> std::borrow::Cow<'_, str> {
+    if !line.contains('\u{1B}') {
+        return line.into();
+    }
+    let mut plain = String::with_capacity(line.len());
+    let mut rest = line.chars().peekable();
+    while let Some(character) = rest.next() {
+        if character != '\u{1B}' {
+            plain.push(character);
+            continue;
+        }
+        match rest.next() {
+            // CSI: parameters, then one final character.
+            Some('[') => {
+                let _ = rest.find(|character| ('\u{40}'..='\u{7E}').contains(character));
+            }
+            // OSC: up to BEL or ESC \.
+            Some(']') => {
+                while let Some(character) = rest.next() {
+                    if character == '\u{7}' {
+                        break;
+                    }
+                    if character == '\u{1B}' {
+                        rest.next_if_eq(&'\\');
+                        break;
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    plain.into()
+}
+
+/// A command as one would type it.
+pub(crate) fn typed(program: &[String]) -> String {
+    program.iter().map(|part| quoted(part)).collect::<Vec<_>>().join(" ")
+}
+
+fn quoted(part: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "-_./=:,+@%^".contains(c);
+    if !part.is_empty() && part.chars().all(plain) {
+        part.to_owned()
+    } else {
+        escape(&format!("'{}'", part.replace('\'', r"'\''")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn tail(pieces: &[&[u8]]) -> String {
+        let mut tail = Tail::new();
+        pieces.iter().for_each(|piece| tail.push(piece));
+        tail.show()
+    }
+
+    #[test]
+    fn the_tail_is_bounded_and_says_that_it_was_cut() {
+        assert_eq!(tail(&[]), "It printed nothing.");
+        assert_eq!(tail(&[b"on", b"ly\r\n\xFF"]), "Its output:\n    only\n    \u{FFFD}");
+        let lines: String = (0..100).map(|n| format!("line {n}\n")).collect();
+        let shown = tail(&[lines.as_bytes()]);
+        assert!(shown.starts_with("The end of its output:\n    line 60\n"), "{shown}");
+        assert!(shown.ends_with("line 99"), "{shown}");
+        let shown = tail(&[&[b'x'; 3000], b"\n", &[b'y'; 4000]]);
+        assert!(shown.starts_with("The end of its output:\n    yyy"), "{shown}");
+        assert!(shown.ends_with("yyy…"), "{shown}");
+    }
+
+    #[test]
+    fn control_characters_are_visible() {
+        assert_eq!(escape("a\tb\u{1b}[31m\r\u{202e}é"), "a\tb\\u{1b}[31m\\r\\u{202e}é");
+    }
+
+    #[test]
+    fn terminal_sequences_are_removed() {
+        assert_eq!(without_ansi("\u{1b}[1;32mok\u{1b}[0m. 3 passed"), "ok. 3 passed");
+        assert_eq!(without_ansi("\u{1b}]0;title\u{7}a\u{1b}]8;;x\u{1b}\\b\u{1b}(Bc"), "abBc");
+        assert_eq!(without_ansi("cut \u{1b}[3"), "cut ");
+        assert_eq!(without_ansi("cut \u{1b}"), "cut ");
+    }
+
+    #[test]
+    fn commands_can_be_typed_again() {
+        let command = ["sh", "-c", "echo it's", ""].map(str::to_owned);
+        assert_eq!(typed(&command), r"sh -c 'echo it'\''s' ''");
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_printed_the_quote_is_bounded_and_clean(
+            lines in prop::collection::vec(any::<String>(), 0..60), long in 0..10_000_usize,
+        ) {
+            let text = format!("{}\n{}", lines.join("\n"), "\u{1b}".repeat(long));
+            let shown = tail(&[text.as_bytes()]);
+            prop_assert!(shown.len() < TAIL_LINES * (LINE_BYTES + 8) + 64);
+            prop_assert!(shown.chars().all(|c| c == '\n' || c == '\t' || !is_invisible(c)));
+        }
+
+        #[test]
+        fn without_ansi_never_leaves_an_escape(line in any::<String>()) {
+            let left = without_ansi(&line).contains('\u{1B}');
+            prop_assert!(!left);
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! The `command` validator: a claim stands if a command says so.
+//!
+//! Keys of `[[validator]]` with `kind = "command"`:
+//!
+//! | key | meaning |
+//! |---|---|
+//! | `program` | `["argv0", …]`, required. A bare name is looked for in `PATH` once, when the run starts; a path with a slash is relative to the folder of the configuration file, and need not exist before the validation |
+//! | `expect_exit` | the exit status, 0 by default |
+//! | `must_match` | a regular expression, or a list: each has to match a line of the output |
+//! | `must_not_match` | a regular expression, or a list: none may match a line of the output |
+//! | `protect` | globs, relative to the workspace, of what has to be as it was when the run began |
+//! | `confirm` | how many times in a row it has to pass, 1 by default |
+//! | `leaves_tree_unchanged` | whether the workspace tree has to be the same before and after, true by default |
+//! | `cwd` | where it runs, relative to the workspace and inside it; the workspace by default |
+//!
+//! Expressions are matched against each line of standard output and standard error by itself, while
+//! it passes, so that nothing is missed however long the output is; no match reaches across lines,
+//! and `^` and `$` are a line's ends. Terminal colours are left out of what `must_match` sees and
+//! hide nothing from `must_not_match`. A line is seen up to 1 MiB; what is beyond can neither match
+//! nor be proved not to, so with `must_not_match` it is a rejection.
+
+mod config;
+mod display;
+mod patterns;
+mod trial;
+mod validator;
+
+use orchestrator::contract::{BuildContext, BuildError, EvidenceValidator};
+use ralph_orchestrator_supervise::Supervisor;
+use serde_json::Value;
+
+/// Builds the validator from its table, without the keys that all validators share.
+///
+/// # Errors
+/// The first mistake in `config`, with its key.
+pub fn build(
+    config: Value,
+    context: &BuildContext,
+    supervisor: &Supervisor,
+) -> Result<Box<dyn EvidenceValidator>, BuildError> {
+    let config = config::Config::parse(config)?;
+    Ok(Box::new(validator::CommandValidator::new(config, context, supervisor)?))
+}

@@ -1,0 +1,168 @@
+//! What the validator says.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+use orchestrator::contract::{Change, ChangeKind, NeverCancelled};
+use serde_json::json;
+use tokio::sync::watch;
+
+use crate::support::{Alarm, Place, error, reason, summary};
+
+#[tokio::test]
+async fn the_expected_exit_status_is_accepted() {
+    let place = Place::new();
+    let said = summary(place.shell("exit 0", json!({})).await);
+    assert_eq!(said, "`sh -c 'exit 0'` exits 0");
+    summary(place.shell("exit 3", json!({"expect_exit": 3})).await);
+    reason(place.shell("exit 0", json!({"expect_exit": 3})).await);
+}
+
+#[tokio::test]
+async fn a_rejection_tells_command_status_and_output() {
+    let place = Place::new();
+    let script = "echo one; printf 'two\\033[31m\\a' >&2; exit 7";
+    let said = reason(place.shell(script, json!({})).await);
+    assert!(said.starts_with("`sh -c '"), "{said}");
+    assert!(said.contains("failed: ended with exit 7, expected exit 0.\nIts output:\n"), "{said}");
+    assert!(said.contains("    one") && said.contains("    two\\u{1b}[31m\\u{7}"), "{said}");
+    assert!(reason(place.shell("kill -9 $$", json!({})).await).contains("signal 9"));
+    assert!(reason(place.shell("exit 1", json!({})).await).ends_with("It printed nothing."));
+}
+
+#[tokio::test]
+async fn the_quoted_output_is_bounded() {
+    let place = Place::new();
+    let script = "head -c 9000000 /dev/zero; i=0; while [ $i -lt 3000 ]; do echo line $i; i=$((i+1)); done; exit 1";
+    let said = reason(place.shell(script, json!({})).await);
+    assert!(said.len() < 6000, "{}", said.len());
+    assert!(said.ends_with("    line 2999"), "{said}");
+}
+
+#[tokio::test]
+async fn expressions_see_the_whole_output_of_both_streams() {
+    let place = Place::new();
+    let noise = "head -c 1000000 /dev/zero | tr '\\0' '\\n'";
+    let script = format!("echo 3 passed >&2; {noise}; echo end");
+    let keys = json!({"must_match": ["^[1-9]\\d* passed$", "^end$"], "must_not_match": "failed"});
+    summary(place.shell(&script, keys.clone()).await);
+    let script = format!("echo 3 passed; echo 1 failed >&2; {noise}; printf end");
+    let said = reason(place.shell(&script, keys.clone()).await);
+    assert!(said.contains("its output must not match /failed/ but says: 1 failed"), "{said}");
+    let said = reason(place.shell("echo 0 passed, 0 failed", keys).await);
+    assert_eq!(said.matches("no line of its output matches").count(), 2, "{said}");
+}
+
+#[tokio::test]
+async fn it_has_to_pass_as_often_in_a_row_as_asked() {
+    let place = Place::new();
+    let count = "echo x >> ../count; test $(wc -l < ../count)";
+    let keys = json!({"confirm": 3});
+    let said = summary(place.shell(&format!("{count} -le 3"), keys.clone()).await);
+    assert!(said.ends_with("exits 0 3 times in a row"), "{said}");
+    fs::remove_file(place.root.path().join("count")).unwrap();
+    let said = reason(place.shell(&format!("{count} -le 2"), keys).await);
+    assert!(said.contains("(execution 3 of 3) failed: ended with exit 1"), "{said}");
+}
+
+#[tokio::test]
+async fn changed_protected_paths_are_rejected_before_anything_runs() {
+    let place = Place::new();
+    let changes: Vec<Change> = (0..30)
+        .map(|n| Change { path: format!("tests/{n}\n.rs").into(), kind: ChangeKind::Modified })
+        .collect();
+    let config = json!({"program": ["touch", "ran"], "protect": ["tests/**"]});
+    assert_eq!(place.build(config.clone()).protects(), ["tests/**"]);
+    let said = reason(place.validate_with(config, &changes, &NeverCancelled).await);
+    assert!(said.contains("tests/0\\n.rs (modified)") && said.ends_with(" and 10 more"), "{said}");
+    assert!(!place.workspace.join("ran").exists());
+}
+
+#[tokio::test]
+async fn it_runs_in_the_workspace_or_a_folder_of_it() {
+    let place = Place::new();
+    let pwd = |keys| async { place.shell("pwd", keys).await };
+    let keys = json!({"must_match": "/workspace$"});
+    summary(pwd(keys).await);
+    let keys = json!({"must_match": "/workspace/sub$", "cwd": "sub"});
+    assert!(
+        reason(pwd(keys.clone()).await).contains("folder sub of the workspace, which is not there")
+    );
+    fs::create_dir(place.workspace.join("sub")).unwrap();
+    summary(pwd(keys).await);
+    symlink("/", place.workspace.join("out")).unwrap();
+    assert!(reason(pwd(json!({"cwd": "out"})).await).contains("leads out of the workspace"));
+}
+
+#[tokio::test]
+async fn a_bare_name_has_to_be_there_at_the_start_and_a_path_later() {
+    let place = Place::new();
+    let env = std::collections::BTreeMap::new();
+    let config = json!({"program": ["no-such-program-anywhere"]});
+    let missing = place.build(config.clone()).check(&env).await.unwrap_err();
+    assert!(missing.contains("no-such-program-anywhere"), "{missing}");
+    assert!(error(place.validate(config).await).contains("no-such-program-anywhere"));
+
+    let config = json!({"program": ["./judge.sh"]});
+    assert_eq!(place.build(config.clone()).check(&env).await, Ok(()));
+    let said = error(place.validate(config.clone()).await);
+    assert!(said.contains("relative to the folder of the configuration file"), "{said}");
+    let judge = place.root.path().join("judge.sh");
+    fs::write(&judge, "#!/bin/sh\nexit 0\n").unwrap();
+    assert!(error(place.validate(config.clone()).await).contains("chmod +x"));
+    fs::set_permissions(&judge, fs::Permissions::from_mode(0o755)).unwrap();
+    summary(place.validate(config).await);
+}
+
+#[tokio::test]
+async fn time_that_is_up_is_an_error_and_ends_everything() {
+    let place = Place::new();
+    let alarm = Alarm(watch::Sender::new(false));
+    let started = place.workspace.join("started");
+    let config =
+        json!({"program": ["sh", "-c", "echo hello; sleep 1000 & touch started; sleep 1000"]});
+    let up = async {
+        while !started.exists() {
+            tokio::task::yield_now().await;
+        }
+        alarm.0.send_replace(true);
+    };
+    let (verdict, ()) = tokio::join!(place.validate_with(config, &[], &alarm), up);
+    let said = error(verdict);
+    assert!(said.contains("timed out after ") && said.contains("    hello"), "{said}");
+}
+
+#[tokio::test]
+async fn what_is_left_behind_is_ended_and_mentioned() {
+    let place = Place::new();
+    let script = "sleep 1000 & until grep -qx sleep /proc/$!/comm; do :; done; exit $0";
+    let run = |status: &str| place.validate(json!({"program": ["sh", "-c", script, status]}));
+    let said = summary(run("0").await);
+    assert!(said.ends_with("; left the process sleep behind, which was ended"), "{said}");
+    let said = reason(run("1").await);
+    assert!(said.contains("; left the process sleep behind, which was ended."), "{said}");
+}
+
+#[tokio::test]
+async fn a_command_gets_the_given_environment_and_no_input() {
+    let place = Place::new();
+    let script =
+        "cat; test \"$RALPH_ITERATION\" = 3 && test -n \"$RALPH_RUN_ID\" && test -z \"$HOME\"";
+    summary(place.shell(script, json!({})).await);
+}
+
+#[test]
+fn it_says_what_it_demands() {
+    let place = Place::new();
+    let config = json!({"program": ["cargo", "test"], "confirm": 2, "must_match": "ok", "must_not_match": ["a", "b"],
+        "leaves_tree_unchanged": false});
+    let validator = place.build(config);
+    let description = validator.describe();
+    assert_eq!(description.kind, "command");
+    assert_eq!(
+        description.demands,
+        "`cargo test` exits 0, a line of its output matches /ok/, no line of its output matches /a/, \
+         no line of its output matches /b/, 2 times in a row"
+    );
+    assert!(!validator.leaves_tree_unchanged());
+}

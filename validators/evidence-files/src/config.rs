@@ -1,0 +1,210 @@
+//! The keys of the validator.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use orchestrator::contract::BuildError;
+use regex::{Regex, RegexBuilder};
+use serde::{Deserialize, Deserializer, de};
+
+/// How old evidence may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Fresh {
+    /// No older than the present workspace tree.
+    Tree,
+    /// No older than the run.
+    Run,
+    /// Any age.
+    Any,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Config {
+    dir: PathBuf,
+    min_files: usize,
+    extensions: Vec<String>,
+    fresh: Fresh,
+    must_match: Vec<String>,
+    must_not_match: Vec<String>,
+    max_file_size: Size,
+    max_files: usize,
+    min_image_size: u32,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            dir: "validation-evidence".into(),
+            min_files: 3,
+            extensions: ["png", "txt", "json"].map(String::from).to_vec(),
+            fresh: Fresh::Tree,
+            must_match: Vec::new(),
+            must_not_match: Vec::new(),
+            max_file_size: Size(10 << 20),
+            max_files: 200,
+            min_image_size: 2,
+        }
+    }
+}
+
+/// A configuration that makes sense.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    pub(crate) dir: PathBuf,
+    pub(crate) min_files: usize,
+    /// Lower case, without the dot.
+    pub(crate) extensions: Vec<String>,
+    pub(crate) fresh: Fresh,
+    pub(crate) must_match: Vec<Regex>,
+    pub(crate) must_not_match: Vec<Regex>,
+    /// In bytes.
+    pub(crate) max_file_size: u64,
+    pub(crate) max_files: usize,
+    /// In pixels.
+    pub(crate) min_image_size: u32,
+}
+
+impl Config {
+    pub(crate) fn into_settings(self) -> Result<Settings, BuildError> {
+        if self.min_files == 0 {
+            let message = "must be at least 1: without evidence every claim would stand";
+            return Err(BuildError::at("min_files", message));
+        }
+        if self.max_files < self.min_files {
+            let message = format!(
+                "is {}, fewer than min_files = {}: no evidence could ever be enough",
+                self.max_files, self.min_files
+            );
+            return Err(BuildError::at("max_files", message));
+        }
+        if self.extensions.is_empty() {
+            let message = "must name at least one type of file, such as \"txt\"";
+            return Err(BuildError::at("extensions", message));
+        }
+        Ok(Settings {
+            dir: self.dir,
+            min_files: self.min_files,
+            extensions: each("extensions", &self.extensions, extension)?,
+            fresh: self.fresh,
+            must_match: each("must_match", &self.must_match, regex)?,
+            must_not_match: each("must_not_match", &self.must_not_match, regex)?,
+            max_file_size: self.max_file_size.0,
+            max_files: self.max_files,
+            min_image_size: self.min_image_size,
+        })
+    }
+}
+
+fn each<T>(
+    key: &str,
+    values: &[String],
+    read: impl Fn(&str) -> Result<T, String>,
+) -> Result<Vec<T>, BuildError> {
+    let read_one = |(index, value): (usize, &String)| {
+        read(value).map_err(|message| {
+            let key = vec![key.to_owned(), index.to_string()];
+            BuildError { key, unknown_key: None, message }
+        })
+    };
+    values.iter().enumerate().map(read_one).collect()
+}
+
+fn extension(text: &str) -> Result<String, String> {
+    let bare = text.strip_prefix('.').unwrap_or(text);
+    if bare.is_empty() || !bare.chars().all(char::is_alphanumeric) {
+        return Err(format!("`{text}` is no file extension; write one like \"txt\""));
+    }
+    Ok(bare.to_lowercase())
+}
+
+fn regex(text: &str) -> Result<Regex, String> {
+    RegexBuilder::new(text)
+        .multi_line(true)
+        .crlf(true)
+        .build()
+        .map_err(|error| format!("`{text}` is no regular expression: {error}"))
+}
+
+/// A number of bytes, at least 1: a whole number, or a string such as `10 MiB`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Size(u64);
+
+const UNITS: &[(&str, u64)] = &[
+    ("b", 1),
+    ("kb", 1000),
+    ("mb", 1_000_000),
+    ("gb", 1_000_000_000),
+    ("kib", 1 << 10),
+    ("mib", 1 << 20),
+    ("gib", 1 << 30),
+];
+
+impl Size {
+    fn parse(text: &str) -> Option<Self> {
+        let text = text.trim();
+        let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+        let (number, unit) = text.split_at_checked(digits)?;
+        let unit = unit.trim_start().to_ascii_lowercase();
+        let factor = match unit.as_str() {
+            "" => 1,
+            unit => UNITS.iter().find(|(name, _)| *name == unit)?.1,
+        };
+        number.parse::<u64>().ok()?.checked_mul(factor).filter(|bytes| *bytes > 0).map(Self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Size {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor;
+        impl de::Visitor<'_> for Visitor {
+            type Value = Size;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a number of bytes, at least 1, or a string such as \"10 MiB\"")
+            }
+
+            fn visit_u64<E: de::Error>(self, bytes: u64) -> Result<Size, E> {
+                let size = (bytes > 0).then_some(Size(bytes));
+                size.ok_or_else(|| E::invalid_value(de::Unexpected::Unsigned(bytes), &self))
+            }
+
+            fn visit_i64<E: de::Error>(self, bytes: i64) -> Result<Size, E> {
+                let wrong = |_| E::invalid_value(de::Unexpected::Signed(bytes), &self);
+                u64::try_from(bytes).map_err(wrong).and_then(|bytes| self.visit_u64(bytes))
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Size, E> {
+                Size::parse(text).ok_or_else(|| E::invalid_value(de::Unexpected::Str(text), &self))
+            }
+        }
+        deserializer.deserialize_any(Visitor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes() {
+        let table = [
+            ("10 MiB", Some(10 << 20)),
+            ("10MiB", Some(10 << 20)),
+            (" 3 kb ", Some(3000)),
+            ("7", Some(7)),
+            ("2 GiB", Some(2 << 30)),
+            ("0", None),
+            ("-1", None),
+            ("1.5 MiB", None),
+            ("MiB", None),
+            ("1 parsec", None),
+            ("99999999999 GiB", None),
+            ("", None),
+        ];
+        for (text, bytes) in table {
+            assert_eq!(Size::parse(text).map(|size| size.0), bytes, "{text:?}");
+        }
+    }
+}

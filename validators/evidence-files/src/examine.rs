@@ -1,0 +1,344 @@
+//! Coming to a verdict.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{ErrorKind, Read as _};
+use std::path::{Path, PathBuf};
+
+use orchestrator::contract::{EvidenceFile, ValidationContext, Verdict};
+use regex::Regex;
+use rustix::fs::{FileType, Stat, fstat};
+
+use crate::EvidenceFiles;
+use crate::config::{Fresh, Settings};
+use crate::content::{self, Content};
+use crate::pace::{Pace, STRIDE, Step};
+use crate::reasons::{bytes, files, rejected, show};
+use crate::walk::{Entry, MOST_ENTRIES, NoFolder, Walk, errno_text, extension};
+
+/// What has been found so far.
+struct Found<'a> {
+    settings: &'a Settings,
+    context: ValidationContext<'a>,
+    counted: Vec<EvidenceFile>,
+    /// Of the counted files, how many there are of each type.
+    types: BTreeMap<String, usize>,
+    /// The path of each content that counts.
+    paths: BTreeMap<String, PathBuf>,
+    /// How many files were fresh, whether they count or not.
+    fresh: usize,
+    /// What does not count, and why not.
+    ignored: Vec<(PathBuf, String)>,
+    /// For each of `must_match`, whether it was found.
+    matched: Vec<bool>,
+    /// What `must_not_match` found.
+    unwanted: Vec<String>,
+    bytes_read: u64,
+}
+
+/// Why the examination cannot go on.
+enum Excess {
+    Files,
+    Bytes,
+}
+
+/// A file's whole content, or what is wrong with the file.
+type Whole = Result<Vec<u8>, String>;
+
+impl EvidenceFiles {
+    pub(crate) async fn examine(
+        &self,
+        context: ValidationContext<'_>,
+        pace: &mut Pace<'_>,
+    ) -> Step<Verdict> {
+        let settings = &self.settings;
+        let extensions = &settings.extensions;
+        let walk = match Walk::new(&self.prompt_dir, &settings.dir, &self.path, extensions) {
+            Ok(walk) => walk,
+            Err(error) => return Ok(Verdict::rejected(self.no_folder(&error))),
+        };
+        let mut found = Found::new(settings, context);
+        for entry in walk {
+            pace.step().await?;
+            let excess = match entry {
+                Entry::File(path, file) => found.file(&self.path, path, file, pace).await?,
+                Entry::Useless(path, why) => {
+                    found.ignored.push((path, why));
+                    None
+                }
+                Entry::TooMany => {
+                    return Ok(Verdict::rejected(format!(
+                        "`{}` holds more than {MOST_ENTRIES} files: remove what is no evidence",
+                        self.shown
+                    )));
+                }
+            };
+            if let Some(excess) = excess {
+                return Ok(Verdict::rejected(self.excess(&excess)));
+            }
+        }
+        Ok(self.verdict(found))
+    }
+
+    fn no_folder(&self, error: &NoFolder) -> String {
+        let Self { shown, settings, .. } = self;
+        let wanted = format!("{} ({})", files(settings.min_files), self.types());
+        match error {
+            NoFolder::Missing => format!(
+                "evidence directory `{shown}` not found: create {} and put at least {wanted} in it \
+                 that show that the work is done",
+                show(&self.path)
+            ),
+            NoFolder::Link => format!(
+                "evidence directory `{shown}` is reached by a link: make it a real folder with at \
+                 least {wanted} in it"
+            ),
+            NoFolder::InTheWay => format!(
+                "evidence directory `{shown}` is not a folder: make it one with at least {wanted} \
+                 in it"
+            ),
+            NoFolder::Other(errno) => format!(
+                "evidence directory `{shown}` cannot be opened: {}; make it readable",
+                errno_text(*errno)
+            ),
+        }
+    }
+
+    fn excess(&self, excess: &Excess) -> String {
+        let Settings { max_files, max_file_size, .. } = self.settings;
+        match excess {
+            Excess::Files => format!(
+                "`{}` holds more than max_files = {max_files} fresh files: keep the ones that show \
+                 best that the work is done, remove the others",
+                self.shown
+            ),
+            Excess::Bytes => format!(
+                "`{}` holds more than {} of files: remove what is no evidence",
+                self.shown,
+                bytes(most_bytes(max_files, max_file_size))
+            ),
+        }
+    }
+
+    fn verdict(&self, found: Found<'_>) -> Verdict {
+        let settings = &self.settings;
+        let mut reasons = Vec::new();
+        let enough = found.counted.len() >= settings.min_files;
+        if !enough {
+            reasons.push(self.too_few(&found));
+        }
+        for (regex, _) in
+            settings.must_match.iter().zip(&found.matched).filter(|(_, found)| !**found)
+        {
+            reasons.push(format!(
+                "no counted text or JSON file in `{}` matches `{regex}` (must_match): add evidence \
+                 that does",
+                self.shown
+            ));
+        }
+        reasons.extend(found.unwanted);
+        if !enough {
+            let told = found.ignored.iter();
+            reasons.extend(told.map(|(path, why)| format!("`{}` {why}", show(path))));
+        }
+        if !reasons.is_empty() {
+            return rejected(reasons);
+        }
+        let types: Vec<_> =
+            found.types.iter().map(|(extension, count)| format!("{count} {extension}")).collect();
+        let summary =
+            format!("{} in `{}`: {}", files(found.counted.len()), self.shown, types.join(", "));
+        Verdict::Accepted { summary, evidence: found.counted }
+    }
+
+    fn too_few(&self, found: &Found<'_>) -> String {
+        let Self { shown, settings: Settings { min_files, .. }, .. } = self;
+        let (has, types) = (found.counted.len(), self.types());
+        let show_it = "that show that the work is done";
+        if has == 0 && found.ignored.is_empty() {
+            return format!(
+                "no evidence files in `{shown}`: put at least {} ({types}) in it {show_it}",
+                files(*min_files)
+            );
+        }
+        format!(
+            "only {has} of {min_files} evidence files in `{shown}` count: add {} ({types}) {show_it}",
+            files(min_files - has)
+        )
+    }
+}
+
+impl<'a> Found<'a> {
+    fn new(settings: &'a Settings, context: ValidationContext<'a>) -> Self {
+        Self {
+            settings,
+            context,
+            counted: Vec::new(),
+            types: BTreeMap::new(),
+            paths: BTreeMap::new(),
+            fresh: 0,
+            ignored: Vec::new(),
+            matched: vec![false; settings.must_match.len()],
+            unwanted: Vec::new(),
+            bytes_read: 0,
+        }
+    }
+
+    /// Looks at one file.
+    async fn file(
+        &mut self,
+        folder: &Path,
+        path: PathBuf,
+        file: File,
+        pace: &mut Pace<'_>,
+    ) -> Step<Option<Excess>> {
+        let content = match read(file, self.settings.max_file_size, pace).await? {
+            Ok(content) => content,
+            Err(why) => {
+                self.ignored.push((path, why));
+                return Ok(None);
+            }
+        };
+        let size = u64::try_from(content.len()).unwrap_or(u64::MAX);
+        self.bytes_read = self.bytes_read.saturating_add(size);
+        let Settings { max_files, max_file_size, .. } = *self.settings;
+        if self.bytes_read > most_bytes(max_files, max_file_size) {
+            return Ok(Some(Excess::Bytes));
+        }
+        let digest = blake3::hash(&content).to_hex().to_string();
+        if let Some(why) = self.age_or_copy(&digest) {
+            self.ignored.push((path, why));
+            return Ok(None);
+        }
+        self.fresh += 1;
+        if self.fresh > max_files {
+            return Ok(Some(Excess::Files));
+        }
+        let extension = extension(&path).unwrap_or_default();
+        let min_side = self.settings.min_image_size;
+        match content::check(&content, &extension, min_side, pace).await? {
+            Err(why) => self.ignored.push((path, why)),
+            Ok(content) => {
+                if let Content::Text(text) = content {
+                    self.predicates(&path, text);
+                }
+                *self.types.entry(extension).or_default() += 1;
+                self.paths.insert(digest.clone(), path.clone());
+                self.counted.push(EvidenceFile { path: folder.join(path), digest, bytes: size });
+            }
+        }
+        Ok(None)
+    }
+
+    /// Why a content does not count, if it is stale or was there already.
+    fn age_or_copy(&self, digest: &str) -> Option<String> {
+        if let Some(first) = self.paths.get(digest) {
+            return Some(format!("is a copy of `{}`, which is counted once", show(first)));
+        }
+        let ValidationContext { tree_since, first_seen, .. } = self.context;
+        // What nobody has seen yet was made just now.
+        let seen = first_seen.get(digest).copied().unwrap_or(u64::MAX);
+        // The work was finished before the run began: so was its evidence.
+        let since = match self.settings.fresh {
+            _ if tree_since == 0 => 0,
+            Fresh::Tree => tree_since,
+            Fresh::Run => 1,
+            Fresh::Any => 0,
+        };
+        if seen >= since {
+            return None;
+        }
+        let when = match seen {
+            0 => "was there before this run began".to_owned(),
+            seen => format!("was made in iteration {seen}"),
+        };
+        let than = match self.settings.fresh {
+            Fresh::Tree => format!("; the work was changed in iteration {tree_since}"),
+            Fresh::Run | Fresh::Any => String::new(),
+        };
+        Some(format!(
+            "is stale: its content {when}{than}. Make it anew from the work as it is now; content \
+             that was there before does not count again, so let it say when it was made"
+        ))
+    }
+
+    fn predicates(&mut self, path: &Path, text: &str) {
+        let wanted = self.settings.must_match.iter().zip(&mut self.matched);
+        for (regex, matched) in wanted {
+            *matched = *matched || regex.is_match(text);
+        }
+        for regex in &self.settings.must_not_match {
+            if let Some(line) = line_of(regex, text) {
+                self.unwanted.push(format!(
+                    "`{}` line {line} matches `{regex}` (must_not_match): the evidence has to show \
+                     that it works",
+                    show(path)
+                ));
+            }
+        }
+    }
+}
+
+fn line_of(regex: &Regex, text: &str) -> Option<usize> {
+    let found = regex.find(text)?;
+    let before = text.get(..found.start())?;
+    Some(before.bytes().filter(|byte| *byte == b'\n').count() + 1)
+}
+
+fn most_bytes(max_files: usize, max_file_size: u64) -> u64 {
+    u64::try_from(max_files).unwrap_or(u64::MAX).saturating_mul(max_file_size)
+}
+
+/// Reads a file whole, if it is a regular one with one name, not too large, and stays as it is
+/// meanwhile.
+async fn read(mut file: File, most: u64, pace: &mut Pace<'_>) -> Step<Whole> {
+    let unreadable = |error: std::io::Error| format!("cannot be read: {error}; make it readable");
+    let before = match fstat(&file) {
+        Ok(stat) => stat,
+        Err(errno) => return Ok(Err(unreadable(errno.into()))),
+    };
+    let size = u64::try_from(before.st_size).unwrap_or(u64::MAX);
+    if FileType::from_raw_mode(before.st_mode) != FileType::RegularFile {
+        return Ok(Err("is not a regular file".into()));
+    }
+    if size == 0 {
+        return Ok(Err("is empty".into()));
+    }
+    if before.st_nlink > 1 {
+        let names = before.st_nlink;
+        return Ok(Err(format!("has {names} names (hard links); put a file of its own there")));
+    }
+    if size > most {
+        let (size, most) = (bytes(size), bytes(most));
+        return Ok(Err(format!("is too large: {size}, at most max_file_size = {most} is read")));
+    }
+    let mut content = Vec::new();
+    let mut block = vec![0; STRIDE.min(usize::try_from(size).unwrap_or(STRIDE).saturating_add(1))];
+    loop {
+        match file.read(&mut block) {
+            Ok(0) => break,
+            Ok(length) => content.extend_from_slice(block.get(..length).unwrap_or_default()),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Ok(Err(unreadable(error))),
+        }
+        pace.step().await?;
+        if u64::try_from(content.len()).unwrap_or(u64::MAX) > size {
+            break;
+        }
+    }
+    let same = fstat(&file).is_ok_and(|after| stamp(&after) == stamp(&before))
+        && u64::try_from(content.len()) == Ok(size);
+    Ok(if same {
+        Ok(content)
+    } else {
+        Err("was written to while it was read; claim when all is written".into())
+    })
+}
+
+/// What a change of content changes.
+fn stamp(stat: &Stat) -> impl PartialEq + use<> {
+    (
+        (stat.st_dev, stat.st_ino, stat.st_nlink, stat.st_size),
+        (stat.st_mtime, stat.st_mtime_nsec, stat.st_ctime, stat.st_ctime_nsec),
+    )
+}

@@ -1,0 +1,141 @@
+//! The evidence-files validator: demands files that show the finished work.
+//!
+//! Files count by their content. A file counts if it is a regular file of a wanted type that reads as
+//! such, is no copy of another one, and is fresh: its content was first seen no earlier than the work
+//! it is to prove. What was there before is ignored, not held against anybody.
+//!
+//! Everything in the folder is written by the agent. So it is opened without following links and
+//! without waiting, and is bounded in size, number, depth and time.
+
+mod config;
+mod content;
+mod examine;
+mod pace;
+mod reasons;
+mod walk;
+
+use std::path::{Component, Path, PathBuf};
+
+use orchestrator::contract::{
+    BuildContext, BuildError, CancelReason, CancelSignal, EvidenceValidator, ValidationContext,
+    ValidatorDescription, Verdict, async_trait, parse_config,
+};
+use serde_json::Value;
+
+use config::{Config, Fresh, Settings};
+use pace::Pace;
+
+/// The validator's kind in `[[validator]] kind`.
+pub const KIND: &str = "evidence-files";
+
+/// Builds the validator.
+///
+/// | key | default | meaning |
+/// |---|---|---|
+/// | `dir` | `"validation-evidence"` | the folder, relative to the prompt file's |
+/// | `min_files` | 3 | files that have to count, at least 1 |
+/// | `extensions` | `["png", "txt", "json"]` | types of files that can count |
+/// | `fresh` | `"tree"` | `"tree"`: content no older than the present state of the work; `"run"`: than the run; `"any"` |
+/// | `must_match` | `[]` | regular expressions, each to be found in a counted text or JSON file |
+/// | `must_not_match` | `[]` | regular expressions, none to be found in any counted text or JSON file |
+/// | `max_file_size` | `"10 MiB"` | larger files do not count; bytes or a string with a unit |
+/// | `max_files` | 200 | more fresh files are refused |
+/// | `min_image_size` | 2 | least width and height of an image, in pixels |
+///
+/// In the regular expressions `^` and `$` stand for the beginning and end of a line.
+///
+/// # Errors
+/// An unknown key or a value that makes no sense, with its key.
+pub fn build(
+    config: Value,
+    context: &BuildContext,
+) -> Result<Box<dyn EvidenceValidator>, BuildError> {
+    let settings = parse_config::<Config>(config)?.into_settings()?;
+    let path = plain(&context.prompt_dir.join(&settings.dir));
+    for (folder, what) in [(&context.workspace, "workspace"), (&context.prompt_dir, "prompt file")]
+    {
+        if plain(folder).starts_with(&path) {
+            let message = format!(
+                "`{}` holds the {what}: evidence is no part of the work it proves, so it needs a \
+                 folder of its own, such as `validation-evidence`",
+                settings.dir.display()
+            );
+            return Err(BuildError::at("dir", message));
+        }
+    }
+    let shown = path.strip_prefix(plain(&context.workspace)).unwrap_or(&path);
+    let shown = reasons::show(shown);
+    let prompt_dir = context.prompt_dir.clone();
+    Ok(Box::new(EvidenceFiles { settings, prompt_dir, path, shown }))
+}
+
+/// A path without `.` and `..`, by its text alone.
+fn plain(path: &Path) -> PathBuf {
+    let mut out = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                out.pop();
+            }
+            part => out.push(part),
+        }
+    }
+    out
+}
+
+struct EvidenceFiles {
+    settings: Settings,
+    prompt_dir: PathBuf,
+    /// The evidence folder, absolute.
+    path: PathBuf,
+    /// The evidence folder as the agent sees it from its workspace.
+    shown: String,
+}
+
+impl EvidenceFiles {
+    fn types(&self) -> String {
+        match self.settings.extensions.split_last() {
+            Some((last, [])) => last.clone(),
+            Some((last, rest)) => format!("{} or {last}", rest.join(", ")),
+            None => String::new(),
+        }
+    }
+}
+
+#[async_trait]
+impl EvidenceValidator for EvidenceFiles {
+    fn describe(&self) -> ValidatorDescription {
+        let Settings { min_files, fresh, .. } = &self.settings;
+        let age = match fresh {
+            Fresh::Tree => ", made after the last change of the work",
+            Fresh::Run => ", made in this run",
+            Fresh::Any => "",
+        };
+        let files = if *min_files == 1 { "file" } else { "different files" };
+        let mut demands =
+            format!("at least {min_files} {files} ({}) in `{}`{age}", self.types(), self.shown);
+        for regex in &self.settings.must_match {
+            demands.push_str(&format!("; one matches `{regex}`"));
+        }
+        for regex in &self.settings.must_not_match {
+            demands.push_str(&format!("; none matches `{regex}`"));
+        }
+        ValidatorDescription { kind: KIND.into(), demands }
+    }
+
+    fn evidence_dirs(&self) -> Vec<PathBuf> {
+        vec![self.path.clone()]
+    }
+
+    async fn validate(&self, context: ValidationContext<'_>, cancel: &dyn CancelSignal) -> Verdict {
+        self.examine(context, &mut Pace::new(cancel)).await.unwrap_or_else(|reason| {
+            let why = match reason {
+                CancelReason::Timeout => "its time was up",
+                _ => "the orchestrator had to stop",
+            };
+            let message = format!("the examination of `{}` was ended early: {why}", self.shown);
+            Verdict::Error { message }
+        })
+    }
+}
