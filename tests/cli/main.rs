@@ -16,5 +16,6 @@ mod crash;
 mod environment;
 mod limits;
 mod seed;
+mod shipped;
 mod signals;
 mod state;

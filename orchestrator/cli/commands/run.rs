@@ -52,11 +52,8 @@ async fn start(context: Context, args: Run) -> Result<u8, CommandError> {
         dry_run(&session, args.json);
         return Ok(exit::OK);
     }
-    let observer: Arc<dyn Observer> = if args.json {
-        Arc::new(Json::new(status.clone()))
-    } else {
-        Arc::new(Human::new(args.verbose))
-    };
+    let observer: Arc<dyn Observer> =
+        if args.json { Arc::new(Json::new(status.clone())) } else { Human::watching(args.verbose) };
     let finished = session.drive(observer, stop).await?;
     let well = matches!(finished.state.last_outcome, Some(Outcome::Succeeded));
     Ok(of_stop(finished.reason, well, status.load(Ordering::Relaxed)))

@@ -1,7 +1,7 @@
 //! What people see: one line per iteration and verdict, more with `--verbose`.
 
 use std::io::{IsTerminal as _, Write as _};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use orchestrator::contract::{ClaimKind, Event, Usage, Verdict};
@@ -12,6 +12,7 @@ use super::text::{duration, escape, one_line, outcome, tool_line, trigger};
 use crate::output;
 
 const REDRAW: Duration = Duration::from_millis(200);
+const EVERY: Duration = Duration::from_secs(1);
 
 /// Prints a run for people, on stderr; its last line, the result, on stdout.
 pub(crate) struct Human {
@@ -25,6 +26,8 @@ struct View {
     terminal: bool,
     /// It is there now.
     drawn: bool,
+    /// The iteration that goes on, or whose claim is validated.
+    busy: Option<u64>,
     last_draw: Instant,
     began: Instant,
     agent: String,
@@ -41,11 +44,32 @@ const YELLOW: &str = "33";
 const DIM: &str = "2";
 
 impl Human {
-    pub(crate) fn new(verbose: bool) -> Self {
+    /// Ready to watch a run. On a terminal, a line shows every second how it goes on.
+    pub(crate) fn watching(verbose: bool) -> Arc<Self> {
+        let human = Arc::new(Self::new(verbose));
+        if human.view.lock().is_ok_and(|view| view.terminal) {
+            let watched = Arc::downgrade(&human);
+            std::thread::spawn(move || {
+                while let Some(human) = watched.upgrade() {
+                    let mut view = human.view.lock().unwrap_or_else(PoisonError::into_inner);
+                    if let Some(iteration) = view.busy {
+                        human.progress(&mut view, iteration);
+                    }
+                    drop(view);
+                    drop(human);
+                    std::thread::sleep(EVERY);
+                }
+            });
+        }
+        human
+    }
+
+    fn new(verbose: bool) -> Self {
         let now = Instant::now();
         let view = View {
             terminal: std::io::stderr().is_terminal() && !verbose,
             drawn: false,
+            busy: None,
             last_draw: now,
             began: now,
             agent: String::new(),
@@ -124,6 +148,7 @@ impl Human {
         else {
             return;
         };
+        view.busy = None;
         let code = if *how == Outcome::Succeeded { BOLD } else { YELLOW };
         let of = max_cost_usd.map(|max| format!(" of {max}")).unwrap_or_default();
         let about = if usage.estimated { "about " } else { "" };
@@ -245,6 +270,7 @@ impl Human {
         match notice {
             Notice::IterationStarted { iteration, attempt, trigger: why, max_iterations } => {
                 (view.began, view.usage) = (Instant::now(), Usage::default());
+                view.busy = Some(*iteration);
                 view.doing.clear();
                 let of = max_iterations.map(|max| format!("/{max}")).unwrap_or_default();
                 let again =
@@ -295,9 +321,11 @@ impl Human {
             }
             Notice::Validating { iteration, validators } => {
                 view.doing = format!("validating: {}", validators.join(", "));
+                (view.began, view.busy) = (Instant::now(), Some(*iteration));
                 self.progress(view, *iteration);
             }
             Notice::Verdict { verdicts, accepted, reasons, .. } => {
+                view.busy = None;
                 self.verdicts(view, verdicts);
                 if !accepted && verdicts.iter().all(|named| named.verdict.is_accepted()) {
                     for reason in reasons {

@@ -1,7 +1,8 @@
 //! One iteration: the agent runs while its figures, its time and the prompt file are watched.
 
 use std::fs;
-use std::os::unix::fs::DirBuilderExt as _;
+use std::io::Write as _;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,16 +12,15 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 
 use super::error::EngineError;
-use super::notice::Notice;
 use super::phrases::says_done;
 use super::plan;
 use super::prices::with_cost;
 use super::session::{Session, asked};
 use super::sink::{Cancel, Heard, Sink};
 use super::transcript::Transcript;
-use crate::contract::{AgentError, CancelReason, ErrorClass, Iteration, Report, Usage};
+use crate::contract::{AgentError, CancelReason, ErrorClass, Iteration, Report};
 use crate::machine::{Effect, Ended, Input, Outcome, StartIteration, Timer};
-use crate::state::{StateError, write_private};
+use crate::state::StateError;
 use crate::workspace::PromptWatch;
 
 /// Events that may wait for the driver; more and the agent waits.
@@ -42,11 +42,12 @@ impl Session {
         start: StartIteration,
     ) -> Result<Vec<Input>, EngineError> {
         let (number, began_ms) = (start.iteration, self.clock.runtime_ms());
+        self.began_ms = began_ms;
         let folder = self.layout().iteration(&self.run, number);
         crate::state::create_dir(&folder)?;
         let scratch = Scratch::create(&self.run, number)?;
         let task = self.task(&start, &scratch)?;
-        write_private(&folder.join("prompt.md"), &task.prompt)?;
+        keep_prompt(&folder.join("prompt.md"), &task.prompt)?;
 
         let (tell, told) = watch::channel(None);
         let (heard, hear) = mpsc::channel(QUEUE);
@@ -72,7 +73,6 @@ impl Session {
         sink.transcript.lock().unwrap_or_else(PoisonError::into_inner).finish();
         drop(sink);
         let ended = self.ended(result?);
-        self.tell_end(number, began_ms, &ended);
         Ok(vec![Input::Ended(ended)])
     }
 
@@ -197,25 +197,6 @@ impl Session {
             left_behind: report.left_behind,
         }
     }
-
-    fn tell_end(&self, iteration: u64, began_ms: u64, ended: &Ended) {
-        let current = self.state.current.as_ref();
-        let outcome = match (current.and_then(|current| current.cancelling), &ended.outcome) {
-            (Some(reason), outcome) if *outcome != Outcome::Succeeded => Outcome::Cut { reason },
-            (_, outcome) => outcome.clone(),
-        };
-        let usage = current.map_or(Usage::default(), |current| current.usage).max(ended.usage);
-        let cost_usd = usage.cost.unwrap_or_default();
-        self.notice(&Notice::IterationFinished {
-            iteration,
-            outcome,
-            usage,
-            cost_usd,
-            total_cost_usd: self.state.charged + cost_usd,
-            max_cost_usd: self.state.limits.max_cost_usd,
-            duration_ms: self.clock.runtime_ms().saturating_sub(began_ms),
-        });
-    }
 }
 
 fn outcome_of(class: &ErrorClass, message: String) -> Outcome {
@@ -305,6 +286,18 @@ impl Watching {
         }
         Ok(self.told_ms.is_none_or(|told| now.saturating_sub(told) < plan::millis(LAST_GRACE)))
     }
+}
+
+/// For people who want to know what the agent read; nothing depends on it.
+fn keep_prompt(path: &Path, prompt: &[u8]) -> Result<(), StateError> {
+    fs::OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(path)
+        .and_then(|mut file| file.write_all(prompt))
+        .map_err(StateError::io("write", path))
 }
 
 /// A private folder for one iteration, gone with it.

@@ -17,13 +17,16 @@ use super::prompt::PromptSource;
 use crate::config::Config;
 use crate::machine::{
     Effect, Input, Now, Outcome, Policy, Record, RunStarted, StartIteration, StartOptions, State,
-    StopReason, step,
+    StopReason, Timer, step,
 };
 use crate::state::{FORMAT_VERSION, Found, Layout, Store};
 use crate::workspace::{Baseline, TreeHasher};
 
 /// The longest pause after failures.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5 * 60);
+
+/// The longest time between two notes of how much time has passed.
+pub(super) const LONGEST_REST_MS: u64 = 10_000;
 
 /// How often the run was asked to stop: once is an orderly stop, twice a quick one.
 pub type StopRequests = watch::Receiver<u32>;
@@ -63,7 +66,7 @@ pub struct Session {
     pub(super) state: State,
     pub(super) store: Store,
     pub(super) driver: Driver,
-    pub(super) judges: Judges,
+    pub(super) judges: Arc<Judges>,
     pub(super) env: BTreeMap<String, String>,
     pub(super) config: Config,
     pub(super) baseline: Baseline,
@@ -73,6 +76,8 @@ pub struct Session {
     pub(super) clock: Arc<Clock>,
     pub(super) observer: Arc<dyn Observer>,
     pub(super) stop: StopRequests,
+    /// Runtime when the agent was last started, in milliseconds.
+    pub(super) began_ms: u64,
     /// The final message of the iteration that just ended well.
     pub(super) final_text: Option<String>,
     /// What the agent reads in the iteration that is about to start.
@@ -137,13 +142,14 @@ impl Session {
             state,
             store: new.store,
             driver: new.driver,
-            judges: new.judges,
+            judges: Arc::new(new.judges),
             env: new.env,
             config: new.config,
             baseline: new.baseline,
             clock,
             observer: Arc::new(Silent),
             stop: watch::channel(0).1,
+            began_ms: 0,
             final_text: None,
             prepared: None,
             config_file: ConfigFile { path: new.config_file, content },
@@ -287,7 +293,7 @@ impl Session {
             Effect::Start(start) => self.iterate(start).await,
             Effect::Pause { failures } => {
                 let pause = self.pause(failures);
-                self.rest(pause, "pause").await
+                self.pause_for(pause).await
             }
             Effect::WaitUntil(until_ms) => self.wait_until(until_ms).await,
             // Outside an iteration there is nothing to cancel; the others are done already.
@@ -306,7 +312,6 @@ impl Session {
     }
 
     async fn wait_until(&mut self, until_ms: u64) -> Result<Vec<Input>, EngineError> {
-        // The wall clock decides, so that a suspended machine does not wait longer than needed.
         let reason =
             self.state.waiting.as_ref().map(|wait| wait.reason.clone()).unwrap_or_default();
         self.notice(&Notice::Waiting {
@@ -314,38 +319,46 @@ impl Session {
             ms: until_ms.saturating_sub(clock::unix_ms()),
             reason,
         });
-        let mut inputs = Vec::new();
-        loop {
-            let left = until_ms.saturating_sub(clock::unix_ms());
-            if left == 0 || !inputs.is_empty() {
-                inputs.push(Input::Rested);
-                return Ok(inputs);
-            }
-            let piece = Duration::from_millis(left).min(Duration::from_secs(10));
-            if self.sleep(piece).await {
-                inputs.push(Input::Signal);
-            }
-        }
+        // The wall clock decides, so that a suspended machine does not wait longer than needed.
+        self.rest(|_| until_ms.saturating_sub(clock::unix_ms())).await
     }
 
-    async fn rest(&mut self, pause: Duration, reason: &str) -> Result<Vec<Input>, EngineError> {
+    async fn pause_for(&mut self, pause: Duration) -> Result<Vec<Input>, EngineError> {
         if !pause.is_zero() {
             self.notice(&Notice::Waiting {
                 iteration: self.state.iterations,
                 ms: plan::millis(pause),
-                reason: reason.to_owned(),
+                reason: "pause".to_owned(),
             });
         }
-        let signal = self.sleep(pause).await.then_some(Input::Signal);
-        Ok(signal.into_iter().chain([Input::Rested]).collect())
+        let until_ms = self.clock.runtime_ms().saturating_add(plan::millis(pause));
+        self.rest(|now_ms| until_ms.saturating_sub(now_ms)).await
     }
 
-    /// Sleeps, unless the run is asked to stop: then says so at once.
-    async fn sleep(&mut self, pause: Duration) -> bool {
-        tokio::select! {
-            () = tokio::time::sleep(pause) => *self.stop.borrow() > 0,
-            () = asked(&mut self.stop, 1) => true,
+    /// Rests as long as `left` says, given the runtime, but no longer than `max_runtime` allows and not
+    /// once the run is asked to stop. Notes from time to time how much time has passed.
+    async fn rest(&mut self, left: impl Fn(u64) -> u64) -> Result<Vec<Input>, EngineError> {
+        loop {
+            if *self.stop.borrow() > 0 {
+                return Ok(vec![Input::Signal, Input::Rested]);
+            }
+            let now_ms = self.clock.runtime_ms();
+            let allowed = self.state.limits.max_runtime_ms.unwrap_or(u64::MAX);
+            let piece = left(now_ms).min(allowed.saturating_sub(now_ms)).min(LONGEST_REST_MS);
+            if piece == 0 {
+                return Ok(vec![Input::Rested]);
+            }
+            tokio::select! {
+                () = tokio::time::sleep(Duration::from_millis(piece)) => {}
+                () = asked(&mut self.stop, 1) => {}
+            }
+            self.tick()?;
         }
+    }
+
+    /// Notes how much time has passed, so that a crash does not make it undone.
+    pub(super) fn tick(&mut self) -> Result<(), EngineError> {
+        self.advance(Input::Timer(Timer::Tick)).map(drop)
     }
 
     fn prepare(&mut self, start: StartIteration) -> Result<Vec<Input>, EngineError> {
@@ -425,6 +438,17 @@ impl Session {
                 let max_iterations = self.state.limits.max_iterations;
                 Notice::IterationStarted { iteration, attempt, trigger, max_iterations }
             }
+            Record::IterationEnded { iteration, outcome, usage, cost_usd, runtime_ms, .. } => {
+                Notice::IterationFinished {
+                    iteration,
+                    outcome,
+                    usage,
+                    cost_usd,
+                    total_cost_usd: self.state.charged,
+                    max_cost_usd: self.state.limits.max_cost_usd,
+                    duration_ms: runtime_ms.saturating_sub(self.began_ms),
+                }
+            }
             Record::Claimed { claim, .. } => Notice::Claim { iteration, claim },
             Record::Looked { near_misses, .. } => {
                 for near_miss in near_misses {
@@ -440,7 +464,6 @@ impl Session {
             Record::Tick { .. }
             | Record::Withdrawn { .. }
             | Record::Cancelling { .. }
-            | Record::IterationEnded { .. }
             | Record::Completed { .. }
             | Record::Waiting { .. }
             | Record::Answered { .. }

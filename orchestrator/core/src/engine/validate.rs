@@ -1,5 +1,6 @@
 //! Running the validators on a claim.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
@@ -7,7 +8,7 @@ use tokio::sync::watch;
 use super::error::EngineError;
 use super::notice::Notice;
 use super::plan;
-use super::session::{Session, asked};
+use super::session::{LONGEST_REST_MS, Session, asked};
 use super::sink::Cancel;
 use crate::contract::{CancelReason, Change, Claim, EvidenceFile, ValidationContext, Verdict};
 use crate::machine::{NamedVerdict, Validation};
@@ -68,27 +69,34 @@ impl Session {
         index: usize,
         claim: &Claim,
     ) -> Result<Option<NamedVerdict>, EngineError> {
-        let Some(check) = self.judges.checks.get(index) else { return Ok(None) };
+        let judges = Arc::clone(&self.judges);
+        let Some(check) = judges.checks.get(index) else { return Ok(None) };
         let changes = self.protected_changes(&check.validator.protects())?;
+        let (run, workspace) = (self.run.clone(), self.workspace.clone());
+        let (env, first_seen) = (self.env.clone(), self.state.first_seen.clone());
         let context = ValidationContext {
-            run: &self.run,
+            run: &run,
             iteration: self.state.iterations,
             claim,
-            workspace: &self.workspace,
+            workspace: &workspace,
             tree_since: self.state.tree_since,
-            first_seen: &self.state.first_seen,
+            first_seen: &first_seen,
             protected_changes: &changes,
-            env: &self.env,
+            env: &env,
         };
         let (tell, told) = watch::channel(None);
         let cancel = Cancel::new(told);
         let started = Instant::now();
         let mut stop = self.stop.clone();
         let mut work = std::pin::pin!(check.validator.validate(context, &cancel));
-        let ended = tokio::select! {
-            verdict = &mut work => Ok(verdict),
-            () = tokio::time::sleep(check.timeout) => Err(CancelReason::Timeout),
-            () = asked(&mut stop, 1) => Err(CancelReason::Signal),
+        let mut timeout = std::pin::pin!(tokio::time::sleep(check.timeout));
+        let ended = loop {
+            tokio::select! {
+                verdict = &mut work => break Ok(verdict),
+                () = &mut timeout => break Err(CancelReason::Timeout),
+                () = asked(&mut stop, 1) => break Err(CancelReason::Signal),
+                () = tokio::time::sleep(Duration::from_millis(LONGEST_REST_MS)) => self.tick()?,
+            }
         };
         let verdict = match ended {
             Ok(verdict) => verdict,

@@ -6,7 +6,7 @@ use super::record::{Outcome, Record, RunStarted, Trigger};
 use super::running;
 use super::state::{Latch, State};
 use super::step::Turn;
-use crate::contract::{Budget, ClaimSource, Usage, Usd, Verdict};
+use crate::contract::{Budget, ClaimSource, NearMiss, Usage, Usd, Verdict};
 
 /// Wait after the first refusal by the provider that did not say until when; doubled each time.
 const FIRST_DEFERRAL_MS: u64 = 30_000;
@@ -76,12 +76,19 @@ pub(super) fn looked(turn: &mut Turn, look: Look) {
         .filter(|digest| !turn.state.first_seen.contains_key(digest))
         .collect();
     let (iteration, runtime_ms) = (turn.state.iterations, turn.runtime_ms());
+    let own = &turn.state.own_misses;
+    // Lines move when the agent edits the file above them.
+    let known = |miss: &NearMiss| {
+        own.iter().any(|own| (&own.detector, &own.text) == (&miss.detector, &miss.text))
+    };
+    let near_misses =
+        look.near_misses.into_iter().filter(|miss| iteration == 0 || !known(miss)).collect();
     turn.record(Record::Looked {
         iteration,
         tree: look.tree,
         new_evidence,
         evidence,
-        near_misses: look.near_misses,
+        near_misses,
         runtime_ms,
     });
     if turn.state.stopping {

@@ -168,8 +168,10 @@ pub struct State {
     pub progress: bool,
     /// Iterations whose text spoke of being done, since the last claim.
     pub says_done: u32,
-    /// What was nearly a claim at the last look.
+    /// What was nearly a claim at the last look, but for the user's own text.
     pub near_misses: Vec<NearMiss>,
+    /// What was nearly a claim before the first iteration: not the agent's doing.
+    pub own_misses: Vec<NearMiss>,
     /// Answers of a human that the agent has not read yet.
     pub answers: Vec<String>,
     /// A wait that the provider asked for.
@@ -421,7 +423,11 @@ impl State {
             self.first_seen.entry(digest.clone()).or_insert(*iteration);
         }
         self.evidence.clone_from(evidence);
-        self.near_misses.clone_from(near_misses);
+        if *iteration == 0 {
+            self.own_misses.clone_from(near_misses);
+        } else {
+            self.near_misses.clone_from(near_misses);
+        }
         self.progress |= novel;
         self.count_stagnation();
     }

@@ -3,7 +3,9 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::contract::{CancelReason, Claim, ClaimKind, ClaimSource, Tokens, Usage, Usd, Verdict};
+use crate::contract::{
+    CancelReason, Claim, ClaimKind, ClaimSource, NearMiss, Tokens, Usage, Usd, Verdict,
+};
 
 fn claim(kind: ClaimKind, source: ClaimSource) -> Claim {
     Claim { kind, detector: "marker".into(), source, text: "done".into() }
@@ -511,4 +513,25 @@ fn a_signal_lets_the_claim_be_seen_but_starts_no_validation() {
     world.feed(Input::Looked(look(vec![claim(ClaimKind::Complete, ClaimSource::State)], "t1")));
     assert_eq!(world.finished(), Some(StopReason::Interrupted));
     assert!(matches!(world.state.latch, Latch::Claimed { .. }));
+}
+
+#[test]
+fn what_was_nearly_a_claim_before_the_run_is_not_held_against_the_agent() {
+    let miss = |text: &str, line| NearMiss {
+        detector: "marker".into(),
+        text: text.into(),
+        line,
+        hint: "use a box".into(),
+    };
+    let mut world = World::started();
+    let mut first = look(vec![], "t0");
+    first.near_misses = vec![miss("## TASK_COMPLETE", 3)];
+    world.feed(Input::Looked(first));
+    assert!(world.state.near_misses.is_empty());
+    world.prepare();
+    world.feed(Input::Ended(ended(Outcome::Succeeded)));
+    let mut second = look(vec![], "t1");
+    second.near_misses = vec![miss("## TASK_COMPLETE", 4), miss("- TASK_COMPLETE", 9)];
+    world.feed(Input::Looked(second));
+    assert_eq!(world.state.near_misses, [miss("- TASK_COMPLETE", 9)]);
 }
