@@ -21,6 +21,8 @@ pub(crate) struct Meter {
     /// The message now being streamed, by the tool call whose subagent it belongs to.
     streaming: BTreeMap<Option<String>, String>,
     sum: Tokens,
+    /// The most that results told: a process may take several turns, each with a result of its own.
+    told: Usage,
 }
 
 impl Meter {
@@ -58,18 +60,31 @@ impl Meter {
         }
         self.sum += difference(larger, *known);
         *known = larger;
-        Some(self.sum)
+        Some(self.told.tokens.map_or(self.sum, |told| told.max(self.sum)))
     }
 
     /// The usage of the whole, as far as it is known without a result.
     pub(crate) fn estimate(&self) -> Usage {
-        let tokens = (!self.by_message.is_empty()).then_some(self.sum);
-        Usage { tokens, cost: None, estimated: false }
+        self.told.max(Usage { tokens: self.seen(), ..Usage::default() })
     }
 
-    /// The usage of the whole: what the result says, but never less than what was seen.
+    /// The usage of the whole: what the result says, but never less than what was seen and told.
     pub(crate) fn settle(&self, outcome: &Outcome) -> Usage {
-        let seen = self.estimate().tokens.filter(|seen| seen.total() > 0);
+        self.told.max(self.settled(outcome))
+    }
+
+    /// The same, once this result has come: later figures are never less.
+    pub(crate) fn result(&mut self, outcome: &Outcome) -> Usage {
+        self.told = self.settle(outcome);
+        self.told
+    }
+
+    fn seen(&self) -> Option<Tokens> {
+        (!self.by_message.is_empty()).then_some(self.sum)
+    }
+
+    fn settled(&self, outcome: &Outcome) -> Usage {
+        let seen = self.seen().filter(|seen| seen.total() > 0);
         let cost = outcome.total_cost_usd.and_then(Usd::from_dollars);
         // The figures leave an interrupted call out. When there was no other, nothing is known.
         let interrupted = outcome.terminal_reason.as_deref() == Some("aborted_streaming");

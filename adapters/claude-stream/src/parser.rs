@@ -230,7 +230,7 @@ impl Parser {
         if self.session.is_none() {
             self.session.clone_from(&outcome.session_id);
         }
-        events.push(usage(self.meter.settle(&outcome)));
+        events.push(usage(self.meter.result(&outcome)));
         self.outcome = Some(outcome);
     }
 

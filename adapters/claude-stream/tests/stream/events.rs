@@ -1,6 +1,6 @@
 //! What is told while the agent runs.
 
-use orchestrator::contract::{Event, Tokens};
+use orchestrator::contract::{Event, Tokens, Usd};
 use ralph_adapter_claude_stream::{Ended, Parser};
 use serde_json::json;
 
@@ -69,6 +69,35 @@ fn usage_only_grows_and_counts_a_message_once() {
         let told = tokens_told(&events(&format!("{name}.jsonl")));
         assert!(told.windows(2).all(|pair| pair[0].max(pair[1]) == pair[1]), "{name}: {told:?}");
     }
+}
+
+#[test]
+fn a_later_turn_takes_nothing_back() {
+    let result = |input: u64, output: u64| {
+        let usage = format!("{{\"input_tokens\":{input},\"output_tokens\":{output}}}");
+        format!(
+            "{{\"type\":\"result\",\"subtype\":\"success\",\"usage\":{usage},\"total_cost_usd\":0.5}}\n"
+        )
+    };
+    let message =
+        "{\"type\":\"assistant\",\"message\":{\"id\":\"m\",\"usage\":{\"input_tokens\":7}}}\n";
+    let stream = [
+        &result(100, 20),
+        "{\"type\":\"system\",\"subtype\":\"init\"}\n",
+        message,
+        &result(50, 30),
+    ];
+    let (events, end) = read(&stream.concat(), Ended::default());
+    let told: Vec<_> = tokens_told(&events).iter().map(|t| (t.input, t.output)).collect();
+    assert_eq!(told, [(100, 20), (100, 20), (100, 30)]);
+    assert_eq!(end.unwrap().usage.tokens.map(|t| (t.input, t.output)), Some((100, 30)));
+    // The process ended in its second turn: what the first one cost is known all the same.
+    let (_, end) = read(&stream[..3].concat(), Ended::default());
+    let usage = end.unwrap_err().report.usage;
+    assert_eq!(
+        (usage.tokens.map(|t| t.output), usage.cost.map(Usd::dollars)),
+        (Some(20), Some(0.5))
+    );
 }
 
 #[test]

@@ -1,0 +1,239 @@
+//! Runs from their start to their end.
+
+use super::*;
+
+#[test]
+fn a_claim_before_the_first_iteration_is_validated_and_needs_no_agent() {
+    let mut world = World::started();
+    world.feed(Input::Looked(look(vec![claim(ClaimKind::Complete, ClaimSource::State)], "t0")));
+    world.feed(Input::Validated(validation(true, "t0")));
+    assert_eq!(world.finished(), Some(StopReason::Completed));
+    assert_eq!(world.state.iterations, 0);
+}
+
+#[test]
+fn completion_in_the_last_allowed_iteration_wins_over_the_limit() {
+    let mut world = World::started();
+    world.feed(Input::Looked(look(vec![], "t0")));
+    for n in 1..5 {
+        world.iterate(Outcome::Succeeded, vec![], &format!("t{n}"));
+        assert_eq!(world.finished(), None);
+    }
+    world.iterate(Outcome::Succeeded, vec![claim(ClaimKind::Complete, ClaimSource::Message)], "t5");
+    assert_eq!(world.finished(), None, "first the validators");
+    world.feed(Input::Validated(validation(true, "t5")));
+    assert_eq!(world.finished(), Some(StopReason::Completed));
+}
+
+#[test]
+fn a_rejected_claim_stays_pending_and_the_same_work_is_rejected_only_so_often() {
+    let mut world = World::started();
+    world.feed(Input::Looked(look(vec![claim(ClaimKind::Complete, ClaimSource::State)], "t0")));
+    world.feed(Input::Validated(validation(false, "t0")));
+    for _ in 0..2 {
+        assert_eq!(world.finished(), None);
+        world.iterate(Outcome::Succeeded, vec![], "t0");
+        assert!(world.last.iter().any(|effect| matches!(effect, Effect::Validate(_))));
+        world.feed(Input::Validated(validation(false, "t0")));
+    }
+    assert_eq!(world.finished(), Some(StopReason::Thrashing));
+}
+
+#[test]
+fn a_changed_tree_is_another_piece_of_work() {
+    let mut world = World::started();
+    world.feed(Input::Looked(look(vec![claim(ClaimKind::Complete, ClaimSource::State)], "t0")));
+    for n in 1..5 {
+        world.feed(Input::Validated(validation(false, &world.state.tree.clone())));
+        assert_eq!(world.finished(), None);
+        world.iterate(Outcome::Succeeded, vec![], &format!("t{n}"));
+    }
+    world.feed(Input::Validated(validation(false, "t4")));
+    assert_eq!(world.state.rejected_in_a_row(), 1);
+}
+
+#[test]
+fn trees_that_alternate_are_no_progress() {
+    let mut world = World::started();
+    world.feed(Input::Looked(look(vec![], "t0")));
+    for n in 1..=4 {
+        world.iterate(Outcome::Succeeded, vec![], if n % 2 == 0 { "a" } else { "b" });
+    }
+    assert_eq!(world.state.stagnant, 2, "b and a were new once each");
+}
+
+#[test]
+fn tree_changed_during_validation_rejects() {
+    let mut world = World::started();
+    world.feed(Input::Looked(look(vec![claim(ClaimKind::Complete, ClaimSource::State)], "t0")));
+    let mut changed = validation(true, "t0");
+    changed.tree_after = "t1".into();
+    world.feed(Input::Validated(changed));
+    assert!(world.state.completion().is_none());
+    assert!(world.state.rejection.as_ref().unwrap().reasons[0].contains("changed while"));
+}
+
+#[test]
+fn human_is_asked_only_if_the_completion_does_not_stand() {
+    let both = vec![
+        claim(ClaimKind::Complete, ClaimSource::Message),
+        claim(ClaimKind::NeedsHuman, ClaimSource::Message),
+    ];
+    for (good, end) in [(true, StopReason::Completed), (false, StopReason::NeedsHuman)] {
+        let mut world = World::started();
+        world.feed(Input::Looked(look(vec![], "t0")));
+        world.iterate(Outcome::Succeeded, both.clone(), "t1");
+        world.feed(Input::Validated(validation(good, "t1")));
+        assert_eq!(world.finished(), Some(end));
+    }
+}
+
+#[test]
+fn a_run_that_asked_for_a_human_goes_on_when_started_again() {
+    let mut world = World::started();
+    world.feed(Input::Looked(look(vec![], "t0")));
+    let ask = vec![claim(ClaimKind::NeedsHuman, ClaimSource::Message)];
+    world.iterate(Outcome::Succeeded, ask, "t1");
+    assert_eq!(world.finished(), Some(StopReason::NeedsHuman));
+    world.feed(Input::Started(StartOptions { fresh: fresh() }));
+    world.feed(Input::Looked(look(vec![], "t1")));
+    world.prepare();
+    assert_eq!(world.state.iterations, 2);
+}
+
+#[test]
+fn a_lost_iteration_is_charged_its_reservation_at_least() {
+    let mut world = World::started();
+    world.feed(Input::Looked(look(vec![], "t0")));
+    world.prepare();
+    let usage = Usage { cost: Some(Usd::from_nanos(500)), ..Usage::default() };
+    world.feed(Input::Used(usage));
+    world.feed(Input::Started(StartOptions { fresh: fresh() }));
+    assert_eq!(world.state.charged, limits().first_reservation);
+    assert_eq!(world.state.failures, 0);
+}
+
+#[test]
+fn refusals_by_the_provider_are_no_iterations_and_no_failures() {
+    let mut world = World::started();
+    world.feed(Input::Looked(look(vec![], "t0")));
+    let deferred =
+        Outcome::Deferred { class: "overloaded".into(), message: "529".into(), until_ms: None };
+    for attempt in 1..=4 {
+        world.iterate(deferred.clone(), vec![], "t0");
+        assert!(world.last.iter().any(|effect| matches!(effect, Effect::WaitUntil(_))));
+        assert_eq!((world.state.iterations, world.state.failures), (1, 0));
+        assert_eq!(world.state.deferrals, attempt);
+        world.now.unix_ms += 3_600_000;
+    }
+}
+
+#[test]
+fn a_wait_that_is_too_long_needs_a_human() {
+    let mut world = World::started();
+    world.feed(Input::Looked(look(vec![], "t0")));
+    let far = Outcome::Deferred {
+        class: "rate_limited".into(),
+        message: "limit".into(),
+        until_ms: Some(10_000_000_000),
+    };
+    world.iterate(far, vec![], "t0");
+    assert_eq!(world.finished(), Some(StopReason::NeedsHuman));
+}
+
+#[test]
+fn an_agent_that_is_not_logged_in_needs_a_human_and_is_tried_again_after_a_restart() {
+    let mut world = World::started();
+    world.feed(Input::Looked(look(vec![], "t0")));
+    let failed = Outcome::Failed { class: "unauthenticated".into(), message: "log in".into() };
+    world.iterate(failed, vec![], "t0");
+    assert_eq!(world.finished(), Some(StopReason::NeedsHuman));
+    world.feed(Input::Started(StartOptions { fresh: fresh() }));
+    world.feed(Input::Looked(look(vec![], "t0")));
+    world.prepare();
+}
+
+#[test]
+fn cost_that_reaches_the_limit_cuts_the_iteration_once() {
+    let mut world = World::started();
+    world.feed(Input::Looked(look(vec![], "t0")));
+    world.prepare();
+    let dollars = |d| Usage { cost: Usd::from_dollars(d), ..Usage::default() };
+    world.feed(Input::Used(dollars(0.9)));
+    assert!(!world.last.contains(&Effect::Cancel(CancelReason::MaxCost)));
+    world.feed(Input::Used(dollars(1.0)));
+    assert!(world.last.contains(&Effect::Cancel(CancelReason::MaxCost)));
+    world.feed(Input::Used(dollars(1.1)));
+    assert!(!world.last.contains(&Effect::Cancel(CancelReason::MaxCost)));
+    world.feed(Input::Ended(ended(Outcome::Failed {
+        class: "cancelled".into(),
+        message: String::new(),
+    })));
+    world.feed(Input::Looked(look(vec![], "t0")));
+    assert_eq!(world.finished(), Some(StopReason::MaxCost));
+    assert_eq!(world.state.failures, 0);
+}
+
+#[test]
+fn reclaim_needs_a_new_claim_and_a_marker_that_stands_is_none() {
+    let mut world = World::default();
+    let mut options = fresh();
+    options.policy.after_rejection = AfterRejection::Reclaim;
+    let standing = || vec![claim(ClaimKind::Complete, ClaimSource::State)];
+    let (state, effects) =
+        step(State::default(), Input::Started(StartOptions { fresh: options }), Now::default());
+    world.state = state;
+    let mut inputs =
+        vec![Input::Looked(look(standing(), "t0")), Input::Validated(validation(false, "t0"))];
+    drop(effects);
+    for input in inputs.drain(..) {
+        (world.state, world.last) = step(world.state.clone(), input, world.now);
+    }
+    assert_eq!(world.state.latch, Latch::Open);
+    let mut again = |claims: Vec<Claim>| {
+        let (state, effects) =
+            step(world.state.clone(), Input::Looked(look(claims, "t0")), world.now);
+        world.state = state;
+        effects.iter().any(|effect| matches!(effect, Effect::Validate(_)))
+    };
+    assert!(!again(standing()), "it stood there before");
+    assert!(!again(vec![]));
+    assert!(again(standing()), "removed and made again");
+}
+
+#[test]
+fn a_signal_lets_the_claim_be_seen_but_starts_no_validation() {
+    let mut world = World::started();
+    world.feed(Input::Looked(look(vec![], "t0")));
+    world.prepare();
+    world.feed(Input::Signal);
+    assert!(world.last.contains(&Effect::Cancel(CancelReason::Signal)));
+    world.feed(Input::Ended(ended(Outcome::Failed {
+        class: "cancelled".into(),
+        message: String::new(),
+    })));
+    world.feed(Input::Looked(look(vec![claim(ClaimKind::Complete, ClaimSource::State)], "t1")));
+    assert_eq!(world.finished(), Some(StopReason::Interrupted));
+    assert!(matches!(world.state.latch, Latch::Claimed { .. }));
+}
+
+#[test]
+fn what_was_nearly_a_claim_before_the_run_is_not_held_against_the_agent() {
+    let miss = |text: &str, line| NearMiss {
+        detector: "marker".into(),
+        text: text.into(),
+        line,
+        hint: "use a box".into(),
+    };
+    let mut world = World::started();
+    let mut first = look(vec![], "t0");
+    first.near_misses = vec![miss("## TASK_COMPLETE", 3)];
+    world.feed(Input::Looked(first));
+    assert!(world.state.near_misses.is_empty());
+    world.prepare();
+    world.feed(Input::Ended(ended(Outcome::Succeeded)));
+    let mut second = look(vec![], "t1");
+    second.near_misses = vec![miss("## TASK_COMPLETE", 4), miss("- TASK_COMPLETE", 9)];
+    world.feed(Input::Looked(second));
+    assert_eq!(world.state.near_misses, [miss("- TASK_COMPLETE", 9)]);
+}

@@ -1,0 +1,398 @@
+//! Inputs that come when nobody asked, and the words for what happened.
+
+use super::*;
+
+/// Options without a required validator.
+fn trusting(trust_agent: bool) -> RunStarted {
+    let mut options = fresh();
+    options.policy.validators.remove(0);
+    options.policy.trust_agent = trust_agent;
+    options
+}
+
+fn complete() -> Claim {
+    claim(ClaimKind::Complete, ClaimSource::State)
+}
+
+fn finish_of(effects: &[Effect]) -> Option<(StopReason, &str)> {
+    effects.iter().find_map(|effect| match effect {
+        Effect::Finish { reason, message } => Some((*reason, message.as_str())),
+        _ => None,
+    })
+}
+
+fn reasons_of(effects: &[Effect]) -> Vec<String> {
+    let records = effects.iter().filter_map(|effect| match effect {
+        Effect::Append(Record::Validated { reasons, .. }) => Some(reasons.clone()),
+        _ => None,
+    });
+    records.flatten().collect()
+}
+
+fn started_input() -> Input {
+    Input::Started(StartOptions { fresh: fresh() })
+}
+
+fn prepared_input() -> Input {
+    let start = StartIteration {
+        iteration: 1,
+        attempt: 1,
+        trigger: Trigger::Initial,
+        budget: crate::contract::Budget::default(),
+        reservation: Usd::ZERO,
+    };
+    Input::Prepared { start, prompt: "p".into(), fingerprint: "f".into() }
+}
+
+/// What no run asks for between two iterations.
+fn boundary_inputs() -> Vec<Input> {
+    vec![
+        Input::Looked(look(vec![complete()], "t7")),
+        Input::Validated(validation(true, "t0")),
+        Input::Rested,
+        prepared_input(),
+    ]
+}
+
+#[test]
+fn nothing_happens_before_the_start() {
+    let mut inputs = boundary_inputs();
+    inputs.extend([
+        Input::ClaimSeen(complete()),
+        Input::Warn("w".into()),
+        Input::Signal,
+        Input::Timer(Timer::Tick),
+        Input::Timer(Timer::Idle),
+        Input::Used(Usage::default()),
+        Input::Ended(ended(Outcome::Succeeded)),
+    ]);
+    for input in inputs {
+        let (state, effects) = step(State::default(), input.clone(), Now::default());
+        assert_eq!((state, effects), (State::default(), Vec::new()), "{input:?}");
+    }
+}
+
+#[test]
+fn what_belongs_between_iterations_does_nothing_while_one_runs() {
+    let mut world = World::started();
+    world.feed(Input::Looked(look(vec![], "t0")));
+    world.prepare();
+    world.feed(Input::ClaimSeen(complete()));
+    for input in boundary_inputs() {
+        assert_eq!(world.feed(input.clone()), [], "{input:?}");
+    }
+}
+
+#[test]
+fn what_belongs_between_iterations_does_nothing_after_the_end() {
+    let mut world = World::started();
+    let both = vec![complete(), claim(ClaimKind::NeedsHuman, ClaimSource::Message)];
+    world.feed(Input::Looked(look(both, "t0")));
+    world.feed(Input::Validated(validation(false, "t0")));
+    assert_eq!(world.finished(), Some(StopReason::NeedsHuman));
+    let mut inputs = boundary_inputs();
+    inputs.extend([
+        Input::ClaimSeen(complete()),
+        Input::Signal,
+        Input::Timer(Timer::Tick),
+        Input::Timer(Timer::MaxRuntime),
+    ]);
+    for input in inputs {
+        assert_eq!(world.feed(input.clone()), [], "{input:?}");
+    }
+}
+
+#[test]
+fn a_claim_is_heard_only_while_the_agent_runs() {
+    let mut world = World::started();
+    world.feed(Input::Looked(look(vec![], "t0")));
+    assert_eq!(world.feed(Input::ClaimSeen(complete())), []);
+    world.feed(Input::Looked(look(vec![], "t0")));
+    world.prepare();
+    world.feed(Input::ClaimSeen(complete()));
+    assert!(matches!(world.state.latch, Latch::Claimed { iteration: 1, .. }));
+}
+
+#[test]
+fn a_message_is_a_claim_of_its_own_whatever_stands_in_the_file() {
+    let mut world = World::started();
+    world.feed(Input::Looked(look(vec![complete()], "t0")));
+    world.feed(Input::Validated(validation(false, "t0")));
+    world.prepare();
+    let claimed = |effects: &[Effect]| {
+        effects.iter().any(|e| matches!(e, Effect::Append(Record::Claimed { .. })))
+    };
+    assert!(!claimed(world.feed(Input::ClaimSeen(complete()))), "it stood there before");
+    assert!(claimed(
+        world.feed(Input::ClaimSeen(claim(ClaimKind::NeedsHuman, ClaimSource::State)))
+    ));
+    let said = claim(ClaimKind::Complete, ClaimSource::Message);
+    assert!(claimed(world.feed(Input::ClaimSeen(said))));
+}
+
+#[test]
+fn a_claim_is_withdrawn_though_another_detector_or_the_message_makes_one() {
+    let others = [
+        Claim { detector: "other".into(), ..complete() },
+        claim(ClaimKind::Complete, ClaimSource::Message),
+    ];
+    for other in others {
+        let mut world = World::started();
+        world.feed(Input::Looked(look(vec![complete()], "t0")));
+        world.feed(Input::Validated(validation(false, "t0")));
+        world.iterate(Outcome::Succeeded, vec![other.clone()], "t1");
+        assert!(!world.state.standing.contains_key("marker"), "{other:?}");
+    }
+}
+
+#[test]
+fn the_users_own_near_misses_stay_the_users_after_a_restart() {
+    let miss = NearMiss {
+        detector: "marker".into(),
+        text: "## TASK_COMPLETE".into(),
+        line: 3,
+        hint: "use a box".into(),
+    };
+    let look = || Look { near_misses: vec![miss.clone()], ..look(vec![], "t0") };
+    let mut world = World::started();
+    world.feed(Input::Looked(look()));
+    world.feed(started_input());
+    world.feed(Input::Looked(look()));
+    assert_eq!(world.state.own_misses, std::slice::from_ref(&miss));
+    let other = Look {
+        near_misses: vec![NearMiss { detector: "other".into(), ..miss.clone() }, miss.clone()],
+        ..look()
+    };
+    world.prepare();
+    world.feed(Input::Ended(ended(Outcome::Succeeded)));
+    world.feed(Input::Looked(other));
+    assert_eq!(world.state.near_misses, [NearMiss { detector: "other".into(), ..miss.clone() }]);
+}
+
+#[test]
+fn reasons_name_the_validator_and_nothing_but_what_was_wrong() {
+    let named = |verdict| {
+        let mut validation = validation(true, "t0");
+        validation.verdicts[0].verdict = verdict;
+        validation
+    };
+    let missing = Validation { verdicts: Vec::new(), ..validation(true, "t0") };
+    let silent = named(Verdict::Rejected { reasons: Vec::new() });
+    let broken = named(Verdict::Error { message: "no such program".into() });
+    let table = [
+        (validation(true, "t0"), None),
+        (validation(false, "t0"), Some("tests: exit 1")),
+        (silent, Some("tests: rejected")),
+        (broken, Some("tests: could not be checked: no such program")),
+        (missing, Some("tests: it did not run")),
+        (
+            validation(true, "t1"),
+            Some("the workspace changed while it was validated; leave nothing running"),
+        ),
+    ];
+    for (validation, reason) in table {
+        let mut world = World::started();
+        world.feed(Input::Looked(look(vec![complete()], "t0")));
+        let effects = world.feed(Input::Validated(validation));
+        let expected: Vec<String> = reason.iter().map(ToString::to_string).collect();
+        assert_eq!(reasons_of(effects), expected);
+        assert_eq!(finish_of(effects).is_some(), reason.is_none());
+    }
+}
+
+#[test]
+fn without_a_required_validator_only_trust_completes_and_says_so() {
+    let validated = |options: RunStarted| {
+        let now = Now::default();
+        let start = Input::Started(StartOptions { fresh: options });
+        let (state, _) = step(State::default(), start, now);
+        let (state, _) = step(state, Input::Looked(look(vec![complete()], "t0")), now);
+        step(state, Input::Validated(validation(true, "t0")), now)
+    };
+    let (_, effects) = validated(trusting(false));
+    assert_eq!(reasons_of(&effects), ["no required validator is configured"]);
+    let (state, effects) = validated(trusting(true));
+    assert_eq!(reasons_of(&effects), [""; 0]);
+    let end = |message| Some((StopReason::Completed, message));
+    assert_eq!(finish_of(&effects), end("completed WITHOUT validation"));
+    let (_, effects) = step(state, started_input(), Now::default());
+    assert_eq!(finish_of(&effects), end("already complete, WITHOUT validation"));
+    let (state, effects) = validated(fresh());
+    assert_eq!(finish_of(&effects), end("validated"));
+    let (_, effects) = step(state, started_input(), Now::default());
+    assert_eq!(finish_of(&effects), end("already complete"));
+}
+
+#[test]
+fn once_is_one_iteration_and_no_less() {
+    let mut world = World::default();
+    world.feed(Input::Started(StartOptions { fresh: RunStarted { once: true, ..fresh() } }));
+    world.feed(Input::Looked(look(vec![], "t0")));
+    assert_eq!(world.finished(), None);
+    world.iterate(Outcome::Succeeded, vec![], "t1");
+    assert_eq!(world.finished(), Some(StopReason::Once));
+}
+
+#[test]
+fn there_is_a_pause_after_an_iteration_and_none_before_the_first() {
+    let mut world = World::started();
+    world.feed(Input::Looked(look(vec![], "t0")));
+    assert!(!world.last.iter().any(|effect| matches!(effect, Effect::Pause { .. })));
+    world.iterate(Outcome::Succeeded, vec![], "t1");
+    assert_eq!(world.last.last(), Some(&Effect::Pause { failures: 0 }));
+    let failed = Outcome::Failed { class: "crashed".into(), message: "exit 1".into() };
+    world.iterate(failed, vec![], "t2");
+    assert_eq!(world.last.last(), Some(&Effect::Pause { failures: 1 }));
+}
+
+#[test]
+fn only_what_a_human_can_mend_asks_for_one() {
+    let table = [
+        ("unauthenticated", Some(StopReason::NeedsHuman)),
+        ("billing", Some(StopReason::NeedsHuman)),
+        ("crashed", None),
+        ("unavailable", None),
+    ];
+    for (class, end) in table {
+        let mut world = World::started();
+        world.feed(Input::Looked(look(vec![], "t0")));
+        let failed = Outcome::Failed { class: class.into(), message: "m".into() };
+        world.iterate(failed, vec![], "t1");
+        assert_eq!(world.finished(), end, "{class}");
+    }
+}
+
+#[test]
+fn failures_in_a_row_end_the_run_by_what_they_were() {
+    let failed = |class: &str| Outcome::Failed { class: class.into(), message: "m".into() };
+    let cut = |timer| (Outcome::Succeeded, Some(timer));
+    let table = [
+        ((failed("crashed"), None), StopReason::Failures),
+        ((failed("unavailable"), None), StopReason::AgentUnavailable),
+        (cut(Timer::IterationTimeout), StopReason::Failures),
+        (cut(Timer::Idle), StopReason::Failures),
+    ];
+    for ((outcome, timer), end) in table {
+        let mut world = World::started();
+        world.feed(Input::Looked(look(vec![], "t0")));
+        for n in 1..=3 {
+            assert_eq!(world.finished(), None);
+            if n > 1 {
+                world.feed(Input::Rested);
+            }
+            world.prepare();
+            if let Some(timer) = timer {
+                world.feed(Input::Timer(timer));
+                world.feed(Input::Ended(ended(failed("cancelled"))));
+            } else {
+                world.feed(Input::Ended(ended(outcome.clone())));
+            }
+            world.feed(Input::Looked(look(vec![], &format!("t{n}"))));
+            assert_eq!(world.state.failures, n);
+        }
+        assert_eq!(world.finished(), Some(end), "{timer:?}");
+    }
+}
+
+#[test]
+fn an_agent_is_cancelled_once_and_a_signal_is_noted_all_the_same() {
+    let mut world = World::started();
+    world.feed(Input::Looked(look(vec![], "t0")));
+    world.prepare();
+    let cancel = |reason| [Effect::Append(Record::Cancelling { reason }), Effect::Cancel(reason)];
+    assert_eq!(world.feed(Input::Timer(Timer::Idle)), cancel(CancelReason::Idle));
+    assert_eq!(world.feed(Input::Timer(Timer::IterationTimeout)), []);
+    let noted = [Effect::Append(Record::Cancelling { reason: CancelReason::Signal })];
+    assert_eq!(world.feed(Input::Signal), noted);
+    assert_eq!(world.feed(Input::Signal), []);
+    assert!(world.state.stopping);
+    assert_eq!(world.state.current.as_ref().unwrap().cancelling, Some(CancelReason::Idle));
+    world.feed(Input::Ended(ended(Outcome::Failed { class: "c".into(), message: "m".into() })));
+    assert_eq!(world.state.last_outcome, Some(Outcome::Cut { reason: CancelReason::Idle }));
+}
+
+#[test]
+fn each_timer_cancels_for_its_own_reason_and_none_but_a_signal_stops_the_run() {
+    let table = [
+        (Timer::IterationTimeout, CancelReason::Timeout),
+        (Timer::Idle, CancelReason::Idle),
+        (Timer::MaxRuntime, CancelReason::MaxRuntime),
+    ];
+    for (timer, reason) in table {
+        let mut world = World::started();
+        world.feed(Input::Looked(look(vec![], "t0")));
+        assert_eq!(world.feed(Input::Timer(timer)), [], "nothing runs");
+        world.feed(Input::Looked(look(vec![], "t0")));
+        world.prepare();
+        assert!(world.feed(Input::Timer(timer)).contains(&Effect::Cancel(reason)));
+        assert!(!world.state.stopping);
+    }
+}
+
+#[test]
+fn an_iteration_that_ended_well_was_not_cut_and_a_lost_one_is_lost() {
+    for (outcome, kept) in
+        [(Outcome::Succeeded, Outcome::Succeeded), (Outcome::Lost, Outcome::Lost)]
+    {
+        let mut world = World::started();
+        world.feed(Input::Looked(look(vec![], "t0")));
+        world.prepare();
+        world.feed(Input::Timer(Timer::Idle));
+        world.feed(Input::Ended(ended(outcome)));
+        assert_eq!(world.state.last_outcome, Some(kept));
+    }
+}
+
+#[test]
+fn a_human_that_was_not_told_yet_is_still_asked_after_a_restart() {
+    let mut world = World::started();
+    world.feed(Input::Looked(look(vec![], "t0")));
+    world.prepare();
+    world.feed(Input::Signal);
+    world.feed(Input::Ended(ended(Outcome::Succeeded)));
+    let ask = claim(ClaimKind::NeedsHuman, ClaimSource::Message);
+    world.feed(Input::Looked(look(vec![ask], "t1")));
+    assert_eq!(world.finished(), Some(StopReason::Interrupted));
+    world.feed(started_input());
+    world.feed(Input::Looked(look(vec![], "t1")));
+    assert_eq!(world.finished(), Some(StopReason::NeedsHuman));
+}
+
+#[test]
+fn the_words_for_stops_are_those_of_the_journal() {
+    let all = [
+        StopReason::Completed,
+        StopReason::MaxIterations,
+        StopReason::MaxRuntime,
+        StopReason::MaxCost,
+        StopReason::MaxTokens,
+        StopReason::Failures,
+        StopReason::Stagnation,
+        StopReason::Thrashing,
+        StopReason::NeedsHuman,
+        StopReason::AgentUnavailable,
+        StopReason::Interrupted,
+        StopReason::Once,
+    ];
+    for reason in all {
+        assert_eq!(serde_json::to_value(reason).unwrap(), reason.word());
+    }
+}
+
+#[test]
+fn what_decides_is_on_disk_before_anything_follows() {
+    let runtime_ms = 1;
+    let barriers = [
+        Record::RunStarted(fresh()),
+        Record::Claimed { iteration: 0, claim: complete() },
+        Record::Stopped { reason: StopReason::Once, message: "m".into(), runtime_ms },
+        Record::Answered { text: "a".into() },
+    ];
+    assert!(barriers.iter().all(Record::is_barrier));
+    let others = [
+        Record::Tick { runtime_ms },
+        Record::Usage { usage: Usage::default(), runtime_ms },
+        Record::Warning { message: "w".into() },
+    ];
+    assert!(!others.iter().any(Record::is_barrier));
+}

@@ -1,0 +1,308 @@
+//! Limits, waits and charges to the last unit.
+
+use super::*;
+
+fn at(state: &State, input: Input, runtime_ms: u64, unix_ms: u64) -> (State, Vec<Effect>) {
+    step(state.clone(), input, Now { runtime_ms, unix_ms })
+}
+
+fn prepared_of(effects: &[Effect]) -> &StartIteration {
+    let found = effects.iter().find_map(|effect| match effect {
+        Effect::Prepare(start) => Some(start),
+        _ => None,
+    });
+    found.unwrap_or_else(|| panic!("nothing is prepared: {effects:?}"))
+}
+
+fn dollars(amount: f64) -> Usage {
+    Usage { cost: Usd::from_dollars(amount), ..Usage::default() }
+}
+
+fn output(tokens: u64) -> Usage {
+    let tokens = Some(Tokens { output: tokens, ..Tokens::default() });
+    Usage { tokens, ..Usage::default() }
+}
+
+/// In the middle of its first iteration.
+fn running(change: impl FnOnce(&mut Limits)) -> World {
+    let mut options = fresh();
+    change(&mut options.limits);
+    let mut world = World::default();
+    world.feed(Input::Started(StartOptions { fresh: options }));
+    world.feed(Input::Looked(look(vec![], "t0")));
+    world.prepare();
+    world
+}
+
+fn end(world: &mut World, outcome: Outcome, usage: Usage) {
+    world.feed(Input::Ended(Ended { usage, ..ended(outcome) }));
+}
+
+fn deferred(until_ms: Option<u64>) -> Outcome {
+    Outcome::Deferred { class: "overloaded".into(), message: "529".into(), until_ms }
+}
+
+fn failed() -> Outcome {
+    Outcome::Failed { class: "crashed".into(), message: "exit 1".into() }
+}
+
+/// The provider refuses, and the workspace is looked at; both at this time.
+fn refused(world: &World, until_ms: Option<u64>, unix_ms: u64) -> (State, Vec<Effect>) {
+    let runtime_ms = world.now.runtime_ms;
+    let (state, _) = at(&world.state, Input::Ended(ended(deferred(until_ms))), runtime_ms, unix_ms);
+    at(&state, Input::Looked(look(vec![], "t0")), runtime_ms, unix_ms)
+}
+
+#[test]
+fn waits_double_from_half_a_minute_to_half_an_hour() {
+    let mut world = running(|limits| limits.max_runtime_ms = None);
+    let minutes = [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0];
+    for wait in minutes {
+        world.feed(Input::Ended(ended(deferred(None))));
+        let asked = world.feed(Input::Looked(look(vec![], "t0"))).last().cloned();
+        let wait = std::time::Duration::from_secs_f64(60.0 * wait).as_millis();
+        let until = world.now.unix_ms + u64::try_from(wait).unwrap();
+        assert_eq!(asked, Some(Effect::WaitUntil(until)));
+        world.now.unix_ms = until;
+        world.feed(Input::Rested);
+        world.prepare();
+    }
+}
+
+#[test]
+fn a_wait_may_be_as_long_as_allowed_and_no_longer() {
+    let world = running(|limits| limits.max_runtime_ms = None);
+    let (_, effects) = refused(&world, Some(3_601_000), 1_000);
+    assert_eq!(effects.last(), Some(&Effect::WaitUntil(3_601_000)));
+    let (_, effects) = refused(&world, Some(3_601_001), 1_000);
+    let Some(Effect::Finish { reason, message }) = effects.last() else { panic!("{effects:?}") };
+    assert_eq!(*reason, StopReason::NeedsHuman);
+    assert!(message.ends_with("longer than limits.max_wait"));
+}
+
+#[test]
+fn a_wait_has_to_end_before_the_runtime_does() {
+    let world = running(|limits| limits.max_runtime_ms = Some(10_000));
+    let left = 10_000 - world.now.runtime_ms;
+    let (_, effects) = refused(&world, Some(1_000 + left - 1), 1_000);
+    assert_eq!(effects.last(), Some(&Effect::WaitUntil(1_000 + left - 1)));
+    let (_, effects) = refused(&world, Some(1_000 + left), 1_000);
+    let Some(Effect::Finish { reason, .. }) = effects.last() else { panic!("{effects:?}") };
+    assert_eq!(*reason, StopReason::MaxRuntime);
+}
+
+#[test]
+fn a_restart_in_a_wait_waits_for_the_rest_of_it() {
+    let world = running(|_| {});
+    let (state, _) = refused(&world, Some(5_000), 1_000);
+    let start = Input::Started(StartOptions { fresh: fresh() });
+    let (state, _) = at(&state, start, 100, 2_000);
+    let look = || Input::Looked(look(vec![], "t0"));
+    let (_, effects) = at(&state, look(), 100, 4_999);
+    assert_eq!(effects.last(), Some(&Effect::WaitUntil(5_000)));
+    let (_, effects) = at(&state, look(), 100, 5_000);
+    let start = prepared_of(&effects);
+    assert_eq!((start.iteration, start.attempt), (1, 2));
+}
+
+#[test]
+fn limits_hold_from_their_value_on() {
+    let table = [
+        (output(9_999), None),
+        (output(10_000), Some((CancelReason::MaxTokens, StopReason::MaxTokens))),
+        (dollars(0.999_999_999), None),
+        (dollars(1.0), Some((CancelReason::MaxCost, StopReason::MaxCost))),
+    ];
+    for (usage, expected) in table {
+        let mut world = running(|_| {});
+        let cancelled = world.feed(Input::Used(usage)).iter().find_map(|effect| match effect {
+            Effect::Cancel(reason) => Some(*reason),
+            _ => None,
+        });
+        assert_eq!(cancelled, expected.map(|(reason, _)| reason));
+        end(&mut world, Outcome::Succeeded, Usage::default());
+        world.feed(Input::Looked(look(vec![], "t1")));
+        assert_eq!(world.finished(), expected.map(|(_, reason)| reason));
+    }
+}
+
+#[test]
+fn the_same_figures_again_are_no_news() {
+    let mut world = running(|_| {});
+    assert_eq!(world.feed(Input::Used(dollars(0.5))).len(), 1);
+    assert_eq!(world.feed(Input::Used(dollars(0.5))), []);
+    assert_eq!(world.feed(Input::Used(dollars(0.4))), []);
+}
+
+#[test]
+fn runtime_is_counted_to_the_millisecond_and_never_goes_back() {
+    let world = running(|limits| limits.max_runtime_ms = Some(1_000));
+    let (state, effects) = at(&world.state, Input::Timer(Timer::Tick), 3, 0);
+    let runtime_ms = world.now.runtime_ms;
+    assert_eq!(effects, [Effect::Append(Record::Tick { runtime_ms })]);
+    let (state, _) = at(&state, Input::Ended(ended(Outcome::Succeeded)), 900, 0);
+    let (state, _) = at(&state, Input::Looked(look(vec![], "t1")), 900, 0);
+    let (_, effects) = at(&state, Input::Rested, 999, 0);
+    assert_eq!(prepared_of(&effects).budget.time, Some(std::time::Duration::from_millis(1)));
+    let (_, effects) = at(&state, Input::Rested, 1_000, 0);
+    let Some(Effect::Finish { reason, .. }) = effects.last() else { panic!("{effects:?}") };
+    assert_eq!(*reason, StopReason::MaxRuntime);
+}
+
+#[test]
+fn iterations_without_anything_new_end_the_run() {
+    let mut world = World::started();
+    world.feed(Input::Looked(look(vec![], "t0")));
+    let mut options = limits();
+    options.max_stagnant = 2;
+    world.state.limits = options.clone();
+    if let Record::RunStarted(started) = &mut world.journal[0] {
+        started.limits = options.clone();
+    }
+    world.state.started.as_mut().unwrap().limits = options;
+    world.iterate(Outcome::Succeeded, vec![], "t1");
+    world.iterate(Outcome::Succeeded, vec![], "t1");
+    assert_eq!((world.state.stagnant, world.finished()), (1, None));
+    world.iterate(Outcome::Succeeded, vec![], "t1");
+    assert_eq!((world.state.stagnant, world.finished()), (2, Some(StopReason::Stagnation)));
+}
+
+#[test]
+fn new_evidence_and_a_better_verdict_are_progress_and_refusals_do_not_count() {
+    let mut world = World::started();
+    world.feed(Input::Looked(look(vec![], "t0")));
+    world.iterate(Outcome::Succeeded, vec![], "t0");
+    assert_eq!(world.state.stagnant, 1);
+    world.iterate(deferred(None), vec![], "t0");
+    assert_eq!(world.state.stagnant, 1, "the agent did not work");
+    world.now.unix_ms += 3_600_000;
+    world.feed(Input::Rested);
+    world.prepare();
+    world.feed(Input::Ended(ended(Outcome::Succeeded)));
+    let evidence = vec!["new".to_owned()];
+    world.feed(Input::Looked(Look { evidence, ..look(vec![], "t0") }));
+    assert_eq!((world.state.stagnant, world.state.first_seen["new"]), (0, 2));
+
+    let mut world = World::started();
+    let claims = vec![claim(ClaimKind::Complete, ClaimSource::State)];
+    world.feed(Input::Looked(look(claims.clone(), "t0")));
+    world.feed(Input::Validated(validation(false, "t0")));
+    world.iterate(Outcome::Succeeded, claims.clone(), "t0");
+    assert_eq!(world.state.stagnant, 1);
+    let mut one_of_two = validation(false, "t0");
+    one_of_two.verdicts[1].verdict = verdict(true);
+    world.feed(Input::Validated(one_of_two.clone()));
+    assert_eq!((world.state.stagnant, world.state.best_verdicts), (0, 1));
+    world.iterate(Outcome::Succeeded, claims, "t0");
+    world.feed(Input::Validated(one_of_two));
+    assert_eq!(world.state.stagnant, 1, "as good as before is nothing new");
+}
+
+#[test]
+fn evidence_is_told_apart_and_so_is_the_work_it_belongs_to() {
+    let evidence_of = |names: &[&str]| {
+        let mut world = World::started();
+        let evidence = names.iter().map(ToString::to_string).collect();
+        world.feed(Input::Looked(Look { evidence, ..look(vec![], "t0") }));
+        world.state.evidence
+    };
+    assert_eq!(evidence_of(&["a", "b"]), evidence_of(&["a", "b"]));
+    assert_ne!(evidence_of(&["a"]), evidence_of(&["b"]));
+    assert_ne!(evidence_of(&["a"]), evidence_of(&[]));
+}
+
+#[test]
+fn a_tree_counts_from_the_iteration_that_showed_it_first() {
+    let mut world = World::started();
+    world.feed(Input::Looked(look(vec![], "t0")));
+    for (tree, since) in [("t0", 0), ("a", 2), ("a", 2), ("b", 4)] {
+        world.iterate(Outcome::Succeeded, vec![], tree);
+        assert_eq!(world.state.tree_since, since);
+    }
+}
+
+#[test]
+fn an_iteration_is_charged_what_it_told_or_what_was_reserved() {
+    let reserved = limits().first_reservation;
+    let told = Usd::from_nanos(500);
+    let cost = Usage { cost: Some(told), ..Usage::default() };
+    let table = [
+        (Outcome::Succeeded, Usage::default(), Usd::ZERO),
+        (Outcome::Succeeded, cost, told),
+        (failed(), Usage::default(), reserved),
+        (failed(), cost, told),
+        (Outcome::Lost, Usage::default(), reserved),
+        (Outcome::Lost, cost, reserved),
+        (Outcome::Bounded { message: "turns".into() }, Usage::default(), Usd::ZERO),
+    ];
+    for (outcome, usage, charge) in table {
+        let mut world = running(|_| {});
+        end(&mut world, outcome.clone(), usage);
+        assert_eq!(world.state.charged, charge, "{outcome:?} {usage:?}");
+    }
+}
+
+#[test]
+fn sums_are_sums_and_an_estimate_stays_one() {
+    let mut world = running(|_| {});
+    let first = Usage { estimated: true, ..output(100) };
+    end(&mut world, Outcome::Succeeded, Usage { cost: dollars(0.25).cost, ..first });
+    world.feed(Input::Looked(look(vec![], "t1")));
+    assert_eq!(world.state.tokens().total(), 100);
+    world.feed(Input::Rested);
+    world.prepare();
+    world.feed(Input::Used(Usage { cost: dollars(0.125).cost, ..output(10) }));
+    assert_eq!(world.state.cost(), Usd::from_dollars(0.375).unwrap());
+    assert_eq!(world.state.tokens().total(), 110);
+    end(&mut world, Outcome::Succeeded, Usage::default());
+    assert_eq!(world.state.cost(), Usd::from_dollars(0.375).unwrap());
+    assert_eq!(world.state.used.total(), 110);
+    assert!(world.state.estimated);
+}
+
+#[test]
+fn a_reservation_is_the_dearest_iteration_so_far_within_what_is_left() {
+    let next = |world: &mut World| {
+        world.feed(Input::Looked(look(vec![], "t1")));
+        let start = prepared_of(world.feed(Input::Rested)).clone();
+        (start.reservation, start.budget)
+    };
+    let mut world = World::started();
+    let first = prepared_of(world.feed(Input::Looked(look(vec![], "t0")))).reservation;
+    assert_eq!(first, limits().first_reservation);
+
+    let mut free = running(|_| {});
+    end(&mut free, Outcome::Succeeded, Usage::default());
+    assert_eq!(next(&mut free).0, Usd::ZERO, "it costs nothing");
+
+    let mut dear = running(|_| {});
+    let usage = Usage { cost: dollars(0.75).cost, ..output(4_000) };
+    end(&mut dear, Outcome::Succeeded, usage);
+    let (reservation, budget) = next(&mut dear);
+    let left = Usd::from_dollars(0.25).unwrap();
+    assert_eq!((reservation, budget.cost, budget.tokens), (left, Some(left), Some(6_000)));
+}
+
+#[test]
+fn an_iteration_knows_why_it_was_started() {
+    let trigger = |world: &World| prepared_of(&world.last).trigger;
+    let mut world = World::started();
+    world.feed(Input::Looked(look(vec![], "t0")));
+    assert_eq!(trigger(&world), Trigger::Initial);
+    let mut after = |outcome: Outcome, claims: Vec<Claim>, tree: &str| {
+        world.iterate(outcome, claims.clone(), tree);
+        if !claims.is_empty() {
+            world.feed(Input::Validated(validation(false, tree)));
+        }
+        world.feed(Input::Rested);
+        trigger(&world)
+    };
+    assert_eq!(after(Outcome::Succeeded, vec![], "a"), Trigger::Continued);
+    assert_eq!(after(failed(), vec![], "b"), Trigger::Failed);
+    let claims = vec![claim(ClaimKind::Complete, ClaimSource::Message)];
+    assert_eq!(after(Outcome::Succeeded, claims, "c"), Trigger::Rejected);
+    world.feed(Input::Started(StartOptions { fresh: fresh() }));
+    world.feed(Input::Looked(look(vec![], "c")));
+    world.feed(Input::Validated(validation(false, "c")));
+    assert_eq!(trigger(&world), Trigger::Resumed);
+}
