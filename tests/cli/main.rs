@@ -14,6 +14,7 @@ mod completion;
 mod configuration;
 mod crash;
 mod environment;
+mod hostile;
 mod limits;
 mod seed;
 mod shipped;

@@ -44,7 +44,7 @@ impl Session {
         let (number, began_ms) = (start.iteration, self.clock.runtime_ms());
         self.began_ms = began_ms;
         let folder = self.layout().iteration(&self.run, number);
-        crate::state::create_dir(&folder)?;
+        crate::state::restore_dir(self.layout().root(), &folder)?;
         let scratch = Scratch::create(&self.run, number)?;
         let task = self.task(&start, &scratch)?;
         keep_prompt(&folder.join("prompt.md"), &task.prompt)?;
@@ -305,11 +305,23 @@ struct Scratch(PathBuf);
 
 impl Scratch {
     fn create(run: &str, iteration: u64) -> Result<Self, EngineError> {
-        let path = std::env::temp_dir().join(format!("ralph-{run}-{iteration}"));
-        // Left there by a killed orchestrator.
-        drop(fs::remove_dir_all(&path));
+        let path = std::env::temp_dir().join(format!("{}{iteration}", Self::prefix(run)));
         fs::DirBuilder::new().mode(0o700).create(&path).map_err(StateError::io("create", &path))?;
         Ok(Self(real(&path)))
+    }
+
+    fn prefix(run: &str) -> String {
+        format!("ralph-{run}-")
+    }
+}
+
+/// Removes what a killed orchestrator has left of this run's private folders. Only for who holds the run.
+pub(super) fn sweep(run: &str) {
+    let prefix = Scratch::prefix(run);
+    for entry in fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten() {
+        if entry.file_name().to_string_lossy().starts_with(&prefix) {
+            drop(fs::remove_dir_all(entry.path()));
+        }
     }
 }
 

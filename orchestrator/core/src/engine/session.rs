@@ -133,7 +133,7 @@ impl Session {
         let resumed = new.found.is_some();
         let state = new.found.map(|found| found.state).unwrap_or_default();
         let clock = Arc::new(Clock::starting_at(state.runtime_ms));
-        let content = std::fs::read(&new.config_file).unwrap_or_default();
+        let content = super::look::read_config(&new.config_file);
         Self {
             prompt: PromptSource::from_run(&new.config.run),
             hasher: Some(hasher),
@@ -214,6 +214,9 @@ impl Session {
     }
 
     async fn turns(&mut self) -> Result<Finished, EngineError> {
+        if self.resumed {
+            super::iterate::sweep(&self.run);
+        }
         let mut inputs = VecDeque::new();
         let started = self.started().await?;
         inputs.push_back(Input::Started(StartOptions { fresh: started }));
@@ -243,7 +246,7 @@ impl Session {
         let (tree, evidence) = if self.resumed {
             (String::new(), Vec::new())
         } else {
-            (self.tree().await?, self.evidence().await?)
+            (self.tree().await?.unwrap_or_default(), self.evidence().await?)
         };
         Ok(RunStarted {
             version: FORMAT_VERSION,

@@ -24,11 +24,10 @@ impl Session {
         let names = self.judges.checks.iter().map(|check| check.info.name.clone()).collect();
         let iteration = self.state.iterations;
         self.notice(&Notice::Validating { iteration, validators: names });
-        let before = self.tree().await?;
+        let Some(before) = self.tree().await? else { return Ok(interrupted()) };
         let mut expected = before.clone();
         let mut changed = false;
         let mut verdicts = Vec::new();
-        let mut interrupted = false;
         for index in 0..self.judges.checks.len() {
             let may_change = self
                 .judges
@@ -36,22 +35,21 @@ impl Session {
                 .get(index)
                 .is_some_and(|check| !check.validator.leaves_tree_unchanged());
             if may_change {
-                changed |= self.tree().await? != expected;
+                let Some(now) = self.tree().await? else { return Ok(interrupted()) };
+                changed |= now != expected;
             }
             match self.check(index, claim).await? {
                 Some(verdict) => verdicts.push(verdict),
-                None => {
-                    interrupted = true;
-                    break;
-                }
+                None => return Ok(interrupted()),
             }
             if may_change {
-                expected = self.tree().await?;
+                let Some(now) = self.tree().await? else { return Ok(interrupted()) };
+                expected = now;
             }
         }
-        let after = self.tree().await?;
+        let Some(after) = self.tree().await? else { return Ok(interrupted()) };
         changed |= after != expected;
-        let evidence = if interrupted { Vec::new() } else { self.keep(&mut verdicts)? };
+        let evidence = self.keep(&mut verdicts)?;
         let task = self.prompt.read_text().map(|text| self.judges.task(&text)).unwrap_or_default();
         Ok(Validation {
             verdicts,
@@ -59,7 +57,7 @@ impl Session {
             tree_before: before,
             evidence,
             task,
-            interrupted,
+            interrupted: false,
         })
     }
 
@@ -152,4 +150,9 @@ impl Session {
         }
         Ok(kept)
     }
+}
+
+/// A signal broke it off: nothing of it counts.
+fn interrupted() -> Validation {
+    Validation { interrupted: true, ..Validation::default() }
 }

@@ -63,6 +63,51 @@ pub fn write_atomically(path: &Path, content: &[u8], mode: u32) -> Result<(), St
     sync_dir(folder)
 }
 
+/// Opens a regular file for reading. Never waits: somebody may have put a pipe or a device in its place.
+pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
+    let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
+    let file = OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)?;
+    if file.metadata()?.is_file() {
+        Ok(file)
+    } else {
+        Err(io::Error::other("it is no regular file"))
+    }
+}
+
+/// Reads a regular file of at most `limit` bytes.
+pub(crate) fn read_regular(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open_regular(path)?.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
+    if u64::try_from(bytes.len()).is_ok_and(|len| len <= limit) {
+        Ok(bytes)
+    } else {
+        Err(io::Error::other(format!("it is larger than {limit} bytes")))
+    }
+}
+
+/// Creates a folder of the state directory `root` again, whatever an agent has put in its place or in
+/// that of a folder on the way. What lies above `root` is the user's and not touched.
+pub(crate) fn restore_dir(root: &Path, path: &Path) -> Result<(), StateError> {
+    if create_dir(path).is_ok() {
+        return Ok(());
+    }
+    let ours: Vec<&Path> = path.ancestors().filter(|folder| folder.starts_with(root)).collect();
+    for folder in ours.into_iter().rev() {
+        clear(folder, fs::Metadata::is_dir)?;
+    }
+    create_dir(path)
+}
+
+/// Takes away what has the name of a file or folder of the state and is not what is wanted there.
+pub(super) fn clear(path: &Path, wanted: fn(&fs::Metadata) -> bool) -> Result<(), StateError> {
+    let Ok(there) = fs::symlink_metadata(path) else { return Ok(()) };
+    if wanted(&there) {
+        return Ok(());
+    }
+    let removed = if there.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+    removed.map_err(StateError::io("remove", path))
+}
+
 /// Copies a piece of accepted evidence into `folder` under its digest.
 ///
 /// # Errors

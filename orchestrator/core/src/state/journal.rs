@@ -15,7 +15,7 @@ use serde::Deserialize;
 
 use super::chain;
 use super::error::StateError;
-use super::files::{create_dir, sync_dir, write_private};
+use super::files::{clear, create_dir, open_regular, restore_dir, sync_dir, write_private};
 use super::key::Key;
 use crate::machine::Record;
 
@@ -65,7 +65,7 @@ pub fn read(
     key: &Key,
     mut each: impl FnMut(Entry),
 ) -> Result<Option<Torn>, StateError> {
-    let file = File::open(path).map_err(StateError::io("read", path))?;
+    let file = open_regular(path).map_err(StateError::io("read", path))?;
     scan(path, key, BufReader::with_capacity(256 * 1024, file), &mut each).map(|end| end.torn)
 }
 
@@ -171,6 +171,8 @@ impl Journal {
         key: &Key,
         mut each: impl FnMut(Entry),
     ) -> Result<(Self, Option<Torn>), StateError> {
+        // Whatever else is there would not be read to an end.
+        open_regular(path).map_err(StateError::io("open", path))?;
         let file = OpenOptions::new()
             .read(true)
             .append(true)
@@ -189,7 +191,7 @@ impl Journal {
 
     fn new(path: &Path, key: &Key, file: File, end: End) -> Result<Self, StateError> {
         let mut memory = unnamed(path)?;
-        let mut from = File::open(path).map_err(StateError::io("read", path))?;
+        let mut from = open_regular(path).map_err(StateError::io("read", path))?;
         std::io::copy(&mut from, &mut memory).map_err(StateError::io("copy", path))?;
         let stamp = Stamp::of(&file.metadata().map_err(StateError::io("look at", path))?);
         Ok(Self { path: path.to_owned(), key: key.clone(), file, memory, end, stamp })
@@ -261,7 +263,11 @@ impl Journal {
             .seek(SeekFrom::Start(0))
             .and_then(|_| self.memory.read_to_end(&mut content))
             .map_err(StateError::io("read the copy of", &self.path))?;
-        create_dir(self.path.parent().unwrap_or(Path::new(".")))?;
+        // It lies in `runs/<run>` of the state directory.
+        if let (Some(folder), Some(root)) = (self.path.parent(), self.path.ancestors().nth(3)) {
+            restore_dir(root, folder)?;
+        }
+        clear(&self.path, fs::Metadata::is_file)?;
         write_private(&self.path, &content)?;
         self.file = OpenOptions::new()
             .read(true)

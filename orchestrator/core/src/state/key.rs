@@ -1,13 +1,14 @@
 //! The key of a state directory.
 
 use std::fmt;
-use std::fs;
 use std::path::Path;
 
 use super::error::StateError;
-use super::files::write_private;
+use super::files::{read_regular, write_private};
 
 const BYTES: usize = 32;
+/// Larger than any key, in bytes.
+const LARGEST: u64 = 4096;
 
 /// Keys the journal's chain and the latch, so that files of another state directory, or written by
 /// something that does not know it, are told apart.
@@ -48,7 +49,7 @@ impl Key {
     /// # Errors
     /// The file cannot be read, or is no key.
     pub fn read(path: &Path) -> Result<Option<Self>, StateError> {
-        let bytes = match fs::read(path) {
+        let bytes = match read_regular(path, LARGEST) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(StateError::io("read", path)(error)),
@@ -69,6 +70,6 @@ impl Key {
 
     /// Whether `path` still holds this key.
     pub(super) fn is_in(&self, path: &Path) -> bool {
-        fs::read(path).is_ok_and(|bytes| bytes == self.0)
+        read_regular(path, LARGEST).is_ok_and(|bytes| bytes == self.0)
     }
 }

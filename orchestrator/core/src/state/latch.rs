@@ -1,17 +1,18 @@
 //! The latch file.
 
-use std::fs;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
 use super::chain;
 use super::error::StateError;
-use super::files::write_private;
+use super::files::{read_regular, write_private};
 use super::key::Key;
 use crate::machine::Latch;
 
 const VERSION: u32 = 1;
+/// Larger than any latch, in bytes.
+pub(super) const LARGEST: u64 = 64 * 1024 * 1024;
 
 /// Names the run of a state directory and how far its completion has come.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,7 +55,7 @@ impl LatchFile {
     /// # Errors
     /// The file cannot be read, or was not written by this orchestrator.
     pub fn read(key: &Key, path: &Path) -> Result<Option<Self>, StateError> {
-        let bytes = match fs::read(path) {
+        let bytes = match read_regular(path, LARGEST) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(StateError::io("read", path)(error)),

@@ -90,11 +90,12 @@ impl Lock {
         let same = |meta: std::fs::Metadata, ours: std::fs::Metadata| {
             (meta.dev(), meta.ino()) == (ours.dev(), ours.ino())
         };
-        let here = std::fs::metadata(&self.path);
+        let here = std::fs::symlink_metadata(&self.path);
         let ours = self.file.metadata().map_err(StateError::io("look at", &self.path))?;
         if here.is_ok_and(|here| same(here, ours)) {
             return Ok(true);
         }
+        super::files::clear(&self.path, std::fs::Metadata::is_file)?;
         let file = open(&self.path)?;
         try_lock(&file, &self.path)?;
         self.file = file;

@@ -26,8 +26,8 @@ mod lock;
 mod store;
 
 pub use error::StateError;
-pub(crate) use files::create_dir;
 pub use files::{keep_evidence, write_atomically, write_private};
+pub(crate) use files::{read_regular, restore_dir};
 pub use journal::{Entry, FORMAT_VERSION, Journal, Torn, read};
 pub use key::Key;
 pub use latch::LatchFile;

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::error::StateError;
-use super::files::create_dir;
+use super::files::{clear, create_dir, read_regular, restore_dir};
 use super::journal::{self, Entry, Journal, Torn};
 use super::key::Key;
-use super::latch::LatchFile;
+use super::latch::{LARGEST, LatchFile};
 use super::layout::Layout;
 use super::lock::Lock;
 use crate::machine::{Latch, Record, State};
@@ -132,16 +132,18 @@ impl Store {
 
     /// Makes sure that lock, key and latch are as they were written.
     fn hold(&mut self) -> Result<bool, StateError> {
-        create_dir(self.layout.root())?;
+        restore_dir(self.layout.root(), self.layout.root())?;
         let mut healed = !self.lock.hold()?;
         if !self.key.is_in(&self.layout.key()) {
+            clear(&self.layout.key(), fs::Metadata::is_file)?;
             self.key.write(&self.layout.key())?;
             healed = true;
         }
         if let Some(open) = &self.current {
             let expected = open.latch.sealed(&self.key);
-            let there = fs::read(self.layout.latch()).unwrap_or_default();
+            let there = read_regular(&self.layout.latch(), LARGEST).unwrap_or_default();
             if there != expected.as_bytes() {
+                clear(&self.layout.latch(), fs::Metadata::is_file)?;
                 open.latch.write(&self.key, &self.layout.latch())?;
                 healed = true;
             }
