@@ -99,9 +99,9 @@ fn in_a_structured_stream_only_the_final_message_of_a_good_end_is_heard() {
         ),
         ("exit 3 after success", vec![good.clone()], 3, "failures"),
         ("no result", vec![assistant(&text(TAG), None)], 0, "failures"),
-        ("a torn result", vec![good[..good.len() - 9].to_owned()], 0, "failures"),
+        ("a torn result", vec![good.trim_end_matches(|c| c != ',').to_owned()], 0, "failures"),
         ("a later result takes it back", vec![good.clone(), quiet.clone()], 0, "max_iterations"),
-        ("plain text", vec![TAG.to_owned(), quiet.clone()], 0, "max_iterations"),
+        ("plain text", vec![TAG.to_owned(), quiet], 0, "max_iterations"),
         ("plain text and nothing else", vec![TAG.to_owned()], 0, "failures"),
     ] {
         let env = structured("max_iterations = 1\nmax_failures = 1");
