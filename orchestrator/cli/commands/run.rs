@@ -80,10 +80,8 @@ fn complete(found: &Found, layout: &Layout, json: bool) -> u8 {
     }
     let how = if validated { "" } else { " WITHOUT validation" };
     output::result(&format!(
-        "already completed{how} in {} iterations, {}; no agent was started (run {})",
-        found.state.iterations,
-        found.state.cost(),
-        found.run
+        "already completed{how} in {} iterations; no agent was started (run {})",
+        found.state.iterations, found.run
     ));
     output::say(&format!(
         "`run --restart` begins a new run; the record of this one is in {}",

@@ -401,6 +401,7 @@ impl Session {
             iterations: state.iterations,
             cost_usd: state.cost(),
             cost_estimated: state.estimated,
+            cost_told: state.cost_told,
             tokens: state.tokens(),
             runtime_ms: state.runtime_ms,
         });

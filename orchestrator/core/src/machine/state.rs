@@ -140,6 +140,8 @@ pub struct State {
     pub used: Tokens,
     /// Some of the cost was computed, not reported.
     pub estimated: bool,
+    /// The agent has told what it costs, at least once.
+    pub cost_told: bool,
     /// Runtime in milliseconds.
     pub runtime_ms: u64,
     /// Consecutive failed iterations.
@@ -375,6 +377,7 @@ impl State {
         self.largest_charge = self.largest_charge.max(cost);
         self.used += usage.tokens.unwrap_or_default();
         self.estimated |= usage.estimated;
+        self.cost_told |= usage.cost.is_some();
         self.ended_here = self.ended_here.saturating_add(1);
         if says_done {
             self.says_done = self.says_done.saturating_add(1);
