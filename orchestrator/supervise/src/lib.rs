@@ -39,7 +39,7 @@ pub use error::SpawnError;
 pub use exit::{Ending, Exit};
 pub use find::{NotFound, find_program};
 pub use output::Output;
-pub use process::Process;
+pub use process::{Process, Step};
 pub use spec::{Grace, Spec, Stop};
 pub use streams::{Chunk, Stream};
 pub use supervisor::Supervisor;

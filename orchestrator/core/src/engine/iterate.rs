@@ -225,6 +225,12 @@ async fn prompt_changed(watch: Option<&mut PromptWatch>) {
     }
 }
 
+/// How often it is noted how much time has passed: a crash loses no more than that.
+fn tick_pause(session: &Session) -> u64 {
+    let share = session.state.limits.max_runtime_ms.unwrap_or(u64::MAX) / TICK_SHARE;
+    share.clamp(SHORTEST_TICK_MS, LONGEST_TICK_MS)
+}
+
 /// The times that an iteration must keep.
 struct Watching {
     began_ms: u64,
@@ -276,9 +282,7 @@ impl Watching {
             }
             session.act(Input::Timer(timer), self)?;
             if timer == Timer::Tick {
-                let share = session.state.limits.max_runtime_ms.unwrap_or(u64::MAX) / TICK_SHARE;
-                let pause = share.clamp(SHORTEST_TICK_MS, LONGEST_TICK_MS);
-                self.next_tick_ms = now.saturating_add(pause);
+                self.next_tick_ms = now.saturating_add(tick_pause(session));
             }
         }
         if self.told_ms.is_none() && self.tell.borrow().is_some() {
