@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use orchestrator::engine::{Observer, Opened, Request, Session, open};
 use orchestrator::machine::{Outcome, StopReason};
-use orchestrator::state::{Found, Layout};
+use orchestrator::state::{Disk, Found, Layout};
 
 use crate::args::Run;
 use crate::commands::block_on;
@@ -37,6 +37,7 @@ async fn start(context: Context, args: Run) -> Result<u8, CommandError> {
         loaded: context.loaded,
         config_file: context.file,
         vars: context.vars,
+        disk: Disk::default(),
         state_home,
         registry: &registry::built_in,
         agent: args.agent.clone(),

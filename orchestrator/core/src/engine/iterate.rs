@@ -20,7 +20,7 @@ use super::sink::{Cancel, Heard, Sink};
 use super::transcript::Transcript;
 use crate::contract::{AgentError, CancelReason, ErrorClass, Iteration, Report};
 use crate::machine::{Effect, Ended, Input, Outcome, StartIteration, Timer};
-use crate::state::StateError;
+use crate::state::{Disk, StateError};
 use crate::workspace::PromptWatch;
 
 /// Events that may wait for the driver; more and the agent waits.
@@ -44,15 +44,16 @@ impl Session {
         let (number, began_ms) = (start.iteration, self.clock.runtime_ms());
         self.began_ms = began_ms;
         let folder = self.layout().iteration(&self.run, number);
-        crate::state::create_dir(&folder)?;
+        let disk = self.store.disk().clone();
+        disk.create_dir(&folder)?;
         let scratch = Scratch::create(&self.run, number)?;
         let task = self.task(&start, &scratch)?;
-        keep_prompt(&folder.join("prompt.md"), &task.prompt)?;
+        keep_prompt(&disk, &folder.join("prompt.md"), &task.prompt)?;
 
         let (tell, told) = watch::channel(None);
         let (heard, hear) = mpsc::channel(QUEUE);
         let last_event_ms = Arc::new(AtomicU64::new(began_ms));
-        let transcript = Mutex::new(Transcript::create(&folder)?);
+        let transcript = Mutex::new(Transcript::create(&disk, &folder)?);
         let detectors = Arc::clone(&self.judges.detectors);
         let run = self.run.clone();
         let sink = Sink {
@@ -289,13 +290,10 @@ impl Watching {
 }
 
 /// For people who want to know what the agent read; nothing depends on it.
-fn keep_prompt(path: &Path, prompt: &[u8]) -> Result<(), StateError> {
-    fs::OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(path)
+fn keep_prompt(disk: &Disk, path: &Path, prompt: &[u8]) -> Result<(), StateError> {
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true).mode(0o600);
+    disk.open(path, &options)
         .and_then(|mut file| file.write_all(prompt))
         .map_err(StateError::io("write", path))
 }

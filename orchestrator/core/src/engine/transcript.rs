@@ -1,6 +1,6 @@
 //! The record of one iteration: what was sent, what came back.
 
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::{BufWriter, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
@@ -8,7 +8,7 @@ use std::path::Path;
 use jiff::Timestamp;
 
 use crate::contract::Event;
-use crate::state::StateError;
+use crate::state::{Disk, File, StateError};
 
 /// Most bytes kept of each stream of an iteration.
 const LARGEST: u64 = 64 * 1024 * 1024;
@@ -22,10 +22,10 @@ pub(super) struct Transcript {
 }
 
 impl Transcript {
-    pub(super) fn create(folder: &Path) -> Result<Self, StateError> {
+    pub(super) fn create(disk: &Disk, folder: &Path) -> Result<Self, StateError> {
         Ok(Self {
-            events: Capped::create(&folder.join("transcript.jsonl"))?,
-            stderr: Capped::create(&folder.join("stderr.log"))?,
+            events: Capped::create(disk, &folder.join("transcript.jsonl"))?,
+            stderr: Capped::create(disk, &folder.join("stderr.log"))?,
         })
     }
 
@@ -62,13 +62,10 @@ struct Capped {
 }
 
 impl Capped {
-    fn create(path: &Path) -> Result<Self, StateError> {
-        let file = OpenOptions::new()
-            .append(true)
-            .create(true)
-            .mode(0o600)
-            .open(path)
-            .map_err(StateError::io("create", path))?;
+    fn create(disk: &Disk, path: &Path) -> Result<Self, StateError> {
+        let mut options = OpenOptions::new();
+        options.append(true).create(true).mode(0o600);
+        let file = disk.open(path, &options).map_err(StateError::io("create", path))?;
         Ok(Self { file: BufWriter::new(file), written: 0, cut: 0, broken: false })
     }
 

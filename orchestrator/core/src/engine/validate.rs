@@ -141,7 +141,7 @@ impl Session {
         for named in verdicts {
             let Verdict::Accepted { evidence, .. } = &named.verdict else { continue };
             for file in evidence.clone() {
-                if !keep_evidence(&folder, &file)? {
+                if !keep_evidence(self.store.disk(), &folder, &file)? {
                     let path = file.path.display();
                     named.verdict =
                         Verdict::rejected(format!("{path} changed while it was examined"));
