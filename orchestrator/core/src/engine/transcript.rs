@@ -46,10 +46,11 @@ impl Transcript {
         ])
     }
 
-    /// Says in the files what was cut.
-    pub(super) fn finish(&mut self) {
-        self.events.finish(|cut| format!("{{\"type\":\"cut\",\"bytes\":{cut}}}\n"));
-        self.stderr.finish(|cut| format!("[{cut} bytes cut]\n"));
+    /// Says in the files what was cut. Says what went wrong, if nothing did before.
+    pub(super) fn finish(&mut self) -> Option<String> {
+        let events = self.events.finish(|cut| format!("{{\"type\":\"cut\",\"bytes\":{cut}}}\n"));
+        let stderr = self.stderr.finish(|cut| format!("[{cut} bytes cut]\n"));
+        events.or(stderr)
     }
 }
 
@@ -78,17 +79,22 @@ impl Capped {
         }
         self.written = self.written.saturating_add(len);
         let result = parts.iter().try_for_each(|part| self.file.write_all(part));
+        self.told(result)
+    }
+
+    fn finish(&mut self, cut: impl Fn(u64) -> String) -> Option<String> {
+        if self.broken {
+            return None;
+        }
+        let cut = if self.cut > 0 { cut(self.cut) } else { String::new() };
+        let result = self.file.write_all(cut.as_bytes()).and_then(|()| self.file.flush());
+        self.told(result)
+    }
+
+    fn told(&mut self, result: std::io::Result<()>) -> Option<String> {
         result.err().map(|error| {
             self.broken = true;
             format!("the transcript of this iteration is incomplete: {error}")
         })
-    }
-
-    fn finish(&mut self, cut: impl Fn(u64) -> String) {
-        if self.cut > 0 {
-            // What cannot be written any more is missing either way.
-            let _ = self.file.write_all(cut(self.cut).as_bytes());
-        }
-        let _ = self.file.flush();
     }
 }

@@ -89,13 +89,24 @@ impl Session {
         let started = Instant::now();
         let mut stop = self.stop.clone();
         let mut work = std::pin::pin!(check.validator.validate(context, &cancel));
-        let mut timeout = std::pin::pin!(tokio::time::sleep(check.timeout));
+        // By the clock of the run: a time of standstill is nobody's fault.
+        let until_ms = self.clock.runtime_ms().saturating_add(plan::millis(check.timeout));
+        let mut trouble = None;
         let ended = loop {
+            let left = until_ms.saturating_sub(self.clock.runtime_ms());
+            if left == 0 {
+                break Err(CancelReason::Timeout);
+            }
+            let pause = left.min(LONGEST_REST_MS);
             tokio::select! {
+                biased;
                 verdict = &mut work => break Ok(verdict),
-                () = &mut timeout => break Err(CancelReason::Timeout),
                 () = asked(&mut stop, 1) => break Err(CancelReason::Signal),
-                () = tokio::time::sleep(Duration::from_millis(LONGEST_REST_MS)) => self.tick()?,
+                () = tokio::time::sleep(Duration::from_millis(pause)) => {}
+            }
+            if let Err(error) = self.tick() {
+                trouble = Some(error);
+                break Err(CancelReason::Signal);
             }
         };
         let verdict = match ended {
@@ -104,6 +115,9 @@ impl Session {
                 // The validator ends its processes; if it cannot, dropping it does.
                 tell.send_replace(Some(reason));
                 drop(tokio::time::timeout(GRACE, &mut work).await);
+                if let Some(trouble) = trouble {
+                    return Err(trouble);
+                }
                 if reason == CancelReason::Signal {
                     return Ok(None);
                 }

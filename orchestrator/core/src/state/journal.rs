@@ -66,9 +66,8 @@ pub fn read(
     key: &Key,
     mut each: impl FnMut(Entry),
 ) -> Result<Option<Torn>, StateError> {
-    let file = disk
-        .open(path, OpenOptions::new().read(true))
-        .map_err(StateError::io("read", path))?;
+    let file =
+        disk.open(path, OpenOptions::new().read(true)).map_err(StateError::io("read", path))?;
     scan(path, key, BufReader::with_capacity(256 * 1024, &file), &mut each).map(|end| end.torn)
 }
 
@@ -186,20 +185,21 @@ impl Journal {
         Ok((Self::new(disk, path, key, file, end)?, torn))
     }
 
-    fn new(
-        disk: &Disk,
-        path: &Path,
-        key: &Key,
-        file: File,
-        end: End,
-    ) -> Result<Self, StateError> {
+    fn new(disk: &Disk, path: &Path, key: &Key, file: File, end: End) -> Result<Self, StateError> {
         let mut memory = unnamed(disk, path)?;
-        let from = disk
-            .open(path, OpenOptions::new().read(true))
-            .map_err(StateError::io("read", path))?;
+        let from =
+            disk.open(path, OpenOptions::new().read(true)).map_err(StateError::io("read", path))?;
         std::io::copy(&mut &from, &mut memory).map_err(StateError::io("copy", path))?;
         let stamp = Stamp::of(&file.inner().metadata().map_err(StateError::io("look at", path))?);
-        Ok(Self { disk: disk.clone(), path: path.to_owned(), key: key.clone(), file, memory, end, stamp })
+        Ok(Self {
+            disk: disk.clone(),
+            path: path.to_owned(),
+            key: key.clone(),
+            file,
+            memory,
+            end,
+            stamp,
+        })
     }
 
     /// How many records there are.
@@ -286,9 +286,8 @@ fn unnamed(disk: &Disk, path: &Path) -> Result<File, StateError> {
     use rustix::fs::{Mode, OFlags};
     let folder = path.parent().unwrap_or(Path::new("."));
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-    let at_once = disk.open_with(path, || {
-        Ok(rustix::fs::open(folder, flags, Mode::RUSR | Mode::WUSR)?.into())
-    });
+    let at_once = disk
+        .open_with(path, || Ok(rustix::fs::open(folder, flags, Mode::RUSR | Mode::WUSR)?.into()));
     if let Ok(file) = at_once {
         return Ok(file);
     }

@@ -96,8 +96,9 @@ impl Store {
         let Some(latch) = read_latch(&self.disk, &self.layout, &self.key)? else { return Ok(None) };
         let path = self.layout.journal(&latch.run);
         let mut fold = Fold::default();
-        let (journal, torn) = Journal::open(&self.disk, &path, &self.key, |entry| fold.take(&entry))
-            .map_err(|error| gone(error, &path))?;
+        let (journal, torn) =
+            Journal::open(&self.disk, &path, &self.key, |entry| fold.take(&entry))
+                .map_err(|error| gone(error, &path))?;
         let found = fold.check(&path, &latch, torn)?;
         self.current = Some(Open { run: latch.run.clone(), journal, latch });
         Ok(Some(found))
@@ -226,7 +227,9 @@ fn read_latch(disk: &Disk, layout: &Layout, key: &Key) -> Result<Option<LatchFil
         None if is_empty(disk, layout)? => Ok(None),
         None => Err(StateError::damaged(&path, "the latch is gone, but not the runs")),
         // A crash came between naming the run and its first record.
-        Some(latch) if latch.seq == 0 && has_not_begun(disk, &layout.journal(&latch.run)) => Ok(None),
+        Some(latch) if latch.seq == 0 && has_not_begun(disk, &layout.journal(&latch.run)) => {
+            Ok(None)
+        }
         Some(latch) => Ok(Some(latch)),
     }
 }

@@ -33,7 +33,10 @@ fn check(world: &World, about: &str) {
             _ => {}
         }
     }
-    assert!(ran <= usize::try_from(last).unwrap() || last == 0, "{about}: {ran} agents, {last} recorded");
+    assert!(
+        ran <= usize::try_from(last).unwrap() || last == 0,
+        "{about}: {ran} agents, {last} recorded"
+    );
 }
 
 /// One start on a disk with a fault.
@@ -137,7 +140,11 @@ fn a_loss_of_power_in_the_middle_of_an_operation() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 60,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
 
     /// One fault is no protection against the next.
     #[test]

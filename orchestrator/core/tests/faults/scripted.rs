@@ -40,13 +40,13 @@ impl Script {
         let this = self.clone();
         registry.agents.add("scripted", move |_, _| Ok(Box::new(this.clone()) as Box<dyn Agent>));
         let this = self.clone();
-        registry.detectors.add("scripted", move |_, _| {
-            Ok(Box::new(this.clone()) as Box<dyn CompletionDetector>)
-        });
+        registry
+            .detectors
+            .add("scripted", move |_, _| Ok(Box::new(this.clone()) as Box<dyn CompletionDetector>));
         let this = self.clone();
-        registry.validators.add("scripted", move |_, _| {
-            Ok(Box::new(this.clone()) as Box<dyn EvidenceValidator>)
-        });
+        registry
+            .validators
+            .add("scripted", move |_, _| Ok(Box::new(this.clone()) as Box<dyn EvidenceValidator>));
         registry
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use orchestrator::config::{self, Sources};
@@ -57,15 +57,16 @@ impl Observer for Nobody {
 
 impl World {
     pub(crate) fn new() -> Self {
-        let folder = TempDir::new().unwrap();
+        // In memory, if there is such a place: syncing is not what is tested here.
+        let memory = Path::new("/dev/shm");
+        let folder = TempDir::new_in(memory).or_else(|_| TempDir::new()).unwrap();
         let root = folder.path().canonicalize().unwrap();
         fs::create_dir(root.join("w")).unwrap();
         fs::write(root.join("PROMPT.md"), "# Task\n\nMake a file called done.\n").unwrap();
         let state = root.join("state");
         let config = CONFIG.replace("@STATE@", &state.display().to_string());
         fs::write(root.join("ralph.toml"), config).unwrap();
-        let script =
-            Script { workspace: root.join("w"), state, happened: Arc::default() };
+        let script = Script { workspace: root.join("w"), state, happened: Arc::default() };
         Self { folder, script }
     }
 
