@@ -43,9 +43,19 @@ impl Fault {
         Self::PowerLoss,
     ];
 
-    /// Nothing is done any more after it, by a process that is gone.
-    pub(crate) const fn is_crash(self) -> bool {
-        matches!(self, Self::Crash | Self::CrashAfter | Self::PowerLoss)
+    /// Whether it makes a difference at such an operation: elsewhere it is as at the next one, or as
+    /// another fault.
+    pub(crate) const fn concerns(self, operation: Operation) -> bool {
+        match self {
+            Self::Eio | Self::EioAfter | Self::Crash | Self::CrashAfter => true,
+            Self::Short => matches!(operation, Operation::Write),
+            Self::Full | Self::FullInTheMiddle => {
+                matches!(operation, Operation::Write | Operation::CreateDir)
+            }
+            Self::PowerLoss => {
+                matches!(operation, Operation::Write | Operation::Sync | Operation::Rename)
+            }
+        }
     }
 }
 
@@ -101,6 +111,11 @@ impl Faults for Injector {
         let number = seen.operations.len();
         seen.operations.push((operation, path.to_owned()));
         let error = |number| io::Error::from_raw_os_error(number);
+        if operation == Operation::Open {
+            // What another process left there has had its time to get onto the disk.
+            let len = path.metadata().map_or(0, |meta| meta.len());
+            seen.safe.entry(path.to_owned()).or_insert(len);
+        }
         if number < self.good {
             if operation == Operation::Sync {
                 let len = path.metadata().map_or(0, |meta| meta.len());
