@@ -87,31 +87,13 @@ impl Session {
         let (tell, told) = watch::channel(None);
         let cancel = Cancel::new(told);
         let started = Instant::now();
-        let mut stop = self.stop.clone();
-        let mut work = std::pin::pin!(check.validator.validate(context, &cancel));
+        let mut work = check.validator.validate(context, &cancel);
         // By the clock of the run: a time of standstill is nobody's fault.
         let until_ms = self.clock.runtime_ms().saturating_add(plan::millis(check.timeout));
-        let mut trouble = None;
-        let ended = loop {
-            let left = until_ms.saturating_sub(self.clock.runtime_ms());
-            if left == 0 {
-                break Err(CancelReason::Timeout);
-            }
-            let pause = left.min(LONGEST_REST_MS);
-            tokio::select! {
-                biased;
-                verdict = &mut work => break Ok(verdict),
-                () = asked(&mut stop, 1) => break Err(CancelReason::Signal),
-                () = tokio::time::sleep(Duration::from_millis(pause)) => {}
-            }
-            if let Err(error) = self.tick() {
-                trouble = Some(error);
-                break Err(CancelReason::Signal);
-            }
-        };
+        let ended = self.verdict(&mut work, until_ms).await;
         let verdict = match ended {
             Ok(verdict) => verdict,
-            Err(reason) => {
+            Err((reason, trouble)) => {
                 // The validator ends its processes; if it cannot, dropping it does.
                 tell.send_replace(Some(reason));
                 drop(tokio::time::timeout(GRACE, &mut work).await);
@@ -131,6 +113,30 @@ impl Session {
             duration_ms: plan::millis(started.elapsed()),
             verdict,
         }))
+    }
+
+    /// The verdict, or why it is waited for no longer: the time, a signal, or a state that cannot be
+    /// written.
+    async fn verdict(
+        &mut self,
+        work: &mut (impl Future<Output = Verdict> + Unpin),
+        until_ms: u64,
+    ) -> Result<Verdict, (CancelReason, Option<EngineError>)> {
+        let mut stop = self.stop.clone();
+        loop {
+            let left = until_ms.saturating_sub(self.clock.runtime_ms());
+            if left == 0 {
+                return Err((CancelReason::Timeout, None));
+            }
+            let pause = left.min(LONGEST_REST_MS);
+            tokio::select! {
+                biased;
+                verdict = &mut *work => return Ok(verdict),
+                () = asked(&mut stop, 1) => return Err((CancelReason::Signal, None)),
+                () = tokio::time::sleep(Duration::from_millis(pause)) => {}
+            }
+            self.tick().map_err(|error| (CancelReason::Signal, Some(error)))?;
+        }
     }
 
     fn protected_changes(&self, globs: &[String]) -> Result<Vec<Change>, EngineError> {
