@@ -126,6 +126,8 @@ pub struct State {
     pub rejection: Option<Rejection>,
     /// All rejections of the run.
     pub rejections: u32,
+    /// An iteration came to its end since the last rejection: another one counts.
+    pub worked: bool,
     /// The verdicts of the validation that accepted, until they are part of the completion.
     pub accepted_verdicts: Vec<NamedVerdict>,
     /// A human is asked for.
@@ -384,6 +386,7 @@ impl State {
         }
         self.count_failure(outcome);
         self.unlooked = counts_for_stagnation(outcome);
+        self.worked |= self.unlooked;
         self.last_outcome = Some(outcome.clone());
     }
 
@@ -462,9 +465,11 @@ impl State {
         }
         let work = (tree.clone(), self.evidence.clone());
         let times = match &self.rejection {
-            Some(last) if last.work == work => last.times.saturating_add(1),
+            // Looking again, after a restart, does not make the same work worse.
+            Some(last) if last.work == work => last.times.saturating_add(u32::from(self.worked)),
             _ => 1,
         };
+        self.worked = false;
         self.rejections = self.rejections.saturating_add(1);
         self.rejection = Some(Rejection { reasons: reasons.clone(), verdicts, work, times });
         let reclaim = self.policy().map(|policy| policy.after_rejection);
