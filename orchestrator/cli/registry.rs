@@ -5,11 +5,16 @@ use std::sync::Arc;
 
 use orchestrator::registry::Registry;
 use ralph_orchestrator_detectors::{marker, promise};
-use ralph_orchestrator_supervise::Supervisor;
+use ralph_orchestrator_supervise::{KillSwitch, Supervisor};
 
-/// A registry of everything built in. Processes that are started keep `guard` open.
-pub(crate) fn built_in(guard: Option<Arc<File>>) -> Registry {
-    let supervisor = Supervisor::this_binary();
+/// A registry of everything built in, for those who start nothing that lasts.
+pub(crate) fn plain() -> Registry {
+    built_in(None, KillSwitch::default())
+}
+
+/// A registry of everything built in. Processes that are started keep `guard` open and end at `switch`.
+pub(crate) fn built_in(guard: Option<Arc<File>>, switch: KillSwitch) -> Registry {
+    let supervisor = Supervisor::this_binary().with_kill_switch(switch);
     let supervisor = match guard {
         Some(guard) => supervisor.with_guard(guard),
         None => supervisor,

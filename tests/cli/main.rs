@@ -14,6 +14,7 @@ mod completion;
 mod configuration;
 mod crash;
 mod environment;
+mod faults;
 mod hostile;
 mod limits;
 mod seed;

@@ -46,7 +46,7 @@ pub(crate) fn doctor(file: &Path, args: &Doctor) -> Result<u8, CommandError> {
 async fn examine(context: &Context) -> Result<Vec<Finding>, CommandError> {
     let mut findings =
         vec![Finding { what: "configuration", result: Ok(context.file.display().to_string()) }];
-    let registry = registry::built_in(None);
+    let registry = registry::plain();
     let build = build_context(&context.loaded, &context.vars);
     let judges = Judges::build(&context.loaded, &registry, &build)?;
     let driver = Driver::build(&context.loaded, &registry, &build, None)?;

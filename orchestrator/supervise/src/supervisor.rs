@@ -17,6 +17,7 @@ use tokio::time::timeout;
 
 use crate::control::Control;
 use crate::error::SpawnError;
+use crate::kill_switch::KillSwitch;
 use crate::process::Process;
 use crate::shim::FIRST_ARGUMENT;
 use crate::spec::Spec;
@@ -34,13 +35,14 @@ pub struct Supervisor {
     name: Option<OsString>,
     leading_args: Vec<OsString>,
     guard: Option<Arc<File>>,
+    switch: Option<KillSwitch>,
 }
 
 impl Supervisor {
     /// With another program as the shim; `leading_args` come before the shim's own arguments.
     #[must_use]
     pub fn new(shim: PathBuf, leading_args: Vec<OsString>) -> Self {
-        Self { shim, name: None, leading_args, guard: None }
+        Self { shim, name: None, leading_args, guard: None, switch: None }
     }
 
     /// With the running program as the shim, whatever has become of its file meanwhile. Its `main`
@@ -61,6 +63,13 @@ impl Supervisor {
         self
     }
 
+    /// Lets this switch kill all that is started.
+    #[must_use]
+    pub fn with_kill_switch(mut self, switch: KillSwitch) -> Self {
+        self.switch = Some(switch);
+        self
+    }
+
     /// Starts a process, in a session of its own, and returns when it runs. When the future is
     /// dropped, whatever it has started is ended.
     ///
@@ -69,7 +78,8 @@ impl Supervisor {
     pub async fn spawn(&self, mut spec: Spec) -> Result<Process, SpawnError> {
         spec.program = spec.cwd.join(&spec.program);
         check_cwd(&spec)?;
-        let (mut control, theirs) = Control::new().map_err(|e| self.no_shim(&spec, &e))?;
+        let (mut control, theirs) =
+            Control::new(self.switch.as_ref()).map_err(|e| self.no_shim(&spec, &e))?;
         let mut shim = self.start_shim(&spec, theirs)?;
         let leader = match timeout(START, control.next()).await {
             Ok(Some(Report::Started { pid })) => pid,

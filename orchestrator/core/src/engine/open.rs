@@ -11,7 +11,7 @@ use super::prompt::PromptSource;
 use super::session::Session;
 use crate::config::{self, Loaded, Sources};
 use crate::registry::Registry;
-use crate::state::{self, Found, Layout, StateError, Store};
+use crate::state::{Disk, Found, Layout, StateError, Store};
 use crate::workspace::{Baseline, create_from_template};
 
 /// How a run is asked for.
@@ -22,6 +22,8 @@ pub struct Request<'a> {
     pub config_file: PathBuf,
     /// The orchestrator's own environment.
     pub vars: BTreeMap<String, String>,
+    /// Where the state's file operations go.
+    pub disk: Disk,
     /// The folder for state, such as `$XDG_STATE_HOME`.
     pub state_home: PathBuf,
     /// Fills a registry. The file, if any, has to be handed to every process that is started.
@@ -61,7 +63,7 @@ pub async fn open(request: Request<'_>) -> Result<Opened, EngineError> {
     let warning = driver.check_limits(&request.loaded)?;
     let layout = plan::state_layout(&request.loaded, &request.state_home)?;
 
-    let mut store = Store::open(layout.clone())?;
+    let mut store = Store::open_on(request.disk.clone(), layout.clone())?;
     let registry = (request.registry)(Some(store.agents_guard()));
     let found = if request.restart { None } else { store.resume()? };
     let found = match found {
@@ -174,10 +176,10 @@ impl Parts<'_> {
         let kept = serde_json::to_vec(&baseline)
             .map_err(|error| EngineError::Internal(error.to_string()))?;
         self.store.begin(&run)?;
-        let layout = self.store.layout();
-        state::write_private(&layout.baseline(&run), &kept)?;
+        let (disk, layout) = (self.store.disk(), self.store.layout());
+        disk.write_private(&layout.baseline(&run), &kept)?;
         let config = self.request.loaded.resolved_toml();
-        state::write_private(&layout.config(&run), config.as_bytes())?;
+        disk.write_private(&layout.config(&run), config.as_bytes())?;
         let policy = self.judges.policy(&kept);
         Ok(self.session(run, policy, baseline, None))
     }
@@ -191,7 +193,12 @@ impl Parts<'_> {
         let layout = self.store.layout().clone();
         let frozen = found.state.policy().cloned().unwrap_or_default();
         let path = layout.baseline(&found.run);
-        let kept = std::fs::read(&path).unwrap_or_default();
+        let kept = match self.store.disk().read(&path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(StateError::io("read", &path)(error).into());
+            }
+            kept => kept.unwrap_or_default(),
+        };
         let loaded = kept_config(&layout, &found.run);
         let judges = loaded.and_then(|loaded| Judges::build(&loaded, registry, context).ok());
         let judges = judges.filter(|judges| judges.policy(&kept) == frozen).ok_or_else(|| {

@@ -206,11 +206,10 @@ impl Session {
     ) -> Result<Finished, EngineError> {
         self.observer = observer;
         self.stop = stop;
-        let clock = Arc::clone(&self.clock);
-        tokio::select! {
-            never = clock.keep() => match never {},
-            finished = self.turns() => finished,
-        }
+        Clock::keep(&self.clock).map_err(|error| {
+            EngineError::Internal(format!("no thread for the clock could be started: {error}"))
+        })?;
+        self.turns().await
     }
 
     async fn turns(&mut self) -> Result<Finished, EngineError> {
@@ -317,13 +316,14 @@ impl Session {
     async fn wait_until(&mut self, until_ms: u64) -> Result<Vec<Input>, EngineError> {
         let reason =
             self.state.waiting.as_ref().map(|wait| wait.reason.clone()).unwrap_or_default();
-        self.notice(&Notice::Waiting {
-            iteration: self.state.iterations,
-            ms: until_ms.saturating_sub(clock::unix_ms()),
-            reason,
-        });
-        // The wall clock decides, so that a suspended machine does not wait longer than needed.
-        self.rest(|_| until_ms.saturating_sub(clock::unix_ms())).await
+        let wait = Wait::new(
+            until_ms,
+            Now { runtime_ms: self.clock.runtime_ms(), unix_ms: clock::unix_ms() },
+            self.state.limits.max_wait_ms,
+        );
+        let ms = wait.left(wait.began);
+        self.notice(&Notice::Waiting { iteration: self.state.iterations, ms, reason });
+        self.rest(|runtime_ms| wait.left(Now { runtime_ms, unix_ms: clock::unix_ms() })).await
     }
 
     async fn pause_for(&mut self, pause: Duration) -> Result<Vec<Input>, EngineError> {
@@ -404,6 +404,7 @@ impl Session {
             iterations: state.iterations,
             cost_usd: state.cost(),
             cost_estimated: state.estimated,
+            cost_told: state.cost_told,
             tokens: state.tokens(),
             runtime_ms: state.runtime_ms,
         });
@@ -476,6 +477,27 @@ impl Session {
     }
 }
 
+/// A wait for a time of the wall clock, which may be set to anything meanwhile.
+struct Wait {
+    until_ms: u64,
+    longest_ms: u64,
+    began: Now,
+}
+
+impl Wait {
+    fn new(until_ms: u64, began: Now, max_ms: u64) -> Self {
+        let longest_ms = until_ms.saturating_sub(began.unix_ms).min(max_ms);
+        Self { until_ms, longest_ms, began }
+    }
+
+    /// The wall clock ends it, so that a suspended machine does not wait longer than needed, and so
+    /// does the runtime, so that a clock that was set back does not prolong it.
+    fn left(&self, now: Now) -> u64 {
+        let waited = now.runtime_ms.saturating_sub(self.began.runtime_ms);
+        self.until_ms.saturating_sub(now.unix_ms).min(self.longest_ms.saturating_sub(waited))
+    }
+}
+
 /// Resolves once the run was asked to stop that often.
 pub(super) async fn asked(stop: &mut StopRequests, times: u32) {
     if stop.wait_for(|count| *count >= times).await.is_err() {
@@ -492,4 +514,23 @@ fn random_quarter() -> f64 {
         return 0.0;
     }
     f64::from(byte[0]) / 1024.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_ends_however_the_wall_clock_is_set() {
+        let at = |runtime_ms, unix_ms| Now { runtime_ms, unix_ms };
+        let wait = Wait::new(10_000, at(500, 4_000), 60_000);
+        assert_eq!(wait.left(at(500, 4_000)), 6_000);
+        assert_eq!(wait.left(at(1_500, 5_000)), 5_000);
+        assert_eq!(wait.left(at(1_500, 20_000)), 0, "set forward, or the machine was suspended");
+        assert_eq!(wait.left(at(1_500, 0)), 5_000, "set back");
+        assert_eq!(wait.left(at(6_500, 0)), 0, "set back, and the time has passed");
+        let far = Wait::new(u64::MAX, at(0, 0), 60_000);
+        assert_eq!(far.left(at(0, 0)), 60_000, "no longer than limits.max_wait");
+        assert_eq!(Wait::new(0, at(0, 10), 60_000).left(at(0, 10)), 0);
+    }
 }

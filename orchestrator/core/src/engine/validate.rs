@@ -85,23 +85,19 @@ impl Session {
         let (tell, told) = watch::channel(None);
         let cancel = Cancel::new(told);
         let started = Instant::now();
-        let mut stop = self.stop.clone();
-        let mut work = std::pin::pin!(check.validator.validate(context, &cancel));
-        let mut timeout = std::pin::pin!(tokio::time::sleep(check.timeout));
-        let ended = loop {
-            tokio::select! {
-                verdict = &mut work => break Ok(verdict),
-                () = &mut timeout => break Err(CancelReason::Timeout),
-                () = asked(&mut stop, 1) => break Err(CancelReason::Signal),
-                () = tokio::time::sleep(Duration::from_millis(LONGEST_REST_MS)) => self.tick()?,
-            }
-        };
+        let mut work = check.validator.validate(context, &cancel);
+        // By the clock of the run: a time of standstill is nobody's fault.
+        let until_ms = self.clock.runtime_ms().saturating_add(plan::millis(check.timeout));
+        let ended = self.verdict(&mut work, until_ms).await;
         let verdict = match ended {
             Ok(verdict) => verdict,
-            Err(reason) => {
+            Err((reason, trouble)) => {
                 // The validator ends its processes; if it cannot, dropping it does.
                 tell.send_replace(Some(reason));
                 drop(tokio::time::timeout(GRACE, &mut work).await);
+                if let Some(trouble) = trouble {
+                    return Err(trouble);
+                }
                 if reason == CancelReason::Signal {
                     return Ok(None);
                 }
@@ -115,6 +111,30 @@ impl Session {
             duration_ms: plan::millis(started.elapsed()),
             verdict,
         }))
+    }
+
+    /// The verdict, or why it is waited for no longer: the time, a signal, or a state that cannot be
+    /// written.
+    async fn verdict(
+        &mut self,
+        work: &mut (impl Future<Output = Verdict> + Unpin),
+        until_ms: u64,
+    ) -> Result<Verdict, (CancelReason, Option<EngineError>)> {
+        let mut stop = self.stop.clone();
+        loop {
+            let left = until_ms.saturating_sub(self.clock.runtime_ms());
+            if left == 0 {
+                return Err((CancelReason::Timeout, None));
+            }
+            let pause = left.min(LONGEST_REST_MS);
+            tokio::select! {
+                biased;
+                verdict = &mut *work => return Ok(verdict),
+                () = asked(&mut stop, 1) => return Err((CancelReason::Signal, None)),
+                () = tokio::time::sleep(Duration::from_millis(pause)) => {}
+            }
+            self.tick().map_err(|error| (CancelReason::Signal, Some(error)))?;
+        }
     }
 
     fn protected_changes(&self, globs: &[String]) -> Result<Vec<Change>, EngineError> {
@@ -139,7 +159,7 @@ impl Session {
         for named in verdicts {
             let Verdict::Accepted { evidence, .. } = &named.verdict else { continue };
             for file in evidence.clone() {
-                if !keep_evidence(&folder, &file)? {
+                if !keep_evidence(self.store.disk(), &folder, &file)? {
                     let path = file.path.display();
                     named.verdict =
                         Verdict::rejected(format!("{path} changed while it was examined"));

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::path::Path;
 
+use super::disk::Disk;
 use super::error::StateError;
-use super::files::{read_regular, write_private};
 
 const BYTES: usize = 32;
 /// Larger than any key, in bytes.
@@ -26,13 +26,13 @@ impl Key {
     ///
     /// # Errors
     /// The system has no random numbers, or the file cannot be written.
-    pub fn create(path: &Path) -> Result<Self, StateError> {
+    pub fn create(disk: &Disk, path: &Path) -> Result<Self, StateError> {
         let mut bytes = [0; BYTES];
         getrandom::fill(&mut bytes)
             .map_err(|error| std::io::Error::other(error.to_string()))
             .map_err(StateError::io("make", path))?;
         let key = Self(bytes);
-        key.write(path)?;
+        key.write(disk, path)?;
         Ok(key)
     }
 
@@ -40,16 +40,16 @@ impl Key {
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn write(&self, path: &Path) -> Result<(), StateError> {
-        write_private(path, &self.0)
+    pub fn write(&self, disk: &Disk, path: &Path) -> Result<(), StateError> {
+        disk.write_private(path, &self.0)
     }
 
     /// The key in `path`; `None` if there is no such file.
     ///
     /// # Errors
     /// The file cannot be read, or is no key.
-    pub fn read(path: &Path) -> Result<Option<Self>, StateError> {
-        let bytes = match read_regular(path, LARGEST) {
+    pub fn read(disk: &Disk, path: &Path) -> Result<Option<Self>, StateError> {
+        let bytes = match disk.read_at_most(path, LARGEST) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(StateError::io("read", path)(error)),
@@ -69,7 +69,7 @@ impl Key {
     }
 
     /// Whether `path` still holds this key.
-    pub(super) fn is_in(&self, path: &Path) -> bool {
-        read_regular(path, LARGEST).is_ok_and(|bytes| bytes == self.0)
+    pub(super) fn is_in(&self, disk: &Disk, path: &Path) -> bool {
+        disk.read_at_most(path, LARGEST).is_ok_and(|bytes| bytes == self.0)
     }
 }
