@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -191,9 +191,16 @@ fn target(path: &Path) -> PathBuf {
         .ok()
         .filter(|end| match std::fs::symlink_metadata(end) {
             Ok(there) => there.is_file(),
-            Err(_) => end.parent().is_some_and(Path::is_dir),
+            Err(_) => end.parent().is_some_and(|folder| folder.is_dir() || beneath(folder, path)),
         })
         .unwrap_or_else(|| path.to_owned())
+}
+
+/// Whether a folder lies in the one that the prompt is in: nothing is created anywhere else because a
+/// link says so.
+fn beneath(folder: &Path, prompt: &Path) -> bool {
+    prompt.parent().is_some_and(|base| folder.starts_with(base))
+        && !folder.components().any(|part| part == Component::ParentDir)
 }
 
 /// Removes a folder if it is empty; otherwise gives it a name that nobody uses.
