@@ -1,33 +1,36 @@
 //! The adapters, detectors and validators that are built in.
 
-use std::fs::File;
-use std::sync::Arc;
-
-use orchestrator::registry::Registry;
+use orchestrator::registry::{Registry, Surroundings};
 use ralph_orchestrator_detectors::{marker, promise};
 use ralph_orchestrator_supervise::Supervisor;
 
-/// A registry of everything built in. Processes that are started keep `guard` open.
-pub(crate) fn built_in(guard: Option<Arc<File>>) -> Registry {
+use crate::sandbox::Policy;
+
+/// A registry of everything built in. Agents, but not validators, are confined by `sandbox`.
+pub(crate) fn built_in(sandbox: Option<&Policy>, surroundings: Surroundings) -> Registry {
+    let Surroundings { guard, protects } = surroundings;
     let supervisor = Supervisor::this_binary();
     let supervisor = match guard {
         Some(guard) => supervisor.with_guard(guard),
         None => supervisor,
     };
+    let confined = match sandbox.cloned() {
+        Some(policy) => supervisor.clone().with_sandbox(move || policy.now(&protects)),
+        None => supervisor.clone(),
+    };
     let mut registry = Registry::default();
 
-    let s = supervisor.clone();
+    let s = confined.clone();
     registry.agents.add("claude-cli", move |config, context| {
         ralph_adapter_claude_cli::build(config, context, &s)
     });
-    let s = supervisor.clone();
+    let s = confined.clone();
     registry
         .agents
         .add("command", move |config, context| ralph_adapter_command::build(config, context, &s));
-    let s = supervisor.clone();
-    registry
-        .agents
-        .add("replay", move |config, context| ralph_adapter_replay::build(config, context, &s));
+    registry.agents.add("replay", move |config, context| {
+        ralph_adapter_replay::build(config, context, &confined)
+    });
 
     registry.detectors.add("promise", promise::build);
     registry.detectors.add("marker", marker::build);

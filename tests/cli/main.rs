@@ -15,6 +15,7 @@ mod configuration;
 mod crash;
 mod environment;
 mod limits;
+mod sandbox;
 mod seed;
 mod shipped;
 mod signals;

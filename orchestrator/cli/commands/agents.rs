@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use orchestrator::contract::{BuildContext, Description};
+use orchestrator::registry::Surroundings;
 
 use crate::args::Agents;
 use crate::commands::block_on;
@@ -59,7 +60,7 @@ pub(crate) fn agents(file: &Path, args: &Agents) -> Result<u8, CommandError> {
 
 /// Every adapter with the least configuration that it accepts.
 async fn look(file: &Path) -> Result<Vec<Row>, CommandError> {
-    let registry = registry::built_in(None);
+    let registry = registry::built_in(None, Surroundings::default());
     let vars = variables();
     let folder = std::path::absolute(file)?.parent().map(PathBuf::from).unwrap_or_default();
     let context = BuildContext {

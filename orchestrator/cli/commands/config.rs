@@ -4,6 +4,7 @@ use std::path::Path;
 
 use orchestrator::config::schema;
 use orchestrator::engine::{Driver, Judges, build_context};
+use orchestrator::registry::Surroundings;
 
 use crate::args::Config;
 use crate::context::Context;
@@ -42,7 +43,7 @@ fn show(context: &Context, json: bool) {
 
 /// Everything that a run would check before it starts anything.
 pub(crate) fn check(context: &Context) -> Result<(), CommandError> {
-    let registry = registry::built_in(None);
+    let registry = registry::built_in(None, Surroundings::default());
     let build = build_context(&context.loaded, &context.vars);
     Judges::build(&context.loaded, &registry, &build)?;
     Driver::build(&context.loaded, &registry, &build, None)?;

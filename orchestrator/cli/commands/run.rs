@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 
 use orchestrator::engine::{Observer, Opened, Request, Session, open};
 use orchestrator::machine::{Outcome, StopReason};
+use orchestrator::registry::Surroundings;
 use orchestrator::state::{Found, Layout};
 
 use crate::args::Run;
@@ -14,6 +15,7 @@ use crate::context::Context;
 use crate::error::{CommandError, exit, of_stop};
 use crate::registry;
 use crate::render::{Human, Json};
+use crate::sandbox::Policy;
 use crate::{output, signals};
 
 pub(crate) fn run(file: &Path, mut args: Run) -> Result<u8, CommandError> {
@@ -33,12 +35,14 @@ pub(crate) fn run(file: &Path, mut args: Run) -> Result<u8, CommandError> {
 async fn start(context: Context, args: Run) -> Result<u8, CommandError> {
     let (stop, status) = signals::listen()?;
     let state_home = context.state_home();
+    let policy = Policy::of(&context)?;
+    let registry = |surroundings: Surroundings| registry::built_in(policy.as_ref(), surroundings);
     let opened = open(Request {
         loaded: context.loaded,
         config_file: context.file,
         vars: context.vars,
         state_home,
-        registry: &registry::built_in,
+        registry: &registry,
         agent: args.agent.clone(),
         once: args.once,
         restart: args.restart,
@@ -51,6 +55,9 @@ async fn start(context: Context, args: Run) -> Result<u8, CommandError> {
     if args.dry_run {
         dry_run(&session, args.json);
         return Ok(exit::OK);
+    }
+    if let Some(warning) = policy.as_ref().and_then(|policy| policy.warning(&session.protects())) {
+        output::say(&warning);
     }
     let observer: Arc<dyn Observer> =
         if args.json { Arc::new(Json::new(status.clone())) } else { Human::watching(args.verbose) };

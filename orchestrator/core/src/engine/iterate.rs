@@ -18,6 +18,7 @@ use super::prices::with_cost;
 use super::session::{Session, asked};
 use super::sink::{Cancel, Heard, Sink};
 use super::transcript::Transcript;
+use crate::config::SandboxMode;
 use crate::contract::{AgentError, CancelReason, ErrorClass, Iteration, Report};
 use crate::machine::{Effect, Ended, Input, Outcome, StartIteration, Timer};
 use crate::state::StateError;
@@ -88,6 +89,10 @@ impl Session {
         let mut env = self.env.clone();
         env.insert("RALPH_RUN_ID".into(), self.run.clone());
         env.insert("RALPH_ITERATION".into(), start.iteration.to_string());
+        if self.config.sandbox.mode != SandboxMode::Off {
+            // The one folder outside the workspace that is its own.
+            env.insert("TMPDIR".into(), scratch.0.display().to_string());
+        }
         let timeout = self.config.limits.iteration_timeout;
         let mut budget = start.budget;
         budget.time = Some(budget.time.map_or(timeout, |left| left.min(timeout)));

@@ -1,16 +1,14 @@
 //! From a configuration to a run that can go on: the same way for a new run and for an old one.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use super::error::EngineError;
 use super::plan::{self, Driver, Judges};
 use super::prompt::PromptSource;
 use super::session::Session;
 use crate::config::{self, Loaded, Sources};
-use crate::registry::Registry;
+use crate::registry::{Registry, Surroundings};
 use crate::state::{self, Found, Layout, StateError, Store};
 use crate::workspace::{Baseline, create_from_template};
 
@@ -24,8 +22,8 @@ pub struct Request<'a> {
     pub vars: BTreeMap<String, String>,
     /// The folder for state, such as `$XDG_STATE_HOME`.
     pub state_home: PathBuf,
-    /// Fills a registry. The file, if any, has to be handed to every process that is started.
-    pub registry: &'a (dyn Fn(Option<Arc<File>>) -> Registry + Sync),
+    /// Fills a registry.
+    pub registry: &'a (dyn Fn(Surroundings) -> Registry + Sync),
     /// `[agents.NAME]` instead of `[agent]`.
     pub agent: Option<String>,
     /// Stop after one iteration.
@@ -54,18 +52,17 @@ pub enum Opened {
 /// See [`EngineError`]; nothing was started.
 pub async fn open(request: Request<'_>) -> Result<Opened, EngineError> {
     let context = plan::build_context(&request.loaded, &request.vars);
-    let plain = (request.registry)(None);
+    let plain = (request.registry)(Surroundings::default());
     let name = request.agent.as_deref();
-    Judges::build(&request.loaded, &plain, &context)?;
+    let mut protects = Judges::build(&request.loaded, &plain, &context)?.protects();
     let driver = Driver::build(&request.loaded, &plain, &context, name)?;
     let warning = driver.check_limits(&request.loaded)?;
     let layout = plan::state_layout(&request.loaded, &request.state_home)?;
 
     let mut store = Store::open(layout.clone())?;
-    let registry = (request.registry)(Some(store.agents_guard()));
     let found = if request.restart { None } else { store.resume()? };
     let found = match found {
-        Some(found) => still_the_run(found, &request, &registry, &context, &layout)?,
+        Some(found) => still_the_run(found, &request, &plain, &context, &layout)?,
         None => Kept::Nothing,
     };
     let mut notes: Vec<String> = warning.into_iter().collect();
@@ -81,6 +78,14 @@ pub async fn open(request: Request<'_>) -> Result<Opened, EngineError> {
         Kept::GoesOn(found) => Some(found),
     };
 
+    if let Some(found) = &kept {
+        // A run that goes on keeps what it protects, whatever is configured now.
+        let judges = kept_config(&layout, &found.run)
+            .and_then(|loaded| Judges::build(&loaded, &plain, &context).ok());
+        protects.extend(judges.map(|judges| judges.protects()).unwrap_or_default());
+    }
+    let guard = Some(store.agents_guard());
+    let registry = (request.registry)(Surroundings { guard, protects });
     make_workspace(&request.loaded)?;
     request.loaded.check_files()?;
     let driver = Driver::build(&request.loaded, &registry, &context, name)?;

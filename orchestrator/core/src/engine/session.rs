@@ -172,6 +172,12 @@ impl Session {
         self.store.layout()
     }
 
+    /// Globs of what must be as it was when the run began.
+    #[must_use]
+    pub fn protects(&self) -> Vec<String> {
+        self.judges.protects()
+    }
+
     /// The state as it is before the run begins or goes on.
     #[must_use]
     pub const fn state(&self) -> &State {
