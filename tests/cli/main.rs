@@ -16,6 +16,7 @@ mod crash;
 mod environment;
 mod limits;
 mod sandbox;
+mod secrets;
 mod seed;
 mod shipped;
 mod signals;

@@ -6,7 +6,7 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
@@ -15,6 +15,7 @@ use super::error::EngineError;
 use super::phrases::says_done;
 use super::plan;
 use super::prices::with_cost;
+use super::redact::Events;
 use super::session::{Session, asked};
 use super::sink::{Cancel, Heard, Sink};
 use super::transcript::Transcript;
@@ -61,6 +62,7 @@ impl Session {
             iteration: number,
             cancel: Cancel::new(told),
             heard,
+            events: Mutex::new(Events::new(self.redactor.clone())),
             transcript,
             observer: Arc::clone(&self.observer),
             detectors: &detectors,
@@ -71,9 +73,9 @@ impl Session {
         let watching =
             Watching { began_ms, next_tick_ms: began_ms, last_event_ms, tell, hear, told_ms: None };
         let result = self.attend(watching, agent.run(task, &sink)).await;
-        sink.transcript.lock().unwrap_or_else(PoisonError::into_inner).finish();
+        sink.finish().await;
         drop(sink);
-        let ended = self.ended(result?);
+        let ended = self.ended(self.redactor.result(result?));
         Ok(vec![Input::Ended(ended)])
     }
 

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use super::error::EngineError;
 use super::plan::{self, Driver, Judges};
 use super::prompt::PromptSource;
+use super::redact::Redactor;
 use super::session::Session;
 use crate::config::{self, Loaded, Sources};
 use crate::registry::{Registry, Surroundings};
@@ -91,16 +92,17 @@ pub async fn open(request: Request<'_>) -> Result<Opened, EngineError> {
     let driver = Driver::build(&request.loaded, &registry, &context, name)?;
     let judges = Judges::build(&request.loaded, &registry, &context)?;
     let env = driver.environment(&request.loaded, &request.vars);
+    let redactor = Redactor::new(&request.loaded.config.env, &env);
     for (name, result) in judges.check_all(&env).await {
         if let Err(problem) = result {
+            let problem = redactor.text(&problem);
             return Err(EngineError::Workspace(format!("validator `{name}`: {problem}")));
         }
     }
-    driver
-        .agent
-        .check(&env)
-        .await
-        .map_err(|error| EngineError::Agent { agent: driver.description.name.clone(), error })?;
+    driver.agent.check(&env).await.map_err(|error| EngineError::Agent {
+        agent: driver.description.name.clone(),
+        error: redactor.all_of(error),
+    })?;
     let parts = Parts { request, store, driver, judges, env, notes };
     match kept {
         Some(found) => parts.go_on(*found, &registry, &context),

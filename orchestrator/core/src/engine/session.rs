@@ -14,6 +14,7 @@ use super::feedback;
 use super::notice::{Notice, Observer};
 use super::plan::{self, Driver, Judges};
 use super::prompt::PromptSource;
+use super::redact::Redactor;
 use crate::config::Config;
 use crate::machine::{
     Effect, Input, Now, Outcome, Policy, Record, RunStarted, StartIteration, StartOptions, State,
@@ -68,6 +69,7 @@ pub struct Session {
     pub(super) driver: Driver,
     pub(super) judges: Arc<Judges>,
     pub(super) env: BTreeMap<String, String>,
+    pub(super) redactor: Redactor,
     pub(super) config: Config,
     pub(super) baseline: Baseline,
     pub(super) prompt: PromptSource,
@@ -143,6 +145,7 @@ impl Session {
             store: new.store,
             driver: new.driver,
             judges: Arc::new(new.judges),
+            redactor: Redactor::new(&new.config.env, &new.env),
             env: new.env,
             config: new.config,
             baseline: new.baseline,
@@ -267,7 +270,7 @@ impl Session {
     pub(super) fn advance(&mut self, input: Input) -> Result<Vec<Effect>, EngineError> {
         let now = Now { runtime_ms: self.clock.runtime_ms(), unix_ms: clock::unix_ms() };
         let state = std::mem::take(&mut self.state);
-        let (state, effects) = step(state, input, now);
+        let (state, effects) = step(state, self.redactor.input(input), now);
         self.state = state;
         let mut rest = Vec::new();
         for effect in effects {
@@ -419,6 +422,7 @@ impl Session {
 
     /// Warns without leaving a record.
     pub(super) fn warn_only(&self, message: String) {
+        let message = self.redactor.text(&message).into_owned();
         self.notice(&Notice::Warning { iteration: self.state.iterations, message });
     }
 

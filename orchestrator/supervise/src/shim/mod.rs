@@ -103,7 +103,7 @@ fn prepare() -> Result<Place, String> {
 }
 
 fn supervise(job: &Job, place: Place, sandbox: Option<OwnedFd>, mut link: Link) -> u8 {
-    let leader = match start(job, place.own, sandbox) {
+    let leader = match start(job, place.own, sandbox.as_ref()) {
         Ok(leader) => leader,
         Err(e) => {
             // Every failure of fork and exec has a number.
@@ -122,10 +122,10 @@ fn supervise(job: &Job, place: Place, sandbox: Option<OwnedFd>, mut link: Link) 
     if let_go.is_ok() { DONE } else { BROKEN }
 }
 
-fn start(job: &Job, own: Pid, sandbox: Option<OwnedFd>) -> io::Result<Pid> {
+fn start(job: &Job, own: Pid, sandbox: Option<&OwnedFd>) -> io::Result<Pid> {
     let mut tries = 1;
     loop {
-        match sys::start(&job.program, &job.args, own, sandbox.as_ref()) {
+        match sys::start(&job.program, &job.args, own, sandbox) {
             // Every file that is just being installed is open for writing for a moment, in the
             // installer or in a process that was forked off it.
             Err(e) if e.kind() == io::ErrorKind::ExecutableFileBusy && tries < BUSY_TRIES => {
