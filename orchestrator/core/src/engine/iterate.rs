@@ -192,7 +192,7 @@ impl Session {
         if !report.left_behind.is_empty() {
             let names = report.left_behind.join(", ");
             let count = report.left_behind.len();
-            self.warn_only(format!(
+            self.warn_only(&format!(
                 "the agent left {count} processes behind, which were ended: {names}"
             ));
         }

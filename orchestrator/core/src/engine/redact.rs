@@ -309,7 +309,7 @@ mod tests {
             cuts.extend([0, text.len()]);
             cuts.retain(|cut| text.is_char_boundary(*cut));
             cuts.sort_unstable();
-            let pieces: Vec<&str> = cuts.windows(2).map(|pair| &text[pair[0]..pair[1]]).collect();
+            let pieces: Vec<&str> = cuts.windows(2).map(|pair| text.get(pair[0]..pair[1]).unwrap()).collect();
             let told = told(&pieces);
             prop_assert_eq!(&told, &text.replace(SECRET, STARS));
             prop_assert!(!told.contains(SECRET));

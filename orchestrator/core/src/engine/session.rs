@@ -286,7 +286,7 @@ impl Session {
     fn append(&mut self, record: &Record) -> Result<(), EngineError> {
         if self.store.append(record)? {
             let message = "the state directory was changed from outside; it was written again";
-            self.warn_only(message.into());
+            self.warn_only(message);
         }
         self.tell(record);
         Ok(())
@@ -421,8 +421,8 @@ impl Session {
     }
 
     /// Warns without leaving a record.
-    pub(super) fn warn_only(&self, message: String) {
-        let message = self.redactor.text(&message).into_owned();
+    pub(super) fn warn_only(&self, message: &str) {
+        let message = self.redactor.text(message).into_owned();
         self.notice(&Notice::Warning { iteration: self.state.iterations, message });
     }
 

@@ -63,7 +63,7 @@ fn run(args: impl IntoIterator<Item = OsString>) -> u8 {
         return refuse("no open control socket; only ralph-orchestrator starts it");
     };
     let code = match prepare() {
-        Ok(place) => supervise(&job, place, sandbox, link),
+        Ok(place) => supervise(&job, place, sandbox.as_ref(), link),
         Err(e) => {
             link.send(&Report::Broken { reason: e });
             BROKEN
@@ -102,8 +102,8 @@ fn prepare() -> Result<Place, String> {
     Ok(Place { own, signals, null })
 }
 
-fn supervise(job: &Job, place: Place, sandbox: Option<OwnedFd>, mut link: Link) -> u8 {
-    let leader = match start(job, place.own, sandbox.as_ref()) {
+fn supervise(job: &Job, place: Place, sandbox: Option<&OwnedFd>, mut link: Link) -> u8 {
+    let leader = match start(job, place.own, sandbox) {
         Ok(leader) => leader,
         Err(e) => {
             // Every failure of fork and exec has a number.
