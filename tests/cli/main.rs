@@ -16,6 +16,8 @@ mod crash;
 mod environment;
 mod faults;
 mod limits;
+mod sandbox;
+mod secrets;
 mod seed;
 mod shipped;
 mod signals;
