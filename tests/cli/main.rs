@@ -17,6 +17,8 @@ mod environment;
 mod faults;
 mod hostile;
 mod limits;
+mod sandbox;
+mod secrets;
 mod seed;
 mod shipped;
 mod signals;

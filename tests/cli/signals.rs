@@ -117,7 +117,10 @@ fn what_the_agent_leaves_behind_is_ended_and_named() {
     let env = TestEnvironment::new();
     env.agent
         .call(1)
-        .script("setsid sleep 1000 & echo $! > \"$FAKE_DIR/daemon\"; touch done\n")
+        .script(
+            "setsid sleep 1000 & echo $! > \"$FAKE_DIR/daemon\"
+             until grep -q sleep /proc/$!/comm; do :; done; touch done\n",
+        )
         .out("<promise>COMPLETE: x</promise>\n");
     env.run().expect(0).says("sleep");
     assert!(!alive(daemon(&env)));

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 
 use orchestrator::engine::{Observer, Opened, Request, Session, open};
 use orchestrator::machine::{Outcome, StopReason};
+use orchestrator::registry::Surroundings;
 use orchestrator::state::{Disk, Found, Layout};
 
 use crate::args::Run;
@@ -14,6 +15,7 @@ use crate::context::Context;
 use crate::error::{CommandError, exit, of_stop};
 use crate::registry;
 use crate::render::{Human, Json};
+use crate::sandbox::Policy;
 use crate::{output, signals};
 
 pub(crate) fn run(file: &Path, mut args: Run) -> Result<u8, CommandError> {
@@ -34,13 +36,17 @@ async fn start(context: Context, args: Run) -> Result<u8, CommandError> {
     let signals = signals::listen()?;
     let switch = signals.switch.clone();
     let state_home = context.state_home();
+    let policy = Policy::of(&context)?;
+    let registry = |surroundings: Surroundings| {
+        registry::built_in(policy.as_ref(), surroundings, switch.clone())
+    };
     let opened = open(Request {
         loaded: context.loaded,
         config_file: context.file,
         vars: context.vars,
         disk: Disk::default(),
         state_home,
-        registry: &|guard| registry::built_in(guard, switch.clone()),
+        registry: &registry,
         agent: args.agent.clone(),
         once: args.once,
         restart: args.restart,
@@ -53,6 +59,9 @@ async fn start(context: Context, args: Run) -> Result<u8, CommandError> {
     if args.dry_run {
         dry_run(&session, args.json);
         return Ok(exit::OK);
+    }
+    if let Some(warning) = policy.as_ref().and_then(|policy| policy.warning(&session.protects())) {
+        output::say(&warning);
     }
     let observer: Arc<dyn Observer> = if args.json {
         Arc::new(Json::new(Arc::clone(&signals.status)))

@@ -6,7 +6,7 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
@@ -15,9 +15,11 @@ use super::error::EngineError;
 use super::phrases::says_done;
 use super::plan;
 use super::prices::with_cost;
+use super::redact::Events;
 use super::session::{Session, asked};
 use super::sink::{Cancel, Heard, Sink};
 use super::transcript::Transcript;
+use crate::config::SandboxMode;
 use crate::contract::{AgentError, CancelReason, ErrorClass, Iteration, Report};
 use crate::machine::{Effect, Ended, Input, Outcome, StartIteration, Timer};
 use crate::state::{Disk, StateError};
@@ -63,6 +65,7 @@ impl Session {
             iteration: number,
             cancel: Cancel::new(told),
             heard,
+            events: Mutex::new(Events::new(self.redactor.clone())),
             transcript,
             observer: Arc::clone(&self.observer),
             detectors: &detectors,
@@ -73,14 +76,11 @@ impl Session {
         let watching =
             Watching { began_ms, next_tick_ms: began_ms, last_event_ms, tell, hear, told_ms: None };
         let result = self.attend(watching, agent.run(task, &sink)).await;
-        sink.transcript
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .finish()
-            .into_iter()
-            .for_each(|trouble| self.warn_only(trouble));
+        if let Some(trouble) = sink.finish().await {
+            self.warn_only(&trouble);
+        }
         drop(sink);
-        let ended = self.ended(result?);
+        let ended = self.ended(self.redactor.result(result?));
         Ok(vec![Input::Ended(ended)])
     }
 
@@ -96,6 +96,10 @@ impl Session {
         let mut env = self.env.clone();
         env.insert("RALPH_RUN_ID".into(), self.run.clone());
         env.insert("RALPH_ITERATION".into(), start.iteration.to_string());
+        if self.config.sandbox.mode != SandboxMode::Off {
+            // The one folder outside the workspace that is its own.
+            env.insert("TMPDIR".into(), scratch.0.display().to_string());
+        }
         let timeout = self.config.limits.iteration_timeout;
         let mut budget = start.budget;
         budget.time = Some(budget.time.map_or(timeout, |left| left.min(timeout)));
@@ -221,7 +225,7 @@ impl Session {
         if !report.left_behind.is_empty() {
             let names = report.left_behind.join(", ");
             let count = report.left_behind.len();
-            self.warn_only(format!(
+            self.warn_only(&format!(
                 "the agent left {count} processes behind, which were ended: {names}"
             ));
         }

@@ -14,6 +14,7 @@ use super::feedback;
 use super::notice::{Notice, Observer};
 use super::plan::{self, Driver, Judges};
 use super::prompt::PromptSource;
+use super::redact::Redactor;
 use crate::config::Config;
 use crate::machine::{
     Effect, Input, Now, Outcome, Policy, Record, RunStarted, StartIteration, StartOptions, State,
@@ -68,6 +69,7 @@ pub struct Session {
     pub(super) driver: Driver,
     pub(super) judges: Arc<Judges>,
     pub(super) env: BTreeMap<String, String>,
+    pub(super) redactor: Redactor,
     pub(super) config: Config,
     pub(super) baseline: Baseline,
     pub(super) prompt: PromptSource,
@@ -143,6 +145,7 @@ impl Session {
             store: new.store,
             driver: new.driver,
             judges: Arc::new(new.judges),
+            redactor: Redactor::new(&new.config.env, &new.env),
             env: new.env,
             config: new.config,
             baseline: new.baseline,
@@ -170,6 +173,12 @@ impl Session {
     #[must_use]
     pub const fn layout(&self) -> &Layout {
         self.store.layout()
+    }
+
+    /// Globs of what must be as it was when the run began.
+    #[must_use]
+    pub fn protects(&self) -> Vec<String> {
+        self.judges.protects()
     }
 
     /// The state as it is before the run begins or goes on.
@@ -263,7 +272,7 @@ impl Session {
     pub(super) fn advance(&mut self, input: Input) -> Result<Vec<Effect>, EngineError> {
         let now = Now { runtime_ms: self.clock.runtime_ms(), unix_ms: clock::unix_ms() };
         let state = std::mem::take(&mut self.state);
-        let (state, effects) = step(state, input, now);
+        let (state, effects) = step(state, self.redactor.input(input), now);
         self.state = state;
         let mut rest = Vec::new();
         for effect in effects {
@@ -279,7 +288,7 @@ impl Session {
     fn append(&mut self, record: &Record) -> Result<(), EngineError> {
         if self.store.append(record)? {
             let message = "the state directory was changed from outside; it was written again";
-            self.warn_only(message.into());
+            self.warn_only(message);
         }
         self.tell(record);
         Ok(())
@@ -416,7 +425,8 @@ impl Session {
     }
 
     /// Warns without leaving a record.
-    pub(super) fn warn_only(&self, message: String) {
+    pub(super) fn warn_only(&self, message: &str) {
+        let message = self.redactor.text(message).into_owned();
         self.notice(&Notice::Warning { iteration: self.state.iterations, message });
     }
 

@@ -23,6 +23,9 @@ pub const NAME: &str = "marker";
 /// Lines longer than this, in bytes, are prose, and not worth normalising.
 const LONGEST_LINE: usize = 4096;
 const LONGEST_SHOWN: usize = 200;
+/// How often a prompt is read again for claims that were hidden by others. One is more than enough
+/// for any prompt but one that was made to take long.
+const MOST_STRIPS: usize = 16;
 const BOM: &str = "\u{feff}";
 
 /// The options of the `marker` detector.
@@ -97,6 +100,23 @@ impl Marker {
         found
     }
 
+    /// The prompt without the lines that are claims; `None` if there are none.
+    fn strip_once(&self, prompt: &str) -> Option<String> {
+        let mut out = String::new();
+        let mut kept = 0;
+        for found in self.look(prompt) {
+            if found.reading == Reading::Claim {
+                out.push_str(prompt.get(kept..found.whole.start).unwrap_or_default());
+                kept = found.whole.end;
+            }
+        }
+        if kept == 0 {
+            return None;
+        }
+        out.push_str(prompt.get(kept..).unwrap_or_default());
+        Some(out)
+    }
+
     fn near_miss(&self, found: &Found<'_>, why: NotQuite) -> NearMiss {
         let word = &self.word;
         NearMiss {
@@ -142,19 +162,16 @@ impl CompletionDetector for Marker {
     }
 
     fn strip_claims<'a>(&self, prompt: &'a str) -> Cow<'a, str> {
-        let mut out = String::new();
-        let mut kept = 0;
-        for found in self.look(prompt) {
-            if found.reading == Reading::Claim {
-                out.push_str(prompt.get(kept..found.whole.start).unwrap_or_default());
-                kept = found.whole.end;
+        let mut stripped = Cow::Borrowed(prompt);
+        // Without a claim's line, what follows it may be read otherwise: a fence in a list item whose
+        // text was the claim ends elsewhere, and what stood in it is a claim now.
+        for _ in 0..MOST_STRIPS {
+            match self.strip_once(&stripped) {
+                Some(again) => stripped = Cow::Owned(again),
+                None => break,
             }
         }
-        if kept == 0 {
-            return Cow::Borrowed(prompt);
-        }
-        out.push_str(prompt.get(kept..).unwrap_or_default());
-        Cow::Owned(out)
+        stripped
     }
 
     fn instructions(&self) -> String {

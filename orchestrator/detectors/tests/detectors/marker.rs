@@ -234,6 +234,13 @@ fn the_final_message_is_not_looked_at() {
 }
 
 #[test]
+fn a_claim_that_another_one_hid_is_stripped_too() {
+    // Without the list item the fence goes on, and ends before the last line.
+    let prompt = "- [x] TASK_COMPLETE\n  ```\n  a\nb\n ```\nTASK_COMPLETE\n";
+    assert_eq!(detector().strip_claims(prompt), "  ```\n  a\nb\n ```\n");
+}
+
+#[test]
 fn stripping_takes_the_claims_and_nothing_else() {
     let table = [
         ("a\n- [x] TASK_COMPLETE\nb\n", "a\nb\n"),

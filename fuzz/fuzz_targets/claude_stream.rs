@@ -1,0 +1,8 @@
+//! See `fuzz::claude_stream::check`.
+#![cfg_attr(fuzzing, no_main)]
+
+#[cfg(fuzzing)]
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::claude_stream::check(data));
+
+#[cfg(not(fuzzing))]
+fn main() {}

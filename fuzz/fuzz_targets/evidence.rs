@@ -1,0 +1,8 @@
+//! See `fuzz::evidence::check`.
+#![cfg_attr(fuzzing, no_main)]
+
+#[cfg(fuzzing)]
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::evidence::check(data));
+
+#[cfg(not(fuzzing))]
+fn main() {}

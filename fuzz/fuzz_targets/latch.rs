@@ -1,0 +1,8 @@
+//! See `fuzz::latch::check`.
+#![cfg_attr(fuzzing, no_main)]
+
+#[cfg(fuzzing)]
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::latch::check(data));
+
+#[cfg(not(fuzzing))]
+fn main() {}

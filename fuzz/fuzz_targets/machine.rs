@@ -1,0 +1,8 @@
+//! See `fuzz::machine::check`.
+#![cfg_attr(fuzzing, no_main)]
+
+#[cfg(fuzzing)]
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::machine::check(data));
+
+#[cfg(not(fuzzing))]
+fn main() {}

@@ -1,0 +1,8 @@
+//! See `fuzz::state::check`.
+#![cfg_attr(fuzzing, no_main)]
+
+#[cfg(fuzzing)]
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::state::check(data));
+
+#[cfg(not(fuzzing))]
+fn main() {}

@@ -1,0 +1,49 @@
+//! Asking a detector.
+
+use std::path::Path;
+use std::task::{Context, Poll, Waker};
+
+use orchestrator::contract::{BuildContext, CompletionDetector, Findings, View};
+
+pub(crate) fn context() -> BuildContext {
+    BuildContext {
+        config_dir: "/project".into(),
+        workspace: "/project".into(),
+        prompt_dir: "/project".into(),
+        path: String::new(),
+    }
+}
+
+/// What the detector finds, which has to be bounded and the same every time.
+pub(crate) fn findings(
+    detector: &dyn CompletionDetector,
+    prompt: Option<&str>,
+    final_text: Option<&str>,
+) -> Findings {
+    let view = View { workspace: Path::new("/project"), prompt_path: None, prompt, final_text };
+    let findings = inspect(detector, view);
+    assert_eq!(findings, inspect(detector, view));
+    assert!(findings.claims.len() <= 2 && findings.near_misses.len() <= 8);
+    assert!(findings.claims.is_empty() || findings.near_misses.is_empty());
+    let text = prompt.or(final_text).unwrap_or_default();
+    let most = text.split(['\n', '\r']).count();
+    for miss in &findings.near_misses {
+        let line = usize::try_from(miss.line).unwrap();
+        assert!((1..=most).contains(&line), "line {line} of {most}");
+        assert!(miss.text.len() <= 300 && !miss.hint.is_empty());
+    }
+    for claim in &findings.claims {
+        assert_eq!(claim.detector, detector.name());
+        assert!(claim.text.len() <= 4200);
+    }
+    findings
+}
+
+/// A detector never waits for anything, so one poll has to do.
+fn inspect(detector: &dyn CompletionDetector, view: View<'_>) -> Findings {
+    let mut future = detector.inspect(view);
+    match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(findings) => findings,
+        Poll::Pending => panic!("a detector waits"),
+    }
+}

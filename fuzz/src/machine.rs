@@ -1,0 +1,270 @@
+//! The state machine under any inputs: the rules of the loop.
+
+use orchestrator::contract::{Tokens, Usd};
+use orchestrator::machine::{
+    AfterRejection, Effect, Ended, Input, Latch, Limits, Look, NamedVerdict, Now, Policy, Record,
+    RunStarted, StartOptions, State, StopReason, Timer, Validation, ValidatorInfo, step,
+};
+
+use crate::bytes::Bytes;
+use crate::records;
+
+const MOST_ITERATIONS: u64 = 9;
+const MOST_COST: Usd = Usd::from_nanos(1_000_000_000);
+
+/// Feeds inputs made of the bytes, then starts again from every beginning of the journal.
+pub fn check(data: &[u8]) {
+    let mut bytes = Bytes::new(data);
+    let fresh = fresh(&mut bytes);
+    let mut world = World { fresh, ..World::default() };
+    world.start();
+    for _ in 0..64 {
+        if bytes.is_empty() {
+            break;
+        }
+        let input = world.input(&mut bytes);
+        world.feed(input);
+    }
+    for cut in 0..=world.journal.len() {
+        world.resume(cut);
+    }
+}
+
+fn fresh(bytes: &mut Bytes<'_>) -> RunStarted {
+    let bits = bytes.byte();
+    let validator = |name: &str, required| ValidatorInfo {
+        name: name.into(),
+        kind: "command".into(),
+        required,
+    };
+    RunStarted {
+        version: 1,
+        agent: "fake".into(),
+        workspace: "/w".into(),
+        policy: Policy {
+            validators: vec![validator("tests", bits & 1 == 0), validator("extra", false)],
+            digest: "policy".into(),
+            trust_agent: bits & 2 != 0,
+            after_rejection: if bits & 4 == 0 {
+                AfterRejection::Keep
+            } else {
+                AfterRejection::Reclaim
+            },
+        },
+        limits: Limits {
+            max_iterations: Some(MOST_ITERATIONS),
+            max_runtime_ms: (bits & 8 != 0).then_some(100_000),
+            max_cost_usd: Some(MOST_COST),
+            max_tokens: (bits & 16 != 0).then_some(10_000),
+            max_failures: 3,
+            max_stagnant: 4,
+            max_rejections: 3,
+            max_wait_ms: 3_600_000,
+            first_reservation: Usd::from_nanos(1_000_000),
+        },
+        tree: "t0".into(),
+        evidence: vec!["old".into()],
+        once: bits & 32 != 0,
+    }
+}
+
+/// A driver without a world, which does what the machine asks for, but for stray inputs.
+#[derive(Clone)]
+struct World {
+    fresh: RunStarted,
+    state: State,
+    journal: Vec<Record>,
+    last: Vec<Effect>,
+    now: Now,
+}
+
+impl Default for World {
+    fn default() -> Self {
+        Self {
+            fresh: fresh(&mut Bytes::new(&[])),
+            state: State::default(),
+            journal: Vec::new(),
+            last: Vec::new(),
+            now: Now::default(),
+        }
+    }
+}
+
+impl World {
+    fn start(&mut self) {
+        self.feed(Input::Started(StartOptions { fresh: self.fresh.clone() }));
+    }
+
+    fn input(&self, bytes: &mut Bytes<'_>) -> Input {
+        let asked = |wanted: fn(&Effect) -> bool| self.last.iter().any(wanted);
+        let stray = bytes.byte();
+        // Mostly the answer to what was asked for.
+        if !stray.is_multiple_of(8) {
+            if asked(|effect| matches!(effect, Effect::Look)) {
+                return Input::Looked(look(bytes));
+            }
+            if asked(|effect| matches!(effect, Effect::Validate(_))) {
+                return Input::Validated(self.validation(bytes));
+            }
+            if asked(|effect| matches!(effect, Effect::Pause { .. } | Effect::WaitUntil(_))) {
+                return Input::Rested;
+            }
+            if let Some(prepared) = self.prepared() {
+                return prepared;
+            }
+        }
+        match bytes.byte() % 10 {
+            0 => Input::Looked(look(bytes)),
+            1 => Input::ClaimSeen(records::claim(bytes)),
+            2 | 3 => Input::Used(records::usage(bytes)),
+            4 | 5 => Input::Ended(Ended {
+                outcome: records::outcome(bytes),
+                usage: records::usage(bytes),
+                says_done: bytes.flag(),
+                left_behind: Vec::new(),
+            }),
+            6 => Input::Timer(
+                [Timer::IterationTimeout, Timer::Idle, Timer::MaxRuntime, Timer::Tick]
+                    [usize::from(bytes.byte() % 4)],
+            ),
+            7 => Input::Signal,
+            8 => Input::Warn(bytes.text()),
+            _ => Input::Started(StartOptions { fresh: self.fresh.clone() }),
+        }
+    }
+
+    fn prepared(&self) -> Option<Input> {
+        self.last.iter().find_map(|effect| match effect {
+            Effect::Prepare(start) => Some(Input::Prepared {
+                start: start.clone(),
+                prompt: "p".into(),
+                fingerprint: "f".into(),
+            }),
+            _ => None,
+        })
+    }
+
+    fn validation(&self, bytes: &mut Bytes<'_>) -> Validation {
+        let verdicts = ["tests", "extra"]
+            .iter()
+            .take(usize::from(bytes.byte() % 4))
+            .map(|name| NamedVerdict {
+                validator: (*name).into(),
+                required: *name == "tests",
+                duration_ms: 1,
+                verdict: records::verdict(bytes),
+            })
+            .collect();
+        let tree =
+            |other: u8| if other % 4 == 3 { "moved".into() } else { self.state.tree.clone() };
+        Validation {
+            verdicts,
+            tree_before: tree(bytes.byte()),
+            tree_after: tree(bytes.byte()),
+            evidence: Vec::new(),
+            task: "task".into(),
+            interrupted: bytes.byte() % 8 == 7,
+        }
+    }
+
+    fn feed(&mut self, input: Input) {
+        self.now.runtime_ms += 10;
+        self.now.unix_ms += 10;
+        let asked = std::mem::take(&mut self.last);
+        let (state, effects) = step(self.state.clone(), input, self.now);
+        let before = std::mem::replace(&mut self.state, state);
+        let known = self.journal.len();
+        self.journal.extend(effects.iter().filter_map(|effect| match effect {
+            Effect::Append(record) => Some(record.clone()),
+            _ => None,
+        }));
+        self.assert_rules(&before, &self.journal[known..], &effects);
+        // A stray input takes nothing back that was asked for.
+        self.last = if effects.iter().all(|effect| matches!(effect, Effect::Append(_))) {
+            asked
+        } else {
+            effects
+        };
+    }
+
+    fn assert_rules(&self, before: &State, new: &[Record], effects: &[Effect]) {
+        let state = &self.state;
+        assert_eq!(State::fold(&self.journal), *state, "the state is the fold of the journal");
+        assert!(state.cost() >= before.cost(), "cost fell");
+        let figures = |Tokens { input, output, cache_read, cache_write }: Tokens| {
+            [input, output, cache_read, cache_write]
+        };
+        let (old, sum) = (figures(before.tokens()), figures(state.tokens()));
+        assert!(old.iter().zip(sum).all(|(old, sum)| sum >= *old), "tokens fell");
+        assert!(state.runtime_ms >= before.runtime_ms, "runtime fell");
+        assert!(state.iterations - before.iterations <= 1, "an iteration was skipped");
+        assert!(state.iterations <= MOST_ITERATIONS, "more iterations than allowed");
+        let starts = effects.iter().any(|e| matches!(e, Effect::Start(_) | Effect::Prepare(_)));
+        assert!(!(starts && state.completion().is_some()), "an agent after completion");
+        assert!(!(starts && state.stopping), "an agent after a signal");
+        assert!(!(starts && state.cost() >= MOST_COST), "overspent");
+        if before.completion().is_some() {
+            assert_eq!(before.latch, state.latch, "a completion was changed");
+            assert!(new.iter().all(|record| matches!(record, Record::Warning { .. })), "{new:?}");
+        }
+        let completed = new.iter().position(|record| matches!(record, Record::Completed { .. }));
+        assert_eq!(
+            completed.is_some(),
+            state.completion().is_some() && before.completion().is_none()
+        );
+        if let Some(at) = completed {
+            self.assert_justified(before, &new[..at]);
+        }
+        let reclaim = self.fresh.policy.after_rejection == AfterRejection::Reclaim;
+        if matches!(before.latch, Latch::Claimed { .. }) && !reclaim {
+            assert_ne!(state.latch, Latch::Open, "a pending claim was lost");
+        }
+    }
+
+    fn assert_justified(&self, before: &State, new: &[Record]) {
+        let Some(Record::Validated { accepted: true, tree, verdicts, reasons, .. }) = new.last()
+        else {
+            panic!("completed without an accepting validation just before: {new:?}")
+        };
+        assert!(matches!(before.latch, Latch::Claimed { .. }), "completed without a claim");
+        assert!(reasons.is_empty() && *tree == before.tree);
+        let policy = &self.fresh.policy;
+        assert!(policy.validates() || policy.trust_agent, "completed without any validator");
+        for validator in policy.validators.iter().filter(|validator| validator.required) {
+            let accepted =
+                |v: &NamedVerdict| v.validator == validator.name && v.verdict.is_accepted();
+            assert!(verdicts.iter().any(accepted), "completed without {}", validator.name);
+        }
+    }
+
+    /// The orchestrator was killed after so many records and is started again.
+    fn resume(&self, cut: usize) {
+        let journal = self.journal[..cut].to_vec();
+        let state = State::fold(&journal);
+        let complete = journal.iter().any(|record| matches!(record, Record::Completed { .. }));
+        assert_eq!(state.completion().is_some(), complete, "lost or invented");
+        let pending = matches!(state.latch, Latch::Claimed { .. });
+        let mut again = Self { state, journal, last: Vec::new(), ..self.clone() };
+        again.start();
+        if complete {
+            let finish = again.last.iter().find_map(|effect| match effect {
+                Effect::Finish { reason, .. } => Some(*reason),
+                _ => None,
+            });
+            assert_eq!(finish, Some(StopReason::Completed));
+            assert_eq!(again.journal.len(), cut, "a complete run records nothing more");
+            return;
+        }
+        assert!(again.state.current.is_none() && again.last.contains(&Effect::Look));
+        again.feed(Input::Looked(Look { tree: "t9".into(), ..Look::default() }));
+        let validates = again.last.iter().any(|effect| matches!(effect, Effect::Validate(_)));
+        assert_eq!(validates, pending, "a pending claim is validated after a restart");
+    }
+}
+
+fn look(bytes: &mut Bytes<'_>) -> Look {
+    let claims = (0..bytes.byte() % 3).map(|_| records::claim(bytes)).collect();
+    let tree = format!("t{}", bytes.byte() % 4);
+    let evidence = if bytes.flag() { vec!["old".into(), "new".into()] } else { Vec::new() };
+    Look { claims, near_misses: Vec::new(), tree, evidence }
+}

@@ -1,0 +1,162 @@
+//! Any facts of a run.
+
+use orchestrator::contract::{
+    CancelReason, Claim, ClaimKind, ClaimSource, EvidenceFile, NearMiss, Tokens, Usage, Usd,
+    Verdict,
+};
+use orchestrator::machine::{
+    Limits, NamedVerdict, Outcome, Policy, Record, RunStarted, StopReason, Trigger,
+};
+
+use crate::bytes::Bytes;
+
+/// The first record of every run here.
+pub(crate) fn started(bytes: &mut Bytes<'_>) -> Record {
+    Record::RunStarted(RunStarted {
+        version: 1,
+        agent: bytes.text(),
+        workspace: "/w".into(),
+        policy: Policy::default(),
+        limits: Limits::default(),
+        tree: "t0".into(),
+        evidence: vec![bytes.text()],
+        once: bytes.flag(),
+    })
+}
+
+pub(crate) fn record(bytes: &mut Bytes<'_>) -> Record {
+    let iteration = u64::from(bytes.byte());
+    match bytes.byte() % 14 {
+        0 => Record::Tick { runtime_ms: bytes.number() },
+        1 => Record::Claimed { iteration, claim: claim(bytes) },
+        2 => Record::Completed {
+            iteration,
+            tree: bytes.text(),
+            evidence: vec![EvidenceFile {
+                path: bytes.text().into(),
+                digest: bytes.text(),
+                bytes: bytes.number(),
+            }],
+            policy: bytes.text(),
+            task: bytes.text(),
+            validated: bytes.flag(),
+            runtime_ms: bytes.number(),
+        },
+        3 => Record::Validated {
+            iteration,
+            accepted: bytes.flag(),
+            tree: bytes.text(),
+            verdicts: vec![NamedVerdict {
+                validator: bytes.text(),
+                required: bytes.flag(),
+                duration_ms: bytes.number(),
+                verdict: verdict(bytes),
+            }],
+            reasons: vec![bytes.text()],
+            runtime_ms: bytes.number(),
+        },
+        4 => Record::IterationStarted {
+            iteration,
+            attempt: u32::from(bytes.byte()),
+            trigger: Trigger::Continued,
+            prompt: bytes.text(),
+            fingerprint: bytes.text(),
+            reservation: money(bytes),
+            runtime_ms: bytes.number(),
+        },
+        5 => Record::Usage { usage: usage(bytes), runtime_ms: bytes.number() },
+        6 => Record::IterationEnded {
+            iteration,
+            outcome: outcome(bytes),
+            usage: usage(bytes),
+            cost_usd: money(bytes),
+            says_done: bytes.flag(),
+            left_behind: vec![bytes.text()],
+            runtime_ms: bytes.number(),
+        },
+        7 => Record::Looked {
+            iteration,
+            tree: bytes.text(),
+            new_evidence: vec![bytes.text()],
+            evidence: bytes.text(),
+            near_misses: vec![NearMiss {
+                detector: bytes.text(),
+                text: bytes.text(),
+                line: bytes.number(),
+                hint: bytes.text(),
+            }],
+            runtime_ms: bytes.number(),
+        },
+        8 => Record::Withdrawn { detector: bytes.text() },
+        9 => Record::Cancelling { reason: reason(bytes) },
+        10 => Record::Waiting { until_ms: bytes.number(), reason: bytes.text() },
+        11 => Record::Stopped {
+            reason: StopReason::NeedsHuman,
+            message: bytes.text(),
+            runtime_ms: bytes.number(),
+        },
+        12 => Record::RunResumed {
+            agent: bytes.text(),
+            limits: Limits { max_cost_usd: usage(bytes).cost, ..Limits::default() },
+            once: bytes.flag(),
+        },
+        _ => Record::Warning { message: bytes.text() },
+    }
+}
+
+pub(crate) fn claim(bytes: &mut Bytes<'_>) -> Claim {
+    Claim {
+        kind: if bytes.byte() % 4 == 3 { ClaimKind::NeedsHuman } else { ClaimKind::Complete },
+        detector: if bytes.flag() { "promise" } else { "marker" }.into(),
+        source: [ClaimSource::State, ClaimSource::Message, ClaimSource::Tool]
+            [usize::from(bytes.byte() % 3)],
+        text: bytes.text(),
+    }
+}
+
+pub(crate) fn verdict(bytes: &mut Bytes<'_>) -> Verdict {
+    match bytes.byte() % 4 {
+        0 | 1 => Verdict::Accepted { summary: bytes.text(), evidence: Vec::new() },
+        2 => Verdict::rejected(bytes.text()),
+        _ => Verdict::Error { message: bytes.text() },
+    }
+}
+
+pub(crate) fn usage(bytes: &mut Bytes<'_>) -> Usage {
+    let known = bytes.byte();
+    Usage {
+        tokens: (known & 1 == 1).then(|| Tokens {
+            input: bytes.number(),
+            output: bytes.number(),
+            cache_read: bytes.number(),
+            cache_write: bytes.number(),
+        }),
+        cost: (known & 2 == 2).then(|| money(bytes)),
+        estimated: known & 4 == 4,
+    }
+}
+
+/// Only amounts that a figure in dollars says exactly: that is how they are written.
+pub(crate) fn money(bytes: &mut Bytes<'_>) -> Usd {
+    Usd::from_nanos(bytes.number() % (1 << 50))
+}
+
+pub(crate) fn outcome(bytes: &mut Bytes<'_>) -> Outcome {
+    let classes = ["crashed", "billing", "unauthenticated", "unavailable"];
+    let class = classes[usize::from(bytes.byte() % 4)].to_owned();
+    match bytes.byte() % 8 {
+        0..=2 => Outcome::Succeeded,
+        3 | 4 => Outcome::Failed { class, message: bytes.text() },
+        5 => {
+            let until_ms = bytes.flag().then(|| bytes.number());
+            Outcome::Deferred { class, message: bytes.text(), until_ms }
+        }
+        6 => Outcome::Bounded { message: bytes.text() },
+        _ => Outcome::Lost,
+    }
+}
+
+pub(crate) fn reason(bytes: &mut Bytes<'_>) -> CancelReason {
+    [CancelReason::Timeout, CancelReason::Idle, CancelReason::MaxCost, CancelReason::Signal]
+        [usize::from(bytes.byte() % 4)]
+}
