@@ -93,7 +93,7 @@ impl Sandbox {
     /// new can be made right in them.
     ///
     /// # Errors
-    /// See [`grants`](Self::grants).
+    /// A folder that leads to what is left out cannot be listed, or there are too many grants.
     pub fn closed_folders(&self) -> io::Result<Vec<PathBuf>> {
         let mut cover = Cover::of(self.keep.iter().chain(&self.hide));
         for tree in &self.write {
