@@ -6,7 +6,7 @@ use std::path::Path;
 
 use jiff::Timestamp;
 use orchestrator::machine::Record;
-use orchestrator::state::{Entry, Journal, Key, StateError, Torn, read};
+use orchestrator::state::{Disk, Entry, Journal, Key, StateError, Torn, read};
 
 use crate::bytes::Bytes;
 use crate::{edit, folder, records};
@@ -17,12 +17,13 @@ pub fn check(data: &[u8]) {
 }
 
 fn inside(folder: &Path, bytes: &mut Bytes<'_>) {
+    let disk = Disk::default();
     let path = folder.join("journal.jsonl");
     let key_path = folder.join("key");
     fs::write(&key_path, [7; 32]).unwrap();
-    let key = Key::read(&key_path).unwrap().unwrap();
+    let key = Key::read(&disk, &key_path).unwrap().unwrap();
     let time = Timestamp::from_second(1_700_000_000).unwrap();
-    let mut journal = Journal::create(&path, &key).unwrap();
+    let mut journal = Journal::create(&disk, &path, &key).unwrap();
     let mut written = Vec::new();
     for _ in 0..bytes.byte() % 8 {
         let record = records::record(bytes);
@@ -34,8 +35,8 @@ fn inside(folder: &Path, bytes: &mut Bytes<'_>) {
     let after = edit::edited(&before, bytes);
     fs::write(&path, &after).unwrap();
 
-    let found = collect(|each| read(&path, &key, each));
-    let opened = collect(|each| Journal::open(&path, &key, each).map(|(_, torn)| torn));
+    let found = collect(|each| read(&disk, &path, &key, each));
+    let opened = collect(|each| Journal::open(&disk, &path, &key, each).map(|(_, torn)| torn));
     assert_eq!(found.is_ok(), opened.is_ok(), "reading and opening do not agree");
     let Ok((found, torn)) = found else {
         assert_ne!(before, after, "an untouched journal is refused");
@@ -52,12 +53,12 @@ fn inside(folder: &Path, bytes: &mut Bytes<'_>) {
     let tail = after.rsplit(|byte| *byte == b'\n').next().unwrap_or_default().len();
     assert_eq!(torn.map_or(0, |torn| torn.bytes), u64::try_from(tail).unwrap());
     // What is whole is kept, and can be gone on with.
-    let (mut journal, torn) = Journal::open(&path, &key, |_| {}).unwrap();
+    let (mut journal, torn) = Journal::open(&disk, &path, &key, |_| {}).unwrap();
     assert_eq!(torn, None, "a torn line was cut only once");
     assert_eq!(fs::read(&path).unwrap(), after[..after.len() - tail]);
     let next = Record::Warning { message: "next".into() };
     journal.append(time, &next).unwrap();
-    let (all, _) = collect(|each| read(&path, &key, each)).unwrap();
+    let (all, _) = collect(|each| read(&disk, &path, &key, each)).unwrap();
     assert_eq!(all.split_last().unwrap(), (&next, &found[..]));
 }
 

@@ -3,7 +3,7 @@
 use std::fs;
 
 use orchestrator::machine::{Completion, Latch};
-use orchestrator::state::{Key, LatchFile, StateError};
+use orchestrator::state::{Disk, Key, LatchFile, StateError};
 
 use crate::bytes::Bytes;
 use crate::{edit, folder, records};
@@ -12,15 +12,16 @@ use crate::{edit, folder, records};
 pub fn check(data: &[u8]) {
     let mut bytes = Bytes::new(data);
     folder::with(|folder| {
+        let disk = Disk::default();
         let (key_path, path) = (folder.join("key"), folder.join("latch"));
         fs::write(&key_path, [7; 32]).unwrap();
-        let key = Key::read(&key_path).unwrap().unwrap();
+        let key = Key::read(&disk, &key_path).unwrap().unwrap();
         let latch = latch(&mut bytes);
-        latch.write(&key, &path).unwrap();
+        latch.write(&disk, &key, &path).unwrap();
         let before = fs::read(&path).unwrap();
         let after = edit::edited(&before, &mut bytes);
         fs::write(&path, &after).unwrap();
-        match LatchFile::read(&key, &path) {
+        match LatchFile::read(&disk, &key, &path) {
             Ok(found) => {
                 assert_eq!(found, Some(latch));
                 assert_eq!(before, after, "a change went unnoticed");

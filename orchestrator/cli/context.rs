@@ -56,7 +56,7 @@ pub(crate) fn variables() -> BTreeMap<String, String> {
         .collect()
 }
 
-fn user_file(vars: &BTreeMap<String, String>) -> Option<PathBuf> {
+pub(crate) fn user_file(vars: &BTreeMap<String, String>) -> Option<PathBuf> {
     let file = home(vars, "XDG_CONFIG_HOME", ".config").join("ralph-orchestrator/config.toml");
     file.exists().then_some(file)
 }

@@ -70,6 +70,16 @@ impl CommandError {
         Self::new(Kind::Usage, message.into())
     }
 
+    /// Something in the configuration cannot be.
+    pub(crate) fn config(message: impl Into<String>) -> Self {
+        Self::new(Kind::Config, message.into())
+    }
+
+    /// Something that a run needs is not there.
+    pub(crate) fn unavailable(message: impl Into<String>) -> Self {
+        Self::new(Kind::Unavailable, message.into())
+    }
+
     /// Something is wrong that should not be.
     pub(crate) fn internal(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self::new(Kind::Internal, error)

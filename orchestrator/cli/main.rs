@@ -7,6 +7,7 @@ mod error;
 mod output;
 mod registry;
 mod render;
+mod sandbox;
 mod signals;
 
 use std::process::ExitCode;

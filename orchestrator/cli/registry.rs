@@ -1,33 +1,46 @@
 //! The adapters, detectors and validators that are built in.
 
-use std::fs::File;
-use std::sync::Arc;
-
-use orchestrator::registry::Registry;
+use orchestrator::registry::{Registry, Surroundings};
 use ralph_orchestrator_detectors::{marker, promise};
-use ralph_orchestrator_supervise::Supervisor;
+use ralph_orchestrator_supervise::{KillSwitch, Supervisor};
 
-/// A registry of everything built in. Processes that are started keep `guard` open.
-pub(crate) fn built_in(guard: Option<Arc<File>>) -> Registry {
-    let supervisor = Supervisor::this_binary();
+use crate::sandbox::Policy;
+
+/// A registry of everything built in, for those who start nothing that lasts.
+pub(crate) fn plain() -> Registry {
+    built_in(None, Surroundings::default(), KillSwitch::default())
+}
+
+/// A registry of everything built in. Agents, but not validators, are confined by `sandbox`; all
+/// processes end at `switch`.
+pub(crate) fn built_in(
+    sandbox: Option<&Policy>,
+    surroundings: Surroundings,
+    switch: KillSwitch,
+) -> Registry {
+    let Surroundings { guard, protects } = surroundings;
+    let supervisor = Supervisor::this_binary().with_kill_switch(switch);
     let supervisor = match guard {
         Some(guard) => supervisor.with_guard(guard),
         None => supervisor,
     };
+    let confined = match sandbox.cloned() {
+        Some(policy) => supervisor.clone().with_sandbox(move || policy.now(&protects)),
+        None => supervisor.clone(),
+    };
     let mut registry = Registry::default();
 
-    let s = supervisor.clone();
+    let s = confined.clone();
     registry.agents.add("claude-cli", move |config, context| {
         ralph_adapter_claude_cli::build(config, context, &s)
     });
-    let s = supervisor.clone();
+    let s = confined.clone();
     registry
         .agents
         .add("command", move |config, context| ralph_adapter_command::build(config, context, &s));
-    let s = supervisor.clone();
-    registry
-        .agents
-        .add("replay", move |config, context| ralph_adapter_replay::build(config, context, &s));
+    registry.agents.add("replay", move |config, context| {
+        ralph_adapter_replay::build(config, context, &confined)
+    });
 
     registry.detectors.add("promise", promise::build);
     registry.detectors.add("marker", marker::build);

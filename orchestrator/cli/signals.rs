@@ -1,10 +1,12 @@
 //! Signals that ask the run to stop.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use orchestrator::engine::StopRequests;
-use tokio::signal::unix::{SignalKind, signal};
+use ralph_orchestrator_supervise::KillSwitch;
+use tokio::runtime::Builder;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
 use crate::error::exit;
@@ -14,32 +16,83 @@ const TERMINATED: u8 = 143;
 /// At the third request there is nothing more to wait for.
 const LEAVE_AT_ONCE: u32 = 3;
 
-/// Listens for SIGINT, SIGTERM and SIGHUP. The second value is the exit status of the first of them.
-pub(crate) fn listen() -> std::io::Result<(StopRequests, Arc<AtomicU8>)> {
-    let (tell, told) = watch::channel(0_u32);
-    let status = Arc::new(AtomicU8::new(exit::INTERRUPTED));
-    let first = Arc::clone(&status);
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut hangup = signal(SignalKind::hangup())?;
-    tokio::spawn(async move {
+/// What the signals so far ask for.
+pub(crate) struct Signals {
+    /// The exit status of the first of them.
+    pub(crate) status: Arc<AtomicU8>,
+    /// Pulled at the second: to be given to every supervisor.
+    pub(crate) switch: KillSwitch,
+    requests: StopRequests,
+    running: Arc<AtomicBool>,
+}
+
+impl Signals {
+    /// The run begins: from now on it is asked to stop. Until then there is nothing to stop, and the
+    /// program just ends.
+    pub(crate) fn stop_requests(&self) -> StopRequests {
+        self.running.store(true, Ordering::SeqCst);
+        self.requests.clone()
+    }
+}
+
+/// Listens for SIGINT, SIGTERM and SIGHUP in a thread of its own, so that they are heard whatever the
+/// rest of the program waits for: a lock, a slow disk, an agent that does not end.
+pub(crate) fn listen() -> std::io::Result<Signals> {
+    let (tell, requests) = watch::channel(0_u32);
+    let signals = Signals {
+        status: Arc::new(AtomicU8::new(exit::INTERRUPTED)),
+        switch: KillSwitch::default(),
+        requests,
+        running: Arc::new(AtomicBool::new(false)),
+    };
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    let mut kinds = {
+        let _entered = runtime.enter();
+        Kinds {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            hangup: signal(SignalKind::hangup())?,
+        }
+    };
+    let (first, switch) = (Arc::clone(&signals.status), signals.switch.clone());
+    let running = Arc::clone(&signals.running);
+    let listener = move || {
         loop {
-            let status = tokio::select! {
-                _ = interrupt.recv() => exit::INTERRUPTED,
-                _ = terminate.recv() => TERMINATED,
-                _ = hangup.recv() => TERMINATED,
-            };
+            let status = runtime.block_on(kinds.next());
             let count = tell.borrow().saturating_add(1);
-            match count {
-                1 => {
-                    first.store(status, Ordering::Relaxed);
-                    output::say("stopping: the agent is asked to end (again to end it at once)");
-                }
-                LEAVE_AT_ONCE.. => std::process::exit(i32::from(status)),
-                _ => output::say("ending the agent at once"),
+            if count == 1 {
+                first.store(status, Ordering::Relaxed);
+            } else {
+                switch.pull();
             }
+            if !running.load(Ordering::SeqCst) || count >= LEAVE_AT_ONCE {
+                switch.pull();
+                std::process::exit(i32::from(first.load(Ordering::Relaxed)));
+            }
+            output::say(match count {
+                1 => "stopping: the agent is asked to end (again to end it at once)",
+                _ => "ending the agent at once (again to leave without waiting for that)",
+            });
             tell.send_replace(count);
         }
-    });
-    Ok((told, status))
+    };
+    std::thread::Builder::new().name("signals".to_owned()).spawn(listener)?;
+    Ok(signals)
+}
+
+struct Kinds {
+    interrupt: Signal,
+    terminate: Signal,
+    hangup: Signal,
+}
+
+impl Kinds {
+    /// The exit status of the next signal.
+    async fn next(&mut self) -> u8 {
+        tokio::select! {
+            _ = self.interrupt.recv() => exit::INTERRUPTED,
+            _ = self.terminate.recv() => TERMINATED,
+            _ = self.hangup.recv() => TERMINATED,
+        }
+    }
 }

@@ -260,7 +260,7 @@ impl Lines {
 }
 
 impl Running {
-    fn new(mut child: Child) -> Self {
+    pub(crate) fn new(mut child: Child) -> Self {
         let stdout = Lines::of(child.stdout.take().unwrap());
         let stderr = Lines::of(child.stderr.take().unwrap());
         Self { child, stdout, stderr }
@@ -273,6 +273,17 @@ impl Running {
     pub(crate) fn signal(&self, signal: rustix::process::Signal) {
         let pid = rustix::process::Pid::from_raw(self.pid()).unwrap();
         rustix::process::kill_process(pid, signal).unwrap();
+    }
+
+    /// Waits until it has said that on stderr.
+    #[track_caller]
+    pub(crate) fn says(&mut self, text: &str) {
+        let deadline = Instant::now() + PATIENCE;
+        while !self.stderr.seen.contains(text) {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let line = self.stderr.receiver.recv_timeout(left);
+            self.stderr.seen.push_str(&line.unwrap_or_else(|_| panic!("it never said {text:?}")));
+        }
     }
 
     /// Waits for the end.

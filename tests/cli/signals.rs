@@ -2,9 +2,13 @@
 
 use std::fs;
 
-use rustix::process::Signal;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
-use crate::environment::{TestEnvironment, alive, eventually, of_run};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::environment::{Running, TestEnvironment, alive, eventually, of_run};
 
 fn talking() -> TestEnvironment {
     let env = TestEnvironment::new();
@@ -113,8 +117,133 @@ fn what_the_agent_leaves_behind_is_ended_and_named() {
     let env = TestEnvironment::new();
     env.agent
         .call(1)
-        .script("setsid sleep 1000 & echo $! > \"$FAKE_DIR/daemon\"; touch done\n")
+        .script(
+            "setsid sleep 1000 & echo $! > \"$FAKE_DIR/daemon\"
+             until grep -q sleep /proc/$!/comm; do :; done; touch done\n",
+        )
         .out("<promise>COMPLETE: x</promise>\n");
     env.run().expect(0).says("sleep");
     assert!(!alive(daemon(&env)));
+}
+
+/// An agent, and a child of it in another session, that end only when killed.
+fn stubborn() -> TestEnvironment {
+    let env = TestEnvironment::new();
+    env.agent.call(1).script(
+        "trap '' INT TERM; setsid sh -c 'trap \"\" INT TERM; while :; do sleep 1; done' &
+         echo $! > \"$FAKE_DIR/daemon\"; while :; do sleep 1; done\n",
+    );
+    env.agent.default_call().script("touch done\n").out("<promise>COMPLETE: x</promise>\n");
+    env
+}
+
+#[test]
+fn a_second_signal_kills_at_once_and_nothing_is_left_when_the_program_ends() {
+    for (signal, status) in [(Signal::INT, 130), (Signal::TERM, 143)] {
+        let env = stubborn();
+        let mut running = env.start(&["run"]);
+        let daemon = daemon(&env);
+        running.signal(signal);
+        running.says("asked to end");
+        assert!(alive(daemon), "the first one is only a request");
+        let begin = Instant::now();
+        running.signal(signal);
+        running.wait().expect(status).says("interrupted");
+        assert!(of_run(&env.root()).is_empty(), "something was left when the program had ended");
+        assert!(!alive(daemon));
+        // Ten seconds are the graces that were not given.
+        assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
+        assert_eq!(env.records("iteration_ended")[0]["outcome"]["type"], "cut");
+        env.run().expect(0).says("goes on");
+    }
+}
+
+#[test]
+fn a_third_signal_leaves_at_once_and_the_tree_ends_all_the_same() {
+    let env = stubborn();
+    let mut running = env.start(&["run"]);
+    let daemon = daemon(&env);
+    for text in ["asked to end", "at once"] {
+        running.signal(Signal::INT);
+        running.says(text);
+    }
+    // It may have ended by the second one already.
+    let _ = kill_process(Pid::from_raw(running.pid()).unwrap(), Signal::INT);
+    running.wait().expect(130);
+    let begin = Instant::now();
+    eventually("everything is gone", || of_run(&env.root()).is_empty());
+    assert!(!alive(daemon));
+    assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
+    env.run().expect(0).says("goes on");
+}
+
+#[test]
+fn a_signal_while_the_old_agents_are_waited_for_is_heard() {
+    let env = stubborn();
+    let mut running = env.start(&["run"]);
+    daemon(&env);
+    running.signal(Signal::KILL);
+    running.wait();
+    // The old agent has its grace; this start waits for that, and is told not to.
+    let mut waiting = env.start(&["run"]);
+    let lock = env.state().join("lock");
+    eventually("it has the lock", || {
+        let file = fs::File::open(&lock).unwrap();
+        file.try_lock().is_err() || waiting.child.try_wait().unwrap().is_some()
+    });
+    let begin = Instant::now();
+    waiting.signal(Signal::INT);
+    waiting.wait().expect(130);
+    assert!(begin.elapsed() < Duration::from_secs(3), "{:?}", begin.elapsed());
+    env.run().expect(0);
+    assert!(of_run(&env.root()).is_empty());
+}
+
+#[test]
+fn no_signal_ever_goes_to_the_group_of_the_caller() {
+    for signals in
+        [vec![Signal::INT], vec![Signal::TERM; 2], vec![Signal::HUP; 3], vec![Signal::KILL]]
+    {
+        let env = stubborn();
+        // A sibling leads the group, the orchestrator joins it: as in a pipeline of a shell.
+        let mut sibling = Command::new("sleep").arg("1000").process_group(0).spawn().unwrap();
+        let group = i32::try_from(sibling.id()).unwrap();
+        let mut command = env.command(&["run"]);
+        command.process_group(group).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut running = Running::new(command.spawn().unwrap());
+        daemon(&env);
+        for signal in &signals {
+            // Later ones may find it gone.
+            let _ = kill_process(Pid::from_raw(running.pid()).unwrap(), *signal);
+        }
+        running.wait();
+        eventually("everything is gone", || of_run(&env.root()).is_empty());
+        assert!(sibling.try_wait().unwrap().is_none(), "{signals:?} reached the sibling");
+        sibling.kill().unwrap();
+        sibling.wait().unwrap();
+    }
+}
+
+#[test]
+fn a_time_of_standstill_is_charged_to_no_limit() {
+    let env = TestEnvironment::new();
+    let fifo = env.fifo("go");
+    env.config(
+        "\n[limits]\nmax_runtime = \"4s\"\niteration_timeout = \"3500ms\"\nidle_timeout = \"3s\"\n",
+    );
+    env.agent
+        .call(1)
+        .script(&format!("echo here; cat '{}' >/dev/null; touch done\n", fifo.display()))
+        .out("<promise>COMPLETE: x</promise>\n");
+    let mut running = env.start(&["run"]);
+    eventually("the agent runs", || env.agent.calls() == 1);
+    running.signal(Signal::STOP);
+    std::thread::sleep(Duration::from_secs(6));
+    running.signal(Signal::CONT);
+    // Looks at its clocks before the agent goes on.
+    std::thread::sleep(Duration::from_millis(600));
+    fs::write(&fifo, "x").unwrap();
+    running.wait().expect(0);
+    let runtime = env.status()["runtime_s"].as_f64().unwrap();
+    assert!(runtime < 4.0, "{runtime} s");
 }

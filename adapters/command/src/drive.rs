@@ -7,7 +7,7 @@ use std::time::Duration;
 use orchestrator::contract::{AgentError, CancelReason, ErrorClass, Event, EventSink, Report};
 use ralph_orchestrator_supervise::lines::LineSplitter;
 use ralph_orchestrator_supervise::{
-    Chunk, Exit, Process, SpawnError, Spec, Stop, Stream, Supervisor,
+    Chunk, Exit, Process, SpawnError, Spec, Step, Stop, Stream, Supervisor,
 };
 use tokio::time::{Instant, sleep_until};
 
@@ -94,7 +94,7 @@ impl<'a> Drive<'a> {
                 biased;
                 _ = &mut self.cancelled, if running => Why::Cancelled,
                 () = until(deadline), if running => Why::Lingering,
-                step = step(process) => return step,
+                step = process.step() => return step,
             };
             self.stop(process, why);
         }
@@ -156,20 +156,6 @@ fn not_started(error: &SpawnError) -> AgentError {
         _ => ErrorClass::Unavailable,
     };
     AgentError::new(class, error.to_string())
-}
-
-/// What a process did next.
-enum Step {
-    Printed(Chunk),
-    Gone(Exit),
-}
-
-/// The next output or, when there is no more, the end. Nothing is lost when the future is dropped.
-async fn step(process: &mut Process) -> Step {
-    match process.next().await {
-        Some(chunk) => Step::Printed(chunk),
-        None => Step::Gone(process.wait().await),
-    }
 }
 
 /// Never, if there is no deadline.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use orchestrator::contract::BuildContext;
 use ralph_orchestrator_supervise::{
-    Chunk, Ending, Exit, Grace, Process, Spec, Stop, Supervisor, find_program,
+    Ending, Exit, Grace, Process, Spec, Step, Stop, Supervisor, find_program,
 };
 use tokio::time::{Instant, sleep_until};
 
@@ -128,7 +128,7 @@ async fn watch(
             biased;
             () = cancel.wait(), if running => Cut::Cancelled,
             () = sleep_until(deadline), if running => Cut::TimedOut,
-            step = step(&mut process) => match step {
+            step = process.step() => match step {
                 Step::Printed(chunk) => {
                     output.push(&chunk.bytes);
                     continue;
@@ -140,20 +140,6 @@ async fn watch(
         process.stop(Stop::Gracefully);
     };
     (output, exit, cut)
-}
-
-/// What a process did next.
-enum Step {
-    Printed(Chunk),
-    Gone(Exit),
-}
-
-/// The next output or, when there is no more, the end. Nothing is lost when the future is dropped.
-async fn step(process: &mut Process) -> Step {
-    match process.next().await {
-        Some(chunk) => Step::Printed(chunk),
-        None => Step::Gone(process.wait().await),
-    }
 }
 
 fn result(output: &Output, exit: Exit, timed_out: Option<Duration>, note: Option<String>) -> Ran {

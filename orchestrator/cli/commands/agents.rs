@@ -59,7 +59,7 @@ pub(crate) fn agents(file: &Path, args: &Agents) -> Result<u8, CommandError> {
 
 /// Every adapter with the least configuration that it accepts.
 async fn look(file: &Path) -> Result<Vec<Row>, CommandError> {
-    let registry = registry::built_in(None);
+    let registry = registry::plain();
     let vars = variables();
     let folder = std::path::absolute(file)?.parent().map(PathBuf::from).unwrap_or_default();
     let context = BuildContext {

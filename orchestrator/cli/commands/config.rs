@@ -42,7 +42,7 @@ fn show(context: &Context, json: bool) {
 
 /// Everything that a run would check before it starts anything.
 pub(crate) fn check(context: &Context) -> Result<(), CommandError> {
-    let registry = registry::built_in(None);
+    let registry = registry::plain();
     let build = build_context(&context.loaded, &context.vars);
     Judges::build(&context.loaded, &registry, &build)?;
     Driver::build(&context.loaded, &registry, &build, None)?;

@@ -3,12 +3,15 @@
 use std::path::Path;
 
 use orchestrator::engine::{Driver, Judges, build_context};
+use orchestrator::registry::Surroundings;
 use orchestrator::state::{Lock, peek};
+use ralph_orchestrator_supervise::KillSwitch;
 
 use crate::args::Doctor;
 use crate::commands::block_on;
 use crate::context::Context;
 use crate::error::{CommandError, exit};
+use crate::sandbox::{self, Policy};
 use crate::{output, registry};
 
 struct Finding {
@@ -46,9 +49,13 @@ pub(crate) fn doctor(file: &Path, args: &Doctor) -> Result<u8, CommandError> {
 async fn examine(context: &Context) -> Result<Vec<Finding>, CommandError> {
     let mut findings =
         vec![Finding { what: "configuration", result: Ok(context.file.display().to_string()) }];
-    let registry = registry::built_in(None);
+    // Without one the check of the agent says the same; that there is none is a finding of its own.
+    let policy = Policy::of(context).unwrap_or_default();
+    let plain = registry::plain();
     let build = build_context(&context.loaded, &context.vars);
-    let judges = Judges::build(&context.loaded, &registry, &build)?;
+    let judges = Judges::build(&context.loaded, &plain, &build)?;
+    let surroundings = Surroundings { guard: None, protects: judges.protects() };
+    let registry = registry::built_in(policy.as_ref(), surroundings, KillSwitch::default());
     let driver = Driver::build(&context.loaded, &registry, &build, None)?;
     let env = driver.environment(&context.loaded, &context.vars);
     let files = context.loaded.check_files();
@@ -63,6 +70,7 @@ async fn examine(context: &Context) -> Result<Vec<Finding>, CommandError> {
             Err(errors) => Err(errors.to_string()),
         },
     });
+    findings.push(Finding { what: "sandbox", result: sandbox::report(context) });
     findings.push(Finding {
         what: "agent",
         result: driver.agent().check(&env).await.map_err(|error| error.to_string()),

@@ -26,12 +26,12 @@ pub(crate) fn init(file: &Path, args: &Init) -> Result<u8, CommandError> {
     };
     let program = serde_json::to_string(&test).map_err(CommandError::internal)?;
     let program = format!("program = {}", program.replace(",\"", ", \""));
-    orchestrator::state::write_atomically(
+    orchestrator::state::Disk::default().write_atomically(
         file,
         CONFIG.replace(PROGRAM, &program).as_bytes(),
         0o644,
     )?;
-    orchestrator::state::write_atomically(&prompt, PROMPT.as_bytes(), 0o644)?;
+    orchestrator::state::Disk::default().write_atomically(&prompt, PROMPT.as_bytes(), 0o644)?;
     output::result(&format!("wrote {} and {}", file.display(), prompt.display()));
     output::result(&format!("  completion is proved by `{}`", test.join(" ")));
     output::result("next: say in PROMPT.md what to do, then `ralph-orchestrator run`");

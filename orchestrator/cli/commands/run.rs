@@ -6,7 +6,8 @@ use std::sync::atomic::Ordering;
 
 use orchestrator::engine::{Observer, Opened, Request, Session, open};
 use orchestrator::machine::{Outcome, StopReason};
-use orchestrator::state::{Found, Layout};
+use orchestrator::registry::Surroundings;
+use orchestrator::state::{Disk, Found, Layout};
 
 use crate::args::Run;
 use crate::commands::block_on;
@@ -14,6 +15,7 @@ use crate::context::Context;
 use crate::error::{CommandError, exit, of_stop};
 use crate::registry;
 use crate::render::{Human, Json};
+use crate::sandbox::Policy;
 use crate::{output, signals};
 
 pub(crate) fn run(file: &Path, mut args: Run) -> Result<u8, CommandError> {
@@ -31,14 +33,20 @@ pub(crate) fn run(file: &Path, mut args: Run) -> Result<u8, CommandError> {
 }
 
 async fn start(context: Context, args: Run) -> Result<u8, CommandError> {
-    let (stop, status) = signals::listen()?;
+    let signals = signals::listen()?;
+    let switch = signals.switch.clone();
     let state_home = context.state_home();
+    let policy = Policy::of(&context)?;
+    let registry = |surroundings: Surroundings| {
+        registry::built_in(policy.as_ref(), surroundings, switch.clone())
+    };
     let opened = open(Request {
         loaded: context.loaded,
         config_file: context.file,
         vars: context.vars,
+        disk: Disk::default(),
         state_home,
-        registry: &registry::built_in,
+        registry: &registry,
         agent: args.agent.clone(),
         once: args.once,
         restart: args.restart,
@@ -52,11 +60,17 @@ async fn start(context: Context, args: Run) -> Result<u8, CommandError> {
         dry_run(&session, args.json);
         return Ok(exit::OK);
     }
-    let observer: Arc<dyn Observer> =
-        if args.json { Arc::new(Json::new(status.clone())) } else { Human::watching(args.verbose) };
-    let finished = session.drive(observer, stop).await?;
+    if let Some(warning) = policy.as_ref().and_then(|policy| policy.warning(&session.protects())) {
+        output::say(&warning);
+    }
+    let observer: Arc<dyn Observer> = if args.json {
+        Arc::new(Json::new(Arc::clone(&signals.status)))
+    } else {
+        Human::watching(args.verbose)
+    };
+    let finished = session.drive(observer, signals.stop_requests()).await?;
     let well = matches!(finished.state.last_outcome, Some(Outcome::Succeeded));
-    Ok(of_stop(finished.reason, well, status.load(Ordering::Relaxed)))
+    Ok(of_stop(finished.reason, well, signals.status.load(Ordering::Relaxed)))
 }
 
 /// The run is complete: says so and starts nothing.
@@ -80,10 +94,8 @@ fn complete(found: &Found, layout: &Layout, json: bool) -> u8 {
     }
     let how = if validated { "" } else { " WITHOUT validation" };
     output::result(&format!(
-        "already completed{how} in {} iterations, {}; no agent was started (run {})",
-        found.state.iterations,
-        found.state.cost(),
-        found.run
+        "already completed{how} in {} iterations; no agent was started (run {})",
+        found.state.iterations, found.run
     ));
     output::say(&format!(
         "`run --restart` begins a new run; the record of this one is in {}",

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use orchestrator::contract::Usd;
 use orchestrator::machine::{Latch, Policy, State, StopReason};
 use orchestrator::state::{Found, Holder, Layout, Lock, peek};
 use serde_json::{Value, json};
@@ -135,12 +136,7 @@ fn lines(found: Option<&Found>, holder: Option<&Holder>, layout: &Layout) -> Vec
             state.iterations,
             limit(limits.max_iterations.map(|max| max.to_string()))
         ),
-        format!(
-            "  cost        {}{}{}",
-            state.cost(),
-            limit(limits.max_cost_usd.map(|max| max.to_string())),
-            if state.estimated { " (estimated)" } else { "" }
-        ),
+        cost(state),
         format!(
             "  runtime     {}{}",
             duration(state.runtime_ms),
@@ -175,4 +171,13 @@ fn completion(state: &State) -> Vec<String> {
         lines.push(format!("    - {}", one_line(reason, 200)));
     }
     lines
+}
+
+fn cost(state: &State) -> String {
+    let limit = state.limits.max_cost_usd.map(|max| format!(" of {max}")).unwrap_or_default();
+    if !state.cost_told && state.cost() == Usd::ZERO {
+        return "  cost        not told by the agent".into();
+    }
+    let estimated = if state.estimated { " (estimated)" } else { "" };
+    format!("  cost        {}{limit}{estimated}", state.cost())
 }

@@ -4,7 +4,7 @@ use std::io::{IsTerminal as _, Write as _};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use orchestrator::contract::{ClaimKind, Event, Usage, Verdict};
+use orchestrator::contract::{ClaimKind, Event, Usage, Usd, Verdict};
 use orchestrator::engine::{Notice, Observer};
 use orchestrator::machine::{NamedVerdict, Outcome, StopReason};
 
@@ -150,11 +150,14 @@ impl Human {
         };
         view.busy = None;
         let code = if *how == Outcome::Succeeded { BOLD } else { YELLOW };
-        let of = max_cost_usd.map(|max| format!(" of {max}")).unwrap_or_default();
         let about = if usage.estimated { "about " } else { "" };
+        let cost = match max_cost_usd {
+            _ if usage.cost.is_none() && *total_cost_usd == Usd::ZERO => String::new(),
+            Some(max) => format!(", {about}{total_cost_usd} of {max}"),
+            None => format!(", {about}{total_cost_usd}"),
+        };
         let head = self.paint(code, &format!("iteration {iteration} {}", outcome(how)));
-        let tail =
-            format!("{}, {}, {about}{total_cost_usd}{of}", view.agent, duration(*duration_ms));
+        let tail = format!("{}, {}{cost}", view.agent, duration(*duration_ms));
         self.line(view, &format!("{head}  ({tail})"));
     }
 
@@ -166,6 +169,7 @@ impl Human {
             iterations,
             cost_usd,
             cost_estimated,
+            cost_told,
             runtime_ms,
             ..
         } = notice
@@ -175,11 +179,10 @@ impl Human {
         if std::mem::take(&mut view.drawn) {
             output::say_part("\r\x1b[K");
         }
-        let figures = format!(
-            "{iterations} iterations, {}{cost_usd}, {}",
-            if *cost_estimated { "about " } else { "" },
-            duration(*runtime_ms)
-        );
+        let about = if *cost_estimated { "about " } else { "" };
+        let cost = if *cost_told { format!("{about}{cost_usd}, ") } else { String::new() };
+        let plural = if *iterations == 1 { "" } else { "s" };
+        let figures = format!("{iterations} iteration{plural}, {cost}{}", duration(*runtime_ms));
         let text = match stop_reason {
             StopReason::Completed if *validated => format!("completed: {figures}"),
             StopReason::Completed => format!("completed WITHOUT validation: {figures}"),

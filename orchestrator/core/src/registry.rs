@@ -3,6 +3,8 @@
 //! The engine knows none of them by name; the command line fills the registry.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -40,6 +42,15 @@ impl<T: ?Sized> Kinds<T> {
     pub fn names(&self) -> Vec<&str> {
         self.0.keys().map(String::as_str).collect()
     }
+}
+
+/// What the things in a registry are to be used for.
+#[derive(Clone, Debug, Default)]
+pub struct Surroundings {
+    /// Has to be handed to every process that is started.
+    pub guard: Option<Arc<File>>,
+    /// What validators protect in the workspace: globs, as `protects` of each gives them.
+    pub protects: Vec<String>,
 }
 
 /// Everything that a configuration can name.

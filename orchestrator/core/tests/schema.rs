@@ -141,6 +141,7 @@ fn tables_are_closed_and_keys_explained() {
     assert_eq!(default("AgentConfig", "adapter"), json!("claude-cli"));
     assert_eq!(default("Run", "delay"), json!("2s"));
     assert_eq!(default("Env", "mode"), json!("clean"));
+    assert_eq!(default("Sandbox", "mode"), json!("off"));
     assert_eq!(default("Completion", "after_rejection"), json!("keep"));
 }
 
@@ -156,6 +157,7 @@ fn the_complete_file_has_every_key() {
         "Run" => complete["run"].clone(),
         "Limits" => complete["limits"].clone(),
         "Env" => complete["env"].clone(),
+        "Sandbox" => complete["sandbox"].clone(),
         "StateConfig" => complete["state"].clone(),
         other => panic!("the table {other} is new: add it to complete.toml"),
     };

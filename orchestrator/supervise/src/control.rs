@@ -2,11 +2,13 @@
 
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::sync::Arc;
 
 use rustix::net::SendFlags;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::UnixStream;
 
+use crate::kill_switch::KillSwitch;
 use crate::spec::Stop;
 use crate::wire::Report;
 
@@ -14,6 +16,8 @@ use crate::wire::Report;
 #[derive(Debug)]
 pub(crate) struct Control {
     stream: UnixStream,
+    /// Lets a switch reach the shim, too.
+    _switched: Option<Arc<OwnedFd>>,
     /// What came and is not yet a whole line.
     buffer: Vec<u8>,
     closed: bool,
@@ -21,11 +25,12 @@ pub(crate) struct Control {
 
 impl Control {
     /// A new socket, and the shim's end of it.
-    pub(crate) fn new() -> io::Result<(Self, OwnedFd)> {
+    pub(crate) fn new(switch: Option<&KillSwitch>) -> io::Result<(Self, OwnedFd)> {
         let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
         ours.set_nonblocking(true)?;
+        let switched = switch.map(|switch| switch.join(ours.as_fd())).transpose()?;
         let stream = UnixStream::from_std(ours)?;
-        Ok((Self { stream, buffer: Vec::new(), closed: false }, theirs.into()))
+        Ok((Self { stream, _switched: switched, buffer: Vec::new(), closed: false }, theirs.into()))
     }
 
     /// The next report; `None` when the shim has gone. Nothing is lost when the future is dropped.

@@ -5,6 +5,7 @@ use std::io::{self, Read as _};
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 
+use crate::shim::NOT_CONFINED;
 use crate::spec::Spec;
 
 /// Why a process could not be started. Nothing of it is left.
@@ -92,6 +93,14 @@ pub enum SpawnError {
         /// What the kernel said.
         source: io::Error,
     },
+    /// It cannot be confined.
+    #[error("cannot start `{}` in its sandbox: {reason}", program.display())]
+    Sandbox {
+        /// The program.
+        program: PathBuf,
+        /// What went wrong.
+        reason: String,
+    },
     /// The process that should supervise it did not come up.
     #[error("cannot start `{}`: the process `{}` that should supervise it failed: {reason}; see that it is ralph-orchestrator itself, and that /proc is mounted", program.display(), shim.display())]
     Shim {
@@ -126,6 +135,11 @@ impl SpawnError {
             }
             libc::ENOEXEC => Self::NotAProgram { program },
             libc::ETXTBSY => Self::Busy { program },
+            NOT_CONFINED => {
+                let reason = "the kernel refused to confine it; perhaps too many sandboxes are \
+                              nested (16 are the most)";
+                Self::Sandbox { program, reason: reason.to_owned() }
+            }
             _ => Self::Other { program, source },
         }
     }

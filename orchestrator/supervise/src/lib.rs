@@ -17,6 +17,8 @@
 //! What the tree prints never passes the shim; it goes through the kernel's pipes right to
 //! [`Process::next`], whose caller slows the tree down by not reading.
 //!
+//! A [`Sandbox`] confines the tree, but not its shim.
+//!
 //! [`lines`] and [`capture`] turn unbounded output into bounded memory.
 
 pub mod capture;
@@ -24,10 +26,12 @@ mod control;
 mod error;
 mod exit;
 mod find;
+mod kill_switch;
 pub mod lines;
 mod output;
 mod process;
 mod procfs;
+mod sandbox;
 pub mod shim;
 mod spec;
 mod streams;
@@ -38,8 +42,10 @@ pub use capture::{Capture, CaptureLimit, Captured};
 pub use error::SpawnError;
 pub use exit::{Ending, Exit};
 pub use find::{NotFound, find_program};
+pub use kill_switch::KillSwitch;
 pub use output::Output;
-pub use process::Process;
+pub use process::{Process, Step};
+pub use sandbox::{Level, NoSandbox, Sandbox};
 pub use spec::{Grace, Spec, Stop};
 pub use streams::{Chunk, Stream};
 pub use supervisor::Supervisor;

@@ -25,6 +25,15 @@ const DRAIN_BYTES: usize = 2 * 1024 * 1024;
 const SWEEPS: u32 = 100;
 const SWEEP_PAUSE: Duration = Duration::from_millis(10);
 
+/// What a process tree did next.
+#[derive(Debug)]
+pub enum Step {
+    /// It printed something.
+    Printed(Chunk),
+    /// It is gone.
+    Gone(Exit),
+}
+
 /// A running process tree. When it is dropped, the tree is ended as by [`Stop::Terminate`], without
 /// anybody waiting for it.
 #[derive(Debug)]
@@ -122,6 +131,15 @@ impl Process {
             }
         }
         None
+    }
+
+    /// The next piece of output or, when there is no more, the end of the tree. Nothing is lost when
+    /// the future is dropped.
+    pub async fn step(&mut self) -> Step {
+        match self.next().await {
+            Some(chunk) => Step::Printed(chunk),
+            None => Step::Gone(self.wait().await),
+        }
     }
 
     fn leak(&mut self) -> Option<Chunk> {

@@ -1,6 +1,7 @@
 //! Starting process trees.
 
 use std::ffi::{OsStr, OsString};
+use std::fmt;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
@@ -17,7 +18,9 @@ use tokio::time::timeout;
 
 use crate::control::Control;
 use crate::error::SpawnError;
+use crate::kill_switch::KillSwitch;
 use crate::process::Process;
+use crate::sandbox::{self, Sandbox};
 use crate::shim::FIRST_ARGUMENT;
 use crate::spec::Spec;
 use crate::wire::{Job, Report};
@@ -34,13 +37,25 @@ pub struct Supervisor {
     name: Option<OsString>,
     leading_args: Vec<OsString>,
     guard: Option<Arc<File>>,
+    switch: Option<KillSwitch>,
+    sandbox: Option<MakeSandbox>,
+}
+
+/// Says what the process that is about to start may do.
+#[derive(Clone)]
+struct MakeSandbox(Arc<dyn Fn() -> io::Result<Sandbox> + Send + Sync>);
+
+impl fmt::Debug for MakeSandbox {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("MakeSandbox")
+    }
 }
 
 impl Supervisor {
     /// With another program as the shim; `leading_args` come before the shim's own arguments.
     #[must_use]
     pub fn new(shim: PathBuf, leading_args: Vec<OsString>) -> Self {
-        Self { shim, name: None, leading_args, guard: None }
+        Self { shim, name: None, leading_args, guard: None, switch: None, sandbox: None }
     }
 
     /// With the running program as the shim, whatever has become of its file meanwhile. Its `main`
@@ -61,6 +76,24 @@ impl Supervisor {
         self
     }
 
+    /// Lets this switch kill all that is started.
+    #[must_use]
+    pub fn with_kill_switch(mut self, switch: KillSwitch) -> Self {
+        self.switch = Some(switch);
+        self
+    }
+
+    /// Confines whatever is started from now on. `sandbox` is asked at each start, on a thread that may
+    /// wait for the disk; if it fails, nothing is started.
+    #[must_use]
+    pub fn with_sandbox(
+        mut self,
+        sandbox: impl Fn() -> io::Result<Sandbox> + Send + Sync + 'static,
+    ) -> Self {
+        self.sandbox = Some(MakeSandbox(Arc::new(sandbox)));
+        self
+    }
+
     /// Starts a process, in a session of its own, and returns when it runs. When the future is
     /// dropped, whatever it has started is ended.
     ///
@@ -69,8 +102,10 @@ impl Supervisor {
     pub async fn spawn(&self, mut spec: Spec) -> Result<Process, SpawnError> {
         spec.program = spec.cwd.join(&spec.program);
         check_cwd(&spec)?;
-        let (mut control, theirs) = Control::new().map_err(|e| self.no_shim(&spec, &e))?;
-        let mut shim = self.start_shim(&spec, theirs)?;
+        let (mut control, theirs) =
+            Control::new(self.switch.as_ref()).map_err(|e| self.no_shim(&spec, &e))?;
+        let ruleset = self.ruleset(&spec).await?;
+        let mut shim = self.start_shim(&spec, theirs, ruleset)?;
         let leader = match timeout(START, control.next()).await {
             Ok(Some(Report::Started { pid })) => pid,
             Ok(Some(Report::SpawnFailed { errno })) => {
@@ -91,13 +126,32 @@ impl Supervisor {
         Ok(Process::new(leader, control, shim, stdin))
     }
 
+    /// What confines the process, if anything does.
+    async fn ruleset(&self, spec: &Spec) -> Result<Option<OwnedFd>, SpawnError> {
+        let Some(MakeSandbox(make)) = self.sandbox.clone() else { return Ok(None) };
+        let (program, tmp) = (spec.program.clone(), spec.env.get("TMPDIR").cloned());
+        let made = tokio::task::spawn_blocking(move || {
+            sandbox::of_process(make()?, &program, tmp.as_deref()).ruleset()
+        });
+        made.await.map_err(io::Error::other).flatten().map(Some).map_err(|e| SpawnError::Sandbox {
+            program: spec.program.clone(),
+            reason: e.to_string(),
+        })
+    }
+
     #[allow(clippy::disallowed_methods)] // This is the place that spawns.
-    fn start_shim(&self, spec: &Spec, control: OwnedFd) -> Result<Child, SpawnError> {
+    fn start_shim(
+        &self,
+        spec: &Spec,
+        control: OwnedFd,
+        ruleset: Option<OwnedFd>,
+    ) -> Result<Child, SpawnError> {
         let guard = self.guard.as_ref().map(|file| file.try_clone()).transpose();
         let guard: Option<OwnedFd> = guard.map_err(|e| self.no_shim(spec, &e))?.map(OwnedFd::from);
         let job = Job {
             control: control.as_raw_fd(),
             guard: guard.as_ref().map(|fd| -> RawFd { fd.as_raw_fd() }),
+            sandbox: ruleset.as_ref().map(|fd| -> RawFd { fd.as_raw_fd() }),
             grace: spec.grace,
             program: spec.program.clone().into_os_string(),
             args: spec.args.clone(),
@@ -118,7 +172,7 @@ impl Supervisor {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             // They keep their numbers, so that none can hit one that is already in use.
-            .preserved_fds([control].into_iter().chain(guard).collect());
+            .preserved_fds([control].into_iter().chain(guard).chain(ruleset).collect());
         // The command owns the shim's end of the socket: it must not outlive this function, or the
         // shim's end would never be seen.
         let mut command = tokio::process::Command::from(command);

@@ -16,12 +16,14 @@ pub(crate) struct Job {
     pub(crate) control: RawFd,
     /// An inherited file to keep open until the tree is gone.
     pub(crate) guard: Option<RawFd>,
+    /// An inherited ruleset to confine the leader with.
+    pub(crate) sandbox: Option<RawFd>,
     pub(crate) grace: Grace,
     pub(crate) program: OsString,
     pub(crate) args: Vec<OsString>,
 }
 
-/// Stands for "no guard".
+/// Stands for "no guard" and "no sandbox".
 const NONE: &str = "-";
 /// Ends the shim's own arguments.
 const END: &str = "--";
@@ -29,10 +31,11 @@ const END: &str = "--";
 impl Job {
     pub(crate) fn into_args(self) -> Vec<OsString> {
         let millis = |d: Duration| u64::try_from(d.as_millis()).unwrap_or(u64::MAX).to_string();
-        let guard = self.guard.map_or_else(|| NONE.to_owned(), |fd| fd.to_string());
+        let maybe = |fd: Option<RawFd>| fd.map_or_else(|| NONE.to_owned(), |fd| fd.to_string());
         let own = [
             self.control.to_string(),
-            guard,
+            maybe(self.guard),
+            maybe(self.sandbox),
             millis(self.grace.interrupt),
             millis(self.grace.terminate),
             millis(self.grace.leftovers),
@@ -45,16 +48,17 @@ impl Job {
         let mut args = args.into_iter();
         let mut word = || args.next()?.into_string().ok();
         let control = word()?.parse().ok()?;
-        let guard = match word()? {
-            none if none == NONE => None,
-            fd => Some(fd.parse().ok()?),
+        let mut maybe = || match word()? {
+            none if none == NONE => Some(None),
+            fd => Some(Some(fd.parse().ok()?)),
         };
+        let (guard, sandbox) = (maybe()?, maybe()?);
         let mut millis = || Some(Duration::from_millis(word()?.parse().ok()?));
         let grace = Grace { interrupt: millis()?, terminate: millis()?, leftovers: millis()? };
         if word()? != END {
             return None;
         }
-        Some(Self { control, guard, grace, program: args.next()?, args: args.collect() })
+        Some(Self { control, guard, sandbox, grace, program: args.next()?, args: args.collect() })
     }
 }
 
@@ -102,30 +106,31 @@ pub(crate) enum Report {
 mod tests {
     use super::*;
 
-    fn job(guard: Option<RawFd>) -> Job {
+    fn job(guard: Option<RawFd>, sandbox: Option<RawFd>) -> Job {
         let grace = Grace {
             interrupt: Duration::from_millis(1),
             terminate: Duration::ZERO,
             leftovers: Duration::from_secs(3),
         };
         let args = vec!["--".into(), "-".into(), "".into(), "a b".into()];
-        Job { control: 17, guard, grace, program: "/bin/true".into(), args }
+        Job { control: 17, guard, sandbox, grace, program: "/bin/true".into(), args }
     }
 
     #[test]
     fn a_job_survives_its_way_through_the_arguments() {
-        for guard in [None, Some(18)] {
-            assert_eq!(Job::from_args(job(guard).into_args()), Some(job(guard)));
+        for (guard, sandbox) in [(None, None), (Some(18), None), (None, Some(19))] {
+            let job = job(guard, sandbox);
+            assert_eq!(Job::from_args(job.clone().into_args()), Some(job));
         }
     }
 
     #[test]
     fn arguments_that_are_no_job_are_refused() {
-        let whole = job(None).into_args();
-        for cut in 0..7 {
+        let whole = job(None, None).into_args();
+        for cut in 0..8 {
             assert_eq!(Job::from_args(whole[..cut].to_vec()), None, "{cut} arguments");
         }
-        for at in 0..6 {
+        for at in 0..7 {
             let mut bad = whole.clone();
             bad[at] = "x".into();
             assert_eq!(Job::from_args(bad), None, "argument {at}");

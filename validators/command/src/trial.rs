@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use orchestrator::contract::{CancelReason, CancelSignal};
 use ralph_orchestrator_supervise::lines::LineSplitter;
-use ralph_orchestrator_supervise::{Chunk, Exit, Process, Stop, Stream};
+use ralph_orchestrator_supervise::{Exit, Process, Step, Stop, Stream};
 use tokio::time::Instant;
 
 use crate::display::Tail;
@@ -39,7 +39,7 @@ pub(crate) async fn watch(mut process: Process, rules: &Rules, cancel: &dyn Canc
                 cancelled = Some(reason);
                 process.stop(Stop::Gracefully);
             }
-            step = step(&mut process) => match step {
+            step = process.step() => match step {
                 Step::Printed(chunk) => seen.bytes(chunk.stream, &chunk.bytes),
                 Step::Gone(exit) => break exit,
             },
@@ -47,20 +47,6 @@ pub(crate) async fn watch(mut process: Process, rules: &Rules, cancel: &dyn Canc
     };
     let (complaints, tail) = seen.finish();
     Trial { exit, took: started.elapsed(), complaints, output: tail.show(), cancelled }
-}
-
-/// What a process did next.
-enum Step {
-    Printed(Chunk),
-    Gone(Exit),
-}
-
-/// The next output or, when there is no more, the end. Nothing is lost when the future is dropped.
-async fn step(process: &mut Process) -> Step {
-    match process.next().await {
-        Some(chunk) => Step::Printed(chunk),
-        None => Step::Gone(process.wait().await),
-    }
 }
 
 /// The output as far as it was printed.

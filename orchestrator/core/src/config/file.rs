@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use super::limits::Limits;
-use super::model::{AfterRejection, AgentConfig, Config, Env, Run, StateConfig};
+use super::model::{AfterRejection, AgentConfig, Config, Env, Run, Sandbox, StateConfig};
 use super::{tables, units};
 
 /// The configuration of ralph-orchestrator.
@@ -38,6 +38,9 @@ pub(super) struct File {
     /// The environment of agents and validators.
     #[serde(deserialize_with = "tables::table")]
     pub(super) env: Env,
+    /// What agents may do to files.
+    #[serde(deserialize_with = "tables::table")]
+    pub(super) sandbox: Sandbox,
     /// Where the run's state is kept.
     #[serde(deserialize_with = "tables::table")]
     pub(super) state: StateConfig,
@@ -274,6 +277,7 @@ impl From<&Config> for File {
                 .collect(),
             limits: config.limits.clone(),
             env: config.env.clone(),
+            sandbox: config.sandbox.clone(),
             state: config.state.clone(),
         }
     }

@@ -43,7 +43,7 @@ pub use limits::Limits;
 pub use loaded::Loaded;
 pub use model::{
     AfterRejection, AgentConfig, Completion, Config, DetectorConfig, Env, EnvMode, Prices, Run,
-    StateConfig, ValidatorConfig,
+    Sandbox, SandboxMode, StateConfig, ValidatorConfig,
 };
 pub use nearest::nearest;
 pub use schema::schema;

@@ -29,6 +29,8 @@ pub struct Config {
     pub limits: Limits,
     /// `[env]`
     pub env: Env,
+    /// `[sandbox]`
+    pub sandbox: Sandbox,
     /// `[state]`
     pub state: StateConfig,
 }
@@ -205,6 +207,43 @@ pub enum EnvMode {
 impl Word for EnvMode {
     const WORDS: &'static [&'static str] = &["clean", "inherit"];
     const VALUES: &'static [Self] = &[Self::Clean, Self::Inherit];
+}
+
+/// What agents may do to files. Validators are not confined.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Sandbox {
+    /// "off", or "landlock": agents write only to the workspace and what is listed here, and never
+    /// reach the state. Needs Linux 6.2 or later; where the kernel cannot do it nothing is started.
+    #[serde(deserialize_with = "tables::word")]
+    pub mode: SandboxMode,
+    /// Further files and folders that agents may read and execute. They have to exist.
+    #[schemars(inner(length(min = 1)))]
+    pub read: Vec<PathBuf>,
+    /// Further files and folders that agents may read, execute and write. They have to exist.
+    #[schemars(inner(length(min = 1)))]
+    pub write: Vec<PathBuf>,
+}
+
+impl Default for Sandbox {
+    fn default() -> Self {
+        Self { mode: SandboxMode::Off, read: Vec::new(), write: Vec::new() }
+    }
+}
+
+/// Who keeps agents from files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SandboxMode {
+    /// Nobody.
+    Off,
+    /// The kernel, by Landlock.
+    Landlock,
+}
+
+impl Word for SandboxMode {
+    const WORDS: &'static [&'static str] = &["off", "landlock"];
+    const VALUES: &'static [Self] = &[Self::Off, Self::Landlock];
 }
 
 /// Where the run's state is kept.

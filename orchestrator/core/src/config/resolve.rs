@@ -8,7 +8,8 @@ use serde_json::Value;
 use super::file::{File, FileCompletion, FileValidator};
 use super::limits::Limits;
 use super::model::{
-    AgentConfig, Completion, Config, DetectorConfig, Env, Run, StateConfig, ValidatorConfig,
+    AgentConfig, Completion, Config, DetectorConfig, Env, Run, Sandbox, StateConfig,
+    ValidatorConfig,
 };
 use super::problem::Problems;
 
@@ -51,6 +52,7 @@ pub(super) fn config(file: File, dir: &Path, problems: &mut Problems<'_>) -> Con
         validators,
         limits: file.limits,
         env: file.env,
+        sandbox: sandbox(file.sandbox, dir, problems),
         state: StateConfig { dir: state },
     }
 }
@@ -69,6 +71,15 @@ fn run(mut run: Run, dir: &Path, problems: &mut Problems<'_>) -> Run {
     run.template = run.template.map(|path| absolute(&path, dir, &["run", "template"], problems));
     run.workspace = absolute(&run.workspace, dir, &["run", "workspace"], problems);
     run
+}
+
+fn sandbox(mut sandbox: Sandbox, dir: &Path, problems: &mut Problems<'_>) -> Sandbox {
+    for (list, paths) in [("read", &mut sandbox.read), ("write", &mut sandbox.write)] {
+        for (index, path) in paths.iter_mut().enumerate() {
+            *path = absolute(path, dir, &["sandbox", list, &index.to_string()], problems);
+        }
+    }
+    sandbox
 }
 
 /// A later layer's prompt replaces that of an earlier one, of whatever form; both in one is a mistake.

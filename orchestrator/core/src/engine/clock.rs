@@ -1,14 +1,14 @@
 //! The runtime of a run: wall time, without the time it was down, suspended or stopped.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A gap longer than this between two looks at the clock is no runtime: [`Clock::tick`] is called
-/// every second, so the process was stopped or the machine asleep.
-const LONGEST_GAP: Duration = Duration::from_secs(3);
+/// How often somebody looks at the clock, whatever else goes on.
+const BEAT: Duration = Duration::from_millis(250);
 
-/// How often [`Clock::tick`] wants to be called.
-pub(super) const TICK: Duration = Duration::from_secs(1);
+/// A gap longer than this between two looks is no runtime but for one beat: the process was stopped
+/// or frozen.
+const LONGEST_GAP: Duration = Duration::from_secs(1);
 
 /// A stopwatch that goes on where an earlier start of the orchestrator left it.
 #[derive(Debug)]
@@ -36,17 +36,23 @@ impl Clock {
     fn tick(&self, now: Instant) -> u64 {
         let mut marks = self.marks.lock().unwrap_or_else(PoisonError::into_inner);
         let gap = now.saturating_duration_since(marks.last);
-        marks.counted += if gap > LONGEST_GAP { TICK } else { gap };
+        marks.counted += if gap > LONGEST_GAP { BEAT } else { gap };
         marks.last = now;
         u64::try_from(marks.counted.as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// Looks at the clock every second, so that a longer gap can only be a time of standstill.
-    pub(super) async fn keep(&self) -> std::convert::Infallible {
-        loop {
-            tokio::time::sleep(TICK).await;
-            self.runtime_ms();
-        }
+    /// Looks at the clock at every beat, as long as anybody else has it, so that a longer gap can only
+    /// be a time of standstill. A thread of its own, because the loop may be held up by a slow disk.
+    pub(super) fn keep(clock: &Arc<Self>) -> std::io::Result<()> {
+        let clock = Arc::downgrade(clock);
+        let beats = move || {
+            while let Some(clock) = clock.upgrade() {
+                clock.runtime_ms();
+                drop(clock);
+                std::thread::sleep(BEAT);
+            }
+        };
+        std::thread::Builder::new().name("clock".to_owned()).spawn(beats).map(drop)
     }
 }
 
@@ -65,7 +71,7 @@ mod tests {
         let start = clock.marks.lock().unwrap().last;
         assert_eq!(clock.tick(start + Duration::from_millis(500)), 1_500);
         let after_an_hour = start + Duration::from_secs(3_600);
-        assert_eq!(clock.tick(after_an_hour), 2_500, "the hour was no runtime");
-        assert_eq!(clock.tick(after_an_hour + Duration::from_secs(3)), 5_500);
+        assert_eq!(clock.tick(after_an_hour), 1_750, "the hour was no runtime");
+        assert_eq!(clock.tick(after_an_hour + Duration::from_secs(1)), 2_750);
     }
 }

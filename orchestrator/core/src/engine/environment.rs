@@ -67,6 +67,12 @@ pub(super) fn build(
     result
 }
 
+/// Whether the variable is handed on only because the configuration names it.
+pub(super) fn is_passed_as_secret(env: &Env, name: &str) -> bool {
+    env.pass.iter().any(|pattern| matches(pattern, name))
+        && !ALLOWED.iter().any(|pattern| matches(pattern, name))
+}
+
 fn matches(pattern: &str, name: &str) -> bool {
     pattern.strip_suffix('*').map_or(pattern == name, |prefix| name.starts_with(prefix))
 }

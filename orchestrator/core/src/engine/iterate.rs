@@ -6,7 +6,7 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
@@ -15,18 +15,22 @@ use super::error::EngineError;
 use super::phrases::says_done;
 use super::plan;
 use super::prices::with_cost;
+use super::redact::Events;
 use super::session::{Session, asked};
 use super::sink::{Cancel, Heard, Sink};
 use super::transcript::Transcript;
+use crate::config::SandboxMode;
 use crate::contract::{AgentError, CancelReason, ErrorClass, Iteration, Report};
 use crate::machine::{Effect, Ended, Input, Outcome, StartIteration, Timer};
-use crate::state::StateError;
+use crate::state::{Disk, StateError};
 use crate::workspace::PromptWatch;
 
 /// Events that may wait for the driver; more and the agent waits.
 const QUEUE: usize = 64;
 /// How long an agent that was told to end may take, beyond the graces that it has itself.
 const LAST_GRACE: Duration = Duration::from_secs(60);
+/// How long it may take that was asked to end twice.
+const KILLED_GRACE: Duration = Duration::from_secs(10);
 /// The shortest and the longest time between two notes of how much time has passed.
 const SHORTEST_TICK_MS: u64 = 250;
 const LONGEST_TICK_MS: u64 = 30_000;
@@ -44,15 +48,16 @@ impl Session {
         let (number, began_ms) = (start.iteration, self.clock.runtime_ms());
         self.began_ms = began_ms;
         let folder = self.layout().iteration(&self.run, number);
-        crate::state::create_dir(&folder)?;
+        let disk = self.store.disk().clone();
+        disk.restore_dir(self.layout().root(), &folder)?;
         let scratch = Scratch::create(&self.run, number)?;
         let task = self.task(&start, &scratch)?;
-        keep_prompt(&folder.join("prompt.md"), &task.prompt)?;
+        keep_prompt(&disk, &folder.join("prompt.md"), &task.prompt)?;
 
         let (tell, told) = watch::channel(None);
         let (heard, hear) = mpsc::channel(QUEUE);
         let last_event_ms = Arc::new(AtomicU64::new(began_ms));
-        let transcript = Mutex::new(Transcript::create(&folder)?);
+        let transcript = Mutex::new(Transcript::create(&disk, &folder)?);
         let detectors = Arc::clone(&self.judges.detectors);
         let run = self.run.clone();
         let sink = Sink {
@@ -60,6 +65,7 @@ impl Session {
             iteration: number,
             cancel: Cancel::new(told),
             heard,
+            events: Mutex::new(Events::new(self.redactor.clone())),
             transcript,
             observer: Arc::clone(&self.observer),
             detectors: &detectors,
@@ -70,9 +76,11 @@ impl Session {
         let watching =
             Watching { began_ms, next_tick_ms: began_ms, last_event_ms, tell, hear, told_ms: None };
         let result = self.attend(watching, agent.run(task, &sink)).await;
-        sink.transcript.lock().unwrap_or_else(PoisonError::into_inner).finish();
+        if let Some(trouble) = sink.finish().await {
+            self.warn_only(&trouble);
+        }
         drop(sink);
-        let ended = self.ended(result?);
+        let ended = self.ended(self.redactor.result(result?));
         Ok(vec![Input::Ended(ended)])
     }
 
@@ -88,6 +96,10 @@ impl Session {
         let mut env = self.env.clone();
         env.insert("RALPH_RUN_ID".into(), self.run.clone());
         env.insert("RALPH_ITERATION".into(), start.iteration.to_string());
+        if self.config.sandbox.mode != SandboxMode::Off {
+            // The one folder outside the workspace that is its own.
+            env.insert("TMPDIR".into(), scratch.0.display().to_string());
+        }
         let timeout = self.config.limits.iteration_timeout;
         let mut budget = start.budget;
         budget.time = Some(budget.time.map_or(timeout, |left| left.min(timeout)));
@@ -102,47 +114,75 @@ impl Session {
         })
     }
 
-    /// Waits for the agent's end, and for everything that may bring it about.
+    /// Waits for the agent's end, and for everything that may bring it about. When the state cannot
+    /// be written any more the agent is ended before that is told.
     async fn attend(
         &mut self,
         mut watching: Watching,
         mut agent: AgentRun<'_>,
     ) -> Result<Result<Report, AgentError>, EngineError> {
-        let mut prompt_watch = self.prompt.path().map(PromptWatch::new);
-        let mut stop = self.stop.clone();
-        let mut signalled = false;
-        let result = loop {
-            let pause = watching.next_look(self);
-            let times = if signalled { 2 } else { 1 };
-            tokio::select! {
-                biased;
-                Some(heard) = watching.hear.recv() => self.heard(heard, &watching)?,
-                result = &mut agent => break result,
-                () = asked(&mut stop, times) => {
-                    if signalled {
-                        // Asked again: no more graces. The supervisor ends the tree.
-                        break Err(AgentError::new(ErrorClass::Cancelled, "asked to stop twice"));
-                    }
-                    signalled = true;
-                    self.act(Input::Signal, &watching)?;
-                }
-                () = prompt_changed(prompt_watch.as_mut()) => self.prompt_changed(&watching).await?,
-                () = tokio::time::sleep(pause) => {
-                    if !watching.look(self)? {
-                        break Err(AgentError::new(
-                            ErrorClass::Cancelled,
-                            "it did not end when told to and was given up",
-                        ));
+        let result = self.watch(&mut watching, &mut agent).await;
+        if result.is_err() {
+            watching.tell.send_replace(Some(CancelReason::Signal));
+            let end = async {
+                loop {
+                    tokio::select! {
+                        _ = &mut agent => break,
+                        // It must not wait for somebody to listen.
+                        Some(_) = watching.hear.recv() => {}
                     }
                 }
-            }
-        };
+            };
+            // Dropping it ends what does not end.
+            drop(tokio::time::timeout(LAST_GRACE, end).await);
+        }
         drop(agent);
+        let result = result?;
         // What it had to say before its end still counts.
         while let Ok(heard) = watching.hear.try_recv() {
             self.heard(heard, &watching)?;
         }
         Ok(result)
+    }
+
+    async fn watch(
+        &mut self,
+        watching: &mut Watching,
+        agent: &mut AgentRun<'_>,
+    ) -> Result<Result<Report, AgentError>, EngineError> {
+        let mut prompt_watch = self.prompt.path().map(PromptWatch::new);
+        let mut stop = self.stop.clone();
+        let mut requests = 0;
+        let mut given_up = std::pin::pin!(tokio::time::sleep(Duration::MAX));
+        loop {
+            let pause = watching.next_look(self);
+            tokio::select! {
+                biased;
+                Some(heard) = watching.hear.recv() => self.heard(heard, watching)?,
+                result = &mut *agent => return Ok(result),
+                () = asked(&mut stop, requests + 1), if requests < 2 => {
+                    requests += 1;
+                    if requests == 1 {
+                        self.act(Input::Signal, watching)?;
+                    } else {
+                        // Whoever asked has seen to it that its processes are killed.
+                        given_up.as_mut().reset(tokio::time::Instant::now() + KILLED_GRACE);
+                    }
+                }
+                () = &mut given_up, if requests == 2 => {
+                    return Ok(Err(AgentError::new(ErrorClass::Cancelled, "asked to stop twice")));
+                }
+                () = prompt_changed(prompt_watch.as_mut()) => self.prompt_changed(watching).await?,
+                () = tokio::time::sleep(pause) => {
+                    if !watching.look(self)? {
+                        return Ok(Err(AgentError::new(
+                            ErrorClass::Cancelled,
+                            "it did not end when told to and was given up",
+                        )));
+                    }
+                }
+            }
+        }
     }
 
     fn heard(&mut self, heard: Heard, watching: &Watching) -> Result<(), EngineError> {
@@ -185,7 +225,7 @@ impl Session {
         if !report.left_behind.is_empty() {
             let names = report.left_behind.join(", ");
             let count = report.left_behind.len();
-            self.warn_only(format!(
+            self.warn_only(&format!(
                 "the agent left {count} processes behind, which were ended: {names}"
             ));
         }
@@ -223,6 +263,12 @@ async fn prompt_changed(watch: Option<&mut PromptWatch>) {
         Some(watch) => watch.changed().await,
         None => std::future::pending().await,
     }
+}
+
+/// How often it is noted how much time has passed: a crash loses no more than that.
+fn tick_pause(session: &Session) -> u64 {
+    let share = session.state.limits.max_runtime_ms.unwrap_or(u64::MAX) / TICK_SHARE;
+    share.clamp(SHORTEST_TICK_MS, LONGEST_TICK_MS)
 }
 
 /// The times that an iteration must keep.
@@ -276,9 +322,7 @@ impl Watching {
             }
             session.act(Input::Timer(timer), self)?;
             if timer == Timer::Tick {
-                let share = session.state.limits.max_runtime_ms.unwrap_or(u64::MAX) / TICK_SHARE;
-                let pause = share.clamp(SHORTEST_TICK_MS, LONGEST_TICK_MS);
-                self.next_tick_ms = now.saturating_add(pause);
+                self.next_tick_ms = now.saturating_add(tick_pause(session));
             }
         }
         if self.told_ms.is_none() && self.tell.borrow().is_some() {
@@ -289,13 +333,10 @@ impl Watching {
 }
 
 /// For people who want to know what the agent read; nothing depends on it.
-fn keep_prompt(path: &Path, prompt: &[u8]) -> Result<(), StateError> {
-    fs::OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(path)
+fn keep_prompt(disk: &Disk, path: &Path, prompt: &[u8]) -> Result<(), StateError> {
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true).mode(0o600);
+    disk.open(path, &options)
         .and_then(|mut file| file.write_all(prompt))
         .map_err(StateError::io("write", path))
 }
@@ -305,11 +346,23 @@ struct Scratch(PathBuf);
 
 impl Scratch {
     fn create(run: &str, iteration: u64) -> Result<Self, EngineError> {
-        let path = std::env::temp_dir().join(format!("ralph-{run}-{iteration}"));
-        // Left there by a killed orchestrator.
-        drop(fs::remove_dir_all(&path));
+        let path = std::env::temp_dir().join(format!("{}{iteration}", Self::prefix(run)));
         fs::DirBuilder::new().mode(0o700).create(&path).map_err(StateError::io("create", &path))?;
         Ok(Self(real(&path)))
+    }
+
+    fn prefix(run: &str) -> String {
+        format!("ralph-{run}-")
+    }
+}
+
+/// Removes what a killed orchestrator has left of this run's private folders. Only for who holds the run.
+pub(super) fn sweep(run: &str) {
+    let prefix = Scratch::prefix(run);
+    for entry in fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten() {
+        if entry.file_name().to_string_lossy().starts_with(&prefix) {
+            drop(fs::remove_dir_all(entry.path()));
+        }
     }
 }
 

@@ -1,10 +1,21 @@
 //! Looking at the workspace between iterations.
 
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
 use super::error::EngineError;
-use super::session::Session;
+use super::session::{Session, StopRequests, asked};
 use crate::contract::{Findings, View};
 use crate::machine::{Input, Look};
-use crate::workspace::evidence_digests;
+use crate::state::read_regular;
+use crate::workspace::{TreeError, evidence_digests};
+
+/// How long a look may take once the run was asked to stop.
+const LAST_LOOK: Duration = Duration::from_secs(2);
+/// Larger than any configuration, in bytes.
+const LARGEST_CONFIG: u64 = 4 * 1024 * 1024;
 
 impl Session {
     /// Detectors, tree, evidence, and whether anything else was changed that matters.
@@ -14,7 +25,8 @@ impl Session {
         inputs.extend(warning.map(Input::Warn));
         let final_text = self.final_text.take();
         let findings = self.inspect(&prompt.text, final_text.as_deref()).await;
-        let tree = self.tree().await?;
+        // A signal is told below. What was claimed is recorded nevertheless, on a tree like no other.
+        let tree = self.tree().await?.unwrap_or_else(|| "not looked at".into());
         let evidence = self.evidence().await?;
         inputs.extend(self.config_change().map(Input::Warn));
         if *self.stop.borrow() > 0 {
@@ -47,18 +59,34 @@ impl Session {
         all
     }
 
-    /// Digest of the workspace tree.
-    pub(super) async fn tree(&mut self) -> Result<String, EngineError> {
-        let Some(mut hasher) = self.hasher.take() else {
+    /// Digest of the workspace tree; `None` if a signal broke the look off, which may take for ever:
+    /// a file can be as large as the agent says.
+    pub(super) async fn tree(&mut self) -> Result<Option<String>, EngineError> {
+        let Some(hasher) = self.hasher.take() else {
             return Err(EngineError::Internal("a look at the tree was broken off".into()));
         };
-        let (hasher, result) = blocking(move || {
+        let enough = Arc::new(AtomicBool::new(false));
+        let mut hasher = hasher.cancelled_by(Arc::clone(&enough));
+        let mut work = std::pin::pin!(blocking(move || {
             let result = hasher.digest();
             (hasher, result)
-        })
-        .await?;
+        }));
+        let mut stop = self.stop.clone();
+        let done = tokio::select! {
+            biased;
+            done = &mut work => done,
+            () = patience(&mut stop) => {
+                enough.store(true, Ordering::Relaxed);
+                work.await
+            }
+        };
+        let (hasher, result) = done?;
         self.hasher = Some(hasher);
-        Ok(result?.digest.to_string())
+        match result {
+            Ok(state) => Ok(Some(state.digest.to_string())),
+            Err(TreeError::Cancelled) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Digests of what lies in the evidence folders.
@@ -73,7 +101,7 @@ impl Session {
 
     /// Says once that the configuration was changed on disk.
     fn config_change(&mut self) -> Option<String> {
-        let content = std::fs::read(&self.config_file.path).unwrap_or_default();
+        let content = read_config(&self.config_file.path);
         if content == self.config_file.content {
             return None;
         }
@@ -86,6 +114,20 @@ impl Session {
              read again by the next `run`, detectors and validators by `run --restart`)"
         ))
     }
+}
+
+/// Over when a signal has come and a look has had the time that one usually takes, or another signal.
+async fn patience(stop: &mut StopRequests) {
+    asked(stop, 1).await;
+    tokio::select! {
+        () = tokio::time::sleep(LAST_LOOK) => {}
+        () = asked(stop, 2) => {}
+    }
+}
+
+/// The configuration file as it is now; empty if it cannot be read, whatever is in its place.
+pub(super) fn read_config(path: &Path) -> Vec<u8> {
+    read_regular(path, LARGEST_CONFIG).unwrap_or_default()
 }
 
 /// Work that would hold up everything else.

@@ -16,6 +16,7 @@ mod phrases;
 mod plan;
 mod prices;
 mod prompt;
+mod redact;
 mod session;
 mod sink;
 mod transcript;

@@ -70,6 +70,7 @@ pub enum Notice {
         iterations: u64,
         cost_usd: Usd,
         cost_estimated: bool,
+        cost_told: bool,
         tokens: Tokens,
         runtime_ms: u64,
     },

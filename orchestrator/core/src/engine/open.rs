@@ -1,17 +1,16 @@
 //! From a configuration to a run that can go on: the same way for a new run and for an old one.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use super::error::EngineError;
 use super::plan::{self, Driver, Judges};
 use super::prompt::PromptSource;
+use super::redact::Redactor;
 use super::session::Session;
 use crate::config::{self, Loaded, Sources};
-use crate::registry::Registry;
-use crate::state::{self, Found, Layout, StateError, Store};
+use crate::registry::{Registry, Surroundings};
+use crate::state::{Disk, Found, Layout, StateError, Store};
 use crate::workspace::{Baseline, create_from_template};
 
 /// How a run is asked for.
@@ -22,10 +21,12 @@ pub struct Request<'a> {
     pub config_file: PathBuf,
     /// The orchestrator's own environment.
     pub vars: BTreeMap<String, String>,
+    /// Where the state's file operations go.
+    pub disk: Disk,
     /// The folder for state, such as `$XDG_STATE_HOME`.
     pub state_home: PathBuf,
-    /// Fills a registry. The file, if any, has to be handed to every process that is started.
-    pub registry: &'a (dyn Fn(Option<Arc<File>>) -> Registry + Sync),
+    /// Fills a registry.
+    pub registry: &'a (dyn Fn(Surroundings) -> Registry + Sync),
     /// `[agents.NAME]` instead of `[agent]`.
     pub agent: Option<String>,
     /// Stop after one iteration.
@@ -54,18 +55,17 @@ pub enum Opened {
 /// See [`EngineError`]; nothing was started.
 pub async fn open(request: Request<'_>) -> Result<Opened, EngineError> {
     let context = plan::build_context(&request.loaded, &request.vars);
-    let plain = (request.registry)(None);
+    let plain = (request.registry)(Surroundings::default());
     let name = request.agent.as_deref();
-    Judges::build(&request.loaded, &plain, &context)?;
+    let mut protects = Judges::build(&request.loaded, &plain, &context)?.protects();
     let driver = Driver::build(&request.loaded, &plain, &context, name)?;
     let warning = driver.check_limits(&request.loaded)?;
     let layout = plan::state_layout(&request.loaded, &request.state_home)?;
 
-    let mut store = Store::open(layout.clone())?;
-    let registry = (request.registry)(Some(store.agents_guard()));
+    let mut store = Store::open_on(request.disk.clone(), layout.clone())?;
     let found = if request.restart { None } else { store.resume()? };
     let found = match found {
-        Some(found) => still_the_run(found, &request, &registry, &context, &layout)?,
+        Some(found) => still_the_run(found, &request, &plain, &context, &layout)?,
         None => Kept::Nothing,
     };
     let mut notes: Vec<String> = warning.into_iter().collect();
@@ -81,21 +81,30 @@ pub async fn open(request: Request<'_>) -> Result<Opened, EngineError> {
         Kept::GoesOn(found) => Some(found),
     };
 
+    if let Some(found) = &kept {
+        // A run that goes on keeps what it protects, whatever is configured now.
+        let judges = kept_config(&layout, &found.run)
+            .and_then(|loaded| Judges::build(&loaded, &plain, &context).ok());
+        protects.extend(judges.map(|judges| judges.protects()).unwrap_or_default());
+    }
+    let guard = Some(store.agents_guard());
+    let registry = (request.registry)(Surroundings { guard, protects });
     make_workspace(&request.loaded)?;
     request.loaded.check_files()?;
     let driver = Driver::build(&request.loaded, &registry, &context, name)?;
     let judges = Judges::build(&request.loaded, &registry, &context)?;
     let env = driver.environment(&request.loaded, &request.vars);
+    let redactor = Redactor::new(&request.loaded.config.env, &env);
     for (name, result) in judges.check_all(&env).await {
         if let Err(problem) = result {
+            let problem = redactor.text(&problem);
             return Err(EngineError::Workspace(format!("validator `{name}`: {problem}")));
         }
     }
-    driver
-        .agent
-        .check(&env)
-        .await
-        .map_err(|error| EngineError::Agent { agent: driver.description.name.clone(), error })?;
+    driver.agent.check(&env).await.map_err(|error| EngineError::Agent {
+        agent: driver.description.name.clone(),
+        error: redactor.all_of(error),
+    })?;
     let parts = Parts { request, store, driver, judges, env, notes };
     match kept {
         Some(found) => parts.go_on(*found, &registry, &context),
@@ -174,10 +183,10 @@ impl Parts<'_> {
         let kept = serde_json::to_vec(&baseline)
             .map_err(|error| EngineError::Internal(error.to_string()))?;
         self.store.begin(&run)?;
-        let layout = self.store.layout();
-        state::write_private(&layout.baseline(&run), &kept)?;
+        let (disk, layout) = (self.store.disk(), self.store.layout());
+        disk.write_private(&layout.baseline(&run), &kept)?;
         let config = self.request.loaded.resolved_toml();
-        state::write_private(&layout.config(&run), config.as_bytes())?;
+        disk.write_private(&layout.config(&run), config.as_bytes())?;
         let policy = self.judges.policy(&kept);
         Ok(self.session(run, policy, baseline, None))
     }
@@ -191,7 +200,12 @@ impl Parts<'_> {
         let layout = self.store.layout().clone();
         let frozen = found.state.policy().cloned().unwrap_or_default();
         let path = layout.baseline(&found.run);
-        let kept = std::fs::read(&path).unwrap_or_default();
+        let kept = match self.store.disk().read(&path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(StateError::io("read", &path)(error).into());
+            }
+            kept => kept.unwrap_or_default(),
+        };
         let loaded = kept_config(&layout, &found.run);
         let judges = loaded.and_then(|loaded| Judges::build(&loaded, registry, context).ok());
         let judges = judges.filter(|judges| judges.policy(&kept) == frozen).ok_or_else(|| {

@@ -136,7 +136,9 @@ impl Judges {
         self.checks.iter().flat_map(|check| check.validator.evidence_dirs()).collect()
     }
 
-    pub(super) fn protects(&self) -> Vec<String> {
+    /// Globs of what must be as it was when the run began.
+    #[must_use]
+    pub fn protects(&self) -> Vec<String> {
         let mut globs: Vec<String> =
             self.checks.iter().flat_map(|check| check.validator.protects()).collect();
         globs.sort();

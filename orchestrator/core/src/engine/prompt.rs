@@ -1,9 +1,9 @@
 //! Where the prompt comes from.
 
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use crate::config::Loaded;
+use crate::state::read_regular;
 use crate::workspace::{Prompt, PromptError, read_prompt, restore_prompt};
 
 const LARGEST_GLANCE: u64 = 8 * 1024 * 1024;
@@ -51,10 +51,7 @@ impl PromptSource {
     /// The text as it is at this very moment, finished or not: what is seen in it costs a validation
     /// at most. `None` if it cannot be read.
     pub(super) fn glance(&self) -> Option<String> {
-        let file = std::fs::File::open(self.path()?).ok()?;
-        file.metadata().ok().filter(std::fs::Metadata::is_file)?;
-        let mut bytes = Vec::new();
-        file.take(LARGEST_GLANCE).read_to_end(&mut bytes).ok()?;
+        let bytes = read_regular(self.path()?, LARGEST_GLANCE).ok()?;
         Some(String::from_utf8_lossy(&bytes).into_owned())
     }
 

@@ -14,6 +14,7 @@ use super::feedback;
 use super::notice::{Notice, Observer};
 use super::plan::{self, Driver, Judges};
 use super::prompt::PromptSource;
+use super::redact::Redactor;
 use crate::config::Config;
 use crate::machine::{
     Effect, Input, Now, Outcome, Policy, Record, RunStarted, StartIteration, StartOptions, State,
@@ -68,6 +69,7 @@ pub struct Session {
     pub(super) driver: Driver,
     pub(super) judges: Arc<Judges>,
     pub(super) env: BTreeMap<String, String>,
+    pub(super) redactor: Redactor,
     pub(super) config: Config,
     pub(super) baseline: Baseline,
     pub(super) prompt: PromptSource,
@@ -133,7 +135,7 @@ impl Session {
         let resumed = new.found.is_some();
         let state = new.found.map(|found| found.state).unwrap_or_default();
         let clock = Arc::new(Clock::starting_at(state.runtime_ms));
-        let content = std::fs::read(&new.config_file).unwrap_or_default();
+        let content = super::look::read_config(&new.config_file);
         Self {
             prompt: PromptSource::from_run(&new.config.run),
             hasher: Some(hasher),
@@ -143,6 +145,7 @@ impl Session {
             store: new.store,
             driver: new.driver,
             judges: Arc::new(new.judges),
+            redactor: Redactor::new(&new.config.env, &new.env),
             env: new.env,
             config: new.config,
             baseline: new.baseline,
@@ -170,6 +173,12 @@ impl Session {
     #[must_use]
     pub const fn layout(&self) -> &Layout {
         self.store.layout()
+    }
+
+    /// Globs of what must be as it was when the run began.
+    #[must_use]
+    pub fn protects(&self) -> Vec<String> {
+        self.judges.protects()
     }
 
     /// The state as it is before the run begins or goes on.
@@ -206,14 +215,16 @@ impl Session {
     ) -> Result<Finished, EngineError> {
         self.observer = observer;
         self.stop = stop;
-        let clock = Arc::clone(&self.clock);
-        tokio::select! {
-            never = clock.keep() => match never {},
-            finished = self.turns() => finished,
-        }
+        Clock::keep(&self.clock).map_err(|error| {
+            EngineError::Internal(format!("no thread for the clock could be started: {error}"))
+        })?;
+        self.turns().await
     }
 
     async fn turns(&mut self) -> Result<Finished, EngineError> {
+        if self.resumed {
+            super::iterate::sweep(&self.run);
+        }
         let mut inputs = VecDeque::new();
         let started = self.started().await?;
         inputs.push_back(Input::Started(StartOptions { fresh: started }));
@@ -243,7 +254,7 @@ impl Session {
         let (tree, evidence) = if self.resumed {
             (String::new(), Vec::new())
         } else {
-            (self.tree().await?, self.evidence().await?)
+            (self.tree().await?.unwrap_or_default(), self.evidence().await?)
         };
         Ok(RunStarted {
             version: FORMAT_VERSION,
@@ -261,7 +272,7 @@ impl Session {
     pub(super) fn advance(&mut self, input: Input) -> Result<Vec<Effect>, EngineError> {
         let now = Now { runtime_ms: self.clock.runtime_ms(), unix_ms: clock::unix_ms() };
         let state = std::mem::take(&mut self.state);
-        let (state, effects) = step(state, input, now);
+        let (state, effects) = step(state, self.redactor.input(input), now);
         self.state = state;
         let mut rest = Vec::new();
         for effect in effects {
@@ -277,7 +288,7 @@ impl Session {
     fn append(&mut self, record: &Record) -> Result<(), EngineError> {
         if self.store.append(record)? {
             let message = "the state directory was changed from outside; it was written again";
-            self.warn_only(message.into());
+            self.warn_only(message);
         }
         self.tell(record);
         Ok(())
@@ -314,13 +325,14 @@ impl Session {
     async fn wait_until(&mut self, until_ms: u64) -> Result<Vec<Input>, EngineError> {
         let reason =
             self.state.waiting.as_ref().map(|wait| wait.reason.clone()).unwrap_or_default();
-        self.notice(&Notice::Waiting {
-            iteration: self.state.iterations,
-            ms: until_ms.saturating_sub(clock::unix_ms()),
-            reason,
-        });
-        // The wall clock decides, so that a suspended machine does not wait longer than needed.
-        self.rest(|_| until_ms.saturating_sub(clock::unix_ms())).await
+        let wait = Wait::new(
+            until_ms,
+            Now { runtime_ms: self.clock.runtime_ms(), unix_ms: clock::unix_ms() },
+            self.state.limits.max_wait_ms,
+        );
+        let ms = wait.left(wait.began);
+        self.notice(&Notice::Waiting { iteration: self.state.iterations, ms, reason });
+        self.rest(|runtime_ms| wait.left(Now { runtime_ms, unix_ms: clock::unix_ms() })).await
     }
 
     async fn pause_for(&mut self, pause: Duration) -> Result<Vec<Input>, EngineError> {
@@ -401,6 +413,7 @@ impl Session {
             iterations: state.iterations,
             cost_usd: state.cost(),
             cost_estimated: state.estimated,
+            cost_told: state.cost_told,
             tokens: state.tokens(),
             runtime_ms: state.runtime_ms,
         });
@@ -412,7 +425,8 @@ impl Session {
     }
 
     /// Warns without leaving a record.
-    pub(super) fn warn_only(&self, message: String) {
+    pub(super) fn warn_only(&self, message: &str) {
+        let message = self.redactor.text(message).into_owned();
         self.notice(&Notice::Warning { iteration: self.state.iterations, message });
     }
 
@@ -473,6 +487,27 @@ impl Session {
     }
 }
 
+/// A wait for a time of the wall clock, which may be set to anything meanwhile.
+struct Wait {
+    until_ms: u64,
+    longest_ms: u64,
+    began: Now,
+}
+
+impl Wait {
+    fn new(until_ms: u64, began: Now, max_ms: u64) -> Self {
+        let longest_ms = until_ms.saturating_sub(began.unix_ms).min(max_ms);
+        Self { until_ms, longest_ms, began }
+    }
+
+    /// The wall clock ends it, so that a suspended machine does not wait longer than needed, and so
+    /// does the runtime, so that a clock that was set back does not prolong it.
+    fn left(&self, now: Now) -> u64 {
+        let waited = now.runtime_ms.saturating_sub(self.began.runtime_ms);
+        self.until_ms.saturating_sub(now.unix_ms).min(self.longest_ms.saturating_sub(waited))
+    }
+}
+
 /// Resolves once the run was asked to stop that often.
 pub(super) async fn asked(stop: &mut StopRequests, times: u32) {
     if stop.wait_for(|count| *count >= times).await.is_err() {
@@ -489,4 +524,23 @@ fn random_quarter() -> f64 {
         return 0.0;
     }
     f64::from(byte[0]) / 1024.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_ends_however_the_wall_clock_is_set() {
+        let at = |runtime_ms, unix_ms| Now { runtime_ms, unix_ms };
+        let wait = Wait::new(10_000, at(500, 4_000), 60_000);
+        assert_eq!(wait.left(at(500, 4_000)), 6_000);
+        assert_eq!(wait.left(at(1_500, 5_000)), 5_000);
+        assert_eq!(wait.left(at(1_500, 20_000)), 0, "set forward, or the machine was suspended");
+        assert_eq!(wait.left(at(1_500, 0)), 5_000, "set back");
+        assert_eq!(wait.left(at(6_500, 0)), 0, "set back, and the time has passed");
+        let far = Wait::new(u64::MAX, at(0, 0), 60_000);
+        assert_eq!(far.left(at(0, 0)), 60_000, "no longer than limits.max_wait");
+        assert_eq!(Wait::new(0, at(0, 10), 60_000).left(at(0, 10)), 0);
+    }
 }

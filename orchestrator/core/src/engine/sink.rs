@@ -8,6 +8,7 @@ use tokio::sync::{mpsc, watch};
 
 use super::clock::Clock;
 use super::notice::{Notice, Observer};
+use super::redact::Events;
 use super::transcript::Transcript;
 use crate::contract::{
     CancelReason, CancelSignal, Claim, CompletionDetector, Event, EventSink, Usage,
@@ -49,6 +50,8 @@ pub(super) struct Sink<'a> {
     pub(super) iteration: u64,
     pub(super) cancel: Cancel,
     pub(super) heard: mpsc::Sender<Heard>,
+    /// Everything goes through it first.
+    pub(super) events: Mutex<Events>,
     pub(super) transcript: Mutex<Transcript>,
     pub(super) observer: Arc<dyn Observer>,
     pub(super) detectors: &'a [Box<dyn CompletionDetector>],
@@ -68,6 +71,24 @@ impl CancelSignal for Sink<'_> {
 impl EventSink for Sink<'_> {
     async fn emit(&self, event: Event) {
         self.last_event_ms.store(self.clock.runtime_ms(), Ordering::Relaxed);
+        let events = self.events.lock().unwrap_or_else(PoisonError::into_inner).next(event);
+        for event in events {
+            self.pass_on(event).await;
+        }
+    }
+}
+
+impl Sink<'_> {
+    /// Nothing comes any more.
+    pub(super) async fn finish(&self) -> Option<String> {
+        let events = self.events.lock().unwrap_or_else(PoisonError::into_inner).rest();
+        for event in events {
+            self.pass_on(event).await;
+        }
+        self.transcript.lock().unwrap_or_else(PoisonError::into_inner).finish()
+    }
+
+    async fn pass_on(&self, event: Event) {
         let trouble = self.transcript.lock().unwrap_or_else(PoisonError::into_inner).note(&event);
         if let Some(trouble) = trouble {
             self.tell(Heard::Trouble(trouble)).await;
@@ -91,9 +112,7 @@ impl EventSink for Sink<'_> {
         };
         self.observer.notice(self.run, &notice);
     }
-}
 
-impl Sink<'_> {
     async fn tell(&self, heard: Heard) {
         // A driver that no longer listens has given the iteration up.
         drop(self.heard.send(heard).await);

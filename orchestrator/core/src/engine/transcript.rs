@@ -1,6 +1,6 @@
 //! The record of one iteration: what was sent, what came back.
 
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::{BufWriter, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
@@ -8,7 +8,7 @@ use std::path::Path;
 use jiff::Timestamp;
 
 use crate::contract::Event;
-use crate::state::StateError;
+use crate::state::{Disk, File, StateError};
 
 /// Most bytes kept of each stream of an iteration.
 const LARGEST: u64 = 64 * 1024 * 1024;
@@ -22,10 +22,10 @@ pub(super) struct Transcript {
 }
 
 impl Transcript {
-    pub(super) fn create(folder: &Path) -> Result<Self, StateError> {
+    pub(super) fn create(disk: &Disk, folder: &Path) -> Result<Self, StateError> {
         Ok(Self {
-            events: Capped::create(&folder.join("transcript.jsonl"))?,
-            stderr: Capped::create(&folder.join("stderr.log"))?,
+            events: Capped::create(disk, &folder.join("transcript.jsonl"))?,
+            stderr: Capped::create(disk, &folder.join("stderr.log"))?,
         })
     }
 
@@ -46,10 +46,11 @@ impl Transcript {
         ])
     }
 
-    /// Says in the files what was cut.
-    pub(super) fn finish(&mut self) {
-        self.events.finish(|cut| format!("{{\"type\":\"cut\",\"bytes\":{cut}}}\n"));
-        self.stderr.finish(|cut| format!("[{cut} bytes cut]\n"));
+    /// Says in the files what was cut. Says what went wrong, if nothing did before.
+    pub(super) fn finish(&mut self) -> Option<String> {
+        let events = self.events.finish(|cut| format!("{{\"type\":\"cut\",\"bytes\":{cut}}}\n"));
+        let stderr = self.stderr.finish(|cut| format!("[{cut} bytes cut]\n"));
+        events.or(stderr)
     }
 }
 
@@ -62,13 +63,10 @@ struct Capped {
 }
 
 impl Capped {
-    fn create(path: &Path) -> Result<Self, StateError> {
-        let file = OpenOptions::new()
-            .append(true)
-            .create(true)
-            .mode(0o600)
-            .open(path)
-            .map_err(StateError::io("create", path))?;
+    fn create(disk: &Disk, path: &Path) -> Result<Self, StateError> {
+        let mut options = OpenOptions::new();
+        options.append(true).create(true).mode(0o600);
+        let file = disk.open(path, &options).map_err(StateError::io("create", path))?;
         Ok(Self { file: BufWriter::new(file), written: 0, cut: 0, broken: false })
     }
 
@@ -81,17 +79,22 @@ impl Capped {
         }
         self.written = self.written.saturating_add(len);
         let result = parts.iter().try_for_each(|part| self.file.write_all(part));
+        self.told(result)
+    }
+
+    fn finish(&mut self, cut: impl Fn(u64) -> String) -> Option<String> {
+        if self.broken {
+            return None;
+        }
+        let cut = if self.cut > 0 { cut(self.cut) } else { String::new() };
+        let result = self.file.write_all(cut.as_bytes()).and_then(|()| self.file.flush());
+        self.told(result)
+    }
+
+    fn told(&mut self, result: std::io::Result<()>) -> Option<String> {
         result.err().map(|error| {
             self.broken = true;
             format!("the transcript of this iteration is incomplete: {error}")
         })
-    }
-
-    fn finish(&mut self, cut: impl Fn(u64) -> String) {
-        if self.cut > 0 {
-            // What cannot be written any more is missing either way.
-            let _ = self.file.write_all(cut(self.cut).as_bytes());
-        }
-        let _ = self.file.flush();
     }
 }

@@ -24,11 +24,10 @@ impl Session {
         let names = self.judges.checks.iter().map(|check| check.info.name.clone()).collect();
         let iteration = self.state.iterations;
         self.notice(&Notice::Validating { iteration, validators: names });
-        let before = self.tree().await?;
+        let Some(before) = self.tree().await? else { return Ok(interrupted()) };
         let mut expected = before.clone();
         let mut changed = false;
         let mut verdicts = Vec::new();
-        let mut interrupted = false;
         for index in 0..self.judges.checks.len() {
             let may_change = self
                 .judges
@@ -36,22 +35,21 @@ impl Session {
                 .get(index)
                 .is_some_and(|check| !check.validator.leaves_tree_unchanged());
             if may_change {
-                changed |= self.tree().await? != expected;
+                let Some(now) = self.tree().await? else { return Ok(interrupted()) };
+                changed |= now != expected;
             }
             match self.check(index, claim).await? {
                 Some(verdict) => verdicts.push(verdict),
-                None => {
-                    interrupted = true;
-                    break;
-                }
+                None => return Ok(interrupted()),
             }
             if may_change {
-                expected = self.tree().await?;
+                let Some(now) = self.tree().await? else { return Ok(interrupted()) };
+                expected = now;
             }
         }
-        let after = self.tree().await?;
+        let Some(after) = self.tree().await? else { return Ok(interrupted()) };
         changed |= after != expected;
-        let evidence = if interrupted { Vec::new() } else { self.keep(&mut verdicts)? };
+        let evidence = self.keep(&mut verdicts)?;
         let task = self.prompt.read_text().map(|text| self.judges.task(&text)).unwrap_or_default();
         Ok(Validation {
             verdicts,
@@ -59,7 +57,7 @@ impl Session {
             tree_before: before,
             evidence,
             task,
-            interrupted,
+            interrupted: false,
         })
     }
 
@@ -87,23 +85,19 @@ impl Session {
         let (tell, told) = watch::channel(None);
         let cancel = Cancel::new(told);
         let started = Instant::now();
-        let mut stop = self.stop.clone();
-        let mut work = std::pin::pin!(check.validator.validate(context, &cancel));
-        let mut timeout = std::pin::pin!(tokio::time::sleep(check.timeout));
-        let ended = loop {
-            tokio::select! {
-                verdict = &mut work => break Ok(verdict),
-                () = &mut timeout => break Err(CancelReason::Timeout),
-                () = asked(&mut stop, 1) => break Err(CancelReason::Signal),
-                () = tokio::time::sleep(Duration::from_millis(LONGEST_REST_MS)) => self.tick()?,
-            }
-        };
+        let mut work = check.validator.validate(context, &cancel);
+        // By the clock of the run: a time of standstill is nobody's fault.
+        let until_ms = self.clock.runtime_ms().saturating_add(plan::millis(check.timeout));
+        let ended = self.verdict(&mut work, until_ms).await;
         let verdict = match ended {
             Ok(verdict) => verdict,
-            Err(reason) => {
+            Err((reason, trouble)) => {
                 // The validator ends its processes; if it cannot, dropping it does.
                 tell.send_replace(Some(reason));
                 drop(tokio::time::timeout(GRACE, &mut work).await);
+                if let Some(trouble) = trouble {
+                    return Err(trouble);
+                }
                 if reason == CancelReason::Signal {
                     return Ok(None);
                 }
@@ -117,6 +111,30 @@ impl Session {
             duration_ms: plan::millis(started.elapsed()),
             verdict,
         }))
+    }
+
+    /// The verdict, or why it is waited for no longer: the time, a signal, or a state that cannot be
+    /// written.
+    async fn verdict(
+        &mut self,
+        work: &mut (impl Future<Output = Verdict> + Unpin),
+        until_ms: u64,
+    ) -> Result<Verdict, (CancelReason, Option<EngineError>)> {
+        let mut stop = self.stop.clone();
+        loop {
+            let left = until_ms.saturating_sub(self.clock.runtime_ms());
+            if left == 0 {
+                return Err((CancelReason::Timeout, None));
+            }
+            let pause = left.min(LONGEST_REST_MS);
+            tokio::select! {
+                biased;
+                verdict = &mut *work => return Ok(verdict),
+                () = asked(&mut stop, 1) => return Err((CancelReason::Signal, None)),
+                () = tokio::time::sleep(Duration::from_millis(pause)) => {}
+            }
+            self.tick().map_err(|error| (CancelReason::Signal, Some(error)))?;
+        }
     }
 
     fn protected_changes(&self, globs: &[String]) -> Result<Vec<Change>, EngineError> {
@@ -141,7 +159,7 @@ impl Session {
         for named in verdicts {
             let Verdict::Accepted { evidence, .. } = &named.verdict else { continue };
             for file in evidence.clone() {
-                if !keep_evidence(&folder, &file)? {
+                if !keep_evidence(self.store.disk(), &folder, &file)? {
                     let path = file.path.display();
                     named.verdict =
                         Verdict::rejected(format!("{path} changed while it was examined"));
@@ -152,4 +170,9 @@ impl Session {
         }
         Ok(kept)
     }
+}
+
+/// A signal broke it off: nothing of it counts.
+fn interrupted() -> Validation {
+    Validation { interrupted: true, ..Validation::default() }
 }

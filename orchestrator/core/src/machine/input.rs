@@ -47,7 +47,7 @@ pub struct Ended {
 }
 
 /// The outcome of running all validators once.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Validation {
     /// All verdicts, in order.
     pub verdicts: Vec<NamedVerdict>,

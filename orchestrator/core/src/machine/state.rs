@@ -126,6 +126,8 @@ pub struct State {
     pub rejection: Option<Rejection>,
     /// All rejections of the run.
     pub rejections: u32,
+    /// An iteration came to its end since the last rejection: another one counts.
+    pub worked: bool,
     /// The verdicts of the validation that accepted, until they are part of the completion.
     pub accepted_verdicts: Vec<NamedVerdict>,
     /// A human is asked for.
@@ -140,6 +142,8 @@ pub struct State {
     pub used: Tokens,
     /// Some of the cost was computed, not reported.
     pub estimated: bool,
+    /// The agent has told what it costs, at least once.
+    pub cost_told: bool,
     /// Runtime in milliseconds.
     pub runtime_ms: u64,
     /// Consecutive failed iterations.
@@ -375,12 +379,14 @@ impl State {
         self.largest_charge = self.largest_charge.max(cost);
         self.used += usage.tokens.unwrap_or_default();
         self.estimated |= usage.estimated;
+        self.cost_told |= usage.cost.is_some();
         self.ended_here = self.ended_here.saturating_add(1);
         if says_done {
             self.says_done = self.says_done.saturating_add(1);
         }
         self.count_failure(outcome);
         self.unlooked = counts_for_stagnation(outcome);
+        self.worked |= self.unlooked;
         self.last_outcome = Some(outcome.clone());
     }
 
@@ -459,9 +465,11 @@ impl State {
         }
         let work = (tree.clone(), self.evidence.clone());
         let times = match &self.rejection {
-            Some(last) if last.work == work => last.times.saturating_add(1),
+            // Looking again, after a restart, does not make the same work worse.
+            Some(last) if last.work == work => last.times.saturating_add(u32::from(self.worked)),
             _ => 1,
         };
+        self.worked = false;
         self.rejections = self.rejections.saturating_add(1);
         self.rejection = Some(Rejection { reasons: reasons.clone(), verdicts, work, times });
         let reclaim = self.policy().map(|policy| policy.after_rejection);

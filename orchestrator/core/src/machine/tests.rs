@@ -100,8 +100,8 @@ impl World {
     }
 
     fn feed(&mut self, input: Input) -> &[Effect] {
-        self.now.runtime_ms += 10;
-        self.now.unix_ms += 10;
+        self.now.runtime_ms = self.now.runtime_ms.saturating_add(10);
+        self.now.unix_ms = self.now.unix_ms.saturating_add(10);
         let before = self.state.clone();
         let known = self.journal.len();
         let (state, effects) = step(self.state.clone(), input, self.now);
@@ -229,9 +229,15 @@ fn inputs() -> impl Strategy<Value = Input> {
 
 /// A random walk in which the driver keeps to what the machine asked for, but for stray inputs.
 fn walk(inputs: Vec<Input>) -> World {
+    walk_at(inputs.into_iter().map(|input| (input, None)))
+}
+
+/// The same, with clocks that are set before an input.
+fn walk_at(inputs: impl IntoIterator<Item = (Input, Option<Now>)>) -> World {
     let mut world = World::default();
     world.feed(Input::Started(StartOptions { fresh: fresh() }));
-    for input in inputs {
+    for (input, now) in inputs {
+        world.now = now.unwrap_or(world.now);
         let input = match input {
             Input::Prepared { prompt, fingerprint, .. } => {
                 let asked = world.last.iter().find_map(|effect| match effect {
@@ -268,6 +274,30 @@ proptest! {
     #[test]
     fn the_rules_hold_for_any_inputs(inputs in proptest::collection::vec(inputs(), 0..60)) {
         walk(inputs);
+    }
+
+    #[test]
+    fn clocks_that_jump_change_nothing(
+        inputs in proptest::collection::vec((inputs(), any::<u64>(), any::<u64>()), 0..60),
+        backwards in any::<bool>(),
+    ) {
+        let limit = limits().max_wait_ms;
+        let mut unix_ms = 0;
+        let world = walk_at(inputs.into_iter().map(|(input, runtime_ms, jump)| {
+            unix_ms = if backwards { jump % 1_000 } else { jump };
+            (input, Some(Now { runtime_ms, unix_ms }))
+        }));
+        for record in &world.journal {
+            if let Record::Waiting { until_ms, .. } = record {
+                prop_assert!(backwards || *until_ms > 0);
+            }
+        }
+        for effect in &world.last {
+            if let Effect::WaitUntil(until_ms) = effect {
+                let wait = until_ms.saturating_sub(world.now.unix_ms);
+                prop_assert!(wait <= limit, "a wait of {wait} ms");
+            }
+        }
     }
 
     #[test]

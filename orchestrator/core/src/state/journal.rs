@@ -5,7 +5,7 @@
 //! keyed BLAKE3 code of the line up to there. A line without its end is a torn write and is cut; any
 //! other line that does not fit is damage.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::{BufRead, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
@@ -14,8 +14,8 @@ use jiff::Timestamp;
 use serde::Deserialize;
 
 use super::chain;
+use super::disk::{Disk, File};
 use super::error::StateError;
-use super::files::{create_dir, sync_dir, write_private};
 use super::key::Key;
 use crate::machine::Record;
 
@@ -61,12 +61,15 @@ struct End {
 /// # Errors
 /// It cannot be read or is damaged.
 pub fn read(
+    disk: &Disk,
     path: &Path,
     key: &Key,
     mut each: impl FnMut(Entry),
 ) -> Result<Option<Torn>, StateError> {
-    let file = File::open(path).map_err(StateError::io("read", path))?;
-    scan(path, key, BufReader::with_capacity(256 * 1024, file), &mut each).map(|end| end.torn)
+    let file = disk
+        .open_regular(path, OpenOptions::new().read(true))
+        .map_err(StateError::io("read", path))?;
+    scan(path, key, BufReader::with_capacity(256 * 1024, &file), &mut each).map(|end| end.torn)
 }
 
 fn scan(
@@ -110,6 +113,7 @@ fn scan(
 /// The writer of a run's journal.
 #[derive(Debug)]
 pub struct Journal {
+    disk: Disk,
     path: PathBuf,
     key: Key,
     file: File,
@@ -144,22 +148,18 @@ impl Journal {
     ///
     /// # Errors
     /// The folder cannot be written, or there is one already.
-    pub fn create(path: &Path, key: &Key) -> Result<Self, StateError> {
+    pub fn create(disk: &Disk, path: &Path, key: &Key) -> Result<Self, StateError> {
         let folder = path.parent().unwrap_or(Path::new("."));
-        create_dir(folder)?;
-        let file = OpenOptions::new()
-            .read(true)
-            .append(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(path)
-            .map_err(StateError::io("create", path))?;
-        sync_dir(folder)?;
+        disk.create_dir(folder)?;
+        let mut options = OpenOptions::new();
+        options.read(true).append(true).create_new(true).mode(0o600);
+        let file = disk.open(path, &options).map_err(StateError::io("create", path))?;
+        disk.sync_dir(folder)?;
         if let Some(above) = folder.parent() {
-            sync_dir(above)?;
+            disk.sync_dir(above)?;
         }
         let end = End { seq: 0, code: chain::START.to_owned(), len: 0, torn: None };
-        Self::new(path, key, file, end)
+        Self::new(disk, path, key, file, end)
     }
 
     /// Opens a journal to go on with it; a torn last line is cut and told.
@@ -167,14 +167,13 @@ impl Journal {
     /// # Errors
     /// It cannot be read or written, or is damaged.
     pub fn open(
+        disk: &Disk,
         path: &Path,
         key: &Key,
         mut each: impl FnMut(Entry),
     ) -> Result<(Self, Option<Torn>), StateError> {
-        let file = OpenOptions::new()
-            .read(true)
-            .append(true)
-            .open(path)
+        let file = disk
+            .open_regular(path, OpenOptions::new().read(true).append(true))
             .map_err(StateError::io("open", path))?;
         let reader = BufReader::with_capacity(256 * 1024, &file);
         let mut end = scan(path, key, reader, &mut each)?;
@@ -184,15 +183,25 @@ impl Journal {
                 .and_then(|()| file.sync_all())
                 .map_err(StateError::io("cut", path))?;
         }
-        Ok((Self::new(path, key, file, end)?, torn))
+        Ok((Self::new(disk, path, key, file, end)?, torn))
     }
 
-    fn new(path: &Path, key: &Key, file: File, end: End) -> Result<Self, StateError> {
-        let mut memory = unnamed(path)?;
-        let mut from = File::open(path).map_err(StateError::io("read", path))?;
-        std::io::copy(&mut from, &mut memory).map_err(StateError::io("copy", path))?;
-        let stamp = Stamp::of(&file.metadata().map_err(StateError::io("look at", path))?);
-        Ok(Self { path: path.to_owned(), key: key.clone(), file, memory, end, stamp })
+    fn new(disk: &Disk, path: &Path, key: &Key, file: File, end: End) -> Result<Self, StateError> {
+        let mut memory = unnamed(disk, path)?;
+        let from = disk
+            .open_regular(path, OpenOptions::new().read(true))
+            .map_err(StateError::io("read", path))?;
+        std::io::copy(&mut &from, &mut memory).map_err(StateError::io("copy", path))?;
+        let stamp = Stamp::of(&file.inner().metadata().map_err(StateError::io("look at", path))?);
+        Ok(Self {
+            disk: disk.clone(),
+            path: path.to_owned(),
+            key: key.clone(),
+            file,
+            memory,
+            end,
+            stamp,
+        })
     }
 
     /// How many records there are.
@@ -228,14 +237,14 @@ impl Journal {
     }
 
     fn write(&mut self, line: &[u8]) -> Result<(), StateError> {
-        let written = self.file.write_all(line).and_then(|()| self.file.metadata());
+        let written = self.file.write_all(line).and_then(|()| self.file.inner().metadata());
         let meta = match written {
             Ok(meta) => meta,
             Err(error) => {
                 // A part of the line may be there: a torn tail would be cut anyway, but the next
                 // append must not follow it.
                 drop(self.file.set_len(self.end.len));
-                if let Ok(meta) = self.file.metadata() {
+                if let Ok(meta) = self.file.inner().metadata() {
                     self.stamp = Stamp::of(&meta);
                 }
                 return Err(StateError::io("write", &self.path)(error));
@@ -258,40 +267,41 @@ impl Journal {
         }
         let mut content = Vec::new();
         self.memory
+            .inner()
             .seek(SeekFrom::Start(0))
-            .and_then(|_| self.memory.read_to_end(&mut content))
+            .and_then(|_| (&self.memory).read_to_end(&mut content))
             .map_err(StateError::io("read the copy of", &self.path))?;
-        create_dir(self.path.parent().unwrap_or(Path::new(".")))?;
-        write_private(&self.path, &content)?;
-        self.file = OpenOptions::new()
-            .read(true)
-            .append(true)
-            .open(&self.path)
+        // It lies in `runs/<run>` of the state directory.
+        if let (Some(folder), Some(root)) = (self.path.parent(), self.path.ancestors().nth(3)) {
+            self.disk.restore_dir(root, folder)?;
+        }
+        self.disk.clear(&self.path, fs::Metadata::is_file)?;
+        self.disk.write_private(&self.path, &content)?;
+        self.file = self
+            .disk
+            .open_regular(&self.path, OpenOptions::new().read(true).append(true))
             .map_err(StateError::io("open", &self.path))?;
-        let meta = self.file.metadata().map_err(StateError::io("look at", &self.path))?;
+        let meta = self.file.inner().metadata().map_err(StateError::io("look at", &self.path))?;
         self.stamp = Stamp::of(&meta);
         Ok(true)
     }
 }
 
 /// A file without a name in the folder of `path`.
-fn unnamed(path: &Path) -> Result<File, StateError> {
+fn unnamed(disk: &Disk, path: &Path) -> Result<File, StateError> {
     use rustix::fs::{Mode, OFlags};
     let folder = path.parent().unwrap_or(Path::new("."));
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-    if let Ok(file) = rustix::fs::open(folder, flags, Mode::RUSR | Mode::WUSR) {
-        return Ok(file.into());
+    let at_once = disk
+        .open_with(path, || Ok(rustix::fs::open(folder, flags, Mode::RUSR | Mode::WUSR)?.into()));
+    if let Ok(file) = at_once {
+        return Ok(file);
     }
     // A file system that cannot do it at once can do it in two steps.
     let name = folder.join(format!(".copy-{}", std::process::id()));
-    let file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(&name)
-        .map_err(StateError::io("create", &name))?;
-    fs::remove_file(&name).map_err(StateError::io("remove", &name))?;
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(true).mode(0o600);
+    let file = disk.open(&name, &options).map_err(StateError::io("create", &name))?;
+    disk.remove_file(&name).map_err(StateError::io("remove", &name))?;
     Ok(file)
 }

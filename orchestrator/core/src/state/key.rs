@@ -1,13 +1,14 @@
 //! The key of a state directory.
 
 use std::fmt;
-use std::fs;
 use std::path::Path;
 
+use super::disk::Disk;
 use super::error::StateError;
-use super::files::write_private;
 
 const BYTES: usize = 32;
+/// Larger than any key, in bytes.
+const LARGEST: u64 = 4096;
 
 /// Keys the journal's chain and the latch, so that files of another state directory, or written by
 /// something that does not know it, are told apart.
@@ -25,13 +26,13 @@ impl Key {
     ///
     /// # Errors
     /// The system has no random numbers, or the file cannot be written.
-    pub fn create(path: &Path) -> Result<Self, StateError> {
+    pub fn create(disk: &Disk, path: &Path) -> Result<Self, StateError> {
         let mut bytes = [0; BYTES];
         getrandom::fill(&mut bytes)
             .map_err(|error| std::io::Error::other(error.to_string()))
             .map_err(StateError::io("make", path))?;
         let key = Self(bytes);
-        key.write(path)?;
+        key.write(disk, path)?;
         Ok(key)
     }
 
@@ -39,16 +40,16 @@ impl Key {
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn write(&self, path: &Path) -> Result<(), StateError> {
-        write_private(path, &self.0)
+    pub fn write(&self, disk: &Disk, path: &Path) -> Result<(), StateError> {
+        disk.write_private(path, &self.0)
     }
 
     /// The key in `path`; `None` if there is no such file.
     ///
     /// # Errors
     /// The file cannot be read, or is no key.
-    pub fn read(path: &Path) -> Result<Option<Self>, StateError> {
-        let bytes = match fs::read(path) {
+    pub fn read(disk: &Disk, path: &Path) -> Result<Option<Self>, StateError> {
+        let bytes = match disk.read_at_most(path, LARGEST) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(StateError::io("read", path)(error)),
@@ -68,7 +69,7 @@ impl Key {
     }
 
     /// Whether `path` still holds this key.
-    pub(super) fn is_in(&self, path: &Path) -> bool {
-        fs::read(path).is_ok_and(|bytes| bytes == self.0)
+    pub(super) fn is_in(&self, disk: &Disk, path: &Path) -> bool {
+        disk.read_at_most(path, LARGEST).is_ok_and(|bytes| bytes == self.0)
     }
 }

@@ -1,17 +1,18 @@
 //! The latch file.
 
-use std::fs;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
 use super::chain;
+use super::disk::Disk;
 use super::error::StateError;
-use super::files::write_private;
 use super::key::Key;
 use crate::machine::Latch;
 
 const VERSION: u32 = 1;
+/// Larger than any latch, in bytes.
+pub(super) const LARGEST: u64 = 64 * 1024 * 1024;
 
 /// Names the run of a state directory and how far its completion has come.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,16 +46,16 @@ impl LatchFile {
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn write(&self, key: &Key, path: &Path) -> Result<(), StateError> {
-        write_private(path, self.sealed(key).as_bytes())
+    pub fn write(&self, disk: &Disk, key: &Key, path: &Path) -> Result<(), StateError> {
+        disk.write_private(path, self.sealed(key).as_bytes())
     }
 
     /// Reads it; `None` if there is no such file.
     ///
     /// # Errors
     /// The file cannot be read, or was not written by this orchestrator.
-    pub fn read(key: &Key, path: &Path) -> Result<Option<Self>, StateError> {
-        let bytes = match fs::read(path) {
+    pub fn read(disk: &Disk, key: &Key, path: &Path) -> Result<Option<Self>, StateError> {
+        let bytes = match disk.read_at_most(path, LARGEST) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(StateError::io("read", path)(error)),

@@ -1,7 +1,7 @@
 //! One orchestrator at a time.
 
 use std::fmt;
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{self, OpenOptions, TryLockError};
 use std::io::{Read as _, Seek as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
@@ -11,6 +11,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use super::disk::{Disk, File};
 use super::error::StateError;
 use super::layout::Layout;
 
@@ -40,10 +41,11 @@ impl fmt::Display for Holder {
 /// The lock of a state directory; let go when dropped, or by the system when the process dies.
 #[derive(Debug)]
 pub struct Lock {
+    disk: Disk,
     path: PathBuf,
     file: File,
     holder: Holder,
-    agents: Arc<File>,
+    agents: Arc<fs::File>,
 }
 
 impl Lock {
@@ -51,13 +53,13 @@ impl Lock {
     ///
     /// # Errors
     /// [`StateError::Busy`] if another process has it.
-    pub fn take(layout: &Layout) -> Result<Self, StateError> {
+    pub fn take(disk: &Disk, layout: &Layout) -> Result<Self, StateError> {
         let path = layout.lock();
-        let file = open(&path)?;
-        try_lock(&file, &path)?;
+        let file = open(disk, &path)?;
+        try_lock(file.inner(), &path)?;
         let holder = Holder { pid: std::process::id(), started: Some(Timestamp::now()) };
-        let agents = take_agents(&layout.agents_lock())?;
-        let lock = Self { path, file, holder, agents: Arc::new(agents) };
+        let agents = take_agents(disk, &layout.agents_lock())?;
+        let lock = Self { disk: disk.clone(), path, file, holder, agents: Arc::new(agents) };
         lock.sign()?;
         Ok(lock)
     }
@@ -66,10 +68,11 @@ impl Lock {
     #[must_use]
     pub fn holder(layout: &Layout) -> Option<Holder> {
         let path = layout.lock();
-        let file = OpenOptions::new().read(true).open(&path).ok()?;
+        let file = Disk::default().open_regular(&path, OpenOptions::new().read(true)).ok()?;
+        let file = file.inner();
         match file.try_lock() {
             Ok(()) => None,
-            Err(TryLockError::WouldBlock | TryLockError::Error(_)) => Some(read_holder(&file)),
+            Err(TryLockError::WouldBlock | TryLockError::Error(_)) => Some(read_holder(file)),
         }
     }
 
@@ -77,7 +80,7 @@ impl Lock {
     /// The supervisor hands it down, so that the end of a killed orchestrator's agents can be
     /// waited for.
     #[must_use]
-    pub fn agents(&self) -> Arc<File> {
+    pub fn agents(&self) -> Arc<fs::File> {
         Arc::clone(&self.agents)
     }
 
@@ -87,16 +90,17 @@ impl Lock {
     /// # Errors
     /// [`StateError::Busy`] if another process was quicker.
     pub fn hold(&mut self) -> Result<bool, StateError> {
-        let same = |meta: std::fs::Metadata, ours: std::fs::Metadata| {
+        let same = |meta: fs::Metadata, ours: fs::Metadata| {
             (meta.dev(), meta.ino()) == (ours.dev(), ours.ino())
         };
-        let here = std::fs::metadata(&self.path);
-        let ours = self.file.metadata().map_err(StateError::io("look at", &self.path))?;
+        let here = fs::symlink_metadata(&self.path);
+        let ours = self.file.inner().metadata().map_err(StateError::io("look at", &self.path))?;
         if here.is_ok_and(|here| same(here, ours)) {
             return Ok(true);
         }
-        let file = open(&self.path)?;
-        try_lock(&file, &self.path)?;
+        self.disk.clear(&self.path, fs::Metadata::is_file)?;
+        let file = open(&self.disk, &self.path)?;
+        try_lock(file.inner(), &self.path)?;
         self.file = file;
         self.sign()?;
         Ok(false)
@@ -106,24 +110,19 @@ impl Lock {
         let text = serde_json::to_vec(&self.holder).unwrap_or_default();
         let mut file = &self.file;
         file.set_len(0)
-            .and_then(|()| file.rewind())
+            .and_then(|()| file.inner().rewind())
             .and_then(|()| file.write_all(&text))
             .map_err(StateError::io("write", &self.path))
     }
 }
 
-fn open(path: &Path) -> Result<File, StateError> {
-    OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600)
-        .open(path)
-        .map_err(StateError::io("open", path))
+fn open(disk: &Disk, path: &Path) -> Result<File, StateError> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false).mode(0o600);
+    disk.open(path, &options).map_err(StateError::io("open", path))
 }
 
-fn try_lock(file: &File, path: &Path) -> Result<(), StateError> {
+fn try_lock(file: &fs::File, path: &Path) -> Result<(), StateError> {
     match file.try_lock() {
         Ok(()) => Ok(()),
         Err(TryLockError::WouldBlock) => Err(StateError::Busy { holder: read_holder(file) }),
@@ -131,7 +130,7 @@ fn try_lock(file: &File, path: &Path) -> Result<(), StateError> {
     }
 }
 
-fn read_holder(mut file: &File) -> Holder {
+fn read_holder(mut file: &fs::File) -> Holder {
     let mut text = String::new();
     match file.rewind().and_then(|()| file.read_to_string(&mut text)) {
         Ok(_) => serde_json::from_str(&text).unwrap_or_default(),
@@ -139,8 +138,8 @@ fn read_holder(mut file: &File) -> Holder {
     }
 }
 
-fn take_agents(path: &Path) -> Result<File, StateError> {
-    let file = open(path)?;
+fn take_agents(disk: &Disk, path: &Path) -> Result<fs::File, StateError> {
+    let file = open(disk, path)?.into_inner();
     let deadline = std::time::Instant::now() + AGENTS_WAIT;
     loop {
         match file.try_lock() {

@@ -16,6 +16,7 @@
 //! the master: whatever is changed or deleted from outside is written again.
 
 mod chain;
+mod disk;
 mod error;
 mod files;
 mod journal;
@@ -25,9 +26,10 @@ mod layout;
 mod lock;
 mod store;
 
+pub use disk::{Disk, Fate, Faults, Operation};
+pub(crate) use disk::{File, read_regular};
 pub use error::StateError;
-pub(crate) use files::create_dir;
-pub use files::{keep_evidence, write_atomically, write_private};
+pub use files::keep_evidence;
 pub use journal::{Entry, FORMAT_VERSION, Journal, Torn, read};
 pub use key::Key;
 pub use latch::LatchFile;

@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
+use super::disk::Disk;
 use super::error::StateError;
-use super::files::create_dir;
 use super::journal::{self, Entry, Journal, Torn};
 use super::key::Key;
-use super::latch::LatchFile;
+use super::latch::{LARGEST, LatchFile};
 use super::layout::Layout;
 use super::lock::Lock;
 use crate::machine::{Latch, Record, State};
@@ -31,6 +31,7 @@ pub struct Found {
 /// A state directory held by this process.
 #[derive(Debug)]
 pub struct Store {
+    disk: Disk,
     layout: Layout,
     key: Key,
     lock: Lock,
@@ -50,16 +51,29 @@ impl Store {
     /// # Errors
     /// It is held by another process, damaged, or cannot be written.
     pub fn open(layout: Layout) -> Result<Self, StateError> {
-        create_dir(layout.root())?;
-        let lock = Lock::take(&layout)?;
-        let key = match Key::read(&layout.key())? {
+        Self::open_on(Disk::default(), layout)
+    }
+
+    /// As [`open`](Self::open), with file operations going to `disk`.
+    ///
+    /// # Errors
+    /// It is held by another process, damaged, or cannot be written.
+    pub fn open_on(disk: Disk, layout: Layout) -> Result<Self, StateError> {
+        disk.create_dir(layout.root())?;
+        let lock = Lock::take(&disk, &layout)?;
+        let key = match Key::read(&disk, &layout.key())? {
             Some(key) => key,
-            None if is_empty(&layout) => Key::create(&layout.key())?,
+            None if is_empty(&disk, &layout)? => Key::create(&disk, &layout.key())?,
             None => {
                 return Err(StateError::damaged(&layout.key(), "the key of this state is gone"));
             }
         };
-        Ok(Self { layout, key, lock, current: None })
+        Ok(Self { disk, layout, key, lock, current: None })
+    }
+
+    /// Where it lies.
+    pub(crate) const fn disk(&self) -> &Disk {
+        &self.disk
     }
 
     /// The paths.
@@ -79,11 +93,12 @@ impl Store {
     /// # Errors
     /// It is damaged or cannot be read.
     pub fn resume(&mut self) -> Result<Option<Found>, StateError> {
-        let Some(latch) = read_latch(&self.layout, &self.key)? else { return Ok(None) };
+        let Some(latch) = read_latch(&self.disk, &self.layout, &self.key)? else { return Ok(None) };
         let path = self.layout.journal(&latch.run);
         let mut fold = Fold::default();
-        let (journal, torn) = Journal::open(&path, &self.key, |entry| fold.take(&entry))
-            .map_err(|error| gone(error, &path))?;
+        let (journal, torn) =
+            Journal::open(&self.disk, &path, &self.key, |entry| fold.take(&entry))
+                .map_err(|error| gone(error, &path))?;
         let found = fold.check(&path, &latch, torn)?;
         self.current = Some(Open { run: latch.run.clone(), journal, latch });
         Ok(Some(found))
@@ -97,9 +112,9 @@ impl Store {
         // First the latch: a crash in between leaves a run that has not begun, not a journal that
         // nobody knows.
         let latch = LatchFile::new(run, 0, Latch::Open);
-        latch.write(&self.key, &self.layout.latch())?;
-        create_dir(&self.layout.runs())?;
-        let journal = Journal::create(&self.layout.journal(run), &self.key)?;
+        latch.write(&self.disk, &self.key, &self.layout.latch())?;
+        self.disk.create_dir(&self.layout.runs())?;
+        let journal = Journal::create(&self.disk, &self.layout.journal(run), &self.key)?;
         self.current = Some(Open { run: run.to_owned(), journal, latch });
         Ok(())
     }
@@ -127,22 +142,24 @@ impl Store {
     pub fn latch(&mut self, latch: &Latch) -> Result<(), StateError> {
         let Some(open) = &mut self.current else { return Ok(()) };
         open.latch = LatchFile::new(&open.run, open.journal.seq(), latch.clone());
-        open.latch.write(&self.key, &self.layout.latch())
+        open.latch.write(&self.disk, &self.key, &self.layout.latch())
     }
 
     /// Makes sure that lock, key and latch are as they were written.
     fn hold(&mut self) -> Result<bool, StateError> {
-        create_dir(self.layout.root())?;
+        self.disk.restore_dir(self.layout.root(), self.layout.root())?;
         let mut healed = !self.lock.hold()?;
-        if !self.key.is_in(&self.layout.key()) {
-            self.key.write(&self.layout.key())?;
+        if !self.key.is_in(&self.disk, &self.layout.key()) {
+            self.disk.clear(&self.layout.key(), fs::Metadata::is_file)?;
+            self.key.write(&self.disk, &self.layout.key())?;
             healed = true;
         }
         if let Some(open) = &self.current {
             let expected = open.latch.sealed(&self.key);
-            let there = fs::read(self.layout.latch()).unwrap_or_default();
+            let there = self.disk.read_at_most(&self.layout.latch(), LARGEST).unwrap_or_default();
             if there != expected.as_bytes() {
-                open.latch.write(&self.key, &self.layout.latch())?;
+                self.disk.clear(&self.layout.latch(), fs::Metadata::is_file)?;
+                open.latch.write(&self.disk, &self.key, &self.layout.latch())?;
                 healed = true;
             }
         }
@@ -155,13 +172,14 @@ impl Store {
 /// # Errors
 /// Another process holds it, or something cannot be removed.
 pub fn reset(layout: &Layout) -> Result<(), StateError> {
-    create_dir(layout.root())?;
-    let _lock = Lock::take(layout)?;
+    let disk = &Disk::default();
+    disk.create_dir(layout.root())?;
+    let _lock = Lock::take(disk, layout)?;
     // First the latch: without it the rest would be refused as damaged, never taken as a run.
     for path in [layout.latch(), layout.key()] {
-        remove(&path, |path| fs::remove_file(path))?;
+        remove(&path, |path| disk.remove_file(path))?;
     }
-    remove(&layout.runs(), |path| fs::remove_dir_all(path))
+    remove(&layout.runs(), |path| disk.remove_dir_all(path))
 }
 
 fn remove(path: &Path, how: impl Fn(&Path) -> std::io::Result<()>) -> Result<(), StateError> {
@@ -178,17 +196,18 @@ fn remove(path: &Path, how: impl Fn(&Path) -> std::io::Result<()>) -> Result<(),
 /// # Errors
 /// It is damaged or cannot be read.
 pub fn peek(layout: &Layout, mut each: impl FnMut(&Entry)) -> Result<Option<Found>, StateError> {
-    let Some(key) = Key::read(&layout.key())? else {
-        return if is_empty(layout) {
+    let disk = &Disk::default();
+    let Some(key) = Key::read(disk, &layout.key())? else {
+        return if is_empty(disk, layout)? {
             Ok(None)
         } else {
             Err(StateError::damaged(&layout.key(), "the key of this state is gone"))
         };
     };
-    let Some(latch) = read_latch(layout, &key)? else { return Ok(None) };
+    let Some(latch) = read_latch(disk, layout, &key)? else { return Ok(None) };
     let path = layout.journal(&latch.run);
     let mut fold = Fold::default();
-    let torn = journal::read(&path, &key, |entry| {
+    let torn = journal::read(disk, &path, &key, |entry| {
         fold.take(&entry);
         each(&entry);
     })
@@ -196,25 +215,29 @@ pub fn peek(layout: &Layout, mut each: impl FnMut(&Entry)) -> Result<Option<Foun
     fold.check(&path, &latch, torn).map(Some)
 }
 
-fn is_empty(layout: &Layout) -> bool {
-    let no_runs = fs::read_dir(layout.runs()).map_or(true, |mut runs| runs.next().is_none());
-    no_runs && !layout.latch().exists()
+/// Whether no run was ever begun. What cannot be looked at is not taken for empty.
+fn is_empty(disk: &Disk, layout: &Layout) -> Result<bool, StateError> {
+    let (runs, latch) = (layout.runs(), layout.latch());
+    let no_runs = disk.is_empty_dir(&runs).map_err(StateError::io("list", &runs))?;
+    Ok(no_runs && !fs::exists(&latch).map_err(StateError::io("look at", &latch))?)
 }
 
 /// The latch, if a run has begun.
-fn read_latch(layout: &Layout, key: &Key) -> Result<Option<LatchFile>, StateError> {
+fn read_latch(disk: &Disk, layout: &Layout, key: &Key) -> Result<Option<LatchFile>, StateError> {
     let path = layout.latch();
-    match LatchFile::read(key, &path)? {
-        None if is_empty(layout) => Ok(None),
+    match LatchFile::read(disk, key, &path)? {
+        None if is_empty(disk, layout)? => Ok(None),
         None => Err(StateError::damaged(&path, "the latch is gone, but not the runs")),
         // A crash came between naming the run and its first record.
-        Some(latch) if latch.seq == 0 && has_not_begun(&layout.journal(&latch.run)) => Ok(None),
+        Some(latch) if latch.seq == 0 && has_not_begun(disk, &layout.journal(&latch.run)) => {
+            Ok(None)
+        }
         Some(latch) => Ok(Some(latch)),
     }
 }
 
-fn has_not_begun(journal: &Path) -> bool {
-    match fs::read(journal) {
+fn has_not_begun(disk: &Disk, journal: &Path) -> bool {
+    match disk.read(journal) {
         Ok(content) => !content.contains(&b'\n'),
         Err(error) => error.kind() == std::io::ErrorKind::NotFound,
     }

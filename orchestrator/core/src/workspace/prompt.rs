@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -150,14 +150,15 @@ fn same(path: &Path, before: &Stamp) -> bool {
 }
 
 /// Puts the prompt back with this content, in one step: whoever reads it sees all of it or none. Keeps
-/// the mode of a file that is there; a link stays, and the file it leads to is written. Creates the
-/// folder if it is gone.
+/// the mode of a file that is there; a link to a file stays, and the file it leads to is written. What
+/// else has the name gives way: links to anything else, pipes, devices, and empty folders are removed,
+/// a folder with something in it gets another name. Creates the folder if it is gone.
 ///
 /// # Errors
 /// If it cannot be written.
 pub fn restore_prompt(path: &Path, bytes: &[u8]) -> Result<(), PromptError> {
     let io = |source: std::io::Error| PromptError::Io { path: path.to_owned(), source };
-    let file = end_of_links(path).map_err(io)?;
+    let file = target(path);
     let (Some(folder), Some(name)) = (file.parent(), file.file_name()) else {
         return Err(PromptError::NotAFile { path: path.to_owned() });
     };
@@ -165,8 +166,12 @@ pub fn restore_prompt(path: &Path, bytes: &[u8]) -> Result<(), PromptError> {
     std::fs::create_dir_all(folder).map_err(io)?;
     let mode = match std::fs::symlink_metadata(&file) {
         Ok(there) if there.is_file() => Some(there.mode() & 0o7777),
-        Ok(_) => return Err(PromptError::NotAFile { path: path.to_owned() }),
-        Err(_) => None,
+        Ok(there) if there.is_dir() => {
+            put_aside(&file).map_err(io)?;
+            None
+        }
+        // Renaming replaces everything else.
+        _ => None,
     };
     let (temporary, new) = create_beside(folder, name).map_err(io)?;
     let written = write_all(new, bytes, mode)
@@ -177,6 +182,40 @@ pub fn restore_prompt(path: &Path, bytes: &[u8]) -> Result<(), PromptError> {
         let _ = std::fs::remove_file(&temporary);
         io(error)
     })
+}
+
+/// The file to write: where the path's links lead, if that is a file or could be one; else the path
+/// itself.
+fn target(path: &Path) -> PathBuf {
+    end_of_links(path)
+        .ok()
+        .filter(|end| match std::fs::symlink_metadata(end) {
+            Ok(there) => there.is_file(),
+            Err(_) => end.parent().is_some_and(|folder| folder.is_dir() || beneath(folder, path)),
+        })
+        .unwrap_or_else(|| path.to_owned())
+}
+
+/// Whether a folder lies in the one that the prompt is in: nothing is created anywhere else because a
+/// link says so.
+fn beneath(folder: &Path, prompt: &Path) -> bool {
+    prompt.parent().is_some_and(|base| folder.starts_with(base))
+        && !folder.components().any(|part| part == Component::ParentDir)
+}
+
+/// Removes a folder if it is empty; otherwise gives it a name that nobody uses.
+fn put_aside(folder: &Path) -> std::io::Result<()> {
+    if std::fs::remove_dir(folder).is_ok() {
+        return Ok(());
+    }
+    for number in 1..=CREATE_ATTEMPTS {
+        let mut name = folder.as_os_str().to_owned();
+        name.push(format!(".{number}"));
+        if std::fs::symlink_metadata(&name).is_err() {
+            return std::fs::rename(folder, &name);
+        }
+    }
+    Err(Errno::EXIST.into())
 }
 
 /// Creates a file under a name that nobody uses.

@@ -119,6 +119,11 @@ impl Baseline {
         Ok(changes.collect())
     }
 
+    /// The paths, relative to the workspace, sorted.
+    pub fn paths(&self) -> impl Iterator<Item = &Path> {
+        self.paths.keys().map(PathBuf::as_path)
+    }
+
     /// How many paths there are.
     #[must_use]
     pub fn len(&self) -> usize {

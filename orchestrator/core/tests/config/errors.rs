@@ -118,6 +118,12 @@ fn arrays_are_no_tables_and_numbers_no_words() {
             &["ralph.toml:1:12: env.mode: expected \"clean\" or \"inherit\", found 0"],
         ),
         (
+            "sandbox.mode = 'landlok'",
+            &[
+                "ralph.toml:1:16: sandbox.mode: expected \"off\" or \"landlock\", found \"landlok\"; did you mean `landlock`?",
+            ],
+        ),
+        (
             "env.mode = 'cleen'",
             &[
                 "ralph.toml:1:12: env.mode: expected \"clean\" or \"inherit\", found \"cleen\"; did you mean `clean`?",
@@ -282,6 +288,8 @@ fn prompts_and_paths() {
             &["ralph.toml:1:17: run.workspace: a path cannot have a NUL character"],
         ),
         ("run.template = '~/x'", &["ralph.toml:1:16: run.template: `~` is not expanded"]),
+        ("sandbox.write = ['~/x']", &["ralph.toml:1:18: sandbox.write.0: `~` is not expanded"]),
+        ("sandbox.read = ['']", &["ralph.toml:1:17: sandbox.read.0: expected a path, found \"\""]),
         ("state.dir = '~'", &["ralph.toml:1:13: state.dir: `~` is not expanded"]),
     ]);
 }

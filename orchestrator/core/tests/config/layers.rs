@@ -3,7 +3,9 @@
 use std::path::Path;
 use std::time::Duration;
 
-use orchestrator::config::{AfterRejection, AgentConfig, Env, EnvMode, Limits, Sources, load};
+use orchestrator::config::{
+    AfterRejection, AgentConfig, Env, EnvMode, Limits, Sandbox, SandboxMode, Sources, load,
+};
 use orchestrator::contract::{BuildError, Usd};
 use serde_json::json;
 
@@ -57,6 +59,8 @@ fn every_default() {
     );
     assert_eq!(config.limits, Limits::default());
     assert_eq!(config.env, Env { mode: EnvMode::Clean, pass: vec![], set: table(&[]) });
+    let nothing = Sandbox { mode: SandboxMode::Off, read: vec![], write: vec![] };
+    assert_eq!(config.sandbox, nothing);
     assert_eq!(config.state.dir, None);
 }
 
@@ -95,6 +99,9 @@ fn a_complete_file() {
     assert_eq!(config.limits.max_tokens, Some(1_000_000));
     assert_eq!(config.limits.max_cost_usd, None);
     assert_eq!(config.env.set, table(&[("TZ", "UTC")]));
+    assert_eq!(config.sandbox.mode, SandboxMode::Landlock);
+    assert_eq!(config.sandbox.read, [Path::new("/data")]);
+    assert!(config.sandbox.write[0].is_absolute() && config.sandbox.write[0].ends_with("out"));
     assert_eq!(config.state.dir.as_deref(), Some(Path::new("/var/lib/ralph")));
 }
 

@@ -134,14 +134,28 @@ fn a_link_to_a_prompt_stays_a_link() {
 }
 
 #[test]
-fn what_cannot_be_put_back_is_named_and_left_alone() {
+fn what_is_in_the_prompt_s_place_gives_way() {
     let ws = Workspace::new();
-    ws.write("folder/x", "x").link("loop", "loop").write("file", "x");
-    for name in ["folder", "loop", "file/PROMPT.md"] {
-        let error = restore_prompt(&ws.path(name), b"x").unwrap_err();
-        assert!(error.to_string().contains(name), "{error}");
+    ws.write("full/x", "x").link("loop", "loop").link("device", "/dev/null");
+    ws.link("nowhere", "/nowhere/at/all");
+    std::fs::create_dir(ws.path("empty")).unwrap();
+    for name in ["full", "empty", "loop", "device", "nowhere"] {
+        restore_prompt(&ws.path(name), name.as_bytes()).unwrap();
+        assert_eq!(std::fs::read(ws.path(name)).unwrap(), name.as_bytes());
+        assert!(!ws.path(name).is_symlink(), "{name}");
     }
-    assert_eq!(std::fs::read_dir(ws.root()).unwrap().count(), 3);
+    assert_eq!(std::fs::read(ws.path("full.1/x")).unwrap(), b"x", "nothing of it is lost");
+    assert_eq!(std::fs::read_dir(ws.root()).unwrap().count(), 6);
+    assert!(!std::path::Path::new("/nowhere").exists());
+}
+
+#[test]
+fn what_cannot_be_put_back_is_named() {
+    let ws = Workspace::new();
+    ws.write("file", "x");
+    let error = restore_prompt(&ws.path("file/PROMPT.md"), b"x").unwrap_err();
+    assert!(error.to_string().contains("file/PROMPT.md"), "{error}");
+    assert_eq!(std::fs::read_dir(ws.root()).unwrap().count(), 1);
 }
 
 #[test]

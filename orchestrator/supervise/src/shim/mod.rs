@@ -10,6 +10,8 @@ mod link;
 mod sys;
 mod tree;
 
+pub(crate) use sys::{NOT_CONFINED, landlock_level};
+
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write as _};
 use std::os::fd::OwnedFd;
@@ -56,11 +58,12 @@ fn run(args: impl IntoIterator<Item = OsString>) -> u8 {
     };
     let link = sys::take_fd(job.control).and_then(Link::new);
     let guard = job.guard.map(sys::take_fd).transpose();
-    let (Ok(mut link), Ok(guard)) = (link, guard) else {
+    let sandbox = job.sandbox.map(sys::take_fd).transpose();
+    let (Ok(mut link), Ok(guard), Ok(sandbox)) = (link, guard, sandbox) else {
         return refuse("no open control socket; only ralph-orchestrator starts it");
     };
     let code = match prepare() {
-        Ok(place) => supervise(&job, place, link),
+        Ok(place) => supervise(&job, place, sandbox.as_ref(), link),
         Err(e) => {
             link.send(&Report::Broken { reason: e });
             BROKEN
@@ -99,8 +102,8 @@ fn prepare() -> Result<Place, String> {
     Ok(Place { own, signals, null })
 }
 
-fn supervise(job: &Job, place: Place, mut link: Link) -> u8 {
-    let leader = match start(job, place.own) {
+fn supervise(job: &Job, place: Place, sandbox: Option<&OwnedFd>, mut link: Link) -> u8 {
+    let leader = match start(job, place.own, sandbox) {
         Ok(leader) => leader,
         Err(e) => {
             // Every failure of fork and exec has a number.
@@ -119,10 +122,10 @@ fn supervise(job: &Job, place: Place, mut link: Link) -> u8 {
     if let_go.is_ok() { DONE } else { BROKEN }
 }
 
-fn start(job: &Job, own: Pid) -> io::Result<Pid> {
+fn start(job: &Job, own: Pid, sandbox: Option<&OwnedFd>) -> io::Result<Pid> {
     let mut tries = 1;
     loop {
-        match sys::start(&job.program, &job.args, own) {
+        match sys::start(&job.program, &job.args, own, sandbox) {
             // Every file that is just being installed is open for writing for a moment, in the
             // installer or in a process that was forked off it.
             Err(e) if e.kind() == io::ErrorKind::ExecutableFileBusy && tries < BUSY_TRIES => {

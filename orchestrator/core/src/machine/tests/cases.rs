@@ -237,3 +237,20 @@ fn what_was_nearly_a_claim_before_the_run_is_not_held_against_the_agent() {
     world.feed(Input::Looked(second));
     assert_eq!(world.state.near_misses, [miss("- TASK_COMPLETE", 9)]);
 }
+
+#[test]
+fn a_restart_does_not_make_rejected_work_worse() {
+    let mut world = World::started();
+    world.feed(Input::Looked(look(vec![claim(ClaimKind::Complete, ClaimSource::State)], "t0")));
+    for _ in 0..10 {
+        world.feed(Input::Validated(validation(false, "t0")));
+        assert_eq!(world.finished(), None, "nobody has worked on it");
+        world.prepare();
+        world.feed(Input::Started(StartOptions { fresh: fresh() }));
+        world.feed(Input::Looked(look(Vec::new(), "t0")));
+        if world.state.iterations == 5 {
+            break;
+        }
+    }
+    assert_eq!(world.state.rejected_in_a_row(), 1);
+}

@@ -1,0 +1,146 @@
+//! What agents may do to files: the configuration's `[sandbox]`, and what holds in every one.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use orchestrator::config::{Config, SandboxMode};
+use orchestrator::workspace::Baseline;
+use ralph_orchestrator_supervise::{Level, Sandbox};
+
+use crate::context::{Context, user_file};
+use crate::error::CommandError;
+
+/// What every agent may read and execute: the system's own folders, as far as they are there.
+const SYSTEM: [&str; 17] = [
+    "/bin", "/dev", "/etc", "/gnu", "/lib", "/lib32", "/lib64", "/libx32", "/nix", "/opt", "/proc",
+    "/run", "/sbin", "/snap", "/sys", "/usr", "/var",
+];
+/// What every agent may write: devices that keep nothing.
+const DEVICES: [&str; 8] = [
+    "/dev/full",
+    "/dev/null",
+    "/dev/ptmx",
+    "/dev/pts",
+    "/dev/random",
+    "/dev/tty",
+    "/dev/urandom",
+    "/dev/zero",
+];
+
+/// The sandbox of a configuration, but for the globs that its validators protect.
+#[derive(Clone)]
+pub(crate) struct Policy {
+    workspace: PathBuf,
+    sandbox: Sandbox,
+}
+
+impl Policy {
+    /// What the configuration asks for, if it asks for a sandbox.
+    ///
+    /// # Errors
+    /// The kernel cannot do it, or a path in it makes no sense.
+    pub(crate) fn of(context: &Context) -> Result<Option<Self>, CommandError> {
+        let config = &context.loaded.config;
+        if config.sandbox.mode == SandboxMode::Off {
+            return Ok(None);
+        }
+        Level::of_kernel().map_err(|error| {
+            CommandError::unavailable(format!("`[sandbox] mode = \"landlock\"`: {error}"))
+                .hinted("nothing was started; `mode = \"off\"` runs agents without a sandbox")
+        })?;
+        let layout = context.layout()?;
+        let ours = context.state_home().join("ralph-orchestrator");
+        let hide = vec![layout.root().to_owned(), ours];
+        let sandbox = sandbox(context, hide);
+        check(config, &sandbox.hide)?;
+        Ok(Some(Self { workspace: config.run.workspace.clone(), sandbox }))
+    }
+
+    /// The sandbox as it is now, with what these globs protect in the workspace.
+    pub(crate) fn now(&self, globs: &[String]) -> io::Result<Sandbox> {
+        let mut sandbox = self.sandbox.clone();
+        if !self.workspace.exists() {
+            // Still to be made from its template: nothing in it can be written.
+            return Ok(sandbox);
+        }
+        let protected = Baseline::take(&self.workspace, globs).map_err(io::Error::other)?;
+        sandbox.keep.extend(protected.paths().map(|path| self.workspace.join(path)));
+        Ok(sandbox)
+    }
+
+    /// Says which folders nothing new can be made in, if any.
+    pub(crate) fn warning(&self, globs: &[String]) -> Option<String> {
+        let closed = self.now(globs).and_then(|sandbox| sandbox.closed_folders()).ok()?;
+        let workspace = self.workspace.canonicalize().ok()?;
+        let mut inside = closed.iter().filter(|folder| folder.starts_with(&workspace));
+        let first = inside.next()?.display();
+        let more = inside.count();
+        let others = if more == 0 { String::new() } else { format!(" and {more} others") };
+        Some(format!(
+            "sandbox: the agent cannot make, remove or rename anything right in {first}{others}, \
+             because something protected lies there (docs/sandbox.md)"
+        ))
+    }
+}
+
+fn sandbox(context: &Context, hide: Vec<PathBuf>) -> Sandbox {
+    let config = &context.loaded.config;
+    let home = context.vars.get("HOME").map(PathBuf::from);
+    let listed = &config.sandbox;
+    let read = SYSTEM.map(PathBuf::from).into_iter();
+    let read = read.chain(home.filter(|home| home.is_absolute()));
+    let read = read.chain([context.loaded.dir().to_owned()]).chain(listed.read.clone());
+    let write = DEVICES.map(PathBuf::from).into_iter();
+    let write = write.chain([config.run.workspace.clone()]).chain(listed.write.clone());
+    let mut keep = vec![context.file.clone()];
+    keep.extend(user_file(&context.vars));
+    if !config.run.prompt_mutable {
+        keep.extend(config.run.prompt.clone());
+    }
+    Sandbox { read: read.collect(), write: write.collect(), keep, hide }
+}
+
+/// Refuses what would be granted nothing: what is not there, and what lies in the state.
+fn check(config: &Config, hide: &[PathBuf]) -> Result<(), CommandError> {
+    let listed = [("read", &config.sandbox.read), ("write", &config.sandbox.write)];
+    for (key, path) in listed.iter().flat_map(|(key, list)| list.iter().map(move |p| (*key, p))) {
+        let real = path.canonicalize().map_err(|error| {
+            let message = format!("sandbox.{key}: {}: {error}", path.display());
+            CommandError::config(message).hinted("make it, or take it from the list")
+        })?;
+        not_hidden(&format!("sandbox.{key}"), &real, hide)?;
+    }
+    let workspace = &config.run.workspace;
+    let real = workspace.canonicalize().unwrap_or_else(|_| workspace.clone());
+    not_hidden("run.workspace", &real, hide)
+}
+
+fn not_hidden(key: &str, path: &Path, hide: &[PathBuf]) -> Result<(), CommandError> {
+    let real = |hidden: &PathBuf| hidden.canonicalize().unwrap_or_else(|_| hidden.clone());
+    match hide.iter().map(real).find(|hidden| path.starts_with(hidden)) {
+        Some(hidden) => Err(CommandError::config(format!(
+            "{key}: {} lies in the state directory {}, which no agent in a sandbox can reach",
+            path.display(),
+            hidden.display()
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// What `doctor` says of the kernel and the configuration.
+pub(crate) fn report(context: &Context) -> Result<String, String> {
+    let kernel = Level::of_kernel();
+    if context.loaded.config.sandbox.mode == SandboxMode::Off {
+        return Ok(match kernel {
+            Ok(level) => format!("off; the kernel offers {}", text(level)),
+            Err(error) => format!("off; {error}"),
+        });
+    }
+    Policy::of(context).map_err(|error| error.render(false))?;
+    kernel.map(|level| format!("on, by {}", text(level))).map_err(|error| error.to_string())
+}
+
+fn text(level: Level) -> String {
+    let signals = if level.confines_signals() { "and signals" } else { "but not signals" };
+    format!("Landlock level {}, which confines files {signals}", level.number())
+}

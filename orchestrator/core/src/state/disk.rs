@@ -1,0 +1,233 @@
+//! The file operations that the state is made of, each in one place, so that tests can make any of
+//! them fail.
+
+use std::fmt;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+const OWNER_ONLY_DIR: u32 = 0o700;
+
+/// One kind of file operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// Opens a file, or creates it.
+    Open,
+    /// Reads from a file, or lists a folder.
+    Read,
+    /// Writes some bytes.
+    Write,
+    /// Makes what was written safe.
+    Sync,
+    /// Changes a file's length.
+    Cut,
+    /// Creates a folder and those above it.
+    CreateDir,
+    /// Renames a file.
+    Rename,
+    /// Removes a file or folder.
+    Remove,
+}
+
+/// What becomes of an operation.
+#[derive(Debug)]
+pub enum Fate {
+    /// It is done.
+    Happens,
+    /// It is not done, and fails.
+    Fails(io::Error),
+    /// Half of the bytes of a write are written; anything else is done. Then it fails all the same.
+    Breaks(io::Error),
+    /// Half of the bytes of a write are written, and that is said; anything else is done.
+    Falters,
+}
+
+/// Decides about each operation; for tests.
+pub trait Faults: Send + Sync {
+    /// Asked before each operation.
+    fn fate(&self, operation: Operation, path: &Path) -> Fate;
+}
+
+/// Where file operations go: to the system, the default, or past [`Faults`] on their way there.
+#[derive(Clone, Default)]
+pub struct Disk(Option<Arc<dyn Faults>>);
+
+impl fmt::Debug for Disk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "Disk(with faults)" } else { "Disk" })
+    }
+}
+
+impl Disk {
+    /// A disk on which not everything succeeds.
+    #[must_use]
+    pub fn with_faults(faults: Arc<dyn Faults>) -> Self {
+        Self(Some(faults))
+    }
+
+    fn fate(&self, operation: Operation, path: &Path) -> Fate {
+        self.0.as_ref().map_or(Fate::Happens, |faults| faults.fate(operation, path))
+    }
+
+    fn perform<T>(
+        &self,
+        operation: Operation,
+        path: &Path,
+        work: impl FnOnce() -> io::Result<T>,
+    ) -> io::Result<T> {
+        match self.fate(operation, path) {
+            Fate::Happens | Fate::Falters => work(),
+            Fate::Fails(error) => Err(error),
+            Fate::Breaks(error) => work().and(Err(error)),
+        }
+    }
+
+    pub(crate) fn open(&self, path: &Path, how: &OpenOptions) -> io::Result<File> {
+        self.open_with(path, || how.open(path))
+    }
+
+    pub(super) fn open_with(
+        &self,
+        path: &Path,
+        how: impl FnOnce() -> io::Result<fs::File>,
+    ) -> io::Result<File> {
+        let file = self.perform(Operation::Open, path, how)?;
+        Ok(File { file, path: path.to_owned(), disk: self.clone() })
+    }
+
+    /// Opens a regular file, without waiting for anybody.
+    pub(super) fn open_regular(&self, path: &Path, how: &OpenOptions) -> io::Result<File> {
+        self.open_with(path, || open_regular(path, how))
+    }
+
+    /// Reads a regular file.
+    pub(crate) fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        self.read_at_most(path, u64::MAX)
+    }
+
+    /// Reads a regular file of at most `limit` bytes.
+    pub(super) fn read_at_most(&self, path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+        self.perform(Operation::Read, path, || read_regular(path, limit))
+    }
+
+    /// Whether there is nothing in a folder, or no such folder.
+    pub(super) fn is_empty_dir(&self, path: &Path) -> io::Result<bool> {
+        self.perform(Operation::Read, path, || match fs::read_dir(path) {
+            Ok(mut entries) => entries.next().transpose().map(|first| first.is_none()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
+            Err(error) => Err(error),
+        })
+    }
+
+    pub(super) fn make_dir(&self, path: &Path) -> io::Result<()> {
+        self.perform(Operation::CreateDir, path, || {
+            fs::DirBuilder::new().recursive(true).mode(OWNER_ONLY_DIR).create(path)
+        })
+    }
+
+    pub(super) fn sync_folder(&self, path: &Path) -> io::Result<()> {
+        self.perform(Operation::Sync, path, || fs::File::open(path)?.sync_all())
+    }
+
+    pub(super) fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.perform(Operation::Rename, to, || fs::rename(from, to))
+    }
+
+    pub(super) fn remove_file(&self, path: &Path) -> io::Result<()> {
+        self.perform(Operation::Remove, path, || fs::remove_file(path))
+    }
+
+    pub(super) fn remove_dir_all(&self, path: &Path) -> io::Result<()> {
+        self.perform(Operation::Remove, path, || fs::remove_dir_all(path))
+    }
+}
+
+/// Opens a regular file. Never waits: somebody may have put a pipe or a device in its place.
+fn open_regular(path: &Path, how: &OpenOptions) -> io::Result<fs::File> {
+    let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
+    let file = how.clone().custom_flags(flags.bits().cast_signed()).open(path)?;
+    if file.metadata()?.is_file() {
+        Ok(file)
+    } else {
+        Err(io::Error::other("it is no regular file"))
+    }
+}
+
+/// Reads a regular file of at most `limit` bytes, without waiting for anybody.
+pub(crate) fn read_regular(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let file = open_regular(path, OpenOptions::new().read(true))?;
+    file.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
+    if u64::try_from(bytes.len()).is_ok_and(|len| len <= limit) {
+        Ok(bytes)
+    } else {
+        Err(io::Error::other(format!("it is larger than {limit} bytes")))
+    }
+}
+
+/// An open file.
+#[derive(Debug)]
+pub(crate) struct File {
+    file: fs::File,
+    path: PathBuf,
+    disk: Disk,
+}
+
+impl File {
+    /// The file itself, for what does not change its content.
+    pub(super) const fn inner(&self) -> &fs::File {
+        &self.file
+    }
+
+    pub(super) fn into_inner(self) -> fs::File {
+        self.file
+    }
+
+    pub(super) fn sync_data(&self) -> io::Result<()> {
+        self.disk.perform(Operation::Sync, &self.path, || self.file.sync_data())
+    }
+
+    pub(super) fn sync_all(&self) -> io::Result<()> {
+        self.disk.perform(Operation::Sync, &self.path, || self.file.sync_all())
+    }
+
+    pub(super) fn set_len(&self, len: u64) -> io::Result<()> {
+        self.disk.perform(Operation::Cut, &self.path, || self.file.set_len(len))
+    }
+}
+
+impl Write for &File {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let half = bytes.get(..bytes.len().div_ceil(2)).unwrap_or_default();
+        let mut file = &self.file;
+        match self.disk.fate(Operation::Write, &self.path) {
+            Fate::Happens => file.write(bytes),
+            Fate::Falters => file.write(half),
+            Fate::Fails(error) => Err(error),
+            Fate::Breaks(error) => file.write_all(half).and(Err(error)),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Write for File {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        (&*self).write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Read for &File {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let mut file = &self.file;
+        self.disk.perform(Operation::Read, &self.path, || file.read(bytes))
+    }
+}

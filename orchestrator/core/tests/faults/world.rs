@@ -1,0 +1,148 @@
+//! A workspace and a state directory, and runs on them.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use orchestrator::config::{self, Sources};
+use orchestrator::engine::{EngineError, Finished, Notice, Observer, Opened, Request, open};
+use orchestrator::machine::{Record, State};
+use orchestrator::state::{Disk, Found, Layout, peek};
+use tempfile::TempDir;
+
+use crate::scripted::Script;
+
+const CONFIG: &str = r#"
+[run]
+workspace = "w"
+delay = "0s"
+[agent]
+adapter = "scripted"
+[completion]
+detectors = ["scripted"]
+[[validator]]
+kind = "scripted"
+[state]
+dir = "@STATE@"
+"#;
+
+pub(crate) struct World {
+    folder: TempDir,
+    pub(crate) script: Script,
+}
+
+/// How a start ended.
+#[derive(Debug)]
+pub(crate) enum Ended {
+    Finished(Box<Finished>),
+    /// It was complete; nothing was started.
+    Complete,
+}
+
+/// What is the same however a run came to its end.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Outcome {
+    tree: String,
+    evidence: Vec<(String, String)>,
+    task: String,
+    validated: bool,
+}
+
+struct Nobody;
+
+impl Observer for Nobody {
+    fn notice(&self, _run: &str, _notice: &Notice) {}
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        // In memory, if there is such a place: syncing is not what is tested here.
+        let memory = Path::new("/dev/shm");
+        let folder = TempDir::new_in(memory).or_else(|_| TempDir::new()).unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        fs::create_dir(root.join("w")).unwrap();
+        fs::write(root.join("PROMPT.md"), "# Task\n\nMake a file called done.\n").unwrap();
+        let state = root.join("state");
+        let config = CONFIG.replace("@STATE@", &state.display().to_string());
+        fs::write(root.join("ralph.toml"), config).unwrap();
+        let script = Script { workspace: root.join("w"), state, happened: Arc::default() };
+        Self { folder, script }
+    }
+
+    fn root(&self) -> PathBuf {
+        self.folder.path().canonicalize().unwrap()
+    }
+
+    pub(crate) fn layout(&self) -> Layout {
+        Layout::new(self.script.state.clone())
+    }
+
+    /// `run`, in a process of its own as far as memory is concerned.
+    pub(crate) fn run(&self, disk: Disk) -> Result<Ended, EngineError> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let file = self.root().join("ralph.toml");
+            let loaded = config::load(&Sources { file: file.clone(), ..Sources::default() });
+            let opened = open(Request {
+                loaded: loaded.unwrap(),
+                config_file: file,
+                vars: BTreeMap::new(),
+                disk,
+                state_home: self.root(),
+                registry: &|_| self.script.registry(),
+                agent: None,
+                once: false,
+                restart: false,
+            })
+            .await?;
+            let session = match opened {
+                Opened::Complete { .. } => return Ok(Ended::Complete),
+                Opened::Ready(session) => session,
+            };
+            let (_ask, asked) = tokio::sync::watch::channel(0);
+            let finished = session.drive(Arc::new(Nobody), asked).await?;
+            Ok(Ended::Finished(Box::new(finished)))
+        })
+    }
+
+    /// What a reader finds on disk.
+    pub(crate) fn found(&self) -> Option<Found> {
+        peek(&self.layout(), |_| ()).unwrap()
+    }
+
+    pub(crate) fn records(&self) -> Vec<Record> {
+        let mut records = Vec::new();
+        peek(&self.layout(), |entry| records.push(entry.record.clone())).unwrap();
+        records
+    }
+
+    /// The end of a completed run.
+    pub(crate) fn outcome(&self) -> Outcome {
+        let state = self.found().expect("a run").state;
+        let completion = state.completion().expect("a completion");
+        let found = self.found().unwrap();
+        let evidence = self.layout().evidence(&found.run);
+        let kept = |digest: &str| fs::read_to_string(evidence.join(digest)).unwrap();
+        Outcome {
+            tree: completion.tree.clone(),
+            evidence: completion
+                .evidence
+                .iter()
+                .map(|file| (file.digest.clone(), kept(&file.digest)))
+                .collect(),
+            task: completion.task.clone(),
+            validated: completion.validated,
+        }
+    }
+
+    /// How often an agent ran, and the validator accepted.
+    pub(crate) fn happened(&self) -> (usize, usize) {
+        let happened = self.script.happened.lock().unwrap();
+        (happened.ran.len(), happened.accepted)
+    }
+
+    pub(crate) fn state(&self) -> State {
+        self.found().map(|found| found.state).unwrap_or_default()
+    }
+}

@@ -1,0 +1,50 @@
+//! Ending all trees at once, from anywhere.
+
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use rustix::net::SendFlags;
+
+use crate::spec::Stop;
+
+/// Kills every tree that was started by the supervisors that have it, whoever waits for them now. Cheap
+/// to clone; all clones are one.
+#[derive(Clone, Debug, Default)]
+pub struct KillSwitch(Arc<Mutex<Trees>>);
+
+#[derive(Debug, Default)]
+struct Trees {
+    pulled: bool,
+    /// Our ends of the control sockets of those that still run.
+    links: Vec<Weak<OwnedFd>>,
+}
+
+impl KillSwitch {
+    /// Sends SIGKILL to all trees, also to those that are only just being started. Does not wait for
+    /// their end: those who started them see it. What is started later is killed at once, too.
+    pub fn pull(&self) {
+        let mut trees = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        trees.pulled = true;
+        for link in trees.links.iter().filter_map(Weak::upgrade) {
+            kill(link.as_fd());
+        }
+    }
+
+    /// Makes the switch reach the tree at the other end, as long as what is returned lives.
+    pub(crate) fn join(&self, control: BorrowedFd<'_>) -> std::io::Result<Arc<OwnedFd>> {
+        let link = Arc::new(control.try_clone_to_owned()?);
+        let mut trees = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        trees.links.retain(|link| link.strong_count() > 0);
+        trees.links.push(Arc::downgrade(&link));
+        if trees.pulled {
+            kill(link.as_fd());
+        }
+        Ok(link)
+    }
+}
+
+/// A shim that has gone needs no order.
+fn kill(link: BorrowedFd<'_>) {
+    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+    let _ = rustix::net::send(link, &[Stop::Kill.order()], flags);
+}

@@ -1,0 +1,326 @@
+//! Keeping a process tree to a part of the file system, by Landlock.
+//!
+//! Landlock only ever grants: a right on a folder holds for all beneath it, and nothing beneath it can
+//! be taken out again. So where something is to be left out, the folders that lead to it get no rights
+//! of their own; what else lies in them gets them, entry by entry, as it is found when the process
+//! starts.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::ops::Bound;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use landlock::{
+    ABI, Access as _, AccessFs, BitFlags, CompatLevel, Compatible as _, PathBeneath, Ruleset,
+    RulesetAttr as _, RulesetCreated, RulesetCreatedAttr as _, Scope,
+};
+use rustix::fs::{FileType, Mode, OFlags};
+
+use crate::shim::landlock_level;
+
+/// The least level that will do: below 3 (Linux 6.2) files could be truncated that may not be written.
+const LEAST: u32 = 3;
+/// The level that keeps signals in the sandbox, too.
+const SIGNALS: u32 = 6;
+/// More grants than this take too long to give at every start.
+const MOST_GRANTS: usize = 100_000;
+
+/// What a process tree may do to files. Paths may not exist; links in them are followed when the
+/// process starts. What is listed nowhere can neither be read nor written.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sandbox {
+    /// What may be read and executed, with all beneath.
+    pub read: Vec<PathBuf>,
+    /// What may be written, too. The program itself can always be read, and the folder that the
+    /// variable `TMPDIR` of its environment names can always be written.
+    pub write: Vec<PathBuf>,
+    /// What can be read at most, wherever it lies, and neither be written nor removed nor replaced.
+    pub keep: Vec<PathBuf>,
+    /// What can neither be read nor written, wherever it lies.
+    pub hide: Vec<PathBuf>,
+}
+
+/// What the kernel offers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Level(u32);
+
+/// The kernel cannot confine processes.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoSandbox {
+    /// It has no Landlock, or it is turned off.
+    #[error(
+        "this kernel offers no Landlock ({0}); it needs Linux 6.2 or later, with `landlock` among \
+         the names in /sys/kernel/security/lsm, and no container that forbids it"
+    )]
+    Missing(String),
+    /// Its Landlock is too old.
+    #[error(
+        "this kernel offers Landlock level {0}, but level {LEAST} (Linux 6.2 or later) is needed"
+    )]
+    TooOld(u32),
+}
+
+impl Level {
+    /// Asks the kernel.
+    ///
+    /// # Errors
+    /// It does not offer enough.
+    pub fn of_kernel() -> Result<Self, NoSandbox> {
+        match landlock_level() {
+            Ok(level) if level >= LEAST => Ok(Self(level)),
+            Ok(level) => Err(NoSandbox::TooOld(level)),
+            Err(e) => Err(NoSandbox::Missing(e.to_string())),
+        }
+    }
+
+    /// The number of Landlock's interface.
+    #[must_use]
+    pub const fn number(self) -> u32 {
+        self.0
+    }
+
+    /// Whether confined processes can send signals to confined ones only.
+    #[must_use]
+    pub const fn confines_signals(self) -> bool {
+        self.0 >= SIGNALS
+    }
+}
+
+impl Sandbox {
+    /// The folders that lead from something that may be written to something that may not: nothing
+    /// new can be made right in them.
+    ///
+    /// # Errors
+    /// A folder that leads to what is left out cannot be listed, or there are too many grants.
+    pub fn closed_folders(&self) -> io::Result<Vec<PathBuf>> {
+        let mut cover = Cover::of(self.keep.iter().chain(&self.hide));
+        for tree in &self.write {
+            cover.add(tree)?;
+        }
+        Ok(cover.closed.into_iter().collect())
+    }
+
+    /// What may be read, and what may be written, so that nothing in it has to be left out.
+    ///
+    /// # Errors
+    /// A folder that leads to what is left out cannot be listed, or there are too many grants.
+    fn grants(&self) -> io::Result<(BTreeSet<PathBuf>, BTreeSet<PathBuf>)> {
+        let mut readable = Cover::of(&self.hide);
+        for tree in self.read.iter().chain(&self.write) {
+            readable.add(tree)?;
+        }
+        let mut writable = Cover::of(self.keep.iter().chain(&self.hide));
+        for tree in &self.write {
+            writable.add(tree)?;
+        }
+        Ok((readable.found, writable.found))
+    }
+
+    /// The ruleset to restrict a process with.
+    pub(crate) fn ruleset(&self) -> io::Result<OwnedFd> {
+        let level = Level::of_kernel().map_err(io::Error::other)?;
+        let (readable, writable) = self.grants()?;
+        let mut ruleset = empty(level).map_err(io::Error::other)?;
+        let all = AccessFs::from_all(ABI::V3) & !(AccessFs::MakeChar | AccessFs::MakeBlock);
+        for (paths, access) in [(readable, AccessFs::from_read(ABI::V3)), (writable, all)] {
+            for path in paths {
+                ruleset = grant(ruleset, &path, access)?;
+            }
+        }
+        let fd: Option<OwnedFd> = ruleset.into();
+        fd.ok_or_else(|| io::Error::other("the kernel gave no ruleset"))
+    }
+}
+
+fn empty(level: Level) -> Result<RulesetCreated, landlock::RulesetError> {
+    let ruleset = Ruleset::default()
+        .set_compatibility(CompatLevel::HardRequirement)
+        .handle_access(AccessFs::from_all(ABI::V3))?;
+    let ruleset = if level.confines_signals() { ruleset.scope(Scope::Signal)? } else { ruleset };
+    ruleset.create()
+}
+
+fn grant(
+    ruleset: RulesetCreated,
+    path: &Path,
+    access: BitFlags<AccessFs>,
+) -> io::Result<RulesetCreated> {
+    // Links were followed before; one that came into its place since is not.
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let Ok(fd) = rustix::fs::open(path, flags, Mode::empty()) else {
+        // It is gone, or out of reach anyway.
+        return Ok(ruleset);
+    };
+    let access = match FileType::from_raw_mode(rustix::fs::fstat(&fd)?.st_mode) {
+        FileType::Directory => access,
+        FileType::Symlink => return Ok(ruleset),
+        _ => access & AccessFs::from_file(ABI::V3),
+    };
+    ruleset
+        .add_rule(PathBeneath::new(&fd, access))
+        .map_err(|e| io::Error::other(format!("{}: {e}", path.display())))
+}
+
+/// Trees without what lies in them and is to be left out.
+struct Cover {
+    /// What is to be left out: real paths.
+    holes: BTreeSet<PathBuf>,
+    /// What has no hole in it and covers the rest.
+    found: BTreeSet<PathBuf>,
+    /// Folders that have a hole in them.
+    closed: BTreeSet<PathBuf>,
+}
+
+impl Cover {
+    fn of<'a>(holes: impl IntoIterator<Item = &'a PathBuf>) -> Self {
+        // A link that is to be left out is so under its own name and with what it leads to.
+        let names = |hole: &'a PathBuf| [real(hole), real_name(hole)];
+        let holes = holes.into_iter().flat_map(names).collect();
+        Self { holes, found: BTreeSet::new(), closed: BTreeSet::new() }
+    }
+
+    fn add(&mut self, tree: &Path) -> io::Result<()> {
+        let Ok(tree) = tree.canonicalize() else { return Ok(()) };
+        if tree.ancestors().any(|above| self.holes.contains(above)) {
+            return Ok(());
+        }
+        self.cover(tree)
+    }
+
+    fn cover(&mut self, tree: PathBuf) -> io::Result<()> {
+        if !self.has_hole(&tree) {
+            if self.found.len() >= MOST_GRANTS {
+                let message = format!(
+                    "more than {MOST_GRANTS} files and folders lie beside what must not be \
+                     written; protect whole folders instead of files in many of them"
+                );
+                return Err(io::Error::other(message));
+            }
+            self.found.insert(tree);
+            return Ok(());
+        }
+        let listed = fs::read_dir(&tree).and_then(Iterator::collect::<io::Result<Vec<_>>>);
+        let entries =
+            listed.map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", tree.display())))?;
+        for entry in entries {
+            let path = entry.path();
+            // What a link leads to has the rights of where it lies.
+            let link = entry.file_type().is_ok_and(|kind| kind.is_symlink());
+            if !link && !self.holes.contains(&path) {
+                self.cover(path)?;
+            }
+        }
+        self.closed.insert(tree);
+        Ok(())
+    }
+
+    /// Whether a hole lies beneath. Paths sort by their names, so it would be the next one.
+    fn has_hole(&self, tree: &Path) -> bool {
+        let after = (Bound::Excluded(tree), Bound::Unbounded);
+        self.holes.range::<Path, _>(after).next().is_some_and(|hole| hole.starts_with(tree))
+    }
+}
+
+/// The path without links, as far as it exists.
+fn real(path: &Path) -> PathBuf {
+    if let Ok(real) = path.canonicalize() {
+        return real;
+    }
+    real_name(path)
+}
+
+/// The path with the links before its last name followed, as far as it exists.
+fn real_name(path: &Path) -> PathBuf {
+    match (path.parent(), path.file_name()) {
+        (Some(folder), Some(name)) if folder != Path::new("") => real(folder).join(name),
+        _ => path.to_owned(),
+    }
+}
+
+/// The sandbox of one process: with its program, and with its temporary folder.
+pub(crate) fn of_process(mut sandbox: Sandbox, program: &Path, tmp: Option<&str>) -> Sandbox {
+    sandbox.read.push(program.to_owned());
+    sandbox.write.extend(tmp.filter(|tmp| !tmp.is_empty()).map(PathBuf::from));
+    sandbox
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A folder with these files.
+    fn files(names: &[&str]) -> (tempfile::TempDir, PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        for name in names {
+            let path = root.join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "").unwrap();
+        }
+        (folder, root)
+    }
+
+    fn covered(root: &Path, tree: &str, holes: &[&str]) -> Vec<String> {
+        let holes: Vec<PathBuf> = holes.iter().map(|hole| root.join(hole)).collect();
+        let mut cover = Cover::of(&holes);
+        cover.add(&root.join(tree)).unwrap();
+        let name = |path: &PathBuf| path.strip_prefix(root).unwrap().display().to_string();
+        cover.found.iter().map(name).collect()
+    }
+
+    #[test]
+    fn a_tree_without_holes_is_granted_whole() {
+        let (_folder, root) = files(&["a/x", "ab/y"]);
+        assert_eq!(covered(&root, "a", &["ab", "a.b", "b/a"]), ["a"]);
+        assert_eq!(covered(&root, "a", &[]), ["a"]);
+    }
+
+    #[test]
+    fn around_a_hole_everything_else_is_granted() {
+        let (_folder, root) = files(&["h/.local/state/ralph/key", "h/.local/share/x", "h/code/y"]);
+        fs::write(root.join("h/.local/state/ralph-not"), "").unwrap();
+        let found = covered(&root, "h", &["h/.local/state/ralph"]);
+        assert_eq!(found, ["h/.local/share", "h/.local/state/ralph-not", "h/code"]);
+    }
+
+    #[test]
+    fn a_tree_in_a_hole_and_one_that_is_not_there_are_not_granted() {
+        let (_folder, root) = files(&["a/b/x"]);
+        assert!(covered(&root, "a/b", &["a"]).is_empty());
+        assert!(covered(&root, "a", &["a"]).is_empty());
+        assert!(covered(&root, "nowhere", &[]).is_empty());
+    }
+
+    #[test]
+    fn a_hole_that_is_not_there_yet_is_left_out_all_the_same() {
+        let (_folder, root) = files(&["a/b/x"]);
+        assert_eq!(covered(&root, "a", &["a/c/later"]), ["a/b"]);
+    }
+
+    #[test]
+    fn links_are_never_followed_into_a_hole() {
+        let (_folder, root) = files(&["a/hole/key", "b/y"]);
+        std::os::unix::fs::symlink(root.join("a/hole"), root.join("b/way")).unwrap();
+        std::os::unix::fs::symlink(root.join("a"), root.join("a/up")).unwrap();
+        assert_eq!(covered(&root, "a", &["a/hole"]), <[&str; 0]>::default());
+        // The hole is named by a link, and the tree is.
+        assert_eq!(covered(&root, "a/up", &["b/way"]), <[&str; 0]>::default());
+        assert_eq!(covered(&root, "b", &["b/way"]), ["b/y"]);
+    }
+
+    #[test]
+    fn the_folders_that_lead_to_what_is_kept_are_closed() {
+        let (_folder, root) = files(&["w/ralph.toml", "w/tests/unit/a", "w/src/b"]);
+        let sandbox = Sandbox {
+            write: vec![root.join("w")],
+            keep: vec![root.join("w/ralph.toml"), root.join("w/tests/unit/a")],
+            ..Sandbox::default()
+        };
+        let closed = ["w", "w/tests", "w/tests/unit"].map(|name| root.join(name));
+        assert_eq!(sandbox.closed_folders().unwrap(), closed);
+        let (_, writable) = sandbox.grants().unwrap();
+        assert_eq!(Vec::from_iter(writable), [root.join("w/src")]);
+    }
+}
