@@ -73,8 +73,9 @@ impl Session {
             last_event_ms: Arc::clone(&last_event_ms),
         };
         let agent = Arc::clone(&self.driver.agent);
+        let next_tick_ms = began_ms.saturating_add(tick_pause(self));
         let watching =
-            Watching { began_ms, next_tick_ms: began_ms, last_event_ms, tell, hear, told_ms: None };
+            Watching { began_ms, next_tick_ms, last_event_ms, tell, hear, told_ms: None };
         let result = self.attend(watching, agent.run(task, &sink)).await;
         if let Some(trouble) = sink.finish().await {
             self.warn_only(&trouble);
