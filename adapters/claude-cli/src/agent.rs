@@ -80,6 +80,7 @@ impl Agent for ClaudeCli {
                 None => "Claude Code (claude -p)".to_owned(),
             },
             program: self.program.get().cloned(),
+            model: self.config.model.clone(),
             capabilities: Capabilities {
                 cost: true,
                 tokens: true,

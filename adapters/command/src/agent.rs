@@ -56,6 +56,7 @@ impl Agent for CommandAgent {
             name: "command".to_owned(),
             summary: format!("runs {name}"),
             program: self.program.as_ref().ok().cloned(),
+            model: None,
             capabilities: output::capabilities(self.config.output),
             wants_env: Vec::new(),
             strips_env: Vec::new(),

@@ -19,6 +19,8 @@ pub struct Description {
     pub summary: String,
     /// The agent's program, resolved, if there is one.
     pub program: Option<PathBuf>,
+    /// The model that is asked for, if one is configured: prices are looked up by it.
+    pub model: Option<String>,
     /// What it can do.
     pub capabilities: Capabilities,
     /// Environment variables it wants from the orchestrator's own environment in a clean one.
@@ -40,6 +42,10 @@ pub struct Capabilities {
     pub context: bool,
     /// Can be interrupted without being killed.
     pub interrupt: bool,
+    /// Ends its session in good order, with notes for the next, when its context gets full.
+    pub handoff: bool,
+    /// Has its claims validated while its session goes on.
+    pub in_session_validation: bool,
     /// Can continue an earlier session.
     pub resume: bool,
     /// Costs nothing.

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::Usage;
+use super::{ClaimKind, Usage};
 
 /// Something that happened inside an iteration. Large content is the adapter's to bound; what reaches
 /// a terminal is escaped and cut by the command line.
@@ -51,6 +51,25 @@ pub enum Event {
     Usage {
         /// The sums so far.
         usage: Usage,
+    },
+    /// How full the context of the agent's main conversation is.
+    Context {
+        /// Tokens in it.
+        used: u64,
+        /// Tokens it can hold, if known.
+        window: Option<u64>,
+    },
+    /// The agent claims by a tool call of the adapter's own, made for that.
+    Claim {
+        /// What it claims.
+        kind: ClaimKind,
+        /// The message or reason.
+        text: String,
+    },
+    /// The agent leaves a note for the iterations after it, such as where to go on.
+    Note {
+        /// The note.
+        text: String,
     },
     /// The agent itself waits, for instance because its provider is overloaded.
     Waiting {
@@ -109,6 +128,34 @@ pub trait CancelSignal: Send + Sync {
 pub trait EventSink: CancelSignal {
     /// Hands an event over. Waiting here is the backpressure: do not read on before it returns.
     async fn emit(&self, event: Event);
+
+    /// Asks what would become of the work if the agent ended now with `final_text` as its last
+    /// message: the detectors look, and if a claim is pending the validators run. To be called while
+    /// the agent does nothing. The answer decides nothing: when the agent has ended, its claims are
+    /// validated whatever was said here.
+    async fn judge(&self, _final_text: Option<&str>) -> Judgement {
+        Judgement::NotNow { why: "nobody can validate while the agent runs".to_owned() }
+    }
+}
+
+/// What would become of the work as it is now.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "judgement", rename_all = "snake_case")]
+pub enum Judgement {
+    /// Nothing is claimed.
+    NoClaim,
+    /// A claim is pending, and every required validator accepts.
+    Accepted,
+    /// A claim is pending, and would be rejected.
+    Rejected {
+        /// Why, for the agent.
+        reasons: Vec<String>,
+    },
+    /// It cannot be told now.
+    NotNow {
+        /// Why, for people.
+        why: String,
+    },
 }
 
 /// A [`CancelSignal`] that never fires.

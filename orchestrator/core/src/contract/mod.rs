@@ -17,7 +17,7 @@ pub use async_trait::async_trait;
 pub use build::{BuildContext, BuildError, parse_config};
 pub use detector::{Claim, ClaimKind, ClaimSource, CompletionDetector, Findings, NearMiss, View};
 pub use error::{AgentError, ErrorClass};
-pub use event::{CancelReason, CancelSignal, Event, EventSink, NeverCancelled};
+pub use event::{CancelReason, CancelSignal, Event, EventSink, Judgement, NeverCancelled};
 pub use usage::{Tokens, Usage};
 pub use usd::Usd;
 pub use validator::{
