@@ -73,7 +73,7 @@ fn inside(folder: &Path, bytes: &mut Bytes<'_>) {
 fn write(layout: &Layout, bytes: &mut Bytes<'_>) -> (Vec<Record>, Vec<Pinned>) {
     let mut store = Store::open(layout.clone()).unwrap();
     assert_eq!(store.resume().unwrap(), None);
-    store.begin(RUN).unwrap();
+    store.begin(RUN, &[]).unwrap();
     let mut state = State::default();
     let mut written = Vec::new();
     let mut pins =

@@ -78,7 +78,7 @@ fn layout(folder: &TempDir) -> Layout {
 fn write(layout: &Layout, records: &[Record]) {
     let mut store = Store::open(layout.clone()).unwrap();
     assert!(store.resume().unwrap().is_none());
-    store.begin(RUN).unwrap();
+    store.begin(RUN, &[]).unwrap();
     let mut state = State::default();
     for record in records {
         state.apply(record);
@@ -269,7 +269,7 @@ fn a_crash_between_naming_a_run_and_its_first_record_is_a_fresh_start() {
     let folder = TempDir::new().unwrap();
     let layout = layout(&folder);
     let mut store = Store::open(layout.clone()).unwrap();
-    store.begin(RUN).unwrap();
+    store.begin(RUN, &[]).unwrap();
     drop(store);
     assert!(resumed(&layout).unwrap().is_none(), "empty journal");
     fs::write(layout.journal(RUN), b"{\"seq\":1,\"ti").unwrap();
@@ -283,7 +283,7 @@ fn while_it_is_held_memory_is_the_master() {
     let folder = TempDir::new().unwrap();
     let layout = layout(&folder);
     let mut store = Store::open(layout.clone()).unwrap();
-    store.begin(RUN).unwrap();
+    store.begin(RUN, &[]).unwrap();
     let mut state = State::default();
     let sabotage: [&dyn Fn(); 6] = [
         &|| fs::remove_file(layout.journal(RUN)).unwrap(),

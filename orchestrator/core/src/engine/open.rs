@@ -180,13 +180,18 @@ impl Parts<'_> {
     fn begin(mut self) -> Result<Session, EngineError> {
         let run = uuid::Uuid::now_v7().to_string();
         let baseline = self.take_baseline()?;
-        let kept = serde_json::to_vec(&baseline)
-            .map_err(|error| EngineError::Internal(error.to_string()))?;
-        self.store.begin(&run)?;
-        let (disk, layout) = (self.store.disk(), self.store.layout());
-        disk.write_private(&layout.baseline(&run), &kept)?;
+        let kept = match &baseline {
+            // Nothing is protected: there is nothing to keep.
+            nothing if *nothing == Baseline::default() => Vec::new(),
+            baseline => serde_json::to_vec(baseline)
+                .map_err(|error| EngineError::Internal(error.to_string()))?,
+        };
         let config = self.request.loaded.resolved_toml();
-        disk.write_private(&layout.config(&run), config.as_bytes())?;
+        let mut files = vec![(Layout::CONFIG, config.as_bytes())];
+        if !kept.is_empty() {
+            files.push((Layout::BASELINE, &kept));
+        }
+        self.store.begin(&run, &files)?;
         let policy = self.judges.policy(&kept);
         Ok(self.session(run, policy, baseline, None))
     }
@@ -214,8 +219,12 @@ impl Parts<'_> {
                 problem: "config.toml or baseline.json is not what this run began with".into(),
             }
         })?;
-        let baseline = serde_json::from_slice(&kept)
-            .map_err(|error| EngineError::Internal(error.to_string()))?;
+        let baseline = if kept.is_empty() {
+            Baseline::default()
+        } else {
+            serde_json::from_slice(&kept)
+                .map_err(|error| EngineError::Internal(error.to_string()))?
+        };
         if !judges.same_as(&self.judges) {
             self.notes.push(
                 "detectors or validators were changed in the configuration; this run goes on with \

@@ -51,6 +51,18 @@ impl Disk {
         self.sync_folder(path).map_err(StateError::io("sync", path))
     }
 
+    /// Writes a file that is not there yet, for its owner only. It is safe once its folder is.
+    pub(super) fn write_new(&self, path: &Path, content: &[u8]) -> Result<(), StateError> {
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true).mode(OWNER_ONLY);
+        self.open(path, &options)
+            .and_then(|mut file| {
+                file.write_all(content)?;
+                file.sync_all()
+            })
+            .map_err(StateError::io("write", path))
+    }
+
     /// Writes a file for its owner only, whole and safely on disk, or not at all.
     ///
     /// # Errors

@@ -6,7 +6,7 @@
 //! other line that does not fit is damage.
 
 use std::fs::{self, OpenOptions};
-use std::io::{BufRead, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
+use std::io::{BufRead, BufReader, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
@@ -14,6 +14,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 
 use super::chain;
+use super::copy::SpareCopy;
 use super::disk::{Disk, File};
 use super::error::StateError;
 use super::key::Key;
@@ -117,8 +118,8 @@ pub struct Journal {
     path: PathBuf,
     key: Key,
     file: File,
-    /// The same bytes in a file without a name: what is written again if the named one is touched.
-    memory: File,
+    /// The same bytes out of reach: what is written again if the file is touched.
+    copy: SpareCopy,
     end: End,
     stamp: Stamp,
 }
@@ -144,20 +145,14 @@ impl Stamp {
 }
 
 impl Journal {
-    /// Starts a new journal.
+    /// Starts a new journal in a folder that is there. It is safe once the folder is.
     ///
     /// # Errors
     /// The folder cannot be written, or there is one already.
     pub fn create(disk: &Disk, path: &Path, key: &Key) -> Result<Self, StateError> {
-        let folder = path.parent().unwrap_or(Path::new("."));
-        disk.create_dir(folder)?;
         let mut options = OpenOptions::new();
         options.read(true).append(true).create_new(true).mode(0o600);
         let file = disk.open(path, &options).map_err(StateError::io("create", path))?;
-        disk.sync_dir(folder)?;
-        if let Some(above) = folder.parent() {
-            disk.sync_dir(above)?;
-        }
         let end = End { seq: 0, code: chain::START.to_owned(), len: 0, torn: None };
         Self::new(disk, path, key, file, end)
     }
@@ -187,18 +182,20 @@ impl Journal {
     }
 
     fn new(disk: &Disk, path: &Path, key: &Key, file: File, end: End) -> Result<Self, StateError> {
-        let mut memory = unnamed(disk, path)?;
-        let from = disk
-            .open_regular(path, OpenOptions::new().read(true))
-            .map_err(StateError::io("read", path))?;
-        std::io::copy(&mut &from, &mut memory).map_err(StateError::io("copy", path))?;
+        let mut copy = SpareCopy::default();
+        if end.len > 0 {
+            let from = disk
+                .open_regular(path, OpenOptions::new().read(true))
+                .map_err(StateError::io("read", path))?;
+            copy.take(disk, path, &from)?;
+        }
         let stamp = Stamp::of(&file.inner().metadata().map_err(StateError::io("look at", path))?);
         Ok(Self {
             disk: disk.clone(),
             path: path.to_owned(),
             key: key.clone(),
             file,
-            memory,
+            copy,
             end,
             stamp,
         })
@@ -250,7 +247,7 @@ impl Journal {
                 return Err(StateError::io("write", &self.path)(error));
             }
         };
-        self.memory.write_all(line).map_err(StateError::io("write a copy of", &self.path))?;
+        self.copy.append(&self.disk, &self.path, line)?;
         self.stamp = Stamp::of(&meta);
         Ok(())
     }
@@ -265,12 +262,7 @@ impl Journal {
         if here.is_ok_and(|here| here == self.stamp) {
             return Ok(false);
         }
-        let mut content = Vec::new();
-        self.memory
-            .inner()
-            .seek(SeekFrom::Start(0))
-            .and_then(|_| (&self.memory).read_to_end(&mut content))
-            .map_err(StateError::io("read the copy of", &self.path))?;
+        let content = self.copy.content(&self.path)?;
         // It lies in `runs/<run>` of the state directory.
         if let (Some(folder), Some(root)) = (self.path.parent(), self.path.ancestors().nth(3)) {
             self.disk.restore_dir(root, folder)?;
@@ -285,23 +277,4 @@ impl Journal {
         self.stamp = Stamp::of(&meta);
         Ok(true)
     }
-}
-
-/// A file without a name in the folder of `path`.
-fn unnamed(disk: &Disk, path: &Path) -> Result<File, StateError> {
-    use rustix::fs::{Mode, OFlags};
-    let folder = path.parent().unwrap_or(Path::new("."));
-    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-    let at_once = disk
-        .open_with(path, || Ok(rustix::fs::open(folder, flags, Mode::RUSR | Mode::WUSR)?.into()));
-    if let Ok(file) = at_once {
-        return Ok(file);
-    }
-    // A file system that cannot do it at once can do it in two steps.
-    let name = folder.join(format!(".copy-{}", std::process::id()));
-    let mut options = OpenOptions::new();
-    options.read(true).write(true).create(true).truncate(true).mode(0o600);
-    let file = disk.open(&name, &options).map_err(StateError::io("create", &name))?;
-    disk.remove_file(&name).map_err(StateError::io("remove", &name))?;
-    Ok(file)
 }

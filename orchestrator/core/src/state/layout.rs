@@ -9,6 +9,11 @@ pub struct Layout {
 }
 
 impl Layout {
+    /// The name of a run's resolved configuration.
+    pub const CONFIG: &str = "config.toml";
+    /// The name of the file with what protected paths were when the run began.
+    pub const BASELINE: &str = "baseline.json";
+
     /// The layout below `root`.
     #[must_use]
     pub const fn new(root: PathBuf) -> Self {
@@ -66,13 +71,13 @@ impl Layout {
     /// A run's resolved configuration.
     #[must_use]
     pub fn config(&self, run: &str) -> PathBuf {
-        self.run(run).join("config.toml")
+        self.run(run).join(Self::CONFIG)
     }
 
-    /// What protected paths were when the run began.
+    /// What protected paths were when the run began; not there if none are protected.
     #[must_use]
     pub fn baseline(&self, run: &str) -> PathBuf {
-        self.run(run).join("baseline.json")
+        self.run(run).join(Self::BASELINE)
     }
 
     /// The folder of accepted evidence.

@@ -16,6 +16,7 @@
 //! the master: whatever is changed or deleted from outside is written again.
 
 mod chain;
+mod copy;
 mod disk;
 mod error;
 mod files;

@@ -42,7 +42,8 @@ pub struct Store {
 struct Open {
     run: String,
     journal: Journal,
-    latch: LatchFile,
+    /// As it is on disk; `None` while that is still the one of the run before.
+    latch: Option<LatchFile>,
 }
 
 impl Store {
@@ -100,21 +101,35 @@ impl Store {
             Journal::open(&self.disk, &path, &self.key, |entry| fold.take(&entry))
                 .map_err(|error| gone(error, &path))?;
         let found = fold.check(&path, &latch, torn)?;
-        self.current = Some(Open { run: latch.run.clone(), journal, latch });
+        self.current = Some(Open { run: latch.run.clone(), journal, latch: Some(latch) });
         Ok(Some(found))
     }
 
-    /// Begins a new run; the one before it is kept, but no longer the run of this directory.
+    /// Begins a new run, with these files in its folder; the run before it is kept, and is the run of
+    /// this directory until [`latch`](Self::latch) is called.
     ///
     /// # Errors
     /// The directory cannot be written.
-    pub fn begin(&mut self, run: &str) -> Result<(), StateError> {
-        // First the latch: a crash in between leaves a run that has not begun, not a journal that
-        // nobody knows.
-        let latch = LatchFile::new(run, 0, Latch::Open);
-        latch.write(&self.disk, &self.key, &self.layout.latch())?;
-        self.disk.create_dir(&self.layout.runs())?;
+    pub fn begin(&mut self, run: &str, files: &[(&str, &[u8])]) -> Result<(), StateError> {
+        let path = self.layout.latch();
+        let latch = if fs::exists(&path).map_err(StateError::io("look at", &path))? {
+            None
+        } else {
+            // First the latch: a crash in between leaves a run that has not begun, not a journal that
+            // nobody knows.
+            let latch = LatchFile::new(run, 0, Latch::Open);
+            latch.write(&self.disk, &self.key, &path)?;
+            Some(latch)
+        };
+        let folder = self.layout.run(run);
+        self.disk.create_dir(&folder)?;
+        for (name, content) in files {
+            self.disk.write_new(&folder.join(name), content)?;
+        }
         let journal = Journal::create(&self.disk, &self.layout.journal(run), &self.key)?;
+        for folder in [&folder, &self.layout.runs()] {
+            self.disk.sync_dir(folder)?;
+        }
         self.current = Some(Open { run: run.to_owned(), journal, latch });
         Ok(())
     }
@@ -141,8 +156,10 @@ impl Store {
     /// It cannot be written.
     pub fn latch(&mut self, latch: &Latch) -> Result<(), StateError> {
         let Some(open) = &mut self.current else { return Ok(()) };
-        open.latch = LatchFile::new(&open.run, open.journal.seq(), latch.clone());
-        open.latch.write(&self.disk, &self.key, &self.layout.latch())
+        let latch = LatchFile::new(&open.run, open.journal.seq(), latch.clone());
+        latch.write(&self.disk, &self.key, &self.layout.latch())?;
+        open.latch = Some(latch);
+        Ok(())
     }
 
     /// Makes sure that lock, key and latch are as they were written.
@@ -154,12 +171,12 @@ impl Store {
             self.key.write(&self.disk, &self.layout.key())?;
             healed = true;
         }
-        if let Some(open) = &self.current {
-            let expected = open.latch.sealed(&self.key);
+        if let Some(Open { latch: Some(latch), .. }) = &self.current {
+            let expected = latch.sealed(&self.key);
             let there = self.disk.read_at_most(&self.layout.latch(), LARGEST).unwrap_or_default();
             if there != expected.as_bytes() {
                 self.disk.clear(&self.layout.latch(), fs::Metadata::is_file)?;
-                open.latch.write(&self.disk, &self.key, &self.layout.latch())?;
+                latch.write(&self.disk, &self.key, &self.layout.latch())?;
                 healed = true;
             }
         }
