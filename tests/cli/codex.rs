@@ -62,3 +62,35 @@ fn a_refused_key_needs_a_human() {
     env.run().expect(2).says("unauthenticated");
     assert_eq!(env.status()["phase"], "needs_human");
 }
+
+/// A request of this model costs 20 cents: 1.25 dollars for a million tokens.
+const DEAR: Tokens = Tokens { input: 160_000, output: 0, cache_read: 0, cache_write: 0 };
+
+#[test]
+fn an_estimated_budget_stops_it_inside_an_iteration_at_most_one_turn_over() {
+    let tick = Turn::shell("date >> ticks").usage(DEAR);
+    // It goes on until it is stopped; what comes after the stop would hang.
+    let server = ModelServer::scripted(Script::new().times(20, tick));
+    let env = environment(&server, "max_cost_usd = 0.5");
+    env.run().expect(1).says("max_cost").says("about $");
+    let status = env.status();
+    assert_eq!(status["cost_estimated"], true);
+    let cost = status["cost_usd"].as_f64().unwrap();
+    let served = server.served().input;
+    assert!((0.5..=0.8).contains(&cost), "{status}");
+    assert!(served <= 4 * DEAR.input, "asked on and on: {served}");
+    assert!((cost - f64::from(u32::try_from(served).unwrap()) * 1.25e-6).abs() < 1e-9, "{cost}");
+    assert!(env.ralph(&["status"]).expect(0).stdout.contains("(estimated)"));
+    assert!(of_run(&env.root()).is_empty());
+}
+
+#[test]
+fn an_estimated_budget_stops_it_between_iterations() {
+    let server = ModelServer::scripted(Script::new().forever(Turn::text("Going on.").usage(DEAR)));
+    let env = environment(&server, "max_cost_usd = 0.5");
+    env.run().expect(1).says("max_cost");
+    let status = env.status();
+    assert_eq!(status["iterations"], 3);
+    assert!((status["cost_usd"].as_f64().unwrap() - 0.6).abs() < 1e-9, "{status}");
+    assert_eq!(server.served().input, 3 * DEAR.input);
+}
