@@ -41,7 +41,7 @@ async fn writes_a_file_and_reports_exact_figures() {
         })
         .collect();
     assert_eq!(sessions[0].0, report.session);
-    assert_eq!(sessions[1], (report.session.clone(), Some("gpt-5.1-codex".to_owned())));
+    assert_eq!(sessions[1], (report.session, Some("gpt-5.1-codex".to_owned())));
     let told = |wanted: fn(&Event) -> bool| events.iter().filter(|event| wanted(event)).count();
     assert_eq!(
         told(|e| matches!(e, Event::ToolCall { name, .. } if name == "command_execution")),

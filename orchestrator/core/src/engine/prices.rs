@@ -43,7 +43,7 @@ impl Pricing {
         let (None, Some(tokens)) = (usage.cost, usage.tokens) else { return usage };
         let cost = match prices {
             Some(prices) => Some(cost(tokens, prices)),
-            None => self.from_table(tokens),
+            None => self.look_up(tokens),
         };
         match cost {
             Some(cost) => Usage { cost: Some(cost), estimated: true, ..usage },
@@ -53,7 +53,7 @@ impl Pricing {
 
     /// Some models cost more for long requests, so what came since the last time is looked up, which
     /// is a request or a few of them, and not the sum.
-    fn from_table(&mut self, tokens: Tokens) -> Option<Usd> {
+    fn look_up(&mut self, tokens: Tokens) -> Option<Usd> {
         let (before, cost) = self.so_far.unwrap_or_default();
         let sum = before.max(tokens);
         let more = Tokens {
@@ -62,7 +62,7 @@ impl Pricing {
             cache_read: sum.cache_read - before.cache_read,
             cache_write: sum.cache_write - before.cache_write,
         };
-        let of = |model: &Option<String>| from_table(model.as_deref()?, more);
+        let of = |model: &Option<String>| table_price(model.as_deref()?, more);
         let cost = cost + of(&self.says).or_else(|| of(&self.asked_for))?;
         self.so_far = Some((sum, cost));
         Some(cost)
@@ -71,11 +71,11 @@ impl Pricing {
 
 /// Whether the table knows what this model costs. The table is decoded when it is first needed.
 pub(super) fn is_known(model: &str) -> bool {
-    from_table(model, Tokens { input: 1, output: 1, ..Tokens::default() }).is_some()
+    table_price(model, Tokens { input: 1, output: 1, ..Tokens::default() }).is_some()
 }
 
 /// What the table says; nothing if it does not know the model, or not all that it charges for.
-fn from_table(model: &str, tokens: Tokens) -> Option<Usd> {
+fn table_price(model: &str, tokens: Tokens) -> Option<Usd> {
     let count = |count: u64| {
         // Counts of tokens are far below 2^53.
         #[allow(clippy::cast_precision_loss)]
@@ -152,17 +152,17 @@ mod tests {
     fn the_table_knows_what_these_cost() {
         // What Claude Code itself reckoned for these figures.
         let opus = Tokens { input: 2032, output: 240, cache_read: 34_300, cache_write: 15_500 };
-        assert_eq!(from_table("claude-opus-4-8", opus), Usd::from_dollars(0.130_185));
-        assert_eq!(from_table("claude-opus-4-8[1m]", opus), Usd::from_dollars(0.130_185));
-        assert_eq!(from_table("claude-haiku-4-5", opus), Usd::from_dollars(0.026_037));
+        assert_eq!(table_price("claude-opus-4-8", opus), Usd::from_dollars(0.130_185));
+        assert_eq!(table_price("claude-opus-4-8[1m]", opus), Usd::from_dollars(0.130_185));
+        assert_eq!(table_price("claude-haiku-4-5", opus), Usd::from_dollars(0.026_037));
         // 1.25 and 10 dollars a million, and a tenth for what the cache had.
         let million = Tokens { input: 1_000_000, output: 0, cache_read: 1_000_000, cache_write: 0 };
-        assert_eq!(from_table("gpt-5", million), Usd::from_dollars(1.375));
+        assert_eq!(table_price("gpt-5", million), Usd::from_dollars(1.375));
         let out = Tokens { output: 1_000_000, ..Tokens::default() };
-        assert_eq!(from_table("gpt-5.1-codex", out), Usd::from_dollars(10.0));
+        assert_eq!(table_price("gpt-5.1-codex", out), Usd::from_dollars(10.0));
         assert!(is_known("gpt-5") && !is_known("no-such-model") && !is_known(""));
         let absurd = Tokens { input: u64::MAX, output: u64::MAX, cache_read: 7, cache_write: 7 };
-        assert!(from_table("gpt-5", absurd) > Usd::from_dollars(1e9));
+        assert!(table_price("gpt-5", absurd) > Usd::from_dollars(1e9));
     }
 
     #[test]
@@ -190,7 +190,7 @@ mod tests {
             cost = pricing.with_cost(tokens(sum(n)), None).cost;
         }
         assert_eq!(cost, Usd::from_dollars(1.25));
-        assert!(from_table(model, sum(10)) > cost);
+        assert!(table_price(model, sum(10)) > cost);
         // Figures that fall, or come twice, change nothing; a new iteration begins at nothing.
         assert_eq!(pricing.with_cost(tokens(sum(3)), None).cost, cost);
         pricing.begin();
