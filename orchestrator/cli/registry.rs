@@ -37,6 +37,10 @@ pub(crate) fn built_in(
     let s = confined.clone();
     registry
         .agents
+        .add("codex", move |config, context| ralph_adapter_codex::build(config, context, &s));
+    let s = confined.clone();
+    registry
+        .agents
         .add("command", move |config, context| ralph_adapter_command::build(config, context, &s));
     registry.agents.add("replay", move |config, context| {
         ralph_adapter_replay::build(config, context, &confined)

@@ -9,6 +9,7 @@
 )]
 
 mod claude;
+mod codex;
 mod commands;
 mod completion;
 mod configuration;

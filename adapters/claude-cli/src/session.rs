@@ -180,7 +180,7 @@ impl<'a> Session<'a> {
         };
         self.parser.finish(ended).map_err(|mut error| {
             let more = match cancelled {
-                Some(reason) => Some(because(reason)),
+                Some(reason) => Some(reason.because()),
                 None => advice(&error.class),
             };
             if let Some(more) = more {
@@ -197,17 +197,6 @@ impl Patience {
     fn update(&mut self, has_result: bool) {
         self.until =
             has_result.then(|| self.until.unwrap_or_else(|| Instant::now() + AFTER_RESULT));
-    }
-}
-
-fn because(reason: CancelReason) -> &'static str {
-    match reason {
-        CancelReason::Timeout => "limits.iteration_timeout was reached",
-        CancelReason::Idle => "limits.idle_timeout was reached",
-        CancelReason::MaxRuntime => "limits.max_runtime was reached",
-        CancelReason::MaxCost => "limits.max_cost_usd was reached",
-        CancelReason::MaxTokens => "limits.max_tokens was reached",
-        CancelReason::Signal => "it was asked to stop",
     }
 }
 

@@ -7,11 +7,11 @@ use async_trait::async_trait;
 use orchestrator::contract::{
     Agent, AgentError, BuildContext, Description, ErrorClass, EventSink, Iteration, Report,
 };
+use ralph_adapter_drive::{Drive, LINGER};
 use ralph_orchestrator_supervise::{Grace, Spec, Supervisor, find_program};
 
 use crate::config::Config;
-use crate::drive::{Drive, LINGER};
-use crate::output::{self, Output};
+use crate::output;
 use crate::prompt::deliver;
 
 /// Any program.
@@ -70,7 +70,7 @@ impl Agent for CommandAgent {
 
     async fn run(&self, task: Iteration, events: &dyn EventSink) -> Result<Report, AgentError> {
         let spec = self.spec(task)?;
-        let output = Output::new(self.config.output);
+        let output = output::new(self.config.output);
         Drive::new(events, output, LINGER).run(&self.supervisor, spec).await
     }
 }

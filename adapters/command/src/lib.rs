@@ -14,7 +14,6 @@
 
 mod agent;
 mod config;
-mod drive;
 mod output;
 mod prompt;
 mod utf8;

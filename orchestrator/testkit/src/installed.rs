@@ -11,6 +11,15 @@ pub fn claude_binary() -> PathBuf {
     installed("claude")
 }
 
+/// The real `codex`, of the version pinned in `tests/agents/package-lock.json`.
+///
+/// # Panics
+/// If it is not installed.
+#[must_use]
+pub fn codex_binary() -> PathBuf {
+    installed("codex")
+}
+
 fn installed(name: &str) -> PathBuf {
     let repository = Path::new(env!("CARGO_MANIFEST_DIR"))
         .ancestors()

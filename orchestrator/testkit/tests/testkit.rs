@@ -203,3 +203,142 @@ fn a_slow_stream_does_not_hold_up_the_servers_end() {
     assert!(connection.read(&mut [0; 8]).unwrap() > 0);
     drop(server);
 }
+
+/// A request with a tool of this name.
+fn offering(tool: &str, stream: bool) -> Value {
+    json!({"model": "m", "stream": stream, "messages": [], "input": [],
+        "stream_options": {"include_usage": true},
+        "tools": [{"type": "function", "name": tool, "function": {"name": tool}}]})
+}
+
+/// The data of all events of a stream.
+fn events(answer: &str) -> Vec<Value> {
+    let data = answer.lines().filter_map(|line| line.strip_prefix("data: "));
+    data.filter_map(|data| serde_json::from_str(data).ok()).collect()
+}
+
+const USAGE: Tokens = Tokens { input: 5, output: 7, cache_read: 1, cache_write: 2 };
+
+#[test]
+fn one_script_speaks_every_api() {
+    let turn = || Turn::text("hi").thinking("hm").and_shell("ls").usage(USAGE);
+    let server = ModelServer::scripted(Script::new().forever(turn()));
+    for (stream, messages) in [(false, "\"name\":\"Bash\""), (true, "input_json_delta")] {
+        let answer = exchange(&server, "/v1/messages", &offering("Bash", stream));
+        assert!(answer.contains(messages) && answer.contains("thinking"), "{answer}");
+    }
+    let whole = exchange(&server, "/v1/responses", &offering("exec_command", false));
+    let body: Value = serde_json::from_str(whole.split("\r\n\r\n").nth(1).unwrap()).unwrap();
+    let kinds: Vec<&Value> =
+        body["output"].as_array().unwrap().iter().map(|i| &i["type"]).collect();
+    assert_eq!(kinds, ["reasoning", "message", "function_call"]);
+    assert_eq!(
+        (&body["usage"]["input_tokens"], &body["usage"]["total_tokens"]),
+        (&8.into(), &15.into())
+    );
+    assert!(body["output"][2]["arguments"].as_str().unwrap().contains("\"cmd\":\"ls\""));
+    let stream = events(&exchange(&server, "/v1/responses", &offering("shell", true)));
+    assert_eq!(stream.first().unwrap()["type"], "response.created");
+    assert_eq!(stream.last().unwrap()["type"], "response.completed");
+    assert_eq!(stream.last().unwrap()["response"]["usage"], body["usage"]);
+    assert!(
+        stream
+            .iter()
+            .any(|event| event["item"]["arguments"] == r#"{"command":["bash","-c","ls"]}"#)
+    );
+    let whole = exchange(&server, "/v1/chat/completions", &offering("bash", false));
+    assert!(
+        whole.contains(r#""finish_reason":"tool_calls""#) && whole.contains(r#""content":"hi""#)
+    );
+    let stream = exchange(&server, "/v1/chat/completions", &offering("run_shell_command", true));
+    let told = events(&stream);
+    assert!(stream.contains("data: [DONE]\n\n"), "{stream}");
+    assert_eq!(told.last().unwrap()["usage"]["prompt_tokens"], 8);
+    let calls = told.iter().filter(|event| event["choices"][0]["delta"]["tool_calls"].is_array());
+    assert_eq!(calls.count(), 1);
+    assert_eq!((server.served().output, server.main_requests().len()), (6 * 7, 6));
+}
+
+#[test]
+fn errors_and_faults_in_every_api() {
+    let limit = Reply::error(429, "wait").kind("usage_limit_reached").detail("resets_at", 7);
+    let script = Script::new()
+        .then(limit)
+        .then(Reply::failed("context_length_exceeded", "too long"))
+        .then(Turn::text("half").fault(Fault::Error))
+        .then(Turn::text("half").fault(Fault::Cut))
+        .then(Reply::Drop)
+        .forever(Turn::shell("ls"));
+    let server = ModelServer::scripted(script);
+    for (client, path, failed, error, end) in [
+        ("a", "messages", "event: error", "overloaded_error", "message_stop"),
+        ("b", "responses", "response.failed", "server_is_overloaded", "response.completed"),
+        ("c", "chat/completions", "context_length_exceeded", "server_is_overloaded", "[DONE]"),
+    ] {
+        let ask =
+            |stream| exchange(&server, &format!("/{client}/v1/{path}"), &offering("x", stream));
+        let limited = ask(true);
+        assert!(limited.starts_with("HTTP/1.1 429") && limited.contains("\"resets_at\":7"));
+        assert!(limited.contains(r#""type":"usage_limit_reached""#), "{limited}");
+        let answer = ask(true);
+        assert!(answer.starts_with("HTTP/1.1 200") && answer.contains(failed), "{answer}");
+        assert!(answer.contains("context_length_exceeded"), "{answer}");
+        let answer = ask(true);
+        assert!(answer.contains("half") && answer.contains(error), "{answer}");
+        let answer = ask(true);
+        assert!(answer.contains("half") && !answer.contains(end), "{answer}");
+        assert_eq!(ask(true), "");
+        assert!(ask(false).contains("no shell is offered"));
+    }
+    assert_eq!(server.served(), Tokens::default());
+    let clients: Vec<_> = server.requests().iter().map(|r| r.client().to_owned()).collect();
+    assert_eq!(clients.iter().filter(|client| *client == "b").count(), 6);
+    assert!(server.base_url_for("b").ends_with("/b"));
+}
+
+#[test]
+fn a_tool_of_free_form_is_called_in_its_own_way() {
+    let turn = Turn::tool("apply_patch", &json!("*** Begin Patch"));
+    let server = ModelServer::scripted(Script::new().then(turn));
+    let mut request = offering("apply_patch", false);
+    request["tools"][0]["type"] = "custom".into();
+    let answer = exchange(&server, "/v1/responses", &request);
+    assert!(answer.contains(r#""type":"custom_tool_call""#), "{answer}");
+    assert!(answer.contains(r#""input":"*** Begin Patch""#), "{answer}");
+}
+
+/// The binary, which is ended with its standard output.
+struct Served(std::process::Child);
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+#[test]
+fn the_binary_serves_a_file() {
+    use std::io::BufRead as _;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("script.json");
+    std::fs::write(&file, r#"{"steps": [{"text": "from a file"}]}"#).unwrap();
+    #[allow(clippy::disallowed_methods)]
+    let command = || Command::new(env!("CARGO_BIN_EXE_ralph-model-server"));
+    let mut server = Served(command().arg(&file).stdout(Stdio::piped()).spawn().unwrap());
+    let mut said = std::io::BufReader::new(server.0.stdout.take().unwrap()).lines();
+    let url = said.next().unwrap().unwrap();
+    let mut connection = TcpStream::connect(url.strip_prefix("http://").unwrap()).unwrap();
+    connection.set_read_timeout(Some(PATIENCE)).unwrap();
+    send(&mut connection, "/v1/messages", &main_request(false));
+    assert_eq!(said.next().unwrap().unwrap(), "POST /v1/messages m");
+    connection.shutdown(std::net::Shutdown::Write).unwrap();
+    let mut answer = String::new();
+    connection.read_to_string(&mut answer).unwrap();
+    assert!(answer.contains("from a file"), "{answer}");
+    std::fs::write(&file, r#"{"steps": [{}]}"#).unwrap();
+    let refused = command().arg(&file).output().unwrap();
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("script.json: steps[0]: expected"));
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&command().output().unwrap().stderr).contains("SCRIPT [PORT]"));
+}

@@ -2,9 +2,8 @@
 
 use orchestrator::contract::{AgentError, Event, Report};
 use ralph_adapter_claude_stream as stream;
+use ralph_adapter_drive::LineParser;
 use serde_json::Value;
-
-use super::LineParser;
 
 /// `--output-format stream-json` prints a message a line, `json` the last one only, and `json` with
 /// `--verbose` all of them as one list.

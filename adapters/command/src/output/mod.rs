@@ -2,158 +2,34 @@
 
 mod claude;
 mod codex;
-mod json;
 mod opencode;
-mod prose;
 mod text;
 
-use orchestrator::contract::{AgentError, Capabilities, ErrorClass, Event, Report, Usage};
-use ralph_orchestrator_supervise::lines::LineSplitter;
+use orchestrator::contract::{AgentError, Capabilities, Event, Report};
+use ralph_adapter_drive::{Ended, Lines, Output, conclude};
 
 use crate::config::OutputKind;
 use text::Text;
 
-/// Longest line of a structured agent, in bytes. What is longer is no message, but costs no memory.
-const LINE_MAX: usize = 4 * 1024 * 1024;
-
-/// How the process ended, as far as its output does not say.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Ended {
-    /// For people, such as `exit 7`.
-    pub(crate) exit: String,
-    /// What may explain it.
-    pub(crate) hint: Option<&'static str>,
-    /// With status 0, or by the orchestrator after it had said all.
-    pub(crate) well: bool,
-    /// The orchestrator asked for the end.
-    pub(crate) cancelled: bool,
-    /// Names of processes that were ended after it.
-    pub(crate) left_behind: Vec<String>,
-    /// The end of its standard error.
-    pub(crate) stderr: String,
-}
-
-/// Reads the messages of one kind of structured agent.
-trait LineParser: Send {
-    /// The events behind a line.
-    fn line(&mut self, line: &str) -> Vec<Event>;
-
-    /// Whether all was said: the process should end by itself now.
-    fn done(&self) -> bool;
-
-    /// What it came to, if the process ended well.
-    fn finish(self: Box<Self>, exit: &str) -> Result<Report, AgentError>;
-}
-
-/// Reads standard output.
-pub(crate) enum Output {
-    /// Plain text.
-    Text(Text),
-    /// Messages, one a line.
-    Lines(Lines),
-}
-
-/// Messages, one a line.
-pub(crate) struct Lines {
-    splitter: LineSplitter,
-    parser: Box<dyn LineParser>,
-}
-
-impl Output {
-    pub(crate) fn new(kind: OutputKind) -> Self {
-        let parser: Box<dyn LineParser> = match kind {
-            OutputKind::Text => return Self::Text(Text::default()),
-            OutputKind::ClaudeJson => Box::new(claude::Claude::default()),
-            OutputKind::CodexJson => Box::new(codex::Codex::default()),
-            OutputKind::OpenCodeJson => Box::new(opencode::OpenCode::default()),
-        };
-        Self::Lines(Lines { splitter: LineSplitter::new(LINE_MAX), parser })
-    }
-
-    /// The events behind the next bytes.
-    pub(crate) fn push(&mut self, bytes: &[u8]) -> Vec<Event> {
-        match self {
-            Self::Text(text) => text.push(bytes),
-            Self::Lines(Lines { splitter, parser }) => {
-                let mut events = Vec::new();
-                splitter.push(bytes, |line| {
-                    message(parser.as_mut(), &line.text, line.dropped, &mut events);
-                });
-                events
-            }
-        }
-    }
-
-    /// Whether all was said.
-    pub(crate) fn done(&self) -> bool {
-        match self {
-            Self::Text(_) => false,
-            Self::Lines(lines) => lines.parser.done(),
-        }
-    }
-
-    /// The events behind what is left, and what the whole came to.
-    pub(crate) fn finish(self, ended: Ended) -> (Vec<Event>, Result<Report, AgentError>) {
-        let (events, result) = match self {
-            Self::Text(text) => {
-                let (events, final_text) = text.finish();
-                (events, Ok(Report { final_text, ..Report::default() }))
-            }
-            Self::Lines(Lines { mut splitter, mut parser }) => {
-                let mut events = Vec::new();
-                splitter.finish(|line| {
-                    message(parser.as_mut(), &line.text, line.dropped, &mut events);
-                });
-                (events, parser.finish(&ended.exit))
-            }
-        };
-        (events, conclude(result, ended))
+/// What reads this kind of output.
+pub(crate) fn new(kind: OutputKind) -> Box<dyn Output> {
+    match kind {
+        OutputKind::Text => Box::new(Text::default()),
+        OutputKind::ClaudeJson => Box::new(Lines::new(Box::new(claude::Claude::default()))),
+        OutputKind::CodexJson => Box::new(Lines::new(Box::new(codex::Codex::default()))),
+        OutputKind::OpenCodeJson => Box::new(Lines::new(Box::new(opencode::OpenCode::default()))),
     }
 }
 
-fn message(parser: &mut dyn LineParser, line: &str, dropped: u64, events: &mut Vec<Event>) {
-    events.push(Event::Raw { line: line.to_owned() });
-    if dropped == 0 {
-        events.extend(parser.line(line));
-    } else {
-        let length = dropped.saturating_add(u64::try_from(line.len()).unwrap_or(u64::MAX));
-        let message = format!("the agent printed a line of {length} bytes, too long to be read");
-        events.push(Event::Warning { message });
+impl Output for Text {
+    fn push(&mut self, bytes: &[u8]) -> Vec<Event> {
+        self.read(bytes)
     }
-}
 
-/// Joins what was said with how the process ended. Whatever was said, a claim needs a good ending.
-fn conclude(result: Result<Report, AgentError>, ended: Ended) -> Result<Report, AgentError> {
-    let (failure, mut report) = match result {
-        Ok(report) => (None, report),
-        Err(AgentError { class, message, report }) => (Some((class, message)), *report),
-    };
-    let failure = if ended.cancelled {
-        let message = "the agent was ended because the orchestrator asked for it";
-        Some((ErrorClass::Cancelled, message.to_owned()))
-    } else if !ended.well {
-        Some(match failure {
-            None => (ErrorClass::Crashed, format!("the agent ended with {}", ended.exit)),
-            Some((class, message)) if message.contains(&ended.exit) => (class, message),
-            Some((class, message)) => (class, format!("{message} ({})", ended.exit)),
-        })
-    } else {
-        failure
-    };
-    report.exit = Some(ended.exit);
-    report.left_behind = ended.left_behind;
-    let Some((class, mut message)) = failure else { return Ok(report) };
-    if let Some(hint) = ended.hint {
-        message.push_str(": ");
-        message.push_str(hint);
+    fn finish(self: Box<Self>, ended: Ended) -> (Vec<Event>, Result<Report, AgentError>) {
+        let (events, final_text) = self.rest();
+        (events, conclude(Ok(Report { final_text, ..Report::default() }), ended))
     }
-    let stderr = ended.stderr.trim();
-    if !stderr.is_empty() && class != ErrorClass::Cancelled {
-        message.push_str("; its standard error: ");
-        message.push_str(stderr);
-    }
-    report.final_text = None;
-    Err(AgentError::new(class, message).with_report(report))
 }
 
 /// What an agent with this output reports.
@@ -166,43 +42,13 @@ pub(crate) fn capabilities(kind: OutputKind) -> Capabilities {
     Capabilities { cost, tokens, ..Capabilities::default() }
 }
 
-/// How a structured agent's own account ends.
-enum Ending {
-    /// Well, with this last message.
-    Completed(Option<String>),
-    /// With an error.
-    Failed(ErrorClass, String),
-}
-
-/// A structured agent's own account.
-struct Summary {
-    ending: Ending,
-    usage: Usage,
-    session: Option<String>,
-}
-
-impl Summary {
-    fn into_result(self) -> Result<Report, AgentError> {
-        let mut report = Report { usage: self.usage, session: self.session, ..Report::default() };
-        match self.ending {
-            Ending::Completed(final_text) => {
-                report.final_text = final_text;
-                Ok(report)
-            }
-            Ending::Failed(class, message) => {
-                Err(AgentError::new(class, message).with_report(report))
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use orchestrator::contract::{Tokens, Usd};
+    use orchestrator::contract::{CancelReason, ErrorClass, Tokens, Usage, Usd};
     use proptest::prelude::*;
 
-    const CODEX: &str = include_str!("../../tests/transcripts/codex-happy.jsonl");
+    const CODEX: &str = include_str!("../../../codex-stream/tests/transcripts/happy.jsonl");
     const OPENCODE: &str = include_str!("../../tests/transcripts/opencode.jsonl");
     const CLAUDE: &str = include_str!("../../tests/transcripts/happy-bypass.jsonl");
     const FINAL: &str = "All done. <promise>COMPLETE: hello.txt written</promise>";
@@ -220,7 +66,7 @@ mod tests {
         bytes: &[u8],
         ended: Ended,
     ) -> (Vec<Event>, Result<Report, AgentError>) {
-        let mut output = Output::new(kind);
+        let mut output = new(kind);
         let mut events = output.push(bytes);
         let (rest, result) = output.finish(ended);
         events.extend(rest);
@@ -255,36 +101,11 @@ mod tests {
 
     #[test]
     fn codex_endings_have_their_classes() {
-        let codex = |text: &str, ended| class(OutputKind::CodexJson, text, ended);
-        for (text, wanted) in [
-            (include_str!("../../tests/transcripts/codex-429.jsonl"), "rate_limited"),
-            (include_str!("../../tests/transcripts/codex-failed.jsonl"), "rate_limited"),
-            (include_str!("../../tests/transcripts/codex-quota.jsonl"), "rate_limited"),
-            (include_str!("../../tests/transcripts/codex-ctx.jsonl"), "context_exceeded"),
-            ("", "crashed"),
-        ] {
-            assert_eq!(codex(text, failed("exit 1")), wanted);
-            assert_eq!(codex(text, well()), wanted, "whatever the exit status");
+        let limited = include_str!("../../../codex-stream/tests/transcripts/429.jsonl");
+        for ended in [failed("exit 1"), well()] {
+            assert_eq!(class(OutputKind::CodexJson, limited, ended), "rate_limited");
         }
-        assert_eq!(codex(CODEX, failed("exit 1")), "crashed");
-    }
-
-    #[test]
-    fn codex_noise_and_files_and_resumed_threads() {
-        let resumed = include_str!("../../tests/transcripts/codex-resume.jsonl");
-        let report = read(OutputKind::CodexJson, resumed.as_bytes(), well()).1.unwrap();
-        assert_eq!(report.usage.tokens.unwrap().total(), 8640);
-        let patch = include_str!("../../tests/transcripts/codex-patch.jsonl");
-        let (events, result) = read(OutputKind::CodexJson, patch.as_bytes(), well());
-        assert_eq!(result.unwrap().final_text.as_deref(), Some("done"));
-        assert!(
-            events
-                .iter()
-                .any(|e| matches!(e, Event::ToolCall { name, .. } if name == "file_change"))
-        );
-        // A second turn that fails takes the first one's message with it.
-        let two = format!("{CODEX}{{\"type\":\"turn.started\"}}\n");
-        assert_eq!(class(OutputKind::CodexJson, &two, well()), "crashed");
+        assert_eq!(class(OutputKind::CodexJson, CODEX, failed("exit 1")), "crashed");
     }
 
     #[test]
@@ -379,7 +200,7 @@ mod tests {
             assert_eq!(error.message, "the agent ended with exit 3; its standard error: it broke");
             assert_eq!(error.report.final_text, None);
             assert!(error.report.usage.tokens.is_some());
-            let cancelled = Ended { cancelled: true, ..well() };
+            let cancelled = Ended { cancelled: Some(CancelReason::Signal), ..well() };
             let error = read(kind, text.as_bytes(), cancelled).1.unwrap_err();
             assert_eq!((error.class, error.report.final_text), (ErrorClass::Cancelled, None));
         }
@@ -387,7 +208,7 @@ mod tests {
 
     #[test]
     fn a_line_that_is_too_long_costs_itself_only() {
-        let text = format!("{{\"x\":\"{}\"}}\n{CODEX}", "y".repeat(LINE_MAX));
+        let text = format!("{{\"x\":\"{}\"}}\n{CODEX}", "y".repeat(4 * 1024 * 1024));
         let (events, result) = read(OutputKind::CodexJson, text.as_bytes(), well());
         assert!(result.is_ok());
         assert!(matches!(&events[0], Event::Warning { message } if message.contains("too long")));

@@ -1,11 +1,10 @@
 //! `opencode run --format json`.
 
 use orchestrator::contract::{AgentError, ErrorClass, Event, Report, Tokens, Usage, Usd};
+use ralph_adapter_codex_stream::lenient::{bounded, count, some_text, text};
+use ralph_adapter_codex_stream::prose::{classify, of_status};
+use ralph_adapter_drive::LineParser;
 use serde_json::Value;
-
-use super::json::{bounded, count, some_text, text};
-use super::prose::{classify, of_status};
-use super::{Ending, LineParser, Summary};
 
 /// What opencode has said so far. It prints one step per call of the model and no final event: the
 /// end of its output and its exit status are all there is.
@@ -66,22 +65,26 @@ impl LineParser for OpenCode {
     }
 
     fn finish(self: Box<Self>, _exit: &str) -> Result<Report, AgentError> {
-        let crashed = |message: &str| Ending::Failed(ErrorClass::Crashed, message.to_owned());
+        let crashed = |message: &str| Err((ErrorClass::Crashed, message.to_owned()));
         let ending = match (self.error, self.step) {
-            (Some((class, message)), _) => Ending::Failed(class, message),
+            (Some(error), _) => Err(error),
             (None, Step::Finished(reason)) if reason == "tool-calls" => {
                 crashed("opencode ended although it was to go on after a tool call")
             }
             (None, Step::Finished(_)) => {
                 let said = self.texts.join("\n");
-                Ending::Completed(if said.is_empty() { None } else { Some(said) })
+                Ok(Some(said).filter(|said| !said.is_empty()))
             }
             (None, Step::Running) => crashed("opencode ended in the middle of a step"),
             (None, Step::None) => crashed(
                 "opencode ended without a step: expected the output of `opencode run --format json`",
             ),
         };
-        Summary { ending, usage: self.usage, session: self.session }.into_result()
+        let report = Report { usage: self.usage, session: self.session, ..Report::default() };
+        match ending {
+            Ok(final_text) => Ok(Report { final_text, ..report }),
+            Err((class, message)) => Err(AgentError::new(class, message).with_report(report)),
+        }
     }
 }
 

@@ -17,7 +17,7 @@ pub(crate) struct Text {
 }
 
 impl Text {
-    pub(super) fn push(&mut self, bytes: &[u8]) -> Vec<Event> {
+    pub(super) fn read(&mut self, bytes: &[u8]) -> Vec<Event> {
         self.tail.extend_from_slice(bytes);
         if self.tail.len() > 2 * FINAL_TEXT_MAX {
             self.shorten();
@@ -26,7 +26,7 @@ impl Text {
     }
 
     /// The rest of the text, and the end of the output from the start of a line.
-    pub(super) fn finish(mut self) -> (Vec<Event>, Option<String>) {
+    pub(super) fn rest(mut self) -> (Vec<Event>, Option<String>) {
         if self.tail.len() > FINAL_TEXT_MAX {
             self.shorten();
             self.cut = true;
@@ -61,8 +61,8 @@ mod tests {
 
     fn run(pieces: &[&[u8]]) -> (String, Option<String>) {
         let mut text = Text::default();
-        let mut events: Vec<Event> = pieces.iter().flat_map(|piece| text.push(piece)).collect();
-        let (rest, last) = text.finish();
+        let mut events: Vec<Event> = pieces.iter().flat_map(|piece| text.read(piece)).collect();
+        let (rest, last) = text.rest();
         events.extend(rest);
         let said = events
             .into_iter()

@@ -116,6 +116,21 @@ pub enum CancelReason {
     Signal,
 }
 
+impl CancelReason {
+    /// For people, after a colon or a semicolon.
+    #[must_use]
+    pub const fn because(self) -> &'static str {
+        match self {
+            Self::Timeout => "limits.iteration_timeout was reached",
+            Self::Idle => "limits.idle_timeout was reached",
+            Self::MaxRuntime => "limits.max_runtime was reached",
+            Self::MaxCost => "limits.max_cost_usd was reached",
+            Self::MaxTokens => "limits.max_tokens was reached",
+            Self::Signal => "it was asked to stop",
+        }
+    }
+}
+
 /// Tells when an activity has to end.
 #[async_trait]
 pub trait CancelSignal: Send + Sync {

@@ -12,7 +12,6 @@ use super::error::EngineError;
 use super::files::Files;
 use super::phrases::says_done;
 use super::plan;
-use super::prices::with_cost;
 use super::redact::Events;
 use super::session::{Session, asked};
 use super::sink::{Cancel, Heard, Sink};
@@ -55,6 +54,7 @@ impl Session {
         let transcript = Mutex::new(Transcript::new(files.clone()));
         let detectors = Arc::clone(&self.judges.detectors);
         let run = self.run.clone();
+        self.driver.pricing().begin();
         let sink = Sink {
             run: &run,
             iteration: number,
@@ -206,8 +206,12 @@ impl Session {
     fn heard(&mut self, heard: Heard, watching: &Watching) -> Result<(), EngineError> {
         match heard {
             Heard::Usage(usage) => {
-                let usage = with_cost(usage, self.driver.prices());
+                let usage = self.driver.with_cost(usage);
                 self.act(Input::Used(usage), watching)
+            }
+            Heard::Model(model) => {
+                self.driver.pricing().uses(model);
+                Ok(())
             }
             Heard::Claim(claim) => self.act(Input::ClaimSeen(claim), watching),
             Heard::Trouble(message) => self.act(Input::Warn(message), watching),
@@ -250,7 +254,7 @@ impl Session {
         self.final_text = report.final_text.filter(|_| good);
         Ended {
             outcome,
-            usage: with_cost(report.usage, self.driver.prices()),
+            usage: self.driver.with_cost(report.usage),
             says_done,
             left_behind: report.left_behind,
         }

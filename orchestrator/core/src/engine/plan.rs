@@ -8,9 +8,10 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::environment;
-use crate::config::{self, AgentConfig, Config, ConfigErrors, Limits, Loaded, Prices};
+use super::prices::{self, Pricing};
+use crate::config::{self, AgentConfig, Config, ConfigErrors, Limits, Loaded};
 use crate::contract::{
-    Agent, BuildContext, BuildError, CompletionDetector, Description, EvidenceValidator, Usd,
+    Agent, BuildContext, BuildError, CompletionDetector, Description, EvidenceValidator, Usage, Usd,
 };
 use crate::machine::{self, AfterRejection, Policy, ValidatorInfo};
 use crate::registry::{Kinds, Registry};
@@ -189,6 +190,7 @@ pub struct Driver {
     pub(super) agent: Arc<dyn Agent>,
     pub(super) description: Description,
     pub(super) config: AgentConfig,
+    pricing: Pricing,
 }
 
 impl Driver {
@@ -218,7 +220,9 @@ impl Driver {
         let what = (config.adapter.as_str(), "adapter");
         let agent = make(loaded, &registry.agents, what, &at, &config.config, context)?;
         let agent: Arc<dyn Agent> = Arc::from(agent);
-        Ok(Self { description: agent.describe(), agent, config: config.clone() })
+        let description = agent.describe();
+        let pricing = Pricing::new(description.model.clone());
+        Ok(Self { description, agent, config: config.clone(), pricing })
     }
 
     /// The agent itself.
@@ -237,15 +241,23 @@ impl Driver {
         environment::build(&loaded.config.env, vars, &self.description)
     }
 
-    pub(super) fn prices(&self) -> Option<&Prices> {
-        self.config.prices.as_ref()
+    /// What puts a price on what it uses.
+    pub(super) fn pricing(&mut self) -> &mut Pricing {
+        &mut self.pricing
     }
 
-    /// Whether its cost can be told.
+    /// The usage with its cost, estimated if the agent reports none and it can be.
+    pub(super) fn with_cost(&mut self, usage: Usage) -> Usage {
+        self.pricing.with_cost(usage, self.config.prices.as_ref())
+    }
+
+    /// Whether its cost can be told: by itself, or from its tokens and the prices that are given or
+    /// known for its model.
     #[must_use]
     pub fn metered(&self) -> bool {
         let can = &self.description.capabilities;
-        can.cost || can.free || (can.tokens && self.config.prices.is_some())
+        let known = || self.description.model.as_deref().is_some_and(prices::is_known);
+        can.cost || can.free || (can.tokens && (self.config.prices.is_some() || known()))
     }
 
     /// Refuses a limit that the user set and that this agent cannot be held to. Says what else there
@@ -267,7 +279,8 @@ impl Driver {
         if loaded.set_by_user("limits.max_cost_usd") {
             let message = format!(
                 "the agent `{name}` reports no cost, so this limit cannot be kept; say \
-                 `unmetered = true` in [agent], or give [agent.prices] if it reports tokens"
+                 `unmetered = true` in [agent], or, if it reports tokens, name a `model` whose \
+                 prices are known or give [agent.prices]"
             );
             return Err(error_at(loaded, &["limits", "max_cost_usd"], &message));
         }

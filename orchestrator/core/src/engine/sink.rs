@@ -38,6 +38,8 @@ impl CancelSignal for Cancel {
 
 /// What the driver has to hear of the agent's events.
 pub(super) enum Heard {
+    /// The model in use.
+    Model(String),
     Usage(Usage),
     Claim(Claim),
     Trouble(String),
@@ -97,6 +99,9 @@ impl Sink<'_> {
             for claim in detector.observe(&event) {
                 self.tell(Heard::Claim(claim)).await;
             }
+        }
+        if let Event::Session { model: Some(model), .. } = &event {
+            self.tell(Heard::Model(model.clone())).await;
         }
         let iteration = self.iteration;
         let notice = match event {

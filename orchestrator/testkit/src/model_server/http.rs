@@ -5,6 +5,8 @@ use std::io::{self, BufRead, Read as _, Write};
 
 use serde_json::Value;
 
+use super::Api;
+
 /// Longest accepted request body.
 const MAX_BODY: u64 = 64 * 1024 * 1024;
 
@@ -22,17 +24,49 @@ pub struct Request {
 }
 
 impl Request {
-    /// The path without its query.
+    /// The path from `/v1/` on, without its query.
     #[must_use]
     pub fn path(&self) -> &str {
-        self.target.split('?').next().unwrap_or_default()
+        self.split().1
+    }
+
+    /// The client's name, if its base URL is one of
+    /// [`ModelServer::base_url_for`](super::ModelServer::base_url_for); else nothing.
+    #[must_use]
+    pub fn client(&self) -> &str {
+        self.split().0.trim_matches('/')
+    }
+
+    fn split(&self) -> (&str, &str) {
+        let path = self.target.split('?').next().unwrap_or_default();
+        path.find("/v1/").and_then(|at| path.split_at_checked(at)).unwrap_or(("", path))
+    }
+
+    /// The API that is spoken, if the next message of a model is asked for.
+    #[must_use]
+    pub fn api(&self) -> Option<Api> {
+        if self.method == "POST" { Api::of(self.path()) } else { None }
     }
 
     /// A request for the next message of the model itself, not one on the side.
     #[must_use]
     pub fn is_main(&self) -> bool {
-        self.path() == "/v1/messages"
+        self.api().is_some()
             && self.body.get("tools").and_then(Value::as_array).is_some_and(|t| !t.is_empty())
+    }
+
+    /// Whether it offers the model a tool of this name.
+    #[must_use]
+    pub fn offers(&self, tool: &str) -> bool {
+        self.tool(tool).is_some()
+    }
+
+    pub(super) fn tool(&self, name: &str) -> Option<&Value> {
+        let tools = self.body.get("tools")?.as_array()?;
+        // The chat API has a tool's name one level deeper.
+        let name_of =
+            |tool: &Value| tool.get("name").or_else(|| tool.pointer("/function/name")).cloned();
+        tools.iter().find(|tool| name_of(tool).is_some_and(|found| found == name))
     }
 
     /// The answer shall be a stream of events.

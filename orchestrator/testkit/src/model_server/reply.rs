@@ -3,7 +3,13 @@
 use std::time::Duration;
 
 use orchestrator::contract::Tokens;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
+
+/// Further fields of an error.
+pub(super) type Details = Map<String, Value>;
+
+/// The error that [`Fault::Error`] is: its type and its text.
+pub(super) const OVERLOADED: (&str, &str) = ("overloaded_error", "Overloaded");
 
 /// What is done with a request.
 #[derive(Clone, Debug)]
@@ -20,9 +26,20 @@ pub enum Reply {
         kind: String,
         /// The error's text.
         message: String,
+        /// Further fields of the error, such as `resets_at`.
+        details: Map<String, Value>,
+    },
+    /// A good status, and then an error where the message should be.
+    Failed {
+        /// The error's type or code, such as `context_length_exceeded`.
+        kind: String,
+        /// The error's text.
+        message: String,
     },
     /// Nothing at all is answered, for as long as the client waits.
     Hang,
+    /// The connection ends without an answer.
+    Drop,
 }
 
 impl Reply {
@@ -44,7 +61,32 @@ impl Reply {
             headers: Vec::new(),
             kind: kind.to_owned(),
             message: message.to_owned(),
+            details: Map::new(),
         }
+    }
+
+    /// An error after a good status.
+    #[must_use]
+    pub fn failed(kind: &str, message: &str) -> Self {
+        Self::Failed { kind: kind.to_owned(), message: message.to_owned() }
+    }
+
+    /// The same with another type; of no effect on replies without one.
+    #[must_use]
+    pub fn kind(mut self, word: &str) -> Self {
+        if let Self::Error { kind, .. } | Self::Failed { kind, .. } = &mut self {
+            word.clone_into(kind);
+        }
+        self
+    }
+
+    /// The same with a further field of the error; of no effect on other replies.
+    #[must_use]
+    pub fn detail(mut self, name: &str, value: impl Into<Value>) -> Self {
+        if let Self::Error { details, .. } = &mut self {
+            details.insert(name.to_owned(), value.into());
+        }
+        self
     }
 
     /// The same with a header; of no effect on other replies.
@@ -101,6 +143,20 @@ impl Turn {
     #[must_use]
     pub fn tool(name: &str, input: &Value) -> Self {
         Self { blocks: Vec::new(), ..Self::text("") }.and_tool(name, input)
+    }
+
+    /// A message that runs a command by the agent's own tool for that, whatever it is called.
+    #[must_use]
+    pub fn shell(command: &str) -> Self {
+        Self { blocks: Vec::new(), ..Self::text("") }.and_shell(command)
+    }
+
+    /// With a command, run by the agent's own tool for that, at its end.
+    #[must_use]
+    pub fn and_shell(mut self, command: &str) -> Self {
+        self.blocks.push(json!({"type": "shell", "command": command}));
+        self.stop_reason = "tool_use".to_owned();
+        self
     }
 
     /// With a tool call at its end.

@@ -1,14 +1,15 @@
 //! Answers in order.
 
-use std::collections::VecDeque;
+use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use super::{Reply, Request};
 
-/// What the main requests are answered, one after the other.
-#[derive(Debug, Default)]
+/// What the main requests are answered, one after the other. Clients with names of their own
+/// ([`Request::client`]) each get all of it, from its beginning.
+#[derive(Clone, Debug, Default)]
 pub struct Script {
-    steps: VecDeque<Reply>,
+    steps: Vec<Reply>,
     last: Option<Reply>,
 }
 
@@ -40,11 +41,15 @@ impl Script {
         self
     }
 
-    pub(super) fn into_handler(self) -> impl Fn(&Request) -> Reply + Send + Sync + 'static {
-        let script = Mutex::new(self);
-        move |_: &Request| {
-            let mut script = script.lock().unwrap_or_else(PoisonError::into_inner);
-            script.steps.pop_front().or_else(|| script.last.clone()).unwrap_or_else(|| {
+    /// The script as what [`ModelServer::start`](super::ModelServer::start) asks for.
+    pub fn into_handler(self) -> impl Fn(&Request) -> Reply + Send + Sync + 'static {
+        let positions = Mutex::new(BTreeMap::<String, usize>::new());
+        move |request: &Request| {
+            let mut positions = positions.lock().unwrap_or_else(PoisonError::into_inner);
+            let position = positions.entry(request.client().to_owned()).or_default();
+            let step = self.steps.get(*position);
+            *position += 1;
+            step.or(self.last.as_ref()).cloned().unwrap_or_else(|| {
                 Reply::error(400, "the test's script of the model has come to its end")
             })
         }

@@ -7,9 +7,11 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use orchestrator::contract::Tokens;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::{Fault, Reply, Request, Script, Turn, http, sse};
+use super::api::Call;
+use super::reply::Details;
+use super::{Api, Fault, Reply, Request, Script, Turn, http, tools};
 
 type Handler = dyn Fn(&Request) -> Reply + Send + Sync;
 
@@ -44,7 +46,21 @@ impl ModelServer {
     /// If there is no loopback.
     #[must_use]
     pub fn start(handler: impl Fn(&Request) -> Reply + Send + Sync + 'static) -> Self {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("loopback can be bound");
+        Self::start_on(0, handler).expect("loopback can be bound")
+    }
+
+    /// Starts a server on this port of loopback, or on any if it is 0.
+    ///
+    /// # Errors
+    /// The port is taken.
+    ///
+    /// # Panics
+    /// If there is no loopback.
+    pub fn start_on(
+        port: u16,
+        handler: impl Fn(&Request) -> Reply + Send + Sync + 'static,
+    ) -> io::Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
         let address = listener.local_addr().expect("a bound socket has an address");
         let shared = Arc::new(Shared {
             handler: Box::new(handler),
@@ -53,7 +69,7 @@ impl ModelServer {
         });
         let accepting = Arc::clone(&shared);
         let listener = std::thread::spawn(move || accept(&listener, &accepting));
-        Self { address, shared, listener: Some(listener) }
+        Ok(Self { address, shared, listener: Some(listener) })
     }
 
     /// Starts a server that answers main requests by a script.
@@ -65,10 +81,16 @@ impl ModelServer {
         Self::start(script.into_handler())
     }
 
-    /// For `ANTHROPIC_BASE_URL`.
+    /// For `ANTHROPIC_BASE_URL`. OpenAI's clients want `/v1` after it.
     #[must_use]
     pub fn base_url(&self) -> String {
         format!("http://{}", self.address)
+    }
+
+    /// A base URL for one of several clients, by which its requests are told from the others'.
+    #[must_use]
+    pub fn base_url_for(&self, client: &str) -> String {
+        format!("http://{}/{client}", self.address)
     }
 
     /// All requests so far, probes and side requests included.
@@ -132,6 +154,13 @@ impl Shared {
         drop(self.changed.wait_timeout_while(state, pause, |state| !state.closing));
     }
 
+    /// The number of the next message.
+    fn next_message(&self) -> u64 {
+        let mut state = self.lock();
+        state.messages += 1;
+        state.messages
+    }
+
     fn stalled(&self) {
         self.lock().stalled += 1;
         self.changed.notify_all();
@@ -173,24 +202,58 @@ fn serve(connection: &TcpStream, shared: &Shared) -> io::Result<()> {
 
 /// Answers one request; false if the connection has to end then.
 fn answer(request: &Request, mut connection: &TcpStream, shared: &Shared) -> io::Result<bool> {
-    let reply = match (request.method.as_str(), request.path()) {
-        ("HEAD", _) => return http::respond_empty(&mut connection, 200).map(|()| true),
-        ("POST", "/v1/messages") if request.is_main() => (shared.handler)(request),
-        ("POST", "/v1/messages") => Turn::text("ok").usage(Tokens::default()).into(),
-        ("POST", "/v1/messages/count_tokens") => {
-            let body = json!({"input_tokens": request.body.to_string().len() / 4});
-            return http::respond(&mut connection, 200, &[], &body).map(|()| true);
-        }
-        _ => Reply::error(404, "no such path"),
+    let Some(api) = request.api() else {
+        aside(request, &mut connection)?;
+        return Ok(true);
+    };
+    let reply = if request.is_main() {
+        (shared.handler)(request)
+    } else {
+        Turn::text("ok").usage(Tokens::default()).into()
+    };
+    let reply = match reply {
+        Reply::Turn(turn) => match tools::resolve(turn, request) {
+            Ok(turn) => return speak(api, &turn, request, connection, shared),
+            Err(message) => Reply::error(400, &message),
+        },
+        other => other,
     };
     match reply {
-        Reply::Turn(turn) => speak(&turn, request, connection, shared),
-        Reply::Error { status, headers, kind, message } => {
-            let error = json!({"type": kind, "message": message});
-            let body = json!({"type": "error", "error": error});
+        Reply::Error { status, headers, kind, message, details } => {
+            let body = api.error(&kind, &message, &details);
             http::respond(&mut connection, status, &headers, &body).map(|()| true)
         }
+        Reply::Failed { kind, message } if request.wants_stream() => {
+            http::begin_stream(&mut connection)?;
+            let call = Call { id: shared.next_message(), request };
+            for event in api.failure(&kind, &message, &call) {
+                http::chunk(&mut connection, &event)?;
+            }
+            http::chunk(&mut connection, "").map(|()| true)
+        }
+        Reply::Failed { kind, message } => {
+            let body = api.error(&kind, &message, &Details::new());
+            http::respond(&mut connection, 400, &[], &body).map(|()| true)
+        }
         Reply::Hang => hang(connection, shared),
+        Reply::Drop | Reply::Turn(_) => Ok(false),
+    }
+}
+
+/// Answers what asks for no message.
+fn aside(request: &Request, mut connection: &mut &TcpStream) -> io::Result<()> {
+    match (request.method.as_str(), request.path()) {
+        ("HEAD", _) => http::respond_empty(&mut connection, 200),
+        ("POST", "/v1/messages/count_tokens") => {
+            let body = json!({"input_tokens": request.body.to_string().len() / 4});
+            http::respond(&mut connection, 200, &[], &body)
+        }
+        // Who asks for another protocol there is told at once that there is none.
+        ("GET", "/v1/responses") => http::respond_empty(&mut connection, 426),
+        _ => {
+            let body = Api::Messages.error("not_found_error", "no such path", &Details::new());
+            http::respond(&mut connection, 404, &[], &body)
+        }
     }
 }
 
@@ -202,24 +265,19 @@ fn hang(mut connection: &TcpStream, shared: &Shared) -> io::Result<bool> {
 }
 
 fn speak(
+    api: Api,
     turn: &Turn,
     request: &Request,
     mut connection: &TcpStream,
     shared: &Shared,
 ) -> io::Result<bool> {
-    let id = {
-        let mut state = shared.lock();
-        state.messages += 1;
-        state.messages
-    };
-    let model = request.model();
+    let call = Call { id: shared.next_message(), request };
     if !request.wants_stream() {
         shared.lock().served += turn.usage;
-        let body: Value = sse::message(turn, id, model);
-        return http::respond(&mut connection, 200, &[], &body).map(|()| true);
+        return http::respond(&mut connection, 200, &[], &api.message(turn, &call)).map(|()| true);
     }
     http::begin_stream(&mut connection)?;
-    for event in sse::events(turn, id, model) {
+    for event in api.events(turn, &call) {
         if let Some(pace) = turn.pace {
             shared.pause(pace);
         }

@@ -5,8 +5,27 @@
 
 use orchestrator::contract::ErrorClass;
 
+const UNAUTHENTICATED: [&str; 5] = [
+    "unauthorized",
+    "not logged in",
+    "invalid api key",
+    "incorrect api key",
+    "missing environment variable",
+];
+
+/// The provider gave no answer, or said that it has too much to do.
+const OVERLOADED: [&str; 6] = [
+    "overloaded",
+    "at capacity",
+    "service unavailable",
+    "high demand",
+    "stream disconnected",
+    "error sending request",
+];
+
 /// The class that an error message of the agent speaks of; `Crashed` if it speaks of none.
-pub(super) fn classify(message: &str) -> ErrorClass {
+#[must_use]
+pub fn classify(message: &str) -> ErrorClass {
     let lower = message.to_lowercase();
     let says = |words: &[&str]| words.iter().any(|word| lower.contains(word));
     if says(&["context window", "context length", "maximum context", "prompt is too long"]) {
@@ -23,11 +42,13 @@ pub(super) fn classify(message: &str) -> ErrorClass {
         ErrorClass::RateLimited { until_ms: None }
     } else if says(&["insufficient_quota", "quota exceeded", "credit balance", "out of credit"]) {
         ErrorClass::Billing
-    } else if says(&["unauthorized", "not logged in", "invalid api key", "incorrect api key"]) {
+    } else if says(&UNAUTHENTICATED) {
         ErrorClass::Unauthenticated
-    } else if says(&["overloaded", "at capacity", "service unavailable"]) {
+    } else if says(&OVERLOADED) {
         ErrorClass::Overloaded
-    } else if says(&["invalid_request", "model_not_found", "bad request"]) {
+    } else if says(&["invalid_request", "model_not_found", "bad request"])
+        || (says(&["model"]) && says(&["does not exist", "not found", "not supported"]))
+    {
         ErrorClass::InvalidRequest
     } else if says(&["timed out", "timeout"]) {
         ErrorClass::TimedOut
@@ -37,7 +58,8 @@ pub(super) fn classify(message: &str) -> ErrorClass {
 }
 
 /// What an HTTP status from the provider means; nothing for those that say too little.
-pub(super) fn of_status(status: u64) -> Option<ErrorClass> {
+#[must_use]
+pub fn of_status(status: u64) -> Option<ErrorClass> {
     match status {
         401 | 403 => Some(ErrorClass::Unauthenticated),
         402 => Some(ErrorClass::Billing),
@@ -97,7 +119,16 @@ mod tests {
                 "Selected model is at capacity. Please try a different model.",
                 ErrorClass::Overloaded,
             ),
-            ("stream disconnected before completion", ErrorClass::Crashed),
+            (
+                "We’re currently experiencing high demand, which may cause temporary errors.",
+                ErrorClass::Overloaded,
+            ),
+            (
+                "stream disconnected before completion: idle timeout waiting for SSE",
+                ErrorClass::Overloaded,
+            ),
+            ("The requested model 'x' does not exist.", ErrorClass::InvalidRequest),
+            ("Missing environment variable: `KEY`.", ErrorClass::Unauthenticated),
             ("processed 429 files in 401 seconds, exit status 1", ErrorClass::Crashed),
             ("", ErrorClass::Crashed),
         ] {

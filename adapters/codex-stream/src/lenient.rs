@@ -6,22 +6,26 @@ use serde_json::Value;
 const RESULT_MAX: usize = 64 * 1024;
 
 /// The string under `key`, or an empty one.
-pub(super) fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+#[must_use]
+pub fn text<'a>(value: &'a Value, key: &str) -> &'a str {
     value.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
 /// The string under `key`, if it says something.
-pub(super) fn some_text(value: &Value, key: &str) -> Option<String> {
+#[must_use]
+pub fn some_text(value: &Value, key: &str) -> Option<String> {
     Some(text(value, key)).filter(|text| !text.is_empty()).map(str::to_owned)
 }
 
 /// The count under `key`; what is none counts nothing.
-pub(super) fn count(value: &Value, key: &str) -> u64 {
+#[must_use]
+pub fn count(value: &Value, key: &str) -> u64 {
     value.get(key).and_then(Value::as_u64).unwrap_or(0)
 }
 
 /// A tool's answer, cut where it is too long for an event.
-pub(super) fn bounded(text: &str) -> String {
+#[must_use]
+pub fn bounded(text: &str) -> String {
     if text.len() <= RESULT_MAX {
         return text.to_owned();
     }

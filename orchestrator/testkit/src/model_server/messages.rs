@@ -1,8 +1,22 @@
-//! A message as JSON, and as the events of a stream.
+//! The Anthropic Messages API: a message as JSON, and as the events of a stream.
 
 use serde_json::{Value, json};
 
-use super::reply::{Fault, Turn};
+use super::reply::{Details, Fault, OVERLOADED, Turn};
+
+/// The body of an answer that is an error.
+pub(super) fn error(kind: &str, message: &str, details: &Details) -> Value {
+    let mut error = json!({"type": kind, "message": message});
+    if let Some(error) = error.as_object_mut() {
+        error.extend(details.clone());
+    }
+    json!({"type": "error", "error": error})
+}
+
+/// A stream that is nothing but an error.
+pub(super) fn failure(kind: &str, message: &str) -> Vec<String> {
+    vec![event("error", json!({"error": {"type": kind, "message": message}}))]
+}
 
 /// The whole message.
 pub(super) fn message(turn: &Turn, id: u64, model: &str) -> Value {
@@ -30,8 +44,8 @@ pub(super) fn events(turn: &Turn, id: u64, model: &str) -> Vec<String> {
             events.push(event("content_block_delta", json!({"index": index, "delta": delta})));
             if let Some(fault) = turn.fault {
                 if fault == Fault::Error {
-                    let error = json!({"type": "overloaded_error", "message": "Overloaded"});
-                    events.push(event("error", json!({"error": error})));
+                    let (kind, message) = OVERLOADED;
+                    events.extend(failure(kind, message));
                 }
                 return events;
             }

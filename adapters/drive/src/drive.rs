@@ -9,39 +9,52 @@ use ralph_orchestrator_supervise::lines::LineSplitter;
 use ralph_orchestrator_supervise::{
     Chunk, Exit, Process, SpawnError, Spec, Step, Stop, Stream, Supervisor,
 };
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep_until};
 
 use crate::output::{Ended, Output};
 
 /// How long a structured agent may take to exit after it has said all. Some never do.
-pub(crate) const LINGER: Duration = Duration::from_secs(10);
+pub const LINGER: Duration = Duration::from_secs(10);
+/// How often the output is asked what the agent tells elsewhere.
+const GLANCE: Duration = Duration::from_secs(1);
 /// Longest line of standard error, in bytes.
 const STDERR_LINE_MAX: usize = 64 * 1024;
 /// How much of the end of standard error goes into an error's message, in bytes.
 const STDERR_TAIL_MAX: usize = 2 * 1024;
 
 /// One run of the program.
-pub(crate) struct Drive<'a> {
+pub struct Drive<'a> {
     events: &'a dyn EventSink,
     cancelled: Pin<Box<dyn Future<Output = CancelReason> + Send + 'a>>,
-    output: Output,
+    output: Box<dyn Output>,
     stderr: LineSplitter,
     stderr_tail: String,
     linger: Duration,
     /// Said all at that time, plus the time to exit.
     deadline: Option<Instant>,
     stopped: Option<Why>,
+    glances: Interval,
 }
 
 /// Why the program was told to end.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Why {
-    Cancelled,
+    Cancelled(CancelReason),
     Lingering,
 }
 
+/// What happens next.
+enum Next {
+    Step(Step),
+    Glance,
+}
+
 impl<'a> Drive<'a> {
-    pub(crate) fn new(events: &'a dyn EventSink, output: Output, linger: Duration) -> Self {
+    /// Tells the sink what the output means. A process that has said all may take `linger` to exit.
+    #[must_use]
+    pub fn new(events: &'a dyn EventSink, output: Box<dyn Output>, linger: Duration) -> Self {
+        let mut glances = interval(GLANCE);
+        glances.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Self {
             events,
             cancelled: events.cancelled(),
@@ -51,15 +64,16 @@ impl<'a> Drive<'a> {
             linger,
             deadline: None,
             stopped: None,
+            glances,
         }
     }
 
     /// Runs it to its end; when this returns, all of its processes are gone.
-    pub(crate) async fn run(
-        mut self,
-        supervisor: &Supervisor,
-        spec: Spec,
-    ) -> Result<Report, AgentError> {
+    ///
+    /// # Errors
+    /// It could not be started, it ended badly, by its own account or by its exit status, or the
+    /// orchestrator asked for the end.
+    pub async fn run(mut self, supervisor: &Supervisor, spec: Spec) -> Result<Report, AgentError> {
         let asked_before = tokio::select! {
             biased;
             _ = &mut self.cancelled => true,
@@ -71,11 +85,12 @@ impl<'a> Drive<'a> {
         }
         let mut process = supervisor.spawn(spec).await.map_err(|error| not_started(&error))?;
         loop {
-            let chunk = match self.next(&mut process).await {
-                Step::Printed(chunk) => chunk,
-                Step::Gone(exit) => return self.conclude(exit).await,
+            let events = match self.next(&mut process).await {
+                Next::Step(Step::Printed(chunk)) => self.read(&chunk),
+                Next::Step(Step::Gone(exit)) => return self.conclude(exit).await,
+                Next::Glance => self.output.glance(),
             };
-            for event in self.read(&chunk) {
+            for event in events {
                 self.emit(&process, event).await;
             }
             self.deadline = match (self.output.done(), self.deadline) {
@@ -87,14 +102,15 @@ impl<'a> Drive<'a> {
     }
 
     /// What the program does next; meanwhile sees to it that it ends when it has to.
-    async fn next(&mut self, process: &mut Process) -> Step {
+    async fn next(&mut self, process: &mut Process) -> Next {
         loop {
             let (running, deadline) = (self.stopped.is_none(), self.deadline);
             let why = tokio::select! {
                 biased;
-                _ = &mut self.cancelled, if running => Why::Cancelled,
+                reason = &mut self.cancelled, if running => Why::Cancelled(reason),
                 () = until(deadline), if running => Why::Lingering,
-                step = process.step() => return step,
+                step = process.step() => return Next::Step(step),
+                _ = self.glances.tick() => return Next::Glance,
             };
             self.stop(process, why);
         }
@@ -107,7 +123,7 @@ impl<'a> Drive<'a> {
             tokio::select! {
                 biased;
                 () = &mut emitted => return,
-                _ = &mut self.cancelled => self.stop(process, Why::Cancelled),
+                reason = &mut self.cancelled => self.stop(process, Why::Cancelled(reason)),
             }
         }
         emitted.await;
@@ -138,7 +154,10 @@ impl<'a> Drive<'a> {
             exit: exit.ending.to_string(),
             hint: exit.hint(),
             well: exit.ending.is_success() || self.stopped == Some(Why::Lingering),
-            cancelled: self.stopped == Some(Why::Cancelled),
+            cancelled: match self.stopped {
+                Some(Why::Cancelled(reason)) => Some(reason),
+                _ => None,
+            },
             left_behind: exit.left_behind,
             stderr: self.stderr_tail,
         };

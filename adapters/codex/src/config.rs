@@ -1,0 +1,164 @@
+//! `[agent.config]`, and the arguments it stands for.
+
+use std::ffi::OsString;
+
+use orchestrator::contract::{BuildError, parse_config};
+use serde::Deserialize;
+use serde_json::Value;
+
+/// Arguments that belong to the adapter, and what to use instead.
+const RESERVED: [(&str, &str); 19] = [
+    ("--json", "it is always given"),
+    ("--skip-git-repo-check", "it is always given"),
+    ("-", "the prompt is given on standard input"),
+    ("--", "the prompt is given on standard input"),
+    ("-m", "use the key `model`"),
+    ("--model", "use the key `model`"),
+    ("-s", "use the key `sandbox`"),
+    ("--sandbox", "use the key `sandbox`"),
+    ("--dangerously-bypass-approvals-and-sandbox", "use `sandbox = \"danger-full-access\"`"),
+    ("--approve-for-me", "nobody is there to approve anything"),
+    ("-C", "use `run.workspace`"),
+    ("--cd", "use `run.workspace`"),
+    ("--worktree", "use `run.workspace`"),
+    ("-h", "it does no work"),
+    ("--help", "it does no work"),
+    ("-V", "it does no work"),
+    ("--version", "it does no work"),
+    ("resume", "each iteration is a fresh thread"),
+    ("fork", "each iteration is a fresh thread"),
+];
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Config {
+    #[serde(default = "program")]
+    pub(crate) program: String,
+    pub(crate) model: Option<String>,
+    #[serde(default)]
+    sandbox: Sandbox,
+    #[serde(default)]
+    args: Vec<String>,
+}
+
+/// Codex's own sandbox.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Sandbox {
+    #[default]
+    DangerFullAccess,
+    WorkspaceWrite,
+    ReadOnly,
+}
+
+fn program() -> String {
+    "codex".to_owned()
+}
+
+impl Config {
+    pub(crate) fn parse(table: Value) -> Result<Self, BuildError> {
+        let config: Self = parse_config(table)?;
+        config.validate()?;
+        Ok(config)
+    }
+
+    fn validate(&self) -> Result<(), BuildError> {
+        if self.program.trim().is_empty() {
+            return Err(BuildError::at("program", "empty; expected a program, such as \"codex\""));
+        }
+        if self.model.as_ref().is_some_and(|model| model.trim().is_empty()) {
+            return Err(BuildError::at("model", "empty; expected a model, such as \"gpt-5\""));
+        }
+        for (index, arg) in self.args.iter().enumerate() {
+            let name = arg.split('=').next().unwrap_or_default();
+            // A word that is an option's value may be any.
+            let is_value = index
+                .checked_sub(1)
+                .and_then(|before| self.args.get(before))
+                .is_some_and(|before| before.starts_with('-') && !before.contains('='));
+            let reserved = RESERVED.iter().find(|(reserved, _)| *reserved == name);
+            let problem = match reserved {
+                Some((name, instead)) if name.starts_with('-') || !is_value => {
+                    format!("`{name}` cannot be given here: {instead}")
+                }
+                _ if arg.contains('\0') => "an argument cannot contain a NUL character".to_owned(),
+                _ => continue,
+            };
+            let key = vec!["args".to_owned(), index.to_string()];
+            return Err(BuildError { key, unknown_key: None, message: problem });
+        }
+        Ok(())
+    }
+
+    pub(crate) fn argv(&self) -> Vec<OsString> {
+        let mut argv: Vec<OsString> =
+            ["exec", "--json", "--skip-git-repo-check"].map(OsString::from).into();
+        match self.sandbox {
+            Sandbox::DangerFullAccess => {
+                argv.push("--dangerously-bypass-approvals-and-sandbox".into());
+            }
+            Sandbox::WorkspaceWrite => argv.extend(within("workspace-write")),
+            Sandbox::ReadOnly => argv.extend(within("read-only")),
+        }
+        if let Some(model) = &self.model {
+            argv.extend(["--model".into(), model.into()]);
+        }
+        argv.extend(self.args.iter().map(OsString::from));
+        // Not left to whether standard input is a terminal.
+        argv.push("-".into());
+        argv
+    }
+}
+
+fn within(mode: &str) -> [OsString; 4] {
+    ["--sandbox", mode, "-c", "approval_policy=\"never\""].map(OsString::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn argv(table: Value) -> String {
+        let argv = Config::parse(table).unwrap().argv();
+        argv.into_iter().map(|arg| arg.into_string().unwrap()).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn nothing_configured() {
+        let expected = "exec --json --skip-git-repo-check \
+                        --dangerously-bypass-approvals-and-sandbox -";
+        assert_eq!(argv(json!({})), expected);
+    }
+
+    #[test]
+    fn everything_configured() {
+        let table = json!({"program": "./codex", "model": "gpt-5", "sandbox": "workspace-write",
+            "args": ["-c", "sandbox_workspace_write.network_access=true", "-p", "resume"]});
+        let expected = "exec --json --skip-git-repo-check --sandbox workspace-write \
+                        -c approval_policy=\"never\" --model gpt-5 \
+                        -c sandbox_workspace_write.network_access=true -p resume -";
+        assert_eq!(argv(table), expected);
+        assert!(argv(json!({"sandbox": "read-only"})).contains("--sandbox read-only"));
+    }
+
+    #[test]
+    fn mistakes_are_named_by_their_key() {
+        let cases = [
+            (json!({"program": " "}), "program"),
+            (json!({"program": ["codex"]}), "program"),
+            (json!({"model": ""}), "model"),
+            (json!({"sandbox": "yolo"}), "sandbox"),
+            (json!({"args": ["--oss", "--model=x"]}), "args.1"),
+            (json!({"args": ["resume"]}), "args.0"),
+            (json!({"args": ["--oss", "-"]}), "args.1"),
+            (json!({"args": ["a\u{0}"]}), "args.0"),
+        ];
+        for (table, key) in cases {
+            let error = Config::parse(table.clone()).unwrap_err();
+            assert_eq!(error.key.join("."), key, "{table}: {error}");
+        }
+        let error = Config::parse(json!({"modle": "gpt-5"})).unwrap_err();
+        assert_eq!(error.unknown_key.as_deref(), Some("modle"));
+    }
+}

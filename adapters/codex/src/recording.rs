@@ -1,0 +1,200 @@
+//! The recording that Codex keeps of a thread while it runs.
+
+use std::fs::{File, OpenOptions};
+use std::io::Read as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use orchestrator::contract::Tokens;
+use ralph_adapter_codex_stream::{lenient, tokens};
+use ralph_orchestrator_supervise::lines::LineSplitter;
+use rustix::fs::OFlags;
+use serde_json::Value;
+
+/// Longer lines hold whole files, not figures.
+const LINE_MAX: usize = 256 * 1024;
+/// So much is read at a time, so that the events do not have to wait.
+const GLANCE_MAX: u64 = 4 * 1024 * 1024;
+/// Threads are kept in folders for days; one that began around midnight is in the last but one.
+const DAYS: usize = 2;
+
+/// What a recording tells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Told {
+    /// The model in use.
+    Model(String),
+    /// The sums over the thread.
+    Used(Tokens),
+    /// Tokens in the context after the last request.
+    Context(u64),
+    /// Tokens that the context holds.
+    Window(u64),
+}
+
+/// Follows the recording of one thread. Whatever is wrong with it, nothing is told.
+pub(crate) struct Recording {
+    sessions: PathBuf,
+    thread: Option<String>,
+    file: Option<File>,
+    lines: LineSplitter,
+}
+
+impl Recording {
+    /// Of a thread in this home of Codex that is not known yet.
+    pub(crate) fn new(codex_home: &Path) -> Self {
+        Self {
+            sessions: codex_home.join("sessions"),
+            thread: None,
+            file: None,
+            lines: LineSplitter::new(LINE_MAX),
+        }
+    }
+
+    /// From now on of this thread.
+    pub(crate) fn follow(&mut self, thread: &str) {
+        if self.thread.as_deref() != Some(thread) {
+            self.thread = Some(thread.to_owned());
+            self.file = None;
+            self.lines = LineSplitter::new(LINE_MAX);
+        }
+    }
+
+    /// What was written since the last time.
+    pub(crate) fn read(&mut self) -> Vec<Told> {
+        let Some(thread) = &self.thread else { return Vec::new() };
+        if self.file.is_none() {
+            self.file = find(&self.sessions, thread).and_then(|path| open(&path));
+        }
+        let Some(file) = &mut self.file else { return Vec::new() };
+        let mut bytes = Vec::new();
+        // What cannot be read now may be readable the next time.
+        drop(file.take(GLANCE_MAX).read_to_end(&mut bytes));
+        let mut told = Vec::new();
+        self.lines.push(&bytes, |line| {
+            if line.dropped == 0 {
+                told.extend(read_line(&line.text));
+            }
+        });
+        told
+    }
+}
+
+/// `sessions/2026/11/22/rollout-TIME-THREAD.jsonl`, in one of the last days.
+fn find(sessions: &Path, thread: &str) -> Option<PathBuf> {
+    let end = format!("-{thread}.jsonl");
+    let days = newest(sessions).into_iter().flat_map(|year| newest(&year));
+    let mut days = days.flat_map(|month| newest(&month)).take(DAYS);
+    days.find_map(|day| {
+        newest(&day).into_iter().find(|path| {
+            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            name.starts_with("rollout-") && name.ends_with(&end)
+        })
+    })
+}
+
+/// What is in a folder, the last names first.
+fn newest(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten();
+    let mut paths: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    paths.sort_unstable_by(|a, b| b.cmp(a));
+    paths
+}
+
+/// The agent can put anything there: nothing that is waited for or leads elsewhere is opened.
+fn open(path: &Path) -> Option<File> {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let flags = i32::try_from(flags.bits()).ok()?;
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path).ok()?;
+    file.metadata().ok()?.is_file().then_some(file)
+}
+
+fn read_line(line: &str) -> Vec<Told> {
+    // Most of a recording is the conversation.
+    if !["\"token_usage_record\"", "\"token_count\"", "\"turn_context\""]
+        .iter()
+        .any(|kind| line.contains(kind))
+    {
+        return Vec::new();
+    }
+    let Ok(record) = serde_json::from_str::<Value>(line) else { return Vec::new() };
+    let Some(payload) = record.get("payload") else { return Vec::new() };
+    match (lenient::text(&record, "type"), lenient::text(payload, "type")) {
+        ("turn_context", _) => {
+            lenient::some_text(payload, "model").map(Told::Model).into_iter().collect()
+        }
+        ("token_usage_record", _) => {
+            let sums = payload.get("thread_token_usage").map(|sums| Told::Used(tokens(sums)));
+            let last = payload.get("usage").map(|last| Told::Context(tokens(last).total()));
+            sums.into_iter().chain(last).collect()
+        }
+        ("event_msg", "token_count") => {
+            let Some(info) = payload.get("info") else { return Vec::new() };
+            let sums = info.get("total_token_usage").map(|sums| Told::Used(tokens(sums)));
+            let window = Some(lenient::count(info, "model_context_window"));
+            let window = window.filter(|window| *window > 0).map(Told::Window);
+            sums.into_iter().chain(window).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write as _;
+
+    const LINES: [&str; 4] = [
+        r#"{"type":"turn_context","payload":{"model":"gpt-5"}}"#,
+        r#"{"type":"token_usage_record","payload":{"usage":{"input_tokens":50,"cached_input_tokens":20,"output_tokens":5},"thread_token_usage":{"input_tokens":90,"cached_input_tokens":20,"cache_write_input_tokens":1,"output_tokens":9}}}"#,
+        r#"{"type":"event_msg","payload":{"type":"token_count","info":{"model_context_window":258400}}}"#,
+        r#"{"type":"event_msg","payload":{"type":"token_count","info":null}}"#,
+    ];
+
+    fn day(home: &Path, day: &str) -> PathBuf {
+        let folder = home.join("sessions").join(day);
+        std::fs::create_dir_all(&folder).unwrap();
+        folder
+    }
+
+    #[test]
+    fn it_is_found_late_and_read_on() {
+        let home = tempfile::tempdir().unwrap();
+        let mut recording = Recording::new(home.path());
+        assert_eq!(recording.read(), []);
+        recording.follow("t-1");
+        assert_eq!(recording.read(), []);
+        day(home.path(), "2026/12/01");
+        let folder = day(home.path(), "2026/11/30");
+        let mut file = File::create(folder.join("rollout-2026-11-30T23-59-59-t-1.jsonl")).unwrap();
+        std::fs::write(folder.join("rollout-2026-11-30T23-59-59-t-2.jsonl"), "{}").unwrap();
+        let (first, second) = LINES[0].split_at(9);
+        write!(file, "{first}").unwrap();
+        assert_eq!(recording.read(), [], "half a line");
+        write!(file, "{second}\nnoise \"token_count\"\n").unwrap();
+        assert_eq!(recording.read(), [Told::Model("gpt-5".to_owned())]);
+        for line in &LINES[1..] {
+            writeln!(file, "{line}").unwrap();
+        }
+        let used = Tokens { input: 69, output: 9, cache_read: 20, cache_write: 1 };
+        let expected = [Told::Used(used), Told::Context(55), Told::Window(258_400)];
+        assert_eq!(recording.read(), expected);
+        assert_eq!(recording.read(), []);
+        recording.follow("t-1");
+        assert_eq!(recording.read(), [], "followed already");
+    }
+
+    #[test]
+    fn traps_are_left_alone() {
+        let home = tempfile::tempdir().unwrap();
+        let folder = day(home.path(), "2026/11/30");
+        let fifo = folder.join("rollout-x-fifo.jsonl");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, 0o600.into()).unwrap();
+        std::os::unix::fs::symlink("/dev/zero", folder.join("rollout-x-link.jsonl")).unwrap();
+        std::fs::create_dir(folder.join("rollout-x-folder.jsonl")).unwrap();
+        for thread in ["fifo", "link", "folder", "../../../../etc/passwd", ""] {
+            let mut recording = Recording::new(home.path());
+            recording.follow(thread);
+            assert_eq!(recording.read(), [], "{thread}");
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! The APIs that models are asked by.
+
+use serde_json::Value;
+
+use super::reply::Details;
+use super::{Request, Turn, chat, messages, responses};
+
+/// How a model is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Api {
+    /// Anthropic's `POST /v1/messages`.
+    Messages,
+    /// OpenAI's `POST /v1/responses`.
+    Responses,
+    /// OpenAI's `POST /v1/chat/completions`, and what many others imitate.
+    Chat,
+}
+
+/// The request that is answered, and the number of the answer.
+#[derive(Clone, Copy)]
+pub(super) struct Call<'a> {
+    pub(super) id: u64,
+    pub(super) request: &'a Request,
+}
+
+impl Api {
+    /// By the path from `/v1/` on.
+    pub(super) fn of(path: &str) -> Option<Self> {
+        match path {
+            "/v1/messages" => Some(Self::Messages),
+            "/v1/responses" => Some(Self::Responses),
+            "/v1/chat/completions" => Some(Self::Chat),
+            _ => None,
+        }
+    }
+
+    /// The whole answer.
+    pub(super) fn message(self, turn: &Turn, call: &Call<'_>) -> Value {
+        match self {
+            Self::Messages => messages::message(turn, call.id, call.request.model()),
+            Self::Responses => responses::message(turn, call),
+            Self::Chat => chat::message(turn, call),
+        }
+    }
+
+    /// The answer as the events of a stream, up to its fault if it has one.
+    pub(super) fn events(self, turn: &Turn, call: &Call<'_>) -> Vec<String> {
+        match self {
+            Self::Messages => messages::events(turn, call.id, call.request.model()),
+            Self::Responses => responses::events(turn, call),
+            Self::Chat => chat::events(turn, call),
+        }
+    }
+
+    /// The body of an error.
+    pub(super) fn error(self, kind: &str, message: &str, details: &Details) -> Value {
+        match self {
+            Self::Messages => messages::error(kind, message, details),
+            Self::Responses | Self::Chat => chat::error(kind, message, details),
+        }
+    }
+
+    /// A stream that is nothing but an error.
+    pub(super) fn failure(self, kind: &str, message: &str, call: &Call<'_>) -> Vec<String> {
+        match self {
+            Self::Messages => messages::failure(kind, message),
+            Self::Responses => responses::failure(kind, message, call),
+            Self::Chat => chat::failure(kind, message),
+        }
+    }
+}
