@@ -23,3 +23,4 @@ mod seed;
 mod shipped;
 mod signals;
 mod state;
+mod waits;

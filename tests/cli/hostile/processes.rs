@@ -1,10 +1,13 @@
 //! Agents that will not end, that hide what they started, or that turn on whoever watches over them.
 
+use std::process::{Command, Stdio};
 use std::thread;
+
+use rustix::process::{Pid, Signal, kill_process};
 
 use super::{End, PROMISE, WORK, completed, ends, gone, hostile, pid_in, stopped};
 use crate::completion::claude_result;
-use crate::environment::{alive, eventually};
+use crate::environment::{Running, TestEnvironment, alive, eventually, of_run};
 
 /// A daemon as it is made: two forks, a session of its own, no descriptor, another name, no
 /// environment that would give it away. Writes its number to `daemon` first.
@@ -31,7 +34,7 @@ fn a_daemon_that_hides_does_not_outlive_a_killed_orchestrator() {
     env.agent.call(2).script(WORK).out(PROMISE);
     let mut running = env.start(&["run"]);
     let daemon = pid_in(&env, "daemon");
-    running.signal(rustix::process::Signal::KILL);
+    running.signal(Signal::KILL);
     running.wait();
     eventually("the daemon is gone", || !alive(daemon));
     ends(&env, "daemon", &env.run(), completed(2, &["done", "half"]));
@@ -185,10 +188,9 @@ shim=$(up $$); orchestrator=$(up \"$shim\")\n";
 
 #[test]
 fn an_agent_that_kills_its_orchestrator_wins_nothing() {
-    // With both gone nobody is left who could end the agent's children: the kernel ends the agent.
     for (what, kill) in [
         ("killed", "kill -KILL $orchestrator; sleep 1000"),
-        ("both killed", "kill -KILL $orchestrator $shim; exec sleep 1000"),
+        ("both killed", "kill -KILL $orchestrator $shim; sleep 1000"),
     ] {
         let env = hostile();
         env.agent.call(1).script(&format!("{PARENTS}echo $$ > \"$FAKE_DIR/self\"; {kill}\n"));
@@ -199,6 +201,71 @@ fn an_agent_that_kills_its_orchestrator_wins_nothing() {
         assert_eq!(env.agent.env(2)["RALPH_ITERATION"], "2", "{what}");
         assert_eq!(env.records("iteration_ended")[0]["outcome"]["type"], "lost", "{what}");
         ends(&env, what, &ended, completed(2, &["done"]));
+    }
+}
+
+/// Children of every kind, which nothing but a kill ends, and the pids of agent and shim. Then it waits.
+const FAMILY: &str = "up() { awk '/^PPid:/ { print $2 }' \"/proc/$1/status\"; }
+trap '' HUP INT TERM
+setsid sh -c 'echo $$ > \"$FAKE_DIR/daemon\"; while :; do echo x >> stray; sleep 0.01; done' &
+(while :; do sleep 1000; done) & echo $! > \"$FAKE_DIR/child\"
+setsid sh -c 'echo $$ > \"$FAKE_DIR/stopped\"; kill -STOP $$' &
+echo $$ > \"$FAKE_DIR/self\"; up $$ > \"$FAKE_DIR/shim\"
+while :; do sleep 1000; done
+";
+
+/// A run whose orchestrator and shim are killed while the agent has children. Its id.
+fn both_killed(env: &TestEnvironment) -> String {
+    env.agent.call(1).script(&format!("export FAKE_DIR\n{FAMILY}"));
+    env.agent.call(2).script(WORK).out(PROMISE);
+    let mut running = env.start(&["run"]);
+    let family = ["self", "daemon", "child", "stopped"].map(|name| pid_in(env, name));
+    let shim = Pid::from_raw(pid_in(env, "shim")).unwrap();
+    eventually("the daemon writes", || env.path("stray").exists());
+    // Stopped, so that it cannot see the orchestrator's end before its own.
+    kill_process(shim, Signal::STOP).unwrap();
+    running.signal(Signal::KILL);
+    kill_process(shim, Signal::KILL).unwrap();
+    running.wait();
+    eventually("the kernel ends the leader", || !alive(family[0]));
+    assert!(family[1..].iter().all(|pid| alive(*pid)), "nobody is left who could end the others");
+    env.status()["run"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn what_is_left_when_orchestrator_and_shim_are_killed_together_ends_before_anything_begins() {
+    for args in [&["run"][..], &["run", "--restart"]] {
+        let env = hostile();
+        let run = both_killed(&env);
+        // Started by somebody to whom the same variable was handed down.
+        let program = env.command(&[]).get_program().to_owned();
+        let mut above = Command::new("sh");
+        above
+            .args(["-c", "\"$0\" \"$@\"; code=$?; echo above; exit $code"])
+            .arg(program)
+            .args(args)
+            .current_dir(env.workspace())
+            .env_clear()
+            .envs(env.command(&[]).get_envs().filter_map(|(name, value)| Some((name, value?))))
+            .env("RALPH_RUN_ID", run)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let ended = Running::new(above.spawn().unwrap()).wait();
+        ended.says("above").says("of a killed start were left, and were ended: ").says("sh");
+        for name in ["daemon", "child", "stopped"] {
+            gone(&env, name);
+        }
+        let iterations = if args.len() == 1 { 2 } else { 1 };
+        // It was killed while it appended, before the second agent began.
+        let size = env.read("stray").len();
+        if args.len() == 1 {
+            ends(&env, "both", &ended, completed(iterations, &["done", "stray"]));
+        } else {
+            assert_eq!((ended.code, env.status()["iterations"].as_u64()), (Some(0), Some(1)));
+            assert!(of_run(&env.root()).is_empty());
+        }
+        assert_eq!(env.read("stray").len(), size);
     }
 }
 
