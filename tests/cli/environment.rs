@@ -126,6 +126,10 @@ impl TestEnvironment {
         self.vars.push((name.to_owned(), value.to_owned()));
     }
 
+    pub(crate) fn unset(&mut self, name: &str) {
+        self.vars.retain(|(known, _)| known != name);
+    }
+
     /// The only state directory.
     pub(crate) fn state(&self) -> PathBuf {
         let parent = self.root().join("home/.local/state/ralph-orchestrator");
