@@ -12,7 +12,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 /// Longer than anything takes on a busy machine; a test that needs it has failed.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(600);
 
 /// What every test's agent and validator are, unless it says otherwise.
 const DEFAULT: &str = r#"

@@ -308,7 +308,7 @@ fn a_latch_may_hold_a_long_claim_and_says_when_it_is_of_a_newer_version() {
         match LatchFile::read(&disk, &key, &path) {
             Ok(found) => assert!(readable && found.as_ref() == Some(&latch)),
             Err(error) => {
-                assert!(!readable && error.to_string().contains("newer version"), "{error}")
+                assert!(!readable && error.to_string().contains("newer version"), "{error}");
             }
         }
     }
