@@ -130,6 +130,30 @@ fn a_rate_limit_waits_and_is_no_iteration() {
 }
 
 #[test]
+fn the_time_that_a_subscription_is_refused_until_is_waited_for() {
+    let now = jiff::Timestamp::now().as_second();
+    let reset = now + 3600;
+    let refusal = Reply::error(429, "This request would exceed your account's rate limit")
+        .header("anthropic-ratelimit-unified-status", "rejected")
+        .header("anthropic-ratelimit-unified-reset", &reset.to_string())
+        .header("anthropic-ratelimit-unified-representative-claim", "five_hour");
+    let server = ModelServer::scripted(Script::new().forever(refusal));
+    let mut env = environment(&server, "max_iterations = 3");
+    // An account with a subscription has a token instead of a key.
+    env.unset("ANTHROPIC_API_KEY");
+    env.var("CLAUDE_CODE_OAUTH_TOKEN", "sk-ant-oat01-dummy");
+    let mut running = env.start(&["run"]);
+    running.says("  waiting ");
+    let status = env.status();
+    running.signal(rustix::process::Signal::INT);
+    let ended = running.wait();
+    assert_eq!(status["waiting_until_ms"], reset * 1000, "{status}\n{ended:?}");
+    assert_eq!((&status["iterations"], &status["failures"]), (&1.into(), &0.into()));
+    ended.expect(130);
+    assert!(of_run(&env.root()).is_empty());
+}
+
+#[test]
 fn the_budget_is_passed_down_and_a_turn_over_it_ends_the_run() {
     let usage = orchestrator::contract::Tokens { input: 100_000, ..Default::default() };
     let server = ModelServer::scripted(Script::new().forever(

@@ -16,7 +16,7 @@ pub(crate) const PARENTS: &str = "up() { awk '/^PPid:/ { print $2 }' \"/proc/$1/
 shim=$(up $$); nursery=$(up \"$shim\"); orchestrator=$(up \"$nursery\")\n";
 
 /// Longer than anything takes on a busy machine; a test that needs it has failed.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(600);
 
 /// What every test's agent and validator are, unless it says otherwise.
 const DEFAULT: &str = r#"
@@ -128,6 +128,10 @@ impl TestEnvironment {
 
     pub(crate) fn var(&mut self, name: &str, value: &str) {
         self.vars.push((name.to_owned(), value.to_owned()));
+    }
+
+    pub(crate) fn unset(&mut self, name: &str) {
+        self.vars.retain(|(known, _)| known != name);
     }
 
     /// The only state directory.

@@ -24,3 +24,4 @@ mod seed;
 mod shipped;
 mod signals;
 mod state;
+mod waits;

@@ -144,6 +144,7 @@ fn a_torn_last_record_is_cut_and_told() {
 #[test]
 fn the_user_s_repository_is_not_touched() {
     let env = TestEnvironment::new();
+    env.config("\n[limits]\nmax_failures = 10\n");
     let git = |args: &[&str]| {
         let out = std::process::Command::new("git")
             .args(args)
@@ -164,9 +165,14 @@ fn the_user_s_repository_is_not_touched() {
     env.write("PROMPT.md", "# Task, edited\n");
     git(&["stash", "-q"]);
     let before = [git(&["rev-parse", "HEAD"]), git(&["stash", "list"]), git(&["status", "-s"])];
+    // Nor is anything undone because an agent failed, again and again.
+    for n in 1..=5 {
+        env.agent.call(n).script(&format!("echo {n} >> notes; exit 1\n"));
+    }
     env.agent.default_call().script("touch done\n").out(DONE);
     env.run().expect(0);
+    assert_eq!(env.read("notes"), "1\n2\n3\n4\n5\n");
     let mut after = [git(&["rev-parse", "HEAD"]), git(&["stash", "list"]), git(&["status", "-s"])];
-    after[2] = after[2].replace("?? done\n", "");
+    after[2] = after[2].replace("?? done\n", "").replace("?? notes\n", "");
     assert_eq!(before, after);
 }

@@ -1,5 +1,6 @@
 //! `run`
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -10,14 +11,20 @@ use orchestrator::registry::Surroundings;
 use orchestrator::state::{Disk, Found, Layout};
 use ralph_orchestrator_supervise::Supervisor;
 
+use ralph_orchestrator_supervise::Remains;
+
 use crate::args::Run;
 use crate::commands::block_on;
 use crate::context::Context;
 use crate::error::{CommandError, exit, of_stop};
 use crate::registry;
+use crate::render::text::one_line;
 use crate::render::{Human, Json};
 use crate::sandbox::Policy;
 use crate::{output, signals};
+
+/// What tells the processes of a run, in their environment.
+const RUN_ID: &str = "RALPH_RUN_ID";
 
 pub(crate) fn run(file: &Path, mut args: Run) -> Result<u8, CommandError> {
     let mut sets = std::mem::take(&mut args.sets.sets);
@@ -50,6 +57,7 @@ async fn start(context: Context, args: Run) -> Result<u8, CommandError> {
         disk: Disk::default(),
         state_home,
         registry: &registry,
+        end_remains: &end_remains,
         agent: args.agent.clone(),
         once: args.once,
         restart: args.restart,
@@ -74,6 +82,25 @@ async fn start(context: Context, args: Run) -> Result<u8, CommandError> {
     let finished = session.drive(observer, signals.stop_requests()).await?;
     let well = matches!(finished.state.last_outcome, Some(Outcome::Succeeded));
     Ok(of_stop(finished.reason, well, signals.status.load(Ordering::Relaxed)))
+}
+
+/// Ends what the agents of a run have left, if nobody did, and returns what there is to say about it.
+fn end_remains(run: &str) -> Vec<String> {
+    let Remains { ended, survived } = ralph_orchestrator_supervise::end_remains(RUN_ID, run);
+    let say = |names: Vec<String>, what: &str| {
+        let count = names.len();
+        let names = names.into_iter().collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>();
+        (count > 0).then(|| {
+            format!(
+                "{count} processes of a killed start {what}: {}",
+                one_line(&names.join(", "), 200)
+            )
+        })
+    };
+    [say(ended, "were left, and were ended"), say(survived, "could not be ended")]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 /// The run is complete: says so and starts nothing.

@@ -12,7 +12,7 @@ use std::path::Path;
 
 use orchestrator::contract::{Claim, ClaimKind, ClaimSource};
 use orchestrator::machine::{Latch, Limits, Policy, Record, RunStarted, State};
-use orchestrator::state::{Layout, StateError, Store, peek, reset};
+use orchestrator::state::{Disk, Key, LatchFile, Layout, StateError, Store, peek, reset};
 use proptest::prelude::*;
 use tempfile::TempDir;
 
@@ -227,6 +227,9 @@ fn a_missing_file_is_damage_but_a_missing_directory_is_a_fresh_start() {
     let folder = TempDir::new().unwrap();
     let layout = layout(&folder);
     write(&layout, &records());
+    fs::remove_file(layout.key()).unwrap();
+    assert!(resumed(&layout).unwrap_err().to_string().ends_with("the key of this state is gone"));
+    assert!(!layout.key().exists(), "a new key would bury the old state");
     fs::remove_dir_all(layout.root()).unwrap();
     assert!(resumed(&layout).unwrap().is_none());
 }
@@ -276,6 +279,71 @@ fn a_crash_between_naming_a_run_and_its_first_record_is_a_fresh_start() {
     assert!(resumed(&layout).unwrap().is_none(), "torn first record");
     fs::remove_file(layout.journal(RUN)).unwrap();
     assert!(resumed(&layout).unwrap().is_none(), "no journal yet");
+}
+
+#[test]
+fn a_crash_between_the_first_record_and_the_latch_is_a_run_that_has_begun() {
+    let folder = TempDir::new().unwrap();
+    let layout = layout(&folder);
+    let mut store = Store::open(layout.clone()).unwrap();
+    store.begin(RUN, &[]).unwrap();
+    store.append(&started()).unwrap();
+    drop(store);
+    assert_eq!(resumed(&layout).unwrap().unwrap(), State::fold(&[started()]));
+}
+
+#[test]
+fn a_latch_may_hold_a_long_claim_and_says_when_it_is_of_a_newer_version() {
+    let folder = TempDir::new().unwrap();
+    let (disk, path) = (Disk::default(), folder.path().join("latch"));
+    let key = Key::create(&disk, &folder.path().join("key")).unwrap();
+    let Record::Claimed { claim, iteration } = claimed() else { panic!() };
+    let claim = Claim { text: "x".repeat(2 * 1024 * 1024), ..claim };
+    let mut latch = LatchFile::new(RUN, 3, Latch::Claimed { claim, iteration });
+    latch.write(&disk, &key, &path).unwrap();
+    assert_eq!(LatchFile::read(&disk, &key, &path).unwrap().as_ref(), Some(&latch));
+    for (version, readable) in [(0, true), (1, true), (2, false), (u32::MAX, false)] {
+        latch.version = version;
+        latch.write(&disk, &key, &path).unwrap();
+        match LatchFile::read(&disk, &key, &path) {
+            Ok(found) => assert!(readable && found.as_ref() == Some(&latch)),
+            Err(error) => {
+                assert!(!readable && error.to_string().contains("newer version"), "{error}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_read_is_not_taken_for_missing() {
+    let folder = TempDir::new().unwrap();
+    let layout = layout(&folder);
+    for path in [layout.journal(RUN), layout.latch()] {
+        write(&layout, &records());
+        fs::remove_file(&path).unwrap();
+        fs::create_dir(&path).unwrap();
+        for result in [resumed(&layout).map(drop), peek(&layout, |_| {}).map(drop)] {
+            assert!(matches!(result, Err(StateError::Io { .. })), "{}: {result:?}", path.display());
+        }
+        fs::remove_dir_all(layout.root()).unwrap();
+    }
+}
+
+#[test]
+fn an_unfinished_run_has_a_name_before_it_is_opened() {
+    let folder = TempDir::new().unwrap();
+    let layout = layout(&folder);
+    let named = || Store::open(layout.clone()).unwrap().unfinished();
+    assert_eq!(named(), None);
+    write(&layout, &records()[..3]);
+    assert_eq!(named().as_deref(), Some(RUN));
+    fs::write(layout.journal(RUN), "damaged").unwrap();
+    assert_eq!(named().as_deref(), Some(RUN), "the latch is enough");
+    fs::write(layout.latch(), "damaged").unwrap();
+    assert_eq!(named(), None);
+    reset(&layout).unwrap();
+    write(&layout, &records());
+    assert_eq!(named(), None, "a complete one");
 }
 
 #[test]
@@ -345,6 +413,9 @@ fn reset_forgets_even_what_is_damaged() {
     fs::write(layout.latch(), "damaged").unwrap();
     reset(&layout).unwrap();
     assert!(resumed(&layout).unwrap().is_none());
+    reset(&layout).expect("nothing to forget is no trouble");
+    fs::create_dir_all(layout.latch().join("x")).unwrap();
+    assert!(matches!(reset(&layout), Err(StateError::Io { action: "remove", .. })));
 }
 
 #[test]

@@ -15,7 +15,8 @@
 //! The shim adopts whatever the leader's descendants leave, so that a daemon cannot get away by a
 //! session or a double fork of its own. The control socket is its lifeline: when the orchestrator ends
 //! in any way, SIGKILL included, the shim reads the end of file and ends the tree. The reverse holds
-//! too: the kernel kills the leader when the shim dies, and the nursery kills what it leaves behind.
+//! too: the kernel kills the leader when the shim dies, and the nursery kills what it leaves behind. What
+//! is left when all are killed at once, [`end_remains`] finds and ends.
 //!
 //! What the tree prints never passes the shim; it goes through the kernel's pipes right to
 //! [`Process::next`], whose caller slows the tree down by not reading.
@@ -35,6 +36,7 @@ mod nursery;
 mod output;
 mod process;
 mod procfs;
+mod remains;
 mod sandbox;
 pub mod shim;
 mod spec;
@@ -49,6 +51,7 @@ pub use find::{NotFound, find_program};
 pub use kill_switch::KillSwitch;
 pub use output::Output;
 pub use process::{Process, Step};
+pub use remains::{Remains, end_remains};
 pub use sandbox::{Level, NoSandbox, Sandbox};
 pub use spec::{Grace, Spec, Stop};
 pub use streams::{Chunk, Stream};

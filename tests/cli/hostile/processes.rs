@@ -1,10 +1,13 @@
 //! Agents that will not end, that hide what they started, or that turn on whoever watches over them.
 
+use std::process::{Command, Stdio};
 use std::thread;
+
+use rustix::process::{Pid, Signal, kill_process};
 
 use super::{End, PROMISE, WORK, completed, ends, gone, hostile, pid_in, stopped};
 use crate::completion::claude_result;
-use crate::environment::{PARENTS, alive, eventually};
+use crate::environment::{PARENTS, Running, TestEnvironment, alive, eventually, of_run};
 
 /// A daemon as it is made: two forks, a session of its own, no descriptor, another name, no
 /// environment that would give it away. Writes its number to `daemon` first.
@@ -31,7 +34,7 @@ fn a_daemon_that_hides_does_not_outlive_a_killed_orchestrator() {
     env.agent.call(2).script(WORK).out(PROMISE);
     let mut running = env.start(&["run"]);
     let daemon = pid_in(&env, "daemon");
-    running.signal(rustix::process::Signal::KILL);
+    running.signal(Signal::KILL);
     running.wait();
     eventually("the daemon is gone", || !alive(daemon));
     ends(&env, "daemon", &env.run(), completed(2, &["done", "half"]));
@@ -181,13 +184,10 @@ fn an_agent_that_closes_its_output_may_work_on() {
 
 #[test]
 fn an_agent_that_kills_its_orchestrator_wins_nothing() {
-    let child = "export FAKE_DIR; setsid sh -c 'echo $$ > \"$FAKE_DIR/child\"; sleep 1000' & \
-                 until [ -s \"$FAKE_DIR/child\" ]; do :; done";
-    // With all gone nobody is left who could end the agent's children: the kernel ends the agent.
     for (what, kill) in [
-        ("killed", format!("{child}; kill -KILL $orchestrator; sleep 1000")),
-        ("both killed", format!("{child}; kill -KILL $orchestrator $shim; exec sleep 1000")),
-        ("all killed", "kill -KILL $orchestrator $nursery $shim; exec sleep 1000".to_owned()),
+        ("killed", "kill -KILL $orchestrator; sleep 1000"),
+        ("both killed", "kill -KILL $orchestrator $shim; sleep 1000"),
+        ("all killed", "kill -KILL $orchestrator $nursery $shim; sleep 1000"),
     ] {
         let env = hostile();
         env.agent.call(1).script(&format!("{PARENTS}echo $$ > \"$FAKE_DIR/self\"; {kill}\n"));
@@ -195,12 +195,74 @@ fn an_agent_that_kills_its_orchestrator_wins_nothing() {
         assert_eq!(env.run().code, None, "{what}");
         let ended = env.run();
         gone(&env, "self");
-        if kill.contains("child") {
-            gone(&env, "child");
-        }
         assert_eq!(env.agent.env(2)["RALPH_ITERATION"], "2", "{what}");
         assert_eq!(env.records("iteration_ended")[0]["outcome"]["type"], "lost", "{what}");
         ends(&env, what, &ended, completed(2, &["done"]));
+    }
+}
+
+/// Children of every kind, which nothing but a kill ends, and the pids of those above. Then it waits.
+const FAMILY: &str = "trap '' HUP INT TERM
+setsid sh -c 'echo $$ > \"$FAKE_DIR/daemon\"; while :; do echo x >> stray; sleep 0.01; done' &
+(while :; do sleep 1000; done) & echo $! > \"$FAKE_DIR/child\"
+setsid sh -c 'echo $$ > \"$FAKE_DIR/stopped\"; kill -STOP $$' &
+echo $$ > \"$FAKE_DIR/self\"; echo $shim > \"$FAKE_DIR/shim\"; echo $nursery > \"$FAKE_DIR/nursery\"
+while :; do sleep 1000; done
+";
+
+/// A run whose orchestrator, nursery and shim are killed while the agent has children. Its id.
+fn all_killed(env: &TestEnvironment) -> String {
+    env.agent.call(1).script(&format!("export FAKE_DIR\n{PARENTS}{FAMILY}"));
+    env.agent.call(2).script(WORK).out(PROMISE);
+    let mut running = env.start(&["run"]);
+    let family = ["self", "daemon", "child", "stopped"].map(|name| pid_in(env, name));
+    let above = ["shim", "nursery"].map(|name| Pid::from_raw(pid_in(env, name)).unwrap());
+    eventually("the daemon writes", || env.path("stray").exists());
+    // Stopped, so that they cannot see the others' end before their own.
+    let all_above = |signal| above.iter().for_each(|pid| kill_process(*pid, signal).unwrap());
+    all_above(Signal::STOP);
+    running.signal(Signal::KILL);
+    all_above(Signal::KILL);
+    running.wait();
+    eventually("the kernel ends the leader", || !alive(family[0]));
+    assert!(family[1..].iter().all(|pid| alive(*pid)), "nobody is left who could end the others");
+    env.status()["run"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn what_is_left_when_all_above_the_agent_are_killed_together_ends_before_anything_begins() {
+    for args in [&["run"][..], &["run", "--restart"]] {
+        let env = hostile();
+        let run = all_killed(&env);
+        // Started by somebody to whom the same variable was handed down.
+        let program = env.command(&[]).get_program().to_owned();
+        let mut above = Command::new("sh");
+        above
+            .args(["-c", "\"$0\" \"$@\"; code=$?; echo above; exit $code"])
+            .arg(program)
+            .args(args)
+            .current_dir(env.workspace())
+            .env_clear()
+            .envs(env.command(&[]).get_envs().filter_map(|(name, value)| Some((name, value?))))
+            .env("RALPH_RUN_ID", run)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let ended = Running::new(above.spawn().unwrap()).wait();
+        ended.says("above").says("of a killed start were left, and were ended: ").says("sh");
+        for name in ["daemon", "child", "stopped"] {
+            gone(&env, name);
+        }
+        let iterations = if args.len() == 1 { 2 } else { 1 };
+        // It was killed while it appended, before the second agent began.
+        let size = env.read("stray").len();
+        if args.len() == 1 {
+            ends(&env, "both", &ended, completed(iterations, &["done", "stray"]));
+        } else {
+            assert_eq!((ended.code, env.status()["iterations"].as_u64()), (Some(0), Some(1)));
+            assert!(of_run(&env.root()).is_empty());
+        }
+        assert_eq!(env.read("stray").len(), size);
     }
 }
 

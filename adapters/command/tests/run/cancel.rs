@@ -29,11 +29,9 @@ async fn before_the_start_nothing_is_started() {
 async fn while_it_is_silent() {
     let place = Place::new();
     let sink = Sink::with(|event| if is_text(event) { Then::Cancel } else { Then::GoOn });
-    let started = Instant::now();
     let error = place.shell("echo ready; exec sleep 1000", &sink).await.unwrap_err();
     assert_cancelled(&error);
-    assert!(error.report.exit.unwrap().starts_with("signal 2"));
-    assert!(started.elapsed() < Duration::from_secs(5), "the interrupt was enough");
+    assert!(error.report.exit.unwrap().starts_with("signal 2"), "the interrupt was enough");
 }
 
 #[tokio::test]

@@ -27,6 +27,9 @@ pub struct Request<'a> {
     pub state_home: PathBuf,
     /// Fills a registry.
     pub registry: &'a (dyn Fn(Surroundings) -> Registry + Sync),
+    /// Ends what is left of the processes of the run with this id, and returns what there is to say about
+    /// that. Called when nobody can be watching over them any more.
+    pub end_remains: &'a (dyn Fn(&str) -> Vec<String> + Sync),
     /// `[agents.NAME]` instead of `[agent]`.
     pub agent: Option<String>,
     /// Stop after one iteration.
@@ -63,12 +66,14 @@ pub async fn open(request: Request<'_>) -> Result<Opened, EngineError> {
     let layout = plan::state_layout(&request.loaded, &request.state_home)?;
 
     let mut store = Store::open_on(request.disk.clone(), layout.clone())?;
+    let mut notes: Vec<String> = warning.into_iter().collect();
+    // Whoever watched over the agent may have been killed together with the orchestrator.
+    notes.extend(store.unfinished().map(|run| (request.end_remains)(&run)).unwrap_or_default());
     let found = if request.restart { None } else { store.resume()? };
     let found = match found {
         Some(found) => still_the_run(found, &request, &plain, &context, &layout)?,
         None => Kept::Nothing,
     };
-    let mut notes: Vec<String> = warning.into_iter().collect();
     let kept = match found {
         Kept::Complete(found) => return Ok(Opened::Complete { found, layout }),
         Kept::Other => {

@@ -234,7 +234,11 @@ fn defer(turn: &mut Turn, reason: String, until_ms: Option<u64>) {
     let doubled = FIRST_DEFERRAL_MS
         .saturating_mul(1 << turn.state.deferrals.saturating_sub(1).min(16))
         .min(LONGEST_DEFERRAL_MS);
-    let until_ms = until_ms.unwrap_or_else(|| now.saturating_add(doubled)).max(now);
+    // A time that is past means to go on at once. To be told one again means that the clocks differ.
+    let until_ms = until_ms
+        .filter(|until| *until > now || turn.state.deferrals <= 1)
+        .unwrap_or_else(|| now.saturating_add(doubled))
+        .max(now);
     let wait_ms = until_ms.saturating_sub(now);
     if wait_ms > turn.state.limits.max_wait_ms {
         let message = format!("{reason}; the wait would be longer than limits.max_wait");

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::record::Outcome;
 use super::state::State;
 use crate::contract::Usd;
 
@@ -85,7 +86,10 @@ pub(super) fn exceeded(state: &State) -> Option<(StopReason, String)> {
     let limits = &state.limits;
     let cost = state.cost();
     let tokens = state.tokens().total();
-    if let Some(max) = limits.max_iterations.filter(|max| state.iterations >= *max) {
+    // One that was put off is done again, with its number.
+    let put_off = matches!(state.last_outcome, Some(Outcome::Deferred { .. }));
+    let used = state.iterations.saturating_sub(u64::from(put_off));
+    if let Some(max) = limits.max_iterations.filter(|max| used >= *max) {
         return Some((StopReason::MaxIterations, format!("all {max} iterations are used")));
     }
     if limits.max_runtime_ms.is_some_and(|max| state.runtime_ms >= max) {

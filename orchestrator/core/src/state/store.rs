@@ -89,6 +89,13 @@ impl Store {
         self.lock.agents()
     }
 
+    /// The id of the run that the latch names, unless it is complete. A damaged latch names none.
+    #[must_use]
+    pub fn unfinished(&self) -> Option<String> {
+        let latch = LatchFile::read(&self.disk, &self.key, &self.layout.latch()).ok()??;
+        (!matches!(latch.latch, Latch::Completed(_))).then_some(latch.run)
+    }
+
     /// The run of this directory, opened to go on with it; `None` if there is none.
     ///
     /// # Errors

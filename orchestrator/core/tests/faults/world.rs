@@ -91,6 +91,7 @@ impl World {
                 disk,
                 state_home: self.root(),
                 registry: &|_| self.script.registry(),
+                end_remains: &|_| Vec::new(),
                 agent: None,
                 once: false,
                 restart: false,

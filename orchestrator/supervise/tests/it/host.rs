@@ -7,7 +7,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 use crate::common::{
-    MS, NEVER, Watched, assert_gone, lines, parent, sh, start, stat_field, with_grace,
+    LIMIT, MS, NEVER, Watched, assert_gone, lines, parent, sh, start, stat_field, with_grace,
 };
 
 const DOOMED: &str = "SUPERVISE_TEST_DOOMED_HOST";
@@ -81,11 +81,11 @@ fn a_killed_orchestrator_nursery_and_shim_take_the_leader_with_them() {
     for who in [&nursery, &shim] {
         kill_process(Pid::from_raw(who.pid).unwrap(), Signal::KILL).unwrap();
     }
-    assert_gone(&[nursery, shim], Duration::from_secs(5));
-    assert_gone(std::slice::from_ref(&leader), Duration::from_secs(5));
+    assert_gone(&[nursery, shim], LIMIT);
+    assert_gone(std::slice::from_ref(&leader), LIMIT);
     for who in tree.iter().chain([&leader]) {
         // The orphan has no group of its own, and the leader's has a shell's child in it.
         let _ = kill_process_group(Pid::from_raw(who.pid).unwrap(), Signal::KILL);
     }
-    assert_gone(&tree, Duration::from_secs(5));
+    assert_gone(&tree, LIMIT);
 }

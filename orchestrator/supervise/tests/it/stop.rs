@@ -92,7 +92,7 @@ async fn a_deaf_grandchild_of_another_session_is_ended_within_the_graces() {
     let begin = Instant::now();
     process.stop(Stop::Terminate);
     let exit = bounded("the exit", process.wait()).await;
-    assert!(begin.elapsed() < 200 * MS + 2000 * MS, "{:?}", begin.elapsed());
+    assert!(begin.elapsed() >= 200 * MS, "the grace was cut short");
     assert_gone(&grandchild, Duration::ZERO);
     assert_eq!(exit.ending, Ending::Signaled { signal: 9, core: false });
 }

@@ -2,14 +2,14 @@
 
 use std::fs::File;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ralph_orchestrator_supervise::{Ending, Process, Stop};
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::common::{
-    MS, NEVER, Watched, assert_gone, bounded, lines, parent, pids, sh, start, supervisor,
+    LIMIT, MS, NEVER, Watched, assert_gone, bounded, lines, parent, pids, sh, start, supervisor,
     with_grace,
 };
 
@@ -21,9 +21,8 @@ async fn leaves(script: &str) {
     spec.grace.leftovers = NEVER;
     let mut process = start(spec).await;
     let left = pids(&mut process, 1).await;
-    let begin = Instant::now();
+    // A grace that is waited for to its end would be longer than the bound.
     let exit = bounded("the exit", process.wait()).await;
-    assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
     assert_eq!(exit.ending, Ending::Exited(0), "{script}");
     assert_eq!(exit.left_behind, ["sleep"], "{script}");
     assert!(!exit.leaked && !exit.stopped && !exit.killed, "{exit:?}");

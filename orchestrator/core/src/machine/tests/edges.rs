@@ -103,6 +103,14 @@ fn what_belongs_between_iterations_does_nothing_after_the_end() {
 }
 
 #[test]
+fn a_warning_is_on_record_once_there_is_a_run() {
+    let warning = || Input::Warn("mind".into());
+    let record = Effect::Append(Record::Warning { message: "mind".into() });
+    assert_eq!(World::default().feed(warning()), []);
+    assert_eq!(World::started().feed(warning()), [record]);
+}
+
+#[test]
 fn a_claim_is_heard_only_while_the_agent_runs() {
     let mut world = World::started();
     world.feed(Input::Looked(look(vec![], "t0")));

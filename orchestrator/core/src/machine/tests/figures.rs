@@ -106,6 +106,51 @@ fn a_restart_in_a_wait_waits_for_the_rest_of_it() {
 }
 
 #[test]
+fn a_time_that_is_past_is_no_wait_unless_it_is_told_again() {
+    let mut world = running(|limits| limits.max_runtime_ms = None);
+    world.now.unix_ms = 1_000_000;
+    world.feed(Input::Ended(ended(deferred(Some(5)))));
+    let asked = world.feed(Input::Looked(look(vec![], "t0"))).last().cloned();
+    assert_eq!(asked, Some(Effect::WaitUntil(world.now.unix_ms)), "it goes on at once");
+    world.feed(Input::Rested);
+    world.prepare();
+    let (_, effects) = refused(&world, Some(world.now.unix_ms), world.now.unix_ms);
+    assert_eq!(effects.last(), Some(&Effect::WaitUntil(world.now.unix_ms + 60_000)));
+    let (_, effects) = refused(&world, Some(world.now.unix_ms + 1), world.now.unix_ms);
+    assert_eq!(effects.last(), Some(&Effect::WaitUntil(world.now.unix_ms + 1)));
+}
+
+#[test]
+fn the_last_allowed_iteration_is_done_again_when_it_was_put_off() {
+    let mut world = running(|limits| limits.max_iterations = Some(1));
+    let (_, effects) = refused(&world, None, 1_000);
+    assert_eq!(effects.last(), Some(&Effect::WaitUntil(31_000)));
+    world.feed(Input::Ended(ended(deferred(Some(1)))));
+    world.feed(Input::Looked(look(vec![], "t0")));
+    world.feed(Input::Rested);
+    let start = prepared_of(&world.last);
+    assert_eq!((start.iteration, start.attempt), (1, 2));
+    world.prepare();
+    world.feed(Input::Ended(ended(Outcome::Succeeded)));
+    world.feed(Input::Looked(look(vec![], "t1")));
+    assert_eq!(world.finished(), Some(StopReason::MaxIterations));
+}
+
+#[test]
+fn one_estimated_figure_makes_the_sum_an_estimate() {
+    for (first, second) in [(true, false), (false, true), (false, false)] {
+        let mut world = running(|_| {});
+        for estimated in [first, second] {
+            end(&mut world, Outcome::Succeeded, Usage { estimated, ..Usage::default() });
+            world.feed(Input::Looked(look(vec![], "t0")));
+            world.feed(Input::Rested);
+            world.prepare();
+        }
+        assert_eq!(world.state.estimated, first || second);
+    }
+}
+
+#[test]
 fn limits_hold_from_their_value_on() {
     let table = [
         (output(9_999), None),
