@@ -2,14 +2,14 @@
 
 use std::fs::File;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ralph_orchestrator_supervise::{Ending, Process, Stop};
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::common::{
-    LIMIT, MS, NEVER, Watched, assert_gone, bounded, lines, parent, pids, sh, start, supervisor,
+    MS, NEVER, Watched, assert_gone, bounded, lines, parent, pids, sh, start, supervisor,
     with_grace,
 };
 
