@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::error::EngineError;
-use super::session::{Session, StopRequests, asked};
+use super::rest::asked;
+use super::session::{Session, StopRequests};
 use crate::contract::{Findings, View};
 use crate::machine::{Input, Look};
 use crate::state::read_regular;

@@ -17,6 +17,7 @@ mod plan;
 mod prices;
 mod prompt;
 mod redact;
+mod rest;
 mod session;
 mod sink;
 mod transcript;

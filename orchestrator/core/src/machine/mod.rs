@@ -6,6 +6,7 @@
 //! as starting. The driver in [`engine`](crate::engine) performs the effects and feeds the inputs.
 
 mod boundary;
+mod fold;
 mod input;
 mod limits;
 mod record;
