@@ -12,6 +12,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 
 use super::error::EngineError;
+use super::judge::{Judging, examined};
 use super::phrases::says_done;
 use super::plan;
 use super::prices::with_cost;
@@ -73,10 +74,17 @@ impl Session {
             clock: Arc::clone(&self.clock),
             last_event_ms: Arc::clone(&last_event_ms),
         };
-        let agent = Arc::clone(&self.driver.agent);
+        let agent = Arc::clone(&self.drivers.of(&self.state).driver.agent);
         let next_tick_ms = began_ms.saturating_add(tick_pause(self));
-        let watching =
-            Watching { began_ms, next_tick_ms, last_event_ms, tell, hear, told_ms: None };
+        let watching = Watching {
+            began_ms,
+            next_tick_ms,
+            last_event_ms,
+            tell,
+            hear,
+            told_ms: None,
+            judging: None,
+        };
         let result = self.attend(watching, agent.run(task, &sink)).await;
         if let Some(trouble) = sink.finish().await {
             self.warn_only(&trouble);
@@ -95,7 +103,7 @@ impl Session {
             .prepared
             .take()
             .ok_or_else(|| EngineError::Internal("an iteration without a prompt".into()))?;
-        let mut env = self.env.clone();
+        let mut env = self.drivers.of(&self.state).env.clone();
         env.insert("RALPH_RUN_ID".into(), self.run.clone());
         env.insert("RALPH_ITERATION".into(), start.iteration.to_string());
         if self.config.sandbox.mode != SandboxMode::Off {
@@ -125,7 +133,7 @@ impl Session {
     ) -> Result<Result<Report, AgentError>, EngineError> {
         let result = self.watch(&mut watching, &mut agent).await;
         if result.is_err() {
-            watching.tell.send_replace(Some(CancelReason::Signal));
+            watching.end(CancelReason::Signal);
             let end = async {
                 loop {
                     tokio::select! {
@@ -139,6 +147,9 @@ impl Session {
             drop(tokio::time::timeout(LAST_GRACE, end).await);
         }
         drop(agent);
+        if let Some(judging) = watching.judging.take() {
+            self.hasher = judging.end().await;
+        }
         let result = result?;
         // What it had to say before its end still counts.
         while let Ok(heard) = watching.hear.try_recv() {
@@ -160,8 +171,12 @@ impl Session {
             let pause = watching.next_look(self);
             tokio::select! {
                 biased;
-                Some(heard) = watching.hear.recv() => self.heard(heard, watching)?,
+                Some(heard) = watching.hear.recv() => match heard {
+                    Heard::Question(question) => self.question(question, watching).await?,
+                    heard => self.heard(heard, watching)?,
+                },
                 result = &mut *agent => return Ok(result),
+                done = examined(watching.judging.as_mut()) => self.judged(done, watching)?,
                 () = asked(&mut stop, requests + 1), if requests < 2 => {
                     requests += 1;
                     if requests == 1 {
@@ -190,9 +205,13 @@ impl Session {
     fn heard(&mut self, heard: Heard, watching: &Watching) -> Result<(), EngineError> {
         match heard {
             Heard::Usage(usage) => {
-                let usage = with_cost(usage, self.driver.prices());
+                let usage = with_cost(usage, self.drivers.of(&self.state).driver.prices());
                 self.act(Input::Used(usage), watching)
             }
+            Heard::Context(context) => self.act(Input::ContextSeen(context), watching),
+            Heard::Note(text) => self.act(Input::Noted(text), watching),
+            // The agent has ended: nobody waits for the answer.
+            Heard::Question(_) => Ok(()),
             Heard::Claim(claim) => self.act(Input::ClaimSeen(claim), watching),
             Heard::Trouble(message) => self.act(Input::Warn(message), watching),
         }
@@ -208,10 +227,10 @@ impl Session {
     }
 
     /// Feeds the machine while the agent runs; all it can want is to cancel.
-    fn act(&mut self, input: Input, watching: &Watching) -> Result<(), EngineError> {
+    pub(super) fn act(&mut self, input: Input, watching: &Watching) -> Result<(), EngineError> {
         for effect in self.advance(input)? {
             if let Effect::Cancel(reason) = effect {
-                watching.tell.send_replace(Some(reason));
+                watching.end(reason);
             }
         }
         Ok(())
@@ -234,7 +253,7 @@ impl Session {
         self.final_text = report.final_text.filter(|_| good);
         Ended {
             outcome,
-            usage: with_cost(report.usage, self.driver.prices()),
+            usage: with_cost(report.usage, self.drivers.of(&self.state).driver.prices()),
             says_done,
             left_behind: report.left_behind,
         }
@@ -273,8 +292,8 @@ fn tick_pause(session: &Session) -> u64 {
     share.clamp(SHORTEST_TICK_MS, LONGEST_TICK_MS)
 }
 
-/// The times that an iteration must keep.
-struct Watching {
+/// The times that an iteration must keep, and what goes on in it beside the agent.
+pub(super) struct Watching {
     began_ms: u64,
     next_tick_ms: u64,
     last_event_ms: Arc<AtomicU64>,
@@ -282,13 +301,38 @@ struct Watching {
     hear: mpsc::Receiver<Heard>,
     /// When the agent was first told to end.
     told_ms: Option<u64>,
+    /// The validators are at work because the agent asked for a judgement.
+    pub(super) judging: Option<Judging>,
 }
 
 impl Watching {
+    /// Ends the iteration, validators included.
+    fn end(&self, reason: CancelReason) {
+        self.tell.send_replace(Some(reason));
+        if let Some(judging) = &self.judging {
+            judging.cancel(reason);
+        }
+    }
+
+    pub(super) fn is_ending(&self) -> bool {
+        self.tell.borrow().is_some()
+    }
+
+    pub(super) fn heard_something(&self, now_ms: u64) {
+        self.last_event_ms.store(now_ms, Ordering::Relaxed);
+    }
+
     /// When each of the times has come, in milliseconds of runtime.
     fn times(&self, session: &Session) -> [(u64, Timer); 4] {
         let limits = &session.config.limits;
-        let idle = self.last_event_ms.load(Ordering::Relaxed);
+        // An agent that waits for a judgement is not idle.
+        let idle_ms = match self.judging {
+            Some(_) => u64::MAX,
+            None => self
+                .last_event_ms
+                .load(Ordering::Relaxed)
+                .saturating_add(plan::millis(limits.idle_timeout)),
+        };
         let max_runtime = session.state.limits.max_runtime_ms.unwrap_or(u64::MAX);
         [
             (max_runtime, Timer::MaxRuntime),
@@ -296,7 +340,7 @@ impl Watching {
                 self.began_ms.saturating_add(plan::millis(limits.iteration_timeout)),
                 Timer::IterationTimeout,
             ),
-            (idle.saturating_add(plan::millis(limits.idle_timeout)), Timer::Idle),
+            (idle_ms, Timer::Idle),
             (self.next_tick_ms, Timer::Tick),
         ]
     }

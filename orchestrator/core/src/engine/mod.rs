@@ -5,10 +5,12 @@
 //! ends. Nothing in here knows a particular agent, detector or validator, or a terminal.
 
 mod clock;
+mod drivers;
 mod environment;
 mod error;
 mod feedback;
 mod iterate;
+mod judge;
 mod look;
 mod notice;
 mod open;

@@ -8,10 +8,11 @@ use serde::Serialize;
 use tokio::sync::watch;
 
 use super::clock::{self, Clock};
+use super::drivers::Drivers;
 use super::error::EngineError;
 use super::feedback;
 use super::notice::{Notice, Observer};
-use super::plan::{self, Driver, Judges};
+use super::plan::{self, Judges};
 use super::prompt::PromptSource;
 use super::redact::Redactor;
 use crate::config::Config;
@@ -44,10 +45,11 @@ pub(super) struct New {
     pub(super) baseline: Baseline,
     pub(super) found: Option<Found>,
     pub(super) store: Store,
-    pub(super) driver: Driver,
+    pub(super) drivers: Drivers,
     pub(super) judges: Judges,
-    pub(super) env: BTreeMap<String, String>,
+    pub(super) redactor: Redactor,
     pub(super) notes: Vec<String>,
+    pub(super) out: Vec<String>,
     pub(super) config_file: PathBuf,
     pub(super) once: bool,
     pub(super) config: Config,
@@ -59,14 +61,15 @@ pub struct Session {
     pub(super) workspace: PathBuf,
     pub(super) state: State,
     pub(super) store: Store,
-    pub(super) driver: Driver,
+    pub(super) drivers: Drivers,
     pub(super) judges: Arc<Judges>,
+    /// The environment of validators: that of the first agent, whoever works.
     pub(super) env: BTreeMap<String, String>,
     pub(super) redactor: Redactor,
     pub(super) config: Config,
-    pub(super) baseline: Baseline,
+    pub(super) baseline: Arc<Baseline>,
     pub(super) prompt: PromptSource,
-    /// `None` while a look at the tree goes on.
+    /// `None` while a look at the tree goes on, or if one was broken off.
     pub(super) hasher: Option<TreeHasher>,
     pub(super) clock: Arc<Clock>,
     pub(super) observer: Arc<dyn Observer>,
@@ -80,6 +83,8 @@ pub struct Session {
     pub(super) config_file: ConfigFile,
     policy: Policy,
     notes: Vec<String>,
+    /// Why agents before the one that can begin cannot.
+    out: Vec<String>,
     once: bool,
     resumed: bool,
 }
@@ -89,6 +94,8 @@ pub struct Session {
 pub struct DryRun {
     /// The adapter's name.
     pub agent: String,
+    /// The names of the agents that would take over.
+    pub fallback: Vec<String>,
     /// The agent's program, resolved.
     pub program: Option<String>,
     /// Where it would work.
@@ -122,26 +129,23 @@ impl Observer for Silent {
 impl Session {
     pub(super) fn new(new: New) -> Self {
         let workspace = plan::real_path(&new.config.run.workspace);
-        let mut exclude = new.judges.evidence_dirs();
-        exclude.extend(new.config.run.prompt.clone());
-        let hasher = TreeHasher::new(workspace.clone(), exclude);
         let resumed = new.found.is_some();
         let state = new.found.map(|found| found.state).unwrap_or_default();
         let clock = Arc::new(Clock::starting_at(state.runtime_ms));
         let content = super::look::read_config(&new.config_file);
         Self {
             prompt: PromptSource::from_run(&new.config.run),
-            hasher: Some(hasher),
+            hasher: None,
             run: new.run,
             workspace,
             state,
             store: new.store,
-            driver: new.driver,
+            env: new.drivers.first.env.clone(),
+            drivers: new.drivers,
             judges: Arc::new(new.judges),
-            redactor: Redactor::new(&new.config.env, &new.env),
-            env: new.env,
+            redactor: new.redactor,
             config: new.config,
-            baseline: new.baseline,
+            baseline: Arc::new(new.baseline),
             clock,
             observer: Arc::new(Silent),
             stop: watch::channel(0).1,
@@ -151,6 +155,7 @@ impl Session {
             config_file: ConfigFile { path: new.config_file, content },
             policy: new.policy,
             notes: new.notes,
+            out: new.out,
             once: new.once,
             resumed,
         }
@@ -183,10 +188,11 @@ impl Session {
     /// What would be run.
     #[must_use]
     pub fn plan(&self) -> DryRun {
-        let program = self.driver.description.program.as_ref();
+        let first = &self.drivers.first.driver.description;
         DryRun {
-            agent: self.driver.description.name.clone(),
-            program: program.map(|program| program.display().to_string()),
+            agent: first.name.clone(),
+            fallback: self.drivers.fallback(),
+            program: first.program.as_ref().map(|program| program.display().to_string()),
             workspace: self.workspace.clone(),
             detectors: self.judges.detectors.iter().map(|d| d.name().to_owned()).collect(),
             validators: self.judges.demands(),
@@ -221,6 +227,7 @@ impl Session {
         let mut inputs = VecDeque::new();
         let started = self.started().await?;
         inputs.push_back(Input::Started(StartOptions { fresh: started }));
+        inputs.extend(std::mem::take(&mut self.out).into_iter().map(Input::AgentOut));
         for note in std::mem::take(&mut self.notes) {
             inputs.push_back(Input::Warn(note));
         }
@@ -251,10 +258,11 @@ impl Session {
         };
         Ok(RunStarted {
             version: FORMAT_VERSION,
-            agent: self.driver.description.name.clone(),
+            agent: self.drivers.first.name.clone(),
+            fallback: self.drivers.fallback(),
             workspace: self.workspace.display().to_string(),
             policy: self.policy.clone(),
-            limits: self.driver.limits(&self.config.limits),
+            limits: self.drivers.limits(&self.config.limits),
             tree,
             evidence,
             once: self.once,
@@ -323,11 +331,12 @@ impl Session {
 
     fn fingerprint(&self) -> String {
         let mut hasher = blake3::Hasher::new();
+        let now = self.drivers.of(&self.state);
         let what = serde_json::json!([
-            self.driver.description,
-            self.driver.config.config,
+            now.driver.description,
+            now.driver.config.config,
             self.workspace,
-            self.env,
+            now.env,
         ]);
         hasher.update(what.to_string().as_bytes());
         hasher.finalize().to_hex().to_string()
@@ -339,6 +348,8 @@ impl Session {
             iteration: state.iterations,
             stop_reason: reason,
             message: message.clone(),
+            agent: state.agent.clone(),
+            agent_changed: state.changed.clone(),
             ended_well: matches!(state.last_outcome, Some(Outcome::Succeeded)),
             validated: state.completion().is_some_and(|completion| completion.validated),
             iterations: state.iterations,
@@ -404,9 +415,17 @@ impl Session {
             Record::Validated { accepted, verdicts, reasons, .. } => {
                 Notice::Verdict { iteration, accepted, verdicts, reasons }
             }
+            Record::Note { text, .. } => Notice::Note { iteration, text },
+            Record::Judged { accepted, reasons, .. } => {
+                Notice::Judged { iteration, accepted, reasons }
+            }
+            Record::AgentChanged { from, to, reason } => {
+                Notice::AgentChanged { iteration, from, to, reason }
+            }
             Record::Warning { message } => Notice::Warning { iteration, message },
             Record::Usage { usage, .. } => Notice::Usage { iteration, usage },
             Record::Tick { .. }
+            | Record::Context { .. }
             | Record::Withdrawn { .. }
             | Record::Cancelling { .. }
             | Record::Completed { .. }

@@ -2,8 +2,13 @@
 
 use super::limits::{Limits, StopReason};
 use super::record::{AfterRejection, Outcome, Record, RunStarted};
-use super::state::{Completion, Current, LastError, Latch, Rejection, State, Stop, Wait};
+use super::state::{
+    AgentChange, Completion, Context, Current, LastError, Latch, Note, Rejection, State, Stop, Wait,
+};
 use crate::contract::{CancelReason, Claim, ClaimKind, ClaimSource, Usage, Usd};
+
+/// Most notes that the next iteration is told.
+const MOST_NOTES: usize = 16;
 
 impl State {
     /// The fold of a journal.
@@ -19,8 +24,10 @@ impl State {
     pub fn apply(&mut self, record: &Record) {
         match record {
             Record::RunStarted(started) => self.run_started(started),
-            Record::RunResumed { agent, limits, once } => {
-                self.run_resumed(agent, limits.clone(), *once);
+            Record::RunResumed { agent, fallback, limits, once } => {
+                agent.clone_into(&mut self.agent);
+                fallback.clone_into(&mut self.fallback);
+                self.run_resumed(limits.clone(), *once);
             }
             Record::Tick { runtime_ms } => self.runtime(*runtime_ms),
             Record::IterationStarted { iteration, attempt, reservation, runtime_ms, .. } => {
@@ -33,6 +40,13 @@ impl State {
                     current.usage = current.usage.max(*usage);
                 }
             }
+            Record::Context { used, window } => {
+                self.context = Some(Context { used: *used, window: *window });
+            }
+            Record::Note { iteration, text } => self.noted(*iteration, text),
+            // It decides nothing, so it changes nothing.
+            Record::Judged { runtime_ms, .. } => self.runtime(*runtime_ms),
+            Record::AgentChanged { from, to, reason } => self.agent_changed(from, to, reason),
             Record::Claimed { iteration, claim } => self.claimed(*iteration, claim),
             Record::Withdrawn { detector } => {
                 self.standing.remove(detector);
@@ -73,6 +87,7 @@ impl State {
     fn run_started(&mut self, started: &RunStarted) {
         self.limits = started.limits.clone();
         self.agent.clone_from(&started.agent);
+        self.fallback.clone_from(&started.fallback);
         self.once = started.once;
         self.tree.clone_from(&started.tree);
         self.trees_seen.insert(started.tree.clone());
@@ -80,9 +95,10 @@ impl State {
         self.started = Some(started.clone());
     }
 
-    fn run_resumed(&mut self, agent: &str, limits: Limits, once: bool) {
+    fn run_resumed(&mut self, limits: Limits, once: bool) {
         self.limits = limits;
-        agent.clone_into(&mut self.agent);
+        self.changed = None;
+        self.again = false;
         self.once = once;
         self.ended_here = 0;
         self.stopping = false;
@@ -96,18 +112,46 @@ impl State {
 
     fn iteration_started(&mut self, iteration: u64, attempt: u32, reservation: Usd) {
         self.iterations = self.iterations.max(iteration);
+        self.attempt = attempt;
+        self.again = false;
+        self.context = None;
         self.current = Some(Current {
             iteration,
             attempt,
             usage: Usage::default(),
             reservation,
             cancelling: None,
+            notes: 0,
         });
         self.waiting = None;
         self.resumed = false;
         self.progress = false;
         self.answers.clear();
         self.near_misses.clear();
+    }
+
+    /// Newer notes are worth more than older ones.
+    fn noted(&mut self, iteration: u64, text: &str) {
+        if let Some(current) = &mut self.current {
+            current.notes = current.notes.saturating_add(1);
+        }
+        self.notes.push(Note { iteration, text: text.to_owned() });
+        let excess = self.notes.len().saturating_sub(MOST_NOTES);
+        self.notes.drain(..excess);
+    }
+
+    /// Whoever takes over answers for its own failures only.
+    fn agent_changed(&mut self, from: &str, to: &str, reason: &str) {
+        to.clone_into(&mut self.agent);
+        self.fallback.retain(|name| name != to);
+        self.again = self.ended_here > 0;
+        (self.failures, self.deferrals, self.stagnant) = (0, 0, 0);
+        self.waiting = None;
+        self.changed = Some(AgentChange {
+            from: from.to_owned(),
+            to: to.to_owned(),
+            reason: reason.to_owned(),
+        });
     }
 
     fn claimed(&mut self, iteration: u64, claim: &Claim) {
@@ -147,6 +191,10 @@ impl State {
             self.says_done = self.says_done.saturating_add(1);
         }
         self.count_failure(outcome);
+        if matches!(outcome, Outcome::Succeeded | Outcome::Bounded { .. }) {
+            // It has read the older ones, and left what the next one has to know.
+            self.notes.retain(|note| note.iteration == current.iteration);
+        }
         self.unlooked = counts_for_stagnation(outcome);
         self.worked |= self.unlooked;
         self.last_outcome = Some(outcome.clone());

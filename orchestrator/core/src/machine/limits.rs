@@ -85,7 +85,9 @@ pub(super) fn exceeded(state: &State) -> Option<(StopReason, String)> {
     let limits = &state.limits;
     let cost = state.cost();
     let tokens = state.tokens().total();
-    if let Some(max) = limits.max_iterations.filter(|max| state.iterations >= *max) {
+    // One that is begun again is used once.
+    let used = state.iterations.saturating_sub(u64::from(state.repeats()));
+    if let Some(max) = limits.max_iterations.filter(|max| used >= *max) {
         return Some((StopReason::MaxIterations, format!("all {max} iterations are used")));
     }
     if limits.max_runtime_ms.is_some_and(|max| state.runtime_ms >= max) {

@@ -74,6 +74,37 @@ pub struct Current {
     pub reservation: Usd,
     /// The orchestrator is ending it.
     pub cancelling: Option<CancelReason>,
+    /// How many notes it left.
+    pub notes: u32,
+}
+
+/// A note that an iteration left for those after it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Note {
+    /// The iteration.
+    pub iteration: u64,
+    /// The note.
+    pub text: String,
+}
+
+/// How full the context of an iteration is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Context {
+    /// Tokens in it.
+    pub used: u64,
+    /// Tokens it can hold, if known.
+    pub window: Option<u64>,
+}
+
+/// Another agent that took over.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct AgentChange {
+    /// Who could not go on.
+    pub from: String,
+    /// Who took over.
+    pub to: String,
+    /// Why.
+    pub reason: String,
 }
 
 /// Why and how the run ended, or ended for now.
@@ -110,10 +141,18 @@ pub struct State {
     pub started: Option<RunStarted>,
     /// The limits in force.
     pub limits: Limits,
-    /// The adapter's name.
+    /// The adapter's name, or the name of the agent that took over.
     pub agent: String,
+    /// Those that can still take over.
+    pub fallback: Vec<String>,
+    /// The last agent that took over since the orchestrator was started, and why.
+    pub changed: Option<AgentChange>,
+    /// Another agent took over: the iteration is begun again.
+    pub again: bool,
     /// Iterations begun.
     pub iterations: u64,
+    /// How often the last iteration was begun.
+    pub attempt: u32,
     /// The iteration that is running.
     pub current: Option<Current>,
     /// How the last iteration ended.
@@ -176,6 +215,10 @@ pub struct State {
     pub own_misses: Vec<NearMiss>,
     /// Answers of a human that the agent has not read yet.
     pub answers: Vec<String>,
+    /// Notes for the next iteration.
+    pub notes: Vec<Note>,
+    /// How full the context of the last iteration is, if its agent says so.
+    pub context: Option<Context>,
     /// A wait that the provider asked for.
     pub waiting: Option<Wait>,
     /// The run was asked to stop.
@@ -231,6 +274,12 @@ impl State {
     #[must_use]
     pub fn rejected_in_a_row(&self) -> u32 {
         self.rejection.as_ref().map_or(0, |rejection| rejection.times)
+    }
+
+    /// The last iteration is begun again: the provider refused requests, or another agent took over.
+    #[must_use]
+    pub const fn repeats(&self) -> bool {
+        self.again || matches!(self.last_outcome, Some(Outcome::Deferred { .. }))
     }
 
     /// The completion, if the run is complete.
