@@ -9,4 +9,5 @@
 
 mod answers;
 mod cuts;
+mod notes;
 mod world;
