@@ -53,28 +53,27 @@ fn recorded() -> TestEnvironment {
     env
 }
 
+fn keys(value: &Value, allowed: &[&str]) {
+    for key in value.as_object().unwrap().keys() {
+        assert!(allowed.contains(&key.as_str()), "{key} in {value}");
+    }
+}
+
 /// Fails at whatever a reader of ATIF v1.8 would refuse.
 fn check_atif(whole: &Value) {
-    let keys = |value: &Value, allowed: &[&str]| {
-        for key in value.as_object().unwrap().keys() {
-            assert!(allowed.contains(&key.as_str()), "{key} in {value}");
-        }
-    };
-    keys(
-        whole,
-        &[
-            "schema_version",
-            "session_id",
-            "trajectory_id",
-            "agent",
-            "steps",
-            "notes",
-            "final_metrics",
-            "continued_trajectory_ref",
-            "subagent_trajectories",
-            "extra",
-        ],
-    );
+    let known = [
+        "schema_version",
+        "session_id",
+        "trajectory_id",
+        "agent",
+        "steps",
+        "notes",
+        "final_metrics",
+        "continued_trajectory_ref",
+        "subagent_trajectories",
+        "extra",
+    ];
+    keys(whole, &known);
     assert_eq!(whole["schema_version"], "ATIF-v1.8");
     assert!(whole["session_id"].is_string());
     keys(&whole["agent"], &["name", "version", "model_name", "tool_definitions", "extra"]);
@@ -93,46 +92,48 @@ fn check_atif(whole: &Value) {
     assert_eq!(whole["final_metrics"]["total_steps"], steps.len());
     for (index, step) in steps.iter().enumerate() {
         assert_eq!(step["step_id"], index + 1);
-        assert!(step["message"].is_string());
-        if let Some(time) = step.get("timestamp") {
-            time.as_str().unwrap().parse::<jiff::Timestamp>().unwrap();
+        check_step(step);
+    }
+}
+
+fn check_step(step: &Value) {
+    assert!(step["message"].is_string());
+    if let Some(time) = step.get("timestamp") {
+        time.as_str().unwrap().parse::<jiff::Timestamp>().unwrap();
+    }
+    let common = ["step_id", "timestamp", "source", "message", "extra"];
+    if step["source"] != "agent" {
+        assert!(["user", "system"].contains(&step["source"].as_str().unwrap()));
+        return keys(step, &common);
+    }
+    let own = [
+        "model_name",
+        "reasoning_effort",
+        "reasoning_content",
+        "tool_calls",
+        "metrics",
+        "observation",
+        "llm_call_count",
+    ];
+    keys(step, &[&common[..], &own].concat());
+    let mut calls = BTreeSet::new();
+    for call in step.get("tool_calls").and_then(Value::as_array).into_iter().flatten() {
+        keys(call, &["tool_call_id", "function_name", "arguments", "extra"]);
+        assert!(call["arguments"].is_object() && call["function_name"].is_string());
+        calls.insert(call["tool_call_id"].as_str().unwrap());
+    }
+    if let Some(observation) = step.get("observation") {
+        keys(observation, &["results"]);
+        for result in observation["results"].as_array().unwrap() {
+            keys(result, &["source_call_id", "content", "subagent_trajectory_ref", "extra"]);
+            let id = result.get("source_call_id").and_then(Value::as_str);
+            assert!(id.is_none_or(|id| calls.contains(id)), "{result} in {step}");
         }
-        let common = ["step_id", "timestamp", "source", "message", "extra"];
-        if step["source"] != "agent" {
-            assert!(["user", "system"].contains(&step["source"].as_str().unwrap()));
-            keys(step, &common);
-            continue;
-        }
-        let own = [
-            "model_name",
-            "reasoning_effort",
-            "reasoning_content",
-            "tool_calls",
-            "metrics",
-            "observation",
-            "llm_call_count",
-        ];
-        keys(step, &[&common[..], &own].concat());
-        let mut calls = BTreeSet::new();
-        for call in step.get("tool_calls").and_then(Value::as_array).into_iter().flatten() {
-            keys(call, &["tool_call_id", "function_name", "arguments", "extra"]);
-            assert!(call["arguments"].is_object() && call["function_name"].is_string());
-            calls.insert(call["tool_call_id"].as_str().unwrap());
-        }
-        if let Some(observation) = step.get("observation") {
-            keys(observation, &["results"]);
-            for result in observation["results"].as_array().unwrap() {
-                keys(result, &["source_call_id", "content", "subagent_trajectory_ref", "extra"]);
-                let id = result.get("source_call_id").and_then(Value::as_str);
-                assert!(id.is_none_or(|id| calls.contains(id)), "{result} in {step}");
-            }
-        }
-        if let Some(metrics) = step.get("metrics") {
-            let known =
-                ["prompt_tokens", "completion_tokens", "cached_tokens", "cost_usd", "extra"];
-            keys(metrics, &known);
-            assert!(metrics["cached_tokens"].as_u64() <= metrics["prompt_tokens"].as_u64());
-        }
+    }
+    if let Some(metrics) = step.get("metrics") {
+        let known = ["prompt_tokens", "completion_tokens", "cached_tokens", "cost_usd", "extra"];
+        keys(metrics, &known);
+        assert!(metrics["cached_tokens"].as_u64() <= metrics["prompt_tokens"].as_u64());
     }
 }
 

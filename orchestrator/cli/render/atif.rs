@@ -48,7 +48,7 @@ impl Facts {
             match &entry.record {
                 Record::RunStarted(started) => agent.clone_from(&started.agent),
                 Record::RunResumed { agent: now, .. } | Record::AgentChanged { to: now, .. } => {
-                    agent.clone_from(now)
+                    agent.clone_from(now);
                 }
                 Record::IterationStarted { iteration, attempt, .. } if *iteration == number => {
                     facts.agent.clone_from(&agent);
