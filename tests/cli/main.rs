@@ -8,6 +8,7 @@
     missing_docs
 )]
 
+mod agents;
 mod claude;
 mod commands;
 mod completion;

@@ -347,7 +347,10 @@ impl Human {
             }
             Notice::Validating { iteration, validators } => {
                 view.doing = format!("validating: {}", validators.join(", "));
-                (view.began, view.busy) = (Instant::now(), Some(*iteration));
+                // While the agent waits for a judgement it is the iteration whose time is shown.
+                if view.busy.replace(*iteration).is_none() {
+                    view.began = Instant::now();
+                }
                 self.progress(view, *iteration);
             }
             Notice::Judged { accepted: true, .. } => {

@@ -134,6 +134,12 @@ impl Session {
         let result = self.watch(&mut watching, &mut agent).await;
         if result.is_err() {
             watching.end(CancelReason::Signal);
+        }
+        // Before the agent is waited for: it may wait for the answer.
+        if let Some(judging) = watching.judging.take() {
+            self.hasher = judging.end().await;
+        }
+        if result.is_err() {
             let end = async {
                 loop {
                     tokio::select! {
@@ -147,9 +153,6 @@ impl Session {
             drop(tokio::time::timeout(LAST_GRACE, end).await);
         }
         drop(agent);
-        if let Some(judging) = watching.judging.take() {
-            self.hasher = judging.end().await;
-        }
         let result = result?;
         // What it had to say before its end still counts.
         while let Ok(heard) = watching.hear.try_recv() {

@@ -8,7 +8,7 @@ use super::state::{
 use crate::contract::{CancelReason, Claim, ClaimKind, ClaimSource, Usage, Usd};
 
 /// Most notes that the next iteration is told.
-const MOST_NOTES: usize = 16;
+const MOST_TOLD: usize = 16;
 
 impl State {
     /// The fold of a journal.
@@ -136,7 +136,7 @@ impl State {
             current.notes = current.notes.saturating_add(1);
         }
         self.notes.push(Note { iteration, text: text.to_owned() });
-        let excess = self.notes.len().saturating_sub(MOST_NOTES);
+        let excess = self.notes.len().saturating_sub(MOST_TOLD);
         self.notes.drain(..excess);
     }
 
