@@ -9,6 +9,7 @@ mod registry;
 mod render;
 mod sandbox;
 mod signals;
+mod transcript;
 
 use std::process::ExitCode;
 

@@ -10,9 +10,9 @@ use orchestrator::state::{Entry, Layout, Lock, peek};
 use crate::args::Log;
 use crate::context::Context;
 use crate::error::{CommandError, exit};
-use crate::output;
 use crate::render::atif;
 use crate::render::text::{duration, escape, one_line, outcome, tool_line, trigger};
+use crate::{output, transcript};
 
 /// How often it is looked whether there is news.
 const POLL: Duration = Duration::from_millis(50);
@@ -27,6 +27,11 @@ pub(crate) fn log(file: &Path, args: &Log) -> Result<u8, CommandError> {
         return Err(CommandError::user("there is no run in this workspace yet"));
     };
     if let Some(number) = args.iteration {
+        let started = |entry: &Entry| matches!(&entry.record, Record::IterationStarted { iteration, .. } if *iteration == number);
+        if !entries.iter().any(started) {
+            let message = format!("run {} has no iteration {number}", found.run);
+            return Err(CommandError::user(message).hinted("`log` without a number lists them"));
+        }
         iteration(&layout, &found.run, number, &entries, args)?;
     } else if args.json {
         let path = layout.journal(&found.run);
@@ -145,20 +150,20 @@ fn iteration(
     entries: &[Entry],
     args: &Log,
 ) -> Result<(), CommandError> {
-    let folder = layout.iteration(run, number);
-    if !folder.is_dir() {
-        let message = format!("run {run} has no iteration {number}");
-        return Err(CommandError::user(message).hinted("`log` without a number lists them"));
-    }
     if args.prompt {
-        output::raw(&std::fs::read(folder.join("prompt.md"))?);
+        let Some(kept) = layout.kept_prompt(run, number) else {
+            return Err(CommandError::user(format!(
+                "the prompt of iteration {number} was not kept"
+            )));
+        };
+        output::raw(&std::fs::read(kept)?);
         return Ok(());
     }
     if args.atif {
         output::json(&atif::trajectory(layout, run, entries, number, None)?);
         return Ok(());
     }
-    let transcript = std::fs::read(folder.join("transcript.jsonl"))?;
+    let transcript = transcript::read(layout, run, number)?;
     if args.json {
         output::raw(&transcript);
         return Ok(());

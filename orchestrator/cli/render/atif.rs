@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::error::CommandError;
+use crate::transcript;
 
 const VERSION: &str = "ATIF-v1.8";
 
@@ -18,9 +19,11 @@ pub(crate) fn trajectory(
     iteration: u64,
     next: Option<String>,
 ) -> Result<Value, CommandError> {
-    let folder = layout.iteration(run, iteration);
-    let prompt = std::fs::read(folder.join("prompt.md"))?;
-    let transcript = std::fs::read(folder.join("transcript.jsonl"))?;
+    let prompt = match layout.kept_prompt(run, iteration) {
+        Some(kept) => std::fs::read(kept)?,
+        None => b"(the prompt was not kept)".to_vec(),
+    };
+    let transcript = transcript::read(layout, run, iteration)?;
     let facts = Facts::of(entries, iteration);
     let mut writer = Writer::new(&String::from_utf8_lossy(&prompt), facts.started.clone());
     for line in String::from_utf8_lossy(&transcript).lines() {
