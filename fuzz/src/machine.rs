@@ -2,7 +2,7 @@
 
 use orchestrator::contract::{Tokens, Usd};
 use orchestrator::machine::{
-    AfterRejection, Effect, Ended, Input, Latch, Limits, Look, NamedVerdict, Now, Policy, Record,
+    AfterRejection, Context, Effect, Ended, Input, Latch, Limits, Look, NamedVerdict, Now, Policy, Record,
     RunStarted, StartOptions, State, StopReason, Timer, Validation, ValidatorInfo, step,
 };
 
@@ -40,6 +40,7 @@ fn fresh(bytes: &mut Bytes<'_>) -> RunStarted {
     RunStarted {
         version: 1,
         agent: "fake".into(),
+        fallback: if bits & 64 == 0 { Vec::new() } else { vec!["spare".into(), "last".into()] },
         workspace: "/w".into(),
         policy: Policy {
             validators: vec![validator("tests", bits & 1 == 0), validator("extra", false)],
@@ -113,7 +114,7 @@ impl World {
                 return prepared;
             }
         }
-        match bytes.byte() % 10 {
+        match bytes.byte() % 14 {
             0 => Input::Looked(look(bytes)),
             1 => Input::ClaimSeen(records::claim(bytes)),
             2 | 3 => Input::Used(records::usage(bytes)),
@@ -129,6 +130,10 @@ impl World {
             ),
             7 => Input::Signal,
             8 => Input::Warn(bytes.text()),
+            9 => Input::Noted(bytes.text()),
+            10 => Input::ContextSeen(Context { used: bytes.number(), window: Some(bytes.number()) }),
+            11 => Input::Judged { accepted: bytes.flag(), reasons: vec![bytes.text()] },
+            12 => Input::AgentOut(bytes.text()),
             _ => Input::Started(StartOptions { fresh: self.fresh.clone() }),
         }
     }

@@ -15,6 +15,7 @@ pub(crate) fn started(bytes: &mut Bytes<'_>) -> Record {
     Record::RunStarted(RunStarted {
         version: 1,
         agent: bytes.text(),
+        fallback: vec![bytes.text()],
         workspace: "/w".into(),
         policy: Policy::default(),
         limits: Limits::default(),
@@ -26,7 +27,7 @@ pub(crate) fn started(bytes: &mut Bytes<'_>) -> Record {
 
 pub(crate) fn record(bytes: &mut Bytes<'_>) -> Record {
     let iteration = u64::from(bytes.byte());
-    match bytes.byte() % 14 {
+    match bytes.byte() % 18 {
         0 => Record::Tick { runtime_ms: bytes.number() },
         1 => Record::Claimed { iteration, claim: claim(bytes) },
         2 => Record::Completed {
@@ -97,9 +98,19 @@ pub(crate) fn record(bytes: &mut Bytes<'_>) -> Record {
         },
         12 => Record::RunResumed {
             agent: bytes.text(),
+            fallback: vec![bytes.text()],
             limits: Limits { max_cost_usd: usage(bytes).cost, ..Limits::default() },
             once: bytes.flag(),
         },
+        13 => Record::Context { used: bytes.number(), window: bytes.flag().then_some(200_000) },
+        14 => Record::Note { iteration, text: bytes.text() },
+        15 => Record::Judged {
+            iteration,
+            accepted: bytes.flag(),
+            reasons: vec![bytes.text()],
+            runtime_ms: bytes.number(),
+        },
+        16 => Record::AgentChanged { from: bytes.text(), to: bytes.text(), reason: bytes.text() },
         _ => Record::Warning { message: bytes.text() },
     }
 }

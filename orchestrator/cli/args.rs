@@ -36,6 +36,8 @@ pub(crate) enum Command {
     Init(Init),
     /// Check configuration, agent, workspace and state
     Doctor(Doctor),
+    /// Write the transcripts of the run for other tools, one file for each iteration
+    Export(Export),
     /// Look at the configuration
     #[command(subcommand)]
     Config(Config),
@@ -111,9 +113,26 @@ pub(crate) struct Log {
     /// With an iteration: print the prompt that the agent read, byte for byte
     #[arg(long, requires = "iteration")]
     pub(crate) prompt: bool,
+    /// With an iteration: print the lines of the agent's protocol as they came
+    #[arg(long, requires = "iteration", conflicts_with = "prompt")]
+    pub(crate) raw: bool,
+    /// With an iteration: print its transcript as an ATIF v1.8 trajectory
+    #[arg(long, requires = "iteration", conflicts_with_all = ["prompt", "raw"])]
+    pub(crate) atif: bool,
+    /// Go on with records as they come, until the run ends
+    #[arg(short, long, conflicts_with = "iteration")]
+    pub(crate) follow: bool,
     /// Print the records, or the transcript, as JSON lines
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) sets: Sets,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Export {
+    /// The folder for the ATIF v1.8 trajectories 0001.json, 0002.json, …; made if need be
+    pub(crate) folder: PathBuf,
     #[command(flatten)]
     pub(crate) sets: Sets,
 }

@@ -9,6 +9,7 @@ mod registry;
 mod render;
 mod sandbox;
 mod signals;
+mod transcript;
 
 use std::process::ExitCode;
 
@@ -50,6 +51,7 @@ fn dispatch(args: Args) -> Result<u8, CommandError> {
         Command::Reset(reset) => commands::reset::reset(&config, &reset),
         Command::Init(init) => commands::init::init(&config, &init),
         Command::Doctor(doctor) => commands::doctor::doctor(&config, &doctor),
+        Command::Export(export) => commands::export::export(&config, &export),
         Command::Config(command) => commands::config::config(&config, command),
         Command::Agents(agents) => commands::agents::agents(&config, &agents),
         Command::Completions(shell) => Ok(commands::completions::completions(&shell)),

@@ -255,6 +255,16 @@ impl Lines {
         Self { receiver, seen: String::new() }
     }
 
+    #[track_caller]
+    fn until(&mut self, text: &str) {
+        let deadline = Instant::now() + PATIENCE;
+        while !self.seen.contains(text) {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let line = self.receiver.recv_timeout(left);
+            self.seen.push_str(&line.unwrap_or_else(|_| panic!("it never said {text:?}")));
+        }
+    }
+
     fn rest(&mut self) -> String {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -286,12 +296,13 @@ impl Running {
     /// Waits until it has said that on stderr.
     #[track_caller]
     pub(crate) fn says(&mut self, text: &str) {
-        let deadline = Instant::now() + PATIENCE;
-        while !self.stderr.seen.contains(text) {
-            let left = deadline.saturating_duration_since(Instant::now());
-            let line = self.stderr.receiver.recv_timeout(left);
-            self.stderr.seen.push_str(&line.unwrap_or_else(|_| panic!("it never said {text:?}")));
-        }
+        self.stderr.until(text);
+    }
+
+    /// Waits until it has printed that on stdout.
+    #[track_caller]
+    pub(crate) fn prints(&mut self, text: &str) {
+        self.stdout.until(text);
     }
 
     /// Waits for the end.

@@ -8,6 +8,7 @@
     missing_docs
 )]
 
+mod agents;
 mod claude;
 mod codex;
 mod commands;
@@ -15,9 +16,11 @@ mod completion;
 mod configuration;
 mod crash;
 mod environment;
+mod fallback;
 mod faults;
 mod hostile;
 mod limits;
+mod log;
 mod sandbox;
 mod secrets;
 mod seed;

@@ -1,5 +1,6 @@
 //! `doctor`
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use orchestrator::engine::{Driver, Judges, build_context};
@@ -11,6 +12,7 @@ use crate::args::Doctor;
 use crate::commands::block_on;
 use crate::context::Context;
 use crate::error::{CommandError, exit};
+use crate::render::text::abilities;
 use crate::sandbox::{self, Policy};
 use crate::{output, registry};
 
@@ -56,8 +58,8 @@ async fn examine(context: &Context) -> Result<Vec<Finding>, CommandError> {
     let judges = Judges::build(&context.loaded, &plain, &build)?;
     let surroundings = Surroundings { guard: None, protects: judges.protects() };
     let registry = registry::built_in(policy.as_ref(), surroundings, KillSwitch::default());
-    let driver = Driver::build(&context.loaded, &registry, &build, None)?;
-    let env = driver.environment(&context.loaded, &context.vars);
+    let first = Driver::build(&context.loaded, &registry, &build, None)?;
+    let env = first.environment(&context.loaded, &context.vars);
     let files = context.loaded.check_files();
     findings.push(Finding {
         what: "files",
@@ -71,10 +73,15 @@ async fn examine(context: &Context) -> Result<Vec<Finding>, CommandError> {
         },
     });
     findings.push(Finding { what: "sandbox", result: sandbox::report(context) });
-    findings.push(Finding {
-        what: "agent",
-        result: driver.agent().check(&env).await.map_err(|error| error.to_string()),
-    });
+    findings.push(Finding { what: "agent", result: look_at(&first, &env).await });
+    for name in context.loaded.config.fallback(None) {
+        let next = Driver::build(&context.loaded, &registry, &build, Some(name))?;
+        let env = next.environment(&context.loaded, &context.vars);
+        let result = look_at(&next, &env).await;
+        let result = result.map(|found| format!("{name}: {found}"));
+        let result = result.map_err(|problem| format!("{name}: {problem}"));
+        findings.push(Finding { what: "fallback", result });
+    }
     for (name, result) in judges.check_all(&env).await {
         findings.push(Finding {
             what: "validator",
@@ -83,6 +90,13 @@ async fn examine(context: &Context) -> Result<Vec<Finding>, CommandError> {
     }
     findings.push(state(context));
     Ok(findings)
+}
+
+/// Whether an agent would start, what was found, and what it can do.
+async fn look_at(driver: &Driver, env: &BTreeMap<String, String>) -> Result<String, String> {
+    let found = driver.agent().check(env).await.map_err(|error| error.to_string())?;
+    let can = abilities(&driver.agent().describe().capabilities);
+    Ok(if can.is_empty() { found } else { format!("{found} (can: {})", can.join(", ")) })
 }
 
 fn state(context: &Context) -> Finding {

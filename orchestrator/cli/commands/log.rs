@@ -1,19 +1,27 @@
 //! `log`
 
 use std::path::Path;
+use std::time::Duration;
 
 use orchestrator::contract::Event;
 use orchestrator::machine::Record;
-use orchestrator::state::{Entry, Layout, peek};
+use orchestrator::state::{Entry, Layout, Lock, peek};
 
 use crate::args::Log;
 use crate::context::Context;
 use crate::error::{CommandError, exit};
-use crate::output;
+use crate::render::atif;
 use crate::render::text::{duration, escape, one_line, outcome, tool_line, trigger};
+use crate::{output, transcript};
+
+/// How often it is looked whether there is news.
+const POLL: Duration = Duration::from_millis(50);
 
 pub(crate) fn log(file: &Path, args: &Log) -> Result<u8, CommandError> {
     let layout = Context::with(file, &args.sets)?.layout()?;
+    if args.follow {
+        return follow(&layout, args.json);
+    }
     let mut entries = Vec::new();
     let Some(found) = peek(&layout, |entry| entries.push(entry.clone()))? else {
         return Err(CommandError::user("there is no run in this workspace yet"));
@@ -24,7 +32,7 @@ pub(crate) fn log(file: &Path, args: &Log) -> Result<u8, CommandError> {
             let message = format!("run {} has no iteration {number}", found.run);
             return Err(CommandError::user(message).hinted("`log` without a number lists them"));
         }
-        iteration(&layout, &found.run, number, args)?;
+        iteration(&layout, &found.run, number, &entries, args)?;
     } else if args.json {
         let path = layout.journal(&found.run);
         output::raw(&std::fs::read(path)?);
@@ -74,12 +82,74 @@ fn describe(entry: &Entry) -> Option<String> {
         }
         Record::Warning { message } => format!("warning: {}", one_line(message, 200)),
         Record::Cancelling { reason } => format!("ending the agent: {reason:?}"),
-        Record::Tick { .. } | Record::Usage { .. } | Record::Looked { .. } => return None,
+        Record::Note { iteration, text } => {
+            format!("note (iteration {iteration}): {}", one_line(text, 160))
+        }
+        Record::Judged { accepted: true, .. } => "the agent was told: would be accepted".into(),
+        Record::Judged { reasons, .. } => {
+            let reasons: Vec<String> = reasons.iter().map(|reason| one_line(reason, 160)).collect();
+            format!("the agent was told: would be rejected: {}", reasons.join("; "))
+        }
+        Record::AgentChanged { from, to, reason } => {
+            format!("{to} takes over from {from}: {}", one_line(reason, 160))
+        }
+        Record::Tick { .. }
+        | Record::Usage { .. }
+        | Record::Context { .. }
+        | Record::Looked { .. } => return None,
     };
     Some(format!("{:.0}  {text}", entry.time))
 }
 
-fn iteration(layout: &Layout, run: &str, number: u64, args: &Log) -> Result<(), CommandError> {
+/// Prints records as they come, until nobody holds the run any more.
+fn follow(layout: &Layout, json: bool) -> Result<u8, CommandError> {
+    let (mut run, mut printed) = (String::new(), 0);
+    loop {
+        // First who holds it, then the journal: what was written last is then printed too.
+        let held = Lock::holder(layout).is_some();
+        let mut entries = Vec::new();
+        let found = peek(layout, |entry| entries.push(entry.clone()))?;
+        if let Some(found) = &found {
+            if run != found.run {
+                (run, printed) = (found.run.clone(), 0);
+            }
+            let new = entries.iter().filter(|entry| entry.seq > printed);
+            if json {
+                let journal = std::fs::read(layout.journal(&run))?;
+                let lines = journal.split_inclusive(|byte| *byte == b'\n');
+                let known = usize::try_from(printed).unwrap_or(usize::MAX);
+                lines.skip(known).take(new.count()).for_each(output::raw);
+            } else {
+                new.filter_map(describe).for_each(|line| output::result(&line));
+            }
+            printed = entries.last().map_or(printed, |entry| entry.seq);
+        }
+        match found {
+            None if !held => {
+                return Err(CommandError::user("there is no run in this workspace yet"));
+            }
+            Some(_) if !held => return Ok(exit::OK),
+            _ => wait_for_news(layout, &run),
+        }
+    }
+}
+
+/// Waits until the journal got longer, or nobody holds the run.
+fn wait_for_news(layout: &Layout, run: &str) {
+    let len = || std::fs::metadata(layout.journal(run)).map(|meta| meta.len()).ok();
+    let before = len();
+    while len() == before && Lock::holder(layout).is_some() {
+        std::thread::sleep(POLL);
+    }
+}
+
+fn iteration(
+    layout: &Layout,
+    run: &str,
+    number: u64,
+    entries: &[Entry],
+    args: &Log,
+) -> Result<(), CommandError> {
     if args.prompt {
         let Some(kept) = layout.kept_prompt(run, number) else {
             return Err(CommandError::user(format!(
@@ -89,11 +159,11 @@ fn iteration(layout: &Layout, run: &str, number: u64, args: &Log) -> Result<(), 
         output::raw(&std::fs::read(kept)?);
         return Ok(());
     }
-    // Without a file nothing was printed.
-    let transcript = match std::fs::read(layout.iteration(run, number).join("transcript.jsonl")) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
-        read => read?,
-    };
+    if args.atif {
+        output::json(&atif::trajectory(layout, run, entries, number, None)?);
+        return Ok(());
+    }
+    let transcript = transcript::read(layout, run, number)?;
     if args.json {
         output::raw(&transcript);
         return Ok(());
@@ -101,6 +171,12 @@ fn iteration(layout: &Layout, run: &str, number: u64, args: &Log) -> Result<(), 
     for line in String::from_utf8_lossy(&transcript).lines() {
         // A line that was being written when the orchestrator was killed is no event.
         let Ok(event) = serde_json::from_str::<Event>(line) else { continue };
+        if args.raw {
+            if let Event::Raw { line } = event {
+                output::result(&line);
+            }
+            continue;
+        }
         match event {
             Event::Text { text } => output::result(&escape(text.trim_end())),
             Event::ToolCall { name, input, .. } => output::result(&tool_line(&name, &input)),
@@ -108,6 +184,8 @@ fn iteration(layout: &Layout, run: &str, number: u64, args: &Log) -> Result<(), 
                 let mark = if is_error { "  failed:" } else { "  ->" };
                 output::result(&format!("{mark} {}", one_line(&text, 200)));
             }
+            Event::Note { text } => output::result(&format!("note: {}", escape(&text))),
+            Event::Claim { text, .. } => output::result(&format!("claim: {}", escape(&text))),
             Event::Warning { message } => output::result(&format!("warning: {}", escape(&message))),
             _ => {}
         }

@@ -5,6 +5,7 @@ pub(crate) mod answer;
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod doctor;
+pub(crate) mod export;
 pub(crate) mod init;
 pub(crate) mod log;
 pub(crate) mod reset;

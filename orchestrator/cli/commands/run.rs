@@ -140,6 +140,9 @@ fn dry_run(session: &Session, json: bool) {
         return output::json(&plan);
     }
     output::result(&format!("would run {} in {}", plan.agent, plan.workspace.display()));
+    if !plan.fallback.is_empty() {
+        output::result(&format!("  fallback    {}", plan.fallback.join(", ")));
+    }
     output::result(&format!("  program     {}", plan.program.as_deref().unwrap_or("none")));
     output::result(&format!("  detectors   {}", plan.detectors.join(", ")));
     for demand in &plan.validators {

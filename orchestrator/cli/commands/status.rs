@@ -11,7 +11,7 @@ use crate::args::Status;
 use crate::context::Context;
 use crate::error::{CommandError, exit};
 use crate::output;
-use crate::render::text::{duration, one_line};
+use crate::render::text::{duration, fullness, one_line};
 
 pub(crate) fn status(file: &Path, args: &Status) -> Result<u8, CommandError> {
     let layout = Context::with(file, &args.sets)?.layout()?;
@@ -60,6 +60,10 @@ fn object(found: Option<&Found>, holder: Option<&Holder>, layout: &Layout) -> Va
         "pid": holder.map(|holder| holder.pid),
         "iterations": state.iterations,
         "agent": state.agent,
+        "agent_changed": state.changed,
+        "fallback": state.fallback,
+        "context": state.context,
+        "notes": state.notes,
         "latch": latch(state),
         "cost_usd": state.cost(),
         "cost_estimated": state.estimated,
@@ -130,7 +134,7 @@ fn lines(found: Option<&Found>, holder: Option<&Holder>, layout: &Layout) -> Vec
     let mut lines = vec![
         head,
         format!("  run         {run}"),
-        format!("  agent       {}", state.agent),
+        format!("  agent       {}{}", state.agent, instead(state)),
         format!(
             "  iterations  {}{}",
             state.iterations,
@@ -144,6 +148,13 @@ fn lines(found: Option<&Found>, holder: Option<&Holder>, layout: &Layout) -> Vec
         ),
     ];
     lines.extend(completion(state));
+    if let Some(context) = &state.context {
+        lines.push(format!("  context     {}", fullness(context.used, context.window)));
+    }
+    for note in &state.notes {
+        let text = one_line(&note.text, 120);
+        lines.push(format!("  note        (iteration {}) {text}", note.iteration));
+    }
     if let Some(wait) = &state.waiting {
         let until =
             jiff::Timestamp::from_millisecond(i64::try_from(wait.until_ms).unwrap_or(i64::MAX));
@@ -152,6 +163,14 @@ fn lines(found: Option<&Found>, holder: Option<&Holder>, layout: &Layout) -> Vec
     }
     lines.push(format!("  state       {}", layout.root().display()));
     lines
+}
+
+/// Why it is not the first agent.
+fn instead(state: &State) -> String {
+    let changed = state.changed.as_ref();
+    changed.map_or(String::new(), |changed| {
+        format!(" (instead of {}: {})", changed.from, one_line(&changed.reason, 120))
+    })
 }
 
 fn completion(state: &State) -> Vec<String> {

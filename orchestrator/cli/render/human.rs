@@ -8,7 +8,7 @@ use orchestrator::contract::{ClaimKind, Event, Usage, Usd, Verdict};
 use orchestrator::engine::{Notice, Observer};
 use orchestrator::machine::{NamedVerdict, Outcome, StopReason};
 
-use super::text::{duration, escape, one_line, outcome, tool_line, trigger};
+use super::text::{duration, escape, fullness, one_line, outcome, tool_line, trigger};
 use crate::output;
 
 const REDRAW: Duration = Duration::from_millis(200);
@@ -32,6 +32,8 @@ struct View {
     began: Instant,
     agent: String,
     usage: Usage,
+    /// How full the context is, in words.
+    context: String,
     doing: String,
     /// The agent's text ended in the middle of a line.
     open_line: bool,
@@ -74,6 +76,7 @@ impl Human {
             began: now,
             agent: String::new(),
             usage: Usage::default(),
+            context: String::new(),
             doing: String::new(),
             open_line: false,
         };
@@ -102,7 +105,9 @@ impl Human {
         view.drawn = true;
         let elapsed = duration(u64::try_from(view.began.elapsed().as_millis()).unwrap_or(u64::MAX));
         let cost = view.usage.cost.map(|cost| format!("  {cost}")).unwrap_or_default();
-        let text = format!("  {iteration}  {elapsed}{cost}  {}", one_line(&view.doing, 60));
+        let context = &view.context;
+        let doing = one_line(&view.doing, 60);
+        let text = format!("  {iteration}  {elapsed}{cost}{context}  {doing}");
         output::say_part(&format!("\r\x1b[K{}", self.paint(DIM, &text)));
         drop(std::io::stderr().flush());
     }
@@ -171,6 +176,7 @@ impl Human {
             cost_estimated,
             cost_told,
             runtime_ms,
+            agent_changed,
             ..
         } = notice
         else {
@@ -182,7 +188,12 @@ impl Human {
         let about = if *cost_estimated { "about " } else { "" };
         let cost = if *cost_told { format!("{about}{cost_usd}, ") } else { String::new() };
         let plural = if *iterations == 1 { "" } else { "s" };
-        let figures = format!("{iterations} iteration{plural}, {cost}{}", duration(*runtime_ms));
+        let by = agent_changed
+            .as_ref()
+            .map(|change| format!(", by {} instead of {}", change.to, change.from));
+        let by = by.unwrap_or_default();
+        let figures =
+            format!("{iterations} iteration{plural}, {cost}{}{by}", duration(*runtime_ms));
         let text = match stop_reason {
             StopReason::Completed if *validated => format!("completed: {figures}"),
             StopReason::Completed => format!("completed WITHOUT validation: {figures}"),
@@ -265,6 +276,11 @@ impl Human {
                 let so_far = format!("after {iterations} iterations and {cost_usd}");
                 self.line(view, &format!("{head} goes on {so_far}: {agent}"));
             }
+            Notice::AgentChanged { from, to, reason, .. } => {
+                view.agent.clone_from(to);
+                let text = format!("  {to} takes over from {from}: {}", one_line(reason, 300));
+                self.line(view, &self.paint(YELLOW, &text));
+            }
             _ => self.finished(view, notice),
         }
     }
@@ -275,6 +291,7 @@ impl Human {
                 (view.began, view.usage) = (Instant::now(), Usage::default());
                 view.busy = Some(*iteration);
                 view.doing.clear();
+                view.context.clear();
                 let of = max_iterations.map(|max| format!("/{max}")).unwrap_or_default();
                 let again =
                     if *attempt > 1 { format!(", attempt {attempt}") } else { String::new() };
@@ -302,6 +319,12 @@ impl Human {
             }
             Notice::AgentEvent { detail, .. } if self.verbose => self.detail(view, detail),
             Notice::Usage { usage, .. } => view.usage = *usage,
+            Notice::Context { used, window, .. } => {
+                view.context = format!("  context {}", fullness(*used, *window));
+            }
+            Notice::Note { text, .. } => {
+                self.line(view, &format!("  note: {}", one_line(text, 200)));
+            }
             _ => {}
         }
         self.progress(view, iteration);
@@ -324,8 +347,24 @@ impl Human {
             }
             Notice::Validating { iteration, validators } => {
                 view.doing = format!("validating: {}", validators.join(", "));
-                (view.began, view.busy) = (Instant::now(), Some(*iteration));
+                // While the agent waits for a judgement it is the iteration whose time is shown.
+                if view.busy.replace(*iteration).is_none() {
+                    view.began = Instant::now();
+                }
                 self.progress(view, *iteration);
+            }
+            Notice::Judged { accepted: true, .. } => {
+                self.line(
+                    view,
+                    &self.paint(GREEN, "  the agent was told that this would be accepted"),
+                );
+            }
+            Notice::Judged { reasons, .. } => {
+                let text = "  the agent was told that this would be rejected, and goes on:";
+                self.line(view, &self.paint(YELLOW, text));
+                for reason in reasons {
+                    self.line(view, &format!("    - {}", indent(reason)));
+                }
             }
             Notice::Verdict { verdicts, accepted, reasons, .. } => {
                 view.busy = None;
@@ -347,7 +386,10 @@ impl Observer for Human {
         let mut guard = self.view.lock().unwrap_or_else(PoisonError::into_inner);
         let view = &mut *guard;
         match notice {
-            Notice::RunStarted { .. } | Notice::RunResumed { .. } | Notice::RunFinished { .. } => {
+            Notice::RunStarted { .. }
+            | Notice::RunResumed { .. }
+            | Notice::AgentChanged { .. }
+            | Notice::RunFinished { .. } => {
                 self.run(view, run, notice);
             }
             Notice::IterationStarted { .. }
@@ -356,10 +398,13 @@ impl Observer for Human {
             Notice::AgentText { iteration, .. }
             | Notice::AgentTool { iteration, .. }
             | Notice::AgentEvent { iteration, .. }
+            | Notice::Context { iteration, .. }
+            | Notice::Note { iteration, .. }
             | Notice::Usage { iteration, .. } => self.agent(view, *iteration, notice),
             Notice::Claim { .. }
             | Notice::NearMiss { .. }
             | Notice::Validating { .. }
+            | Notice::Judged { .. }
             | Notice::Verdict { .. } => self.completion(view, notice),
             Notice::Warning { message, .. } => {
                 let text = format!("  warning: {}", one_line(message, 400));

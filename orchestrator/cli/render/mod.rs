@@ -1,5 +1,6 @@
 //! What a run looks like while it goes on.
 
+pub(crate) mod atif;
 mod human;
 mod json;
 pub(crate) mod text;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use orchestrator::contract::CancelReason;
+use orchestrator::contract::{CancelReason, Capabilities};
 use orchestrator::machine::{Outcome, Trigger};
 use serde_json::Value;
 
@@ -82,6 +82,29 @@ pub(crate) const fn trigger(trigger: Trigger) -> &'static str {
         Trigger::Rejected => "rejected",
         Trigger::Failed => "failed",
         Trigger::Resumed => "resumed",
+    }
+}
+
+/// What an agent can do, in words.
+pub(crate) fn abilities(can: &Capabilities) -> Vec<&'static str> {
+    let named = [
+        (can.free, "free"),
+        (can.cost && !can.free, "cost"),
+        (can.tokens, "tokens"),
+        (can.context, "context"),
+        (can.interrupt, "interrupt"),
+        (can.handoff, "hand-off"),
+        (can.in_session_validation, "in-session validation"),
+        (can.resume, "resume"),
+    ];
+    named.iter().filter(|(has, _)| *has).map(|(_, name)| *name).collect()
+}
+
+/// How full a context is, such as `71 %` or `123k tokens`.
+pub(crate) fn fullness(used: u64, window: Option<u64>) -> String {
+    match window.filter(|window| *window > 0) {
+        Some(window) => format!("{} %", used.saturating_mul(100) / window),
+        None => format!("{}k tokens", used / 1000),
     }
 }
 

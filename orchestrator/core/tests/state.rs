@@ -22,6 +22,7 @@ fn started() -> Record {
     Record::RunStarted(RunStarted {
         version: 1,
         agent: "fake".into(),
+        fallback: Vec::new(),
         workspace: "/w".into(),
         policy: Policy::default(),
         limits: Limits::default(),

@@ -16,6 +16,7 @@
 //! `--set` are TOML; what is no TOML, or a number where text is expected, is text.
 
 mod error;
+mod fallback;
 mod file;
 mod files;
 mod inline;

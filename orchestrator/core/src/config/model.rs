@@ -86,6 +86,12 @@ pub struct AgentConfig {
     #[serde(deserialize_with = "tables::open_table")]
     #[schemars(with = "Map<String, Value>")]
     pub config: Value,
+    /// The names of those in `[agents]` that take over, in this order, when this one is not there, not
+    /// logged in, out of credit, or refused by its provider for longer than five minutes or
+    /// `limits.max_wait`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(inner(length(min = 1)))]
+    pub fallback: Vec<String>,
     /// The agent may run although it reports neither cost nor tokens and a cost limit is set.
     pub unmetered: bool,
     /// What tokens cost, for an agent that reports tokens but no cost.
@@ -99,6 +105,7 @@ impl Default for AgentConfig {
         Self {
             adapter: "claude-cli".to_owned(),
             config: Value::Object(Map::new()),
+            fallback: Vec::new(),
             unmetered: false,
             prices: None,
         }

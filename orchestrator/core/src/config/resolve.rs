@@ -5,6 +5,7 @@ use std::path::{Component, Path, PathBuf};
 
 use serde_json::Value;
 
+use super::fallback;
 use super::file::{File, FileCompletion, FileValidator};
 use super::limits::Limits;
 use super::model::{
@@ -41,6 +42,7 @@ pub(super) fn config(file: File, dir: &Path, problems: &mut Problems<'_>) -> Con
         }
         agent(config, &["agents", name], problems);
     }
+    fallback::check(&file.agent, &file.agents, problems);
     limits(&file.limits, problems);
     env(&file.env, problems);
     let state = file.state.dir.map(|path| absolute(&path, dir, &["state", "dir"], problems));

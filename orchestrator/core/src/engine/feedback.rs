@@ -38,6 +38,16 @@ pub(super) fn block(state: &State, instructions: &[String]) -> String {
         list(&mut text, instructions.iter().map(String::as_str), instructions.len());
         text.push('\n');
     }
+    if !state.notes.is_empty() {
+        let last = state.notes.iter().all(|note| note.iteration == state.iterations);
+        text.push_str(if last {
+            "Notes that the iteration before left:\n"
+        } else {
+            "Notes that iterations before left:\n"
+        });
+        list(&mut text, state.notes.iter().map(|note| note.text.as_str()), usize::MAX);
+        text.push('\n');
+    }
     if !state.answers.is_empty() {
         text.push_str("You asked for a human. The answer:\n");
         list(&mut text, state.answers.iter().map(String::as_str), usize::MAX);

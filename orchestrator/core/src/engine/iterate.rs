@@ -10,10 +10,12 @@ use tokio::sync::{mpsc, watch};
 
 use super::error::EngineError;
 use super::files::Files;
+use super::judge::{Judging, examined};
 use super::phrases::says_done;
 use super::plan;
 use super::redact::Events;
-use super::session::{Session, asked};
+use super::rest::asked;
+use super::session::Session;
 use super::sink::{Cancel, Heard, Sink};
 use super::transcript::Transcript;
 use crate::config::SandboxMode;
@@ -54,7 +56,7 @@ impl Session {
         let transcript = Mutex::new(Transcript::new(files.clone()));
         let detectors = Arc::clone(&self.judges.detectors);
         let run = self.run.clone();
-        self.driver.pricing().begin();
+        self.drivers.of_mut(&self.state).pricing().begin();
         let sink = Sink {
             run: &run,
             iteration: number,
@@ -67,10 +69,17 @@ impl Session {
             clock: Arc::clone(&self.clock),
             last_event_ms: Arc::clone(&last_event_ms),
         };
-        let agent = Arc::clone(&self.driver.agent);
+        let agent = Arc::clone(&self.drivers.of(&self.state).driver.agent);
         let next_tick_ms = began_ms.saturating_add(tick_pause(self));
-        let watching =
-            Watching { began_ms, next_tick_ms, last_event_ms, tell, hear, told_ms: None };
+        let watching = Watching {
+            began_ms,
+            next_tick_ms,
+            last_event_ms,
+            tell,
+            hear,
+            told_ms: None,
+            judging: None,
+        };
         let agent = self.start(agent.run(task, &sink), prompt, &files).await;
         let result = self.attend(watching, agent).await;
         if let Some(trouble) = sink.finish().await {
@@ -111,7 +120,7 @@ impl Session {
             .prepared
             .take()
             .ok_or_else(|| EngineError::Internal("an iteration without a prompt".into()))?;
-        let mut env = self.env.clone();
+        let mut env = self.drivers.of(&self.state).env.clone();
         env.insert("RALPH_RUN_ID".into(), self.run.clone());
         env.insert("RALPH_ITERATION".into(), start.iteration.to_string());
         if self.config.sandbox.mode != SandboxMode::Off {
@@ -141,7 +150,13 @@ impl Session {
     ) -> Result<Result<Report, AgentError>, EngineError> {
         let result = self.watch(&mut watching, &mut agent).await;
         if result.is_err() {
-            watching.tell.send_replace(Some(CancelReason::Signal));
+            watching.end(CancelReason::Signal);
+        }
+        // Before the agent is waited for: it may wait for the answer.
+        if let Some(judging) = watching.judging.take() {
+            self.hasher = judging.end().await;
+        }
+        if result.is_err() {
             let end = async {
                 loop {
                     tokio::select! {
@@ -176,8 +191,12 @@ impl Session {
             let pause = watching.next_look(self);
             tokio::select! {
                 biased;
-                Some(heard) = watching.hear.recv() => self.heard(heard, watching)?,
+                Some(heard) = watching.hear.recv() => match heard {
+                    Heard::Question(question) => self.question(question, watching).await?,
+                    heard => self.heard(heard, watching)?,
+                },
                 result = &mut *agent => return Ok(result),
+                done = examined(watching.judging.as_mut()) => self.judged(done, watching)?,
                 () = asked(&mut stop, requests + 1), if requests < 2 => {
                     requests += 1;
                     if requests == 1 {
@@ -206,13 +225,17 @@ impl Session {
     fn heard(&mut self, heard: Heard, watching: &Watching) -> Result<(), EngineError> {
         match heard {
             Heard::Usage(usage) => {
-                let usage = self.driver.with_cost(usage);
+                let usage = self.drivers.of_mut(&self.state).with_cost(usage);
                 self.act(Input::Used(usage), watching)
             }
             Heard::Model(model) => {
-                self.driver.pricing().uses(model);
+                self.drivers.of_mut(&self.state).pricing().uses(model);
                 Ok(())
             }
+            Heard::Context(context) => self.act(Input::ContextSeen(context), watching),
+            Heard::Note(text) => self.act(Input::Noted(text), watching),
+            // The agent has ended: nobody waits for the answer.
+            Heard::Question(_) => Ok(()),
             Heard::Claim(claim) => self.act(Input::ClaimSeen(claim), watching),
             Heard::Trouble(message) => self.act(Input::Warn(message), watching),
         }
@@ -228,10 +251,10 @@ impl Session {
     }
 
     /// Feeds the machine while the agent runs; all it can want is to cancel.
-    fn act(&mut self, input: Input, watching: &Watching) -> Result<(), EngineError> {
+    pub(super) fn act(&mut self, input: Input, watching: &Watching) -> Result<(), EngineError> {
         for effect in self.advance(input)? {
             if let Effect::Cancel(reason) = effect {
-                watching.tell.send_replace(Some(reason));
+                watching.end(reason);
             }
         }
         Ok(())
@@ -254,7 +277,7 @@ impl Session {
         self.final_text = report.final_text.filter(|_| good);
         Ended {
             outcome,
-            usage: self.driver.with_cost(report.usage),
+            usage: self.drivers.of_mut(&self.state).with_cost(report.usage),
             says_done,
             left_behind: report.left_behind,
         }
@@ -293,8 +316,8 @@ fn tick_pause(session: &Session) -> u64 {
     share.clamp(SHORTEST_TICK_MS, LONGEST_TICK_MS)
 }
 
-/// The times that an iteration must keep.
-struct Watching {
+/// The times that an iteration must keep, and what goes on in it beside the agent.
+pub(super) struct Watching {
     began_ms: u64,
     next_tick_ms: u64,
     last_event_ms: Arc<AtomicU64>,
@@ -302,13 +325,38 @@ struct Watching {
     hear: mpsc::Receiver<Heard>,
     /// When the agent was first told to end.
     told_ms: Option<u64>,
+    /// The validators are at work because the agent asked for a judgement.
+    pub(super) judging: Option<Judging>,
 }
 
 impl Watching {
+    /// Ends the iteration, validators included.
+    fn end(&self, reason: CancelReason) {
+        self.tell.send_replace(Some(reason));
+        if let Some(judging) = &self.judging {
+            judging.cancel(reason);
+        }
+    }
+
+    pub(super) fn is_ending(&self) -> bool {
+        self.tell.borrow().is_some()
+    }
+
+    pub(super) fn heard_something(&self, now_ms: u64) {
+        self.last_event_ms.store(now_ms, Ordering::Relaxed);
+    }
+
     /// When each of the times has come, in milliseconds of runtime.
     fn times(&self, session: &Session) -> [(u64, Timer); 4] {
         let limits = &session.config.limits;
-        let idle = self.last_event_ms.load(Ordering::Relaxed);
+        // An agent that waits for a judgement is not idle.
+        let idle_ms = match self.judging {
+            Some(_) => u64::MAX,
+            None => self
+                .last_event_ms
+                .load(Ordering::Relaxed)
+                .saturating_add(plan::millis(limits.idle_timeout)),
+        };
         let max_runtime = session.state.limits.max_runtime_ms.unwrap_or(u64::MAX);
         [
             (max_runtime, Timer::MaxRuntime),
@@ -316,7 +364,7 @@ impl Watching {
                 self.began_ms.saturating_add(plan::millis(limits.iteration_timeout)),
                 Timer::IterationTimeout,
             ),
-            (idle.saturating_add(plan::millis(limits.idle_timeout)), Timer::Idle),
+            (idle_ms, Timer::Idle),
             (self.next_tick_ms, Timer::Tick),
         ]
     }

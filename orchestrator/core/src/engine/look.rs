@@ -6,14 +6,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::error::EngineError;
-use super::session::{Session, StopRequests, asked};
+use super::rest::asked;
+use super::session::{Session, StopRequests};
 use crate::contract::{Findings, View};
 use crate::machine::{Input, Look};
 use crate::state::read_regular;
-use crate::workspace::{TreeError, evidence_digests};
+use crate::workspace::{TreeError, TreeHasher, evidence_digests};
 
 /// How long a look may take once the run was asked to stop.
-const LAST_LOOK: Duration = Duration::from_secs(2);
+pub(super) const LAST_LOOK: Duration = Duration::from_secs(2);
 /// Larger than any configuration, in bytes.
 const LARGEST_CONFIG: u64 = 4 * 1024 * 1024;
 
@@ -62,31 +63,20 @@ impl Session {
     /// Digest of the workspace tree; `None` if a signal broke the look off, which may take for ever:
     /// a file can be as large as the agent says.
     pub(super) async fn tree(&mut self) -> Result<Option<String>, EngineError> {
-        let Some(hasher) = self.hasher.take() else {
-            return Err(EngineError::Internal("a look at the tree was broken off".into()));
-        };
-        let enough = Arc::new(AtomicBool::new(false));
-        let mut hasher = hasher.cancelled_by(Arc::clone(&enough));
-        let mut work = std::pin::pin!(blocking(move || {
-            let result = hasher.digest();
-            (hasher, result)
-        }));
+        let hasher = self.take_hasher();
         let mut stop = self.stop.clone();
-        let done = tokio::select! {
-            biased;
-            done = &mut work => done,
-            () = patience(&mut stop) => {
-                enough.store(true, Ordering::Relaxed);
-                work.await
-            }
-        };
-        let (hasher, result) = done?;
+        let (hasher, tree) = digest(hasher, patience(&mut stop)).await?;
         self.hasher = Some(hasher);
-        match result {
-            Ok(state) => Ok(Some(state.digest.to_string())),
-            Err(TreeError::Cancelled) => Ok(None),
-            Err(error) => Err(error.into()),
-        }
+        Ok(tree)
+    }
+
+    /// What remembers the contents that it has seen; another one if it got lost.
+    pub(super) fn take_hasher(&mut self) -> TreeHasher {
+        self.hasher.take().unwrap_or_else(|| {
+            let mut exclude = self.judges.evidence_dirs();
+            exclude.extend(self.config.run.prompt.clone());
+            TreeHasher::new(self.workspace.clone(), exclude)
+        })
     }
 
     /// Digests of what lies in the evidence folders.
@@ -113,6 +103,33 @@ impl Session {
             "{path} {what}; this run goes on with what it was started with (limits and agent are \
              read again by the next `run`, detectors and validators by `run --restart`)"
         ))
+    }
+}
+
+/// Digest of the workspace tree; `None` if it took longer than until `enough`.
+pub(super) async fn digest(
+    hasher: TreeHasher,
+    enough: impl Future<Output = ()>,
+) -> Result<(TreeHasher, Option<String>), EngineError> {
+    let cancelled = Arc::new(AtomicBool::new(false));
+    let mut hasher = hasher.cancelled_by(Arc::clone(&cancelled));
+    let mut work = std::pin::pin!(blocking(move || {
+        let result = hasher.digest();
+        (hasher, result)
+    }));
+    let done = tokio::select! {
+        biased;
+        done = &mut work => done,
+        () = enough => {
+            cancelled.store(true, Ordering::Relaxed);
+            work.await
+        }
+    };
+    let (hasher, result) = done?;
+    match result {
+        Ok(state) => Ok((hasher, Some(state.digest.to_string()))),
+        Err(TreeError::Cancelled) => Ok((hasher, None)),
+        Err(error) => Err(error.into()),
     }
 }
 

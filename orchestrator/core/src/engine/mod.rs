@@ -5,11 +5,13 @@
 //! ends. Nothing in here knows a particular agent, detector or validator, or a terminal.
 
 mod clock;
+mod drivers;
 mod environment;
 mod error;
 mod feedback;
 mod files;
 mod iterate;
+mod judge;
 mod look;
 mod notice;
 mod open;
@@ -18,6 +20,7 @@ mod plan;
 mod prices;
 mod prompt;
 mod redact;
+mod rest;
 mod scratch;
 mod session;
 mod sink;

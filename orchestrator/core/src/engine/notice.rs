@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 
 use crate::contract::{Claim, Event, NearMiss, Tokens, Usage, Usd};
-use crate::machine::{NamedVerdict, Outcome, StopReason, Trigger};
+use crate::machine::{AgentChange, NamedVerdict, Outcome, StopReason, Trigger};
 
 /// Something that happened in a run. `iteration` is 0 before the first.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -38,6 +38,14 @@ pub enum Notice {
     AgentEvent { iteration: u64, detail: Event },
     /// What the running iteration has used so far.
     Usage { iteration: u64, usage: Usage },
+    /// How full the context of the running iteration is, in tokens.
+    Context { iteration: u64, used: u64, window: Option<u64> },
+    /// The agent left a note for the iterations after it.
+    Note { iteration: u64, text: String },
+    /// The agent was told what would become of its work. Decides nothing.
+    Judged { iteration: u64, accepted: bool, reasons: Vec<String> },
+    /// Another agent takes over from one that cannot go on.
+    AgentChanged { iteration: u64, from: String, to: String, reason: String },
     /// A claim was seen.
     Claim { iteration: u64, claim: Claim },
     /// Something looked like a claim but is none.
@@ -66,6 +74,9 @@ pub enum Notice {
         stop_reason: StopReason,
         message: String,
         ended_well: bool,
+        /// The adapter's name, or the name of the agent that took over.
+        agent: String,
+        agent_changed: Option<AgentChange>,
         validated: bool,
         iterations: u64,
         cost_usd: Usd,

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use super::drivers::Drivers;
 use super::error::EngineError;
-use super::plan::{self, Driver, Judges};
+use super::plan::{self, Judges};
 use super::prompt::PromptSource;
 use super::redact::Redactor;
 use super::session::Session;
@@ -61,12 +62,11 @@ pub async fn open(request: Request<'_>) -> Result<Opened, EngineError> {
     let plain = (request.registry)(Surroundings::default());
     let name = request.agent.as_deref();
     let mut protects = Judges::build(&request.loaded, &plain, &context)?.protects();
-    let driver = Driver::build(&request.loaded, &plain, &context, name)?;
-    let warning = driver.check_limits(&request.loaded)?;
+    let drivers = Drivers::build(&request.loaded, &plain, &context, name, &request.vars)?;
+    let mut notes = drivers.check_limits(&request.loaded)?;
     let layout = plan::state_layout(&request.loaded, &request.state_home)?;
 
     let mut store = Store::open_on(request.disk.clone(), layout.clone())?;
-    let mut notes: Vec<String> = warning.into_iter().collect();
     // Whoever watched over the agent may have been killed together with the orchestrator.
     notes.extend(store.unfinished().map(|run| (request.end_remains)(&run)).unwrap_or_default());
     let found = if request.restart { None } else { store.resume()? };
@@ -96,21 +96,17 @@ pub async fn open(request: Request<'_>) -> Result<Opened, EngineError> {
     let registry = (request.registry)(Surroundings { guard, protects });
     make_workspace(&request.loaded)?;
     request.loaded.check_files()?;
-    let driver = Driver::build(&request.loaded, &registry, &context, name)?;
+    let drivers = Drivers::build(&request.loaded, &registry, &context, name, &request.vars)?;
     let judges = Judges::build(&request.loaded, &registry, &context)?;
-    let env = driver.environment(&request.loaded, &request.vars);
-    let redactor = Redactor::new(&request.loaded.config.env, &env);
-    for (name, result) in judges.check_all(&env).await {
+    let redactor = drivers.redactor(&request.loaded);
+    for (name, result) in judges.check_all(&drivers.first.env).await {
         if let Err(problem) = result {
             let problem = redactor.text(&problem);
             return Err(EngineError::Workspace(format!("validator `{name}`: {problem}")));
         }
     }
-    driver.agent.check(&env).await.map_err(|error| EngineError::Agent {
-        agent: driver.description.name.clone(),
-        error: redactor.all_of(error),
-    })?;
-    let parts = Parts { request, store, driver, judges, env, notes };
+    let out = drivers.check(&redactor).await?;
+    let parts = Parts { request, store, drivers, judges, redactor, notes, out };
     match kept {
         Some(found) => parts.go_on(*found, &registry, &context),
         None => parts.begin(),
@@ -175,10 +171,12 @@ fn make_workspace(loaded: &Loaded) -> Result<(), EngineError> {
 struct Parts<'a> {
     request: Request<'a>,
     store: Store,
-    driver: Driver,
+    drivers: Drivers,
     judges: Judges,
-    env: BTreeMap<String, String>,
+    redactor: Redactor,
     notes: Vec<String>,
+    /// Why agents before the one that can begin cannot.
+    out: Vec<String>,
 }
 
 impl Parts<'_> {
@@ -266,10 +264,11 @@ impl Parts<'_> {
             baseline,
             found,
             store: self.store,
-            driver: self.driver,
+            drivers: self.drivers,
             judges: self.judges,
-            env: self.env,
+            redactor: self.redactor,
             notes: self.notes,
+            out: self.out,
             config_file: self.request.config_file,
             once: self.request.once,
             config: self.request.loaded.config,

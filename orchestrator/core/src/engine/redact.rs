@@ -109,6 +109,9 @@ impl Redactor {
                 look.claims = self.all_of(std::mem::take(&mut look.claims));
                 look.near_misses = self.all_of(std::mem::take(&mut look.near_misses));
             }
+            Input::Noted(text) => *text = self.text(text).into_owned(),
+            Input::AgentOut(reason) => *reason = self.text(reason).into_owned(),
+            Input::Judged { reasons, .. } => *reasons = self.all_of(std::mem::take(reasons)),
             Input::ClaimSeen(claim) => claim.text = self.text(&claim.text).into_owned(),
             Input::Ended(ended) => {
                 ended.outcome = self.all_of(ended.outcome.clone());
@@ -120,6 +123,7 @@ impl Redactor {
             Input::Warn(message) => *message = self.text(message).into_owned(),
             Input::Started(_)
             | Input::Used(_)
+            | Input::ContextSeen(_)
             | Input::Rested
             | Input::Prepared { .. }
             | Input::Timer(_)
@@ -190,7 +194,10 @@ impl Events {
                 if text.is_empty() { Vec::new() } else { vec![Event::Thinking { text }] }
             }
             // They come between two pieces of one text.
-            Event::Raw { .. } | Event::Usage { .. } | Event::Stderr { .. } => {
+            Event::Raw { .. }
+            | Event::Usage { .. }
+            | Event::Context { .. }
+            | Event::Stderr { .. } => {
                 vec![self.redactor.all_of(event)]
             }
             other => {

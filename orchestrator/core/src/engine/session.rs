@@ -3,32 +3,26 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde::Serialize;
 use tokio::sync::watch;
 
 use super::clock::{self, Clock};
+use super::drivers::Drivers;
 use super::error::EngineError;
 use super::feedback;
 use super::notice::{Notice, Observer};
-use super::plan::{self, Driver, Judges};
+use super::plan::{self, Judges};
 use super::prompt::PromptSource;
 use super::redact::Redactor;
 use super::scratch::Scratch;
 use crate::config::Config;
 use crate::machine::{
     Effect, Input, Now, Outcome, Policy, Record, RunStarted, StartIteration, StartOptions, State,
-    StopReason, Timer, step,
+    StopReason, step,
 };
 use crate::state::{FORMAT_VERSION, Found, Layout, Store};
 use crate::workspace::{Baseline, TreeHasher};
-
-/// The longest pause after failures.
-const LONGEST_PAUSE: Duration = Duration::from_secs(5 * 60);
-
-/// The longest time between two notes of how much time has passed.
-pub(super) const LONGEST_REST_MS: u64 = 10_000;
 
 /// How often the run was asked to stop: once is an orderly stop, twice a quick one.
 pub type StopRequests = watch::Receiver<u32>;
@@ -52,10 +46,11 @@ pub(super) struct New {
     pub(super) baseline: Baseline,
     pub(super) found: Option<Found>,
     pub(super) store: Store,
-    pub(super) driver: Driver,
+    pub(super) drivers: Drivers,
     pub(super) judges: Judges,
-    pub(super) env: BTreeMap<String, String>,
+    pub(super) redactor: Redactor,
     pub(super) notes: Vec<String>,
+    pub(super) out: Vec<String>,
     pub(super) config_file: PathBuf,
     pub(super) once: bool,
     pub(super) config: Config,
@@ -67,14 +62,15 @@ pub struct Session {
     pub(super) workspace: PathBuf,
     pub(super) state: State,
     pub(super) store: Store,
-    pub(super) driver: Driver,
+    pub(super) drivers: Drivers,
     pub(super) judges: Arc<Judges>,
+    /// The environment of validators: that of the first agent, whoever works.
     pub(super) env: BTreeMap<String, String>,
     pub(super) redactor: Redactor,
     pub(super) config: Config,
-    pub(super) baseline: Baseline,
+    pub(super) baseline: Arc<Baseline>,
     pub(super) prompt: PromptSource,
-    /// `None` while a look at the tree goes on.
+    /// `None` while a look at the tree goes on, or if one was broken off.
     pub(super) hasher: Option<TreeHasher>,
     pub(super) clock: Arc<Clock>,
     pub(super) observer: Arc<dyn Observer>,
@@ -91,6 +87,8 @@ pub struct Session {
     pub(super) kept_prompt: Option<blake3::Hash>,
     policy: Policy,
     notes: Vec<String>,
+    /// Why agents before the one that can begin cannot.
+    out: Vec<String>,
     once: bool,
     resumed: bool,
 }
@@ -100,6 +98,8 @@ pub struct Session {
 pub struct DryRun {
     /// The adapter's name.
     pub agent: String,
+    /// The names of the agents that would take over.
+    pub fallback: Vec<String>,
     /// The agent's program, resolved.
     pub program: Option<String>,
     /// Where it would work.
@@ -133,26 +133,23 @@ impl Observer for Silent {
 impl Session {
     pub(super) fn new(new: New) -> Self {
         let workspace = plan::real_path(&new.config.run.workspace);
-        let mut exclude = new.judges.evidence_dirs();
-        exclude.extend(new.config.run.prompt.clone());
-        let hasher = TreeHasher::new(workspace.clone(), exclude);
         let resumed = new.found.is_some();
         let state = new.found.map(|found| found.state).unwrap_or_default();
         let clock = Arc::new(Clock::starting_at(state.runtime_ms));
         let content = super::look::read_config(&new.config_file);
         Self {
             prompt: PromptSource::from_run(&new.config.run),
-            hasher: Some(hasher),
+            hasher: None,
             run: new.run,
             workspace,
             state,
             store: new.store,
-            driver: new.driver,
+            env: new.drivers.first.env.clone(),
+            drivers: new.drivers,
             judges: Arc::new(new.judges),
-            redactor: Redactor::new(&new.config.env, &new.env),
-            env: new.env,
+            redactor: new.redactor,
             config: new.config,
-            baseline: new.baseline,
+            baseline: Arc::new(new.baseline),
             clock,
             observer: Arc::new(Silent),
             stop: watch::channel(0).1,
@@ -164,6 +161,7 @@ impl Session {
             kept_prompt: None,
             policy: new.policy,
             notes: new.notes,
+            out: new.out,
             once: new.once,
             resumed,
         }
@@ -196,10 +194,11 @@ impl Session {
     /// What would be run.
     #[must_use]
     pub fn plan(&self) -> DryRun {
-        let program = self.driver.description.program.as_ref();
+        let first = &self.drivers.first.driver.description;
         DryRun {
-            agent: self.driver.description.name.clone(),
-            program: program.map(|program| program.display().to_string()),
+            agent: first.name.clone(),
+            fallback: self.drivers.fallback(),
+            program: first.program.as_ref().map(|program| program.display().to_string()),
             workspace: self.workspace.clone(),
             detectors: self.judges.detectors.iter().map(|d| d.name().to_owned()).collect(),
             validators: self.judges.demands(),
@@ -234,6 +233,7 @@ impl Session {
         let mut inputs = VecDeque::new();
         let started = self.started().await?;
         inputs.push_back(Input::Started(StartOptions { fresh: started }));
+        inputs.extend(std::mem::take(&mut self.out).into_iter().map(Input::AgentOut));
         for note in std::mem::take(&mut self.notes) {
             inputs.push_back(Input::Warn(note));
         }
@@ -264,10 +264,11 @@ impl Session {
         };
         Ok(RunStarted {
             version: FORMAT_VERSION,
-            agent: self.driver.description.name.clone(),
+            agent: self.drivers.first.name.clone(),
+            fallback: self.drivers.fallback(),
             workspace: self.workspace.display().to_string(),
             policy: self.policy.clone(),
-            limits: self.driver.limits(&self.config.limits),
+            limits: self.drivers.limits(&self.config.limits),
             tree,
             evidence,
             once: self.once,
@@ -308,75 +309,13 @@ impl Session {
             }
             Effect::Prepare(start) => self.prepare(start),
             Effect::Start(start) => self.iterate(start).await,
-            Effect::Pause { failures } => {
-                let pause = self.pause(failures);
-                self.pause_for(pause).await
-            }
+            Effect::Pause { failures } => self.pause(failures).await,
             Effect::WaitUntil(until_ms) => self.wait_until(until_ms).await,
             // Outside an iteration there is nothing to cancel; the others are done already.
             Effect::Cancel(_) | Effect::Append(_) | Effect::Latch | Effect::Finish { .. } => {
                 Ok(Vec::new())
             }
         }
-    }
-
-    /// `run.delay`, doubled with each failure in a row, and up to a quarter longer at random.
-    fn pause(&self, failures: u32) -> Duration {
-        let delay = self.config.run.delay;
-        let factor = 1_u32 << failures.saturating_sub(1).min(16);
-        let pause = delay.saturating_mul(factor).min(LONGEST_PAUSE.max(delay));
-        if failures == 0 { pause } else { pause + pause.mul_f64(random_quarter()) }
-    }
-
-    async fn wait_until(&mut self, until_ms: u64) -> Result<Vec<Input>, EngineError> {
-        let reason =
-            self.state.waiting.as_ref().map(|wait| wait.reason.clone()).unwrap_or_default();
-        let wait = Wait::new(
-            until_ms,
-            Now { runtime_ms: self.clock.runtime_ms(), unix_ms: clock::unix_ms() },
-            self.state.limits.max_wait_ms,
-        );
-        let ms = wait.left(wait.began);
-        self.notice(&Notice::Waiting { iteration: self.state.iterations, ms, reason });
-        self.rest(|runtime_ms| wait.left(Now { runtime_ms, unix_ms: clock::unix_ms() })).await
-    }
-
-    async fn pause_for(&mut self, pause: Duration) -> Result<Vec<Input>, EngineError> {
-        if !pause.is_zero() {
-            self.notice(&Notice::Waiting {
-                iteration: self.state.iterations,
-                ms: plan::millis(pause),
-                reason: "pause".to_owned(),
-            });
-        }
-        let until_ms = self.clock.runtime_ms().saturating_add(plan::millis(pause));
-        self.rest(|now_ms| until_ms.saturating_sub(now_ms)).await
-    }
-
-    /// Rests as long as `left` says, given the runtime, but no longer than `max_runtime` allows and not
-    /// once the run is asked to stop. Notes from time to time how much time has passed.
-    async fn rest(&mut self, left: impl Fn(u64) -> u64) -> Result<Vec<Input>, EngineError> {
-        loop {
-            if *self.stop.borrow() > 0 {
-                return Ok(vec![Input::Signal, Input::Rested]);
-            }
-            let now_ms = self.clock.runtime_ms();
-            let allowed = self.state.limits.max_runtime_ms.unwrap_or(u64::MAX);
-            let piece = left(now_ms).min(allowed.saturating_sub(now_ms)).min(LONGEST_REST_MS);
-            if piece == 0 {
-                return Ok(vec![Input::Rested]);
-            }
-            tokio::select! {
-                () = tokio::time::sleep(Duration::from_millis(piece)) => {}
-                () = asked(&mut self.stop, 1) => {}
-            }
-            self.tick()?;
-        }
-    }
-
-    /// Notes how much time has passed, so that a crash does not make it undone.
-    pub(super) fn tick(&mut self) -> Result<(), EngineError> {
-        self.advance(Input::Timer(Timer::Tick)).map(drop)
     }
 
     fn prepare(&mut self, start: StartIteration) -> Result<Vec<Input>, EngineError> {
@@ -398,11 +337,12 @@ impl Session {
 
     fn fingerprint(&self) -> String {
         let mut hasher = blake3::Hasher::new();
+        let now = self.drivers.of(&self.state);
         let what = serde_json::json!([
-            self.driver.description,
-            self.driver.config.config,
+            now.driver.description,
+            now.driver.config.config,
             self.workspace,
-            self.env,
+            now.env,
         ]);
         hasher.update(what.to_string().as_bytes());
         hasher.finalize().to_hex().to_string()
@@ -414,6 +354,8 @@ impl Session {
             iteration: state.iterations,
             stop_reason: reason,
             message: message.clone(),
+            agent: state.agent.clone(),
+            agent_changed: state.changed.clone(),
             ended_well: matches!(state.last_outcome, Some(Outcome::Succeeded)),
             validated: state.completion().is_some_and(|completion| completion.validated),
             iterations: state.iterations,
@@ -479,9 +421,17 @@ impl Session {
             Record::Validated { accepted, verdicts, reasons, .. } => {
                 Notice::Verdict { iteration, accepted, verdicts, reasons }
             }
+            Record::Note { text, .. } => Notice::Note { iteration, text },
+            Record::Judged { accepted, reasons, .. } => {
+                Notice::Judged { iteration, accepted, reasons }
+            }
+            Record::AgentChanged { from, to, reason } => {
+                Notice::AgentChanged { iteration, from, to, reason }
+            }
             Record::Warning { message } => Notice::Warning { iteration, message },
             Record::Usage { usage, .. } => Notice::Usage { iteration, usage },
             Record::Tick { .. }
+            | Record::Context { .. }
             | Record::Withdrawn { .. }
             | Record::Cancelling { .. }
             | Record::Completed { .. }
@@ -490,63 +440,5 @@ impl Session {
             | Record::Stopped { .. } => return,
         };
         self.notice(&notice);
-    }
-}
-
-/// A wait for a time of the wall clock, which may be set to anything meanwhile.
-struct Wait {
-    until_ms: u64,
-    longest_ms: u64,
-    began: Now,
-}
-
-impl Wait {
-    fn new(until_ms: u64, began: Now, max_ms: u64) -> Self {
-        let longest_ms = until_ms.saturating_sub(began.unix_ms).min(max_ms);
-        Self { until_ms, longest_ms, began }
-    }
-
-    /// The wall clock ends it, so that a suspended machine does not wait longer than needed, and so
-    /// does the runtime, so that a clock that was set back does not prolong it.
-    fn left(&self, now: Now) -> u64 {
-        let waited = now.runtime_ms.saturating_sub(self.began.runtime_ms);
-        self.until_ms.saturating_sub(now.unix_ms).min(self.longest_ms.saturating_sub(waited))
-    }
-}
-
-/// Resolves once the run was asked to stop that often.
-pub(super) async fn asked(stop: &mut StopRequests, times: u32) {
-    if stop.wait_for(|count| *count >= times).await.is_err() {
-        // Nobody is left who could ask.
-        std::future::pending::<()>().await;
-    }
-}
-
-/// Between 0 and 0.25.
-fn random_quarter() -> f64 {
-    let mut byte = [0_u8];
-    // Without random numbers there is no jitter, which does no harm.
-    if getrandom::fill(&mut byte).is_err() {
-        return 0.0;
-    }
-    f64::from(byte[0]) / 1024.0
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_wait_ends_however_the_wall_clock_is_set() {
-        let at = |runtime_ms, unix_ms| Now { runtime_ms, unix_ms };
-        let wait = Wait::new(10_000, at(500, 4_000), 60_000);
-        assert_eq!(wait.left(at(500, 4_000)), 6_000);
-        assert_eq!(wait.left(at(1_500, 5_000)), 5_000);
-        assert_eq!(wait.left(at(1_500, 20_000)), 0, "set forward, or the machine was suspended");
-        assert_eq!(wait.left(at(1_500, 0)), 5_000, "set back");
-        assert_eq!(wait.left(at(6_500, 0)), 0, "set back, and the time has passed");
-        let far = Wait::new(u64::MAX, at(0, 0), 60_000);
-        assert_eq!(far.left(at(0, 0)), 60_000, "no longer than limits.max_wait");
-        assert_eq!(Wait::new(0, at(0, 10), 60_000).left(at(0, 10)), 0);
     }
 }

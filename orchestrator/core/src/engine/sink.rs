@@ -4,15 +4,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use super::clock::Clock;
+use super::judge::Question;
 use super::notice::{Notice, Observer};
 use super::redact::Events;
 use super::transcript::Transcript;
 use crate::contract::{
-    CancelReason, CancelSignal, Claim, CompletionDetector, Event, EventSink, Usage,
+    CancelReason, CancelSignal, Claim, ClaimKind, ClaimSource, CompletionDetector, Event,
+    EventSink, Judgement, Usage,
 };
+use crate::machine::Context;
+
+/// The longest message of a claim that is kept, in bytes.
+const LONGEST_CLAIM: usize = 8 * 1024;
 
 /// Tells an activity that it has to end.
 pub(super) struct Cancel(watch::Receiver<Option<CancelReason>>);
@@ -41,7 +47,10 @@ pub(super) enum Heard {
     /// The model in use.
     Model(String),
     Usage(Usage),
+    Context(Context),
     Claim(Claim),
+    Note(String),
+    Question(Question),
     Trouble(String),
 }
 
@@ -78,6 +87,22 @@ impl EventSink for Sink<'_> {
             self.pass_on(event).await;
         }
     }
+
+    async fn judge(&self, final_text: Option<&str>) -> Judgement {
+        let (answer, answered) = oneshot::channel();
+        let question = Question { final_text: final_text.map(str::to_owned), answer };
+        // By the same way as the events: claims that were made before are known when it is looked at.
+        self.tell(Heard::Question(question)).await;
+        let over = || Judgement::NotNow { why: "the iteration is being ended".to_owned() };
+        answered.await.unwrap_or_else(|_| over())
+    }
+}
+
+/// A claim that the agent made by a tool call of the adapter's own. Such a call is told when it has
+/// come whole, so it counts whatever becomes of the iteration: at worst it costs a validation.
+fn by_tool(kind: ClaimKind, text: &str) -> Claim {
+    let kept = text.get(..text.floor_char_boundary(LONGEST_CLAIM)).unwrap_or(text);
+    Claim { kind, detector: "tool".to_owned(), source: ClaimSource::Tool, text: kept.to_owned() }
 }
 
 impl Sink<'_> {
@@ -106,6 +131,14 @@ impl Sink<'_> {
         let iteration = self.iteration;
         let notice = match event {
             Event::Usage { usage } => return self.tell(Heard::Usage(usage)).await,
+            Event::Claim { kind, text } => {
+                return self.tell(Heard::Claim(by_tool(kind, &text))).await;
+            }
+            Event::Note { text } => return self.tell(Heard::Note(text)).await,
+            Event::Context { used, window } => {
+                self.tell(Heard::Context(Context { used, window })).await;
+                Notice::Context { iteration, used, window }
+            }
             Event::Raw { .. } | Event::Unknown => return,
             Event::Text { text } => Notice::AgentText { iteration, text },
             Event::ToolCall { name, input, .. } => Notice::AgentTool { iteration, name, input },

@@ -1,151 +1,112 @@
 //! Running the validators on a claim.
 
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
+use super::clock::Clock;
 use super::error::EngineError;
+use super::look::{LAST_LOOK, blocking, digest};
 use super::notice::Notice;
-use super::plan;
-use super::session::{LONGEST_REST_MS, Session, asked};
+use super::plan::{self, Judges};
+use super::rest::{LONGEST_REST_MS, asked};
+use super::session::{Session, StopRequests};
 use super::sink::Cancel;
-use crate::contract::{CancelReason, Change, Claim, EvidenceFile, ValidationContext, Verdict};
+use crate::contract::{
+    CancelReason, CancelSignal as _, Change, Claim, EvidenceFile, ValidationContext, Verdict,
+};
 use crate::machine::{NamedVerdict, Validation};
 use crate::state::keep_evidence;
-use crate::workspace::Baseline;
+use crate::workspace::{Baseline, TreeHasher, evidence_digests};
 
 /// How long a validator that was told to end may take to do so.
-const GRACE: Duration = Duration::from_secs(30);
+pub(super) const GRACE: Duration = Duration::from_secs(30);
+
+/// All that the validators need, so that they can work beside something else.
+pub(super) struct Examination {
+    run: String,
+    workspace: PathBuf,
+    env: BTreeMap<String, String>,
+    judges: Arc<Judges>,
+    baseline: Arc<Baseline>,
+    clock: Arc<Clock>,
+    iteration: u64,
+    tree: String,
+    tree_since: u64,
+    first_seen: BTreeMap<String, u64>,
+    claim: Claim,
+    hasher: Option<TreeHasher>,
+    cancel: watch::Receiver<Option<CancelReason>>,
+    stop: StopRequests,
+    /// The iteration goes on: what it has made so far is not recorded yet.
+    ahead: bool,
+}
+
+/// What came of it, and the hasher that was lent to it. `None` if it was broken off.
+pub(super) type Examined = (Option<TreeHasher>, Result<Option<Validation>, EngineError>);
 
 impl Session {
-    /// All validators in order, on one tree. What they accept is copied before anything is recorded.
-    pub(super) async fn validate(&mut self, claim: &Claim) -> Result<Validation, EngineError> {
+    /// Ready to examine the work as it is now. `cancel` breaks it off.
+    pub(super) fn examination(
+        &mut self,
+        claim: Claim,
+        cancel: watch::Receiver<Option<CancelReason>>,
+        ahead: bool,
+    ) -> Examination {
         let names = self.judges.checks.iter().map(|check| check.info.name.clone()).collect();
         let iteration = self.state.iterations;
         self.notice(&Notice::Validating { iteration, validators: names });
-        let Some(before) = self.tree().await? else { return Ok(interrupted()) };
-        let mut expected = before.clone();
-        let mut changed = false;
-        let mut verdicts = Vec::new();
-        for index in 0..self.judges.checks.len() {
-            let may_change = self
-                .judges
-                .checks
-                .get(index)
-                .is_some_and(|check| !check.validator.leaves_tree_unchanged());
-            if may_change {
-                let Some(now) = self.tree().await? else { return Ok(interrupted()) };
-                changed |= now != expected;
-            }
-            match self.check(index, claim).await? {
-                Some(verdict) => verdicts.push(verdict),
-                None => return Ok(interrupted()),
-            }
-            if may_change {
-                let Some(now) = self.tree().await? else { return Ok(interrupted()) };
-                expected = now;
-            }
-        }
-        let Some(after) = self.tree().await? else { return Ok(interrupted()) };
-        changed |= after != expected;
-        let evidence = self.keep(&mut verdicts)?;
-        let task = self.prompt.read_text().map(|text| self.judges.task(&text)).unwrap_or_default();
-        Ok(Validation {
-            verdicts,
-            tree_after: if changed { format!("changed:{after}") } else { before.clone() },
-            tree_before: before,
-            evidence,
-            task,
-            interrupted: false,
-        })
-    }
-
-    /// One validator; `None` if a signal broke it off.
-    async fn check(
-        &mut self,
-        index: usize,
-        claim: &Claim,
-    ) -> Result<Option<NamedVerdict>, EngineError> {
-        let judges = Arc::clone(&self.judges);
-        let Some(check) = judges.checks.get(index) else { return Ok(None) };
-        let changes = self.protected_changes(&check.validator.protects())?;
-        let (run, workspace) = (self.run.clone(), self.workspace.clone());
-        let (env, first_seen) = (self.env.clone(), self.state.first_seen.clone());
-        let context = ValidationContext {
-            run: &run,
-            iteration: self.state.iterations,
-            claim,
-            workspace: &workspace,
+        Examination {
+            run: self.run.clone(),
+            workspace: self.workspace.clone(),
+            env: self.env.clone(),
+            judges: Arc::clone(&self.judges),
+            baseline: Arc::clone(&self.baseline),
+            clock: Arc::clone(&self.clock),
+            iteration,
+            tree: self.state.tree.clone(),
             tree_since: self.state.tree_since,
-            first_seen: &first_seen,
-            protected_changes: &changes,
-            env: &env,
-        };
-        let (tell, told) = watch::channel(None);
-        let cancel = Cancel::new(told);
-        let started = Instant::now();
-        let mut work = check.validator.validate(context, &cancel);
-        // By the clock of the run: a time of standstill is nobody's fault.
-        let until_ms = self.clock.runtime_ms().saturating_add(plan::millis(check.timeout));
-        let ended = self.verdict(&mut work, until_ms).await;
-        let verdict = match ended {
-            Ok(verdict) => verdict,
-            Err((reason, trouble)) => {
-                // The validator ends its processes; if it cannot, dropping it does.
-                tell.send_replace(Some(reason));
-                drop(tokio::time::timeout(GRACE, &mut work).await);
-                if let Some(trouble) = trouble {
-                    return Err(trouble);
-                }
-                if reason == CancelReason::Signal {
-                    return Ok(None);
-                }
-                let seconds = check.timeout.as_secs_f64();
-                Verdict::Error { message: format!("it did not end within {seconds} s") }
-            }
-        };
-        Ok(Some(NamedVerdict {
-            validator: check.info.name.clone(),
-            required: check.info.required,
-            duration_ms: plan::millis(started.elapsed()),
-            verdict,
-        }))
+            first_seen: self.state.first_seen.clone(),
+            claim,
+            hasher: Some(self.take_hasher()),
+            cancel,
+            stop: self.stop.clone(),
+            ahead,
+        }
     }
 
-    /// The verdict, or why it is waited for no longer: the time, a signal, or a state that cannot be
-    /// written.
-    async fn verdict(
-        &mut self,
-        work: &mut (impl Future<Output = Verdict> + Unpin),
-        until_ms: u64,
-    ) -> Result<Verdict, (CancelReason, Option<EngineError>)> {
+    /// All validators in order, on one tree. What they accept is copied before anything is recorded.
+    pub(super) async fn validate(&mut self, claim: &Claim) -> Result<Validation, EngineError> {
+        let (tell, told) = watch::channel(None);
+        let mut work = Box::pin(self.examination(claim.clone(), told, false).run());
         let mut stop = self.stop.clone();
-        loop {
-            let left = until_ms.saturating_sub(self.clock.runtime_ms());
-            if left == 0 {
-                return Err((CancelReason::Timeout, None));
-            }
-            let pause = left.min(LONGEST_REST_MS);
+        let (hasher, result) = loop {
             tokio::select! {
                 biased;
-                verdict = &mut *work => return Ok(verdict),
-                () = asked(&mut stop, 1) => return Err((CancelReason::Signal, None)),
-                () = tokio::time::sleep(Duration::from_millis(pause)) => {}
+                done = &mut work => break done,
+                () = asked(&mut stop, 1), if tell.borrow().is_none() => {
+                    tell.send_replace(Some(CancelReason::Signal));
+                }
+                () = tokio::time::sleep(Duration::from_millis(LONGEST_REST_MS)) => {}
             }
-            self.tick().map_err(|error| (CancelReason::Signal, Some(error)))?;
-        }
-    }
-
-    fn protected_changes(&self, globs: &[String]) -> Result<Vec<Change>, EngineError> {
-        if globs.is_empty() {
-            return Ok(Vec::new());
-        }
-        let now = Baseline::take(&self.workspace, globs)
-            .map_err(|error| EngineError::Workspace(error.to_string()))?;
-        self.baseline
-            .changes(&now, globs)
-            .map_err(|error| EngineError::Workspace(error.to_string()))
+            if let Err(trouble) = self.tick() {
+                tell.send_replace(Some(CancelReason::Signal));
+                drop(tokio::time::timeout(GRACE, work).await);
+                return Err(trouble);
+            }
+        };
+        self.hasher = hasher;
+        let Some(mut validation) = result? else {
+            // Nothing of it counts.
+            return Ok(Validation { interrupted: true, ..Validation::default() });
+        };
+        validation.evidence = self.keep(&mut validation.verdicts)?;
+        validation.task =
+            self.prompt.read_text().map(|text| self.judges.task(&text)).unwrap_or_default();
+        Ok(validation)
     }
 
     /// Copies accepted evidence, if everything that is required was accepted. What is no longer what
@@ -172,7 +133,148 @@ impl Session {
     }
 }
 
-/// A signal broke it off: nothing of it counts.
-fn interrupted() -> Validation {
-    Validation { interrupted: true, ..Validation::default() }
+impl Examination {
+    /// All validators in order, on one tree. Keeps no evidence.
+    pub(super) async fn run(mut self) -> Examined {
+        let result = self.validation().await;
+        (self.hasher, result)
+    }
+
+    async fn validation(&mut self) -> Result<Option<Validation>, EngineError> {
+        let Some(before) = self.tree().await? else { return Ok(None) };
+        if self.ahead {
+            self.look_ahead(&before).await?;
+        }
+        let judges = Arc::clone(&self.judges);
+        let mut expected = before.clone();
+        let mut changed = false;
+        let mut verdicts = Vec::new();
+        for check in &judges.checks {
+            let may_change = !check.validator.leaves_tree_unchanged();
+            if may_change {
+                let Some(now) = self.tree().await? else { return Ok(None) };
+                changed |= now != expected;
+            }
+            match self.check(check).await? {
+                Some(verdict) => verdicts.push(verdict),
+                None => return Ok(None),
+            }
+            if may_change {
+                let Some(now) = self.tree().await? else { return Ok(None) };
+                expected = now;
+            }
+        }
+        let Some(after) = self.tree().await? else { return Ok(None) };
+        changed |= after != expected;
+        Ok(Some(Validation {
+            verdicts,
+            tree_after: if changed { format!("changed:{after}") } else { before.clone() },
+            tree_before: before,
+            ..Validation::default()
+        }))
+    }
+
+    /// Takes what is new for the work of the running iteration, as the look after its end will.
+    async fn look_ahead(&mut self, tree: &str) -> Result<(), EngineError> {
+        if self.tree != tree {
+            self.tree_since = self.iteration;
+        }
+        let dirs = self.judges.evidence_dirs();
+        if !dirs.is_empty() {
+            for digest in blocking(move || evidence_digests(&dirs)).await?.digests {
+                self.first_seen.entry(digest).or_insert(self.iteration);
+            }
+        }
+        Ok(())
+    }
+
+    async fn tree(&mut self) -> Result<Option<String>, EngineError> {
+        let Some(hasher) = self.hasher.take() else {
+            return Err(EngineError::Internal("a look at the tree was broken off".into()));
+        };
+        let (cancel, mut stop) = (Cancel::new(self.cancel.clone()), self.stop.clone());
+        let enough = async move {
+            tokio::select! {
+                () = async { cancel.cancelled().await; tokio::time::sleep(LAST_LOOK).await } => {}
+                () = asked(&mut stop, 2) => {}
+            }
+        };
+        let (hasher, tree) = digest(hasher, enough).await?;
+        self.hasher = Some(hasher);
+        Ok(tree)
+    }
+
+    /// One validator; `None` if it was broken off.
+    async fn check(&self, check: &plan::Check) -> Result<Option<NamedVerdict>, EngineError> {
+        let changes = self.protected_changes(check.validator.protects()).await?;
+        let context = ValidationContext {
+            run: &self.run,
+            iteration: self.iteration,
+            claim: &self.claim,
+            workspace: &self.workspace,
+            tree_since: self.tree_since,
+            first_seen: &self.first_seen,
+            protected_changes: &changes,
+            env: &self.env,
+        };
+        let (tell, told) = watch::channel(None);
+        let cancel = Cancel::new(told);
+        let started = Instant::now();
+        let mut work = check.validator.validate(context, &cancel);
+        // By the clock of the run: a time of standstill is nobody's fault.
+        let until_ms = self.clock.runtime_ms().saturating_add(plan::millis(check.timeout));
+        let verdict = match self.verdict(&mut work, until_ms).await {
+            Ok(verdict) => verdict,
+            Err((reason, outside)) => {
+                // The validator ends its processes; if it cannot, dropping it does.
+                tell.send_replace(Some(reason));
+                drop(tokio::time::timeout(GRACE, &mut work).await);
+                if outside {
+                    return Ok(None);
+                }
+                let seconds = check.timeout.as_secs_f64();
+                Verdict::Error { message: format!("it did not end within {seconds} s") }
+            }
+        };
+        Ok(Some(NamedVerdict {
+            validator: check.info.name.clone(),
+            required: check.info.required,
+            duration_ms: plan::millis(started.elapsed()),
+            verdict,
+        }))
+    }
+
+    /// The verdict, or why it is waited for no longer, and whether that came from outside.
+    async fn verdict(
+        &self,
+        work: &mut (impl Future<Output = Verdict> + Unpin),
+        until_ms: u64,
+    ) -> Result<Verdict, (CancelReason, bool)> {
+        let cancel = Cancel::new(self.cancel.clone());
+        loop {
+            let left = until_ms.saturating_sub(self.clock.runtime_ms());
+            if left == 0 {
+                return Err((CancelReason::Timeout, false));
+            }
+            let pause = left.min(LONGEST_REST_MS);
+            tokio::select! {
+                biased;
+                verdict = &mut *work => return Ok(verdict),
+                reason = cancel.cancelled() => return Err((reason, true)),
+                () = tokio::time::sleep(Duration::from_millis(pause)) => {}
+            }
+        }
+    }
+
+    async fn protected_changes(&self, globs: Vec<String>) -> Result<Vec<Change>, EngineError> {
+        if globs.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (baseline, workspace) = (Arc::clone(&self.baseline), self.workspace.clone());
+        let changes = move || {
+            let now = Baseline::take(&workspace, &globs).map_err(|error| error.to_string())?;
+            baseline.changes(&now, &globs).map_err(|error| error.to_string())
+        };
+        blocking(changes).await?.map_err(EngineError::Workspace)
+    }
 }

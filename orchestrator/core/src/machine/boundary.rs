@@ -1,12 +1,13 @@
 //! Before the first iteration and after each one: the order of the loop.
 
+use super::change;
 use super::input::{Effect, Ended, Look, StartIteration, Validation};
 use super::limits::{self, StopReason};
 use super::record::{Outcome, Record, RunStarted, Trigger};
 use super::running;
 use super::state::{Latch, State};
 use super::step::Turn;
-use crate::contract::{Budget, ClaimSource, NearMiss, Usage, Usd, Verdict};
+use crate::contract::{Budget, ClaimSource, NearMiss, Usage, Usd};
 
 /// Wait after the first refusal by the provider that did not say until when; doubled each time.
 const FIRST_DEFERRAL_MS: u64 = 30_000;
@@ -32,8 +33,8 @@ pub(super) fn started(turn: &mut Turn, fresh: RunStarted) {
                 left_behind: Vec::new(),
             },
         );
-        let RunStarted { agent, limits, once, .. } = fresh;
-        turn.record(Record::RunResumed { agent, limits, once });
+        let RunStarted { agent, fallback, limits, once, .. } = fresh;
+        turn.record(Record::RunResumed { agent, fallback, limits, once });
     }
     turn.effect(Effect::Latch);
     turn.effect(Effect::Look);
@@ -129,21 +130,8 @@ pub(super) fn validated(turn: &mut Turn, validation: Validation) {
         return interrupted(turn);
     }
     let Some(policy) = turn.state.policy().cloned() else { return };
-    let mut reasons = Vec::new();
-    for expected in policy.validators.iter().filter(|validator| validator.required) {
-        match validation.verdicts.iter().find(|verdict| verdict.validator == expected.name) {
-            Some(verdict) => reasons.extend(reasons_of(&verdict.validator, &verdict.verdict)),
-            None => reasons.push(format!("{}: it did not run", expected.name)),
-        }
-    }
-    if validation.tree_before != validation.tree_after || validation.tree_before != turn.state.tree
-    {
-        reasons.push("the workspace changed while it was validated; leave nothing running".into());
-    }
-    let accepted = reasons.is_empty() && (policy.validates() || policy.trust_agent);
-    if !accepted && reasons.is_empty() {
-        reasons.push("no required validator is configured".into());
-    }
+    let reasons = validation.objections(&policy, &turn.state.tree);
+    let accepted = reasons.is_empty();
     let (iteration, runtime_ms) = (turn.state.iterations, turn.runtime_ms());
     turn.record(Record::Validated {
         iteration,
@@ -171,31 +159,23 @@ pub(super) fn validated(turn: &mut Turn, validation: Validation) {
     turn.finish(StopReason::Completed, message.into());
 }
 
-fn reasons_of(name: &str, verdict: &Verdict) -> Vec<String> {
-    match verdict {
-        Verdict::Accepted { .. } => Vec::new(),
-        Verdict::Rejected { reasons } if reasons.is_empty() => vec![format!("{name}: rejected")],
-        Verdict::Rejected { reasons } => {
-            reasons.iter().map(|reason| format!("{name}: {reason}")).collect()
-        }
-        Verdict::Error { message } => vec![format!("{name}: could not be checked: {message}")],
-    }
-}
-
 /// No accepted completion: is a human needed, is a limit reached, or does it go on?
 fn go_on(turn: &mut Turn) {
     if let Some(claim) = &turn.state.human {
         let message = claim.text.clone();
         return turn.finish(StopReason::NeedsHuman, message);
     }
+    change::agent(turn);
     if let Some((reason, message)) = blocked(&turn.state).or_else(|| limits::exceeded(&turn.state))
     {
         return turn.finish(reason, message);
     }
-    if turn.state.once && turn.state.ended_here > 0 {
+    if turn.state.once && turn.state.ended_here > 0 && !turn.state.again {
         return turn.finish(StopReason::Once, "one iteration, as asked for".into());
     }
-    if let Some(Outcome::Deferred { message, until_ms, .. }) = turn.state.last_outcome.clone() {
+    if let Some(Outcome::Deferred { message, until_ms, .. }) = turn.state.last_outcome.clone()
+        && !turn.state.again
+    {
         return defer(turn, message, until_ms);
     }
     if turn.state.ended_here > 0 {
@@ -209,7 +189,7 @@ fn go_on(turn: &mut Turn) {
 /// Failures that no further iteration can mend.
 fn blocked(state: &State) -> Option<(StopReason, String)> {
     // Whoever starts the run again has mended it, or will be told again.
-    if state.resumed {
+    if state.resumed || state.again {
         return None;
     }
     match &state.last_outcome {
@@ -231,14 +211,7 @@ fn defer(turn: &mut Turn, reason: String, until_ms: Option<u64>) {
         }
         return prepare(turn);
     }
-    let doubled = FIRST_DEFERRAL_MS
-        .saturating_mul(1 << turn.state.deferrals.saturating_sub(1).min(16))
-        .min(LONGEST_DEFERRAL_MS);
-    // A time that is past means to go on at once. To be told one again means that the clocks differ.
-    let until_ms = until_ms
-        .filter(|until| *until > now || turn.state.deferrals <= 1)
-        .unwrap_or_else(|| now.saturating_add(doubled))
-        .max(now);
+    let until_ms = worth_trying(turn, until_ms);
     let wait_ms = until_ms.saturating_sub(now);
     if wait_ms > turn.state.limits.max_wait_ms {
         let message = format!("{reason}; the wait would be longer than limits.max_wait");
@@ -251,6 +224,19 @@ fn defer(turn: &mut Turn, reason: String, until_ms: Option<u64>) {
     }
     turn.record(Record::Waiting { until_ms, reason });
     turn.effect(Effect::WaitUntil(until_ms));
+}
+
+/// When it is worth trying again: when the provider said, or later each time.
+pub(super) fn worth_trying(turn: &Turn, until_ms: Option<u64>) -> u64 {
+    let now = turn.now.unix_ms;
+    let doubled = FIRST_DEFERRAL_MS
+        .saturating_mul(1 << turn.state.deferrals.saturating_sub(1).min(16))
+        .min(LONGEST_DEFERRAL_MS);
+    // A time that is past means to go on at once. To be told one again means that the clocks differ.
+    until_ms
+        .filter(|until| *until > now || turn.state.deferrals <= 1)
+        .unwrap_or_else(|| now.saturating_add(doubled))
+        .max(now)
 }
 
 /// A pause or wait is over. Limits are looked at again: time has passed.
@@ -271,9 +257,11 @@ pub(super) fn rested(turn: &mut Turn) {
 
 fn prepare(turn: &mut Turn) {
     let state = &turn.state;
-    let again = matches!(state.last_outcome, Some(Outcome::Deferred { .. }));
-    let iteration = if again { state.iterations } else { state.iterations.saturating_add(1) };
-    let attempt = if again { state.deferrals.saturating_add(1) } else { 1 };
+    let (iteration, attempt) = if state.repeats() {
+        (state.iterations, state.attempt.saturating_add(1))
+    } else {
+        (state.iterations.saturating_add(1), 1)
+    };
     let runtime_ms = turn.runtime_ms();
     let limits = &state.limits;
     let cost = limits.max_cost_usd.map(|max| max.saturating_sub(state.cost()));
@@ -301,7 +289,7 @@ fn trigger(state: &State) -> Trigger {
         Trigger::Resumed
     } else if state.rejection.is_some() {
         Trigger::Rejected
-    } else if state.failures > 0 {
+    } else if state.failures > 0 || state.again {
         Trigger::Failed
     } else {
         Trigger::Continued

@@ -2,6 +2,7 @@
 
 use super::limits::StopReason;
 use super::record::{NamedVerdict, Outcome, Record, RunStarted, Trigger};
+use super::state::Context;
 use crate::contract::{Budget, CancelReason, Claim, EvidenceFile, NearMiss, Usage, Usd};
 
 /// Choices of this start of the orchestrator.
@@ -88,6 +89,19 @@ pub enum Input {
     ClaimSeen(Claim),
     /// The iteration's sums so far.
     Used(Usage),
+    /// How full the running iteration's context is.
+    ContextSeen(Context),
+    /// The agent left a note.
+    Noted(String),
+    /// The agent asked what would become of its work, and this is the answer.
+    Judged {
+        /// Every required validator accepted.
+        accepted: bool,
+        /// Why not, for the agent.
+        reasons: Vec<String>,
+    },
+    /// The agent cannot even begin, for this reason; another one has to.
+    AgentOut(String),
     /// The agent has ended and its process tree is gone.
     Ended(Ended),
     /// The validators have run.

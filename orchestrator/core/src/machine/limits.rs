@@ -2,7 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::record::Outcome;
 use super::state::State;
 use crate::contract::Usd;
 
@@ -86,9 +85,8 @@ pub(super) fn exceeded(state: &State) -> Option<(StopReason, String)> {
     let limits = &state.limits;
     let cost = state.cost();
     let tokens = state.tokens().total();
-    // One that was put off is done again, with its number.
-    let put_off = matches!(state.last_outcome, Some(Outcome::Deferred { .. }));
-    let used = state.iterations.saturating_sub(u64::from(put_off));
+    // One that is begun again is used once.
+    let used = state.iterations.saturating_sub(u64::from(state.repeats()));
     if let Some(max) = limits.max_iterations.filter(|max| used >= *max) {
         return Some((StopReason::MaxIterations, format!("all {max} iterations are used")));
     }

@@ -6,6 +6,8 @@
 //! as starting. The driver in [`engine`](crate::engine) performs the effects and feeds the inputs.
 
 mod boundary;
+mod change;
+mod fold;
 mod input;
 mod limits;
 mod record;
@@ -14,11 +16,14 @@ mod state;
 mod step;
 #[cfg(test)]
 mod tests;
+mod verdict;
 
 pub use input::{Effect, Ended, Input, Look, Now, StartIteration, StartOptions, Timer, Validation};
 pub use limits::{Limits, StopReason};
 pub use record::{
     AfterRejection, NamedVerdict, Outcome, Policy, Record, RunStarted, Trigger, ValidatorInfo,
 };
-pub use state::{Completion, Current, Latch, Rejection, State, Stop, Wait};
+pub use state::{
+    AgentChange, Completion, Context, Current, Latch, Note, Rejection, State, Stop, Wait,
+};
 pub use step::step;

@@ -120,6 +120,9 @@ pub struct RunStarted {
     pub version: u32,
     /// The adapter's name.
     pub agent: String,
+    /// The names of those that take over, in this order, when an agent cannot go on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fallback: Vec<String>,
     /// The workspace.
     pub workspace: String,
     /// What is frozen.
@@ -144,6 +147,9 @@ pub enum Record {
     RunResumed {
         /// The adapter's name.
         agent: String,
+        /// The names of those that take over when an agent cannot go on, all of them again.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        fallback: Vec<String>,
         /// The limits from now on.
         limits: Limits,
         /// Stop after one iteration.
@@ -158,7 +164,7 @@ pub enum Record {
     IterationStarted {
         /// Its number.
         iteration: u64,
-        /// From 1; more than 1 after the provider refused requests.
+        /// From 1; more than 1 after the provider refused requests or another agent took over.
         attempt: u32,
         /// Why.
         trigger: Trigger,
@@ -178,6 +184,40 @@ pub enum Record {
         usage: Usage,
         /// Runtime of the run so far, in milliseconds.
         runtime_ms: u64,
+    },
+    /// How full the context of the running iteration is.
+    Context {
+        /// Tokens in it.
+        used: u64,
+        /// Tokens it can hold, if known.
+        window: Option<u64>,
+    },
+    /// The agent left a note for the iterations after it.
+    Note {
+        /// The iteration that left it.
+        iteration: u64,
+        /// The note, possibly cut.
+        text: String,
+    },
+    /// The agent asked what would become of its work, and was told. Decides nothing.
+    Judged {
+        /// The iteration that asked.
+        iteration: u64,
+        /// Every required validator accepted, on one tree.
+        accepted: bool,
+        /// Why not, for the agent.
+        reasons: Vec<String>,
+        /// Runtime of the run so far, in milliseconds.
+        runtime_ms: u64,
+    },
+    /// An agent cannot go on, and another one takes over.
+    AgentChanged {
+        /// The adapter's name of the first agent, or the name of the one that took over before.
+        from: String,
+        /// The name of the one that takes over.
+        to: String,
+        /// Why, for people.
+        reason: String,
     },
     /// A claim, when first seen.
     Claimed {
@@ -296,6 +336,9 @@ impl Record {
             self,
             Self::Tick { .. }
                 | Self::Usage { .. }
+                | Self::Context { .. }
+                | Self::Note { .. }
+                | Self::Judged { .. }
                 | Self::Withdrawn { .. }
                 | Self::Cancelling { .. }
                 | Self::Looked { .. }

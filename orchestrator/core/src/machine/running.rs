@@ -2,8 +2,49 @@
 
 use super::input::{Effect, Ended, Timer};
 use super::record::{Outcome, Record};
+use super::state::Context;
 use super::step::Turn;
 use crate::contract::{CancelReason, Usage, Usd};
+
+/// The longest note, in bytes.
+const LONGEST_NOTE: usize = 8 * 1024;
+/// Most notes that are kept of one iteration.
+const MOST_NOTES: u32 = 200;
+/// A context counts as another one when this share of its window came or went.
+const CONTEXT_SHARE: u64 = 100;
+/// The window if nobody says how large it is, in tokens.
+const USUAL_WINDOW: u64 = 200_000;
+
+pub(super) fn context(turn: &mut Turn, context: Context) {
+    if turn.state.current.is_none() {
+        return;
+    }
+    let Context { used, window } = context;
+    let step = window.unwrap_or(USUAL_WINDOW) / CONTEXT_SHARE;
+    let known = turn.state.context;
+    if known.is_none_or(|known| known.window != window || known.used.abs_diff(used) >= step.max(1))
+    {
+        turn.record(Record::Context { used, window });
+    }
+}
+
+pub(super) fn noted(turn: &mut Turn, text: &str) {
+    let Some(current) = &turn.state.current else { return };
+    let text = text.trim();
+    if text.is_empty() || current.notes >= MOST_NOTES {
+        return;
+    }
+    let iteration = current.iteration;
+    let kept = text.get(..text.floor_char_boundary(LONGEST_NOTE)).unwrap_or(text);
+    let cut = if kept.len() < text.len() { " [cut]" } else { "" };
+    turn.record(Record::Note { iteration, text: format!("{kept}{cut}") });
+}
+
+pub(super) fn judged(turn: &mut Turn, accepted: bool, reasons: Vec<String>) {
+    let Some(current) = &turn.state.current else { return };
+    let (iteration, runtime_ms) = (current.iteration, turn.runtime_ms());
+    turn.record(Record::Judged { iteration, accepted, reasons, runtime_ms });
+}
 
 pub(super) fn used(turn: &mut Turn, usage: Usage) {
     let Some(current) = &turn.state.current else { return };

@@ -5,10 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::limits::{Limits, StopReason};
-use super::record::{AfterRejection, NamedVerdict, Outcome, Policy, Record, RunStarted};
-use crate::contract::{
-    CancelReason, Claim, ClaimKind, ClaimSource, EvidenceFile, NearMiss, Tokens, Usage, Usd,
-};
+use super::record::{NamedVerdict, Outcome, Policy, RunStarted};
+use crate::contract::{CancelReason, Claim, ClaimKind, EvidenceFile, NearMiss, Tokens, Usage, Usd};
 
 /// How far the completion has come. Moves forward only, but for a claim that has to be made anew
 /// under [`AfterRejection::Reclaim`].
@@ -76,6 +74,37 @@ pub struct Current {
     pub reservation: Usd,
     /// The orchestrator is ending it.
     pub cancelling: Option<CancelReason>,
+    /// How many notes it left.
+    pub notes: u32,
+}
+
+/// A note that an iteration left for those after it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Note {
+    /// The iteration.
+    pub iteration: u64,
+    /// The note.
+    pub text: String,
+}
+
+/// How full the context of an iteration is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Context {
+    /// Tokens in it.
+    pub used: u64,
+    /// Tokens it can hold, if known.
+    pub window: Option<u64>,
+}
+
+/// Another agent that took over.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct AgentChange {
+    /// Who could not go on.
+    pub from: String,
+    /// Who took over.
+    pub to: String,
+    /// Why.
+    pub reason: String,
 }
 
 /// Why and how the run ended, or ended for now.
@@ -112,10 +141,18 @@ pub struct State {
     pub started: Option<RunStarted>,
     /// The limits in force.
     pub limits: Limits,
-    /// The adapter's name.
+    /// The adapter's name, or the name of the agent that took over.
     pub agent: String,
+    /// Those that can still take over.
+    pub fallback: Vec<String>,
+    /// The last agent that took over since the orchestrator was started, and why.
+    pub changed: Option<AgentChange>,
+    /// Another agent took over: the iteration is begun again.
+    pub again: bool,
     /// Iterations begun.
     pub iterations: u64,
+    /// How often the last iteration was begun.
+    pub attempt: u32,
     /// The iteration that is running.
     pub current: Option<Current>,
     /// How the last iteration ended.
@@ -178,6 +215,10 @@ pub struct State {
     pub own_misses: Vec<NearMiss>,
     /// Answers of a human that the agent has not read yet.
     pub answers: Vec<String>,
+    /// Notes for the next iteration.
+    pub notes: Vec<Note>,
+    /// How full the context of the last iteration is, if its agent says so.
+    pub context: Option<Context>,
     /// A wait that the provider asked for.
     pub waiting: Option<Wait>,
     /// The run was asked to stop.
@@ -209,15 +250,6 @@ impl Default for Limits {
 }
 
 impl State {
-    /// The fold of a journal.
-    pub fn fold<'a>(records: impl IntoIterator<Item = &'a Record>) -> Self {
-        let mut state = Self::default();
-        for record in records {
-            state.apply(record);
-        }
-        state
-    }
-
     /// What the run has cost so far, the running iteration included.
     #[must_use]
     pub fn cost(&self) -> Usd {
@@ -244,6 +276,12 @@ impl State {
         self.rejection.as_ref().map_or(0, |rejection| rejection.times)
     }
 
+    /// The last iteration is begun again: the provider refused requests, or another agent took over.
+    #[must_use]
+    pub const fn repeats(&self) -> bool {
+        self.again || matches!(self.last_outcome, Some(Outcome::Deferred { .. }))
+    }
+
     /// The completion, if the run is complete.
     #[must_use]
     pub const fn completion(&self) -> Option<&Completion> {
@@ -252,253 +290,4 @@ impl State {
             Latch::Open | Latch::Claimed { .. } => None,
         }
     }
-
-    /// Takes one fact in.
-    pub fn apply(&mut self, record: &Record) {
-        match record {
-            Record::RunStarted(started) => self.run_started(started),
-            Record::RunResumed { agent, limits, once } => {
-                self.run_resumed(agent, limits.clone(), *once);
-            }
-            Record::Tick { runtime_ms } => self.runtime(*runtime_ms),
-            Record::IterationStarted { iteration, attempt, reservation, runtime_ms, .. } => {
-                self.runtime(*runtime_ms);
-                self.iteration_started(*iteration, *attempt, *reservation);
-            }
-            Record::Usage { usage, runtime_ms } => {
-                self.runtime(*runtime_ms);
-                if let Some(current) = &mut self.current {
-                    current.usage = current.usage.max(*usage);
-                }
-            }
-            Record::Claimed { iteration, claim } => self.claimed(*iteration, claim),
-            Record::Withdrawn { detector } => {
-                self.standing.remove(detector);
-            }
-            Record::Cancelling { reason } => self.cancelling(*reason),
-            Record::IterationEnded { outcome, usage, cost_usd, says_done, runtime_ms, .. } => {
-                self.runtime(*runtime_ms);
-                self.iteration_ended(outcome, *usage, *cost_usd, *says_done);
-            }
-            Record::Looked { .. } => self.looked(record),
-            Record::Validated { runtime_ms, .. } => {
-                self.runtime(*runtime_ms);
-                self.validated(record);
-            }
-            Record::Completed { runtime_ms, .. } => {
-                self.runtime(*runtime_ms);
-                self.completed(record);
-            }
-            Record::Waiting { until_ms, reason } => {
-                self.waiting = Some(Wait { until_ms: *until_ms, reason: reason.clone() });
-            }
-            Record::Answered { text } => {
-                self.answers.push(text.clone());
-                self.human = None;
-            }
-            Record::Stopped { reason, message, runtime_ms } => {
-                self.runtime(*runtime_ms);
-                self.stop = Some(Stop { reason: *reason, message: message.clone() });
-            }
-            Record::Warning { .. } => {}
-        }
-    }
-
-    fn runtime(&mut self, runtime_ms: u64) {
-        self.runtime_ms = self.runtime_ms.max(runtime_ms);
-    }
-
-    fn run_started(&mut self, started: &RunStarted) {
-        self.limits = started.limits.clone();
-        self.agent.clone_from(&started.agent);
-        self.once = started.once;
-        self.tree.clone_from(&started.tree);
-        self.trees_seen.insert(started.tree.clone());
-        self.first_seen.extend(started.evidence.iter().map(|digest| (digest.clone(), 0)));
-        self.started = Some(started.clone());
-    }
-
-    fn run_resumed(&mut self, agent: &str, limits: Limits, once: bool) {
-        self.limits = limits;
-        agent.clone_into(&mut self.agent);
-        self.once = once;
-        self.ended_here = 0;
-        self.stopping = false;
-        // Whoever starts a run again that stopped for a human has looked into it. A run that was
-        // killed before it could say so still has to.
-        if self.stop.take().is_some_and(|stop| stop.reason == StopReason::NeedsHuman) {
-            self.human = None;
-        }
-        self.resumed = true;
-    }
-
-    fn iteration_started(&mut self, iteration: u64, attempt: u32, reservation: Usd) {
-        self.iterations = self.iterations.max(iteration);
-        self.current = Some(Current {
-            iteration,
-            attempt,
-            usage: Usage::default(),
-            reservation,
-            cancelling: None,
-        });
-        self.waiting = None;
-        self.resumed = false;
-        self.progress = false;
-        self.answers.clear();
-        self.near_misses.clear();
-    }
-
-    fn claimed(&mut self, iteration: u64, claim: &Claim) {
-        if claim.source == ClaimSource::State {
-            self.standing.insert(claim.detector.clone(), claim.kind);
-        }
-        self.says_done = 0;
-        match claim.kind {
-            ClaimKind::NeedsHuman => self.human = Some(claim.clone()),
-            ClaimKind::Complete => {
-                if self.completion().is_none() {
-                    self.latch = Latch::Claimed { claim: claim.clone(), iteration };
-                }
-            }
-        }
-    }
-
-    fn cancelling(&mut self, reason: CancelReason) {
-        if reason == CancelReason::Signal {
-            self.stopping = true;
-        }
-        if let Some(current) = &mut self.current {
-            current.cancelling.get_or_insert(reason);
-        }
-    }
-
-    fn iteration_ended(&mut self, outcome: &Outcome, usage: Usage, cost: Usd, says_done: bool) {
-        let Some(current) = self.current.take() else { return };
-        let usage = current.usage.max(usage);
-        self.charged += cost;
-        self.largest_charge = self.largest_charge.max(cost);
-        self.used += usage.tokens.unwrap_or_default();
-        self.estimated |= usage.estimated;
-        self.cost_told |= usage.cost.is_some();
-        self.ended_here = self.ended_here.saturating_add(1);
-        if says_done {
-            self.says_done = self.says_done.saturating_add(1);
-        }
-        self.count_failure(outcome);
-        self.unlooked = counts_for_stagnation(outcome);
-        self.worked |= self.unlooked;
-        self.last_outcome = Some(outcome.clone());
-    }
-
-    fn count_failure(&mut self, outcome: &Outcome) {
-        let failure = match outcome {
-            Outcome::Failed { class, message } => Some((class.clone(), message.clone())),
-            Outcome::Cut { reason: CancelReason::Timeout } => {
-                Some(("timed_out".into(), "limits.iteration_timeout was reached".into()))
-            }
-            Outcome::Cut { reason: CancelReason::Idle } => {
-                Some(("timed_out".into(), "nothing was heard for limits.idle_timeout".into()))
-            }
-            _ => None,
-        };
-        if let Some((class, message)) = failure {
-            self.failures = self.failures.saturating_add(1);
-            self.last_error = Some(LastError { class, message });
-        } else if matches!(outcome, Outcome::Succeeded | Outcome::Bounded { .. }) {
-            self.failures = 0;
-        }
-        self.deferrals = match outcome {
-            Outcome::Deferred { .. } => self.deferrals.saturating_add(1),
-            _ => 0,
-        };
-    }
-
-    fn looked(&mut self, record: &Record) {
-        let Record::Looked { iteration, tree, new_evidence, evidence, near_misses, runtime_ms } =
-            record
-        else {
-            return;
-        };
-        self.runtime(*runtime_ms);
-        if self.tree != *tree {
-            self.tree.clone_from(tree);
-            self.tree_since = *iteration;
-        }
-        let novel = self.trees_seen.insert(tree.clone()) || !new_evidence.is_empty();
-        for digest in new_evidence {
-            self.first_seen.entry(digest.clone()).or_insert(*iteration);
-        }
-        self.evidence.clone_from(evidence);
-        if *iteration == 0 {
-            self.own_misses.clone_from(near_misses);
-        } else {
-            self.near_misses.clone_from(near_misses);
-        }
-        self.progress |= novel;
-        self.count_stagnation();
-    }
-
-    /// An iteration counts as stagnant as soon as it was looked at, and no more as soon as anything
-    /// new turns up after it, such as a better verdict.
-    fn count_stagnation(&mut self) {
-        if self.progress {
-            self.stagnant = 0;
-        } else if self.unlooked {
-            self.stagnant = self.stagnant.saturating_add(1);
-        }
-        self.unlooked = false;
-    }
-
-    fn validated(&mut self, record: &Record) {
-        let Record::Validated { accepted, tree, verdicts, reasons, .. } = record else { return };
-        let good = verdicts.iter().filter(|verdict| verdict.verdict.is_accepted()).count();
-        if good > self.best_verdicts {
-            self.best_verdicts = good;
-            self.progress = true;
-            self.stagnant = 0;
-        }
-        let verdicts = verdicts.clone();
-        if *accepted {
-            self.rejection = None;
-            self.accepted_verdicts = verdicts;
-            return;
-        }
-        let work = (tree.clone(), self.evidence.clone());
-        let times = match &self.rejection {
-            // Looking again, after a restart, does not make the same work worse.
-            Some(last) if last.work == work => last.times.saturating_add(u32::from(self.worked)),
-            _ => 1,
-        };
-        self.worked = false;
-        self.rejections = self.rejections.saturating_add(1);
-        self.rejection = Some(Rejection { reasons: reasons.clone(), verdicts, work, times });
-        let reclaim = self.policy().map(|policy| policy.after_rejection);
-        if reclaim == Some(AfterRejection::Reclaim) {
-            self.latch = Latch::Open;
-        }
-    }
-
-    fn completed(&mut self, record: &Record) {
-        let Record::Completed { iteration, tree, evidence, policy, task, validated, .. } = record
-        else {
-            return;
-        };
-        let Latch::Claimed { claim, .. } = &self.latch else { return };
-        self.latch = Latch::Completed(Completion {
-            claim: claim.clone(),
-            iteration: *iteration,
-            tree: tree.clone(),
-            evidence: evidence.clone(),
-            policy: policy.clone(),
-            task: task.clone(),
-            validated: *validated,
-            verdicts: std::mem::take(&mut self.accepted_verdicts),
-        });
-        self.stop =
-            Some(Stop { reason: StopReason::Completed, message: "the work is proved done".into() });
-    }
-}
-
-const fn counts_for_stagnation(outcome: &Outcome) -> bool {
-    !matches!(outcome, Outcome::Deferred { .. } | Outcome::Lost)
 }

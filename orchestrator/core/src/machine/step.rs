@@ -1,12 +1,13 @@
 //! One step of the machine.
 
 use super::boundary;
+use super::change;
 use super::input::{Effect, Input, Now};
 use super::limits::StopReason;
 use super::record::Record;
 use super::running;
-use super::state::State;
-use crate::contract::CancelReason;
+use super::state::{Latch, State};
+use crate::contract::{CancelReason, ClaimKind};
 
 /// The new state after `input`, and what to do, in this order. The new state is always the old one
 /// with every appended record applied.
@@ -23,6 +24,10 @@ pub fn step(state: State, input: Input, now: Now) -> (State, Vec<Effect>) {
         }
         Input::ClaimSeen(claim) if turn.state.current.is_some() => turn.claim(claim),
         Input::Used(usage) => running::used(&mut turn, usage),
+        Input::ContextSeen(context) => running::context(&mut turn, context),
+        Input::Noted(text) => running::noted(&mut turn, &text),
+        Input::Judged { accepted, reasons } => running::judged(&mut turn, accepted, reasons),
+        Input::AgentOut(reason) => change::out(&mut turn, reason),
         Input::Ended(ended) => running::ended(&mut turn, ended),
         Input::Timer(timer) => running::timer(&mut turn, timer),
         Input::Signal => running::signal(&mut turn),
@@ -61,7 +66,15 @@ impl Turn {
     pub(super) fn claim(&mut self, claim: crate::contract::Claim) {
         let stood = claim.source == crate::contract::ClaimSource::State
             && self.state.standing.get(&claim.detector) == Some(&claim.kind);
-        if stood || self.state.completion().is_some() || self.state.started.is_none() {
+        // Told twice, as by a tool call that is made again, it is still one claim.
+        let told = match claim.kind {
+            ClaimKind::Complete => {
+                let iteration = self.state.iterations;
+                self.state.latch == Latch::Claimed { claim: claim.clone(), iteration }
+            }
+            ClaimKind::NeedsHuman => self.state.human.as_ref() == Some(&claim),
+        };
+        if stood || told || self.state.completion().is_some() || self.state.started.is_none() {
             return;
         }
         let iteration = self.state.iterations;

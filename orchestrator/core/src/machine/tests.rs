@@ -3,6 +3,8 @@
 mod cases;
 mod edges;
 mod figures;
+mod judged;
+mod takeover;
 
 use proptest::prelude::*;
 
@@ -33,6 +35,7 @@ fn fresh() -> RunStarted {
     RunStarted {
         version: 1,
         agent: "fake".into(),
+        fallback: Vec::new(),
         workspace: "/w".into(),
         policy: Policy {
             validators: vec![
@@ -48,6 +51,11 @@ fn fresh() -> RunStarted {
         evidence: vec!["old".into()],
         once: false,
     }
+}
+
+/// With two agents that can take over.
+fn with_fallback() -> RunStarted {
+    RunStarted { fallback: vec!["spare".into(), "last".into()], ..fresh() }
 }
 
 fn verdict(good: bool) -> Verdict {
@@ -141,6 +149,17 @@ impl World {
             assert!(verdicts.iter().any(|v| v.validator == "tests" && v.verdict.is_accepted()));
             assert!(matches!(before.latch, Latch::Claimed { .. }), "completed without a claim");
         }
+        if new.iter().any(|record| matches!(record, Record::Judged { .. })) {
+            let time = State { runtime_ms: self.state.runtime_ms, ..before.clone() };
+            assert_eq!(time, self.state, "a judgement changed more than the time");
+        }
+        assert!(self.state.notes.len() <= 16, "more notes than an iteration is told");
+        let taken_over = |state: &State| state.fallback.len();
+        let resumed = new.iter().any(|record| matches!(record, Record::RunResumed { .. }));
+        assert!(
+            resumed || before.started.is_none() || taken_over(&self.state) <= taken_over(before),
+            "an agent came back"
+        );
         if matches!(before.latch, Latch::Claimed { .. }) {
             assert_ne!(self.state.latch, Latch::Open, "a pending claim was lost");
         }
@@ -184,6 +203,7 @@ fn inputs() -> impl Strategy<Value = Input> {
         Just(Outcome::Succeeded),
         Just(Outcome::Failed { class: "crashed".into(), message: "exit 1".into() }),
         Just(Outcome::Failed { class: "billing".into(), message: "no credit".into() }),
+        Just(Outcome::Failed { class: "unavailable".into(), message: "not there".into() }),
         Just(Outcome::Bounded { message: "turns".into() }),
         Just(Outcome::Lost),
         proptest::option::of(0u64..10_000_000).prop_map(|until_ms| Outcome::Deferred {
@@ -193,7 +213,8 @@ fn inputs() -> impl Strategy<Value = Input> {
         }),
     ];
     let kind = prop_oneof![4 => Just(ClaimKind::Complete), 1 => Just(ClaimKind::NeedsHuman)];
-    let source = prop_oneof![Just(ClaimSource::State), Just(ClaimSource::Message)];
+    let source =
+        prop_oneof![Just(ClaimSource::State), Just(ClaimSource::Message), Just(ClaimSource::Tool)];
     let one = (kind, source).prop_map(|(kind, source)| claim(kind, source));
     let tree = "t[0-3]";
     prop_oneof![
@@ -223,6 +244,14 @@ fn inputs() -> impl Strategy<Value = Input> {
             Just(Timer::IterationTimeout), Just(Timer::Idle), Just(Timer::MaxRuntime), Just(Timer::Tick)
         ].prop_map(Input::Timer),
         1 => Just(Input::Signal),
+        1 => any::<bool>().prop_map(|accepted| Input::Judged {
+            accepted, reasons: if accepted { Vec::new() } else { vec!["exit 1".into()] },
+        }),
+        1 => "[a-z ]{0,9}".prop_map(Input::Noted),
+        1 => (0u64..200_000).prop_map(|used| {
+            Input::ContextSeen(Context { used, window: Some(200_000) })
+        }),
+        1 => Just(Input::AgentOut("not there".into())),
         1 => Just(Input::Warn("w".into())),
     ]
 }
@@ -235,7 +264,7 @@ fn walk(inputs: Vec<Input>) -> World {
 /// The same, with clocks that are set before an input.
 fn walk_at(inputs: impl IntoIterator<Item = (Input, Option<Now>)>) -> World {
     let mut world = World::default();
-    world.feed(Input::Started(StartOptions { fresh: fresh() }));
+    world.feed(Input::Started(StartOptions { fresh: with_fallback() }));
     for (input, now) in inputs {
         world.now = now.unwrap_or(world.now);
         let input = match input {

@@ -29,6 +29,7 @@ fn every_default() {
     let agent = AgentConfig {
         adapter: "claude-cli".into(),
         config: json!({}),
+        fallback: Vec::new(),
         unmetered: false,
         prices: None,
     };

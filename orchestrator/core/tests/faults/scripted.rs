@@ -10,7 +10,8 @@ use async_trait::async_trait;
 use orchestrator::contract::{
     Agent, AgentError, CancelSignal, Capabilities, Claim, ClaimKind, ClaimSource,
     CompletionDetector, Description, Event, EventSink, EvidenceFile, EvidenceValidator, Findings,
-    Iteration, Report, Usage, Usd, ValidationContext, ValidatorDescription, Verdict, View,
+    Iteration, Judgement, Report, Usage, Usd, ValidationContext, ValidatorDescription, Verdict,
+    View,
 };
 use orchestrator::machine::Record;
 use orchestrator::registry::Registry;
@@ -93,6 +94,10 @@ impl Agent for Script {
             self.write("evidence/t.txt", "passed\n");
         } else {
             self.write("half", "1\n");
+            events.emit(Event::Note { text: "the other half".into() }).await;
+            // Whatever becomes of the state, there is an answer.
+            let judgement = events.judge(Some(CLAIM)).await;
+            assert!(!matches!(judgement, Judgement::Accepted | Judgement::NoClaim));
         }
         events.emit(Event::Usage { usage }).await;
         Ok(Report { final_text: Some(CLAIM.into()), usage, ..Report::default() })

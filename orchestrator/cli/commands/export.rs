@@ -1,0 +1,35 @@
+//! `export`
+
+use std::path::Path;
+
+use orchestrator::state::{Disk, peek};
+
+use crate::args::Export;
+use crate::context::Context;
+use crate::error::{CommandError, exit};
+use crate::output;
+use crate::render::atif;
+
+pub(crate) fn export(file: &Path, args: &Export) -> Result<u8, CommandError> {
+    let layout = Context::with(file, &args.sets)?.layout()?;
+    let mut entries = Vec::new();
+    let Some(found) = peek(&layout, |entry| entries.push(entry.clone()))? else {
+        return Err(CommandError::user("there is no run in this workspace yet"));
+    };
+    std::fs::create_dir_all(&args.folder)?;
+    let last = found.state.iterations;
+    for number in 1..=last {
+        let next = (number < last).then(|| name(number.saturating_add(1)));
+        let trajectory = atif::trajectory(&layout, &found.run, &entries, number, next)?;
+        let text = serde_json::to_vec_pretty(&trajectory).map_err(CommandError::internal)?;
+        let path = args.folder.join(name(number));
+        Disk::default().write_atomically(&path, &text, 0o600)?;
+    }
+    let folder = args.folder.display();
+    output::result(&format!("wrote {last} trajectories to {folder} (run {})", found.run));
+    Ok(exit::OK)
+}
+
+fn name(iteration: u64) -> String {
+    format!("{iteration:04}.json")
+}

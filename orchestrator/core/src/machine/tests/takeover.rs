@@ -1,0 +1,143 @@
+//! Agents that take over from others.
+
+use super::*;
+
+fn failed(class: &str) -> Outcome {
+    Outcome::Failed { class: class.into(), message: "no".into() }
+}
+
+fn deferred(until_ms: Option<u64>) -> Outcome {
+    Outcome::Deferred { class: "rate_limited".into(), message: "429".into(), until_ms }
+}
+
+fn begun(options: RunStarted) -> World {
+    let mut world = World::default();
+    world.feed(Input::Started(StartOptions { fresh: options }));
+    world
+}
+
+fn first() -> World {
+    let mut world = begun(with_fallback());
+    world.feed(Input::Looked(look(Vec::new(), "t0")));
+    world
+}
+
+fn started(world: &World) -> (u64, u32) {
+    let starts = world.journal.iter().rev().find_map(|record| match record {
+        Record::IterationStarted { iteration, attempt, .. } => Some((*iteration, *attempt)),
+        _ => None,
+    });
+    starts.unwrap()
+}
+
+fn changes(world: &World) -> Vec<(String, String)> {
+    let changes = world.journal.iter().filter_map(|record| match record {
+        Record::AgentChanged { from, to, .. } => Some((from.clone(), to.clone())),
+        _ => None,
+    });
+    changes.collect()
+}
+
+#[test]
+fn the_next_one_takes_the_same_iteration_over_until_none_is_left() {
+    for (class, reason) in
+        [("unauthenticated", StopReason::NeedsHuman), ("billing", StopReason::NeedsHuman)]
+    {
+        let mut world = first();
+        world.iterate(failed(class), Vec::new(), "t0");
+        assert_eq!(started(&world), (1, 1));
+        world.iterate(failed(class), Vec::new(), "t0");
+        assert_eq!(started(&world), (1, 2));
+        assert_eq!(world.finished(), None);
+        world.iterate(failed(class), Vec::new(), "t0");
+        assert_eq!(started(&world), (1, 3));
+        let expected = [("fake", "spare"), ("spare", "last")];
+        assert_eq!(changes(&world), expected.map(|(a, b)| (a.to_owned(), b.to_owned())));
+        assert_eq!(world.finished(), Some(reason), "as without any");
+    }
+}
+
+#[test]
+fn what_another_agent_cannot_mend_changes_none() {
+    for outcome in [
+        failed("crashed"),
+        failed("invalid_request"),
+        failed("context_exceeded"),
+        Outcome::Succeeded,
+        Outcome::Bounded { message: "turns".into() },
+        Outcome::Lost,
+    ] {
+        let mut world = first();
+        world.iterate(outcome.clone(), Vec::new(), "t1");
+        assert!(changes(&world).is_empty(), "{outcome:?}");
+        world.feed(Input::Rested);
+        world.prepare();
+        assert_eq!(started(&world), (2, 1), "{outcome:?}");
+    }
+}
+
+#[test]
+fn a_short_refusal_is_waited_for_and_a_long_one_is_not() {
+    let until = |world: &World, ms: u64| Some(world.now.unix_ms + ms);
+    let mut world = first();
+    let short = until(&world, 5 * 60_000);
+    world.iterate(deferred(short), Vec::new(), "t0");
+    assert!(changes(&world).is_empty());
+    assert!(world.last.iter().any(|effect| matches!(effect, Effect::WaitUntil(_))));
+
+    let mut world = first();
+    let long = until(&world, 5 * 60_000 + 100);
+    world.iterate(deferred(long), Vec::new(), "t0");
+    assert_eq!(changes(&world).len(), 1);
+    world.iterate(Outcome::Succeeded, Vec::new(), "t1");
+    assert_eq!(started(&world), (1, 2));
+
+    // Nobody said until when: the fifth wait would be too long.
+    let mut world = first();
+    for _ in 0..4 {
+        world.iterate(deferred(None), Vec::new(), "t0");
+        assert!(changes(&world).is_empty());
+        world.now.unix_ms += 3_600_000;
+    }
+    world.iterate(deferred(None), Vec::new(), "t0");
+    assert_eq!((changes(&world).len(), started(&world)), (1, (1, 5)));
+}
+
+#[test]
+fn a_change_in_the_last_allowed_iteration_is_still_that_iteration() {
+    let mut options = with_fallback();
+    (options.limits.max_iterations, options.limits.max_failures) = (Some(1), 1);
+    options.once = true;
+    let mut world = begun(options);
+    world.feed(Input::Looked(look(Vec::new(), "t0")));
+    world.iterate(failed("unavailable"), Vec::new(), "t0");
+    assert_eq!(world.finished(), None);
+    world.iterate(Outcome::Succeeded, Vec::new(), "t1");
+    assert_eq!(started(&world), (1, 2));
+    assert_eq!(world.finished(), Some(StopReason::MaxIterations));
+}
+
+#[test]
+fn a_restart_begins_with_the_first_one_again() {
+    let mut world = first();
+    world.iterate(failed("billing"), Vec::new(), "t0");
+    assert_eq!((world.state.agent.as_str(), world.state.again), ("spare", true));
+    world.feed(Input::Started(StartOptions { fresh: with_fallback() }));
+    let state = &world.state;
+    assert_eq!((state.agent.as_str(), state.fallback.len(), state.again), ("fake", 2, false));
+    assert_eq!(state.changed, None);
+    world.feed(Input::Looked(look(Vec::new(), "t0")));
+    world.prepare();
+    assert_eq!(started(&world), (2, 1));
+}
+
+#[test]
+fn one_that_cannot_even_begin_is_passed_over_before_the_first_iteration() {
+    let mut world = begun(with_fallback());
+    world.feed(Input::AgentOut("not there".into()));
+    assert_eq!(world.state.agent, "spare");
+    world.feed(Input::Looked(look(Vec::new(), "t0")));
+    world.prepare();
+    assert_eq!(started(&world), (1, 1));
+    assert!(world.feed(Input::AgentOut("late".into())).is_empty(), "one that runs has begun");
+}

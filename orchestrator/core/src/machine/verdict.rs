@@ -1,0 +1,38 @@
+//! What a validation says about the work.
+
+use super::input::Validation;
+use super::record::Policy;
+use crate::contract::Verdict;
+
+impl Validation {
+    /// Why it does not prove that the work on `tree` is done, for the agent. Empty if it does.
+    #[must_use]
+    pub fn objections(&self, policy: &Policy, tree: &str) -> Vec<String> {
+        let mut reasons = Vec::new();
+        for expected in policy.validators.iter().filter(|validator| validator.required) {
+            match self.verdicts.iter().find(|verdict| verdict.validator == expected.name) {
+                Some(verdict) => reasons.extend(reasons_of(&verdict.validator, &verdict.verdict)),
+                None => reasons.push(format!("{}: it did not run", expected.name)),
+            }
+        }
+        if self.tree_before != self.tree_after || self.tree_before != tree {
+            let reason = "the workspace changed while it was validated; leave nothing running";
+            reasons.push(reason.into());
+        }
+        if reasons.is_empty() && !policy.validates() && !policy.trust_agent {
+            reasons.push("no required validator is configured".into());
+        }
+        reasons
+    }
+}
+
+fn reasons_of(name: &str, verdict: &Verdict) -> Vec<String> {
+    match verdict {
+        Verdict::Accepted { .. } => Vec::new(),
+        Verdict::Rejected { reasons } if reasons.is_empty() => vec![format!("{name}: rejected")],
+        Verdict::Rejected { reasons } => {
+            reasons.iter().map(|reason| format!("{name}: {reason}")).collect()
+        }
+        Verdict::Error { message } => vec![format!("{name}: could not be checked: {message}")],
+    }
+}

@@ -1,0 +1,261 @@
+//! A run with an agent and a validator that a test writes.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use orchestrator::config::{self, Sources};
+use orchestrator::contract::{
+    Agent, AgentError, CancelSignal, Capabilities, Claim, ClaimKind, ClaimSource,
+    CompletionDetector, Description, ErrorClass, Event, EventSink, EvidenceValidator, Findings,
+    Iteration, Judgement, Report, ValidationContext, ValidatorDescription, Verdict, View,
+};
+use orchestrator::engine::{Finished, Notice, Observer, Opened, Request, open};
+use orchestrator::machine::Record;
+use orchestrator::registry::Registry;
+use orchestrator::state::{Disk, Layout, peek};
+use tempfile::TempDir;
+use tokio::sync::watch;
+
+const CONFIG: &str = r#"
+[run]
+workspace = "w"
+delay = "0s"
+[agent]
+adapter = "played"
+[completion]
+detectors = ["played"]
+[[validator]]
+kind = "played"
+timeout = "10m"
+[state]
+dir = "@STATE@"
+[env]
+pass = ["MY_TOKEN"]
+[limits]
+"#;
+
+/// Longer than anything takes on a busy machine.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What the agent and the validator do.
+#[async_trait]
+pub(crate) trait Play: Send + Sync {
+    async fn work(&self, stage: &Stage, task: Iteration, events: &dyn EventSink);
+
+    /// By default the work is done when there is a file called done.
+    async fn validate(
+        &self,
+        stage: &Stage,
+        _context: ValidationContext<'_>,
+        _cancel: &dyn CancelSignal,
+    ) -> Verdict {
+        stage.verdict()
+    }
+}
+
+/// Where it is played.
+#[derive(Clone)]
+pub(crate) struct Stage {
+    pub(crate) workspace: PathBuf,
+    /// What was heard and done, in order.
+    pub(crate) said: Arc<Mutex<Vec<String>>>,
+}
+
+impl Stage {
+    pub(crate) fn write(&self, name: &str, text: &str) {
+        let path = self.workspace.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    pub(crate) fn say(&self, what: impl Into<String>) {
+        self.said.lock().unwrap().push(what.into());
+    }
+
+    pub(crate) fn verdict(&self) -> Verdict {
+        if self.workspace.join("done").exists() {
+            Verdict::Accepted { summary: "it is there".into(), evidence: Vec::new() }
+        } else {
+            Verdict::rejected("there is no file called done")
+        }
+    }
+
+    pub(crate) async fn judge(&self, events: &dyn EventSink, text: Option<&str>) -> Judgement {
+        let judgement = events.judge(text).await;
+        self.say(match &judgement {
+            Judgement::NoClaim => "no claim".into(),
+            Judgement::Accepted => "accepted".into(),
+            Judgement::Rejected { reasons } => format!("rejected: {}", reasons.join("; ")),
+            Judgement::NotNow { why } => format!("not now: {why}"),
+        });
+        judgement
+    }
+
+    pub(crate) async fn claim(&self, events: &dyn EventSink) {
+        events.emit(Event::Claim { kind: ClaimKind::Complete, text: "by tool".into() }).await;
+    }
+}
+
+struct Player {
+    play: Arc<dyn Play>,
+    stage: Stage,
+}
+
+#[async_trait]
+impl Agent for Player {
+    fn describe(&self) -> Description {
+        Description {
+            name: "played".into(),
+            capabilities: Capabilities {
+                cost: true,
+                in_session_validation: true,
+                ..Capabilities::default()
+            },
+            ..Description::default()
+        }
+    }
+
+    async fn check(&self, _env: &BTreeMap<String, String>) -> Result<String, AgentError> {
+        Ok("here".into())
+    }
+
+    async fn run(&self, task: Iteration, events: &dyn EventSink) -> Result<Report, AgentError> {
+        self.play.work(&self.stage, task, events).await;
+        // Whoever was told to end ends badly.
+        tokio::select! {
+            biased;
+            reason = events.cancelled() => {
+                Err(AgentError::new(ErrorClass::Cancelled, format!("{reason:?}")))
+            }
+            () = std::future::ready(()) => Ok(Report::default()),
+        }
+    }
+}
+
+#[async_trait]
+impl CompletionDetector for Player {
+    fn name(&self) -> &str {
+        "played"
+    }
+
+    async fn inspect(&self, view: View<'_>) -> Findings {
+        let claimed = view.final_text.filter(|text| text.contains("DONE"));
+        let claim = claimed.map(|text| Claim {
+            kind: ClaimKind::Complete,
+            detector: "played".into(),
+            source: ClaimSource::Message,
+            text: text.to_owned(),
+        });
+        Findings { claims: claim.into_iter().collect(), ..Findings::default() }
+    }
+
+    fn instructions(&self) -> String {
+        "Say DONE.".into()
+    }
+}
+
+#[async_trait]
+impl EvidenceValidator for Player {
+    fn describe(&self) -> ValidatorDescription {
+        ValidatorDescription { kind: "played".into(), demands: "a file called done".into() }
+    }
+
+    fn evidence_dirs(&self) -> Vec<PathBuf> {
+        vec![self.stage.workspace.join("evidence")]
+    }
+
+    async fn validate(&self, context: ValidationContext<'_>, cancel: &dyn CancelSignal) -> Verdict {
+        self.play.validate(&self.stage, context, cancel).await
+    }
+}
+
+struct Nobody;
+
+impl Observer for Nobody {
+    fn notice(&self, _run: &str, _notice: &Notice) {}
+}
+
+/// What a run left.
+pub(crate) struct After {
+    pub(crate) finished: Finished,
+    pub(crate) records: Vec<Record>,
+    pub(crate) said: Vec<String>,
+    _folder: TempDir,
+}
+
+impl After {
+    /// The kinds of the records that tell of claims, judgements and verdicts.
+    pub(crate) fn story(&self) -> Vec<&'static str> {
+        let word = |record: &Record| match record {
+            Record::Claimed { .. } => Some("claimed"),
+            Record::Judged { accepted: true, .. } => Some("judged good"),
+            Record::Judged { .. } => Some("judged bad"),
+            Record::Validated { accepted: true, .. } => Some("accepted"),
+            Record::Validated { .. } => Some("rejected"),
+            Record::IterationEnded { .. } => Some("ended"),
+            _ => None,
+        };
+        self.records.iter().filter_map(word).collect()
+    }
+}
+
+/// Runs the loop with this agent and validator; `ask` asks it to stop.
+pub(crate) async fn run_with(
+    play: impl Play + 'static,
+    limits: &str,
+    ask: watch::Receiver<u32>,
+) -> After {
+    let folder = TempDir::new().unwrap();
+    let root = folder.path().canonicalize().unwrap();
+    fs::create_dir(root.join("w")).unwrap();
+    fs::write(root.join("PROMPT.md"), "# Task\n").unwrap();
+    let state = root.join("state");
+    let config = CONFIG.replace("@STATE@", &state.display().to_string());
+    fs::write(root.join("ralph.toml"), format!("{config}{limits}")).unwrap();
+    let stage = Stage { workspace: root.join("w"), said: Arc::default() };
+    let play: Arc<dyn Play> = Arc::new(play);
+    let player = || Player { play: Arc::clone(&play), stage: stage.clone() };
+    let registry = |_| {
+        let mut registry = Registry::default();
+        let (a, d, v) = (player(), player(), player());
+        let again = |p: &Player| Player { play: Arc::clone(&p.play), stage: p.stage.clone() };
+        registry.agents.add("played", move |_, _| Ok(Box::new(again(&a)) as Box<dyn Agent>));
+        registry
+            .detectors
+            .add("played", move |_, _| Ok(Box::new(again(&d)) as Box<dyn CompletionDetector>));
+        registry
+            .validators
+            .add("played", move |_, _| Ok(Box::new(again(&v)) as Box<dyn EvidenceValidator>));
+        registry
+    };
+    let file = root.join("ralph.toml");
+    let loaded = config::load(&Sources { file: file.clone(), ..Sources::default() }).unwrap();
+    let opened = open(Request {
+        loaded,
+        config_file: file,
+        vars: BTreeMap::from([("MY_TOKEN".to_owned(), "s3cret-value".to_owned())]),
+        disk: Disk::default(),
+        state_home: root.clone(),
+        end_remains: &|_| Vec::new(),
+        registry: &registry,
+        agent: None,
+        once: false,
+        restart: false,
+    });
+    let Opened::Ready(session) = opened.await.unwrap() else { panic!("complete already") };
+    let finished = tokio::time::timeout(PATIENCE, session.drive(Arc::new(Nobody), ask));
+    let finished = finished.await.expect("the run never ended").unwrap();
+    let mut records = Vec::new();
+    peek(&Layout::new(state), |entry| records.push(entry.record.clone())).unwrap();
+    let said = stage.said.lock().unwrap().clone();
+    After { finished, records, said, _folder: folder }
+}
+
+pub(crate) async fn run(play: impl Play + 'static, limits: &str) -> After {
+    let (_ask, asked) = watch::channel(0);
+    run_with(play, limits, asked).await
+}
