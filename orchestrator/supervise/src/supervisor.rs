@@ -14,10 +14,12 @@ use std::time::Duration;
 use command_fds::CommandFdExt as _;
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::{Child, ChildStdin};
+use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use crate::control::Control;
 use crate::error::SpawnError;
+use crate::input::Input;
 use crate::kill_switch::KillSwitch;
 use crate::process::Process;
 use crate::sandbox::{self, Sandbox};
@@ -99,13 +101,30 @@ impl Supervisor {
     ///
     /// # Errors
     /// When the process cannot be started: see [`SpawnError`].
-    pub async fn spawn(&self, mut spec: Spec) -> Result<Process, SpawnError> {
+    pub async fn spawn(&self, spec: Spec) -> Result<Process, SpawnError> {
+        let stdin = if spec.stdin.is_empty() { Stdin::Null } else { Stdin::Fixed };
+        self.begin(spec, stdin).await
+    }
+
+    /// The same, with a standard input that stays open after [`Spec::stdin`] until the [`Input`] is
+    /// dropped.
+    ///
+    /// # Errors
+    /// As [`spawn`](Self::spawn).
+    pub async fn spawn_with_input(&self, spec: Spec) -> Result<(Process, Input), SpawnError> {
+        let (input, more) = Input::new();
+        let process = self.begin(spec, Stdin::Open(more)).await?;
+        Ok((process, input))
+    }
+
+    async fn begin(&self, mut spec: Spec, stdin: Stdin) -> Result<Process, SpawnError> {
         spec.program = spec.cwd.join(&spec.program);
         check_cwd(&spec)?;
         let (mut control, theirs) =
             Control::new(self.switch.as_ref()).map_err(|e| self.no_shim(&spec, &e))?;
         let ruleset = self.ruleset(&spec).await?;
-        let mut shim = self.start_shim(&spec, theirs, ruleset)?;
+        let piped = !matches!(stdin, Stdin::Null);
+        let mut shim = self.start_shim(&spec, piped, theirs, ruleset)?;
         let leader = match timeout(START, control.next()).await {
             Ok(Some(Report::Started { pid })) => pid,
             Ok(Some(Report::SpawnFailed { errno })) => {
@@ -122,7 +141,8 @@ impl Supervisor {
                 return Err(self.bad_shim(&spec, reason));
             }
         };
-        let stdin = shim.stdin.take().map(|pipe| tokio::spawn(feed(pipe, spec.stdin)));
+        let more = if let Stdin::Open(more) = stdin { Some(more) } else { None };
+        let stdin = shim.stdin.take().map(|pipe| tokio::spawn(feed(pipe, spec.stdin, more)));
         Ok(Process::new(leader, control, shim, stdin))
     }
 
@@ -143,6 +163,7 @@ impl Supervisor {
     fn start_shim(
         &self,
         spec: &Spec,
+        piped: bool,
         control: OwnedFd,
         ruleset: Option<OwnedFd>,
     ) -> Result<Child, SpawnError> {
@@ -168,7 +189,7 @@ impl Supervisor {
             .current_dir(&spec.cwd)
             // A Ctrl-C at the terminal is the orchestrator's to translate.
             .process_group(0)
-            .stdin(if spec.stdin.is_empty() { Stdio::null() } else { Stdio::piped() })
+            .stdin(if piped { Stdio::piped() } else { Stdio::null() })
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             // They keep their numbers, so that none can hit one that is already in use.
@@ -209,8 +230,22 @@ fn check_cwd(spec: &Spec) -> Result<(), SpawnError> {
     }
 }
 
+/// What a process reads.
+enum Stdin {
+    Null,
+    /// [`Spec::stdin`].
+    Fixed,
+    /// The same, and then whatever comes here.
+    Open(mpsc::Receiver<Vec<u8>>),
+}
+
 /// Writes what the process shall read. That it closes its end or ends before is no error: many
 /// programs read only what they need.
-async fn feed(mut pipe: ChildStdin, bytes: Vec<u8>) {
-    let _ = pipe.write_all(&bytes).await;
+async fn feed(mut pipe: ChildStdin, bytes: Vec<u8>, more: Option<mpsc::Receiver<Vec<u8>>>) {
+    let mut well = pipe.write_all(&bytes).await.is_ok();
+    let Some(mut more) = more else { return };
+    // What nobody reads any more is thrown away.
+    while let Some(bytes) = more.recv().await {
+        well = well && pipe.write_all(&bytes).await.is_ok();
+    }
 }
