@@ -9,6 +9,7 @@
 )]
 
 mod claude;
+mod claude_sdk;
 mod commands;
 mod completion;
 mod configuration;

@@ -26,7 +26,7 @@ use requests::Judging;
 use stage::{Stage, Turn};
 
 /// How often the agent is asked what it has cost, at most.
-const COST_PAUSE: Duration = Duration::from_secs(10);
+const COST_PAUSE: Duration = Duration::from_secs(30);
 /// How often the transcript is given a piece of a message that is still being written, at most: the
 /// whole blocks follow, but somebody may wait for a sign of life.
 const PIECE_PAUSE: Duration = Duration::from_secs(1);
