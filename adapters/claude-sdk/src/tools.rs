@@ -142,7 +142,7 @@ mod tests {
     fn nothing(message: &Value) -> Value {
         match read(message) {
             Asked::Nothing(answer) => answer,
-            other => panic!("{other:?}"),
+            other @ Asked::Tool { .. } => panic!("{other:?}"),
         }
     }
 

@@ -6,8 +6,8 @@ use serde_json::json;
 
 use crate::rig::{Rig, Sink, answers};
 
-fn rejected(reason: &str) -> Option<Judgement> {
-    Some(Judgement::Rejected { reasons: vec![reason.to_owned(), "and more".to_owned()] })
+fn rejected(reason: &str) -> Judgement {
+    Judgement::Rejected { reasons: vec![reason.to_owned(), "and more".to_owned()] }
 }
 
 #[tokio::test]
@@ -20,7 +20,7 @@ async fn a_rejected_claim_is_repaired_in_the_same_session() {
         .then(Turn::tool("Write", &write))
         .then(Turn::text("<promise>COMPLETE: b</promise>"));
     let rig = rig.scripted(script);
-    let sink = Sink::judging([rejected("hello.txt is missing"), Some(Judgement::Accepted)]);
+    let sink = Sink::judging([Some(rejected("hello.txt is missing")), Some(Judgement::Accepted)]);
     let report = rig.run(json!({}), &sink).await.unwrap();
     assert!(path.exists());
     assert_eq!(report.final_text.as_deref(), Some("<promise>COMPLETE: b</promise>"));
@@ -46,7 +46,7 @@ async fn rejections_are_bounded() {
         (json!({"validate_in_session": false}), 0),
     ] {
         let rig = Rig::new(Script::new().forever(Turn::text("done")));
-        let sink = Sink::judging((0..9).map(|_| rejected("no")));
+        let sink = Sink::judging((0..9).map(|_| Some(rejected("no"))));
         let report = rig.run(config.clone(), &sink).await.unwrap();
         assert_eq!(report.final_text.as_deref(), Some("done"));
         assert_eq!(sink.judged().len(), judged, "{config}");
@@ -75,8 +75,11 @@ async fn a_claim_by_tool_is_answered_with_the_judgement() {
         .then(Turn::tool("Bash", &bash))
         .then(Turn::text("The end."));
     let rig = Rig::new(script);
-    let sink =
-        Sink::judging([rejected("no tests"), Some(Judgement::Accepted), Some(Judgement::Accepted)]);
+    let sink = Sink::judging([
+        Some(rejected("no tests")),
+        Some(Judgement::Accepted),
+        Some(Judgement::Accepted),
+    ]);
     rig.run(json!({}), &sink).await.unwrap();
     let requests = rig.server.main_requests();
     assert!(answers(&requests[1].body).contains("no tests"));
