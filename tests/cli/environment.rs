@@ -11,6 +11,10 @@ use ralph_orchestrator_testkit::fake_agent::FakeAgent;
 use serde_json::Value;
 use tempfile::TempDir;
 
+/// Shell that sets the numbers of those above an agent, each the parent of the one before.
+pub(crate) const PARENTS: &str = "up() { awk '/^PPid:/ { print $2 }' \"/proc/$1/status\"; }
+shim=$(up $$); nursery=$(up \"$shim\"); orchestrator=$(up \"$nursery\")\n";
+
 /// Longer than anything takes on a busy machine; a test that needs it has failed.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 

@@ -6,7 +6,7 @@ use rustix::process::Signal;
 use serde_json::json;
 
 use crate::completion::claude_result;
-use crate::environment::{TestEnvironment, eventually, of_run};
+use crate::environment::{PARENTS, TestEnvironment, eventually, of_run};
 
 fn metered(limits: &str) -> TestEnvironment {
     let env = TestEnvironment::new();
@@ -159,9 +159,7 @@ fn a_cost_limit_that_cannot_be_kept_is_refused() {
 fn a_lost_iteration_is_charged_and_cost_never_falls() {
     let env = metered("max_cost_usd = 10.0\nmax_iterations = 3");
     env.agent.call(1).script("echo 1 > x\n").out(claude_result("working", 1.0));
-    env.agent
-        .call(2)
-        .script("echo 2 > x; kill -9 $(ps -o ppid= -p $(ps -o ppid= -p $$)); sleep 1000\n");
+    env.agent.call(2).script(&format!("{PARENTS}echo 2 > x; kill -9 $orchestrator; sleep 1000\n"));
     env.agent.call(3).out(claude_result("working", 0.25));
     let ended = env.run();
     assert_eq!(ended.code, None, "killed by its own agent");

@@ -6,7 +6,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::Command;
 
-use crate::environment::{Ended, TestEnvironment, alive, eventually, of_run};
+use crate::environment::{Ended, PARENTS, TestEnvironment, alive, eventually, of_run};
 
 const PROMISE: &str = "<promise>COMPLETE: made it</promise>\n";
 
@@ -117,8 +117,7 @@ fn forbidden(s: &Sandboxed) -> String {
         "{TRY}export W='{root}/w' H='{root}/home' O='{root}/outside' C='{root}/{config}' T=\"${{TMPDIR:-/tmp}}\"\n\
          export S=\"$H/.local/state/ralph-orchestrator\"\n\
          export K='{root}/key-of-state'\n\
-         # The orchestrator is the parent of the shim.\n\
-         export P=$(awk '{{print $4}}' /proc/$PPID/stat)\n\
+         {PARENTS}export P=$orchestrator\n\
          mkdir -p deep\n{tries}"
     )
 }

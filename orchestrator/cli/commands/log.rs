@@ -19,6 +19,11 @@ pub(crate) fn log(file: &Path, args: &Log) -> Result<u8, CommandError> {
         return Err(CommandError::user("there is no run in this workspace yet"));
     };
     if let Some(number) = args.iteration {
+        let started = |entry: &Entry| matches!(&entry.record, Record::IterationStarted { iteration, .. } if *iteration == number);
+        if !entries.iter().any(started) {
+            let message = format!("run {} has no iteration {number}", found.run);
+            return Err(CommandError::user(message).hinted("`log` without a number lists them"));
+        }
         iteration(&layout, &found.run, number, args)?;
     } else if args.json {
         let path = layout.journal(&found.run);
@@ -75,16 +80,20 @@ fn describe(entry: &Entry) -> Option<String> {
 }
 
 fn iteration(layout: &Layout, run: &str, number: u64, args: &Log) -> Result<(), CommandError> {
-    let folder = layout.iteration(run, number);
-    if !folder.is_dir() {
-        let message = format!("run {run} has no iteration {number}");
-        return Err(CommandError::user(message).hinted("`log` without a number lists them"));
-    }
     if args.prompt {
-        output::raw(&std::fs::read(folder.join("prompt.md"))?);
+        let Some(kept) = layout.kept_prompt(run, number) else {
+            return Err(CommandError::user(format!(
+                "the prompt of iteration {number} was not kept"
+            )));
+        };
+        output::raw(&std::fs::read(kept)?);
         return Ok(());
     }
-    let transcript = std::fs::read(folder.join("transcript.jsonl"))?;
+    // Without a file nothing was printed.
+    let transcript = match std::fs::read(layout.iteration(run, number).join("transcript.jsonl")) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+        read => read?,
+    };
     if args.json {
         output::raw(&transcript);
         return Ok(());

@@ -8,6 +8,7 @@ use orchestrator::engine::{Observer, Opened, Request, Session, open};
 use orchestrator::machine::{Outcome, StopReason};
 use orchestrator::registry::Surroundings;
 use orchestrator::state::{Disk, Found, Layout};
+use ralph_orchestrator_supervise::Supervisor;
 
 use crate::args::Run;
 use crate::commands::block_on;
@@ -29,6 +30,8 @@ pub(crate) fn run(file: &Path, mut args: Run) -> Result<u8, CommandError> {
         sets.extend(value.map(|value| (key.to_owned(), value)));
     }
     let context = Context::load(file, sets)?;
+    // While everything else is looked at.
+    Supervisor::this_binary().prepare();
     block_on(start(context, args))
 }
 

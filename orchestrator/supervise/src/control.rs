@@ -5,7 +5,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Arc;
 
 use rustix::net::SendFlags;
-use tokio::io::AsyncReadExt as _;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
 
 use crate::kill_switch::KillSwitch;
@@ -17,7 +17,7 @@ use crate::wire::Report;
 pub(crate) struct Control {
     stream: UnixStream,
     /// Lets a switch reach the shim, too.
-    _switched: Option<Arc<OwnedFd>>,
+    switched: Option<Arc<OwnedFd>>,
     /// What came and is not yet a whole line.
     buffer: Vec<u8>,
     closed: bool,
@@ -25,12 +25,24 @@ pub(crate) struct Control {
 
 impl Control {
     /// A new socket, and the shim's end of it.
-    pub(crate) fn new(switch: Option<&KillSwitch>) -> io::Result<(Self, OwnedFd)> {
+    pub(crate) fn new() -> io::Result<(Self, OwnedFd)> {
         let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
         ours.set_nonblocking(true)?;
-        let switched = switch.map(|switch| switch.join(ours.as_fd())).transpose()?;
         let stream = UnixStream::from_std(ours)?;
-        Ok((Self { stream, _switched: switched, buffer: Vec::new(), closed: false }, theirs.into()))
+        Ok((Self { stream, switched: None, buffer: Vec::new(), closed: false }, theirs.into()))
+    }
+
+    /// Sends the job, as [`Job::encode`](crate::wire::Job::encode) wrote it, and only then lets the
+    /// switch give orders.
+    pub(crate) async fn begin(
+        &mut self,
+        job: &[u8],
+        switch: Option<&KillSwitch>,
+    ) -> io::Result<()> {
+        // A shim that has gone is noticed when it is listened to.
+        let _ = self.stream.write_all(job).await;
+        self.switched = switch.map(|switch| switch.join(self.stream.as_fd())).transpose()?;
+        Ok(())
     }
 
     /// The next report; `None` when the shim has gone. Nothing is lost when the future is dropped.

@@ -1,18 +1,21 @@
 //! Spawns and ends processes: the only place of ralph-orchestrator that does.
 //!
-//! A process is never started alone but under a *shim*, a small single-threaded process of its own
-//! (the orchestrator's own binary, started again with [`shim::FIRST_ARGUMENT`]):
+//! A process is never started alone but under a *shim*, a small single-threaded process of its own. All
+//! shims are forked from the *nursery*: the orchestrator's own binary, started once more with
+//! [`shim::FIRST_ARGUMENT`].
 //!
 //! ```text
-//! orchestrator ──control socket──▶ shim (sub-reaper) ──▶ leader ──▶ …
-//!      ▲   ◀── started, ended, gone ──┘                    │
-//!      └──────────────── stdout, stderr ───────────────────┘
+//! orchestrator ──────▶ nursery (sub-reaper)
+//!      │                  │ forks
+//!      ├──control socket──▶ shim (sub-reaper) ──▶ leader ──▶ …
+//!      ▲   ◀── started, ended, gone ──┘              │
+//!      └──────────────── stdout, stderr ─────────────┘
 //! ```
 //!
 //! The shim adopts whatever the leader's descendants leave, so that a daemon cannot get away by a
 //! session or a double fork of its own. The control socket is its lifeline: when the orchestrator ends
 //! in any way, SIGKILL included, the shim reads the end of file and ends the tree. The reverse holds
-//! too: the kernel kills the leader when the shim dies.
+//! too: the kernel kills the leader when the shim dies, and the nursery kills what it leaves behind.
 //!
 //! What the tree prints never passes the shim; it goes through the kernel's pipes right to
 //! [`Process::next`], whose caller slows the tree down by not reading.
@@ -29,6 +32,7 @@ mod find;
 mod input;
 mod kill_switch;
 pub mod lines;
+mod nursery;
 mod output;
 mod process;
 mod procfs;

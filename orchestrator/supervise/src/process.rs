@@ -4,7 +4,6 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
-use tokio::process::Child;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until};
 
@@ -40,14 +39,13 @@ pub enum Step {
 pub struct Process {
     leader: i32,
     control: Control,
-    shim: Child,
     streams: Streams,
     stdin: Option<JoinHandle<()>>,
     /// The strongest stop so far: 0 for none, or the order's rank.
     asked: AtomicU8,
     ended: Option<Ended>,
     gone: Option<Gone>,
-    /// Set when the shim has gone, and so, normally, the tree.
+    /// Set when the shim has gone, and with it the tree.
     drain: Option<Drain>,
     leaked: bool,
     exit: Option<Exit>,
@@ -77,14 +75,12 @@ impl Process {
     pub(crate) fn new(
         leader: i32,
         control: Control,
-        mut shim: Child,
+        streams: Streams,
         stdin: Option<JoinHandle<()>>,
     ) -> Self {
-        let streams = Streams::new(shim.stdout.take(), shim.stderr.take());
         Self {
             leader,
             control,
-            shim,
             streams,
             stdin,
             asked: AtomicU8::new(0),
@@ -192,8 +188,6 @@ impl Process {
             let report = self.control.next().await;
             self.note(report);
         }
-        // It only fails when somebody else reaped the shim, which has ended then, too.
-        let _ = self.shim.wait().await;
         let exit = match self.gone.take() {
             Some(gone) => self.exit_of(gone),
             None => self.lost().await,
@@ -218,8 +212,9 @@ impl Process {
         }
     }
 
-    /// The shim was killed, and the leader by that. Nobody can tell any more who descends from it, but
-    /// those that kept its session.
+    /// The shim was killed, and the leader by that. The nursery has ended the rest; but if it was
+    /// killed as well, nobody can tell any more who descends from the leader, but those that kept its
+    /// session.
     async fn lost(&self) -> Exit {
         let mut survived = Vec::new();
         for _ in 0..SWEEPS {

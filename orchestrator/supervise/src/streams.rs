@@ -1,7 +1,7 @@
 //! What a process tree prints, as it comes.
 
 use tokio::io::{AsyncRead, AsyncReadExt as _};
-use tokio::process::{ChildStderr, ChildStdout};
+use tokio::net::unix::pipe::Receiver;
 
 /// The most that a [`Chunk`] holds, in bytes: a pipe of the usual size, at once.
 const CHUNK: usize = 64 * 1024;
@@ -27,12 +27,12 @@ pub struct Chunk {
 /// Both streams of a tree.
 #[derive(Debug)]
 pub(crate) struct Streams {
-    stdout: Source<ChildStdout>,
-    stderr: Source<ChildStderr>,
+    stdout: Source<Receiver>,
+    stderr: Source<Receiver>,
 }
 
 impl Streams {
-    pub(crate) fn new(stdout: Option<ChildStdout>, stderr: Option<ChildStderr>) -> Self {
+    pub(crate) fn new(stdout: Receiver, stderr: Receiver) -> Self {
         Self { stdout: Source::new(stdout), stderr: Source::new(stderr) }
     }
 
@@ -70,8 +70,8 @@ struct Source<R> {
 }
 
 impl<R: AsyncRead + Unpin> Source<R> {
-    fn new(pipe: Option<R>) -> Self {
-        Self { pipe, buffer: Vec::with_capacity(CHUNK) }
+    fn new(pipe: R) -> Self {
+        Self { pipe: Some(pipe), buffer: Vec::with_capacity(CHUNK) }
     }
 
     async fn next(&mut self) -> Option<Vec<u8>> {

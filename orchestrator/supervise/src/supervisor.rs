@@ -4,16 +4,15 @@ use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
-use std::os::unix::process::CommandExt as _;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use command_fds::CommandFdExt as _;
+use rustix::fs::{Mode, OFlags};
+use rustix::pipe::{PipeFlags, pipe_with};
 use tokio::io::AsyncWriteExt as _;
-use tokio::process::{Child, ChildStdin};
+use tokio::net::unix::pipe::{Receiver, Sender};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
@@ -21,10 +20,12 @@ use crate::control::Control;
 use crate::error::SpawnError;
 use crate::input::Input;
 use crate::kill_switch::KillSwitch;
+use crate::nursery::{Handed, Nursery};
 use crate::process::Process;
 use crate::sandbox::{self, Sandbox};
 use crate::shim::FIRST_ARGUMENT;
 use crate::spec::Spec;
+use crate::streams::Streams;
 use crate::wire::{Job, Report};
 
 /// How long a shim may take until its leader runs. It is a matter of milliseconds, unless the program
@@ -34,10 +35,7 @@ const START: Duration = Duration::from_secs(30);
 /// Starts process trees, each under a shim of its own. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Supervisor {
-    shim: PathBuf,
-    /// What the shim is called in lists of processes.
-    name: Option<OsString>,
-    leading_args: Vec<OsString>,
+    nursery: Arc<Nursery>,
     guard: Option<Arc<File>>,
     switch: Option<KillSwitch>,
     sandbox: Option<MakeSandbox>,
@@ -54,19 +52,34 @@ impl fmt::Debug for MakeSandbox {
 }
 
 impl Supervisor {
-    /// With another program as the shim; `leading_args` come before the shim's own arguments.
+    /// With another program for the shims; `leading_args` come before the arguments that it is given
+    /// here.
     #[must_use]
-    pub fn new(shim: PathBuf, leading_args: Vec<OsString>) -> Self {
-        Self { shim, name: None, leading_args, guard: None, switch: None, sandbox: None }
+    pub fn new(program: PathBuf, leading_args: Vec<OsString>) -> Self {
+        Self::with(Arc::new(Nursery::new(program, None, leading_args)))
     }
 
-    /// With the running program as the shim, whatever has become of its file meanwhile. Its `main`
-    /// must call [`shim::intercept`](crate::shim::intercept) first.
+    /// With the running program for the shims, whatever has become of its file meanwhile. Its `main`
+    /// must call [`shim::intercept`](crate::shim::intercept) first. All these supervisors share what
+    /// they start for it.
     #[must_use]
     pub fn this_binary() -> Self {
-        let mut this = Self::new("/proc/self/exe".into(), vec![FIRST_ARGUMENT.into()]);
-        this.name = std::env::args_os().next();
-        this
+        static NURSERY: OnceLock<Arc<Nursery>> = OnceLock::new();
+        let nursery = NURSERY.get_or_init(|| {
+            let name = std::env::args_os().next();
+            Arc::new(Nursery::new("/proc/self/exe".into(), name, vec![FIRST_ARGUMENT.into()]))
+        });
+        Self::with(Arc::clone(nursery))
+    }
+
+    const fn with(nursery: Arc<Nursery>) -> Self {
+        Self { nursery, guard: None, switch: None, sandbox: None }
+    }
+
+    /// Starts what the first process needs to start, so that it does not have to wait for that. If it
+    /// cannot be started, the first process says so.
+    pub fn prepare(&self) {
+        let _ = self.nursery.start();
     }
 
     /// Has each shim hold this file open until its tree is gone: a `flock` on it then tells a later
@@ -120,15 +133,20 @@ impl Supervisor {
     async fn begin(&self, mut spec: Spec, stdin: Stdin) -> Result<Process, SpawnError> {
         spec.program = spec.cwd.join(&spec.program);
         check_cwd(&spec)?;
-        let (mut control, theirs) =
-            Control::new(self.switch.as_ref()).map_err(|e| self.no_shim(&spec, &e))?;
+        let job =
+            Job::encode(&spec).ok_or_else(|| SpawnError::Nul { program: spec.program.clone() })?;
+        let (mut control, theirs) = Control::new().map_err(|e| self.no_shim(&spec, &e))?;
         let ruleset = self.ruleset(&spec).await?;
-        let piped = !matches!(stdin, Stdin::Null);
-        let mut shim = self.start_shim(&spec, piped, theirs, ruleset)?;
+        let pipes = self
+            .start_shim(&stdin, &theirs, ruleset.as_ref())
+            .map_err(|e| self.no_shim(&spec, &e))?;
+        // Whoever holds them is not seen to have gone.
+        drop((theirs, ruleset));
+        control.begin(&job, self.switch.as_ref()).await.map_err(|e| self.no_shim(&spec, &e))?;
         let leader = match timeout(START, control.next()).await {
             Ok(Some(Report::Started { pid })) => pid,
             Ok(Some(Report::SpawnFailed { errno })) => {
-                let _ = shim.wait().await;
+                check_cwd(&spec)?;
                 return Err(SpawnError::from_errno(errno, &spec));
             }
             Ok(Some(Report::Broken { reason })) => return Err(self.bad_shim(&spec, reason)),
@@ -142,8 +160,8 @@ impl Supervisor {
             }
         };
         let more = if let Stdin::Open(more) = stdin { Some(more) } else { None };
-        let stdin = shim.stdin.take().map(|pipe| tokio::spawn(feed(pipe, spec.stdin, more)));
-        Ok(Process::new(leader, control, shim, stdin))
+        let stdin = pipes.stdin.map(|pipe| tokio::spawn(feed(pipe, spec.stdin, more)));
+        Ok(Process::new(leader, control, pipes.streams, stdin))
     }
 
     /// What confines the process, if anything does.
@@ -159,48 +177,32 @@ impl Supervisor {
         })
     }
 
-    #[allow(clippy::disallowed_methods)] // This is the place that spawns.
+    /// Has a shim forked, which waits for its job then.
     fn start_shim(
         &self,
-        spec: &Spec,
-        piped: bool,
-        control: OwnedFd,
-        ruleset: Option<OwnedFd>,
-    ) -> Result<Child, SpawnError> {
-        let guard = self.guard.as_ref().map(|file| file.try_clone()).transpose();
-        let guard: Option<OwnedFd> = guard.map_err(|e| self.no_shim(spec, &e))?.map(OwnedFd::from);
-        let job = Job {
-            control: control.as_raw_fd(),
-            guard: guard.as_ref().map(|fd| -> RawFd { fd.as_raw_fd() }),
-            sandbox: ruleset.as_ref().map(|fd| -> RawFd { fd.as_raw_fd() }),
-            grace: spec.grace,
-            program: spec.program.clone().into_os_string(),
-            args: spec.args.clone(),
+        stdin: &Stdin,
+        control: &OwnedFd,
+        ruleset: Option<&OwnedFd>,
+    ) -> io::Result<Pipes> {
+        let (stdin, writer) = if matches!(stdin, Stdin::Null) {
+            let null =
+                rustix::fs::open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
+            (null?, None)
+        } else {
+            let (reader, writer) = pipe_with(PipeFlags::CLOEXEC)?;
+            (reader, Some(Sender::from_owned_fd(writer)?))
         };
-        let mut command = Command::new(&self.shim);
-        if let Some(name) = &self.name {
-            command.arg0(name);
-        }
-        command
-            .args(&self.leading_args)
-            .args(job.into_args())
-            .env_clear()
-            .envs(&spec.env)
-            .current_dir(&spec.cwd)
-            // A Ctrl-C at the terminal is the orchestrator's to translate.
-            .process_group(0)
-            .stdin(if piped { Stdio::piped() } else { Stdio::null() })
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            // They keep their numbers, so that none can hit one that is already in use.
-            .preserved_fds([control].into_iter().chain(guard).chain(ruleset).collect());
-        // The command owns the shim's end of the socket: it must not outlive this function, or the
-        // shim's end would never be seen.
-        let mut command = tokio::process::Command::from(command);
-        command.spawn().map_err(|e| match check_cwd(spec) {
-            Ok(()) => self.no_shim(spec, &e),
-            Err(cwd) => cwd,
-        })
+        let (from_stdout, stdout) = pipe_with(PipeFlags::CLOEXEC)?;
+        let (from_stderr, stderr) = pipe_with(PipeFlags::CLOEXEC)?;
+        self.nursery.fork(Handed {
+            control: control.as_fd(),
+            streams: [stdin.as_fd(), stdout.as_fd(), stderr.as_fd()],
+            guard: self.guard.as_ref().map(|file| file.as_fd()),
+            sandbox: ruleset.map(OwnedFd::as_fd),
+        })?;
+        let stdout = Receiver::from_owned_fd(from_stdout)?;
+        let stderr = Receiver::from_owned_fd(from_stderr)?;
+        Ok(Pipes { stdin: writer, streams: Streams::new(stdout, stderr) })
     }
 
     /// The shim could not be started; most causes would keep the program from it as well.
@@ -209,8 +211,15 @@ impl Supervisor {
     }
 
     fn bad_shim(&self, spec: &Spec, reason: String) -> SpawnError {
-        SpawnError::Shim { program: spec.program.clone(), shim: self.shim.clone(), reason }
+        let shim = self.nursery.program().to_owned();
+        SpawnError::Shim { program: spec.program.clone(), shim, reason }
     }
+}
+
+/// Our ends of a process's standard streams.
+struct Pipes {
+    stdin: Option<Sender>,
+    streams: Streams,
 }
 
 fn check_cwd(spec: &Spec) -> Result<(), SpawnError> {
@@ -241,7 +250,7 @@ enum Stdin {
 
 /// Writes what the process shall read. That it closes its end or ends before is no error: many
 /// programs read only what they need.
-async fn feed(mut pipe: ChildStdin, bytes: Vec<u8>, more: Option<mpsc::Receiver<Vec<u8>>>) {
+async fn feed(mut pipe: Sender, bytes: Vec<u8>, more: Option<mpsc::Receiver<Vec<u8>>>) {
     let mut well = pipe.write_all(&bytes).await.is_ok();
     let Some(mut more) = more else { return };
     // What nobody reads any more is thrown away.

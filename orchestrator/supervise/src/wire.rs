@@ -1,65 +1,102 @@
-//! What the orchestrator and the shim say to each other: the shim's arguments, orders of one byte each
-//! to the shim, and reports of one JSON line each from it.
+//! What the orchestrator and a shim say to each other on the control socket: the job, then orders of
+//! one byte each to the shim, and reports of one JSON line each from it.
 
-use std::ffi::OsString;
-use std::os::fd::RawFd;
+use std::ffi::{OsStr, OsString};
+use std::io::{self, Read};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::spec::{Grace, Stop};
+use crate::spec::{Grace, Spec, Stop};
 
-/// The shim's arguments.
+/// Said to the nursery with a shim's descriptors: the control socket and the standard streams, and
+/// then, by these bits, a guard and a ruleset.
+pub(crate) const GUARD: u8 = 1;
+pub(crate) const SANDBOX: u8 = 2;
+/// How many descriptors that are at most.
+pub(crate) const MOST_FDS: usize = 6;
+
+/// Longer than anything the kernel would start, in bytes.
+const LONGEST_JOB: u64 = 64 * 1024 * 1024;
+
+/// What a shim is to start, and how to end it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Job {
-    /// The inherited end of the control socket.
-    pub(crate) control: RawFd,
-    /// An inherited file to keep open until the tree is gone.
-    pub(crate) guard: Option<RawFd>,
-    /// An inherited ruleset to confine the leader with.
-    pub(crate) sandbox: Option<RawFd>,
     pub(crate) grace: Grace,
+    pub(crate) cwd: OsString,
     pub(crate) program: OsString,
     pub(crate) args: Vec<OsString>,
+    pub(crate) env: Vec<(OsString, OsString)>,
 }
 
-/// Stands for "no guard" and "no sandbox".
-const NONE: &str = "-";
-/// Ends the shim's own arguments.
-const END: &str = "--";
-
 impl Job {
-    pub(crate) fn into_args(self) -> Vec<OsString> {
+    /// What is sent for this process: the length, then words that each end with a NUL. `None` if a
+    /// word holds one, which no program could be given, or if a variable's name is none.
+    pub(crate) fn encode(spec: &Spec) -> Option<Vec<u8>> {
         let millis = |d: Duration| u64::try_from(d.as_millis()).unwrap_or(u64::MAX).to_string();
-        let maybe = |fd: Option<RawFd>| fd.map_or_else(|| NONE.to_owned(), |fd| fd.to_string());
-        let own = [
-            self.control.to_string(),
-            maybe(self.guard),
-            maybe(self.sandbox),
-            millis(self.grace.interrupt),
-            millis(self.grace.terminate),
-            millis(self.grace.leftovers),
-            END.to_owned(),
-        ];
-        own.into_iter().map(OsString::from).chain([self.program]).chain(self.args).collect()
+        let Grace { interrupt, terminate, leftovers } = spec.grace;
+        let mut body = Vec::new();
+        for number in [interrupt, terminate, leftovers].map(millis) {
+            word(&mut body, OsStr::new(&number))?;
+        }
+        word(&mut body, spec.cwd.as_os_str())?;
+        word(&mut body, spec.program.as_os_str())?;
+        word(&mut body, OsStr::new(&spec.args.len().to_string()))?;
+        for arg in &spec.args {
+            word(&mut body, arg)?;
+        }
+        for (name, value) in &spec.env {
+            if name.is_empty() || name.contains('=') {
+                return None;
+            }
+            word(&mut body, OsStr::new(name))?;
+            word(&mut body, OsStr::new(value))?;
+        }
+        let mut message = u64::try_from(body.len()).ok()?.to_le_bytes().to_vec();
+        message.extend_from_slice(&body);
+        Some(message)
     }
 
-    pub(crate) fn from_args(args: impl IntoIterator<Item = OsString>) -> Option<Self> {
-        let mut args = args.into_iter();
-        let mut word = || args.next()?.into_string().ok();
-        let control = word()?.parse().ok()?;
-        let mut maybe = || match word()? {
-            none if none == NONE => Some(None),
-            fd => Some(Some(fd.parse().ok()?)),
-        };
-        let (guard, sandbox) = (maybe()?, maybe()?);
-        let mut millis = || Some(Duration::from_millis(word()?.parse().ok()?));
-        let grace = Grace { interrupt: millis()?, terminate: millis()?, leftovers: millis()? };
-        if word()? != END {
-            return None;
+    /// Reads what [`encode`](Self::encode) made, waiting for all of it.
+    ///
+    /// # Errors
+    /// The other side is gone, or says something else.
+    pub(crate) fn read(from: &mut impl Read) -> io::Result<Self> {
+        let mut length = [0; size_of::<u64>()];
+        from.read_exact(&mut length)?;
+        let length = u64::from_le_bytes(length);
+        let mut body = Vec::new();
+        if length > LONGEST_JOB || from.take(length).read_to_end(&mut body)? as u64 != length {
+            return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        Some(Self { control, guard, sandbox, grace, program: args.next()?, args: args.collect() })
+        Self::decode(&body).ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
+
+    fn decode(body: &[u8]) -> Option<Self> {
+        let mut words = body.strip_suffix(b"\0")?.split(|byte| *byte == 0);
+        let mut word = || words.next().map(|word| OsString::from_vec(word.to_vec()));
+        let mut number = || word()?.to_str()?.parse::<u64>().ok();
+        let mut millis = || number().map(Duration::from_millis);
+        let grace = Grace { interrupt: millis()?, terminate: millis()?, leftovers: millis()? };
+        let (cwd, program) = (word()?, word()?);
+        let count = word()?.to_str()?.parse::<usize>().ok()?;
+        let args = (0..count).map(|_| word()).collect::<Option<Vec<_>>>()?;
+        let mut env = Vec::new();
+        while let Some(name) = word() {
+            env.push((name, word()?));
+        }
+        Some(Self { grace, cwd, program, args, env })
+    }
+}
+
+fn word(body: &mut Vec<u8>, word: &OsStr) -> Option<()> {
+    if word.as_bytes().contains(&0) {
+        return None;
+    }
+    body.extend_from_slice(word.as_bytes());
+    body.push(0);
+    Some(())
 }
 
 impl Stop {
@@ -106,35 +143,57 @@ pub(crate) enum Report {
 mod tests {
     use super::*;
 
-    fn job(guard: Option<RawFd>, sandbox: Option<RawFd>) -> Job {
-        let grace = Grace {
-            interrupt: Duration::from_millis(1),
-            terminate: Duration::ZERO,
-            leftovers: Duration::from_secs(3),
+    fn spec() -> Spec {
+        Spec {
+            program: "/bin/true".into(),
+            args: vec!["--".into(), "".into(), OsString::from_vec(b"a \xff\n".to_vec())],
+            cwd: "/tmp".into(),
+            env: [("A".to_owned(), String::new()), ("B".to_owned(), "x=y".to_owned())].into(),
+            stdin: Vec::new(),
+            grace: Grace {
+                interrupt: Duration::from_millis(1),
+                terminate: Duration::ZERO,
+                leftovers: Duration::MAX,
+            },
+        }
+    }
+
+    #[test]
+    fn a_job_survives_its_way() {
+        let (spec, message) = (spec(), Job::encode(&spec()).unwrap());
+        let job = Job::read(&mut message.as_slice()).unwrap();
+        assert_eq!((job.program, job.cwd), (spec.program.into(), spec.cwd.into()));
+        assert_eq!(job.args, spec.args);
+        let env = [("A", ""), ("B", "x=y")].map(|(n, v)| (OsString::from(n), OsString::from(v)));
+        assert_eq!(job.env, env);
+        assert_eq!(job.grace.interrupt, spec.grace.interrupt);
+        assert_eq!(job.grace.leftovers, Duration::from_millis(u64::MAX));
+    }
+
+    #[test]
+    fn nothing_is_sent_that_no_program_can_be_given() {
+        let with = |change: fn(&mut Spec)| {
+            let mut spec = spec();
+            change(&mut spec);
+            Job::encode(&spec)
         };
-        let args = vec!["--".into(), "-".into(), "".into(), "a b".into()];
-        Job { control: 17, guard, sandbox, grace, program: "/bin/true".into(), args }
+        assert_eq!(with(|spec| spec.args.push("a\0b".into())), None);
+        assert_eq!(with(|spec| spec.program = "\0".into()), None);
+        assert_eq!(with(|spec| drop(spec.env.insert("A=B".into(), "c".into()))), None);
+        assert_eq!(with(|spec| drop(spec.env.insert(String::new(), "c".into()))), None);
+        assert_eq!(with(|spec| drop(spec.env.insert("C".into(), "\0".into()))), None);
     }
 
     #[test]
-    fn a_job_survives_its_way_through_the_arguments() {
-        for (guard, sandbox) in [(None, None), (Some(18), None), (None, Some(19))] {
-            let job = job(guard, sandbox);
-            assert_eq!(Job::from_args(job.clone().into_args()), Some(job));
+    fn a_job_that_is_cut_anywhere_is_none() {
+        let whole = Job::encode(&spec()).unwrap();
+        for cut in 0..whole.len() {
+            assert!(Job::read(&mut &whole[..cut]).is_err(), "{cut} bytes");
         }
-    }
-
-    #[test]
-    fn arguments_that_are_no_job_are_refused() {
-        let whole = job(None, None).into_args();
-        for cut in 0..8 {
-            assert_eq!(Job::from_args(whole[..cut].to_vec()), None, "{cut} arguments");
-        }
-        for at in 0..7 {
-            let mut bad = whole.clone();
-            bad[at] = "x".into();
-            assert_eq!(Job::from_args(bad), None, "argument {at}");
-        }
+        let mut endless = whole;
+        endless[7] = 0xff;
+        assert!(Job::read(&mut endless.as_slice()).is_err());
+        assert!(Job::decode(b"1\x002\x003\0/\0/bin/true\x0099\0").is_none(), "too few words");
     }
 
     #[test]

@@ -24,14 +24,20 @@ fn main() {
             ..Spec::default()
         };
         let mut process = Supervisor::this_binary().spawn(spec).await.unwrap();
-        let status = fs::read_to_string(format!("/proc/{}/status", process.id().unwrap())).unwrap();
-        let parent = status.lines().find_map(|l| l.strip_prefix("PPid:\t")).unwrap();
-        let read = |what: &str| fs::read_to_string(format!("/proc/{parent}/{what}")).unwrap();
-        let cmdline = read("cmdline");
+        let parent = |pid: &str| {
+            let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+            status.lines().find_map(|l| l.strip_prefix("PPid:\t")).unwrap().to_owned()
+        };
+        let read =
+            |pid: &str, what: &str| fs::read_to_string(format!("/proc/{pid}/{what}")).unwrap();
+        let shim = parent(&process.id().unwrap().to_string());
+        let nursery = parent(&shim);
+        assert_eq!(parent(&nursery), std::process::id().to_string());
+        assert_eq!(read(&shim, "comm"), "ralph-supervise\n");
+        assert_eq!(read(&nursery, "comm"), "ralph-nursery\n");
         let own_name = std::env::args().next().unwrap();
-        assert!(cmdline.starts_with(&format!("{own_name}\0__supervise\0")), "{cmdline:?}");
-        assert!(cmdline.ends_with("\0--\0/bin/sleep\x001000\0"), "{cmdline:?}");
-        assert_eq!(read("comm"), "ralph-supervise\n");
+        assert_eq!(read(&nursery, "cmdline"), format!("{own_name}\0__supervise\x003\0"));
+        assert_eq!(read(&nursery, "environ"), "", "secrets are for the agent alone");
         process.stop(Stop::Terminate);
         let exit = process.wait().await;
         assert_eq!(exit.ending, Ending::Signaled { signal: 15, core: false });

@@ -4,7 +4,7 @@ use std::thread;
 
 use super::{End, PROMISE, WORK, completed, ends, gone, hostile, pid_in, stopped};
 use crate::completion::claude_result;
-use crate::environment::{alive, eventually};
+use crate::environment::{PARENTS, alive, eventually};
 
 /// A daemon as it is made: two forks, a session of its own, no descriptor, another name, no
 /// environment that would give it away. Writes its number to `daemon` first.
@@ -179,16 +179,15 @@ fn an_agent_that_closes_its_output_may_work_on() {
     ends(&env, "closed", &ended, completed(1, &["done"]));
 }
 
-/// The numbers of the shim (the agent's parent) and the orchestrator (its parent).
-const PARENTS: &str = "up() { awk '/^PPid:/ { print $2 }' \"/proc/$1/status\"; }
-shim=$(up $$); orchestrator=$(up \"$shim\")\n";
-
 #[test]
 fn an_agent_that_kills_its_orchestrator_wins_nothing() {
-    // With both gone nobody is left who could end the agent's children: the kernel ends the agent.
+    let child = "export FAKE_DIR; setsid sh -c 'echo $$ > \"$FAKE_DIR/child\"; sleep 1000' & \
+                 until [ -s \"$FAKE_DIR/child\" ]; do :; done";
+    // With all gone nobody is left who could end the agent's children: the kernel ends the agent.
     for (what, kill) in [
-        ("killed", "kill -KILL $orchestrator; sleep 1000"),
-        ("both killed", "kill -KILL $orchestrator $shim; exec sleep 1000"),
+        ("killed", format!("{child}; kill -KILL $orchestrator; sleep 1000")),
+        ("both killed", format!("{child}; kill -KILL $orchestrator $shim; exec sleep 1000")),
+        ("all killed", "kill -KILL $orchestrator $nursery $shim; exec sleep 1000".to_owned()),
     ] {
         let env = hostile();
         env.agent.call(1).script(&format!("{PARENTS}echo $$ > \"$FAKE_DIR/self\"; {kill}\n"));
@@ -196,6 +195,9 @@ fn an_agent_that_kills_its_orchestrator_wins_nothing() {
         assert_eq!(env.run().code, None, "{what}");
         let ended = env.run();
         gone(&env, "self");
+        if kill.contains("child") {
+            gone(&env, "child");
+        }
         assert_eq!(env.agent.env(2)["RALPH_ITERATION"], "2", "{what}");
         assert_eq!(env.records("iteration_ended")[0]["outcome"]["type"], "lost", "{what}");
         ends(&env, what, &ended, completed(2, &["done"]));

@@ -1,17 +1,15 @@
 //! One iteration: the agent runs while its figures, its time and the prompt file are watched.
 
-use std::fs;
-use std::io::Write as _;
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
-use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::task::Poll;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
 
 use super::error::EngineError;
+use super::files::Files;
 use super::phrases::says_done;
 use super::plan;
 use super::prices::with_cost;
@@ -22,7 +20,6 @@ use super::transcript::Transcript;
 use crate::config::SandboxMode;
 use crate::contract::{AgentError, CancelReason, ErrorClass, Iteration, Report};
 use crate::machine::{Effect, Ended, Input, Outcome, StartIteration, Timer};
-use crate::state::{Disk, StateError};
 use crate::workspace::PromptWatch;
 
 /// Events that may wait for the driver; more and the agent waits.
@@ -48,16 +45,14 @@ impl Session {
         let (number, began_ms) = (start.iteration, self.clock.runtime_ms());
         self.began_ms = began_ms;
         let folder = self.layout().iteration(&self.run, number);
-        let disk = self.store.disk().clone();
-        disk.restore_dir(self.layout().root(), &folder)?;
-        let scratch = Scratch::create(&self.run, number)?;
-        let task = self.task(&start, &scratch)?;
-        keep_prompt(&disk, &folder.join("prompt.md"), &task.prompt)?;
+        let files = Files::new(self.store.disk().clone(), self.layout().root(), folder);
+        let task = self.task(&start)?;
+        let prompt = self.prompt_to_keep(&task.prompt);
 
         let (tell, told) = watch::channel(None);
         let (heard, hear) = mpsc::channel(QUEUE);
         let last_event_ms = Arc::new(AtomicU64::new(began_ms));
-        let transcript = Mutex::new(Transcript::create(&disk, &folder)?);
+        let transcript = Mutex::new(Transcript::new(files.clone()));
         let detectors = Arc::clone(&self.judges.detectors);
         let run = self.run.clone();
         let sink = Sink {
@@ -76,7 +71,8 @@ impl Session {
         let next_tick_ms = began_ms.saturating_add(tick_pause(self));
         let watching =
             Watching { began_ms, next_tick_ms, last_event_ms, tell, hear, told_ms: None };
-        let result = self.attend(watching, agent.run(task, &sink)).await;
+        let agent = self.start(agent.run(task, &sink), prompt, &files).await;
+        let result = self.attend(watching, agent).await;
         if let Some(trouble) = sink.finish().await {
             self.warn_only(&trouble);
         }
@@ -85,11 +81,32 @@ impl Session {
         Ok(vec![Input::Ended(ended)])
     }
 
-    fn task(
-        &mut self,
-        start: &StartIteration,
-        scratch: &Scratch,
-    ) -> Result<Iteration, EngineError> {
+    /// Sets the agent going. It comes first: what is written for people is written while it starts.
+    async fn start<'a>(
+        &self,
+        mut agent: AgentRun<'a>,
+        prompt: Option<Vec<u8>>,
+        files: &Files,
+    ) -> AgentRun<'a> {
+        let early = std::future::poll_fn(|context| Poll::Ready(agent.as_mut().poll(context))).await;
+        if let Some(trouble) = prompt.and_then(|prompt| files.keep_prompt(&prompt)) {
+            self.warn_only(&trouble);
+        }
+        match early {
+            Poll::Ready(result) => Box::pin(std::future::ready(result)),
+            Poll::Pending => agent,
+        }
+    }
+
+    /// The prompt, unless it is the one that was kept last.
+    fn prompt_to_keep(&mut self, prompt: &[u8]) -> Option<Vec<u8>> {
+        let digest = blake3::hash(prompt);
+        let other = self.kept_prompt.replace(digest) != Some(digest);
+        other.then(|| prompt.to_vec())
+    }
+
+    fn task(&mut self, start: &StartIteration) -> Result<Iteration, EngineError> {
+        let scratch = self.scratch.fresh(&self.run)?.to_owned();
         let prompt = self
             .prepared
             .take()
@@ -99,7 +116,7 @@ impl Session {
         env.insert("RALPH_ITERATION".into(), start.iteration.to_string());
         if self.config.sandbox.mode != SandboxMode::Off {
             // The one folder outside the workspace that is its own.
-            env.insert("TMPDIR".into(), scratch.0.display().to_string());
+            env.insert("TMPDIR".into(), scratch.display().to_string());
         }
         let timeout = self.config.limits.iteration_timeout;
         let mut budget = start.budget;
@@ -111,7 +128,7 @@ impl Session {
             workspace: self.workspace.clone(),
             env,
             budget,
-            scratch: scratch.0.clone(),
+            scratch,
         })
     }
 
@@ -330,49 +347,5 @@ impl Watching {
             self.told_ms = Some(now);
         }
         Ok(self.told_ms.is_none_or(|told| now.saturating_sub(told) < plan::millis(LAST_GRACE)))
-    }
-}
-
-/// For people who want to know what the agent read; nothing depends on it.
-fn keep_prompt(disk: &Disk, path: &Path, prompt: &[u8]) -> Result<(), StateError> {
-    let mut options = fs::OpenOptions::new();
-    options.write(true).create(true).truncate(true).mode(0o600);
-    disk.open(path, &options)
-        .and_then(|mut file| file.write_all(prompt))
-        .map_err(StateError::io("write", path))
-}
-
-/// A private folder for one iteration, gone with it.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn create(run: &str, iteration: u64) -> Result<Self, EngineError> {
-        let path = std::env::temp_dir().join(format!("{}{iteration}", Self::prefix(run)));
-        fs::DirBuilder::new().mode(0o700).create(&path).map_err(StateError::io("create", &path))?;
-        Ok(Self(real(&path)))
-    }
-
-    fn prefix(run: &str) -> String {
-        format!("ralph-{run}-")
-    }
-}
-
-/// Removes what a killed orchestrator has left of this run's private folders. Only for who holds the run.
-pub(super) fn sweep(run: &str) {
-    let prefix = Scratch::prefix(run);
-    for entry in fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten() {
-        if entry.file_name().to_string_lossy().starts_with(&prefix) {
-            drop(fs::remove_dir_all(entry.path()));
-        }
-    }
-}
-
-fn real(path: &Path) -> PathBuf {
-    path.canonicalize().unwrap_or_else(|_| path.to_owned())
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        drop(fs::remove_dir_all(&self.0));
     }
 }

@@ -15,6 +15,7 @@ use super::notice::{Notice, Observer};
 use super::plan::{self, Driver, Judges};
 use super::prompt::PromptSource;
 use super::redact::Redactor;
+use super::scratch::Scratch;
 use crate::config::Config;
 use crate::machine::{
     Effect, Input, Now, Outcome, Policy, Record, RunStarted, StartIteration, StartOptions, State,
@@ -85,6 +86,9 @@ pub struct Session {
     /// What the agent reads in the iteration that is about to start.
     pub(super) prepared: Option<Vec<u8>>,
     pub(super) config_file: ConfigFile,
+    pub(super) scratch: Scratch,
+    /// Digest of the prompt that was kept last.
+    pub(super) kept_prompt: Option<blake3::Hash>,
     policy: Policy,
     notes: Vec<String>,
     once: bool,
@@ -156,6 +160,8 @@ impl Session {
             final_text: None,
             prepared: None,
             config_file: ConfigFile { path: new.config_file, content },
+            scratch: Scratch::default(),
+            kept_prompt: None,
             policy: new.policy,
             notes: new.notes,
             once: new.once,
@@ -223,7 +229,7 @@ impl Session {
 
     async fn turns(&mut self) -> Result<Finished, EngineError> {
         if self.resumed {
-            super::iterate::sweep(&self.run);
+            super::scratch::sweep(&self.run);
         }
         let mut inputs = VecDeque::new();
         let started = self.started().await?;

@@ -1,20 +1,18 @@
 //! The record of one iteration: what was sent, what came back.
 
-use std::fs::OpenOptions;
-use std::io::{BufWriter, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::Path;
+use std::io::{self, BufWriter, Write as _};
 
 use jiff::Timestamp;
 
+use super::files::Files;
 use crate::contract::Event;
-use crate::state::{Disk, File, StateError};
+use crate::state::File;
 
 /// Most bytes kept of each stream of an iteration.
 const LARGEST: u64 = 64 * 1024 * 1024;
 
-/// Writes `transcript.jsonl` and `stderr.log` of an iteration. Trouble with them never ends an
-/// iteration: it is told once.
+/// Writes `transcript.jsonl` and `stderr.log` of an iteration, each if there is something to write.
+/// Trouble with them never ends an iteration: it is told once.
 #[derive(Debug)]
 pub(super) struct Transcript {
     events: Capped,
@@ -22,11 +20,11 @@ pub(super) struct Transcript {
 }
 
 impl Transcript {
-    pub(super) fn create(disk: &Disk, folder: &Path) -> Result<Self, StateError> {
-        Ok(Self {
-            events: Capped::create(disk, &folder.join("transcript.jsonl"))?,
-            stderr: Capped::create(disk, &folder.join("stderr.log"))?,
-        })
+    pub(super) fn new(files: Files) -> Self {
+        Self {
+            events: Capped::new(files.clone(), "transcript.jsonl"),
+            stderr: Capped::new(files, "stderr.log"),
+        }
     }
 
     /// Notes an event. Says what went wrong, the first time.
@@ -56,18 +54,17 @@ impl Transcript {
 
 #[derive(Debug)]
 struct Capped {
-    file: BufWriter<File>,
+    files: Files,
+    name: &'static str,
+    file: Option<BufWriter<File>>,
     written: u64,
     cut: u64,
     broken: bool,
 }
 
 impl Capped {
-    fn create(disk: &Disk, path: &Path) -> Result<Self, StateError> {
-        let mut options = OpenOptions::new();
-        options.append(true).create(true).mode(0o600);
-        let file = disk.open(path, &options).map_err(StateError::io("create", path))?;
-        Ok(Self { file: BufWriter::new(file), written: 0, cut: 0, broken: false })
+    const fn new(files: Files, name: &'static str) -> Self {
+        Self { files, name, file: None, written: 0, cut: 0, broken: false }
     }
 
     fn write(&mut self, parts: &[&[u8]]) -> Option<String> {
@@ -78,20 +75,30 @@ impl Capped {
             return None;
         }
         self.written = self.written.saturating_add(len);
-        let result = parts.iter().try_for_each(|part| self.file.write_all(part));
+        let result =
+            self.file().and_then(|file| parts.iter().try_for_each(|part| file.write_all(part)));
         self.told(result)
     }
 
     fn finish(&mut self, cut: impl Fn(u64) -> String) -> Option<String> {
-        if self.broken {
+        if self.broken || (self.file.is_none() && self.cut == 0) {
             return None;
         }
         let cut = if self.cut > 0 { cut(self.cut) } else { String::new() };
-        let result = self.file.write_all(cut.as_bytes()).and_then(|()| self.file.flush());
+        let result =
+            self.file().and_then(|file| file.write_all(cut.as_bytes()).and_then(|()| file.flush()));
         self.told(result)
     }
 
-    fn told(&mut self, result: std::io::Result<()>) -> Option<String> {
+    fn file(&mut self) -> io::Result<&mut BufWriter<File>> {
+        let file = match self.file.take() {
+            Some(file) => file,
+            None => BufWriter::new(self.files.append(self.name)?),
+        };
+        Ok(self.file.insert(file))
+    }
+
+    fn told(&mut self, result: io::Result<()>) -> Option<String> {
         result.err().map(|error| {
             self.broken = true;
             format!("the transcript of this iteration is incomplete: {error}")

@@ -86,4 +86,12 @@ impl Layout {
     pub fn iteration(&self, run: &str, number: u64) -> PathBuf {
         self.run(run).join("iterations").join(format!("{number:04}"))
     }
+
+    /// The prompt that an iteration was given, if it was kept: a prompt that is the same as the one
+    /// before is not written again.
+    #[must_use]
+    pub fn kept_prompt(&self, run: &str, number: u64) -> Option<PathBuf> {
+        let files = (1..=number).rev().map(|number| self.iteration(run, number).join("prompt.md"));
+        files.into_iter().find(|file| file.is_file())
+    }
 }

@@ -1,7 +1,7 @@
 //! The shim's end of the control socket.
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
-use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::os::unix::net::UnixStream;
 
 use crate::spec::Stop;
@@ -22,8 +22,7 @@ pub(super) enum Heard {
 }
 
 impl Link {
-    pub(super) fn new(fd: OwnedFd) -> io::Result<Self> {
-        let stream = UnixStream::from(fd);
+    pub(super) fn new(stream: UnixStream) -> io::Result<Self> {
         // A shim never waits for the orchestrator, but for the tree.
         stream.set_nonblocking(true)?;
         Ok(Self { stream, open: true })

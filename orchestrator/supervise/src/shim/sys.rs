@@ -2,7 +2,6 @@
 
 #![allow(unsafe_code)]
 
-use std::ffi::{OsStr, OsString};
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{FromRawFd as _, OwnedFd, RawFd};
@@ -13,7 +12,7 @@ use std::ptr;
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal};
 
-use crate::wire::Status;
+use crate::wire::{Job, Status};
 
 /// Takes an inherited file descriptor, named by the arguments.
 pub(super) fn take_fd(fd: RawFd) -> io::Result<OwnedFd> {
@@ -41,7 +40,7 @@ pub(super) fn close_all_on_exec() -> io::Result<()> {
 
 /// Forgets what was inherited about signals (an ignored SIGCHLD would hide endings, and the leader
 /// would ignore what is ignored here), blocks them all, and returns a signalfd for those that matter.
-pub(super) fn take_over_signals() -> io::Result<OwnedFd> {
+pub(super) fn take_over_signals(those: &[libc::c_int]) -> io::Result<OwnedFd> {
     for signal in 1..=libc::SIGRTMAX() {
         // SAFETY: the default action needs no handler; those that cannot be changed only fail.
         unsafe { libc::signal(signal, libc::SIG_DFL) };
@@ -54,8 +53,8 @@ pub(super) fn take_over_signals() -> io::Result<OwnedFd> {
         libc::sigfillset(all.as_mut_ptr());
         libc::sigprocmask(libc::SIG_SETMASK, all.as_ptr(), ptr::null_mut());
         libc::sigemptyset(wanted.as_mut_ptr());
-        for signal in [libc::SIGCHLD, libc::SIGTERM, libc::SIGINT] {
-            libc::sigaddset(wanted.as_mut_ptr(), signal);
+        for signal in those {
+            libc::sigaddset(wanted.as_mut_ptr(), *signal);
         }
         libc::signalfd(-1, wanted.as_ptr(), libc::SFD_CLOEXEC | libc::SFD_NONBLOCK)
     };
@@ -64,6 +63,17 @@ pub(super) fn take_over_signals() -> io::Result<OwnedFd> {
     }
     // SAFETY: it was just made, and nobody else knows it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Splits this process in two: `None` in the new one.
+///
+/// To be called with a single thread only: then the new process may do whatever this one may.
+pub(super) fn fork() -> io::Result<Option<Pid>> {
+    // SAFETY: without other threads nothing of the memory is in the middle of a change.
+    match unsafe { libc::fork() } {
+        -1 => Err(io::Error::last_os_error()),
+        pid => Ok(Pid::from_raw(pid)),
+    }
 }
 
 /// The level of the kernel's Landlock.
@@ -92,15 +102,11 @@ pub(crate) const NOT_CONFINED: i32 = libc::EOPNOTSUPP;
 /// Starts the leader, in a session and a group of its own, which the kernel kills when this process
 /// (`own`) dies. A ruleset confines it, and not this process, which has to signal and to look.
 #[allow(clippy::disallowed_methods)] // This is the place that spawns.
-pub(super) fn start(
-    program: &OsStr,
-    args: &[OsString],
-    own: Pid,
-    sandbox: Option<&OwnedFd>,
-) -> io::Result<Pid> {
+pub(super) fn start(job: &Job, own: Pid, sandbox: Option<&OwnedFd>) -> io::Result<Pid> {
     let ruleset = sandbox.map(std::os::fd::AsRawFd::as_raw_fd);
-    let mut command = Command::new(program);
-    command.args(args);
+    let mut command = Command::new(&job.program);
+    command.args(&job.args).env_clear();
+    command.envs(job.env.iter().map(|(name, value)| (name, value)));
     let before_exec = move || {
         // Without a terminal nothing in the tree can wait for a key, nor be stopped by one.
         rustix::process::setsid()?;

@@ -205,7 +205,7 @@ fn told_by_signal(signals: &OwnedFd) -> Option<Stop> {
 }
 
 /// Signals the very process that was found, never one that got its pid since.
-fn signal(process: &Stat, signal: Signal) {
+pub(super) fn signal(process: &Stat, signal: Signal) {
     let Some(pid) = Pid::from_raw(process.pid) else { return };
     let handle = pidfd_open(pid, PidfdFlags::empty());
     if procfs::stat(process.pid).is_none_or(|now| now.started != process.started) {

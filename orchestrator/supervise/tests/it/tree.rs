@@ -9,8 +9,8 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::common::{
-    MS, NEVER, Watched, assert_gone, bounded, lines, parent, pids, sh, start, stat_field,
-    supervisor, with_grace,
+    MS, NEVER, Watched, assert_gone, bounded, lines, parent, pids, sh, start, supervisor,
+    with_grace,
 };
 
 /// Runs a script that sets `p` to the pid of a `sleep` that it leaves, which shall be named and ended.
@@ -100,7 +100,7 @@ async fn a_slow_reader_loses_nothing_when_the_tree_is_gone() {
     let mut process = start(sh("head -c 30000 /dev/zero; head -c 30000 /dev/zero >&2")).await;
     let shim = shim_of(&process);
     let first = bounded("the first chunk", process.next()).await.unwrap().bytes.len();
-    crate::common::eventually("the shim to end", || stat_field(shim.pid, 0) == "Z").await;
+    assert_gone(&[shim], Duration::from_secs(30));
     let mut rest = 0;
     while let Some(chunk) = bounded("a chunk", process.next()).await {
         rest += chunk.bytes.len();
@@ -119,15 +119,50 @@ fn signal(who: &Watched, signal: Signal) {
 }
 
 #[tokio::test]
-async fn without_its_shim_the_leader_and_its_session_die() {
-    let mut process =
-        start(sh("trap '' TERM; sleep 1000 & echo $!; echo $$; wait; sleep 1000")).await;
-    let all = pids(&mut process, 2).await;
+async fn without_its_shim_the_whole_tree_dies() {
+    let script = "trap '' TERM; sleep 1000 & echo $!; echo $$; \
+         setsid sh -c 'trap \"\" TERM; echo $$; sleep 1000; sleep 1000' & \
+         (setsid sh -c 'sleep 1000 & echo $!; exec sleep 1000' &) ; wait; sleep 1000";
+    let other = start(sh("echo $$; sleep 1000")).await;
+    let mut process = start(sh(script)).await;
+    let all = pids(&mut process, 4).await;
     signal(&shim_of(&process), Signal::KILL);
     let exit = bounded("the exit", process.wait()).await;
     assert_eq!(exit.ending, Ending::Lost);
     assert!(exit.survived.is_empty() && !exit.stopped);
-    assert_gone(&all, Duration::from_secs(1));
+    assert_gone(&all, Duration::ZERO);
+    assert!(other.id().is_some(), "another tree is none of its business");
+    assert!(!shim_of(&other).ended_by(Instant::now()));
+}
+
+#[tokio::test]
+async fn without_the_nursery_trees_live_on_and_new_ones_get_another() {
+    let supervisor = supervisor();
+    let start = || async { supervisor.spawn(sh("sleep 1000")).await.unwrap() };
+    let first = start().await;
+    let nursery = Watched::new(parent(shim_of(&first).pid));
+    signal(&nursery, Signal::KILL);
+    assert_gone(&[nursery], Duration::from_secs(30));
+    let second = start().await;
+    for mut process in [first, second] {
+        assert!(!shim_of(&process).ended_by(Instant::now()));
+        process.stop(Stop::Terminate);
+        let exit = bounded("the exit", process.wait()).await;
+        assert_eq!(exit.ending, Ending::Signaled { signal: 15, core: false });
+    }
+}
+
+#[tokio::test]
+async fn a_stopped_nursery_is_continued() {
+    let supervisor = supervisor();
+    let first = supervisor.spawn(sh("sleep 1000")).await.unwrap();
+    let nursery = Watched::new(parent(shim_of(&first).pid));
+    signal(&nursery, Signal::STOP);
+    let second = bounded("the start", supervisor.spawn(sh("sleep 1000"))).await.unwrap();
+    for mut process in [first, second] {
+        process.stop(Stop::Kill);
+        bounded("the exit", process.wait()).await;
+    }
 }
 
 #[tokio::test]

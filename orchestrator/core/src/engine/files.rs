@@ -1,0 +1,50 @@
+//! The files that are kept of an iteration, for people. To make a file takes longer than to start some
+//! agents, so each is made when there is something to write, and none for the agent to wait for.
+
+use std::fs::OpenOptions;
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use crate::state::{Disk, File};
+
+/// Most bytes kept of a prompt.
+const LARGEST_PROMPT: usize = 64 * 1024 * 1024;
+
+/// Where the files of one iteration go.
+#[derive(Clone, Debug)]
+pub(super) struct Files {
+    disk: Disk,
+    /// The state directory.
+    root: PathBuf,
+    folder: PathBuf,
+}
+
+impl Files {
+    pub(super) fn new(disk: Disk, root: &Path, folder: PathBuf) -> Self {
+        Self { disk, root: root.to_owned(), folder }
+    }
+
+    /// Keeps what the agent read. Says what went wrong: nothing depends on it.
+    pub(super) fn keep_prompt(&self, prompt: &[u8]) -> Option<String> {
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(true);
+        let kept = prompt.get(..LARGEST_PROMPT).unwrap_or(prompt);
+        let written = self.open("prompt.md", options).and_then(|mut file| file.write_all(kept));
+        written.err().map(|error| format!("the prompt of this iteration is not kept: {error}"))
+    }
+
+    /// Opens a file to append to.
+    pub(super) fn append(&self, name: &str) -> io::Result<File> {
+        let mut options = OpenOptions::new();
+        options.append(true).create(true);
+        self.open(name, options)
+    }
+
+    fn open(&self, name: &str, mut options: OpenOptions) -> io::Result<File> {
+        // Whatever an agent has put in the folder's place gives way.
+        self.disk.restore_dir(&self.root, &self.folder).map_err(io::Error::other)?;
+        options.mode(0o600);
+        self.disk.open(&self.folder.join(name), &options)
+    }
+}

@@ -1,0 +1,95 @@
+//! A private folder for the agent, outside the workspace and the state.
+
+use std::fs;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+
+use super::error::EngineError;
+use crate::state::StateError;
+
+/// The private folder of a run: made when it is first needed, empty at the start of each iteration, and
+/// gone with the session.
+#[derive(Debug, Default)]
+pub(super) struct Scratch {
+    path: Option<PathBuf>,
+    /// How many there were: what cannot be emptied is left behind, and another one is made.
+    count: u32,
+}
+
+impl Scratch {
+    /// The folder, empty.
+    pub(super) fn fresh(&mut self, run: &str) -> Result<&Path, EngineError> {
+        if !self.path.as_deref().is_some_and(is_empty_dir) {
+            self.remove();
+            self.count = self.count.saturating_add(1);
+            let path = std::env::temp_dir().join(format!("{}{}", prefix(run), self.count));
+            let made = fs::DirBuilder::new().mode(0o700).create(&path);
+            made.map_err(StateError::io("create", &path))?;
+            self.path = Some(path.canonicalize().unwrap_or(path));
+        }
+        Ok(self.path.as_deref().unwrap_or(Path::new("")))
+    }
+
+    fn remove(&mut self) {
+        if let Some(path) = self.path.take() {
+            drop(fs::remove_dir_all(path));
+        }
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        self.remove();
+    }
+}
+
+/// A folder, not a link to one, with nothing in it.
+fn is_empty_dir(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|meta| meta.is_dir())
+        && fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none())
+}
+
+fn prefix(run: &str) -> String {
+    format!("ralph-{run}-")
+}
+
+/// Removes what a killed orchestrator has left of this run's private folders. Only for who holds the run.
+pub(super) fn sweep(run: &str) {
+    let prefix = prefix(run);
+    for entry in fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten() {
+        if entry.file_name().to_string_lossy().starts_with(&prefix) {
+            drop(fs::remove_dir_all(entry.path()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    use super::*;
+
+    #[test]
+    fn it_is_private_and_empty_whatever_was_done_to_it() {
+        let run = format!("scratch-test-{}", std::process::id());
+        let elsewhere = tempfile::tempdir().unwrap();
+        fs::write(elsewhere.path().join("precious"), "x").unwrap();
+        let mut scratch = Scratch::default();
+        let first = scratch.fresh(&run).unwrap().to_owned();
+        assert_eq!(fs::metadata(&first).unwrap().permissions().mode() & 0o777, 0o700);
+        assert_eq!(scratch.fresh(&run).unwrap(), first, "nothing was done to it");
+        fs::write(first.join("left"), "x").unwrap();
+        let second = scratch.fresh(&run).unwrap().to_owned();
+        assert!(is_empty_dir(&second) && !first.exists());
+        fs::remove_dir(&second).unwrap();
+        symlink(elsewhere.path(), &second).unwrap();
+        let third = scratch.fresh(&run).unwrap().to_owned();
+        assert!(is_empty_dir(&third) && fs::symlink_metadata(&second).is_err());
+        fs::remove_dir(&third).unwrap();
+        assert!(is_empty_dir(scratch.fresh(&run).unwrap()));
+        assert!(elsewhere.path().join("precious").exists());
+        let last = scratch.fresh(&run).unwrap().to_owned();
+        drop(scratch);
+        assert!(!last.exists());
+    }
+}
