@@ -10,6 +10,7 @@
 
 mod agents;
 mod claude;
+mod claude_sdk;
 mod codex;
 mod commands;
 mod completion;
