@@ -24,7 +24,12 @@ pub(crate) fn built_in(
     let Surroundings { guard, protects, own } = surroundings;
     let supervisor = Supervisor::this_binary().with_kill_switch(switch);
     let supervisor = match guard {
-        Some(guard) => supervisor.with_guard(guard),
+        Some(guard) => {
+            let guarded = supervisor.with_guard(guard);
+            // While everything else is looked at.
+            guarded.prepare();
+            guarded
+        }
         None => supervisor,
     };
     let globs = protects.clone();

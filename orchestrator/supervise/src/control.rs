@@ -1,48 +1,71 @@
 //! The orchestrator's end of the control socket.
 
-use std::io;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::io::{self, IoSlice};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use rustix::net::SendFlags;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, Interest};
 use tokio::net::UnixStream;
 
 use crate::kill_switch::KillSwitch;
 use crate::spec::Stop;
-use crate::wire::Report;
+use crate::wire::{JOB, MOST_JOB_FDS, Report, SANDBOX};
 
 /// While it is open, the tree may live.
 #[derive(Debug)]
 pub(crate) struct Control {
-    stream: UnixStream,
+    /// `None` once it was given back.
+    stream: Option<UnixStream>,
     /// Lets a switch reach the shim, too.
     switched: Option<Arc<OwnedFd>>,
     /// What came and is not yet a whole line.
     buffer: Vec<u8>,
-    closed: bool,
 }
 
 impl Control {
     /// A new socket, and the shim's end of it.
     pub(crate) fn new() -> io::Result<(Self, OwnedFd)> {
         let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
-        ours.set_nonblocking(true)?;
-        let stream = UnixStream::from_std(ours)?;
-        Ok((Self { stream, switched: None, buffer: Vec::new(), closed: false }, theirs.into()))
+        Ok((Self::over(ours)?, theirs.into()))
     }
 
-    /// Sends the job, as [`Job::encode`](crate::wire::Job::encode) wrote it, and only then lets the
-    /// switch give orders.
+    /// To a shim that waits for a job.
+    pub(crate) fn over(stream: std::os::unix::net::UnixStream) -> io::Result<Self> {
+        stream.set_nonblocking(true)?;
+        let stream = Some(UnixStream::from_std(stream)?);
+        Ok(Self { stream, switched: None, buffer: Vec::new() })
+    }
+
+    /// Sends a job, as [`Job::encode`](crate::wire::Job::encode) wrote it, and only then lets the switch
+    /// give orders: those before it are for another tree. That a shim has gone is noticed when it is
+    /// listened to.
     pub(crate) async fn begin(
         &mut self,
         job: &[u8],
+        streams: [BorrowedFd<'_>; 3],
+        ruleset: Option<BorrowedFd<'_>>,
         switch: Option<&KillSwitch>,
     ) -> io::Result<()> {
-        // A shim that has gone is noticed when it is listened to.
-        let _ = self.stream.write_all(job).await;
-        self.switched = switch.map(|switch| switch.join(self.stream.as_fd())).transpose()?;
+        let Some(stream) = self.stream.as_mut() else { return Ok(()) };
+        let mut head = vec![JOB, if ruleset.is_some() { SANDBOX } else { 0 }];
+        head.extend(u64::try_from(job.len()).unwrap_or(u64::MAX).to_le_bytes());
+        let fds: Vec<BorrowedFd<'_>> = streams.into_iter().chain(ruleset).collect();
+        let sent = stream.async_io(Interest::WRITABLE, || send(stream, &head, &fds)).await;
+        if let Ok(sent) = sent {
+            let _ = stream.write_all(head.get(sent..).unwrap_or_default()).await;
+            let _ = stream.write_all(job).await;
+        }
+        self.switched = switch.map(|switch| switch.join(stream.as_fd())).transpose()?;
         Ok(())
+    }
+
+    /// The socket, for another job, unless anything but reports has come or something has failed.
+    pub(crate) fn give_back(&mut self) -> Option<std::os::unix::net::UnixStream> {
+        let stream = self.stream.take().filter(|_| self.buffer.is_empty())?;
+        self.switched = None;
+        stream.into_std().ok()
     }
 
     /// The next report; `None` when the shim has gone. Nothing is lost when the future is dropped.
@@ -53,14 +76,12 @@ impl Control {
                 match serde_json::from_slice(&line) {
                     Ok(report) => return Some(report),
                     // Whatever writes this is no shim.
-                    Err(_) => self.closed = true,
+                    Err(_) => self.stream = None,
                 }
             }
-            if self.closed {
-                return None;
-            }
-            match self.stream.read_buf(&mut self.buffer).await {
-                Ok(0) | Err(_) => self.closed = true,
+            let stream = self.stream.as_mut()?;
+            match stream.read_buf(&mut self.buffer).await {
+                Ok(0) | Err(_) => self.stream = None,
                 Ok(_) => {}
             }
         }
@@ -69,6 +90,19 @@ impl Control {
     /// Gives an order. A shim that has gone needs none.
     pub(crate) fn order(&self, stop: Stop) {
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-        let _ = rustix::net::send(self.stream.as_fd(), &[stop.order()], flags);
+        if let Some(stream) = &self.stream {
+            let _ = rustix::net::send(stream.as_fd(), &[stop.order()], flags);
+        }
     }
+}
+
+/// Sends bytes with descriptors, and says how many.
+fn send(stream: &UnixStream, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<usize> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_JOB_FDS))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    if !ancillary.push(SendAncillaryMessage::ScmRights(fds)) {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+    Ok(sendmsg(stream, &[IoSlice::new(bytes)], &mut ancillary, flags)?)
 }

@@ -12,6 +12,9 @@
 //!      └──────────────── stdout, stderr ─────────────┘
 //! ```
 //!
+//! When nothing of its tree is left, a shim waits for the next one: to start a process then costs one
+//! fork.
+//!
 //! The shim adopts whatever the leader's descendants leave, so that a daemon cannot get away by a
 //! session or a double fork of its own. The control socket is its lifeline: when the orchestrator ends
 //! in any way, SIGKILL included, the shim reads the end of file and ends the tree. The reverse holds

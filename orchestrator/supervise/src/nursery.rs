@@ -1,26 +1,30 @@
 //! The orchestrator's end of the nursery, the process that shims are forked from.
 
 use std::ffi::OsString;
+use std::fs::File;
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use command_fds::CommandFdExt as _;
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
-    sendmsg, socketpair,
+    AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags,
+    SocketType, recv, sendmsg, socketpair,
 };
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::wire::{GUARD, MOST_FDS, SANDBOX};
+use crate::wire::{GUARD, MOST_SHIM_FDS};
 
 /// The nursery's end of the socket, as it knows it.
 const ORDERS: i32 = 3;
+/// How many shims wait for a job at most.
+const MOST_IDLE: usize = 4;
 
 /// A nursery: started when it is first needed, and again if it was killed.
 #[derive(Debug)]
@@ -30,6 +34,7 @@ pub(crate) struct Nursery {
     name: Option<OsString>,
     leading_args: Vec<OsString>,
     running: Mutex<Option<Running>>,
+    idle: Mutex<Vec<Idle>>,
 }
 
 #[derive(Debug)]
@@ -38,13 +43,11 @@ struct Running {
     process: Child,
 }
 
-/// What a shim is handed.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Handed<'a> {
-    pub(crate) control: BorrowedFd<'a>,
-    pub(crate) streams: [BorrowedFd<'a>; 3],
-    pub(crate) guard: Option<BorrowedFd<'a>>,
-    pub(crate) sandbox: Option<BorrowedFd<'a>>,
+/// A shim without a tree, waiting for a job.
+#[derive(Debug)]
+struct Idle {
+    control: UnixStream,
+    guard: Option<Arc<File>>,
 }
 
 impl Nursery {
@@ -53,7 +56,13 @@ impl Nursery {
         name: Option<OsString>,
         leading_args: Vec<OsString>,
     ) -> Self {
-        Self { program, name, leading_args, running: Mutex::new(None) }
+        Self {
+            program,
+            name,
+            leading_args,
+            running: Mutex::new(None),
+            idle: Mutex::new(Vec::new()),
+        }
     }
 
     pub(crate) fn program(&self) -> &Path {
@@ -69,19 +78,42 @@ impl Nursery {
         Ok(())
     }
 
-    /// Asks for a shim.
-    pub(crate) fn fork(&self, handed: Handed<'_>) -> io::Result<()> {
+    /// Asks for a new shim with this end of the control socket, which holds the guard.
+    pub(crate) fn fork(&self, control: &OwnedFd, guard: Option<&File>) -> io::Result<()> {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(running) = &*running
-            && running.ask(handed).is_ok()
+            && running.ask(control, guard).is_ok()
         {
             return Ok(());
         }
         // It was never there, or is there no more: nobody has taken what was handed over.
         let fresh = self.launch()?;
-        let asked = fresh.ask(handed);
+        let asked = fresh.ask(control, guard);
         *running = Some(fresh);
         asked.map_err(Into::into)
+    }
+
+    /// The control socket of a shim that has nothing to do and holds this guard, if there is one.
+    pub(crate) fn idle(&self, guard: Option<&Arc<File>>) -> Option<UnixStream> {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        // Those that ended meanwhile.
+        idle.retain(|idle| waits(&idle.control));
+        let same = |idle: &Idle| match (&idle.guard, guard) {
+            (Some(theirs), Some(guard)) => Arc::ptr_eq(theirs, guard),
+            (None, None) => true,
+            _ => false,
+        };
+        let at = idle.iter().position(same)?;
+        Some(idle.swap_remove(at).control)
+    }
+
+    /// Keeps a shim for the next job, or lets it end.
+    pub(crate) fn keep(&self, control: UnixStream, guard: Option<Arc<File>>) {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        if idle.len() >= MOST_IDLE {
+            drop(idle.remove(0));
+        }
+        idle.push(Idle { control, guard });
     }
 
     #[allow(clippy::disallowed_methods)] // This is the place that spawns.
@@ -109,18 +141,15 @@ impl Nursery {
 }
 
 impl Running {
-    fn ask(&self, handed: Handed<'_>) -> Result<(), Errno> {
+    fn ask(&self, control: &OwnedFd, guard: Option<&File>) -> Result<(), Errno> {
         // Whoever stopped it means no good.
         if let Some(pid) = i32::try_from(self.process.id()).ok().and_then(Pid::from_raw) {
             let _ = kill_process(pid, Signal::CONT);
         }
-        let Handed { control, streams: [stdin, stdout, stderr], guard, sandbox } = handed;
-        let mut fds = vec![control, stdin, stdout, stderr];
-        fds.extend(guard);
-        fds.extend(sandbox);
-        let what =
-            if guard.is_some() { GUARD } else { 0 } | if sandbox.is_some() { SANDBOX } else { 0 };
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FDS))];
+        let mut fds = vec![control.as_fd()];
+        fds.extend(guard.map(AsFd::as_fd));
+        let what = if guard.is_some() { GUARD } else { 0 };
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_SHIM_FDS))];
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
         if !ancillary.push(SendAncillaryMessage::ScmRights(&fds)) {
             return Err(Errno::INVAL);
@@ -139,6 +168,13 @@ impl Running {
             }
         }
     }
+}
+
+/// Whether nothing has come, not even the end.
+fn waits(control: &UnixStream) -> bool {
+    let mut byte = [0];
+    let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+    matches!(recv(control, &mut byte, flags), Err(Errno::AGAIN))
 }
 
 impl Drop for Running {

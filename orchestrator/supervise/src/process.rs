@@ -1,5 +1,7 @@
 //! A running process tree.
 
+use std::fs::File;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
@@ -9,6 +11,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::control::Control;
 use crate::exit::{Ending, Exit};
+use crate::nursery::Nursery;
 use crate::procfs;
 use crate::spec::Stop;
 use crate::streams::{Chunk, Streams};
@@ -39,16 +42,32 @@ pub enum Step {
 pub struct Process {
     leader: i32,
     control: Control,
+    home: Home,
     streams: Streams,
     stdin: Option<JoinHandle<()>>,
     /// The strongest stop so far: 0 for none, or the order's rank.
     asked: AtomicU8,
     ended: Option<Ended>,
     gone: Option<Gone>,
-    /// Set when the shim has gone, and with it the tree.
+    /// Set when the tree has gone.
     drain: Option<Drain>,
     leaked: bool,
     exit: Option<Exit>,
+}
+
+/// Where the shim goes when the tree has gone.
+#[derive(Debug)]
+pub(crate) struct Home {
+    pub(crate) nursery: Arc<Nursery>,
+    pub(crate) guard: Option<Arc<File>>,
+}
+
+impl Home {
+    pub(crate) fn take_back(&self, control: &mut Control) {
+        if let Some(stream) = control.give_back() {
+            self.nursery.keep(stream, self.guard.clone());
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -75,12 +94,14 @@ impl Process {
     pub(crate) fn new(
         leader: i32,
         control: Control,
+        home: Home,
         streams: Streams,
         stdin: Option<JoinHandle<()>>,
     ) -> Self {
         Self {
             leader,
             control,
+            home,
             streams,
             stdin,
             asked: AtomicU8::new(0),
@@ -151,14 +172,13 @@ impl Process {
             }
             Some(Report::Gone { left_behind, survived }) => {
                 self.gone = Some(Gone { left_behind, survived });
+                self.drain = Some(Drain { until: Instant::now() + DRAIN, bytes: DRAIN_BYTES });
             }
             // These come before there is a `Process`.
             Some(Report::Started { .. } | Report::SpawnFailed { .. } | Report::Broken { .. }) => {}
             None => {
                 self.drain = Some(Drain { until: Instant::now() + DRAIN, bytes: DRAIN_BYTES });
-                if self.gone.is_none() {
-                    kill_session(self.leader);
-                }
+                kill_session(self.leader);
             }
         }
     }
@@ -189,7 +209,13 @@ impl Process {
             self.note(report);
         }
         let exit = match self.gone.take() {
-            Some(gone) => self.exit_of(gone),
+            Some(gone) => {
+                // A shim that could not end its tree stays with it.
+                if gone.survived.is_empty() {
+                    self.home.take_back(&mut self.control);
+                }
+                self.exit_of(gone)
+            }
             None => self.lost().await,
         };
         self.exit = Some(exit.clone());

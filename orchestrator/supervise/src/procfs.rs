@@ -80,6 +80,12 @@ fn descendants_by(root: i32, children: impl Fn(i32) -> Vec<i32>) -> Vec<Stat> {
     found
 }
 
+/// Whether the calling thread has no other child than this one. False if that cannot be told.
+pub(crate) fn only_child(child: i32) -> bool {
+    let list = fs::read_to_string("/proc/thread-self/children");
+    list.is_ok_and(|list| list.trim().parse() == Ok(child))
+}
+
 /// The children of all threads of a process.
 fn children(pid: i32) -> Vec<i32> {
     let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };

@@ -20,9 +20,11 @@ use crate::procfs;
 const LONGEST: Duration = Duration::from_secs(10);
 /// Between two looks.
 const PAUSE: Duration = Duration::from_millis(5);
-/// So many looks in a row have to find nobody, once somebody was found: who is forked while others are
-/// looked at may be missed.
+/// So many looks in a row have to find nobody, once somebody was found.
 const QUIET: u32 = 2;
+/// So many looks in a row that find nobody are enough, even if others are started all the time: who is
+/// forked while others are looked at may be missed by one of them.
+const CALM: u32 = 40;
 
 /// Processes that were found, by the kernel's names for them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -58,9 +60,11 @@ pub fn end_remains(name: &str, value: &str) -> Remains {
     let (mut all, mut quiet) = (Found::new(), 0);
     loop {
         let (found, settled) = look(&wanted, &spared);
-        quiet = if found.is_empty() && settled { quiet + 1 } else { 0 };
+        quiet = if found.is_empty() { quiet + 1 } else { 0 };
         all.extend(found.clone());
-        if (all.is_empty() && settled) || quiet == QUIET || Instant::now() >= until {
+        let enough = if all.is_empty() { 1 } else { QUIET };
+        let ended = (settled && quiet >= enough) || quiet >= CALM;
+        if ended || Instant::now() >= until {
             all.retain(|process, _| !found.contains_key(process));
             let names = |found: Found| found.into_values().collect();
             return Remains { ended: names(all), survived: names(found) };
@@ -72,8 +76,9 @@ pub fn end_remains(name: &str, value: &str) -> Remains {
     }
 }
 
-/// Those that are wanted, and whether it was plain of each process.
+/// Those that are wanted, and whether it was plain of each process and none was started meanwhile.
 fn look(wanted: &str, spared: &BTreeSet<i32>) -> (Found, bool) {
+    let newest = newest();
     let (mut found, mut settled) = (Found::new(), true);
     for process in procfs::all().into_iter().filter(|process| !spared.contains(&process.pid)) {
         match of(process.pid, wanted) {
@@ -82,7 +87,13 @@ fn look(wanted: &str, spared: &BTreeSet<i32>) -> (Found, bool) {
             Is::Another => {}
         }
     }
-    (found, settled)
+    (found, settled && newest == self::newest())
+}
+
+/// The pid that was given last.
+fn newest() -> Option<String> {
+    let load = fs::read_to_string("/proc/loadavg").ok()?;
+    load.split_ascii_whitespace().next_back().map(str::to_owned)
 }
 
 /// Whether it is this user's and was started with that. Not so of a zombie.

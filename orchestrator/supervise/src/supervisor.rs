@@ -5,6 +5,7 @@ use std::fmt;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -14,14 +15,15 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::unix::pipe::{Receiver, Sender};
 use tokio::sync::mpsc;
+use tokio::time::error::Elapsed;
 use tokio::time::timeout;
 
 use crate::control::Control;
 use crate::error::SpawnError;
 use crate::input::Input;
 use crate::kill_switch::KillSwitch;
-use crate::nursery::{Handed, Nursery};
-use crate::process::Process;
+use crate::nursery::Nursery;
+use crate::process::{Home, Process};
 use crate::sandbox::{self, Sandbox};
 use crate::shim::FIRST_ARGUMENT;
 use crate::spec::Spec;
@@ -79,7 +81,15 @@ impl Supervisor {
     /// Starts what the first process needs to start, so that it does not have to wait for that. If it
     /// cannot be started, the first process says so.
     pub fn prepare(&self) {
-        let _ = self.nursery.start();
+        if self.nursery.start().is_err() || self.guard.is_none() {
+            return;
+        }
+        // What is started from now on holds the guard.
+        if let Ok((ours, theirs)) = UnixStream::pair()
+            && self.nursery.fork(&theirs.into(), self.guard.as_deref()).is_ok()
+        {
+            self.nursery.keep(ours, self.guard.clone());
+        }
     }
 
     /// Has each shim hold this file open until its tree is gone: a `flock` on it then tells a later
@@ -135,17 +145,18 @@ impl Supervisor {
         check_cwd(&spec)?;
         let job =
             Job::encode(&spec).ok_or_else(|| SpawnError::Nul { program: spec.program.clone() })?;
-        let (mut control, theirs) = Control::new().map_err(|e| self.no_shim(&spec, &e))?;
         let ruleset = self.ruleset(&spec).await?;
-        let pipes = self
-            .start_shim(&stdin, &theirs, ruleset.as_ref())
+        let (pipes, given) = pipes(&stdin).map_err(|e| self.no_shim(&spec, &e))?;
+        let (mut control, report) = self
+            .hand_over(&job, &given, ruleset.as_ref())
+            .await
             .map_err(|e| self.no_shim(&spec, &e))?;
-        // Whoever holds them is not seen to have gone.
-        drop((theirs, ruleset));
-        control.begin(&job, self.switch.as_ref()).await.map_err(|e| self.no_shim(&spec, &e))?;
-        let leader = match timeout(START, control.next()).await {
+        // Whoever holds them keeps them open.
+        drop((given, ruleset));
+        let leader = match report {
             Ok(Some(Report::Started { pid })) => pid,
             Ok(Some(Report::SpawnFailed { errno })) => {
+                self.home().take_back(&mut control);
                 check_cwd(&spec)?;
                 return Err(SpawnError::from_errno(errno, &spec));
             }
@@ -161,7 +172,11 @@ impl Supervisor {
         };
         let more = if let Stdin::Open(more) = stdin { Some(more) } else { None };
         let stdin = pipes.stdin.map(|pipe| tokio::spawn(feed(pipe, spec.stdin, more)));
-        Ok(Process::new(leader, control, pipes.streams, stdin))
+        Ok(Process::new(leader, control, self.home(), pipes.streams, stdin))
+    }
+
+    fn home(&self) -> Home {
+        Home { nursery: Arc::clone(&self.nursery), guard: self.guard.clone() }
     }
 
     /// What confines the process, if anything does.
@@ -177,32 +192,33 @@ impl Supervisor {
         })
     }
 
-    /// Has a shim forked, which waits for its job then.
-    fn start_shim(
+    /// Gives the job to a shim that waits for one, or to a new one. What that says to it: nothing if it
+    /// went away, an error if it takes too long.
+    async fn hand_over(
         &self,
-        stdin: &Stdin,
-        control: &OwnedFd,
+        job: &[u8],
+        streams: &[OwnedFd; 3],
         ruleset: Option<&OwnedFd>,
-    ) -> io::Result<Pipes> {
-        let (stdin, writer) = if matches!(stdin, Stdin::Null) {
-            let null =
-                rustix::fs::open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
-            (null?, None)
-        } else {
-            let (reader, writer) = pipe_with(PipeFlags::CLOEXEC)?;
-            (reader, Some(Sender::from_owned_fd(writer)?))
-        };
-        let (from_stdout, stdout) = pipe_with(PipeFlags::CLOEXEC)?;
-        let (from_stderr, stderr) = pipe_with(PipeFlags::CLOEXEC)?;
-        self.nursery.fork(Handed {
-            control: control.as_fd(),
-            streams: [stdin.as_fd(), stdout.as_fd(), stderr.as_fd()],
-            guard: self.guard.as_ref().map(|file| file.as_fd()),
-            sandbox: ruleset.map(OwnedFd::as_fd),
-        })?;
-        let stdout = Receiver::from_owned_fd(from_stdout)?;
-        let stderr = Receiver::from_owned_fd(from_stderr)?;
-        Ok(Pipes { stdin: writer, streams: Streams::new(stdout, stderr) })
+    ) -> io::Result<(Control, Result<Option<Report>, Elapsed>)> {
+        let streams = streams.each_ref().map(OwnedFd::as_fd);
+        let ruleset = ruleset.map(OwnedFd::as_fd);
+        let switch = self.switch.as_ref();
+        if let Some(idle) = self.nursery.idle(self.guard.as_ref()) {
+            let mut control = Control::over(idle)?;
+            control.begin(job, streams, ruleset, switch).await?;
+            let report = timeout(START, control.next()).await;
+            // One that was killed while it waited has not done it; one that was killed now has taken
+            // its leader with it.
+            if !matches!(report, Ok(None)) {
+                return Ok((control, report));
+            }
+        }
+        let (mut control, theirs) = Control::new()?;
+        self.nursery.fork(&theirs, self.guard.as_deref())?;
+        drop(theirs);
+        control.begin(job, streams, ruleset, switch).await?;
+        let report = timeout(START, control.next()).await;
+        Ok((control, report))
     }
 
     /// The shim could not be started; most causes would keep the program from it as well.
@@ -220,6 +236,23 @@ impl Supervisor {
 struct Pipes {
     stdin: Option<Sender>,
     streams: Streams,
+}
+
+/// New streams, and the process's ends of them.
+fn pipes(stdin: &Stdin) -> io::Result<(Pipes, [OwnedFd; 3])> {
+    let (stdin, writer) = if matches!(stdin, Stdin::Null) {
+        let null = rustix::fs::open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
+        (null?, None)
+    } else {
+        let (reader, writer) = pipe_with(PipeFlags::CLOEXEC)?;
+        (reader, Some(Sender::from_owned_fd(writer)?))
+    };
+    let (from_stdout, stdout) = pipe_with(PipeFlags::CLOEXEC)?;
+    let (from_stderr, stderr) = pipe_with(PipeFlags::CLOEXEC)?;
+    let from_stdout = Receiver::from_owned_fd(from_stdout)?;
+    let from_stderr = Receiver::from_owned_fd(from_stderr)?;
+    let streams = Streams::new(from_stdout, from_stderr);
+    Ok((Pipes { stdin: writer, streams }, [stdin, stdout, stderr]))
 }
 
 fn check_cwd(spec: &Spec) -> Result<(), SpawnError> {

@@ -1,8 +1,8 @@
-//! What the orchestrator and a shim say to each other on the control socket: the job, then orders of
-//! one byte each to the shim, and reports of one JSON line each from it.
+//! What the orchestrator and a shim say to each other on the control socket: a job, then orders of one
+//! byte each to the shim, and reports of one JSON line each from it. When nothing of the tree is left,
+//! another job may follow.
 
 use std::ffi::{OsStr, OsString};
-use std::io::{self, Read};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::time::Duration;
 
@@ -10,15 +10,22 @@ use serde::{Deserialize, Serialize};
 
 use crate::spec::{Grace, Spec, Stop};
 
-/// Said to the nursery with a shim's descriptors: the control socket and the standard streams, and
-/// then, by these bits, a guard and a ruleset.
+/// Said to the nursery with a new shim's descriptors: the control socket and, by this bit, a guard.
 pub(crate) const GUARD: u8 = 1;
-pub(crate) const SANDBOX: u8 = 2;
 /// How many descriptors that are at most.
-pub(crate) const MOST_FDS: usize = 6;
+pub(crate) const MOST_SHIM_FDS: usize = 2;
+
+/// Begins a job, after which come a byte of bits, the length of the rest, and the rest. With it come
+/// the standard streams and, by this bit, a ruleset.
+pub(crate) const JOB: u8 = b'J';
+pub(crate) const SANDBOX: u8 = 1;
+/// How many descriptors that are at most.
+pub(crate) const MOST_JOB_FDS: usize = 4;
+/// How long all of that is before the rest.
+pub(crate) const JOB_HEAD: usize = 2 + size_of::<u64>();
 
 /// Longer than anything the kernel would start, in bytes.
-const LONGEST_JOB: u64 = 64 * 1024 * 1024;
+pub(crate) const LONGEST_JOB: u64 = 64 * 1024 * 1024;
 
 /// What a shim is to start, and how to end it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,8 +38,8 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    /// What is sent for this process: the length, then words that each end with a NUL. `None` if a
-    /// word holds one, which no program could be given, or if a variable's name is none.
+    /// What is sent for this process: words that each end with a NUL. `None` if a word holds one, which
+    /// no program could be given, or if a variable's name is none.
     pub(crate) fn encode(spec: &Spec) -> Option<Vec<u8>> {
         let millis = |d: Duration| u64::try_from(d.as_millis()).unwrap_or(u64::MAX).to_string();
         let Grace { interrupt, terminate, leftovers } = spec.grace;
@@ -53,27 +60,11 @@ impl Job {
             word(&mut body, OsStr::new(name))?;
             word(&mut body, OsStr::new(value))?;
         }
-        let mut message = u64::try_from(body.len()).ok()?.to_le_bytes().to_vec();
-        message.extend_from_slice(&body);
-        Some(message)
+        Some(body)
     }
 
-    /// Reads what [`encode`](Self::encode) made, waiting for all of it.
-    ///
-    /// # Errors
-    /// The other side is gone, or says something else.
-    pub(crate) fn read(from: &mut impl Read) -> io::Result<Self> {
-        let mut length = [0; size_of::<u64>()];
-        from.read_exact(&mut length)?;
-        let length = u64::from_le_bytes(length);
-        let mut body = Vec::new();
-        if length > LONGEST_JOB || from.take(length).read_to_end(&mut body)? as u64 != length {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        Self::decode(&body).ok_or_else(|| io::ErrorKind::InvalidData.into())
-    }
-
-    fn decode(body: &[u8]) -> Option<Self> {
+    /// What [`encode`](Self::encode) made; `None` if it is something else.
+    pub(crate) fn decode(body: &[u8]) -> Option<Self> {
         let mut words = body.strip_suffix(b"\0")?.split(|byte| *byte == 0);
         let mut word = || words.next().map(|word| OsString::from_vec(word.to_vec()));
         let mut number = || word()?.to_str()?.parse::<u64>().ok();
@@ -128,7 +119,7 @@ pub(crate) enum Status {
 pub(crate) enum Report {
     /// The leader runs.
     Started { pid: i32 },
-    /// The leader could not be started; nothing else follows.
+    /// The leader could not be started.
     SpawnFailed { errno: i32 },
     /// The shim itself cannot work here; nothing else follows.
     Broken { reason: String },
@@ -160,8 +151,8 @@ mod tests {
 
     #[test]
     fn a_job_survives_its_way() {
-        let (spec, message) = (spec(), Job::encode(&spec()).unwrap());
-        let job = Job::read(&mut message.as_slice()).unwrap();
+        let spec = spec();
+        let job = Job::decode(&Job::encode(&spec).unwrap()).unwrap();
         assert_eq!((job.program, job.cwd), (spec.program.into(), spec.cwd.into()));
         assert_eq!(job.args, spec.args);
         let env = [("A", ""), ("B", "x=y")].map(|(n, v)| (OsString::from(n), OsString::from(v)));
@@ -185,15 +176,12 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_is_cut_anywhere_is_none() {
+    fn what_is_no_job_is_refused() {
         let whole = Job::encode(&spec()).unwrap();
-        for cut in 0..whole.len() {
-            assert!(Job::read(&mut &whole[..cut]).is_err(), "{cut} bytes");
-        }
-        let mut endless = whole;
-        endless[7] = 0xff;
-        assert!(Job::read(&mut endless.as_slice()).is_err());
+        assert!(Job::decode(&whole[..whole.len() - 1]).is_none(), "the last word does not end");
+        assert!(Job::decode(b"").is_none());
         assert!(Job::decode(b"1\x002\x003\0/\0/bin/true\x0099\0").is_none(), "too few words");
+        assert!(Job::decode(b"1\x002\x00x\0/\0/bin/true\x000\0").is_none(), "no number");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! One shim: from its job to the end of its tree.
+//! A shim: its jobs, each from the start of a leader to the end of its tree.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -8,8 +8,7 @@ use std::time::Duration;
 use rustix::fs::{Mode, OFlags};
 use rustix::process::Pid;
 
-use super::link::Link;
-use super::nursery::Handed;
+use super::link::{Handed, Link};
 use super::tree::Tree;
 use super::{BROKEN, DONE, call_me, sys};
 use crate::wire::{Job, Report};
@@ -25,37 +24,32 @@ struct Place {
     null: OwnedFd,
 }
 
-/// Does the job that is read from the control socket.
-pub(super) fn perform(handed: Handed) -> u8 {
-    let Handed { control, streams, guard, sandbox } = handed;
-    let mut control = UnixStream::from(control);
-    let Ok(job) = Job::read(&mut control) else {
-        // Whoever asked for it has gone, or changed its mind.
-        return DONE;
-    };
-    let Ok(mut link) = Link::new(control) else { return BROKEN };
-    let code = match prepare(streams) {
-        Ok(place) => supervise(&job, place, sandbox.as_ref(), link),
+/// Does the jobs that come by the control socket, one after the other, until that is closed. A tree that
+/// does not end is the last.
+pub(super) fn serve(control: OwnedFd, guard: Option<OwnedFd>) -> u8 {
+    let Ok(mut link) = Link::new(UnixStream::from(control)) else { return BROKEN };
+    let place = match prepare() {
+        Ok(place) => place,
         Err(reason) => {
             link.send(&Report::Broken { reason });
-            BROKEN
+            return BROKEN;
         }
     };
+    while let Some(handed) = link.next_job() {
+        if !perform(handed, &place, &mut link) {
+            break;
+        }
+    }
     // Only now may a later orchestrator see the guard unlocked.
     drop(guard);
-    code
+    DONE
 }
 
-fn prepare([stdin, stdout, stderr]: [OwnedFd; 3]) -> Result<Place, String> {
+fn prepare() -> Result<Place, String> {
     let say = |what: &'static str| move |e: io::Error| format!("{what}: {e}");
     let own = rustix::process::getpid();
     rustix::process::setpgid(None, None)
         .map_err(|e| say("cannot make a process group")(e.into()))?;
-    rustix::stdio::dup2_stdin(&stdin)
-        .and_then(|()| rustix::stdio::dup2_stdout(&stdout))
-        .and_then(|()| rustix::stdio::dup2_stderr(&stderr))
-        .map_err(|e| say("cannot take over the standard streams")(e.into()))?;
-    drop((stdin, stdout, stderr));
     sys::close_all_on_exec().map_err(say("cannot read /proc/self/fd (is /proc mounted?)"))?;
     let signals = sys::take_over_signals(&[libc::SIGCHLD, libc::SIGTERM, libc::SIGINT])
         .map_err(say("cannot make a signalfd"))?;
@@ -67,27 +61,39 @@ fn prepare([stdin, stdout, stderr]: [OwnedFd; 3]) -> Result<Place, String> {
     Ok(Place { own, signals, null })
 }
 
-fn supervise(job: &Job, place: Place, sandbox: Option<&OwnedFd>, mut link: Link) -> u8 {
-    let leader = match start(job, place.own, sandbox) {
-        Ok(leader) => leader,
-        Err(e) => {
-            // Every failure of fork and exec has a number.
-            let errno = e.raw_os_error().unwrap_or(libc::EINVAL);
-            link.send(&Report::SpawnFailed { errno });
-            return DONE;
-        }
-    };
+/// Whether nothing of it is left, and more can be done.
+fn perform(handed: Handed, place: &Place, link: &mut Link) -> bool {
+    let Handed { job, streams, sandbox } = handed;
+    let started = start(&job, &streams, place.own, sandbox.as_ref());
+    drop((streams, sandbox));
     // The orchestrator waits for the end of the tree's output: nothing may hold it open here.
     let let_go = rustix::stdio::dup2_stdin(&place.null)
         .and_then(|()| rustix::stdio::dup2_stdout(&place.null))
         .and_then(|()| rustix::stdio::dup2_stderr(&place.null));
-    drop(place.null);
-    link.send(&Report::Started { pid: leader.as_raw_pid() });
-    Tree::new(place.own, leader, job.grace, link).watch(&place.signals);
-    if let_go.is_ok() { DONE } else { BROKEN }
+    let ended = match started {
+        Ok(leader) => {
+            link.send(&Report::Started { pid: leader.as_raw_pid() });
+            Tree::new(place.own, leader, job.grace, link).watch(&place.signals)
+        }
+        Err(e) => {
+            // Every failure of fork and exec has a number.
+            let errno = e.raw_os_error().unwrap_or(libc::EINVAL);
+            link.send(&Report::SpawnFailed { errno });
+            true
+        }
+    };
+    ended && let_go.is_ok() && link.is_open()
 }
 
-fn start(job: &Job, own: Pid, sandbox: Option<&OwnedFd>) -> io::Result<Pid> {
+fn start(
+    job: &Job,
+    [stdin, stdout, stderr]: &[OwnedFd; 3],
+    own: Pid,
+    sandbox: Option<&OwnedFd>,
+) -> io::Result<Pid> {
+    rustix::stdio::dup2_stdin(stdin)?;
+    rustix::stdio::dup2_stdout(stdout)?;
+    rustix::stdio::dup2_stderr(stderr)?;
     std::env::set_current_dir(&job.cwd)?;
     let mut tries = 1;
     loop {

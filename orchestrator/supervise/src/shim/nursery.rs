@@ -18,7 +18,7 @@ use rustix::process::{Pid, Signal, WaitOptions, wait};
 use super::tree::signal;
 use super::{BROKEN, DONE, call_me, job, sys};
 use crate::procfs::{self, Stat};
-use crate::wire::{self, GUARD, Report, SANDBOX};
+use crate::wire::{GUARD, MOST_SHIM_FDS, Report};
 
 /// How often orphans are killed, for what they fork meanwhile.
 const TICK: Duration = Duration::from_millis(10);
@@ -26,16 +26,12 @@ const TICK: Duration = Duration::from_millis(10);
 /// in the kernel.
 const GIVE_UP: Duration = Duration::from_secs(30);
 
-/// What a shim is handed.
-pub(super) struct Handed {
+/// What a shim is handed for good.
+struct Handed {
     /// Its end of the control socket.
-    pub(super) control: OwnedFd,
-    /// The leader's standard streams.
-    pub(super) streams: [OwnedFd; 3],
-    /// A file to keep open until the tree is gone.
-    pub(super) guard: Option<OwnedFd>,
-    /// A ruleset to confine the leader with.
-    pub(super) sandbox: Option<OwnedFd>,
+    control: OwnedFd,
+    /// A file to keep open until the shim has ended.
+    guard: Option<OwnedFd>,
 }
 
 /// What tells others that something of a tree is left, as long as it is open.
@@ -84,7 +80,7 @@ pub(super) fn serve(orders: OwnedFd) -> u8 {
                 Ok(None) => {
                     // What belongs to the nursery would tell of its other trees.
                     drop((nursery, orders, signals));
-                    return job::perform(handed);
+                    return job::serve(handed.control, handed.guard);
                 }
                 Ok(Some(pid)) => nursery.born(pid, handed),
                 Err(e) => failed(&handed, &e),
@@ -152,7 +148,7 @@ fn drain(signals: &OwnedFd) {
 
 /// The next thing that is handed over; `None` for what is not understood.
 fn receive(orders: &OwnedFd) -> Result<Option<Handed>, Errno> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(wire::MOST_FDS))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_SHIM_FDS))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let mut what = [0_u8];
     let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
@@ -176,10 +172,8 @@ fn receive(orders: &OwnedFd) -> Result<Option<Handed>, Errno> {
 fn unpack(what: u8, fds: Vec<OwnedFd>) -> Option<Handed> {
     let mut fds = fds.into_iter();
     let control = fds.next()?;
-    let streams = [fds.next()?, fds.next()?, fds.next()?];
     let guard = if what & GUARD == 0 { None } else { Some(fds.next()?) };
-    let sandbox = if what & SANDBOX == 0 { None } else { Some(fds.next()?) };
-    Some(Handed { control, streams, guard, sandbox })
+    Some(Handed { control, guard })
 }
 
 /// Tells the orchestrator that there is no process for it.

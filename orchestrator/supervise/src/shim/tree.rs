@@ -21,10 +21,10 @@ use crate::wire::{Report, Status};
 /// How many names a report lists at most.
 const NAMES: usize = 32;
 
-pub(super) struct Tree {
+pub(super) struct Tree<'a> {
     own: Pid,
     leader: Pid,
-    link: Link,
+    link: &'a mut Link,
     ladder: Ladder,
     leader_ended: bool,
     /// The leader's pid, and so its group's id, may belong to somebody else by now.
@@ -41,8 +41,8 @@ pub(super) struct Tree {
     survived: Vec<String>,
 }
 
-impl Tree {
-    pub(super) fn new(own: Pid, leader: Pid, grace: Grace, link: Link) -> Self {
+impl<'a> Tree<'a> {
+    pub(super) fn new(own: Pid, leader: Pid, grace: Grace, link: &'a mut Link) -> Self {
         Self {
             own,
             leader,
@@ -59,8 +59,8 @@ impl Tree {
         }
     }
 
-    /// Returns when no descendant is left.
-    pub(super) fn watch(mut self, signals: &OwnedFd) {
+    /// Returns when no descendant is left, or when those that are cannot be ended: then false.
+    pub(super) fn watch(mut self, signals: &OwnedFd) -> bool {
         while !self.reap() {
             match self.ladder.due(Instant::now()) {
                 Some(Act::GiveUp) => {
@@ -72,7 +72,9 @@ impl Tree {
             }
         }
         let (left_behind, survived) = (self.left_behind, self.survived);
+        let ended = survived.is_empty();
         self.link.send(&Report::Gone { left_behind, survived });
+        ended
     }
 
     /// Reaps who ended, and tells whether nobody is left.
@@ -98,11 +100,16 @@ impl Tree {
     /// Goes on while the leader is a zombie: its group's id still means its group.
     fn leader_ended(&mut self, status: Status) {
         self.leader_ended = true;
-        if !self.asked {
+        // What its descendants left is this process's child by now.
+        let alone = procfs::only_child(self.leader.as_raw_pid());
+        if !self.asked && !alone {
             self.left_behind = names(&self.rest());
         }
         let (stopped, killed) = (self.asked, self.killed);
         self.link.send(&Report::LeaderEnded { status, stopped, killed });
+        if alone {
+            return;
+        }
         if let Some(act) = self.ladder.leader_ended(Instant::now()) {
             self.perform(act);
         }

@@ -9,7 +9,7 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::common::{
-    MS, NEVER, Watched, assert_gone, bounded, lines, parent, pids, sh, start, supervisor,
+    LIMIT, MS, NEVER, Watched, assert_gone, bounded, lines, parent, pids, sh, start, supervisor,
     with_grace,
 };
 
@@ -65,7 +65,68 @@ async fn a_tree_that_forks_while_it_is_killed_is_ended() {
     let exit = bounded("the exit", process.wait()).await;
     assert_eq!(exit.ending, Ending::Exited(0));
     assert!(exit.survived.is_empty());
-    assert_gone(&[shim], Duration::ZERO);
+    assert_eq!(children(&shim), "", "nothing is left, zombies neither");
+}
+
+fn children(of: &Watched) -> String {
+    std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", of.pid)).unwrap()
+}
+
+#[tokio::test]
+async fn a_shim_does_one_job_after_the_other_and_each_is_like_the_first() {
+    let supervisor = supervisor();
+    let mut first = None;
+    for round in 0..5 {
+        let mut spec =
+            sh("echo $$; pwd; echo $X; cat; trap '' INT TERM; setsid sleep 1000 & exit $X");
+        spec.env.insert("X".to_owned(), round.to_string());
+        spec.stdin = format!("in {round}\n").into_bytes();
+        spec.grace.leftovers = Duration::ZERO;
+        let mut process = supervisor.spawn(spec).await.unwrap();
+        let shim = shim_of(&process);
+        assert_eq!(*first.get_or_insert(shim.pid), shim.pid, "the same one");
+        // What is said to a tree that has gone is not for the next one.
+        let text = lines(&mut process, 4).await;
+        assert_eq!(text[1..], ["/".to_owned(), round.to_string(), format!("in {round}")]);
+        process.stop(Stop::Kill);
+        process.stop(Stop::Terminate);
+        bounded("the exit", process.wait()).await;
+        assert_eq!(bounded("the exit", process.wait()).await.survived, <[String; 0]>::default());
+        process.stop(Stop::Kill);
+        assert_eq!(children(&shim), "");
+        let error = supervisor.spawn(spec_of("/no/such/program")).await.unwrap_err();
+        assert!(error.to_string().contains("/no/such/program"));
+    }
+}
+
+fn spec_of(program: &str) -> ralph_orchestrator_supervise::Spec {
+    ralph_orchestrator_supervise::Spec { program: program.into(), ..sh("") }
+}
+
+#[tokio::test]
+async fn a_waiting_shim_that_was_killed_is_not_asked_and_one_waits_for_each_guard() {
+    let supervisor = supervisor();
+    let run = |supervisor: ralph_orchestrator_supervise::Supervisor| async move {
+        let mut process = supervisor.spawn(sh("echo $$; sleep 0")).await.unwrap();
+        let shim = shim_of(&process);
+        bounded("the exit", process.wait()).await;
+        shim
+    };
+    let shim = run(supervisor.clone()).await;
+    let nursery = Watched::new(parent(shim.pid));
+    signal(&shim, Signal::KILL);
+    assert_gone(&[shim], LIMIT);
+    let second = run(supervisor.clone()).await;
+    assert_eq!(parent(second.pid), nursery.pid);
+    let guard = Arc::new(tempfile::tempfile().unwrap());
+    let guarded = run(supervisor.clone().with_guard(Arc::clone(&guard))).await;
+    assert_ne!(guarded.pid, second.pid);
+    let other = run(supervisor.clone().with_guard(Arc::new(tempfile::tempfile().unwrap()))).await;
+    assert!(![guarded.pid, second.pid].contains(&other.pid));
+    assert_eq!(run(supervisor.clone().with_guard(guard)).await.pid, guarded.pid);
+    assert_eq!(run(supervisor).await.pid, second.pid);
+    // Without anybody to ask for more, all of them end.
+    assert_gone(&[guarded, second, other, nursery], LIMIT);
 }
 
 #[tokio::test]
@@ -97,9 +158,9 @@ async fn an_outsider_with_the_output_does_not_hold_the_exit() {
 #[tokio::test]
 async fn a_slow_reader_loses_nothing_when_the_tree_is_gone() {
     let mut process = start(sh("head -c 30000 /dev/zero; head -c 30000 /dev/zero >&2")).await;
-    let shim = shim_of(&process);
+    let leader = Watched::new(i32::try_from(process.id().unwrap()).unwrap());
     let first = bounded("the first chunk", process.next()).await.unwrap().bytes.len();
-    assert_gone(&[shim], Duration::from_secs(30));
+    assert_gone(&[leader], LIMIT);
     let mut rest = 0;
     while let Some(chunk) = bounded("a chunk", process.next()).await {
         rest += chunk.bytes.len();
