@@ -331,13 +331,19 @@ fn what_cannot_be_read_is_not_taken_for_missing() {
 }
 
 #[test]
-fn an_unfinished_run_has_a_name_before_it_is_opened() {
+fn a_killed_run_has_a_name_before_it_is_opened() {
     let folder = TempDir::new().unwrap();
     let layout = layout(&folder);
-    let named = || Store::open(layout.clone()).unwrap().unfinished();
+    let named = || {
+        // As one leaves it that is killed.
+        fs::create_dir_all(layout.root()).unwrap();
+        fs::write(layout.lock(), "{\"pid\":1}").unwrap();
+        Store::open(layout.clone()).unwrap().killed()
+    };
     assert_eq!(named(), None);
     write(&layout, &records()[..3]);
     assert_eq!(named().as_deref(), Some(RUN));
+    assert_eq!(Store::open(layout.clone()).unwrap().killed(), None, "it let go of the lock");
     fs::write(layout.journal(RUN), "damaged").unwrap();
     assert_eq!(named().as_deref(), Some(RUN), "the latch is enough");
     fs::write(layout.latch(), "damaged").unwrap();

@@ -68,7 +68,7 @@ pub async fn open(request: Request<'_>) -> Result<Opened, EngineError> {
 
     let mut store = Store::open_on(request.disk.clone(), layout.clone())?;
     // Whoever watched over the agent may have been killed together with the orchestrator.
-    notes.extend(store.unfinished().map(|run| (request.end_remains)(&run)).unwrap_or_default());
+    notes.extend(store.killed().map(|run| (request.end_remains)(&run)).unwrap_or_default());
     let found = if request.restart { None } else { store.resume()? };
     let found = match found {
         Some(found) => still_the_run(found, &request, &plain, &context, &layout)?,

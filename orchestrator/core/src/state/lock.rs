@@ -46,6 +46,16 @@ pub struct Lock {
     file: File,
     holder: Holder,
     agents: Arc<fs::File>,
+    /// Who had it before did not let go of it in good order.
+    was_killed: bool,
+}
+
+impl Drop for Lock {
+    /// An empty file says that whoever had it left in good order. That it cannot be emptied costs the
+    /// next one a look at all processes.
+    fn drop(&mut self) {
+        drop(self.file.set_len(0));
+    }
 }
 
 impl Lock {
@@ -57,11 +67,19 @@ impl Lock {
         let path = layout.lock();
         let file = open(disk, &path)?;
         try_lock(file.inner(), &path)?;
+        let was_killed = file.inner().metadata().is_ok_and(|file| file.len() > 0);
         let holder = Holder { pid: std::process::id(), started: Some(Timestamp::now()) };
         let agents = take_agents(disk, &layout.agents_lock())?;
-        let lock = Self { disk: disk.clone(), path, file, holder, agents: Arc::new(agents) };
+        let agents = Arc::new(agents);
+        let lock = Self { disk: disk.clone(), path, file, holder, agents, was_killed };
         lock.sign()?;
         Ok(lock)
+    }
+
+    /// Whether the one before was killed, or left without taking care.
+    #[must_use]
+    pub const fn was_killed(&self) -> bool {
+        self.was_killed
     }
 
     /// Who holds the lock of this state directory now, if anybody does.

@@ -89,9 +89,13 @@ impl Store {
         self.lock.agents()
     }
 
-    /// The id of the run that the latch names, unless it is complete. A damaged latch names none.
+    /// The id of the run that the latch names, if the orchestrator before this one was killed and it is
+    /// not complete. A damaged latch names none.
     #[must_use]
-    pub fn unfinished(&self) -> Option<String> {
+    pub fn killed(&self) -> Option<String> {
+        if !self.lock.was_killed() {
+            return None;
+        }
         let latch = LatchFile::read(&self.disk, &self.key, &self.layout.latch()).ok()??;
         (!matches!(latch.latch, Latch::Completed(_))).then_some(latch.run)
     }
