@@ -10,6 +10,7 @@ mod lenient;
 mod message;
 mod meter;
 mod parser;
+mod quick;
 mod text;
 
 pub use context::Context;

@@ -9,6 +9,7 @@ use crate::context::{Context, ContextMeter};
 use crate::ending::{self, Ended, Hints};
 use crate::message::{Assistant, Block, Init, Message, Outcome, RateLimit, Retry, System};
 use crate::meter::Meter;
+use crate::quick;
 use crate::text::bounded;
 
 /// Longest text of a tool's answer that is handed on.
@@ -52,6 +53,10 @@ impl Parser {
             return Vec::new();
         }
         let mut events = Vec::new();
+        if let Some(message) = quick::message(line) {
+            self.read(message, &mut events);
+            return events;
+        }
         for value in objects(line) {
             match value {
                 Some(value) => events.extend(self.message(Message::from_value(value))),
