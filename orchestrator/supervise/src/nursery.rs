@@ -40,7 +40,9 @@ pub(crate) struct Nursery {
 #[derive(Debug)]
 struct Running {
     orders: OwnedFd,
-    process: Child,
+    pid: Option<Pid>,
+    /// Until it is waited for.
+    process: Option<Child>,
 }
 
 /// A shim without a tree, waiting for a job.
@@ -136,14 +138,15 @@ impl Nursery {
             .fd_mappings(vec![command_fds::FdMapping { parent_fd: theirs, child_fd: ORDERS }])
             .map_err(io::Error::other)?;
         let process = command.spawn()?;
-        Ok(Running { orders: ours, process })
+        let pid = i32::try_from(process.id()).ok().and_then(Pid::from_raw);
+        Ok(Running { orders: ours, pid, process: Some(process) })
     }
 }
 
 impl Running {
     fn ask(&self, control: &OwnedFd, guard: Option<&File>) -> Result<(), Errno> {
         // Whoever stopped it means no good.
-        if let Some(pid) = i32::try_from(self.process.id()).ok().and_then(Pid::from_raw) {
+        if let Some(pid) = self.pid {
             let _ = kill_process(pid, Signal::CONT);
         }
         let mut fds = vec![control.as_fd()];
@@ -180,7 +183,10 @@ fn waits(control: &UnixStream) -> bool {
 impl Drop for Running {
     fn drop(&mut self) {
         // It ends when its socket is closed and its last shim has gone, which nobody may have to wait
-        // for. Whether it has is only seen here if it was killed.
-        let _ = self.process.try_wait();
+        // for. Without a thread it stays a zombie until this process ends.
+        if let Some(mut process) = self.process.take() {
+            let wait = move || drop(process.wait());
+            drop(std::thread::Builder::new().name("nursery".to_owned()).spawn(wait));
+        }
     }
 }
