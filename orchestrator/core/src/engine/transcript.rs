@@ -32,6 +32,11 @@ impl Transcript {
         if let Event::Stderr { text } = event {
             return self.stderr.write(&[text.as_bytes(), b"\n"]);
         }
+        if self.events.is_full() {
+            // Writing it out only to count it would cost more than everything else.
+            self.events.pass_over(length(event));
+            return None;
+        }
         let body = serde_json::to_string(event).unwrap_or_default();
         let fields = body.strip_prefix('{').unwrap_or_default();
         let time = Timestamp::now();
@@ -52,6 +57,18 @@ impl Transcript {
     }
 }
 
+/// The bytes of the texts of an event, of which most are not worth counting.
+fn length(event: &Event) -> u64 {
+    let text = match event {
+        Event::Text { text }
+        | Event::Thinking { text }
+        | Event::ToolResult { text, .. }
+        | Event::Raw { line: text } => text.len(),
+        _ => 0,
+    };
+    u64::try_from(text).unwrap_or(u64::MAX)
+}
+
 #[derive(Debug)]
 struct Capped {
     files: Files,
@@ -67,11 +84,19 @@ impl Capped {
         Self { files, name, file: None, written: 0, cut: 0, broken: false }
     }
 
+    const fn is_full(&self) -> bool {
+        self.broken || self.cut > 0
+    }
+
+    const fn pass_over(&mut self, bytes: u64) {
+        self.cut = self.cut.saturating_add(bytes);
+    }
+
     fn write(&mut self, parts: &[&[u8]]) -> Option<String> {
         let len: usize = parts.iter().map(|part| part.len()).sum();
         let len = u64::try_from(len).unwrap_or(u64::MAX);
-        if self.broken || self.written.saturating_add(len) > LARGEST {
-            self.cut = self.cut.saturating_add(len);
+        if self.is_full() || self.written.saturating_add(len) > LARGEST {
+            self.pass_over(len);
             return None;
         }
         self.written = self.written.saturating_add(len);
