@@ -1,6 +1,9 @@
 //! The adapters, detectors and validators that are built in.
 
+use orchestrator::contract::BuildError;
 use orchestrator::registry::{Registry, Surroundings};
+use orchestrator::workspace::Guard;
+use ralph_adapter_claude_sdk::Guarded;
 use ralph_orchestrator_detectors::{marker, promise};
 use ralph_orchestrator_supervise::{KillSwitch, Supervisor};
 
@@ -18,12 +21,13 @@ pub(crate) fn built_in(
     surroundings: Surroundings,
     switch: KillSwitch,
 ) -> Registry {
-    let Surroundings { guard, protects } = surroundings;
+    let Surroundings { guard, protects, own } = surroundings;
     let supervisor = Supervisor::this_binary().with_kill_switch(switch);
     let supervisor = match guard {
         Some(guard) => supervisor.with_guard(guard),
         None => supervisor,
     };
+    let globs = protects.clone();
     let confined = match sandbox.cloned() {
         Some(policy) => supervisor.clone().with_sandbox(move || policy.now(&protects)),
         None => supervisor.clone(),
@@ -33,6 +37,13 @@ pub(crate) fn built_in(
     let s = confined.clone();
     registry.agents.add("claude-cli", move |config, context| {
         ralph_adapter_claude_cli::build(config, context, &s)
+    });
+    let s = confined.clone();
+    registry.agents.add("claude-sdk", move |config, context| {
+        let guard = Guard::new(&context.workspace, &globs, &own)
+            .map_err(|error| BuildError::at("", error.to_string()))?;
+        let guarded = Guarded::new(move |path| guard.guards(path));
+        ralph_adapter_claude_sdk::build(config, context, &s, guarded)
     });
     let s = confined.clone();
     registry

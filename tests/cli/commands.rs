@@ -178,7 +178,7 @@ fn doctor_and_agents() {
     env.ralph(&["doctor"]).expect(69).says("BAD   agent");
     env.run().expect(69).says("fake-agent");
     let agents = env.ralph(&["agents"]).expect(0);
-    agents.says("claude-cli").says("command").says("replay");
+    agents.says("claude-cli").says("claude-sdk").says("hand-off").says("command").says("replay");
     env.ralph(&["completions", "bash"]).expect(0).says("ralph-orchestrator");
 }
 

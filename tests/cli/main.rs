@@ -9,6 +9,7 @@
 )]
 
 mod claude;
+mod claude_sdk;
 mod codex;
 mod commands;
 mod completion;

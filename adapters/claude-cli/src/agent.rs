@@ -1,89 +1,47 @@
 //! The agent.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
-use std::sync::OnceLock;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use orchestrator::contract::{
-    Agent, AgentError, BuildContext, Capabilities, Description, ErrorClass, EventSink, Iteration,
-    Report, Usd,
+    Agent, AgentError, BuildContext, Capabilities, Description, EventSink, Iteration, Report,
 };
-use ralph_orchestrator_supervise::{CaptureLimit, Grace, Spec, Supervisor, find_program};
+use ralph_adapter_claude_program::{Program, STRIPS, WANTS};
+use ralph_orchestrator_supervise::Supervisor;
 
 use crate::config::Config;
-use crate::environment::{self, STRIPS, WANTS};
 use crate::session::Session;
-
-/// How long `claude --version` may take.
-const CHECK: Duration = Duration::from_secs(20);
 
 pub(crate) struct ClaudeCli {
     config: Config,
-    context: BuildContext,
-    supervisor: Supervisor,
-    /// Found once: what an iteration puts in the way later is not run.
-    program: OnceLock<PathBuf>,
+    program: Program,
 }
 
 impl ClaudeCli {
     pub(crate) fn new(config: Config, context: &BuildContext, supervisor: &Supervisor) -> Self {
-        let this = Self {
-            config,
-            context: context.clone(),
-            supervisor: supervisor.clone(),
-            program: OnceLock::new(),
-        };
-        // Missing is reported when it is needed.
-        let _ = this.program();
-        this
-    }
-
-    fn program(&self) -> Result<PathBuf, AgentError> {
-        if let Some(program) = self.program.get() {
-            return Ok(program.clone());
-        }
-        let found =
-            find_program(&self.config.program, &self.context.path, &self.context.config_dir)
-                .map_err(|error| self.unavailable(&error.to_string()))?;
-        let found = std::path::absolute(&found).unwrap_or(found);
-        Ok(self.program.get_or_init(|| found).clone())
-    }
-
-    fn unavailable(&self, what: &str) -> AgentError {
-        let program = &self.config.program;
-        AgentError::new(
-            ErrorClass::Unavailable,
-            format!(
-                "the agent `{program}` is not available: {what}. To install Claude Code: \
-                 `npm install -g @anthropic-ai/claude-code`"
-            ),
-        )
-    }
-
-    fn refuse_root(&self, env: &BTreeMap<String, String>) -> Result<(), AgentError> {
-        if !self.config.bypasses_permissions() {
-            return Ok(());
-        }
-        environment::refuse_root(rustix::process::getuid().is_root(), env)
+        let options = &config.0;
+        let bypass = options.bypasses_permissions().then_some("allowed_tools");
+        let program = Program::new(&options.program, context, supervisor, bypass);
+        Self { config, program }
     }
 }
 
 #[async_trait]
 impl Agent for ClaudeCli {
     fn describe(&self) -> Description {
+        let model = self.config.0.model.clone();
         Description {
             name: "claude-cli".to_owned(),
-            summary: match &self.config.model {
+            summary: match &model {
                 Some(model) => format!("Claude Code (claude -p), model {model}"),
                 None => "Claude Code (claude -p)".to_owned(),
             },
-            program: self.program.get().cloned(),
-            model: self.config.model.clone(),
+            program: self.program.found().cloned(),
+            model,
             capabilities: Capabilities {
                 cost: true,
                 tokens: true,
+                context: true,
                 interrupt: true,
                 ..Capabilities::default()
             },
@@ -93,60 +51,15 @@ impl Agent for ClaudeCli {
     }
 
     async fn check(&self, env: &BTreeMap<String, String>) -> Result<String, AgentError> {
-        let program = self.program()?;
-        self.refuse_root(env)?;
-        let spec = Spec {
-            program: program.clone(),
-            args: vec!["--version".into()],
-            cwd: self.context.config_dir.clone(),
-            env: environment::complete(env.clone()),
-            stdin: Vec::new(),
-            grace: Grace::default(),
-        };
-        let version = format!("`{} --version`", program.display());
-        let output = self
-            .supervisor
-            .output(spec, CaptureLimit::default(), tokio::time::sleep(CHECK))
-            .await
-            .map_err(|error| self.unavailable(&error.to_string()))?;
-        if output.stopped {
-            let seconds = CHECK.as_secs();
-            return Err(self.unavailable(&format!("{version} took more than {seconds} s")));
-        }
-        let (stdout, stderr) = (output.stdout.text(), output.stderr.text());
-        let first = stdout.lines().next().unwrap_or_default().trim();
-        if !output.exit.ending.is_success() || first.is_empty() {
-            let exit = &output.exit;
-            let said = stderr.trim();
-            return Err(self.unavailable(&format!("{version} ended with {exit}: {said:.500}")));
-        }
-        Ok(format!("{first:.200} at {}", program.display()))
+        self.program.check(env).await
     }
 
     async fn run(&self, task: Iteration, events: &dyn EventSink) -> Result<Report, AgentError> {
-        let program = self.program()?;
-        self.refuse_root(&task.env)?;
-        if task.prompt.is_empty() {
-            let message = "the prompt is empty, which claude takes for a missing one";
-            return Err(AgentError::new(ErrorClass::InvalidRequest, message));
-        }
-        if task.budget.cost == Some(Usd::ZERO) {
-            let message = "nothing is left of the iteration's budget";
-            return Err(AgentError::new(ErrorClass::AgentLimit, message));
-        }
-        let spec = Spec {
-            program,
-            args: self.config.argv(task.budget.cost),
-            cwd: task.workspace,
-            env: environment::complete(task.env),
-            stdin: task.prompt,
-            grace: Grace::default(),
-        };
-        let process = self
-            .supervisor
-            .spawn(spec)
-            .await
-            .map_err(|error| self.unavailable(&error.to_string()))?;
+        let args = self.config.argv(task.budget.cost);
+        let prompt = task.prompt.clone();
+        let spec = self.program.spec(&task, args, prompt)?;
+        let process = self.program.supervisor().spawn(spec).await;
+        let process = process.map_err(|error| self.program.not_started(&error))?;
         Session::new(process, events).run().await
     }
 }

@@ -5,7 +5,6 @@
 
 mod agent;
 mod config;
-mod environment;
 mod session;
 
 use orchestrator::contract::{Agent, BuildContext, BuildError};

@@ -2,26 +2,14 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::time::Duration;
 
-use orchestrator::contract::{AgentError, CancelReason, ErrorClass, Event, EventSink, Report};
+use orchestrator::contract::{AgentError, CancelReason, Event, EventSink, Report};
+use ralph_adapter_claude_program::{AFTER_RESULT, Output, Printed, explained};
 use ralph_adapter_claude_stream::{Ended, Parser};
-use ralph_orchestrator_supervise::lines::{Line, LineSplitter};
-use ralph_orchestrator_supervise::{Capture, CaptureLimit, Chunk, Exit, Process, Stop, Stream};
+use ralph_orchestrator_supervise::{Chunk, Exit, Process, Stop};
 use tokio::time::{Instant, sleep_until};
 
-/// Longest line of the protocol: tool results with whole files are among them.
-const MAX_LINE: usize = 8 * 1024 * 1024;
-const MAX_STDERR_LINE: usize = 64 * 1024;
-/// So much of the standard error's end is kept for messages.
-const STDERR_TAIL: CaptureLimit = CaptureLimit { head: 0, tail: 4096 };
-/// How long the process may go on after its result: it has been seen to hang there for ever.
-const AFTER_RESULT: Duration = Duration::from_secs(10);
-
 type Cancelled<'a> = Pin<Box<dyn Future<Output = CancelReason> + Send + 'a>>;
-
-/// A line, with how many bytes of it were dropped.
-type Cut = (String, u64);
 
 pub(crate) struct Session<'a> {
     process: Process,
@@ -30,9 +18,7 @@ pub(crate) struct Session<'a> {
     /// Why the orchestrator wants the end, and whether that came before the result.
     cancelled: Option<(CancelReason, bool)>,
     parser: Parser,
-    stdout: LineSplitter,
-    stderr: LineSplitter,
-    stderr_tail: Capture,
+    output: Output,
     patience: Patience,
 }
 
@@ -58,9 +44,7 @@ impl<'a> Session<'a> {
             signal: events.cancelled(),
             cancelled: None,
             parser: Parser::new(),
-            stdout: LineSplitter::new(MAX_LINE),
-            stderr: LineSplitter::new(MAX_STDERR_LINE),
-            stderr_tail: Capture::new(STDERR_TAIL),
+            output: Output::default(),
             patience: Patience::default(),
         }
     }
@@ -68,7 +52,10 @@ impl<'a> Session<'a> {
     pub(crate) async fn run(mut self) -> Result<Report, AgentError> {
         let exit = loop {
             match self.next().await {
-                Next::Output(chunk) => self.take(&chunk).await,
+                Next::Output(chunk) => {
+                    let lines = self.output.take(&chunk);
+                    self.tell(lines).await;
+                }
                 Next::Ended(exit) => break exit,
                 Next::Cancelled(reason) => self.cancel(reason),
                 Next::Overdue => {
@@ -78,7 +65,8 @@ impl<'a> Session<'a> {
             }
             self.patience.update(self.parser.has_result());
         };
-        self.take_rest().await;
+        let rest = self.output.rest();
+        self.tell(rest).await;
         if !exit.survived.is_empty() {
             let names = exit.survived.join(", ");
             let message = format!("these processes of the agent could not be ended: {names}");
@@ -114,42 +102,18 @@ impl<'a> Session<'a> {
         self.process.stop(if early { Stop::Gracefully } else { Stop::Terminate });
     }
 
-    async fn take(&mut self, chunk: &Chunk) {
-        let mut lines: Vec<Cut> = Vec::new();
-        let keep = |line: Line<'_>| lines.push((line.text.into_owned(), line.dropped));
-        match chunk.stream {
-            Stream::Stdout => self.stdout.push(&chunk.bytes, keep),
-            Stream::Stderr => {
-                self.stderr_tail.push(&chunk.bytes);
-                self.stderr.push(&chunk.bytes, keep);
-            }
-        }
-        self.tell(chunk.stream, lines).await;
-    }
-
-    /// Last lines without an end.
-    async fn take_rest(&mut self) {
-        let (mut stdout, mut stderr): (Vec<Cut>, Vec<Cut>) = Default::default();
-        self.stdout.finish(|line| stdout.push((line.text.into_owned(), line.dropped)));
-        self.stderr.finish(|line| stderr.push((line.text.into_owned(), line.dropped)));
-        self.tell(Stream::Stdout, stdout).await;
-        self.tell(Stream::Stderr, stderr).await;
-    }
-
-    async fn tell(&mut self, stream: Stream, lines: Vec<Cut>) {
-        for (line, dropped) in lines {
-            if stream == Stream::Stderr {
-                self.emit(Event::Stderr { text: line }).await;
-                continue;
-            }
-            let events = if dropped == 0 {
-                self.parser.line(&line)
-            } else {
-                let message = format!(
-                    "the agent printed a line of {} bytes, which is longer than can be read",
-                    dropped.saturating_add(u64::try_from(line.len()).unwrap_or(u64::MAX))
-                );
-                vec![Event::Warning { message }]
+    async fn tell(&mut self, lines: Vec<Printed>) {
+        for line in lines {
+            let (line, events) = match line {
+                Printed::Stderr(text) => {
+                    self.emit(Event::Stderr { text }).await;
+                    continue;
+                }
+                Printed::Line(line) => {
+                    let events = self.parser.line(&line);
+                    (line, events)
+                }
+                Printed::Cut { line, bytes } => (line, vec![Printed::too_long(bytes)]),
             };
             self.emit(Event::Raw { line }).await;
             for event in events {
@@ -174,21 +138,12 @@ impl<'a> Session<'a> {
         let cancelled = self.cancelled.filter(|(_, early)| *early).map(|(reason, _)| reason);
         let ended = Ended {
             cancelled: cancelled.is_some(),
+            on_purpose: false,
             exit: Some(exit.to_string()),
             left_behind: exit.left_behind,
-            stderr: self.stderr_tail.finish().text(),
+            stderr: self.output.stderr(),
         };
-        self.parser.finish(ended).map_err(|mut error| {
-            let more = match cancelled {
-                Some(reason) => Some(reason.because()),
-                None => advice(&error.class),
-            };
-            if let Some(more) = more {
-                error.message.push_str("; ");
-                error.message.push_str(more);
-            }
-            error
-        })
+        self.parser.finish(ended).map_err(|error| explained(error, cancelled))
     }
 }
 
@@ -197,27 +152,5 @@ impl Patience {
     fn update(&mut self, has_result: bool) {
         self.until =
             has_result.then(|| self.until.unwrap_or_else(|| Instant::now() + AFTER_RESULT));
-    }
-}
-
-/// What to do, where the class says it.
-fn advice(class: &ErrorClass) -> Option<&'static str> {
-    match class {
-        ErrorClass::Unauthenticated => Some(
-            "set ANTHROPIC_API_KEY or CLAUDE_CODE_OAUTH_TOKEN in the environment, or run `claude` \
-             once and log in with `/login`",
-        ),
-        ErrorClass::Billing => Some("buy credit for the account, or use another one"),
-        ErrorClass::AgentLimit => {
-            Some("raise `max_turns` or the limits on cost, or split the task")
-        }
-        ErrorClass::ContextExceeded => Some("shorten the prompt and the files that it names"),
-        ErrorClass::RateLimited { .. }
-        | ErrorClass::Overloaded
-        | ErrorClass::InvalidRequest
-        | ErrorClass::Crashed
-        | ErrorClass::TimedOut
-        | ErrorClass::Cancelled
-        | ErrorClass::Unavailable => None,
     }
 }

@@ -2,12 +2,11 @@
 
 use orchestrator::contract::{AgentError, ErrorClass, Report};
 
-use crate::message::{Denial, Outcome, RateLimit};
+use crate::message::{Outcome, RateLimit};
 use crate::text::{bounded, bounded_tail};
 
 const MAX_DETAIL: usize = 1000;
 const MAX_STDERR: usize = 2000;
-const MAX_DENIAL: usize = 200;
 
 /// Subtypes of results that one of the agent's own bounds ended.
 const LIMITS: [&str; 3] =
@@ -18,6 +17,9 @@ const LIMITS: [&str; 3] =
 pub struct Ended {
     /// The orchestrator asked for the end before a result was there.
     pub cancelled: bool,
+    /// The adapter had the last turn end in its own way, for instance for a hand-off: that it was
+    /// aborted is no failure, and its text is not the agent's last word on the task.
+    pub on_purpose: bool,
     /// The exit status for people, such as `exit 1` or `signal 9`.
     pub exit: Option<String>,
     /// Names of processes that were still there when the agent ended, and were ended.
@@ -144,16 +146,6 @@ fn with_stderr(message: String, ended: &Ended) -> String {
         return message;
     }
     format!("{message}; its standard error: {}", bounded_tail(stderr, MAX_STDERR))
-}
-
-/// A refused tool call for people: the tool and what it was about.
-pub(crate) fn denial(denial: &Denial) -> String {
-    const SUBJECTS: [&str; 6] = ["file_path", "command", "path", "notebook_path", "url", "pattern"];
-    let subject = SUBJECTS
-        .iter()
-        .find_map(|key| denial.tool_input.get(key)?.as_str().map(str::to_owned))
-        .unwrap_or_else(|| denial.tool_input.to_string());
-    bounded(&format!("{}: {subject}", denial.tool_name), MAX_DENIAL)
 }
 
 /// Ok or Err by `class`, with the report either way.

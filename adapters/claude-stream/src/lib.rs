@@ -4,6 +4,7 @@
 //! costs more than itself. [`Parser`] turns lines into events while the agent runs and, when it has
 //! ended, the whole into a report or a classed error. Nothing here starts processes.
 
+mod context;
 mod ending;
 mod lenient;
 mod message;
@@ -11,9 +12,11 @@ mod meter;
 mod parser;
 mod text;
 
+pub use context::Context;
 pub use ending::Ended;
 pub use message::{
     Assistant, Block, Compaction, Denial, Fallback, Init, Message, ModelUsage, Outcome, RateLimit,
     Retry, System, User, WireUsage,
 };
-pub use parser::{Parser, parse_json_document};
+pub use parser::{Parser, objects, parse_json_document};
+pub use text::bounded;

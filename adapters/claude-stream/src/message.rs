@@ -1,12 +1,17 @@
 //! The messages, one a line.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use orchestrator::contract::Tokens;
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::lenient;
+use crate::text::bounded;
+
+/// Longest text for a refused call, in bytes.
+const MAX_DENIAL: usize = 200;
 
 /// One line of the stream.
 #[derive(Clone, Debug, PartialEq)]
@@ -277,6 +282,19 @@ pub struct Denial {
     pub tool_input: Value,
 }
 
+/// For people: the tool and what it was about.
+impl fmt::Display for Denial {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const SUBJECTS: [&str; 6] =
+            ["file_path", "command", "path", "notebook_path", "url", "pattern"];
+        let subject = SUBJECTS
+            .iter()
+            .find_map(|key| self.tool_input.get(key)?.as_str().map(str::to_owned))
+            .unwrap_or_else(|| self.tool_input.to_string());
+        f.write_str(&bounded(&format!("{}: {subject}", self.tool_name), MAX_DENIAL))
+    }
+}
+
 /// A line of type `result`. Every field but `is_error` may be missing.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
@@ -326,6 +344,13 @@ impl Outcome {
         let subtype_is_error =
             self.subtype.as_deref().is_some_and(|subtype| subtype.starts_with("error"));
         self.is_error.unwrap_or(false) || subtype_is_error || self.api_error_status.is_some()
+    }
+
+    /// Whether the turn was interrupted from outside.
+    #[must_use]
+    pub fn aborted(&self) -> bool {
+        let reason = self.terminal_reason.as_deref();
+        matches!(reason, Some("aborted_streaming" | "aborted_tools"))
     }
 }
 

@@ -51,6 +51,15 @@ impl Meter {
         }
     }
 
+    /// The whole usage, if this cost is more than was known.
+    pub(crate) fn cost(&mut self, cost: Usd) -> Option<Usage> {
+        let more = cost > Usd::ZERO && self.told.cost.is_none_or(|told| cost > told);
+        more.then(|| {
+            self.told.cost = Some(cost);
+            self.estimate()
+        })
+    }
+
     fn record(&mut self, id: String, tokens: Tokens) -> Option<Tokens> {
         let id = if id.len() > MAX_ID { bounded(&id, MAX_ID) } else { id };
         let known = self.by_message.entry(id).or_default();

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use orchestrator::contract::{AgentError, ErrorClass, Event, Report, Usage};
+use orchestrator::contract::{AgentError, ErrorClass, Event, Report, Usage, Usd};
 use serde_json::Value;
 
+use crate::context::{Context, ContextMeter};
 use crate::ending::{self, Ended, Hints};
 use crate::message::{Assistant, Block, Init, Message, Outcome, RateLimit, Retry, System};
 use crate::meter::Meter;
@@ -21,6 +22,7 @@ const MAX_KIND: usize = 64;
 pub struct Parser {
     session: Option<String>,
     meter: Meter,
+    context: ContextMeter,
     outcome: Option<Outcome>,
     hints: Hints,
     last: LastMessage,
@@ -50,20 +52,56 @@ impl Parser {
             return Vec::new();
         }
         let mut events = Vec::new();
-        // Two messages on one line happen when a newline is lost.
-        let values = serde_json::Deserializer::from_str(line).into_iter::<Value>();
-        for value in values {
+        for value in objects(line) {
             match value {
-                Ok(value @ Value::Object(_)) => {
-                    self.message(Message::from_value(value), &mut events);
-                }
-                Ok(_) | Err(_) => {
-                    self.not_a_message(line, &mut events);
-                    break;
-                }
+                Some(value) => events.extend(self.message(Message::from_value(value))),
+                None => events.extend(self.not_a_message(line)),
             }
         }
         events
+    }
+
+    /// The events that a message stands for.
+    pub fn message(&mut self, message: Message) -> Vec<Event> {
+        let mut events = Vec::new();
+        self.read(message, &mut events);
+        events
+    }
+
+    /// Counts a line, or its end, that is no message. The first time, there is a warning.
+    pub fn not_a_message(&mut self, line: &str) -> Option<Event> {
+        self.not_json = self.not_json.saturating_add(1);
+        (self.not_json == 1).then(|| Event::Warning {
+            message: format!("the agent printed a line that is no message: {}", bounded(line, 200)),
+        })
+    }
+
+    /// What the process has cost so far, from somebody who asked it.
+    pub fn cost(&mut self, cost: Usd) -> Option<Event> {
+        self.meter.cost(cost).map(usage)
+    }
+
+    /// How many tokens the context can hold, from somebody who asked the agent.
+    pub fn window(&mut self, tokens: u64) -> Option<Event> {
+        self.context.set_window(tokens)
+    }
+
+    /// How full the main conversation's context is, if anything is known of it.
+    #[must_use]
+    pub fn context(&self) -> Option<Context> {
+        self.context.now()
+    }
+
+    /// What was used so far.
+    #[must_use]
+    pub fn usage(&self) -> Usage {
+        self.meter.estimate()
+    }
+
+    /// The text of the main thread's last message so far.
+    #[must_use]
+    pub fn last_text(&self) -> Option<String> {
+        self.last.text()
     }
 
     /// Whether the turn's last line was seen: the process should end by itself now.
@@ -96,6 +134,7 @@ impl Parser {
                 let message = "the agent was ended because the orchestrator asked for it";
                 (Some(ErrorClass::Cancelled), message.to_owned())
             }
+            _ if ended.on_purpose && outcome.is_none_or(Outcome::aborted) => (None, String::new()),
             Some(outcome) if outcome.failed() => (
                 Some(ending::classify(outcome, &self.hints)),
                 ending::failure(outcome, &self.hints, &ended),
@@ -104,7 +143,9 @@ impl Parser {
             None => (Some(ErrorClass::Crashed), ending::no_result(&ended)),
         };
         let final_text = match outcome {
-            Some(outcome) if class.is_none() => outcome.result.clone().or_else(|| self.last.text()),
+            Some(outcome) if class.is_none() && !ended.on_purpose => {
+                outcome.result.clone().or_else(|| self.last.text())
+            }
             _ => None,
         };
         let report = Report {
@@ -115,26 +156,18 @@ impl Parser {
             exit: ended.exit,
             left_behind: ended.left_behind,
             denied: outcome.map_or_else(Vec::new, |outcome| {
-                outcome.permission_denials.iter().map(ending::denial).collect()
+                outcome.permission_denials.iter().map(ToString::to_string).collect()
             }),
         };
         ending::end(class, message, report)
     }
 
-    fn not_a_message(&mut self, line: &str, events: &mut Vec<Event>) {
-        self.not_json = self.not_json.saturating_add(1);
-        if self.not_json == 1 {
-            let message =
-                format!("the agent printed a line that is no message: {}", bounded(line, 200));
-            events.push(Event::Warning { message });
-        }
-    }
-
-    fn message(&mut self, message: Message, events: &mut Vec<Event>) {
+    fn read(&mut self, message: Message, events: &mut Vec<Event>) {
         match message {
             Message::System(System::Init(init)) => self.init(init, events),
             Message::System(System::Retry(retry)) => self.retry(&retry, events),
             Message::System(System::Fallback(fallback)) => {
+                self.context.init(fallback.fallback_model.as_deref());
                 let name = |model: Option<String>| model.unwrap_or_else(|| "?".to_owned());
                 let (from, to) = (name(fallback.original_model), name(fallback.fallback_model));
                 let message = format!("the agent goes on with model {to} instead of {from}");
@@ -149,10 +182,14 @@ impl Parser {
                     count(compaction.post_tokens)
                 );
                 events.push(Event::Warning { message });
+                events.extend(self.context.compacted(&compaction));
             }
             Message::Assistant(message) => self.assistant(message, events),
             Message::User(message) => events.extend(message.content.into_iter().filter_map(answer)),
             Message::Stream { event, parent } => {
+                if parent.is_none() {
+                    events.extend(self.context.stream(&event));
+                }
                 if let Some(tokens) = self.meter.stream(&event, parent) {
                     events.push(usage(Usage { tokens: Some(tokens), ..Usage::default() }));
                 }
@@ -166,6 +203,7 @@ impl Parser {
     fn init(&mut self, init: Init, events: &mut Vec<Event>) {
         // A new turn of the same process: what the earlier one came to is not the end any more.
         self.outcome = None;
+        self.context.init(init.model.as_deref());
         let Some(id) = init.session_id else { return };
         if self.session.as_ref() != Some(&id) {
             self.session = Some(id.clone());
@@ -199,6 +237,7 @@ impl Parser {
 
     fn assistant(&mut self, message: Assistant, events: &mut Vec<Event>) {
         let tokens = self.meter.assistant(&message);
+        let context = self.context.assistant(&message);
         let main = message.parent.is_none();
         if main {
             self.hints.unanswered &= message.error.is_some();
@@ -224,6 +263,7 @@ impl Parser {
         if let Some(tokens) = tokens {
             events.push(usage(Usage { tokens: Some(tokens), ..Usage::default() }));
         }
+        events.extend(context);
     }
 
     fn result(&mut self, outcome: Outcome, events: &mut Vec<Event>) {
@@ -231,6 +271,7 @@ impl Parser {
             self.session.clone_from(&outcome.session_id);
         }
         events.push(usage(self.meter.result(&outcome)));
+        events.extend(self.context.result(&outcome));
         self.outcome = Some(outcome);
     }
 
@@ -263,6 +304,22 @@ fn answer(block: Block) -> Option<Event> {
     }
 }
 
+/// The objects on a line, and nothing at the end if something else follows. Two messages on one line
+/// happen when a newline is lost.
+#[must_use]
+pub fn objects(line: &str) -> Vec<Option<Value>> {
+    let mut objects = Vec::new();
+    for value in serde_json::Deserializer::from_str(line.trim()).into_iter::<Value>() {
+        let object = value.ok().filter(Value::is_object);
+        let last = object.is_none();
+        objects.push(object);
+        if last {
+            break;
+        }
+    }
+    objects
+}
+
 /// Reads what `--output-format json` prints: the result alone, or with `--verbose` a list of all
 /// messages. Lines around it that are no JSON are passed over.
 ///
@@ -274,13 +331,13 @@ pub fn parse_json_document(document: &str, ended: Ended) -> Result<Report, Agent
     match serde_json::from_str::<Value>(document.trim_start_matches('\u{feff}')) {
         Ok(Value::Array(messages)) => {
             for message in messages {
-                parser.message(Message::from_value(message), &mut events);
+                parser.read(Message::from_value(message), &mut events);
             }
         }
-        Ok(message) => parser.message(Message::from_value(message), &mut events),
+        Ok(message) => parser.read(Message::from_value(message), &mut events),
         Err(_) => document.lines().for_each(|line| match serde_json::from_str(line) {
             Ok(Value::Array(messages)) => messages.into_iter().for_each(|message| {
-                parser.message(Message::from_value(message), &mut events);
+                parser.read(Message::from_value(message), &mut events);
             }),
             _ => events.extend(parser.line(line)),
         }),

@@ -1,7 +1,8 @@
 //! Keeping texts short.
 
 /// The text, cut at a character's end to at most `max` bytes and an ellipsis.
-pub(crate) fn bounded(text: &str, max: usize) -> String {
+#[must_use]
+pub fn bounded(text: &str, max: usize) -> String {
     if text.len() <= max {
         return text.to_owned();
     }

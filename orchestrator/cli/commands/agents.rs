@@ -41,6 +41,8 @@ pub(crate) fn agents(file: &Path, args: &Agents) -> Result<u8, CommandError> {
             (can.tokens, "tokens"),
             (can.context, "context"),
             (can.interrupt, "interrupt"),
+            (can.handoff, "hand-off"),
+            (can.in_session_validation, "in-session validation"),
             (can.resume, "resume"),
         ];
         let can: Vec<&str> = named.iter().filter(|(has, _)| *has).map(|(_, name)| *name).collect();

@@ -54,7 +54,7 @@ async fn examine(context: &Context) -> Result<Vec<Finding>, CommandError> {
     let plain = registry::plain();
     let build = build_context(&context.loaded, &context.vars);
     let judges = Judges::build(&context.loaded, &plain, &build)?;
-    let surroundings = Surroundings { guard: None, protects: judges.protects() };
+    let surroundings = Surroundings { protects: judges.protects(), ..Surroundings::default() };
     let registry = registry::built_in(policy.as_ref(), surroundings, KillSwitch::default());
     let driver = Driver::build(&context.loaded, &registry, &build, None)?;
     let env = driver.environment(&context.loaded, &context.vars);

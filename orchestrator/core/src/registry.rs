@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -51,6 +52,9 @@ pub struct Surroundings {
     pub guard: Option<Arc<File>>,
     /// What validators protect in the workspace: globs, as `protects` of each gives them.
     pub protects: Vec<String>,
+    /// The orchestrator's own files and folders, which no agent has to write: state, configuration,
+    /// and the prompt if it is fixed.
+    pub own: Vec<PathBuf>,
 }
 
 /// Everything that a configuration can name.

@@ -13,10 +13,12 @@ use rustix::fs::{Mode, OFlags};
 use rustix::pipe::{PipeFlags, pipe_with};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::unix::pipe::{Receiver, Sender};
+use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use crate::control::Control;
 use crate::error::SpawnError;
+use crate::input::Input;
 use crate::kill_switch::KillSwitch;
 use crate::nursery::{Handed, Nursery};
 use crate::process::Process;
@@ -112,7 +114,23 @@ impl Supervisor {
     ///
     /// # Errors
     /// When the process cannot be started: see [`SpawnError`].
-    pub async fn spawn(&self, mut spec: Spec) -> Result<Process, SpawnError> {
+    pub async fn spawn(&self, spec: Spec) -> Result<Process, SpawnError> {
+        let stdin = if spec.stdin.is_empty() { Stdin::Null } else { Stdin::Fixed };
+        self.begin(spec, stdin).await
+    }
+
+    /// The same, with a standard input that stays open after [`Spec::stdin`] until the [`Input`] is
+    /// dropped.
+    ///
+    /// # Errors
+    /// As [`spawn`](Self::spawn).
+    pub async fn spawn_with_input(&self, spec: Spec) -> Result<(Process, Input), SpawnError> {
+        let (input, more) = Input::new();
+        let process = self.begin(spec, Stdin::Open(more)).await?;
+        Ok((process, input))
+    }
+
+    async fn begin(&self, mut spec: Spec, stdin: Stdin) -> Result<Process, SpawnError> {
         spec.program = spec.cwd.join(&spec.program);
         check_cwd(&spec)?;
         let job =
@@ -120,7 +138,7 @@ impl Supervisor {
         let (mut control, theirs) = Control::new().map_err(|e| self.no_shim(&spec, &e))?;
         let ruleset = self.ruleset(&spec).await?;
         let pipes = self
-            .start_shim(&spec, &theirs, ruleset.as_ref())
+            .start_shim(&stdin, &theirs, ruleset.as_ref())
             .map_err(|e| self.no_shim(&spec, &e))?;
         // Whoever holds them is not seen to have gone.
         drop((theirs, ruleset));
@@ -141,7 +159,8 @@ impl Supervisor {
                 return Err(self.bad_shim(&spec, reason));
             }
         };
-        let stdin = pipes.stdin.map(|pipe| tokio::spawn(feed(pipe, spec.stdin)));
+        let more = if let Stdin::Open(more) = stdin { Some(more) } else { None };
+        let stdin = pipes.stdin.map(|pipe| tokio::spawn(feed(pipe, spec.stdin, more)));
         Ok(Process::new(leader, control, pipes.streams, stdin))
     }
 
@@ -161,11 +180,11 @@ impl Supervisor {
     /// Has a shim forked, which waits for its job then.
     fn start_shim(
         &self,
-        spec: &Spec,
+        stdin: &Stdin,
         control: &OwnedFd,
         ruleset: Option<&OwnedFd>,
     ) -> io::Result<Pipes> {
-        let (stdin, writer) = if spec.stdin.is_empty() {
+        let (stdin, writer) = if matches!(stdin, Stdin::Null) {
             let null =
                 rustix::fs::open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
             (null?, None)
@@ -220,8 +239,22 @@ fn check_cwd(spec: &Spec) -> Result<(), SpawnError> {
     }
 }
 
+/// What a process reads.
+enum Stdin {
+    Null,
+    /// [`Spec::stdin`].
+    Fixed,
+    /// The same, and then whatever comes here.
+    Open(mpsc::Receiver<Vec<u8>>),
+}
+
 /// Writes what the process shall read. That it closes its end or ends before is no error: many
 /// programs read only what they need.
-async fn feed(mut pipe: Sender, bytes: Vec<u8>) {
-    let _ = pipe.write_all(&bytes).await;
+async fn feed(mut pipe: Sender, bytes: Vec<u8>, more: Option<mpsc::Receiver<Vec<u8>>>) {
+    let mut well = pipe.write_all(&bytes).await.is_ok();
+    let Some(mut more) = more else { return };
+    // What nobody reads any more is thrown away.
+    while let Some(bytes) = more.recv().await {
+        well = well && pipe.write_all(&bytes).await.is_ok();
+    }
 }

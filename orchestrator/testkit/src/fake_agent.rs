@@ -183,10 +183,13 @@ impl Call<'_> {
     }
 }
 
-/// By way of another process: as long as a file is open for writing anywhere it cannot be run, and a
+/// Writes a program. By way of another process: as long as a file is open for writing anywhere it cannot be run, and a
 /// process that another thread forks at the wrong moment would hold it open.
+///
+/// # Panics
+/// If it cannot be written.
 #[allow(clippy::disallowed_methods)]
-fn write_executable(path: &Path, content: &str) {
+pub fn write_executable(path: &Path, content: &str) {
     let mut writer = std::process::Command::new("/bin/sh")
         .args(["-c", "cat >\"$1\" && chmod 755 \"$1\"", "sh"])
         .arg(path)

@@ -38,6 +38,7 @@
 #![allow(clippy::expect_used, clippy::panic)]
 
 pub mod fake_agent;
+pub mod iteration;
 pub mod model_server;
 pub mod shim;
 

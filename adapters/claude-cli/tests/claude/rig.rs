@@ -1,215 +1,22 @@
-//! What every test needs: a model, a home and a workspace of its own, and somebody who listens.
+//! The adapter, for the tests' rig.
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Duration;
+use orchestrator::contract::{Agent, BuildContext, BuildError};
+use ralph_orchestrator_supervise::Supervisor;
+use ralph_orchestrator_testkit::iteration::{self, Adapter};
+use serde_json::Value;
 
-use orchestrator::contract::{
-    Agent, AgentError, Budget, BuildContext, CancelReason, CancelSignal, Event, EventSink,
-    Iteration, Report, async_trait,
-};
-use ralph_adapter_claude_cli::build;
-use ralph_orchestrator_testkit::model_server::{ModelServer, Script};
-use ralph_orchestrator_testkit::{claude_binary, shim};
-use serde_json::{Value, json};
-use tempfile::TempDir;
-use tokio::sync::watch;
+pub(crate) use ralph_orchestrator_testkit::iteration::Sink;
 
-/// No iteration here takes longer by far, even when all run at once.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// The discard port: nobody listens.
-const NOWHERE: &str = "http://127.0.0.1:9";
-/// By which processes of a test are told from others.
-const MARK: &str = "RALPH_TEST_MARK";
+pub(crate) type Rig = iteration::Rig<ClaudeCli>;
 
-pub(crate) struct Rig {
-    pub(crate) server: Arc<ModelServer>,
-    pub(crate) env: BTreeMap<String, String>,
-    pub(crate) budget: Budget,
-    folder: TempDir,
-}
+pub(crate) struct ClaudeCli;
 
-impl Rig {
-    /// With the real agent's environment: nothing of the machine's, and the model of the script.
-    pub(crate) fn new(script: Script) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        for name in ["home", "tmp", "workspace", "scratch"] {
-            std::fs::create_dir(folder.path().join(name)).unwrap();
-        }
-        let server = Arc::new(ModelServer::scripted(script));
-        let home = folder.path().join("home").to_str().unwrap().to_owned();
-        let tmp = folder.path().join("tmp").to_str().unwrap().to_owned();
-        let env = [
-            ("PATH", "/usr/local/bin:/usr/bin:/bin"),
-            ("HOME", &home),
-            ("TMPDIR", &tmp),
-            // Without it the agent leaves files in /tmp, TMPDIR or not.
-            ("CLAUDE_CODE_TMPDIR", &tmp),
-            ("ANTHROPIC_API_KEY", "dummy"),
-            ("ANTHROPIC_BASE_URL", &server.base_url()),
-            // No other host than this one can be reached, whatever the agent tries.
-            ("HTTPS_PROXY", NOWHERE),
-            ("HTTP_PROXY", NOWHERE),
-            ("NO_PROXY", "127.0.0.1"),
-            ("DISABLE_TELEMETRY", "1"),
-            ("DISABLE_ERROR_REPORTING", "1"),
-            ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
-            ("CLAUDE_CODE_MAX_RETRIES", "1"),
-            ("IS_SANDBOX", "1"),
-            (MARK, &home),
-        ]
-        .map(|(name, value)| (name.to_owned(), value.to_owned()));
-        Self { server, env: env.into(), budget: Budget::default(), folder }
-    }
-
-    /// With another script, for which the workspace had to be known.
-    pub(crate) fn scripted(mut self, script: Script) -> Self {
-        self.server = Arc::new(ModelServer::scripted(script));
-        let url = self.server.base_url();
-        self.env("ANTHROPIC_BASE_URL", &url)
-    }
-
-    pub(crate) fn env(mut self, name: &str, value: &str) -> Self {
-        self.env.insert(name.to_owned(), value.to_owned());
-        self
-    }
-
-    pub(crate) fn without_env(mut self, name: &str) -> Self {
-        self.env.remove(name);
-        self
-    }
-
-    pub(crate) fn workspace(&self) -> PathBuf {
-        self.folder.path().join("workspace").canonicalize().unwrap()
-    }
-
-    pub(crate) fn folder(&self) -> &Path {
-        self.folder.path()
-    }
-
-    /// The adapter; the real program unless the table names another.
-    pub(crate) fn agent(&self, mut config: Value) -> Box<dyn Agent> {
-        let table = config.as_object_mut().unwrap();
-        table.entry("program").or_insert_with(|| json!(claude_binary()));
-        let context = BuildContext {
-            config_dir: self.folder.path().to_owned(),
-            workspace: self.workspace(),
-            prompt_dir: self.folder.path().to_owned(),
-            path: self.env.get("PATH").cloned().unwrap_or_default(),
-        };
-        build(config, &context, &shim::supervisor()).unwrap()
-    }
-
-    pub(crate) fn task(&self, prompt: impl Into<Vec<u8>>) -> Iteration {
-        Iteration {
-            run: "run".to_owned(),
-            number: 1,
-            prompt: prompt.into(),
-            workspace: self.workspace(),
-            env: self.env.clone(),
-            budget: self.budget,
-            scratch: self.folder.path().join("scratch"),
-        }
-    }
-
-    /// One iteration with a short prompt, heard by `sink`; afterwards nothing of it is left.
-    pub(crate) async fn run(&self, config: Value, sink: &Sink) -> Result<Report, AgentError> {
-        self.run_task(config, self.task("Do it."), sink).await
-    }
-
-    pub(crate) async fn run_task(
-        &self,
+impl Adapter for ClaudeCli {
+    fn build(
         config: Value,
-        task: Iteration,
-        sink: &Sink,
-    ) -> Result<Report, AgentError> {
-        let agent = self.agent(config);
-        let result = tokio::time::timeout(PATIENCE, agent.run(task, sink)).await;
-        assert_eq!(self.left(), Vec::<String>::new(), "processes were left");
-        result.expect("the iteration takes for ever")
-    }
-
-    /// An iteration that nobody listens to and that fails.
-    pub(crate) async fn fail(&self, config: Value) -> AgentError {
-        self.run(config, &Sink::new()).await.expect_err("the iteration succeeded")
-    }
-
-    /// For what is ended without anybody waiting for it.
-    pub(crate) async fn wait_until_nothing_is_left(&self, patience: Duration) {
-        let gone = async {
-            while !self.left().is_empty() {
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
-        };
-        let result = tokio::time::timeout(patience, gone).await;
-        assert!(result.is_ok(), "processes were left: {:?}", self.left());
-    }
-
-    /// Waits until the model keeps the agent waiting.
-    pub(crate) async fn stalled(&self) {
-        let server = Arc::clone(&self.server);
-        let stalled = move || server.wait_for_stalled(1, PATIENCE);
-        assert!(tokio::task::spawn_blocking(stalled).await.unwrap(), "nothing was asked for");
-    }
-
-    /// The command lines of all processes that carry the rig's mark.
-    fn left(&self) -> Vec<String> {
-        let mark = format!("{MARK}={}", self.env[MARK]).into_bytes();
-        let mut left = Vec::new();
-        for process in std::fs::read_dir("/proc").unwrap().filter_map(Result::ok) {
-            let environ = std::fs::read(process.path().join("environ")).unwrap_or_default();
-            if environ.split(|byte| *byte == 0).any(|variable| variable == mark) {
-                let line = std::fs::read(process.path().join("cmdline")).unwrap_or_default();
-                left.push(String::from_utf8_lossy(&line).replace('\0', " "));
-            }
-        }
-        left
-    }
-}
-
-/// Keeps the events, and may ask for the end.
-pub(crate) struct Sink {
-    events: Mutex<Vec<Event>>,
-    cancel: watch::Sender<Option<CancelReason>>,
-    /// Asks for the end as soon as an event like this comes.
-    cancel_at: Option<fn(&Event) -> bool>,
-}
-
-impl Sink {
-    pub(crate) fn new() -> Self {
-        let (cancel, _) = watch::channel(None);
-        Self { events: Mutex::default(), cancel, cancel_at: None }
-    }
-
-    pub(crate) fn cancelling_at(event: fn(&Event) -> bool) -> Self {
-        Self { cancel_at: Some(event), ..Self::new() }
-    }
-
-    pub(crate) fn cancel(&self, reason: CancelReason) {
-        self.cancel.send_replace(Some(reason));
-    }
-
-    pub(crate) fn events(&self) -> MutexGuard<'_, Vec<Event>> {
-        self.events.lock().unwrap()
-    }
-}
-
-#[async_trait]
-impl CancelSignal for Sink {
-    async fn cancelled(&self) -> CancelReason {
-        let mut receiver = self.cancel.subscribe();
-        let reason = receiver.wait_for(Option::is_some).await.unwrap();
-        reason.unwrap()
-    }
-}
-
-#[async_trait]
-impl EventSink for Sink {
-    async fn emit(&self, event: Event) {
-        if self.cancel_at.is_some_and(|wanted| wanted(&event)) {
-            self.cancel(CancelReason::Signal);
-        }
-        self.events().push(event);
+        context: &BuildContext,
+        supervisor: &Supervisor,
+    ) -> Result<Box<dyn Agent>, BuildError> {
+        ralph_adapter_claude_cli::build(config, context, supervisor)
     }
 }

@@ -40,6 +40,7 @@ fn a_whole_session_in_order() {
             Event::ToolCall { name, .. } => format!("call {name}"),
             Event::ToolResult { is_error, .. } => format!("result {is_error}"),
             Event::Usage { usage } => format!("usage {}", usage.tokens.unwrap().total()),
+            Event::Context { used, window } => format!("context {used} of {}", window.unwrap()),
             other => format!("{other:?}"),
         })
         .collect();
@@ -49,15 +50,18 @@ fn a_whole_session_in_order() {
             "session claude-opus-4-8[1m]",
             "thinking I should write the file.",
             "usage 17001",
+            "context 17000 of 1000000",
             "text I'll write the file.",
             "call Write",
             "result false",
             "text Now I'll run it.",
             "usage 34322",
+            "context 17320 of 1000000",
             "call Bash",
             "result false",
             "text All done. <promise>COMPLETE: hello.txt written</promise>",
             "usage 51835",
+            "context 17512 of 1000000",
             "usage 52072",
         ]
     );

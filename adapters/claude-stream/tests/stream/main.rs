@@ -1,6 +1,7 @@
 //! Recorded streams of real agents, and what can be done to them.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
+mod context;
 mod endings;
 mod events;
 mod properties;

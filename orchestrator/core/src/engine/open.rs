@@ -93,7 +93,8 @@ pub async fn open(request: Request<'_>) -> Result<Opened, EngineError> {
         protects.extend(judges.map(|judges| judges.protects()).unwrap_or_default());
     }
     let guard = Some(store.agents_guard());
-    let registry = (request.registry)(Surroundings { guard, protects });
+    let registry =
+        (request.registry)(Surroundings { guard, protects, own: own(&request, &layout) });
     make_workspace(&request.loaded)?;
     request.loaded.check_files()?;
     let driver = Driver::build(&request.loaded, &registry, &context, name)?;
@@ -116,6 +117,14 @@ pub async fn open(request: Request<'_>) -> Result<Opened, EngineError> {
         None => parts.begin(),
     }
     .map(|session| Opened::Ready(Box::new(session)))
+}
+
+/// What no agent has to write.
+fn own(request: &Request<'_>, layout: &Layout) -> Vec<PathBuf> {
+    let run = &request.loaded.config.run;
+    let state = [layout.root().to_owned(), request.state_home.join("ralph-orchestrator")];
+    let fixed = run.prompt.clone().filter(|_| !run.prompt_mutable);
+    state.into_iter().chain([request.config_file.clone()]).chain(fixed).collect()
 }
 
 enum Kept {

@@ -15,6 +15,7 @@ mod escape;
 mod folder;
 mod git;
 mod globs;
+mod guard;
 mod manifest;
 mod paths;
 mod prompt;
@@ -26,6 +27,7 @@ mod tree;
 mod watch;
 
 pub use globs::GlobError;
+pub use guard::Guard;
 pub use manifest::{EvidenceDigests, evidence_digests};
 pub use paths::identity;
 pub use prompt::{Prompt, PromptError, read_prompt, restore_prompt};

@@ -34,7 +34,7 @@ pub fn identity(workspace: &Path) -> String {
 }
 
 /// The absolute path without links; of what does not exist yet, as far as it exists.
-fn real_path(path: &Path) -> PathBuf {
+pub(crate) fn real_path(path: &Path) -> PathBuf {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     absolute
         .ancestors()

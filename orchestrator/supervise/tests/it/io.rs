@@ -4,7 +4,7 @@ use std::future::pending;
 
 use ralph_orchestrator_supervise::{CaptureLimit, Ending, Output, Spec, Stop, Stream, Supervisor};
 
-use crate::common::{LIMIT, MS, bounded, eventually, program, sh, start, supervisor};
+use crate::common::{LIMIT, MS, bounded, eventually, lines, program, sh, start, supervisor};
 
 const MIB: usize = 1024 * 1024;
 
@@ -98,7 +98,7 @@ async fn the_leader_inherits_no_signal_setting() {
 async fn the_leader_has_a_session_of_its_own() {
     let mut process = start(sh("echo $$; read x < /proc/$$/stat; echo $x")).await;
     let id = process.id().unwrap().to_string();
-    let lines = crate::common::lines(&mut process, 2).await;
+    let lines = lines(&mut process, 2).await;
     assert_eq!(lines[0], id);
     let fields: Vec<_> = lines[1].split(' ').collect();
     assert_eq!((fields[4], fields[5], fields[6]), (&*id, &*id, "0"), "group, session, terminal");
@@ -237,4 +237,53 @@ async fn reading_can_be_dropped_at_any_time() {
     let wanted: String = (0..300).map(|i| format!("{i}\n")).collect();
     assert_eq!(String::from_utf8(text).unwrap(), wanted);
     bounded("the exit", process.wait()).await;
+}
+
+#[tokio::test]
+async fn an_open_input_is_written_in_order_and_closed_when_dropped() {
+    let mut spec = sh("cat; echo end");
+    spec.stdin = b"first\n".to_vec();
+    let (mut process, input) =
+        bounded("the start", supervisor().spawn_with_input(spec)).await.unwrap();
+    assert_eq!(lines(&mut process, 1).await, ["first"]);
+    input.send(b"second\n".to_vec()).unwrap();
+    assert_eq!(lines(&mut process, 1).await, ["second"]);
+    input.send(vec![b'x'; MIB]).unwrap();
+    input.send(b"\n".to_vec()).unwrap();
+    drop(input);
+    let rest = lines(&mut process, 2).await;
+    assert_eq!((rest[0].len(), rest[1].as_str()), (MIB, "end"));
+    assert!(bounded("the exit", process.wait()).await.ending.is_success());
+}
+
+#[tokio::test]
+async fn an_open_input_that_nobody_reads_fills_up() {
+    let spec = sh("sleep 1000");
+    let (mut process, input) =
+        bounded("the start", supervisor().spawn_with_input(spec)).await.unwrap();
+    let sent = (0..1000).take_while(|_| input.send(vec![b'x'; 256 * 1024]).is_ok()).count();
+    assert!((1..1000).contains(&sent), "{sent}");
+    process.stop(Stop::Kill);
+    bounded("the exit", process.wait()).await;
+}
+
+#[tokio::test]
+async fn an_open_input_whose_reader_has_gone_is_no_error() {
+    let (mut process, input) =
+        bounded("the start", supervisor().spawn_with_input(sh("exec <&-; read x; exit 3")))
+            .await
+            .unwrap();
+    assert_eq!(bounded("the exit", process.wait()).await.ending, Ending::Exited(3));
+    for _ in 0..1000 {
+        if input.send(vec![b'x'; 1024]).is_err() {
+            // Nothing is written while nobody lets the writer run.
+            tokio::task::yield_now().await;
+        }
+    }
+    bounded("the writer", async {
+        while input.send(vec![b'x'; 1024]).is_err() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
 }

@@ -6,7 +6,7 @@ use orchestrator::contract::{AgentError, ErrorClass};
 
 /// What it needs to reach a model. Keys of cloud accounts are not among them, as they open more than
 /// a model: who uses them names them in `env.pass`.
-pub(crate) const WANTS: [&str; 36] = [
+pub const WANTS: [&str; 36] = [
     "ANTHROPIC_API_KEY",
     "ANTHROPIC_AUTH_TOKEN",
     "ANTHROPIC_BASE_URL",
@@ -45,8 +45,8 @@ pub(crate) const WANTS: [&str; 36] = [
     "no_proxy",
 ];
 
-/// Also `CLAUDECODE`, which marks a process as started by another Claude Code.
-pub(crate) const STRIPS: [&str; 2] = ["CLAUDE", "ANTHROPIC_"];
+/// Prefixes of what it must not inherit: also `CLAUDECODE`, which marks a process as started by another Claude Code.
+pub const STRIPS: [&str; 2] = ["CLAUDE", "ANTHROPIC_"];
 
 /// Set unless they are set already. Back-off is the orchestrator's: it knows the limits. And what runs
 /// in an iteration shall be the program that was there when the run began.
@@ -62,8 +62,13 @@ pub(crate) fn complete(mut env: BTreeMap<String, String>) -> BTreeMap<String, St
 }
 
 /// As root `claude` refuses to bypass permissions, unless it is told that it is in a sandbox; it says
-/// so in one line on standard error, which helps nobody in the morning.
-pub(crate) fn refuse_root(is_root: bool, env: &BTreeMap<String, String>) -> Result<(), AgentError> {
+/// so in one line on standard error, which helps nobody in the morning. `allow` is the key of what is
+/// allowed.
+pub(crate) fn refuse_root(
+    is_root: bool,
+    env: &BTreeMap<String, String>,
+    allow: &str,
+) -> Result<(), AgentError> {
     let set = |name: &str| env.get(name).map(String::as_str).unwrap_or_default();
     let bubblewrap = !matches!(set("CLAUDE_CODE_BUBBLEWRAP"), "" | "0" | "false");
     if !is_root || set("IS_SANDBOX") == "1" || bubblewrap {
@@ -71,10 +76,12 @@ pub(crate) fn refuse_root(is_root: bool, env: &BTreeMap<String, String>) -> Resu
     }
     Err(AgentError::new(
         ErrorClass::InvalidRequest,
-        "claude refuses `permission_mode = \"bypassPermissions\"` (the default) for root. If this is \
-         a sandbox or container, say so in ralph.toml: `[env] set = { IS_SANDBOX = \"1\" }`. If not, \
-         run as another user, or set in [agent.config] `permission_mode = \"acceptEdits\"` and, in \
-         `allowed_tools`, what it may do beyond editing files",
+        format!(
+            "claude refuses `permission_mode = \"bypassPermissions\"` (the default) for root. If this \
+             is a sandbox or container, say so in ralph.toml: `[env] set = {{ IS_SANDBOX = \"1\" }}`. \
+             If not, run as another user, or set in [agent.config] `permission_mode = \
+             \"acceptEdits\"` and, in `{allow}`, what it may do beyond editing files"
+        ),
     ))
 }
 
@@ -88,12 +95,12 @@ mod tests {
 
     #[test]
     fn only_root_outside_a_sandbox_is_refused() {
-        assert!(refuse_root(false, &env(&[])).is_ok());
-        assert!(refuse_root(true, &env(&[("IS_SANDBOX", "1")])).is_ok());
-        assert!(refuse_root(true, &env(&[("CLAUDE_CODE_BUBBLEWRAP", "1")])).is_ok());
+        assert!(refuse_root(false, &env(&[]), "allow").is_ok());
+        assert!(refuse_root(true, &env(&[("IS_SANDBOX", "1")]), "allow").is_ok());
+        assert!(refuse_root(true, &env(&[("CLAUDE_CODE_BUBBLEWRAP", "1")]), "allow").is_ok());
         // claude compares with exactly "1".
         for sandbox in ["", "0", "yes", "true"] {
-            let error = refuse_root(true, &env(&[("IS_SANDBOX", sandbox)])).unwrap_err();
+            let error = refuse_root(true, &env(&[("IS_SANDBOX", sandbox)]), "allow").unwrap_err();
             assert!(error.message.contains("IS_SANDBOX = \"1\""), "{error}");
         }
     }

@@ -1,0 +1,81 @@
+//! The agent.
+
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+use orchestrator::contract::{
+    Agent, AgentError, BuildContext, Capabilities, Description, EventSink, Iteration, Report,
+};
+use ralph_adapter_claude_program::{Program, STRIPS, WANTS};
+use ralph_orchestrator_supervise::Supervisor;
+
+use crate::config::Config;
+use crate::policy::{Guarded, Policy};
+use crate::session::{Session, Settings};
+
+pub(crate) struct ClaudeSdk {
+    config: Config,
+    program: Program,
+    policy: Policy,
+}
+
+impl ClaudeSdk {
+    pub(crate) fn new(
+        config: Config,
+        context: &BuildContext,
+        supervisor: &Supervisor,
+        guarded: Guarded,
+    ) -> Self {
+        let options = &config.options;
+        let bypass = options.bypasses_permissions().then_some("permissions.allow");
+        let program = Program::new(&options.program, context, supervisor, bypass);
+        let policy = Policy::new(config.deny.clone(), guarded);
+        Self { config, program, policy }
+    }
+}
+
+#[async_trait]
+impl Agent for ClaudeSdk {
+    fn describe(&self) -> Description {
+        let Config { options, handoff_at, max_rejections, .. } = &self.config;
+        let model = options.model.clone();
+        Description {
+            name: "claude-sdk".to_owned(),
+            summary: match &model {
+                Some(model) => format!("Claude Code (Agent SDK protocol), model {model}"),
+                None => "Claude Code (Agent SDK protocol)".to_owned(),
+            },
+            program: self.program.found().cloned(),
+            model,
+            capabilities: Capabilities {
+                cost: true,
+                tokens: true,
+                context: true,
+                interrupt: true,
+                handoff: handoff_at.is_some(),
+                in_session_validation: *max_rejections > 0,
+                ..Capabilities::default()
+            },
+            wants_env: WANTS.map(str::to_owned).into(),
+            strips_env: STRIPS.map(str::to_owned).into(),
+        }
+    }
+
+    async fn check(&self, env: &BTreeMap<String, String>) -> Result<String, AgentError> {
+        self.program.check(env).await
+    }
+
+    async fn run(&self, task: Iteration, events: &dyn EventSink) -> Result<Report, AgentError> {
+        let args = self.config.argv(task.budget.cost);
+        let spec = self.program.spec(&task, args, Vec::new())?;
+        let started = self.program.supervisor().spawn_with_input(spec).await;
+        let (process, input) = started.map_err(|error| self.program.not_started(&error))?;
+        let settings = Settings {
+            policy: &self.policy,
+            bypass: self.config.options.bypasses_permissions(),
+            handoff_at: self.config.handoff_at,
+            max_rejections: self.config.max_rejections,
+        };
+        Session::new(process, input, &task, events, settings).run().await
+    }
+}

@@ -1,0 +1,190 @@
+//! The tools that the agent is given: a server of the Model Context Protocol inside this process.
+
+use serde_json::{Value, json};
+
+use crate::control::text;
+
+/// The server's name.
+pub(crate) const SERVER: &str = "ralph";
+/// The rule that allows all its tools; their names begin with it.
+pub(crate) const RULE: &str = "mcp__ralph";
+/// What is spoken if the other side does not say what it speaks.
+const PROTOCOL: &str = "2025-06-18";
+/// JSON-RPC's own numbers.
+const NO_METHOD: i64 = -32601;
+const BAD_PARAMETERS: i64 = -32602;
+
+/// The argument that makes the server known.
+pub(crate) fn servers() -> String {
+    json!({"mcpServers": {SERVER: {"type": "sdk", "name": SERVER}}}).to_string()
+}
+
+/// A call of one of the tools.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Call {
+    /// The task is complete.
+    ClaimComplete(String),
+    /// A human has to decide.
+    NeedHuman(String),
+    /// Something for the iterations to come.
+    Note(String),
+    /// How things stand.
+    Status,
+}
+
+/// What a message to the server asks for.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Asked {
+    /// This is the whole answer.
+    Nothing(Value),
+    /// A tool is called; the answer goes to this id.
+    Tool { id: Value, call: Call },
+}
+
+/// Reads a message to the server.
+pub(crate) fn read(message: &Value) -> Asked {
+    let Some(id) = message.get("id").filter(|id| !id.is_null()).cloned() else {
+        // A notification; the control protocol wants an answer all the same.
+        return Asked::Nothing(json!({"jsonrpc": "2.0", "result": {}}));
+    };
+    let params = message.get("params").unwrap_or(&Value::Null);
+    match message.get("method").and_then(Value::as_str).unwrap_or_default() {
+        "initialize" => {
+            let version = text(params, "protocolVersion").unwrap_or_else(|| PROTOCOL.to_owned());
+            let info = json!({"name": SERVER, "version": env!("CARGO_PKG_VERSION")});
+            let result = json!({"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": info});
+            Asked::Nothing(result_of(&id, &result))
+        }
+        "ping" => Asked::Nothing(result_of(&id, &json!({}))),
+        "tools/list" => Asked::Nothing(result_of(&id, &json!({"tools": list()}))),
+        "tools/call" => match call(params) {
+            Ok(call) => Asked::Tool { id, call },
+            Err(problem) => Asked::Nothing(error_of(&id, BAD_PARAMETERS, &problem)),
+        },
+        method => {
+            let problem = format!("no such method: {method:.100}");
+            Asked::Nothing(error_of(&id, NO_METHOD, &problem))
+        }
+    }
+}
+
+fn call(params: &Value) -> Result<Call, String> {
+    let arguments = params.get("arguments").unwrap_or(&Value::Null);
+    let argument = |key: &str| {
+        text(arguments, key)
+            .filter(|text| !text.trim().is_empty())
+            .ok_or_else(|| format!("`{key}` is missing; expected a text"))
+    };
+    match params.get("name").and_then(Value::as_str).unwrap_or_default() {
+        "claim_complete" => argument("message").map(Call::ClaimComplete),
+        "need_human" => argument("reason").map(Call::NeedHuman),
+        "note" => argument("text").map(Call::Note),
+        "status" => Ok(Call::Status),
+        name => Err(format!("no such tool: {name:.100}")),
+    }
+}
+
+/// A tool's answer.
+pub(crate) fn said(id: &Value, text: &str, is_error: bool) -> Value {
+    let content = json!([{"type": "text", "text": text}]);
+    result_of(id, &json!({"content": content, "isError": is_error}))
+}
+
+fn result_of(id: &Value, result: &Value) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "result": result})
+}
+
+fn error_of(id: &Value, code: i64, message: &str) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}})
+}
+
+fn list() -> Value {
+    let tool = |name: &str, description: &str, argument: Option<(&str, &str)>| {
+        let (properties, required) = match argument {
+            Some((key, what)) => {
+                (json!({key: {"type": "string", "description": what}}), json!([key]))
+            }
+            None => (json!({}), json!([])),
+        };
+        let schema = json!({"type": "object", "properties": properties, "required": required});
+        json!({"name": name, "description": description, "inputSchema": schema})
+    };
+    json!([
+        tool(
+            "claim_complete",
+            "Claim that the whole task is complete. The claim is validated; if it is refused, the \
+             answer says why.",
+            Some(("message", "What was done, in one or two sentences.")),
+        ),
+        tool(
+            "need_human",
+            "Say that the work cannot go on without a human: a decision, an access, a contradiction \
+             in the task. End your turn afterwards.",
+            Some(("reason", "What is needed, and why.")),
+        ),
+        tool(
+            "note",
+            "Leave a note for the sessions after this one, which know nothing of it otherwise.",
+            Some(("text", "The note.")),
+        ),
+        tool(
+            "status",
+            "Tells the iteration's number, what is left to spend, and how full the context is.",
+            None
+        ),
+    ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn nothing(message: &Value) -> Value {
+        match read(message) {
+            Asked::Nothing(answer) => answer,
+            other @ Asked::Tool { .. } => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_handshake_as_claude_does_it() {
+        let answer = nothing(&json!({"jsonrpc": "2.0", "id": 0, "method": "initialize",
+            "params": {"protocolVersion": "2025-11-25", "capabilities": {}}}));
+        assert_eq!(answer["result"]["protocolVersion"], "2025-11-25");
+        assert_eq!(answer["id"], 0);
+        let answer = nothing(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+        assert_eq!(answer, json!({"jsonrpc": "2.0", "result": {}}));
+        let answer = nothing(&json!({"jsonrpc": "2.0", "id": "a", "method": "tools/list"}));
+        let tools = answer["result"]["tools"].as_array().unwrap();
+        let names: Vec<_> = tools.iter().map(|tool| tool["name"].as_str().unwrap()).collect();
+        assert_eq!(names, ["claim_complete", "need_human", "note", "status"]);
+    }
+
+    #[test]
+    fn calls_and_their_mistakes() {
+        let called = |name: &str, arguments: Value| {
+            read(&json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call",
+                "params": {"name": name, "arguments": arguments}}))
+        };
+        let call = |call: Call| Asked::Tool { id: json!(7), call };
+        assert_eq!(
+            called("claim_complete", json!({"message": "m"})),
+            call(Call::ClaimComplete("m".into()))
+        );
+        assert_eq!(called("need_human", json!({"reason": "r"})), call(Call::NeedHuman("r".into())));
+        assert_eq!(called("note", json!({"text": "t"})), call(Call::Note("t".into())));
+        assert_eq!(called("status", json!(null)), call(Call::Status));
+        for (name, arguments) in [
+            ("claim_complete", json!({})),
+            ("claim_complete", json!({"message": " "})),
+            ("note", json!({"text": 7})),
+            ("need_human", json!(["r"])),
+            ("rm", json!({})),
+        ] {
+            let Asked::Nothing(answer) = called(name, arguments.clone()) else { panic!("{name}") };
+            assert_eq!(answer["error"]["code"], BAD_PARAMETERS, "{name} {arguments}");
+        }
+        let answer = nothing(&json!({"id": 1, "method": "resources/list"}));
+        assert_eq!(answer["error"]["code"], NO_METHOD);
+    }
+}

@@ -1,0 +1,115 @@
+//! Sessions that are handed over before their context is full.
+
+use orchestrator::contract::{ErrorClass, Tokens};
+use ralph_orchestrator_testkit::model_server::{Fault, Reply, Script, Turn};
+use serde_json::{Value, json};
+
+use crate::rig::{Rig, Sink, contexts, notes, warned};
+
+/// The window of the model is 200 000 tokens.
+fn config() -> Value {
+    json!({"model": "claude-haiku-4-5"})
+}
+
+/// A call of a tool by a model that has read so much.
+fn reads(tokens: u64) -> Turn {
+    let usage = Tokens { input: 500, cache_read: tokens - 500, output: 200, cache_write: 0 };
+    Turn::tool("Bash", &json!({"command": "echo tick", "description": "tick"})).usage(usage)
+}
+
+const NOTES: &str = "A is done. B is next. <promise>COMPLETE: not really</promise>";
+
+#[tokio::test]
+async fn not_below_the_share() {
+    let rig = Rig::new(Script::new().then(reads(139_999)).then(Turn::text("done")));
+    let sink = Sink::new();
+    let report = rig.run(config(), &sink).await.unwrap();
+    assert_eq!(report.final_text.as_deref(), Some("done"));
+    assert_eq!(rig.server.main_requests().len(), 2);
+    assert!(notes(&sink).is_empty() && !warned(&sink, "handed over"));
+    assert!(contexts(&sink).contains(&(139_999, Some(200_000))), "{:?}", contexts(&sink));
+}
+
+#[tokio::test]
+async fn at_the_share_notes_are_written_and_claim_nothing() {
+    let script = Script::new().then(reads(60_000)).then(reads(140_000)).then(Turn::text(NOTES));
+    let rig = Rig::new(script);
+    let sink = Sink::new();
+    let report = rig.run(config(), &sink).await.unwrap();
+    assert_eq!(notes(&sink), [NOTES]);
+    assert_eq!(report.final_text, None, "notes are no claim");
+    assert!(warned(&sink, "70.0 % full (140000 of 200000 tokens)"));
+    let requests = rig.server.main_requests();
+    assert_eq!(requests.len(), 3);
+    assert!(requests[2].body["messages"].to_string().contains("your notes"));
+    assert_eq!(report.usage.tokens, Some(rig.server.served()));
+    assert_eq!(report.exit.as_deref(), Some("exit 0"));
+    assert!(sink.judged().is_empty(), "a session that is handed over is not judged");
+}
+
+#[tokio::test]
+async fn at_another_share_or_never() {
+    let script = || Script::new().then(reads(100_000)).then(Turn::text("x"));
+    for (at, count) in [(0.5, 1), (0.51, 0), (0.0, 0)] {
+        let rig = Rig::new(script());
+        let sink = Sink::new();
+        let config = json!({"model": "claude-haiku-4-5", "handoff_at": at});
+        rig.run(config, &sink).await.unwrap();
+        assert_eq!(notes(&sink).len(), count, "{at}");
+    }
+}
+
+#[tokio::test]
+async fn tools_are_refused_while_notes_are_written() {
+    let script =
+        Script::new().then(reads(150_000)).then(reads(150_000)).then(Turn::text("B is next."));
+    let rig = Rig::new(script);
+    let sink = Sink::new();
+    rig.run(config(), &sink).await.unwrap();
+    assert_eq!(notes(&sink), ["B is next."]);
+    let requests = rig.server.main_requests();
+    assert!(requests[2].body["messages"].to_string().contains("Use no tools"));
+}
+
+#[tokio::test]
+async fn a_claim_by_tool_is_judged_first() {
+    let usage = Tokens { input: 150_000, output: 10, ..Tokens::default() };
+    let claim = json!({"message": "all"});
+    let script = Script::new()
+        .then(Turn::tool("mcp__ralph__claim_complete", &claim).usage(usage))
+        .then(Turn::text("That is all."));
+    let rig = Rig::new(script);
+    let accepted = orchestrator::contract::Judgement::Accepted;
+    let sink = Sink::judging([Some(accepted)]);
+    let report = rig.run(config(), &sink).await.unwrap();
+    assert_eq!(report.final_text.as_deref(), Some("That is all."));
+    assert!(notes(&sink).is_empty());
+    // What was accepted is not judged again when nothing was done since.
+    assert_eq!(sink.judged(), [None]);
+}
+
+#[tokio::test]
+async fn a_provider_that_fails_at_the_notes_is_told() {
+    let script = Script::new().then(reads(150_000)).forever(Reply::error(429, "Too many requests"));
+    let rig = Rig::new(script);
+    let sink = Sink::new();
+    let error = rig.run(config(), &sink).await.unwrap_err();
+    assert_eq!(error.class, ErrorClass::RateLimited { until_ms: None }, "{error}");
+    assert!(warned(&sink, "no notes") && notes(&sink).is_empty());
+}
+
+#[tokio::test]
+async fn cancelled_while_the_notes_are_written() {
+    let stalled = Turn::text("A is").fault(Fault::Stall);
+    let rig = Rig::new(Script::new().then(reads(150_000)).forever(stalled));
+    let sink = Sink::new();
+    let cancel = async {
+        rig.stalled().await;
+        sink.cancel(orchestrator::contract::CancelReason::Timeout);
+    };
+    let (result, ()) = tokio::join!(rig.run(config(), &sink), cancel);
+    let error = result.unwrap_err();
+    assert_eq!(error.class, ErrorClass::Cancelled, "{error}");
+    assert!(notes(&sink).is_empty());
+    assert!(error.report.usage.cost.is_some(), "the call before counts");
+}

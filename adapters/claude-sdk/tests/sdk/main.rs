@@ -1,0 +1,11 @@
+//! The real `claude` under the adapter, against a model on loopback; and what imitates it badly.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
+
+mod cancel;
+mod endings;
+mod faults;
+mod handoff;
+mod happy;
+mod refusals;
+mod rig;
+mod validation;

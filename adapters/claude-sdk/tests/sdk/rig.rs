@@ -1,0 +1,76 @@
+//! The adapter, for the tests' rig.
+
+use std::path::PathBuf;
+
+use orchestrator::contract::{Agent, BuildContext, BuildError, Event, Tokens, Usage, Usd};
+use ralph_adapter_claude_sdk::Guarded;
+use ralph_orchestrator_supervise::Supervisor;
+use ralph_orchestrator_testkit::iteration::{self, Adapter};
+use serde_json::Value;
+
+pub(crate) use ralph_orchestrator_testkit::iteration::Sink;
+
+pub(crate) type Rig = iteration::Rig<ClaudeSdk>;
+
+pub(crate) struct ClaudeSdk;
+
+/// The folders in the workspace that are guarded.
+pub(crate) const GUARDED: &str = "guarded";
+
+impl Adapter for ClaudeSdk {
+    fn build(
+        config: Value,
+        context: &BuildContext,
+        supervisor: &Supervisor,
+    ) -> Result<Box<dyn Agent>, BuildError> {
+        let guarded: PathBuf = context.workspace.join(GUARDED);
+        let guarded = Guarded::new(move |path| path.starts_with(&guarded));
+        ralph_adapter_claude_sdk::build(config, context, supervisor, guarded)
+    }
+}
+
+/// What Claude Code reckons for the model it uses by default, in nano-dollars.
+pub(crate) fn cost(tokens: Tokens) -> Usd {
+    let nanos = tokens.input * 5_000
+        + tokens.output * 25_000
+        + tokens.cache_read * 500
+        + tokens.cache_write * 6_250;
+    Usd::from_nanos(nanos)
+}
+
+pub(crate) fn contexts(sink: &Sink) -> Vec<(u64, Option<u64>)> {
+    let context = |event: &Event| match event {
+        Event::Context { used, window } => Some((*used, *window)),
+        _ => None,
+    };
+    sink.events().iter().filter_map(context).collect()
+}
+
+pub(crate) fn usages(sink: &Sink) -> Vec<Usage> {
+    let usage = |event: &Event| match event {
+        Event::Usage { usage } => Some(*usage),
+        _ => None,
+    };
+    sink.events().iter().filter_map(usage).collect()
+}
+
+pub(crate) fn notes(sink: &Sink) -> Vec<String> {
+    let note = |event: &Event| match event {
+        Event::Note { text } => Some(text.clone()),
+        _ => None,
+    };
+    sink.events().iter().filter_map(note).collect()
+}
+
+pub(crate) fn warned(sink: &Sink, what: &str) -> bool {
+    let events = sink.events();
+    events.iter().any(|e| matches!(e, Event::Warning { message } if message.contains(what)))
+}
+
+/// The answers of tools that the model was given in this request, joined.
+pub(crate) fn answers(request: &Value) -> String {
+    let messages = request["messages"].as_array().unwrap();
+    let blocks = messages.iter().filter_map(|message| message["content"].as_array()).flatten();
+    let results = blocks.filter(|block| block["type"] == "tool_result");
+    results.map(|block| block["content"].to_string()).collect::<Vec<_>>().join("\n")
+}

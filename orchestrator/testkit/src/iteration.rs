@@ -1,0 +1,336 @@
+//! One iteration of an adapter for `claude`: a model, a home and a workspace of its own, and somebody
+//! who listens.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+use std::collections::{BTreeMap, VecDeque};
+use std::marker::PhantomData;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use orchestrator::contract::{
+    Agent, AgentError, Budget, BuildContext, BuildError, CancelReason, CancelSignal, Event,
+    EventSink, Iteration, Judgement, Report, async_trait,
+};
+use ralph_orchestrator_supervise::Supervisor;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::sync::watch;
+
+use crate::model_server::{ModelServer, Script};
+use crate::{claude_binary, shim};
+
+/// No iteration here takes longer by far, even when all run at once.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// The discard port: nobody listens.
+const NOWHERE: &str = "http://127.0.0.1:9";
+/// By which processes of a test are told from others.
+const MARK: &str = "RALPH_TEST_MARK";
+
+/// An adapter to be tested.
+pub trait Adapter {
+    /// Builds it.
+    ///
+    /// # Errors
+    /// As the adapter's own.
+    fn build(
+        config: Value,
+        context: &BuildContext,
+        supervisor: &Supervisor,
+    ) -> Result<Box<dyn Agent>, BuildError>;
+}
+
+/// What an iteration needs.
+pub struct Rig<A> {
+    /// The model.
+    pub server: Arc<ModelServer>,
+    /// The agent's environment.
+    pub env: BTreeMap<String, String>,
+    /// What it may spend.
+    pub budget: Budget,
+    folder: TempDir,
+    adapter: PhantomData<fn() -> A>,
+}
+
+impl<A: Adapter> Rig<A> {
+    /// With the real agent's environment: nothing of the machine's, and the model of the script.
+    ///
+    /// # Panics
+    /// If there is no room for its folders.
+    #[must_use]
+    pub fn new(script: Script) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["home", "tmp", "workspace", "scratch"] {
+            std::fs::create_dir(folder.path().join(name)).unwrap();
+        }
+        let server = Arc::new(ModelServer::scripted(script));
+        let home = folder.path().join("home").to_str().unwrap().to_owned();
+        let tmp = folder.path().join("tmp").to_str().unwrap().to_owned();
+        let env = [
+            ("PATH", "/usr/local/bin:/usr/bin:/bin"),
+            ("HOME", &home),
+            ("TMPDIR", &tmp),
+            // Without it the agent leaves files in /tmp, TMPDIR or not.
+            ("CLAUDE_CODE_TMPDIR", &tmp),
+            ("ANTHROPIC_API_KEY", "dummy"),
+            ("ANTHROPIC_BASE_URL", &server.base_url()),
+            // No other host than this one can be reached, whatever the agent tries.
+            ("HTTPS_PROXY", NOWHERE),
+            ("HTTP_PROXY", NOWHERE),
+            ("NO_PROXY", "127.0.0.1"),
+            ("DISABLE_TELEMETRY", "1"),
+            ("DISABLE_ERROR_REPORTING", "1"),
+            ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
+            ("CLAUDE_CODE_MAX_RETRIES", "1"),
+            ("IS_SANDBOX", "1"),
+            (MARK, &home),
+        ]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()));
+        Self { server, env: env.into(), budget: Budget::default(), folder, adapter: PhantomData }
+    }
+
+    /// With another script, for which the workspace had to be known.
+    #[must_use]
+    pub fn scripted(mut self, script: Script) -> Self {
+        self.server = Arc::new(ModelServer::scripted(script));
+        let url = self.server.base_url();
+        self.env("ANTHROPIC_BASE_URL", &url)
+    }
+
+    /// With this variable in the agent's environment.
+    #[must_use]
+    pub fn env(mut self, name: &str, value: &str) -> Self {
+        self.env.insert(name.to_owned(), value.to_owned());
+        self
+    }
+
+    /// Without this one.
+    #[must_use]
+    pub fn without_env(mut self, name: &str) -> Self {
+        self.env.remove(name);
+        self
+    }
+
+    /// Where the agent works.
+    ///
+    /// # Panics
+    /// If it is gone.
+    #[must_use]
+    pub fn workspace(&self) -> PathBuf {
+        self.folder.path().join("workspace").canonicalize().unwrap()
+    }
+
+    /// What all of the rig's folders are in.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// The adapter; the real program unless the table names another.
+    ///
+    /// # Panics
+    /// If it cannot be built.
+    #[must_use]
+    pub fn agent(&self, mut config: Value) -> Box<dyn Agent> {
+        let table = config.as_object_mut().unwrap();
+        table.entry("program").or_insert_with(|| json!(claude_binary()));
+        let context = BuildContext {
+            config_dir: self.folder.path().to_owned(),
+            workspace: self.workspace(),
+            prompt_dir: self.folder.path().to_owned(),
+            path: self.env.get("PATH").cloned().unwrap_or_default(),
+        };
+        A::build(config, &context, &shim::supervisor()).unwrap()
+    }
+
+    /// An iteration with this prompt.
+    #[must_use]
+    pub fn task(&self, prompt: impl Into<Vec<u8>>) -> Iteration {
+        Iteration {
+            run: "run".to_owned(),
+            number: 1,
+            prompt: prompt.into(),
+            workspace: self.workspace(),
+            env: self.env.clone(),
+            budget: self.budget,
+            scratch: self.folder.path().join("scratch"),
+        }
+    }
+
+    /// One iteration with a short prompt, heard by `sink`; afterwards nothing of it is left.
+    ///
+    /// # Errors
+    /// As the agent's own.
+    pub async fn run(&self, config: Value, sink: &Sink) -> Result<Report, AgentError> {
+        self.run_task(config, self.task("Do it."), sink).await
+    }
+
+    /// The same with a task of the test's own.
+    ///
+    /// # Errors
+    /// As the agent's own.
+    ///
+    /// # Panics
+    /// If it takes for ever, or leaves a process.
+    pub async fn run_task(
+        &self,
+        config: Value,
+        task: Iteration,
+        sink: &Sink,
+    ) -> Result<Report, AgentError> {
+        let agent = self.agent(config);
+        let result = tokio::time::timeout(PATIENCE, agent.run(task, sink)).await;
+        assert_eq!(self.left(), Vec::<String>::new(), "processes were left");
+        result.expect("the iteration takes for ever")
+    }
+
+    /// An iteration that nobody listens to and that fails.
+    ///
+    /// # Panics
+    /// If it succeeds.
+    pub async fn fail(&self, config: Value) -> AgentError {
+        self.run(config, &Sink::new()).await.expect_err("the iteration succeeded")
+    }
+
+    /// For what is ended without anybody waiting for it.
+    ///
+    /// # Panics
+    /// If it takes too long.
+    pub async fn wait_until_nothing_is_left(&self, patience: Duration) {
+        let gone = async {
+            while !self.left().is_empty() {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        let result = tokio::time::timeout(patience, gone).await;
+        assert!(result.is_ok(), "processes were left: {:?}", self.left());
+    }
+
+    /// Waits until the model keeps the agent waiting.
+    ///
+    /// # Panics
+    /// If it never does.
+    pub async fn stalled(&self) {
+        let server = Arc::clone(&self.server);
+        let stalled = move || server.wait_for_stalled(1, PATIENCE);
+        assert!(tokio::task::spawn_blocking(stalled).await.unwrap(), "nothing was asked for");
+    }
+
+    /// The command lines of all processes that carry the rig's mark.
+    fn left(&self) -> Vec<String> {
+        let mark = format!("{MARK}={}", self.env[MARK]).into_bytes();
+        let mut left = Vec::new();
+        for process in std::fs::read_dir("/proc").unwrap().filter_map(Result::ok) {
+            let environ = std::fs::read(process.path().join("environ")).unwrap_or_default();
+            if environ.split(|byte| *byte == 0).any(|variable| variable == mark) {
+                let line = std::fs::read(process.path().join("cmdline")).unwrap_or_default();
+                left.push(String::from_utf8_lossy(&line).replace('\0', " "));
+            }
+        }
+        left
+    }
+}
+
+/// Keeps the events, gives judgements, and may ask for the end.
+pub struct Sink {
+    events: Mutex<Vec<Event>>,
+    cancel: watch::Sender<Option<CancelReason>>,
+    /// Asks for the end as soon as an event like this comes.
+    cancel_at: Option<fn(&Event) -> bool>,
+    /// What is answered, in order; nothing takes for ever.
+    judgements: Mutex<VecDeque<Option<Judgement>>>,
+    /// What was to be judged.
+    judged: watch::Sender<Vec<Option<String>>>,
+}
+
+impl Default for Sink {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Sink {
+    /// For whom no claim is ever pending.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            events: Mutex::default(),
+            cancel: watch::channel(None).0,
+            cancel_at: None,
+            judgements: Mutex::default(),
+            judged: watch::channel(Vec::new()).0,
+        }
+    }
+
+    /// Wants the end as soon as an event like this comes.
+    #[must_use]
+    pub fn cancelling_at(event: fn(&Event) -> bool) -> Self {
+        Self { cancel_at: Some(event), ..Self::new() }
+    }
+
+    /// Judges so, in order; `None` never comes to an end.
+    #[must_use]
+    pub fn judging(judgements: impl IntoIterator<Item = Option<Judgement>>) -> Self {
+        let judgements = Mutex::new(judgements.into_iter().collect());
+        Self { judgements, ..Self::new() }
+    }
+
+    /// Wants the end.
+    pub fn cancel(&self, reason: CancelReason) {
+        self.cancel.send_replace(Some(reason));
+    }
+
+    /// The events so far.
+    ///
+    /// # Panics
+    /// If a test has panicked with them.
+    pub fn events(&self) -> MutexGuard<'_, Vec<Event>> {
+        self.events.lock().unwrap()
+    }
+
+    /// The final texts that were to be judged.
+    #[must_use]
+    pub fn judged(&self) -> Vec<Option<String>> {
+        self.judged.borrow().clone()
+    }
+
+    /// Waits until something is to be judged.
+    ///
+    /// # Panics
+    /// If nothing ever is.
+    pub async fn wait_until_judging(&self) {
+        let mut judged = self.judged.subscribe();
+        let wait = judged.wait_for(|judged| !judged.is_empty());
+        let result = tokio::time::timeout(PATIENCE, wait).await;
+        assert!(result.is_ok(), "nothing was to be judged");
+    }
+}
+
+#[async_trait]
+impl CancelSignal for Sink {
+    async fn cancelled(&self) -> CancelReason {
+        let mut receiver = self.cancel.subscribe();
+        let reason = receiver.wait_for(Option::is_some).await.unwrap();
+        reason.unwrap()
+    }
+}
+
+#[async_trait]
+impl EventSink for Sink {
+    async fn emit(&self, event: Event) {
+        if self.cancel_at.is_some_and(|wanted| wanted(&event)) {
+            self.cancel(CancelReason::Signal);
+        }
+        self.events().push(event);
+    }
+
+    async fn judge(&self, final_text: Option<&str>) -> Judgement {
+        self.judged.send_modify(|judged| judged.push(final_text.map(str::to_owned)));
+        let judgement = self.judgements.lock().unwrap().pop_front();
+        match judgement {
+            Some(Some(judgement)) => judgement,
+            Some(None) => std::future::pending().await,
+            None => Judgement::NoClaim,
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! The `claude-sdk` adapter in the loop, with the real `claude` against a model on loopback.
+
+use ralph_orchestrator_testkit::claude_binary;
+use ralph_orchestrator_testkit::model_server::{ModelServer, Script, Turn};
+use serde_json::json;
+
+use crate::environment::{TestEnvironment, of_run};
+
+#[test]
+fn a_task_is_done_and_what_is_protected_stays_as_it_is() {
+    let mut env = TestEnvironment::new();
+    env.write("expected.txt", "hello ralph\n");
+    let protected = env.path("expected.txt");
+    let write = |path: &std::path::Path, text: &str| {
+        Turn::tool("Write", &json!({"file_path": path, "content": text}))
+    };
+    // Files that are there have to be read before they can be written.
+    let read = |path: &std::path::Path| Turn::tool("Read", &json!({"file_path": path}));
+    let server = ModelServer::scripted(
+        Script::new()
+            .then(read(&protected))
+            .then(write(&protected, "anything\n"))
+            .then(read(&env.path("ralph.toml")))
+            .then(write(&env.path("ralph.toml"), "[run]\n"))
+            .then(write(&env.path("hello.txt"), "hello ralph\n"))
+            .forever(Turn::text("<promise>COMPLETE: hello.txt is written</promise>")),
+    );
+    env.raw_config(&format!(
+        "[run]\ndelay = \"0s\"\n[agent]\nadapter = \"claude-sdk\"\n[agent.config]\n\
+         program = \"{}\"\nmodel = \"opus\"\n\
+         [[validator]]\nkind = \"protected-paths\"\npaths = [\"expected.txt\"]\n\
+         [[validator]]\nkind = \"command\"\nname = \"tests\"\n\
+         program = [\"cmp\", \"expected.txt\", \"hello.txt\"]\n\
+         [env]\npass = [\"DISABLE_*\", \"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC\", \"IS_SANDBOX\"]\n\
+         [limits]\nmax_iterations = 2\n",
+        claude_binary().display()
+    ));
+    for (name, value) in [
+        ("ANTHROPIC_API_KEY", "dummy"),
+        ("ANTHROPIC_BASE_URL", &server.base_url()),
+        ("DISABLE_TELEMETRY", "1"),
+        ("DISABLE_ERROR_REPORTING", "1"),
+        ("DISABLE_AUTOUPDATER", "1"),
+        ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
+        ("IS_SANDBOX", "1"),
+    ] {
+        env.var(name, value);
+    }
+    let config = env.read("ralph.toml");
+    env.run().expect(0);
+    let status = env.status();
+    assert_eq!((&status["phase"], &status["iterations"]), (&"completed".into(), &1.into()));
+    assert_eq!(env.read("expected.txt"), "hello ralph\n");
+    assert_eq!(env.read("ralph.toml"), config);
+    let requests = server.main_requests();
+    let told = requests[4].body["messages"].to_string();
+    assert_eq!(told.matches("is protected").count(), 2, "{told}");
+    let served = server.served();
+    let tokens = &status["tokens"];
+    assert_eq!(tokens["input"], served.input, "{status}");
+    assert_eq!(tokens["output"], served.output, "{status}");
+    assert!(status["cost_usd"].as_f64().unwrap() > 0.0);
+    assert!(of_run(&env.root()).is_empty());
+}
