@@ -4,13 +4,12 @@
 mod advice;
 mod environment;
 mod options;
-mod output;
 mod program;
 
 pub use advice::explained;
 pub use environment::{STRIPS, WANTS};
 pub use options::{Options, no_empty, wrong_element};
-pub use output::{Output, Printed};
+pub use ralph_adapter_drive::{Printed, Printout as Output};
 pub use program::Program;
 
 use std::time::Duration;

@@ -44,4 +44,4 @@ pub mod shim;
 
 mod installed;
 
-pub use installed::{claude_binary, codex_binary};
+pub use installed::{claude_agent_acp, claude_binary, codex_acp, codex_binary};
