@@ -81,7 +81,8 @@ impl Config {
     pub(crate) fn parse(table: Value) -> Result<Self, BuildError> {
         let config: Self = parse_config(table)?;
         if config.program.first().is_none_or(|program| program.trim().is_empty()) {
-            let message = "empty; expected a program and its arguments, such as [\"gemini\", \"--acp\"]";
+            let message =
+                "empty; expected a program and its arguments, such as [\"gemini\", \"--acp\"]";
             return Err(BuildError::at("program", message));
         }
         if let Some(index) = config.program.iter().position(|word| word.contains('\0')) {

@@ -1,6 +1,6 @@
 //! What an agent's errors mean.
 
-use agent_client_protocol::{Error, ErrorCode};
+use agent_client_protocol::{Error, ErrorCode, is_incoming_transport_closed};
 use orchestrator::contract::ErrorClass;
 use ralph_adapter_codex_stream::prose;
 use serde_json::Value;
@@ -22,6 +22,10 @@ impl Failure {
 
     /// The agent answered a request with an error.
     pub(crate) fn answered(method: &str, error: &Error) -> Self {
+        if is_incoming_transport_closed(error) {
+            let message = format!("the agent ended before it answered `{method}`");
+            return Self::new(ErrorClass::Crashed, message);
+        }
         let mut message = short(&error.message).to_owned();
         // Some say what happened in the data only.
         if let Some(more) = error.data.as_ref().and_then(more)
@@ -81,8 +85,11 @@ fn of_kind(kind: &str) -> Option<ErrorClass> {
     Some(match kind {
         "rate_limit" => ErrorClass::RateLimited { until_ms: None },
         "overloaded" | "server_error" => ErrorClass::Overloaded,
-        "authentication" | "authentication_failed" | "oauth_org_not_allowed"
-        | "verification_required" | "cloud_credential_error" => ErrorClass::Unauthenticated,
+        "authentication"
+        | "authentication_failed"
+        | "oauth_org_not_allowed"
+        | "verification_required"
+        | "cloud_credential_error" => ErrorClass::Unauthenticated,
         "billing_error" | "account_on_hold" => ErrorClass::Billing,
         "invalid_request" | "model_not_found" => ErrorClass::InvalidRequest,
         "max_output_tokens" => ErrorClass::AgentLimit,
@@ -178,7 +185,8 @@ mod tests {
 
     #[test]
     fn errors_in_words_are_classed_and_short() {
-        let failure = Failure::in_words("exceeded retry limit, last status: 429 Too Many Requests\n");
+        let failure =
+            Failure::in_words("exceeded retry limit, last status: 429 Too Many Requests\n");
         assert_eq!(failure.class, ErrorClass::RateLimited { until_ms: None });
         assert!(Failure::in_words(&"€".repeat(10_000)).message.len() < MESSAGE_MAX + 64);
         assert!(Failure::in_words(" \n").message.ends_with("no reason given"));

@@ -298,11 +298,12 @@ impl<'a> Session<'a> {
         let explained = failure.as_ref().is_some_and(|failure| {
             !matches!(failure.class, ErrorClass::Crashed | ErrorClass::Unavailable)
         });
+        let crashed = failure.as_ref().is_some_and(|failure| failure.class == ErrorClass::Crashed);
         let ended = Ended {
             exit: exit.ending.to_string(),
             hint: if explained { None } else { exit.hint() },
             // How it ends once its turn has ended says nothing of the turn.
-            well: failure.is_none() || exit.ending.is_success() || self.stopped,
+            well: failure.is_none() || self.stopped || (exit.ending.is_success() && !crashed),
             cancelled: self.cancelled,
             left_behind: exit.left_behind,
             stderr: if explained { String::new() } else { self.printout.stderr() },

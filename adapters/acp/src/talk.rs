@@ -89,7 +89,8 @@ pub(crate) async fn talk(ends: Ends, wanted: Wanted, judge: Arc<Judge>) -> Resul
 }
 
 fn broken(error: &Error) -> Failure {
-    let message = format!("the agent cannot be spoken with: {}", Failure::answered("", error).message);
+    let message =
+        format!("the agent cannot be spoken with: {}", Failure::answered("", error).message);
     Failure::new(ErrorClass::Unavailable, message)
 }
 
@@ -170,8 +171,7 @@ impl Talk {
                 answer.await
             }
         };
-        let response =
-            response.map_err(|error| Failure::answered("session/prompt", &error))?;
+        let response = response.map_err(|error| Failure::answered("session/prompt", &error))?;
         let tokens = response.usage.map(|usage| Tokens {
             input: usage.input_tokens,
             output: usage.output_tokens,

@@ -9,8 +9,8 @@ mod program;
 pub use advice::explained;
 pub use environment::{STRIPS, WANTS};
 pub use options::{Options, no_empty, wrong_element};
-pub use ralph_adapter_drive::{Printed, Printout as Output};
 pub use program::Program;
+pub use ralph_adapter_drive::{Printed, Printout as Output};
 
 use std::time::Duration;
 

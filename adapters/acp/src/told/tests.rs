@@ -176,7 +176,10 @@ fn what_makes_no_sense_costs_no_more_than_itself() {
     let update = json!({"sessionUpdate": "tool_call_update", "toolCallId": "t",
         "status": "completed", "rawOutput": {"a": 1}});
     let events = told.update(&update);
-    assert!(matches!(&events[..], [Event::ToolCall { .. }, Event::ToolResult { .. }]), "{events:?}");
+    assert!(
+        matches!(&events[..], [Event::ToolCall { .. }, Event::ToolResult { .. }]),
+        "{events:?}"
+    );
     told.update(&chunk("still here", None));
     assert_eq!(told.final_text().as_deref(), Some("still here"));
 }

@@ -45,7 +45,8 @@ async fn while_the_model_says_nothing_or_half_a_message() {
             assert!(error.message.contains("limits.idle_timeout"), "{error}");
             assert!(error.report.exit.is_some() && error.report.session.is_some());
             // It was asked in its own words.
-            let told = |e: &Event| matches!(e, Event::Raw { line } if line.contains("\"cancelled\""));
+            let told =
+                |e: &Event| matches!(e, Event::Raw { line } if line.contains("\"cancelled\""));
             assert!(sink.events().iter().any(told), "{real:?}: {:?}", sink.events());
         }
     }

@@ -49,7 +49,8 @@ async fn garbage_between_messages_is_warned_of_once_and_kept() {
     let (_, result) = imitate(work, &sink).await;
     assert_eq!(result.unwrap().final_text.as_deref(), Some("one"));
     let events = sink.events();
-    let raw = |wanted: &str| events.iter().any(|e| matches!(e, Event::Raw { line } if line == wanted));
+    let raw =
+        |wanted: &str| events.iter().any(|e| matches!(e, Event::Raw { line } if line == wanted));
     assert!(raw("noise") && raw("\u{fffd}\u{fffd}") && raw("[1,2]"));
     assert_eq!(events.iter().filter(|e| matches!(e, Event::Warning { .. })).count(), 1);
 }
@@ -65,7 +66,7 @@ async fn requests_that_are_not_offered_are_refused_and_unknown_notices_passed_ov
       say '{"jsonrpc":"2.0","id":"c","method":"session/request_permission","params":{"nonsense":1}}'
       read -r three
       line=$prompt
-      text "$(printf '%s %s %s' "$one" "$two" "$three" | grep -o 'error' | wc -l)"; done_"#;
+      text "$(printf '%s\n' "$one" "$two" "$three" | grep -c '.error.:{')"; done_"#;
     let (_, result) = imitate(work, &Sink::new()).await;
     assert_eq!(result.unwrap().final_text.as_deref().map(str::trim), Some("3"));
 }
@@ -120,12 +121,16 @@ async fn who_ignores_the_end_of_its_input_is_ended_and_has_done_well() {
 async fn how_it_exits_after_its_turn_says_nothing() {
     let (_, result) = imitate("text one; done_; exit 9", &Sink::new()).await;
     let report = result.unwrap();
-    assert_eq!((report.final_text.as_deref(), report.exit.as_deref()), (Some("one"), Some("exit 9")));
+    assert_eq!(
+        (report.final_text.as_deref(), report.exit.as_deref()),
+        (Some("one"), Some("exit 9"))
+    );
 }
 
 #[tokio::test]
 async fn errors_are_classed_by_their_kind() {
-    let work = r#"fail '{"code":-32603,"message":"Internal error","data":{"errorKind":"overloaded"}}'"#;
+    let work =
+        r#"fail '{"code":-32603,"message":"Internal error","data":{"errorKind":"overloaded"}}'"#;
     let (_, result) = imitate(work, &Sink::new()).await;
     assert_eq!(result.unwrap_err().class.word(), "overloaded");
     let (_, result) = imitate(r#"fail '{"code":-32000,"message":"x"}'"#, &Sink::new()).await;

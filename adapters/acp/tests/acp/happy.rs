@@ -32,7 +32,9 @@ async fn writes_a_file_and_reports_exact_figures() {
         assert_eq!(usages(&sink).last(), Some(&report.usage));
         assert_eq!(report.usage.cost.is_some(), real == Real::Claude, "{report:?}");
         assert_eq!(report.exit.as_deref(), Some("exit 0"), "{real:?}");
-        assert!(report.left_behind.is_empty() && report.denied.is_empty(), "{report:?}");
+        // Its own helper may end a little later than itself.
+        let own = |name: &String| real == Real::Claude && name == "claude";
+        assert!(report.left_behind.iter().all(own) && report.denied.is_empty(), "{report:?}");
         let events = sink.events();
         let told = |wanted: &dyn Fn(&Event) -> bool| events.iter().filter(|e| wanted(e)).count();
         let session = |e: &Event| matches!(e, Event::Session { id, .. } if Some(id) == report.session.as_ref());
@@ -61,9 +63,8 @@ async fn cost_is_told_while_it_works() {
     let rig = Real::Claude.rig(script);
     let report = rig.run(Real::Claude.config(), &Sink::new()).await.unwrap();
     let once = report.usage.cost.unwrap();
-    let script = Script::new()
-        .then(Turn::shell("true").usage(FIRST))
-        .then(Turn::text("done").usage(FIRST));
+    let script =
+        Script::new().then(Turn::shell("true").usage(FIRST)).then(Turn::text("done").usage(FIRST));
     let rig = Real::Claude.rig(script);
     let report = rig.run(Real::Claude.config(), &Sink::new()).await.unwrap();
     let twice = report.usage.cost.unwrap();

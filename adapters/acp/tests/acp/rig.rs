@@ -1,5 +1,7 @@
 //! The adapter and its agents, for the tests' rig.
 
+use std::path::Path;
+
 use orchestrator::contract::{Agent, BuildContext, BuildError, Event, Usage};
 use ralph_adapter_acp::Guarded;
 use ralph_orchestrator_supervise::Supervisor;
@@ -49,16 +51,7 @@ impl Real {
         if self == Self::Claude {
             return rig;
         }
-        let config = format!(
-            "model = \"gpt-5.1-codex\"\nmodel_provider = \"loop\"\n[analytics]\nenabled = false\n\
-             [model_providers.loop]\nname = \"loop\"\nbase_url = \"{}/v1\"\nenv_key = \"LOOP_KEY\"\n\
-             wire_api = \"responses\"\nrequest_max_retries = 0\nstream_max_retries = 1\n\
-             stream_idle_timeout_ms = 600000\n",
-            rig.server.base_url()
-        );
-        let home = rig.folder().join("home/.codex");
-        std::fs::create_dir_all(&home).unwrap();
-        std::fs::write(home.join("config.toml"), config).unwrap();
+        codex_config(&rig.folder().join("home"), &rig.server.base_url());
         rig.env("LOOP_KEY", "dummy").env("CODEX_PATH", codex_binary().to_str().unwrap())
     }
 
@@ -77,6 +70,19 @@ impl Real {
             Self::Codex => "exec_command",
         }
     }
+}
+
+/// Tells Codex where its model is.
+pub(crate) fn codex_config(home: &Path, base_url: &str) {
+    let config = format!(
+        "model = \"gpt-5.1-codex\"\nmodel_provider = \"loop\"\n[analytics]\nenabled = false\n\
+         [model_providers.loop]\nname = \"loop\"\nbase_url = \"{base_url}/v1\"\nenv_key = \"LOOP_KEY\"\n\
+         wire_api = \"responses\"\nrequest_max_retries = 0\nstream_max_retries = 1\n\
+         stream_idle_timeout_ms = 600000\n"
+    );
+    let folder = home.join(".codex");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("config.toml"), config).unwrap();
 }
 
 pub(crate) fn usages(sink: &Sink) -> Vec<Usage> {
