@@ -2,7 +2,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
 mod cancel;
-mod conformance;
 mod endings;
 mod faults;
 mod handoff;
