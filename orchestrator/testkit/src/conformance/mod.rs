@@ -48,7 +48,7 @@
 //!     options = options.without(scenarios, why);
 //! }
 //! let report = conformance::run(&options, |stage| {
-//!     let text = match stage.act {
+//!     let text = match &stage.act {
 //!         Act::Says { text } => text.clone(),
 //!         _ => "no".into(),
 //!     };
