@@ -1,6 +1,8 @@
 //! The adapters, detectors and validators that are built in.
 
-use orchestrator::contract::BuildError;
+use std::path::PathBuf;
+
+use orchestrator::contract::{BuildContext, BuildError};
 use orchestrator::registry::{Registry, Surroundings};
 use orchestrator::workspace::Guard;
 use ralph_adapter_claude_sdk::Guarded;
@@ -32,23 +34,24 @@ pub(crate) fn built_in(
         }
         None => supervisor,
     };
-    let globs = protects.clone();
+    let guarded = guarded(protects.clone(), own);
     let confined = match sandbox.cloned() {
         Some(policy) => supervisor.clone().with_sandbox(move || policy.now(&protects)),
         None => supervisor.clone(),
     };
     let mut registry = Registry::default();
 
+    let (s, guards) = (confined.clone(), guarded.clone());
+    registry.agents.add("acp", move |config, context| {
+        ralph_adapter_acp::build(config, context, &s, guards(context)?)
+    });
     let s = confined.clone();
     registry.agents.add("claude-cli", move |config, context| {
         ralph_adapter_claude_cli::build(config, context, &s)
     });
-    let s = confined.clone();
+    let (s, guards) = (confined.clone(), guarded);
     registry.agents.add("claude-sdk", move |config, context| {
-        let guard = Guard::new(&context.workspace, &globs, &own)
-            .map_err(|error| BuildError::at("", error.to_string()))?;
-        let guarded = Guarded::new(move |path| guard.guards(path));
-        ralph_adapter_claude_sdk::build(config, context, &s, guarded)
+        ralph_adapter_claude_sdk::build(config, context, &s, guards(context)?)
     });
     let s = confined.clone();
     registry
@@ -71,4 +74,16 @@ pub(crate) fn built_in(
     registry.validators.add("evidence-files", ralph_validator_evidence_files::build);
     registry.validators.add("protected-paths", ralph_validator_protected_paths::build);
     registry
+}
+
+/// What agents are refused to write: what is protected, and the orchestrator's own files.
+fn guarded(
+    globs: Vec<String>,
+    own: Vec<PathBuf>,
+) -> impl Fn(&BuildContext) -> Result<Guarded, BuildError> + Clone {
+    move |context| {
+        let guard = Guard::new(&context.workspace, &globs, &own)
+            .map_err(|error| BuildError::at("", error.to_string()))?;
+        Ok(Guarded::new(move |path| guard.guards(path)))
+    }
 }

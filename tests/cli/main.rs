@@ -8,6 +8,7 @@
     missing_docs
 )]
 
+mod acp;
 mod agents;
 mod claude;
 mod claude_sdk;

@@ -4,14 +4,13 @@
 mod advice;
 mod environment;
 mod options;
-mod output;
 mod program;
 
 pub use advice::explained;
 pub use environment::{STRIPS, WANTS};
 pub use options::{Options, no_empty, wrong_element};
-pub use output::{Output, Printed};
 pub use program::Program;
+pub use ralph_adapter_drive::{Printed, Printout as Output};
 
 use std::time::Duration;
 

@@ -169,7 +169,9 @@ impl<'a> Drive<'a> {
     }
 }
 
-fn not_started(error: &SpawnError) -> AgentError {
+/// The program could not be started.
+#[must_use]
+pub fn not_started(error: &SpawnError) -> AgentError {
     let class = match error {
         SpawnError::TooLong { .. } | SpawnError::Nul { .. } => ErrorClass::InvalidRequest,
         _ => ErrorClass::Unavailable,

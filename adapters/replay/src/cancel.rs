@@ -8,20 +8,24 @@ use orchestrator::contract::{CancelReason, CancelSignal};
 /// Resolves once the activity has to end, and at once from then on.
 pub(crate) struct Cancel<'a> {
     signal: Pin<Box<dyn Future<Output = CancelReason> + Send + 'a>>,
-    fired: bool,
+    fired: Option<CancelReason>,
 }
 
 impl<'a> Cancel<'a> {
     pub(crate) fn new<S: CancelSignal + ?Sized>(signal: &'a S) -> Self {
-        Self { signal: signal.cancelled(), fired: false }
+        Self { signal: signal.cancelled(), fired: None }
     }
 
     /// Waits for it. May be dropped and called again.
     pub(crate) async fn wait(&mut self) {
-        if !self.fired {
-            (&mut self.signal).await;
-            self.fired = true;
+        if self.fired.is_none() {
+            self.fired = Some((&mut self.signal).await);
         }
+    }
+
+    /// Why, once it has fired.
+    pub(crate) const fn reason(&self) -> Option<CancelReason> {
+        self.fired
     }
 
     /// What `work` comes to; nothing if the end is asked for first.

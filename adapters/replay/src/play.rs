@@ -72,7 +72,9 @@ impl<'a> Play<'a> {
         match self.parser.finish(ended) {
             Ok(report) => Ok(labelled(report)),
             Err(AgentError { class, message, report }) => {
-                let message = format!("{}: {message}", self.session.place(last));
+                let because = self.cancel.reason().map(|reason| format!(": {}", reason.because()));
+                let because = because.unwrap_or_default();
+                let message = format!("{}: {message}{because}", self.session.place(last));
                 Err(AgentError::new(class, message).with_report(labelled(*report)))
             }
         }

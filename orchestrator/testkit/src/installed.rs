@@ -20,6 +20,26 @@ pub fn codex_binary() -> PathBuf {
     installed("codex")
 }
 
+/// Claude Code behind the Agent Client Protocol, of the version pinned in
+/// `tests/agents/package-lock.json`.
+///
+/// # Panics
+/// If it is not installed.
+#[must_use]
+pub fn claude_agent_acp() -> PathBuf {
+    installed("claude-agent-acp")
+}
+
+/// Codex behind the Agent Client Protocol, of the version pinned in `tests/agents/package-lock.json`.
+/// It wants `CODEX_PATH`.
+///
+/// # Panics
+/// If it is not installed.
+#[must_use]
+pub fn codex_acp() -> PathBuf {
+    installed("codex-acp")
+}
+
 fn installed(name: &str) -> PathBuf {
     let repository = Path::new(env!("CARGO_MANIFEST_DIR"))
         .ancestors()

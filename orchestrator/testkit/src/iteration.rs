@@ -18,6 +18,7 @@ use tempfile::TempDir;
 use tokio::sync::watch;
 
 use crate::model_server::{ModelServer, Script};
+use crate::processes::marked;
 use crate::{claude_binary, shim};
 
 /// No iteration here takes longer by far, even when all run at once.
@@ -218,16 +219,7 @@ impl<A: Adapter> Rig<A> {
 
     /// The command lines of all processes that carry the rig's mark.
     fn left(&self) -> Vec<String> {
-        let mark = format!("{MARK}={}", self.env[MARK]).into_bytes();
-        let mut left = Vec::new();
-        for process in std::fs::read_dir("/proc").unwrap().filter_map(Result::ok) {
-            let environ = std::fs::read(process.path().join("environ")).unwrap_or_default();
-            if environ.split(|byte| *byte == 0).any(|variable| variable == mark) {
-                let line = std::fs::read(process.path().join("cmdline")).unwrap_or_default();
-                left.push(String::from_utf8_lossy(&line).replace('\0', " "));
-            }
-        }
-        left
+        marked(MARK, &self.env[MARK])
     }
 }
 

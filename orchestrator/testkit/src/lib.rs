@@ -37,11 +37,13 @@
 //! or `error`, after the first piece of a streamed message; `pause_ms` comes before each event of one.
 #![allow(clippy::expect_used, clippy::panic)]
 
+pub mod conformance;
 pub mod fake_agent;
 pub mod iteration;
 pub mod model_server;
+pub mod processes;
 pub mod shim;
 
 mod installed;
 
-pub use installed::{claude_binary, codex_binary};
+pub use installed::{claude_agent_acp, claude_binary, codex_acp, codex_binary};

@@ -3,10 +3,9 @@
 mod rule;
 mod shell;
 
-use std::fmt;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::PathBuf;
 
+pub use ralph_adapter_drive::Guarded;
 use serde_json::Value;
 
 use crate::control::text;
@@ -20,25 +19,6 @@ const WRITERS: [(&str, &str); 4] = [
     ("NotebookEdit", "notebook_path"),
 ];
 pub(crate) const SHELL: &str = "Bash";
-
-/// Says of an absolute path whether writing tools are refused it.
-#[derive(Clone)]
-pub struct Guarded(Arc<dyn Fn(&Path) -> bool + Send + Sync>);
-
-impl Guarded {
-    /// What this function says. It is asked before each call of a writing tool, and may look at the
-    /// disk.
-    #[must_use]
-    pub fn new(guards: impl Fn(&Path) -> bool + Send + Sync + 'static) -> Self {
-        Self(Arc::new(guards))
-    }
-}
-
-impl fmt::Debug for Guarded {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Guarded")
-    }
-}
 
 /// Where the agent is when it calls a tool.
 #[derive(Clone, Debug)]
@@ -86,17 +66,19 @@ impl Policy {
         if tool == SHELL {
             return shell::targets(&text(input, "command")?, place)
                 .into_iter()
-                .find(|path| (self.guarded.0)(path))
+                .find(|path| self.guarded.guards(path))
                 .map(|path| path.display().to_string());
         }
         let (_, key) = WRITERS.iter().find(|(name, _)| *name == tool)?;
         let written = text(input, key)?;
-        (self.guarded.0)(&place.path(&written)).then_some(written)
+        self.guarded.guards(&place.path(&written)).then_some(written)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
     use serde_json::json;
 

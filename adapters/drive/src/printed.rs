@@ -38,13 +38,13 @@ impl Printed {
 
 /// Cuts both streams into lines, in bounded memory.
 #[derive(Debug)]
-pub struct Output {
+pub struct Printout {
     stdout: LineSplitter,
     stderr: LineSplitter,
     stderr_tail: Capture,
 }
 
-impl Default for Output {
+impl Default for Printout {
     fn default() -> Self {
         Self {
             stdout: LineSplitter::new(MAX_LINE),
@@ -54,7 +54,7 @@ impl Default for Output {
     }
 }
 
-impl Output {
+impl Printout {
     /// The lines that this piece completes.
     pub fn take(&mut self, chunk: &Chunk) -> Vec<Printed> {
         let mut lines = Vec::new();

@@ -1,0 +1,253 @@
+//! The conversation: what is asked of the agent, and what it is answered.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use agent_client_protocol::v1::ConnectionTo;
+use agent_client_protocol::v1::schema::{
+    CancelNotification, ClientCapabilities, ClientSessionCapabilities, ContentBlock,
+    Implementation, InitializeRequest, InitializeResponse, NewSessionRequest, NewSessionResponse,
+    NoticeCapabilities, PromptRequest, RequestPermissionRequest, SessionConfigKind,
+    SessionConfigOption, SessionConfigOptionCategory, SessionConfigOptionValue, SessionId,
+    SetSessionConfigOptionRequest, SetSessionModeRequest, StopReason, TextContent,
+};
+use agent_client_protocol::{Agent, Client, Error, Lines};
+use orchestrator::contract::{ErrorClass, Tokens};
+use ralph_orchestrator_supervise::Input;
+use tokio::sync::{mpsc, watch};
+
+use crate::failure::Failure;
+use crate::permission::Judge;
+
+/// How long the agent may take for an answer before it works. It may have to install itself.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// What is wanted of the agent.
+#[derive(Clone, Debug)]
+pub(crate) struct Wanted {
+    pub(crate) cwd: std::path::PathBuf,
+    pub(crate) mode: Option<String>,
+    pub(crate) model: Option<String>,
+    /// The prompt; without one the agent is only asked who it is.
+    pub(crate) prompt: Option<String>,
+}
+
+/// How far it is.
+#[derive(Clone, Debug)]
+pub(crate) enum Progress {
+    /// The agent has said who it is.
+    There { about: String },
+    /// A session has begun.
+    Session { id: String, model: Option<String> },
+    /// The agent works.
+    Prompted,
+}
+
+/// How the agent's turn ended, by its own account.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Turn {
+    pub(crate) tokens: Option<Tokens>,
+    /// Why it did not end well.
+    pub(crate) failure: Option<Failure>,
+}
+
+/// Both ends of the lines, and who listens.
+pub(crate) struct Ends {
+    pub(crate) input: Input,
+    pub(crate) lines: mpsc::UnboundedReceiver<String>,
+    pub(crate) progress: mpsc::UnboundedSender<Progress>,
+    /// Whether the agent's work is to be cancelled.
+    pub(crate) cancel: watch::Receiver<bool>,
+}
+
+/// Speaks with the agent until its turn has ended. The input is closed when this returns.
+pub(crate) async fn talk(ends: Ends, wanted: Wanted, judge: Arc<Judge>) -> Result<Turn, Failure> {
+    let Ends { input, lines, progress, cancel } = ends;
+    let outgoing = futures_util::sink::unfold(input, |input, line: String| async move {
+        input.send(format!("{line}\n").into_bytes()).map_err(std::io::Error::other)?;
+        Ok(input)
+    });
+    let incoming = futures_util::stream::unfold(lines, |mut lines| async move {
+        lines.recv().await.map(|line| (Ok(line), lines))
+    });
+    let cancelled = cancel.clone();
+    // A failure of the agent's is no error of the connection.
+    let talked = Client
+        .v1()
+        .name("ralph-orchestrator")
+        .on_receive_request(
+            async move |request: RequestPermissionRequest, responder, _connection| {
+                let cancelled = *cancelled.borrow();
+                responder.respond(judge.answer(&request, cancelled))
+            },
+            agent_client_protocol::on_receive_request!(),
+        )
+        .connect_with(Lines::new(outgoing, incoming), async move |agent: ConnectionTo<Agent>| {
+            Ok(Talk { agent, wanted, progress, cancel }.run().await)
+        });
+    Box::pin(talked).await.unwrap_or_else(|error| Err(broken(&error)))
+}
+
+fn broken(error: &Error) -> Failure {
+    let message =
+        format!("the agent cannot be spoken with: {}", Failure::answered("", error).message);
+    Failure::new(ErrorClass::Unavailable, message)
+}
+
+struct Talk {
+    agent: ConnectionTo<Agent>,
+    wanted: Wanted,
+    progress: mpsc::UnboundedSender<Progress>,
+    cancel: watch::Receiver<bool>,
+}
+
+impl Talk {
+    async fn run(mut self) -> Result<Turn, Failure> {
+        let about = about(&self.initialize().await?);
+        self.tell(Progress::There { about });
+        let Some(prompt) = self.wanted.prompt.take() else { return Ok(Turn::default()) };
+        let request = NewSessionRequest::new(self.wanted.cwd.clone());
+        let session = self.soon("session/new", self.agent.send_request(request).block_task());
+        let session = session.await?;
+        let options = session.config_options.as_deref().unwrap_or_default();
+        let model = current_model(options);
+        let wanted = self.wanted.model.clone();
+        let id = session.session_id.to_string();
+        self.tell(Progress::Session { id, model: wanted.or(model) });
+        self.set_mode(&session).await?;
+        self.set_model(&session.session_id, options).await?;
+        self.prompt(session.session_id, prompt).await
+    }
+
+    async fn initialize(&self) -> Result<InitializeResponse, Failure> {
+        // Notices keep what the agent's program says apart from what its model says.
+        let session = ClientSessionCapabilities::new().notices(NoticeCapabilities::new());
+        let request = InitializeRequest::new(agent_client_protocol::schema::ProtocolVersion::V1)
+            .client_capabilities(ClientCapabilities::new().session(session))
+            .client_info(Implementation::new("ralph-orchestrator", env!("CARGO_PKG_VERSION")));
+        self.soon("initialize", self.agent.send_request(request).block_task()).await
+    }
+
+    async fn set_mode(&self, session: &NewSessionResponse) -> Result<(), Failure> {
+        let Some(mode) = self.wanted.mode.clone() else { return Ok(()) };
+        let offered = session.modes.iter().flat_map(|modes| &modes.available_modes);
+        let offered: Vec<&str> = offered.map(|mode| &*mode.id.0).collect();
+        if !offered.contains(&mode.as_str()) {
+            return Err(not_offered("mode", &mode, &offered));
+        }
+        let request = SetSessionModeRequest::new(session.session_id.clone(), mode);
+        self.soon("session/set_mode", self.agent.send_request(request).block_task()).await?;
+        Ok(())
+    }
+
+    async fn set_model(
+        &self,
+        session: &SessionId,
+        options: &[SessionConfigOption],
+    ) -> Result<(), Failure> {
+        let Some(model) = self.wanted.model.clone() else { return Ok(()) };
+        let Some(option) = options.iter().find(|option| is_model(option)) else {
+            return Err(not_offered("model", &model, &[]));
+        };
+        let value = SessionConfigOptionValue::ValueId { value: model.into() };
+        let request = SetSessionConfigOptionRequest::new(session.clone(), option.id.clone(), value);
+        let set = self.agent.send_request(request).block_task();
+        self.soon("session/set_config_option", set).await?;
+        Ok(())
+    }
+
+    async fn prompt(mut self, session: SessionId, prompt: String) -> Result<Turn, Failure> {
+        let content = vec![ContentBlock::Text(TextContent::new(prompt))];
+        let request = PromptRequest::new(session.clone(), content);
+        let mut answer = std::pin::pin!(self.agent.send_request(request).block_task());
+        self.tell(Progress::Prompted);
+        // An end of the channel is none of the session.
+        let cancelled = async { self.cancel.wait_for(|cancel| *cancel).await.is_ok() };
+        let response = tokio::select! {
+            response = &mut answer => response,
+            true = cancelled => {
+                let said = self.agent.send_notification(CancelNotification::new(session));
+                said.map_err(|error| broken(&error))?;
+                answer.await
+            }
+        };
+        let response = response.map_err(|error| Failure::answered("session/prompt", &error))?;
+        let tokens = response.usage.map(|usage| Tokens {
+            input: usage.input_tokens,
+            output: usage.output_tokens,
+            cache_read: usage.cached_read_tokens.unwrap_or(0),
+            cache_write: usage.cached_write_tokens.unwrap_or(0),
+        });
+        Ok(Turn { tokens, failure: of_stop(response.stop_reason) })
+    }
+
+    /// The answer to what has to be answered at once.
+    async fn soon<T>(
+        &self,
+        method: &str,
+        answer: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Failure> {
+        match tokio::time::timeout(PATIENCE, answer).await {
+            Ok(answer) => answer.map_err(|error| Failure::answered(method, &error)),
+            Err(_) => Err(Failure::new(
+                ErrorClass::Unavailable,
+                format!("the agent did not answer `{method}` within {} s", PATIENCE.as_secs()),
+            )),
+        }
+    }
+
+    fn tell(&self, progress: Progress) {
+        // Nobody may listen any more; then nobody needs it.
+        let _ = self.progress.send(progress);
+    }
+}
+
+fn about(response: &InitializeResponse) -> String {
+    match &response.agent_info {
+        Some(info) => {
+            let name = info.title.as_ref().unwrap_or(&info.name);
+            format!("{name:.100} {:.50}", info.version)
+        }
+        None => "an agent without a name".to_owned(),
+    }
+}
+
+fn is_model(option: &SessionConfigOption) -> bool {
+    option.category == Some(SessionConfigOptionCategory::Model)
+}
+
+/// The model that is set; `default` is no model's name.
+fn current_model(options: &[SessionConfigOption]) -> Option<String> {
+    match &options.iter().find(|option| is_model(option))?.kind {
+        SessionConfigKind::Select(select) => {
+            Some(select.current_value.to_string()).filter(|model| model != "default")
+        }
+        _ => None,
+    }
+}
+
+fn not_offered(what: &str, wanted: &str, offered: &[&str]) -> Failure {
+    let choice = if offered.is_empty() {
+        format!("it offers no choice of {what}s")
+    } else {
+        format!("it offers {}", offered.join(", "))
+    };
+    let message = format!("the agent has no {what} `{wanted}`: {choice}; change the key `{what}`");
+    Failure::new(ErrorClass::InvalidRequest, message)
+}
+
+fn of_stop(reason: StopReason) -> Option<Failure> {
+    let (class, what) = match reason {
+        StopReason::EndTurn => return None,
+        StopReason::MaxTokens => {
+            (ErrorClass::AgentLimit, "the model's answer reached its bound on tokens")
+        }
+        StopReason::MaxTurnRequests => {
+            (ErrorClass::AgentLimit, "the agent reached its bound on requests in a turn")
+        }
+        StopReason::Refusal => (ErrorClass::InvalidRequest, "the model refuses to go on"),
+        StopReason::Cancelled => (ErrorClass::Crashed, "the agent cancelled its turn by itself"),
+        _ => (ErrorClass::Crashed, "the agent's turn ended for a reason not known here"),
+    };
+    Some(Failure::new(class, what))
+}

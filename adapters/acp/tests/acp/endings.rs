@@ -1,0 +1,41 @@
+//! Iterations that end badly, by the provider's fault.
+
+use ralph_orchestrator_testkit::model_server::{Reply, Script, Turn};
+
+use crate::rig::Real;
+
+#[tokio::test]
+async fn refusals_of_the_provider_are_classed() {
+    for real in Real::ALL {
+        for (status, class) in [
+            (429, "rate_limited"),
+            (401, "unauthenticated"),
+            (400, "invalid_request"),
+            (500, "overloaded"),
+        ] {
+            let rig = real.rig(Script::new().forever(Reply::error(status, "no")));
+            let error = rig.fail(real.config()).await;
+            assert_eq!(error.class.word(), class, "{real:?} {status}: {error}");
+            assert_eq!(error.report.final_text, None);
+            assert!(error.report.session.is_some(), "{real:?} {status}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn who_is_not_logged_in_is_told_so() {
+    let rig = Real::Claude.rig(Script::new()).without_env("ANTHROPIC_API_KEY");
+    let error = rig.fail(Real::Claude.config()).await;
+    assert_eq!(error.class.word(), "unauthenticated", "{error}");
+}
+
+#[tokio::test]
+async fn a_full_answer_and_a_refusal_are_no_good_ending() {
+    let turn = |reason: &str| Turn::text("half a").stop_reason(reason);
+    let rig = Real::Claude.rig(Script::new().forever(turn("refusal")));
+    let error = rig.fail(Real::Claude.config()).await;
+    assert_eq!(error.class.word(), "invalid_request", "{error}");
+    let rig = Real::Claude.rig(Script::new().forever(turn("max_tokens")));
+    let error = rig.fail(Real::Claude.config()).await;
+    assert_eq!(error.class.word(), "agent_limit", "{error}");
+}

@@ -1,0 +1,133 @@
+//! Iterations that end well.
+
+use orchestrator::contract::{Event, Tokens, Usd};
+use ralph_orchestrator_testkit::model_server::{Script, Turn};
+use serde_json::json;
+
+use crate::rig::{Real, Rig, Sink, usages, warned};
+
+const FIRST: Tokens = Tokens { input: 2000, output: 120, cache_read: 0, cache_write: 15_000 };
+const LAST: Tokens = Tokens { input: 20, output: 40, cache_read: 17_000, cache_write: 300 };
+
+#[tokio::test]
+async fn writes_a_file_and_reports_exact_figures() {
+    for real in Real::ALL {
+        let script = Script::new()
+            .then(
+                Turn::text("I will write it.")
+                    .thinking("hm")
+                    .and_shell("echo hello ralph > hello.txt; cat hello.txt")
+                    .usage(FIRST),
+            )
+            .then(Turn::text("Done. <promise>COMPLETE: written</promise>").usage(LAST));
+        let rig = real.rig(script);
+        let sink = Sink::new();
+        let report = rig.run(real.config(), &sink).await.unwrap();
+        let written = std::fs::read_to_string(rig.workspace().join("hello.txt")).unwrap();
+        assert_eq!(written, "hello ralph\n");
+        let last = "Done. <promise>COMPLETE: written</promise>";
+        assert_eq!(report.final_text.as_deref(), Some(last), "{real:?}");
+        assert_eq!(rig.server.served(), FIRST + LAST);
+        assert_eq!(report.usage.tokens, Some(FIRST + LAST), "{real:?}");
+        assert_eq!(usages(&sink).last(), Some(&report.usage));
+        assert_eq!(report.usage.cost.is_some(), real == Real::Claude, "{report:?}");
+        assert_eq!(report.exit.as_deref(), Some("exit 0"), "{real:?}");
+        // Its own helper may end a little later than itself.
+        let own = |name: &String| real == Real::Claude && name == "claude";
+        assert!(report.left_behind.iter().all(own) && report.denied.is_empty(), "{report:?}");
+        let events = sink.events();
+        let told = |wanted: &dyn Fn(&Event) -> bool| events.iter().filter(|e| wanted(e)).count();
+        let session = |e: &Event| matches!(e, Event::Session { id, .. } if Some(id) == report.session.as_ref());
+        assert_eq!(told(&session), 1, "{real:?}");
+        let call = |e: &Event| {
+            matches!(e, Event::ToolCall { name, input, .. }
+            if name == real.tool() && input.to_string().contains("echo hello ralph"))
+        };
+        assert_eq!(told(&call), 1, "{real:?}: {events:?}");
+        let answered = |e: &Event| matches!(e, Event::ToolResult { is_error: false, text, .. } if text.trim() == "hello ralph");
+        assert_eq!(told(&answered), 1, "{real:?}: {events:?}");
+        assert_eq!(told(&|e| matches!(e, Event::Thinking { text } if text == "hm")), 1);
+        assert_eq!(told(&|e| matches!(e, Event::Text { text } if text == last)), 1, "{events:?}");
+        let context = events.iter().rev().find_map(|event| match event {
+            Event::Context { used, window } => Some((*used, window.is_some())),
+            _ => None,
+        });
+        assert_eq!(context, Some((LAST.total(), true)), "{real:?}");
+    }
+}
+
+#[tokio::test]
+async fn cost_is_told_while_it_works() {
+    // What Claude Code reckons for its default model is not ours to say, but it is a sum.
+    let script = Script::new().forever(Turn::text("done").usage(FIRST));
+    let rig = Real::Claude.rig(script);
+    let report = rig.run(Real::Claude.config(), &Sink::new()).await.unwrap();
+    let once = report.usage.cost.unwrap();
+    let script =
+        Script::new().then(Turn::shell("true").usage(FIRST)).then(Turn::text("done").usage(FIRST));
+    let rig = Real::Claude.rig(script);
+    let report = rig.run(Real::Claude.config(), &Sink::new()).await.unwrap();
+    let twice = report.usage.cost.unwrap();
+    assert!(once > Usd::ZERO);
+    assert_eq!(twice.nanos() / 1000, 2 * once.nanos() / 1000, "{twice} is not twice {once}");
+}
+
+#[tokio::test]
+async fn every_iteration_is_a_fresh_session_with_its_own_figures() {
+    let rig = Real::Codex.rig(Script::new().forever(Turn::text("done").usage(LAST)));
+    let first = rig.run(Real::Codex.config(), &Sink::new()).await.unwrap();
+    let second = rig.run(Real::Codex.config(), &Sink::new()).await.unwrap();
+    assert_ne!(first.session, second.session);
+    assert_eq!((first.usage, second.usage.tokens), (second.usage, Some(LAST)));
+}
+
+#[tokio::test]
+async fn mode_and_model_reach_the_agent_or_are_named() {
+    let real = Real::Claude;
+    let rig = real.rig(Script::new().forever(Turn::text("ok")));
+    let mut config = real.config();
+    config["model"] = json!("haiku");
+    rig.run(config.clone(), &Sink::new()).await.unwrap();
+    let asked = rig.server.main_requests();
+    assert!(asked[0].model().contains("haiku"), "{}", asked[0].model());
+    config["mode"] = json!("yolo");
+    let error = rig.fail(config).await;
+    assert_eq!(error.class.word(), "invalid_request");
+    assert!(error.message.contains("no mode `yolo`"), "{error}");
+    assert!(error.message.contains("bypassPermissions"), "{error}");
+}
+
+#[tokio::test]
+async fn what_the_program_says_is_no_text_of_the_model() {
+    let rig = Real::Codex.rig(Script::new().then(Turn::text("ok")));
+    let sink = Sink::new();
+    rig.run(Real::Codex.config(), &sink).await.unwrap();
+    assert!(warned(&sink, "Model metadata"), "{:?}", sink.events());
+    let texts: Vec<_> =
+        sink.events().iter().filter(|e| matches!(e, Event::Text { .. })).cloned().collect();
+    assert_eq!(texts, [Event::Text { text: "ok".to_owned() }]);
+}
+
+#[tokio::test]
+async fn it_is_checked_without_spending_anything() {
+    for (real, name) in [(Real::Claude, "Claude Agent 0."), (Real::Codex, "Codex 2.")] {
+        let rig = real.rig(Script::new());
+        for _ in 0..2 {
+            let found = rig.agent(real.config()).check(&rig.env).await.unwrap();
+            assert!(found.starts_with(name) && found.contains("node_modules"), "{found}");
+        }
+        assert!(rig.server.main_requests().is_empty());
+        rig.wait_until_nothing_is_left(std::time::Duration::from_secs(10)).await;
+    }
+}
+
+#[tokio::test]
+async fn what_is_missing_is_said_with_how_to_get_it() {
+    let rig = Rig::new(Script::new()).env("PATH", "/nowhere");
+    let missing = rig.agent(json!({"program": ["codex-acp"]})).check(&rig.env).await.unwrap_err();
+    assert_eq!(missing.class.word(), "unavailable");
+    assert!(missing.message.contains("npm install -g @agentclientprotocol/codex-acp"), "{missing}");
+    let no_agent = rig.agent(json!({"program": ["/bin/true"]})).check(&rig.env).await.unwrap_err();
+    assert_eq!(no_agent.class.word(), "unavailable", "{no_agent}");
+    assert!(no_agent.message.contains("/bin/true"), "{no_agent}");
+}

@@ -1,0 +1,291 @@
+//! What has to hold for every adapter, whoever wrote it, examined by one call.
+//!
+//! [`run`] has the adapter work in one [`Scenario`] after the other, each in a workspace of its own. An
+//! adapter for an agent that asks a model needs to tell the agent where the model is ([`Stage::model`]):
+//! it does then what the scenario wants. Another one builds something that does ([`Act`]).
+//!
+//! That no event comes after the end needs no scenario: the sink is only lent to the adapter.
+//!
+//! ```
+//! use orchestrator::contract::{Agent, AgentError, Capabilities, Description, ErrorClass, Event, EventSink};
+//! use orchestrator::contract::{Iteration, Report, async_trait};
+//! use ralph_orchestrator_testkit::conformance::{self, Act, Cast, Options, Scenario};
+//! use std::collections::BTreeMap;
+//!
+//! /// An agent of your own, that only says what it was built with.
+//! struct Parrot(String);
+//!
+//! #[async_trait]
+//! impl Agent for Parrot {
+//!     fn describe(&self) -> Description {
+//!         Description { name: "parrot".into(), summary: "repeats".into(), ..Description::default() }
+//!     }
+//!
+//!     async fn check(&self, _env: &BTreeMap<String, String>) -> Result<String, AgentError> {
+//!         Ok("a parrot".into())
+//!     }
+//!
+//!     async fn run(&self, task: Iteration, events: &dyn EventSink) -> Result<Report, AgentError> {
+//!         let work = async {
+//!             events.emit(Event::Session { id: task.run.clone(), model: None }).await;
+//!             events.emit(Event::Text { text: self.0.clone() }).await;
+//!         };
+//!         tokio::select! {
+//!             biased;
+//!             _ = events.cancelled() => Err(AgentError::new(ErrorClass::Cancelled, "cancelled")),
+//!             () = work => Ok(Report { final_text: Some(self.0.clone()), ..Report::default() }),
+//!         }
+//!     }
+//! }
+//!
+//! let mut options = Options::default();
+//! // It has no tools, asks no model, and is never so slow that it could be ended.
+//! for (scenarios, why) in [
+//!     (&Scenario::WITH_TOOLS[..], "it has no tools"),
+//!     (&Scenario::WITH_MODEL[..], "it asks no model"),
+//!     (&Scenario::WHEN_SLOW[..], "it is done at once"),
+//! ] {
+//!     options = options.without(scenarios, why);
+//! }
+//! let report = conformance::run(&options, |stage| {
+//!     let text = match &stage.act {
+//!         Act::Says { text } => text.clone(),
+//!         _ => "no".into(),
+//!     };
+//!     Cast::new(Parrot(text))
+//! });
+//! report.assert();
+//! ```
+
+mod scenarios;
+mod stage;
+
+use std::fmt;
+use std::fmt::Write as _;
+use std::time::{Duration, Instant};
+
+pub use stage::{Act, Cast, Stage, with_claude};
+
+/// No scenario takes longer, unless something hangs.
+const PATIENCE: Duration = Duration::from_secs(180);
+
+/// What is examined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Scenario {
+    /// `check()` says the same twice, spends nothing, changes nothing and leaves nothing.
+    Check,
+    /// A message becomes the final text; nothing is left.
+    Start,
+    /// The session comes before what happens in it; each result follows its call, once.
+    Order,
+    /// A prompt of [`Options::prompt_max`] bytes arrives as it is.
+    LongPrompt,
+    /// A prompt that is no UTF-8 is worked on or refused.
+    BadPrompt,
+    /// A tool prints what is no UTF-8.
+    BadOutput,
+    /// A tool prints 64 MiB: no event is large, and memory does not grow with it.
+    Flood,
+    /// The end is wanted before it began.
+    CancelBefore,
+    /// The end is wanted at the first event.
+    CancelAtFirstEvent,
+    /// The end is wanted while nothing comes.
+    Deadline,
+    /// The end is wanted in the middle of a message.
+    CancelInMessage,
+    /// The end is wanted while a tool runs that has started processes of its own.
+    CancelInTool,
+    /// The future is dropped while a tool runs.
+    Drop,
+    /// A tool leaves a process in a session of its own.
+    TreeEnd,
+    /// Figures only grow, and are the model's in the end.
+    Usage,
+    /// The provider refuses for now (429).
+    RateLimited,
+    /// The provider does not know the key (401).
+    Unauthenticated,
+    /// The provider refuses the request (400).
+    InvalidRequest,
+    /// The provider fails (500): overloaded, or a crash.
+    ProviderFails,
+}
+
+impl Scenario {
+    /// All of them, in the order in which they are run.
+    pub const ALL: [Self; 19] = [
+        Self::Check,
+        Self::Start,
+        Self::Order,
+        Self::LongPrompt,
+        Self::BadPrompt,
+        Self::BadOutput,
+        Self::Flood,
+        Self::CancelBefore,
+        Self::CancelAtFirstEvent,
+        Self::Deadline,
+        Self::CancelInMessage,
+        Self::CancelInTool,
+        Self::Drop,
+        Self::TreeEnd,
+        Self::Usage,
+        Self::RateLimited,
+        Self::Unauthenticated,
+        Self::InvalidRequest,
+        Self::ProviderFails,
+    ];
+    /// Those that need an agent that runs commands.
+    pub const WITH_TOOLS: [Self; 6] =
+        [Self::Order, Self::BadOutput, Self::Flood, Self::CancelInTool, Self::Drop, Self::TreeEnd];
+    /// Those that need an agent that asks the model of the stage.
+    pub const WITH_MODEL: [Self; 5] = [
+        Self::Usage,
+        Self::RateLimited,
+        Self::Unauthenticated,
+        Self::InvalidRequest,
+        Self::ProviderFails,
+    ];
+    /// Those that need an agent that can be slow.
+    pub const WHEN_SLOW: [Self; 3] =
+        [Self::CancelAtFirstEvent, Self::Deadline, Self::CancelInMessage];
+}
+
+impl fmt::Display for Scenario {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Check => "check",
+            Self::Start => "start",
+            Self::Order => "order of events",
+            Self::LongPrompt => "long prompt",
+            Self::BadPrompt => "prompt no UTF-8",
+            Self::BadOutput => "output no UTF-8",
+            Self::Flood => "64 MiB of output",
+            Self::CancelBefore => "cancel before start",
+            Self::CancelAtFirstEvent => "cancel at first event",
+            Self::Deadline => "deadline",
+            Self::CancelInMessage => "cancel in a message",
+            Self::CancelInTool => "cancel in a tool",
+            Self::Drop => "future dropped",
+            Self::TreeEnd => "tree ended",
+            Self::Usage => "usage",
+            Self::RateLimited => "429 rate limited",
+            Self::Unauthenticated => "401 unauthenticated",
+            Self::InvalidRequest => "400 invalid request",
+            Self::ProviderFails => "500 provider fails",
+        })
+    }
+}
+
+/// What is expected of the adapter.
+#[derive(Clone, Debug)]
+pub struct Options {
+    without: Vec<(Scenario, String)>,
+    prompt_max: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { without: Vec::new(), prompt_max: 2 * 1024 * 1024 }
+    }
+}
+
+impl Options {
+    /// Does not expect these, for this reason, which the report shows.
+    #[must_use]
+    pub fn without(mut self, scenarios: &[Scenario], why: &str) -> Self {
+        self.without.extend(scenarios.iter().map(|scenario| (*scenario, why.to_owned())));
+        self
+    }
+
+    /// The longest prompt that has to arrive, in bytes; 2 MiB by default.
+    #[must_use]
+    pub const fn prompt_max(mut self, bytes: usize) -> Self {
+        self.prompt_max = bytes;
+        self
+    }
+}
+
+/// What became of a scenario.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It holds.
+    Passed,
+    /// It does not, and why.
+    Failed(String),
+    /// The adapter does without, for this reason.
+    Without(String),
+}
+
+/// What became of all of them; shown as a table.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// The adapter's name.
+    pub adapter: String,
+    /// Each scenario's outcome, and how long it took.
+    pub rows: Vec<(Scenario, Outcome, Duration)>,
+}
+
+impl Report {
+    /// Whether no scenario has failed.
+    #[must_use]
+    pub fn passed(&self) -> bool {
+        !self.rows.iter().any(|(_, outcome, _)| matches!(outcome, Outcome::Failed(_)))
+    }
+
+    /// For tests.
+    ///
+    /// # Panics
+    /// If a scenario has failed, with the table.
+    pub fn assert(&self) {
+        assert!(self.passed(), "\n{self}");
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut table = format!("{}\n", self.adapter);
+        for (scenario, outcome, took) in &self.rows {
+            let (word, why) = match outcome {
+                Outcome::Passed => ("passed", ""),
+                Outcome::Failed(why) => ("FAILED", why.as_str()),
+                Outcome::Without(why) => ("without", why.as_str()),
+            };
+            let seconds = took.as_secs_f64();
+            writeln!(table, "  {scenario:<22} {word:<8} {seconds:>6.1} s  {why}")?;
+        }
+        f.write_str(&table)
+    }
+}
+
+/// Examines an adapter in all scenarios that it does not do without, and prints the table. `make`
+/// builds it anew for each, so that it does there what [`Stage::act`] says.
+///
+/// # Panics
+/// If there is no room for folders, or `make` panics.
+#[allow(clippy::print_stdout)]
+pub fn run(options: &Options, make: impl Fn(&Stage) -> Cast) -> Report {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.expect("a runtime can be built");
+    let mut report = Report { adapter: String::new(), rows: Vec::new() };
+    for scenario in Scenario::ALL {
+        let began = Instant::now();
+        let without = options.without.iter().find(|(without, _)| *without == scenario);
+        let outcome = if let Some((_, why)) = without {
+            Outcome::Without(why.clone())
+        } else {
+            let examined = scenarios::examine(scenario, options.prompt_max, &make);
+            match runtime.block_on(async { tokio::time::timeout(PATIENCE, examined).await }) {
+                Ok(Ok(name)) => {
+                    report.adapter = name;
+                    Outcome::Passed
+                }
+                Ok(Err(why)) => Outcome::Failed(why),
+                Err(_) => Outcome::Failed(format!("not within {} s", PATIENCE.as_secs())),
+            }
+        };
+        report.rows.push((scenario, outcome, began.elapsed()));
+    }
+    println!("{report}");
+    report
+}

@@ -1,0 +1,376 @@
+//! The scenarios.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use orchestrator::contract::{
+    AgentError, CancelReason, CancelSignal, ErrorClass, Event, EventSink, NeverCancelled, Report,
+    Usage, async_trait,
+};
+
+use super::Scenario;
+use super::stage::{Act, Cast, FIRST, LAST, Stage};
+use crate::iteration::Sink;
+
+const SAID: &str = "All is well: ünïcödé \u{1f980}.";
+const PROMPT: &[u8] = b"Do it.";
+/// No event is larger, in bytes, however much is printed.
+const EVENT_MAX: usize = 16 * 1024 * 1024;
+/// What is printed in a flood may not be held all at once.
+const GROWTH_MAX: u64 = 256 * 1024;
+/// How long an agent may take until it waits for something.
+const SLOW: Duration = Duration::from_secs(60);
+
+type Examined = Result<(), String>;
+type Make<'a> = &'a dyn Fn(&Stage) -> Cast;
+
+/// Examines one, and tells the adapter's name.
+pub(super) async fn examine(
+    scenario: Scenario,
+    prompt_max: usize,
+    make: &impl Fn(&Stage) -> Cast,
+) -> Result<String, String> {
+    let make: Make<'_> = make;
+    let stage = Stage::new(act(scenario));
+    let cast = make(&stage);
+    let name = cast.agent().describe().name;
+    match scenario {
+        Scenario::Check => check(&stage, &cast).await,
+        Scenario::Start => said(&ended(&stage, &cast, PROMPT, &Sink::new()).await?),
+        Scenario::TreeEnd | Scenario::BadOutput => {
+            said_after(&ended(&stage, &cast, PROMPT, &Sink::new()).await?)
+        }
+        Scenario::Order => order(&stage, &cast).await,
+        Scenario::LongPrompt => long_prompt(&stage, &cast, prompt_max).await,
+        Scenario::BadPrompt => bad_prompt(&stage, &cast).await,
+        Scenario::Flood => flood(&stage, &cast).await,
+        Scenario::CancelBefore => {
+            let sink = Sink::new();
+            sink.cancel(CancelReason::Signal);
+            cancelled(ended(&stage, &cast, PROMPT, &sink).await)
+        }
+        Scenario::CancelAtFirstEvent => {
+            let sink = Sink::cancelling_at(|_| true);
+            cancelled(ended(&stage, &cast, PROMPT, &sink).await)
+        }
+        Scenario::Deadline | Scenario::CancelInMessage => slow(&stage, &cast).await,
+        Scenario::CancelInTool | Scenario::Drop => in_tool(make, scenario == Scenario::Drop).await,
+        Scenario::Usage => usage(&stage, &cast).await,
+        Scenario::RateLimited
+        | Scenario::Unauthenticated
+        | Scenario::InvalidRequest
+        | Scenario::ProviderFails => refused(scenario, &stage, &cast).await,
+    }
+    .and_then(|()| stage.nothing_left())?;
+    Ok(name)
+}
+
+fn act(scenario: Scenario) -> Act {
+    let runs = |command: &str| Act::Runs { command: command.to_owned(), text: SAID.to_owned() };
+    match scenario {
+        Scenario::Check
+        | Scenario::Start
+        | Scenario::LongPrompt
+        | Scenario::BadPrompt
+        | Scenario::CancelBefore => Act::Says { text: SAID.to_owned() },
+        Scenario::Order | Scenario::Usage => runs("echo from the tool"),
+        Scenario::BadOutput => runs("printf 'a\\377\\376\\000b\\n\\033[31m\\303'"),
+        Scenario::Flood => runs("head -c 67108864 /dev/zero | tr '\\000' x"),
+        Scenario::TreeEnd => runs("setsid sleep 1000 </dev/null >/dev/null 2>&1 & echo begun"),
+        // Their command needs a place of its own.
+        Scenario::CancelInTool
+        | Scenario::Drop
+        | Scenario::CancelAtFirstEvent
+        | Scenario::Deadline => Act::Hangs,
+        Scenario::CancelInMessage => Act::Stalls,
+        Scenario::RateLimited => Act::Refused { status: 429 },
+        Scenario::Unauthenticated => Act::Refused { status: 401 },
+        Scenario::InvalidRequest => Act::Refused { status: 400 },
+        Scenario::ProviderFails => Act::Refused { status: 500 },
+    }
+}
+
+/// Runs to the end, after which nothing may be left.
+async fn ended(
+    stage: &Stage,
+    cast: &Cast,
+    prompt: &[u8],
+    sink: &dyn EventSink,
+) -> Result<Result<Report, AgentError>, String> {
+    let result = cast.agent().run(stage.task(cast, prompt.to_vec()), sink).await;
+    stage.nothing_left()?;
+    Ok(result)
+}
+
+fn said(result: &Result<Report, AgentError>) -> Examined {
+    let report = result.as_ref().map_err(|error| format!("it failed: {error}"))?;
+    let text = report.final_text.as_deref().map(str::trim_end);
+    if text == Some(SAID) { Ok(()) } else { Err(format!("its final text is {text:?}")) }
+}
+
+fn cancelled(result: Result<Result<Report, AgentError>, String>) -> Examined {
+    match result? {
+        Err(error) if error.class == ErrorClass::Cancelled => Ok(()),
+        Err(error) => Err(format!("its error is {}: {error}", error.class.word())),
+        Ok(report) => Err(format!("it went on to a good end: {report:?}")),
+    }
+}
+
+async fn check(stage: &Stage, cast: &Cast) -> Examined {
+    let env = stage.env(cast);
+    let before = stage.files();
+    let mut told = BTreeSet::new();
+    for _ in 0..2 {
+        told.insert(cast.agent().check(&env).await.map_err(|error| error.to_string())?);
+    }
+    if told.len() != 1 || told.first().is_none_or(String::is_empty) {
+        return Err(format!("it does not say the same, or nothing: {told:?}"));
+    }
+    if cast.agent().describe() != cast.agent().describe() {
+        return Err("it does not describe itself always the same".to_owned());
+    }
+    if !stage.server.main_requests().is_empty() {
+        return Err("it asked the model".to_owned());
+    }
+    if stage.files() != before {
+        return Err(format!("it changed the workspace: {:?}", stage.files()));
+    }
+    stage.soon_nothing_left().await
+}
+
+async fn order(stage: &Stage, cast: &Cast) -> Examined {
+    let sink = Sink::new();
+    said_after(&ended(stage, cast, PROMPT, &sink).await?)?;
+    let events = sink.events();
+    let (mut session, mut began) = (None, None);
+    let (mut called, mut answered) = (BTreeSet::new(), BTreeSet::new());
+    for event in events.iter() {
+        match event {
+            // Agents without sessions tell of none.
+            Event::Session { id, .. } => {
+                if let (None, Some(event)) = (session, began) {
+                    return Err(format!("before the session began: {event:?}"));
+                }
+                if session.replace(id).is_some_and(|before| before != id) {
+                    return Err("two sessions began".to_owned());
+                }
+            }
+            Event::ToolCall { id, .. } if !called.insert(id) => {
+                return Err(format!("the call {id} was told of twice"));
+            }
+            Event::Text { .. } | Event::ToolCall { .. } => began = Some(event),
+            Event::ToolResult { id, .. } if !called.contains(id) || !answered.insert(id) => {
+                return Err(format!("a result without its call, or twice: {id}"));
+            }
+            _ => {}
+        }
+    }
+    if called != answered {
+        return Err(format!("calls without a result: {called:?}, {answered:?}"));
+    }
+    let text =
+        |event: &Event| matches!(event, Event::Text { text } if text.trim_end().ends_with(SAID));
+    if events.iter().any(text) { Ok(()) } else { Err("its text was not told".to_owned()) }
+}
+
+async fn long_prompt(stage: &Stage, cast: &Cast, bytes: usize) -> Examined {
+    let line = "{x} $HOME {{y}} \"quoted\" `ticks` ünïcödé \u{1f980}\\n ";
+    let end = "and this is the very end";
+    let prompt = line.repeat(bytes.saturating_sub(end.len()) / line.len()) + end;
+    said(&ended(stage, cast, prompt.as_bytes(), &Sink::new()).await?)?;
+    // Who asks no model was not seen to read it, but has come to its end.
+    let requests = stage.server.main_requests();
+    let Some(request) = requests.first() else { return Ok(()) };
+    if holds(&request.body, &prompt) {
+        Ok(())
+    } else {
+        Err("the prompt did not arrive as it is".to_owned())
+    }
+}
+
+/// Whether a text in it, wherever, has this one in it.
+fn holds(value: &serde_json::Value, wanted: &str) -> bool {
+    match value {
+        serde_json::Value::String(text) => text.contains(wanted),
+        serde_json::Value::Array(values) => values.iter().any(|value| holds(value, wanted)),
+        serde_json::Value::Object(values) => values.values().any(|value| holds(value, wanted)),
+        _ => false,
+    }
+}
+
+async fn bad_prompt(stage: &Stage, cast: &Cast) -> Examined {
+    match ended(stage, cast, b"Do \xff\xfe it.", &Sink::new()).await? {
+        Err(error) if error.class != ErrorClass::InvalidRequest => {
+            Err(format!("its error is {}: {error}", error.class.word()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Keeps nothing but the size of the largest event.
+#[derive(Default)]
+struct Largest(AtomicUsize);
+
+#[async_trait]
+impl CancelSignal for Largest {
+    async fn cancelled(&self) -> CancelReason {
+        NeverCancelled.cancelled().await
+    }
+}
+
+#[async_trait]
+impl EventSink for Largest {
+    async fn emit(&self, event: Event) {
+        let size = serde_json::to_vec(&event).map_or(usize::MAX, |bytes| bytes.len());
+        self.0.fetch_max(size, Ordering::Relaxed);
+    }
+}
+
+async fn flood(stage: &Stage, cast: &Cast) -> Examined {
+    let (largest, before) = (Largest::default(), memory());
+    let result = ended(stage, cast, PROMPT, &largest).await?;
+    let grown = memory().saturating_sub(before);
+    said_after(&result)?;
+    let largest = largest.0.into_inner();
+    if largest > EVENT_MAX {
+        return Err(format!("an event has {largest} bytes"));
+    }
+    if grown > GROWTH_MAX {
+        return Err(format!("memory grew by {grown} KiB"));
+    }
+    Ok(())
+}
+
+/// An agent whose tool's output is its own text may end its text so.
+fn said_after(result: &Result<Report, AgentError>) -> Examined {
+    let report = result.as_ref().map_err(|error| format!("it failed: {error}"))?;
+    let text = report.final_text.as_deref().unwrap_or_default().trim_end();
+    if text.ends_with(SAID) {
+        Ok(())
+    } else {
+        let tail: String = text.chars().rev().take(80).collect();
+        Err(format!("its final text has {} bytes and ends, reversed, with {tail:?}", text.len()))
+    }
+}
+
+/// What the process holds, in KiB.
+fn memory() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0)
+}
+
+/// Ends it once it waits, or has begun to say something.
+async fn slow(stage: &Stage, cast: &Cast) -> Examined {
+    let sink = Sink::new();
+    let cancel = async {
+        let server = Arc::clone(&stage.server);
+        let stalled =
+            tokio::task::spawn_blocking(move || server.wait_for_stalled(1, Duration::from_secs(5)));
+        let waits = stalled.await.unwrap_or(false);
+        if !waits && !stage.server.requests().is_empty() {
+            // It asks its model, and is only slow.
+            let server = Arc::clone(&stage.server);
+            let again = tokio::task::spawn_blocking(move || server.wait_for_stalled(1, SLOW));
+            let _ = again.await;
+        }
+        sink.cancel(CancelReason::Timeout);
+    };
+    let (result, ()) = tokio::join!(ended(stage, cast, PROMPT, &sink), cancel);
+    if let Ok(Err(error)) = &result
+        && !error.message.contains(CancelReason::Timeout.because())
+    {
+        return Err(format!("it does not say why: {error}"));
+    }
+    cancelled(result)
+}
+
+/// Ends it while its tool runs: one that has started processes in sessions of their own.
+async fn in_tool(make: Make<'_>, drop_it: bool) -> Examined {
+    let up = Arc::new(Mutex::new(None));
+    let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
+    let sign = folder.path().join("up");
+    let command = format!(
+        "setsid sleep 1000 </dev/null >/dev/null 2>&1 & echo up > '{}'; sleep 1000",
+        sign.display()
+    );
+    rustix::fs::mkfifoat(rustix::fs::CWD, &sign, 0o600.into()).map_err(|e| e.to_string())?;
+    let stage = Stage::new(Act::Runs { command, text: SAID.to_owned() });
+    let cast = make(&stage);
+    let sink = Sink::new();
+    let told = Arc::clone(&up);
+    let open = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::NONBLOCK;
+    let fifo = rustix::fs::open(&sign, open, rustix::fs::Mode::empty());
+    let mut fifo =
+        tokio::net::unix::pipe::Receiver::from_owned_fd(fifo.map_err(|e| e.to_string())?)
+            .map_err(|error| error.to_string())?;
+    let runs = async {
+        let mut word = [0; 3];
+        let read = tokio::io::AsyncReadExt::read_exact(&mut fifo, &mut word);
+        let read = tokio::time::timeout(SLOW, read).await;
+        *told.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(read.is_ok());
+    };
+    let never = Err("the tool never ran".to_owned());
+    if drop_it {
+        let task = stage.task(&cast, PROMPT.to_vec());
+        tokio::select! {
+            result = cast.agent().run(task, &sink) => return Err(format!("it ended: {result:?}")),
+            () = runs => {}
+        }
+        stage.soon_nothing_left().await?;
+    } else {
+        let cancel = async {
+            runs.await;
+            sink.cancel(CancelReason::Signal);
+        };
+        let (result, ()) = tokio::join!(ended(&stage, &cast, PROMPT, &sink), cancel);
+        cancelled(result)?;
+    }
+    let ran = *up.lock().unwrap_or_else(std::sync::PoisonError::into_inner) == Some(true);
+    if ran { Ok(()) } else { never }
+}
+
+async fn usage(stage: &Stage, cast: &Cast) -> Examined {
+    let sink = Sink::new();
+    let result = ended(stage, cast, PROMPT, &sink).await?;
+    said_after(&result)?;
+    let report = result.map_err(|error| error.to_string())?;
+    let (mut last, mut context) = (Usage::default(), None);
+    for event in sink.events().iter() {
+        match event {
+            Event::Usage { usage } if usage.max(last) != *usage => {
+                return Err(format!("figures went down: {last:?}, then {usage:?}"));
+            }
+            Event::Usage { usage } => last = *usage,
+            Event::Context { used, .. } => context = Some(*used),
+            _ => {}
+        }
+    }
+    let can = cast.agent().describe().capabilities;
+    if can.tokens && report.usage.tokens != Some(FIRST + LAST) {
+        return Err(format!("{:?}, but the model served {:?}", report.usage, FIRST + LAST));
+    }
+    if last.max(report.usage) != report.usage {
+        return Err(format!("the report has less than was told: {:?}, {last:?}", report.usage));
+    }
+    if can.context && !context.is_some_and(|used| used > 0 && used <= LAST.total()) {
+        return Err(format!("the context is said to have {context:?} tokens"));
+    }
+    Ok(())
+}
+
+async fn refused(scenario: Scenario, stage: &Stage, cast: &Cast) -> Examined {
+    let error = match ended(stage, cast, PROMPT, &Sink::new()).await? {
+        Err(error) => error,
+        Ok(report) => return Err(format!("it came to a good end: {report:?}")),
+    };
+    let fits = match scenario {
+        Scenario::RateLimited => matches!(error.class, ErrorClass::RateLimited { .. }),
+        Scenario::Unauthenticated => error.class == ErrorClass::Unauthenticated,
+        Scenario::InvalidRequest => error.class == ErrorClass::InvalidRequest,
+        _ => matches!(error.class, ErrorClass::Overloaded | ErrorClass::Crashed),
+    };
+    if fits { Ok(()) } else { Err(format!("its error is {}: {error}", error.class.word())) }
+}
