@@ -2,8 +2,8 @@
 
 use orchestrator::contract::{Tokens, Usd};
 use orchestrator::machine::{
-    AfterRejection, Context, Effect, Ended, Input, Latch, Limits, Look, NamedVerdict, Now, Policy, Record,
-    RunStarted, StartOptions, State, StopReason, Timer, Validation, ValidatorInfo, step,
+    AfterRejection, Context, Effect, Ended, Input, Latch, Limits, Look, NamedVerdict, Now, Policy,
+    Record, RunStarted, StartOptions, State, StopReason, Timer, Validation, ValidatorInfo, step,
 };
 
 use crate::bytes::Bytes;
@@ -131,7 +131,9 @@ impl World {
             7 => Input::Signal,
             8 => Input::Warn(bytes.text()),
             9 => Input::Noted(bytes.text()),
-            10 => Input::ContextSeen(Context { used: bytes.number(), window: Some(bytes.number()) }),
+            10 => {
+                Input::ContextSeen(Context { used: bytes.number(), window: Some(bytes.number()) })
+            }
             11 => Input::Judged { accepted: bytes.flag(), reasons: vec![bytes.text()] },
             12 => Input::AgentOut(bytes.text()),
             _ => Input::Started(StartOptions { fresh: self.fresh.clone() }),
