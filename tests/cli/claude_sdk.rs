@@ -6,6 +6,79 @@ use serde_json::json;
 
 use crate::environment::{TestEnvironment, of_run};
 
+fn configure(env: &mut TestEnvironment, server: &ModelServer, validators: &str) {
+    env.raw_config(&format!(
+        "[run]\ndelay = \"0s\"\n[agent]\nadapter = \"claude-sdk\"\n[agent.config]\n\
+         program = \"{}\"\nmodel = \"opus\"\n{validators}\
+         [env]\npass = [\"DISABLE_*\", \"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC\", \"IS_SANDBOX\"]\n\
+         [limits]\nmax_iterations = 2\n",
+        claude_binary().display()
+    ));
+    for (name, value) in [
+        ("ANTHROPIC_API_KEY", "dummy"),
+        ("ANTHROPIC_BASE_URL", &server.base_url()),
+        ("DISABLE_TELEMETRY", "1"),
+        ("DISABLE_ERROR_REPORTING", "1"),
+        ("DISABLE_AUTOUPDATER", "1"),
+        ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
+        ("IS_SANDBOX", "1"),
+    ] {
+        env.var(name, value);
+    }
+}
+
+const CHECK: &str = "[[validator]]\nkind = \"command\"\nname = \"tests\"\n\
+                     program = [\"grep\", \"-qx\", \"hello ralph\", \"hello.txt\"]\n";
+
+#[test]
+fn a_claim_that_is_refused_is_repaired_in_the_same_session() {
+    let mut env = TestEnvironment::new();
+    let file = env.path("hello.txt");
+    let claim = Turn::text("<promise>COMPLETE: hello.txt is written</promise>");
+    let server = ModelServer::scripted(
+        Script::new()
+            .then(claim.clone())
+            .then(Turn::tool("Write", &json!({"file_path": file, "content": "hello ralph\n"})))
+            .then(claim),
+    );
+    configure(&mut env, &server, CHECK);
+    env.run().expect(0);
+    let status = env.status();
+    assert_eq!((&status["phase"], &status["iterations"]), (&"completed".into(), &1.into()));
+    let judged: Vec<bool> =
+        env.records("judged").iter().map(|record| record["accepted"].as_bool().unwrap()).collect();
+    assert_eq!(judged, [false, true]);
+    let validated = env.records("validated");
+    assert_eq!((validated.len(), &validated[0]["accepted"]), (1, &true.into()), "the final word");
+    let requests = server.main_requests();
+    assert_eq!(requests.len(), 3);
+    let told = requests[1].body["messages"].to_string();
+    assert!(told.contains("tests") && told.contains("exit 2"), "why it was refused: {told}");
+    assert!(of_run(&env.root()).is_empty());
+}
+
+#[test]
+fn claims_and_notes_come_by_tools() {
+    let mut env = TestEnvironment::new();
+    let file = env.path("hello.txt");
+    let server = ModelServer::scripted(
+        Script::new()
+            .then(Turn::tool("mcp__ralph__note", &json!({"text": "the file is hello.txt"})))
+            .then(Turn::text("Enough for today."))
+            .then(Turn::tool("Write", &json!({"file_path": file, "content": "hello ralph\n"})))
+            .then(Turn::tool("mcp__ralph__claim_complete", &json!({"message": "it is written"})))
+            .then(Turn::text("That was it.")),
+    );
+    configure(&mut env, &server, CHECK);
+    env.run().expect(0);
+    let status = env.status();
+    assert_eq!((&status["phase"], &status["iterations"]), (&"completed".into(), &2.into()));
+    assert_eq!(status["latch"]["claim"]["detector"], "tool", "{status}");
+    let second = server.main_requests()[2].body["messages"][0].to_string();
+    assert!(second.contains("the file is hello.txt"), "told to the next iteration: {second}");
+    assert!(of_run(&env.root()).is_empty());
+}
+
 #[test]
 fn a_task_is_done_and_what_is_protected_stays_as_it_is() {
     let mut env = TestEnvironment::new();
@@ -25,27 +98,13 @@ fn a_task_is_done_and_what_is_protected_stays_as_it_is() {
             .then(write(&env.path("hello.txt"), "hello ralph\n"))
             .forever(Turn::text("<promise>COMPLETE: hello.txt is written</promise>")),
     );
-    env.raw_config(&format!(
-        "[run]\ndelay = \"0s\"\n[agent]\nadapter = \"claude-sdk\"\n[agent.config]\n\
-         program = \"{}\"\nmodel = \"opus\"\n\
-         [[validator]]\nkind = \"protected-paths\"\npaths = [\"expected.txt\"]\n\
+    configure(
+        &mut env,
+        &server,
+        "[[validator]]\nkind = \"protected-paths\"\npaths = [\"expected.txt\"]\n\
          [[validator]]\nkind = \"command\"\nname = \"tests\"\n\
-         program = [\"cmp\", \"expected.txt\", \"hello.txt\"]\n\
-         [env]\npass = [\"DISABLE_*\", \"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC\", \"IS_SANDBOX\"]\n\
-         [limits]\nmax_iterations = 2\n",
-        claude_binary().display()
-    ));
-    for (name, value) in [
-        ("ANTHROPIC_API_KEY", "dummy"),
-        ("ANTHROPIC_BASE_URL", &server.base_url()),
-        ("DISABLE_TELEMETRY", "1"),
-        ("DISABLE_ERROR_REPORTING", "1"),
-        ("DISABLE_AUTOUPDATER", "1"),
-        ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
-        ("IS_SANDBOX", "1"),
-    ] {
-        env.var(name, value);
-    }
+         program = [\"cmp\", \"expected.txt\", \"hello.txt\"]\n",
+    );
     let config = env.read("ralph.toml");
     env.run().expect(0);
     let status = env.status();
