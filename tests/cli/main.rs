@@ -27,6 +27,7 @@ mod sandbox;
 mod secrets;
 mod seed;
 mod shipped;
+mod side_by_side;
 mod signals;
 mod state;
 mod waits;

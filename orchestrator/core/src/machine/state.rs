@@ -9,7 +9,7 @@ use super::record::{NamedVerdict, Outcome, Policy, RunStarted};
 use crate::contract::{CancelReason, Claim, ClaimKind, EvidenceFile, NearMiss, Tokens, Usage, Usd};
 
 /// How far the completion has come. Moves forward only, but for a claim that has to be made anew
-/// under [`AfterRejection::Reclaim`].
+/// under [`AfterRejection::Reclaim`](super::record::AfterRejection::Reclaim).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum Latch {
