@@ -16,7 +16,7 @@ const BAD_PARAMETERS: i64 = -32602;
 
 /// The argument that makes the server known.
 pub(crate) fn servers() -> String {
-    json!({"mcpServers": {SERVER: {"type": "sdk", "name": SERVER}}}).to_string()
+    json!({"mcpServers": {SERVER: {"name": SERVER, "type": "sdk"}}}).to_string()
 }
 
 /// A call of one of the tools.

@@ -319,11 +319,11 @@ mod tests {
             |e: &&Event| matches!(e, Event::ToolCall { name, .. } if name == "file_change");
         assert_eq!(events.iter().filter(is_patch).count(), 1);
         let items = concat!(
-            r#"{"type":"item.started","item":{"id":"1","type":"todo_list","items":[{"text":"a","completed":false}]}}"#,
+            r#"{"type":"item.started","item":{"id":"1","type":"todo_list","items":[{"completed":false,"text":"a"}]}}"#,
             "\n",
-            r#"{"type":"item.updated","item":{"id":"1","type":"todo_list","items":[{"text":"a","completed":true}]}}"#,
+            r#"{"type":"item.updated","item":{"id":"1","type":"todo_list","items":[{"completed":true,"text":"a"}]}}"#,
             "\n",
-            r#"{"type":"item.completed","item":{"id":"1","type":"todo_list","items":[{"text":"a","completed":true}]}}"#,
+            r#"{"type":"item.completed","item":{"id":"1","type":"todo_list","items":[{"completed":true,"text":"a"}]}}"#,
             "\n",
             r#"{"type":"item.started","item":{"id":"2","type":"web_search","query":""}}"#,
             "\n",
