@@ -64,11 +64,23 @@ struct Key {
     path: u64,
 }
 
+/// A content, and the stamp that stands for it.
+#[derive(Debug)]
+struct Known {
+    stamp: Stamp,
+    hash: blake3::Hash,
+    /// The pass that last met it.
+    pass: u64,
+}
+
 /// Reads and hashes files, and keeps what it found for as long as a stamp can prove it.
 #[derive(Debug)]
 pub(super) struct FileHasher {
-    known: HashMap<Key, (Stamp, blake3::Hash)>,
-    seen: HashMap<Key, (Stamp, blake3::Hash)>,
+    known: HashMap<Key, Known>,
+    /// The number of this pass.
+    pass: u64,
+    /// How many of those known were met in this pass.
+    met: usize,
     /// Wall clock minus boot clock when last looked at.
     offset: Option<i128>,
     /// How old a change on a local file system has to be, in nanoseconds.
@@ -85,7 +97,8 @@ impl FileHasher {
     pub(super) fn new(cancel: Arc<AtomicBool>) -> Self {
         Self {
             known: HashMap::new(),
-            seen: HashMap::new(),
+            pass: 0,
+            met: 0,
             offset: None,
             local_margin: LOCAL_MARGIN,
             margins: HashMap::new(),
@@ -95,12 +108,12 @@ impl FileHasher {
         }
     }
 
-    /// Starts a pass over the files beneath `root`.
+    /// Starts a pass over the files beneath `root`. What a pass that was cancelled has found is still
+    /// true.
     pub(super) fn begin(&mut self, root: BorrowedFd<'_>) {
         self.reads = 0;
-        // What a pass that was cancelled has found is still true.
-        let cut_short = std::mem::take(&mut self.seen);
-        self.known.extend(cut_short);
+        self.pass += 1;
+        self.met = 0;
         // A number may mean another device by now.
         self.margins.clear();
         if let Ok(stamp) = Stamp::of(root) {
@@ -116,7 +129,10 @@ impl FileHasher {
 
     /// Ends a complete pass: forgets the files that were not met in it.
     pub(super) fn finish(&mut self) {
-        self.known = std::mem::take(&mut self.seen);
+        if self.met < self.known.len() {
+            let pass = self.pass;
+            self.known.retain(|_, known| known.pass == pass);
+        }
     }
 
     /// Takes `flag` for the caller's sign to stop.
@@ -139,12 +155,13 @@ impl FileHasher {
         stamp: Stamp,
     ) -> Content {
         let key = Key { dev: stamp.dev, ino: stamp.ino, path };
-        if let Some((known, hash)) = self.known.get(&key).or_else(|| self.seen.get(&key))
-            && *known == stamp
+        if let Some(known) = self.known.get_mut(&key)
+            && known.stamp == stamp
         {
-            let hash = *hash;
-            self.seen.insert(key, (stamp, hash));
-            return Content::Hash { hash, stamp };
+            if std::mem::replace(&mut known.pass, self.pass) != self.pass {
+                self.met += 1;
+            }
+            return Content::Hash { hash: known.hash, stamp };
         }
         self.reads += 1;
         for _ in 0..ATTEMPTS {
@@ -161,7 +178,11 @@ impl FileHasher {
                     self.learn_margin(stamp.dev, fd.as_fd());
                     if self.settled(&stamp, started) {
                         let key = Key { dev: stamp.dev, ino: stamp.ino, path };
-                        self.seen.insert(key, (stamp, hash));
+                        let known = Known { stamp, hash, pass: self.pass };
+                        let before = self.known.insert(key, known);
+                        if before.is_none_or(|before| before.pass != self.pass) {
+                            self.met += 1;
+                        }
                     }
                     return Content::Hash { hash, stamp };
                 }
@@ -309,6 +330,34 @@ mod tests {
         hasher.begin(folder.as_fd());
         hasher.hash(folder.as_fd(), b"f", 0, stamp);
         assert_eq!(hasher.reads, 1);
+    }
+
+    #[test]
+    fn what_a_whole_pass_did_not_meet_is_forgotten() {
+        let (_temp, folder, stamp) = file(b"x");
+        let mut hasher = trusting(&folder);
+        let pass = |hasher: &mut FileHasher, paths: &[u64]| {
+            for path in paths {
+                hasher.hash(folder.as_fd(), b"f", *path, stamp);
+            }
+        };
+        pass(&mut hasher, &[0, 1, 2]);
+        hasher.finish();
+        hasher.begin(folder.as_fd());
+        // Met twice in one pass, with a new one: as many as are known, and yet not the same.
+        pass(&mut hasher, &[0, 0, 3]);
+        hasher.finish();
+        let known = |hasher: &FileHasher| {
+            let mut paths: Vec<_> = hasher.known.keys().map(|key| key.path).collect();
+            paths.sort_unstable();
+            paths
+        };
+        assert_eq!(known(&hasher), [0, 3]);
+        // A pass that was cut short forgets nothing.
+        hasher.begin(folder.as_fd());
+        pass(&mut hasher, &[0]);
+        hasher.begin(folder.as_fd());
+        assert_eq!(known(&hasher), [0, 3]);
     }
 
     #[test]
