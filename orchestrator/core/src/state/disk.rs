@@ -44,6 +44,17 @@ pub enum Fate {
     Falters,
 }
 
+impl Fate {
+    /// Lets an operation happen that is no write, or not.
+    pub(super) fn decide<T>(self, work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+        match self {
+            Self::Happens | Self::Falters => work(),
+            Self::Fails(error) => Err(error),
+            Self::Breaks(error) => work().and(Err(error)),
+        }
+    }
+}
+
 /// Decides about each operation; for tests.
 pub trait Faults: Send + Sync {
     /// Asked before each operation.
@@ -67,7 +78,7 @@ impl Disk {
         Self(Some(faults))
     }
 
-    fn fate(&self, operation: Operation, path: &Path) -> Fate {
+    pub(super) fn fate(&self, operation: Operation, path: &Path) -> Fate {
         self.0.as_ref().map_or(Fate::Happens, |faults| faults.fate(operation, path))
     }
 
@@ -77,11 +88,7 @@ impl Disk {
         path: &Path,
         work: impl FnOnce() -> io::Result<T>,
     ) -> io::Result<T> {
-        match self.fate(operation, path) {
-            Fate::Happens | Fate::Falters => work(),
-            Fate::Fails(error) => Err(error),
-            Fate::Breaks(error) => work().and(Err(error)),
-        }
+        self.fate(operation, path).decide(work)
     }
 
     pub(crate) fn open(&self, path: &Path, how: &OpenOptions) -> io::Result<File> {
@@ -183,6 +190,10 @@ impl File {
 
     pub(super) fn into_inner(self) -> fs::File {
         self.file
+    }
+
+    pub(super) fn into_parts(self) -> (PathBuf, fs::File) {
+        (self.path, self.file)
     }
 
     pub(super) fn sync_data(&self) -> io::Result<()> {

@@ -5,7 +5,7 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
-use super::disk::Disk;
+use super::disk::{Disk, File};
 use super::error::StateError;
 use crate::contract::EvidenceFile;
 
@@ -51,14 +51,15 @@ impl Disk {
         self.sync_folder(path).map_err(StateError::io("sync", path))
     }
 
-    /// Writes a file that is not there yet, for its owner only. It is safe once its folder is.
-    pub(super) fn write_new(&self, path: &Path, content: &[u8]) -> Result<(), StateError> {
+    /// Writes a file that is not there yet, for its owner only. It is safe once it and its folder are
+    /// synced.
+    pub(super) fn write_new(&self, path: &Path, content: &[u8]) -> Result<File, StateError> {
         let mut options = OpenOptions::new();
         options.write(true).create_new(true).mode(OWNER_ONLY);
         self.open(path, &options)
             .and_then(|mut file| {
                 file.write_all(content)?;
-                file.sync_all()
+                Ok(file)
             })
             .map_err(StateError::io("write", path))
     }

@@ -155,7 +155,7 @@ impl Stamp {
 }
 
 impl Journal {
-    /// Starts a new journal in a folder that is there. It is safe once the folder is.
+    /// Starts a new journal in a folder that is there. It is safe once the folder is synced.
     ///
     /// # Errors
     /// The folder cannot be written, or there is one already.

@@ -25,6 +25,7 @@ mod key;
 mod latch;
 mod layout;
 mod lock;
+mod settling;
 mod store;
 
 pub use disk::{Disk, Fate, Faults, Operation};

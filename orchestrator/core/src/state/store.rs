@@ -13,6 +13,7 @@ use super::key::Key;
 use super::latch::{LARGEST, LatchFile};
 use super::layout::Layout;
 use super::lock::Lock;
+use super::settling::Settling;
 use crate::machine::{Latch, Record, State};
 
 /// A run as found on disk.
@@ -44,6 +45,15 @@ struct Open {
     journal: Journal,
     /// As it is on disk; `None` while that is still the one of the run before.
     latch: Option<LatchFile>,
+    /// What the run began with is being made safe.
+    settling: Option<Settling>,
+}
+
+impl Open {
+    /// Waits until what the run began with is safe.
+    fn settle(&mut self) -> Result<(), StateError> {
+        self.settling.take().map_or(Ok(()), Settling::wait)
+    }
 }
 
 impl Store {
@@ -112,12 +122,14 @@ impl Store {
             Journal::open(&self.disk, &path, &self.key, |entry| fold.take(&entry))
                 .map_err(|error| gone(error, &path))?;
         let found = fold.check(&path, &latch, torn)?;
-        self.current = Some(Open { run: latch.run.clone(), journal, latch: Some(latch) });
+        self.current =
+            Some(Open { run: latch.run.clone(), journal, latch: Some(latch), settling: None });
         Ok(Some(found))
     }
 
     /// Begins a new run, with these files in its folder; the run before it is kept, and is the run of
-    /// this directory until [`latch`](Self::latch) is called.
+    /// this directory until [`latch`](Self::latch) is called. It is safe on disk from the first record
+    /// on that is a barrier.
     ///
     /// # Errors
     /// The directory cannot be written.
@@ -134,14 +146,14 @@ impl Store {
         };
         let folder = self.layout.run(run);
         self.disk.create_dir(&folder)?;
-        for (name, content) in files {
-            self.disk.write_new(&folder.join(name), content)?;
-        }
+        let files = files
+            .iter()
+            .map(|(name, content)| self.disk.write_new(&folder.join(name), content))
+            .collect::<Result<_, _>>()?;
         let journal = Journal::create(&self.disk, &self.layout.journal(run), &self.key)?;
-        for folder in [&folder, &self.layout.runs()] {
-            self.disk.sync_dir(folder)?;
-        }
-        self.current = Some(Open { run: run.to_owned(), journal, latch });
+        let folders = [folder.as_path(), &self.layout.runs()];
+        let settling = Settling::begin(&self.disk, self.layout.root(), files, &folders)?;
+        self.current = Some(Open { run: run.to_owned(), journal, latch, settling: Some(settling) });
         Ok(())
     }
 
@@ -156,6 +168,7 @@ impl Store {
         let mut healed = open.journal.heal()?;
         open.journal.append(Timestamp::now(), record)?;
         if barrier {
+            open.settle()?;
             healed |= self.hold()?;
         }
         Ok(healed)
@@ -167,6 +180,7 @@ impl Store {
     /// It cannot be written.
     pub fn latch(&mut self, latch: &Latch) -> Result<(), StateError> {
         let Some(open) = &mut self.current else { return Ok(()) };
+        open.settle()?;
         let latch = LatchFile::new(&open.run, open.journal.seq(), latch.clone());
         latch.write(&self.disk, &self.key, &self.layout.latch())?;
         open.latch = Some(latch);
