@@ -13,14 +13,14 @@ mod alone;
 use std::fs::File;
 use std::iter;
 
-use alone::{LIMIT, spec, supervisor};
+use alone::{LIMIT, SHIM, spec, supervisor};
 use ralph_orchestrator_supervise::SpawnError;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::time::timeout;
 
 #[tokio::test]
 async fn without_descriptors_left_the_error_says_so() {
-    let supervisor = supervisor();
+    let supervisor = supervisor(SHIM);
     // The first one makes the runtime open what it keeps.
     let mut first = supervisor.spawn(spec("/bin/true", &[])).await.unwrap();
     timeout(LIMIT, first.wait()).await.expect("the exit");

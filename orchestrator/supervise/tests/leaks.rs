@@ -13,7 +13,7 @@ mod alone;
 use std::fs;
 use std::future::pending;
 
-use alone::{LIMIT, spec, supervisor};
+use alone::{LIMIT, SHIM, spec, supervisor};
 use ralph_orchestrator_supervise::{CaptureLimit, Ending};
 use tokio::time::timeout;
 
@@ -30,7 +30,7 @@ fn children() -> Vec<String> {
 
 #[tokio::test]
 async fn ten_thousand_short_children_leave_nothing() {
-    let supervisor = supervisor();
+    let supervisor = supervisor(SHIM);
     let batch = |failing: bool| {
         let supervisor = supervisor.clone();
         async move {

@@ -12,7 +12,7 @@ mod alone;
 
 use std::fs;
 
-use alone::{LIMIT, spec, supervisor};
+use alone::{LIMIT, SHIM, spec, supervisor};
 use ralph_orchestrator_supervise::lines::LineSplitter;
 use ralph_orchestrator_supervise::{Capture, CaptureLimit, Ending};
 use tokio::time::timeout;
@@ -31,7 +31,7 @@ async fn a_line_of_a_hundred_megabytes_takes_little_memory() {
     let before = peak();
     let run = async {
         let spec = spec("/usr/bin/head", &["-c", &BYTES.to_string(), "/dev/zero"]);
-        let mut process = supervisor().spawn(spec).await.unwrap();
+        let mut process = supervisor(SHIM).spawn(spec).await.unwrap();
         let mut capture = Capture::new(CaptureLimit::default());
         let mut splitter = LineSplitter::new(MAX_LINE);
         while let Some(chunk) = process.next().await {

@@ -6,8 +6,11 @@ use ralph_orchestrator_supervise::{Spec, Supervisor};
 
 pub(crate) const LIMIT: Duration = Duration::from_secs(240);
 
-pub(crate) fn supervisor() -> Supervisor {
-    Supervisor::new(env!("CARGO_BIN_EXE_ralph-supervise-shim").into(), Vec::new())
+/// The shim of this crate.
+pub(crate) const SHIM: &str = env!("CARGO_BIN_EXE_ralph-supervise-shim");
+
+pub(crate) fn supervisor(shim: &str) -> Supervisor {
+    Supervisor::new(shim.into(), Vec::new())
 }
 
 pub(crate) fn spec(program: &str, args: &[&str]) -> Spec {
