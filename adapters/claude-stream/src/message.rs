@@ -57,6 +57,12 @@ pub enum System {
     Compacted(Compaction),
 }
 
+impl System {
+    /// The `subtype` of each.
+    pub(crate) const SUBTYPES: [&str; 4] =
+        ["init", "api_retry", "model_fallback", "compact_boundary"];
+}
+
 /// `system/init`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]

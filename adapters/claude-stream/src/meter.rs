@@ -1,5 +1,6 @@
 //! Counting tokens while the agent runs.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use orchestrator::contract::{Tokens, Usage, Usd};
@@ -29,7 +30,7 @@ impl Meter {
     /// The sum so far, if this line changed it.
     pub(crate) fn assistant(&mut self, message: &Assistant) -> Option<Tokens> {
         let usage = message.usage?;
-        self.record(message.id.clone().unwrap_or_default(), usage.tokens())
+        self.record(message.id.as_deref().unwrap_or_default(), usage.tokens())
     }
 
     /// The same for an event of the model's own stream: it brings the true output figure.
@@ -41,11 +42,11 @@ impl Meter {
                 let message = event.get("message")?;
                 let id = message.get("id")?.as_str()?.to_owned();
                 self.streaming.insert(parent, id.clone());
-                self.record(id, usage(message)?.tokens())
+                self.record(&id, usage(message)?.tokens())
             }
             "message_delta" => {
                 let id = self.streaming.get(&parent)?.clone();
-                self.record(id, usage(event)?.tokens())
+                self.record(&id, usage(event)?.tokens())
             }
             _ => None,
         }
@@ -60,9 +61,14 @@ impl Meter {
         })
     }
 
-    fn record(&mut self, id: String, tokens: Tokens) -> Option<Tokens> {
-        let id = if id.len() > MAX_ID { bounded(&id, MAX_ID) } else { id };
-        let known = self.by_message.entry(id).or_default();
+    fn record(&mut self, id: &str, tokens: Tokens) -> Option<Tokens> {
+        let id: Cow<'_, str> =
+            if id.len() > MAX_ID { bounded(id, MAX_ID).into() } else { id.into() };
+        // Nearly always the message of the line before.
+        if !self.by_message.contains_key(&*id) {
+            self.by_message.insert(id.clone().into_owned(), Tokens::default());
+        }
+        let known = self.by_message.get_mut(&*id)?;
         let larger = known.max(tokens);
         if larger == *known {
             return None;

@@ -57,6 +57,10 @@ impl Parser {
             self.read(message, &mut events);
             return events;
         }
+        if let Some(kind) = quick::passed_over(line) {
+            self.count_unread(&kind);
+            return events;
+        }
         for value in objects(line) {
             match value {
                 Some(value) => events.extend(self.message(Message::from_value(value))),

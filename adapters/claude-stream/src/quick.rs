@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error, SeqAccess, Visitor};
 use serde_json::Value;
 
-use crate::message::{Assistant, Block, Message, User, WireUsage};
+use crate::message::{Assistant, Block, Message, System, User, WireUsage};
 
 /// The message of a line, if it is one of these in its usual form: then what
 /// [`Message::from_value`] makes of it.
@@ -22,7 +22,7 @@ pub(crate) fn message(line: &str) -> Option<Message> {
     }
     let Line { kind, message, parent_tool_use_id, error } = serde_json::from_str(line).ok()?;
     let parent = own(parent_tool_use_id);
-    let content = message.content.0.into_iter().map(block).collect::<Option<Vec<_>>>()?;
+    let content = message.content.0;
     match &*kind.0 {
         "assistant" => Some(Message::Assistant(Assistant {
             id: own(message.id),
@@ -35,6 +35,24 @@ pub(crate) fn message(line: &str) -> Option<Message> {
         "user" => Some(Message::User(User { content, parent })),
         _ => None,
     }
+}
+
+/// What a system message is called that has no meaning here.
+pub(crate) fn passed_over(line: &str) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Head<'a> {
+        #[serde(borrow, rename = "type")]
+        kind: Text<'a>,
+        #[serde(borrow)]
+        subtype: Text<'a>,
+    }
+
+    if !line.starts_with(r#"{"type":"system""#) {
+        return None;
+    }
+    let Head { kind, subtype } = serde_json::from_str(line).ok()?;
+    let usual = kind.0 == "system" && !subtype.0.is_empty();
+    (usual && !System::SUBTYPES.contains(&&*subtype.0)).then(|| format!("system/{}", subtype.0))
 }
 
 #[derive(Deserialize)]
@@ -64,8 +82,7 @@ struct Body<'a> {
     model: Option<Text<'a>>,
     #[serde(default, deserialize_with = "there")]
     usage: Option<Figures>,
-    #[serde(borrow)]
-    content: Content<'a>,
+    content: Content,
 }
 
 /// Null is something else than nothing.
@@ -102,7 +119,7 @@ impl From<Figures> for WireUsage {
 }
 
 /// Blocks, or a text alone.
-struct Content<'a>(Vec<Piece<'a>>);
+struct Content(Vec<Block>);
 
 #[derive(Deserialize)]
 struct Piece<'a> {
@@ -142,49 +159,31 @@ fn block(piece: Piece<'_>) -> Option<Block> {
     })
 }
 
-impl<'de: 'a, 'a> Deserialize<'de> for Content<'a> {
+impl<'de> Deserialize<'de> for Content {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct Pieces;
+        struct Blocks;
 
-        impl<'de> Visitor<'de> for Pieces {
-            type Value = Content<'de>;
+        impl<'de> Visitor<'de> for Blocks {
+            type Value = Content;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a list of content blocks")
             }
 
-            fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Self::Value, E> {
-                self.visit_string(text.to_owned())
-            }
-
             fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
-                self.visit_string(text.to_owned())
-            }
-
-            fn visit_string<E: Error>(self, text: String) -> Result<Self::Value, E> {
-                Ok(Content(vec![Piece {
-                    kind: Text(Cow::Borrowed("text")),
-                    text: Some(Text(Cow::Owned(text))),
-                    thinking: None,
-                    id: None,
-                    name: None,
-                    input: None,
-                    tool_use_id: None,
-                    is_error: None,
-                    content: None,
-                }]))
+                Ok(Content(vec![Block::Text(text.to_owned())]))
             }
 
             fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
-                let mut pieces = Vec::new();
-                while let Some(piece) = seq.next_element()? {
-                    pieces.push(piece);
+                let mut blocks = Vec::new();
+                while let Some(piece) = seq.next_element::<Piece<'de>>()? {
+                    blocks.push(block(piece).ok_or_else(|| A::Error::custom("an unusual block"))?);
                 }
-                Ok(Content(pieces))
+                Ok(Content(blocks))
             }
         }
 
-        from.deserialize_any(Pieces)
+        from.deserialize_any(Blocks)
     }
 }
 
@@ -261,6 +260,35 @@ mod tests {
             }
         }
         assert!(here * 10 >= all * 9 && here > 50, "{here} of {all}");
+    }
+
+    #[test]
+    fn a_system_message_is_passed_over_only_if_it_has_no_meaning() {
+        let mut passed = 0;
+        for line in recorded() {
+            if let Some(over) = passed_over(&line) {
+                passed += 1;
+                assert!(
+                    matches!(whole(&line), Some(Message::Other { kind, .. }) if kind == over),
+                    "{line}"
+                );
+            }
+        }
+        assert!(passed > 3, "{passed}");
+        for subtype in System::SUBTYPES {
+            let line = format!(r#"{{"type":"system","subtype":"{subtype}"}}"#);
+            assert_eq!(passed_over(&line), None);
+            assert!(matches!(whole(&line), Some(Message::System(_))), "{line}");
+        }
+        for odd in [
+            r#"{"type":"system"}"#,
+            r#"{"type":"system","subtype":""}"#,
+            r#"{"type":"system","subtype":7}"#,
+            r#"{"type":"system","subtype":"x"} x"#,
+            r#"{"type":"systems","subtype":"x"}"#,
+        ] {
+            assert_eq!(passed_over(odd), None, "{odd}");
+        }
     }
 
     #[test]
