@@ -24,8 +24,15 @@ fn unprivileged(test: &str) -> bool {
     let temp = tempfile::tempdir().unwrap();
     std::fs::set_permissions(temp.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
     let binary = temp.path().join("test");
-    std::fs::copy(std::env::current_exe().unwrap(), &binary).unwrap();
-    std::fs::set_permissions(&binary, std::fs::Permissions::from_mode(0o755)).unwrap();
+    // Not copied here: another test could fork while the copy is open for writing, and until its child
+    // executes something the copy could not be executed.
+    let copied = std::process::Command::new("install")
+        .args(["-m", "755"])
+        .args([&std::env::current_exe().unwrap(), &binary])
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    assert!(copied.status.success(), "{copied:?}");
     let output = std::process::Command::new(binary)
         .args(["--exact", &format!("unprivileged::{test}")])
         .current_dir(temp.path())
