@@ -86,6 +86,7 @@ macro_rules! targets {
 targets! {
     capture: 20000,
     claude_stream: 400,
+    codex_stream: 1500,
     config: 800,
     evidence: 3000,
     git_index: 600,
@@ -94,6 +95,7 @@ targets! {
     lines: 20000,
     machine: 3000,
     marker: 5000,
+    opencode: 1500,
     promise: 3000,
     state: 250,
 }

@@ -6,6 +6,7 @@
 
 pub mod capture;
 pub mod claude_stream;
+pub mod codex_stream;
 pub mod config;
 pub mod evidence;
 pub mod git_index;
@@ -14,6 +15,7 @@ pub mod latch;
 pub mod lines;
 pub mod machine;
 pub mod marker;
+pub mod opencode;
 pub mod promise;
 pub mod state;
 
@@ -24,3 +26,4 @@ mod detector;
 mod edit;
 mod folder;
 mod records;
+mod streams;

@@ -2,44 +2,29 @@
 //! model on loopback.
 
 use orchestrator::contract::Tokens;
-use ralph_orchestrator_testkit::claude_agent_acp;
 use ralph_orchestrator_testkit::model_server::{ModelServer, Reply, Script, Turn};
 use serde_json::json;
 
 use crate::environment::{TestEnvironment, of_run};
+use crate::real::Real;
 
 fn environment(server: &ModelServer) -> TestEnvironment {
-    let mut env = TestEnvironment::new();
-    env.write("expected.txt", "hello ralph\n");
-    env.raw_config(&format!(
-        "[run]\ndelay = \"0s\"\n[agent]\nadapter = \"acp\"\n[agent.config]\n\
-         program = [\"{}\"]\nmode = \"default\"\n\
+    let env = Real::AcpClaude.environment(
+        server,
+        "mode = \"default\"\n\
          [[validator]]\nkind = \"protected-paths\"\npaths = [\"expected.txt\"]\n\
          [[validator]]\nkind = \"command\"\nname = \"tests\"\n\
          program = [\"cmp\", \"expected.txt\", \"hello.txt\"]\n\
-         [env]\npass = [\"DISABLE_*\", \"CLAUDE_CODE_*\", \"IS_SANDBOX\"]\n\
          [limits]\nmax_iterations = 2\n",
-        claude_agent_acp().display()
-    ));
-    for (name, value) in [
-        ("ANTHROPIC_API_KEY", "dummy"),
-        ("ANTHROPIC_BASE_URL", &server.base_url()),
-        ("DISABLE_TELEMETRY", "1"),
-        ("DISABLE_ERROR_REPORTING", "1"),
-        ("DISABLE_AUTOUPDATER", "1"),
-        ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
-        ("CLAUDE_CODE_MAX_RETRIES", "1"),
-        ("IS_SANDBOX", "1"),
-    ] {
-        env.var(name, value);
-    }
+    );
+    env.write("expected.txt", "hello ralph\n");
     env
 }
 
 #[test]
 fn a_task_is_done_and_what_is_protected_stays_as_it_is() {
     let server = ModelServer::scripted(Script::new());
-    let env = environment(&server);
+    let mut env = environment(&server);
     let (protected, hello) = (env.path("expected.txt"), env.path("hello.txt"));
     let write = |path: &std::path::Path, text: &str| {
         Turn::tool("Write", &json!({"file_path": path, "content": text}))
@@ -55,7 +40,7 @@ fn a_task_is_done_and_what_is_protected_stays_as_it_is() {
             // It may ask for more than the turn needs, such as for what could come next.
             .forever(Turn::text("").usage(Tokens::default())),
     );
-    let env = environment_again(env, &server);
+    Real::AcpClaude.ask(&mut env, &server);
     env.run().expect(0);
     let status = env.status();
     assert_eq!((&status["phase"], &status["iterations"]), (&"completed".into(), &1.into()));
@@ -68,12 +53,6 @@ fn a_task_is_done_and_what_is_protected_stays_as_it_is() {
     assert!(status["cost_usd"].as_f64().is_some_and(|cost| cost > 0.0), "{status}");
     assert_eq!(status["cost_estimated"], false, "{status}");
     assert!(of_run(&env.root()).is_empty());
-}
-
-/// The same workspace with another model.
-fn environment_again(mut env: TestEnvironment, server: &ModelServer) -> TestEnvironment {
-    env.var("ANTHROPIC_BASE_URL", &server.base_url());
-    env
 }
 
 #[test]

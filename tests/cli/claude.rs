@@ -1,36 +1,20 @@
 //! The real `claude` in the loop, against a model on loopback.
 
-use ralph_orchestrator_testkit::claude_binary;
 use ralph_orchestrator_testkit::model_server::{ModelServer, Reply, Script, Turn};
 use serde_json::json;
 
 use crate::environment::{TestEnvironment, of_run};
+use crate::real::Real;
 
 fn environment(server: &ModelServer, limits: &str) -> TestEnvironment {
-    let mut env = TestEnvironment::new();
-    env.raw_config(&format!(
-        "[run]\ndelay = \"0s\"\n[agent]\nadapter = \"claude-cli\"\n[agent.config]\n\
-         program = \"{}\"\nmodel = \"opus\"\n\
-         [[validator]]\nkind = \"evidence-files\"\n\
-         [[validator]]\nkind = \"command\"\nname = \"tests\"\n\
-         program = [\"grep\", \"-qx\", \"hello ralph\", \"hello.txt\"]\n\
-         [env]\npass = [\"DISABLE_*\", \"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC\", \"CLAUDE_CODE_MAX_RETRIES\", \"IS_SANDBOX\"]\n\
-         [limits]\n{limits}\n",
-        claude_binary().display()
-    ));
-    for (name, value) in [
-        ("ANTHROPIC_API_KEY", "dummy"),
-        ("ANTHROPIC_BASE_URL", &server.base_url()),
-        ("DISABLE_TELEMETRY", "1"),
-        ("DISABLE_ERROR_REPORTING", "1"),
-        ("DISABLE_AUTOUPDATER", "1"),
-        ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
-        ("CLAUDE_CODE_MAX_RETRIES", "1"),
-        ("IS_SANDBOX", "1"),
-    ] {
-        env.var(name, value);
-    }
-    env
+    Real::ClaudeCli.environment(
+        server,
+        &format!(
+            "[[validator]]\nkind = \"evidence-files\"\n\
+             [[validator]]\nkind = \"command\"\nname = \"tests\"\n\
+             program = [\"grep\", \"-qx\", \"hello ralph\", \"hello.txt\"]\n[limits]\n{limits}\n"
+        ),
+    )
 }
 
 const CLAIM: &str = "All done.\n\n<promise>COMPLETE: hello.txt is written</promise>";
@@ -151,16 +135,4 @@ fn the_time_that_a_subscription_is_refused_until_is_waited_for() {
     assert_eq!((&status["iterations"], &status["failures"]), (&1.into(), &0.into()));
     ended.expect(130);
     assert!(of_run(&env.root()).is_empty());
-}
-
-#[test]
-fn the_budget_is_passed_down_and_a_turn_over_it_ends_the_run() {
-    let usage = orchestrator::contract::Tokens { input: 100_000, ..Default::default() };
-    let server = ModelServer::scripted(Script::new().forever(
-        Turn::tool("Bash", &json!({"command": "date >> x", "description": "go on"})).usage(usage),
-    ));
-    let env = environment(&server, "max_cost_usd = 0.8");
-    env.run().expect(1).says("max_cost");
-    let cost = env.status()["cost_usd"].as_f64().unwrap();
-    assert!((0.8..1.6).contains(&cost), "at most one call over: {cost}");
 }

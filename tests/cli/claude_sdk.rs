@@ -1,30 +1,13 @@
 //! The `claude-sdk` adapter in the loop, with the real `claude` against a model on loopback.
 
-use ralph_orchestrator_testkit::claude_binary;
 use ralph_orchestrator_testkit::model_server::{ModelServer, Script, Turn};
 use serde_json::json;
 
 use crate::environment::{TestEnvironment, of_run};
+use crate::real::Real;
 
-fn configure(env: &mut TestEnvironment, server: &ModelServer, validators: &str) {
-    env.raw_config(&format!(
-        "[run]\ndelay = \"0s\"\n[agent]\nadapter = \"claude-sdk\"\n[agent.config]\n\
-         program = \"{}\"\nmodel = \"opus\"\n{validators}\
-         [env]\npass = [\"DISABLE_*\", \"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC\", \"IS_SANDBOX\"]\n\
-         [limits]\nmax_iterations = 2\n",
-        claude_binary().display()
-    ));
-    for (name, value) in [
-        ("ANTHROPIC_API_KEY", "dummy"),
-        ("ANTHROPIC_BASE_URL", &server.base_url()),
-        ("DISABLE_TELEMETRY", "1"),
-        ("DISABLE_ERROR_REPORTING", "1"),
-        ("DISABLE_AUTOUPDATER", "1"),
-        ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
-        ("IS_SANDBOX", "1"),
-    ] {
-        env.var(name, value);
-    }
+fn environment(server: &ModelServer, validators: &str) -> TestEnvironment {
+    Real::ClaudeSdk.environment(server, &format!("{validators}[limits]\nmax_iterations = 2\n"))
 }
 
 const CHECK: &str = "[[validator]]\nkind = \"command\"\nname = \"tests\"\n\
@@ -32,7 +15,7 @@ const CHECK: &str = "[[validator]]\nkind = \"command\"\nname = \"tests\"\n\
 
 #[test]
 fn a_claim_that_is_refused_is_repaired_in_the_same_session() {
-    let mut env = TestEnvironment::new();
+    let mut env = environment(&ModelServer::scripted(Script::new()), CHECK);
     let file = env.path("hello.txt");
     let claim = Turn::text("<promise>COMPLETE: hello.txt is written</promise>");
     let server = ModelServer::scripted(
@@ -41,7 +24,7 @@ fn a_claim_that_is_refused_is_repaired_in_the_same_session() {
             .then(Turn::tool("Write", &json!({"file_path": file, "content": "hello ralph\n"})))
             .then(claim),
     );
-    configure(&mut env, &server, CHECK);
+    Real::ClaudeSdk.ask(&mut env, &server);
     env.run().expect(0);
     let status = env.status();
     assert_eq!((&status["phase"], &status["iterations"]), (&"completed".into(), &1.into()));
@@ -59,7 +42,7 @@ fn a_claim_that_is_refused_is_repaired_in_the_same_session() {
 
 #[test]
 fn claims_and_notes_come_by_tools() {
-    let mut env = TestEnvironment::new();
+    let mut env = environment(&ModelServer::scripted(Script::new()), CHECK);
     let file = env.path("hello.txt");
     let server = ModelServer::scripted(
         Script::new()
@@ -69,7 +52,7 @@ fn claims_and_notes_come_by_tools() {
             .then(Turn::tool("mcp__ralph__claim_complete", &json!({"message": "it is written"})))
             .then(Turn::text("That was it.")),
     );
-    configure(&mut env, &server, CHECK);
+    Real::ClaudeSdk.ask(&mut env, &server);
     env.run().expect(0);
     let status = env.status();
     assert_eq!((&status["phase"], &status["iterations"]), (&"completed".into(), &2.into()));
@@ -81,7 +64,12 @@ fn claims_and_notes_come_by_tools() {
 
 #[test]
 fn a_task_is_done_and_what_is_protected_stays_as_it_is() {
-    let mut env = TestEnvironment::new();
+    let mut env = environment(
+        &ModelServer::scripted(Script::new()),
+        "[[validator]]\nkind = \"protected-paths\"\npaths = [\"expected.txt\"]\n\
+         [[validator]]\nkind = \"command\"\nname = \"tests\"\n\
+         program = [\"cmp\", \"expected.txt\", \"hello.txt\"]\n",
+    );
     env.write("expected.txt", "hello ralph\n");
     let protected = env.path("expected.txt");
     let write = |path: &std::path::Path, text: &str| {
@@ -98,13 +86,7 @@ fn a_task_is_done_and_what_is_protected_stays_as_it_is() {
             .then(write(&env.path("hello.txt"), "hello ralph\n"))
             .forever(Turn::text("<promise>COMPLETE: hello.txt is written</promise>")),
     );
-    configure(
-        &mut env,
-        &server,
-        "[[validator]]\nkind = \"protected-paths\"\npaths = [\"expected.txt\"]\n\
-         [[validator]]\nkind = \"command\"\nname = \"tests\"\n\
-         program = [\"cmp\", \"expected.txt\", \"hello.txt\"]\n",
-    );
+    Real::ClaudeSdk.ask(&mut env, &server);
     let config = env.read("ralph.toml");
     env.run().expect(0);
     let status = env.status();

@@ -1,28 +1,20 @@
 //! The real `codex` in the loop, against a model on loopback.
 
 use orchestrator::contract::Tokens;
-use ralph_orchestrator_testkit::codex_binary;
 use ralph_orchestrator_testkit::model_server::{ModelServer, Reply, Script, Turn};
 
 use crate::environment::{TestEnvironment, of_run};
+use crate::real::Real;
 
 fn environment(server: &ModelServer, limits: &str) -> TestEnvironment {
-    let mut env = TestEnvironment::new();
-    env.raw_config(&format!(
-        "[run]\ndelay = \"0s\"\n[agent]\nadapter = \"codex\"\n[agent.config]\n\
-         program = \"{}\"\nmodel = \"gpt-5.1-codex\"\n\
-         args = [\"-c\", \"model_provider=loop\", \"-c\", \"analytics.enabled=false\", \"-c\", \
-         'model_providers.loop={{name=\"loop\",base_url=\"{}/v1\",env_key=\"CODEX_API_KEY\",\
-         wire_api=\"responses\",request_max_retries=0,stream_max_retries=0}}']\n\
-         [[validator]]\nkind = \"evidence-files\"\n\
-         [[validator]]\nkind = \"command\"\nname = \"tests\"\n\
-         program = [\"grep\", \"-qx\", \"hello ralph\", \"hello.txt\"]\n\
-         [limits]\n{limits}\n",
-        codex_binary().display(),
-        server.base_url(),
-    ));
-    env.var("CODEX_API_KEY", "dummy-key");
-    env
+    Real::Codex.environment(
+        server,
+        &format!(
+            "[[validator]]\nkind = \"evidence-files\"\n\
+             [[validator]]\nkind = \"command\"\nname = \"tests\"\n\
+             program = [\"grep\", \"-qx\", \"hello ralph\", \"hello.txt\"]\n[limits]\n{limits}\n"
+        ),
+    )
 }
 
 const CLAIM: &str = "All done.\n\n<promise>COMPLETE: hello.txt is written</promise>";
@@ -61,36 +53,4 @@ fn a_refused_key_needs_a_human() {
     let env = environment(&server, "max_iterations = 3");
     env.run().expect(2).says("unauthenticated");
     assert_eq!(env.status()["phase"], "needs_human");
-}
-
-/// A request of this model costs 20 cents: 1.25 dollars for a million tokens.
-const DEAR: Tokens = Tokens { input: 160_000, output: 0, cache_read: 0, cache_write: 0 };
-
-#[test]
-fn an_estimated_budget_stops_it_inside_an_iteration_at_most_one_turn_over() {
-    let tick = Turn::shell("date >> ticks").usage(DEAR);
-    // It goes on until it is stopped; what comes after the stop would hang.
-    let server = ModelServer::scripted(Script::new().times(20, tick));
-    let env = environment(&server, "max_cost_usd = 0.5");
-    env.run().expect(1).says("max_cost").says("about $");
-    let status = env.status();
-    assert_eq!(status["cost_estimated"], true);
-    let cost = status["cost_usd"].as_f64().unwrap();
-    let served = server.served().input;
-    assert!((0.5..=0.8).contains(&cost), "{status}");
-    assert!(served <= 4 * DEAR.input, "asked on and on: {served}");
-    assert!((cost - f64::from(u32::try_from(served).unwrap()) * 1.25e-6).abs() < 1e-9, "{cost}");
-    assert!(env.ralph(&["status"]).expect(0).stdout.contains("(estimated)"));
-    assert!(of_run(&env.root()).is_empty());
-}
-
-#[test]
-fn an_estimated_budget_stops_it_between_iterations() {
-    let server = ModelServer::scripted(Script::new().forever(Turn::text("Going on.").usage(DEAR)));
-    let env = environment(&server, "max_cost_usd = 0.5");
-    env.run().expect(1).says("max_cost");
-    let status = env.status();
-    assert_eq!(status["iterations"], 3);
-    assert!((status["cost_usd"].as_f64().unwrap() - 0.6).abs() < 1e-9, "{status}");
-    assert_eq!(server.served().input, 3 * DEAR.input);
 }

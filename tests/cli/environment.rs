@@ -180,9 +180,15 @@ impl TestEnvironment {
     }
 
     pub(crate) fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_ralph-orchestrator"));
+        let mut command = self.program(Path::new(env!("CARGO_BIN_EXE_ralph-orchestrator")));
+        command.args(args);
         command
-            .args(args)
+    }
+
+    /// Any program, in the same workspace and environment.
+    pub(crate) fn program(&self, program: &Path) -> Command {
+        let mut command = Command::new(program);
+        command
             .current_dir(self.workspace())
             .env_clear()
             .env("PATH", std::env::var("PATH").unwrap())

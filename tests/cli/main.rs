@@ -10,6 +10,7 @@
 
 mod acp;
 mod agents;
+mod budget;
 mod claude;
 mod claude_sdk;
 mod codex;
@@ -23,6 +24,7 @@ mod faults;
 mod hostile;
 mod limits;
 mod log;
+mod real;
 mod sandbox;
 mod secrets;
 mod seed;
@@ -30,4 +32,5 @@ mod shipped;
 mod side_by_side;
 mod signals;
 mod state;
+mod stops;
 mod waits;

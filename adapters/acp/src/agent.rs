@@ -1,8 +1,6 @@
 //! The agent.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
-use std::sync::OnceLock;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -10,8 +8,8 @@ use orchestrator::contract::{
     Agent, AgentError, BuildContext, CancelReason, CancelSignal, Capabilities, Description,
     ErrorClass, Event, EventSink, Iteration, Report,
 };
-use ralph_adapter_drive::{Guarded, not_started};
-use ralph_orchestrator_supervise::{Grace, Spec, Supervisor, find_program};
+use ralph_adapter_drive::{Guarded, Program, not_started};
+use ralph_orchestrator_supervise::{Grace, Spec, Supervisor};
 
 use crate::config::Config;
 use crate::permission::Judge;
@@ -60,10 +58,8 @@ const STRIPS: [&str; 3] = ["CLAUDE", "ANTHROPIC_", "CODEX_"];
 pub(crate) struct Acp {
     config: Config,
     context: BuildContext,
-    supervisor: Supervisor,
+    program: Program,
     guarded: Guarded,
-    /// Found once: what an iteration puts in the way later is not run.
-    program: OnceLock<PathBuf>,
 }
 
 impl Acp {
@@ -73,44 +69,11 @@ impl Acp {
         supervisor: &Supervisor,
         guarded: Guarded,
     ) -> Self {
-        let this = Self {
-            config,
-            context: context.clone(),
-            supervisor: supervisor.clone(),
-            guarded,
-            program: OnceLock::new(),
-        };
-        // Missing is reported when it is needed.
-        let _ = this.program();
-        this
-    }
-
-    fn name(&self) -> &str {
-        self.config.program.first().map_or("", String::as_str)
-    }
-
-    fn program(&self) -> Result<PathBuf, AgentError> {
-        if let Some(program) = self.program.get() {
-            return Ok(program.clone());
-        }
-        let found = find_program(self.name(), &self.context.path, &self.context.config_dir)
-            .map_err(|error| self.unavailable(&error.to_string()))?;
-        let found = std::path::absolute(&found).unwrap_or(found);
-        Ok(self.program.get_or_init(|| found).clone())
-    }
-
-    fn unavailable(&self, what: &str) -> AgentError {
-        let program = self.name();
-        let install = match program {
-            "claude-agent-acp" | "codex-acp" => {
-                format!(". To install it: `npm install -g @agentclientprotocol/{program}`")
-            }
-            _ => String::new(),
-        };
-        AgentError::new(
-            ErrorClass::Unavailable,
-            format!("the agent `{program}` is not available: {what}{install}"),
-        )
+        let name = config.program.first().map_or("", String::as_str);
+        let install = matches!(name, "claude-agent-acp" | "codex-acp")
+            .then(|| format!("To install it: `npm install -g @agentclientprotocol/{name}`"));
+        let program = Program::new(name, install, context, supervisor);
+        Self { config, context: context.clone(), program, guarded }
     }
 
     async fn session<'a>(
@@ -120,14 +83,14 @@ impl Acp {
         events: &'a dyn EventSink,
     ) -> Result<Session<'a>, AgentError> {
         let spec = Spec {
-            program: self.program()?,
+            program: self.program.path()?,
             args: self.config.program.iter().skip(1).map(Into::into).collect(),
             cwd: wanted.cwd.clone(),
             env,
             stdin: Vec::new(),
             grace: Grace::default(),
         };
-        let started = self.supervisor.spawn_with_input(spec).await;
+        let started = self.program.supervisor().spawn_with_input(spec).await;
         let (process, input) = started.map_err(|error| not_started(&error))?;
         let permissions = self.config.permissions.clone();
         let judge = Judge::new(permissions, self.guarded.clone(), wanted.cwd.clone());
@@ -146,7 +109,7 @@ impl Agent for Acp {
                 Some(model) => format!("Agent Client Protocol ({command}), model {model}"),
                 None => format!("Agent Client Protocol ({command})"),
             },
-            program: self.program.get().cloned(),
+            program: self.program.found().cloned(),
             model,
             capabilities: Capabilities {
                 cost: true,
@@ -167,17 +130,17 @@ impl Agent for Acp {
         let session = self.session(wanted, env.clone(), &nobody).await?;
         let (about, result) = Box::pin(session.run()).await;
         match result {
-            Ok(_) => Ok(format!("{about} at {}", self.program()?.display())),
+            Ok(_) => Ok(format!("{about} at {}", self.program.path()?.display())),
             Err(error) if error.class == ErrorClass::Cancelled => {
                 let seconds = CHECK.as_secs();
-                Err(self.unavailable(&format!("it said nothing for {seconds} s")))
+                Err(self.program.unavailable(&format!("it said nothing for {seconds} s")))
             }
-            Err(error) => Err(self.unavailable(&error.message)),
+            Err(error) => Err(self.program.unavailable(&error.message)),
         }
     }
 
     async fn run(&self, task: Iteration, events: &dyn EventSink) -> Result<Report, AgentError> {
-        self.program()?;
+        self.program.path()?;
         let prompt = String::from_utf8(task.prompt).ok().filter(|prompt| !prompt.trim().is_empty());
         let Some(prompt) = prompt else {
             let message = "the prompt is empty or no UTF-8, which the protocol does not take";

@@ -243,6 +243,9 @@ impl<'a> Session<'a> {
             Some("session/update") if !is_request && self.is_ours(params) => {
                 self.told.update(params.get("update").unwrap_or(&Value::Null))
             }
+            Some("_claude/sdkMessage") if !is_request && self.is_ours(params) => {
+                self.told.claude(params.get("message").unwrap_or(&Value::Null), self.id.as_deref())
+            }
             Some("session/request_permission") if is_request => self.told.asked(params),
             _ => Vec::new(),
         };

@@ -6,14 +6,15 @@ use std::time::Duration;
 use agent_client_protocol::v1::ConnectionTo;
 use agent_client_protocol::v1::schema::{
     CancelNotification, ClientCapabilities, ClientSessionCapabilities, ContentBlock,
-    Implementation, InitializeRequest, InitializeResponse, NewSessionRequest, NewSessionResponse,
-    NoticeCapabilities, PromptRequest, RequestPermissionRequest, SessionConfigKind,
-    SessionConfigOption, SessionConfigOptionCategory, SessionConfigOptionValue, SessionId,
-    SetSessionConfigOptionRequest, SetSessionModeRequest, StopReason, TextContent,
+    Implementation, InitializeRequest, InitializeResponse, Meta, NewSessionRequest,
+    NewSessionResponse, NoticeCapabilities, PromptRequest, RequestPermissionRequest,
+    SessionConfigKind, SessionConfigOption, SessionConfigOptionCategory, SessionConfigOptionValue,
+    SessionId, SetSessionConfigOptionRequest, SetSessionModeRequest, StopReason, TextContent,
 };
 use agent_client_protocol::{Agent, Client, Error, Lines};
 use orchestrator::contract::{ErrorClass, Tokens};
 use ralph_orchestrator_supervise::Input;
+use serde_json::json;
 use tokio::sync::{mpsc, watch};
 
 use crate::failure::Failure;
@@ -106,7 +107,7 @@ impl Talk {
         let about = about(&self.initialize().await?);
         self.tell(Progress::There { about });
         let Some(prompt) = self.wanted.prompt.take() else { return Ok(Turn::default()) };
-        let request = NewSessionRequest::new(self.wanted.cwd.clone());
+        let request = NewSessionRequest::new(self.wanted.cwd.clone()).meta(claude_messages());
         let session = self.soon("session/new", self.agent.send_request(request).block_task());
         let session = session.await?;
         let options = session.config_options.as_deref().unwrap_or_default();
@@ -200,6 +201,13 @@ impl Talk {
         // Nobody may listen any more; then nobody needs it.
         let _ = self.progress.send(progress);
     }
+}
+
+/// Asks Claude Code for the messages in which its model tells what it has used: by the protocol alone
+/// that comes when the turn has ended. To other agents it says nothing.
+fn claude_messages() -> Meta {
+    let wanted = json!({"emitRawSDKMessages": [{"type": "assistant"}]});
+    [("claudeCode".to_owned(), wanted)].into_iter().collect()
 }
 
 fn about(response: &InitializeResponse) -> String {

@@ -7,11 +7,14 @@ use agent_client_protocol::v1::schema::{
     SessionUpdate, UsageUpdate,
 };
 use orchestrator::contract::{Event, Tokens, Usage, Usd};
+use ralph_adapter_claude_stream::{self as claude_stream, Parser};
 use serde_json::Value;
 
 use crate::failure::Failure;
 use calls::Calls;
 
+/// The model of messages that no model has written.
+const SYNTHETIC: &str = "<synthetic>";
 /// A message's text is handed over when the message is whole, or in pieces of this size in bytes.
 const PIECE: usize = 16 * 1024;
 /// So much of the end of a message is kept, in bytes: claims are at its end.
@@ -25,6 +28,10 @@ pub(crate) struct Told {
     message: Message,
     calls: Calls,
     usage: Usage,
+    /// Reads Claude Code's own messages, which tell tokens while it works.
+    claude: Parser,
+    /// The model that they come from.
+    model: Option<String>,
     /// Codex says so instead of answering with an error.
     system_error: bool,
     /// A currency that is not counted was warned of.
@@ -152,6 +159,25 @@ impl Told {
             );
             events.push(Event::Warning { message });
         }
+    }
+
+    /// The events behind a message of Claude Code's own, of this session: what was used so far, and by
+    /// which model. All else is told by the protocol, too.
+    pub(crate) fn claude(&mut self, message: &Value, session: Option<&str>) -> Vec<Event> {
+        let mut events = Vec::new();
+        let model = message.pointer("/message/model").and_then(Value::as_str);
+        let model =
+            model.filter(|model| *model != SYNTHETIC && Some(*model) != self.model.as_deref());
+        if let (Some(model), Some(id)) = (model, session) {
+            self.model = Some(model.to_owned());
+            events.push(Event::Session { id: id.to_owned(), model: self.model.clone() });
+        }
+        for event in self.claude.message(claude_stream::Message::from_value(message.clone())) {
+            if let Event::Usage { usage: Usage { tokens: Some(tokens), .. } } = event {
+                self.tokens(tokens, &mut events);
+            }
+        }
+        events
     }
 
     /// Figures of the whole session, which only ever grow.

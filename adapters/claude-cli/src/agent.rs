@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use orchestrator::contract::{
     Agent, AgentError, BuildContext, Capabilities, Description, EventSink, Iteration, Report,
 };
-use ralph_adapter_claude_program::{Program, STRIPS, WANTS};
+use ralph_adapter_claude_program::Program;
 use ralph_orchestrator_supervise::Supervisor;
 
 use crate::config::Config;
@@ -30,24 +30,7 @@ impl ClaudeCli {
 impl Agent for ClaudeCli {
     fn describe(&self) -> Description {
         let model = self.config.0.model.clone();
-        Description {
-            name: "claude-cli".to_owned(),
-            summary: match &model {
-                Some(model) => format!("Claude Code (claude -p), model {model}"),
-                None => "Claude Code (claude -p)".to_owned(),
-            },
-            program: self.program.found().cloned(),
-            model,
-            capabilities: Capabilities {
-                cost: true,
-                tokens: true,
-                context: true,
-                interrupt: true,
-                ..Capabilities::default()
-            },
-            wants_env: WANTS.map(str::to_owned).into(),
-            strips_env: STRIPS.map(str::to_owned).into(),
-        }
+        self.program.describe("claude-cli", "claude -p", model, Capabilities::default())
     }
 
     async fn check(&self, env: &BTreeMap<String, String>) -> Result<String, AgentError> {

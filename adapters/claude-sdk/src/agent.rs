@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use orchestrator::contract::{
     Agent, AgentError, BuildContext, Capabilities, Description, EventSink, Iteration, Report,
 };
-use ralph_adapter_claude_program::{Program, STRIPS, WANTS};
+use ralph_adapter_claude_program::Program;
 use ralph_orchestrator_supervise::Supervisor;
 
 use crate::config::Config;
@@ -38,27 +38,12 @@ impl ClaudeSdk {
 impl Agent for ClaudeSdk {
     fn describe(&self) -> Description {
         let Config { options, handoff_at, max_rejections, .. } = &self.config;
-        let model = options.model.clone();
-        Description {
-            name: "claude-sdk".to_owned(),
-            summary: match &model {
-                Some(model) => format!("Claude Code (Agent SDK protocol), model {model}"),
-                None => "Claude Code (Agent SDK protocol)".to_owned(),
-            },
-            program: self.program.found().cloned(),
-            model,
-            capabilities: Capabilities {
-                cost: true,
-                tokens: true,
-                context: true,
-                interrupt: true,
-                handoff: handoff_at.is_some(),
-                in_session_validation: *max_rejections > 0,
-                ..Capabilities::default()
-            },
-            wants_env: WANTS.map(str::to_owned).into(),
-            strips_env: STRIPS.map(str::to_owned).into(),
-        }
+        let more = Capabilities {
+            handoff: handoff_at.is_some(),
+            in_session_validation: *max_rejections > 0,
+            ..Capabilities::default()
+        };
+        self.program.describe("claude-sdk", "Agent SDK protocol", options.model.clone(), more)
     }
 
     async fn check(&self, env: &BTreeMap<String, String>) -> Result<String, AgentError> {

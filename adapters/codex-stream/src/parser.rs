@@ -1,5 +1,7 @@
 //! `codex exec --json`.
 
+use std::collections::BTreeMap;
+
 use jiff::Zoned;
 use orchestrator::contract::{AgentError, ErrorClass, Event, Report, Tokens, Usage};
 use serde_json::{Value, json};
@@ -7,6 +9,11 @@ use serde_json::{Value, json};
 use crate::lenient::{bounded, count, some_text, text};
 use crate::prose::classify;
 use crate::reset::reset;
+
+/// How many kinds of what has no meaning here are told apart, and how long their names may be, in
+/// characters.
+const KINDS_MAX: usize = 64;
+const KIND_MAX: usize = 128;
 
 /// Reads what Codex prints, line by line.
 #[derive(Debug, Default)]
@@ -22,6 +29,8 @@ pub struct Parser {
     earlier: Tokens,
     /// Items whose call was already told.
     open: Vec<String>,
+    /// How often events came that have no meaning here, by their type.
+    unread: BTreeMap<String, u64>,
 }
 
 #[derive(Debug, Default)]
@@ -69,8 +78,24 @@ impl Parser {
             "item.completed" => {
                 event.get("item").map(|item| self.item_completed(item)).unwrap_or_default()
             }
-            _ => Vec::new(),
+            kind => {
+                self.count_unread(kind);
+                Vec::new()
+            }
         }
+    }
+
+    /// How often events or items came that have no meaning here, by `type` or `item/type`.
+    #[must_use]
+    pub fn unread(&self) -> &BTreeMap<String, u64> {
+        &self.unread
+    }
+
+    fn count_unread(&mut self, kind: &str) {
+        let kind: String = kind.chars().take(KIND_MAX).collect();
+        let room = self.unread.len() < KINDS_MAX || self.unread.contains_key(&kind);
+        let count = self.unread.entry(if room { kind } else { "other".to_owned() }).or_default();
+        *count = count.saturating_add(1);
     }
 
     /// Whether the turn has ended: nothing more is to be expected.
@@ -185,7 +210,12 @@ impl Parser {
                 format!("{}.{}", text(item, "server"), text(item, "tool")),
                 item.get("arguments").cloned().unwrap_or_else(|| json!({})),
             ),
-            _ => return Vec::new(),
+            // What they say is told when they are complete.
+            "agent_message" | "reasoning" | "error" => return Vec::new(),
+            kind => {
+                self.count_unread(&format!("item/{kind}"));
+                return Vec::new();
+            }
         };
         if !self.open.contains(&id) {
             self.open.push(id.clone());
@@ -295,6 +325,34 @@ mod tests {
         assert_eq!(tokens(&again).total(), 8640, "the same thread went on");
         let other = format!("{HAPPY}{}", HAPPY.replace("01a1ffe3-bec6", "01a1ffe3-ffff"));
         assert_eq!(tokens(&other), tokens(HAPPY) + tokens(HAPPY), "another thread");
+    }
+
+    #[test]
+    fn what_is_not_known_is_counted_and_changes_nothing() {
+        for text in [
+            HAPPY,
+            include_str!("../tests/transcripts/429.jsonl"),
+            include_str!("../tests/transcripts/failed.jsonl"),
+            include_str!("../tests/transcripts/quota.jsonl"),
+            include_str!("../tests/transcripts/ctx.jsonl"),
+            include_str!("../tests/transcripts/resume.jsonl"),
+            include_str!("../tests/transcripts/patch.jsonl"),
+        ] {
+            let (mut plain, mut more) = (Parser::new(), Parser::new());
+            for line in text.lines() {
+                let events = plain.line(line);
+                let field = line.replacen('{', "{\"field_of_the_future\":{\"a\":[1,null]},", 1);
+                assert_eq!(more.line(&field), events, "{field}");
+                assert_eq!(more.line(r#"{"type":"of_the_future","x":[{}]}"#), []);
+                let item = r#"{"type":"item.completed","item":{"id":"x","type":"of_the_future"}}"#;
+                assert_eq!(more.line(item), []);
+            }
+            assert!(plain.unread().is_empty(), "{:?}", plain.unread());
+            let lines = u64::try_from(text.lines().count()).unwrap();
+            let counted = ["of_the_future", "item/of_the_future"].map(|kind| more.unread()[kind]);
+            assert_eq!(counted, [lines, lines]);
+            assert_eq!(format!("{:?}", more.finish()), format!("{:?}", plain.finish()));
+        }
     }
 
     #[test]

@@ -22,6 +22,8 @@ use orchestrator::contract::{Agent, BuildContext, BuildError};
 use ralph_orchestrator_supervise::Supervisor;
 use serde_json::Value;
 
+pub use output::OpenCode;
+
 /// Builds the agent from `[agent.config]`.
 ///
 /// A program that cannot be found is no mistake in the configuration: [`Agent::check`] and

@@ -1,5 +1,5 @@
-//! One iteration of an adapter for `claude`: a model, a home and a workspace of its own, and somebody
-//! who listens.
+//! One iteration of an adapter for a real agent: a model, a home and a workspace of its own, and
+//! somebody who listens.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use std::collections::{BTreeMap, VecDeque};
@@ -9,22 +9,22 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use orchestrator::contract::{
-    Agent, AgentError, Budget, BuildContext, BuildError, CancelReason, CancelSignal, Event,
-    EventSink, Iteration, Judgement, Report, async_trait,
+    Agent, AgentError, Budget, BuildContext, BuildError, CancelReason, CancelSignal, ErrorClass,
+    Event, EventSink, Iteration, Judgement, Report, Tokens, Usage, async_trait,
 };
 use ralph_orchestrator_supervise::Supervisor;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::sync::watch;
 
-use crate::model_server::{ModelServer, Script};
+use crate::BusyTool;
+use crate::loopback::{claude_env, no_network};
+use crate::model_server::{ModelServer, Reply, Script, Turn};
 use crate::processes::marked;
 use crate::{claude_binary, shim};
 
 /// No iteration here takes longer by far, even when all run at once.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The discard port: nobody listens.
-const NOWHERE: &str = "http://127.0.0.1:9";
 /// By which processes of a test are told from others.
 const MARK: &str = "RALPH_TEST_MARK";
 
@@ -39,6 +39,19 @@ pub trait Adapter {
         context: &BuildContext,
         supervisor: &Supervisor,
     ) -> Result<Box<dyn Agent>, BuildError>;
+
+    /// The real agent's program; `claude` unless said otherwise.
+    #[must_use]
+    fn program() -> PathBuf {
+        claude_binary()
+    }
+
+    /// Tells the real agent where its model is, by files in its home or by the variables that are
+    /// given back; `tmp` is for its own files. Unless said otherwise, it is Claude Code.
+    #[must_use]
+    fn settle(_home: &Path, tmp: &Path, model: &str) -> Vec<(&'static str, String)> {
+        claude_env(model, tmp).into()
+    }
 }
 
 /// What an iteration needs.
@@ -65,37 +78,36 @@ impl<A: Adapter> Rig<A> {
             std::fs::create_dir(folder.path().join(name)).unwrap();
         }
         let server = Arc::new(ModelServer::scripted(script));
-        let home = folder.path().join("home").to_str().unwrap().to_owned();
-        let tmp = folder.path().join("tmp").to_str().unwrap().to_owned();
-        let env = [
-            ("PATH", "/usr/local/bin:/usr/bin:/bin"),
-            ("HOME", &home),
-            ("TMPDIR", &tmp),
-            // Without it the agent leaves files in /tmp, TMPDIR or not.
-            ("CLAUDE_CODE_TMPDIR", &tmp),
-            ("ANTHROPIC_API_KEY", "dummy"),
-            ("ANTHROPIC_BASE_URL", &server.base_url()),
-            // No other host than this one can be reached, whatever the agent tries.
-            ("HTTPS_PROXY", NOWHERE),
-            ("HTTP_PROXY", NOWHERE),
-            ("NO_PROXY", "127.0.0.1"),
-            ("DISABLE_TELEMETRY", "1"),
-            ("DISABLE_ERROR_REPORTING", "1"),
-            ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
-            ("CLAUDE_CODE_MAX_RETRIES", "1"),
-            ("IS_SANDBOX", "1"),
-            (MARK, &home),
-        ]
-        .map(|(name, value)| (name.to_owned(), value.to_owned()));
-        Self { server, env: env.into(), budget: Budget::default(), folder, adapter: PhantomData }
+        let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+        let own = [
+            ("PATH", "/usr/local/bin:/usr/bin:/bin".to_owned()),
+            ("HOME", path("home")),
+            ("TMPDIR", path("tmp")),
+            (MARK, path("home")),
+        ];
+        let env = own.into_iter().chain(no_network());
+        let env = env.map(|(name, value)| (name.to_owned(), value)).collect();
+        Self { server, env, budget: Budget::default(), folder, adapter: PhantomData }.settled()
     }
 
     /// With another script, for which the workspace had to be known.
     #[must_use]
     pub fn scripted(mut self, script: Script) -> Self {
         self.server = Arc::new(ModelServer::scripted(script));
-        let url = self.server.base_url();
-        self.env("ANTHROPIC_BASE_URL", &url)
+        self.settled()
+    }
+
+    fn settled(mut self) -> Self {
+        let tmp = self.folder.path().join("tmp");
+        let env = A::settle(&self.home(), &tmp, &self.server.base_url());
+        self.env.extend(env.into_iter().map(|(name, value)| (name.to_owned(), value)));
+        self
+    }
+
+    /// The agent's home folder.
+    #[must_use]
+    pub fn home(&self) -> PathBuf {
+        self.folder.path().join("home")
     }
 
     /// With this variable in the agent's environment.
@@ -134,7 +146,7 @@ impl<A: Adapter> Rig<A> {
     #[must_use]
     pub fn agent(&self, mut config: Value) -> Box<dyn Agent> {
         let table = config.as_object_mut().unwrap();
-        table.entry("program").or_insert_with(|| json!(claude_binary()));
+        table.entry("program").or_insert_with(|| json!(A::program()));
         let context = BuildContext {
             config_dir: self.folder.path().to_owned(),
             workspace: self.workspace(),
@@ -183,6 +195,49 @@ impl<A: Adapter> Rig<A> {
         let result = tokio::time::timeout(PATIENCE, agent.run(task, sink)).await;
         assert_eq!(self.left(), Vec::<String>::new(), "processes were left");
         result.expect("the iteration takes for ever")
+    }
+
+    /// An iteration that is ended while its tool runs, of which nothing is left. The request that led
+    /// to the tool has this usage.
+    ///
+    /// # Panics
+    /// If the tool is never up, the iteration succeeds, or something is left.
+    pub async fn cancelled_in_tool(self, config: Value, usage: Tokens, sink: &Sink) -> AgentError {
+        let mut tool = BusyTool::new();
+        let rig = self.scripted(Script::new().forever(Turn::shell(&tool.command()).usage(usage)));
+        let cancel = async {
+            tokio::time::timeout(PATIENCE, tool.up()).await.expect("the tool never ran");
+            sink.cancel(CancelReason::Signal);
+        };
+        let (result, ()) = tokio::join!(rig.run(config, sink), cancel);
+        assert!(tool.is_gone(), "something that the tool has started is left");
+        let error = result.expect_err("the iteration succeeded");
+        assert_eq!(error.class, ErrorClass::Cancelled, "{error}");
+        error
+    }
+
+    /// An iteration that is ended when the model keeps it waiting by such a reply.
+    ///
+    /// # Panics
+    /// If the model is not asked, or the iteration succeeds.
+    pub async fn cancelled_in(
+        self,
+        reply: impl Into<Reply>,
+        config: Value,
+        sink: &Sink,
+    ) -> AgentError {
+        let rig = self.scripted(Script::new().forever(reply));
+        let cancel = async {
+            rig.stalled().await;
+            sink.cancel(CancelReason::Idle);
+        };
+        let (result, ()) = tokio::join!(rig.run(config, sink), cancel);
+        let error = result.expect_err("the iteration succeeded");
+        assert_eq!(error.class, ErrorClass::Cancelled, "{error}");
+        assert!(error.message.contains("limits.idle_timeout"), "{error}");
+        assert!(error.report.exit.is_some() && error.report.session.is_some(), "{error:?}");
+        assert_eq!(error.report.final_text, None);
+        error
     }
 
     /// An iteration that nobody listens to and that fails.
@@ -278,6 +333,24 @@ impl Sink {
     /// If a test has panicked with them.
     pub fn events(&self) -> MutexGuard<'_, Vec<Event>> {
         self.events.lock().unwrap()
+    }
+
+    /// The figures so far, each as it was told.
+    #[must_use]
+    pub fn usages(&self) -> Vec<Usage> {
+        let usage = |event: &Event| match event {
+            Event::Usage { usage } => Some(*usage),
+            _ => None,
+        };
+        self.events().iter().filter_map(usage).collect()
+    }
+
+    /// Whether somebody was warned of this.
+    #[must_use]
+    pub fn warned(&self, of: &str) -> bool {
+        let told =
+            |event: &Event| matches!(event, Event::Warning { message } if message.contains(of));
+        self.events().iter().any(told)
     }
 
     /// The final texts that were to be judged.

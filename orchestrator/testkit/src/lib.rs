@@ -40,10 +40,13 @@
 pub mod conformance;
 pub mod fake_agent;
 pub mod iteration;
+pub mod loopback;
 pub mod model_server;
 pub mod processes;
 pub mod shim;
 
+mod busy_tool;
 mod installed;
 
+pub use busy_tool::BusyTool;
 pub use installed::{claude_agent_acp, claude_binary, codex_acp, codex_binary};

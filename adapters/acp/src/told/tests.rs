@@ -199,3 +199,28 @@ fn memory_is_bounded_whatever_comes() {
     told.update(&chunk("end", Some("m")));
     assert!(told.final_text().is_some_and(|text| text.ends_with("end")));
 }
+
+#[test]
+fn the_messages_of_claude_code_tell_tokens_and_their_model() {
+    let said = |id: &str, model: &str, input: u64| {
+        json!({"type": "assistant", "parent_tool_use_id": null, "message": {"id": id,
+            "role": "assistant", "model": model, "content": [{"type": "text", "text": "x"}],
+            "usage": {"input_tokens": input, "output_tokens": 1}}})
+    };
+    let used = |input: u64, output: u64| {
+        let tokens = Some(Tokens { input, output, ..Tokens::default() });
+        Event::Usage { usage: Usage { tokens, ..Usage::default() } }
+    };
+    let model = Some("opus".to_owned());
+    let session = Event::Session { id: "s".to_owned(), model };
+    let mut told = Told::default();
+    assert_eq!(told.claude(&said("a", "opus", 10), Some("s")), [session, used(10, 1)]);
+    // Each block of a message comes with the figures of the whole.
+    assert_eq!(told.claude(&said("a", "opus", 10), Some("s")), []);
+    assert_eq!(told.claude(&said("b", "opus", 5), Some("s")), [used(15, 2)]);
+    assert_eq!(told.claude(&said("c", SYNTHETIC, 0), Some("s")), [used(15, 3)]);
+    for nonsense in [json!(null), json!([1]), json!({"type": "assistant"}), json!({"message": 7})] {
+        assert_eq!(told.claude(&nonsense, Some("s")), [], "{nonsense}");
+    }
+    assert_eq!(told.final_text(), None, "its words come by the protocol");
+}

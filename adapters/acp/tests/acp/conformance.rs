@@ -1,10 +1,10 @@
 //! What has to hold for every adapter.
 
 use ralph_orchestrator_testkit::conformance::{self, Cast, Options, Stage};
-use ralph_orchestrator_testkit::shim;
-
-use crate::rig::{Acp, Real, codex_config};
 use ralph_orchestrator_testkit::iteration::Adapter as _;
+use ralph_orchestrator_testkit::{codex_binary, shim};
+
+use crate::rig::{Acp, Real};
 
 fn cast(real: Real, stage: &Stage) -> Cast {
     let agent = Acp::build(real.config(), &stage.context, &shim::supervisor()).unwrap();
@@ -12,9 +12,8 @@ fn cast(real: Real, stage: &Stage) -> Cast {
     match real {
         Real::Claude => conformance::with_claude(cast, stage),
         Real::Codex => {
-            codex_config(&stage.home, &stage.model());
-            let codex = ralph_orchestrator_testkit::codex_binary();
-            cast.env("LOOP_KEY", "dummy").env("CODEX_PATH", codex.to_str().unwrap())
+            let codex = codex_binary();
+            conformance::with_codex(cast, stage).env("CODEX_PATH", codex.to_str().unwrap())
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use ralph_orchestrator_testkit::model_server::{Reply, Script, Turn};
 
-use crate::rig::Real;
+use crate::rig::{Real, Rig};
 
 #[tokio::test]
 async fn refusals_of_the_provider_are_classed() {
@@ -13,7 +13,7 @@ async fn refusals_of_the_provider_are_classed() {
             (400, "invalid_request"),
             (500, "overloaded"),
         ] {
-            let rig = real.rig(Script::new().forever(Reply::error(status, "no")));
+            let rig = Rig::new(Script::new().forever(Reply::error(status, "no")));
             let error = rig.fail(real.config()).await;
             assert_eq!(error.class.word(), class, "{real:?} {status}: {error}");
             assert_eq!(error.report.final_text, None);
@@ -24,7 +24,7 @@ async fn refusals_of_the_provider_are_classed() {
 
 #[tokio::test]
 async fn who_is_not_logged_in_is_told_so() {
-    let rig = Real::Claude.rig(Script::new()).without_env("ANTHROPIC_API_KEY");
+    let rig = Rig::new(Script::new()).without_env("ANTHROPIC_API_KEY");
     let error = rig.fail(Real::Claude.config()).await;
     assert_eq!(error.class.word(), "unauthenticated", "{error}");
 }
@@ -32,10 +32,10 @@ async fn who_is_not_logged_in_is_told_so() {
 #[tokio::test]
 async fn a_full_answer_and_a_refusal_are_no_good_ending() {
     let turn = |reason: &str| Turn::text("half a").stop_reason(reason);
-    let rig = Real::Claude.rig(Script::new().forever(turn("refusal")));
+    let rig = Rig::new(Script::new().forever(turn("refusal")));
     let error = rig.fail(Real::Claude.config()).await;
     assert_eq!(error.class.word(), "invalid_request", "{error}");
-    let rig = Real::Claude.rig(Script::new().forever(turn("max_tokens")));
+    let rig = Rig::new(Script::new().forever(turn("max_tokens")));
     let error = rig.fail(Real::Claude.config()).await;
     assert_eq!(error.class.word(), "agent_limit", "{error}");
 }

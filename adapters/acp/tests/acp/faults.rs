@@ -7,7 +7,7 @@ use ralph_orchestrator_testkit::fake_agent::write_executable;
 use ralph_orchestrator_testkit::model_server::Script;
 use serde_json::json;
 
-use crate::rig::{Rig, Sink, warned};
+use crate::rig::{Rig, Sink};
 
 /// Answers in the right places; `work` is what it does with its prompt.
 async fn imitate(work: &str, sink: &Sink) -> (Rig, Result<Report, AgentError>) {
@@ -77,7 +77,7 @@ async fn a_line_too_long_is_cut_and_costs_no_memory() {
     let sink = Sink::new();
     let (_, result) = imitate(work, &sink).await;
     assert_eq!(result.unwrap().final_text.as_deref(), Some("beforeafter"));
-    assert!(warned(&sink, "40000000 bytes"));
+    assert!(sink.warned("40000000 bytes"));
 }
 
 #[tokio::test]

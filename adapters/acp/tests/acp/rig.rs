@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use orchestrator::contract::{Agent, BuildContext, BuildError, Event, Usage};
+use orchestrator::contract::{Agent, BuildContext, BuildError};
 use ralph_adapter_acp::Guarded;
 use ralph_orchestrator_supervise::Supervisor;
 use ralph_orchestrator_testkit::iteration::{self, Adapter};
-use ralph_orchestrator_testkit::model_server::Script;
+use ralph_orchestrator_testkit::loopback::{IDLE, claude_env, codex_config, codex_env};
 use ralph_orchestrator_testkit::{claude_agent_acp, codex_acp, codex_binary};
 use serde_json::{Value, json};
 
@@ -29,6 +29,14 @@ impl Adapter for Acp {
         let guarded = Guarded::new(move |path| path.starts_with(&guarded));
         ralph_adapter_acp::build(config, context, supervisor, guarded)
     }
+
+    /// Both agents at once.
+    fn settle(home: &Path, tmp: &Path, model: &str) -> Vec<(&'static str, String)> {
+        codex_config(home, model, IDLE);
+        let codex = codex_binary().to_str().unwrap().to_owned();
+        let codex = codex_env().into_iter().chain([("CODEX_PATH", codex)]);
+        claude_env(model, tmp).into_iter().chain(codex).collect()
+    }
 }
 
 /// A real agent.
@@ -40,20 +48,6 @@ pub(crate) enum Real {
 
 impl Real {
     pub(crate) const ALL: [Self; 2] = [Self::Claude, Self::Codex];
-
-    /// An iteration's needs, with this agent's model.
-    pub(crate) fn rig(self, script: Script) -> Rig {
-        self.settle(Rig::new(script))
-    }
-
-    /// Tells the agent where its model is.
-    pub(crate) fn settle(self, rig: Rig) -> Rig {
-        if self == Self::Claude {
-            return rig;
-        }
-        codex_config(&rig.folder().join("home"), &rig.server.base_url());
-        rig.env("LOOP_KEY", "dummy").env("CODEX_PATH", codex_binary().to_str().unwrap())
-    }
 
     /// `[agent.config]`, with everything allowed.
     pub(crate) fn config(self) -> Value {
@@ -70,30 +64,4 @@ impl Real {
             Self::Codex => "exec_command",
         }
     }
-}
-
-/// Tells Codex where its model is.
-pub(crate) fn codex_config(home: &Path, base_url: &str) {
-    let config = format!(
-        "model = \"gpt-5.1-codex\"\nmodel_provider = \"loop\"\n[analytics]\nenabled = false\n\
-         [model_providers.loop]\nname = \"loop\"\nbase_url = \"{base_url}/v1\"\nenv_key = \"LOOP_KEY\"\n\
-         wire_api = \"responses\"\nrequest_max_retries = 0\nstream_max_retries = 1\n\
-         stream_idle_timeout_ms = 600000\n"
-    );
-    let folder = home.join(".codex");
-    std::fs::create_dir_all(&folder).unwrap();
-    std::fs::write(folder.join("config.toml"), config).unwrap();
-}
-
-pub(crate) fn usages(sink: &Sink) -> Vec<Usage> {
-    let usage = |event: &Event| match event {
-        Event::Usage { usage } => Some(*usage),
-        _ => None,
-    };
-    sink.events().iter().filter_map(usage).collect()
-}
-
-pub(crate) fn warned(sink: &Sink, what: &str) -> bool {
-    let events = sink.events();
-    events.iter().any(|e| matches!(e, Event::Warning { message } if message.contains(what)))
 }

@@ -8,7 +8,7 @@ use ralph_orchestrator_testkit::fake_agent::write_executable;
 use ralph_orchestrator_testkit::model_server::Script;
 use serde_json::{Value, json};
 
-use crate::rig::{Rig, Sink, notes, warned};
+use crate::rig::{Rig, Sink, notes};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 const INIT: &str = r#"{"type":"system","subtype":"init","session_id":"s","model":"m"}"#;
@@ -94,7 +94,7 @@ async fn what_makes_no_sense_is_kept_and_costs_nothing_else() {
         );
     }
     assert!(answers[0]["response"]["error"].as_str().unwrap().contains("dance"));
-    assert!(warned(&sink, "a line of 9437184 bytes") && warned(&sink, "no message: caf\u{fffd}"));
+    assert!(sink.warned("a line of 9437184 bytes") && sink.warned("no message: caf\u{fffd}"));
     let raw = |what: &str| {
         sink.events().iter().any(|e| matches!(e, Event::Raw { line } if line.contains(what)))
     };
@@ -183,7 +183,7 @@ async fn that_never_stops_for_its_hand_off() {
     let (sink, result) = run_late(&script, Duration::from_secs(11)).await;
     let report = result.unwrap();
     assert_eq!((report.final_text, notes(&sink).len()), (None, 0));
-    assert!(warned(&sink, "handed over") && warned(&sink, "no notes for the hand-off in time"));
+    assert!(sink.warned("handed over") && sink.warned("no notes for the hand-off in time"));
 }
 
 #[tokio::test]
@@ -196,7 +196,7 @@ async fn that_never_writes_its_notes() {
     let report = result.unwrap();
     assert_eq!((report.final_text, notes(&sink).len()), (None, 0));
     assert_eq!(report.usage.cost, Usd::from_dollars(0.5));
-    assert!(warned(&sink, "no notes for the hand-off in time"));
+    assert!(sink.warned("no notes for the hand-off in time"));
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use orchestrator::contract::{ErrorClass, Tokens};
 use ralph_orchestrator_testkit::model_server::{Fault, Reply, Script, Turn};
 use serde_json::{Value, json};
 
-use crate::rig::{Rig, Sink, contexts, notes, warned};
+use crate::rig::{Rig, Sink, contexts, notes};
 
 /// The window of the model is 200 000 tokens.
 fn config() -> Value {
@@ -26,7 +26,7 @@ async fn not_below_the_share() {
     let report = rig.run(config(), &sink).await.unwrap();
     assert_eq!(report.final_text.as_deref(), Some("done"));
     assert_eq!(rig.server.main_requests().len(), 2);
-    assert!(notes(&sink).is_empty() && !warned(&sink, "handed over"));
+    assert!(notes(&sink).is_empty() && !sink.warned("handed over"));
     assert!(contexts(&sink).contains(&(139_999, Some(200_000))), "{:?}", contexts(&sink));
 }
 
@@ -38,7 +38,7 @@ async fn at_the_share_notes_are_written_and_claim_nothing() {
     let report = rig.run(config(), &sink).await.unwrap();
     assert_eq!(notes(&sink), [NOTES]);
     assert_eq!(report.final_text, None, "notes are no claim");
-    assert!(warned(&sink, "70.0 % full (140000 of 200000 tokens)"));
+    assert!(sink.warned("70.0 % full (140000 of 200000 tokens)"));
     let requests = rig.server.main_requests();
     assert_eq!(requests.len(), 3);
     assert!(requests[2].body["messages"].to_string().contains("your notes"));
@@ -95,7 +95,7 @@ async fn a_provider_that_fails_at_the_notes_is_told() {
     let sink = Sink::new();
     let error = rig.run(config(), &sink).await.unwrap_err();
     assert_eq!(error.class, ErrorClass::RateLimited { until_ms: None }, "{error}");
-    assert!(warned(&sink, "no notes") && notes(&sink).is_empty());
+    assert!(sink.warned("no notes") && notes(&sink).is_empty());
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use orchestrator::contract::{Budget, ClaimKind, Event, Tokens, Usage, Usd};
 use ralph_orchestrator_testkit::model_server::{Fault, Reply, Script, Turn};
 use serde_json::json;
 
-use crate::rig::{Rig, Sink, answers, contexts, cost, notes, usages};
+use crate::rig::{Rig, Sink, answers, contexts, cost, notes};
 
 #[tokio::test]
 async fn writes_a_file_and_reports_exact_figures() {
@@ -38,7 +38,7 @@ async fn writes_a_file_and_reports_exact_figures() {
     let texts = events.iter().filter(|event| matches!(event, Event::Text { .. }));
     assert_eq!(texts.count(), 2, "no text is told twice");
     // Live: the first message's true output figure and cost come before the last message.
-    let usages = usages(&sink);
+    let usages = sink.usages();
     assert!(usages.iter().any(|usage| usage.tokens == Some(first)), "{usages:?}");
     assert!(usages.iter().any(|usage| usage.cost == Some(cost(first))), "{usages:?}");
     assert_eq!(usages.last(), Some(&whole));

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use orchestrator::contract::{Agent, BuildContext, BuildError, Event, Tokens, Usage, Usd};
+use orchestrator::contract::{Agent, BuildContext, BuildError, Event, Tokens, Usd};
 use ralph_adapter_claude_sdk::Guarded;
 use ralph_orchestrator_supervise::Supervisor;
 use ralph_orchestrator_testkit::iteration::{self, Adapter};
@@ -46,25 +46,12 @@ pub(crate) fn contexts(sink: &Sink) -> Vec<(u64, Option<u64>)> {
     sink.events().iter().filter_map(context).collect()
 }
 
-pub(crate) fn usages(sink: &Sink) -> Vec<Usage> {
-    let usage = |event: &Event| match event {
-        Event::Usage { usage } => Some(*usage),
-        _ => None,
-    };
-    sink.events().iter().filter_map(usage).collect()
-}
-
 pub(crate) fn notes(sink: &Sink) -> Vec<String> {
     let note = |event: &Event| match event {
         Event::Note { text } => Some(text.clone()),
         _ => None,
     };
     sink.events().iter().filter_map(note).collect()
-}
-
-pub(crate) fn warned(sink: &Sink, what: &str) -> bool {
-    let events = sink.events();
-    events.iter().any(|e| matches!(e, Event::Warning { message } if message.contains(what)))
 }
 
 /// The answers of tools that the model was given in this request, joined.

@@ -5,6 +5,7 @@ mod context;
 mod endings;
 mod events;
 mod properties;
+mod recorded;
 
 use std::path::Path;
 

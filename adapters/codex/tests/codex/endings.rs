@@ -3,6 +3,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use orchestrator::contract::{AgentError, ErrorClass, Event, Tokens};
+use ralph_orchestrator_testkit::loopback::codex_config;
 use ralph_orchestrator_testkit::model_server::{Fault, Reply, Script, Turn};
 use serde_json::json;
 
@@ -83,7 +84,7 @@ async fn a_failed_turn_has_cost_what_went_before() {
 #[tokio::test]
 async fn nobody_goes_on_in_time() {
     let rig = Rig::new(Script::new().forever(Turn::text("half").fault(Fault::Stall)));
-    rig.configure(&rig.server.base_url(), "stream_idle_timeout_ms = 300");
+    codex_config(&rig.home(), &rig.server.base_url(), Duration::from_millis(300));
     let error = rig.fail(json!({})).await;
     assert_eq!(error.class, ErrorClass::Overloaded, "{error}");
 }
@@ -101,7 +102,7 @@ async fn arguments_and_configurations_that_it_does_not_know() {
     assert!(error.message.contains("no-such-option"), "{error}");
     assert_eq!(error.report.exit.as_deref(), Some("exit 2"));
     let rig = Rig::new(Script::new());
-    std::fs::write(rig.codex_home().join("config.toml"), "model = [").unwrap();
+    std::fs::write(rig.home().join(".codex/config.toml"), "model = [").unwrap();
     let error = rig.fail(json!({})).await;
     assert_eq!(error.class, ErrorClass::Crashed, "{error}");
     assert!(error.message.contains("config.toml"), "{error}");

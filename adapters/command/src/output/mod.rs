@@ -9,6 +9,7 @@ use orchestrator::contract::{AgentError, Capabilities, Event, Report};
 use ralph_adapter_drive::{Ended, Lines, Output, conclude};
 
 use crate::config::OutputKind;
+pub use opencode::OpenCode;
 use text::Text;
 
 /// What reads this kind of output.
@@ -17,7 +18,7 @@ pub(crate) fn new(kind: OutputKind) -> Box<dyn Output> {
         OutputKind::Text => Box::new(Text::default()),
         OutputKind::ClaudeJson => Box::new(Lines::new(Box::new(claude::Claude::default()))),
         OutputKind::CodexJson => Box::new(Lines::new(Box::new(codex::Codex::default()))),
-        OutputKind::OpenCodeJson => Box::new(Lines::new(Box::new(opencode::OpenCode::default()))),
+        OutputKind::OpenCodeJson => Box::new(Lines::new(Box::new(OpenCode::default()))),
     }
 }
 

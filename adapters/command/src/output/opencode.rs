@@ -6,10 +6,10 @@ use ralph_adapter_codex_stream::prose::{classify, of_status};
 use ralph_adapter_drive::LineParser;
 use serde_json::Value;
 
-/// What opencode has said so far. It prints one step per call of the model and no final event: the
+/// What `opencode run --format json` has said so far. It prints one step per call of the model and no final event: the
 /// end of its output and its exit status are all there is.
 #[derive(Debug, Default)]
-pub(super) struct OpenCode {
+pub struct OpenCode {
     session: Option<String>,
     /// The text parts of the step that runs or ended last.
     texts: Vec<String>,

@@ -143,9 +143,8 @@ mod tests {
     use serde::de::DeserializeOwned;
     use serde_json::{Value, json};
 
-    #[derive(Debug, Deserialize)]
+    #[derive(Debug, PartialEq, Deserialize)]
     #[serde(deny_unknown_fields, rename_all = "lowercase")]
-    #[allow(dead_code)]
     struct Sample {
         text: String,
         number: u64,
@@ -154,12 +153,29 @@ mod tests {
         word: Word,
     }
 
-    #[derive(Debug, Deserialize)]
+    #[derive(Debug, PartialEq, Deserialize)]
     #[serde(rename_all = "lowercase")]
-    #[allow(dead_code)]
     enum Word {
         Text,
         Json,
+    }
+
+    #[test]
+    fn both_read_what_is_right() {
+        let value = json!({"text": "a", "number": 1, "ratio": 0.5, "list": [true], "word": "json"});
+        let figment = figment::value::Value::serialize(&value).unwrap();
+        let of_figment = Sample::deserialize(&figment).unwrap();
+        let right = Sample {
+            text: "a".to_owned(),
+            number: 1,
+            ratio: 0.5,
+            list: vec![true],
+            word: Word::Json,
+        };
+        assert_eq!(of_figment, right);
+        let other = Sample { word: Word::Text, ..right };
+        let value = json!({"text": "a", "number": 1, "ratio": 0.5, "list": [true], "word": "text"});
+        assert_eq!(serde_json::from_value::<Sample>(value).unwrap(), other);
     }
 
     /// serde_json's words and figment's have to become the same.

@@ -75,11 +75,16 @@ mod tests {
     use serde::Deserialize;
     use serde_json::json;
 
-    #[derive(Debug, Deserialize)]
+    #[derive(Debug, PartialEq, Deserialize)]
     #[serde(deny_unknown_fields)]
     struct Config {
-        #[allow(dead_code)]
         program: Vec<String>,
+    }
+
+    #[test]
+    fn a_table_without_a_mistake_is_read() {
+        let config = parse_config::<Config>(json!({"program": ["a"]})).unwrap();
+        assert_eq!(config, Config { program: vec!["a".into()] });
     }
 
     #[test]

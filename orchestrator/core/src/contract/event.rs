@@ -49,7 +49,7 @@ pub enum Event {
     },
     /// Tokens and cost since the iteration began.
     Usage {
-        /// The sums so far.
+        /// The sums so far. A figure that is not told is what it was before.
         usage: Usage,
     },
     /// How full the context of the agent's main conversation is.

@@ -61,10 +61,10 @@ mod scenarios;
 mod stage;
 
 use std::fmt;
-use std::fmt::Write as _;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-pub use stage::{Act, Cast, Stage, with_claude};
+pub use stage::{Act, Cast, Stage, with_claude, with_codex};
 
 /// No scenario takes longer, unless something hangs.
 const PATIENCE: Duration = Duration::from_secs(180);
@@ -244,48 +244,93 @@ impl Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut table = format!("{}\n", self.adapter);
-        for (scenario, outcome, took) in &self.rows {
-            let (word, why) = match outcome {
-                Outcome::Passed => ("passed", ""),
-                Outcome::Failed(why) => ("FAILED", why.as_str()),
-                Outcome::Without(why) => ("without", why.as_str()),
-            };
-            let seconds = took.as_secs_f64();
-            writeln!(table, "  {scenario:<22} {word:<8} {seconds:>6.1} s  {why}")?;
-        }
-        f.write_str(&table)
+        writeln!(f, "{}", self.adapter)?;
+        self.rows.iter().try_for_each(|row| writeln!(f, "{}", Line(row)))
     }
 }
 
-/// Examines an adapter in all scenarios that it does not do without, and prints the table. `make`
-/// builds it anew for each, so that it does there what [`Stage::act`] says.
+/// A row of the table.
+struct Line<'a>(&'a Row);
+
+impl fmt::Display for Line<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (scenario, outcome, took) = self.0;
+        let (word, why) = match outcome {
+            Outcome::Passed => ("passed", ""),
+            Outcome::Failed(why) => ("FAILED", why.as_str()),
+            Outcome::Without(why) => ("without", why.as_str()),
+        };
+        let seconds = took.as_secs_f64();
+        write!(f, "  {scenario:<22} {word:<8} {seconds:>6.1} s  {why}")
+    }
+}
+
+/// How many scenarios are run at once: much of their time, an agent starts or has a grace.
+const AT_ONCE: usize = 4;
+
+/// Examines an adapter in all scenarios that it does not do without, several at once, and prints each
+/// row of the table as it comes. `make` builds it anew for each, so that it does there what
+/// [`Stage::act`] says.
 ///
 /// # Panics
 /// If there is no room for folders, or `make` panics.
+pub fn run(options: &Options, make: impl Fn(&Stage) -> Cast + Sync) -> Report {
+    // What this process holds is measured, so nothing else may be held then.
+    let (alone, together): (Vec<_>, Vec<_>) =
+        Scenario::ALL.into_iter().partition(|scenario| *scenario == Scenario::Flood);
+    let mut done = run_some(&together, AT_ONCE, options, &make);
+    done.extend(run_some(&alone, 1, options, &make));
+    done.sort_by_key(|(row, _)| row.0);
+    let adapter = done.iter().find_map(|(_, name)| name.clone()).unwrap_or_default();
+    Report { adapter, rows: done.into_iter().map(|(row, _)| row).collect() }
+}
+
+type Row = (Scenario, Outcome, Duration);
+
+fn run_some(
+    scenarios: &[Scenario],
+    at_once: usize,
+    options: &Options,
+    make: &(impl Fn(&Stage) -> Cast + Sync),
+) -> Vec<(Row, Option<String>)> {
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut done = Vec::new();
+        while let Some(scenario) = scenarios.get(next.fetch_add(1, Ordering::Relaxed)) {
+            done.push(run_one(*scenario, options, make));
+        }
+        done
+    };
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..at_once).map(|_| scope.spawn(work)).collect();
+        let done = workers.into_iter().map(std::thread::ScopedJoinHandle::join);
+        done.flat_map(|done| done.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            .collect()
+    })
+}
+
+/// The row of a scenario, and the adapter's name if it tells it.
 #[allow(clippy::print_stdout)]
-pub fn run(options: &Options, make: impl Fn(&Stage) -> Cast) -> Report {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.expect("a runtime can be built");
-    let mut report = Report { adapter: String::new(), rows: Vec::new() };
-    for scenario in Scenario::ALL {
-        let began = Instant::now();
-        let without = options.without.iter().find(|(without, _)| *without == scenario);
-        let outcome = if let Some((_, why)) = without {
-            Outcome::Without(why.clone())
-        } else {
-            let examined = scenarios::examine(scenario, options.prompt_max, &make);
-            match runtime.block_on(async { tokio::time::timeout(PATIENCE, examined).await }) {
-                Ok(Ok(name)) => {
-                    report.adapter = name;
-                    Outcome::Passed
-                }
-                Ok(Err(why)) => Outcome::Failed(why),
-                Err(_) => Outcome::Failed(format!("not within {} s", PATIENCE.as_secs())),
-            }
-        };
-        report.rows.push((scenario, outcome, began.elapsed()));
-    }
-    println!("{report}");
-    report
+fn run_one(
+    scenario: Scenario,
+    options: &Options,
+    make: &impl Fn(&Stage) -> Cast,
+) -> (Row, Option<String>) {
+    let began = Instant::now();
+    let without = options.without.iter().find(|(without, _)| *without == scenario);
+    let (outcome, name) = if let Some((_, why)) = without {
+        (Outcome::Without(why.clone()), None)
+    } else {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.expect("a runtime can be built");
+        let examined = scenarios::examine(scenario, options.prompt_max, make);
+        match runtime.block_on(async { tokio::time::timeout(PATIENCE, examined).await }) {
+            Ok(Ok(name)) => (Outcome::Passed, Some(name)),
+            Ok(Err(why)) => (Outcome::Failed(why), None),
+            Err(_) => (Outcome::Failed(format!("not within {} s", PATIENCE.as_secs())), None),
+        }
+    };
+    let row = (scenario, outcome, began.elapsed());
+    println!("{}", Line(&row));
+    (row, name)
 }

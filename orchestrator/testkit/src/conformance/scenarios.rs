@@ -1,8 +1,8 @@
 //! The scenarios.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use orchestrator::contract::{
@@ -12,6 +12,7 @@ use orchestrator::contract::{
 
 use super::Scenario;
 use super::stage::{Act, Cast, FIRST, LAST, Stage};
+use crate::BusyTool;
 use crate::iteration::Sink;
 
 const SAID: &str = "All is well: ünïcödé \u{1f980}.";
@@ -46,14 +47,10 @@ pub(super) async fn examine(
         Scenario::LongPrompt => long_prompt(&stage, &cast, prompt_max).await,
         Scenario::BadPrompt => bad_prompt(&stage, &cast).await,
         Scenario::Flood => flood(&stage, &cast).await,
-        Scenario::CancelBefore => {
-            let sink = Sink::new();
-            sink.cancel(CancelReason::Signal);
-            cancelled(ended(&stage, &cast, PROMPT, &sink).await)
-        }
+        Scenario::CancelBefore => cancel_before(&stage, &cast).await,
         Scenario::CancelAtFirstEvent => {
             let sink = Sink::cancelling_at(|_| true);
-            cancelled(ended(&stage, &cast, PROMPT, &sink).await)
+            cancelled(&sink, ended(&stage, &cast, PROMPT, &sink).await)
         }
         Scenario::Deadline | Scenario::CancelInMessage => slow(&stage, &cast).await,
         Scenario::CancelInTool | Scenario::Drop => in_tool(make, scenario == Scenario::Drop).await,
@@ -110,11 +107,31 @@ fn said(result: &Result<Report, AgentError>) -> Examined {
     if text == Some(SAID) { Ok(()) } else { Err(format!("its final text is {text:?}")) }
 }
 
-fn cancelled(result: Result<Result<Report, AgentError>, String>) -> Examined {
-    match result? {
-        Err(error) if error.class == ErrorClass::Cancelled => Ok(()),
-        Err(error) => Err(format!("its error is {}: {error}", error.class.word())),
-        Ok(report) => Err(format!("it went on to a good end: {report:?}")),
+/// It has ended as it was asked to, and says nothing that counts but whose session it was.
+fn cancelled(sink: &Sink, result: Result<Result<Report, AgentError>, String>) -> Examined {
+    let error = match result? {
+        Err(error) if error.class == ErrorClass::Cancelled => error,
+        Err(error) => return Err(format!("its error is {}: {error}", error.class.word())),
+        Ok(report) => return Err(format!("it went on to a good end: {report:?}")),
+    };
+    let session = sink.events().iter().find_map(|event| match event {
+        Event::Session { id, .. } => Some(id.clone()),
+        _ => None,
+    });
+    let report = error.report;
+    if report.final_text.is_some() || session.is_some_and(|id| report.session != Some(id)) {
+        return Err(format!("its report has a text, or not its session: {report:?}"));
+    }
+    Ok(())
+}
+
+async fn cancel_before(stage: &Stage, cast: &Cast) -> Examined {
+    let sink = Sink::new();
+    sink.cancel(CancelReason::Signal);
+    cancelled(&sink, ended(stage, cast, PROMPT, &sink).await)?;
+    match stage.server.main_requests().len() {
+        0 => Ok(()),
+        count => Err(format!("it asked the model {count} times")),
     }
 }
 
@@ -284,52 +301,37 @@ async fn slow(stage: &Stage, cast: &Cast) -> Examined {
     {
         return Err(format!("it does not say why: {error}"));
     }
-    cancelled(result)
+    cancelled(&sink, result)
 }
 
 /// Ends it while its tool runs: one that has started processes in sessions of their own.
 async fn in_tool(make: Make<'_>, drop_it: bool) -> Examined {
-    let up = Arc::new(Mutex::new(None));
-    let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
-    let sign = folder.path().join("up");
-    let command = format!(
-        "setsid sleep 1000 </dev/null >/dev/null 2>&1 & echo up > '{}'; sleep 1000",
-        sign.display()
-    );
-    rustix::fs::mkfifoat(rustix::fs::CWD, &sign, 0o600.into()).map_err(|e| e.to_string())?;
-    let stage = Stage::new(Act::Runs { command, text: SAID.to_owned() });
+    let mut tool = BusyTool::new();
+    let stage = Stage::new(Act::Runs { command: tool.command(), text: SAID.to_owned() });
     let cast = make(&stage);
     let sink = Sink::new();
-    let told = Arc::clone(&up);
-    let open = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::NONBLOCK;
-    let fifo = rustix::fs::open(&sign, open, rustix::fs::Mode::empty());
-    let mut fifo =
-        tokio::net::unix::pipe::Receiver::from_owned_fd(fifo.map_err(|e| e.to_string())?)
-            .map_err(|error| error.to_string())?;
-    let runs = async {
-        let mut word = [0; 3];
-        let read = tokio::io::AsyncReadExt::read_exact(&mut fifo, &mut word);
-        let read = tokio::time::timeout(SLOW, read).await;
-        *told.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(read.is_ok());
-    };
-    let never = Err("the tool never ran".to_owned());
+    let mut ran = false;
+    let up = async { ran = tokio::time::timeout(SLOW, tool.up()).await.is_ok() };
     if drop_it {
         let task = stage.task(&cast, PROMPT.to_vec());
         tokio::select! {
             result = cast.agent().run(task, &sink) => return Err(format!("it ended: {result:?}")),
-            () = runs => {}
+            () = up => {}
         }
         stage.soon_nothing_left().await?;
     } else {
         let cancel = async {
-            runs.await;
+            up.await;
             sink.cancel(CancelReason::Signal);
         };
         let (result, ()) = tokio::join!(ended(&stage, &cast, PROMPT, &sink), cancel);
-        cancelled(result)?;
+        cancelled(&sink, result)?;
     }
-    let ran = *up.lock().unwrap_or_else(std::sync::PoisonError::into_inner) == Some(true);
-    if ran { Ok(()) } else { never }
+    match (ran, tool.is_gone()) {
+        (true, true) => Ok(()),
+        (true, false) => Err("something that the tool has started is left".to_owned()),
+        (false, _) => Err("the tool never ran".to_owned()),
+    }
 }
 
 async fn usage(stage: &Stage, cast: &Cast) -> Examined {
@@ -340,10 +342,15 @@ async fn usage(stage: &Stage, cast: &Cast) -> Examined {
     let (mut last, mut context) = (Usage::default(), None);
     for event in sink.events().iter() {
         match event {
-            Event::Usage { usage } if usage.max(last) != *usage => {
-                return Err(format!("figures went down: {last:?}, then {usage:?}"));
+            Event::Usage { usage } => {
+                // A figure that is not told is what it was.
+                let fell = usage.tokens.is_some() && usage.tokens != last.max(*usage).tokens
+                    || usage.cost.is_some_and(|cost| Some(cost) < last.cost);
+                if fell {
+                    return Err(format!("figures went down: {last:?}, then {usage:?}"));
+                }
+                last = last.max(*usage);
             }
-            Event::Usage { usage } => last = *usage,
             Event::Context { used, .. } => context = Some(*used),
             _ => {}
         }

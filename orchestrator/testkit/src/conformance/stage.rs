@@ -9,13 +9,12 @@ use std::time::Duration;
 use orchestrator::contract::{Agent, Budget, BuildContext, Iteration, Tokens};
 use tempfile::TempDir;
 
+use crate::loopback::{IDLE, claude_env, codex_config, codex_env, no_network};
 use crate::model_server::{Fault, ModelServer, Reply, Script, Turn};
 use crate::processes::marked;
 
 /// Tells the processes of a scenario from all others.
 const MARK: &str = "RALPH_RUN_ID";
-/// The discard port: nobody listens.
-const NOWHERE: &str = "http://127.0.0.1:9";
 
 /// The figures of the requests in which something is done.
 pub(super) const FIRST: Tokens =
@@ -130,17 +129,12 @@ impl Stage {
     pub(super) fn env(&self, cast: &Cast) -> BTreeMap<String, String> {
         let home = self.home.display().to_string();
         let tmp = self.context.config_dir.join("tmp").display().to_string();
-        let own = [
-            ("PATH", self.context.path.as_str()),
-            ("HOME", &home),
-            ("TMPDIR", &tmp),
-            ("HTTPS_PROXY", NOWHERE),
-            ("HTTP_PROXY", NOWHERE),
-            ("NO_PROXY", "127.0.0.1"),
-            (MARK, &self.run),
-        ]
-        .map(|(name, value)| (name.to_owned(), value.to_owned()));
-        own.into_iter().chain(cast.env.iter().cloned()).collect()
+        let own = [("PATH", self.context.path.as_str()), ("HOME", &home), ("TMPDIR", &tmp)]
+            .map(|(name, value)| (name, value.to_owned()));
+        let mark = (MARK, self.run.clone());
+        let all = own.into_iter().chain(no_network()).chain([mark]);
+        let all = all.map(|(name, value)| (name.to_owned(), value));
+        all.chain(cast.env.iter().cloned()).collect()
     }
 
     pub(super) fn task(&self, cast: &Cast, prompt: Vec<u8>) -> Iteration {
@@ -182,20 +176,17 @@ impl Stage {
 /// With what Claude Code needs in its environment to ask the model of the stage, and nobody else.
 #[must_use]
 pub fn with_claude(cast: Cast, stage: &Stage) -> Cast {
-    let tmp = stage.context.config_dir.join("tmp").display().to_string();
-    [
-        ("ANTHROPIC_API_KEY", "dummy"),
-        ("ANTHROPIC_BASE_URL", &stage.model()),
-        // Without it the agent leaves files in /tmp, TMPDIR or not.
-        ("CLAUDE_CODE_TMPDIR", &tmp),
-        ("DISABLE_TELEMETRY", "1"),
-        ("DISABLE_ERROR_REPORTING", "1"),
-        ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
-        ("CLAUDE_CODE_MAX_RETRIES", "1"),
-        ("IS_SANDBOX", "1"),
-    ]
-    .into_iter()
-    .fold(cast, |cast, (name, value)| cast.env(name, value))
+    let tmp = stage.context.config_dir.join("tmp");
+    let env = claude_env(&stage.model(), &tmp);
+    env.iter().fold(cast, |cast, (name, value)| cast.env(name, value))
+}
+
+/// With what Codex needs in its environment and its home to ask the model of the stage, and nobody
+/// else.
+#[must_use]
+pub fn with_codex(cast: Cast, stage: &Stage) -> Cast {
+    codex_config(&stage.home, &stage.model(), IDLE);
+    codex_env().iter().fold(cast, |cast, (name, value)| cast.env(name, value))
 }
 
 fn script(act: &Act) -> Script {

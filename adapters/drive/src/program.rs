@@ -1,0 +1,113 @@
+//! The agent's program: finding it, and asking it who it is.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use orchestrator::contract::{AgentError, BuildContext, ErrorClass};
+use ralph_orchestrator_supervise::{CaptureLimit, Grace, Spec, Supervisor, find_program};
+
+/// How long `--version` may take.
+const CHECK: Duration = Duration::from_secs(20);
+
+/// A program that is found once: what an iteration puts in the way later is not run.
+#[derive(Debug)]
+pub struct Program {
+    name: String,
+    /// How to come by it, for people.
+    install: Option<String>,
+    context: BuildContext,
+    supervisor: Supervisor,
+    found: OnceLock<PathBuf>,
+}
+
+impl Program {
+    /// Looks for the program, a name or a path; that it is missing is reported when it is needed, with
+    /// how to `install` it.
+    #[must_use]
+    pub fn new(
+        name: &str,
+        install: Option<String>,
+        context: &BuildContext,
+        supervisor: &Supervisor,
+    ) -> Self {
+        let this = Self {
+            name: name.to_owned(),
+            install,
+            context: context.clone(),
+            supervisor: supervisor.clone(),
+            found: OnceLock::new(),
+        };
+        let _ = this.path();
+        this
+    }
+
+    /// Where it is, if it was found.
+    #[must_use]
+    pub fn found(&self) -> Option<&PathBuf> {
+        self.found.get()
+    }
+
+    /// Who starts it.
+    #[must_use]
+    pub const fn supervisor(&self) -> &Supervisor {
+        &self.supervisor
+    }
+
+    /// Where it is.
+    ///
+    /// # Errors
+    /// It is still not there.
+    pub fn path(&self) -> Result<PathBuf, AgentError> {
+        if let Some(program) = self.found.get() {
+            return Ok(program.clone());
+        }
+        let found = find_program(&self.name, &self.context.path, &self.context.config_dir)
+            .map_err(|error| self.unavailable(&error.to_string()))?;
+        let found = std::path::absolute(&found).unwrap_or(found);
+        Ok(self.found.get_or_init(|| found).clone())
+    }
+
+    /// The error that it cannot be used, why, and how to install it.
+    #[must_use]
+    pub fn unavailable(&self, what: &str) -> AgentError {
+        let install = self.install.iter().map(|how| format!(". {how}")).collect::<String>();
+        let message = format!("the agent `{}` is not available: {what}{install}", self.name);
+        AgentError::new(ErrorClass::Unavailable, message)
+    }
+
+    /// Says which version is there, having asked it by `--version`.
+    ///
+    /// # Errors
+    /// It is not there, or does not work in this environment.
+    pub async fn version(&self, env: BTreeMap<String, String>) -> Result<String, AgentError> {
+        let program = self.path()?;
+        let spec = Spec {
+            program: program.clone(),
+            args: vec!["--version".into()],
+            cwd: self.context.config_dir.clone(),
+            env,
+            stdin: Vec::new(),
+            grace: Grace::default(),
+        };
+        let version = format!("`{} --version`", program.display());
+        let output = self
+            .supervisor
+            .output(spec, CaptureLimit::default(), tokio::time::sleep(CHECK))
+            .await
+            .map_err(|error| self.unavailable(&error.to_string()))?;
+        if output.stopped {
+            let seconds = CHECK.as_secs();
+            return Err(self.unavailable(&format!("{version} took more than {seconds} s")));
+        }
+        let (stdout, stderr) = (output.stdout.text(), output.stderr.text());
+        let first = stdout.lines().next().unwrap_or_default().trim();
+        if !output.exit.ending.is_success() || first.is_empty() {
+            let exit = &output.exit;
+            let said = stderr.trim();
+            return Err(self.unavailable(&format!("{version} ended with {exit}: {said:.500}")));
+        }
+        Ok(format!("{first:.200} at {}", program.display()))
+    }
+}

@@ -1,0 +1,23 @@
+//! The stream of `opencode run --format json`: as [`streams`](crate::streams) has it, and every session
+//! is told of once.
+
+use orchestrator::contract::Event;
+use ralph_adapter_command::OpenCode;
+use ralph_adapter_drive::LineParser as _;
+
+use crate::streams::Watch;
+
+/// Reads the bytes as a stream of lines.
+pub fn check(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let mut parser = Box::new(OpenCode::default());
+    let mut watch = Watch::default();
+    let mut sessions = 0;
+    for line in text.split('\n') {
+        let events = parser.line(line);
+        sessions += events.iter().filter(|event| matches!(event, Event::Session { .. })).count();
+        watch.heard(events);
+    }
+    assert!(sessions <= 1, "{sessions} sessions were told of");
+    watch.ended(parser.finish("exit 0"));
+}
