@@ -4,5 +4,21 @@
 //! A [`Carrier`] moves frames to and from it.
 
 mod carrier;
+mod copy;
+mod error;
+mod flaw;
+mod inside;
+mod inspect;
+mod library;
+mod manifest;
+mod serve;
 
 pub use carrier::{Carrier, Gone, Inbound, QUEUE};
+pub use copy::{Checked, PrivateCopy, check};
+pub use error::{LibraryError, Refusal};
+pub use flaw::{Flaw, Flaws};
+pub use inside::LibraryCarrier;
+pub use inspect::{Header, inspect};
+pub use library::{Loaded, load};
+pub use manifest::Manifest;
+pub use serve::{ServeError, serve};
