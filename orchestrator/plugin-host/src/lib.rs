@@ -5,14 +5,30 @@
 
 mod actor;
 mod carrier;
+mod copy;
+mod error;
+mod flaw;
+mod inside;
+mod inspect;
+mod library;
 mod log;
+mod manifest;
 mod running;
+mod serve;
 mod session;
 mod talk;
 mod violation;
 
 pub use carrier::{Carrier, Gone, Inbound, QUEUE};
+pub use copy::{Checked, PrivateCopy, check};
+pub use error::{LibraryError, Refusal};
+pub use flaw::{Flaw, Flaws};
+pub use inside::LibraryCarrier;
+pub use inspect::{Header, inspect};
+pub use library::{Loaded, load};
+pub use manifest::Manifest;
 pub use running::{Running, Told};
+pub use serve::{ServeError, serve};
 pub use session::{Broken, HELLO, OPENED, OpenError, Session};
 pub use talk::Outcome;
 pub use violation::Violation;
