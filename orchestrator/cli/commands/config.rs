@@ -44,10 +44,10 @@ fn show(context: &Context, json: bool) {
 pub(crate) fn check(context: &Context) -> Result<(), CommandError> {
     let registry = registry::plain();
     let build = build_context(&context.loaded, &context.vars);
-    Judges::build(&context.loaded, &registry, &build)?;
-    Driver::build(&context.loaded, &registry, &build, None)?;
+    Judges::build(&context.loaded, &registry, &build).await?;
+    Driver::build(&context.loaded, &registry, &build, None).await?;
     for name in context.loaded.config.agents.keys() {
-        Driver::build(&context.loaded, &registry, &build, Some(name))?;
+        Driver::build(&context.loaded, &registry, &build, Some(name)).await?;
     }
     let run = &context.loaded.config.run;
     if run.template.is_none() || run.workspace.exists() {

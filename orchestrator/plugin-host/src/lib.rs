@@ -1,8 +1,9 @@
 //! Loads plugins and talks to them.
 //!
 //! A plugin provides agents, detectors and validators: a library or a program, named by the operator.
-//! A [`Carrier`] moves frames to and from it.
+//! A [`Carrier`] moves frames to and from it; a [`Session`] is a conversation over one.
 
+mod actor;
 mod carrier;
 mod copy;
 mod error;
@@ -10,8 +11,13 @@ mod flaw;
 mod inside;
 mod inspect;
 mod library;
+mod log;
 mod manifest;
+mod running;
 mod serve;
+mod session;
+mod talk;
+mod violation;
 
 pub use carrier::{Carrier, Gone, Inbound, QUEUE};
 pub use copy::{Checked, PrivateCopy, check};
@@ -21,4 +27,8 @@ pub use inside::LibraryCarrier;
 pub use inspect::{Header, inspect};
 pub use library::{Loaded, load};
 pub use manifest::Manifest;
+pub use running::{Running, Told};
 pub use serve::{ServeError, serve};
+pub use session::{Broken, HELLO, OPENED, OpenError, Session};
+pub use talk::Outcome;
+pub use violation::Violation;

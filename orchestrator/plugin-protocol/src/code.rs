@@ -109,8 +109,8 @@ pub fn decode<F: Frame>(bytes: &[u8]) -> Result<Decoded<F>, DecodeError> {
 pub(crate) fn body<T: DeserializeOwned, F>(
     bytes: &[u8],
     of: impl FnOnce(T) -> F,
-) -> Option<Result<F, serde_json::Error>> {
-    Some(serde_json::from_slice(bytes).map(of))
+) -> Result<F, serde_json::Error> {
+    serde_json::from_slice(bytes).map(of)
 }
 
 fn beginning(bytes: &[u8]) -> String {

@@ -32,7 +32,7 @@ pub enum HostFrame {
 
 impl Frame for HostFrame {
     fn read(name: &str, bytes: &[u8]) -> Option<Result<Self, serde_json::Error>> {
-        match name {
+        Some(match name {
             "hello" => body(bytes, Self::Hello),
             "open" => body(bytes, Self::Open),
             "call" => body(bytes, Self::Call),
@@ -41,8 +41,8 @@ impl Frame for HostFrame {
             "credit" => body(bytes, Self::Credit),
             "ping" => body(bytes, Self::Ping),
             "close" => body(bytes, Self::Close),
-            _ => None,
-        }
+            _ => return None,
+        })
     }
 }
 

@@ -39,7 +39,7 @@ pub enum PluginFrame {
 
 impl Frame for PluginFrame {
     fn read(name: &str, bytes: &[u8]) -> Option<Result<Self, serde_json::Error>> {
-        match name {
+        Some(match name {
             "hello" => body(bytes, Self::Hello),
             "opened" => body(bytes, Self::Opened),
             "refused" => body(bytes, Self::Refused),
@@ -50,8 +50,8 @@ impl Frame for PluginFrame {
             "panicked" => body(bytes, Self::Panicked),
             "log" => body(bytes, Self::Log),
             "pong" => body(bytes, Self::Pong),
-            _ => None,
-        }
+            _ => return None,
+        })
     }
 }
 

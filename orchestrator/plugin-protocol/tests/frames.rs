@@ -110,7 +110,7 @@ fn answers() -> Vec<Answer> {
         Answer::Found("bot 1.2".into()),
         Answer::Report(Report { final_text: Some("done".into()), ..Report::default() }),
         Answer::Claims(vec![claim()]),
-        Answer::Findings(Findings { claims: vec![claim()], near_misses: Vec::new() }),
+        Answer::Findings(Findings { claims: vec![claim()], ..Findings::default() }),
         Answer::Text("p".into()),
         Answer::Verdict(Verdict::rejected("no")),
     ]
