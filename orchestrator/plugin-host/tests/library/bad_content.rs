@@ -147,7 +147,8 @@ fn wrong_declarations() -> Vec<Case> {
 }
 
 fn wrong_manifests() -> Vec<Case> {
-    vec![        ("no manifest", vec!["-DMANIFEST_NONE".into()], "does not export `ralph_plugin_manifest`"),
+    vec![
+        ("no manifest", vec!["-DMANIFEST_NONE".into()], "does not export `ralph_plugin_manifest`"),
         ("empty manifest", manifest(""), "its `ralph_plugin_manifest` has 1 bytes"),
         ("manifest is no JSON", manifest("name = 1"), "its manifest is not JSON"),
         ("manifest is a list", manifest("[1]"), "invalid type: integer `1`"),
@@ -159,7 +160,7 @@ fn wrong_manifests() -> Vec<Case> {
         ("twice", provides(&[item("agent", "echo"), item("agent", "echo")], ""), "provides the agent `echo` twice"),
         (
             "panics abort",
-            provides(&[item("agent", "echo"), ",\"panic\":\"abort\"")],
+            provides(&[item("agent", "echo")], ",\"panic\":\"abort\""),
             "built with `panic = \"abort\"`",
         ),
         (
