@@ -2,36 +2,39 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex as StdMutex, PoisonError};
 
 use orchestrator::contract::{
     CancelReason, CancelSignal, Event, EventSink, Judgement, async_trait,
 };
 use plugin_protocol::{EventSent, Judge, LogLevel, LogLine, PluginFrame};
-use tokio::sync::{Semaphore, oneshot, watch};
+use tokio::sync::{Mutex, Semaphore, oneshot, watch};
 
 use crate::log;
 use crate::out::{Out, SendError};
 
-/// Questions to the host that wait for their answers.
+/// Questions of a call to the host. The host wants one at a time.
 #[derive(Debug, Default)]
 pub(crate) struct Asks {
     next: AtomicU64,
-    open: Mutex<HashMap<u64, oneshot::Sender<Judgement>>>,
+    waiting: StdMutex<HashMap<u64, oneshot::Sender<Judgement>>>,
+    /// The answer to the question that was asked last, if it is still to come: also when who asked
+    /// does not wait for it any more.
+    last: Mutex<Option<oneshot::Receiver<Judgement>>>,
 }
 
 impl Asks {
     fn ask(&self) -> (u64, oneshot::Receiver<Judgement>) {
         let number = self.next.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
         let (answer, answered) = oneshot::channel();
-        self.open.lock().unwrap_or_else(PoisonError::into_inner).insert(number, answer);
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).insert(number, answer);
         (number, answered)
     }
 
     pub(crate) fn answer(&self, number: u64, judgement: Judgement) {
-        let waiting = self.open.lock().unwrap_or_else(PoisonError::into_inner).remove(&number);
+        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(&number);
         if let Some(waiting) = waiting {
-            // The call may have ended, or asked for something else meanwhile.
+            // The call may have ended meanwhile.
             drop(waiting.send(judgement));
         }
     }
@@ -78,15 +81,26 @@ impl EventSink for CallSink {
     }
 
     async fn judge(&self, final_text: Option<&str>) -> Judgement {
+        let not_now = |why: &str| Judgement::NotNow { why: why.to_owned() };
+        let mut last = self.asks.last.lock().await;
+        if let Some(before) = last.as_mut() {
+            // Whoever asked that has gone; the answer was for another text.
+            drop(before.await);
+            *last = None;
+        }
         let (ask, answered) = self.asks.ask();
         let final_text = final_text.map(ToOwned::to_owned);
-        let not_now = |why: &str| Judgement::NotNow { why: why.to_owned() };
-        match self.out.send(&PluginFrame::Judge(Judge { call: self.call, ask, final_text })).await {
-            Ok(()) => {}
-            Err(SendError::Frame(error)) => return not_now(&error.to_string()),
-            Err(SendError::Gone) => return not_now("the orchestrator is gone"),
-        }
-        answered.await.unwrap_or_else(|_| not_now("the orchestrator did not answer"))
+        let question = PluginFrame::Judge(Judge { call: self.call, ask, final_text });
+        let answer = match self.out.send(&question).await {
+            Ok(()) => {
+                let answered = last.insert(answered);
+                answered.await.map_err(|_| not_now("the orchestrator did not answer"))
+            }
+            Err(SendError::Frame(error)) => Err(not_now(&error.to_string())),
+            Err(SendError::Gone) => Err(not_now("the orchestrator is gone")),
+        };
+        *last = None;
+        answer.unwrap_or_else(|not_now| not_now)
     }
 }
 
