@@ -54,13 +54,14 @@ macro_rules! export_plugin {
         );
 
         const _: () = {
-            use $crate::__private as private;
+            // Items have no hygiene: these names must not hide those of the author.
+            use $crate::__private as __ralph;
 
-            static ITEMS: &[private::ItemOf] = &[$({
-                fn build(
-                    table: private::Value,
+            static __RALPH_ITEMS: &[__ralph::ItemOf] = &[$({
+                fn __ralph_build(
+                    table: __ralph::Value,
                     context: &$crate::BuildContext,
-                ) -> ::core::result::Result<private::Built, $crate::BuildError> {
+                ) -> ::core::result::Result<__ralph::Built, $crate::BuildError> {
                     let config = $crate::parse_config::<$table>(table)?;
                     let _ = context;
                     $( let $context: &$crate::BuildContext = context; )?
@@ -72,71 +73,71 @@ macro_rules! export_plugin {
                     })();
                     ::core::result::Result::Ok($crate::export_plugin!(@boxed $kind built?))
                 }
-                private::ItemOf {
+                __ralph::ItemOf {
                     kind: $crate::export_plugin!(@kind $kind),
                     name: $name,
-                    summary: private::summary(
+                    summary: __ralph::summary(
                         &[$($doc),*],
                         ::core::env!("CARGO_PKG_DESCRIPTION"),
                     ),
-                    build,
+                    build: __ralph_build,
                 }
             }),+];
-            const _: () = private::check(&[$((::core::stringify!($kind), $name)),+]);
+            const _: () = __ralph::check(&[$((::core::stringify!($kind), $name)),+]);
 
-            const PARTS: &[private::Part] = &[
-                private::Part::Raw("{\"name\":"),
-                private::Part::Text(::core::env!("CARGO_PKG_NAME")),
-                private::Part::Raw(",\"version\":"),
-                private::Part::Text(::core::env!("CARGO_PKG_VERSION")),
-                private::Part::Raw(",\"sdk\":"),
-                private::Part::Text(private::SDK),
-                private::Part::Raw(",\"rustc\":"),
-                private::Part::Text(private::RUSTC),
-                private::Part::Raw(",\"panic\":\"unwind\",\"provides\":["),
+            const __RALPH_PARTS: &[__ralph::Part] = &[
+                __ralph::Part::Raw("{\"name\":"),
+                __ralph::Part::Text(::core::env!("CARGO_PKG_NAME")),
+                __ralph::Part::Raw(",\"version\":"),
+                __ralph::Part::Text(::core::env!("CARGO_PKG_VERSION")),
+                __ralph::Part::Raw(",\"sdk\":"),
+                __ralph::Part::Text(__ralph::SDK),
+                __ralph::Part::Raw(",\"rustc\":"),
+                __ralph::Part::Text(__ralph::RUSTC),
+                __ralph::Part::Raw(",\"panic\":\"unwind\",\"provides\":["),
                 $(
-                    private::Part::Separator,
-                    private::Part::Raw("{\"kind\":"),
-                    private::Part::Text(::core::stringify!($kind)),
-                    private::Part::Raw(",\"name\":"),
-                    private::Part::Text($name),
-                    private::Part::Raw(",\"summary\":"),
-                    private::Part::Text(private::summary(
+                    __ralph::Part::Separator,
+                    __ralph::Part::Raw("{\"kind\":"),
+                    __ralph::Part::Text(::core::stringify!($kind)),
+                    __ralph::Part::Raw(",\"name\":"),
+                    __ralph::Part::Text($name),
+                    __ralph::Part::Raw(",\"summary\":"),
+                    __ralph::Part::Text(__ralph::summary(
                         &[$($doc),*],
                         ::core::env!("CARGO_PKG_DESCRIPTION"),
                     )),
-                    private::Part::Raw("}"),
+                    __ralph::Part::Raw("}"),
                 )+
-                private::Part::Raw("]}"),
+                __ralph::Part::Raw("]}"),
             ];
-            const LENGTH: usize = private::length(PARTS);
+            const __RALPH_LENGTH: usize = __ralph::length(__RALPH_PARTS);
 
             /// What the plugin is, readable without loading it.
             #[unsafe(no_mangle)]
             #[allow(non_upper_case_globals, reason = "the symbol is named so")]
-            pub static ralph_plugin_manifest: [u8; LENGTH] = private::text::<LENGTH>(PARTS);
+            pub static ralph_plugin_manifest: [u8; __RALPH_LENGTH] = __ralph::text::<__RALPH_LENGTH>(__RALPH_PARTS);
 
-            static PLUGIN: private::Plugin = private::Plugin {
+            static __RALPH_PLUGIN: __ralph::Plugin = __ralph::Plugin {
                 name: ::core::env!("CARGO_PKG_NAME"),
                 version: ::core::env!("CARGO_PKG_VERSION"),
-                items: ITEMS,
+                items: __RALPH_ITEMS,
             };
 
             /// # Safety
             /// As the interface says.
-            unsafe extern "C" fn open(
-                host: *const private::HostApi,
+            unsafe extern "C" fn __ralph_open(
+                host: *const __ralph::HostApi,
                 out: *mut *mut ::core::ffi::c_void,
             ) -> i32 {
                 // SAFETY: promised by the caller.
-                unsafe { private::open(&PLUGIN, host, out) }
+                unsafe { __ralph::open(&__RALPH_PLUGIN, host, out) }
             }
 
             /// What the orchestrator looks for.
             #[unsafe(no_mangle)]
             #[allow(non_upper_case_globals, reason = "the symbol is named so")]
-            pub static ralph_plugin_decl: private::PluginDecl =
-                private::decl(&ralph_plugin_manifest, open);
+            pub static ralph_plugin_decl: __ralph::PluginDecl =
+                __ralph::decl(&ralph_plugin_manifest, __ralph_open);
         };
     };
 

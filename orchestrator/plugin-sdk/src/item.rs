@@ -93,7 +93,8 @@ impl Built {
             Self::Agent(agent) => Provided::Agent(agent.describe()),
             Self::Detector(detector) => Provided::Detector(DetectorDescription {
                 instructions: detector.instructions(),
-                observes: true,
+                observes: detector.observes(),
+                // The trait does not say: it is asked, and may give the text back as it is.
                 strips: true,
             }),
             Self::Validator(validator) => Provided::Validator(ValidatorOpened {

@@ -237,13 +237,13 @@ async fn perform(built: Arc<Built>, call: u64, method: Method, sink: CallSink) -
             Err(error) => Err(AgentError::new(ErrorClass::InvalidRequest, error.to_string())),
         },
         (Built::Detector(detector), Method::Observe { event }) => {
-            Ok(Answer::Claims(detector.observe(&event)))
+            Ok(Answer::Claims(detector.observe(&event).await))
         }
         (Built::Detector(detector), Method::Inspect { view }) => {
             Ok(Answer::Findings(detector.inspect(view.view()).await))
         }
         (Built::Detector(detector), Method::StripClaims { prompt }) => {
-            Ok(Answer::Text(detector.strip_claims(&prompt).into_owned()))
+            Ok(Answer::Text(detector.strip_claims(&prompt).await.into_owned()))
         }
         (Built::Validator(validator), Method::Check { env }) => validator
             .check(&env)
