@@ -82,17 +82,25 @@ fn a_library_of_a_newer_minor_version_is_loaded() {
     folder.load(&newer).unwrap();
 }
 
-#[test]
-fn each_way_to_build_it_wrongly_has_its_message() {
-    let folder = Folder::new();
-    let manifest = |json: &str| format!("-DMANIFEST=\"{}\"", json.replace('"', "\\\""));
-    let item = |kind: &str, name: &str| format!("{{\"kind\":\"{kind}\",\"name\":\"{name}\"}}");
-    let plugin = |provides: &[String], more: &str| {
-        let provides = provides.join(",");
-        manifest(&format!("{{\"name\":\"n\",\"version\":\"1\",\"provides\":[{provides}]{more}}}"))
-    };
-    let echo = || item("agent", "echo");
-    let cases: Vec<(&str, Vec<String>, &str)> = vec![
+/// Name, arguments of the compiler, and a part of the message.
+type Case = (&'static str, Vec<String>, &'static str);
+
+fn manifest(json: &str) -> Vec<String> {
+    vec![format!("-DMANIFEST=\"{}\"", json.replace('"', "\\\""))]
+}
+
+fn item(kind: &str, name: &str) -> String {
+    format!("{{\"kind\":\"{kind}\",\"name\":\"{name}\"}}")
+}
+
+/// A manifest that provides these, with more keys.
+fn provides(items: &[String], more: &str) -> Vec<String> {
+    let items = items.join(",");
+    manifest(&format!("{{\"name\":\"n\",\"version\":\"1\",\"provides\":[{items}]{more}}}"))
+}
+
+fn wrong_declarations() -> Vec<Case> {
+    vec![
         ("no declaration", vec!["-DDECL_NONE".into()], "does not export `ralph_plugin_decl`"),
         ("declaration wanted", vec!["-DDECL_UNDEFINED".into()], "wants `ralph_plugin_decl` from"),
         ("declaration is code", vec!["-DDECL_FUNCTION".into()], "is a function"),
@@ -135,19 +143,24 @@ fn each_way_to_build_it_wrongly_has_its_message() {
             vec!["-DCLOSE=NULL".into()],
             "the function `close` of its declaration is null",
         ),
+    ]
+}
+
+fn wrong_manifests() -> Vec<Case> {
+    vec![
         ("no manifest", vec!["-DMANIFEST_NONE".into()], "does not export `ralph_plugin_manifest`"),
-        ("empty manifest", vec![manifest("")], "its `ralph_plugin_manifest` has 1 bytes"),
-        ("manifest is no JSON", vec![manifest("name = 1")], "its manifest is not JSON"),
-        ("manifest is a list", vec![manifest("[1]")], "invalid type: integer `1`"),
-        ("manifest without a name", vec![manifest("{}")], "missing field `name`"),
-        ("nothing provided", vec![plugin(&[], "")], "provides nothing"),
-        ("unknown kind", vec![plugin(&[item("reporter", "r")], "")], "provides a `reporter`"),
-        ("bad name", vec![plugin(&[item("agent", "a/b")], "")], "names the agent `a/b`"),
-        ("empty name", vec![plugin(&[item("validator", "")], "")], "names the validator ``"),
-        ("twice", vec![plugin(&[echo(), echo()], "")], "provides the agent `echo` twice"),
+        ("empty manifest", manifest(""), "its `ralph_plugin_manifest` has 1 bytes"),
+        ("manifest is no JSON", manifest("name = 1"), "its manifest is not JSON"),
+        ("manifest is a list", manifest("[1]"), "invalid type: integer `1`"),
+        ("manifest without a name", manifest("{}"), "missing field `name`"),
+        ("nothing provided", provides(&[], ""), "provides nothing"),
+        ("unknown kind", provides(&[item("reporter", "r")], ""), "provides a `reporter`"),
+        ("bad name", provides(&[item("agent", "a/b")], ""), "names the agent `a/b`"),
+        ("empty name", provides(&[item("validator", "")], ""), "names the validator ``"),
+        ("twice", provides(&[item("agent", "echo"), item("agent", "echo")], ""), "provides the agent `echo` twice"),
         (
             "panics abort",
-            vec![plugin(&[echo()], ",\"panic\":\"abort\"")],
+            provides(&[item("agent", "echo")], ",\"panic\":\"abort\""),
             "built with `panic = \"abort\"`",
         ),
         (
@@ -155,7 +168,13 @@ fn each_way_to_build_it_wrongly_has_its_message() {
             vec!["-DUNDEFINED".into()],
             "undefined symbol: a_function_that_nobody_has",
         ),
-    ];
+    ]
+}
+
+#[test]
+fn each_way_to_build_it_wrongly_has_its_message() {
+    let folder = Folder::new();
+    let cases: Vec<Case> = wrong_declarations().into_iter().chain(wrong_manifests()).collect();
     let mut messages = BTreeSet::new();
     for (name, arguments, expected) in &cases {
         let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
