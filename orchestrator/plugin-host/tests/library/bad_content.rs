@@ -157,7 +157,11 @@ fn wrong_manifests() -> Vec<Case> {
         ("unknown kind", provides(&[item("reporter", "r")], ""), "provides a `reporter`"),
         ("bad name", provides(&[item("agent", "a/b")], ""), "names the agent `a/b`"),
         ("empty name", provides(&[item("validator", "")], ""), "names the validator ``"),
-        ("twice", provides(&[item("agent", "echo"), item("agent", "echo")], ""), "provides the agent `echo` twice"),
+        (
+            "twice",
+            provides(&[item("agent", "echo"), item("agent", "echo")], ""),
+            "provides the agent `echo` twice",
+        ),
         (
             "panics abort",
             provides(&[item("agent", "echo")], ",\"panic\":\"abort\""),
