@@ -6,6 +6,7 @@ use orchestrator::config::schema;
 use orchestrator::engine::{Driver, Judges, build_context};
 
 use crate::args::Config;
+use crate::commands::block_on;
 use crate::context::Context;
 use crate::error::{CommandError, exit};
 use crate::{output, registry};
@@ -13,7 +14,7 @@ use crate::{output, registry};
 pub(crate) fn config(file: &Path, command: Config) -> Result<u8, CommandError> {
     match command {
         Config::Show { json, sets } => show(&Context::load(file, sets.sets)?, json),
-        Config::Check { sets } => check(&Context::load(file, sets.sets)?)?,
+        Config::Check { sets } => block_on(check(&Context::load(file, sets.sets)?))?,
         Config::Schema => {
             let text = serde_json::to_string_pretty(&schema()).map_err(CommandError::internal)?;
             output::result(&text);
@@ -41,7 +42,7 @@ fn show(context: &Context, json: bool) {
 }
 
 /// Everything that a run would check before it starts anything.
-pub(crate) fn check(context: &Context) -> Result<(), CommandError> {
+async fn check(context: &Context) -> Result<(), CommandError> {
     let registry = registry::plain();
     let build = build_context(&context.loaded, &context.vars);
     Judges::build(&context.loaded, &registry, &build).await?;

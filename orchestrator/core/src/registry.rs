@@ -17,14 +17,19 @@ pub type Built<T> = Result<Box<T>, BuildError>;
 /// What a factory that takes its time comes to.
 pub type Later<'a, T> = Pin<Box<dyn Future<Output = Built<T>> + Send + 'a>>;
 type Now<T> = Box<dyn Fn(Value, &BuildContext) -> Built<T> + Send + Sync>;
-type Family<T> = Box<
-    dyn for<'a> Fn(Option<&'a str>, Value, &'a BuildContext) -> Later<'a, T> + Send + Sync,
->;
+type OneOf<T> =
+    Box<dyn for<'a> Fn(Option<&'a str>, Value, &'a BuildContext) -> Later<'a, T> + Send + Sync>;
+
+/// A factory of several members.
+struct Family<T: ?Sized> {
+    factory: OneOf<T>,
+    digest: Option<String>,
+}
 
 /// Factories by name.
 pub struct Kinds<T: ?Sized> {
     one: BTreeMap<String, Now<T>>,
-    families: BTreeMap<String, (Family<T>, Option<String>)>,
+    families: BTreeMap<String, Family<T>>,
 }
 
 impl<T: ?Sized> Default for Kinds<T> {
@@ -52,7 +57,7 @@ impl<T: ?Sized> Kinds<T> {
             + Sync
             + 'static,
     {
-        self.families.insert(name.to_owned(), (Box::new(factory), digest));
+        self.families.insert(name.to_owned(), Family { factory: Box::new(factory), digest });
     }
 
     /// Whether there is a factory of that name.
@@ -62,19 +67,24 @@ impl<T: ?Sized> Kinds<T> {
     }
 
     /// Builds what is called `name` from its table; `None` if there is no such factory.
-    pub async fn build(&self, name: &str, table: Value, context: &BuildContext) -> Option<Built<T>> {
+    pub async fn build(
+        &self,
+        name: &str,
+        table: Value,
+        context: &BuildContext,
+    ) -> Option<Built<T>> {
         if let Some(factory) = self.one.get(name) {
             return Some(factory(table, context));
         }
-        let ((factory, _), member) = self.family(name)?;
-        Some(factory(member, table, context).await)
+        let (family, member) = self.family(name)?;
+        Some((family.factory)(member, table, context).await)
     }
 
     /// Digest of the code behind a name, if it is not this program's own.
     #[must_use]
     pub fn digest(&self, name: &str) -> Option<&str> {
-        let ((_, digest), _) = self.family(name).filter(|_| !self.one.contains_key(name))?;
-        digest.as_deref()
+        let (family, _) = self.family(name).filter(|_| !self.one.contains_key(name))?;
+        family.digest.as_deref()
     }
 
     /// All names, sorted.
@@ -86,7 +96,7 @@ impl<T: ?Sized> Kinds<T> {
         names.into_iter().map(String::as_str).collect()
     }
 
-    fn family<'a>(&self, name: &'a str) -> Option<(&(Family<T>, Option<String>), Option<&'a str>)> {
+    fn family<'a>(&self, name: &'a str) -> Option<(&Family<T>, Option<&'a str>)> {
         if let Some(whole) = self.families.get(name) {
             return Some((whole, None));
         }

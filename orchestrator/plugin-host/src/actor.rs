@@ -121,7 +121,9 @@ async fn heard(shared: &Shared, news: News) -> Flow {
         News::Hello(hello) => {
             let greeting = shared.state().greeting.take();
             // Nobody waits for it any more if it came too late.
-            drop(greeting.map(|greeting| greeting.send(hello)));
+            if let Some(greeting) = greeting {
+                drop(greeting.send(hello));
+            }
         }
         News::Opened { instance, result } => opened(shared, instance, result),
         News::Event { call, event } => tell(shared, call, Told::Event(event)).await,
@@ -145,7 +147,9 @@ async fn heard(shared: &Shared, news: News) -> Flow {
 
 fn opened(shared: &Shared, instance: u64, result: Result<Provided, BuildError>) {
     let waiting = shared.state().openings.remove(&instance);
-    drop(waiting.map(|waiting| waiting.send(result)));
+    if let Some(waiting) = waiting {
+        drop(waiting.send(result));
+    }
 }
 
 /// Tells the one who called. Who no longer listens has given the call up.
