@@ -73,3 +73,7 @@ pub(crate) fn target() -> PathBuf {
 /// Everything that can go wrong.
 pub(crate) static MISBEHAVING: Plugin =
     Plugin::new("tests/plugins/misbehaving", "libmisbehaving.so", None);
+
+/// The same from another compiler, with an old tokio.
+pub(crate) static OLD: Plugin =
+    Plugin::new("tests/plugins/old-tokio", "libmisbehaving_old.so", Some("nightly"));

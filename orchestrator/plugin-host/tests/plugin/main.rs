@@ -9,6 +9,9 @@
     missing_docs
 )]
 
+mod apart;
 mod built;
+mod hostile;
 mod inside;
+mod rig;
 mod talk;
