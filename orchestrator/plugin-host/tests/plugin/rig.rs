@@ -47,7 +47,8 @@ impl Rig {
 
     /// An agent, or why there is none.
     pub(crate) async fn try_agent(&self, table: Value) -> Result<Box<dyn Agent>, String> {
-        let agent = self.plugin.agent(None, table, &context(), &self.supervisor);
+        let context = context();
+        let agent = self.plugin.agent(None, table, &context, &self.supervisor);
         timeout(LONG, agent).await.expect("in time").map_err(|error| error.to_string())
     }
 
