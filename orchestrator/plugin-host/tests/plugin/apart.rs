@@ -27,7 +27,8 @@ async fn its_deaths_fail_the_iteration_with_the_reason_and_the_next_works() {
         ("exit 0", vec!["exit 0"]),
         ("exit 42", vec!["exit 42"]),
         ("segv", vec!["signal 11"]),
-        ("overflow", vec!["signal 6", "overflowed its stack"]),
+        // The handler that says so belongs to the host's copy of the standard library.
+        ("overflow", vec!["signal 11"]),
         ("double-panic", vec!["signal 6", "first of two panics", "and again while unwinding"]),
         ("panic", vec!["it panicked at src/bad.rs:", "deliberate panic in run"]),
         ("panic-in-drop", vec!["it panicked at src/bad.rs:", "deliberate panic in drop"]),
