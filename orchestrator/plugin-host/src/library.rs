@@ -58,8 +58,13 @@ impl Loaded {
 /// Somebody changed the copy, or the dynamic linker refuses it: a symbol or another library that it
 /// needs is not there. None of its code ran then.
 pub fn load(copy: &PrivateCopy) -> Result<Loaded, LibraryError> {
-    let refused = |reason| LibraryError::new(copy.path(), reason);
     copy.verify()?;
+    load_verified(copy)
+}
+
+/// The same for a copy that was read just now.
+pub(crate) fn load_verified(copy: &PrivateCopy) -> Result<Loaded, LibraryError> {
+    let refused = |reason| LibraryError::new(copy.path(), reason);
     // Now and not when they are first called: a symbol that is missing would end the process then.
     // Locally: two plugins must not find each other's symbols.
     // SAFETY: the constructors of the library run, with the operator's consent, who named it; it was

@@ -66,7 +66,7 @@ fn streams() -> io::Result<(OwnedFd, OwnedFd)> {
 }
 
 fn talk(path: &Path, input: OwnedFd, output: OwnedFd) -> Result<(), ServeError> {
-    let loaded = library::load(&PrivateCopy::at(path)?)?;
+    let loaded = library::load_verified(&PrivateCopy::at(path)?)?;
     let failed = |why| ServeError::Failed { name: loaded.manifest().name.clone(), why };
     let mut session =
         Session::open(&loaded, sink(output)).map_err(|failure| failed(failure.to_string()))?;
