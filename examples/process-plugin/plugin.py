@@ -36,7 +36,8 @@ class Refused(Exception):
 def known_keys(table, keys):
     for key in table:
         if key not in keys:
-            raise Refused([], "unknown field `%s`, expected one of %s" % (key, ", ".join(keys)), key)
+            known = ", ".join("`%s`" % known for known in keys)
+            raise Refused([], "unknown field `%s`, expected one of %s" % (key, known), key)
 
 
 def texts(table, key, default=None):

@@ -55,5 +55,5 @@ fn unknown_keys_are_told_by_the_plugin_at_their_place() {
     let text = env.read("ralph.toml").replace("files =", "flies =");
     env.write("ralph.toml", text);
     let ended = env.run().expect(78);
-    ended.says("flies").says("ralph.toml:26");
+    ended.says("flies").says("ralph.toml:22:1");
 }

@@ -93,7 +93,7 @@ fn secrets_are_kept_out_of_what_is_written() {
 fn mistakes_have_their_place() {
     let env = rogue("", "[agent.config]\nsteps = [1, 2]");
     let ended = env.run().expect(78);
-    ended.says("ralph.toml:10:13").says("too many steps");
+    ended.says("ralph.toml:12:13").says("too many steps");
     assert!(!env.has_state());
     let env = rogue("", "");
     let text = env.read("ralph.toml");
