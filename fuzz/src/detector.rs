@@ -1,6 +1,8 @@
 //! Asking a detector.
 
+use std::borrow::Cow;
 use std::path::Path;
+use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
 use orchestrator::contract::{BuildContext, CompletionDetector, Findings, View};
@@ -39,11 +41,19 @@ pub(crate) fn findings(
     findings
 }
 
-/// A detector never waits for anything, so one poll has to do.
 fn inspect(detector: &dyn CompletionDetector, view: View<'_>) -> Findings {
-    let mut future = detector.inspect(view);
+    at_once(detector.inspect(view))
+}
+
+/// The prompt without the claims in it.
+pub(crate) fn strip<'a>(detector: &dyn CompletionDetector, prompt: &'a str) -> Cow<'a, str> {
+    at_once(detector.strip_claims(prompt))
+}
+
+/// A detector that is built in never waits for anything, so one poll has to do.
+fn at_once<T>(mut future: Pin<Box<dyn Future<Output = T> + Send + '_>>) -> T {
     match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(findings) => findings,
+        Poll::Ready(done) => done,
         Poll::Pending => panic!("a detector waits"),
     }
 }

@@ -51,6 +51,7 @@ fn fresh(bytes: &mut Bytes<'_>) -> RunStarted {
             } else {
                 AfterRejection::Reclaim
             },
+            code: std::collections::BTreeMap::new(),
         },
         limits: Limits {
             max_iterations: Some(MOST_ITERATIONS),

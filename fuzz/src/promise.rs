@@ -4,7 +4,7 @@ use orchestrator::contract::{ClaimKind, ClaimSource, Findings};
 use ralph_orchestrator_detectors::promise;
 use serde_json::json;
 
-use crate::detector::{context, findings};
+use crate::detector::{context, findings, strip};
 
 /// Reads the bytes as a final message.
 pub fn check(data: &[u8]) {
@@ -24,7 +24,7 @@ pub fn check(data: &[u8]) {
         assert_eq!(kinds(&other), kinds(&found));
     }
     assert!(findings(&*detector, Some(&message), None).claims.is_empty(), "a prompt is no message");
-    assert_eq!(detector.strip_claims(&message), message);
+    assert_eq!(strip(&*detector, &message), message);
 }
 
 fn kinds(findings: &Findings) -> Vec<ClaimKind> {

@@ -24,6 +24,7 @@ mod faults;
 mod hostile;
 mod limits;
 mod log;
+mod plugins;
 mod real;
 mod sandbox;
 mod secrets;

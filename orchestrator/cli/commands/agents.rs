@@ -2,13 +2,16 @@
 
 use std::path::{Path, PathBuf};
 
-use orchestrator::contract::{Agent, BuildContext, Description};
+use orchestrator::contract::{BuildContext, Description};
 use orchestrator::registry::Registry;
+use plugin_protocol::ItemKind;
 use serde_json::{Value, json};
 
 use crate::args::Agents;
-use crate::context::variables;
+use crate::commands::block_on;
+use crate::context::{Context, variables};
 use crate::error::{CommandError, exit};
+use crate::plugins::Plugins;
 use crate::render::text::abilities;
 use crate::{output, registry};
 
@@ -19,7 +22,7 @@ struct Row {
 }
 
 pub(crate) fn agents(file: &Path, args: &Agents) -> Result<u8, CommandError> {
-    let rows = look(file)?;
+    let rows = block_on(look(file))?;
     if args.json {
         let rows: Vec<_> = rows
             .iter()
@@ -51,8 +54,8 @@ pub(crate) fn agents(file: &Path, args: &Agents) -> Result<u8, CommandError> {
 }
 
 /// Every adapter with the least configuration that it accepts. Starts nothing.
-fn look(file: &Path) -> Result<Vec<Row>, CommandError> {
-    let registry = registry::plain();
+async fn look(file: &Path) -> Result<Vec<Row>, CommandError> {
+    let registry = registry::plain(&Plugins::default());
     let folder = std::path::absolute(file)?.parent().map(PathBuf::from).unwrap_or_default();
     let context = BuildContext {
         config_dir: folder.clone(),
@@ -61,15 +64,49 @@ fn look(file: &Path) -> Result<Vec<Row>, CommandError> {
         path: variables().get("PATH").cloned().unwrap_or_default(),
     };
     let names = registry.agents.names();
-    Ok(names.into_iter().map(|name| row(&registry, name, &context)).collect())
+    let mut rows = Vec::new();
+    for name in names {
+        rows.push(row(&registry, name, &context).await);
+    }
+    rows.extend(of_plugins(file).await?);
+    Ok(rows)
 }
 
-fn row(registry: &Registry, name: &str, context: &BuildContext) -> Row {
-    let build = |table: Value| {
-        let factory = registry.agents.get(name)?;
-        factory(table, context).ok()
-    };
-    if let Some(agent) = build(json!({})) {
+/// The agents of the plugins in the configuration, if there is one. Says hello to each plugin.
+async fn of_plugins(file: &Path) -> Result<Vec<Row>, CommandError> {
+    if !file.exists() {
+        return Ok(Vec::new());
+    }
+    let plugins = Plugins::of(&Context::load(file, Vec::new())?)?;
+    let mut rows = Vec::new();
+    for (plugin, result) in plugins.hellos().await {
+        match result {
+            Ok(hello) => {
+                let agents = hello.provides.iter().filter(|item| item.kind == ItemKind::Agent);
+                rows.extend(agents.map(|item| Row {
+                    description: Description {
+                        name: format!("{}/{}", plugin.name(), item.name),
+                        summary: item.summary.clone(),
+                        ..Description::default()
+                    },
+                    state: Ok(format!("of the plugin {} {}", hello.name, hello.version)),
+                }));
+            }
+            Err(problem) => rows.push(Row {
+                description: Description {
+                    name: plugin.name().to_owned(),
+                    ..Description::default()
+                },
+                state: Err(problem),
+            }),
+        }
+    }
+    Ok(rows)
+}
+
+async fn row(registry: &Registry, name: &str, context: &BuildContext) -> Row {
+    let build = async |table: Value| registry.agents.build(name, table, context).await?.ok();
+    if let Some(agent) = build(json!({})).await {
         let description = agent.describe();
         let state = match &description.program {
             Some(program) => Ok(format!("installed: {}", program.display())),
@@ -78,8 +115,10 @@ fn row(registry: &Registry, name: &str, context: &BuildContext) -> Row {
         return Row { description, state };
     }
     // What these drive is named in the configuration only.
-    let named = [json!({"program": ["sh"]}), json!({"session": "session.jsonl"})];
-    let agent: Option<Box<dyn Agent>> = named.into_iter().find_map(build);
+    let mut agent = build(json!({"program": ["sh"]})).await;
+    if agent.is_none() {
+        agent = build(json!({"session": "session.jsonl"})).await;
+    }
     let mut description = agent.map(|agent| agent.describe()).unwrap_or_default();
     name.clone_into(&mut description.name);
     description.program = None;

@@ -104,6 +104,12 @@ fn bad_files_are_bad_for_both() {
         "env.set.A = 1",
         "state.dir = ''",
         "plugins.paths = []",
+        "plugins = []",
+        "plugins.x = {}",
+        "plugins.x.command = 'python3'",
+        "plugins.x.libary = 'x.so'",
+        "plugins.x = { library = 'x.so', isolation = 'thread' }",
+        "plugins.x = { library = 'x.so', digest = 'abc' }",
     ] {
         assert!(loaded(text).is_none(), "loading takes it: {text}");
         assert!(!validator().is_valid(&json_of(text)), "the schema takes it: {text}");
@@ -157,6 +163,12 @@ fn the_complete_file_has_every_key() {
         "Run" => complete["run"].clone(),
         "Limits" => complete["limits"].clone(),
         "Env" => complete["env"].clone(),
+        "PluginConfig" => {
+            let [library, program] = ["plan", "bot"].map(|name| complete["plugins"][name].clone());
+            let mut both = library.as_object().unwrap().clone();
+            both.extend(program.as_object().unwrap().clone());
+            Value::Object(both)
+        }
         "Sandbox" => complete["sandbox"].clone(),
         "StateConfig" => complete["state"].clone(),
         other => panic!("the table {other} is new: add it to complete.toml"),

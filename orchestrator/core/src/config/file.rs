@@ -12,6 +12,7 @@ use serde_json::{Map, Value};
 
 use super::limits::Limits;
 use super::model::{AfterRejection, AgentConfig, Config, Env, Run, Sandbox, StateConfig};
+use super::plugins::PluginConfig;
 use super::{tables, units};
 
 /// The configuration of ralph-orchestrator.
@@ -27,6 +28,9 @@ pub(super) struct File {
     /// Further agents, by name.
     #[serde(deserialize_with = "tables::tables")]
     pub(super) agents: BTreeMap<String, AgentConfig>,
+    /// Agents, detectors and validators by others, by name.
+    #[serde(deserialize_with = "tables::tables")]
+    pub(super) plugins: BTreeMap<String, PluginConfig>,
     /// How completion is claimed.
     #[serde(deserialize_with = "tables::table")]
     pub(super) completion: FileCompletion,
@@ -254,6 +258,7 @@ impl From<&Config> for File {
             run: config.run.clone(),
             agent: config.agent.clone(),
             agents: config.agents.clone(),
+            plugins: config.plugins.clone(),
             completion: FileCompletion {
                 detectors: Some(detectors.iter().map(|d| d.name.clone()).collect()),
                 detector: detectors

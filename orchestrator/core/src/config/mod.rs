@@ -26,6 +26,7 @@ mod limits;
 mod loaded;
 mod model;
 mod nearest;
+mod plugins;
 mod problem;
 mod provenance;
 mod read;
@@ -47,6 +48,7 @@ pub use model::{
     Sandbox, SandboxMode, StateConfig, ValidatorConfig,
 };
 pub use nearest::nearest;
+pub use plugins::{PluginConfig, PluginIsolation};
 pub use schema::schema;
 pub use units::{duration_text, parse_duration};
 

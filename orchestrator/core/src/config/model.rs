@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::limits::Limits;
+use super::plugins::PluginConfig;
 use super::tables::{self, Word};
 use super::units;
 
@@ -21,6 +22,8 @@ pub struct Config {
     pub agent: AgentConfig,
     /// `[agents.NAME]`: further agents.
     pub agents: BTreeMap<String, AgentConfig>,
+    /// `[plugins.NAME]`
+    pub plugins: BTreeMap<String, PluginConfig>,
     /// `[completion]`
     pub completion: Completion,
     /// `[[validator]]`, in the order of the file.

@@ -12,6 +12,7 @@ use super::model::{
     AgentConfig, Completion, Config, DetectorConfig, Env, Run, Sandbox, StateConfig,
     ValidatorConfig,
 };
+use super::plugins;
 use super::problem::Problems;
 
 /// The prompt if none is given.
@@ -28,7 +29,7 @@ or, to take the agent's word for it, say `trust_agent = true` in [completion]"#;
 
 /// Checks everything and fills in what is missing. The result means something only if `problems`
 /// stays as it is.
-pub(super) fn config(file: File, dir: &Path, problems: &mut Problems<'_>) -> Config {
+pub(super) fn config(mut file: File, dir: &Path, problems: &mut Problems<'_>) -> Config {
     let completion = completion(file.completion, problems);
     let validators = validators(file.validator, problems);
     // With a mistake in them, nobody knows what the validators were to be.
@@ -43,6 +44,7 @@ pub(super) fn config(file: File, dir: &Path, problems: &mut Problems<'_>) -> Con
         agent(config, &["agents", name], problems);
     }
     fallback::check(&file.agent, &file.agents, problems);
+    plugins::check(&mut file.plugins, dir, problems);
     limits(&file.limits, problems);
     env(&file.env, problems);
     let state = file.state.dir.map(|path| absolute(&path, dir, &["state", "dir"], problems));
@@ -50,6 +52,7 @@ pub(super) fn config(file: File, dir: &Path, problems: &mut Problems<'_>) -> Con
         run: run(file.run, dir, problems),
         agent: file.agent,
         agents: file.agents,
+        plugins: file.plugins,
         completion,
         validators,
         limits: file.limits,
@@ -100,7 +103,12 @@ fn one_prompt(run: &mut Run, problems: &mut Problems<'_>) {
 }
 
 /// Paths of all layers are relative to the folder of `ralph.toml`.
-fn absolute(path: &Path, dir: &Path, key: &[&str], problems: &mut Problems<'_>) -> PathBuf {
+pub(super) fn absolute(
+    path: &Path,
+    dir: &Path,
+    key: &[&str],
+    problems: &mut Problems<'_>,
+) -> PathBuf {
     match path.to_str() {
         Some("") => problems.at(key, "expected a path, found \"\""),
         Some(text) if text.contains('\0') => {
@@ -234,7 +242,7 @@ fn kind(kind: Option<String>, index: &str, problems: &mut Problems<'_>) -> Strin
 }
 
 /// Names go into messages and reports: one line, not blank.
-fn is_name(text: &str) -> bool {
+pub(super) fn is_name(text: &str) -> bool {
     !text.trim().is_empty() && !text.chars().any(char::is_control)
 }
 

@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// What a factory may know about the run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BuildContext {
     /// The folder of the configuration file: relative paths of programs are relative to it.
     pub config_dir: PathBuf,
@@ -72,7 +73,6 @@ pub fn parse_config<T: DeserializeOwned>(table: Value) -> Result<T, BuildError> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde::Deserialize;
     use serde_json::json;
 
     #[derive(Debug, PartialEq, Deserialize)]

@@ -58,11 +58,15 @@ pub struct NearMiss {
 
 /// What a detector found at one look.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Findings {
     /// Claims, in the order found.
     pub claims: Vec<Claim>,
     /// What was nearly one.
     pub near_misses: Vec<NearMiss>,
+    /// What the user should know, such as that it could not look. Not told to the agent.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
 }
 
 /// What a detector may look at.
@@ -85,9 +89,15 @@ pub trait CompletionDetector: Send + Sync {
     /// Its name, as in `[completion] detectors`.
     fn name(&self) -> &str;
 
-    /// Looks at an event while the agent runs. For claims made by tool calls; text is better looked
-    /// at when it is whole, in [`inspect`](Self::inspect).
-    fn observe(&self, _event: &Event) -> Vec<Claim> {
+    /// Whether it has to see the agent's events, in [`observe`](Self::observe). Always the same.
+    fn observes(&self) -> bool {
+        false
+    }
+
+    /// Looks at an event while the agent runs, if it [`observes`](Self::observes). For claims made by
+    /// tool calls; text is better looked at when it is whole, in [`inspect`](Self::inspect). The agent
+    /// waits meanwhile.
+    async fn observe(&self, _event: &Event) -> Vec<Claim> {
         Vec::new()
     }
 
@@ -97,7 +107,7 @@ pub trait CompletionDetector: Send + Sync {
 
     /// The prompt without the claims this detector would find in it, so that two prompts can be
     /// compared for saying the same task.
-    fn strip_claims<'a>(&self, prompt: &'a str) -> Cow<'a, str> {
+    async fn strip_claims<'a>(&self, prompt: &'a str) -> Cow<'a, str> {
         Cow::Borrowed(prompt)
     }
 

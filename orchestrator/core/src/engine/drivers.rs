@@ -19,6 +19,21 @@ pub(super) struct Ready {
     pub(super) env: BTreeMap<String, String>,
 }
 
+impl Ready {
+    async fn build(
+        loaded: &Loaded,
+        registry: &Registry,
+        context: &BuildContext,
+        name: Option<&str>,
+        vars: &BTreeMap<String, String>,
+    ) -> Result<Self, ConfigErrors> {
+        let driver = Driver::build(loaded, registry, context, name).await?;
+        let env = driver.environment(loaded, vars);
+        let name = name.unwrap_or(&driver.description.name).to_owned();
+        Ok(Self { name, driver, env })
+    }
+}
+
 /// All agents of a run.
 pub(super) struct Drivers {
     pub(super) first: Ready,
@@ -28,23 +43,20 @@ pub(super) struct Drivers {
 
 impl Drivers {
     /// Builds the agent named in `[agents.NAME]`, or that of `[agent]`, and its fallbacks.
-    pub(super) fn build(
+    pub(super) async fn build(
         loaded: &Loaded,
         registry: &Registry,
         context: &BuildContext,
         name: Option<&str>,
         vars: &BTreeMap<String, String>,
     ) -> Result<Self, ConfigErrors> {
-        let ready = |name: Option<&str>| {
-            let driver = Driver::build(loaded, registry, context, name)?;
-            let env = driver.environment(loaded, vars);
-            let name = name.unwrap_or(&driver.description.name).to_owned();
-            Ok::<_, ConfigErrors>(Ready { name, driver, env })
-        };
-        let mut first = ready(name)?;
-        first.name.clone_from(&first.driver.description.name);
-        let rest = loaded.config.fallback(name).into_iter().map(|name| ready(Some(name)));
-        Ok(Self { first, rest: rest.collect::<Result<_, _>>()? })
+        let first = Ready::build(loaded, registry, context, name, vars).await?;
+        let first = Ready { name: first.driver.description.name.clone(), ..first };
+        let mut rest = Vec::new();
+        for name in loaded.config.fallback(name) {
+            rest.push(Ready::build(loaded, registry, context, Some(name), vars).await?);
+        }
+        Ok(Self { first, rest })
     }
 
     fn all(&self) -> impl Iterator<Item = &Ready> {

@@ -68,6 +68,9 @@ impl Session {
         let final_text = final_text.map(|text| self.redactor.text(&text).into_owned());
         let prompt = self.prompt.glance().unwrap_or_default();
         let findings = self.inspect(&prompt, final_text.as_deref()).await;
+        for warning in findings.warnings {
+            self.act(Input::Warn(warning), watching)?;
+        }
         for claim in findings.claims {
             self.act(Input::ClaimSeen(claim), watching)?;
         }

@@ -26,6 +26,7 @@ impl Session {
         inputs.extend(warning.map(Input::Warn));
         let final_text = self.final_text.take();
         let findings = self.inspect(&prompt.text, final_text.as_deref()).await;
+        inputs.extend(findings.warnings.into_iter().map(Input::Warn));
         // A signal is told below. What was claimed is recorded nevertheless, on a tree like no other.
         let tree = self.tree().await?.unwrap_or_else(|| "not looked at".into());
         let evidence = self.evidence().await?;
@@ -56,6 +57,7 @@ impl Session {
             let found = detector.inspect(view).await;
             all.claims.extend(found.claims);
             all.near_misses.extend(found.near_misses);
+            all.warnings.extend(found.warnings);
         }
         all
     }

@@ -10,6 +10,7 @@ use super::prompt::PromptSource;
 use super::redact::Redactor;
 use super::session::Session;
 use crate::config::{self, Loaded, Sources};
+use crate::contract::BuildContext;
 use crate::registry::{Registry, Surroundings};
 use crate::state::{Disk, Found, Layout, StateError, Store};
 use crate::workspace::{Baseline, create_from_template};
@@ -61,8 +62,8 @@ pub async fn open(request: Request<'_>) -> Result<Opened, EngineError> {
     let context = plan::build_context(&request.loaded, &request.vars);
     let plain = (request.registry)(Surroundings::default());
     let name = request.agent.as_deref();
-    let mut protects = Judges::build(&request.loaded, &plain, &context)?.protects();
-    let drivers = Drivers::build(&request.loaded, &plain, &context, name, &request.vars)?;
+    let mut protects = Judges::build(&request.loaded, &plain, &context).await?.protects();
+    let drivers = Drivers::build(&request.loaded, &plain, &context, name, &request.vars).await?;
     let mut notes = drivers.check_limits(&request.loaded)?;
     let layout = plan::state_layout(&request.loaded, &request.state_home)?;
 
@@ -71,7 +72,7 @@ pub async fn open(request: Request<'_>) -> Result<Opened, EngineError> {
     notes.extend(store.killed().map(|run| (request.end_remains)(&run)).unwrap_or_default());
     let found = if request.restart { None } else { store.resume()? };
     let found = match found {
-        Some(found) => still_the_run(found, &request, &plain, &context, &layout)?,
+        Some(found) => still_the_run(found, &request, &plain, &context, &layout).await?,
         None => Kept::Nothing,
     };
     let kept = match found {
@@ -88,8 +89,7 @@ pub async fn open(request: Request<'_>) -> Result<Opened, EngineError> {
 
     if let Some(found) = &kept {
         // A run that goes on keeps what it protects, whatever is configured now.
-        let judges = kept_config(&layout, &found.run)
-            .and_then(|loaded| Judges::build(&loaded, &plain, &context).ok());
+        let judges = kept_judges(&layout, &found.run, &plain, &context).await;
         protects.extend(judges.map(|judges| judges.protects()).unwrap_or_default());
     }
     let guard = Some(store.agents_guard());
@@ -97,8 +97,8 @@ pub async fn open(request: Request<'_>) -> Result<Opened, EngineError> {
         (request.registry)(Surroundings { guard, protects, own: own(&request, &layout) });
     make_workspace(&request.loaded)?;
     request.loaded.check_files()?;
-    let drivers = Drivers::build(&request.loaded, &registry, &context, name, &request.vars)?;
-    let judges = Judges::build(&request.loaded, &registry, &context)?;
+    let drivers = Drivers::build(&request.loaded, &registry, &context, name, &request.vars).await?;
+    let judges = Judges::build(&request.loaded, &registry, &context).await?;
     let redactor = drivers.redactor(&request.loaded);
     for (name, result) in judges.check_all(&drivers.first.env).await {
         if let Err(problem) = result {
@@ -109,7 +109,7 @@ pub async fn open(request: Request<'_>) -> Result<Opened, EngineError> {
     let out = drivers.check(&redactor).await?;
     let parts = Parts { request, store, drivers, judges, redactor, notes, out };
     match kept {
-        Some(found) => parts.go_on(*found, &registry, &context),
+        Some(found) => parts.go_on(*found, &registry, &context).await,
         None => parts.begin(),
     }
     .map(|session| Opened::Ready(Box::new(session)))
@@ -131,11 +131,11 @@ enum Kept {
 }
 
 /// Whether what was found on disk is the run in question.
-fn still_the_run(
+async fn still_the_run(
     found: Found,
     request: &Request<'_>,
     registry: &Registry,
-    context: &crate::contract::BuildContext,
+    context: &BuildContext,
     layout: &Layout,
 ) -> Result<Kept, EngineError> {
     let workspace = plan::real_path(&request.loaded.config.run.workspace);
@@ -152,11 +152,10 @@ fn still_the_run(
         return Ok(Kept::GoesOn(Box::new(found)));
     };
     // The task is compared as the detectors of that run saw it, whatever is configured now.
-    let judges = kept_config(layout, &found.run)
-        .and_then(|loaded| Judges::build(&loaded, registry, context).ok());
+    let judges = kept_judges(layout, &found.run, registry, context).await;
     let prompt = PromptSource::of(&request.loaded).read_text();
     let other = match (judges, prompt) {
-        (Some(judges), Some(prompt)) => judges.task(&prompt) != completion.task,
+        (Some(judges), Some(prompt)) => judges.task(&prompt).await != completion.task,
         _ => false,
     };
     Ok(if other { Kept::Other } else { Kept::Complete(Box::new(found)) })
@@ -165,6 +164,17 @@ fn still_the_run(
 fn kept_config(layout: &Layout, run: &str) -> Option<Loaded> {
     let sources = Sources { file: layout.config(run), ..Sources::default() };
     config::load(&sources).ok()
+}
+
+/// Who decides in a run that goes on, from the configuration that was kept with it.
+async fn kept_judges(
+    layout: &Layout,
+    run: &str,
+    registry: &Registry,
+    context: &BuildContext,
+) -> Option<Judges> {
+    let loaded = kept_config(layout, run)?;
+    Judges::build(&loaded, registry, context).await.ok()
 }
 
 fn make_workspace(loaded: &Loaded) -> Result<(), EngineError> {
@@ -208,11 +218,11 @@ impl Parts<'_> {
         Ok(self.session(run, policy, baseline, None))
     }
 
-    fn go_on(
+    async fn go_on(
         mut self,
         found: Found,
         registry: &Registry,
-        context: &crate::contract::BuildContext,
+        context: &BuildContext,
     ) -> Result<Session, EngineError> {
         let layout = self.store.layout().clone();
         let frozen = found.state.policy().cloned().unwrap_or_default();
@@ -223,8 +233,14 @@ impl Parts<'_> {
             }
             kept => kept.unwrap_or_default(),
         };
-        let loaded = kept_config(&layout, &found.run);
-        let judges = loaded.and_then(|loaded| Judges::build(&loaded, registry, context).ok());
+        let judges = kept_judges(&layout, &found.run, registry, context).await;
+        if let Some(name) = judges.as_ref().and_then(|judges| judges.other_code(&frozen)) {
+            let problem = format!(
+                "was begun with another content of the plugin behind `{name}`; put that back, or \
+                 begin a new run with `run --restart`"
+            );
+            return Err(StateError::Damaged { path: layout.run(&found.run), problem }.into());
+        }
         let judges = judges.filter(|judges| judges.policy(&kept) == frozen).ok_or_else(|| {
             StateError::Damaged {
                 path: layout.run(&found.run),

@@ -35,6 +35,8 @@ pub struct Judges {
     pub(super) after_rejection: AfterRejection,
     /// The part of the configuration that all this comes from, for its digest.
     source: serde_json::Value,
+    /// Digests of the code that is not this program's own, by the names in the configuration.
+    code: BTreeMap<String, String>,
 }
 
 impl Judges {
@@ -42,7 +44,7 @@ impl Judges {
     ///
     /// # Errors
     /// An unknown name or a mistake in their tables.
-    pub fn build(
+    pub async fn build(
         loaded: &Loaded,
         registry: &Registry,
         context: &BuildContext,
@@ -52,19 +54,13 @@ impl Judges {
         for detector in &completion.detectors {
             let at = loaded.detector_key(&detector.name);
             let what = (detector.name.as_str(), "detector");
-            detectors.push(make(
-                loaded,
-                &registry.detectors,
-                what,
-                &at,
-                &detector.config,
-                context,
-            )?);
+            let kinds = &registry.detectors;
+            detectors.push(make(loaded, kinds, what, &at, &detector.config, context).await?);
         }
         let mut checks = Vec::new();
         for validator in validators {
             let at = vec!["validator".to_owned(), validator.index.to_string()];
-            let kind = (validator.kind.as_str(), "validator");
+            let (kinds, kind) = (&registry.validators, (validator.kind.as_str(), "validator"));
             checks.push(Check {
                 info: ValidatorInfo {
                     name: validator.name.clone(),
@@ -72,14 +68,7 @@ impl Judges {
                     required: validator.required,
                 },
                 timeout: validator.timeout,
-                validator: make(
-                    loaded,
-                    &registry.validators,
-                    kind,
-                    &at,
-                    &validator.config,
-                    context,
-                )?,
+                validator: make(loaded, kinds, kind, &at, &validator.config, context).await?,
             });
         }
         Ok(Self {
@@ -91,6 +80,7 @@ impl Judges {
                 config::AfterRejection::Reclaim => AfterRejection::Reclaim,
             },
             source: source(&loaded.config),
+            code: code(&loaded.config, registry),
         })
     }
 
@@ -104,7 +94,14 @@ impl Judges {
             digest: hasher.finalize().to_hex().to_string(),
             trust_agent: self.trust_agent,
             after_rejection: self.after_rejection,
+            code: self.code.clone(),
         }
+    }
+
+    /// A name in the configuration whose code is not what was frozen.
+    pub(super) fn other_code(&self, frozen: &Policy) -> Option<&str> {
+        let other = |name: &&String| self.code.get(*name) != frozen.code.get(*name);
+        self.code.keys().find(other).map(String::as_str)
     }
 
     /// Each validator's name and demands.
@@ -130,7 +127,7 @@ impl Judges {
 
     /// Whether both come from the same configuration.
     pub(super) fn same_as(&self, other: &Self) -> bool {
-        self.source == other.source
+        self.source == other.source && self.code == other.code
     }
 
     pub(super) fn evidence_dirs(&self) -> Vec<PathBuf> {
@@ -148,11 +145,11 @@ impl Judges {
     }
 
     /// Digest of what the prompt asks for, whatever is claimed in it.
-    pub(super) fn task(&self, prompt: &str) -> String {
-        let stripped = self
-            .detectors
-            .iter()
-            .fold(prompt.to_owned(), |text, detector| detector.strip_claims(&text).into_owned());
+    pub(super) async fn task(&self, prompt: &str) -> String {
+        let mut stripped = prompt.to_owned();
+        for detector in self.detectors.iter() {
+            stripped = detector.strip_claims(&stripped).await.into_owned();
+        }
         let mut hasher = blake3::Hasher::new();
         // Blank lines and white space at the ends of lines come and go with markers.
         for line in stripped.lines().map(str::trim_end).filter(|line| !line.is_empty()) {
@@ -184,6 +181,18 @@ fn source(config: &Config) -> serde_json::Value {
     })
 }
 
+/// Digests of the code of detectors and validators that is not this program's own.
+fn code(config: &Config, registry: &Registry) -> BTreeMap<String, String> {
+    let detectors = config.completion.detectors.iter().map(|detector| detector.name.as_str());
+    let validators = config.validators.iter().map(|validator| validator.kind.as_str());
+    let detectors = detectors.map(|name| (name, registry.detectors.digest(name)));
+    let validators = validators.map(|kind| (kind, registry.validators.digest(kind)));
+    detectors
+        .chain(validators)
+        .filter_map(|(name, digest)| Some((name.to_owned(), digest?.to_owned())))
+        .collect()
+}
+
 /// The agent of a run.
 #[derive(Clone)]
 pub struct Driver {
@@ -198,7 +207,7 @@ impl Driver {
     ///
     /// # Errors
     /// An unknown name or a mistake in its table.
-    pub fn build(
+    pub async fn build(
         loaded: &Loaded,
         registry: &Registry,
         context: &BuildContext,
@@ -218,7 +227,7 @@ impl Driver {
             },
         };
         let what = (config.adapter.as_str(), "adapter");
-        let agent = make(loaded, &registry.agents, what, &at, &config.config, context)?;
+        let agent = make(loaded, &registry.agents, what, &at, &config.config, context).await?;
         let agent: Arc<dyn Agent> = Arc::from(agent);
         let description = agent.describe();
         let pricing = Pricing::new(description.model.clone());
@@ -315,7 +324,7 @@ fn error_at(loaded: &Loaded, key: &[&str], message: &str) -> ConfigErrors {
 }
 
 /// Builds one thing, or says where the mistake is.
-fn make<T: ?Sized>(
+async fn make<T: ?Sized>(
     loaded: &Loaded,
     kinds: &Kinds<T>,
     (name, word): (&str, &str),
@@ -324,7 +333,7 @@ fn make<T: ?Sized>(
     context: &BuildContext,
 ) -> Result<Box<T>, ConfigErrors> {
     let below = |part: &str| at.iter().cloned().chain([part.to_owned()]).collect::<Vec<_>>();
-    let Some(factory) = kinds.get(name) else {
+    let Some(built) = kinds.build(name, config.clone(), context).await else {
         let key = match word {
             "adapter" => below("adapter"),
             "validator" => below("kind"),
@@ -332,7 +341,7 @@ fn make<T: ?Sized>(
         };
         return Err(loaded.unknown_name_error(&key, name, word, &kinds.names()).into());
     };
-    factory(config.clone(), context).map_err(|BuildError { key, unknown_key, message }| {
+    built.map_err(|BuildError { key, unknown_key, message }| {
         let mut path = if word == "adapter" { below("config") } else { at.to_vec() };
         path.extend(key);
         loaded.error_at(&path, unknown_key.as_deref(), &message).into()
@@ -348,6 +357,15 @@ pub fn build_context(loaded: &Loaded, vars: &BTreeMap<String, String>) -> BuildC
         prompt_dir: loaded.prompt_dir().to_owned(),
         path: vars.get("PATH").cloned().unwrap_or_default(),
     }
+}
+
+/// The environment of what belongs to no agent, out of the orchestrator's own.
+#[must_use]
+pub fn plain_environment(
+    loaded: &Loaded,
+    vars: &BTreeMap<String, String>,
+) -> BTreeMap<String, String> {
+    environment::build(&loaded.config.env, vars, &Description::default())
 }
 
 /// Where the state of this configuration's workspace lies.

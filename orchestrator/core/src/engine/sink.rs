@@ -120,8 +120,8 @@ impl Sink<'_> {
         if let Some(trouble) = trouble {
             self.tell(Heard::Trouble(trouble)).await;
         }
-        for detector in self.detectors {
-            for claim in detector.observe(&event) {
+        for detector in self.detectors.iter().filter(|detector| detector.observes()) {
+            for claim in detector.observe(&event).await {
                 self.tell(Heard::Claim(claim)).await;
             }
         }

@@ -104,8 +104,9 @@ impl Session {
             return Ok(Validation { interrupted: true, ..Validation::default() });
         };
         validation.evidence = self.keep(&mut validation.verdicts)?;
-        validation.task =
-            self.prompt.read_text().map(|text| self.judges.task(&text)).unwrap_or_default();
+        if let Some(text) = self.prompt.read_text() {
+            validation.task = self.judges.task(&text).await;
+        }
         Ok(validation)
     }
 

@@ -1,5 +1,7 @@
 //! The facts of a run, as they stand in the journal.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::limits::{Limits, StopReason};
@@ -38,6 +40,10 @@ pub struct Policy {
     pub trust_agent: bool,
     /// What becomes of a rejected claim.
     pub after_rejection: AfterRejection,
+    /// For detectors and validators that are no part of this program: digests of their code, by the
+    /// names in the configuration.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub code: BTreeMap<String, String>,
 }
 
 impl Policy {

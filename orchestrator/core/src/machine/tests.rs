@@ -45,6 +45,7 @@ fn fresh() -> RunStarted {
             digest: "policy".into(),
             trust_agent: false,
             after_rejection: AfterRejection::Keep,
+            code: std::collections::BTreeMap::new(),
         },
         limits: limits(),
         tree: "t0".into(),

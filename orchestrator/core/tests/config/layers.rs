@@ -4,7 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use orchestrator::config::{
-    AfterRejection, AgentConfig, Env, EnvMode, Limits, Sandbox, SandboxMode, Sources, load,
+    AfterRejection, AgentConfig, Env, EnvMode, Limits, PluginIsolation, Sandbox, SandboxMode,
+    Sources, load,
 };
 use orchestrator::contract::{BuildError, Usd};
 use serde_json::json;
@@ -35,6 +36,10 @@ fn every_default() {
     };
     assert_eq!(config.agent, agent);
     assert!(config.agents.is_empty());
+    let plan = &config.plugins["plan"];
+    assert!(plan.library.as_ref().unwrap().is_absolute());
+    assert_eq!(plan.isolation, Some(PluginIsolation::None));
+    assert_eq!(config.plugins["bot"].command, ["python3", "bot.py"]);
     let detectors = config.completion.detectors.iter().map(|d| (d.name.as_str(), &d.config));
     let none = json!({});
     assert_eq!(detectors.collect::<Vec<_>>(), [("promise", &none), ("marker", &none)]);

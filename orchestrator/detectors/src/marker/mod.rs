@@ -148,7 +148,7 @@ impl CompletionDetector for Marker {
                 source: ClaimSource::State,
                 text: text::cut(&text::normalise(claim.text), LONGEST_SHOWN),
             };
-            return Findings { claims: vec![claim], near_misses: Vec::new() };
+            return Findings { claims: vec![claim], ..Findings::default() };
         }
         let near_misses = found
             .iter()
@@ -158,10 +158,10 @@ impl CompletionDetector for Marker {
             })
             .take(MAX_NEAR_MISSES)
             .collect();
-        Findings { claims: Vec::new(), near_misses }
+        Findings { near_misses, ..Findings::default() }
     }
 
-    fn strip_claims<'a>(&self, prompt: &'a str) -> Cow<'a, str> {
+    async fn strip_claims<'a>(&self, prompt: &'a str) -> Cow<'a, str> {
         let mut stripped = Cow::Borrowed(prompt);
         // Without a claim's line, what follows it may be read otherwise: a fence in a list item whose
         // text was the claim ends elsewhere, and what stood in it is a claim now.

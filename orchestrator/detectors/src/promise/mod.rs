@@ -162,7 +162,7 @@ impl Promise {
         if !claims.is_empty() {
             near_misses.clear();
         }
-        Findings { claims, near_misses }
+        Findings { claims, near_misses, ..Findings::default() }
     }
 }
 

@@ -12,7 +12,9 @@ mod hostile;
 mod marker;
 mod promise;
 
+use std::borrow::Cow;
 use std::path::Path;
+use std::pin::Pin;
 
 use orchestrator::contract::{BuildContext, CompletionDetector, Findings, View};
 
@@ -25,12 +27,19 @@ fn context() -> BuildContext {
     }
 }
 
-/// A detector never waits for anything, so one poll has to do.
 fn inspect(detector: &dyn CompletionDetector, view: View<'_>) -> Findings {
-    let mut future = detector.inspect(view);
+    at_once(detector.inspect(view))
+}
+
+fn strip<'a>(detector: &dyn CompletionDetector, prompt: &'a str) -> Cow<'a, str> {
+    at_once(detector.strip_claims(prompt))
+}
+
+/// A detector that is built in never waits for anything, so one poll has to do.
+fn at_once<T>(mut future: Pin<Box<dyn Future<Output = T> + Send + '_>>) -> T {
     let mut nothing = std::task::Context::from_waker(std::task::Waker::noop());
     match future.as_mut().poll(&mut nothing) {
-        std::task::Poll::Ready(findings) => findings,
+        std::task::Poll::Ready(done) => done,
         std::task::Poll::Pending => panic!("a detector waits"),
     }
 }

@@ -223,7 +223,7 @@ fn another_word() {
     let prompt = "TASK_COMPLETE\n- [x] Geprüft-1\n";
     let found = crate::inspect(&*detector, view(Some(prompt), None));
     assert_eq!(found.claims[0].text, "- [x] Geprüft-1");
-    assert_eq!(detector.strip_claims(prompt), "TASK_COMPLETE\n");
+    assert_eq!(crate::strip(&*detector, prompt), "TASK_COMPLETE\n");
     assert!(detector.instructions().contains("`- [x] Geprüft-1`"));
 }
 
@@ -237,7 +237,7 @@ fn the_final_message_is_not_looked_at() {
 fn a_claim_that_another_one_hid_is_stripped_too() {
     // Without the list item the fence goes on, and ends before the last line.
     let prompt = "- [x] TASK_COMPLETE\n  ```\n  a\nb\n ```\nTASK_COMPLETE\n";
-    assert_eq!(detector().strip_claims(prompt), "  ```\n  a\nb\n ```\n");
+    assert_eq!(crate::strip(&*detector(), prompt), "  ```\n  a\nb\n ```\n");
 }
 
 #[test]
@@ -254,9 +254,9 @@ fn stripping_takes_the_claims_and_nothing_else() {
         ),
     ];
     for (prompt, rest) in table {
-        assert_eq!(detector().strip_claims(prompt), rest, "{prompt:?}");
+        assert_eq!(crate::strip(&*detector(), prompt), rest, "{prompt:?}");
     }
-    assert!(matches!(detector().strip_claims("- [ ] TASK_COMPLETE"), Cow::Borrowed(_)));
+    assert!(matches!(crate::strip(&*detector(), "- [ ] TASK_COMPLETE"), Cow::Borrowed(_)));
 }
 
 proptest! {
@@ -265,7 +265,7 @@ proptest! {
         for prompt in [text, lines.join("\n")] {
             let found = look(&prompt);
             let detector = detector();
-            let rest = detector.strip_claims(&prompt);
+            let rest = crate::strip(&*detector, &prompt);
             prop_assert_eq!(found.claims.is_empty(), rest == prompt.as_str());
         }
     }
@@ -283,7 +283,7 @@ proptest! {
         let marked: String = marked.iter().map(|line| format!("{line}{ending}")).collect();
         let detector = detector();
         prop_assert_eq!(look(&marked).claims.len(), 1);
-        prop_assert_eq!(detector.strip_claims(&marked), detector.strip_claims(&document));
-        prop_assert_eq!(detector.strip_claims(&document), document.as_str());
+        prop_assert_eq!(crate::strip(&*detector, &marked), crate::strip(&*detector, &document));
+        prop_assert_eq!(crate::strip(&*detector, &document), document.as_str());
     }
 }

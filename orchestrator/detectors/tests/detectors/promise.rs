@@ -182,7 +182,7 @@ fn the_prompt_is_not_looked_at() {
     let prompt = "<promise>COMPLETE: a</promise>";
     let found = crate::inspect(&*detector(), view(Some(prompt), None));
     assert_eq!(found, Findings::default());
-    assert_eq!(detector().strip_claims(prompt), prompt);
+    assert_eq!(crate::strip(&*detector(), prompt), prompt);
 }
 
 proptest! {

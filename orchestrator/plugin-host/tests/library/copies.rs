@@ -1,0 +1,179 @@
+//! What is loaded is what was checked, whatever becomes of the file.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use plugin_host::{Carrier as _, Inbound, LibraryCarrier, PrivateCopy, check, load};
+use tempfile::TempDir;
+
+use crate::c;
+
+/// Far more than any answer takes.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+struct Place {
+    dir: TempDir,
+    copies: PathBuf,
+}
+
+impl Place {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let copies = dir.path().join("cache/plugins");
+        Self { dir, copies }
+    }
+
+    fn build(&self, version: &str) -> PathBuf {
+        c::plugin(self.dir.path(), "lib.so", &[&format!("-DVERSION=\"{version}\"")])
+    }
+
+    fn copy(&self, path: &Path) -> PrivateCopy {
+        check(path, None).unwrap().copy_to(&self.copies).unwrap()
+    }
+}
+
+/// The next that comes, as text.
+async fn next(from: &mut tokio::sync::mpsc::Receiver<Inbound>) -> String {
+    match tokio::time::timeout(PATIENCE, from.recv()).await.expect("in time") {
+        Some(Inbound::Frame(frame)) => String::from_utf8(frame).unwrap(),
+        Some(other) => format!("{other:?}"),
+        None => "nothing".to_owned(),
+    }
+}
+
+/// What a loaded library says for its version.
+async fn version(copy: &PrivateCopy) -> String {
+    let (carrier, mut inbound) = LibraryCarrier::start(load(copy).unwrap()).unwrap();
+    carrier.send(b"{}".to_vec()).unwrap();
+    let hello: serde_json::Value = serde_json::from_str(&next(&mut inbound).await).unwrap();
+    drop(carrier);
+    assert_eq!(next(&mut inbound).await, "Ended(\"its session was closed\")");
+    hello["version"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn what_was_checked_is_loaded_although_it_was_replaced_since() {
+    let place = Place::new();
+    let library = place.build("1.0.0");
+    let checked = check(&library, None).unwrap();
+    fs::write(&library, "replaced").unwrap();
+    let copy = checked.copy_to(&place.copies).unwrap();
+    assert_eq!(version(&copy).await, "1.0.0");
+}
+
+#[tokio::test]
+async fn what_is_loaded_goes_on_when_the_file_is_overwritten() {
+    let place = Place::new();
+    let library = place.build("1.0.0");
+    let loaded = load(&place.copy(&library)).unwrap();
+    let (carrier, mut inbound) = LibraryCarrier::start(loaded).unwrap();
+    // In place: the same inode, which would pull the ground from under it.
+    fs::OpenOptions::new().write(true).truncate(true).open(&library).unwrap();
+    carrier.send(b"{}".to_vec()).unwrap();
+    assert!(next(&mut inbound).await.contains("1.0.0"));
+}
+
+#[tokio::test]
+async fn what_is_built_anew_at_the_same_path_is_really_loaded() {
+    let place = Place::new();
+    assert_eq!(version(&place.copy(&place.build("1.0.0"))).await, "1.0.0");
+    assert_eq!(version(&place.copy(&place.build("2.0.0"))).await, "2.0.0");
+    // And the first again, although the second is loaded.
+    assert_eq!(version(&place.copy(&place.build("1.0.0"))).await, "1.0.0");
+}
+
+#[tokio::test]
+async fn two_sessions_with_one_library_do_not_disturb_each_other() {
+    let place = Place::new();
+    let copy = place.copy(&place.build("1.0.0"));
+    assert_eq!(version(&copy).await, "1.0.0");
+    assert_eq!(version(&copy).await, "1.0.0");
+}
+
+#[test]
+fn a_copy_is_private_and_named_by_its_content() {
+    let place = Place::new();
+    let library = place.build("1.0.0");
+    let copy = place.copy(&library);
+    assert_eq!(copy.path().parent().unwrap(), place.copies.canonicalize().unwrap());
+    assert_eq!(copy.path().file_name().unwrap().to_str().unwrap(), format!("{}.so", copy.digest()));
+    assert_eq!(fs::metadata(copy.path()).unwrap().mode() & 0o7777, 0o500);
+    assert_eq!(fs::metadata(&place.copies).unwrap().mode() & 0o7777, 0o700);
+    assert_eq!(fs::read(copy.path()).unwrap(), fs::read(&library).unwrap());
+    let inode = fs::metadata(copy.path()).unwrap().ino();
+    assert_eq!(place.copy(&library), copy);
+    assert_eq!(fs::metadata(copy.path()).unwrap().ino(), inode, "it was made anew without need");
+    assert_eq!(fs::read_dir(&place.copies).unwrap().count(), 1, "something was left beside it");
+}
+
+#[test]
+fn a_copy_that_was_changed_is_refused_and_then_made_anew() {
+    let place = Place::new();
+    let library = place.build("1.0.0");
+    let copy = place.copy(&library);
+    fs::set_permissions(copy.path(), Permissions::from_mode(0o700)).unwrap();
+    let mut content = fs::read(copy.path()).unwrap();
+    content.push(0);
+    fs::write(copy.path(), content).unwrap();
+    let message = load(&copy).unwrap_err().to_string();
+    assert!(message.contains("a private copy that somebody has changed"), "{message}");
+    let message = PrivateCopy::at(copy.path()).unwrap_err().to_string();
+    assert!(message.contains("a private copy that somebody has changed"), "{message}");
+
+    let copy = place.copy(&library);
+    load(&copy).unwrap();
+    assert_eq!(fs::metadata(copy.path()).unwrap().mode() & 0o7777, 0o500);
+    fs::remove_file(copy.path()).unwrap();
+    assert!(load(&copy).unwrap_err().to_string().contains("there is no such file"));
+}
+
+#[test]
+fn a_folder_to_which_others_may_write_holds_no_private_copy() {
+    let place = Place::new();
+    let library = place.build("1.0.0");
+    fs::create_dir_all(&place.copies).unwrap();
+    fs::set_permissions(&place.copies, Permissions::from_mode(0o770)).unwrap();
+    let message = check(&library, None).unwrap().copy_to(&place.copies).unwrap_err().to_string();
+    assert!(message.contains("to which others may write (mode 0770)"), "{message}");
+}
+
+#[test]
+fn a_folder_that_cannot_be_made_is_named() {
+    let place = Place::new();
+    let library = place.build("1.0.0");
+    let message = check(&library, None).unwrap().copy_to(&library).unwrap_err().to_string();
+    assert!(message.contains("a private copy of it cannot be made in"), "{message}");
+}
+
+#[test]
+fn a_copy_is_found_by_its_path_alone() {
+    let place = Place::new();
+    let library = place.build("1.0.0");
+    let copy = place.copy(&library);
+    assert_eq!(PrivateCopy::at(copy.path()).unwrap(), copy);
+    let message = PrivateCopy::at(&library).unwrap_err().to_string();
+    assert!(message.contains("it is no private copy of a plugin"), "{message}");
+}
+
+#[tokio::test]
+async fn a_session_that_cannot_be_opened_ends_with_the_reason() {
+    let place = Place::new();
+    let library = c::plugin(place.dir.path(), "lib.so", &["-DOPEN_FAILS=-4"]);
+    let loaded = load(&place.copy(&library)).unwrap();
+    let (_carrier, mut inbound) = LibraryCarrier::start(loaded).unwrap();
+    assert_eq!(next(&mut inbound).await, "Ended(\"its function `open` answered -4 (failed)\")");
+}
+
+#[tokio::test]
+async fn a_function_that_answers_with_a_failure_ends_the_session() {
+    let place = Place::new();
+    let loaded = load(&place.copy(&place.build("1.0.0"))).unwrap();
+    let (carrier, mut inbound) = LibraryCarrier::start(loaded).unwrap();
+    // The plugin in C takes no empty frame.
+    carrier.send(Vec::new()).unwrap();
+    assert_eq!(next(&mut inbound).await, "Ended(\"its function `send` answered -1 (invalid)\")");
+    assert_eq!(next(&mut inbound).await, "nothing");
+    assert_eq!(carrier.send(b"{}".to_vec()).unwrap_err().0, "its session is closed");
+}

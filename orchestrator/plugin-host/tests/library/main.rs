@@ -1,0 +1,15 @@
+//! Libraries: what their files may be, how they are copied and loaded.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    missing_docs
+)]
+
+mod bad_content;
+mod bad_files;
+mod c;
+mod copies;
+mod mutants;

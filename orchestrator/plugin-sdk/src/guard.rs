@@ -1,0 +1,127 @@
+//! Panics of the plugin: caught, with their text and place.
+//!
+//! Every library has its own copy of the standard library, so the hook sees the plugin's panics only,
+//! and `catch_unwind` here is the only one that can catch them.
+
+use std::any::Any;
+use std::cell::{Cell, RefCell};
+use std::io::Write as _;
+use std::panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind, set_hook};
+use std::pin::Pin;
+use std::sync::Once;
+use std::task::{Context, Poll};
+
+use plugin_protocol::{LogLevel, LogLine};
+use serde_json::Map;
+
+use crate::log;
+
+/// What is known of a panic.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Panic {
+    pub(crate) message: String,
+    /// As `file:line:column`.
+    pub(crate) location: Option<String>,
+}
+
+impl std::fmt::Display for Panic {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.location {
+            Some(location) => write!(f, "{} (at {location})", self.message),
+            None => f.write_str(&self.message),
+        }
+    }
+}
+
+thread_local! {
+    /// Something on this thread will catch a panic.
+    static GUARDED: Cell<bool> = const { Cell::new(false) };
+    /// The last panic on this thread since it was last guarded.
+    static LAST: RefCell<Option<Panic>> = const { RefCell::new(None) };
+}
+
+/// Takes over the hook, once for all sessions.
+pub(crate) fn install() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| set_hook(Box::new(hook)));
+}
+
+fn hook(info: &PanicHookInfo<'_>) {
+    let message = info.payload_as_str().unwrap_or("a panic without a text").to_owned();
+    let panic = Panic { message, location: info.location().map(ToString::to_string) };
+    // A thread that is about to end has no such data any more.
+    let guarded = GUARDED.try_with(Cell::get).unwrap_or(false);
+    let before = LAST
+        .try_with(|last| {
+            last.try_borrow_mut().ok().and_then(|mut last| last.replace(panic.clone()))
+        })
+        .ok()
+        .flatten();
+    if let (true, Some(before)) = (guarded, before) {
+        // One during another ends the process, and these may be its last words.
+        drop(writeln!(std::io::stderr(), "panicked: {before}\nand then panicked: {panic}"));
+    }
+    if !guarded {
+        log_it(&panic);
+    }
+}
+
+/// Nobody reports a panic on a thread of the plugin's own, or in a task that it spawned.
+fn log_it(panic: &Panic) {
+    let mut fields = Map::new();
+    if let Some(location) = &panic.location {
+        fields.insert("location".to_owned(), location.as_str().into());
+    }
+    if let Some(thread) = std::thread::current().name() {
+        fields.insert("thread".to_owned(), thread.into());
+    }
+    log::say(LogLine {
+        level: LogLevel::Error,
+        target: "panic".to_owned(),
+        message: format!("panicked: {}", panic.message),
+        fields,
+        spans: Vec::new(),
+    });
+}
+
+/// Calls something that may panic.
+pub(crate) fn catch<T>(call: impl FnOnce() -> T) -> Result<T, Panic> {
+    let before = GUARDED.replace(true);
+    LAST.take();
+    let result = catch_unwind(AssertUnwindSafe(call));
+    GUARDED.set(before);
+    let last = LAST.take();
+    result.map_err(|payload| last.unwrap_or_else(|| of_payload(payload)))
+}
+
+/// What is known of a panic by what was thrown alone.
+pub(crate) fn of_payload(payload: Box<dyn Any + Send>) -> Panic {
+    let text = payload
+        .downcast_ref::<&str>()
+        .map(|text| (*text).to_owned())
+        .or_else(|| payload.downcast_ref::<String>().cloned());
+    // What was thrown can itself throw when it is dropped.
+    drop(catch_unwind(AssertUnwindSafe(|| drop(payload))));
+    Panic { message: text.unwrap_or_else(|| "a panic without a text".to_owned()), location: None }
+}
+
+/// A future whose panics are caught by the thread that polls it.
+pub(crate) struct Guarded<F>(Pin<Box<F>>);
+
+impl<F> Guarded<F> {
+    pub(crate) fn new(future: F) -> Self {
+        Self(Box::pin(future))
+    }
+}
+
+impl<F: Future> Future for Guarded<F> {
+    type Output = Result<F::Output, Panic>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        match catch(|| self.0.as_mut().poll(context)) {
+            Ok(Poll::Pending) => Poll::Pending,
+            Ok(Poll::Ready(output)) => Poll::Ready(Ok(output)),
+            Err(panic) => Poll::Ready(Err(panic)),
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! What the plugin says with `tracing`, sent to the host.
+//!
+//! Every library has its own copy of `tracing` with an empty dispatcher, so that what a plugin says
+//! would be heard by nobody.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Once, PoisonError, RwLock};
+
+use plugin_protocol::{LogLevel, LogLine, Span};
+use serde_json::{Map, Value};
+use tracing_core::field::{Field, Visit};
+use tracing_core::span::{Attributes, Id, Record};
+use tracing_core::subscriber::Interest;
+use tracing_core::{Dispatch, Event, Level, LevelFilter, Metadata, Subscriber, dispatcher};
+use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
+use tracing_subscriber::registry::{LookupSpan, Registry, SpanRef};
+
+use crate::out::Out;
+
+/// The least severe that is sent, as [`number`] counts; 0 is none.
+static LEVEL: AtomicU8 = AtomicU8::new(0);
+/// Where it goes: to the session that said hello last. In a process of its own there is only one.
+static TO: RwLock<Option<Out>> = RwLock::new(None);
+
+/// Listens from now on, once for all sessions. An author's own subscriber goes before.
+pub(crate) fn install() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        drop(dispatcher::set_global_default(Dispatch::new(Registry::default().with(Forward))));
+    });
+}
+
+/// The host has said hello, and what it wants to hear.
+pub(crate) fn begin(out: Out, least: LogLevel) {
+    *TO.write().unwrap_or_else(PoisonError::into_inner) = Some(out);
+    LEVEL.store(number(least), Ordering::Relaxed);
+    tracing_core::callsite::rebuild_interest_cache();
+}
+
+/// The session is over: nothing goes there any more.
+pub(crate) fn end(out: &Out) {
+    let mut to = TO.write().unwrap_or_else(PoisonError::into_inner);
+    if to.as_ref().is_some_and(|now| now.is(out)) {
+        *to = None;
+        LEVEL.store(0, Ordering::Relaxed);
+    }
+}
+
+/// Sends a message, if anybody wants to hear it.
+pub(crate) fn say(line: LogLine) {
+    if number(line.level) <= LEVEL.load(Ordering::Relaxed)
+        && let Ok(to) = TO.try_read()
+        && let Some(out) = to.as_ref()
+    {
+        out.log(line);
+    }
+}
+
+const fn number(level: LogLevel) -> u8 {
+    match level {
+        LogLevel::Error => 1,
+        LogLevel::Warn => 2,
+        LogLevel::Info => 3,
+        LogLevel::Debug => 4,
+        LogLevel::Trace => 5,
+    }
+}
+
+fn level_of(metadata: &Metadata<'_>) -> LogLevel {
+    match *metadata.level() {
+        Level::ERROR => LogLevel::Error,
+        Level::WARN => LogLevel::Warn,
+        Level::INFO => LogLevel::Info,
+        Level::DEBUG => LogLevel::Debug,
+        Level::TRACE => LogLevel::Trace,
+    }
+}
+
+struct Forward;
+
+/// The fields of a span, as they were last recorded.
+struct SpanFields(Map<String, Value>);
+
+impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Forward {
+    fn enabled(&self, metadata: &Metadata<'_>, _: Context<'_, S>) -> bool {
+        number(level_of(metadata)) <= LEVEL.load(Ordering::Relaxed)
+    }
+
+    fn register_callsite(&self, metadata: &'static Metadata<'static>) -> Interest {
+        if number(level_of(metadata)) <= LEVEL.load(Ordering::Relaxed) {
+            Interest::always()
+        } else {
+            Interest::never()
+        }
+    }
+
+    fn max_level_hint(&self) -> Option<LevelFilter> {
+        Some(match LEVEL.load(Ordering::Relaxed) {
+            0 => LevelFilter::OFF,
+            1 => LevelFilter::ERROR,
+            2 => LevelFilter::WARN,
+            3 => LevelFilter::INFO,
+            4 => LevelFilter::DEBUG,
+            _ => LevelFilter::TRACE,
+        })
+    }
+
+    fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
+        let mut fields = Fields::default();
+        attributes.record(&mut fields);
+        if let Some(span) = context.span(id) {
+            span.extensions_mut().replace(SpanFields(fields.0));
+        }
+    }
+
+    fn on_record(&self, id: &Id, values: &Record<'_>, context: Context<'_, S>) {
+        let mut fields = Fields::default();
+        values.record(&mut fields);
+        if let Some(span) = context.span(id)
+            && let Some(before) = span.extensions_mut().get_mut::<SpanFields>()
+        {
+            before.0.extend(fields.0);
+        }
+    }
+
+    fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
+        let mut fields = Fields::default();
+        event.record(&mut fields);
+        let message = match fields.0.remove("message") {
+            Some(Value::String(message)) => message,
+            Some(other) => other.to_string(),
+            None => String::new(),
+        };
+        let spans = context
+            .event_scope(event)
+            .map(|scope| scope.from_root().map(|span| span_of(&span)).collect())
+            .unwrap_or_default();
+        say(LogLine {
+            level: level_of(event.metadata()),
+            target: event.metadata().target().to_owned(),
+            message,
+            fields: fields.0,
+            spans,
+        });
+    }
+}
+
+fn span_of<'a, S: LookupSpan<'a>>(span: &SpanRef<'a, S>) -> Span {
+    let fields = span.extensions().get::<SpanFields>().map(|fields| fields.0.clone());
+    Span { name: span.name().to_owned(), fields: fields.unwrap_or_default() }
+}
+
+#[derive(Default)]
+struct Fields(Map<String, Value>);
+
+impl Fields {
+    fn put(&mut self, field: &Field, value: impl Into<Value>) {
+        self.0.insert(field.name().to_owned(), value.into());
+    }
+}
+
+impl Visit for Fields {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.put(field, format!("{value:?}"));
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.put(field, value);
+    }
+
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        self.put(field, value);
+    }
+
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.put(field, value);
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.put(field, value);
+    }
+
+    fn record_f64(&mut self, field: &Field, value: f64) {
+        self.put(field, value);
+    }
+
+    fn record_error(&mut self, field: &Field, value: &(dyn std::error::Error + 'static)) {
+        self.put(field, value.to_string());
+    }
+}
