@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use orchestrator::contract::{
-    CancelReason, CancelSignal, ErrorClass, Event, EventSink, async_trait,
+    CancelReason, CancelSignal, ErrorClass, Event, EventSink, NeverCancelled, Verdict, async_trait,
 };
 use plugin_host::{Isolation, PrivateCopy};
 use ralph_orchestrator_testkit::iteration::Sink;
@@ -146,6 +146,27 @@ async fn a_plugin_of_another_compiler_with_an_old_tokio_works() {
     works(OLD.copy()).await;
 }
 
+#[tokio::test]
+async fn a_validator_that_panics_accepts_nothing_and_the_next_works() {
+    for isolation in BOTH {
+        let rig = Rig::new(MISBEHAVING.copy(), isolation);
+        let validator = rig.validator().await;
+        assert_eq!(validator.describe().demands, "nothing");
+        let verdict = rig.verdict(&*validator, "panic", &NeverCancelled).await;
+        let Verdict::Error { message } = verdict else { panic!("{isolation:?}: {verdict:?}") };
+        assert!(message.contains("deliberate panic in validate"), "{isolation:?}: {message}");
+        let verdict = rig.verdict(&*validator, "all is well", &NeverCancelled).await;
+        let Verdict::Accepted { summary, .. } = verdict else {
+            panic!("{isolation:?}: {verdict:?}")
+        };
+        assert_eq!(summary, "all is well");
+        let sink = Sink::new();
+        sink.cancel(CancelReason::Timeout);
+        let verdict = rig.verdict(&*validator, "wait", &sink).await;
+        assert!(!verdict.is_accepted(), "{isolation:?}: {verdict:?}");
+    }
+}
+
 /// Counts, and keeps nothing.
 #[derive(Default)]
 struct Counter(AtomicU64);
@@ -174,6 +195,7 @@ fn peak() -> u64 {
 }
 
 #[tokio::test]
+#[allow(clippy::print_stderr, reason = "for whoever asks for more events")]
 async fn a_flood_stays_within_bounds() {
     // Ten million are RALPH_TEST_FLOOD=10000000, and take minutes.
     let count = std::env::var("RALPH_TEST_FLOOD").map_or(50_000, |count| count.parse().unwrap());
