@@ -59,6 +59,11 @@ pub enum Opened {
 /// # Errors
 /// See [`EngineError`]; nothing was started.
 pub async fn open(request: Request<'_>) -> Result<Opened, EngineError> {
+    // Large, and awaited once.
+    Box::pin(look_and_open(request)).await
+}
+
+async fn look_and_open(request: Request<'_>) -> Result<Opened, EngineError> {
     let context = plan::build_context(&request.loaded, &request.vars);
     let plain = (request.registry)(Surroundings::default());
     let name = request.agent.as_deref();
