@@ -14,7 +14,8 @@ pub fn check(data: &[u8]) {
     for line in text.split('\n') {
         let unread = parser.not_json();
         let events = parser.line(line);
-        let silent = |event: &Event| matches!(event, Event::Warning { message } if message.is_empty());
+        let silent =
+            |event: &Event| matches!(event, Event::Warning { message } if message.is_empty());
         assert!(!events.iter().any(silent));
         watch.heard(events);
         assert!(parser.not_json() >= unread);

@@ -1,6 +1,6 @@
 //! Iterations that end well.
 
-use orchestrator::contract::{Event, Tokens, Usd};
+use orchestrator::contract::{Event, Tokens};
 use ralph_orchestrator_testkit::model_server::{Script, Turn};
 use serde_json::json;
 
@@ -65,22 +65,6 @@ async fn writes_a_file_and_reports_exact_figures() {
 }
 
 #[tokio::test]
-async fn cost_is_told_while_it_works() {
-    // What Claude Code reckons for its default model is not ours to say, but it is a sum.
-    let script = Script::new().forever(Turn::text("done").usage(FIRST));
-    let rig = Rig::new(script);
-    let report = rig.run(Real::Claude.config(), &Sink::new()).await.unwrap();
-    let once = report.usage.cost.unwrap();
-    let script =
-        Script::new().then(Turn::shell("true").usage(FIRST)).then(Turn::text("done").usage(FIRST));
-    let rig = Rig::new(script);
-    let report = rig.run(Real::Claude.config(), &Sink::new()).await.unwrap();
-    let twice = report.usage.cost.unwrap();
-    assert!(once > Usd::ZERO);
-    assert_eq!(twice.nanos() / 1000, 2 * once.nanos() / 1000, "{twice} is not twice {once}");
-}
-
-#[tokio::test]
 async fn every_iteration_is_a_fresh_session_with_its_own_figures() {
     let rig = Rig::new(Script::new().forever(Turn::text("done").usage(LAST)));
     let first = rig.run(Real::Codex.config(), &Sink::new()).await.unwrap();
@@ -120,10 +104,8 @@ async fn what_the_program_says_is_no_text_of_the_model() {
 async fn it_is_checked_without_spending_anything() {
     for (real, name) in [(Real::Claude, "Claude Agent 0."), (Real::Codex, "Codex 2.")] {
         let rig = Rig::new(Script::new());
-        for _ in 0..2 {
-            let found = rig.agent(real.config()).check(&rig.env).await.unwrap();
-            assert!(found.starts_with(name) && found.contains("node_modules"), "{found}");
-        }
+        let found = rig.agent(real.config()).check(&rig.env).await.unwrap();
+        assert!(found.starts_with(name) && found.contains("node_modules"), "{found}");
         assert!(rig.server.main_requests().is_empty());
         rig.wait_until_nothing_is_left(std::time::Duration::from_secs(10)).await;
     }

@@ -107,19 +107,23 @@ fn said(result: &Result<Report, AgentError>) -> Examined {
     if text == Some(SAID) { Ok(()) } else { Err(format!("its final text is {text:?}")) }
 }
 
-/// It has ended as it was asked to, and says nothing that counts but whose session it was.
+/// It has ended as it was asked to.
 fn cancelled(sink: &Sink, result: Result<Result<Report, AgentError>, String>) -> Examined {
-    let error = match result? {
-        Err(error) if error.class == ErrorClass::Cancelled => error,
-        Err(error) => return Err(format!("its error is {}: {error}", error.class.word())),
-        Ok(report) => return Err(format!("it went on to a good end: {report:?}")),
-    };
+    match result? {
+        Err(error) if error.class == ErrorClass::Cancelled => claims_nothing(sink, &error),
+        Err(error) => Err(format!("its error is {}: {error}", error.class.word())),
+        Ok(report) => Err(format!("it went on to a good end: {report:?}")),
+    }
+}
+
+/// A failure says nothing that counts but whose session it was.
+fn claims_nothing(sink: &Sink, error: &AgentError) -> Examined {
     let session = sink.events().iter().find_map(|event| match event {
         Event::Session { id, .. } => Some(id.clone()),
         _ => None,
     });
-    let report = error.report;
-    if report.final_text.is_some() || session.is_some_and(|id| report.session != Some(id)) {
+    let report = &error.report;
+    if report.final_text.is_some() || session.is_some() && report.session != session {
         return Err(format!("its report has a text, or not its session: {report:?}"));
     }
     Ok(())
@@ -369,7 +373,8 @@ async fn usage(stage: &Stage, cast: &Cast) -> Examined {
 }
 
 async fn refused(scenario: Scenario, stage: &Stage, cast: &Cast) -> Examined {
-    let error = match ended(stage, cast, PROMPT, &Sink::new()).await? {
+    let sink = Sink::new();
+    let error = match ended(stage, cast, PROMPT, &sink).await? {
         Err(error) => error,
         Ok(report) => return Err(format!("it came to a good end: {report:?}")),
     };
@@ -379,5 +384,8 @@ async fn refused(scenario: Scenario, stage: &Stage, cast: &Cast) -> Examined {
         Scenario::InvalidRequest => error.class == ErrorClass::InvalidRequest,
         _ => matches!(error.class, ErrorClass::Overloaded | ErrorClass::Crashed),
     };
-    if fits { Ok(()) } else { Err(format!("its error is {}: {error}", error.class.word())) }
+    if !fits {
+        return Err(format!("its error is {}: {error}", error.class.word()));
+    }
+    claims_nothing(&sink, &error)
 }
