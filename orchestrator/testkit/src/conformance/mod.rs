@@ -57,13 +57,16 @@
 //! report.assert();
 //! ```
 
+mod judges;
 mod scenarios;
 mod stage;
 
 use std::fmt;
 use std::fmt::Write as _;
+use std::pin::Pin;
 use std::time::{Duration, Instant};
 
+pub use judges::{Built, Judged, Maker, Place, detector, validator};
 pub use stage::{Act, Cast, Stage, with_claude};
 
 /// No scenario takes longer, unless something hangs.
@@ -149,6 +152,40 @@ impl Scenario {
     /// Those that need an agent that can be slow.
     pub const WHEN_SLOW: [Self; 3] =
         [Self::CancelAtFirstEvent, Self::Deadline, Self::CancelInMessage];
+}
+
+impl Scenario {
+    /// One stable word, for configurations.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Check => "check",
+            Self::Start => "start",
+            Self::Order => "order",
+            Self::LongPrompt => "long-prompt",
+            Self::BadPrompt => "bad-prompt",
+            Self::BadOutput => "bad-output",
+            Self::Flood => "flood",
+            Self::CancelBefore => "cancel-before",
+            Self::CancelAtFirstEvent => "cancel-at-first-event",
+            Self::Deadline => "deadline",
+            Self::CancelInMessage => "cancel-in-message",
+            Self::CancelInTool => "cancel-in-tool",
+            Self::Drop => "drop",
+            Self::TreeEnd => "tree-end",
+            Self::Usage => "usage",
+            Self::RateLimited => "rate-limited",
+            Self::Unauthenticated => "unauthenticated",
+            Self::InvalidRequest => "invalid-request",
+            Self::ProviderFails => "provider-fails",
+        }
+    }
+
+    /// The scenario of that word.
+    #[must_use]
+    pub fn of_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|scenario| scenario.word() == word)
+    }
 }
 
 impl fmt::Display for Scenario {
@@ -246,16 +283,26 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut table = format!("{}\n", self.adapter);
         for (scenario, outcome, took) in &self.rows {
-            let (word, why) = match outcome {
-                Outcome::Passed => ("passed", ""),
-                Outcome::Failed(why) => ("FAILED", why.as_str()),
-                Outcome::Without(why) => ("without", why.as_str()),
-            };
-            let seconds = took.as_secs_f64();
-            writeln!(table, "  {scenario:<22} {word:<8} {seconds:>6.1} s  {why}")?;
+            row(&mut table, scenario, outcome, *took)?;
         }
         f.write_str(&table)
     }
+}
+
+/// A line of a table.
+fn row(
+    table: &mut String,
+    what: &impl fmt::Display,
+    outcome: &Outcome,
+    took: Duration,
+) -> fmt::Result {
+    let (word, why) = match outcome {
+        Outcome::Passed => ("passed", ""),
+        Outcome::Failed(why) => ("FAILED", why.as_str()),
+        Outcome::Without(why) => ("without", why.as_str()),
+    };
+    let seconds = took.as_secs_f64();
+    writeln!(table, "  {what:<22} {word:<8} {seconds:>6.1} s  {why}")
 }
 
 /// Examines an adapter in all scenarios that it does not do without, and prints the table. `make`
@@ -267,6 +314,23 @@ impl fmt::Display for Report {
 pub fn run(options: &Options, make: impl Fn(&Stage) -> Cast) -> Report {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.expect("a runtime can be built");
+    let make = |stage: &Stage| -> Making<'_> {
+        let cast = make(stage);
+        Box::pin(async { Ok(cast) })
+    };
+    let report = runtime.block_on(examine(options, &make));
+    println!("{report}");
+    report
+}
+
+/// An adapter in the making, or why there is none.
+pub type Making<'a> = Pin<Box<dyn Future<Output = Result<Cast, String>> + 'a>>;
+
+/// The same for an adapter that takes its time to be built; prints nothing.
+///
+/// # Panics
+/// If there is no room for folders, or `make` panics.
+pub async fn examine(options: &Options, make: &dyn Fn(&Stage) -> Making<'_>) -> Report {
     let mut report = Report { adapter: String::new(), rows: Vec::new() };
     for scenario in Scenario::ALL {
         let began = Instant::now();
@@ -274,8 +338,8 @@ pub fn run(options: &Options, make: impl Fn(&Stage) -> Cast) -> Report {
         let outcome = if let Some((_, why)) = without {
             Outcome::Without(why.clone())
         } else {
-            let examined = scenarios::examine(scenario, options.prompt_max, &make);
-            match runtime.block_on(async { tokio::time::timeout(PATIENCE, examined).await }) {
+            let examined = scenarios::examine(scenario, options.prompt_max, make);
+            match tokio::time::timeout(PATIENCE, examined).await {
                 Ok(Ok(name)) => {
                     report.adapter = name;
                     Outcome::Passed
@@ -286,6 +350,5 @@ pub fn run(options: &Options, make: impl Fn(&Stage) -> Cast) -> Report {
         };
         report.rows.push((scenario, outcome, began.elapsed()));
     }
-    println!("{report}");
     report
 }

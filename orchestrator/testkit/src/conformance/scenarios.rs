@@ -10,8 +10,8 @@ use orchestrator::contract::{
     Usage, async_trait,
 };
 
-use super::Scenario;
 use super::stage::{Act, Cast, FIRST, LAST, Stage};
+use super::{Making, Scenario};
 use crate::iteration::Sink;
 
 const SAID: &str = "All is well: ünïcödé \u{1f980}.";
@@ -24,17 +24,16 @@ const GROWTH_MAX: u64 = 256 * 1024;
 const SLOW: Duration = Duration::from_secs(60);
 
 type Examined = Result<(), String>;
-type Make<'a> = &'a dyn Fn(&Stage) -> Cast;
+type Make<'a> = &'a dyn Fn(&Stage) -> Making<'_>;
 
 /// Examines one, and tells the adapter's name.
 pub(super) async fn examine(
     scenario: Scenario,
     prompt_max: usize,
-    make: &impl Fn(&Stage) -> Cast,
+    make: Make<'_>,
 ) -> Result<String, String> {
-    let make: Make<'_> = make;
     let stage = Stage::new(act(scenario));
-    let cast = make(&stage);
+    let cast = make(&stage).await?;
     let name = cast.agent().describe().name;
     match scenario {
         Scenario::Check => check(&stage, &cast).await,
@@ -298,7 +297,7 @@ async fn in_tool(make: Make<'_>, drop_it: bool) -> Examined {
     );
     rustix::fs::mkfifoat(rustix::fs::CWD, &sign, 0o600.into()).map_err(|e| e.to_string())?;
     let stage = Stage::new(Act::Runs { command, text: SAID.to_owned() });
-    let cast = make(&stage);
+    let cast = make(&stage).await?;
     let sink = Sink::new();
     let told = Arc::clone(&up);
     let open = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::NONBLOCK;
