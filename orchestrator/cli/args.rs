@@ -43,6 +43,12 @@ pub(crate) enum Command {
     Config(Config),
     /// List the adapters and what they can do
     Agents(Agents),
+    /// Look at plugins
+    #[command(subcommand)]
+    Plugin(Plugin),
+    /// Serve a plugin library over stdio; started by ralph-orchestrator itself
+    #[command(hide = true)]
+    PluginHost(PluginHost),
     /// Write completions for a shell
     Completions(Completions),
 }
@@ -206,6 +212,32 @@ pub(crate) struct Agents {
     /// Print one JSON array
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Plugin {
+    /// List the plugins of ralph.toml, what they provide, and their digests
+    List {
+        /// Print one JSON array
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        sets: Sets,
+    },
+    /// Say everything that is wrong with a library, before any of its code runs
+    Check {
+        /// The library
+        file: PathBuf,
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct PluginHost {
+    /// The private copy of the library
+    pub(crate) library: PathBuf,
 }
 
 #[derive(Debug, clap::Args)]

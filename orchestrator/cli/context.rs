@@ -43,6 +43,11 @@ impl Context {
         Ok(state_layout(&self.loaded, &self.state_home())?)
     }
 
+    /// Where private copies of plugin libraries are kept.
+    pub(crate) fn plugin_copies(&self) -> PathBuf {
+        plugin_copies(&self.vars)
+    }
+
     /// `$XDG_STATE_HOME`, or `~/.local/state`.
     pub(crate) fn state_home(&self) -> PathBuf {
         home(&self.vars, "XDG_STATE_HOME", ".local/state")
@@ -54,6 +59,11 @@ pub(crate) fn variables() -> BTreeMap<String, String> {
     std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .collect()
+}
+
+/// Below `$XDG_CACHE_HOME`, or `~/.cache`.
+pub(crate) fn plugin_copies(vars: &BTreeMap<String, String>) -> PathBuf {
+    home(vars, "XDG_CACHE_HOME", ".cache").join("ralph-orchestrator/plugins")
 }
 
 pub(crate) fn user_file(vars: &BTreeMap<String, String>) -> Option<PathBuf> {

@@ -5,6 +5,7 @@ mod commands;
 mod context;
 mod error;
 mod output;
+mod plugins;
 mod registry;
 mod render;
 mod sandbox;
@@ -54,6 +55,8 @@ fn dispatch(args: Args) -> Result<u8, CommandError> {
         Command::Export(export) => commands::export::export(&config, &export),
         Command::Config(command) => commands::config::config(&config, command),
         Command::Agents(agents) => commands::agents::agents(&config, &agents),
+        Command::Plugin(command) => commands::plugin::plugin(&config, command),
+        Command::PluginHost(host) => Err(commands::plugin::host(&host)),
         Command::Completions(shell) => Ok(commands::completions::completions(&shell)),
     }
 }

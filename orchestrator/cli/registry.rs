@@ -1,4 +1,4 @@
-//! The adapters, detectors and validators that are built in.
+//! The adapters, detectors and validators that are built in, and those of plugins.
 
 use std::path::PathBuf;
 
@@ -9,16 +9,18 @@ use ralph_adapter_claude_sdk::Guarded;
 use ralph_orchestrator_detectors::{marker, promise};
 use ralph_orchestrator_supervise::{KillSwitch, Supervisor};
 
+use crate::plugins::Plugins;
 use crate::sandbox::Policy;
 
-/// A registry of everything built in, for those who start nothing that lasts.
-pub(crate) fn plain() -> Registry {
-    built_in(None, Surroundings::default(), KillSwitch::default())
+/// A registry of everything, for those who start nothing that lasts.
+pub(crate) fn plain(plugins: &Plugins) -> Registry {
+    whole(plugins, None, Surroundings::default(), KillSwitch::default())
 }
 
-/// A registry of everything built in. Agents, but not validators, are confined by `sandbox`; all
+/// A registry of everything. Agents, but not validators, are confined by `sandbox`; all
 /// processes end at `switch`.
-pub(crate) fn built_in(
+pub(crate) fn whole(
+    plugins: &Plugins,
     sandbox: Option<&Policy>,
     surroundings: Surroundings,
     switch: KillSwitch,
@@ -36,10 +38,14 @@ pub(crate) fn built_in(
     };
     let guarded = guarded(protects.clone(), own);
     let confined = match sandbox.cloned() {
-        Some(policy) => supervisor.clone().with_sandbox(move || policy.now(&protects)),
+        Some(policy) => {
+            let policy = policy.reading(plugins.copies());
+            supervisor.clone().with_sandbox(move || policy.now(&protects))
+        }
         None => supervisor.clone(),
     };
     let mut registry = Registry::default();
+    plugins.register(&mut registry, &confined, &supervisor);
 
     let (s, guards) = (confined.clone(), guarded.clone());
     registry.agents.add("acp", move |config, context| {

@@ -56,6 +56,12 @@ impl Policy {
         Ok(Some(Self { workspace: config.run.workspace.clone(), sandbox }))
     }
 
+    /// The same with further files that agents may read and execute.
+    pub(crate) fn reading(mut self, files: impl IntoIterator<Item = PathBuf>) -> Self {
+        self.sandbox.read.extend(files);
+        self
+    }
+
     /// The sandbox as it is now, with what these globs protect in the workspace.
     pub(crate) fn now(&self, globs: &[String]) -> io::Result<Sandbox> {
         let mut sandbox = self.sandbox.clone();

@@ -4,12 +4,14 @@ use std::path::{Path, PathBuf};
 
 use orchestrator::contract::{BuildContext, Description};
 use orchestrator::registry::Registry;
+use plugin_protocol::ItemKind;
 use serde_json::{Value, json};
 
 use crate::args::Agents;
 use crate::commands::block_on;
-use crate::context::variables;
+use crate::context::{Context, variables};
 use crate::error::{CommandError, exit};
+use crate::plugins::Plugins;
 use crate::render::text::abilities;
 use crate::{output, registry};
 
@@ -53,7 +55,7 @@ pub(crate) fn agents(file: &Path, args: &Agents) -> Result<u8, CommandError> {
 
 /// Every adapter with the least configuration that it accepts. Starts nothing.
 async fn look(file: &Path) -> Result<Vec<Row>, CommandError> {
-    let registry = registry::plain();
+    let registry = registry::plain(&Plugins::default());
     let folder = std::path::absolute(file)?.parent().map(PathBuf::from).unwrap_or_default();
     let context = BuildContext {
         config_dir: folder.clone(),
@@ -65,6 +67,39 @@ async fn look(file: &Path) -> Result<Vec<Row>, CommandError> {
     let mut rows = Vec::new();
     for name in names {
         rows.push(row(&registry, name, &context).await);
+    }
+    rows.extend(of_plugins(file).await?);
+    Ok(rows)
+}
+
+/// The agents of the plugins in the configuration, if there is one. Says hello to each plugin.
+async fn of_plugins(file: &Path) -> Result<Vec<Row>, CommandError> {
+    if !file.exists() {
+        return Ok(Vec::new());
+    }
+    let plugins = Plugins::of(&Context::load(file, Vec::new())?)?;
+    let mut rows = Vec::new();
+    for (plugin, result) in plugins.hellos().await {
+        match result {
+            Ok(hello) => {
+                let agents = hello.provides.iter().filter(|item| item.kind == ItemKind::Agent);
+                rows.extend(agents.map(|item| Row {
+                    description: Description {
+                        name: format!("{}/{}", plugin.name(), item.name),
+                        summary: item.summary.clone(),
+                        ..Description::default()
+                    },
+                    state: Ok(format!("of the plugin {} {}", hello.name, hello.version)),
+                }));
+            }
+            Err(problem) => rows.push(Row {
+                description: Description {
+                    name: plugin.name().to_owned(),
+                    ..Description::default()
+                },
+                state: Err(problem),
+            }),
+        }
     }
     Ok(rows)
 }

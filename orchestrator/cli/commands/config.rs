@@ -9,6 +9,7 @@ use crate::args::Config;
 use crate::commands::block_on;
 use crate::context::Context;
 use crate::error::{CommandError, exit};
+use crate::plugins::Plugins;
 use crate::{output, registry};
 
 pub(crate) fn config(file: &Path, command: Config) -> Result<u8, CommandError> {
@@ -43,7 +44,7 @@ fn show(context: &Context, json: bool) {
 
 /// Everything that a run would check before it starts anything.
 async fn check(context: &Context) -> Result<(), CommandError> {
-    let registry = registry::plain();
+    let registry = registry::plain(&Plugins::of(context)?);
     let build = build_context(&context.loaded, &context.vars);
     Judges::build(&context.loaded, &registry, &build).await?;
     Driver::build(&context.loaded, &registry, &build, None).await?;

@@ -12,6 +12,7 @@ use crate::args::Doctor;
 use crate::commands::block_on;
 use crate::context::Context;
 use crate::error::{CommandError, exit};
+use crate::plugins::Plugins;
 use crate::render::text::abilities;
 use crate::sandbox::{self, Policy};
 use crate::{output, registry};
@@ -53,11 +54,16 @@ async fn examine(context: &Context) -> Result<Vec<Finding>, CommandError> {
         vec![Finding { what: "configuration", result: Ok(context.file.display().to_string()) }];
     // Without one the check of the agent says the same; that there is none is a finding of its own.
     let policy = Policy::of(context).unwrap_or_default();
-    let plain = registry::plain();
+    let plugins = Plugins::of(context)?;
+    for (name, result) in plugins.look().await {
+        let result = result.map(|found| format!("{name}: {found}"));
+        findings.push(Finding { what: "plugin", result });
+    }
+    let plain = registry::plain(&plugins);
     let build = build_context(&context.loaded, &context.vars);
     let judges = Judges::build(&context.loaded, &plain, &build).await?;
     let surroundings = Surroundings { protects: judges.protects(), ..Surroundings::default() };
-    let registry = registry::built_in(policy.as_ref(), surroundings, KillSwitch::default());
+    let registry = registry::whole(&plugins, policy.as_ref(), surroundings, KillSwitch::default());
     let first = Driver::build(&context.loaded, &registry, &build, None).await?;
     let env = first.environment(&context.loaded, &context.vars);
     let files = context.loaded.check_files();

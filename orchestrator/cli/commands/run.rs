@@ -17,6 +17,7 @@ use crate::args::Run;
 use crate::commands::block_on;
 use crate::context::Context;
 use crate::error::{CommandError, exit, of_stop};
+use crate::plugins::Plugins;
 use crate::registry;
 use crate::render::text::one_line;
 use crate::render::{Human, Json};
@@ -47,8 +48,9 @@ async fn start(context: Context, args: Run) -> Result<u8, CommandError> {
     let switch = signals.switch.clone();
     let state_home = context.state_home();
     let policy = Policy::of(&context)?;
+    let plugins = Plugins::of(&context)?;
     let registry = |surroundings: Surroundings| {
-        registry::built_in(policy.as_ref(), surroundings, switch.clone())
+        registry::whole(&plugins, policy.as_ref(), surroundings, switch.clone())
     };
     let opened = open(Request {
         loaded: context.loaded,

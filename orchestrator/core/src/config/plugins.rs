@@ -74,10 +74,8 @@ pub(super) fn check(
             plugin.library = Some(absolute(library, dir, &below("library"), problems));
         }
         match (&plugin.library, plugin.command.first()) {
-            (None, None) if !problems.is_damaged(&at) => problems.at(
-                &at,
-                "expected `library`, a file, or `command`, a program and its arguments",
-            ),
+            (None, None) if !problems.is_damaged(&at) => problems
+                .at(&at, "expected `library`, a file, or `command`, a program and its arguments"),
             (Some(_), Some(_)) => problems.at(
                 &below("command"),
                 "there is a `library` already; only one of the two can be given",

@@ -103,7 +103,12 @@ fn one_prompt(run: &mut Run, problems: &mut Problems<'_>) {
 }
 
 /// Paths of all layers are relative to the folder of `ralph.toml`.
-pub(super) fn absolute(path: &Path, dir: &Path, key: &[&str], problems: &mut Problems<'_>) -> PathBuf {
+pub(super) fn absolute(
+    path: &Path,
+    dir: &Path,
+    key: &[&str],
+    problems: &mut Problems<'_>,
+) -> PathBuf {
     match path.to_str() {
         Some("") => problems.at(key, "expected a path, found \"\""),
         Some(text) if text.contains('\0') => {

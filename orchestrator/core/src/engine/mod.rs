@@ -30,5 +30,5 @@ mod validate;
 pub use error::EngineError;
 pub use notice::{Notice, Observer};
 pub use open::{Opened, Request, open};
-pub use plan::{Driver, Judges, build_context, state_layout};
+pub use plan::{Driver, Judges, build_context, plain_environment, state_layout};
 pub use session::{DryRun, Finished, Session, StopRequests};

@@ -359,6 +359,15 @@ pub fn build_context(loaded: &Loaded, vars: &BTreeMap<String, String>) -> BuildC
     }
 }
 
+/// The environment of what belongs to no agent, out of the orchestrator's own.
+#[must_use]
+pub fn plain_environment(
+    loaded: &Loaded,
+    vars: &BTreeMap<String, String>,
+) -> BTreeMap<String, String> {
+    environment::build(&loaded.config.env, vars, &Description::default())
+}
+
 /// Where the state of this configuration's workspace lies.
 ///
 /// # Errors

@@ -83,19 +83,33 @@ fn wrong_types() {
         ("agent.config = 'x'", &["ralph.toml:1:16: agent.config: expected a table, found \"x\""]),
         ("agent.prices = 3", &["ralph.toml:1:16: agent.prices: expected a table, found 3"]),
         ("agents = []", &["ralph.toml:1:10: agents: expected a table of tables, found an array"]),
-        ("plugins.x = {}", &["ralph.toml:1:13: plugins.x: expected `library`, a file, or `command`, a program and its arguments"]),
-        ("plugins.'a/b' = { command = ['x'] }", &["ralph.toml:1:17: plugins.\"a/b\": a plugin needs a name of one line, without `/`"]),
+        (
+            "plugins.x = {}",
+            &[
+                "ralph.toml:1:13: plugins.x: expected `library`, a file, or `command`, a program and its arguments",
+            ],
+        ),
+        (
+            "plugins.'a/b' = { command = ['x'] }",
+            &["ralph.toml:1:17: plugins.\"a/b\": a plugin needs a name of one line, without `/`"],
+        ),
         (
             "[plugins.x]\ncommand = ['x']\nlibrary = 'x.so'",
-            &["ralph.toml:2:11: plugins.x.command: there is a `library` already; only one of the two can be given"],
+            &[
+                "ralph.toml:2:11: plugins.x.command: there is a `library` already; only one of the two can be given",
+            ],
         ),
         (
             "[plugins.x]\ncommand = ['x']\nisolation = 'none'",
-            &["ralph.toml:3:13: plugins.x.isolation: a `command` always runs in a process of its own; only a `library` can be told"],
+            &[
+                "ralph.toml:3:13: plugins.x.isolation: a `command` always runs in a process of its own; only a `library` can be told",
+            ],
         ),
         (
             "[plugins.x]\ncommand = ['x']\ndigest = 'ab'",
-            &["ralph.toml:3:10: plugins.x.digest: expected a BLAKE3 digest of 64 hexadecimal digits"],
+            &[
+                "ralph.toml:3:10: plugins.x.digest: expected a BLAKE3 digest of 64 hexadecimal digits",
+            ],
         ),
         ("agents.judge = 1", &["ralph.toml:1:16: agents.judge: expected a table, found 1"]),
         ("completion = true", &["ralph.toml:1:14: completion: expected a table, found true"]),

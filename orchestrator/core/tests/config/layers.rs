@@ -4,7 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use orchestrator::config::{
-    AfterRejection, AgentConfig, Env, EnvMode, Limits, Sandbox, SandboxMode, Sources, load,
+    AfterRejection, AgentConfig, Env, EnvMode, Limits, PluginIsolation, Sandbox, SandboxMode,
+    Sources, load,
 };
 use orchestrator::contract::{BuildError, Usd};
 use serde_json::json;

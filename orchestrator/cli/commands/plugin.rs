@@ -1,0 +1,87 @@
+//! `plugin`
+
+use std::path::Path;
+
+use plugin_host::{Isolation, check, serve};
+use serde_json::json;
+
+use crate::args::{Plugin, PluginHost};
+use crate::commands::block_on;
+use crate::context::Context;
+use crate::error::{CommandError, exit};
+use crate::output;
+use crate::plugins::{Plugins, summary};
+
+pub(crate) fn plugin(file: &Path, command: Plugin) -> Result<u8, CommandError> {
+    match command {
+        Plugin::List { json, sets } => list(&Context::load(file, sets.sets)?, json),
+        Plugin::Check { file, json } => examine(&file, json),
+    }
+}
+
+/// What `plugin-host` does: returns only if the library cannot be served.
+pub(crate) fn host(host: &PluginHost) -> CommandError {
+    CommandError::unavailable(serve(&host.library).to_string())
+}
+
+fn list(context: &Context, json: bool) -> Result<u8, CommandError> {
+    let plugins = Plugins::of(context)?;
+    let hellos = block_on(async { Ok(plugins.hellos().await) })?;
+    let well = hellos.iter().all(|(_, hello)| hello.is_ok());
+    let mut rows = Vec::new();
+    for (plugin, hello) in &hellos {
+        let isolation = match plugin.isolation() {
+            Isolation::Process => "process",
+            Isolation::None => "none",
+        };
+        if json {
+            rows.push(json!({
+                "name": plugin.name(),
+                "digest": plugin.digest(),
+                "isolation": isolation,
+                "hello": hello.as_ref().ok(),
+                "problem": hello.as_ref().err(),
+            }));
+            continue;
+        }
+        let found = match hello {
+            Ok(hello) => summary(hello),
+            Err(problem) => format!("BAD: {problem}"),
+        };
+        output::result(&format!("{:<12} {found}", plugin.name()));
+        output::result(&format!("             isolation {isolation}, digest {}", plugin.digest()));
+    }
+    if json {
+        output::json(&rows);
+    } else if hellos.is_empty() {
+        output::say(&format!("{} names no plugins", context.file.display()));
+    }
+    Ok(if well { exit::OK } else { exit::UNAVAILABLE })
+}
+
+fn examine(file: &Path, json: bool) -> Result<u8, CommandError> {
+    let checked = check(file, None);
+    if json {
+        output::json(&match &checked {
+            Ok(checked) => json!({
+                "ok": true,
+                "digest": checked.digest(),
+                "manifest": checked.header().manifest,
+            }),
+            Err(error) => json!({"ok": false, "problem": error.to_string()}),
+        });
+        return Ok(if checked.is_ok() { exit::OK } else { exit::UNAVAILABLE });
+    }
+    let checked = checked.map_err(|error| {
+        CommandError::unavailable(error.to_string()).hinted("none of its code has run")
+    })?;
+    let manifest = &checked.header().manifest;
+    output::result(&format!("{}: right", file.display()));
+    output::result(&format!("  plugin      {} {}", manifest.name, manifest.version));
+    for item in &manifest.provides {
+        output::result(&format!("  {:<11} {} {}", item.kind.word(), item.name, item.summary));
+    }
+    output::result(&format!("  made with   {}", manifest.sdk.as_deref().unwrap_or("no SDK")));
+    output::result(&format!("  digest      {}", checked.digest()));
+    Ok(exit::OK)
+}

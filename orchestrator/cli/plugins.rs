@@ -1,0 +1,158 @@
+//! The plugins of a configuration.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use orchestrator::config::{ConfigErrors, PluginConfig, PluginIsolation};
+use orchestrator::engine::plain_environment;
+use orchestrator::registry::Registry;
+use plugin_host::{Isolation, Plugin, ProgramError, check};
+use plugin_protocol::PluginHello;
+use ralph_orchestrator_supervise::{KillSwitch, Supervisor};
+
+use crate::context::Context;
+use crate::error::CommandError;
+use crate::registry;
+
+/// The plugins of a configuration; none of their code has run.
+#[derive(Default)]
+pub(crate) struct Plugins {
+    all: Vec<Arc<Plugin>>,
+    /// The private copies of libraries.
+    copies: Vec<PathBuf>,
+}
+
+impl Plugins {
+    /// Checks all of them, and copies libraries.
+    ///
+    /// # Errors
+    /// The place of the first that cannot be used, and why.
+    pub(crate) fn of(context: &Context) -> Result<Self, CommandError> {
+        let mut plugins = Self::default();
+        if context.loaded.config.plugins.is_empty() {
+            return Ok(plugins);
+        }
+        let built_in = registry::plain(&plugins);
+        for (name, config) in &context.loaded.config.plugins {
+            let kinds = [
+                ("an adapter", built_in.agents.knows(name)),
+                ("a detector", built_in.detectors.knows(name)),
+                ("a validator", built_in.validators.knows(name)),
+            ];
+            if let Some((what, _)) = kinds.iter().find(|(_, known)| *known) {
+                let message = format!("{what} of that name is built in; choose another name");
+                return Err(at(context, name, None, &message).into());
+            }
+            plugins.add(context, name, config)?;
+        }
+        Ok(plugins)
+    }
+
+    fn add(
+        &mut self,
+        context: &Context,
+        name: &str,
+        config: &PluginConfig,
+    ) -> Result<(), ConfigErrors> {
+        let env = plain_environment(&context.loaded, &context.vars);
+        let pinned = config.digest.as_deref();
+        let plugin = if let Some(library) = &config.library {
+            let checked = check(library, pinned)
+                .and_then(|checked| checked.copy_to(&context.plugin_copies()));
+            let copy =
+                checked.map_err(|error| at(context, name, Some("library"), &error.to_string()))?;
+            self.copies.push(copy.path().to_owned());
+            let isolation = match config.isolation {
+                Some(PluginIsolation::None) => Isolation::None,
+                Some(PluginIsolation::Process) | None => Isolation::Process,
+            };
+            Plugin::library(name, copy, isolation, env)
+        } else {
+            let path = context.vars.get("PATH").map(String::as_str).unwrap_or_default();
+            let place = (context.loaded.dir(), path);
+            Plugin::program(name, &config.command, place, pinned, env).map_err(|error| {
+                let key = match error {
+                    ProgramError::OtherDigest { .. } => "digest",
+                    _ => "command",
+                };
+                at(context, name, Some(key), &error.to_string())
+            })?
+        };
+        self.all.push(Arc::new(plugin));
+        Ok(())
+    }
+
+    /// What has to be readable for libraries to be loaded.
+    pub(crate) fn copies(&self) -> Vec<PathBuf> {
+        self.copies.clone()
+    }
+
+    /// Makes their items known: agents are started by `confined`, all else by `supervisor`.
+    pub(crate) fn register(
+        &self,
+        registry: &mut Registry,
+        confined: &Supervisor,
+        supervisor: &Supervisor,
+    ) {
+        for plugin in &self.all {
+            let name = plugin.name();
+            let digest = Some(plugin.digest().to_owned());
+            let (one, by) = (Arc::clone(plugin), confined.clone());
+            registry.agents.add_async(name, digest.clone(), move |member, table, context| {
+                let (one, by) = (Arc::clone(&one), by.clone());
+                Box::pin(async move { one.agent(member, table, context, &by).await })
+            });
+            let (one, by) = (Arc::clone(plugin), supervisor.clone());
+            registry.detectors.add_async(name, digest.clone(), move |member, table, context| {
+                let (one, by) = (Arc::clone(&one), by.clone());
+                Box::pin(async move { one.detector(member, table, context, &by).await })
+            });
+            let (one, by) = (Arc::clone(plugin), supervisor.clone());
+            registry.validators.add_async(name, digest, move |member, table, context| {
+                let (one, by) = (Arc::clone(&one), by.clone());
+                Box::pin(async move { one.validator(member, table, context, &by).await })
+            });
+        }
+    }
+
+    /// Starts each and says hello.
+    pub(crate) async fn hellos(&self) -> Vec<(Arc<Plugin>, Result<PluginHello, String>)> {
+        let supervisor = Supervisor::this_binary().with_kill_switch(KillSwitch::default());
+        let mut hellos = Vec::new();
+        for plugin in &self.all {
+            let hello = plugin.look(&supervisor).await.map_err(|broken| broken.0);
+            hellos.push((Arc::clone(plugin), hello));
+        }
+        hellos
+    }
+
+    /// What there is to say of each.
+    pub(crate) async fn look(&self) -> Vec<(String, Result<String, String>)> {
+        let hellos = self.hellos().await.into_iter();
+        let look = |(plugin, hello): (Arc<Plugin>, Result<PluginHello, String>)| {
+            let name = plugin.name().to_owned();
+            match hello {
+                Ok(hello) => (name, Ok(summary(&hello))),
+                Err(problem) => {
+                    let problem = format!("{name}: {problem}");
+                    (name, Err(problem))
+                }
+            }
+        };
+        hellos.map(look).collect()
+    }
+}
+
+/// Name, version, and what it provides, in one line.
+pub(crate) fn summary(hello: &PluginHello) -> String {
+    let items: Vec<String> =
+        hello.provides.iter().map(|item| format!("{} {}", item.kind.word(), item.name)).collect();
+    let provides = if items.is_empty() { "nothing".to_owned() } else { items.join(", ") };
+    let version = if hello.version.is_empty() { "without a version" } else { &hello.version };
+    format!("{} {version} provides {provides}", hello.name)
+}
+
+fn at(context: &Context, name: &str, key: Option<&str>, message: &str) -> ConfigErrors {
+    let path: Vec<String> = ["plugins", name].into_iter().chain(key).map(str::to_owned).collect();
+    context.loaded.error_at(&path, None, message).into()
+}
