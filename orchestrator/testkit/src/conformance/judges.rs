@@ -29,9 +29,10 @@ const HUGE: usize = 2 * 1024 * 1024;
 
 /// What was made, or why not.
 pub type Built<T> = Result<Box<T>, BuildError>;
+/// What is in the making.
+pub type Later<T> = Pin<Box<dyn Future<Output = Built<T>>>>;
 /// Builds one from its table.
-pub type Maker<'a, T> =
-    &'a dyn for<'b> Fn(Value, &'b BuildContext) -> Pin<Box<dyn Future<Output = Built<T>> + 'b>>;
+pub type Maker<'a, T> = &'a dyn Fn(Value, &BuildContext) -> Later<T>;
 type Examined = Result<(), String>;
 
 /// Where a detector or validator is examined.
@@ -307,7 +308,7 @@ fn opened<T: ?Sized>(judged: &mut Judged, made: Built<T>) -> Option<Box<T>> {
                 format!("`{}`: ", error.key.join("."))
             };
             let why = format!(
-                "it refuses its table: {place}{error}; give one with `[config]` in --config FILE"
+                "it refuses its table: {place}{error}; give one with `[config]` in --kit FILE"
             );
             (Outcome::Failed(why), None)
         }

@@ -66,7 +66,7 @@ use std::fmt::Write as _;
 use std::pin::Pin;
 use std::time::{Duration, Instant};
 
-pub use judges::{Built, Judged, Maker, Place, detector, validator};
+pub use judges::{Built, Judged, Later, Maker, Place, detector, validator};
 pub use stage::{Act, Cast, Stage, with_claude};
 
 /// No scenario takes longer, unless something hangs.
@@ -314,23 +314,20 @@ fn row(
 pub fn run(options: &Options, make: impl Fn(&Stage) -> Cast) -> Report {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.expect("a runtime can be built");
-    let make = |stage: &Stage| -> Making<'_> {
-        let cast = make(stage);
-        Box::pin(async { Ok(cast) })
-    };
+    let make = |stage: &Stage| -> Making { Box::pin(std::future::ready(Ok(make(stage)))) };
     let report = runtime.block_on(examine(options, &make));
     println!("{report}");
     report
 }
 
 /// An adapter in the making, or why there is none.
-pub type Making<'a> = Pin<Box<dyn Future<Output = Result<Cast, String>> + 'a>>;
+pub type Making = Pin<Box<dyn Future<Output = Result<Cast, String>>>>;
 
 /// The same for an adapter that takes its time to be built; prints nothing.
 ///
 /// # Panics
 /// If there is no room for folders, or `make` panics.
-pub async fn examine(options: &Options, make: &dyn Fn(&Stage) -> Making<'_>) -> Report {
+pub async fn examine(options: &Options, make: &dyn Fn(&Stage) -> Making) -> Report {
     let mut report = Report { adapter: String::new(), rows: Vec::new() };
     for scenario in Scenario::ALL {
         let began = Instant::now();

@@ -24,7 +24,7 @@ const GROWTH_MAX: u64 = 256 * 1024;
 const SLOW: Duration = Duration::from_secs(60);
 
 type Examined = Result<(), String>;
-type Make<'a> = &'a dyn Fn(&Stage) -> Making<'_>;
+type Make<'a> = &'a dyn Fn(&Stage) -> Making;
 
 /// Examines one, and tells the adapter's name.
 pub(super) async fn examine(
