@@ -105,6 +105,25 @@ async fn panics_before_any_run_are_mistakes_of_the_configuration() {
 }
 
 #[tokio::test]
+async fn panics_that_nobody_else_reports_are_warnings() {
+    let rig = apart();
+    let agent = rig.agent().await;
+    for (prompt, text) in [
+        ("panic-in-task", "panicked: deliberate panic in a task"),
+        ("panic-in-thread", "panicked: deliberate panic on a thread of its own"),
+    ] {
+        let sink = Sink::new();
+        let report = rig.run_with(&*agent, prompt, &sink).await.unwrap();
+        assert_eq!(report.final_text.as_deref(), Some("survived: true"));
+        let warned = sink.events().iter().any(|event| {
+            let Event::Warning { message } = event else { return false };
+            message.contains(text) && message.contains("location=\"src/bad.rs:")
+        });
+        assert!(warned, "{prompt}: {:?}", sink.events());
+    }
+}
+
+#[tokio::test]
 async fn it_gets_the_environment_of_the_iteration_and_no_other() {
     let rig = apart();
     let agent = rig.agent().await;
