@@ -23,6 +23,7 @@ mod faults;
 mod hostile;
 mod limits;
 mod log;
+mod plugins;
 mod sandbox;
 mod secrets;
 mod seed;

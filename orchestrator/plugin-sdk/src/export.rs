@@ -7,10 +7,15 @@
 /// use ralph_orchestrator_sdk::{
 ///     Agent, AgentError, Description, EventSink, Iteration, Report, async_trait, export_plugin,
 /// };
-/// # mod serde { pub use ralph_orchestrator_sdk::__private::serde_json; }
 /// use std::collections::BTreeMap;
 ///
-/// struct Echo;
+/// #[derive(serde::Deserialize)]
+/// #[serde(deny_unknown_fields)]
+/// struct Config {
+///     before: String,
+/// }
+///
+/// struct Echo(Config);
 ///
 /// #[async_trait]
 /// impl Agent for Echo {
@@ -21,14 +26,14 @@
 ///         Ok("nothing is needed".to_owned())
 ///     }
 ///     async fn run(&self, task: Iteration, _: &dyn EventSink) -> Result<Report, AgentError> {
-///         let said = String::from_utf8_lossy(&task.prompt).into_owned();
+///         let said = format!("{}{}", self.0.before, String::from_utf8_lossy(&task.prompt));
 ///         Ok(Report { final_text: Some(said), ..Report::default() })
 ///     }
 /// }
 ///
 /// export_plugin! {
 ///     /// Says what it is told.
-///     agent "echo", |_table: serde::serde_json::Map<String, serde::serde_json::Value>| Ok(Echo);
+///     agent "echo", |config: Config| Ok(Echo(config));
 /// }
 /// # fn main() {}
 /// ```

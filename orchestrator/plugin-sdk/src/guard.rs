@@ -57,7 +57,7 @@ fn hook(info: &PanicHookInfo<'_>) {
         })
         .ok()
         .flatten();
-    if let Some(before) = before {
+    if let (true, Some(before)) = (guarded, before) {
         // One during another ends the process, and these may be its last words.
         drop(writeln!(std::io::stderr(), "panicked: {before}\nand then panicked: {panic}"));
     }

@@ -44,6 +44,5 @@ pub mod __private {
     pub use crate::item::{Built, ItemOf, Plugin};
     pub use plugin_abi::{HostApi, PluginDecl};
     pub use plugin_protocol::ItemKind;
-    pub use serde_json;
     pub use serde_json::Value;
 }

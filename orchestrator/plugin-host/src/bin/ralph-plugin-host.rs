@@ -18,6 +18,6 @@ fn main() -> ExitCode {
             drop(writeln!(std::io::stderr(), "error: {error}"));
             ExitCode::FAILURE
         }
-        _ => shim::main(arguments.into_iter()),
+        _ => shim::main(arguments),
     }
 }

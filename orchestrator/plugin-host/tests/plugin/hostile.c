@@ -75,9 +75,6 @@ static void *call(void *argument) {
         say(HELLO);
     } else if (prompt_is(frame, "opened again")) {
         say("{\"frame\":\"opened\",\"instance\":77,\"agent\":{}}");
-    } else if (prompt_is(frame, "too many")) {
-        for (int i = 0; i < 100; i++)
-            say_of(EVENT, me);
     } else if (prompt_is(frame, "duplicate")) {
         say_of(DONE, me);
         say_of(DONE, me);

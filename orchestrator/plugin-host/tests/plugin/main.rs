@@ -11,6 +11,7 @@
 
 mod apart;
 mod built;
+mod example;
 mod hostile;
 mod inside;
 mod rig;

@@ -1,7 +1,5 @@
 //! Frames as bytes and back.
 
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
-
 use std::collections::BTreeMap;
 
 use orchestrator::contract::{
@@ -69,7 +67,7 @@ fn methods() -> Vec<Method> {
     ]
 }
 
-fn host_frames() -> Vec<HostFrame> {
+pub(crate) fn host_frames() -> Vec<HostFrame> {
     let mut frames = vec![
         HostFrame::Hello(HostHello {
             protocol: PROTOCOL,
@@ -116,7 +114,7 @@ fn answers() -> Vec<Answer> {
     ]
 }
 
-fn plugin_frames() -> Vec<PluginFrame> {
+pub(crate) fn plugin_frames() -> Vec<PluginFrame> {
     let mut frames = vec![
         PluginFrame::Hello(PluginHello {
             protocol: PROTOCOL,

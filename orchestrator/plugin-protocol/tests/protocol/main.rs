@@ -1,0 +1,6 @@
+//! The frames from outside: as bytes, and against their schema.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
+
+mod frames;
+mod schema;

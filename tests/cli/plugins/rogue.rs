@@ -1,0 +1,122 @@
+//! Whatever a plugin does, the iteration fails with the reason, and the run goes on.
+
+use super::environment;
+use crate::environment::{TestEnvironment, of_run};
+
+const ROGUE: &str = include_str!("rogue.py");
+
+fn rogue(how: &str, more: &str) -> TestEnvironment {
+    environment(ROGUE, how, more)
+}
+
+/// Fails once for this reason and completes in the next iteration; nothing is left.
+#[track_caller]
+fn fails_once(how: &str, more: &str, reason: &str) -> TestEnvironment {
+    let env = rogue(how, more);
+    let ended = env.run().expect(0);
+    ended.says(reason);
+    assert_eq!(env.status()["iterations"], 2, "{how}: {}", ended.stderr);
+    assert_eq!(of_run(&env.root()), Vec::<i32>::new(), "{how}: processes are left");
+    env
+}
+
+#[test]
+fn deaths_are_told_with_how_it_died() {
+    fails_once("exit", "", "the plugin `rogue`: its process ended with exit 3");
+    fails_once("signal", "", "its process ended with signal 11 (SIGSEGV)");
+    fails_once("eof", "", "its process ended with exit 0");
+    fails_once("panic", "", "it panicked at bot.rs:7:1: index out of range");
+}
+
+#[test]
+fn what_breaks_the_protocol_is_named() {
+    fails_once("garbage", "", "`Traceback (most recent call last):` is no frame");
+    fails_once("other answer", "", "answered the call 1 of `run` without the key `report`");
+    fails_once("other call", "", "sent `event` for the call 99, which there is not");
+    fails_once("oversized", "", "the longest one has 16777216");
+    fails_once("other protocol", "", "speaks version 2 of the protocol");
+}
+
+#[test]
+fn a_handshake_that_hangs_is_given_up() {
+    fails_once("mute", "", "it did not say hello within 10 s");
+}
+
+#[test]
+fn one_that_does_not_listen_is_ended() {
+    fails_once("deaf", "[limits]\niteration_timeout = \"1s\"", "limits.iteration_timeout");
+}
+
+#[test]
+fn what_it_leaves_behind_is_ended_and_told() {
+    let env = fails_once("leak", "", "it lost a child");
+    let journal = env.journal();
+    assert!(
+        journal.iter().any(|record| record.to_string().contains("\"left_behind\":[\"sleep\"]"))
+    );
+}
+
+#[test]
+fn a_flood_is_taken_as_it_comes() {
+    let env = rogue("flood", "");
+    env.run().expect(0);
+    let log = env.ralph(&["log", "1", "--json"]).expect(0);
+    assert!(log.stdout.contains("flood 99999"), "the last event is there");
+}
+
+#[test]
+fn a_claim_of_a_failed_iteration_is_none() {
+    let env = fails_once("claims and fails", "", "too bad");
+    let claims = env.records("claimed");
+    assert_eq!(claims.len(), 1, "{claims:?}");
+}
+
+#[test]
+fn the_cost_limit_holds() {
+    let env = rogue("spends", "[limits]\nmax_cost_usd = 2");
+    let ended = env.run().expect(1);
+    assert_eq!(env.status()["stop_reason"], "max_cost", "{}", ended.stderr);
+    assert_eq!(of_run(&env.root()), Vec::<i32>::new());
+}
+
+#[test]
+fn secrets_are_kept_out_of_what_is_written() {
+    let mut env = rogue("secret", "[env]\npass = [\"BOT_KEY\"]");
+    env.var("BOT_KEY", "correct-horse-battery");
+    let ended = env.ralph(&["run", "--verbose"]).expect(0);
+    ended.says("the key is ***");
+    let log = env.ralph(&["log", "1", "--json"]).expect(0);
+    assert!(!log.stdout.contains("correct-horse"), "{}", log.stdout);
+}
+
+#[test]
+fn mistakes_have_their_place() {
+    let env = rogue("", "[agent.config]\nsteps = [1, 2]");
+    let ended = env.run().expect(78);
+    ended.says("ralph.toml:12:13").says("too many steps");
+    assert!(!env.has_state());
+    let env = rogue("", "");
+    let text = env.read("ralph.toml");
+    env.write("ralph.toml", text.replace("adapter = \"rogue\"", "adapter = \"rogue/other\""));
+    env.run().expect(78).says("provides no agent `other`, but `rogue/bot`");
+    env.write("ralph.toml", text.replace("plugins.rogue", "plugins.promise"));
+    env.run().expect(78).says("a detector of that name is built in");
+    env.write("ralph.toml", text.replace("\"python3\"", "\"no-such-program\""));
+    env.run().expect(78).says("no-such-program");
+    env.write(
+        "ralph.toml",
+        text.replace("[agent]\n", &format!("digest = \"{:064}\"\n[agent]\n", 0)),
+    );
+    env.run().expect(78).says("its content has the BLAKE3 digest");
+}
+
+#[test]
+fn it_is_listed_and_looked_at() {
+    let env = rogue("", "");
+    env.ralph(&["plugin", "list"]).expect(0).says("rogue 6 provides agent bot").says("digest ");
+    env.ralph(&["agents"]).expect(0).says("rogue/bot");
+    env.ralph(&["doctor"]).expect(0).says("ok    plugin").says("here");
+    env.ralph(&["config", "check"]).expect(0);
+    let file = env.path("PROMPT.md").display().to_string();
+    env.ralph(&["plugin", "check", &file]).expect(69).says("none of its code has run");
+}
