@@ -18,10 +18,7 @@ tool.";
 
 /// What the model reads first.
 pub(crate) fn opening(prompt: &str) -> Vec<Value> {
-    vec![
-        json!({"role": "system", "content": SYSTEM}),
-        json!({"role": "user", "content": prompt}),
-    ]
+    vec![json!({"role": "system", "content": SYSTEM}), json!({"role": "user", "content": prompt})]
 }
 
 /// An answer of the model.

@@ -76,7 +76,8 @@ impl Endpoint {
 
     /// Connects, and says nothing.
     pub(crate) async fn connect(&self) -> Result<Connection, HttpError> {
-        let failed = |error: String| HttpError::Connect { authority: self.authority.clone(), error };
+        let failed =
+            |error: String| HttpError::Connect { authority: self.authority.clone(), error };
         let stream = TcpStream::connect((self.host.as_str(), self.port)).await;
         let stream = stream.map_err(|error| failed(error.to_string()))?;
         stream.set_nodelay(true).map_err(|error| failed(error.to_string()))?;

@@ -148,7 +148,8 @@ impl Work<'_> {
     async fn whole(&mut self) -> Result<String, AgentError> {
         let Config { model, max_turns, .. } = &self.agent.config;
         let prompt = str::from_utf8(&self.task.prompt).map_err(|error| {
-            let message = format!("the prompt is no UTF-8, which the model could not read: {error}");
+            let message =
+                format!("the prompt is no UTF-8, which the model could not read: {error}");
             AgentError::new(ErrorClass::InvalidRequest, message)
         })?;
         let id = format!("{}-{}", self.task.run, self.task.number);

@@ -114,7 +114,11 @@ fn an_endpoint_that_speaks_something_else_is_no_agent() {
     for body in ["", "<html>", "{}", r#"{"choices": []}"#, r#"{"choices": [{"message": 7}]}"#] {
         let answer =
             crate::http::Answer { status: 200, retry_after: None, body: body.as_bytes().to_vec() };
-        assert_eq!(crate::chat::read(&answer).unwrap_err().class, ErrorClass::Unavailable, "{body}");
+        assert_eq!(
+            crate::chat::read(&answer).unwrap_err().class,
+            ErrorClass::Unavailable,
+            "{body}"
+        );
     }
 }
 

@@ -99,8 +99,9 @@ impl JUnit {
         }
         let text = str::from_utf8(&content)
             .map_err(|error| format!("the test report {shown} is no UTF-8: {error}"))?;
-        let report = Report::read(text)
-            .map_err(|why| format!("{shown} is no JUnit XML report: {why}; let the tests write one"))?;
+        let report = Report::read(text).map_err(|why| {
+            format!("{shown} is no JUnit XML report: {why}; let the tests write one")
+        })?;
         let Report { tests, skipped, failed } = &report;
         let ran = tests.saturating_sub(*skipped);
         let mut reasons = Vec::new();
@@ -113,7 +114,8 @@ impl JUnit {
         }
         if ran < self.min_tests {
             let wanted = self.min_tests;
-            reasons.push(format!("{ran} tests ran according to {shown}, at least {wanted} have to"));
+            reasons
+                .push(format!("{ran} tests ran according to {shown}, at least {wanted} have to"));
         }
         if !reasons.is_empty() {
             return Ok(Verdict::Rejected { reasons });

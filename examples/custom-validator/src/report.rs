@@ -24,7 +24,9 @@ impl Report {
         let root = document.root_element();
         let name = root.tag_name().name();
         if name != "testsuites" && name != "testsuite" {
-            return Err(format!("it begins with <{name}> and not with <testsuites> or <testsuite>"));
+            return Err(format!(
+                "it begins with <{name}> and not with <testsuites> or <testsuite>"
+            ));
         }
         let mut report = Self::default();
         for case in root.descendants().filter(|node| node.has_tag_name("testcase")) {

@@ -5,8 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use ralph_orchestrator_sdk::{
-    BuildContext, CancelReason, CancelSignal, Claim, ClaimKind, ClaimSource, EvidenceValidator as _,
-    NeverCancelled, ValidationContext, Verdict, async_trait, parse_config,
+    BuildContext, CancelReason, CancelSignal, Claim, ClaimKind, ClaimSource,
+    EvidenceValidator as _, NeverCancelled, ValidationContext, Verdict, async_trait, parse_config,
 };
 use serde_json::{Value, json};
 
@@ -101,7 +101,8 @@ async fn a_report_is_no_older_than_the_work() {
 
 #[tokio::test]
 async fn what_is_no_good_report_is_said_to_the_agent() {
-    let case = |inner: &str| format!("<testsuite><testcase name='x'>{inner}</testcase></testsuite>");
+    let case =
+        |inner: &str| format!("<testsuite><testcase name='x'>{inner}</testcase></testsuite>");
     for (report, reason) in [
         (String::new(), "no JUnit XML"),
         ("<html/>".to_owned(), "begins with <html>"),
@@ -162,7 +163,10 @@ fn tables_that_cannot_be() {
         assert_eq!(built(json!({"file": file})), key("file"), "{file}");
     }
     assert_eq!(built(json!({"file": "r/j.xml", "min_tests": 0})), key("min_tests"));
-    assert_eq!(built(json!({"file": "r/j.xml", "fiel": 1})), Err((vec![], Some("fiel".to_owned()))));
+    assert_eq!(
+        built(json!({"file": "r/j.xml", "fiel": 1})),
+        Err((vec![], Some("fiel".to_owned())))
+    );
     assert_eq!(built(json!({"file": "r/j.xml"})), Ok(PathBuf::from("r/j.xml")));
     let validator = build(json!({"file": "r/j.xml"}), Path::new("/w")).unwrap();
     assert_eq!(validator.evidence_dirs(), [PathBuf::from("/w/r")]);
