@@ -1,15 +1,18 @@
 //! A plugin in a process of its own: whatever it does, only its call fails.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use orchestrator::contract::{
-    CancelReason, CancelSignal, ErrorClass, Event, EventSink, NeverCancelled, Verdict, async_trait,
+    Agent, CancelReason, CancelSignal, ErrorClass, Event, EventSink, NeverCancelled, Verdict,
+    async_trait,
 };
 use plugin_host::{Isolation, PrivateCopy};
 use ralph_orchestrator_testkit::iteration::Sink;
 use serde_json::json;
+use tokio::task::JoinSet;
 
 use crate::built::{MISBEHAVING, OLD};
 use crate::rig::{BOTH, Rig};
@@ -55,6 +58,54 @@ async fn what_does_not_end_is_ended() {
         rig.nothing_is_left().await;
     }
     assert_eq!(rig.said(&*agent, "echo on").await, "on");
+}
+
+#[tokio::test]
+async fn inside_what_cannot_be_ended_is_given_up_for_good() {
+    let rig = Rig::new(MISBEHAVING.copy(), Isolation::None);
+    let agent = rig.agent().await;
+    let armed = |event: &Event| matches!(event, Event::Text { text } if text == "armed");
+    // One that only does not listen is aborted, and the next works.
+    let sink = Sink::cancelling_at(armed);
+    let error = rig.run_with(&*agent, "ignore-cancel", &sink).await.unwrap_err();
+    assert_eq!(error.class, ErrorClass::Cancelled, "{error}");
+    assert_eq!(rig.said(&*agent, "echo on").await, "on");
+    // A thread that never comes back cannot be: it may still do something beside the next.
+    let sink = Sink::cancelling_at(armed);
+    let error = rig.run_with(&*agent, "block", &sink).await.unwrap_err();
+    assert_eq!(error.class, ErrorClass::Cancelled, "{error}");
+    let failure = rig.failure(&*agent, "echo on").await;
+    assert!(failure.starts_with("unavailable: "), "{failure}");
+    assert!(failure.contains("may still go on"), "{failure}");
+}
+
+#[tokio::test]
+async fn fifty_at_once_lose_no_event_and_no_exit_status() {
+    for isolation in BOTH {
+        let rig = Arc::new(Rig::new(MISBEHAVING.copy(), isolation));
+        let agent: Arc<dyn Agent> = rig.agent().await.into();
+        let mut runs = JoinSet::new();
+        for number in 0..50_u32 {
+            let (rig, agent) = (Arc::clone(&rig), Arc::clone(&agent));
+            runs.spawn(async move {
+                let script = format!("shell seq {number} $(({number} + 99)); exit {number}");
+                let sink = Sink::new();
+                let report = rig.run_with(&*agent, &script, &sink).await.unwrap();
+                assert_eq!(report.exit, Some(format!("exit status: {number}")));
+                let texts: Vec<_> = (number..number + 100).map(|n| n.to_string()).collect();
+                let seen: Vec<_> = sink.events().iter().filter_map(text_of).collect();
+                assert_eq!(seen, texts, "{isolation:?}");
+            });
+        }
+        runs.join_all().await;
+    }
+}
+
+fn text_of(event: &Event) -> Option<String> {
+    match event {
+        Event::Text { text } => Some(text.clone()),
+        _ => None,
+    }
 }
 
 #[tokio::test]
