@@ -1,15 +1,18 @@
 //! A plugin in a process of its own: whatever it does, only its call fails.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use orchestrator::contract::{
-    CancelReason, CancelSignal, ErrorClass, Event, EventSink, async_trait,
+    Agent, CancelReason, CancelSignal, ErrorClass, Event, EventSink, NeverCancelled, Verdict,
+    async_trait,
 };
 use plugin_host::{Isolation, PrivateCopy};
 use ralph_orchestrator_testkit::iteration::Sink;
 use serde_json::json;
+use tokio::task::JoinSet;
 
 use crate::built::{MISBEHAVING, OLD};
 use crate::rig::{BOTH, Rig};
@@ -55,6 +58,54 @@ async fn what_does_not_end_is_ended() {
         rig.nothing_is_left().await;
     }
     assert_eq!(rig.said(&*agent, "echo on").await, "on");
+}
+
+#[tokio::test]
+async fn inside_what_cannot_be_ended_is_given_up_for_good() {
+    let rig = Rig::new(MISBEHAVING.copy(), Isolation::None);
+    let agent = rig.agent().await;
+    let armed = |event: &Event| matches!(event, Event::Text { text } if text == "armed");
+    // One that only does not listen is aborted, and the next works.
+    let sink = Sink::cancelling_at(armed);
+    let error = rig.run_with(&*agent, "ignore-cancel", &sink).await.unwrap_err();
+    assert_eq!(error.class, ErrorClass::Cancelled, "{error}");
+    assert_eq!(rig.said(&*agent, "echo on").await, "on");
+    // A thread that never comes back cannot be: it may still do something beside the next.
+    let sink = Sink::cancelling_at(armed);
+    let error = rig.run_with(&*agent, "block", &sink).await.unwrap_err();
+    assert_eq!(error.class, ErrorClass::Cancelled, "{error}");
+    let failure = rig.failure(&*agent, "echo on").await;
+    assert!(failure.starts_with("unavailable: "), "{failure}");
+    assert!(failure.contains("may still go on"), "{failure}");
+}
+
+#[tokio::test]
+async fn fifty_at_once_lose_no_event_and_no_exit_status() {
+    for isolation in BOTH {
+        let rig = Arc::new(Rig::new(MISBEHAVING.copy(), isolation));
+        let agent: Arc<dyn Agent> = rig.agent().await.into();
+        let mut runs = JoinSet::new();
+        for number in 0..50_u32 {
+            let (rig, agent) = (Arc::clone(&rig), Arc::clone(&agent));
+            runs.spawn(async move {
+                let script = format!("shell seq {number} $(({number} + 99)); exit {number}");
+                let sink = Sink::new();
+                let report = rig.run_with(&*agent, &script, &sink).await.unwrap();
+                assert_eq!(report.exit, Some(format!("exit status: {number}")));
+                let texts: Vec<_> = (number..number + 100).map(|n| n.to_string()).collect();
+                let seen: Vec<_> = sink.events().iter().filter_map(text_of).collect();
+                assert_eq!(seen, texts, "{isolation:?}");
+            });
+        }
+        runs.join_all().await;
+    }
+}
+
+fn text_of(event: &Event) -> Option<String> {
+    match event {
+        Event::Text { text } => Some(text.clone()),
+        _ => None,
+    }
 }
 
 #[tokio::test]
@@ -105,6 +156,25 @@ async fn panics_before_any_run_are_mistakes_of_the_configuration() {
 }
 
 #[tokio::test]
+async fn panics_that_nobody_else_reports_are_warnings() {
+    let rig = apart();
+    let agent = rig.agent().await;
+    for (prompt, text) in [
+        ("panic-in-task", "panicked: deliberate panic in a task"),
+        ("panic-in-thread", "panicked: deliberate panic on a thread of its own"),
+    ] {
+        let sink = Sink::new();
+        let report = rig.run_with(&*agent, prompt, &sink).await.unwrap();
+        assert_eq!(report.final_text.as_deref(), Some("survived: true"));
+        let warned = sink.events().iter().any(|event| {
+            let Event::Warning { message } = event else { return false };
+            message.contains(text) && message.contains("location=\"src/bad.rs:")
+        });
+        assert!(warned, "{prompt}: {:?}", sink.events());
+    }
+}
+
+#[tokio::test]
 async fn it_gets_the_environment_of_the_iteration_and_no_other() {
     let rig = apart();
     let agent = rig.agent().await;
@@ -146,6 +216,27 @@ async fn a_plugin_of_another_compiler_with_an_old_tokio_works() {
     works(OLD.copy()).await;
 }
 
+#[tokio::test]
+async fn a_validator_that_panics_accepts_nothing_and_the_next_works() {
+    for isolation in BOTH {
+        let rig = Rig::new(MISBEHAVING.copy(), isolation);
+        let validator = rig.validator().await;
+        assert_eq!(validator.describe().demands, "nothing");
+        let verdict = rig.verdict(&*validator, "panic", &NeverCancelled).await;
+        let Verdict::Error { message } = verdict else { panic!("{isolation:?}: {verdict:?}") };
+        assert!(message.contains("deliberate panic in validate"), "{isolation:?}: {message}");
+        let verdict = rig.verdict(&*validator, "all is well", &NeverCancelled).await;
+        let Verdict::Accepted { summary, .. } = verdict else {
+            panic!("{isolation:?}: {verdict:?}")
+        };
+        assert_eq!(summary, "all is well");
+        let sink = Sink::new();
+        sink.cancel(CancelReason::Timeout);
+        let verdict = rig.verdict(&*validator, "wait", &sink).await;
+        assert!(!verdict.is_accepted(), "{isolation:?}: {verdict:?}");
+    }
+}
+
 /// Counts, and keeps nothing.
 #[derive(Default)]
 struct Counter(AtomicU64);
@@ -174,6 +265,7 @@ fn peak() -> u64 {
 }
 
 #[tokio::test]
+#[allow(clippy::print_stderr, reason = "for whoever asks for more events")]
 async fn a_flood_stays_within_bounds() {
     // Ten million are RALPH_TEST_FLOOD=10000000, and take minutes.
     let count = std::env::var("RALPH_TEST_FLOOD").map_or(50_000, |count| count.parse().unwrap());

@@ -77,3 +77,7 @@ pub(crate) static MISBEHAVING: Plugin =
 /// The same from another compiler, with an old tokio.
 pub(crate) static OLD: Plugin =
     Plugin::new("tests/plugins/old-tokio", "libmisbehaving_old.so", Some("nightly"));
+
+/// The example of a detector.
+pub(crate) static PLAN: Plugin =
+    Plugin::new("../../examples/custom-detector", "libplan_detector.so", None);

@@ -11,7 +11,9 @@
 
 mod apart;
 mod built;
+mod example;
 mod hostile;
 mod inside;
 mod rig;
+mod served;
 mod talk;

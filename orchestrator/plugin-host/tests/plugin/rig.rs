@@ -6,7 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use orchestrator::contract::{Agent, AgentError, Budget, EventSink, Iteration, Report};
+use orchestrator::contract::{
+    Agent, AgentError, Budget, BuildError, CancelSignal, Claim, ClaimKind, ClaimSource,
+    CompletionDetector, EventSink, EvidenceValidator, Iteration, Report, ValidationContext,
+    Verdict,
+};
 use plugin_host::{Isolation, Plugin, PrivateCopy};
 use ralph_orchestrator_supervise::Supervisor;
 use ralph_orchestrator_testkit::iteration::Sink;
@@ -50,6 +54,47 @@ impl Rig {
         let context = context();
         let agent = self.plugin.agent(None, table, &context, &self.supervisor);
         timeout(LONG, agent).await.expect("in time").map_err(|error| error.to_string())
+    }
+
+    pub(crate) async fn detector(
+        &self,
+        table: Value,
+    ) -> Result<Box<dyn CompletionDetector>, BuildError> {
+        let context = context();
+        let detector = self.plugin.detector(None, table, &context, &self.supervisor);
+        timeout(LONG, detector).await.expect("in time")
+    }
+
+    pub(crate) async fn validator(&self) -> Box<dyn EvidenceValidator> {
+        let context = context();
+        let validator = self.plugin.validator(None, json!({}), &context, &self.supervisor);
+        timeout(LONG, validator).await.expect("in time").unwrap()
+    }
+
+    /// What a validator says about a claim with this text.
+    pub(crate) async fn verdict(
+        &self,
+        validator: &dyn EvidenceValidator,
+        text: &str,
+        cancel: &dyn CancelSignal,
+    ) -> Verdict {
+        let claim = Claim {
+            kind: ClaimKind::Complete,
+            detector: "d".into(),
+            source: ClaimSource::State,
+            text: text.into(),
+        };
+        let context = ValidationContext {
+            run: "r-1",
+            iteration: 7,
+            claim: &claim,
+            workspace: Path::new("/"),
+            tree_since: 0,
+            first_seen: &BTreeMap::new(),
+            protected_changes: &[],
+            env: &self.env,
+        };
+        timeout(LONG, validator.validate(context, cancel)).await.expect("in time")
     }
 
     pub(crate) fn task(&self, prompt: &str) -> Iteration {
