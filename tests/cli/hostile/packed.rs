@@ -26,7 +26,6 @@ packed!(
     claims::an_agent_that_only_asks_is_bounded,
     claims::words_about_limits_and_errors_are_only_words,
     claims::good_and_bad_work_by_turns_completes_only_on_good_work,
-    claims::a_claim_of_the_same_work_again_and_again_is_thrashing,
     evidence::what_is_no_proof_is_refused_with_its_reason_and_then_mended,
     evidence::proof_older_than_the_work_is_stale,
     evidence::proof_kept_from_an_earlier_run_proves_nothing_in_the_next,

@@ -225,14 +225,14 @@ fn variables_that_are_no_configuration() {
         .var("RALPH_STATE_DIR", "/x")
         .var("RALPH_", "1")
         .var("RALPH_LIMITS__", "1")
-        .var("RALPH_GADGETS__PATHS", "1");
+        .var("RALPH_QUOTAS__PATHS", "1");
     assert_eq!(
         project.errors(),
         [
             "RALPH_: not the name of a key",
-            "RALPH_GADGETS__PATHS: gadgets: unknown key",
             "RALPH_LIMITS__: not the name of a key",
             "RALPH_LIMITS__MAX_COSTT: limits.max_costt: unknown key; did you mean `RALPH_LIMITS__MAX_COST_USD`?",
+            "RALPH_QUOTAS__PATHS: quotas: unknown key",
             "RALPH_STATE_DIR: state_dir: unknown key; did you mean `RALPH_STATE__DIR`?",
         ]
     );
