@@ -43,7 +43,7 @@ pub(crate) enum Command {
     Config(Config),
     /// List the adapters and what they can do
     Agents(Agents),
-    /// Look at plugins
+    /// Look at plugins, begin one, and test one
     #[command(subcommand)]
     Plugin(Plugin),
     /// Serve a plugin library over stdio; started by ralph-orchestrator itself
@@ -232,6 +232,58 @@ pub(crate) enum Plugin {
         #[arg(long)]
         json: bool,
     },
+    /// Write a crate for a plugin that builds, passes its tests, and runs in a loop
+    New(NewPlugin),
+    /// Examine a plugin in everything that has to hold for it
+    Test(TestPlugin),
+}
+
+/// What a plugin provides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Kind {
+    /// Does the work of an iteration
+    Agent,
+    /// Finds claims that the task is complete
+    Detector,
+    /// Decides whether a claim stands
+    Validator,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct NewPlugin {
+    /// The name of the crate, and of the plugin in ralph.toml
+    pub(crate) name: String,
+    /// What it provides
+    #[arg(long, value_enum)]
+    pub(crate) kind: Kind,
+    /// The folder that is made [default: the name]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) path: Option<PathBuf>,
+    /// The folder of the SDK's source, instead of its version on a registry
+    #[arg(long, value_name = "PATH")]
+    pub(crate) sdk: Option<PathBuf>,
+}
+
+/// Where the code of a library runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Where {
+    /// In a process of its own
+    Process,
+    /// In this process, which it can take down
+    None,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct TestPlugin {
+    /// A library, or the name of a plugin in ralph.toml
+    pub(crate) plugin: PathBuf,
+    /// What its items are built with, and what they do without: a TOML file with `[config]`, `[env]`
+    /// and `[[without]]`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) kit: Option<PathBuf>,
+    /// Only so [default: process, and then none]
+    #[arg(long, value_enum)]
+    pub(crate) isolation: Option<Where>,
 }
 
 #[derive(Debug, clap::Args)]

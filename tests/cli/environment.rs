@@ -1,5 +1,6 @@
 //! A home, a workspace and a fake agent for one test.
 
+use std::cell::Cell;
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -10,6 +11,8 @@ use std::time::{Duration, Instant};
 use ralph_orchestrator_testkit::fake_agent::FakeAgent;
 use serde_json::Value;
 use tempfile::TempDir;
+
+use crate::hostile::packed::PLUGIN;
 
 /// Shell that sets the numbers of those above an agent, each the parent of the one before.
 pub(crate) const PARENTS: &str = "up() { awk '/^PPid:/ { print $2 }' \"/proc/$1/status\"; }
@@ -35,6 +38,11 @@ kind = "command"
 name = "tests"
 program = ["test", "-e", "done"]
 "#;
+
+thread_local! {
+    /// Agents that the adapter `command` would drive are driven by a plugin that does the same.
+    pub(crate) static PACKED: Cell<bool> = const { Cell::new(false) };
+}
 
 pub(crate) struct TestEnvironment {
     folder: TempDir,
@@ -100,7 +108,17 @@ impl TestEnvironment {
     /// Another configuration; `@AGENT@` is the fake agent.
     pub(crate) fn raw_config(&self, text: &str) {
         let agent = self.agent.program().display().to_string();
-        self.write("ralph.toml", text.replace("@AGENT@", &agent));
+        let mut text = text.replace("@AGENT@", &agent);
+        if PACKED.get() {
+            let plugin = self.root().join("packed.py");
+            fs::write(&plugin, PLUGIN).unwrap();
+            text = text.replace("adapter = \"command\"", "adapter = \"packed\"");
+            text.push_str(&format!(
+                "\n[plugins.packed]\ncommand = [\"python3\", \"{}\"]\n",
+                plugin.display()
+            ));
+        }
+        self.write("ralph.toml", text);
     }
 
     pub(crate) fn root(&self) -> PathBuf {

@@ -1,5 +1,8 @@
 //! `plugin`
 
+mod new;
+mod test;
+
 use std::path::Path;
 
 use plugin_host::{Isolation, check, serve};
@@ -16,6 +19,8 @@ pub(crate) fn plugin(file: &Path, command: Plugin) -> Result<u8, CommandError> {
     match command {
         Plugin::List { json, sets } => list(&Context::load(file, sets.sets)?, json),
         Plugin::Check { file, json } => examine(&file, json),
+        Plugin::New(args) => new::new(&args),
+        Plugin::Test(args) => test::test(file, &args),
     }
 }
 

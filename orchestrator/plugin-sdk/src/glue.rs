@@ -13,10 +13,11 @@ use plugin_abi::{
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc;
 
+use crate::guard;
 use crate::item::Plugin;
+use crate::log::{self, Home};
 use crate::out::Out;
 use crate::session::Session;
-use crate::{guard, log};
 
 /// Name and version of this crate, for manifests.
 pub const SDK: &str = concat!(env!("CARGO_PKG_NAME"), " ", env!("CARGO_PKG_VERSION"));
@@ -107,11 +108,14 @@ fn start(plugin: &'static Plugin, host: Host) -> std::io::Result<Handle> {
     log::install();
     let threads = Arc::new(AtomicUsize::new(0));
     let (more, less) = (Arc::clone(&threads), Arc::clone(&threads));
+    let log = Home::default();
+    let home = log.clone();
     let runtime = Builder::new_multi_thread()
         .worker_threads(WORKERS)
         .thread_name("plugin")
         .on_thread_start(move || {
             more.fetch_add(1, Ordering::AcqRel);
+            home.enter();
         })
         .on_thread_stop(move || {
             less.fetch_sub(1, Ordering::AcqRel);
@@ -120,7 +124,7 @@ fn start(plugin: &'static Plugin, host: Host) -> std::io::Result<Handle> {
         .build()?;
     let (spoken, silent) = std_mpsc::channel();
     let out = Out::start(Box::new(move |frame| host.emit(frame)), spoken)?;
-    let session = Session::new(plugin, out, runtime.handle().clone());
+    let session = Session::new(plugin, out, log, runtime.handle().clone());
     let (frames, heard) = mpsc::channel(WAITING);
     runtime.spawn(Arc::clone(&session).listen(heard));
     runtime.spawn(Arc::clone(&session).until_gone());

@@ -3,9 +3,10 @@
 //! Every library has its own copy of `tracing` with an empty dispatcher, so that what a plugin says
 //! would be heard by nobody.
 
+use std::cell::RefCell;
 use std::fmt;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Once, PoisonError, RwLock};
+use std::sync::{Arc, Once, PoisonError, RwLock};
 
 use plugin_protocol::{LogLevel, LogLine, Span};
 use serde_json::{Map, Value};
@@ -20,8 +21,46 @@ use crate::out::Out;
 
 /// The least severe that is sent, as [`number`] counts; 0 is none.
 static LEVEL: AtomicU8 = AtomicU8::new(0);
-/// Where it goes: to the session that said hello last. In a process of its own there is only one.
-static TO: RwLock<Option<Out>> = RwLock::new(None);
+/// Where threads that belong to no session speak: in the session that said hello last. In a process of
+/// its own there is only one.
+static LAST: RwLock<Option<Home>> = RwLock::new(None);
+
+thread_local! {
+    /// The session that this thread belongs to.
+    static HOME: RefCell<Option<Home>> = const { RefCell::new(None) };
+}
+
+/// Where a session's log goes: nowhere before its hello, and after its end.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Home(Arc<RwLock<Option<Out>>>);
+
+impl Home {
+    /// This thread belongs to the session.
+    pub(crate) fn enter(&self) {
+        HOME.set(Some(self.clone()));
+    }
+
+    /// The host has said hello, and what it wants to hear.
+    pub(crate) fn begin(&self, out: Out, least: LogLevel) {
+        self.put(Some(out));
+        *LAST.write().unwrap_or_else(PoisonError::into_inner) = Some(self.clone());
+        LEVEL.store(number(least), Ordering::Relaxed);
+        tracing_core::callsite::rebuild_interest_cache();
+    }
+
+    /// The session is over.
+    pub(crate) fn end(&self) {
+        self.put(None);
+    }
+
+    fn put(&self, out: Option<Out>) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = out;
+    }
+
+    fn out(&self) -> Option<Out> {
+        self.0.try_read().ok()?.clone()
+    }
+}
 
 /// Listens from now on, once for all sessions. An author's own subscriber goes before.
 pub(crate) fn install() {
@@ -31,28 +70,15 @@ pub(crate) fn install() {
     });
 }
 
-/// The host has said hello, and what it wants to hear.
-pub(crate) fn begin(out: Out, least: LogLevel) {
-    *TO.write().unwrap_or_else(PoisonError::into_inner) = Some(out);
-    LEVEL.store(number(least), Ordering::Relaxed);
-    tracing_core::callsite::rebuild_interest_cache();
-}
-
-/// The session is over: nothing goes there any more.
-pub(crate) fn end(out: &Out) {
-    let mut to = TO.write().unwrap_or_else(PoisonError::into_inner);
-    if to.as_ref().is_some_and(|now| now.is(out)) {
-        *to = None;
-        LEVEL.store(0, Ordering::Relaxed);
-    }
-}
-
-/// Sends a message, if anybody wants to hear it.
+/// Sends a message, if anybody wants to hear it. Never waits.
 pub(crate) fn say(line: LogLine) {
-    if number(line.level) <= LEVEL.load(Ordering::Relaxed)
-        && let Ok(to) = TO.try_read()
-        && let Some(out) = to.as_ref()
-    {
+    if number(line.level) > LEVEL.load(Ordering::Relaxed) {
+        return;
+    }
+    // A thread that is about to end has no such data any more.
+    let home = HOME.try_with(|home| home.try_borrow().ok()?.clone()).ok().flatten();
+    let home = home.or_else(|| LAST.try_read().ok()?.clone());
+    if let Some(out) = home.and_then(|home| home.out()) {
         out.log(line);
     }
 }

@@ -42,11 +42,6 @@ impl Out {
         Ok(Self { queue, lost: Arc::default() })
     }
 
-    /// Whether both lead to the same host.
-    pub(crate) fn is(&self, other: &Self) -> bool {
-        self.queue.same_channel(&other.queue)
-    }
-
     /// Returns when the host takes nothing any more.
     pub(crate) async fn gone(&self) {
         self.queue.closed().await;

@@ -19,7 +19,7 @@ use crate::calls::{Active, Calls};
 use crate::glue::SDK;
 use crate::guard::{self, Guarded, Panic};
 use crate::item::{Built, Plugin};
-use crate::log;
+use crate::log::Home;
 use crate::out::{Out, SendError};
 use crate::sink::{Asks, CallSink};
 
@@ -27,6 +27,7 @@ use crate::sink::{Asks, CallSink};
 pub(crate) struct Session {
     plugin: &'static Plugin,
     out: Out,
+    log: Home,
     runtime: Handle,
     /// Events that a call may send before it waits, if the host counts them; known after its hello.
     window: OnceLock<Option<u32>>,
@@ -35,9 +36,9 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    pub(crate) fn new(plugin: &'static Plugin, out: Out, runtime: Handle) -> Arc<Self> {
+    pub(crate) fn new(plugin: &'static Plugin, out: Out, log: Home, runtime: Handle) -> Arc<Self> {
         let (window, instances, calls) = (OnceLock::new(), Mutex::default(), Calls::default());
-        Arc::new(Self { plugin, out, runtime, window, instances, calls })
+        Arc::new(Self { plugin, out, log, runtime, window, instances, calls })
     }
 
     /// Does what the host says, frame by frame. Nothing here waits for the plugin's author.
@@ -64,7 +65,7 @@ impl Session {
         self.calls.cancel_all(CancelReason::Signal);
         self.calls.wait(within);
         self.calls.abort_all();
-        log::end(&self.out);
+        self.log.end();
         let instances = std::mem::take(&mut *self.instances());
         // The author's destructors may panic, and there is nobody left to tell.
         drop(guard::catch(|| drop(instances)));
@@ -108,7 +109,7 @@ impl Session {
         }))
         .await;
         // Not before: the hello has to be the first frame.
-        log::begin(self.out.clone(), hello.log);
+        self.log.begin(self.out.clone(), hello.log);
     }
 
     /// The author's code may block, for instance to read a file.

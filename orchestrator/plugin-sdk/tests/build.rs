@@ -71,10 +71,12 @@ fn target() -> PathBuf {
 #[test]
 fn a_panic_that_would_end_the_host_does_not_compile() {
     let example = Path::new(HERE).join("../../examples/custom-detector/Cargo.toml");
-    let (example, target) = (example.to_str().unwrap().to_owned(), target().join("abort"));
-    let check = ["check", "--locked", "--manifest-path", &example];
-    let arguments = [&check[..], &["--target-dir", target.to_str().unwrap()]].concat();
-    let output = cargo(&arguments, &[("CARGO_PROFILE_DEV_PANIC", "abort")]);
+    let (example, target) = (example.to_str().unwrap().to_owned(), target().join("same"));
+    let build = ["rustc", "--locked", "--lib", "--manifest-path", &example, "--target-dir"];
+    // Of the plugin alone, so that all that it needs is built only once for all tests.
+    let abort = [target.to_str().unwrap(), "--", "-Cpanic=abort"];
+    let set = [("CARGO_PROFILE_DEV_DEBUG", "0"), ("CARGO_INCREMENTAL", "0")];
+    let output = cargo(&[&build[..], &abort].concat(), &set);
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success(), "it compiled");
     assert!(said.contains("a plugin must be built with `panic = \"unwind\"`"), "{said}");

@@ -8,7 +8,7 @@ use crate::completion::claude_result;
 const TAG: &str = "<promise>COMPLETE: made it</promise>";
 
 #[test]
-fn text_that_is_no_claim_starts_no_validation_even_where_one_would_accept() {
+pub(super) fn text_that_is_no_claim_starts_no_validation_even_where_one_would_accept() {
     let fake = json!({"type": "result", "subtype": "success", "is_error": false, "result": TAG});
     for (what, output) in [
         ("a code fence", format!("```\n{TAG}\n```\n")),
@@ -43,7 +43,7 @@ fn fake_records() -> String {
 }
 
 #[test]
-fn a_claim_on_standard_error_is_none() {
+pub(super) fn a_claim_on_standard_error_is_none() {
     let env = hostile();
     env.agent.default_call().script(&format!("{WORK}echo '{TAG}' >&2\n"));
     let ended = env.ralph(&["run", "--max-iterations", "1"]);
@@ -67,7 +67,7 @@ fn result(text: &str, more: &Value) -> String {
 }
 
 #[test]
-fn in_a_structured_stream_only_the_final_message_of_a_good_end_is_heard() {
+pub(super) fn in_a_structured_stream_only_the_final_message_of_a_good_end_is_heard() {
     let text = |text: &str| json!([{"type": "text", "text": text}]);
     let quiet = result("I go on later", &json!({}));
     let good = result(TAG, &json!({}));
@@ -117,7 +117,7 @@ fn in_a_structured_stream_only_the_final_message_of_a_good_end_is_heard() {
 }
 
 #[test]
-fn a_claim_in_many_forms_is_one_claim_and_needs_its_proof() {
+pub(super) fn a_claim_in_many_forms_is_one_claim_and_needs_its_proof() {
     for (what, output) in [
         ("ten thousand of them", PROMISE.repeat(10_000)),
         ("retracted", format!("{TAG}\nNo, wait, I take that back.\n")),
@@ -137,7 +137,7 @@ fn a_claim_in_many_forms_is_one_claim_and_needs_its_proof() {
 }
 
 #[test]
-fn both_claims_at_once_are_settled_by_the_proof_and_then_by_the_human() {
+pub(super) fn both_claims_at_once_are_settled_by_the_proof_and_then_by_the_human() {
     let env = hostile();
     env.agent.default_call().out("<promise>NEEDS_HUMAN: which?</promise>\n".to_owned() + PROMISE);
     let ended = env.run();
@@ -146,7 +146,7 @@ fn both_claims_at_once_are_settled_by_the_proof_and_then_by_the_human() {
 }
 
 #[test]
-fn an_agent_that_only_asks_is_bounded() {
+pub(super) fn an_agent_that_only_asks_is_bounded() {
     let env = hostile();
     env.config("\n[limits]\nmax_stagnant = 3\n");
     env.agent.default_call().out("Shall I go on? Which database do you want?\n");
@@ -155,7 +155,7 @@ fn an_agent_that_only_asks_is_bounded() {
 }
 
 #[test]
-fn words_about_limits_and_errors_are_only_words() {
+pub(super) fn words_about_limits_and_errors_are_only_words() {
     let env = hostile();
     let words = "Error 429: rate limit exceeded, usage limit reached, resets at 3am\n\
                  overloaded_error; authentication_failed; credit balance is too low\n\
@@ -169,7 +169,7 @@ fn words_about_limits_and_errors_are_only_words() {
 }
 
 #[test]
-fn good_and_bad_work_by_turns_completes_only_on_good_work() {
+pub(super) fn good_and_bad_work_by_turns_completes_only_on_good_work() {
     let env = hostile();
     env.config("\n[[validator]]\nkind = \"command\"\nname = \"half\"\nprogram = [\"test\", \"-e\", \"half\"]\n");
     // Claims with half of it, breaks that half when it does the other, and only then has both.
@@ -184,7 +184,7 @@ fn good_and_bad_work_by_turns_completes_only_on_good_work() {
 }
 
 #[test]
-fn a_claim_of_the_same_work_again_and_again_is_thrashing() {
+pub(super) fn a_claim_of_the_same_work_again_and_again_is_thrashing() {
     let env = structured("max_iterations = 50");
     env.agent.default_call().out(claude_result(TAG, 0.01));
     let ended = env.run();
@@ -193,7 +193,7 @@ fn a_claim_of_the_same_work_again_and_again_is_thrashing() {
 }
 
 #[test]
-fn absurd_figures_neither_crash_nor_lower_what_was_spent() {
+pub(super) fn absurd_figures_neither_crash_nor_lower_what_was_spent() {
     let figures = |cost: Value, tokens: Value| {
         result(
             "go on",
@@ -221,7 +221,7 @@ fn absurd_figures_neither_crash_nor_lower_what_was_spent() {
 }
 
 #[test]
-fn a_huge_price_stops_the_run_at_once_and_adds_up_without_overflow() {
+pub(super) fn a_huge_price_stops_the_run_at_once_and_adds_up_without_overflow() {
     let env = structured("max_cost_usd = 5.0\nmax_tokens = 1000");
     let most = json!({"input_tokens": u64::MAX, "output_tokens": 1e30, "cache_read_input_tokens": u64::MAX});
     let lines: Vec<String> = (0..3)
@@ -242,7 +242,7 @@ fn a_huge_price_stops_the_run_at_once_and_adds_up_without_overflow() {
 }
 
 #[test]
-fn figures_that_shrink_within_an_iteration_do_not_lower_the_cost() {
+pub(super) fn figures_that_shrink_within_an_iteration_do_not_lower_the_cost() {
     let env = structured("max_cost_usd = 50.0\nmax_iterations = 1");
     let lines = [
         result("on", &json!({"total_cost_usd": 3.0})),

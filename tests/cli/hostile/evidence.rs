@@ -25,7 +25,7 @@ fn rejected_then_proved(what: &str, evidence: &str, reason: &str) {
 }
 
 #[test]
-fn what_is_no_proof_is_refused_with_its_reason_and_then_mended() {
+pub(super) fn what_is_no_proof_is_refused_with_its_reason_and_then_mended() {
     let here = format!("cd {DIR}\n");
     for (what, evidence, reason) in [
         ("nothing", "", "validation-evidence"),
@@ -69,7 +69,7 @@ fn what_is_no_proof_is_refused_with_its_reason_and_then_mended() {
 }
 
 #[test]
-fn proof_of_failure_is_no_proof_where_the_configuration_says_so() {
+pub(super) fn proof_of_failure_is_no_proof_where_the_configuration_says_so() {
     let env = hostile();
     env.config(&format!(
         "{EVIDENCE}must_not_match = ['\\d+ failed', 'Traceback']\nmust_match = ['\\d+ passed']\n"
@@ -85,7 +85,7 @@ fn proof_of_failure_is_no_proof_where_the_configuration_says_so() {
 }
 
 #[test]
-fn proof_older_than_the_work_is_stale() {
+pub(super) fn proof_older_than_the_work_is_stale() {
     let env = hostile();
     env.config(EVIDENCE);
     env.agent.call(1).script(&format!("{WORK}{PROVE}"));
@@ -100,7 +100,7 @@ fn proof_older_than_the_work_is_stale() {
 }
 
 #[test]
-fn proof_kept_from_an_earlier_run_proves_nothing_in_the_next() {
+pub(super) fn proof_kept_from_an_earlier_run_proves_nothing_in_the_next() {
     let env = hostile();
     env.config(EVIDENCE);
     env.agent.call(1).script(&format!("{WORK}{PROVE}")).out(PROMISE);
@@ -128,7 +128,7 @@ fn held(env: &TestEnvironment) -> (std::path::PathBuf, std::path::PathBuf, Strin
 }
 
 #[test]
-fn proof_that_vanishes_while_validators_run_is_no_proof() {
+pub(super) fn proof_that_vanishes_while_validators_run_is_no_proof() {
     let env = hostile();
     let (runs, go, validator) = held(&env);
     env.config(&format!("{EVIDENCE}{validator}"));
@@ -144,7 +144,7 @@ fn proof_that_vanishes_while_validators_run_is_no_proof() {
 }
 
 #[test]
-fn a_tree_that_changes_while_validators_run_is_not_the_one_that_was_proved() {
+pub(super) fn a_tree_that_changes_while_validators_run_is_not_the_one_that_was_proved() {
     let env = hostile();
     let (runs, go, validator) = held(&env);
     env.config(&validator);
@@ -159,7 +159,7 @@ fn a_tree_that_changes_while_validators_run_is_not_the_one_that_was_proved() {
 }
 
 #[test]
-fn protected_tests_can_not_be_weakened_in_any_way() {
+pub(super) fn protected_tests_can_not_be_weakened_in_any_way() {
     for (what, sabotage) in [
         ("edited", "echo 'exit 0' > check.sh"),
         ("deleted", "rm check.sh"),
@@ -185,7 +185,7 @@ fn protected_tests_can_not_be_weakened_in_any_way() {
 }
 
 #[test]
-fn programs_that_the_agent_puts_in_the_way_are_not_what_validates() {
+pub(super) fn programs_that_the_agent_puts_in_the_way_are_not_what_validates() {
     let mut env = hostile();
     // Even for a user who has the workspace in the search path.
     env.var("PATH", &format!(".:node_modules/.bin::{}", std::env::var("PATH").unwrap()));
@@ -202,7 +202,7 @@ fn programs_that_the_agent_puts_in_the_way_are_not_what_validates() {
 }
 
 #[test]
-fn a_validator_that_passes_only_now_and_then_is_asked_again() {
+pub(super) fn a_validator_that_passes_only_now_and_then_is_asked_again() {
     let env = hostile();
     let count = env.root().join("count");
     env.config(&format!(
@@ -218,7 +218,7 @@ fn a_validator_that_passes_only_now_and_then_is_asked_again() {
 }
 
 #[test]
-fn a_validator_that_leaves_a_daemon_behind_is_heard_and_the_daemon_ended() {
+pub(super) fn a_validator_that_leaves_a_daemon_behind_is_heard_and_the_daemon_ended() {
     let env = hostile();
     let pid = env.agent.program().with_file_name("daemon");
     env.config(&format!(
@@ -233,7 +233,7 @@ fn a_validator_that_leaves_a_daemon_behind_is_heard_and_the_daemon_ended() {
 }
 
 #[test]
-fn a_validator_that_prints_without_end_is_bounded_in_memory_and_in_what_is_told() {
+pub(super) fn a_validator_that_prints_without_end_is_bounded_in_memory_and_in_what_is_told() {
     let env = hostile();
     env.config(
         "\n[[validator]]\nkind = \"command\"\nname = \"loud\"\n\
@@ -250,7 +250,7 @@ fn a_validator_that_prints_without_end_is_bounded_in_memory_and_in_what_is_told(
 }
 
 #[test]
-fn a_validator_whose_program_was_removed_rejects_and_says_so() {
+pub(super) fn a_validator_whose_program_was_removed_rejects_and_says_so() {
     let env = hostile();
     env.write("check.sh", "#!/bin/sh\n");
     assert!(
@@ -272,7 +272,7 @@ fn a_validator_whose_program_was_removed_rejects_and_says_so() {
 }
 
 #[test]
-fn a_signal_reaches_a_run_whose_workspace_takes_for_ever_to_read() {
+pub(super) fn a_signal_reaches_a_run_whose_workspace_takes_for_ever_to_read() {
     let env = hostile();
     // Holes cost no space, but all of it would have to be read.
     env.agent.call(1).script("truncate -s 8T big\n");

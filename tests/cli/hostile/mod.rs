@@ -4,6 +4,7 @@
 mod claims;
 mod evidence;
 mod output;
+pub(crate) mod packed;
 mod processes;
 mod state;
 

@@ -15,7 +15,7 @@ fn small(env: &crate::environment::TestEnvironment, what: &str, end: super::End<
 }
 
 #[test]
-fn two_hundred_megabytes_of_text_cost_no_memory_and_the_claim_is_heard() {
+pub(super) fn two_hundred_megabytes_of_text_cost_no_memory_and_the_claim_is_heard() {
     let env = hostile();
     env.agent
         .call(1)
@@ -25,7 +25,7 @@ fn two_hundred_megabytes_of_text_cost_no_memory_and_the_claim_is_heard() {
 }
 
 #[test]
-fn a_line_of_fifty_megabytes_costs_no_memory_and_hides_no_claim_after_it() {
+pub(super) fn a_line_of_fifty_megabytes_costs_no_memory_and_hides_no_claim_after_it() {
     let line = "head -c 50M /dev/zero | tr '\\0' 'y'; echo\n";
     let env = hostile();
     env.agent.call(1).script(&format!("{line}{WORK}")).out(PROMISE);
@@ -45,7 +45,7 @@ fn a_line_of_fifty_megabytes_costs_no_memory_and_hides_no_claim_after_it() {
 }
 
 #[test]
-fn fifty_megabytes_of_standard_error_cost_no_memory() {
+pub(super) fn fifty_megabytes_of_standard_error_cost_no_memory() {
     let env = hostile();
     env.agent
         .call(1)
@@ -55,7 +55,7 @@ fn fifty_megabytes_of_standard_error_cost_no_memory() {
 }
 
 #[test]
-fn a_hundred_thousand_messages_cost_no_memory() {
+pub(super) fn a_hundred_thousand_messages_cost_no_memory() {
     let env = structured("max_iterations = 1");
     env.agent
         .call(1)
@@ -69,7 +69,7 @@ fn a_hundred_thousand_messages_cost_no_memory() {
 }
 
 #[test]
-fn bytes_that_are_no_text_reach_no_terminal_and_break_nothing() {
+pub(super) fn bytes_that_are_no_text_reach_no_terminal_and_break_nothing() {
     let env = hostile();
     env.agent
         .call(1)
@@ -90,7 +90,7 @@ fn bytes_that_are_no_text_reach_no_terminal_and_break_nothing() {
 }
 
 #[test]
-fn output_as_json_stays_json_whatever_is_printed() {
+pub(super) fn output_as_json_stays_json_whatever_is_printed() {
     let env = hostile();
     env.agent
         .call(1)
@@ -107,7 +107,7 @@ fn output_as_json_stays_json_whatever_is_printed() {
 }
 
 #[test]
-fn messages_that_are_nearly_right_break_nothing() {
+pub(super) fn messages_that_are_nearly_right_break_nothing() {
     let deep = "[".repeat(200_000);
     let lines = [
         "{",
@@ -137,7 +137,7 @@ fn messages_that_are_nearly_right_break_nothing() {
 }
 
 #[test]
-fn an_agent_that_prints_nothing_at_all_and_one_that_never_stops_are_bounded() {
+pub(super) fn an_agent_that_prints_nothing_at_all_and_one_that_never_stops_are_bounded() {
     let env = hostile();
     env.config("\n[limits]\nmax_stagnant = 2\n");
     ends(&env, "silent", &env.run(), stopped("stagnation", 2, &[]));

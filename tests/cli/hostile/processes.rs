@@ -19,7 +19,7 @@ until [ -s \"$FAKE_DIR/daemon\" ]; do :; done
 ";
 
 #[test]
-fn a_daemon_that_hides_is_found_and_ended_with_the_iteration() {
+pub(super) fn a_daemon_that_hides_is_found_and_ended_with_the_iteration() {
     let env = hostile();
     env.agent.call(1).script(&format!("export FAKE_DIR\n{DAEMON}{WORK}")).out(PROMISE);
     let ended = env.run();
@@ -28,7 +28,7 @@ fn a_daemon_that_hides_is_found_and_ended_with_the_iteration() {
 }
 
 #[test]
-fn a_daemon_that_hides_does_not_outlive_a_killed_orchestrator() {
+pub(super) fn a_daemon_that_hides_does_not_outlive_a_killed_orchestrator() {
     let env = hostile();
     env.agent.call(1).script(&format!("export FAKE_DIR\n{DAEMON}echo x > half; sleep 1000\n"));
     env.agent.call(2).script(WORK).out(PROMISE);
@@ -53,7 +53,7 @@ fn outlasted(what: &str, script: &str, made: &[&str]) {
 }
 
 #[test]
-fn agents_that_do_not_want_to_end_are_ended() {
+pub(super) fn agents_that_do_not_want_to_end_are_ended() {
     // Each takes all the graces that there are, so they take them at the same time.
     let cases: &[(&str, &str, &[&str])] = &[
         ("ignores every signal", "trap '' INT TERM HUP QUIT; while :; do sleep 1; done\n", &[]),
@@ -83,7 +83,7 @@ fn agents_that_do_not_want_to_end_are_ended() {
 }
 
 #[test]
-fn a_claim_made_while_being_cut_is_none_of_a_good_call() {
+pub(super) fn a_claim_made_while_being_cut_is_none_of_a_good_call() {
     let env = hostile();
     env.config("\n[limits]\nmax_failures = 1\niteration_timeout = \"500ms\"\n");
     env.agent.call(1).script(&format!("{WORK}printf '%s' '{PROMISE}'; sleep 1000\n"));
@@ -92,7 +92,7 @@ fn a_claim_made_while_being_cut_is_none_of_a_good_call() {
 }
 
 #[test]
-fn a_storm_of_children_is_reaped() {
+pub(super) fn a_storm_of_children_is_reaped() {
     let env = hostile();
     env.agent
         .call(1)
@@ -105,7 +105,7 @@ fn a_storm_of_children_is_reaped() {
 }
 
 #[test]
-fn children_that_go_on_after_their_parent_are_ended() {
+pub(super) fn children_that_go_on_after_their_parent_are_ended() {
     let env = hostile();
     // They would write into the workspace for ever, and each starts the next one.
     env.agent
@@ -123,7 +123,7 @@ fn children_that_go_on_after_their_parent_are_ended() {
 }
 
 #[test]
-fn a_grandchild_that_holds_the_output_holds_up_nothing() {
+pub(super) fn a_grandchild_that_holds_the_output_holds_up_nothing() {
     let env = hostile();
     env.agent
         .call(1)
@@ -137,7 +137,7 @@ fn a_grandchild_that_holds_the_output_holds_up_nothing() {
 }
 
 #[test]
-fn a_structured_agent_that_hangs_after_its_result_is_ended_and_heard() {
+pub(super) fn a_structured_agent_that_hangs_after_its_result_is_ended_and_heard() {
     let env = super::structured("max_iterations = 3");
     let text = claude_result("<promise>COMPLETE: made it</promise>", 0.5);
     env.agent.call(1).script(&format!("{WORK}printf '%s' '{text}'\nexec sleep 1000\n"));
@@ -147,7 +147,7 @@ fn a_structured_agent_that_hangs_after_its_result_is_ended_and_heard() {
 }
 
 #[test]
-fn standard_input_is_no_trap() {
+pub(super) fn standard_input_is_no_trap() {
     // Not the scripted agent, which reads it first of all.
     for (what, script) in [
         ("never reads", "touch done"),
@@ -174,7 +174,7 @@ fn standard_input_is_no_trap() {
 }
 
 #[test]
-fn an_agent_that_closes_its_output_may_work_on() {
+pub(super) fn an_agent_that_closes_its_output_may_work_on() {
     let env = hostile();
     let file = "printf '\\nTASK_COMPLETE\\n' >> PROMPT.md\n";
     env.agent.call(1).script(&format!("exec >&- 2>&-\nsleep 0.3\n{WORK}{file}"));
@@ -183,7 +183,7 @@ fn an_agent_that_closes_its_output_may_work_on() {
 }
 
 #[test]
-fn an_agent_that_kills_its_orchestrator_wins_nothing() {
+pub(super) fn an_agent_that_kills_its_orchestrator_wins_nothing() {
     for (what, kill) in [
         ("killed", "kill -KILL $orchestrator; sleep 1000"),
         ("both killed", "kill -KILL $orchestrator $shim; sleep 1000"),
@@ -230,7 +230,8 @@ fn all_killed(env: &TestEnvironment) -> String {
 }
 
 #[test]
-fn what_is_left_when_all_above_the_agent_are_killed_together_ends_before_anything_begins() {
+pub(super) fn what_is_left_when_all_above_the_agent_are_killed_together_ends_before_anything_begins()
+ {
     for args in [&["run"][..], &["run", "--restart"]] {
         let env = hostile();
         let run = all_killed(&env);
@@ -267,7 +268,7 @@ fn what_is_left_when_all_above_the_agent_are_killed_together_ends_before_anythin
 }
 
 #[test]
-fn an_agent_that_signals_whoever_is_above_it_is_a_signal_like_any_other() {
+pub(super) fn an_agent_that_signals_whoever_is_above_it_is_a_signal_like_any_other() {
     let env = hostile();
     env.agent.call(1).script(&format!("{PARENTS}kill -TERM $orchestrator; sleep 1000\n"));
     let ended = env.run();
@@ -276,7 +277,7 @@ fn an_agent_that_signals_whoever_is_above_it_is_a_signal_like_any_other() {
 }
 
 #[test]
-fn an_agent_that_kills_its_shim_is_a_failed_iteration_and_leaves_nothing() {
+pub(super) fn an_agent_that_kills_its_shim_is_a_failed_iteration_and_leaves_nothing() {
     for signal in ["KILL", "TERM", "HUP", "QUIT", "INT"] {
         let env = hostile();
         env.config("\n[limits]\nmax_failures = 1\niteration_timeout = \"2s\"\n");
@@ -290,7 +291,7 @@ fn an_agent_that_kills_its_shim_is_a_failed_iteration_and_leaves_nothing() {
 }
 
 #[test]
-fn an_agent_that_signals_its_whole_group_or_session_reaches_only_itself() {
+pub(super) fn an_agent_that_signals_its_whole_group_or_session_reaches_only_itself() {
     let env = hostile();
     env.agent.call(1).script("kill -KILL 0\n");
     env.agent.call(2).script("setsid -w sh -c 'kill -TERM 0'; kill -TERM -$$ 2>/dev/null\n");
@@ -300,7 +301,7 @@ fn an_agent_that_signals_its_whole_group_or_session_reaches_only_itself() {
 }
 
 #[test]
-fn an_agent_that_leaves_its_folder_or_deletes_it_ends_like_any_other() {
+pub(super) fn an_agent_that_leaves_its_folder_or_deletes_it_ends_like_any_other() {
     let env = hostile();
     env.agent.call(1).script("mkdir gone; cd gone; rmdir ../gone; echo still here\n");
     env.agent.call(2).script(WORK).out(PROMISE);
@@ -309,7 +310,7 @@ fn an_agent_that_leaves_its_folder_or_deletes_it_ends_like_any_other() {
 }
 
 #[test]
-fn what_is_in_its_temporary_folder_is_its_own_but_the_orchestrator_s_is_gone() {
+pub(super) fn what_is_in_its_temporary_folder_is_its_own_but_the_orchestrator_s_is_gone() {
     let env = hostile();
     env.agent.call(1).script(
         "for f in \"$TMPDIR\"/ralph-*; do chmod 000 $f; done; rm -rf \"$TMPDIR\"/ralph-*\n",
@@ -320,7 +321,7 @@ fn what_is_in_its_temporary_folder_is_its_own_but_the_orchestrator_s_is_gone() {
 }
 
 #[test]
-fn an_agent_that_is_not_there_any_more_ends_the_run() {
+pub(super) fn an_agent_that_is_not_there_any_more_ends_the_run() {
     let env = hostile();
     env.config("\n[limits]\nmax_failures = 2\n");
     env.agent.call(1).script("rm \"$FAKE_DIR/fake-agent\"; echo 1 > x\n");

@@ -6,7 +6,7 @@ use std::process::Command;
 use super::{PROMISE, WORK, completed, ends, hostile, stopped, told};
 
 #[test]
-fn whatever_is_in_the_prompt_s_place_it_is_put_back() {
+pub(super) fn whatever_is_in_the_prompt_s_place_it_is_put_back() {
     for (what, sabotage) in [
         ("a folder", "rm PROMPT.md; mkdir PROMPT.md"),
         ("a full folder", "rm PROMPT.md; mkdir -p PROMPT.md/a; echo x > PROMPT.md/a/b"),
@@ -41,7 +41,7 @@ fn whatever_is_in_the_prompt_s_place_it_is_put_back() {
 }
 
 #[test]
-fn a_pipe_in_the_prompt_s_place_stops_no_clock_and_no_signal() {
+pub(super) fn a_pipe_in_the_prompt_s_place_stops_no_clock_and_no_signal() {
     let env = hostile();
     env.config("\n[limits]\nmax_failures = 1\niteration_timeout = \"1s\"\n");
     env.agent.call(1).script("rm PROMPT.md; mkfifo PROMPT.md; sleep 1000\n");
@@ -50,7 +50,7 @@ fn a_pipe_in_the_prompt_s_place_stops_no_clock_and_no_signal() {
 }
 
 #[test]
-fn a_prompt_that_is_written_piece_by_piece_is_read_whole() {
+pub(super) fn a_prompt_that_is_written_piece_by_piece_is_read_whole() {
     let env = hostile();
     env.agent.call(1).script(
         "echo 1 > x; for i in 1 2 3 4 5 6 7 8 9 10; do
@@ -64,7 +64,7 @@ fn a_prompt_that_is_written_piece_by_piece_is_read_whole() {
 }
 
 #[test]
-fn whatever_is_in_the_configuration_s_place_the_run_goes_on_with_its_own() {
+pub(super) fn whatever_is_in_the_configuration_s_place_the_run_goes_on_with_its_own() {
     for (what, sabotage) in [
         ("a folder", "rm ralph.toml; mkdir ralph.toml"),
         ("a FIFO", "rm ralph.toml; mkfifo ralph.toml"),
@@ -85,7 +85,7 @@ fn whatever_is_in_the_configuration_s_place_the_run_goes_on_with_its_own() {
 }
 
 #[test]
-fn whatever_is_in_the_place_of_a_file_of_the_state_it_is_written_again() {
+pub(super) fn whatever_is_in_the_place_of_a_file_of_the_state_it_is_written_again() {
     for name in ["latch", "key", "lock", "runs/*/journal.jsonl"] {
         for (what, sabotage) in [
             ("a FIFO", "rm -f $f; mkfifo $f"),
@@ -108,7 +108,7 @@ fn whatever_is_in_the_place_of_a_file_of_the_state_it_is_written_again() {
 }
 
 #[test]
-fn folders_of_the_state_that_became_files_are_made_again() {
+pub(super) fn folders_of_the_state_that_became_files_are_made_again() {
     for (what, sabotage) in [
         ("runs", "rm -rf runs; echo > runs"),
         ("iterations", "cd runs/*; rm -rf iterations; echo > iterations"),
@@ -126,7 +126,7 @@ fn folders_of_the_state_that_became_files_are_made_again() {
 }
 
 #[test]
-fn a_deleted_workspace_is_no_completion_and_the_prompt_comes_back() {
+pub(super) fn a_deleted_workspace_is_no_completion_and_the_prompt_comes_back() {
     let env = hostile();
     let config = env.read("ralph.toml");
     env.agent.call(1).script("rm -rf \"$PWD\"\n").out(PROMISE);
@@ -138,7 +138,7 @@ fn a_deleted_workspace_is_no_completion_and_the_prompt_comes_back() {
 }
 
 #[test]
-fn folders_that_may_not_be_entered_end_no_run() {
+pub(super) fn folders_that_may_not_be_entered_end_no_run() {
     let env = hostile();
     env.agent.call(1).script("mkdir -p a/b; echo x > a/b/c; chmod 000 a/b/c a/b a\n").out(PROMISE);
     env.agent.call(2).script("chmod -R 755 a; touch done\n");
@@ -147,7 +147,7 @@ fn folders_that_may_not_be_entered_end_no_run() {
 }
 
 #[test]
-fn a_repository_that_is_reset_cleaned_or_broken_ends_no_run() {
+pub(super) fn a_repository_that_is_reset_cleaned_or_broken_ends_no_run() {
     for (what, sabotage) in [
         ("cleaned", "git clean -qfdx"),
         ("reset", "git reset -q --hard"),
@@ -181,7 +181,7 @@ fn a_repository_that_is_reset_cleaned_or_broken_ends_no_run() {
 }
 
 #[test]
-fn a_workspace_that_became_a_file_is_an_error_and_no_completion() {
+pub(super) fn a_workspace_that_became_a_file_is_an_error_and_no_completion() {
     let env = hostile();
     env.agent.call(1).script("w=$PWD; cd /; rm -rf \"$w\"; echo > \"$w\"\n").out(PROMISE);
     let config = env.read("ralph.toml");
@@ -198,7 +198,7 @@ fn a_workspace_that_became_a_file_is_an_error_and_no_completion() {
 }
 
 #[test]
-fn an_agent_that_writes_its_own_state_into_the_workspace_is_not_believed() {
+pub(super) fn an_agent_that_writes_its_own_state_into_the_workspace_is_not_believed() {
     let env = hostile();
     env.agent.call(1).script(
         "cp -a \"$HOME\"/.local/state/ralph-orchestrator/* .ralph

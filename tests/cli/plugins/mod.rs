@@ -1,6 +1,9 @@
 //! Plugins that are programs, under the real orchestrator.
 
+mod author;
+mod compatibility;
 mod example;
+mod kit;
 mod rogue;
 
 use crate::environment::TestEnvironment;

@@ -44,7 +44,7 @@ fn a_handshake_that_hangs_is_given_up() {
 
 #[test]
 fn one_that_does_not_listen_is_ended() {
-    fails_once("deaf", "[limits]\niteration_timeout = \"1s\"", "limits.iteration_timeout");
+    fails_once("deaf", "[limits]\niteration_timeout = \"8s\"", "limits.iteration_timeout");
 }
 
 #[test]

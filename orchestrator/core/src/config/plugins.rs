@@ -16,6 +16,7 @@ const DIGEST: usize = 64;
 /// A plugin: a library or a program.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
+#[schemars(extend("oneOf" = [{"required": ["library"]}, {"required": ["command"]}]))]
 pub struct PluginConfig {
     /// The library.
     #[serde(skip_serializing_if = "Option::is_none")]

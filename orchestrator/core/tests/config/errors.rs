@@ -14,7 +14,7 @@ fn check(cases: &[(&str, &[&str])]) {
 fn unknown_keys() {
     check(&[
         ("lmits = 1", &["ralph.toml:1:1: lmits: unknown key; did you mean `limits`?"]),
-        ("[plugins]\npaths = []", &["ralph.toml:1:2: plugins: unknown key"]),
+        ("[gadgets]\npaths = []", &["ralph.toml:1:2: gadgets: unknown key"]),
         ("[[validators]]", &["ralph.toml:1:3: validators: unknown key; did you mean `validator`?"]),
         (
             "[limits]\nmax_cost = 1\n  max_iteration = 2",

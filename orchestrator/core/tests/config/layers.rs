@@ -36,10 +36,6 @@ fn every_default() {
     };
     assert_eq!(config.agent, agent);
     assert!(config.agents.is_empty());
-    let plan = &config.plugins["plan"];
-    assert!(plan.library.as_ref().unwrap().is_absolute());
-    assert_eq!(plan.isolation, Some(PluginIsolation::None));
-    assert_eq!(config.plugins["bot"].command, ["python3", "bot.py"]);
     let detectors = config.completion.detectors.iter().map(|d| (d.name.as_str(), &d.config));
     let none = json!({});
     assert_eq!(detectors.collect::<Vec<_>>(), [("promise", &none), ("marker", &none)]);
@@ -80,6 +76,10 @@ fn a_complete_file() {
     );
     assert_eq!(config.agent.prices.unwrap().cache_write, 3.75);
     assert_eq!(config.agents["judge"].config, json!({"program": ["./judge.sh"]}));
+    let plan = &config.plugins["plan"];
+    assert!(plan.library.as_ref().unwrap().is_absolute());
+    assert_eq!(plan.isolation, Some(PluginIsolation::None));
+    assert_eq!(config.plugins["bot"].command, ["python3", "bot.py"]);
     let detectors = config.completion.detectors.iter().map(|d| (d.name.as_str(), d.config.clone()));
     assert_eq!(
         detectors.collect::<Vec<_>>(),
@@ -225,14 +225,14 @@ fn variables_that_are_no_configuration() {
         .var("RALPH_STATE_DIR", "/x")
         .var("RALPH_", "1")
         .var("RALPH_LIMITS__", "1")
-        .var("RALPH_PLUGINS__PATHS", "1");
+        .var("RALPH_QUOTAS__PATHS", "1");
     assert_eq!(
         project.errors(),
         [
             "RALPH_: not the name of a key",
             "RALPH_LIMITS__: not the name of a key",
             "RALPH_LIMITS__MAX_COSTT: limits.max_costt: unknown key; did you mean `RALPH_LIMITS__MAX_COST_USD`?",
-            "RALPH_PLUGINS__PATHS: plugins: unknown key",
+            "RALPH_QUOTAS__PATHS: quotas: unknown key",
             "RALPH_STATE_DIR: state_dir: unknown key; did you mean `RALPH_STATE__DIR`?",
         ]
     );

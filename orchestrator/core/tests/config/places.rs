@@ -58,7 +58,7 @@ fn byte_order_mark_and_windows_line_ends() {
     assert_eq!(
         project.without_folder(&errors.errors()[0].render(false)),
         "error: x: unknown key\n --> ralph.toml:1:1\n  |\n1 | x = 1\n  | ^\n  |\n  = help: the \
-         keys here are: run, agent, agents, completion, validator, limits, env, sandbox, state"
+         keys here are: run, agent, agents, plugins, completion, validator, limits, env, sandbox, state"
     );
     let fine = Project::trusting("\u{feff}[run]\r\ndelay = '3s'\r\n").config();
     assert_eq!(fine.run.delay, Duration::from_secs(3));

@@ -1,15 +1,18 @@
 //! A plugin in a process of its own: whatever it does, only its call fails.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use orchestrator::contract::{
-    CancelReason, CancelSignal, ErrorClass, Event, EventSink, NeverCancelled, Verdict, async_trait,
+    Agent, CancelReason, CancelSignal, ErrorClass, Event, EventSink, NeverCancelled, Verdict,
+    async_trait,
 };
 use plugin_host::{Isolation, PrivateCopy};
 use ralph_orchestrator_testkit::iteration::Sink;
 use serde_json::json;
+use tokio::task::JoinSet;
 
 use crate::built::{MISBEHAVING, OLD};
 use crate::rig::{BOTH, Rig};
@@ -58,6 +61,54 @@ async fn what_does_not_end_is_ended() {
 }
 
 #[tokio::test]
+async fn inside_what_cannot_be_ended_is_given_up_for_good() {
+    let rig = Rig::new(MISBEHAVING.copy(), Isolation::None);
+    let agent = rig.agent().await;
+    let armed = |event: &Event| matches!(event, Event::Text { text } if text == "armed");
+    // One that only does not listen is aborted, and the next works.
+    let sink = Sink::cancelling_at(armed);
+    let error = rig.run_with(&*agent, "ignore-cancel", &sink).await.unwrap_err();
+    assert_eq!(error.class, ErrorClass::Cancelled, "{error}");
+    assert_eq!(rig.said(&*agent, "echo on").await, "on");
+    // A thread that never comes back cannot be: it may still do something beside the next.
+    let sink = Sink::cancelling_at(armed);
+    let error = rig.run_with(&*agent, "block", &sink).await.unwrap_err();
+    assert_eq!(error.class, ErrorClass::Cancelled, "{error}");
+    let failure = rig.failure(&*agent, "echo on").await;
+    assert!(failure.starts_with("unavailable: "), "{failure}");
+    assert!(failure.contains("may still go on"), "{failure}");
+}
+
+#[tokio::test]
+async fn fifty_at_once_lose_no_event_and_no_exit_status() {
+    for isolation in BOTH {
+        let rig = Arc::new(Rig::new(MISBEHAVING.copy(), isolation));
+        let agent: Arc<dyn Agent> = rig.agent().await.into();
+        let mut runs = JoinSet::new();
+        for number in 0..50_u32 {
+            let (rig, agent) = (Arc::clone(&rig), Arc::clone(&agent));
+            runs.spawn(async move {
+                let script = format!("shell seq {number} $(({number} + 99)); exit {number}");
+                let sink = Sink::new();
+                let report = rig.run_with(&*agent, &script, &sink).await.unwrap();
+                assert_eq!(report.exit, Some(format!("exit status: {number}")));
+                let texts: Vec<_> = (number..number + 100).map(|n| n.to_string()).collect();
+                let seen: Vec<_> = sink.events().iter().filter_map(text_of).collect();
+                assert_eq!(seen, texts, "{isolation:?}");
+            });
+        }
+        runs.join_all().await;
+    }
+}
+
+fn text_of(event: &Event) -> Option<String> {
+    match event {
+        Event::Text { text } => Some(text.clone()),
+        _ => None,
+    }
+}
+
+#[tokio::test]
 async fn what_it_prints_is_no_frame() {
     let rig = apart();
     let agent = rig.agent().await;
@@ -101,6 +152,25 @@ async fn panics_before_any_run_are_mistakes_of_the_configuration() {
         // One that panics when it is dropped at the end has done its work by then.
         let agent = rig.try_agent(json!({"drop": "panic"})).await.unwrap();
         assert_eq!(rig.said(&*agent, "echo on").await, "on", "{isolation:?}");
+    }
+}
+
+#[tokio::test]
+async fn panics_that_nobody_else_reports_are_warnings() {
+    let rig = apart();
+    let agent = rig.agent().await;
+    for (prompt, text) in [
+        ("panic-in-task", "panicked: deliberate panic in a task"),
+        ("panic-in-thread", "panicked: deliberate panic on a thread of its own"),
+    ] {
+        let sink = Sink::new();
+        let report = rig.run_with(&*agent, prompt, &sink).await.unwrap();
+        assert_eq!(report.final_text.as_deref(), Some("survived: true"));
+        let warned = sink.events().iter().any(|event| {
+            let Event::Warning { message } = event else { return false };
+            message.contains(text) && message.contains("location=\"src/bad.rs:")
+        });
+        assert!(warned, "{prompt}: {:?}", sink.events());
     }
 }
 

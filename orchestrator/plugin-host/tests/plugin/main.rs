@@ -15,4 +15,5 @@ mod example;
 mod hostile;
 mod inside;
 mod rig;
+mod served;
 mod talk;

@@ -57,13 +57,16 @@
 //! report.assert();
 //! ```
 
+mod judges;
 mod scenarios;
 mod stage;
 
 use std::fmt;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+pub use judges::{Built, Judged, Later, Maker, Place, detector, validator};
 pub use stage::{Act, Cast, Stage, with_claude, with_codex};
 
 /// No scenario takes longer, unless something hangs.
@@ -149,6 +152,40 @@ impl Scenario {
     /// Those that need an agent that can be slow.
     pub const WHEN_SLOW: [Self; 3] =
         [Self::CancelAtFirstEvent, Self::Deadline, Self::CancelInMessage];
+}
+
+impl Scenario {
+    /// One stable word, for configurations.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Check => "check",
+            Self::Start => "start",
+            Self::Order => "order",
+            Self::LongPrompt => "long-prompt",
+            Self::BadPrompt => "bad-prompt",
+            Self::BadOutput => "bad-output",
+            Self::Flood => "flood",
+            Self::CancelBefore => "cancel-before",
+            Self::CancelAtFirstEvent => "cancel-at-first-event",
+            Self::Deadline => "deadline",
+            Self::CancelInMessage => "cancel-in-message",
+            Self::CancelInTool => "cancel-in-tool",
+            Self::Drop => "drop",
+            Self::TreeEnd => "tree-end",
+            Self::Usage => "usage",
+            Self::RateLimited => "rate-limited",
+            Self::Unauthenticated => "unauthenticated",
+            Self::InvalidRequest => "invalid-request",
+            Self::ProviderFails => "provider-fails",
+        }
+    }
+
+    /// The scenario of that word.
+    #[must_use]
+    pub fn of_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|scenario| scenario.word() == word)
+    }
 }
 
 impl fmt::Display for Scenario {
@@ -249,19 +286,22 @@ impl fmt::Display for Report {
     }
 }
 
-/// A row of the table.
-struct Line<'a>(&'a Row);
+/// What was examined, what came of it, and how long it took.
+type Row<T> = (T, Outcome, Duration);
 
-impl fmt::Display for Line<'_> {
+/// A row of the table.
+struct Line<'a, T>(&'a Row<T>);
+
+impl<T: fmt::Display> fmt::Display for Line<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (scenario, outcome, took) = self.0;
+        let (what, outcome, took) = self.0;
         let (word, why) = match outcome {
             Outcome::Passed => ("passed", ""),
             Outcome::Failed(why) => ("FAILED", why.as_str()),
             Outcome::Without(why) => ("without", why.as_str()),
         };
         let seconds = took.as_secs_f64();
-        write!(f, "  {scenario:<22} {word:<8} {seconds:>6.1} s  {why}")
+        write!(f, "  {what:<22} {word:<8} {seconds:>6.1} s  {why}")
     }
 }
 
@@ -281,23 +321,50 @@ pub fn run(options: &Options, make: impl Fn(&Stage) -> Cast + Sync) -> Report {
     let mut done = run_some(&together, AT_ONCE, options, &make);
     done.extend(run_some(&alone, 1, options, &make));
     done.sort_by_key(|(row, _)| row.0);
+    report(done)
+}
+
+/// An adapter in the making, or why there is none.
+pub type Making = Pin<Box<dyn Future<Output = Result<Cast, String>>>>;
+
+/// The same for an adapter that takes its time to be built: one scenario after the other, and nothing
+/// is printed.
+///
+/// # Panics
+/// If there is no room for folders, or `make` panics.
+pub async fn examine(options: &Options, make: &dyn Fn(&Stage) -> Making) -> Report {
+    let mut done = Vec::new();
+    for scenario in Scenario::ALL {
+        done.push(examine_one(scenario, options, make).await);
+    }
+    report(done)
+}
+
+/// The row of a scenario, and the adapter's name if it was learnt.
+type Examined = (Row<Scenario>, Option<String>);
+
+fn report(done: Vec<Examined>) -> Report {
     let adapter = done.iter().find_map(|(_, name)| name.clone()).unwrap_or_default();
     Report { adapter, rows: done.into_iter().map(|(row, _)| row).collect() }
 }
 
-type Row = (Scenario, Outcome, Duration);
-
+#[allow(clippy::print_stdout)]
 fn run_some(
     scenarios: &[Scenario],
     at_once: usize,
     options: &Options,
     make: &(impl Fn(&Stage) -> Cast + Sync),
-) -> Vec<(Row, Option<String>)> {
+) -> Vec<Examined> {
     let next = AtomicUsize::new(0);
     let work = || {
+        let make = |stage: &Stage| -> Making { Box::pin(std::future::ready(Ok(make(stage)))) };
         let mut done = Vec::new();
         while let Some(scenario) = scenarios.get(next.fetch_add(1, Ordering::Relaxed)) {
-            done.push(run_one(*scenario, options, make));
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            let runtime = runtime.expect("a runtime can be built");
+            let examined = runtime.block_on(examine_one(*scenario, options, &make));
+            println!("{}", Line(&examined.0));
+            done.push(examined);
         }
         done
     };
@@ -309,28 +376,22 @@ fn run_some(
     })
 }
 
-/// The row of a scenario, and the adapter's name if it tells it.
-#[allow(clippy::print_stdout)]
-fn run_one(
+async fn examine_one(
     scenario: Scenario,
     options: &Options,
-    make: &impl Fn(&Stage) -> Cast,
-) -> (Row, Option<String>) {
+    make: &dyn Fn(&Stage) -> Making,
+) -> Examined {
     let began = Instant::now();
     let without = options.without.iter().find(|(without, _)| *without == scenario);
     let (outcome, name) = if let Some((_, why)) = without {
         (Outcome::Without(why.clone()), None)
     } else {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.expect("a runtime can be built");
         let examined = scenarios::examine(scenario, options.prompt_max, make);
-        match runtime.block_on(async { tokio::time::timeout(PATIENCE, examined).await }) {
+        match tokio::time::timeout(PATIENCE, examined).await {
             Ok(Ok(name)) => (Outcome::Passed, Some(name)),
             Ok(Err(why)) => (Outcome::Failed(why), None),
             Err(_) => (Outcome::Failed(format!("not within {} s", PATIENCE.as_secs())), None),
         }
     };
-    let row = (scenario, outcome, began.elapsed());
-    println!("{}", Line(&row));
-    (row, name)
+    ((scenario, outcome, began.elapsed()), name)
 }

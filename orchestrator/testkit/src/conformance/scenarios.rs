@@ -10,8 +10,8 @@ use orchestrator::contract::{
     Usage, async_trait,
 };
 
-use super::Scenario;
 use super::stage::{Act, Cast, FIRST, LAST, Stage};
+use super::{Making, Scenario};
 use crate::BusyTool;
 use crate::iteration::Sink;
 
@@ -25,17 +25,16 @@ const GROWTH_MAX: u64 = 256 * 1024;
 const SLOW: Duration = Duration::from_secs(60);
 
 type Examined = Result<(), String>;
-type Make<'a> = &'a dyn Fn(&Stage) -> Cast;
+type Make<'a> = &'a dyn Fn(&Stage) -> Making;
 
 /// Examines one, and tells the adapter's name.
 pub(super) async fn examine(
     scenario: Scenario,
     prompt_max: usize,
-    make: &impl Fn(&Stage) -> Cast,
+    make: Make<'_>,
 ) -> Result<String, String> {
-    let make: Make<'_> = make;
     let stage = Stage::new(act(scenario));
-    let cast = make(&stage);
+    let cast = make(&stage).await?;
     let name = cast.agent().describe().name;
     match scenario {
         Scenario::Check => check(&stage, &cast).await,
@@ -312,7 +311,7 @@ async fn slow(stage: &Stage, cast: &Cast) -> Examined {
 async fn in_tool(make: Make<'_>, drop_it: bool) -> Examined {
     let mut tool = BusyTool::new();
     let stage = Stage::new(Act::Runs { command: tool.command(), text: SAID.to_owned() });
-    let cast = make(&stage);
+    let cast = make(&stage).await?;
     let sink = Sink::new();
     let mut ran = false;
     let up = async { ran = tokio::time::timeout(SLOW, tool.up()).await.is_ok() };

@@ -273,6 +273,12 @@ fn speak(
 ) -> io::Result<bool> {
     let call = Call { id: shared.next_message(), request };
     if !request.wants_stream() {
+        // A message that comes whole or not at all.
+        match turn.fault {
+            Some(Fault::Stall) => return hang(connection, shared),
+            Some(Fault::Cut) => return Ok(false),
+            Some(Fault::Error) | None => {}
+        }
         shared.lock().served += turn.usage;
         return http::respond(&mut connection, 200, &[], &api.message(turn, &call)).map(|()| true);
     }

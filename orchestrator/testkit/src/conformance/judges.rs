@@ -1,0 +1,440 @@
+//! What has to hold for every detector and every validator, whoever wrote it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::time::{Duration, Instant};
+
+use orchestrator::contract::{
+    BuildContext, BuildError, CancelReason, CancelSignal, Claim, ClaimKind, ClaimSource,
+    CompletionDetector, Event, EvidenceValidator, NeverCancelled, Tokens, Usage, ValidationContext,
+    Verdict, View, async_trait,
+};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::{Line, Outcome};
+use crate::processes::marked;
+
+/// Nothing that is asked here takes longer, unless something hangs.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How long whoever was told to end may take.
+const GRACE: Duration = Duration::from_secs(5);
+/// A key that no table has.
+const UNKNOWN: &str = "conformance_unknown_key";
+const MARK: &str = "RALPH_CONFORMANCE_MARK";
+/// As long as a prompt may be, in bytes.
+const HUGE: usize = 2 * 1024 * 1024;
+
+/// What was made, or why not.
+pub type Built<T> = Result<Box<T>, BuildError>;
+/// What is in the making.
+pub type Later<T> = Pin<Box<dyn Future<Output = Built<T>>>>;
+/// Builds one from its table.
+pub type Maker<'a, T> = &'a dyn Fn(Value, &BuildContext) -> Later<T>;
+type Examined = Result<(), String>;
+
+/// Where a detector or validator is examined.
+pub struct Place {
+    /// For building it.
+    pub context: BuildContext,
+    /// The environment that its processes have to be started with: they are found by it.
+    pub env: BTreeMap<String, String>,
+    folder: TempDir,
+}
+
+impl Default for Place {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Place {
+    /// An empty workspace.
+    ///
+    /// # Panics
+    /// If there is no room for folders.
+    #[must_use]
+    pub fn new() -> Self {
+        let folder = tempfile::tempdir().expect("there is room for a folder");
+        let root = folder.path().canonicalize().expect("the folder is there");
+        for name in ["home", "workspace"] {
+            std::fs::create_dir(root.join(name)).expect("there is room for a folder");
+        }
+        let context = BuildContext {
+            config_dir: root.clone(),
+            workspace: root.join("workspace"),
+            prompt_dir: root.clone(),
+            path: "/usr/local/bin:/usr/bin:/bin".to_owned(),
+        };
+        let texts = [
+            ("PATH", context.path.clone()),
+            ("HOME", root.join("home").display().to_string()),
+            (MARK, root.display().to_string()),
+        ];
+        let env = texts.map(|(name, value)| (name.to_owned(), value)).into();
+        Self { context, env, folder }
+    }
+
+    /// What all of it is in.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    fn workspace(&self) -> &Path {
+        &self.context.workspace
+    }
+
+    fn files(&self) -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(self.workspace()).into_iter().flatten().flatten();
+        entries.map(|entry| entry.path()).collect()
+    }
+
+    /// An error if processes are there once they had some time to go.
+    async fn nothing_left(&self) -> Examined {
+        let mark = self.env.get(MARK).map(String::as_str).unwrap_or_default();
+        let mut left = Vec::new();
+        for _ in 0..250 {
+            left = marked(MARK, mark);
+            if left.is_empty() {
+                return Ok(());
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        Err(format!("processes were left: {left:?}"))
+    }
+}
+
+/// What became of each question; shown as a table.
+#[derive(Clone, Debug)]
+pub struct Judged {
+    /// What was examined.
+    pub name: String,
+    /// Each question's outcome, and how long it took.
+    pub rows: Vec<(&'static str, Outcome, Duration)>,
+}
+
+impl Judged {
+    /// Whether everything holds.
+    #[must_use]
+    pub fn passed(&self) -> bool {
+        !self.rows.iter().any(|(_, outcome, _)| matches!(outcome, Outcome::Failed(_)))
+    }
+
+    async fn ask(&mut self, what: &'static str, question: impl Future<Output = Examined>) {
+        let began = Instant::now();
+        let outcome = match tokio::time::timeout(PATIENCE, question).await {
+            Ok(Ok(())) => Outcome::Passed,
+            Ok(Err(why)) => Outcome::Failed(why),
+            Err(_) => Outcome::Failed(format!("not within {} s", PATIENCE.as_secs())),
+        };
+        self.rows.push((what, outcome, began.elapsed()));
+    }
+}
+
+impl fmt::Display for Judged {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}", self.name)?;
+        self.rows.iter().try_for_each(|row| writeln!(f, "{}", Line(row)))
+    }
+}
+
+/// Examines a detector that is built from `table`; prints nothing.
+pub async fn detector(
+    place: &Place,
+    table: &Value,
+    make: Maker<'_, dyn CompletionDetector>,
+) -> Judged {
+    let mut judged = Judged { name: "a detector".to_owned(), rows: Vec::new() };
+    let made = make(table.clone(), &place.context).await;
+    judged
+        .ask("unknown key", async { unknown_key(make(with_unknown(table), &place.context).await) })
+        .await;
+    let Some(built) = opened(&mut judged, made) else { return judged };
+    let detector = &*built;
+    detector.name().clone_into(&mut judged.name);
+    judged.ask("instructions", async { instructions(detector) }).await;
+    judged
+        .ask("same twice", async {
+            let text = Some("The task is complete.");
+            let (first, second) = (
+                look(place, detector, text, text).await?,
+                look(place, detector, text, text).await?,
+            );
+            if first == second { Ok(()) } else { Err(format!("{first:?}, then {second:?}")) }
+        })
+        .await;
+    judged
+        .ask("odd texts", async {
+            for text in odd() {
+                look(place, detector, Some(&text), Some(&text)).await?;
+                let stripped = detector.strip_claims(&text).await.into_owned();
+                let again = detector.strip_claims(&stripped).await.into_owned();
+                if again != stripped {
+                    return Err(format!(
+                        "a text without claims was stripped again: {}",
+                        start(&stripped)
+                    ));
+                }
+            }
+            look(place, detector, None, None).await.map(drop)
+        })
+        .await;
+    judged
+        .ask("own instructions", async {
+            let said = detector.instructions();
+            let found = look(place, detector, Some(&said), None).await?;
+            match found.claims.first() {
+                Some(claim) => {
+                    Err(format!("to be told how to claim is taken for a claim: {:?}", claim.text))
+                }
+                None => Ok(()),
+            }
+        })
+        .await;
+    judged
+        .ask("events", async {
+            if detector.observes() {
+                for event in events() {
+                    detector.observe(&event).await;
+                }
+                look(place, detector, None, None).await?;
+            }
+            Ok(())
+        })
+        .await;
+    judged.ask("workspace unchanged", async { unchanged(place) }).await;
+    judged
+        .ask("an end in the middle", async {
+            let slow = look(place, detector, Some("x"), Some("x"));
+            drop(tokio::time::timeout(Duration::ZERO, slow).await);
+            look(place, detector, None, None).await.map(drop)
+        })
+        .await;
+    drop(built);
+    judged.ask("no process is left", place.nothing_left()).await;
+    judged
+}
+
+/// Examines a validator that is built from `table`; prints nothing.
+pub async fn validator(
+    place: &Place,
+    table: &Value,
+    make: Maker<'_, dyn EvidenceValidator>,
+) -> Judged {
+    let mut judged = Judged { name: "a validator".to_owned(), rows: Vec::new() };
+    let made = make(table.clone(), &place.context).await;
+    judged
+        .ask("unknown key", async { unknown_key(make(with_unknown(table), &place.context).await) })
+        .await;
+    let Some(validator) = opened(&mut judged, made) else { return judged };
+    let validator = &*validator;
+    judged.name = validator.describe().kind;
+    judged
+        .ask("demands", async {
+            let (first, second) = (validator.describe(), validator.describe());
+            if first != second {
+                return Err(format!("{first:?}, then {second:?}"));
+            }
+            said("what it demands", &first.demands)
+        })
+        .await;
+    judged
+        .ask("check", async {
+            let (first, second) =
+                (validator.check(&place.env).await, validator.check(&place.env).await);
+            if first == second { Ok(()) } else { Err(format!("{first:?}, then {second:?}")) }
+        })
+        .await;
+    judged
+        .ask("same twice", async {
+            let first = verdict(place, validator, "The task is complete.", &NeverCancelled).await?;
+            let second =
+                verdict(place, validator, "The task is complete.", &NeverCancelled).await?;
+            if first == second { Ok(()) } else { Err(format!("{first:?}, then {second:?}")) }
+        })
+        .await;
+    judged
+        .ask("odd claims", async {
+            for text in odd() {
+                verdict(place, validator, &text, &NeverCancelled).await?;
+            }
+            Ok(())
+        })
+        .await;
+    judged
+        .ask("cancel", async {
+            let began = Instant::now();
+            let verdict = verdict(place, validator, "done", &Cancelled).await?;
+            if began.elapsed() >= GRACE {
+                return Err(format!("it took {:.1} s to end", began.elapsed().as_secs_f64()));
+            }
+            match verdict {
+                Verdict::Accepted { summary, .. } => {
+                    Err(format!("it accepted all the same: {summary}"))
+                }
+                _ => Ok(()),
+            }
+        })
+        .await;
+    judged
+        .ask("an end in the middle", async {
+            let slow = verdict(place, validator, "done", &NeverCancelled);
+            drop(tokio::time::timeout(Duration::ZERO, slow).await);
+            place.nothing_left().await
+        })
+        .await;
+    judged
+        .ask("workspace unchanged", async {
+            if validator.leaves_tree_unchanged() { unchanged(place) } else { Ok(()) }
+        })
+        .await;
+    judged.ask("no process is left", place.nothing_left()).await;
+    judged
+}
+
+fn opened<T: ?Sized>(judged: &mut Judged, made: Built<T>) -> Option<Box<T>> {
+    let (outcome, built) = match made {
+        Ok(built) => (Outcome::Passed, Some(built)),
+        Err(error) => {
+            let place = if error.key.is_empty() {
+                String::new()
+            } else {
+                format!("`{}`: ", error.key.join("."))
+            };
+            let why = format!(
+                "it refuses its table: {place}{error}; give one with `[config]` in --kit FILE"
+            );
+            (Outcome::Failed(why), None)
+        }
+    };
+    judged.rows.insert(0, ("opens", outcome, Duration::ZERO));
+    built
+}
+
+fn with_unknown(table: &Value) -> Value {
+    let mut table = table.clone();
+    if let Some(table) = table.as_object_mut() {
+        table.insert(UNKNOWN.to_owned(), json!(1));
+    }
+    table
+}
+
+fn unknown_key<T: ?Sized>(built: Built<T>) -> Examined {
+    match built {
+        Ok(_) => Err("a key that it does not know is accepted: `deny_unknown_fields`".to_owned()),
+        Err(error) if error.unknown_key.as_deref() == Some(UNKNOWN) => Ok(()),
+        Err(error) => Err(format!("it does not name the unknown key: {error}")),
+    }
+}
+
+fn said(what: &str, text: &str) -> Examined {
+    if text.trim().is_empty() { Err(format!("{what} is empty")) } else { Ok(()) }
+}
+
+fn instructions(detector: &dyn CompletionDetector) -> Examined {
+    let first = detector.instructions();
+    if first != detector.instructions() {
+        return Err("they are not always the same".to_owned());
+    }
+    said("how to claim", &first)
+}
+
+fn unchanged(place: &Place) -> Examined {
+    let files = place.files();
+    if files.is_empty() { Ok(()) } else { Err(format!("it wrote {files:?}")) }
+}
+
+/// Looks, where warnings say that it could not.
+async fn look(
+    place: &Place,
+    detector: &dyn CompletionDetector,
+    prompt: Option<&str>,
+    final_text: Option<&str>,
+) -> Result<orchestrator::contract::Findings, String> {
+    let path = place.context.prompt_dir.join("PROMPT.md");
+    let prompt_path = prompt.is_some().then_some(path.as_path());
+    let view = View { workspace: place.workspace(), prompt_path, prompt, final_text };
+    let found = detector.inspect(view).await;
+    match found.warnings.first() {
+        Some(warning) => Err(warning.clone()),
+        None => Ok(found),
+    }
+}
+
+/// Validates, where whoever rejects has to say why.
+async fn verdict(
+    place: &Place,
+    validator: &dyn EvidenceValidator,
+    text: &str,
+    cancel: &dyn CancelSignal,
+) -> Result<Verdict, String> {
+    let claim = Claim {
+        kind: ClaimKind::Complete,
+        detector: "conformance".to_owned(),
+        source: ClaimSource::Message,
+        text: text.to_owned(),
+    };
+    let context = ValidationContext {
+        run: "conformance",
+        iteration: 1,
+        claim: &claim,
+        workspace: place.workspace(),
+        tree_since: 1,
+        first_seen: &BTreeMap::new(),
+        protected_changes: &[],
+        env: &place.env,
+    };
+    let verdict = validator.validate(context, cancel).await;
+    match &verdict {
+        Verdict::Rejected { reasons } if reasons.is_empty() => {
+            Err("it rejects without a reason".to_owned())
+        }
+        Verdict::Rejected { reasons } => {
+            reasons.iter().try_for_each(|reason| said("a reason", reason))
+        }
+        Verdict::Error { message } => said("the message of its error", message),
+        Verdict::Accepted { summary, .. } => said("the summary of what it accepted", summary),
+    }?;
+    Ok(verdict)
+}
+
+/// Wants the end from the beginning.
+struct Cancelled;
+
+#[async_trait]
+impl CancelSignal for Cancelled {
+    async fn cancelled(&self) -> CancelReason {
+        CancelReason::Signal
+    }
+}
+
+/// Texts that an agent may well write.
+fn odd() -> [String; 6] {
+    [
+        String::new(),
+        " \n\r\n\t\u{feff}\u{2028}".to_owned(),
+        "\u{1b}[31m\0\u{7f}\u{202e}ünïcödé \u{1f980}".to_owned(),
+        "<".repeat(10_000) + &"[".repeat(10_000),
+        "x".repeat(HUGE),
+        "- [ ] a line\n".repeat(HUGE / 13),
+    ]
+}
+
+fn events() -> Vec<Event> {
+    let usage = Usage { tokens: Some(Tokens::default()), ..Usage::default() };
+    vec![
+        Event::Session { id: "s".to_owned(), model: None },
+        Event::Text { text: String::new() },
+        Event::ToolCall { id: "1".to_owned(), name: "bash".to_owned(), input: Value::Null },
+        Event::ToolResult { id: "1".to_owned(), is_error: true, text: "x".repeat(HUGE) },
+        Event::Usage { usage },
+        Event::Unknown,
+    ]
+}
+
+fn start(text: &str) -> String {
+    text.chars().take(80).collect()
+}

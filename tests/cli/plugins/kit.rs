@@ -1,0 +1,137 @@
+//! `plugin test`, and the examples as they are shipped.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use ralph_orchestrator_testkit::model_server::{ModelServer, Script, Turn};
+
+use super::author::target;
+use crate::environment::TestEnvironment;
+
+const SOURCE: &str = env!("CARGO_MANIFEST_DIR");
+
+/// Builds a plugin of this repository; the library.
+fn build(krate: &str, library: &str) -> PathBuf {
+    let mut command = Command::new("cargo");
+    command.args(["build", "--locked", "--target-dir"]).arg(target());
+    command.current_dir(Path::new(SOURCE).join(krate));
+    for (key, _) in std::env::vars_os() {
+        let key = key.to_string_lossy().into_owned();
+        if key.starts_with("CARGO_PKG") || key == "RUSTC" {
+            command.env_remove(key);
+        }
+    }
+    command.env("CARGO_PROFILE_DEV_DEBUG", "0").env("CARGO_INCREMENTAL", "0");
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "cargo build in {krate}: {said}");
+    target().join("debug").join(library)
+}
+
+/// An example in a workspace of its own, with its library where its `ralph.toml` names it.
+fn example(name: &str, library: &str) -> TestEnvironment {
+    let built = build(&format!("examples/{name}"), library);
+    let env = TestEnvironment::new();
+    fs::remove_file(env.path("PROMPT.md")).unwrap();
+    for file in ["ralph.toml", "conformance.toml"] {
+        env.write(
+            file,
+            fs::read(Path::new(SOURCE).join("examples").join(name).join(file)).unwrap(),
+        );
+    }
+    fs::create_dir_all(env.path("target/release")).unwrap();
+    fs::copy(built, env.path(&format!("target/release/{library}"))).unwrap();
+    env
+}
+
+/// Passes the kit in both isolations, and in the loop that it comes with.
+fn holds(env: &TestEnvironment, library: &str, name: &str) {
+    let library = format!("target/release/{library}");
+    let ended = env.ralph(&["plugin", "test", &library, "--kit", "conformance.toml"]).expect(0);
+    ended
+        .says("isolation = \"process\"")
+        .says("isolation = \"none\"")
+        .says("everything holds")
+        .says("passed");
+    assert!(!ended.stdout.contains("FAILED"), "{}", ended.stdout);
+    // By its name in ralph.toml, too.
+    let only = ["plugin", "test", name, "--kit", "conformance.toml", "--isolation", "none"];
+    let ended = env.ralph(&only).expect(0);
+    assert!(!ended.stdout.contains("isolation = \"process\""), "{}", ended.stdout);
+}
+
+#[test]
+fn the_example_agent_holds_and_works() {
+    let library = "libchat_agent.so";
+    let env = example("custom-adapter", library);
+    holds(&env, library, "chat");
+    let write = "echo 'for name; do echo \"hello, $name\"; done' > hello.sh";
+    let server = ModelServer::scripted(
+        Script::new()
+            .then(Turn::shell(write))
+            .then(Turn::text("<promise>COMPLETE: it greets</promise>")),
+    );
+    let set = format!("agent.config.base_url=\"{}/v1\"", server.base_url());
+    env.ralph(&["run", "--set", &set]).expect(0).says("completed: 1 iteration");
+    assert_eq!(server.main_requests().len(), 2);
+    assert!(env.status()["tokens"].as_u64().unwrap_or(1) > 0);
+}
+
+#[test]
+fn the_example_detector_holds_and_works() {
+    let library = "libplan_detector.so";
+    let env = example("custom-detector", library);
+    holds(&env, library, "plan");
+    env.run().expect(0).says("completed: 2 iterations");
+}
+
+#[test]
+fn the_example_validator_holds_and_works() {
+    let library = "libjunit_validator.so";
+    let env = example("custom-validator", library);
+    holds(&env, library, "junit");
+    env.run().expect(0).says("1 of 1 tests").says("completed: 2 iterations");
+}
+
+#[test]
+fn what_does_not_hold_is_said() {
+    let library = build("orchestrator/plugin-host/tests/plugins/misbehaving", "libmisbehaving.so");
+    let env = TestEnvironment::new();
+    env.write("kit.toml", "[items.bad.config]\nunknown = 1\n");
+    let library = library.to_str().unwrap();
+    let test = ["plugin", "test", library, "--isolation", "process", "--kit", "kit.toml"];
+    env.ralph(&test).expect(69).says("FAILED").says("it refuses its table").says("do not hold");
+}
+
+#[test]
+fn mistakes_in_the_kit_are_said() {
+    let library = build("examples/custom-detector", "libplan_detector.so");
+    let env = TestEnvironment::new();
+    let library = library.to_str().unwrap();
+    let said = |kit: &str, code: i32| {
+        env.write("kit.toml", kit);
+        env.ralph(&["plugin", "test", library, "--kit", "kit.toml"]).expect(code)
+    };
+    said("[confg]\n", 78).says("confg");
+    said("[items.other.config]\n", 78).says("no item `other`").says("plan");
+    said("[config\n", 78).says("kit.toml");
+    env.ralph(&["plugin", "test", library, "--kit", "none.toml"]).expect(78).says("none.toml");
+    env.ralph(&["plugin", "test", "none.so"]).expect(69).says("there is no such file");
+    env.ralph(&["plugin", "test", "nobody"]).expect(64).says("no [plugins.nobody]");
+}
+
+#[test]
+fn what_an_agent_does_without_needs_a_reason_and_a_name() {
+    let library = build("examples/custom-adapter", "libchat_agent.so");
+    let env = TestEnvironment::new();
+    let library = library.to_str().unwrap();
+    for (kit, why) in [
+        ("[[without]]\nscenarios = [\"drpo\"]\nwhy = \"x\"\n", "tree-end"),
+        ("[[without]]\nscenarios = [\"drop\"]\nwhy = \" \"\n", "needs a reason"),
+        ("[[without]]\nscenarios = [\"drop\"]\n", "why"),
+    ] {
+        env.write("kit.toml", kit);
+        env.ralph(&["plugin", "test", library, "--kit", "kit.toml"]).expect(78).says(why);
+    }
+}
