@@ -324,7 +324,13 @@ async fn in_tool(make: Make<'_>, drop_it: bool) -> Examined {
             runs.await;
             sink.cancel(CancelReason::Signal);
         };
-        let (result, ()) = tokio::join!(ended(&stage, &cast, PROMPT, &sink), cancel);
+        let whole = ended(&stage, &cast, PROMPT, &sink);
+        tokio::pin!(whole);
+        // Who is done without the tool is not waited for.
+        let result = tokio::select! {
+            result = &mut whole => result,
+            () = cancel => whole.await,
+        };
         cancelled(result)?;
     }
     let ran = *up.lock().unwrap_or_else(std::sync::PoisonError::into_inner) == Some(true);
