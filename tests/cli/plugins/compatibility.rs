@@ -27,7 +27,7 @@ fn old_libraries_load_and_work() {
                 "[run]\ndelay = \"0s\"\n\
                  [plugins.old]\nlibrary = \"{}\"\nisolation = \"{isolation}\"\n\
                  [agent]\nadapter = \"old\"\nunmetered = true\nconfig = {{ word = \"hello\" }}\n\
-                 [completion]\ndetectors = [{{ name = \"old\", word = \"x\" }}]\n\
+                 [[completion.detector]]\nname = \"old\"\nword = \"x\"\n\
                  [[validator]]\nkind = \"old\"\nword = \"hello\"\n",
                 copy.display()
             ));

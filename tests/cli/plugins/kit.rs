@@ -34,7 +34,7 @@ fn example(name: &str, library: &str) -> TestEnvironment {
     let built = build(&format!("examples/{name}"), library);
     let env = TestEnvironment::new();
     fs::remove_file(env.path("PROMPT.md")).unwrap();
-    for file in ["ralph.toml", "conformance.toml"] {
+    for file in ["ralph.toml", "conformance.toml", "template/README.md"] {
         env.write(
             file,
             fs::read(Path::new(SOURCE).join("examples").join(name).join(file)).unwrap(),

@@ -79,6 +79,7 @@ pub(crate) fn new(args: &NewPlugin) -> Result<u8, CommandError> {
         ("README.md", template!("README.md.in")),
         ("ralph.toml", template.ralph),
         ("conformance.toml", template.conformance),
+        ("template/README.md", template!("workspace.md.in")),
         ("src/lib.rs", template.lib),
         ("src/tests.rs", template.tests),
     ];
@@ -145,7 +146,9 @@ fn make(folder: &Path) -> Result<(), CommandError> {
         let message = format!("{} is there already", folder.display());
         return Err(CommandError::user(message).hinted("`--path DIR` makes another folder"));
     }
-    let made = fs::create_dir_all(folder.join("src"));
+    let made = ["src", "template"]
+        .into_iter()
+        .try_for_each(|below| fs::create_dir_all(folder.join(below)));
     made.map_err(|error| {
         CommandError::user(format!("the folder {} cannot be made: {error}", folder.display()))
     })

@@ -149,73 +149,68 @@ pub async fn detector(
 ) -> Judged {
     let mut judged = Judged { name: "a detector".to_owned(), rows: Vec::new() };
     let made = make(table.clone(), &place.context).await;
-    judged
-        .ask("unknown key", async { unknown_key(make(with_unknown(table), &place.context).await) })
-        .await;
+    let strange = make(with_unknown(table), &place.context).await;
+    judged.ask("unknown key", async { unknown_key(strange) }).await;
     let Some(built) = opened(&mut judged, made) else { return judged };
     let detector = &*built;
     detector.name().clone_into(&mut judged.name);
     judged.ask("instructions", async { instructions(detector) }).await;
-    judged
-        .ask("same twice", async {
-            let text = Some("The task is complete.");
-            let (first, second) = (
-                look(place, detector, text, text).await?,
-                look(place, detector, text, text).await?,
-            );
-            if first == second { Ok(()) } else { Err(format!("{first:?}, then {second:?}")) }
-        })
-        .await;
-    judged
-        .ask("odd texts", async {
-            for text in odd() {
-                look(place, detector, Some(&text), Some(&text)).await?;
-                let stripped = detector.strip_claims(&text).await.into_owned();
-                let again = detector.strip_claims(&stripped).await.into_owned();
-                if again != stripped {
-                    return Err(format!(
-                        "a text without claims was stripped again: {}",
-                        start(&stripped)
-                    ));
-                }
-            }
-            look(place, detector, None, None).await.map(drop)
-        })
-        .await;
-    judged
-        .ask("own instructions", async {
-            let said = detector.instructions();
-            let found = look(place, detector, Some(&said), None).await?;
-            match found.claims.first() {
-                Some(claim) => {
-                    Err(format!("to be told how to claim is taken for a claim: {:?}", claim.text))
-                }
-                None => Ok(()),
-            }
-        })
-        .await;
-    judged
-        .ask("events", async {
-            if detector.observes() {
-                for event in events() {
-                    detector.observe(&event).await;
-                }
-                look(place, detector, None, None).await?;
-            }
-            Ok(())
-        })
-        .await;
+    judged.ask("same twice", same_findings(place, detector)).await;
+    judged.ask("odd texts", odd_texts(place, detector)).await;
+    judged.ask("own instructions", own_instructions(place, detector)).await;
+    judged.ask("events", odd_events(place, detector)).await;
     judged.ask("workspace unchanged", async { unchanged(place) }).await;
-    judged
-        .ask("an end in the middle", async {
-            let slow = look(place, detector, Some("x"), Some("x"));
-            drop(tokio::time::timeout(Duration::ZERO, slow).await);
-            look(place, detector, None, None).await.map(drop)
-        })
-        .await;
+    judged.ask("an end in the middle", interrupted(place, detector)).await;
     drop(built);
     judged.ask("no process is left", place.nothing_left()).await;
     judged
+}
+
+async fn same_findings(place: &Place, detector: &dyn CompletionDetector) -> Examined {
+    let text = Some("The task is complete.");
+    let first = look(place, detector, text, text).await?;
+    same(&first, &look(place, detector, text, text).await?)
+}
+
+async fn odd_texts(place: &Place, detector: &dyn CompletionDetector) -> Examined {
+    for text in odd() {
+        look(place, detector, Some(&text), Some(&text)).await?;
+        let stripped = detector.strip_claims(&text).await.into_owned();
+        let again = detector.strip_claims(&stripped).await.into_owned();
+        if again != stripped {
+            let start: String = stripped.chars().take(80).collect();
+            return Err(format!("a text without claims was stripped again: {start:?}"));
+        }
+    }
+    look(place, detector, None, None).await.map(drop)
+}
+
+/// An agent may repeat what it was told.
+async fn own_instructions(place: &Place, detector: &dyn CompletionDetector) -> Examined {
+    let said = detector.instructions();
+    let found = look(place, detector, Some(&said), None).await?;
+    match found.claims.first() {
+        Some(claim) => {
+            Err(format!("to be told how to claim is taken for a claim: {:?}", claim.text))
+        }
+        None => Ok(()),
+    }
+}
+
+async fn odd_events(place: &Place, detector: &dyn CompletionDetector) -> Examined {
+    if !detector.observes() {
+        return Ok(());
+    }
+    for event in events() {
+        detector.observe(&event).await;
+    }
+    look(place, detector, None, None).await.map(drop)
+}
+
+async fn interrupted(place: &Place, detector: &dyn CompletionDetector) -> Examined {
+    let slow = look(place, detector, Some("x"), Some("x"));
+    drop(tokio::time::timeout(Duration::ZERO, slow).await);
+    look(place, detector, None, None).await.map(drop)
 }
 
 /// Examines a validator that is built from `table`; prints nothing.
@@ -226,73 +221,68 @@ pub async fn validator(
 ) -> Judged {
     let mut judged = Judged { name: "a validator".to_owned(), rows: Vec::new() };
     let made = make(table.clone(), &place.context).await;
-    judged
-        .ask("unknown key", async { unknown_key(make(with_unknown(table), &place.context).await) })
-        .await;
-    let Some(validator) = opened(&mut judged, made) else { return judged };
-    let validator = &*validator;
+    let strange = make(with_unknown(table), &place.context).await;
+    judged.ask("unknown key", async { unknown_key(strange) }).await;
+    let Some(built) = opened(&mut judged, made) else { return judged };
+    let validator = &*built;
     judged.name = validator.describe().kind;
-    judged
-        .ask("demands", async {
-            let (first, second) = (validator.describe(), validator.describe());
-            if first != second {
-                return Err(format!("{first:?}, then {second:?}"));
-            }
-            said("what it demands", &first.demands)
-        })
-        .await;
-    judged
-        .ask("check", async {
-            let (first, second) =
-                (validator.check(&place.env).await, validator.check(&place.env).await);
-            if first == second { Ok(()) } else { Err(format!("{first:?}, then {second:?}")) }
-        })
-        .await;
-    judged
-        .ask("same twice", async {
-            let first = verdict(place, validator, "The task is complete.", &NeverCancelled).await?;
-            let second =
-                verdict(place, validator, "The task is complete.", &NeverCancelled).await?;
-            if first == second { Ok(()) } else { Err(format!("{first:?}, then {second:?}")) }
-        })
-        .await;
-    judged
-        .ask("odd claims", async {
-            for text in odd() {
-                verdict(place, validator, &text, &NeverCancelled).await?;
-            }
-            Ok(())
-        })
-        .await;
-    judged
-        .ask("cancel", async {
-            let began = Instant::now();
-            let verdict = verdict(place, validator, "done", &Cancelled).await?;
-            if began.elapsed() >= GRACE {
-                return Err(format!("it took {:.1} s to end", began.elapsed().as_secs_f64()));
-            }
-            match verdict {
-                Verdict::Accepted { summary, .. } => {
-                    Err(format!("it accepted all the same: {summary}"))
-                }
-                _ => Ok(()),
-            }
-        })
-        .await;
-    judged
-        .ask("an end in the middle", async {
-            let slow = verdict(place, validator, "done", &NeverCancelled);
-            drop(tokio::time::timeout(Duration::ZERO, slow).await);
-            place.nothing_left().await
-        })
-        .await;
-    judged
-        .ask("workspace unchanged", async {
-            if validator.leaves_tree_unchanged() { unchanged(place) } else { Ok(()) }
-        })
-        .await;
+    judged.ask("demands", async { demands(validator) }).await;
+    judged.ask("check", same_check(place, validator)).await;
+    judged.ask("same twice", same_verdict(place, validator)).await;
+    judged.ask("odd claims", odd_claims(place, validator)).await;
+    judged.ask("cancel", ends(place, validator)).await;
+    judged.ask("an end in the middle", given_up(place, validator)).await;
+    if validator.leaves_tree_unchanged() {
+        judged.ask("workspace unchanged", async { unchanged(place) }).await;
+    }
+    drop(built);
     judged.ask("no process is left", place.nothing_left()).await;
     judged
+}
+
+fn demands(validator: &dyn EvidenceValidator) -> Examined {
+    same(&validator.describe(), &validator.describe())?;
+    said("what it demands", &validator.describe().demands)
+}
+
+async fn same_check(place: &Place, validator: &dyn EvidenceValidator) -> Examined {
+    let first = validator.check(&place.env).await;
+    same(&first, &validator.check(&place.env).await)
+}
+
+async fn same_verdict(place: &Place, validator: &dyn EvidenceValidator) -> Examined {
+    let text = "The task is complete.";
+    let first = verdict(place, validator, text, &NeverCancelled).await?;
+    same(&first, &verdict(place, validator, text, &NeverCancelled).await?)
+}
+
+async fn odd_claims(place: &Place, validator: &dyn EvidenceValidator) -> Examined {
+    for text in odd() {
+        verdict(place, validator, &text, &NeverCancelled).await?;
+    }
+    Ok(())
+}
+
+async fn ends(place: &Place, validator: &dyn EvidenceValidator) -> Examined {
+    let began = Instant::now();
+    let verdict = verdict(place, validator, "done", &Cancelled).await?;
+    if began.elapsed() >= GRACE {
+        return Err(format!("it took {:.1} s to end", began.elapsed().as_secs_f64()));
+    }
+    match verdict {
+        Verdict::Accepted { summary, .. } => Err(format!("it accepted all the same: {summary}")),
+        _ => Ok(()),
+    }
+}
+
+async fn given_up(place: &Place, validator: &dyn EvidenceValidator) -> Examined {
+    let slow = verdict(place, validator, "done", &NeverCancelled);
+    drop(tokio::time::timeout(Duration::ZERO, slow).await);
+    place.nothing_left().await
+}
+
+fn same<T: PartialEq + fmt::Debug>(first: &T, second: &T) -> Examined {
+    if first == second { Ok(()) } else { Err(format!("{first:?}, then {second:?}")) }
 }
 
 fn opened<T: ?Sized>(judged: &mut Judged, made: Built<T>) -> Option<Box<T>> {
@@ -433,8 +423,4 @@ fn events() -> Vec<Event> {
         Event::Usage { usage },
         Event::Unknown,
     ]
-}
-
-fn start(text: &str) -> String {
-    text.chars().take(80).collect()
 }

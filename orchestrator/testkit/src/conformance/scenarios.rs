@@ -327,7 +327,13 @@ async fn in_tool(make: Make<'_>, drop_it: bool) -> Examined {
             up.await;
             sink.cancel(CancelReason::Signal);
         };
-        let (result, ()) = tokio::join!(ended(&stage, &cast, PROMPT, &sink), cancel);
+        let whole = ended(&stage, &cast, PROMPT, &sink);
+        tokio::pin!(whole);
+        // Who is done without the tool is not waited for.
+        let result = tokio::select! {
+            result = &mut whole => result,
+            () = cancel => whole.await,
+        };
         cancelled(&sink, result)?;
     }
     match (ran, tool.is_gone()) {
