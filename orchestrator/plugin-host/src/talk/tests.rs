@@ -200,7 +200,7 @@ fn any_move() -> impl Strategy<Value = Move> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1000))]
+    #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn every_call_ends_at_most_once_and_no_more_is_in_flight_than_allowed(
