@@ -1,4 +1,4 @@
-//! The stream of a Claude-shaped agent: as [`streams`](crate::streams) has it, and only a result ends
+//! The stream of a Claude-shaped agent: as `streams` has it, and only a result ends
 //! well.
 
 use orchestrator::contract::{ErrorClass, Event};

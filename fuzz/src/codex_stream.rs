@@ -1,4 +1,4 @@
-//! The stream of `codex exec --json`: as [`streams`](crate::streams) has it, and only a turn that has
+//! The stream of `codex exec --json`: as `streams` has it, and only a turn that has
 //! ended ends well.
 
 use ralph_adapter_codex_stream::Parser;

@@ -1,4 +1,4 @@
-//! The stream of `opencode run --format json`: as [`streams`](crate::streams) has it, and every session
+//! The stream of `opencode run --format json`: as `streams` has it, and every session
 //! is told of once.
 
 use orchestrator::contract::Event;
