@@ -59,6 +59,11 @@ pub enum Opened {
 /// # Errors
 /// See [`EngineError`]; nothing was started.
 pub async fn open(request: Request<'_>) -> Result<Opened, EngineError> {
+    // It is large, and awaited by others that are.
+    Box::pin(look(request)).await
+}
+
+async fn look(request: Request<'_>) -> Result<Opened, EngineError> {
     let context = plan::build_context(&request.loaded, &request.vars);
     let plain = (request.registry)(Surroundings::default());
     let name = request.agent.as_deref();
