@@ -322,6 +322,13 @@ async fn in_tool(make: Make<'_>, drop_it: bool) -> Examined {
             () = up => {}
         }
         stage.soon_nothing_left().await?;
+        // One of them is not to be told by its environment.
+        let gone = async {
+            while !tool.is_gone() {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        let _ = tokio::time::timeout(SLOW, gone).await;
     } else {
         let cancel = async {
             up.await;
