@@ -129,7 +129,7 @@ impl Shell {
         let Ok(status) = ended else {
             // It was not waited for, so the number is still its own.
             if let Some(group) = group {
-                drop(kill_process_group(group, Signal::KILL));
+                let _ = kill_process_group(group, Signal::KILL);
             }
             let seconds = limit.as_secs();
             let text = kept.text();
@@ -178,7 +178,7 @@ impl Shell {
                 let name = fs::read_to_string(folder.join("comm")).unwrap_or_default();
                 names.push(name.trim_end().to_owned());
                 // It may be gone meanwhile.
-                drop(pidfd_send_signal(process, Signal::KILL));
+                let _ = pidfd_send_signal(process, Signal::KILL);
             }
         }
         names
