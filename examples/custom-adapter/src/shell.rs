@@ -131,6 +131,7 @@ impl Shell {
             if let Some(group) = group {
                 let _ = kill_process_group(group, Signal::KILL);
             }
+            child.wait().await?;
             let seconds = limit.as_secs();
             let text = kept.text();
             return Ok((format!("{text}\n[killed: not done within {seconds} s]"), true));
