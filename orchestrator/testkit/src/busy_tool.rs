@@ -14,6 +14,7 @@ use tokio::net::unix::pipe::Receiver;
 pub struct BusyTool {
     folder: TempDir,
     pipe: File,
+    hides: bool,
 }
 
 impl BusyTool {
@@ -28,7 +29,15 @@ impl BusyTool {
         rustix::fs::mkfifoat(rustix::fs::CWD, &path, 0o600.into()).expect("there is room");
         let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
         let pipe = File::options().read(true).custom_flags(flags).open(path);
-        Self { folder, pipe: pipe.expect("the pipe can be opened") }
+        Self { folder, pipe: pipe.expect("the pipe can be opened"), hides: true }
+    }
+
+    /// The same, without the process whose environment does not tell whose it is: nobody but a supervisor
+    /// of the whole tree can find that one.
+    #[must_use]
+    pub const fn hiding_nothing(mut self) -> Self {
+        self.hides = false;
+        self
     }
 
     /// The command, for `sh`.
@@ -41,9 +50,10 @@ impl BusyTool {
     #[must_use]
     pub fn background(&self) -> String {
         let path = self.folder.path().join("held");
+        let hidden =
+            if self.hides { "env -i setsid sleep 1000 </dev/null >/dev/null 2>&1 &" } else { "" };
         format!(
-            "exec 9>'{}'; setsid sleep 1000 </dev/null >/dev/null 2>&1 & \
-             env -i setsid sleep 1000 </dev/null >/dev/null 2>&1 & echo up >&9",
+            "exec 9>'{}'; setsid sleep 1000 </dev/null >/dev/null 2>&1 & {hidden} echo up >&9",
             path.display()
         )
     }

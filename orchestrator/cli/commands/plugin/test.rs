@@ -143,6 +143,8 @@ impl Subject {
         let env = variables().into_iter().filter(|(name, _)| name == "PATH").collect();
         let plugin = self.plugin(isolation, env)?;
         let options = part.options()?;
+        // In this process nobody else looks after what it starts.
+        let options = if isolation == Isolation::None { options.unsupervised() } else { options };
         let make = |stage: &Stage| -> conformance::Making {
             let (table, context) = (part.table(stage), stage.context.clone());
             let (plugin, by) = (Arc::clone(&plugin), self.supervisor.clone());

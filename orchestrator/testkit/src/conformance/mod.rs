@@ -219,11 +219,12 @@ impl fmt::Display for Scenario {
 pub struct Options {
     without: Vec<(Scenario, String)>,
     prompt_max: usize,
+    supervised: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { without: Vec::new(), prompt_max: 2 * 1024 * 1024 }
+        Self { without: Vec::new(), prompt_max: 2 * 1024 * 1024, supervised: true }
     }
 }
 
@@ -239,6 +240,14 @@ impl Options {
     #[must_use]
     pub const fn prompt_max(mut self, bytes: usize) -> Self {
         self.prompt_max = bytes;
+        self
+    }
+
+    /// For an adapter whose processes nobody supervises: of what its tool has started it need not find a
+    /// process that is in a session of its own *and* has emptied its environment.
+    #[must_use]
+    pub const fn unsupervised(mut self) -> Self {
+        self.supervised = false;
         self
     }
 }
@@ -386,7 +395,7 @@ async fn examine_one(
     let (outcome, name) = if let Some((_, why)) = without {
         (Outcome::Without(why.clone()), None)
     } else {
-        let examined = scenarios::examine(scenario, options.prompt_max, make);
+        let examined = scenarios::examine(scenario, options, make);
         match tokio::time::timeout(PATIENCE, examined).await {
             Ok(Ok(name)) => (Outcome::Passed, Some(name)),
             Ok(Err(why)) => (Outcome::Failed(why), None),

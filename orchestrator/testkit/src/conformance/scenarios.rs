@@ -11,7 +11,7 @@ use orchestrator::contract::{
 };
 
 use super::stage::{Act, Cast, FIRST, LAST, Stage};
-use super::{Making, Scenario};
+use super::{Making, Options, Scenario};
 use crate::BusyTool;
 use crate::iteration::Sink;
 
@@ -30,7 +30,7 @@ type Make<'a> = &'a dyn Fn(&Stage) -> Making;
 /// Examines one, and tells the adapter's name.
 pub(super) async fn examine(
     scenario: Scenario,
-    prompt_max: usize,
+    options: &Options,
     make: Make<'_>,
 ) -> Result<String, String> {
     let stage = Stage::new(act(scenario));
@@ -43,7 +43,7 @@ pub(super) async fn examine(
             said_after(&ended(&stage, &cast, PROMPT, &Sink::new()).await?)
         }
         Scenario::Order => order(&stage, &cast).await,
-        Scenario::LongPrompt => long_prompt(&stage, &cast, prompt_max).await,
+        Scenario::LongPrompt => long_prompt(&stage, &cast, options.prompt_max).await,
         Scenario::BadPrompt => bad_prompt(&stage, &cast).await,
         Scenario::Flood => flood(&stage, &cast).await,
         Scenario::CancelBefore => cancel_before(&stage, &cast).await,
@@ -52,7 +52,11 @@ pub(super) async fn examine(
             cancelled(&sink, ended(&stage, &cast, PROMPT, &sink).await)
         }
         Scenario::Deadline | Scenario::CancelInMessage => slow(&stage, &cast).await,
-        Scenario::CancelInTool | Scenario::Drop => in_tool(make, scenario == Scenario::Drop).await,
+        Scenario::CancelInTool | Scenario::Drop => {
+            let tool = BusyTool::new();
+            let tool = if options.supervised { tool } else { tool.hiding_nothing() };
+            in_tool(make, tool, scenario == Scenario::Drop).await
+        }
         Scenario::Usage => usage(&stage, &cast).await,
         Scenario::RateLimited
         | Scenario::Unauthenticated
@@ -308,8 +312,7 @@ async fn slow(stage: &Stage, cast: &Cast) -> Examined {
 }
 
 /// Ends it while its tool runs: one that has started processes in sessions of their own.
-async fn in_tool(make: Make<'_>, drop_it: bool) -> Examined {
-    let mut tool = BusyTool::new();
+async fn in_tool(make: Make<'_>, mut tool: BusyTool, drop_it: bool) -> Examined {
     let stage = Stage::new(Act::Runs { command: tool.command(), text: SAID.to_owned() });
     let cast = make(&stage).await?;
     let sink = Sink::new();
