@@ -189,10 +189,15 @@ async fn plugin(
     plugin.agent(None, json!({}), &context(folder), supervisor).await.unwrap()
 }
 
-/// The same from a program: it prints as many lines as its prompt says.
+/// The same from a program: it prints as many messages as its prompt says, each of which is an event.
 fn builtin(folder: &TempDir, supervisor: &Supervisor) -> Box<dyn Agent> {
-    let script = "read -r _ count; yes event | head -n \"${count:-0}\"";
-    let table = json!({"program": ["sh", "-c", script]});
+    let message =
+        json!({"type": "assistant", "message": {"content": [{"type": "text", "text": "event"}]}});
+    let result =
+        json!({"type": "result", "subtype": "success", "is_error": false, "result": "done"});
+    let script =
+        format!("read -r _ count; yes '{message}' | head -n \"${{count:-0}}\"; echo '{result}'");
+    let table = json!({"program": ["sh", "-c", script], "output": "claude-json"});
     ralph_adapter_command::build(table, &context(folder), supervisor).unwrap()
 }
 
