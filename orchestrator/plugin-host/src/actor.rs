@@ -9,7 +9,7 @@ use plugin_protocol::{Decoded, HostFrame, Ping, PluginFrame, Provided, decode, f
 use tokio::sync::mpsc;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
-use crate::carrier::Inbound;
+use crate::carrier::{Inbound, QUEUE};
 use crate::running::Told;
 use crate::session::Shared;
 use crate::talk::News;
@@ -26,12 +26,15 @@ type Flow = ControlFlow<String>;
 
 pub(crate) async fn run(shared: Arc<Shared>, mut inbound: mpsc::Receiver<Inbound>) {
     let mut heart = Heart::new();
+    // All that is there is taken at once: whoever waits for room is woken once for all of it, and not
+    // for every frame.
+    let mut news = Vec::with_capacity(QUEUE);
     let reason = loop {
         let flow = tokio::select! {
             biased;
-            news = inbound.recv() => {
+            count = inbound.recv_many(&mut news, QUEUE) => {
                 heart.beats();
-                took(&shared, news).await
+                took_all(&shared, news.drain(..), count).await
             }
             () = heart.tick() => heart.ask(&shared),
         };
@@ -41,6 +44,16 @@ pub(crate) async fn run(shared: Arc<Shared>, mut inbound: mpsc::Receiver<Inbound
     };
     shared.give_up(&reason);
     // Whoever fills the channel learns that nobody reads it any more.
+}
+
+async fn took_all(shared: &Shared, all: impl Iterator<Item = Inbound>, count: usize) -> Flow {
+    if count == 0 {
+        return Flow::Break("it is gone".to_owned());
+    }
+    for news in all {
+        took(shared, news).await?;
+    }
+    Flow::Continue(())
 }
 
 /// Whether the plugin is still there.
@@ -88,16 +101,15 @@ impl Heart {
     }
 }
 
-async fn took(shared: &Shared, news: Option<Inbound>) -> Flow {
+async fn took(shared: &Shared, news: Inbound) -> Flow {
     let violation = match news {
-        None => return Flow::Break("it is gone".to_owned()),
-        Some(Inbound::Ended(how)) => return Flow::Break(how),
-        Some(Inbound::Stderr(line)) => {
+        Inbound::Ended(how) => return Flow::Break(how),
+        Inbound::Stderr(line) => {
             shared.state().printed(&line);
             return beside(shared, Told::Stderr(line)).await;
         }
-        Some(Inbound::TooLong { bytes }) => Violation::TooLong { bytes },
-        Some(Inbound::Frame(bytes)) => match decode::<PluginFrame>(&bytes) {
+        Inbound::TooLong { bytes } => Violation::TooLong { bytes },
+        Inbound::Frame(bytes) => match decode::<PluginFrame>(&bytes) {
             Ok(Decoded::Unknown(_)) => return Flow::Continue(()),
             Ok(Decoded::Known(frame)) => {
                 let news = shared.state().talk.take(frame);

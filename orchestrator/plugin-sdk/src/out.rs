@@ -31,8 +31,10 @@ impl Out {
     pub(crate) fn start(mut emit: Emit, at_end: impl Send + 'static) -> std::io::Result<Self> {
         let (queue, mut frames) = mpsc::channel::<Vec<u8>>(QUEUE);
         thread::Builder::new().name("plugin-out".to_owned()).spawn(move || {
-            while let Some(frame) = frames.blocking_recv() {
-                if !emit(&frame) {
+            // All that is there at once: those who wait for room are woken once for all of it.
+            let mut some = Vec::with_capacity(QUEUE);
+            while frames.blocking_recv_many(&mut some, QUEUE) > 0 {
+                if !some.drain(..).all(|frame| emit(&frame)) {
                     break;
                 }
             }
