@@ -12,7 +12,7 @@ use ralph_orchestrator_testkit::fake_agent::FakeAgent;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::hostile::packed::PLUGIN;
+use crate::hostile::packed;
 
 /// Shell that sets the numbers of those above an agent, each the parent of the one before.
 pub(crate) const PARENTS: &str = "up() { awk '/^PPid:/ { print $2 }' \"/proc/$1/status\"; }
@@ -40,7 +40,7 @@ program = ["test", "-e", "done"]
 "#;
 
 thread_local! {
-    /// Agents that the adapter `command` would drive are driven by a plugin that does the same.
+    /// Agents that the adapter `command` would drive are driven by the same adapter as a plugin.
     pub(crate) static PACKED: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -110,12 +110,10 @@ impl TestEnvironment {
         let agent = self.agent.program().display().to_string();
         let mut text = text.replace("@AGENT@", &agent);
         if PACKED.get() {
-            let plugin = self.root().join("packed.py");
-            fs::write(&plugin, PLUGIN).unwrap();
             text = text.replace("adapter = \"command\"", "adapter = \"packed\"");
             text.push_str(&format!(
-                "\n[plugins.packed]\ncommand = [\"python3\", \"{}\"]\n",
-                plugin.display()
+                "\n[plugins.packed]\nlibrary = \"{}\"\n",
+                packed::library().display()
             ));
         }
         self.write("ralph.toml", text);

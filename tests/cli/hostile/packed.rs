@@ -1,10 +1,20 @@
-//! The same agents, driven by a plugin: what holds for an adapter that is built in holds for it.
+//! The same agents, driven by the same adapter as a plugin: what holds for one that is built in holds
+//! for it.
 
-use super::{claims, evidence, output, processes, state};
-use crate::environment::PACKED;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
-/// What drives the agents here.
-pub(crate) const PLUGIN: &str = include_str!("packed.py");
+use super::{
+    PROMISE, WORK, claims, completed, ends, evidence, gone, hostile, output, processes, state,
+};
+use crate::environment::{PACKED, PARENTS};
+use crate::plugins::built;
+
+/// The adapter `command` as a library.
+pub(crate) fn library() -> &'static Path {
+    static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
+    LIBRARY.get_or_init(|| built("tests/packed", "libpacked.so"))
+}
 
 macro_rules! packed {
     ($($module:ident::$test:ident),* $(,)?) => {
@@ -21,12 +31,18 @@ macro_rules! packed {
 packed!(
     claims::text_that_is_no_claim_starts_no_validation_even_where_one_would_accept,
     claims::a_claim_on_standard_error_is_none,
+    claims::in_a_structured_stream_only_the_final_message_of_a_good_end_is_heard,
     claims::a_claim_in_many_forms_is_one_claim_and_needs_its_proof,
     claims::both_claims_at_once_are_settled_by_the_proof_and_then_by_the_human,
     claims::an_agent_that_only_asks_is_bounded,
     claims::words_about_limits_and_errors_are_only_words,
     claims::good_and_bad_work_by_turns_completes_only_on_good_work,
+    claims::a_claim_of_the_same_work_again_and_again_is_thrashing,
+    claims::absurd_figures_neither_crash_nor_lower_what_was_spent,
+    claims::a_huge_price_stops_the_run_at_once_and_adds_up_without_overflow,
+    claims::figures_that_shrink_within_an_iteration_do_not_lower_the_cost,
     evidence::what_is_no_proof_is_refused_with_its_reason_and_then_mended,
+    evidence::proof_of_failure_is_no_proof_where_the_configuration_says_so,
     evidence::proof_older_than_the_work_is_stale,
     evidence::proof_kept_from_an_earlier_run_proves_nothing_in_the_next,
     evidence::proof_that_vanishes_while_validators_run_is_no_proof,
@@ -34,9 +50,12 @@ packed!(
     evidence::protected_tests_can_not_be_weakened_in_any_way,
     evidence::programs_that_the_agent_puts_in_the_way_are_not_what_validates,
     output::two_hundred_megabytes_of_text_cost_no_memory_and_the_claim_is_heard,
+    output::a_line_of_fifty_megabytes_costs_no_memory_and_hides_no_claim_after_it,
     output::fifty_megabytes_of_standard_error_cost_no_memory,
+    output::a_hundred_thousand_messages_cost_no_memory,
     output::bytes_that_are_no_text_reach_no_terminal_and_break_nothing,
     output::output_as_json_stays_json_whatever_is_printed,
+    output::messages_that_are_nearly_right_break_nothing,
     output::an_agent_that_prints_nothing_at_all_and_one_that_never_stops_are_bounded,
     processes::a_daemon_that_hides_is_found_and_ended_with_the_iteration,
     processes::a_daemon_that_hides_does_not_outlive_a_killed_orchestrator,
@@ -45,13 +64,16 @@ packed!(
     processes::a_storm_of_children_is_reaped,
     processes::children_that_go_on_after_their_parent_are_ended,
     processes::a_grandchild_that_holds_the_output_holds_up_nothing,
+    processes::a_structured_agent_that_hangs_after_its_result_is_ended_and_heard,
     processes::standard_input_is_no_trap,
     processes::an_agent_that_closes_its_output_may_work_on,
     processes::an_agent_that_signals_its_whole_group_or_session_reaches_only_itself,
     processes::an_agent_that_leaves_its_folder_or_deletes_it_ends_like_any_other,
     processes::what_is_in_its_temporary_folder_is_its_own_but_the_orchestrator_s_is_gone,
+    processes::an_agent_that_kills_its_shim_is_a_failed_iteration_and_leaves_nothing,
     state::whatever_is_in_the_prompt_s_place_it_is_put_back,
     state::a_pipe_in_the_prompt_s_place_stops_no_clock_and_no_signal,
+    state::a_prompt_that_is_written_piece_by_piece_is_read_whole,
     state::whatever_is_in_the_configuration_s_place_the_run_goes_on_with_its_own,
     state::whatever_is_in_the_place_of_a_file_of_the_state_it_is_written_again,
     state::folders_of_the_state_that_became_files_are_made_again,
@@ -61,3 +83,41 @@ packed!(
     state::a_workspace_that_became_a_file_is_an_error_and_no_completion,
     state::an_agent_that_writes_its_own_state_into_the_workspace_is_not_believed,
 );
+
+/// Shell that sets the numbers of those above the plugin, where [`PARENTS`] found it in the place of the
+/// orchestrator.
+const ABOVE: &str = "host=$orchestrator; its_shim=$(up $host); its_nursery=$(up $its_shim)
+orchestrator=$(up $its_nursery)\n";
+
+#[test]
+fn an_agent_that_ends_its_plugin_is_a_failed_iteration_and_leaves_nothing() {
+    PACKED.set(true);
+    for whom in ["$host", "$host $its_shim", "$host $shim", "$host $nursery $shim", "$its_shim"] {
+        let env = hostile();
+        env.agent.call(1).script(&format!(
+            "{PARENTS}{ABOVE}echo $$ > \"$FAKE_DIR/self\"; kill -KILL {whom}; sleep 1000\n"
+        ));
+        env.agent.call(2).script(WORK).out(PROMISE);
+        let ended = env.run();
+        gone(&env, "self");
+        assert_eq!(env.records("iteration_ended")[0]["outcome"]["type"], "failed", "{whom}");
+        ends(&env, whom, &ended, completed(2, &["done"]));
+    }
+}
+
+#[test]
+fn an_agent_that_kills_the_orchestrator_of_its_plugin_wins_nothing() {
+    PACKED.set(true);
+    for whom in ["$orchestrator", "$orchestrator $its_nursery $its_shim $host $nursery $shim"] {
+        let env = hostile();
+        env.agent.call(1).script(&format!(
+            "{PARENTS}{ABOVE}echo $$ > \"$FAKE_DIR/self\"; kill -KILL {whom}; sleep 1000\n"
+        ));
+        env.agent.call(2).script(WORK).out(PROMISE);
+        assert_eq!(env.run().code, None, "{whom}");
+        let ended = env.run();
+        gone(&env, "self");
+        assert_eq!(env.records("iteration_ended")[0]["outcome"]["type"], "lost", "{whom}");
+        ends(&env, whom, &ended, completed(2, &["done"]));
+    }
+}

@@ -1,37 +1,18 @@
 //! `plugin test`, and the examples as they are shipped.
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 
 use ralph_orchestrator_testkit::model_server::{ModelServer, Script, Turn};
 
-use super::author::target;
+use super::built;
 use crate::environment::TestEnvironment;
 
 const SOURCE: &str = env!("CARGO_MANIFEST_DIR");
 
-/// Builds a plugin of this repository; the library.
-fn build(krate: &str, library: &str) -> PathBuf {
-    let mut command = Command::new("cargo");
-    command.args(["build", "--locked", "--target-dir"]).arg(target());
-    command.current_dir(Path::new(SOURCE).join(krate));
-    for (key, _) in std::env::vars_os() {
-        let key = key.to_string_lossy().into_owned();
-        if key.starts_with("CARGO_PKG") || key == "RUSTC" {
-            command.env_remove(key);
-        }
-    }
-    command.env("CARGO_PROFILE_DEV_DEBUG", "0").env("CARGO_INCREMENTAL", "0");
-    let output = command.output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "cargo build in {krate}: {said}");
-    target().join("debug").join(library)
-}
-
 /// An example in a workspace of its own, with its library where its `ralph.toml` names it.
 fn example(name: &str, library: &str) -> TestEnvironment {
-    let built = build(&format!("examples/{name}"), library);
+    let library_file = built(&format!("examples/{name}"), library);
     let env = TestEnvironment::new();
     fs::remove_file(env.path("PROMPT.md")).unwrap();
     for file in ["ralph.toml", "conformance.toml", "template/README.md"] {
@@ -41,7 +22,7 @@ fn example(name: &str, library: &str) -> TestEnvironment {
         );
     }
     fs::create_dir_all(env.path("target/release")).unwrap();
-    fs::copy(built, env.path(&format!("target/release/{library}"))).unwrap();
+    fs::copy(library_file, env.path(&format!("target/release/{library}"))).unwrap();
     env
 }
 
@@ -96,7 +77,7 @@ fn the_example_validator_holds_and_works() {
 
 #[test]
 fn what_does_not_hold_is_said() {
-    let library = build("orchestrator/plugin-host/tests/plugins/misbehaving", "libmisbehaving.so");
+    let library = built("orchestrator/plugin-host/tests/plugins/misbehaving", "libmisbehaving.so");
     let env = TestEnvironment::new();
     env.write("kit.toml", "[items.bad.config]\nunknown = 1\n");
     let library = library.to_str().unwrap();
@@ -106,7 +87,7 @@ fn what_does_not_hold_is_said() {
 
 #[test]
 fn mistakes_in_the_kit_are_said() {
-    let library = build("examples/custom-detector", "libplan_detector.so");
+    let library = built("examples/custom-detector", "libplan_detector.so");
     let env = TestEnvironment::new();
     let library = library.to_str().unwrap();
     let said = |kit: &str, code: i32| {
@@ -123,7 +104,7 @@ fn mistakes_in_the_kit_are_said() {
 
 #[test]
 fn what_an_agent_does_without_needs_a_reason_and_a_name() {
-    let library = build("examples/custom-adapter", "libchat_agent.so");
+    let library = built("examples/custom-adapter", "libchat_agent.so");
     let env = TestEnvironment::new();
     let library = library.to_str().unwrap();
     for (kit, why) in [

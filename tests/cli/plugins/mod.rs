@@ -1,4 +1,4 @@
-//! Plugins that are programs, under the real orchestrator.
+//! Plugins under the real orchestrator.
 
 mod author;
 mod compatibility;
@@ -6,7 +6,28 @@ mod example;
 mod kit;
 mod rogue;
 
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
 use crate::environment::TestEnvironment;
+
+/// Builds a plugin of this repository; the library.
+pub(crate) fn built(krate: &str, library: &str) -> PathBuf {
+    let mut command = Command::new("cargo");
+    command.args(["build", "--locked", "--target-dir"]).arg(author::target());
+    command.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(krate));
+    for (key, _) in std::env::vars_os() {
+        let key = key.to_string_lossy().into_owned();
+        if key.starts_with("CARGO_PKG") || key == "RUSTC" {
+            command.env_remove(key);
+        }
+    }
+    command.env("CARGO_PROFILE_DEV_DEBUG", "0").env("CARGO_INCREMENTAL", "0");
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "cargo build in {krate}: {said}");
+    author::target().join("debug").join(library)
+}
 
 /// A workspace whose agent is this program, told `how` as its argument. The plugin lies outside of the
 /// workspace.

@@ -122,3 +122,19 @@ pub trait Agent: Send + Sync {
     /// to be ended and the error's class is [`Cancelled`](super::ErrorClass::Cancelled).
     async fn run(&self, task: Iteration, events: &dyn EventSink) -> Result<Report, AgentError>;
 }
+
+/// An agent whose kind was chosen when it was built.
+#[async_trait]
+impl<A: Agent + ?Sized> Agent for Box<A> {
+    fn describe(&self) -> Description {
+        (**self).describe()
+    }
+
+    async fn check(&self, env: &BTreeMap<String, String>) -> Result<String, AgentError> {
+        (**self).check(env).await
+    }
+
+    async fn run(&self, task: Iteration, events: &dyn EventSink) -> Result<Report, AgentError> {
+        (**self).run(task, events).await
+    }
+}
