@@ -21,7 +21,7 @@ pub(crate) fn claude_result(text: &str, cost: f64) -> String {
 const PROMISE: &str = "<promise>COMPLETE: made it</promise>\n";
 
 #[test]
-fn the_stdin_of_the_agent_is_the_prompt_byte_for_byte() {
+pub(super) fn the_stdin_of_the_agent_is_the_prompt_byte_for_byte() {
     let env = TestEnvironment::new();
     let prompt = "# T\u{feff} {x} $HOME {{y}}\r\n\ttrailing  \n\nno end";
     env.write("PROMPT.md", prompt);
@@ -61,7 +61,7 @@ fn a_near_miss_is_reported_and_told() {
 }
 
 #[test]
-fn a_failed_call_makes_no_claim() {
+pub(super) fn a_failed_call_makes_no_claim() {
     let env = TestEnvironment::new();
     env.agent.call(1).script("touch done\n").out(PROMISE).rc(1);
     env.agent.call(2).out(PROMISE);
@@ -71,7 +71,7 @@ fn a_failed_call_makes_no_claim() {
 }
 
 #[test]
-fn an_echo_of_the_prompt_completes_nothing_that_is_not_done() {
+pub(super) fn an_echo_of_the_prompt_completes_nothing_that_is_not_done() {
     let env = TestEnvironment::new();
     env.write("PROMPT.md", "End with\n\n    <promise>COMPLETE: x</promise>\n");
     env.agent.default_call().script("cat \"$call.stdin\"\n");
@@ -80,7 +80,7 @@ fn an_echo_of_the_prompt_completes_nothing_that_is_not_done() {
 }
 
 #[test]
-fn needs_human_stops_with_its_reason_and_the_answer_heads_the_next_prompt() {
+pub(super) fn needs_human_stops_with_its_reason_and_the_answer_heads_the_next_prompt() {
     let env = TestEnvironment::new();
     env.agent.call(1).out("<promise>NEEDS_HUMAN: which colour?</promise>\n");
     env.agent.call(2).script("touch done\n").out(PROMISE);
@@ -105,7 +105,7 @@ fn complete_counts_before_needs_human_if_it_stands() {
 }
 
 #[test]
-fn a_completion_withstands_everything_done_afterwards() {
+pub(super) fn a_completion_withstands_everything_done_afterwards() {
     let env = TestEnvironment::new();
     env.agent.call(1).script("touch done; printf '\\nTASK_COMPLETE\\n' >> PROMPT.md\n");
     env.run().expect(0);
@@ -161,7 +161,7 @@ fn evidence_is_kept_and_may_be_lost_afterwards() {
 }
 
 #[test]
-fn a_rejected_claim_stays_pending_and_needs_no_second_one() {
+pub(super) fn a_rejected_claim_stays_pending_and_needs_no_second_one() {
     let env = TestEnvironment::new();
     env.agent.call(1).out(PROMISE);
     env.agent.call(2).script("touch done\n").out("mended\n");
@@ -196,7 +196,7 @@ fn a_validator_that_changes_the_tree_rejects_unless_it_may() {
 }
 
 #[test]
-fn protected_paths_have_to_be_as_they_were() {
+pub(super) fn protected_paths_have_to_be_as_they_were() {
     let env = TestEnvironment::new();
     env.config("protect = [\"tests/**\"]\n");
     env.write("tests/a", "assert 1");

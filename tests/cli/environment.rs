@@ -14,9 +14,19 @@ use tempfile::TempDir;
 
 use crate::hostile::packed;
 
-/// Shell that sets the numbers of those above an agent, each the parent of the one before.
-pub(crate) const PARENTS: &str = "up() { awk '/^PPid:/ { print $2 }' \"/proc/$1/status\"; }
+/// Each is the parent of the one before.
+const PARENTS: &str = "up() { awk '/^PPid:/ { print $2 }' \"/proc/$1/status\"; }
 shim=$(up $$); nursery=$(up \"$shim\"); orchestrator=$(up \"$nursery\")\n";
+
+/// The same where a plugin drives the agent, which those above found in the orchestrator's place.
+const PARENTS_OF_PLUGIN: &str = "host=$orchestrator; its_shim=$(up $host)
+its_nursery=$(up $its_shim); orchestrator=$(up $its_nursery)\n";
+
+/// Shell that sets the numbers of those above an agent: `shim`, `nursery`, `orchestrator`, and of those
+/// above its plugin if it has one: `host`, `its_shim`, `its_nursery`.
+pub(crate) fn parents() -> String {
+    format!("{PARENTS}{}", if PACKED.get() { PARENTS_OF_PLUGIN } else { "" })
+}
 
 /// Longer than anything takes on a busy machine; a test that needs it has failed.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(600);
@@ -93,7 +103,12 @@ impl TestEnvironment {
         fs::create_dir_all(root.join("w")).unwrap();
         fs::create_dir_all(root.join("home")).unwrap();
         let agent = FakeAgent::new(root.join("agent"));
-        let this = Self { folder, agent, vars: Vec::new() };
+        let mut this = Self { folder, agent, vars: Vec::new() };
+        if PACKED.get() {
+            // The one copy for all tests, which is no stray file.
+            let copies = packed::library().with_extension("copies");
+            this.var("XDG_CACHE_HOME", &copies.display().to_string());
+        }
         this.write("PROMPT.md", "# Task\n\nMake a file called done.\n");
         this.config("");
         this

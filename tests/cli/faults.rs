@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use rustix::process::Signal;
 
@@ -22,10 +22,14 @@ impl Mount {
         mounted.is_ok_and(|status| status.success()).then_some(Self(path))
     }
 
+    /// The shims of a run that has just ended hold its lock a moment longer, open for writing.
     fn remount(&self, options: &str) {
         let options = format!("remount,{options}");
-        let status = Command::new("mount").args(["-o", &options]).arg(&self.0).status().unwrap();
-        assert!(status.success());
+        eventually("nothing is open for writing any more", || {
+            let mut mount = Command::new("mount");
+            mount.args(["-o", &options]).arg(&self.0).stderr(Stdio::null());
+            mount.status().unwrap().success()
+        });
     }
 }
 

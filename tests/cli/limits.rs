@@ -6,7 +6,7 @@ use rustix::process::Signal;
 use serde_json::json;
 
 use crate::completion::claude_result;
-use crate::environment::{PARENTS, TestEnvironment, eventually, of_run};
+use crate::environment::{TestEnvironment, eventually, of_run, parents};
 
 fn metered(limits: &str) -> TestEnvironment {
     let env = TestEnvironment::new();
@@ -20,7 +20,7 @@ fn metered(limits: &str) -> TestEnvironment {
 }
 
 #[test]
-fn max_iterations_holds_across_restarts() {
+pub(super) fn max_iterations_holds_across_restarts() {
     let env = TestEnvironment::new();
     env.agent.default_call().script("echo $n > x\n");
     for _ in 0..3 {
@@ -35,7 +35,7 @@ fn max_iterations_holds_across_restarts() {
 }
 
 #[test]
-fn max_cost_stops_after_the_iteration_that_reaches_it_and_stays_reached() {
+pub(super) fn max_cost_stops_after_the_iteration_that_reaches_it_and_stays_reached() {
     let env = metered("max_cost_usd = 2.0");
     env.agent.default_call().script("echo $n > x\n").out(claude_result("working", 1.0));
     for _ in 0..3 {
@@ -46,7 +46,7 @@ fn max_cost_stops_after_the_iteration_that_reaches_it_and_stays_reached() {
 }
 
 #[test]
-fn max_cost_cuts_an_iteration_that_would_exceed_it() {
+pub(super) fn max_cost_cuts_an_iteration_that_would_exceed_it() {
     let env = metered("max_tokens = 1000\nmax_cost_usd = 1.0");
     env.raw_config(
         "[run]\ndelay = \"0s\"\n[agent]\nadapter = \"command\"\n\
@@ -68,7 +68,7 @@ fn max_cost_cuts_an_iteration_that_would_exceed_it() {
 }
 
 #[test]
-fn max_runtime_ends_an_agent_that_talks_for_ever() {
+pub(super) fn max_runtime_ends_an_agent_that_talks_for_ever() {
     let env = TestEnvironment::new();
     env.agent.default_call().script("while :; do echo talking; sleep 0.01; done\n");
     let began = Instant::now();
@@ -83,7 +83,7 @@ fn max_runtime_ends_an_agent_that_talks_for_ever() {
 }
 
 #[test]
-fn max_runtime_holds_over_restarts_in_sum() {
+pub(super) fn max_runtime_holds_over_restarts_in_sum() {
     let env = TestEnvironment::new();
     env.agent.default_call().script("while :; do echo talking; sleep 0.01; done\n");
     let args = ["run", "--max-runtime", "3s"];
@@ -108,7 +108,7 @@ fn max_runtime_holds_over_restarts_in_sum() {
 }
 
 #[test]
-fn iteration_timeout_and_idle_timeout_end_an_iteration_as_a_failure() {
+pub(super) fn iteration_timeout_and_idle_timeout_end_an_iteration_as_a_failure() {
     for (limit, script) in [
         ("iteration_timeout = \"1s\"", "while :; do echo busy; sleep 0.05; done\n"),
         ("idle_timeout = \"1s\"", "sleep 1000\n"),
@@ -123,7 +123,7 @@ fn iteration_timeout_and_idle_timeout_end_an_iteration_as_a_failure() {
 }
 
 #[test]
-fn failures_in_a_row_stop_the_run_and_a_success_counts_them_anew() {
+pub(super) fn failures_in_a_row_stop_the_run_and_a_success_counts_them_anew() {
     let env = TestEnvironment::new();
     env.config("\n[limits]\nmax_failures = 3\n");
     env.agent.default_call().rc(7);
@@ -133,7 +133,7 @@ fn failures_in_a_row_stop_the_run_and_a_success_counts_them_anew() {
 }
 
 #[test]
-fn trees_that_go_to_and_fro_are_stagnation() {
+pub(super) fn trees_that_go_to_and_fro_are_stagnation() {
     let env = TestEnvironment::new();
     env.config("\n[limits]\nmax_stagnant = 3\n");
     env.agent.default_call().script("echo $((n % 2)) > x\n");
@@ -156,10 +156,11 @@ fn a_cost_limit_that_cannot_be_kept_is_refused() {
 }
 
 #[test]
-fn a_lost_iteration_is_charged_and_cost_never_falls() {
+pub(super) fn a_lost_iteration_is_charged_and_cost_never_falls() {
     let env = metered("max_cost_usd = 10.0\nmax_iterations = 3");
     env.agent.call(1).script("echo 1 > x\n").out(claude_result("working", 1.0));
-    env.agent.call(2).script(&format!("{PARENTS}echo 2 > x; kill -9 $orchestrator; sleep 1000\n"));
+    let parents = parents();
+    env.agent.call(2).script(&format!("{parents}echo 2 > x; kill -9 $orchestrator; sleep 1000\n"));
     env.agent.call(3).out(claude_result("working", 0.25));
     let ended = env.run();
     assert_eq!(ended.code, None, "killed by its own agent");
@@ -170,7 +171,7 @@ fn a_lost_iteration_is_charged_and_cost_never_falls() {
 }
 
 #[test]
-fn max_cost_holds_over_restarts_in_sum_whatever_an_iteration_was_cut_by() {
+pub(super) fn max_cost_holds_over_restarts_in_sum_whatever_an_iteration_was_cut_by() {
     let env = TestEnvironment::new();
     env.raw_config(
         "[run]\ndelay = \"0s\"\n[agent]\nadapter = \"command\"\n[agent.config]\n\

@@ -6,7 +6,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::Command;
 
-use crate::environment::{Ended, PARENTS, TestEnvironment, alive, eventually, of_run};
+use crate::environment::{Ended, TestEnvironment, alive, eventually, of_run, parents};
 
 const PROMISE: &str = "<promise>COMPLETE: made it</promise>\n";
 
@@ -76,6 +76,7 @@ const TRY: &str = r#"try() { name=$1; shift; if sh -c "$*" >/dev/null 2>&1; then
 
 /// Everything that no agent in a sandbox can do, and what is there to do it to.
 fn forbidden(s: &Sandboxed) -> String {
+    let parents = parents();
     let root = s.env.root().display().to_string();
     let config = if s.apart { "c/ralph.toml" } else { "w/ralph.toml" };
     fs::create_dir_all(s.env.root().join("outside")).unwrap();
@@ -117,7 +118,7 @@ fn forbidden(s: &Sandboxed) -> String {
         "{TRY}export W='{root}/w' H='{root}/home' O='{root}/outside' C='{root}/{config}' T=\"${{TMPDIR:-/tmp}}\"\n\
          export S=\"$H/.local/state/ralph-orchestrator\"\n\
          export K='{root}/key-of-state'\n\
-         {PARENTS}export P=$orchestrator\n\
+         {parents}export P=$orchestrator\n\
          mkdir -p deep\n{tries}"
     )
 }
@@ -139,7 +140,7 @@ fn orchestrator_state(s: &Sandboxed) -> std::path::PathBuf {
 }
 
 #[test]
-fn an_agent_in_a_sandbox_reaches_neither_state_nor_configuration_nor_anything_outside() {
+pub(super) fn an_agent_in_a_sandbox_reaches_neither_state_nor_configuration_nor_anything_outside() {
     for apart in [true, false] {
         let s = Sandboxed::new(apart, "landlock", "");
         s.env.write("deep/file", "");
@@ -205,7 +206,7 @@ fn without_a_sandbox_the_same_agent_can() {
 }
 
 #[test]
-fn it_can_work_as_usual_in_its_workspace() {
+pub(super) fn it_can_work_as_usual_in_its_workspace() {
     let s = Sandboxed::new(true, "landlock", "");
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -238,7 +239,7 @@ fn it_can_work_as_usual_in_its_workspace() {
 }
 
 #[test]
-fn what_is_protected_in_the_workspace_cannot_be_changed_and_what_lies_beside_it_can() {
+pub(super) fn what_is_protected_in_the_workspace_cannot_be_changed_and_what_lies_beside_it_can() {
     let s = Sandboxed::new(true, "landlock", "protect = [\"tests/unit/**\", \"check.sh\"]\n");
     for name in ["tests/unit/a", "tests/unit/b", "tests/notes", "check.sh", "top", "src/x"] {
         s.env.write(name, "as it was\n");
@@ -284,7 +285,7 @@ fn what_is_protected_in_the_workspace_cannot_be_changed_and_what_lies_beside_it_
 }
 
 #[test]
-fn what_a_run_protects_stays_so_when_the_configuration_forgets_it() {
+pub(super) fn what_a_run_protects_stays_so_when_the_configuration_forgets_it() {
     let s = Sandboxed::new(true, "landlock", "protect = [\"src/check.sh\"]\n");
     if kernel_level() < 3 {
         return assert!(!s.completes());

@@ -44,7 +44,7 @@ fn kept(env: &TestEnvironment, ended: &Ended) {
 }
 
 #[test]
-fn a_secret_in_text_claim_stderr_and_a_validators_output_is_starred() {
+pub(super) fn a_secret_in_text_claim_stderr_and_a_validators_output_is_starred() {
     for json in [false, true] {
         let env = environment("echo \"it is $MINE\"; exit 1");
         env.write("done", "");
@@ -65,7 +65,7 @@ fn a_secret_in_text_claim_stderr_and_a_validators_output_is_starred() {
 }
 
 #[test]
-fn a_secret_in_an_error_is_starred() {
+pub(super) fn a_secret_in_an_error_is_starred() {
     let env = environment("exit 0");
     env.agent.default_call().script("echo \"no access with $MINE\" >&2; exit 3\n");
     let ended = env.run().expect(1);

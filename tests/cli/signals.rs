@@ -28,7 +28,7 @@ fn daemon(env: &TestEnvironment) -> i32 {
 }
 
 #[test]
-fn a_signal_ends_the_agent_and_the_run_goes_on_later() {
+pub(super) fn a_signal_ends_the_agent_and_the_run_goes_on_later() {
     for (signal, status) in [(Signal::INT, 130), (Signal::TERM, 143), (Signal::HUP, 143)] {
         let env = talking();
         let mut running = env.start(&["run"]);
@@ -55,7 +55,7 @@ fn stop_ends_the_run_of_this_workspace() {
 }
 
 #[test]
-fn after_kill_9_nothing_is_left_and_a_run_starts_without_any_manual_step() {
+pub(super) fn after_kill_9_nothing_is_left_and_a_run_starts_without_any_manual_step() {
     let env = talking();
     let mut running = env.start(&["run"]);
     let daemon = daemon(&env);
@@ -138,7 +138,7 @@ fn stubborn() -> TestEnvironment {
 }
 
 #[test]
-fn a_second_signal_kills_at_once_and_nothing_is_left_when_the_program_ends() {
+pub(super) fn a_second_signal_kills_at_once_and_nothing_is_left_when_the_program_ends() {
     for (signal, status) in [(Signal::INT, 130), (Signal::TERM, 143)] {
         let env = stubborn();
         let mut running = env.start(&["run"]);
@@ -159,7 +159,7 @@ fn a_second_signal_kills_at_once_and_nothing_is_left_when_the_program_ends() {
 }
 
 #[test]
-fn a_third_signal_leaves_at_once_and_the_tree_ends_all_the_same() {
+pub(super) fn a_third_signal_leaves_at_once_and_the_tree_ends_all_the_same() {
     for (signal, status) in [(Signal::INT, 130), (Signal::TERM, 143)] {
         let env = stubborn();
         let mut running = env.start(&["run"]);
@@ -218,7 +218,7 @@ fn a_signal_while_the_old_agents_are_waited_for_is_heard() {
 }
 
 #[test]
-fn no_signal_ever_goes_to_the_group_of_the_caller() {
+pub(super) fn no_signal_ever_goes_to_the_group_of_the_caller() {
     for signals in [
         vec![Signal::INT],
         vec![Signal::TERM; 2],
@@ -288,7 +288,7 @@ fn stands_still(stop: Signal) {
 }
 
 #[test]
-fn a_time_of_standstill_is_charged_to_no_limit() {
+pub(super) fn a_time_of_standstill_is_charged_to_no_limit() {
     std::thread::scope(|scope| {
         for stop in [Signal::STOP, Signal::TSTP] {
             scope.spawn(move || stands_still(stop));

@@ -5,12 +5,13 @@ mod test;
 
 use std::path::Path;
 
-use plugin_host::{Isolation, check, serve};
+use plugin_host::{Checked, Isolation, LibraryError, check, serve};
+use ralph_orchestrator_supervise::Supervisor;
 use serde_json::json;
 
 use crate::args::{Plugin, PluginHost};
 use crate::commands::block_on;
-use crate::context::Context;
+use crate::context::{Context, plugin_copies, variables};
 use crate::error::{CommandError, exit};
 use crate::output;
 use crate::plugins::{Plugins, summary};
@@ -64,8 +65,19 @@ fn list(context: &Context, json: bool) -> Result<u8, CommandError> {
     Ok(if well { exit::OK } else { exit::UNAVAILABLE })
 }
 
+/// Everything that can be said of a library without running its code. Of what the file needs, too, which
+/// is asked of the copy that would be loaded.
+async fn examined(file: &Path) -> Result<Checked, LibraryError> {
+    let checked = check(file, None)?;
+    let copy = checked.copy_to(&plugin_copies(&variables()))?;
+    let linkable = copy.linkable(&Supervisor::this_binary()).await;
+    // Of the file that was asked about, not of its copy.
+    linkable.map_err(|error| LibraryError { path: file.to_owned(), ..error })?;
+    Ok(checked)
+}
+
 fn examine(file: &Path, json: bool) -> Result<u8, CommandError> {
-    let checked = check(file, None);
+    let checked = block_on(async { Ok(examined(file).await) })?;
     if json {
         output::json(&match &checked {
             Ok(checked) => json!({

@@ -107,6 +107,15 @@ pub enum Refusal {
     /// It is no private copy.
     #[error("it is no private copy of a plugin: the name of one is its BLAKE3 digest and `.so`")]
     NoCopyName,
+    /// The dynamic linker would refuse it.
+    #[error(
+        "it needs what is not here: {}; install that, or build it on this machine, linked with it",
+        missing.join(", ")
+    )]
+    Needs {
+        /// Libraries, versions and symbols, for people.
+        missing: Vec<String>,
+    },
     /// The dynamic linker refused it.
     #[error("the dynamic linker refuses it: {message}")]
     Link {

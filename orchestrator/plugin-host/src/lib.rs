@@ -13,6 +13,7 @@ mod flaw;
 mod inside;
 mod inspect;
 mod library;
+mod linking;
 mod log;
 mod manifest;
 mod plugin;

@@ -51,13 +51,14 @@ impl Loaded {
     }
 }
 
-/// Loads a library whose content was checked, after looking whether the copy is still what it was.
-/// Its constructors run. To load the same content again gives the same library.
+/// Loads a library whose content was checked, after looking whether the copy is still what it was; one
+/// that was removed is made again. Its constructors run. To load the same content again gives the same library.
 ///
 /// # Errors
 /// Somebody changed the copy, or the dynamic linker refuses it: a symbol or another library that it
 /// needs is not there. None of its code ran then.
 pub fn load(copy: &PrivateCopy) -> Result<Loaded, LibraryError> {
+    copy.restore()?;
     copy.verify()?;
     load_verified(copy)
 }

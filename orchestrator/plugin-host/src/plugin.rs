@@ -195,14 +195,19 @@ impl Plugin {
                 let session = self.inside(copy).await.map_err(|broken| broken.0)?;
                 return Ok(Entered { process: None, way: Way::Inside(session) });
             }
-            Code::Library(copy, Isolation::Process) => Spec {
-                program: OURSELVES.into(),
-                args: vec![HOST_COMMAND.into(), copy.path().into()],
-                cwd: copy.path().parent().unwrap_or(copy.path()).to_owned(),
-                env,
-                stdin: Vec::new(),
-                grace: Grace::default(),
-            },
+            Code::Library(copy, Isolation::Process) => {
+                let there = copy.clone();
+                let restored = tokio::task::spawn_blocking(move || there.restore()).await;
+                restored.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
+                Spec {
+                    program: OURSELVES.into(),
+                    args: vec![HOST_COMMAND.into(), copy.path().into()],
+                    cwd: copy.path().parent().unwrap_or(copy.path()).to_owned(),
+                    env,
+                    stdin: Vec::new(),
+                    grace: Grace::default(),
+                }
+            }
             Code::Program(program) => Spec {
                 program: program.program.clone(),
                 args: program.args.clone(),

@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use crate::environment::{Ended, PACKED, Running, TestEnvironment, alive, eventually, of_run};
+use crate::environment::{Ended, Running, TestEnvironment, alive, eventually, of_run};
 
 /// Most memory that the orchestrator may have, whatever is printed, in KiB.
 const MOST_KIB: u64 = 64 * 1024;
@@ -48,11 +48,6 @@ fn hostile() -> TestEnvironment {
     let tmp = env.root().join("tmp");
     fs::create_dir(&tmp).unwrap();
     env.var("TMPDIR", &tmp.display().to_string());
-    if PACKED.get() {
-        // The one copy for all tests, which is no stray file.
-        let copies = packed::library().with_extension("copies");
-        env.var("XDG_CACHE_HOME", &copies.display().to_string());
-    }
     env
 }
 

@@ -7,8 +7,9 @@ use std::sync::OnceLock;
 use super::{
     PROMISE, WORK, claims, completed, ends, evidence, gone, hostile, output, processes, state,
 };
-use crate::environment::{PACKED, PARENTS};
+use crate::environment::{PACKED, parents};
 use crate::plugins::built;
+use crate::{completion, limits, sandbox, secrets, signals, waits};
 
 /// The adapter `command` as a library.
 pub(crate) fn library() -> &'static Path {
@@ -29,6 +30,37 @@ macro_rules! packed {
 }
 
 packed!(
+    limits::max_iterations_holds_across_restarts,
+    limits::max_cost_stops_after_the_iteration_that_reaches_it_and_stays_reached,
+    limits::max_cost_cuts_an_iteration_that_would_exceed_it,
+    limits::max_runtime_ends_an_agent_that_talks_for_ever,
+    limits::max_runtime_holds_over_restarts_in_sum,
+    limits::iteration_timeout_and_idle_timeout_end_an_iteration_as_a_failure,
+    limits::failures_in_a_row_stop_the_run_and_a_success_counts_them_anew,
+    limits::trees_that_go_to_and_fro_are_stagnation,
+    limits::a_lost_iteration_is_charged_and_cost_never_falls,
+    limits::max_cost_holds_over_restarts_in_sum_whatever_an_iteration_was_cut_by,
+    secrets::a_secret_in_text_claim_stderr_and_a_validators_output_is_starred,
+    secrets::a_secret_in_an_error_is_starred,
+    sandbox::an_agent_in_a_sandbox_reaches_neither_state_nor_configuration_nor_anything_outside,
+    sandbox::it_can_work_as_usual_in_its_workspace,
+    sandbox::what_is_protected_in_the_workspace_cannot_be_changed_and_what_lies_beside_it_can,
+    sandbox::what_a_run_protects_stays_so_when_the_configuration_forgets_it,
+    completion::the_stdin_of_the_agent_is_the_prompt_byte_for_byte,
+    completion::a_failed_call_makes_no_claim,
+    completion::an_echo_of_the_prompt_completes_nothing_that_is_not_done,
+    completion::needs_human_stops_with_its_reason_and_the_answer_heads_the_next_prompt,
+    completion::a_completion_withstands_everything_done_afterwards,
+    completion::a_rejected_claim_stays_pending_and_needs_no_second_one,
+    completion::protected_paths_have_to_be_as_they_were,
+    waits::the_wait_is_seen_and_a_signal_ends_it_at_once,
+    waits::a_wait_that_was_killed_goes_on_for_the_rest_of_it,
+    signals::a_signal_ends_the_agent_and_the_run_goes_on_later,
+    signals::after_kill_9_nothing_is_left_and_a_run_starts_without_any_manual_step,
+    signals::a_second_signal_kills_at_once_and_nothing_is_left_when_the_program_ends,
+    signals::a_third_signal_leaves_at_once_and_the_tree_ends_all_the_same,
+    signals::no_signal_ever_goes_to_the_group_of_the_caller,
+    signals::a_time_of_standstill_is_charged_to_no_limit,
     claims::text_that_is_no_claim_starts_no_validation_even_where_one_would_accept,
     claims::a_claim_on_standard_error_is_none,
     claims::in_a_structured_stream_only_the_final_message_of_a_good_end_is_heard,
@@ -71,6 +103,8 @@ packed!(
     processes::an_agent_that_leaves_its_folder_or_deletes_it_ends_like_any_other,
     processes::what_is_in_its_temporary_folder_is_its_own_but_the_orchestrator_s_is_gone,
     processes::an_agent_that_kills_its_shim_is_a_failed_iteration_and_leaves_nothing,
+    processes::an_agent_that_kills_its_orchestrator_wins_nothing,
+    processes::an_agent_that_signals_whoever_is_above_it_is_a_signal_like_any_other,
     state::whatever_is_in_the_prompt_s_place_it_is_put_back,
     state::a_pipe_in_the_prompt_s_place_stops_no_clock_and_no_signal,
     state::a_prompt_that_is_written_piece_by_piece_is_read_whole,
@@ -84,18 +118,14 @@ packed!(
     state::an_agent_that_writes_its_own_state_into_the_workspace_is_not_believed,
 );
 
-/// Shell that sets the numbers of those above the plugin, where [`PARENTS`] found it in the place of the
-/// orchestrator.
-const ABOVE: &str = "host=$orchestrator; its_shim=$(up $host); its_nursery=$(up $its_shim)
-orchestrator=$(up $its_nursery)\n";
-
 #[test]
 fn an_agent_that_ends_its_plugin_is_a_failed_iteration_and_leaves_nothing() {
     PACKED.set(true);
+    let parents = parents();
     for whom in ["$host", "$host $its_shim", "$host $shim", "$host $nursery $shim", "$its_shim"] {
         let env = hostile();
         env.agent.call(1).script(&format!(
-            "{PARENTS}{ABOVE}echo $$ > \"$FAKE_DIR/self\"; kill -KILL {whom}; sleep 1000\n"
+            "{parents}echo $$ > \"$FAKE_DIR/self\"; kill -KILL {whom}; sleep 1000\n"
         ));
         env.agent.call(2).script(WORK).out(PROMISE);
         let ended = env.run();
@@ -106,18 +136,14 @@ fn an_agent_that_ends_its_plugin_is_a_failed_iteration_and_leaves_nothing() {
 }
 
 #[test]
-fn an_agent_that_kills_the_orchestrator_of_its_plugin_wins_nothing() {
+fn an_agent_that_empties_the_caches_of_its_user_does_no_harm_to_its_plugin() {
     PACKED.set(true);
-    for whom in ["$orchestrator", "$orchestrator $its_nursery $its_shim $host $nursery $shim"] {
-        let env = hostile();
-        env.agent.call(1).script(&format!(
-            "{PARENTS}{ABOVE}echo $$ > \"$FAKE_DIR/self\"; kill -KILL {whom}; sleep 1000\n"
-        ));
-        env.agent.call(2).script(WORK).out(PROMISE);
-        assert_eq!(env.run().code, None, "{whom}");
-        let ended = env.run();
-        gone(&env, "self");
-        assert_eq!(env.records("iteration_ended")[0]["outcome"]["type"], "lost", "{whom}");
-        ends(&env, whom, &ended, completed(2, &["done"]));
-    }
+    let mut env = hostile();
+    let caches = env.root().join("caches");
+    env.var("XDG_CACHE_HOME", &caches.display().to_string());
+    env.agent.call(1).script(&format!("rm -rf '{}'\n", caches.display()));
+    env.agent.call(2).script(WORK).out(PROMISE);
+    let ended = env.run();
+    ends(&env, "caches", &ended, completed(2, &["done"]));
+    assert!(caches.exists());
 }

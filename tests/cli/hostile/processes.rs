@@ -7,7 +7,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::{End, PROMISE, WORK, completed, ends, gone, hostile, pid_in, stopped};
 use crate::completion::claude_result;
-use crate::environment::{PARENTS, Running, TestEnvironment, alive, eventually, of_run};
+use crate::environment::{Running, TestEnvironment, alive, eventually, of_run, parents};
 
 /// A daemon as it is made: two forks, a session of its own, no descriptor, another name, no
 /// environment that would give it away. Writes its number to `daemon` first.
@@ -187,10 +187,13 @@ pub(super) fn an_agent_that_kills_its_orchestrator_wins_nothing() {
     for (what, kill) in [
         ("killed", "kill -KILL $orchestrator; sleep 1000"),
         ("both killed", "kill -KILL $orchestrator $shim; sleep 1000"),
-        ("all killed", "kill -KILL $orchestrator $nursery $shim; sleep 1000"),
+        (
+            "all killed",
+            "kill -KILL $orchestrator $its_nursery $its_shim $host $nursery $shim; sleep 1000",
+        ),
     ] {
-        let env = hostile();
-        env.agent.call(1).script(&format!("{PARENTS}echo $$ > \"$FAKE_DIR/self\"; {kill}\n"));
+        let (env, parents) = (hostile(), parents());
+        env.agent.call(1).script(&format!("{parents}echo $$ > \"$FAKE_DIR/self\"; {kill}\n"));
         env.agent.call(2).script(WORK).out(PROMISE);
         assert_eq!(env.run().code, None, "{what}");
         let ended = env.run();
@@ -212,7 +215,8 @@ while :; do sleep 1000; done
 
 /// A run whose orchestrator, nursery and shim are killed while the agent has children. Its id.
 fn all_killed(env: &TestEnvironment) -> String {
-    env.agent.call(1).script(&format!("export FAKE_DIR\n{PARENTS}{FAMILY}"));
+    let parents = parents();
+    env.agent.call(1).script(&format!("export FAKE_DIR\n{parents}{FAMILY}"));
     env.agent.call(2).script(WORK).out(PROMISE);
     let mut running = env.start(&["run"]);
     let family = ["self", "daemon", "child", "stopped"].map(|name| pid_in(env, name));
@@ -269,8 +273,8 @@ pub(super) fn what_is_left_when_all_above_the_agent_are_killed_together_ends_bef
 
 #[test]
 pub(super) fn an_agent_that_signals_whoever_is_above_it_is_a_signal_like_any_other() {
-    let env = hostile();
-    env.agent.call(1).script(&format!("{PARENTS}kill -TERM $orchestrator; sleep 1000\n"));
+    let (env, parents) = (hostile(), parents());
+    env.agent.call(1).script(&format!("{parents}kill -TERM $orchestrator; sleep 1000\n"));
     let ended = env.run();
     let end = End { stop: "interrupted", code: 143, iterations: 1, latch: "open", made: &[] };
     ends(&env, "TERM", &ended, end);
@@ -279,10 +283,10 @@ pub(super) fn an_agent_that_signals_whoever_is_above_it_is_a_signal_like_any_oth
 #[test]
 pub(super) fn an_agent_that_kills_its_shim_is_a_failed_iteration_and_leaves_nothing() {
     for signal in ["KILL", "TERM", "HUP", "QUIT", "INT"] {
-        let env = hostile();
+        let (env, parents) = (hostile(), parents());
         env.config("\n[limits]\nmax_failures = 1\niteration_timeout = \"2s\"\n");
         env.agent.call(1).script(&format!(
-            "{PARENTS}echo $$ > \"$FAKE_DIR/self\"; kill -{signal} $shim; exec sleep 1000\n"
+            "{parents}echo $$ > \"$FAKE_DIR/self\"; kill -{signal} $shim; exec sleep 1000\n"
         ));
         let ended = env.run();
         gone(&env, "self");

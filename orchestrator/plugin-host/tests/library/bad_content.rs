@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use plugin_host::{LibraryError, PrivateCopy, check, load};
+use ralph_orchestrator_supervise::Supervisor;
 
 use crate::c;
 
@@ -188,6 +189,31 @@ fn each_way_to_build_it_wrongly_has_its_message() {
         messages.insert(message);
     }
     assert_eq!(messages.len(), cases.len(), "two kinds share a message");
+}
+
+#[tokio::test]
+async fn what_it_needs_and_nobody_has_is_named_before_any_of_it_runs() {
+    let folder = Folder::new();
+    let supervisor = Supervisor::new(env!("CARGO_BIN_EXE_ralph-plugin-host").into(), Vec::new());
+    let linkable = async |library: &Path| {
+        let copy = check(library, None).unwrap().copy_to(&folder.path("copies")).unwrap();
+        let linkable = copy.linkable(&supervisor).await.map_err(|error| error.to_string());
+        assert!(!folder.marker.exists(), "its constructor ran: {linkable:?}");
+        linkable
+    };
+    assert_eq!(linkable(&folder.compile("good.so", &[])).await, Ok(()));
+    let message = linkable(&folder.compile("symbol.so", &["-DUNDEFINED"])).await.unwrap_err();
+    let expected = "it needs what is not here: the symbol `a_function_that_nobody_has`; install";
+    assert!(message.contains(expected), "{message}");
+
+    let other = folder.write("other.c", b"int other(void) { return 1; }");
+    let other = other.display().to_string();
+    c::run("cc", &["-shared", "-fPIC", &other], &folder.path("libother.so"));
+    let here = format!("-L{}", folder.dir.path().display());
+    let arguments = ["-Wl,--no-as-needed", here.as_str(), "-lother", "-DUNDEFINED"];
+    let message = linkable(&folder.compile("library.so", &arguments)).await.unwrap_err();
+    let expected = "the library `libother.so`, the symbol `a_function_that_nobody_has`";
+    assert!(message.contains(expected), "{message}");
 }
 
 #[test]

@@ -1,9 +1,10 @@
 //! What is loaded is what was checked, whatever becomes of the file.
 
 use std::fs::{self, Permissions};
+use std::io::Write as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use plugin_host::{Carrier as _, Inbound, LibraryCarrier, PrivateCopy, check, load};
 use tempfile::TempDir;
@@ -103,7 +104,7 @@ fn a_copy_is_private_and_named_by_its_content() {
     assert_eq!(fs::metadata(&place.copies).unwrap().mode() & 0o7777, 0o700);
     assert_eq!(fs::read(copy.path()).unwrap(), fs::read(&library).unwrap());
     let inode = fs::metadata(copy.path()).unwrap().ino();
-    assert_eq!(place.copy(&library), copy);
+    assert_eq!(place.copy(&library).path(), copy.path());
     assert_eq!(fs::metadata(copy.path()).unwrap().ino(), inode, "it was made anew without need");
     assert_eq!(fs::read_dir(&place.copies).unwrap().count(), 1, "something was left beside it");
 }
@@ -125,8 +126,57 @@ fn a_copy_that_was_changed_is_refused_and_then_made_anew() {
     let copy = place.copy(&library);
     load(&copy).unwrap();
     assert_eq!(fs::metadata(copy.path()).unwrap().mode() & 0o7777, 0o500);
+}
+
+#[tokio::test]
+async fn a_copy_that_was_removed_with_its_folder_is_made_again() {
+    let place = Place::new();
+    let library = place.build("1.0.0");
+    let copy = place.copy(&library);
+    // Neither is the library there any more, nor the copy.
+    place.build("2.0.0");
+    fs::remove_dir_all(&place.copies).unwrap();
+    assert_eq!(version(&copy).await, "1.0.0");
+    assert_eq!(fs::metadata(copy.path()).unwrap().mode() & 0o7777, 0o500);
+    assert_eq!(fs::metadata(&place.copies).unwrap().mode() & 0o7777, 0o700);
+    assert_eq!(fs::read_dir(&place.copies).unwrap().count(), 1, "something was left beside it");
+}
+
+#[test]
+fn a_copy_that_was_changed_and_then_removed_is_not_made_again() {
+    let place = Place::new();
+    let copy = place.copy(&place.build("1.0.0"));
+    fs::set_permissions(copy.path(), Permissions::from_mode(0o700)).unwrap();
+    fs::OpenOptions::new().append(true).open(copy.path()).unwrap().write_all(b"x").unwrap();
     fs::remove_file(copy.path()).unwrap();
-    assert!(load(&copy).unwrap_err().to_string().contains("there is no such file"));
+    let message = copy.restore().unwrap_err().to_string();
+    assert!(message.contains("a private copy that somebody has changed"), "{message}");
+    assert!(!copy.path().exists());
+}
+
+#[test]
+fn copies_that_were_not_wanted_for_long_go_and_nothing_else() {
+    let place = Place::new();
+    let old = place.copy(&place.build("1.0.0"));
+    let half = place.copies.join(format!(".{}.7-0", old.digest()));
+    let foreign = place.copies.join("notes.so");
+    let young = place.copy(&place.build("2.0.0"));
+    for path in [&half, &foreign] {
+        fs::write(path, "x").unwrap();
+    }
+    let days = |days: u64| SystemTime::now() - Duration::from_secs(days * 24 * 60 * 60);
+    for (path, age) in [(old.path(), 31), (&half, 31), (&foreign, 31), (young.path(), 29)] {
+        fs::set_permissions(path, Permissions::from_mode(0o700)).unwrap();
+        fs::File::open(path).unwrap().set_modified(days(age)).unwrap();
+    }
+    let new = place.copy(&place.build("3.0.0"));
+    let there = [old.path(), &half, &foreign, young.path(), new.path()].map(Path::exists);
+    assert_eq!(there, [false, false, true, true, true]);
+    // What is wanted again is young again.
+    fs::File::open(young.path()).unwrap().set_modified(days(31)).unwrap();
+    place.copy(&place.build("2.0.0"));
+    place.copy(&place.build("3.0.0"));
+    assert!(young.path().exists());
 }
 
 #[test]
@@ -152,7 +202,7 @@ fn a_copy_is_found_by_its_path_alone() {
     let place = Place::new();
     let library = place.build("1.0.0");
     let copy = place.copy(&library);
-    assert_eq!(PrivateCopy::at(copy.path()).unwrap(), copy);
+    assert_eq!(PrivateCopy::at(copy.path()).unwrap().digest(), copy.digest());
     let message = PrivateCopy::at(&library).unwrap_err().to_string();
     assert!(message.contains("it is no private copy of a plugin"), "{message}");
 }
