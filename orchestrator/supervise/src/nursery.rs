@@ -9,7 +9,7 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 
 use command_fds::CommandFdExt as _;
 use rustix::io::Errno;
@@ -120,6 +120,7 @@ impl Nursery {
 
     #[allow(clippy::disallowed_methods)] // This is the place that spawns.
     fn launch(&self) -> io::Result<Running> {
+        unwaited().retain_mut(|process| matches!(process.try_wait(), Ok(None)));
         let (ours, theirs) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         let mut command = Command::new(&self.program);
@@ -180,13 +181,24 @@ fn waits(control: &UnixStream) -> bool {
     matches!(recv(control, &mut byte, flags), Err(Errno::AGAIN))
 }
 
+/// Nurseries that no thread could be made to wait for; looked at when the next one is started.
+fn unwaited() -> MutexGuard<'static, Vec<Child>> {
+    static UNWAITED: Mutex<Vec<Child>> = Mutex::new(Vec::new());
+    UNWAITED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl Drop for Running {
     fn drop(&mut self) {
         // It ends when its socket is closed and its last shim has gone, which nobody may have to wait
-        // for. Without a thread it stays a zombie until this process ends.
-        if let Some(mut process) = self.process.take() {
-            let wait = move || drop(process.wait());
-            drop(std::thread::Builder::new().name("nursery".to_owned()).spawn(wait));
-        }
+        // for.
+        let Some(process) = self.process.take() else { return };
+        let (hand_over, handed_over) = mpsc::sync_channel::<Child>(1);
+        let wait = move || handed_over.recv().map(|mut process| process.wait());
+        let thread = std::thread::Builder::new().name("nursery".to_owned()).spawn(wait);
+        let unsent = match thread {
+            Ok(_) => hand_over.send(process).err().map(|error| error.0),
+            Err(_) => Some(process),
+        };
+        unwaited().extend(unsent);
     }
 }
