@@ -107,8 +107,10 @@ fn spec_of(program: &str) -> ralph_orchestrator_supervise::Spec {
 async fn a_waiting_shim_that_was_killed_is_not_asked_and_one_waits_for_each_guard() {
     let supervisor = supervisor();
     let run = |supervisor: ralph_orchestrator_supervise::Supervisor| async move {
-        let mut process = supervisor.spawn(sh("echo $$; sleep 0")).await.unwrap();
+        // It is still there when its parent is looked for.
+        let (mut process, input) = supervisor.spawn_with_input(sh("cat")).await.unwrap();
         let shim = shim_of(&process);
+        drop(input);
         bounded("the exit", process.wait()).await;
         shim
     };
