@@ -7,7 +7,7 @@ use std::time::Duration;
 use orchestrator::contract::BuildError;
 use plugin_protocol::{Decoded, HostFrame, Ping, PluginFrame, Provided, decode, feature};
 use tokio::sync::mpsc;
-use tokio::time::{Interval, MissedTickBehavior, interval};
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 
 use crate::carrier::{Inbound, QUEUE};
 use crate::running::Told;
@@ -65,7 +65,7 @@ struct Heart {
 
 impl Heart {
     fn new() -> Self {
-        let mut ticks = interval(PING);
+        let mut ticks = interval_at(Instant::now() + PING, PING);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Self { ticks, asked: 0, unanswered: 0 }
     }
