@@ -126,6 +126,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg(target_env = "gnu")]
     fn this_program_has_a_linker_that_is_there() {
         assert!(linker().unwrap().exists(), "{:?}", linker());
     }

@@ -12,7 +12,11 @@ const SOURCE: &str = env!("CARGO_MANIFEST_DIR");
 
 /// An example in a workspace of its own, with its library where its `ralph.toml` names it.
 fn example(name: &str, library: &str) -> TestEnvironment {
-    let library_file = built(&format!("examples/{name}"), library);
+    example_with(&built(&format!("examples/{name}"), library), name, library)
+}
+
+/// The same with the library from elsewhere.
+pub(super) fn example_with(built: &Path, name: &str, library: &str) -> TestEnvironment {
     let env = TestEnvironment::new();
     fs::remove_file(env.path("PROMPT.md")).unwrap();
     for file in ["ralph.toml", "conformance.toml", "template/README.md"] {
@@ -22,12 +26,12 @@ fn example(name: &str, library: &str) -> TestEnvironment {
         );
     }
     fs::create_dir_all(env.path("target/release")).unwrap();
-    fs::copy(library_file, env.path(&format!("target/release/{library}"))).unwrap();
+    fs::copy(built, env.path(&format!("target/release/{library}"))).unwrap();
     env
 }
 
 /// Passes the kit in both isolations, and in the loop that it comes with.
-fn holds(env: &TestEnvironment, library: &str, name: &str) {
+pub(super) fn holds(env: &TestEnvironment, library: &str, name: &str) {
     let library = format!("target/release/{library}");
     let ended = env.ralph(&["plugin", "test", &library, "--kit", "conformance.toml"]).expect(0);
     ended

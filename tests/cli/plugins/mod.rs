@@ -4,6 +4,7 @@ mod author;
 mod compatibility;
 mod example;
 mod kit;
+mod old;
 mod rogue;
 
 use std::path::{Path, PathBuf};
@@ -13,9 +14,14 @@ use crate::environment::TestEnvironment;
 
 /// Builds a plugin of this repository; the library.
 pub(crate) fn built(krate: &str, library: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(krate);
+    built_in(&folder, &author::target(), None, library)
+}
+
+/// The same for a crate that lies anywhere, into this target folder, by this toolchain.
+fn built_in(folder: &Path, target: &Path, toolchain: Option<&str>, library: &str) -> PathBuf {
     let mut command = Command::new("cargo");
-    command.args(["build", "--locked", "--target-dir"]).arg(author::target());
-    command.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(krate));
+    command.args(["build", "--locked", "--target-dir"]).arg(target).current_dir(folder);
     for (key, _) in std::env::vars_os() {
         let key = key.to_string_lossy().into_owned();
         if key.starts_with("CARGO_PKG") || key == "RUSTC" {
@@ -23,10 +29,11 @@ pub(crate) fn built(krate: &str, library: &str) -> PathBuf {
         }
     }
     command.env("CARGO_PROFILE_DEV_DEBUG", "0").env("CARGO_INCREMENTAL", "0");
+    command.envs(toolchain.map(|toolchain| ("RUSTUP_TOOLCHAIN", toolchain)));
     let output = command.output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "cargo build in {krate}: {said}");
-    author::target().join("debug").join(library)
+    assert!(output.status.success(), "cargo build in {}: {said}", folder.display());
+    target.join("debug").join(library)
 }
 
 /// A workspace whose agent is this program, told `how` as its argument. The plugin lies outside of the

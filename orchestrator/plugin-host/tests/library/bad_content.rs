@@ -5,7 +5,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use plugin_host::{LibraryError, PrivateCopy, check, load};
-use ralph_orchestrator_supervise::Supervisor;
 
 use crate::c;
 
@@ -192,7 +191,10 @@ fn each_way_to_build_it_wrongly_has_its_message() {
 }
 
 #[tokio::test]
+#[cfg(target_env = "gnu")]
 async fn what_it_needs_and_nobody_has_is_named_before_any_of_it_runs() {
+    use ralph_orchestrator_supervise::Supervisor;
+
     let folder = Folder::new();
     let supervisor = Supervisor::new(env!("CARGO_BIN_EXE_ralph-plugin-host").into(), Vec::new());
     let linkable = async |library: &Path| {
