@@ -351,3 +351,15 @@ fn an_iteration_knows_why_it_was_started() {
     world.feed(Input::Validated(validation(false, "c")));
     assert_eq!(trigger(&world), Trigger::Resumed);
 }
+
+#[test]
+fn that_an_agent_tells_its_cost_is_not_forgotten_when_it_does_not_tell_it_once() {
+    let mut world = running(|_| {});
+    end(&mut world, Outcome::Succeeded, dollars(0.1));
+    assert!(world.state.cost_told);
+    world.feed(Input::Looked(look(vec![], "t1")));
+    world.feed(Input::Rested);
+    world.prepare();
+    end(&mut world, Outcome::Succeeded, output(5));
+    assert!(world.state.cost_told);
+}

@@ -132,6 +132,20 @@ fn a_restart_begins_with_the_first_one_again() {
 }
 
 #[test]
+fn a_restart_tries_the_first_one_although_it_failed_when_there_was_no_other() {
+    let mut world = World::started();
+    world.feed(Input::Looked(look(Vec::new(), "t0")));
+    world.iterate(failed("billing"), Vec::new(), "t0");
+    assert_eq!(world.finished(), Some(StopReason::NeedsHuman));
+    world.feed(Input::Started(StartOptions { fresh: with_fallback() }));
+    world.feed(Input::Looked(look(Vec::new(), "t0")));
+    assert_eq!((changes(&world), world.state.agent.as_str()), (Vec::new(), "fake"));
+    // And passed over if it fails once more.
+    world.iterate(failed("billing"), Vec::new(), "t0");
+    assert_eq!(changes(&world).len(), 1);
+}
+
+#[test]
 fn one_that_cannot_even_begin_is_passed_over_before_the_first_iteration() {
     let mut world = begun(with_fallback());
     world.feed(Input::AgentOut("not there".into()));
