@@ -19,7 +19,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use orchestrator::contract::{Tokens, Usage, Usd};
-use orchestrator::machine::{Limits, Outcome, Policy, Record, RunStarted, Trigger};
+use orchestrator::machine::{BaselineMode, Limits, Outcome, Policy, Record, RunStarted, Trigger};
 use orchestrator::state::{Layout, Store};
 use orchestrator::workspace::TreeHasher;
 use ralph_adapter_claude_stream::Parser;
@@ -148,6 +148,8 @@ fn started() -> Record {
         limits: Limits::default(),
         tree: "t0".into(),
         evidence: Vec::new(),
+        evidence_overflowed: false,
+        baseline: BaselineMode::Off,
         once: false,
     })
 }
@@ -178,13 +180,16 @@ fn iteration_of(number: &mut u64) -> Vec<Record> {
         usage: usage(12),
         cost_usd: Usd::from_nanos(12),
         says_done: false,
+        says_all_done: false,
+        tool_calls: Some(12),
         left_behind: Vec::new(),
         runtime_ms,
     });
     records.push(Record::Looked {
         iteration,
         tree: digest.clone(),
-        new_evidence: Vec::new(),
+        evidence_written: std::collections::BTreeMap::new(),
+        evidence_complete: true,
         evidence: digest,
         near_misses: Vec::new(),
         runtime_ms,

@@ -73,7 +73,8 @@ fn verdict(folder: &Path, extension: &str) -> Verdict {
         claim: &claim,
         workspace: folder,
         tree_since: 0,
-        first_seen: &BTreeMap::new(),
+        written_in: &BTreeMap::new(),
+        evidence_listed: true,
         protected_changes: &[],
         env: &BTreeMap::new(),
     };

@@ -1,9 +1,10 @@
 //! The state machine under any inputs: the rules of the loop.
 
-use orchestrator::contract::{Tokens, Usd};
+use orchestrator::contract::{Claim, Tokens, Usd};
 use orchestrator::machine::{
-    AfterRejection, Context, Effect, Ended, Input, Latch, Limits, Look, NamedVerdict, Now, Policy,
-    Record, RunStarted, StartOptions, State, StopReason, Timer, Validation, ValidatorInfo, step,
+    AfterRejection, BaselineCheck, BaselineMode, Context, Effect, Ended, Input, Latch, Limits,
+    Look, NamedVerdict, Now, ObservedEvidence, Policy, Record, RunStarted, StartOptions, State,
+    StopReason, Timer, Validation, ValidatorInfo, step,
 };
 
 use crate::bytes::Bytes;
@@ -36,6 +37,7 @@ fn fresh(bytes: &mut Bytes<'_>) -> RunStarted {
         name: name.into(),
         kind: "command".into(),
         required,
+        runs_check: true,
     };
     RunStarted {
         version: 1,
@@ -66,6 +68,9 @@ fn fresh(bytes: &mut Bytes<'_>) -> RunStarted {
         },
         tree: "t0".into(),
         evidence: vec!["old".into()],
+        evidence_overflowed: bits & 128 != 0,
+        baseline: [BaselineMode::Off, BaselineMode::Warn, BaselineMode::MustFail]
+            [usize::from(bytes.byte() % 3)],
         once: bits & 32 != 0,
     }
 }
@@ -103,7 +108,15 @@ impl World {
         // Mostly the answer to what was asked for.
         if !stray.is_multiple_of(8) {
             if asked(|effect| matches!(effect, Effect::Look)) {
-                return Input::Looked(look(bytes));
+                // The detectors come first.
+                return if bytes.flag() {
+                    Input::ClaimsFound(claims(bytes))
+                } else {
+                    Input::Looked(look(bytes))
+                };
+            }
+            if asked(|effect| matches!(effect, Effect::CheckBaseline)) {
+                return Input::BaselineChecked(baseline(bytes));
             }
             if asked(|effect| matches!(effect, Effect::Validate(_))) {
                 return Input::Validated(self.validation(bytes));
@@ -115,14 +128,19 @@ impl World {
                 return prepared;
             }
         }
-        match bytes.byte() % 14 {
+        match bytes.byte() % 17 {
             0 => Input::Looked(look(bytes)),
             1 => Input::ClaimSeen(records::claim(bytes)),
             2 | 3 => Input::Used(records::usage(bytes)),
+            13 => Input::ClaimsFound(claims(bytes)),
+            14 => Input::NotLooked,
+            15 => Input::BaselineChecked(baseline(bytes)),
             4 | 5 => Input::Ended(Ended {
                 outcome: records::outcome(bytes),
                 usage: records::usage(bytes),
                 says_done: bytes.flag(),
+                says_all_done: bytes.flag(),
+                tool_calls: bytes.flag().then_some(0),
                 left_behind: Vec::new(),
             }),
             6 => Input::Timer(
@@ -169,6 +187,7 @@ impl World {
             verdicts,
             tree_before: tree(bytes.byte()),
             tree_after: tree(bytes.byte()),
+            tampering: if bytes.byte() % 8 == 7 { vec![bytes.text()] } else { Vec::new() },
             evidence: Vec::new(),
             task: "task".into(),
             interrupted: bytes.byte() % 8 == 7,
@@ -188,11 +207,8 @@ impl World {
         }));
         self.assert_rules(&before, &self.journal[known..], &effects);
         // A stray input takes nothing back that was asked for.
-        self.last = if effects.iter().all(|effect| matches!(effect, Effect::Append(_))) {
-            asked
-        } else {
-            effects
-        };
+        let takes_back = |effect: &Effect| !matches!(effect, Effect::Append(_) | Effect::Latch);
+        self.last = if !effects.iter().any(takes_back) { asked } else { effects };
     }
 
     fn assert_rules(&self, before: &State, new: &[Record], effects: &[Effect]) {
@@ -271,8 +287,35 @@ impl World {
 }
 
 fn look(bytes: &mut Bytes<'_>) -> Look {
-    let claims = (0..bytes.byte() % 3).map(|_| records::claim(bytes)).collect();
     let tree = format!("t{}", bytes.byte() % 4);
-    let evidence = if bytes.flag() { vec!["old".into(), "new".into()] } else { Vec::new() };
-    Look { claims, near_misses: Vec::new(), tree, evidence }
+    let file = |bytes: &mut Bytes<'_>| {
+        (
+            format!("s{}", bytes.byte() % 8),
+            ["old", "new", "newer"][usize::from(bytes.byte() % 3)].into(),
+        )
+    };
+    let evidence = ObservedEvidence {
+        contents: (0..bytes.byte() % 3).map(|_| file(bytes)).collect(),
+        overflowed: bytes.byte() % 16 == 15,
+        skipped_large: false,
+    };
+    Look { near_misses: Vec::new(), tree, evidence }
+}
+
+fn claims(bytes: &mut Bytes<'_>) -> Vec<Claim> {
+    (0..bytes.byte() % 3).map(|_| records::claim(bytes)).collect()
+}
+
+fn baseline(bytes: &mut Bytes<'_>) -> BaselineCheck {
+    BaselineCheck {
+        verdicts: vec![NamedVerdict {
+            validator: "tests".into(),
+            required: true,
+            duration_ms: 1,
+            verdict: records::verdict(bytes),
+        }],
+        tree: format!("t{}", bytes.byte() % 4),
+        evidence: vec!["old".into()],
+        interrupted: bytes.byte() % 8 == 7,
+    }
 }

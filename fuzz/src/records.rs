@@ -5,7 +5,7 @@ use orchestrator::contract::{
     Verdict,
 };
 use orchestrator::machine::{
-    Limits, NamedVerdict, Outcome, Policy, Record, RunStarted, StopReason, Trigger,
+    BaselineMode, Limits, NamedVerdict, Outcome, Policy, Record, RunStarted, StopReason, Trigger,
 };
 
 use crate::bytes::Bytes;
@@ -21,6 +21,8 @@ pub(crate) fn started(bytes: &mut Bytes<'_>) -> Record {
         limits: Limits::default(),
         tree: "t0".into(),
         evidence: vec![bytes.text()],
+        evidence_overflowed: bytes.flag(),
+        baseline: BaselineMode::Warn,
         once: bytes.flag(),
     })
 }
@@ -72,13 +74,16 @@ pub(crate) fn record(bytes: &mut Bytes<'_>) -> Record {
             usage: usage(bytes),
             cost_usd: money(bytes),
             says_done: bytes.flag(),
+            says_all_done: bytes.flag(),
+            tool_calls: bytes.flag().then_some(1),
             left_behind: vec![bytes.text()],
             runtime_ms: bytes.number(),
         },
         7 => Record::Looked {
             iteration,
             tree: bytes.text(),
-            new_evidence: vec![bytes.text()],
+            evidence_written: [(bytes.text(), bytes.text())].into(),
+            evidence_complete: bytes.flag(),
             evidence: bytes.text(),
             near_misses: vec![NearMiss {
                 detector: bytes.text(),

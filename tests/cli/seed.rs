@@ -85,14 +85,34 @@ fn done_in_prose_for_ever_changes_nothing_and_ends_as_stagnation() {
 }
 
 #[test]
-fn marker_before_the_start_with_evidence_needs_no_iteration() {
+fn marker_and_evidence_from_before_the_start_prove_nothing() {
+    for fresh in ["tree", "run"] {
+        let env = seed();
+        env.raw_config(&format!("{}fresh = \"{fresh}\"\n", env.read("ralph.toml")));
+        env.write("PROMPT.md", "# Task\n\n- [x] TASK_COMPLETE\n");
+        for n in 1..=3 {
+            env.write(&format!("validation-evidence/{n}.txt"), format!("proof {n}\n"));
+        }
+        env.agent.call(1).script(PROVE);
+        env.run().expect(0).says("completed");
+        assert_eq!(env.agent.calls(), 1, "{fresh}");
+        let told = String::from_utf8(env.agent.stdin(1)).unwrap();
+        assert!(told.contains("was there before this run began"), "{told}");
+    }
+}
+
+#[test]
+fn the_promise_alone_with_evidence_years_old_completes_nothing() {
     let env = seed();
-    env.write("PROMPT.md", "# Task\n\n- [x] TASK_COMPLETE\n");
     for n in 1..=3 {
         env.write(&format!("validation-evidence/{n}.txt"), format!("proof {n}\n"));
+        let old = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000_000);
+        let file = env.path(&format!("validation-evidence/{n}.txt"));
+        std::fs::File::options().write(true).open(file).unwrap().set_modified(old).unwrap();
     }
-    env.run().expect(0).says("completed");
-    assert_eq!(env.agent.calls(), 0);
+    env.agent.default_call().out("<promise>COMPLETE: it was done long ago</promise>\n");
+    env.run().expect(1).says("thrashing");
+    assert_eq!(env.status()["latch"]["state"], "claimed");
 }
 
 #[test]
@@ -176,4 +196,135 @@ fn validators_are_off_only_by_trust_agent_and_then_it_is_said_everywhere() {
     env.ralph(&["status"]).expect(0).says("WITHOUT validation");
     env.ralph(&["log"]).expect(0).says("WITHOUT validation");
     assert_eq!(env.records("completed")[0]["validated"], false);
+}
+
+/// Each iteration leaves another tree.
+const BUSY: &str = "echo \"iteration $n\" >> progress.md\n";
+
+fn thrashes(env: &TestEnvironment, calls: usize, text: &str) {
+    env.run().expect(1).says("thrashing").says(text);
+    assert_eq!(env.agent.calls(), calls, "not a hundred");
+    assert_eq!(env.status()["stop_reason"], "thrashing");
+}
+
+#[test]
+fn a_line_in_progress_md_and_a_claim_each_time_end_as_thrashing() {
+    let env = seed();
+    env.agent.default_call().script(BUSY);
+    env.agent.default_call().out("<promise>COMPLETE: all of it works</promise>\n");
+    thrashes(&env, 11, "claimed 11×, rejected 11×, always: evidence-files: evidence directory");
+}
+
+#[test]
+fn a_marker_that_alternates_on_a_tree_that_changes_ends_as_thrashing() {
+    let env = seed();
+    env.agent
+        .default_call()
+        .script(&format!("{BUSY}if [ $((n % 2)) = 1 ]; then {MARK} else {UNMARK} fi\n"));
+    thrashes(&env, 11, "rejected 11×, always: evidence-files");
+}
+
+#[test]
+fn evidence_that_is_lacking_for_ever_ends_as_thrashing_though_the_tree_changes() {
+    let env = seed();
+    env.agent.default_call().script(&format!("{BUSY}grep -q TASK_C PROMPT.md || {{ {MARK} }}\n"));
+    thrashes(&env, 11, "claimed 1×, rejected 11×, always: evidence-files: evidence directory");
+}
+
+#[test]
+fn the_same_failing_test_for_ever_ends_as_thrashing_though_the_tree_changes() {
+    let env = TestEnvironment::new();
+    env.raw_config(
+        "[run]\ndelay = \"0s\"\n[agent]\nadapter = \"command\"\nunmetered = true\n\
+         [agent.config]\nprogram = [\"@AGENT@\"]\n\
+         [[validator]]\nkind = \"command\"\nname = \"tests\"\n\
+         program = [\"sh\", \"-c\", \"echo 12 failed in 0.$$ s, see /tmp/report-$$; exit 1\"]\n",
+    );
+    env.agent.default_call().script(BUSY);
+    env.agent.default_call().out("<promise>COMPLETE: fixed</promise>\n");
+    thrashes(&env, 11, "rejected 11×, always: tests: ");
+}
+
+#[test]
+fn completed_committed_for_ever_without_a_claim_ends_as_stagnation_though_the_tree_changes() {
+    let env = seed();
+    env.agent.default_call().script(BUSY);
+    env.agent.default_call().out("completed, committed\n");
+    env.run().expect(1).says("stagnation").says("said that the work is done, but claimed nothing");
+    assert_eq!(env.agent.calls(), 10, "not a hundred");
+}
+
+/// A report that is the same each time, as of a page that has not changed.
+const REPORT: &str = "mkdir -p validation-evidence
+for i in 1 2 3; do echo \"check $i passed\" > validation-evidence/$i.txt; done\n";
+
+#[test]
+fn the_same_report_written_again_after_a_fix_is_believed() {
+    let env = seed();
+    let script = format!(
+        "if [ $n = 1 ]; then echo wrong > source; {REPORT} fi
+         if [ $n = 2 ]; then echo right > source; {REPORT} {MARK} fi\n"
+    );
+    env.agent.default_call().script(&script);
+    env.run().expect(0).says("completed");
+    assert_eq!(env.agent.calls(), 2, "not a hundred");
+}
+
+#[test]
+fn the_same_report_that_was_not_written_again_after_a_fix_is_not_believed() {
+    let env = seed();
+    let script = format!(
+        "if [ $n = 1 ]; then echo wrong > source; {REPORT} fi
+         if [ $n = 2 ]; then echo right > source; {MARK} fi\n"
+    );
+    env.agent.default_call().script(&script);
+    env.run().expect(1).says("is stale: it was written in iteration 1");
+}
+
+/// The work and its report, then nothing until the orchestrator ends; from the second call on the same
+/// work, the same report, and a claim.
+fn cut_after_the_report() -> TestEnvironment {
+    let env = seed();
+    let ready = env.root().join("ready").display().to_string();
+    env.agent.default_call().script(&format!(
+        "if [ $n = 1 ]; then echo half > source; {REPORT} touch \"{ready}\"; exec sleep 1000; fi
+         echo right > source\n{REPORT}grep -q TASK_C PROMPT.md || {{ {MARK} }}\n"
+    ));
+    env
+}
+
+fn cut_and_run_again(signal: rustix::process::Signal) {
+    let env = cut_after_the_report();
+    let mut running = env.start(&["run"]);
+    crate::environment::eventually("the report", || env.root().join("ready").exists());
+    running.signal(signal);
+    running.wait();
+    env.run().expect(0).says("completed");
+    assert_eq!(env.agent.calls(), 2, "not a hundred");
+}
+
+#[test]
+fn the_same_report_after_kill_9_in_the_iteration_that_wrote_it_is_believed() {
+    cut_and_run_again(rustix::process::Signal::KILL);
+}
+
+#[test]
+fn the_same_report_after_ctrl_c_in_the_iteration_that_wrote_it_is_believed() {
+    cut_and_run_again(rustix::process::Signal::INT);
+}
+
+#[test]
+fn what_a_lost_iteration_wrote_counts_for_the_next_one() {
+    let env = seed();
+    let ready = env.root().join("ready").display().to_string();
+    env.agent.default_call().script(&format!(
+        "if [ $n = 1 ]; then echo right > source; {REPORT} touch \"{ready}\"; exec sleep 1000; fi
+         {MARK}"
+    ));
+    let mut running = env.start(&["run"]);
+    crate::environment::eventually("the report", || env.root().join("ready").exists());
+    running.signal(rustix::process::Signal::KILL);
+    running.wait();
+    env.run().expect(0).says("completed");
+    assert_eq!(env.agent.calls(), 2);
 }

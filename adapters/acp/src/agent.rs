@@ -115,6 +115,7 @@ impl Agent for Acp {
                 cost: true,
                 tokens: true,
                 context: true,
+                tool_calls: true,
                 interrupt: true,
                 ..Capabilities::default()
             },

@@ -59,6 +59,7 @@ impl Program {
                 cost: true,
                 tokens: true,
                 context: true,
+                tool_calls: true,
                 interrupt: true,
                 ..more
             },

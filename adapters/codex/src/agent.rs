@@ -42,6 +42,7 @@ impl Agent for Codex {
             capabilities: Capabilities {
                 tokens: true,
                 context: true,
+                tool_calls: true,
                 interrupt: true,
                 ..Capabilities::default()
             },

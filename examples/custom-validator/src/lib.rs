@@ -88,12 +88,10 @@ impl JUnit {
         let shown = self.file.display();
         let content = self.read(&path).await?;
         let digest = blake3::hash(&content).to_hex().to_string();
-        // What was not seen before was written just now.
-        let seen = context.first_seen.get(&digest).copied().unwrap_or(u64::MAX);
-        if seen < context.tree_since {
+        if context.is_stale(&digest) {
             return Err(format!(
-                "the test report {shown} was written in iteration {seen}, but the work was changed in \
-                 iteration {}: run the tests again",
+                "the test report {shown} was there before the run or is older than the last change of \
+                 the work (iteration {}): run the tests again",
                 context.tree_since
             ));
         }

@@ -37,7 +37,7 @@ fn build(table: Value, workspace: &Path) -> Result<JUnit, (Vec<String>, Option<S
 /// A workspace with this report in it.
 struct Place {
     folder: tempfile::TempDir,
-    first_seen: BTreeMap<String, u64>,
+    written_in: BTreeMap<String, u64>,
 }
 
 impl Place {
@@ -45,7 +45,7 @@ impl Place {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("reports")).unwrap();
         fs::write(folder.path().join("reports/junit.xml"), report).unwrap();
-        Self { folder, first_seen: BTreeMap::new() }
+        Self { folder, written_in: BTreeMap::new() }
     }
 
     async fn validate(&self, tree_since: u64, cancel: &dyn CancelSignal) -> Verdict {
@@ -64,7 +64,8 @@ impl Place {
             claim: &claim,
             workspace: self.folder.path(),
             tree_since,
-            first_seen: &self.first_seen,
+            written_in: &self.written_in,
+            evidence_listed: true,
             protected_changes: &changes,
             env: &env,
         };
@@ -94,7 +95,7 @@ async fn a_good_report_is_evidence() {
 #[tokio::test]
 async fn a_report_is_no_older_than_the_work() {
     let mut place = Place::with(GOOD);
-    place.first_seen.insert(blake3::hash(GOOD.as_bytes()).to_hex().to_string(), 2);
+    place.written_in.insert(blake3::hash(GOOD.as_bytes()).to_hex().to_string(), 2);
     assert!(place.validate(2, &NeverCancelled).await.is_accepted());
     assert!(place.reasons(3).await.contains("run the tests again"));
 }

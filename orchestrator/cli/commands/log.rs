@@ -66,6 +66,14 @@ fn describe(entry: &Entry) -> Option<String> {
             one_line(&claim.text, 120)
         ),
         Record::Withdrawn { detector } => format!("the {detector} claim is no longer there"),
+        Record::Baseline { accepted: true, .. } => {
+            "every check accepts before any work is done".into()
+        }
+        Record::Baseline { verdicts, .. } => {
+            let failing = verdicts.iter().filter(|named| !named.verdict.is_accepted());
+            let names: Vec<&str> = failing.map(|named| named.validator.as_str()).collect();
+            format!("before any work is done, not accepted by {}", names.join(", "))
+        }
         Record::Validated { accepted: true, verdicts, .. } => {
             format!("accepted by {} validators", verdicts.len())
         }

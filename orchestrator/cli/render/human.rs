@@ -140,6 +140,25 @@ impl Human {
         }
     }
 
+    /// What a check says before any work is done: only that it fails then makes it worth anything.
+    fn baseline(&self, view: &mut View, named: &NamedVerdict) {
+        let (name, time) = (&named.validator, duration(named.duration_ms));
+        let text = match &named.verdict {
+            Verdict::Accepted { .. } => {
+                self.paint(YELLOW, &format!("  {name} accepts before any work is done ({time})"))
+            }
+            Verdict::Rejected { .. } => self.paint(
+                DIM,
+                &format!("  {name} rejects before any work is done, as it should ({time})"),
+            ),
+            Verdict::Error { message } => {
+                let head = self.paint(RED, &format!("  {name} could not check"));
+                format!("{head}: {}", indent(message))
+            }
+        };
+        self.line(view, &text);
+    }
+
     fn ended(&self, view: &mut View, notice: &Notice) {
         let Notice::IterationFinished {
             iteration,
@@ -200,6 +219,11 @@ impl Human {
             other => format!("{}: {} ({figures})", other.word(), one_line(message, 400)),
         };
         output::result(&text);
+        if let (StopReason::Completed, Some(note)) =
+            (stop_reason, message.strip_prefix("validated, "))
+        {
+            output::say(&self.paint(YELLOW, &format!("  {note}")));
+        }
         if let Some(hint) = hint(*stop_reason) {
             output::say(&self.paint(DIM, hint));
         }
@@ -366,11 +390,25 @@ impl Human {
                     self.line(view, &format!("    - {}", indent(reason)));
                 }
             }
+            Notice::Baseline { verdicts, .. } => {
+                view.busy = None;
+                for named in verdicts {
+                    self.baseline(view, named);
+                }
+            }
             Notice::Verdict { verdicts, accepted, reasons, .. } => {
                 view.busy = None;
                 self.verdicts(view, verdicts);
-                if !accepted && verdicts.iter().all(|named| named.verdict.is_accepted()) {
-                    for reason in reasons {
+                if !accepted {
+                    // What no verdict says: about the workspace, and protected paths.
+                    let said = |reason: &&String| {
+                        verdicts.iter().any(|named| {
+                            reason
+                                .strip_prefix(&named.validator)
+                                .is_some_and(|r| r.starts_with(':'))
+                        })
+                    };
+                    for reason in reasons.iter().filter(|reason| !said(reason)) {
                         let text = format!("  rejected: {}", indent(reason));
                         self.line(view, &self.paint(RED, &text));
                     }
@@ -405,7 +443,8 @@ impl Observer for Human {
             | Notice::NearMiss { .. }
             | Notice::Validating { .. }
             | Notice::Judged { .. }
-            | Notice::Verdict { .. } => self.completion(view, notice),
+            | Notice::Verdict { .. }
+            | Notice::Baseline { .. } => self.completion(view, notice),
             Notice::Warning { message, .. } => {
                 let text = format!("  warning: {}", one_line(message, 400));
                 self.line(view, &self.paint(YELLOW, &text));

@@ -28,6 +28,8 @@ fn started() -> Record {
         limits: Limits::default(),
         tree: "t0".into(),
         evidence: Vec::new(),
+        evidence_overflowed: false,
+        baseline: orchestrator::machine::BaselineMode::Off,
         once: false,
     })
 }

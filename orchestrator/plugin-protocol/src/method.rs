@@ -253,15 +253,23 @@ pub struct Validation {
     pub workspace: PathBuf,
     /// The iteration whose end first showed the present workspace tree; 0 if it is as at the start.
     pub tree_since: u64,
-    /// For each content seen in the validator's folders of evidence, by BLAKE3 in hexadecimal: the
-    /// iteration in which it was first seen; 0 for what was there before the run.
+    /// For each content seen in the validator's folders of evidence, by BLAKE3 in hexadecimal: the last
+    /// iteration that wrote a file with it; 0 for good if it was there before the run.
     #[serde(default)]
-    pub first_seen: BTreeMap<String, u64>,
+    pub written_in: BTreeMap<String, u64>,
+    /// Whether `written_in` lists everything. If not, a content that it does not list may have been there
+    /// before the run.
+    #[serde(default = "yes")]
+    pub evidence_listed: bool,
     /// Protected paths that changed since the run began.
     #[serde(default)]
     pub protected_changes: Vec<Change>,
     /// The environment for processes.
     pub env: BTreeMap<String, String>,
+}
+
+const fn yes() -> bool {
+    true
 }
 
 impl From<ValidationContext<'_>> for Validation {
@@ -272,7 +280,8 @@ impl From<ValidationContext<'_>> for Validation {
             claim: context.claim.clone(),
             workspace: context.workspace.to_owned(),
             tree_since: context.tree_since,
-            first_seen: context.first_seen.clone(),
+            written_in: context.written_in.clone(),
+            evidence_listed: context.evidence_listed,
             protected_changes: context.protected_changes.to_vec(),
             env: context.env.clone(),
         }
@@ -289,7 +298,8 @@ impl Validation {
             claim: &self.claim,
             workspace: &self.workspace,
             tree_since: self.tree_since,
-            first_seen: &self.first_seen,
+            written_in: &self.written_in,
+            evidence_listed: self.evidence_listed,
             protected_changes: &self.protected_changes,
             env: &self.env,
         }

@@ -86,8 +86,20 @@ impl CommandValidator {
         }
     }
 
+    /// Why its exit status says nothing of the work: by convention of all shells, a program that it needs
+    /// is not there (127) or cannot be executed (126).
+    fn not_checked(&self, trial: &Trial) -> Option<String> {
+        let code = trial.exit.ending.code().filter(|code| *code != self.config.expect_exit)?;
+        let why = match code {
+            126 => "a program that it runs cannot be executed",
+            127 => "a program that it runs was not found",
+            _ => return None,
+        };
+        Some(format!("`{}` ended with exit {code}: {why}.\n{}", self.typed, trial.output))
+    }
+
     /// Nothing if it passed.
-    fn reason(&self, trial: &Trial, nth: u32) -> Option<String> {
+    fn reason(&self, trial: &Trial) -> Option<String> {
         let mut wrong = Vec::new();
         if trial.exit.ending.code() != Some(self.config.expect_exit) {
             wrong.push(format!(
@@ -99,23 +111,14 @@ impl CommandValidator {
         if wrong.is_empty() {
             return None;
         }
-        let again = if nth > 1 {
-            format!(" (execution {nth} of {})", self.config.confirm)
-        } else {
-            String::new()
-        };
         let left = left_behind(&trial.exit.left_behind);
         let output = &trial.output;
-        Some(format!("`{}`{again} failed: {}{left}.\n{output}", self.typed, wrong.join("; ")))
+        Some(format!("`{}` failed: {}{left}.\n{output}", self.typed, wrong.join("; ")))
     }
 
     fn accepted(&self, left: &str) -> Verdict {
-        let times = match self.config.confirm {
-            1 => String::new(),
-            times => format!(" {times} times in a row"),
-        };
         let exit = self.config.expect_exit;
-        let summary = format!("`{}` exits {exit}{times}{left}", self.typed);
+        let summary = format!("`{}` exits {exit}{left}", self.typed);
         Verdict::Accepted { summary, evidence: Vec::new() }
     }
 
@@ -170,6 +173,10 @@ impl EvidenceValidator for CommandValidator {
         self.config.leaves_tree_unchanged
     }
 
+    fn passes_required(&self) -> u32 {
+        self.config.confirm
+    }
+
     async fn check(&self, _env: &BTreeMap<String, String>) -> Result<(), String> {
         match &self.program {
             Program::Pinned(Err(message)) => Err(message.clone()),
@@ -189,24 +196,20 @@ impl EvidenceValidator for CommandValidator {
             Ok(spec) => spec,
             Err(message) => return Verdict::Error { message },
         };
-        let (mut nth, mut left) = (1, Vec::new());
-        loop {
-            let process = match self.supervisor.spawn(spec.clone()).await {
-                Ok(process) => process,
-                Err(error) => return self.not_started(&error),
-            };
-            let trial = watch(process, &self.rules, cancel).await;
-            if let Some(reason) = trial.cancelled {
-                return self.cut_short(&trial, reason);
-            }
-            if let Some(reason) = self.reason(&trial, nth) {
-                return Verdict::rejected(reason);
-            }
-            left.extend_from_slice(&trial.exit.left_behind);
-            if nth >= self.config.confirm {
-                return self.accepted(&left_behind(&left));
-            }
-            nth += 1;
+        let process = match self.supervisor.spawn(spec).await {
+            Ok(process) => process,
+            Err(error) => return self.not_started(&error),
+        };
+        let trial = watch(process, &self.rules, cancel).await;
+        if let Some(reason) = trial.cancelled {
+            return self.cut_short(&trial, reason);
+        }
+        if let Some(message) = self.not_checked(&trial) {
+            return Verdict::Error { message };
+        }
+        match self.reason(&trial) {
+            Some(reason) => Verdict::rejected(reason),
+            None => self.accepted(&left_behind(&trial.exit.left_behind)),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
 
-use orchestrator::contract::{EvidenceFile, ValidationContext, Verdict};
+use orchestrator::contract::{EvidenceAge, EvidenceFile, ValidationContext, Verdict};
 use regex::Regex;
 use rustix::fs::{FileType, Stat, fstat};
 
@@ -235,31 +235,27 @@ impl<'a> Found<'a> {
         if let Some(first) = self.paths.get(digest) {
             return Some(format!("is a copy of `{}`, which is counted once", show(first)));
         }
-        let ValidationContext { tree_since, first_seen, .. } = self.context;
-        // What nobody has seen yet was made just now.
-        let seen = first_seen.get(digest).copied().unwrap_or(u64::MAX);
-        // The work was finished before the run began: so was its evidence.
-        let since = match self.settings.fresh {
-            _ if tree_since == 0 => 0,
-            Fresh::Tree => tree_since,
-            Fresh::Run => 1,
-            Fresh::Any => 0,
-        };
-        if seen >= since {
-            return None;
+        let tree_since = self.context.tree_since;
+        match (self.settings.fresh, self.context.evidence_age(digest)) {
+            (Fresh::Any, _) | (_, EvidenceAge::New) | (Fresh::Run, EvidenceAge::Iteration(_)) => None,
+            (_, EvidenceAge::BeforeRun) if !self.context.evidence_listed => Some(
+                "is stale: the evidence directory held too many files to tell its content from what \
+                 was there before this run. Remove what is no evidence, then begin a new run"
+                    .to_owned(),
+            ),
+            (_, EvidenceAge::BeforeRun) => Some(
+                "is stale: its content was there before this run began, which proves nothing about \
+                 this run. Make it from the work as it is now, and let it say when it was made"
+                    .to_owned(),
+            ),
+            (Fresh::Tree, EvidenceAge::Iteration(written)) => (written < tree_since).then(|| {
+                format!(
+                    "is stale: it was written in iteration {written}, but the work was changed in \
+                     iteration {tree_since}. Make it again from the work as it is now; the same content \
+                     counts if it is written anew"
+                )
+            }),
         }
-        let when = match seen {
-            0 => "was there before this run began".to_owned(),
-            seen => format!("was made in iteration {seen}"),
-        };
-        let than = match self.settings.fresh {
-            Fresh::Tree => format!("; the work was changed in iteration {tree_since}"),
-            Fresh::Run | Fresh::Any => String::new(),
-        };
-        Some(format!(
-            "is stale: its content {when}{than}. Make it anew from the work as it is now; content \
-             that was there before does not count again, so let it say when it was made"
-        ))
     }
 
     fn predicates(&mut self, path: &Path, text: &str) {

@@ -84,6 +84,10 @@ impl EvidenceValidator for ProtectedPaths {
         ValidatorDescription { kind: KIND.into(), demands }
     }
 
+    fn runs_check(&self) -> bool {
+        false
+    }
+
     fn protects(&self) -> Vec<String> {
         self.paths.clone()
     }

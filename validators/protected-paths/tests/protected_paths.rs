@@ -42,7 +42,8 @@ fn verdict(changes: &[Change]) -> Verdict {
         claim: &claim,
         workspace: Path::new("/project"),
         tree_since: 1,
-        first_seen: &BTreeMap::new(),
+        written_in: &BTreeMap::new(),
+        evidence_listed: true,
         protected_changes: changes,
         env: &BTreeMap::new(),
     };

@@ -40,7 +40,9 @@ pub(crate) fn capabilities(kind: OutputKind) -> Capabilities {
         OutputKind::CodexJson => (false, true),
         OutputKind::ClaudeJson | OutputKind::OpenCodeJson => (true, true),
     };
-    Capabilities { cost, tokens, ..Capabilities::default() }
+    // Claude Code's `json` output is its result alone.
+    let tool_calls = matches!(kind, OutputKind::CodexJson | OutputKind::OpenCodeJson);
+    Capabilities { cost, tokens, tool_calls, ..Capabilities::default() }
 }
 
 #[cfg(test)]

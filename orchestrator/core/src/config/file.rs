@@ -11,7 +11,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use super::limits::Limits;
-use super::model::{AfterRejection, AgentConfig, Config, Env, Run, Sandbox, StateConfig};
+use super::model::{
+    AfterRejection, AgentConfig, BaselineMode, Config, Env, Run, Sandbox, StateConfig,
+};
 use super::plugins::PluginConfig;
 use super::{tables, units};
 
@@ -69,6 +71,10 @@ pub(super) struct FileCompletion {
     /// "reclaim" waits for the agent to claim again.
     #[serde(deserialize_with = "tables::word")]
     pub(super) after_rejection: AfterRejection,
+    /// Whether the required validators that run something are run once before the first iteration: "warn"
+    /// says so if all of them accept already, "must_fail" then does not begin, "off" does not run them.
+    #[serde(deserialize_with = "tables::word")]
+    pub(super) baseline: BaselineMode,
 }
 
 impl Default for FileCompletion {
@@ -78,6 +84,7 @@ impl Default for FileCompletion {
             detector: Vec::new(),
             trust_agent: false,
             after_rejection: AfterRejection::Keep,
+            baseline: BaselineMode::Warn,
         }
     }
 }
@@ -268,6 +275,7 @@ impl From<&Config> for File {
                     .collect(),
                 trust_agent: config.completion.trust_agent,
                 after_rejection: config.completion.after_rejection,
+                baseline: config.completion.baseline,
             },
             validator: config
                 .validators

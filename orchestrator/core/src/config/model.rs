@@ -142,6 +142,25 @@ pub struct Completion {
     pub trust_agent: bool,
     /// What becomes of a claim that was rejected.
     pub after_rejection: AfterRejection,
+    /// What follows from checks that accept before any work is done.
+    pub baseline: BaselineMode,
+}
+
+/// What follows from checks that accept before any work is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum BaselineMode {
+    /// The user is warned.
+    Warn,
+    /// The run does not begin.
+    MustFail,
+    /// They are not run.
+    Off,
+}
+
+impl Word for BaselineMode {
+    const WORDS: &'static [&'static str] = &["warn", "must_fail", "off"];
+    const VALUES: &'static [Self] = &[Self::Warn, Self::MustFail, Self::Off];
 }
 
 /// What becomes of a claim that was rejected.

@@ -206,7 +206,12 @@ fn completion(file: FileCompletion, problems: &mut Problems<'_>) -> Completion {
         let message = "without a detector nothing could ever claim that the task is complete";
         problems.at(&["completion", "detectors"], message);
     }
-    Completion { detectors, trust_agent: file.trust_agent, after_rejection: file.after_rejection }
+    Completion {
+        detectors,
+        trust_agent: file.trust_agent,
+        after_rejection: file.after_rejection,
+        baseline: file.baseline,
+    }
 }
 
 fn validators(tables: Vec<FileValidator>, problems: &mut Problems<'_>) -> Vec<ValidatorConfig> {

@@ -40,6 +40,8 @@ pub struct Capabilities {
     pub tokens: bool,
     /// Reports how full its context is.
     pub context: bool,
+    /// Reports the tools it calls.
+    pub tool_calls: bool,
     /// Can be interrupted without being killed.
     pub interrupt: bool,
     /// Ends its session in good order, with notes for the next, when its context gets full.

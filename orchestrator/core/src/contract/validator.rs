@@ -91,14 +91,52 @@ pub struct ValidationContext<'a> {
     /// The iteration whose end first showed the present workspace tree; 0 if it is as at the start.
     pub tree_since: u64,
     /// For each content seen in this validator's [`evidence_dirs`](EvidenceValidator::evidence_dirs),
-    /// by BLAKE3 in hexadecimal: the iteration in which it was first seen; 0 for what was there
-    /// before the run.
-    pub first_seen: &'a BTreeMap<String, u64>,
+    /// by BLAKE3 in hexadecimal: the last iteration that wrote a file with it; 0 for good if it was
+    /// there before the run.
+    pub written_in: &'a BTreeMap<String, u64>,
+    /// Whether [`written_in`](Self::written_in) lists everything. If not, a content that it does not
+    /// list may have been there before the run.
+    pub evidence_listed: bool,
     /// Paths matching this validator's [`protects`](EvidenceValidator::protects) that changed since
     /// the run began.
     pub protected_changes: &'a [Change],
     /// The environment for processes.
     pub env: &'a BTreeMap<String, String>,
+}
+
+/// How old a piece of evidence is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EvidenceAge {
+    /// Its content was there before the run, or may have been: it proves nothing.
+    BeforeRun,
+    /// Last written in this iteration.
+    Iteration(u64),
+    /// Written since the iteration ended, as by another validator.
+    New,
+}
+
+impl ValidationContext<'_> {
+    /// Returns how old the content with this BLAKE3 digest (in hexadecimal) is.
+    #[must_use]
+    pub fn evidence_age(&self, digest: &str) -> EvidenceAge {
+        match self.written_in.get(digest) {
+            Some(0) => EvidenceAge::BeforeRun,
+            Some(iteration) => EvidenceAge::Iteration(*iteration),
+            None if self.evidence_listed => EvidenceAge::New,
+            None => EvidenceAge::BeforeRun,
+        }
+    }
+
+    /// Whether the content with this BLAKE3 digest proves nothing about the work as it is now: it was
+    /// there before the run, or was last written before the work was last changed.
+    #[must_use]
+    pub fn is_stale(&self, digest: &str) -> bool {
+        match self.evidence_age(digest) {
+            EvidenceAge::BeforeRun => true,
+            EvidenceAge::Iteration(iteration) => iteration < self.tree_since,
+            EvidenceAge::New => false,
+        }
+    }
 }
 
 /// Names a validator for people and for the record.
@@ -130,6 +168,17 @@ pub trait EvidenceValidator: Send + Sync {
     /// Whether the workspace tree has to be the same before and after.
     fn leaves_tree_unchanged(&self) -> bool {
         true
+    }
+
+    /// Whether it runs something to come to its verdict. One that only reads what the agent wrote does
+    /// not: it cannot be asked before there is any work.
+    fn runs_check(&self) -> bool {
+        true
+    }
+
+    /// How often in a row it has to accept, at least 1. The protected paths are compared after each time.
+    fn passes_required(&self) -> u32 {
+        1
     }
 
     /// Looks, before the run, whether it could work at all.

@@ -18,9 +18,9 @@ pub(super) fn block(state: &State, instructions: &[String]) -> String {
         list(&mut text, rejection.reasons.iter().map(String::as_str), REASONS_TOLD);
         text.push_str(match &state.latch {
             crate::machine::Latch::Claimed { .. } => {
-                "The claim stands; it is checked again when you stop. Mend what is named above.\n\n"
+                "The claim stands; it is checked again when you stop. Fix the issues above.\n\n"
             }
-            _ => "Mend what is named above, then claim completion again.\n\n",
+            _ => "Fix the issues above, then claim completion again.\n\n",
         });
     }
     if !state.near_misses.is_empty() {

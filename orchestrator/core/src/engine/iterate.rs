@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, watch};
 use super::error::EngineError;
 use super::files::Files;
 use super::judge::{Judging, examined};
-use super::phrases::says_done;
+use super::phrases::{says_all_done, says_done};
 use super::plan;
 use super::redact::Events;
 use super::rest::asked;
@@ -68,6 +68,7 @@ impl Session {
             detectors: &detectors,
             clock: Arc::clone(&self.clock),
             last_event_ms: Arc::clone(&last_event_ms),
+            tool_calls: AtomicU64::new(0),
         };
         let agent = Arc::clone(&self.drivers.of(&self.state).driver.agent);
         let next_tick_ms = began_ms.saturating_add(tick_pause(self));
@@ -85,9 +86,13 @@ impl Session {
         if let Some(trouble) = sink.finish().await {
             self.warn_only(&trouble);
         }
+        let tool_calls = sink.tool_calls();
         drop(sink);
-        let ended = self.ended(self.redactor.result(result?));
-        Ok(vec![Input::Ended(ended)])
+        let ended = self.ended(self.redactor.result(result?), tool_calls);
+        // While the iteration is not over on record: a claim in its last words is not lost then.
+        let mut inputs = self.find_claims().await?;
+        inputs.push(Input::Ended(ended));
+        Ok(inputs)
     }
 
     /// Sets the agent going. It comes first: what is written for people is written while it starts.
@@ -260,13 +265,15 @@ impl Session {
         Ok(())
     }
 
-    fn ended(&mut self, result: Result<Report, AgentError>) -> Ended {
+    fn ended(&mut self, result: Result<Report, AgentError>, tool_calls: u64) -> Ended {
         let (outcome, report) = match result {
             Ok(report) => (Outcome::Succeeded, report),
             Err(error) => (outcome_of(&error.class, error.message), *error.report),
         };
         let good = outcome == Outcome::Succeeded;
-        let says_done = report.final_text.as_deref().is_some_and(says_done);
+        let final_text = report.final_text.as_deref().unwrap_or_default();
+        let (says_done, says_all_done) = (says_done(final_text), says_all_done(final_text));
+        let told = self.drivers.of(&self.state).driver.description.capabilities.tool_calls;
         if !report.left_behind.is_empty() {
             let names = report.left_behind.join(", ");
             let count = report.left_behind.len();
@@ -279,6 +286,8 @@ impl Session {
             outcome,
             usage: self.drivers.of_mut(&self.state).with_cost(report.usage),
             says_done,
+            says_all_done,
+            tool_calls: told.then_some(tool_calls),
             left_behind: report.left_behind,
         }
     }

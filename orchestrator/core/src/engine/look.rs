@@ -1,6 +1,6 @@
 //! Looking at the workspace between iterations.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -9,9 +9,9 @@ use super::error::EngineError;
 use super::rest::asked;
 use super::session::{Session, StopRequests};
 use crate::contract::{Findings, View};
-use crate::machine::{Input, Look};
+use crate::machine::{Input, Look, ObservedEvidence};
 use crate::state::read_regular;
-use crate::workspace::{TreeError, TreeHasher, evidence_digests};
+use crate::workspace::{EvidenceDigests, TreeError, TreeHasher, evidence_digests};
 
 /// How long a look may take once the run was asked to stop.
 pub(super) const LAST_LOOK: Duration = Duration::from_secs(2);
@@ -19,27 +19,35 @@ pub(super) const LAST_LOOK: Duration = Duration::from_secs(2);
 const LARGEST_CONFIG: u64 = 4 * 1024 * 1024;
 
 impl Session {
-    /// Detectors, tree, evidence, and whether anything else was changed that matters.
-    pub(super) async fn look(&mut self) -> Result<Vec<Input>, EngineError> {
-        let mut inputs = Vec::new();
+    /// Asks the detectors. What they find is recorded before anything slow begins, so that a claim
+    /// survives whatever happens then; the rest is kept until the workspace was looked at.
+    pub(super) async fn find_claims(&mut self) -> Result<Vec<Input>, EngineError> {
         let (prompt, warning) = self.prompt.read()?;
-        inputs.extend(warning.map(Input::Warn));
         let final_text = self.final_text.take();
         let findings = self.inspect(&prompt.text, final_text.as_deref()).await;
-        inputs.extend(findings.warnings.into_iter().map(Input::Warn));
-        // A signal is told below. What was claimed is recorded nevertheless, on a tree like no other.
-        let tree = self.tree().await?.unwrap_or_else(|| "not looked at".into());
+        self.near_misses = Some(findings.near_misses);
+        let warnings = warning.into_iter().chain(findings.warnings).map(Input::Warn);
+        Ok(warnings.chain([Input::ClaimsFound(findings.claims)]).collect())
+    }
+
+    /// Tree, evidence, and whether anything else was changed that matters.
+    pub(super) async fn look(&mut self) -> Result<Vec<Input>, EngineError> {
+        if self.near_misses.is_none() {
+            for input in self.find_claims().await? {
+                self.advance(input)?;
+            }
+        }
+        let near_misses = self.near_misses.take().unwrap_or_default();
+        let tree = self.tree().await?;
         let evidence = self.evidence().await?;
-        inputs.extend(self.config_change().map(Input::Warn));
+        let mut inputs: Vec<Input> = self.config_change().map(Input::Warn).into_iter().collect();
         if *self.stop.borrow() > 0 {
             inputs.push(Input::Signal);
         }
-        inputs.push(Input::Looked(Look {
-            claims: findings.claims,
-            near_misses: findings.near_misses,
-            tree,
-            evidence,
-        }));
+        inputs.push(match tree {
+            Some(tree) => Input::Looked(Look { near_misses, tree, evidence }),
+            None => Input::NotLooked,
+        });
         Ok(inputs)
     }
 
@@ -81,14 +89,9 @@ impl Session {
         })
     }
 
-    /// Digests of what lies in the evidence folders.
-    pub(super) async fn evidence(&self) -> Result<Vec<String>, EngineError> {
-        let dirs = self.judges.evidence_dirs();
-        if dirs.is_empty() {
-            return Ok(Vec::new());
-        }
-        let found = blocking(move || evidence_digests(&dirs)).await?;
-        Ok(found.digests.into_iter().collect())
+    /// What lies in the evidence folders.
+    pub(super) async fn evidence(&self) -> Result<ObservedEvidence, EngineError> {
+        observe_evidence(self.judges.evidence_dirs()).await
     }
 
     /// Says once that the configuration was changed on disk.
@@ -106,6 +109,16 @@ impl Session {
              read again by the next `run`, detectors and validators by `run --restart`)"
         ))
     }
+}
+
+/// What lies in these folders.
+pub(super) async fn observe_evidence(dirs: Vec<PathBuf>) -> Result<ObservedEvidence, EngineError> {
+    if dirs.is_empty() {
+        return Ok(ObservedEvidence::default());
+    }
+    let EvidenceDigests { contents, overflowed, skipped_large, .. } =
+        blocking(move || evidence_digests(&dirs)).await?;
+    Ok(ObservedEvidence { contents, overflowed, skipped_large })
 }
 
 /// Digest of the workspace tree; `None` if it took longer than until `enough`.

@@ -4,6 +4,7 @@
 //! with; [`Session::drive`] performs the effects of the [`machine`](crate::machine) until the run
 //! ends. Nothing in here knows a particular agent, detector or validator, or a terminal.
 
+mod bytecode;
 mod clock;
 mod drivers;
 mod environment;
@@ -19,6 +20,7 @@ mod phrases;
 mod plan;
 mod prices;
 mod prompt;
+mod protection;
 mod redact;
 mod rest;
 mod scratch;

@@ -52,6 +52,8 @@ pub enum Notice {
     NearMiss { iteration: u64, near_miss: NearMiss },
     /// The validators begin.
     Validating { iteration: u64, validators: Vec<String> },
+    /// The checks were run before any work was done. Decides nothing.
+    Baseline { accepted: bool, verdicts: Vec<NamedVerdict> },
     /// The validators gave their verdicts.
     Verdict { iteration: u64, accepted: bool, verdicts: Vec<NamedVerdict>, reasons: Vec<String> },
     /// An iteration is over.

@@ -13,7 +13,7 @@ use crate::config::{self, AgentConfig, Config, ConfigErrors, Limits, Loaded};
 use crate::contract::{
     Agent, BuildContext, BuildError, CompletionDetector, Description, EvidenceValidator, Usage, Usd,
 };
-use crate::machine::{self, AfterRejection, Policy, ValidatorInfo};
+use crate::machine::{self, AfterRejection, BaselineMode, Policy, ValidatorInfo};
 use crate::registry::{Kinds, Registry};
 use crate::state;
 
@@ -61,14 +61,16 @@ impl Judges {
         for validator in validators {
             let at = vec!["validator".to_owned(), validator.index.to_string()];
             let (kinds, kind) = (&registry.validators, (validator.kind.as_str(), "validator"));
+            let built = make(loaded, kinds, kind, &at, &validator.config, context).await?;
             checks.push(Check {
                 info: ValidatorInfo {
                     name: validator.name.clone(),
                     kind: validator.kind.clone(),
                     required: validator.required,
+                    runs_check: built.runs_check(),
                 },
                 timeout: validator.timeout,
-                validator: make(loaded, kinds, kind, &at, &validator.config, context).await?,
+                validator: built,
             });
         }
         Ok(Self {
@@ -157,6 +159,15 @@ impl Judges {
             hasher.update(b"\n");
         }
         hasher.finalize().to_hex().to_string()
+    }
+}
+
+/// What follows from checks that accept before any work is done.
+pub(super) const fn baseline_mode(mode: config::BaselineMode) -> BaselineMode {
+    match mode {
+        config::BaselineMode::Off => BaselineMode::Off,
+        config::BaselineMode::Warn => BaselineMode::Warn,
+        config::BaselineMode::MustFail => BaselineMode::MustFail,
     }
 }
 

@@ -105,8 +105,8 @@ impl Redactor {
     /// What the machine is told, so that the state never holds what the journal must not.
     pub(super) fn input(&self, mut input: Input) -> Input {
         match &mut input {
+            Input::ClaimsFound(claims) => *claims = self.all_of(std::mem::take(claims)),
             Input::Looked(look) => {
-                look.claims = self.all_of(std::mem::take(&mut look.claims));
                 look.near_misses = self.all_of(std::mem::take(&mut look.near_misses));
             }
             Input::Noted(text) => *text = self.text(text).into_owned(),
@@ -117,14 +117,19 @@ impl Redactor {
                 ended.outcome = self.all_of(ended.outcome.clone());
                 ended.left_behind = self.all_of(std::mem::take(&mut ended.left_behind));
             }
+            Input::BaselineChecked(check) => {
+                check.verdicts = self.all_of(std::mem::take(&mut check.verdicts));
+            }
             Input::Validated(validation) => {
                 validation.verdicts = self.all_of(std::mem::take(&mut validation.verdicts));
+                validation.tampering = self.all_of(std::mem::take(&mut validation.tampering));
             }
             Input::Warn(message) => *message = self.text(message).into_owned(),
             Input::Started(_)
             | Input::Used(_)
             | Input::ContextSeen(_)
             | Input::Rested
+            | Input::NotLooked
             | Input::Prepared { .. }
             | Input::Timer(_)
             | Input::Signal => {}

@@ -49,7 +49,7 @@ fn is_empty_dir(path: &Path) -> bool {
         && fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none())
 }
 
-fn prefix(run: &str) -> String {
+pub(super) fn prefix(run: &str) -> String {
     format!("ralph-{run}-")
 }
 

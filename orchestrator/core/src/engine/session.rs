@@ -1,6 +1,6 @@
 //! The driver: performs the machine's effects and feeds its inputs.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -17,9 +17,10 @@ use super::prompt::PromptSource;
 use super::redact::Redactor;
 use super::scratch::Scratch;
 use crate::config::Config;
+use crate::contract::NearMiss;
 use crate::machine::{
-    Effect, Input, Now, Outcome, Policy, Record, RunStarted, StartIteration, StartOptions, State,
-    StopReason, step,
+    Effect, Input, Now, ObservedEvidence, Outcome, Policy, Record, RunStarted, StartIteration,
+    StartOptions, State, StopReason, step,
 };
 use crate::state::{FORMAT_VERSION, Found, Layout, Store};
 use crate::workspace::{Baseline, TreeHasher};
@@ -79,6 +80,8 @@ pub struct Session {
     pub(super) began_ms: u64,
     /// The final message of the iteration that just ended well.
     pub(super) final_text: Option<String>,
+    /// What was nearly a claim, until the workspace is looked at.
+    pub(super) near_misses: Option<Vec<NearMiss>>,
     /// What the agent reads in the iteration that is about to start.
     pub(super) prepared: Option<Vec<u8>>,
     pub(super) config_file: ConfigFile,
@@ -155,6 +158,7 @@ impl Session {
             stop: watch::channel(0).1,
             began_ms: 0,
             final_text: None,
+            near_misses: None,
             prepared: None,
             config_file: ConfigFile { path: new.config_file, content },
             scratch: Scratch::default(),
@@ -258,10 +262,11 @@ impl Session {
 
     async fn started(&mut self) -> Result<RunStarted, EngineError> {
         let (tree, evidence) = if self.resumed {
-            (String::new(), Vec::new())
+            (String::new(), ObservedEvidence::default())
         } else {
             (self.tree().await?.unwrap_or_default(), self.evidence().await?)
         };
+        let contents: BTreeSet<String> = evidence.contents.into_values().collect();
         Ok(RunStarted {
             version: FORMAT_VERSION,
             agent: self.drivers.first.name.clone(),
@@ -270,7 +275,9 @@ impl Session {
             policy: self.policy.clone(),
             limits: self.drivers.limits(&self.config.limits),
             tree,
-            evidence,
+            evidence: contents.into_iter().collect(),
+            evidence_overflowed: evidence.overflowed,
+            baseline: plan::baseline_mode(self.config.completion.baseline),
             once: self.once,
         })
     }
@@ -304,6 +311,9 @@ impl Session {
     async fn perform(&mut self, effect: Effect) -> Result<Vec<Input>, EngineError> {
         match effect {
             Effect::Look => self.look().await,
+            Effect::CheckBaseline => {
+                self.check_baseline().await.map(|done| vec![Input::BaselineChecked(done)])
+            }
             Effect::Validate(claim) => {
                 self.validate(&claim).await.map(|done| vec![Input::Validated(done)])
             }
@@ -378,17 +388,21 @@ impl Session {
         self.notice(&Notice::Warning { iteration: self.state.iterations, message });
     }
 
+    fn run_started(&self, started: RunStarted) -> Notice {
+        Notice::RunStarted {
+            agent: started.agent,
+            workspace: self.workspace.clone(),
+            state_dir: self.layout().root().to_owned(),
+            validated: started.policy.validates(),
+            validators: started.policy.validators.into_iter().map(|info| info.name).collect(),
+        }
+    }
+
     /// Tells those who watch what a record says.
     fn tell(&self, record: &Record) {
         let iteration = self.state.iterations;
         let notice = match record.clone() {
-            Record::RunStarted(started) => Notice::RunStarted {
-                agent: started.agent,
-                workspace: self.workspace.clone(),
-                state_dir: self.layout().root().to_owned(),
-                validated: started.policy.validates(),
-                validators: started.policy.validators.into_iter().map(|info| info.name).collect(),
-            },
+            Record::RunStarted(started) => self.run_started(started),
             Record::RunResumed { agent, .. } => Notice::RunResumed {
                 agent,
                 workspace: self.workspace.clone(),
@@ -421,6 +435,7 @@ impl Session {
             Record::Validated { accepted, verdicts, reasons, .. } => {
                 Notice::Verdict { iteration, accepted, verdicts, reasons }
             }
+            Record::Baseline { accepted, verdicts, .. } => Notice::Baseline { accepted, verdicts },
             Record::Note { text, .. } => Notice::Note { iteration, text },
             Record::Judged { accepted, reasons, .. } => {
                 Notice::Judged { iteration, accepted, reasons }

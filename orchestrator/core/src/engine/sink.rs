@@ -69,6 +69,8 @@ pub(super) struct Sink<'a> {
     pub(super) clock: Arc<Clock>,
     /// When the last event came, in milliseconds of runtime.
     pub(super) last_event_ms: Arc<AtomicU64>,
+    /// How many tools the agent called.
+    pub(super) tool_calls: AtomicU64,
 }
 
 #[async_trait]
@@ -106,6 +108,11 @@ fn by_tool(kind: ClaimKind, text: &str) -> Claim {
 }
 
 impl Sink<'_> {
+    /// How many tools the agent called so far.
+    pub(super) fn tool_calls(&self) -> u64 {
+        self.tool_calls.load(Ordering::Relaxed)
+    }
+
     /// Nothing comes any more.
     pub(super) async fn finish(&self) -> Option<String> {
         let events = self.events.lock().unwrap_or_else(PoisonError::into_inner).rest();
@@ -141,7 +148,10 @@ impl Sink<'_> {
             }
             Event::Raw { .. } | Event::Unknown => return,
             Event::Text { text } => Notice::AgentText { iteration, text },
-            Event::ToolCall { name, input, .. } => Notice::AgentTool { iteration, name, input },
+            Event::ToolCall { name, input, .. } => {
+                self.tool_calls.fetch_add(1, Ordering::Relaxed);
+                Notice::AgentTool { iteration, name, input }
+            }
             Event::Warning { message } => Notice::Warning { iteration, message },
             Event::Waiting { reason, delay_ms } => {
                 Notice::Waiting { iteration, ms: delay_ms.unwrap_or_default(), reason }

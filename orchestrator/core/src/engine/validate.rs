@@ -7,20 +7,23 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
+use super::bytecode::BytecodeDir;
 use super::clock::Clock;
 use super::error::EngineError;
-use super::look::{LAST_LOOK, blocking, digest};
+use super::look::{LAST_LOOK, digest, observe_evidence};
 use super::notice::Notice;
 use super::plan::{self, Judges};
+use super::protection::Protection;
 use super::rest::{LONGEST_REST_MS, asked};
 use super::session::{Session, StopRequests};
 use super::sink::Cancel;
 use crate::contract::{
-    CancelReason, CancelSignal as _, Change, Claim, EvidenceFile, ValidationContext, Verdict,
+    CancelReason, CancelSignal as _, Claim, ClaimKind, ClaimSource, EvidenceFile,
+    ValidationContext, Verdict,
 };
-use crate::machine::{NamedVerdict, Validation};
+use crate::machine::{BaselineCheck, EvidenceHistory, NamedVerdict, Validation};
 use crate::state::keep_evidence;
-use crate::workspace::{Baseline, TreeHasher, evidence_digests};
+use crate::workspace::{Baseline, TreeHasher};
 
 /// How long a validator that was told to end may take to do so.
 pub(super) const GRACE: Duration = Duration::from_secs(30);
@@ -36,13 +39,31 @@ pub(super) struct Examination {
     iteration: u64,
     tree: String,
     tree_since: u64,
-    first_seen: BTreeMap<String, u64>,
+    evidence: EvidenceHistory,
+    selection: Selection,
     claim: Claim,
     hasher: Option<TreeHasher>,
     cancel: watch::Receiver<Option<CancelReason>>,
     stop: StopRequests,
     /// The iteration goes on: what it has made so far is not recorded yet.
     ahead: bool,
+}
+
+/// Which validators are run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Selection {
+    All,
+    /// Those that are required and run something.
+    RequiredChecks,
+}
+
+impl Selection {
+    fn takes(self, check: &plan::Check) -> bool {
+        match self {
+            Self::All => true,
+            Self::RequiredChecks => check.info.required && check.info.runs_check,
+        }
+    }
 }
 
 /// What came of it, and the hasher that was lent to it. `None` if it was broken off.
@@ -56,7 +77,18 @@ impl Session {
         cancel: watch::Receiver<Option<CancelReason>>,
         ahead: bool,
     ) -> Examination {
-        let names = self.judges.checks.iter().map(|check| check.info.name.clone()).collect();
+        self.examination_of(Selection::All, claim, cancel, ahead)
+    }
+
+    fn examination_of(
+        &mut self,
+        selection: Selection,
+        claim: Claim,
+        cancel: watch::Receiver<Option<CancelReason>>,
+        ahead: bool,
+    ) -> Examination {
+        let taken = self.judges.checks.iter().filter(|check| selection.takes(check));
+        let names = taken.map(|check| check.info.name.clone()).collect();
         let iteration = self.state.iterations;
         self.notice(&Notice::Validating { iteration, validators: names });
         Examination {
@@ -69,7 +101,8 @@ impl Session {
             iteration,
             tree: self.state.tree.clone(),
             tree_since: self.state.tree_since,
-            first_seen: self.state.first_seen.clone(),
+            evidence: self.state.evidence_history.clone(),
+            selection,
             claim,
             hasher: Some(self.take_hasher()),
             cancel,
@@ -80,8 +113,45 @@ impl Session {
 
     /// All validators in order, on one tree. What they accept is copied before anything is recorded.
     pub(super) async fn validate(&mut self, claim: &Claim) -> Result<Validation, EngineError> {
+        let Some(mut validation) = self.run_validators(Selection::All, claim.clone()).await? else {
+            // Nothing of it counts.
+            return Ok(Validation { interrupted: true, ..Validation::default() });
+        };
+        if validation.tampering.is_empty() {
+            validation.evidence = self.keep(&mut validation.verdicts)?;
+        }
+        if let Some(text) = self.prompt.read_text() {
+            validation.task = self.judges.task(&text).await;
+        }
+        Ok(validation)
+    }
+
+    /// The required validators that run something, before any work is done.
+    pub(super) async fn check_baseline(&mut self) -> Result<BaselineCheck, EngineError> {
+        let claim = Claim {
+            kind: ClaimKind::Complete,
+            detector: "baseline".to_owned(),
+            source: ClaimSource::State,
+            text: "nothing is claimed: this is before any work".to_owned(),
+        };
+        let done = self.run_validators(Selection::RequiredChecks, claim).await?;
+        let tree = self.tree().await?;
+        let (Some(validation), Some(tree)) = (done, tree) else {
+            return Ok(BaselineCheck { interrupted: true, ..BaselineCheck::default() });
+        };
+        let evidence = self.evidence().await?.contents.into_values().collect();
+        let verdicts = validation.verdicts;
+        Ok(BaselineCheck { verdicts, tree, evidence, interrupted: false })
+    }
+
+    /// Runs validators while the time that passes is noted. `None` if they were broken off.
+    async fn run_validators(
+        &mut self,
+        selection: Selection,
+        claim: Claim,
+    ) -> Result<Option<Validation>, EngineError> {
         let (tell, told) = watch::channel(None);
-        let mut work = Box::pin(self.examination(claim.clone(), told, false).run());
+        let mut work = Box::pin(self.examination_of(selection, claim, told, false).run());
         let mut stop = self.stop.clone();
         let (hasher, result) = loop {
             tokio::select! {
@@ -99,15 +169,7 @@ impl Session {
             }
         };
         self.hasher = hasher;
-        let Some(mut validation) = result? else {
-            // Nothing of it counts.
-            return Ok(Validation { interrupted: true, ..Validation::default() });
-        };
-        validation.evidence = self.keep(&mut validation.verdicts)?;
-        if let Some(text) = self.prompt.read_text() {
-            validation.task = self.judges.task(&text).await;
-        }
-        Ok(validation)
+        result
     }
 
     /// Copies accepted evidence, if everything that is required was accepted. What is no longer what
@@ -147,16 +209,21 @@ impl Examination {
             self.look_ahead(&before).await?;
         }
         let judges = Arc::clone(&self.judges);
+        let checks: Vec<&plan::Check> =
+            judges.checks.iter().filter(|check| self.selection.takes(check)).collect();
+        let mut protection =
+            Protection::begin(&checks, Arc::clone(&self.baseline), &self.workspace).await?;
+        let _bytecode = self.keep_bytecode_apart(&protection)?;
         let mut expected = before.clone();
         let mut changed = false;
         let mut verdicts = Vec::new();
-        for check in &judges.checks {
+        for check in checks {
             let may_change = !check.validator.leaves_tree_unchanged();
             if may_change {
                 let Some(now) = self.tree().await? else { return Ok(None) };
                 changed |= now != expected;
             }
-            match self.check(check).await? {
+            match self.check(check, &mut protection).await? {
                 Some(verdict) => verdicts.push(verdict),
                 None => return Ok(None),
             }
@@ -167,10 +234,12 @@ impl Examination {
         }
         let Some(after) = self.tree().await? else { return Ok(None) };
         changed |= after != expected;
+        protection.compare("a process").await?;
         Ok(Some(Validation {
             verdicts,
             tree_after: if changed { format!("changed:{after}") } else { before.clone() },
             tree_before: before,
+            tampering: protection.into_tampering(),
             ..Validation::default()
         }))
     }
@@ -182,9 +251,9 @@ impl Examination {
         }
         let dirs = self.judges.evidence_dirs();
         if !dirs.is_empty() {
-            for digest in blocking(move || evidence_digests(&dirs)).await?.digests {
-                self.first_seen.entry(digest).or_insert(self.iteration);
-            }
+            let observed = observe_evidence(dirs).await?;
+            let written = self.evidence.written_since(&observed);
+            self.evidence.record(self.iteration, &written, observed.is_complete());
         }
         Ok(())
     }
@@ -205,36 +274,25 @@ impl Examination {
         Ok(tree)
     }
 
-    /// One validator; `None` if it was broken off.
-    async fn check(&self, check: &plan::Check) -> Result<Option<NamedVerdict>, EngineError> {
-        let changes = self.protected_changes(check.validator.protects()).await?;
-        let context = ValidationContext {
-            run: &self.run,
-            iteration: self.iteration,
-            claim: &self.claim,
-            workspace: &self.workspace,
-            tree_since: self.tree_since,
-            first_seen: &self.first_seen,
-            protected_changes: &changes,
-            env: &self.env,
-        };
-        let (tell, told) = watch::channel(None);
-        let cancel = Cancel::new(told);
+    /// One validator, as often as it has to accept; `None` if it was broken off.
+    async fn check(
+        &self,
+        check: &plan::Check,
+        protection: &mut Protection,
+    ) -> Result<Option<NamedVerdict>, EngineError> {
         let started = Instant::now();
-        let mut work = check.validator.validate(context, &cancel);
         // By the clock of the run: a time of standstill is nobody's fault.
         let until_ms = self.clock.runtime_ms().saturating_add(plan::millis(check.timeout));
-        let verdict = match self.verdict(&mut work, until_ms).await {
-            Ok(verdict) => verdict,
-            Err((reason, outside)) => {
-                // The validator ends its processes; if it cannot, dropping it does.
-                tell.send_replace(Some(reason));
-                drop(tokio::time::timeout(GRACE, &mut work).await);
-                if outside {
-                    return Ok(None);
-                }
-                let seconds = check.timeout.as_secs_f64();
-                Verdict::Error { message: format!("it did not end within {seconds} s") }
+        let passes = check.validator.passes_required().max(1);
+        let mut pass = 1;
+        let verdict = loop {
+            let Some(verdict) = self.execute(check, protection, until_ms).await? else {
+                return Ok(None);
+            };
+            let intact = protection.compare(&format!("`{}`", check.info.name)).await?;
+            match verdict {
+                Verdict::Accepted { .. } if intact && pass < passes => pass += 1,
+                verdict => break times(verdict, pass, passes),
             }
         };
         Ok(Some(NamedVerdict {
@@ -243,6 +301,58 @@ impl Examination {
             duration_ms: plan::millis(started.elapsed()),
             verdict,
         }))
+    }
+
+    /// One execution of a validator; `None` if it was broken off.
+    async fn execute(
+        &self,
+        check: &plan::Check,
+        protection: &Protection,
+        until_ms: u64,
+    ) -> Result<Option<Verdict>, EngineError> {
+        let changes = protection.changes(&check.validator.protects())?;
+        let context = ValidationContext {
+            run: &self.run,
+            iteration: self.iteration,
+            claim: &self.claim,
+            workspace: &self.workspace,
+            tree_since: self.tree_since,
+            written_in: &self.evidence.written_in,
+            evidence_listed: self.evidence.is_complete(),
+            protected_changes: &changes,
+            env: &self.env,
+        };
+        let (tell, told) = watch::channel(None);
+        let cancel = Cancel::new(told);
+        let mut work = check.validator.validate(context, &cancel);
+        match self.verdict(&mut work, until_ms).await {
+            Ok(verdict) => Ok(Some(verdict)),
+            Err((reason, outside)) => {
+                // The validator ends its processes; if it cannot, dropping it does.
+                tell.send_replace(Some(reason));
+                drop(tokio::time::timeout(GRACE, &mut work).await);
+                if outside {
+                    return Ok(None);
+                }
+                let seconds = check.timeout.as_secs_f64();
+                let message = format!("it did not end within {seconds} s");
+                Ok(Some(Verdict::Error { message }))
+            }
+        }
+    }
+
+    /// Lets Python keep its bytecode where no agent has been, if there is anything to protect: it would
+    /// believe bytecode that an agent put beside a protected test.
+    fn keep_bytecode_apart(
+        &mut self,
+        protection: &Protection,
+    ) -> Result<Option<BytecodeDir>, EngineError> {
+        if protection.is_empty() || self.env.contains_key(BytecodeDir::VARIABLE) {
+            return Ok(None);
+        }
+        let folder = BytecodeDir::create(&self.run)?;
+        self.env.insert(BytecodeDir::VARIABLE.to_owned(), folder.path().display().to_string());
+        Ok(Some(folder))
     }
 
     /// The verdict, or why it is waited for no longer, and whether that came from outside.
@@ -266,16 +376,23 @@ impl Examination {
             }
         }
     }
+}
 
-    async fn protected_changes(&self, globs: Vec<String>) -> Result<Vec<Change>, EngineError> {
-        if globs.is_empty() {
-            return Ok(Vec::new());
+/// Says of a verdict after how many executions it came, if there was to be more than one.
+fn times(verdict: Verdict, pass: u32, passes: u32) -> Verdict {
+    match verdict {
+        verdict if passes == 1 => verdict,
+        Verdict::Accepted { summary, evidence } => {
+            Verdict::Accepted { summary: format!("{summary}, {pass} times in a row"), evidence }
         }
-        let (baseline, workspace) = (Arc::clone(&self.baseline), self.workspace.clone());
-        let changes = move || {
-            let now = Baseline::take(&workspace, &globs).map_err(|error| error.to_string())?;
-            baseline.changes(&now, &globs).map_err(|error| error.to_string())
-        };
-        blocking(changes).await?.map_err(EngineError::Workspace)
+        Verdict::Rejected { mut reasons } => {
+            if let Some(first) = reasons.first_mut() {
+                *first = format!("execution {pass} of {passes}: {first}");
+            }
+            Verdict::Rejected { reasons }
+        }
+        Verdict::Error { message } => {
+            Verdict::Error { message: format!("execution {pass} of {passes}: {message}") }
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! Before the first iteration and after each one: the order of the loop.
 
+use super::baseline;
 use super::change;
 use super::input::{Effect, Ended, Look, StartIteration, Validation};
 use super::limits::{self, StopReason};
@@ -7,10 +8,12 @@ use super::record::{Outcome, Record, RunStarted, Trigger};
 use super::running;
 use super::state::{Latch, State};
 use super::step::Turn;
-use crate::contract::{Budget, ClaimSource, NearMiss, Usage, Usd};
+use crate::contract::{Budget, Claim, ClaimSource, NearMiss, Usage, Usd, Verdict};
 
 /// Wait after the first refusal by the provider that did not say until when; doubled each time.
 const FIRST_DEFERRAL_MS: u64 = 30_000;
+/// How often in a row a required validator may fail to come to a verdict.
+const MOST_CHECK_ERRORS: u32 = 3;
 /// The longest such wait.
 const LONGEST_DEFERRAL_MS: u64 = 30 * 60_000;
 
@@ -30,6 +33,8 @@ pub(super) fn started(turn: &mut Turn, fresh: RunStarted) {
                 outcome: Outcome::Lost,
                 usage: Usage::default(),
                 says_done: false,
+                says_all_done: false,
+                tool_calls: None,
                 left_behind: Vec::new(),
             },
         );
@@ -48,34 +53,28 @@ fn already(validated: bool) -> String {
     }
 }
 
+/// What stands in files, or was said in the final message. Recorded before anything slow begins.
+pub(super) fn claims_found(turn: &mut Turn, claims: Vec<Claim>) {
+    if turn.state.started.is_none() || finished(&turn.state) {
+        return;
+    }
+    let stands = |detector: &String| {
+        claims.iter().any(|claim| claim.source == ClaimSource::State && claim.detector == *detector)
+    };
+    let gone: Vec<String> =
+        turn.state.standing.keys().filter(|detector| !stands(detector)).cloned().collect();
+    for detector in gone {
+        turn.record(Record::Withdrawn { detector });
+    }
+    for claim in claims {
+        turn.claim(claim);
+    }
+}
+
 pub(super) fn looked(turn: &mut Turn, look: Look) {
     if turn.state.started.is_none() || turn.state.current.is_some() || finished(&turn.state) {
         return;
     }
-    let gone: Vec<String> = turn
-        .state
-        .standing
-        .keys()
-        .filter(|detector| {
-            !look
-                .claims
-                .iter()
-                .any(|claim| claim.source == ClaimSource::State && claim.detector == **detector)
-        })
-        .cloned()
-        .collect();
-    for detector in gone {
-        turn.record(Record::Withdrawn { detector });
-    }
-    for claim in look.claims {
-        turn.claim(claim);
-    }
-    let evidence = digest_of(&look.evidence);
-    let new_evidence = look
-        .evidence
-        .into_iter()
-        .filter(|digest| !turn.state.first_seen.contains_key(digest))
-        .collect();
     let (iteration, runtime_ms) = (turn.state.iterations, turn.runtime_ms());
     let own = &turn.state.own_misses;
     // Lines move when the agent edits the file above them.
@@ -87,8 +86,9 @@ pub(super) fn looked(turn: &mut Turn, look: Look) {
     turn.record(Record::Looked {
         iteration,
         tree: look.tree,
-        new_evidence,
-        evidence,
+        evidence_written: turn.state.evidence_history.written_since(&look.evidence),
+        evidence_complete: look.evidence.is_complete(),
+        evidence: look.evidence.digest(),
         near_misses,
         runtime_ms,
     });
@@ -100,24 +100,27 @@ pub(super) fn looked(turn: &mut Turn, look: Look) {
             let claim = claim.clone();
             turn.effect(Effect::Validate(claim));
         }
+        Latch::Open | Latch::Completed(_) if baseline::is_due(&turn.state) => {
+            turn.effect(Effect::CheckBaseline);
+        }
         Latch::Open | Latch::Completed(_) => go_on(turn),
     }
 }
 
-/// One digest over sorted digests.
-fn digest_of(evidence: &[String]) -> String {
-    let mut hasher = blake3::Hasher::new();
-    for digest in evidence {
-        hasher.update(digest.as_bytes());
+/// The run was asked to stop before it was known what the workspace looks like: that is looked at when
+/// the run goes on.
+pub(super) fn not_looked(turn: &mut Turn) {
+    if turn.state.started.is_none() || turn.state.current.is_some() || finished(&turn.state) {
+        return;
     }
-    hasher.finalize().to_hex().to_string()
+    interrupted(turn);
 }
 
-const fn finished(state: &State) -> bool {
+pub(super) const fn finished(state: &State) -> bool {
     state.stop.is_some() || state.completion().is_some()
 }
 
-fn interrupted(turn: &mut Turn) {
+pub(super) fn interrupted(turn: &mut Turn) {
     turn.finish(StopReason::Interrupted, "interrupted; `run` goes on from here".into());
 }
 
@@ -143,6 +146,7 @@ pub(super) fn validated(turn: &mut Turn, validation: Validation) {
     });
     if !accepted {
         turn.effect(Effect::Latch);
+        warn_of_errors(turn);
         return if turn.state.stopping { interrupted(turn) } else { go_on(turn) };
     }
     let validated = policy.validates();
@@ -156,17 +160,20 @@ pub(super) fn validated(turn: &mut Turn, validation: Validation) {
         runtime_ms,
     });
     let message = if validated { "validated" } else { "completed WITHOUT validation" };
-    turn.finish(StopReason::Completed, message.into());
+    let note = baseline::note(&turn.state);
+    turn.finish(StopReason::Completed, format!("{message}{note}"));
 }
 
 /// No accepted completion: is a human needed, is a limit reached, or does it go on?
-fn go_on(turn: &mut Turn) {
+pub(super) fn go_on(turn: &mut Turn) {
     if let Some(claim) = &turn.state.human {
         let message = claim.text.clone();
         return turn.finish(StopReason::NeedsHuman, message);
     }
     change::agent(turn);
-    if let Some((reason, message)) = blocked(&turn.state).or_else(|| limits::exceeded(&turn.state))
+    if let Some((reason, message)) = unchecked(&turn.state)
+        .or_else(|| blocked(&turn.state))
+        .or_else(|| limits::exceeded(&turn.state))
     {
         return turn.finish(reason, message);
     }
@@ -184,6 +191,47 @@ fn go_on(turn: &mut Turn) {
     } else {
         prepare(turn);
     }
+}
+
+/// The user hears at once of a validator that could not come to a verdict: it is no fault of the work.
+fn warn_of_errors(turn: &mut Turn) {
+    let Some(rejection) = &turn.state.rejection else { return };
+    let messages: Vec<String> = rejection
+        .verdicts
+        .iter()
+        .filter_map(|named| match &named.verdict {
+            Verdict::Error { message } if named.required => {
+                Some(could_not_check(&named.validator, message))
+            }
+            _ => None,
+        })
+        .collect();
+    for message in messages {
+        turn.record(Record::Warning { message });
+    }
+}
+
+fn could_not_check(validator: &str, message: &str) -> String {
+    format!(
+        "the validator `{validator}` could not check the work, which is no fault of it: {message}"
+    )
+}
+
+/// A validator that cannot come to a verdict time and again: no iteration will change that.
+fn unchecked(state: &State) -> Option<(StopReason, String)> {
+    let rejection = state.rejection.as_ref()?;
+    let message = rejection.verdicts.iter().find_map(|named| match &named.verdict {
+        Verdict::Error { message }
+            if state
+                .check_errors
+                .get(&named.validator)
+                .is_some_and(|n| *n >= MOST_CHECK_ERRORS) =>
+        {
+            Some(could_not_check(&named.validator, message))
+        }
+        _ => None,
+    })?;
+    Some((StopReason::NeedsHuman, format!("{MOST_CHECK_ERRORS} times in a row, {message}")))
 }
 
 /// Failures that no further iteration can mend.

@@ -1,9 +1,9 @@
 //! How each record changes the state.
 
 use super::limits::{Limits, StopReason};
-use super::record::{AfterRejection, Outcome, Record, RunStarted};
+use super::record::{Outcome, Record, RunStarted};
 use super::state::{
-    AgentChange, Completion, Context, Current, LastError, Latch, Note, Rejection, State, Stop, Wait,
+    AgentChange, Completion, Context, Current, LastError, Latch, Note, State, Stop, Wait,
 };
 use crate::contract::{CancelReason, Claim, ClaimKind, ClaimSource, Usage, Usd};
 
@@ -52,9 +52,13 @@ impl State {
                 self.standing.remove(detector);
             }
             Record::Cancelling { reason } => self.cancelling(*reason),
-            Record::IterationEnded { outcome, usage, cost_usd, says_done, runtime_ms, .. } => {
+            Record::IterationEnded { runtime_ms, .. } => {
                 self.runtime(*runtime_ms);
-                self.iteration_ended(outcome, *usage, *cost_usd, *says_done);
+                self.iteration_ended(record);
+            }
+            Record::Baseline { runtime_ms, .. } => {
+                self.runtime(*runtime_ms);
+                self.baseline(record);
             }
             Record::Looked { .. } => self.looked(record),
             Record::Validated { runtime_ms, .. } => {
@@ -71,6 +75,7 @@ impl State {
             Record::Answered { text } => {
                 self.answers.push(text.clone());
                 self.human = None;
+                self.reset_stagnation();
             }
             Record::Stopped { reason, message, runtime_ms } => {
                 self.runtime(*runtime_ms);
@@ -80,7 +85,7 @@ impl State {
         }
     }
 
-    fn runtime(&mut self, runtime_ms: u64) {
+    pub(super) fn runtime(&mut self, runtime_ms: u64) {
         self.runtime_ms = self.runtime_ms.max(runtime_ms);
     }
 
@@ -91,7 +96,7 @@ impl State {
         self.once = started.once;
         self.tree.clone_from(&started.tree);
         self.trees_seen.insert(started.tree.clone());
-        self.first_seen.extend(started.evidence.iter().map(|digest| (digest.clone(), 0)));
+        self.evidence_history.begin(&started.evidence, started.evidence_overflowed);
         self.started = Some(started.clone());
     }
 
@@ -106,6 +111,7 @@ impl State {
         // killed before it could say so still has to.
         if self.stop.take().is_some_and(|stop| stop.reason == StopReason::NeedsHuman) {
             self.human = None;
+            self.check_errors.clear();
         }
         self.resumed = true;
     }
@@ -145,7 +151,8 @@ impl State {
         to.clone_into(&mut self.agent);
         self.fallback.retain(|name| name != to);
         self.again = self.ended_here > 0;
-        (self.failures, self.deferrals, self.stagnant) = (0, 0, 0);
+        (self.failures, self.deferrals) = (0, 0);
+        self.reset_stagnation();
         self.waiting = None;
         self.changed = Some(AgentChange {
             from: from.to_owned(),
@@ -158,11 +165,12 @@ impl State {
         if claim.source == ClaimSource::State {
             self.standing.insert(claim.detector.clone(), claim.kind);
         }
-        self.says_done = 0;
+        (self.says_done, self.says_all_done) = (0, 0);
         match claim.kind {
             ClaimKind::NeedsHuman => self.human = Some(claim.clone()),
             ClaimKind::Complete => {
                 if self.completion().is_none() {
+                    self.claims = self.claims.saturating_add(1);
                     self.latch = Latch::Claimed { claim: claim.clone(), iteration };
                 }
             }
@@ -178,18 +186,20 @@ impl State {
         }
     }
 
-    fn iteration_ended(&mut self, outcome: &Outcome, usage: Usage, cost: Usd, says_done: bool) {
+    fn iteration_ended(&mut self, record: &Record) {
+        let Record::IterationEnded { outcome, usage, cost_usd, tool_calls, .. } = record else {
+            return;
+        };
         let Some(current) = self.current.take() else { return };
-        let usage = current.usage.max(usage);
-        self.charged += cost;
-        self.largest_charge = self.largest_charge.max(cost);
+        let usage = current.usage.max(*usage);
+        self.charged += *cost_usd;
+        self.largest_charge = self.largest_charge.max(*cost_usd);
         self.used += usage.tokens.unwrap_or_default();
         self.estimated |= usage.estimated;
         self.cost_told |= usage.cost.is_some();
         self.ended_here = self.ended_here.saturating_add(1);
-        if says_done {
-            self.says_done = self.says_done.saturating_add(1);
-        }
+        self.count_words(record);
+        self.called_no_tool = *tool_calls == Some(0);
         self.count_failure(outcome);
         if matches!(outcome, Outcome::Succeeded | Outcome::Bounded { .. }) {
             // It has read the older ones, and left what the next one has to know.
@@ -221,71 +231,6 @@ impl State {
             Outcome::Deferred { .. } => self.deferrals.saturating_add(1),
             _ => 0,
         };
-    }
-
-    fn looked(&mut self, record: &Record) {
-        let Record::Looked { iteration, tree, new_evidence, evidence, near_misses, runtime_ms } =
-            record
-        else {
-            return;
-        };
-        self.runtime(*runtime_ms);
-        if self.tree != *tree {
-            self.tree.clone_from(tree);
-            self.tree_since = *iteration;
-        }
-        let novel = self.trees_seen.insert(tree.clone()) || !new_evidence.is_empty();
-        for digest in new_evidence {
-            self.first_seen.entry(digest.clone()).or_insert(*iteration);
-        }
-        self.evidence.clone_from(evidence);
-        if *iteration == 0 {
-            self.own_misses.clone_from(near_misses);
-        } else {
-            self.near_misses.clone_from(near_misses);
-        }
-        self.progress |= novel;
-        self.count_stagnation();
-    }
-
-    /// An iteration counts as stagnant as soon as it was looked at, and no more as soon as anything
-    /// new turns up after it, such as a better verdict.
-    fn count_stagnation(&mut self) {
-        if self.progress {
-            self.stagnant = 0;
-        } else if self.unlooked {
-            self.stagnant = self.stagnant.saturating_add(1);
-        }
-        self.unlooked = false;
-    }
-
-    fn validated(&mut self, record: &Record) {
-        let Record::Validated { accepted, tree, verdicts, reasons, .. } = record else { return };
-        let good = verdicts.iter().filter(|verdict| verdict.verdict.is_accepted()).count();
-        if good > self.best_verdicts {
-            self.best_verdicts = good;
-            self.progress = true;
-            self.stagnant = 0;
-        }
-        let verdicts = verdicts.clone();
-        if *accepted {
-            self.rejection = None;
-            self.accepted_verdicts = verdicts;
-            return;
-        }
-        let work = (tree.clone(), self.evidence.clone());
-        let times = match &self.rejection {
-            // Looking again, after a restart, does not make the same work worse.
-            Some(last) if last.work == work => last.times.saturating_add(u32::from(self.worked)),
-            _ => 1,
-        };
-        self.worked = false;
-        self.rejections = self.rejections.saturating_add(1);
-        self.rejection = Some(Rejection { reasons: reasons.clone(), verdicts, work, times });
-        let reclaim = self.policy().map(|policy| policy.after_rejection);
-        if reclaim == Some(AfterRejection::Reclaim) {
-            self.latch = Latch::Open;
-        }
     }
 
     fn completed(&mut self, record: &Record) {

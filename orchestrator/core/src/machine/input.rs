@@ -1,5 +1,6 @@
 //! What the machine is told and what it wants done.
 
+use super::evidence::ObservedEvidence;
 use super::limits::StopReason;
 use super::record::{NamedVerdict, Outcome, Record, RunStarted, Trigger};
 use super::state::Context;
@@ -24,14 +25,12 @@ pub struct Now {
 /// What was seen in the workspace between iterations.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Look {
-    /// Claims that stand or were made in the final message.
-    pub claims: Vec<Claim>,
-    /// What was nearly one.
+    /// What was nearly a claim.
     pub near_misses: Vec<NearMiss>,
     /// Digest of the tree.
     pub tree: String,
-    /// Digests of the content of the evidence folders.
-    pub evidence: Vec<String>,
+    /// What lies in the evidence folders.
+    pub evidence: ObservedEvidence,
 }
 
 /// How the agent ended.
@@ -43,6 +42,10 @@ pub struct Ended {
     pub usage: Usage,
     /// Its text speaks of being done.
     pub says_done: bool,
+    /// It says so of the whole task.
+    pub says_all_done: bool,
+    /// How many tools it called, if its adapter can tell.
+    pub tool_calls: Option<u64>,
     /// Names of processes that were left and ended.
     pub left_behind: Vec<String>,
 }
@@ -56,11 +59,26 @@ pub struct Validation {
     pub tree_before: String,
     /// The tree after the last one, changes by validators that may change it aside.
     pub tree_after: String,
+    /// What was done to protected paths meanwhile, for the agent: nothing is accepted then.
+    pub tampering: Vec<String>,
     /// Accepted evidence, kept safe already.
     pub evidence: Vec<EvidenceFile>,
     /// Digest of the prompt, claims aside.
     pub task: String,
     /// It was broken off by a signal: says nothing.
+    pub interrupted: bool,
+}
+
+/// The outcome of running the checks once before any work is done.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BaselineCheck {
+    /// The verdicts of the required validators that run something, in order.
+    pub verdicts: Vec<NamedVerdict>,
+    /// The tree after the last one.
+    pub tree: String,
+    /// Digests of what lies in the evidence folders then.
+    pub evidence: Vec<String>,
+    /// It was broken off: says nothing.
     pub interrupted: bool,
 }
 
@@ -83,8 +101,12 @@ pub enum Timer {
 pub enum Input {
     /// The orchestrator was started on this run, new or not.
     Started(StartOptions),
+    /// The claims that stand or were made in the final message: before anything slow begins.
+    ClaimsFound(Vec<Claim>),
     /// The workspace was looked at.
     Looked(Look),
+    /// The run was asked to stop before the workspace was looked at.
+    NotLooked,
     /// A claim was seen while the agent runs.
     ClaimSeen(Claim),
     /// The iteration's sums so far.
@@ -104,6 +126,8 @@ pub enum Input {
     AgentOut(String),
     /// The agent has ended and its process tree is gone.
     Ended(Ended),
+    /// The checks have run before any work was done.
+    BaselineChecked(BaselineCheck),
     /// The validators have run.
     Validated(Validation),
     /// A pause or wait is over.
@@ -150,6 +174,8 @@ pub enum Effect {
     Latch,
     /// Look at the workspace: answer with [`Input::Looked`].
     Look,
+    /// Run the required validators that run something: answer with [`Input::BaselineChecked`].
+    CheckBaseline,
     /// Run the validators on this claim: answer with [`Input::Validated`].
     Validate(Claim),
     /// Read the prompt: answer with [`Input::Prepared`].

@@ -80,8 +80,23 @@ impl StopReason {
     }
 }
 
-/// The limit that does not allow another iteration, if any, with a sentence for people.
+/// The limit that does not allow another iteration, if any, with what happened, for people.
 pub(super) fn exceeded(state: &State) -> Option<(StopReason, String)> {
+    let (reason, message) = reached(state)?;
+    Some((reason, format!("{message}{}", claims_so_far(state))))
+}
+
+/// What became of the claims, as the end of a sentence; empty if nothing was rejected.
+fn claims_so_far(state: &State) -> String {
+    let Some(rejection) = &state.rejection else { return String::new() };
+    let always = if state.verdicts_seen.len() == 1 { "always" } else { "at last" };
+    let reasons = rejection.reasons.iter().map(|reason| reason.lines().next().unwrap_or_default());
+    let reasons: Vec<&str> = reasons.collect();
+    let (claims, rejections) = (state.claims, state.rejections);
+    format!("; claimed {claims}×, rejected {rejections}×, {always}: {}", reasons.join("; "))
+}
+
+fn reached(state: &State) -> Option<(StopReason, String)> {
     let limits = &state.limits;
     let cost = state.cost();
     let tokens = state.tokens().total();
@@ -111,14 +126,34 @@ pub(super) fn exceeded(state: &State) -> Option<(StopReason, String)> {
         ));
     }
     if state.rejected_in_a_row() >= limits.max_rejections {
+        let times = state.rejected_in_a_row();
+        let text = format!("the same work was rejected {times} times (limits.max_rejections)");
+        return Some((StopReason::Thrashing, text));
+    }
+    stagnation(state)
+}
+
+/// Iterations that came to nothing.
+fn stagnation(state: &State) -> Option<(StopReason, String)> {
+    let max = state.limits.max_stagnant;
+    let count = state.stagnant_iterations;
+    if state.stagnant >= max && state.is_claimed() {
         let text = format!(
-            "the same work was claimed complete and rejected {} times",
-            state.rejected_in_a_row()
+            "{count} iterations in a row changed neither the verdict nor the evidence \
+             (limits.max_stagnant)"
         );
         return Some((StopReason::Thrashing, text));
     }
-    if state.stagnant >= limits.max_stagnant {
-        let text = format!("{} iterations in a row brought nothing new", state.stagnant);
+    if state.stagnant >= max {
+        let text = format!("{count} iterations in a row made no progress (limits.max_stagnant)");
+        return Some((StopReason::Stagnation, text));
+    }
+    if state.says_all_done >= max {
+        let text = format!(
+            "{} iterations in a row said that the work is done, but claimed nothing \
+             (limits.max_stagnant)",
+            state.says_all_done
+        );
         return Some((StopReason::Stagnation, text));
     }
     None

@@ -5,11 +5,15 @@
 //! appended to the journal, so the state *is* the fold of the journal, and resuming is the same code
 //! as starting. The driver in [`engine`](crate::engine) performs the effects and feeds the inputs.
 
+mod baseline;
 mod boundary;
 mod change;
+mod evidence;
 mod fold;
 mod input;
 mod limits;
+mod normalize;
+mod progress;
 mod record;
 mod running;
 mod state;
@@ -18,10 +22,14 @@ mod step;
 mod tests;
 mod verdict;
 
-pub use input::{Effect, Ended, Input, Look, Now, StartIteration, StartOptions, Timer, Validation};
+pub use evidence::{EvidenceHistory, ObservedEvidence};
+pub use input::{
+    BaselineCheck, Effect, Ended, Input, Look, Now, StartIteration, StartOptions, Timer, Validation,
+};
 pub use limits::{Limits, StopReason};
 pub use record::{
-    AfterRejection, NamedVerdict, Outcome, Policy, Record, RunStarted, Trigger, ValidatorInfo,
+    AfterRejection, BaselineMode, NamedVerdict, Outcome, Policy, Record, RunStarted, Trigger,
+    ValidatorInfo,
 };
 pub use state::{
     AgentChange, Completion, Context, Current, Latch, Note, Rejection, State, Stop, Wait,

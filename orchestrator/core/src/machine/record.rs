@@ -18,6 +18,19 @@ pub enum AfterRejection {
     Reclaim,
 }
 
+/// What follows from checks that accept before any work is done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BaselineMode {
+    /// They are not run before the first iteration.
+    #[default]
+    Off,
+    /// The user is warned.
+    Warn,
+    /// The run does not begin.
+    MustFail,
+}
+
 /// A validator as it was when the run started.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ValidatorInfo {
@@ -27,6 +40,9 @@ pub struct ValidatorInfo {
     pub kind: String,
     /// Whether completion needs its acceptance.
     pub required: bool,
+    /// Whether it runs something, rather than only reading what the agent wrote.
+    #[serde(default)]
+    pub runs_check: bool,
 }
 
 /// What is frozen when the run starts.
@@ -51,6 +67,12 @@ impl Policy {
     #[must_use]
     pub fn validates(&self) -> bool {
         self.validators.iter().any(|validator| validator.required)
+    }
+
+    /// Whether a required validator runs something to come to its verdict.
+    #[must_use]
+    pub fn runs_check(&self) -> bool {
+        self.validators.iter().any(|validator| validator.required && validator.runs_check)
     }
 }
 
@@ -139,6 +161,12 @@ pub struct RunStarted {
     pub tree: String,
     /// Digests of what already lay in the evidence folders.
     pub evidence: Vec<String>,
+    /// Not all of that is known.
+    #[serde(default)]
+    pub evidence_overflowed: bool,
+    /// What follows from checks that accept before any work is done.
+    #[serde(default)]
+    pub baseline: BaselineMode,
     /// Stop after one iteration.
     pub once: bool,
 }
@@ -254,6 +282,12 @@ pub enum Record {
         cost_usd: Usd,
         /// The agent's text speaks of being done.
         says_done: bool,
+        /// It says so of the whole task.
+        #[serde(default)]
+        says_all_done: bool,
+        /// How many tools it called, if its adapter can tell.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tool_calls: Option<u64>,
         /// Names of processes that were left and ended.
         left_behind: Vec<String>,
         /// Runtime of the run so far, in milliseconds.
@@ -265,12 +299,30 @@ pub enum Record {
         iteration: u64,
         /// Digest of the tree.
         tree: String,
-        /// Digests in the evidence folders, seen for the first time.
-        new_evidence: Vec<String>,
+        /// What was written into the evidence folders since they were last observed: digests of the
+        /// contents by the stamps of their files.
+        #[serde(default)]
+        evidence_written: BTreeMap<String, String>,
+        /// Everything that lies in the evidence folders is known.
+        #[serde(default)]
+        evidence_complete: bool,
         /// Digest over everything in the evidence folders.
         evidence: String,
         /// What was nearly a claim.
         near_misses: Vec<NearMiss>,
+        /// Runtime of the run so far, in milliseconds.
+        runtime_ms: u64,
+    },
+    /// The checks were run once before any work was done.
+    Baseline {
+        /// All of them accepted.
+        accepted: bool,
+        /// The tree as they left it.
+        tree: String,
+        /// Digests of what they left in the evidence folders.
+        evidence: Vec<String>,
+        /// Their verdicts.
+        verdicts: Vec<NamedVerdict>,
         /// Runtime of the run so far, in milliseconds.
         runtime_ms: u64,
     },

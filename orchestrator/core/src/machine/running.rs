@@ -128,6 +128,8 @@ pub(super) fn close(turn: &mut Turn, ended: Ended) {
         usage,
         cost_usd,
         says_done: ended.says_done,
+        says_all_done: ended.says_all_done,
+        tool_calls: ended.tool_calls,
         left_behind: ended.left_behind,
         runtime_ms,
     });

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
+use super::evidence::EvidenceHistory;
 use super::limits::{Limits, StopReason};
 use super::record::{NamedVerdict, Outcome, Policy, RunStarted};
 use crate::contract::{CancelReason, Claim, ClaimKind, EvidenceFile, NearMiss, Tokens, Usage, Usd};
@@ -191,24 +192,36 @@ pub struct State {
     pub deferrals: u32,
     /// Iterations in a row that brought nothing new.
     pub stagnant: u32,
+    /// How many iterations these were; an idle one counts more than once.
+    pub stagnant_iterations: u32,
     /// An iteration ended and the workspace was not looked at since.
     pub unlooked: bool,
+    /// The agent of that iteration called no tool at all.
+    pub called_no_tool: bool,
     /// The tree as last seen.
     pub tree: String,
     /// The iteration whose end first showed it.
     pub tree_since: u64,
     /// The evidence folders as last seen.
     pub evidence: String,
+    /// When the contents in them were written.
+    pub evidence_history: EvidenceHistory,
     /// Trees seen at the ends of iterations.
     pub trees_seen: BTreeSet<String>,
-    /// For each content of the evidence folders, the iteration in which it was first seen.
-    pub first_seen: BTreeMap<String, u64>,
-    /// Most validators that ever accepted at once.
-    pub best_verdicts: usize,
+    /// Digests of everything that validations have said, but for what differs by chance.
+    pub verdicts_seen: BTreeSet<String>,
+    /// For each required validator that could not come to a verdict, how often in a row.
+    pub check_errors: BTreeMap<String, u32>,
+    /// Whether all checks accepted before any work was done, if they were run.
+    pub baseline_accepted: Option<bool>,
     /// Something new since the last iteration began.
     pub progress: bool,
+    /// Claims of completion.
+    pub claims: u32,
     /// Iterations whose text spoke of being done, since the last claim.
     pub says_done: u32,
+    /// Iterations in a row whose text said that the whole task is done, without a claim.
+    pub says_all_done: u32,
     /// What was nearly a claim at the last look, but for the user's own text.
     pub near_misses: Vec<NearMiss>,
     /// What was nearly a claim before the first iteration: not the agent's doing.
@@ -280,6 +293,13 @@ impl State {
     #[must_use]
     pub const fn repeats(&self) -> bool {
         self.again || matches!(self.last_outcome, Some(Outcome::Deferred { .. }))
+    }
+
+    /// Whether a claim is pending, or was rejected and has to be made again: only what validators say
+    /// and are shown is progress then.
+    #[must_use]
+    pub const fn is_claimed(&self) -> bool {
+        matches!(self.latch, Latch::Claimed { .. }) || self.rejection.is_some()
     }
 
     /// The completion, if the run is complete.

@@ -1,5 +1,6 @@
 //! One step of the machine.
 
+use super::baseline;
 use super::boundary;
 use super::change;
 use super::input::{Effect, Input, Now};
@@ -16,7 +17,10 @@ pub fn step(state: State, input: Input, now: Now) -> (State, Vec<Effect>) {
     let mut turn = Turn { state, effects: Vec::new(), now };
     match input {
         Input::Started(options) => boundary::started(&mut turn, options.fresh),
+        Input::ClaimsFound(claims) => boundary::claims_found(&mut turn, claims),
         Input::Looked(look) => boundary::looked(&mut turn, look),
+        Input::NotLooked => boundary::not_looked(&mut turn),
+        Input::BaselineChecked(check) => baseline::checked(&mut turn, check),
         Input::Validated(validation) => boundary::validated(&mut turn, validation),
         Input::Rested => boundary::rested(&mut turn),
         Input::Prepared { start, prompt, fingerprint } => {

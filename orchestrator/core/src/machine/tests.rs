@@ -1,9 +1,11 @@
 //! The rules of the loop as properties over random inputs, and as single cases.
 
+mod baseline;
 mod cases;
 mod edges;
 mod figures;
 mod judged;
+mod progress;
 mod takeover;
 
 use proptest::prelude::*;
@@ -31,6 +33,10 @@ fn limits() -> Limits {
     }
 }
 
+fn validator(name: &str, required: bool) -> ValidatorInfo {
+    ValidatorInfo { name: name.into(), kind: "command".into(), required, runs_check: true }
+}
+
 fn fresh() -> RunStarted {
     RunStarted {
         version: 1,
@@ -38,10 +44,7 @@ fn fresh() -> RunStarted {
         fallback: Vec::new(),
         workspace: "/w".into(),
         policy: Policy {
-            validators: vec![
-                ValidatorInfo { name: "tests".into(), kind: "command".into(), required: true },
-                ValidatorInfo { name: "extra".into(), kind: "command".into(), required: false },
-            ],
+            validators: vec![validator("tests", true), validator("extra", false)],
             digest: "policy".into(),
             trust_agent: false,
             after_rejection: AfterRejection::Keep,
@@ -50,6 +53,8 @@ fn fresh() -> RunStarted {
         limits: limits(),
         tree: "t0".into(),
         evidence: vec!["old".into()],
+        evidence_overflowed: false,
+        baseline: BaselineMode::Off,
         once: false,
     }
 }
@@ -78,6 +83,7 @@ fn validation(good: bool, tree: &str) -> Validation {
         verdicts: vec![named("tests", true, good), named("extra", false, false)],
         tree_before: tree.into(),
         tree_after: tree.into(),
+        tampering: Vec::new(),
         evidence: Vec::new(),
         task: "task".into(),
         interrupted: false,
@@ -85,11 +91,24 @@ fn validation(good: bool, tree: &str) -> Validation {
 }
 
 fn ended(outcome: Outcome) -> Ended {
-    Ended { outcome, usage: Usage::default(), says_done: false, left_behind: Vec::new() }
+    Ended {
+        outcome,
+        usage: Usage::default(),
+        says_done: false,
+        says_all_done: false,
+        tool_calls: None,
+        left_behind: Vec::new(),
+    }
 }
 
-fn look(claims: Vec<Claim>, tree: &str) -> Look {
-    Look { claims, near_misses: Vec::new(), tree: tree.into(), evidence: vec!["old".into()] }
+fn look(tree: &str) -> Look {
+    Look { near_misses: Vec::new(), tree: tree.into(), evidence: evidence(&[("s0", "old")]) }
+}
+
+/// Files by their stamps and contents.
+fn evidence(files: &[(&str, &str)]) -> ObservedEvidence {
+    let contents = files.iter().map(|(stamp, digest)| ((*stamp).into(), (*digest).into()));
+    ObservedEvidence { contents: contents.collect(), ..ObservedEvidence::default() }
 }
 
 /// A driver without a world: keeps the journal and checks the rules after every step.
@@ -166,6 +185,12 @@ impl World {
         }
     }
 
+    /// The claims that stand, and then the workspace.
+    fn look(&mut self, claims: Vec<Claim>, tree: &str) -> &[Effect] {
+        self.feed(Input::ClaimsFound(claims));
+        self.feed(Input::Looked(look(tree)))
+    }
+
     fn finished(&self) -> Option<StopReason> {
         self.last.iter().find_map(|effect| match effect {
             Effect::Finish { reason, .. } => Some(*reason),
@@ -179,8 +204,14 @@ impl World {
             self.feed(Input::Rested);
         }
         self.prepare();
-        self.feed(Input::Ended(ended(outcome)));
-        self.feed(Input::Looked(look(claims, tree)));
+        self.end(ended(outcome), claims, look(tree));
+    }
+
+    /// The agent that runs ends.
+    fn end(&mut self, ended: Ended, claims: Vec<Claim>, look: Look) {
+        self.feed(Input::ClaimsFound(claims));
+        self.feed(Input::Ended(ended));
+        self.feed(Input::Looked(look));
     }
 
     fn prepare(&mut self) {
@@ -194,13 +225,8 @@ impl World {
     }
 }
 
-fn inputs() -> impl Strategy<Value = Input> {
-    let usage = (0u64..6_000, 0u64..700_000_000).prop_map(|(tokens, nanos)| Usage {
-        tokens: Some(Tokens { output: tokens, ..Tokens::default() }),
-        cost: Some(Usd::from_nanos(nanos)),
-        estimated: false,
-    });
-    let outcome = prop_oneof![
+fn outcomes() -> impl Strategy<Value = Outcome> {
+    prop_oneof![
         Just(Outcome::Succeeded),
         Just(Outcome::Failed { class: "crashed".into(), message: "exit 1".into() }),
         Just(Outcome::Failed { class: "billing".into(), message: "no credit".into() }),
@@ -212,7 +238,16 @@ fn inputs() -> impl Strategy<Value = Input> {
             message: "529".into(),
             until_ms,
         }),
-    ];
+    ]
+}
+
+fn inputs() -> impl Strategy<Value = Input> {
+    let usage = (0u64..6_000, 0u64..700_000_000).prop_map(|(tokens, nanos)| Usage {
+        tokens: Some(Tokens { output: tokens, ..Tokens::default() }),
+        cost: Some(Usd::from_nanos(nanos)),
+        estimated: false,
+    });
+    let outcome = outcomes();
     let kind = prop_oneof![4 => Just(ClaimKind::Complete), 1 => Just(ClaimKind::NeedsHuman)];
     let source =
         prop_oneof![Just(ClaimSource::State), Just(ClaimSource::Message), Just(ClaimSource::Tool)];
@@ -220,13 +255,28 @@ fn inputs() -> impl Strategy<Value = Input> {
     let tree = "t[0-3]";
     prop_oneof![
         1 => Just(Input::Started(StartOptions { fresh: fresh() })),
-        6 => (proptest::collection::vec(one.clone(), 0..2), tree)
-            .prop_map(|(claims, tree)| Input::Looked(look(claims, &tree))),
+        2 => proptest::collection::vec(one.clone(), 0..2).prop_map(Input::ClaimsFound),
+        6 => (tree, "[a-c]", "s[0-9]").prop_map(|(tree, digest, stamp)| {
+            let evidence = evidence(&[("s0", "old"), (&stamp, &digest)]);
+            Input::Looked(Look { evidence, ..look(&tree) })
+        }),
+        1 => Just(Input::NotLooked),
+        1 => (any::<bool>(), tree).prop_map(|(good, tree)| {
+            let verdicts = validation(good, &tree).verdicts;
+            let evidence = vec!["old".into()];
+            Input::BaselineChecked(BaselineCheck { verdicts, tree, evidence, interrupted: false })
+        }),
         1 => one.prop_map(Input::ClaimSeen),
         2 => usage.clone().prop_map(Input::Used),
-        6 => (outcome, usage, any::<bool>()).prop_map(|(outcome, usage, says_done)| {
-            Input::Ended(Ended { outcome, usage, says_done, left_behind: Vec::new() })
-        }),
+        6 => (outcome, usage, any::<bool>(), proptest::option::of(0u64..2)).prop_map(
+            |(outcome, usage, says_done, tool_calls)| {
+                let says_all_done = says_done;
+                let left_behind = Vec::new();
+                Input::Ended(Ended {
+                    outcome, usage, says_done, says_all_done, tool_calls, left_behind,
+                })
+            },
+        ),
         3 => (any::<bool>(), tree, tree, any::<bool>()).prop_map(|(good, before, after, same)| {
             let mut v = validation(good, &before);
             if !same { v.tree_after = after; }
@@ -241,6 +291,13 @@ fn inputs() -> impl Strategy<Value = Input> {
             prompt: "p".into(),
             fingerprint: "f".into(),
         }),
+        7 => side_inputs(),
+    ]
+}
+
+/// What can come at any time.
+fn side_inputs() -> impl Strategy<Value = Input> {
+    prop_oneof![
         1 => prop_oneof![
             Just(Timer::IterationTimeout), Just(Timer::Idle), Just(Timer::MaxRuntime), Just(Timer::Tick)
         ].prop_map(Input::Timer),
@@ -348,7 +405,7 @@ proptest! {
             } else {
                 prop_assert!(again.last.contains(&Effect::Look));
                 prop_assert!(again.state.current.is_none());
-                again.feed(Input::Looked(look(Vec::new(), "t9")));
+                again.look(Vec::new(), "t9");
                 let validates = again.last.iter().any(|e| matches!(e, Effect::Validate(_)));
                 prop_assert_eq!(validates, pending, "a pending claim is validated after a restart");
             }

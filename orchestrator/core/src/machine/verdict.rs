@@ -15,6 +15,7 @@ impl Validation {
                 None => reasons.push(format!("{}: it did not run", expected.name)),
             }
         }
+        reasons.extend(self.tampering.iter().cloned());
         if self.tree_before != self.tree_after || self.tree_before != tree {
             let reason = "the workspace changed while it was validated; leave nothing running";
             reasons.push(reason.into());
@@ -33,6 +34,10 @@ fn reasons_of(name: &str, verdict: &Verdict) -> Vec<String> {
         Verdict::Rejected { reasons } => {
             reasons.iter().map(|reason| format!("{name}: {reason}")).collect()
         }
-        Verdict::Error { message } => vec![format!("{name}: could not be checked: {message}")],
+        Verdict::Error { message } => {
+            vec![format!(
+                "{name}: could not be checked, which may be no fault of your work: {message}"
+            )]
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! Which contents lie in the evidence folders.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -24,14 +24,22 @@ const MAX_DEPTH: usize = 8;
 const MAX_NAMES: usize = 20_000;
 /// The most folders that are entered, in all evidence folders together.
 const MAX_FOLDERS: usize = 2_000;
+/// Hexadecimal digits of a stamp.
+const STAMP_DIGITS: usize = 16;
 /// How many notes are kept.
 const MAX_NOTES: usize = 50;
 
 /// What lies in the evidence folders.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EvidenceDigests {
-    /// BLAKE3 of the content of each regular file, in hexadecimal.
-    pub digests: BTreeSet<String>,
+    /// The regular files that were read: BLAKE3 of the content, in hexadecimal, by a short digest of
+    /// inode, size, and times of modification and change. Written anew, a file has another one, whatever
+    /// date it is given.
+    pub contents: BTreeMap<String, String>,
+    /// Files were left out that a later call may list: there were too many, or they could not be read.
+    pub overflowed: bool,
+    /// Files were left out for their size, as every call will.
+    pub skipped_large: bool,
     /// What was not looked at and why, for people; bounded.
     pub notes: Vec<String>,
 }
@@ -63,10 +71,18 @@ pub fn evidence_digests(dirs: &[PathBuf]) -> EvidenceDigests {
             Err(Errno::LOOP | Errno::NOTDIR) => {
                 collector.skip(b"", "is not looked into, since it is no folder or a link");
             }
-            Err(error) => collector.skip(b"", &format!("cannot be read: {error}")),
+            Err(error) => collector.leave_out(b"", &format!("cannot be read: {error}")),
         }
     }
     collector.found
+}
+
+fn short_digest(stamp: &Stamp) -> String {
+    let Stamp { ino, size, mtime, ctime, .. } = *stamp;
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(&ino.to_le_bytes()).update(&size.to_le_bytes());
+    hasher.update(&mtime.to_le_bytes()).update(&ctime.to_le_bytes());
+    hasher.finalize().to_hex().chars().take(STAMP_DIGITS).collect()
 }
 
 struct Collector<'a> {
@@ -89,10 +105,16 @@ impl Collector<'_> {
         }
     }
 
+    /// Notes what a later call may list.
+    fn leave_out(&mut self, path: &[u8], why: &str) {
+        self.found.overflowed = true;
+        self.skip(path, why);
+    }
+
     fn fill(&mut self, path: &[u8], what: &str) {
         if !self.full {
             self.full = true;
-            self.skip(path, &format!("and what follows is not looked at: more than {what}"));
+            self.leave_out(path, &format!("and what follows is not looked at: more than {what}"));
         }
     }
 
@@ -103,15 +125,16 @@ impl Collector<'_> {
         }
         self.files += 1;
         if stamp.size > MAX_BYTES {
+            self.found.skipped_large = true;
             self.skip(path, "is not looked at: larger than 64 MiB");
             return;
         }
         match self.hasher.hash(folder, name, 0, stamp) {
-            Content::Hash { hash, .. } => {
-                self.found.digests.insert(hash.to_hex().to_string());
+            Content::Hash { hash, stamp } => {
+                self.found.contents.insert(short_digest(&stamp), hash.to_hex().to_string());
             }
             Content::Gone => {}
-            Content::Unreadable => self.skip(path, "cannot be read"),
+            Content::Unreadable => self.leave_out(path, "cannot be read"),
             Content::Unstable | Content::Cancelled => self.skip(path, "kept changing"),
         }
     }
@@ -135,12 +158,15 @@ impl Visitor for Collector<'_> {
         let names = match self.lister.list(folder, MAX_NAMES) {
             Ok((names, more)) => {
                 if more {
-                    self.skip(path, "holds more than 20,000 names; the others are not looked at");
+                    self.leave_out(
+                        path,
+                        "holds more than 20,000 names; the others are not looked at",
+                    );
                 }
                 names
             }
             Err(error) => {
-                self.skip(path, &format!("cannot be read: {error}"));
+                self.leave_out(path, &format!("cannot be read: {error}"));
                 Vec::new()
             }
         };
@@ -160,8 +186,8 @@ impl Visitor for Collector<'_> {
     fn closed(&mut self, path: &[u8], why: Closed, _stamp: Option<Stamp>) {
         match why {
             Closed::Gone => {}
-            Closed::Unreadable => self.skip(path, "cannot be read"),
-            Closed::TooDeep => self.skip(path, "is not looked into: more than 8 folders deep"),
+            Closed::Unreadable => self.leave_out(path, "cannot be read"),
+            Closed::TooDeep => self.leave_out(path, "is not looked into: more than 8 folders deep"),
         }
     }
 }

@@ -22,6 +22,16 @@ const MAX_PATHS: usize = 200_000;
 /// How deep folders may be nested.
 const MAX_DEPTH: usize = 1024;
 
+/// Folders in which tools keep what they can make again. What happens there is no change: whoever runs
+/// protected tests writes into them. Bytecode in them is not run by validators, which keep their own.
+const CACHES: &[&str] = &["__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache"];
+
+/// Whether a path lies in a folder of a tool's own.
+fn is_cached(path: &Path) -> bool {
+    let folder = path.parent().unwrap_or(Path::new(""));
+    folder.components().any(|part| CACHES.iter().any(|cache| part.as_os_str() == *cache))
+}
+
 /// Why protected paths could not be looked at.
 #[derive(Debug, thiserror::Error)]
 pub enum ProtectedError {
@@ -107,7 +117,8 @@ impl Baseline {
     pub fn changes(&self, now: &Self, globs: &[String]) -> Result<Vec<Change>, ProtectedError> {
         let globs = Globs::new(globs)?;
         let paths: BTreeSet<&PathBuf> = self.paths.keys().chain(now.paths.keys()).collect();
-        let changes = paths.into_iter().filter(|path| globs.matches(path)).filter_map(|path| {
+        let counts = |path: &&PathBuf| globs.matches(path) && !is_cached(path);
+        let changes = paths.into_iter().filter(counts).filter_map(|path| {
             let kind = match (self.paths.get(path), now.paths.get(path)) {
                 (before, after) if before == after => return None,
                 (None, _) => ChangeKind::Added,

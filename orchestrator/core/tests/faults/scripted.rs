@@ -136,7 +136,10 @@ impl EvidenceValidator for Script {
         vec![self.workspace.join("evidence")]
     }
 
-    async fn validate(&self, _context: ValidationContext<'_>, _: &dyn CancelSignal) -> Verdict {
+    async fn validate(&self, context: ValidationContext<'_>, _: &dyn CancelSignal) -> Verdict {
+        if context.claim.detector == "baseline" {
+            return Verdict::rejected("nothing is done yet");
+        }
         let claimed = self.recorded().iter().any(|record| matches!(record, Record::Claimed { .. }));
         assert!(claimed, "validated without a claim on disk");
         if !self.workspace.join("done").exists() {

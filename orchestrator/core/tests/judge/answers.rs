@@ -195,7 +195,7 @@ impl Play for Witness {
         context: ValidationContext<'_>,
         _cancel: &dyn CancelSignal,
     ) -> Verdict {
-        let seen: Vec<u64> = context.first_seen.values().copied().collect();
+        let seen: Vec<u64> = context.written_in.values().copied().collect();
         stage.say(format!("{} {} {seen:?}", context.iteration, context.tree_since));
         stage.verdict()
     }

@@ -27,6 +27,7 @@ delay = "0s"
 [agent]
 adapter = "played"
 [completion]
+baseline = "off"
 detectors = ["played"]
 [[validator]]
 kind = "played"

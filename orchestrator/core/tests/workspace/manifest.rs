@@ -1,11 +1,17 @@
 //! What is found in evidence folders.
 
-use orchestrator::workspace::evidence_digests;
+use std::collections::BTreeSet;
+
+use orchestrator::workspace::{EvidenceDigests, evidence_digests};
 
 use crate::support::Workspace;
 
 fn digest(content: &str) -> String {
     blake3::hash(content.as_bytes()).to_hex().to_string()
+}
+
+fn digests(found: &EvidenceDigests) -> BTreeSet<String> {
+    found.contents.values().cloned().collect()
 }
 
 #[test]
@@ -14,9 +20,9 @@ fn each_content_is_listed_once() {
     ws.write("e/a", "1").write("e/b/c", "2").write("e/b/copy", "1").write("other/x", "3");
     ws.write(b"e/\xff", "4").write("outside", "5").write("e/.git/x", "6");
     let found = evidence_digests(&[ws.path("e"), ws.path("other"), ws.path("missing")]);
-    assert_eq!(found.digests, ["1", "2", "3", "4", "6"].map(digest).into());
+    assert_eq!(digests(&found), ["1", "2", "3", "4", "6"].map(digest).into());
     assert!(found.notes.is_empty(), "{:?}", found.notes);
-    assert_eq!(evidence_digests(&[]).digests.len(), 0);
+    assert_eq!(evidence_digests(&[]).contents.len(), 0);
 }
 
 #[test]
@@ -26,7 +32,7 @@ fn only_regular_files_are_read_and_no_link_is_followed() {
     ws.link("e/file", "../outside/x").link("e/loop", ".").link("linked", "outside");
     let _socket = std::os::unix::net::UnixListener::bind(ws.path("e/socket")).unwrap();
     let found = evidence_digests(&[ws.path("e"), ws.path("linked"), ws.path("outside/x")]);
-    assert_eq!(found.digests, [digest("1")].into());
+    assert_eq!(digests(&found), [digest("1")].into());
     assert_eq!(found.notes.len(), 2, "{:?}", found.notes);
     assert!(found.notes[0].contains("linked") && found.notes[1].contains("outside/x"));
 }
@@ -36,22 +42,42 @@ fn what_is_beyond_the_bounds_is_told() {
     let ws = Workspace::new();
     ws.write("deep/1/2/3/4/5/6/7/8/in", "in").write("deep/1/2/3/4/5/6/7/8/9/out", "out");
     let found = evidence_digests(&[ws.path("deep")]);
-    assert_eq!(found.digests, [digest("in")].into());
+    assert_eq!(digests(&found), [digest("in")].into());
     assert!(found.notes[0].contains("8/9: is not looked into"), "{:?}", found.notes);
 
     ws.write("large/ok", "ok").write("large/no", "");
     let limit = 64 * 1024 * 1024;
     std::fs::File::create(ws.path("large/no")).unwrap().set_len(limit + 1).unwrap();
     let found = evidence_digests(&[ws.path("large")]);
-    assert_eq!(found.digests, [digest("ok")].into());
+    assert_eq!(digests(&found), [digest("ok")].into());
     assert!(found.notes[0].contains("large/no: is not looked at"), "{:?}", found.notes);
+    assert!(found.skipped_large && !found.overflowed);
 
     for i in 0..2_001 {
         ws.write(format!("many/{i:05}"), format!("{i}"));
     }
     let found = evidence_digests(&[ws.path("many"), ws.path("large")]);
-    assert_eq!(found.digests.len(), 2_000);
-    assert!(!found.digests.contains(&digest("2000")));
+    assert_eq!(digests(&found).len(), 2_000);
+    assert!(!digests(&found).contains(&digest("2000")));
     assert_eq!(found.notes.len(), 1, "{:?}", found.notes);
     assert!(found.notes[0].contains("02000"), "{:?}", found.notes);
+    assert!(found.overflowed && !found.skipped_large);
+}
+
+#[test]
+fn a_file_written_anew_with_the_same_bytes_has_another_stamp() {
+    let ws = Workspace::new();
+    ws.write("e/a", "same");
+    let before = evidence_digests(&[ws.path("e")]).contents;
+    assert_eq!(evidence_digests(&[ws.path("e")]).contents, before, "nothing was written");
+    let (old, digest) = before.into_iter().next().unwrap();
+    // The clock of a file system stands still for some milliseconds.
+    loop {
+        ws.write("e/a", "same");
+        let after = evidence_digests(&[ws.path("e")]).contents;
+        assert_eq!(after.values().collect::<Vec<_>>(), [&digest]);
+        if !after.contains_key(&old) {
+            break;
+        }
+    }
 }

@@ -91,7 +91,7 @@ fn unreadable_evidence_prompts_and_protected_files_are_told() {
     let before = Baseline::take(&ws.root(), &["e".into()]).unwrap();
     ws.mode("e/no", 0).mode("e/sub", 0);
     let found = evidence_digests(&[ws.path("e")]);
-    assert_eq!(found.digests.len(), 1);
+    assert_eq!(found.contents.len(), 1);
     assert_eq!(found.notes.len(), 2, "{:?}", found.notes);
     let error = read_prompt(&ws.path("e/no")).unwrap_err();
     assert!(matches!(error, PromptError::Io { .. }), "{error}");

@@ -90,7 +90,8 @@ impl Rig {
             claim: &claim,
             workspace: Path::new("/"),
             tree_since: 0,
-            first_seen: &BTreeMap::new(),
+            written_in: &BTreeMap::new(),
+            evidence_listed: true,
             protected_changes: &[],
             env: &self.env,
         };

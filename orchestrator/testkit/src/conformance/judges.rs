@@ -373,7 +373,8 @@ async fn verdict(
         claim: &claim,
         workspace: place.workspace(),
         tree_since: 1,
-        first_seen: &BTreeMap::new(),
+        written_in: &BTreeMap::new(),
+        evidence_listed: true,
         protected_changes: &[],
         env: &place.env,
     };

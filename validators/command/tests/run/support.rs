@@ -61,7 +61,8 @@ impl Place {
             claim: &claim,
             workspace: &self.workspace,
             tree_since: 3,
-            first_seen: &BTreeMap::new(),
+            written_in: &BTreeMap::new(),
+            evidence_listed: true,
             protected_changes: changes,
             env: &env,
         };

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 
-use orchestrator::contract::{Change, ChangeKind, NeverCancelled};
+use orchestrator::contract::{Change, ChangeKind, NeverCancelled, Verdict};
 use serde_json::json;
 use tokio::sync::watch;
 
@@ -54,15 +54,29 @@ async fn expressions_see_the_whole_output_of_both_streams() {
 }
 
 #[tokio::test]
-async fn it_has_to_pass_as_often_in_a_row_as_asked() {
+async fn says_how_often_in_a_row_it_has_to_pass_and_runs_once_at_a_time() {
     let place = Place::new();
-    let count = "echo x >> ../count; test $(wc -l < ../count)";
     let keys = json!({"confirm": 3});
-    let said = summary(place.shell(&format!("{count} -le 3"), keys.clone()).await);
-    assert!(said.ends_with("exits 0 3 times in a row"), "{said}");
-    fs::remove_file(place.root.path().join("count")).unwrap();
-    let said = reason(place.shell(&format!("{count} -le 2"), keys).await);
-    assert!(said.contains("(execution 3 of 3) failed: ended with exit 1"), "{said}");
+    summary(place.shell("echo x >> ../count", keys.clone()).await);
+    assert_eq!(fs::read_to_string(place.root.path().join("count")).unwrap(), "x\n");
+    assert_eq!(place.build(json!({"program": ["true"], "confirm": 3})).passes_required(), 3);
+    assert_eq!(place.build(json!({"program": ["true"]})).passes_required(), 1);
+}
+
+#[tokio::test]
+async fn a_program_that_is_missing_inside_says_nothing_of_the_work() {
+    let place = Place::new();
+    for (script, why) in [
+        ("no-such-program-anywhere", "was not found"),
+        ("printf '#!/none\n' > p; ./p", "cannot be executed"),
+        ("exit 126", "cannot be executed"),
+        ("exit 127", "was not found"),
+    ] {
+        let verdict = place.shell(script, json!({})).await;
+        let Verdict::Error { message } = verdict else { panic!("{script}: {verdict:?}") };
+        assert!(message.contains(why), "{message}");
+    }
+    summary(place.shell("exit 127", json!({"expect_exit": 127})).await);
 }
 
 #[tokio::test]

@@ -3,8 +3,8 @@ use serde_json::json;
 
 use crate::Place;
 
-/// Whether one file counts, by `fresh`, `tree_since` and when its content was first seen (`None`:
-/// never before).
+/// Whether one file counts, by `fresh`, `tree_since` and the iteration that wrote its content last (0:
+/// before the run; `None`: after the last iteration).
 const TABLE: &[(&str, u64, Option<u64>, bool)] = &[
     ("tree", 3, None, true),
     ("tree", 3, Some(4), true),
@@ -13,12 +13,13 @@ const TABLE: &[(&str, u64, Option<u64>, bool)] = &[
     ("tree", 3, Some(0), false),
     ("tree", 1, Some(1), true),
     ("tree", 1, Some(0), false),
-    ("tree", 0, Some(0), true),
+    ("tree", 0, Some(0), false),
     ("tree", 0, None, true),
     ("run", 3, None, true),
     ("run", 3, Some(1), true),
     ("run", 3, Some(0), false),
-    ("run", 0, Some(0), true),
+    ("tree", 0, Some(1), true),
+    ("run", 0, Some(0), false),
     ("any", 3, Some(0), true),
     ("any", 3, None, true),
 ];
@@ -48,12 +49,23 @@ fn the_default_is_the_tree() {
     let why = place.refusal(json!({"min_files": 1}));
     assert_eq!(
         why,
-        "`a.txt` is stale: its content was made in iteration 2; the work was changed in iteration 3. \
-         Make it anew from the work as it is now; content that was there before does not count again, \
-         so let it say when it was made"
+        "`a.txt` is stale: it was written in iteration 2, but the work was changed in iteration 3. Make \
+         it again from the work as it is now; the same content counts if it is written anew"
     );
     place.seen("proof", 0);
     assert!(place.refusal(json!({"min_files": 1})).contains("before this run began"));
+}
+
+#[test]
+fn what_is_not_listed_may_be_old() {
+    let mut place = Place::new();
+    place.write("a.txt", "proof");
+    place.listed = false;
+    let why = place.refusal(json!({"min_files": 1}));
+    assert!(why.contains("too many files"), "{why}");
+    assert!(place.verdict(json!({"min_files": 1, "fresh": "any"})).is_accepted());
+    place.seen("proof", 3);
+    assert!(place.verdict(json!({"min_files": 1})).is_accepted());
 }
 
 #[test]

@@ -31,7 +31,9 @@ use tempfile::TempDir;
 /// A workspace with a prompt file's folder in it.
 struct Place {
     root: TempDir,
-    first_seen: Mutex<BTreeMap<String, u64>>,
+    written_in: Mutex<BTreeMap<String, u64>>,
+    /// Everything that lies in the folder is known.
+    listed: bool,
     tree_since: u64,
 }
 
@@ -40,7 +42,7 @@ impl Place {
     fn bare() -> Self {
         let root = TempDir::new().unwrap();
         std::fs::create_dir_all(root.path().join("tasks/a")).unwrap();
-        Self { root, first_seen: Mutex::default(), tree_since: 3 }
+        Self { root, written_in: Mutex::default(), listed: true, tree_since: 3 }
     }
 
     /// With an empty evidence folder.
@@ -76,10 +78,10 @@ impl Place {
             .write("r.json", "{\"ok\":1}")
     }
 
-    /// Says when a content was first seen.
+    /// Says which iteration wrote a content last.
     fn seen(&self, content: impl AsRef<[u8]>, iteration: u64) {
         let digest = blake3::hash(content.as_ref()).to_hex().to_string();
-        self.first_seen.lock().unwrap().insert(digest, iteration);
+        self.written_in.lock().unwrap().insert(digest, iteration);
     }
 
     fn validator(&self, config: Value) -> Box<dyn EvidenceValidator> {
@@ -113,7 +115,8 @@ impl Place {
             claim: &claim,
             workspace: self.root.path(),
             tree_since: self.tree_since,
-            first_seen: &self.first_seen.lock().unwrap().clone(),
+            written_in: &self.written_in.lock().unwrap().clone(),
+            evidence_listed: self.listed,
             protected_changes: &[],
             env: &BTreeMap::new(),
         };

@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn a_claim_before_the_first_iteration_is_validated_and_needs_no_agent() {
     let mut world = World::started();
-    world.feed(Input::Looked(look(vec![claim(ClaimKind::Complete, ClaimSource::State)], "t0")));
+    world.look(vec![claim(ClaimKind::Complete, ClaimSource::State)], "t0");
     world.feed(Input::Validated(validation(true, "t0")));
     assert_eq!(world.finished(), Some(StopReason::Completed));
     assert_eq!(world.state.iterations, 0);
@@ -14,7 +14,7 @@ fn a_claim_before_the_first_iteration_is_validated_and_needs_no_agent() {
 #[test]
 fn completion_in_the_last_allowed_iteration_wins_over_the_limit() {
     let mut world = World::started();
-    world.feed(Input::Looked(look(vec![], "t0")));
+    world.look(vec![], "t0");
     for n in 1..5 {
         world.iterate(Outcome::Succeeded, vec![], &format!("t{n}"));
         assert_eq!(world.finished(), None);
@@ -28,7 +28,7 @@ fn completion_in_the_last_allowed_iteration_wins_over_the_limit() {
 #[test]
 fn a_rejected_claim_stays_pending_and_the_same_work_is_rejected_only_so_often() {
     let mut world = World::started();
-    world.feed(Input::Looked(look(vec![claim(ClaimKind::Complete, ClaimSource::State)], "t0")));
+    world.look(vec![claim(ClaimKind::Complete, ClaimSource::State)], "t0");
     world.feed(Input::Validated(validation(false, "t0")));
     for _ in 0..2 {
         assert_eq!(world.finished(), None);
@@ -42,7 +42,7 @@ fn a_rejected_claim_stays_pending_and_the_same_work_is_rejected_only_so_often() 
 #[test]
 fn a_changed_tree_is_another_piece_of_work() {
     let mut world = World::started();
-    world.feed(Input::Looked(look(vec![claim(ClaimKind::Complete, ClaimSource::State)], "t0")));
+    world.look(vec![claim(ClaimKind::Complete, ClaimSource::State)], "t0");
     for n in 1..5 {
         world.feed(Input::Validated(validation(false, &world.state.tree.clone())));
         assert_eq!(world.finished(), None);
@@ -55,7 +55,7 @@ fn a_changed_tree_is_another_piece_of_work() {
 #[test]
 fn trees_that_alternate_are_no_progress() {
     let mut world = World::started();
-    world.feed(Input::Looked(look(vec![], "t0")));
+    world.look(vec![], "t0");
     for n in 1..=4 {
         world.iterate(Outcome::Succeeded, vec![], if n % 2 == 0 { "a" } else { "b" });
     }
@@ -65,7 +65,7 @@ fn trees_that_alternate_are_no_progress() {
 #[test]
 fn tree_changed_during_validation_rejects() {
     let mut world = World::started();
-    world.feed(Input::Looked(look(vec![claim(ClaimKind::Complete, ClaimSource::State)], "t0")));
+    world.look(vec![claim(ClaimKind::Complete, ClaimSource::State)], "t0");
     let mut changed = validation(true, "t0");
     changed.tree_after = "t1".into();
     world.feed(Input::Validated(changed));
@@ -81,7 +81,7 @@ fn human_is_asked_only_if_the_completion_does_not_stand() {
     ];
     for (good, end) in [(true, StopReason::Completed), (false, StopReason::NeedsHuman)] {
         let mut world = World::started();
-        world.feed(Input::Looked(look(vec![], "t0")));
+        world.look(vec![], "t0");
         world.iterate(Outcome::Succeeded, both.clone(), "t1");
         world.feed(Input::Validated(validation(good, "t1")));
         assert_eq!(world.finished(), Some(end));
@@ -91,12 +91,12 @@ fn human_is_asked_only_if_the_completion_does_not_stand() {
 #[test]
 fn a_run_that_asked_for_a_human_goes_on_when_started_again() {
     let mut world = World::started();
-    world.feed(Input::Looked(look(vec![], "t0")));
+    world.look(vec![], "t0");
     let ask = vec![claim(ClaimKind::NeedsHuman, ClaimSource::Message)];
     world.iterate(Outcome::Succeeded, ask, "t1");
     assert_eq!(world.finished(), Some(StopReason::NeedsHuman));
     world.feed(Input::Started(StartOptions { fresh: fresh() }));
-    world.feed(Input::Looked(look(vec![], "t1")));
+    world.look(vec![], "t1");
     world.prepare();
     assert_eq!(world.state.iterations, 2);
 }
@@ -104,7 +104,7 @@ fn a_run_that_asked_for_a_human_goes_on_when_started_again() {
 #[test]
 fn a_lost_iteration_is_charged_its_reservation_at_least() {
     let mut world = World::started();
-    world.feed(Input::Looked(look(vec![], "t0")));
+    world.look(vec![], "t0");
     world.prepare();
     let usage = Usage { cost: Some(Usd::from_nanos(500)), ..Usage::default() };
     world.feed(Input::Used(usage));
@@ -116,7 +116,7 @@ fn a_lost_iteration_is_charged_its_reservation_at_least() {
 #[test]
 fn refusals_by_the_provider_are_no_iterations_and_no_failures() {
     let mut world = World::started();
-    world.feed(Input::Looked(look(vec![], "t0")));
+    world.look(vec![], "t0");
     let deferred =
         Outcome::Deferred { class: "overloaded".into(), message: "529".into(), until_ms: None };
     for attempt in 1..=4 {
@@ -131,7 +131,7 @@ fn refusals_by_the_provider_are_no_iterations_and_no_failures() {
 #[test]
 fn a_wait_that_is_too_long_needs_a_human() {
     let mut world = World::started();
-    world.feed(Input::Looked(look(vec![], "t0")));
+    world.look(vec![], "t0");
     let far = Outcome::Deferred {
         class: "rate_limited".into(),
         message: "limit".into(),
@@ -144,19 +144,19 @@ fn a_wait_that_is_too_long_needs_a_human() {
 #[test]
 fn an_agent_that_is_not_logged_in_needs_a_human_and_is_tried_again_after_a_restart() {
     let mut world = World::started();
-    world.feed(Input::Looked(look(vec![], "t0")));
+    world.look(vec![], "t0");
     let failed = Outcome::Failed { class: "unauthenticated".into(), message: "log in".into() };
     world.iterate(failed, vec![], "t0");
     assert_eq!(world.finished(), Some(StopReason::NeedsHuman));
     world.feed(Input::Started(StartOptions { fresh: fresh() }));
-    world.feed(Input::Looked(look(vec![], "t0")));
+    world.look(vec![], "t0");
     world.prepare();
 }
 
 #[test]
 fn cost_that_reaches_the_limit_cuts_the_iteration_once() {
     let mut world = World::started();
-    world.feed(Input::Looked(look(vec![], "t0")));
+    world.look(vec![], "t0");
     world.prepare();
     let dollars = |d| Usage { cost: Usd::from_dollars(d), ..Usage::default() };
     world.feed(Input::Used(dollars(0.9)));
@@ -169,7 +169,7 @@ fn cost_that_reaches_the_limit_cuts_the_iteration_once() {
         class: "cancelled".into(),
         message: String::new(),
     })));
-    world.feed(Input::Looked(look(vec![], "t0")));
+    world.look(vec![], "t0");
     assert_eq!(world.finished(), Some(StopReason::MaxCost));
     assert_eq!(world.state.failures, 0);
 }
@@ -183,16 +183,19 @@ fn reclaim_needs_a_new_claim_and_a_marker_that_stands_is_none() {
     let (state, effects) =
         step(State::default(), Input::Started(StartOptions { fresh: options }), Now::default());
     world.state = state;
-    let mut inputs =
-        vec![Input::Looked(look(standing(), "t0")), Input::Validated(validation(false, "t0"))];
+    let mut inputs = vec![
+        Input::ClaimsFound(standing()),
+        Input::Looked(look("t0")),
+        Input::Validated(validation(false, "t0")),
+    ];
     drop(effects);
     for input in inputs.drain(..) {
         (world.state, world.last) = step(world.state.clone(), input, world.now);
     }
     assert_eq!(world.state.latch, Latch::Open);
     let mut again = |claims: Vec<Claim>| {
-        let (state, effects) =
-            step(world.state.clone(), Input::Looked(look(claims, "t0")), world.now);
+        let (state, _) = step(world.state.clone(), Input::ClaimsFound(claims), world.now);
+        let (state, effects) = step(state, Input::Looked(look("t0")), world.now);
         world.state = state;
         effects.iter().any(|effect| matches!(effect, Effect::Validate(_)))
     };
@@ -204,7 +207,7 @@ fn reclaim_needs_a_new_claim_and_a_marker_that_stands_is_none() {
 #[test]
 fn a_signal_lets_the_claim_be_seen_but_starts_no_validation() {
     let mut world = World::started();
-    world.feed(Input::Looked(look(vec![], "t0")));
+    world.look(vec![], "t0");
     world.prepare();
     world.feed(Input::Signal);
     assert!(world.last.contains(&Effect::Cancel(CancelReason::Signal)));
@@ -212,7 +215,7 @@ fn a_signal_lets_the_claim_be_seen_but_starts_no_validation() {
         class: "cancelled".into(),
         message: String::new(),
     })));
-    world.feed(Input::Looked(look(vec![claim(ClaimKind::Complete, ClaimSource::State)], "t1")));
+    world.look(vec![claim(ClaimKind::Complete, ClaimSource::State)], "t1");
     assert_eq!(world.finished(), Some(StopReason::Interrupted));
     assert!(matches!(world.state.latch, Latch::Claimed { .. }));
 }
@@ -226,13 +229,13 @@ fn what_was_nearly_a_claim_before_the_run_is_not_held_against_the_agent() {
         hint: "use a box".into(),
     };
     let mut world = World::started();
-    let mut first = look(vec![], "t0");
+    let mut first = look("t0");
     first.near_misses = vec![miss("## TASK_COMPLETE", 3)];
     world.feed(Input::Looked(first));
     assert!(world.state.near_misses.is_empty());
     world.prepare();
     world.feed(Input::Ended(ended(Outcome::Succeeded)));
-    let mut second = look(vec![], "t1");
+    let mut second = look("t1");
     second.near_misses = vec![miss("## TASK_COMPLETE", 4), miss("- TASK_COMPLETE", 9)];
     world.feed(Input::Looked(second));
     assert_eq!(world.state.near_misses, [miss("- TASK_COMPLETE", 9)]);
@@ -241,13 +244,13 @@ fn what_was_nearly_a_claim_before_the_run_is_not_held_against_the_agent() {
 #[test]
 fn a_restart_does_not_make_rejected_work_worse() {
     let mut world = World::started();
-    world.feed(Input::Looked(look(vec![claim(ClaimKind::Complete, ClaimSource::State)], "t0")));
+    world.look(vec![claim(ClaimKind::Complete, ClaimSource::State)], "t0");
     for _ in 0..10 {
         world.feed(Input::Validated(validation(false, "t0")));
         assert_eq!(world.finished(), None, "nobody has worked on it");
         world.prepare();
         world.feed(Input::Started(StartOptions { fresh: fresh() }));
-        world.feed(Input::Looked(look(Vec::new(), "t0")));
+        world.look(Vec::new(), "t0");
         if world.state.iterations == 5 {
             break;
         }

@@ -47,7 +47,8 @@ fn prepared_input() -> Input {
 /// What no run asks for between two iterations.
 fn boundary_inputs() -> Vec<Input> {
     vec![
-        Input::Looked(look(vec![complete()], "t7")),
+        Input::Looked(look("t7")),
+        Input::NotLooked,
         Input::Validated(validation(true, "t0")),
         Input::Rested,
         prepared_input(),
@@ -75,7 +76,7 @@ fn nothing_happens_before_the_start() {
 #[test]
 fn what_belongs_between_iterations_does_nothing_while_one_runs() {
     let mut world = World::started();
-    world.feed(Input::Looked(look(vec![], "t0")));
+    world.look(vec![], "t0");
     world.prepare();
     world.feed(Input::ClaimSeen(complete()));
     for input in boundary_inputs() {
@@ -87,7 +88,7 @@ fn what_belongs_between_iterations_does_nothing_while_one_runs() {
 fn what_belongs_between_iterations_does_nothing_after_the_end() {
     let mut world = World::started();
     let both = vec![complete(), claim(ClaimKind::NeedsHuman, ClaimSource::Message)];
-    world.feed(Input::Looked(look(both, "t0")));
+    world.look(both, "t0");
     world.feed(Input::Validated(validation(false, "t0")));
     assert_eq!(world.finished(), Some(StopReason::NeedsHuman));
     let mut inputs = boundary_inputs();
@@ -113,9 +114,9 @@ fn a_warning_is_on_record_once_there_is_a_run() {
 #[test]
 fn a_claim_is_heard_only_while_the_agent_runs() {
     let mut world = World::started();
-    world.feed(Input::Looked(look(vec![], "t0")));
+    world.look(vec![], "t0");
     assert_eq!(world.feed(Input::ClaimSeen(complete())), []);
-    world.feed(Input::Looked(look(vec![], "t0")));
+    world.look(vec![], "t0");
     world.prepare();
     world.feed(Input::ClaimSeen(complete()));
     assert!(matches!(world.state.latch, Latch::Claimed { iteration: 1, .. }));
@@ -124,7 +125,7 @@ fn a_claim_is_heard_only_while_the_agent_runs() {
 #[test]
 fn a_message_is_a_claim_of_its_own_whatever_stands_in_the_file() {
     let mut world = World::started();
-    world.feed(Input::Looked(look(vec![complete()], "t0")));
+    world.look(vec![complete()], "t0");
     world.feed(Input::Validated(validation(false, "t0")));
     world.prepare();
     let claimed = |effects: &[Effect]| {
@@ -146,7 +147,7 @@ fn a_claim_is_withdrawn_though_another_detector_or_the_message_makes_one() {
     ];
     for other in others {
         let mut world = World::started();
-        world.feed(Input::Looked(look(vec![complete()], "t0")));
+        world.look(vec![complete()], "t0");
         world.feed(Input::Validated(validation(false, "t0")));
         world.iterate(Outcome::Succeeded, vec![other.clone()], "t1");
         assert!(!world.state.standing.contains_key("marker"), "{other:?}");
@@ -161,7 +162,7 @@ fn the_users_own_near_misses_stay_the_users_after_a_restart() {
         line: 3,
         hint: "use a box".into(),
     };
-    let look = || Look { near_misses: vec![miss.clone()], ..look(vec![], "t0") };
+    let look = || Look { near_misses: vec![miss.clone()], ..look("t0") };
     let mut world = World::started();
     world.feed(Input::Looked(look()));
     world.feed(started_input());
@@ -191,7 +192,12 @@ fn reasons_name_the_validator_and_nothing_but_what_was_wrong() {
         (validation(true, "t0"), None),
         (validation(false, "t0"), Some("tests: exit 1")),
         (silent, Some("tests: rejected")),
-        (broken, Some("tests: could not be checked: no such program")),
+        (
+            broken,
+            Some(
+                "tests: could not be checked, which may be no fault of your work: no such program",
+            ),
+        ),
         (missing, Some("tests: it did not run")),
         (
             validation(true, "t1"),
@@ -200,7 +206,7 @@ fn reasons_name_the_validator_and_nothing_but_what_was_wrong() {
     ];
     for (validation, reason) in table {
         let mut world = World::started();
-        world.feed(Input::Looked(look(vec![complete()], "t0")));
+        world.look(vec![complete()], "t0");
         let effects = world.feed(Input::Validated(validation));
         let expected: Vec<String> = reason.iter().map(ToString::to_string).collect();
         assert_eq!(reasons_of(effects), expected);
@@ -214,7 +220,8 @@ fn without_a_required_validator_only_trust_completes_and_says_so() {
         let now = Now::default();
         let start = Input::Started(StartOptions { fresh: options });
         let (state, _) = step(State::default(), start, now);
-        let (state, _) = step(state, Input::Looked(look(vec![complete()], "t0")), now);
+        let (state, _) = step(state, Input::ClaimsFound(vec![complete()]), now);
+        let (state, _) = step(state, Input::Looked(look("t0")), now);
         step(state, Input::Validated(validation(true, "t0")), now)
     };
     let (_, effects) = validated(trusting(false));
@@ -235,7 +242,7 @@ fn without_a_required_validator_only_trust_completes_and_says_so() {
 fn once_is_one_iteration_and_no_less() {
     let mut world = World::default();
     world.feed(Input::Started(StartOptions { fresh: RunStarted { once: true, ..fresh() } }));
-    world.feed(Input::Looked(look(vec![], "t0")));
+    world.look(vec![], "t0");
     assert_eq!(world.finished(), None);
     world.iterate(Outcome::Succeeded, vec![], "t1");
     assert_eq!(world.finished(), Some(StopReason::Once));
@@ -244,7 +251,7 @@ fn once_is_one_iteration_and_no_less() {
 #[test]
 fn there_is_a_pause_after_an_iteration_and_none_before_the_first() {
     let mut world = World::started();
-    world.feed(Input::Looked(look(vec![], "t0")));
+    world.look(vec![], "t0");
     assert!(!world.last.iter().any(|effect| matches!(effect, Effect::Pause { .. })));
     world.iterate(Outcome::Succeeded, vec![], "t1");
     assert_eq!(world.last.last(), Some(&Effect::Pause { failures: 0 }));
@@ -263,7 +270,7 @@ fn only_what_a_human_can_mend_asks_for_one() {
     ];
     for (class, end) in table {
         let mut world = World::started();
-        world.feed(Input::Looked(look(vec![], "t0")));
+        world.look(vec![], "t0");
         let failed = Outcome::Failed { class: class.into(), message: "m".into() };
         world.iterate(failed, vec![], "t1");
         assert_eq!(world.finished(), end, "{class}");
@@ -282,7 +289,7 @@ fn failures_in_a_row_end_the_run_by_what_they_were() {
     ];
     for ((outcome, timer), end) in table {
         let mut world = World::started();
-        world.feed(Input::Looked(look(vec![], "t0")));
+        world.look(vec![], "t0");
         for n in 1..=3 {
             assert_eq!(world.finished(), None);
             if n > 1 {
@@ -295,7 +302,7 @@ fn failures_in_a_row_end_the_run_by_what_they_were() {
             } else {
                 world.feed(Input::Ended(ended(outcome.clone())));
             }
-            world.feed(Input::Looked(look(vec![], &format!("t{n}"))));
+            world.look(vec![], &format!("t{n}"));
             assert_eq!(world.state.failures, n);
         }
         assert_eq!(world.finished(), Some(end), "{timer:?}");
@@ -305,7 +312,7 @@ fn failures_in_a_row_end_the_run_by_what_they_were() {
 #[test]
 fn an_agent_is_cancelled_once_and_a_signal_is_noted_all_the_same() {
     let mut world = World::started();
-    world.feed(Input::Looked(look(vec![], "t0")));
+    world.look(vec![], "t0");
     world.prepare();
     let cancel = |reason| [Effect::Append(Record::Cancelling { reason }), Effect::Cancel(reason)];
     assert_eq!(world.feed(Input::Timer(Timer::Idle)), cancel(CancelReason::Idle));
@@ -328,9 +335,9 @@ fn each_timer_cancels_for_its_own_reason_and_none_but_a_signal_stops_the_run() {
     ];
     for (timer, reason) in table {
         let mut world = World::started();
-        world.feed(Input::Looked(look(vec![], "t0")));
+        world.look(vec![], "t0");
         assert_eq!(world.feed(Input::Timer(timer)), [], "nothing runs");
-        world.feed(Input::Looked(look(vec![], "t0")));
+        world.look(vec![], "t0");
         world.prepare();
         assert!(world.feed(Input::Timer(timer)).contains(&Effect::Cancel(reason)));
         assert!(!world.state.stopping);
@@ -343,7 +350,7 @@ fn an_iteration_that_ended_well_was_not_cut_and_a_lost_one_is_lost() {
         [(Outcome::Succeeded, Outcome::Succeeded), (Outcome::Lost, Outcome::Lost)]
     {
         let mut world = World::started();
-        world.feed(Input::Looked(look(vec![], "t0")));
+        world.look(vec![], "t0");
         world.prepare();
         world.feed(Input::Timer(Timer::Idle));
         world.feed(Input::Ended(ended(outcome)));
@@ -354,15 +361,15 @@ fn an_iteration_that_ended_well_was_not_cut_and_a_lost_one_is_lost() {
 #[test]
 fn a_human_that_was_not_told_yet_is_still_asked_after_a_restart() {
     let mut world = World::started();
-    world.feed(Input::Looked(look(vec![], "t0")));
+    world.look(vec![], "t0");
     world.prepare();
     world.feed(Input::Signal);
     world.feed(Input::Ended(ended(Outcome::Succeeded)));
     let ask = claim(ClaimKind::NeedsHuman, ClaimSource::Message);
-    world.feed(Input::Looked(look(vec![ask], "t1")));
+    world.look(vec![ask], "t1");
     assert_eq!(world.finished(), Some(StopReason::Interrupted));
     world.feed(started_input());
-    world.feed(Input::Looked(look(vec![], "t1")));
+    world.look(vec![], "t1");
     assert_eq!(world.finished(), Some(StopReason::NeedsHuman));
 }
 

@@ -4,7 +4,7 @@ use super::*;
 
 fn running() -> World {
     let mut world = World::started();
-    world.feed(Input::Looked(look(Vec::new(), "t0")));
+    world.look(Vec::new(), "t0");
     world.prepare();
     world
 }
@@ -30,7 +30,7 @@ fn a_judgement_neither_completes_nor_rejects_whatever_it_says() {
     });
     assert_eq!(judged.collect::<Vec<_>>(), [(1, false, 1), (1, true, 0)]);
     world.feed(Input::Ended(ended(Outcome::Succeeded)));
-    world.feed(Input::Looked(look(Vec::new(), "t1")));
+    world.look(Vec::new(), "t1");
     assert!(world.last.iter().any(|effect| matches!(effect, Effect::Validate(_))));
     world.feed(Input::Validated(validation(false, "t1")));
     assert_eq!((world.state.rejections, world.finished()), (1, None));
@@ -62,7 +62,7 @@ fn a_claim_by_a_tool_stands_however_the_iteration_ends() {
             [Effect::Append(Record::Claimed { iteration: 1, .. }), Effect::Latch]
         ));
         world.feed(Input::Ended(ended(outcome)));
-        world.feed(Input::Looked(look(Vec::new(), "t1")));
+        world.look(Vec::new(), "t1");
         world.feed(Input::Validated(validation(true, "t1")));
         assert_eq!(world.finished(), Some(StopReason::Completed));
     }
@@ -89,7 +89,7 @@ fn notes_are_told_to_the_next_iteration_and_to_those_after_one_that_failed() {
         world.state.notes.iter().map(|note| (note.iteration, note.text.clone())).collect::<Vec<_>>()
     };
     assert_eq!(told(&world), [(1, "first".to_owned())]);
-    world.feed(Input::Looked(look(Vec::new(), "t1")));
+    world.look(Vec::new(), "t1");
     let crashed = Outcome::Failed { class: "crashed".into(), message: "exit 1".into() };
     world.iterate(crashed, Vec::new(), "t2");
     assert_eq!(told(&world), [(1, "first".to_owned())], "it may not have read them");
@@ -122,7 +122,7 @@ fn a_context_is_recorded_when_a_hundredth_of_it_came_or_went() {
     assert_eq!(world.state.context, Some(Context { used: 110, window }));
     assert!(!Record::Context { used: 1, window }.is_barrier());
     world.feed(Input::Ended(ended(Outcome::Succeeded)));
-    world.feed(Input::Looked(look(Vec::new(), "t1")));
+    world.look(Vec::new(), "t1");
     world.feed(Input::Rested);
     world.prepare();
     assert_eq!(world.state.context, None, "a fresh session has a fresh context");

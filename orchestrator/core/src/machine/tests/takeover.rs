@@ -18,7 +18,7 @@ fn begun(options: RunStarted) -> World {
 
 fn first() -> World {
     let mut world = begun(with_fallback());
-    world.feed(Input::Looked(look(Vec::new(), "t0")));
+    world.look(Vec::new(), "t0");
     world
 }
 
@@ -109,7 +109,7 @@ fn a_change_in_the_last_allowed_iteration_is_still_that_iteration() {
     (options.limits.max_iterations, options.limits.max_failures) = (Some(1), 1);
     options.once = true;
     let mut world = begun(options);
-    world.feed(Input::Looked(look(Vec::new(), "t0")));
+    world.look(Vec::new(), "t0");
     world.iterate(failed("unavailable"), Vec::new(), "t0");
     assert_eq!(world.finished(), None);
     world.iterate(Outcome::Succeeded, Vec::new(), "t1");
@@ -126,7 +126,7 @@ fn a_restart_begins_with_the_first_one_again() {
     let state = &world.state;
     assert_eq!((state.agent.as_str(), state.fallback.len(), state.again), ("fake", 2, false));
     assert_eq!(state.changed, None);
-    world.feed(Input::Looked(look(Vec::new(), "t0")));
+    world.look(Vec::new(), "t0");
     world.prepare();
     assert_eq!(started(&world), (2, 1));
 }
@@ -134,11 +134,11 @@ fn a_restart_begins_with_the_first_one_again() {
 #[test]
 fn a_restart_tries_the_first_one_although_it_failed_when_there_was_no_other() {
     let mut world = World::started();
-    world.feed(Input::Looked(look(Vec::new(), "t0")));
+    world.look(Vec::new(), "t0");
     world.iterate(failed("billing"), Vec::new(), "t0");
     assert_eq!(world.finished(), Some(StopReason::NeedsHuman));
     world.feed(Input::Started(StartOptions { fresh: with_fallback() }));
-    world.feed(Input::Looked(look(Vec::new(), "t0")));
+    world.look(Vec::new(), "t0");
     assert_eq!((changes(&world), world.state.agent.as_str()), (Vec::new(), "fake"));
     // And passed over if it fails once more.
     world.iterate(failed("billing"), Vec::new(), "t0");
@@ -150,7 +150,7 @@ fn one_that_cannot_even_begin_is_passed_over_before_the_first_iteration() {
     let mut world = begun(with_fallback());
     world.feed(Input::AgentOut("not there".into()));
     assert_eq!(world.state.agent, "spare");
-    world.feed(Input::Looked(look(Vec::new(), "t0")));
+    world.look(Vec::new(), "t0");
     world.prepare();
     assert_eq!(started(&world), (1, 1));
     assert!(world.feed(Input::AgentOut("late".into())).is_empty(), "one that runs has begun");

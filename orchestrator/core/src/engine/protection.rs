@@ -1,0 +1,120 @@
+//! What happens to protected paths while validators run.
+//!
+//! A validator runs what the agent wrote: a `Makefile` that overwrites the protected test and then runs
+//! it. So the paths are compared after each execution, and again at the end.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::error::EngineError;
+use super::look::blocking;
+use super::plan::Check;
+use crate::contract::{Change, ChangeKind};
+use crate::workspace::Baseline;
+
+/// How many changes a reason names.
+const CHANGES_NAMED: usize = 10;
+
+/// The protected paths during one validation.
+pub(super) struct Protection {
+    baseline: Arc<Baseline>,
+    workspace: PathBuf,
+    /// Of all validators.
+    globs: Vec<String>,
+    /// Of those whose acceptance is needed.
+    required: Vec<String>,
+    /// As last compared.
+    now: Baseline,
+    /// What is known to be different.
+    known: Vec<Change>,
+    tampering: Vec<String>,
+}
+
+impl Protection {
+    pub(super) async fn begin(
+        checks: &[&Check],
+        baseline: Arc<Baseline>,
+        workspace: &Path,
+    ) -> Result<Self, EngineError> {
+        let globs_of = |required: bool| -> Vec<String> {
+            let checks = checks.iter().filter(|check| check.info.required || !required);
+            checks.flat_map(|check| check.validator.protects()).collect()
+        };
+        let mut protection = Self {
+            baseline,
+            workspace: workspace.to_owned(),
+            globs: globs_of(false),
+            required: globs_of(true),
+            now: Baseline::default(),
+            known: Vec::new(),
+            tampering: Vec::new(),
+        };
+        if !protection.is_empty() {
+            protection.take().await?;
+            protection.known = protection.changes(&protection.required)?;
+        }
+        Ok(protection)
+    }
+
+    /// Whether nothing is protected.
+    pub(super) const fn is_empty(&self) -> bool {
+        self.globs.is_empty()
+    }
+
+    async fn take(&mut self) -> Result<(), EngineError> {
+        let (workspace, globs) = (self.workspace.clone(), self.globs.clone());
+        let taken = blocking(move || Baseline::take(&workspace, &globs)).await?;
+        self.now = taken.map_err(|error| EngineError::Workspace(error.to_string()))?;
+        Ok(())
+    }
+
+    /// What is different since the run began, as far as these globs go, as last compared.
+    pub(super) fn changes(&self, globs: &[String]) -> Result<Vec<Change>, EngineError> {
+        if globs.is_empty() {
+            return Ok(Vec::new());
+        }
+        let changes = self.baseline.changes(&self.now, globs);
+        changes.map_err(|error| EngineError::Workspace(error.to_string()))
+    }
+
+    /// Compares again, after an execution by `whom`. False if that changed anything.
+    pub(super) async fn compare(&mut self, whom: &str) -> Result<bool, EngineError> {
+        if self.is_empty() {
+            return Ok(true);
+        }
+        self.take().await?;
+        let changes = self.changes(&self.required)?;
+        let new: Vec<&Change> =
+            changes.iter().filter(|change| !self.known.contains(change)).collect();
+        if new.is_empty() {
+            return Ok(true);
+        }
+        let named: Vec<String> =
+            new.iter().take(CHANGES_NAMED).map(|change| named(change)).collect();
+        let more = match new.len().saturating_sub(CHANGES_NAMED) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        self.tampering.push(format!(
+            "{whom} changed protected paths while the work was validated: {}{more}; put them back, and \
+             see to it that nothing that is run changes them",
+            named.join(", ")
+        ));
+        self.known = changes;
+        Ok(false)
+    }
+
+    /// What was changed during the validation, for the agent.
+    pub(super) fn into_tampering(self) -> Vec<String> {
+        self.tampering
+    }
+}
+
+fn named(change: &Change) -> String {
+    let kind = match change.kind {
+        ChangeKind::Added => "added",
+        ChangeKind::Modified => "modified",
+        ChangeKind::Removed => "removed",
+    };
+    format!("`{}` ({kind})", change.path.to_string_lossy().escape_debug())
+}

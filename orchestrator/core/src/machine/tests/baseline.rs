@@ -1,0 +1,138 @@
+//! The checks before any work is done.
+
+use super::*;
+
+fn begun(mode: BaselineMode) -> World {
+    let options = RunStarted { baseline: mode, ..fresh() };
+    let mut world = World::default();
+    world.feed(Input::Started(StartOptions { fresh: options }));
+    world
+}
+
+fn checked(good: bool) -> Input {
+    Input::BaselineChecked(BaselineCheck {
+        verdicts: vec![validation(good, "t0").verdicts.remove(0)],
+        tree: "after the checks".into(),
+        evidence: vec!["left by the checks".into()],
+        interrupted: false,
+    })
+}
+
+fn warned(effects: &[Effect]) -> bool {
+    effects.iter().any(|effect| matches!(effect, Effect::Append(Record::Warning { .. })))
+}
+
+#[test]
+fn runs_the_checks_once_before_the_first_iteration() {
+    let mut world = begun(BaselineMode::Warn);
+    assert!(world.look(vec![], "t0").contains(&Effect::CheckBaseline));
+    let effects = world.feed(checked(false));
+    assert!(!warned(effects) && effects.iter().any(|e| matches!(e, Effect::Prepare(_))));
+    world.prepare();
+    world.end(ended(Outcome::Succeeded), vec![], look("t1"));
+    assert!(!world.last.contains(&Effect::CheckBaseline));
+    assert_eq!(world.state.baseline_accepted, Some(false));
+}
+
+#[test]
+fn warns_of_checks_that_accept_before_any_work() {
+    let mut world = begun(BaselineMode::Warn);
+    world.look(vec![], "t0");
+    assert!(warned(world.feed(checked(true))));
+    world.prepare();
+    let claims = vec![claim(ClaimKind::Complete, ClaimSource::Message)];
+    world.end(ended(Outcome::Succeeded), claims, look("t1"));
+    world.feed(Input::Validated(validation(true, "t1")));
+    let Some(Effect::Finish { message, .. }) = world.last.last() else { panic!() };
+    assert!(message.contains("before any work was done"), "{message}");
+}
+
+#[test]
+fn must_fail_does_not_begin_until_a_check_fails() {
+    let mut world = begun(BaselineMode::MustFail);
+    world.look(vec![], "t0");
+    world.feed(checked(true));
+    assert_eq!(world.finished(), Some(StopReason::NeedsHuman));
+    assert_eq!(world.state.iterations, 0);
+    world.feed(Input::Started(StartOptions { fresh: fresh() }));
+    assert!(world.look(vec![], "t0").contains(&Effect::CheckBaseline), "it may be mended now");
+    world.feed(checked(false));
+    world.prepare();
+}
+
+#[test]
+fn what_the_checks_leave_is_no_progress_and_no_evidence() {
+    let mut world = begun(BaselineMode::Warn);
+    world.look(vec![], "t0");
+    world.feed(checked(false));
+    world.prepare();
+    let evidence = evidence(&[("s9", "left by the checks")]);
+    let look = Look { evidence, ..look("after the checks") };
+    world.end(ended(Outcome::Succeeded), vec![], look);
+    assert_eq!(world.state.stagnant, 1);
+    assert_eq!(world.state.evidence_history.written_in["left by the checks"], 0);
+    assert_eq!(world.state.tree_since, 0);
+}
+
+#[test]
+fn a_pending_claim_or_nothing_to_run_needs_no_baseline() {
+    let mut world = begun(BaselineMode::Warn);
+    let claims = vec![claim(ClaimKind::Complete, ClaimSource::State)];
+    let effects = world.look(claims, "t0");
+    assert!(effects.iter().any(|effect| matches!(effect, Effect::Validate(_))));
+
+    let mut options = RunStarted { baseline: BaselineMode::Warn, ..fresh() };
+    options.policy.validators[0].runs_check = false;
+    let mut world = World::default();
+    world.feed(Input::Started(StartOptions { fresh: options }));
+    assert!(!world.look(vec![], "t0").contains(&Effect::CheckBaseline));
+    assert_eq!(world.feed(checked(true)), [], "nobody asked");
+
+    let mut world = begun(BaselineMode::Off);
+    assert!(!world.look(vec![], "t0").contains(&Effect::CheckBaseline));
+}
+
+#[test]
+fn a_signal_breaks_it_off_and_it_is_run_at_the_next_start() {
+    let mut world = begun(BaselineMode::Warn);
+    world.look(vec![], "t0");
+    world.feed(Input::Signal);
+    let interrupted = BaselineCheck { interrupted: true, ..BaselineCheck::default() };
+    world.feed(Input::BaselineChecked(interrupted));
+    assert_eq!(world.finished(), Some(StopReason::Interrupted));
+    world.feed(Input::Started(StartOptions { fresh: fresh() }));
+    assert!(world.look(vec![], "t0").contains(&Effect::CheckBaseline));
+}
+
+#[test]
+fn claims_are_on_record_before_the_iteration_is_over_and_before_the_workspace_is_looked_at() {
+    let mut world = World::started();
+    world.look(vec![], "t0");
+    world.prepare();
+    let said = claim(ClaimKind::Complete, ClaimSource::Message);
+    world.feed(Input::ClaimsFound(vec![said]));
+    let known = world.journal.len();
+    assert!(matches!(world.journal.last(), Some(Record::Claimed { iteration: 1, .. })));
+    world.feed(Input::Ended(ended(Outcome::Succeeded)));
+    // The orchestrator is killed at any time from now on.
+    for cut in known..=world.journal.len() {
+        let journal = world.journal[..cut].to_vec();
+        let mut again = World { state: State::fold(&journal), journal, ..World::default() };
+        again.feed(Input::Started(StartOptions { fresh: fresh() }));
+        let effects = again.look(vec![], "t1");
+        assert!(effects.iter().any(|effect| matches!(effect, Effect::Validate(_))), "{cut}");
+    }
+}
+
+#[test]
+fn a_stop_before_the_workspace_was_looked_at_leaves_that_to_the_next_start() {
+    let mut world = World::started();
+    world.look(vec![], "t0");
+    world.prepare();
+    world.feed(Input::Ended(ended(Outcome::Succeeded)));
+    world.feed(Input::Signal);
+    world.feed(Input::NotLooked);
+    assert_eq!(world.finished(), Some(StopReason::Interrupted));
+    assert!(world.state.unlooked);
+    assert_eq!(world.state.tree, "t0");
+}

@@ -1,0 +1,173 @@
+//! Protected paths while validators run what the agent wrote, and checks that accept before any work.
+
+use crate::environment::TestEnvironment;
+
+/// A check that the agent may not change, run by a script that it may.
+fn protected_check(more: &str) -> TestEnvironment {
+    let env = TestEnvironment::new();
+    env.raw_config(&format!(
+        "[run]\ndelay = \"0s\"\n[agent]\nadapter = \"command\"\nunmetered = true\n\
+         [agent.config]\nprogram = [\"@AGENT@\"]\n[limits]\nmax_iterations = 2\n\
+         [[validator]]\nkind = \"command\"\nname = \"tests\"\nprogram = [\"sh\", \"./build.sh\"]\n\
+         protect = [\"tests/**\"]\nleaves_tree_unchanged = false\n{more}"
+    ));
+    env.write("tests/check.sh", "test -e done\n");
+    env.write("build.sh", "sh ./tests/check.sh\n");
+    env
+}
+
+const CLAIM: &str = "<promise>COMPLETE: it is there</promise>\n";
+const OVERWRITE: &str =
+    "cat > build.sh <<'END'\necho true > tests/check.sh; sh ./tests/check.sh\nEND\n";
+
+#[test]
+fn a_validator_that_overwrites_a_protected_test_is_not_believed() {
+    let env = protected_check("");
+    env.agent.call(1).script(OVERWRITE);
+    env.agent.default_call().out(CLAIM);
+    env.run().expect(1).says("`tests` changed protected paths").says("`tests/check.sh` (modified)");
+    assert_eq!(env.status()["latch"]["state"], "claimed");
+}
+
+#[test]
+fn nor_is_one_that_is_not_required() {
+    let env = protected_check(
+        "[[validator]]\nkind = \"command\"\nname = \"build\"\nrequired = false\n\
+         program = [\"sh\", \"./other.sh\"]\nleaves_tree_unchanged = false\n",
+    );
+    // What is required runs first, and accepts; then the protected path is changed all the same.
+    env.agent.call(1).script("touch done; echo 'echo x >> tests/check.sh' > other.sh\n");
+    env.agent.default_call().out(CLAIM);
+    env.run().expect(1).says("`build` changed protected paths");
+}
+
+#[test]
+fn a_protected_test_is_compared_between_repetitions() {
+    let env = protected_check("confirm = 2\n");
+    // Changed by the first execution, used and put back by the second.
+    env.agent.call(1).script(
+        "cat > build.sh <<'END'
+if [ -e saved ]; then cp saved tests/check.sh; rm saved; exit 0; fi
+cp tests/check.sh saved; echo true > tests/check.sh; exit 0
+END
+",
+    );
+    env.agent.default_call().out(CLAIM);
+    env.run().expect(1).says("`tests` changed protected paths");
+}
+
+#[test]
+fn what_is_put_back_is_validated_again_and_believed() {
+    let env = protected_check("");
+    env.agent.call(1).script(OVERWRITE);
+    env.agent.call(2).script(
+        "touch done; echo 'test -e done' > tests/check.sh; echo 'sh ./tests/check.sh' > build.sh\n",
+    );
+    env.agent.default_call().out(CLAIM);
+    env.run().expect(0).says("completed");
+}
+
+/// Whoever runs protected Python tests has bytecode written beside them.
+#[test]
+fn bytecode_beside_protected_tests_is_no_change_and_is_not_believed() {
+    let env = TestEnvironment::new();
+    env.raw_config(
+        "[run]\ndelay = \"0s\"\n[agent]\nadapter = \"command\"\nunmetered = true\n\
+         [agent.config]\nprogram = [\"@AGENT@\"]\n[limits]\nmax_iterations = 2\n\
+         [[validator]]\nkind = \"command\"\nname = \"tests\"\n\
+         program = [\"python3\", \"-m\", \"unittest\", \"discover\", \"-s\", \"tests\"]\n\
+         protect = [\"tests/**\"]\n",
+    );
+    env.write("tests/helper.py", "def wanted():\n    return 1\n");
+    env.write(
+        "tests/test_it.py",
+        "import unittest, helper, os\nclass T(unittest.TestCase):\n    def test(self):\n        \
+         self.assertEqual(helper.wanted(), int(os.path.exists(\"done\")))\n",
+    );
+    // Bytecode of another helper, which says that nothing is wanted.
+    let poison = "python3 - <<'END'
+import os, py_compile, importlib.util
+path = 'tests/helper.py'; real = open(path).read(); stat = os.stat(path)
+open(path, 'w').write(real.replace('1', '0')); os.utime(path, (stat.st_atime, stat.st_mtime))
+py_compile.compile(path, importlib.util.cache_from_source(path))
+open(path, 'w').write(real); os.utime(path, (stat.st_atime, stat.st_mtime))
+END
+(cd tests && python3 -c 'import helper; assert helper.wanted() == 0, \"the bytecode is believed\"')
+";
+    env.agent.call(1).script(poison);
+    env.agent.call(2).script("touch done; (cd tests && python3 -c 'import test_it' || true)\n");
+    env.agent.default_call().out(CLAIM);
+    let ended = env.run().expect(0);
+    ended.says("rejected by tests").says("completed: 2 iterations");
+    assert!(!ended.stderr.contains("protected path"), "{}", ended.stderr);
+}
+
+#[test]
+fn a_check_that_accepts_before_any_work_is_a_warning_and_said_at_the_end() {
+    let env = TestEnvironment::new();
+    env.write("done", "");
+    env.agent.default_call().out(CLAIM);
+    let ended = env.run().expect(0);
+    ended
+        .says("tests accepts before any work is done")
+        .says("a claim would complete the run at once");
+    ended.says("completed: 1 iteration").says("every check accepted before any work was done");
+    assert_eq!(env.records("baseline")[0]["accepted"], true);
+}
+
+#[test]
+fn a_check_that_fails_before_any_work_is_as_it_should_be() {
+    let env = TestEnvironment::new();
+    env.agent.default_call().script("touch done\n");
+    env.agent.default_call().out(CLAIM);
+    let ended = env.run().expect(0);
+    ended.says("tests rejects before any work is done, as it should");
+    assert!(!ended.stderr.contains("warning"), "{}", ended.stderr);
+    assert_eq!(env.records("baseline")[0]["accepted"], false);
+}
+
+#[test]
+fn baseline_must_fail_starts_no_agent_and_off_runs_no_check() {
+    let env = TestEnvironment::new();
+    env.config("[completion]\nbaseline = \"must_fail\"\n");
+    env.write("done", "");
+    env.agent.default_call().out(CLAIM);
+    env.run().expect(2).says("completion.baseline = \"must_fail\"");
+    assert_eq!(env.agent.calls(), 0);
+    // The check is mended; here, by what it looks at.
+    std::fs::remove_file(env.path("done")).unwrap();
+    env.agent.call(1).script("touch done\n");
+    env.run().expect(0).says("completed");
+
+    let env = TestEnvironment::new();
+    env.config("[completion]\nbaseline = \"off\"\n");
+    env.agent.default_call().script("touch done\n");
+    env.agent.default_call().out(CLAIM);
+    env.run().expect(0);
+    assert!(env.records("baseline").is_empty());
+}
+
+#[test]
+fn a_validator_that_can_not_check_is_told_to_the_user_and_stops_the_run() {
+    let env = TestEnvironment::new();
+    env.raw_config(
+        "[run]\ndelay = \"0s\"\n[agent]\nadapter = \"command\"\nunmetered = true\n\
+         [agent.config]\nprogram = [\"@AGENT@\"]\n[[validator]]\nkind = \"command\"\nname = \"tests\"\n\
+         program = [\"sh\", \"-c\", \"./installed --all\"]\n",
+    );
+    env.agent.default_call().script("echo $n >> work\n");
+    env.agent.default_call().out(CLAIM);
+    let ended = env.run().expect(2);
+    ended.says("warning: the validator `tests` could not check the work, which is no fault of it");
+    ended.says("needs_human: 3 times in a row").says("not found");
+    assert_eq!(env.agent.calls(), 3, "not thirty");
+    let told = String::from_utf8(env.agent.stdin(2)).unwrap();
+    assert!(told.contains("may be no fault of your work"), "{told}");
+
+    // Once it is mended, the run goes on, and the claim is validated first.
+    env.write("installed", "#!/bin/sh\nexit 0\n");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(env.path("installed"), mode).unwrap();
+    env.run().expect(0).says("completed");
+    assert_eq!(env.agent.calls(), 3, "the claim was still pending");
+}
