@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use orchestrator::contract::Event;
-use orchestrator::machine::Record;
+use orchestrator::machine::{NamedVerdict, Record};
 use orchestrator::state::{Entry, Layout, Lock, peek};
 
 use crate::args::Log;
@@ -44,6 +44,15 @@ pub(crate) fn log(file: &Path, args: &Log) -> Result<u8, CommandError> {
     Ok(exit::OK)
 }
 
+fn describe_baseline(verdicts: &[NamedVerdict]) -> String {
+    let failing = verdicts.iter().filter(|named| !named.verdict.is_accepted());
+    let names: Vec<&str> = failing.map(|named| named.validator.as_str()).collect();
+    if names.is_empty() {
+        return "every check accepts before any work is done".to_owned();
+    }
+    format!("before any work is done, not accepted by {}", names.join(", "))
+}
+
 /// A record in one line, if people care about it.
 fn describe(entry: &Entry) -> Option<String> {
     let text = match &entry.record {
@@ -66,14 +75,7 @@ fn describe(entry: &Entry) -> Option<String> {
             one_line(&claim.text, 120)
         ),
         Record::Withdrawn { detector } => format!("the {detector} claim is no longer there"),
-        Record::Baseline { accepted: true, .. } => {
-            "every check accepts before any work is done".into()
-        }
-        Record::Baseline { verdicts, .. } => {
-            let failing = verdicts.iter().filter(|named| !named.verdict.is_accepted());
-            let names: Vec<&str> = failing.map(|named| named.validator.as_str()).collect();
-            format!("before any work is done, not accepted by {}", names.join(", "))
-        }
+        Record::Baseline { verdicts, .. } => describe_baseline(verdicts),
         Record::Validated { accepted: true, verdicts, .. } => {
             format!("accepted by {} validators", verdicts.len())
         }
