@@ -105,6 +105,7 @@ pub(crate) fn record(bytes: &mut Bytes<'_>) -> Record {
             agent: bytes.text(),
             fallback: vec![bytes.text()],
             limits: Limits { max_cost_usd: usage(bytes).cost, ..Limits::default() },
+            baseline: BaselineMode::Warn,
             once: bytes.flag(),
         },
         13 => Record::Context { used: bytes.number(), window: bytes.flag().then_some(200_000) },

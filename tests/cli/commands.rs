@@ -114,7 +114,7 @@ fn run_json_prints_one_event_a_line_and_nothing_else() {
         assert!(event["time"].is_string() && event["run"].is_string(), "{event}");
     }
     let of = |name: &str| names.iter().position(|n| *n == name).unwrap();
-    assert!(of("iteration_finished") < of("claim") && of("claim") < of("verdict"));
+    assert!(of("claim") < of("iteration_finished") && of("iteration_finished") < of("verdict"));
 }
 
 #[test]

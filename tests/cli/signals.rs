@@ -101,7 +101,14 @@ fn a_signal_during_validation_leaves_the_claim_pending() {
         fifo.display()
     ));
     env.agent.call(1).script("touch done\n").out("<promise>COMPLETE: x</promise>\n");
+    // Before any work, in the baseline: it is broken off, and run again by the next start.
     let mut running = env.start(&["run"]);
+    fs::read(&fifo).unwrap();
+    running.signal(Signal::INT);
+    running.wait().expect(130);
+    assert_eq!(env.status()["latch"]["state"], "open");
+    assert!(env.records("baseline").is_empty() && env.agent.calls() == 0);
+    let mut running = env.start(&["run", "--set", "completion.baseline=off"]);
     fs::read(&fifo).unwrap();
     running.signal(Signal::INT);
     running.wait().expect(130);

@@ -12,7 +12,7 @@ const ALREADY: &str = "every check accepts before any work is done";
 /// Whether the checks have to be run before the first iteration.
 pub(super) fn is_due(state: &State) -> bool {
     let Some(started) = &state.started else { return false };
-    let again = match started.baseline {
+    let again = match state.baseline {
         BaselineMode::Off => false,
         BaselineMode::Warn => state.baseline_accepted.is_none(),
         // Whoever starts the run again may have mended the check.
@@ -38,9 +38,7 @@ pub(super) fn checked(turn: &mut Turn, check: BaselineCheck) {
         verdicts: check.verdicts,
         runtime_ms,
     });
-    let must_fail =
-        turn.state.started.as_ref().map(|started| started.baseline) == Some(BaselineMode::MustFail);
-    if accepted && must_fail {
+    if accepted && turn.state.baseline == BaselineMode::MustFail {
         let message = format!(
             "{ALREADY}, which completion.baseline = \"must_fail\" forbids: write a check that fails \
              until the work is done"

@@ -24,9 +24,10 @@ impl State {
     pub fn apply(&mut self, record: &Record) {
         match record {
             Record::RunStarted(started) => self.run_started(started),
-            Record::RunResumed { agent, fallback, limits, once } => {
+            Record::RunResumed { agent, fallback, limits, once, baseline } => {
                 agent.clone_into(&mut self.agent);
                 fallback.clone_into(&mut self.fallback);
+                self.baseline = *baseline;
                 self.run_resumed(limits.clone(), *once);
             }
             Record::Tick { runtime_ms } => self.runtime(*runtime_ms),
@@ -58,7 +59,7 @@ impl State {
             }
             Record::Baseline { runtime_ms, .. } => {
                 self.runtime(*runtime_ms);
-                self.baseline(record);
+                self.baseline_checked(record);
             }
             Record::Looked { .. } => self.looked(record),
             Record::Validated { runtime_ms, .. } => {
@@ -94,6 +95,7 @@ impl State {
         self.agent.clone_from(&started.agent);
         self.fallback.clone_from(&started.fallback);
         self.once = started.once;
+        self.baseline = started.baseline;
         self.tree.clone_from(&started.tree);
         self.trees_seen.insert(started.tree.clone());
         self.evidence_history.begin(&started.evidence, started.evidence_overflowed);

@@ -79,7 +79,7 @@ impl State {
 
     /// Takes in what the checks said before there was any work. What they left is part of what was there
     /// before the run.
-    pub(super) fn baseline(&mut self, record: &Record) {
+    pub(super) fn baseline_checked(&mut self, record: &Record) {
         let Record::Baseline { accepted, tree, evidence, .. } = record else { return };
         self.baseline_accepted = Some(*accepted);
         self.tree.clone_from(tree);

@@ -188,6 +188,9 @@ pub enum Record {
         limits: Limits,
         /// Stop after one iteration.
         once: bool,
+        /// What follows from checks that accept before any work is done, from now on.
+        #[serde(default)]
+        baseline: BaselineMode,
     },
     /// Time has passed.
     Tick {

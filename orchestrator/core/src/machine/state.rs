@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::evidence::EvidenceHistory;
 use super::limits::{Limits, StopReason};
-use super::record::{NamedVerdict, Outcome, Policy, RunStarted};
+use super::record::{BaselineMode, NamedVerdict, Outcome, Policy, RunStarted};
 use crate::contract::{CancelReason, Claim, ClaimKind, EvidenceFile, NearMiss, Tokens, Usage, Usd};
 
 /// How far the completion has come. Moves forward only, but for a claim that has to be made anew
@@ -212,6 +212,8 @@ pub struct State {
     pub verdicts_seen: BTreeSet<String>,
     /// For each required validator that could not come to a verdict, how often in a row.
     pub check_errors: BTreeMap<String, u32>,
+    /// What follows from checks that accept before any work is done.
+    pub baseline: BaselineMode,
     /// Whether all checks accepted before any work was done, if they were run.
     pub baseline_accepted: Option<bool>,
     /// Something new since the last iteration began.

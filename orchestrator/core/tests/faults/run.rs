@@ -149,6 +149,25 @@ fn a_loss_of_power_in_the_middle_of_an_operation() {
     at_every_operation(Fault::PowerLoss);
 }
 
+/// The claim of the last allowed iteration is only in its last words: once that iteration is over on
+/// record, the claim is on record as well, wherever the orchestrator dies.
+#[test]
+fn a_crash_after_the_last_allowed_iteration_loses_no_claim() {
+    let last = |record: &Record| matches!(record, Record::IterationEnded { iteration: 2, .. });
+    let mut kept = 0;
+    for good in 0..whole().1.len() {
+        let world = World::with("[limits]\nmax_iterations = 2\n");
+        drop(world.run(Injector::new(good, Fault::CrashAfter).disk()));
+        if !world.records().iter().any(last) {
+            continue;
+        }
+        kept += 1;
+        drop(world.run(Injector::none().disk()).unwrap());
+        assert!(world.state().completion().is_some(), "lost at operation {good}");
+    }
+    assert!(kept > 5, "only {kept} crashes came after the end of the iteration");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig {
         cases: 40,

@@ -65,6 +65,21 @@ impl Script {
     }
 }
 
+impl Script {
+    /// Writes the report, at a time that its file shows: the clock of a file system stands still for some
+    /// milliseconds, in which an agent in this process is done.
+    fn report(&self) {
+        let path = self.workspace.join("evidence/t.txt");
+        let before = fs::metadata(&path).and_then(|meta| meta.modified()).ok();
+        loop {
+            self.write("evidence/t.txt", "passed\n");
+            if fs::metadata(&path).unwrap().modified().ok() != before {
+                break;
+            }
+        }
+    }
+}
+
 #[async_trait]
 impl Agent for Script {
     fn describe(&self) -> Description {
@@ -89,9 +104,10 @@ impl Agent for Script {
         let cost = Usd::from_dollars(0.25);
         let usage = Usage { cost, ..Usage::default() };
         events.emit(Event::Text { text: "working".into() }).await;
+        // The same report each time, before the work is whole.
+        self.report();
         if self.workspace.join("half").exists() {
             self.write("done", "2\n");
-            self.write("evidence/t.txt", "passed\n");
         } else {
             self.write("half", "1\n");
             events.emit(Event::Note { text: "the other half".into() }).await;

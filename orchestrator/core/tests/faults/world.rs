@@ -57,6 +57,11 @@ impl Observer for Nobody {
 
 impl World {
     pub(crate) fn new() -> Self {
+        Self::with("")
+    }
+
+    /// With more tables in its configuration.
+    pub(crate) fn with(more: &str) -> Self {
         // In memory, if there is such a place: syncing is not what is tested here.
         let memory = Path::new("/dev/shm");
         let folder = TempDir::new_in(memory).or_else(|_| TempDir::new()).unwrap();
@@ -64,7 +69,7 @@ impl World {
         fs::create_dir(root.join("w")).unwrap();
         fs::write(root.join("PROMPT.md"), "# Task\n\nMake a file called done.\n").unwrap();
         let state = root.join("state");
-        let config = CONFIG.replace("@STATE@", &state.display().to_string());
+        let config = format!("{}{more}", CONFIG.replace("@STATE@", &state.display().to_string()));
         fs::write(root.join("ralph.toml"), config).unwrap();
         let script = Script { workspace: root.join("w"), state, happened: Arc::default() };
         Self { folder, script }

@@ -9,6 +9,10 @@ fn begun(mode: BaselineMode) -> World {
     world
 }
 
+fn again(baseline: BaselineMode) -> Input {
+    Input::Started(StartOptions { fresh: RunStarted { baseline, ..fresh() } })
+}
+
 fn checked(good: bool) -> Input {
     Input::BaselineChecked(BaselineCheck {
         verdicts: vec![validation(good, "t0").verdicts.remove(0)],
@@ -54,7 +58,7 @@ fn must_fail_does_not_begin_until_a_check_fails() {
     world.feed(checked(true));
     assert_eq!(world.finished(), Some(StopReason::NeedsHuman));
     assert_eq!(world.state.iterations, 0);
-    world.feed(Input::Started(StartOptions { fresh: fresh() }));
+    world.feed(again(BaselineMode::MustFail));
     assert!(world.look(vec![], "t0").contains(&Effect::CheckBaseline), "it may be mended now");
     world.feed(checked(false));
     world.prepare();
@@ -100,8 +104,10 @@ fn a_signal_breaks_it_off_and_it_is_run_at_the_next_start() {
     let interrupted = BaselineCheck { interrupted: true, ..BaselineCheck::default() };
     world.feed(Input::BaselineChecked(interrupted));
     assert_eq!(world.finished(), Some(StopReason::Interrupted));
-    world.feed(Input::Started(StartOptions { fresh: fresh() }));
+    world.feed(again(BaselineMode::Warn));
     assert!(world.look(vec![], "t0").contains(&Effect::CheckBaseline));
+    world.feed(again(BaselineMode::Off));
+    assert!(!world.look(vec![], "t0").contains(&Effect::CheckBaseline), "no longer asked for");
 }
 
 #[test]
