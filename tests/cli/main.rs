@@ -35,3 +35,4 @@ mod signals;
 mod state;
 mod stops;
 mod waits;
+mod why;

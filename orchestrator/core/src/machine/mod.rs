@@ -14,6 +14,7 @@ mod record;
 mod running;
 mod state;
 mod step;
+mod story;
 #[cfg(test)]
 mod tests;
 mod verdict;
@@ -27,3 +28,4 @@ pub use state::{
     AgentChange, Completion, Context, Current, Latch, Note, Rejection, State, Stop, Wait,
 };
 pub use step::step;
+pub use story::{Cause, Episode, Story, TreeChange};
