@@ -36,6 +36,7 @@ fn fresh(bytes: &mut Bytes<'_>) -> RunStarted {
         name: name.into(),
         kind: "command".into(),
         required,
+        runs_check: true,
     };
     RunStarted {
         version: 1,

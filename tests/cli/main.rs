@@ -11,6 +11,7 @@
 mod acp;
 mod agents;
 mod budget;
+mod checks;
 mod claude;
 mod claude_sdk;
 mod codex;

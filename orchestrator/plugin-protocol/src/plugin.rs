@@ -175,6 +175,9 @@ pub struct ValidatorOpened {
     /// The workspace has to be the same before and after.
     #[serde(default = "yes")]
     pub leaves_tree_unchanged: bool,
+    /// It runs something, so that its verdict rests on more than what the agent wrote.
+    #[serde(default = "yes")]
+    pub runs_check: bool,
 }
 
 const fn yes() -> bool {

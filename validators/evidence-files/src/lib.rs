@@ -141,6 +141,10 @@ impl EvidenceValidator for EvidenceFiles {
         vec![self.path.clone()]
     }
 
+    fn runs_check(&self) -> bool {
+        false
+    }
+
     async fn validate(&self, context: ValidationContext<'_>, cancel: &dyn CancelSignal) -> Verdict {
         self.examine(context, &mut Pace::new(cancel)).await.unwrap_or_else(|reason| {
             let why = match reason {

@@ -88,6 +88,10 @@ impl EvidenceValidator for ProtectedPaths {
         self.paths.clone()
     }
 
+    fn runs_check(&self) -> bool {
+        false
+    }
+
     async fn validate(
         &self,
         context: ValidationContext<'_>,

@@ -109,7 +109,9 @@ pub struct DryRun {
     /// What a completion would have to pass.
     pub validators: Vec<String>,
     /// Whether any of that is required.
-    pub validated: bool,
+    pub validation_required: bool,
+    /// Whether all that is required only reads what the agent wrote.
+    pub evidence_only: bool,
     /// Names of the agent's environment variables.
     pub env: Vec<String>,
     /// Where the state lies.
@@ -202,7 +204,8 @@ impl Session {
             workspace: self.workspace.clone(),
             detectors: self.judges.detectors.iter().map(|d| d.name().to_owned()).collect(),
             validators: self.judges.demands(),
-            validated: self.policy.validates(),
+            validation_required: self.policy.validates(),
+            evidence_only: self.policy.is_evidence_only(),
             env: self.env.keys().cloned().collect(),
             state_dir: self.layout().root().to_owned(),
             next_iteration: self.state.iterations.saturating_add(1),
@@ -358,6 +361,7 @@ impl Session {
             agent_changed: state.changed.clone(),
             ended_well: matches!(state.last_outcome, Some(Outcome::Succeeded)),
             validated: state.completion().is_some_and(|completion| completion.validated),
+            evidence_only: self.policy.is_evidence_only(),
             iterations: state.iterations,
             cost_usd: state.cost(),
             cost_estimated: state.estimated,
@@ -378,17 +382,22 @@ impl Session {
         self.notice(&Notice::Warning { iteration: self.state.iterations, message });
     }
 
+    fn run_started(&self, started: RunStarted) -> Notice {
+        Notice::RunStarted {
+            agent: started.agent,
+            workspace: self.workspace.clone(),
+            state_dir: self.layout().root().to_owned(),
+            validation_required: started.policy.validates(),
+            evidence_only: started.policy.is_evidence_only(),
+            validators: started.policy.validators.into_iter().map(|info| info.name).collect(),
+        }
+    }
+
     /// Tells those who watch what a record says.
     fn tell(&self, record: &Record) {
         let iteration = self.state.iterations;
         let notice = match record.clone() {
-            Record::RunStarted(started) => Notice::RunStarted {
-                agent: started.agent,
-                workspace: self.workspace.clone(),
-                state_dir: self.layout().root().to_owned(),
-                validated: started.policy.validates(),
-                validators: started.policy.validators.into_iter().map(|info| info.name).collect(),
-            },
+            Record::RunStarted(started) => self.run_started(started),
             Record::RunResumed { agent, .. } => Notice::RunResumed {
                 agent,
                 workspace: self.workspace.clone(),

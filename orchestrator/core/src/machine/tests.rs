@@ -39,8 +39,18 @@ fn fresh() -> RunStarted {
         workspace: "/w".into(),
         policy: Policy {
             validators: vec![
-                ValidatorInfo { name: "tests".into(), kind: "command".into(), required: true },
-                ValidatorInfo { name: "extra".into(), kind: "command".into(), required: false },
+                ValidatorInfo {
+                    name: "tests".into(),
+                    kind: "command".into(),
+                    required: true,
+                    runs_check: true,
+                },
+                ValidatorInfo {
+                    name: "extra".into(),
+                    kind: "command".into(),
+                    required: false,
+                    runs_check: true,
+                },
             ],
             digest: "policy".into(),
             trust_agent: false,

@@ -147,6 +147,7 @@ pub(crate) fn plugin_frames() -> Vec<PluginFrame> {
                 evidence_dirs: vec!["/e".into()],
                 protects: vec!["tests/**".into()],
                 leaves_tree_unchanged: false,
+                runs_check: false,
             }),
         }),
         PluginFrame::Refused(Refused {
