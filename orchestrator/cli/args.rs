@@ -185,7 +185,7 @@ pub(crate) struct Init {
     /// The command that proves the work done, such as --test "cargo test"
     #[arg(long, value_name = "COMMAND")]
     pub(crate) test: Option<String>,
-    /// Overwrite files that are there
+    /// Overwrite an existing ralph.toml, but never a prompt
     #[arg(long)]
     pub(crate) force: bool,
 }

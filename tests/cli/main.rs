@@ -23,6 +23,7 @@ mod environment;
 mod fallback;
 mod faults;
 mod hostile;
+mod init;
 mod limits;
 mod log;
 mod plugins;
