@@ -101,7 +101,7 @@ fn a_validator_that_cannot_check_is_named_first() {
     env.agent.default_call().script("touch done; echo $n > x\n").out(DONE);
     env.ralph(&["run", "--max-iterations", "2"]);
     let ended = env.ralph(&["why"]).expect(0);
-    ended.says("could not be checked").says("mend the validator `slow`");
+    ended.says("could not be checked").says("fix the validator `slow`");
     assert_eq!(told(&env)["causes"][0]["is_error"], true);
 }
 

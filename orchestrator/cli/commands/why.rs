@@ -239,8 +239,8 @@ fn advice(state: &State, story: &Story, running: bool) -> Vec<String> {
     for cause in story.causes.iter().filter(|cause| cause.is_error) {
         let name = one_line(&cause.validator, 60);
         advice.push(format!(
-            "mend the validator `{name}`: it could not check the work, which is no fault of the \
-             agent. `doctor` looks at it"
+            "fix the validator `{name}`: it could not check the work, which is no fault of the \
+             agent. `doctor` shows what it lacks"
         ));
     }
     advice.dedup();
@@ -248,8 +248,8 @@ fn advice(state: &State, story: &Story, running: bool) -> Vec<String> {
     if let Some(cause) = most.filter(|_| state.rejection.is_some()) {
         let text = one_line(&story.cause_text(cause), 200);
         advice.push(format!(
-            "see why the agent cannot satisfy the validator: {text}. `log {}` shows its last words, \
-             `log {} --prompt` what it was told",
+            "find out why it keeps being rejected: {text}. `log {}` shows the last iteration, \
+             `log {} --prompt` its prompt",
             state.iterations, state.iterations
         ));
     } else if story.claims == 0 && story.says_done > 0 {
@@ -272,7 +272,7 @@ const fn next_step(reason: Option<StopReason>) -> &'static str {
         Some(StopReason::MaxCost) => "raise limits.max_cost_usd, then `run` resumes",
         Some(StopReason::MaxTokens) => "raise limits.max_tokens, then `run` resumes",
         Some(StopReason::Failures) => {
-            "mend what made the iterations fail (`doctor`, `log`), then `run` resumes"
+            "fix what made the iterations fail (`doctor`, `log`), then `run` resumes"
         }
         Some(StopReason::Stagnation) => {
             "make the task smaller or clearer in the prompt, then raise limits.max_stagnant and `run`, \
@@ -285,7 +285,9 @@ const fn next_step(reason: Option<StopReason>) -> &'static str {
         Some(StopReason::NeedsHuman) => {
             "`answer \"…\"` tells the agent what it needs to know, then `run` resumes"
         }
-        Some(StopReason::AgentUnavailable) => "`doctor` says what the agent lacks; then `run`",
+        Some(StopReason::AgentUnavailable) => {
+            "install what `doctor` says is missing, then `run` resumes"
+        }
     }
 }
 

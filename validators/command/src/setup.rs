@@ -80,11 +80,11 @@ impl Command<'_> {
 
     fn to_be_made(&self, index: usize, path: &Path) -> String {
         let what = if index == 0 { "program" } else { "script" };
+        let wrong = if path.exists() { "is not executable" } else { "does not exist yet" };
         format!(
-            "the {what} `{}` of `{}` cannot be run yet: it is missing or not executable. If the agent \
-             is meant to write it, the agent decides what proves its work; otherwise write it and \
-             protect it",
-            escape(&path.to_string_lossy()),
+            "the {what} `{}` of `{}` {wrong}. If the agent is meant to write it, the agent decides \
+             what proves its work; otherwise write it and protect it",
+            escape(&without_dots(path).to_string_lossy()),
             typed(&self.config.program)
         )
     }

@@ -396,9 +396,8 @@ mod tests {
     #[test]
     fn a_journal_that_does_not_say_what_runs_anything_can_be_resumed() {
         let old = policy(r#"[{"name":"e","kind":"evidence-files","required":true}]"#);
-        let new = policy(
-            r#"[{"name":"e","kind":"evidence-files","required":true,"runs_check":false}]"#,
-        );
+        let new =
+            policy(r#"[{"name":"e","kind":"evidence-files","required":true,"runs_check":false}]"#);
         assert!(!old.is_evidence_only() && new.is_evidence_only());
         assert!(new.decides_like(&old) && old.decides_like(&new));
         let other = policy(r#"[{"name":"f","kind":"evidence-files","required":true}]"#);

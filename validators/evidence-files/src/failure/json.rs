@@ -119,3 +119,67 @@ impl<'a> Iterator for Members<'a> {
         Some(Member { at: start, key, value })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::{Map, Value};
+
+    use super::*;
+
+    /// Values of all kinds, nested, with everything in their strings that could mislead a scanner.
+    fn value() -> impl Strategy<Value = Value> {
+        let text = prop_oneof![
+            Just("fail".to_owned()),
+            Just("Error".to_owned()),
+            Just("passed".to_owned()),
+            "[a\"\\\\{}:,\\[\\]\n é]{0,6}",
+        ];
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            (490..610_i64).prop_map(Value::from),
+            any::<f64>().prop_map(Value::from),
+            text.prop_map(Value::from),
+        ];
+        leaf.prop_recursive(3, 16, 4, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+                object(inner).prop_map(Value::Object),
+            ]
+        })
+    }
+
+    fn object(inner: impl Strategy<Value = Value>) -> impl Strategy<Value = Map<String, Value>> {
+        let key = prop_oneof![
+            Just("status".to_owned()),
+            Just("statusCode".to_owned()),
+            Just("ok".to_owned()),
+            "[a\"\\\\{}:,é]{0,4}",
+        ];
+        prop::collection::vec((key, inner), 0..5).prop_map(Map::from_iter)
+    }
+
+    fn expected((key, value): (&String, &Value)) -> bool {
+        let class_5 = || value.as_u64().is_some_and(|code| (500..600).contains(&code));
+        match key.as_str() {
+            "status" => class_5() || matches!(value.as_str(), Some("fail" | "Error")),
+            "statusCode" => class_5(),
+            "ok" => *value == Value::Bool(false),
+            _ => false,
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn only_the_top_level_decides(object in object(value()), pretty in any::<bool>()) {
+            let reports = object.iter().any(expected);
+            let value = Value::Object(object);
+            let text = if pretty { format!(" {value:#}\n") } else { value.to_string() };
+            prop_assert_eq!(find(&text).map(|found| found.is_some()), Some(reports), "{}", text);
+            if let Some(Some(failure)) = find(&text).filter(|_| pretty) {
+                prop_assert_eq!(text.lines().nth(failure.line - 1).unwrap().trim(), failure.text);
+            }
+        }
+    }
+}
