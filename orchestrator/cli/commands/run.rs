@@ -126,13 +126,11 @@ fn complete(found: &Found, layout: &Layout, json: bool) -> u8 {
         }));
         return exit::OK;
     }
-    let how = match (validated, evidence_only) {
-        (false, _) => " WITHOUT validation".to_owned(),
-        (true, true) => format!(" {EVIDENCE_ONLY};"),
-        (true, false) => String::new(),
-    };
+    let how = if validated { "" } else { " WITHOUT validation" };
+    let only =
+        if validated && evidence_only { format!(", {EVIDENCE_ONLY}") } else { String::new() };
     output::result(&format!(
-        "already completed{how} in {} iterations; no agent was started (run {})",
+        "already completed{how} in {} iterations{only}; no agent was started (run {})",
         found.state.iterations, found.run
     ));
     output::say(&format!(

@@ -199,7 +199,7 @@ impl Human {
             format!("{iterations} iteration{plural}, {cost}{}{by}", duration(*runtime_ms));
         let text = match stop_reason {
             StopReason::Completed if *validated && *evidence_only => {
-                format!("completed {EVIDENCE_ONLY} ({figures})")
+                format!("completed: {figures}; {EVIDENCE_ONLY}")
             }
             StopReason::Completed if *validated => format!("completed: {figures}"),
             StopReason::Completed => format!("completed WITHOUT validation: {figures}"),
