@@ -26,13 +26,15 @@ pub(crate) enum Command {
     Status(Status),
     /// Show what happened, or the transcript of an iteration
     Log(Log),
+    /// Explain the run: claims and verdicts, what changed, what it cost, and what to do next
+    Why(Why),
     /// Answer an agent that asked for a human
     Answer(Answer),
     /// Stop the run that goes on in this workspace
     Stop(Stop),
     /// Forget all runs of this workspace
     Reset(Reset),
-    /// Write a ralph.toml and a PROMPT.md to start from
+    /// Write a ralph.toml and a PROMPT.md to start from; an existing prompt is kept
     Init(Init),
     /// Check configuration, agent, workspace and state
     Doctor(Doctor),
@@ -113,6 +115,15 @@ pub(crate) struct Status {
 }
 
 #[derive(Debug, clap::Args)]
+pub(crate) struct Why {
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) sets: Sets,
+}
+
+#[derive(Debug, clap::Args)]
 pub(crate) struct Log {
     /// Show this iteration: its prompt's feedback, text and tool calls
     pub(crate) iteration: Option<u64>,
@@ -174,7 +185,7 @@ pub(crate) struct Init {
     /// The command that proves the work done, such as --test "cargo test"
     #[arg(long, value_name = "COMMAND")]
     pub(crate) test: Option<String>,
-    /// Overwrite files that are there
+    /// Overwrite an existing ralph.toml, but never a prompt
     #[arg(long)]
     pub(crate) force: bool,
 }

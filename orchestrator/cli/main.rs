@@ -46,6 +46,7 @@ fn dispatch(args: Args) -> Result<u8, CommandError> {
     match command {
         Command::Run(run) => commands::run::run(&config, run),
         Command::Status(status) => commands::status::status(&config, &status),
+        Command::Why(why) => commands::why::why(&config, &why),
         Command::Log(log) => commands::log::log(&config, &log),
         Command::Answer(answer) => commands::answer::answer(&config, answer),
         Command::Stop(stop) => commands::stop::stop(&config, &stop),

@@ -14,6 +14,7 @@ fn help_and_usage() {
         "run",
         "status",
         "log",
+        "why",
         "answer",
         "stop",
         "reset",
@@ -32,9 +33,9 @@ fn help_and_usage() {
 }
 
 #[test]
-fn init_writes_a_configuration_that_is_right_and_never_overwrites() {
+fn init_writes_a_configuration_that_is_right() {
     let env = TestEnvironment::new();
-    env.ralph(&["init"]).expect(64).says("is there already").says("--force");
+    env.ralph(&["init"]).expect(64).says("already exist").says("--force");
     fs::remove_file(env.path("ralph.toml")).unwrap();
     fs::remove_file(env.path("PROMPT.md")).unwrap();
     env.write("Cargo.toml", "");
@@ -175,7 +176,7 @@ fn doctor_and_agents() {
     let env = TestEnvironment::new();
     env.ralph(&["doctor"]).expect(0).says("ok    agent");
     fs::remove_file(env.agent.program()).unwrap();
-    env.ralph(&["doctor"]).expect(69).says("BAD   agent");
+    env.ralph(&["doctor"]).expect(69).says("FAIL  agent");
     env.run().expect(69).says("fake-agent");
     let agents = env.ralph(&["agents"]).expect(0);
     agents.says("claude-cli").says("claude-sdk").says("hand-off").says("command").says("replay");

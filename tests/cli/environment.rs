@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::fs;
 use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -147,10 +148,16 @@ impl TestEnvironment {
         self.workspace().join(name)
     }
 
-    pub(crate) fn write(&self, name: &str, text: impl AsRef<[u8]>) {
+    pub(crate) fn write(&self, name: &str, text: impl AsRef<[u8]>) -> &Self {
         let path = self.path(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
+        self
+    }
+
+    /// Sets who may do what with a file.
+    pub(crate) fn write_mode(&self, name: &str, mode: u32) {
+        fs::set_permissions(self.path(name), fs::Permissions::from_mode(mode)).unwrap();
     }
 
     pub(crate) fn read(&self, name: &str) -> String {

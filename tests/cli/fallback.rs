@@ -89,7 +89,7 @@ fn when_all_are_out_it_ends_as_without_any_and_begins_with_the_first_again() {
 fn one_that_is_not_there_is_passed_over_before_anything_runs() {
     let env = environment("/nowhere/agent", "[\"spare\"]");
     env.agent.call(1).script("touch done\n").out(claude_result(DONE, 0.25));
-    env.ralph(&["doctor"]).expect(69).says("BAD   agent").says("ok    fallback");
+    env.ralph(&["doctor"]).expect(69).says("FAIL  agent").says("ok    fallback");
     env.run().expect(0).says("spare takes over from command: unavailable").says("by spare");
     assert_eq!((who(&env), starts(&env)), (vec!["spare".to_owned()], vec![(1, 1)]));
 }

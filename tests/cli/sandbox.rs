@@ -392,7 +392,7 @@ fn where_the_kernel_cannot_do_it_nothing_is_started() {
     let output = without_landlock(&mut env.command(&["doctor"])).output().unwrap();
     let stdout = String::from_utf8_lossy(&output.stdout);
     assert_eq!(output.status.code(), Some(69), "{stdout}");
-    assert!(stdout.contains("BAD   sandbox") && stdout.contains("Landlock"), "{stdout}");
+    assert!(stdout.contains("FAIL  sandbox") && stdout.contains("Landlock"), "{stdout}");
 
     let off = ["doctor", "--set", "sandbox.mode=off"];
     let output = without_landlock(&mut env.command(&off)).output().unwrap();

@@ -212,7 +212,7 @@ fn a_line_in_progress_md_and_a_claim_each_time_end_as_thrashing() {
     let env = seed();
     env.agent.default_call().script(BUSY);
     env.agent.default_call().out("<promise>COMPLETE: all of it works</promise>\n");
-    thrashes(&env, 11, "claimed 11×, rejected 11×, always: evidence-files: evidence directory");
+    thrashes(&env, 11, "claimed 11×, rejected 11×, always: evidence directory");
 }
 
 #[test]
@@ -221,14 +221,14 @@ fn a_marker_that_alternates_on_a_tree_that_changes_ends_as_thrashing() {
     env.agent
         .default_call()
         .script(&format!("{BUSY}if [ $((n % 2)) = 1 ]; then {MARK} else {UNMARK} fi\n"));
-    thrashes(&env, 11, "rejected 11×, always: evidence-files");
+    thrashes(&env, 11, "rejected 11×, always: evidence directory");
 }
 
 #[test]
 fn evidence_that_is_lacking_for_ever_ends_as_thrashing_though_the_tree_changes() {
     let env = seed();
     env.agent.default_call().script(&format!("{BUSY}grep -q TASK_C PROMPT.md || {{ {MARK} }}\n"));
-    thrashes(&env, 11, "claimed 1×, rejected 11×, always: evidence-files: evidence directory");
+    thrashes(&env, 11, "claimed 1×, rejected 11×, always: evidence directory");
 }
 
 #[test]
@@ -242,7 +242,7 @@ fn the_same_failing_test_for_ever_ends_as_thrashing_though_the_tree_changes() {
     );
     env.agent.default_call().script(BUSY);
     env.agent.default_call().out("<promise>COMPLETE: fixed</promise>\n");
-    thrashes(&env, 11, "rejected 11×, always: tests: ");
+    thrashes(&env, 11, "rejected 11×, always: ");
 }
 
 #[test]

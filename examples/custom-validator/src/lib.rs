@@ -141,6 +141,11 @@ impl EvidenceValidator for JUnit {
         vec![self.folder.clone()]
     }
 
+    /// The report is the agent's: nothing is run to make it.
+    fn runs_check(&self) -> bool {
+        false
+    }
+
     async fn validate(&self, context: ValidationContext<'_>, cancel: &dyn CancelSignal) -> Verdict {
         tokio::select! {
             biased;

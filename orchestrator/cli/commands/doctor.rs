@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use orchestrator::engine::{Driver, Judges, build_context};
+use orchestrator::engine::{Driver, Judges, SetupReport, build_context};
 use orchestrator::registry::Surroundings;
 use orchestrator::state::{Lock, peek};
 use ralph_orchestrator_supervise::KillSwitch;
@@ -13,51 +13,83 @@ use crate::commands::block_on;
 use crate::context::Context;
 use crate::error::{CommandError, exit};
 use crate::plugins::Plugins;
-use crate::render::text::abilities;
+use crate::render::text::{EVIDENCE_ONLY, abilities};
 use crate::sandbox::{self, Policy};
 use crate::{output, registry};
 
+/// How a check came out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Level {
+    Ok,
+    /// A run would begin, and would say the same.
+    Warning,
+    /// A run would not begin: it would end with this exit status.
+    Failed(u8),
+}
+
 struct Finding {
     what: &'static str,
-    result: Result<String, String>,
+    level: Level,
+    detail: String,
+}
+
+impl Finding {
+    fn new(what: &'static str, result: Result<String, String>, code: u8) -> Self {
+        match result {
+            Ok(detail) => Self { what, level: Level::Ok, detail },
+            Err(detail) => Self { what, level: Level::Failed(code), detail },
+        }
+    }
 }
 
 pub(crate) fn doctor(file: &Path, args: &Doctor) -> Result<u8, CommandError> {
     let context = Context::with(file, &args.sets)?;
     let findings = block_on(examine(&context))?;
-    let well = findings.iter().all(|finding| finding.result.is_ok());
+    let code = exit_status(&findings);
     if args.json {
         let rows: Vec<_> = findings
             .iter()
             .map(|finding| {
                 serde_json::json!({
                     "check": finding.what,
-                    "ok": finding.result.is_ok(),
-                    "detail": finding.result.as_ref().unwrap_or_else(|problem| problem),
+                    "ok": !matches!(finding.level, Level::Failed(_)),
+                    "warning": finding.level == Level::Warning,
+                    "detail": finding.detail,
                 })
             })
             .collect();
-        output::json(&serde_json::json!({"ok": well, "checks": rows}));
+        output::json(&serde_json::json!({"ok": code == exit::OK, "checks": rows}));
     } else {
-        for Finding { what, result } in &findings {
-            match result {
-                Ok(detail) => output::result(&format!("ok    {what:<14} {detail}")),
-                Err(problem) => output::result(&format!("BAD   {what:<14} {problem}")),
-            }
+        for Finding { what, level, detail } in &findings {
+            let mark = match level {
+                Level::Ok => "ok",
+                Level::Warning => "warn",
+                Level::Failed(_) => "FAIL",
+            };
+            output::result(&format!("{mark:<5} {what:<14} {detail}"));
         }
     }
-    Ok(if well { exit::OK } else { exit::UNAVAILABLE })
+    Ok(code)
+}
+
+/// The exit status with which `run` would end. It looks at the state first, and at the agent last.
+fn exit_status(findings: &[Finding]) -> u8 {
+    let failed = |code: u8| findings.iter().any(|finding| finding.level == Level::Failed(code));
+    let in_order = [exit::DAMAGED, exit::INTERNAL, exit::CONFIG, exit::UNAVAILABLE];
+    in_order.into_iter().find(|code| failed(*code)).unwrap_or(exit::OK)
 }
 
 async fn examine(context: &Context) -> Result<Vec<Finding>, CommandError> {
     let mut findings =
-        vec![Finding { what: "configuration", result: Ok(context.file.display().to_string()) }];
+        vec![Finding::new("configuration", Ok(context.file.display().to_string()), exit::CONFIG)];
     // Without one the check of the agent says the same; that there is none is a finding of its own.
-    let policy = Policy::of(context).unwrap_or_default();
+    let policy = Policy::of(context);
+    let no_sandbox = policy.as_ref().err().map_or(exit::UNAVAILABLE, CommandError::code);
+    let policy = policy.unwrap_or_default();
     let plugins = Plugins::of(context)?;
     for (name, result) in plugins.look().await {
         let result = result.map(|found| format!("{name}: {found}"));
-        findings.push(Finding { what: "plugin", result });
+        findings.push(Finding::new("plugin", result, exit::CONFIG));
     }
     let plain = registry::plain(&plugins);
     let build = build_context(&context.loaded, &context.vars);
@@ -66,36 +98,64 @@ async fn examine(context: &Context) -> Result<Vec<Finding>, CommandError> {
     let registry = registry::whole(&plugins, policy.as_ref(), surroundings, KillSwitch::default());
     let first = Driver::build(&context.loaded, &registry, &build, None).await?;
     let env = first.environment(&context.loaded, &context.vars);
-    let files = context.loaded.check_files();
-    findings.push(Finding {
-        what: "files",
-        result: match files {
-            Ok(()) => Ok(context.loaded.config.run.workspace.display().to_string()),
-            // It is made when the run begins.
-            Err(_) if context.loaded.config.run.template.is_some() => {
-                Ok("the workspace will be made from its template".to_owned())
-            }
-            Err(errors) => Err(errors.to_string()),
-        },
-    });
-    findings.push(Finding { what: "sandbox", result: sandbox::report(context) });
-    findings.push(Finding { what: "agent", result: look_at(&first, &env).await });
+    findings.push(Finding::new("files", files(context), exit::CONFIG));
+    findings.push(Finding::new("sandbox", sandbox::report(context), no_sandbox));
+    findings.push(Finding::new("agent", look_at(&first, &env).await, exit::UNAVAILABLE));
     for name in context.loaded.config.fallback(None) {
         let next = Driver::build(&context.loaded, &registry, &build, Some(name)).await?;
         let env = next.environment(&context.loaded, &context.vars);
         let result = look_at(&next, &env).await;
         let result = result.map(|found| format!("{name}: {found}"));
         let result = result.map_err(|problem| format!("{name}: {problem}"));
-        findings.push(Finding { what: "fallback", result });
+        findings.push(Finding::new("fallback", result, exit::UNAVAILABLE));
     }
-    for (name, result) in judges.check_all(&env).await {
-        findings.push(Finding {
-            what: "validator",
-            result: result.map(|()| name.clone()).map_err(|problem| format!("{name}: {problem}")),
-        });
-    }
+    findings.extend(validators(context, &judges.check_setup(&context.loaded, &env).await));
+    findings.extend(completion(&judges));
     findings.push(state(context));
     Ok(findings)
+}
+
+fn files(context: &Context) -> Result<String, String> {
+    let run = &context.loaded.config.run;
+    match context.loaded.check_files() {
+        Ok(()) => Ok(run.workspace.display().to_string()),
+        // It is made when the run begins.
+        Err(_) if run.template.is_some() => {
+            Ok("the workspace will be made from its template".to_owned())
+        }
+        Err(errors) => Err(errors.to_string()),
+    }
+}
+
+fn validators(context: &Context, report: &SetupReport) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for name in &report.validators {
+        let mut found = report.findings.iter().filter(|found| found.validator == *name).peekable();
+        if found.peek().is_none() {
+            findings.push(Finding::new("validator", Ok(name.clone()), exit::CONFIG));
+        }
+        findings.extend(found.map(|found| {
+            let fatal = found.problem.is_fatal;
+            let level = if fatal { Level::Failed(exit::CONFIG) } else { Level::Warning };
+            let place = found.place(&context.loaded);
+            let detail = format!("{name} ({place}): {}", found.problem.message);
+            Finding { what: "validator", level, detail }
+        }));
+    }
+    findings
+}
+
+/// What a completion would be worth less for.
+fn completion(judges: &Judges) -> Option<Finding> {
+    let policy = judges.current_policy();
+    let detail = if !policy.validates() {
+        "NOT validated: the agent's claim is trusted"
+    } else if policy.is_evidence_only() {
+        EVIDENCE_ONLY
+    } else {
+        return None;
+    };
+    Some(Finding { what: "completion", level: Level::Warning, detail: detail.to_owned() })
 }
 
 /// Whether an agent would start, what was found, and what it can do.
@@ -106,15 +166,20 @@ async fn look_at(driver: &Driver, env: &BTreeMap<String, String>) -> Result<Stri
 }
 
 fn state(context: &Context) -> Finding {
-    let result = context.layout().map_err(|error| error.render(false)).and_then(|layout| {
-        let held =
-            Lock::holder(&layout).map_or(String::new(), |holder| format!(", held by {holder}"));
-        let root = layout.root().display();
-        match peek(&layout, |_| {}) {
-            Ok(None) => Ok(format!("{root}, no run yet{held}")),
-            Ok(Some(found)) => Ok(format!("{root}, run {}{held}", found.run)),
-            Err(error) => Err(error.to_string()),
+    let layout = match context.layout() {
+        Ok(layout) => layout,
+        Err(error) => return Finding::new("state", Err(error.render(false)), error.code()),
+    };
+    let held = Lock::holder(&layout).map_or(String::new(), |holder| format!(", held by {holder}"));
+    let root = layout.root().display();
+    match peek(&layout, |_| {}) {
+        Ok(None) => Finding::new("state", Ok(format!("{root}, no run yet{held}")), exit::OK),
+        Ok(Some(found)) => {
+            Finding::new("state", Ok(format!("{root}, run {}{held}", found.run)), exit::OK)
         }
-    });
-    Finding { what: "state", result }
+        Err(error) => {
+            let message = error.to_string();
+            Finding::new("state", Err(message), CommandError::from(error).code())
+        }
+    }
 }

@@ -13,6 +13,7 @@ pub(crate) mod reset;
 pub(crate) mod run;
 pub(crate) mod status;
 pub(crate) mod stop;
+pub(crate) mod why;
 
 use std::future::Future;
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use orchestrator::engine::{Observer, Opened, Request, Session, open};
-use orchestrator::machine::{Outcome, StopReason};
+use orchestrator::machine::{Outcome, Policy as MachinePolicy, StopReason};
 use orchestrator::registry::Surroundings;
 use orchestrator::state::{Disk, Found, Layout};
 use ralph_orchestrator_supervise::Supervisor;
@@ -19,7 +19,7 @@ use crate::context::Context;
 use crate::error::{CommandError, exit, of_stop};
 use crate::plugins::Plugins;
 use crate::registry;
-use crate::render::text::one_line;
+use crate::render::text::{EVIDENCE_ONLY, one_line};
 use crate::render::{Human, Json};
 use crate::sandbox::Policy;
 use crate::{output, signals};
@@ -108,6 +108,7 @@ fn end_remains(run: &str) -> Vec<String> {
 /// The run is complete: says so and starts nothing.
 fn complete(found: &Found, layout: &Layout, json: bool) -> u8 {
     let validated = found.state.completion().is_some_and(|completion| completion.validated);
+    let evidence_only = found.state.policy().is_some_and(MachinePolicy::is_evidence_only);
     if json {
         output::json(&serde_json::json!({
             "event": "run_finished",
@@ -118,6 +119,7 @@ fn complete(found: &Found, layout: &Layout, json: bool) -> u8 {
             "exit_code": exit::OK,
             "message": "already complete",
             "validated": validated,
+            "evidence_only": evidence_only,
             "iterations": found.state.iterations,
             "cost_usd": found.state.cost(),
             "runtime_ms": found.state.runtime_ms,
@@ -125,8 +127,10 @@ fn complete(found: &Found, layout: &Layout, json: bool) -> u8 {
         return exit::OK;
     }
     let how = if validated { "" } else { " WITHOUT validation" };
+    let only =
+        if validated && evidence_only { format!(", {EVIDENCE_ONLY}") } else { String::new() };
     output::result(&format!(
-        "already completed{how} in {} iterations; no agent was started (run {})",
+        "already completed{how} in {} iterations{only}; no agent was started (run {})",
         found.state.iterations, found.run
     ));
     output::say(&format!(
@@ -150,8 +154,10 @@ fn dry_run(session: &Session, json: bool) {
     for demand in &plan.validators {
         output::result(&format!("  validator   {demand}"));
     }
-    if !plan.validated {
+    if !plan.validation_required {
         output::result("  validator   NONE: the agent's claim is trusted");
+    } else if plan.evidence_only {
+        output::result(&format!("  completion  {EVIDENCE_ONLY}"));
     }
     output::result(&format!("  environment {}", plan.env.join(" ")));
     output::result(&format!("  state       {}", plan.state_dir.display()));

@@ -11,7 +11,7 @@ use crate::args::Status;
 use crate::context::Context;
 use crate::error::{CommandError, exit};
 use crate::output;
-use crate::render::text::{duration, fullness, one_line};
+use crate::render::text::{EVIDENCE_ONLY, duration, fullness, one_line};
 
 pub(crate) fn status(file: &Path, args: &Status) -> Result<u8, CommandError> {
     let layout = Context::with(file, &args.sets)?.layout()?;
@@ -91,10 +91,8 @@ fn latch(state: &State) -> Value {
         Latch::Claimed { claim, iteration } => ("claimed", Some(claim), Some(*iteration)),
         Latch::Completed(done) => ("completed", Some(&done.claim), Some(done.iteration)),
     };
-    let validated = match state.completion() {
-        Some(completion) => completion.validated,
-        None => state.policy().is_some_and(Policy::validates),
-    };
+    // Nothing is called validated before a completion was.
+    let validated = state.completion().is_some_and(|completion| completion.validated);
     json!({
         "state": word,
         "claim": claim.map(|claim| json!({
@@ -105,6 +103,8 @@ fn latch(state: &State) -> Value {
         "rejections": state.rejections,
         "reasons": state.rejection.as_ref().map(|r| r.reasons.clone()).unwrap_or_default(),
         "validated": validated,
+        "validation_required": state.policy().is_some_and(Policy::validates),
+        "evidence_only": state.policy().is_some_and(Policy::is_evidence_only),
     })
 }
 
@@ -186,6 +186,9 @@ fn completion(state: &State) -> Vec<String> {
             one_line(&done.claim.text, 120)
         ),
     }];
+    if state.policy().is_some_and(Policy::is_evidence_only) {
+        lines.push(format!("  validation  {EVIDENCE_ONLY}"));
+    }
     for reason in state.rejection.iter().flat_map(|rejection| &rejection.reasons) {
         lines.push(format!("    - {}", one_line(reason, 200)));
     }

@@ -8,7 +8,9 @@ use orchestrator::contract::{ClaimKind, Event, Usage, Usd, Verdict};
 use orchestrator::engine::{Notice, Observer};
 use orchestrator::machine::{NamedVerdict, Outcome, StopReason};
 
-use super::text::{duration, escape, fullness, one_line, outcome, tool_line, trigger};
+use super::text::{
+    EVIDENCE_ONLY, duration, escape, fullness, one_line, outcome, tool_line, trigger,
+};
 use crate::output;
 
 const REDRAW: Duration = Duration::from_millis(200);
@@ -190,6 +192,7 @@ impl Human {
             stop_reason,
             message,
             validated,
+            evidence_only,
             iterations,
             cost_usd,
             cost_estimated,
@@ -214,6 +217,9 @@ impl Human {
         let figures =
             format!("{iterations} iteration{plural}, {cost}{}{by}", duration(*runtime_ms));
         let text = match stop_reason {
+            StopReason::Completed if *validated && *evidence_only => {
+                format!("completed: {figures}; {EVIDENCE_ONLY}")
+            }
             StopReason::Completed if *validated => format!("completed: {figures}"),
             StopReason::Completed => format!("completed WITHOUT validation: {figures}"),
             other => format!("{}: {} ({figures})", other.word(), one_line(message, 400)),
@@ -282,14 +288,25 @@ impl Human {
     fn run(&self, view: &mut View, run: &str, notice: &Notice) {
         let head = self.paint(BOLD, &format!("run {run}"));
         match notice {
-            Notice::RunStarted { agent, workspace, validators, validated, .. } => {
+            Notice::RunStarted {
+                agent,
+                workspace,
+                validators,
+                validation_required,
+                evidence_only,
+                ..
+            } => {
                 view.agent.clone_from(agent);
                 self.line(view, &format!("{head}: {agent} in {}", workspace.display()));
-                if *validated {
+                if *validation_required {
                     self.line(
                         view,
                         &format!("  completion has to pass: {}", validators.join(", ")),
                     );
+                    if *evidence_only {
+                        let text = format!("  completion is proved {EVIDENCE_ONLY}");
+                        self.line(view, &self.paint(YELLOW, &text));
+                    }
                 } else {
                     let text = "  completion is NOT validated: the agent's claim is trusted";
                     self.line(view, &self.paint(YELLOW, text));

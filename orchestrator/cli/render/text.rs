@@ -6,6 +6,9 @@ use orchestrator::contract::{CancelReason, Capabilities};
 use orchestrator::machine::{Outcome, Trigger};
 use serde_json::Value;
 
+/// What a completion rests on if no required validator runs anything.
+pub(crate) const EVIDENCE_ONLY: &str = "by evidence files only: written by the agent itself";
+
 /// Control characters made visible; tabs and line ends stay. What an agent prints must not move the
 /// cursor, change the title, or hide text.
 pub(crate) fn escape(text: &str) -> String {
@@ -34,6 +37,28 @@ pub(crate) fn one_line(text: &str, most: usize) -> String {
         return line;
     }
     line.chars().take(most.saturating_sub(1)).chain(['…']).collect()
+}
+
+/// The text in lines of at most `width` characters, each after `indent`. A word that is longer has a
+/// line of its own.
+pub(crate) fn wrap(text: &str, indent: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    let mut length = 0;
+    for word in text.split_whitespace() {
+        let more = word.chars().count();
+        match lines.last_mut() {
+            Some(line) if length + 1 + more <= width => {
+                line.push(' ');
+                line.push_str(word);
+                length += 1 + more;
+            }
+            _ => {
+                lines.push(format!("{indent}{word}"));
+                length = indent.chars().count() + more;
+            }
+        }
+    }
+    lines
 }
 
 /// Milliseconds for people.
@@ -136,6 +161,16 @@ mod tests {
     fn lines_are_bounded() {
         assert_eq!(one_line("a\nb   c", 10), "a b c");
         assert_eq!(one_line(&"é".repeat(1000), 5).chars().count(), 5);
+    }
+
+    #[test]
+    fn wrapped_lines_keep_to_their_width() {
+        let text = "one two  three four five supercalifragilistic six";
+        assert_eq!(
+            wrap(text, "  ", 12),
+            ["  one two", "  three four", "  five", "  supercalifragilistic", "  six"]
+        );
+        assert!(wrap(" ", "  ", 12).is_empty());
     }
 
     #[test]

@@ -90,6 +90,14 @@ impl EvidenceValidator for PluginValidator {
         self.opened.leaves_tree_unchanged
     }
 
+    fn passes_required(&self) -> u32 {
+        self.opened.passes_required
+    }
+
+    fn runs_check(&self) -> bool {
+        self.opened.runs_check
+    }
+
     async fn check(&self, env: &BTreeMap<String, String>) -> Result<(), String> {
         let method = Method::Check { env: env.clone() };
         let answered = self.ask(method, env.clone(), &NeverCancelled);

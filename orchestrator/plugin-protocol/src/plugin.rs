@@ -175,10 +175,20 @@ pub struct ValidatorOpened {
     /// The workspace has to be the same before and after.
     #[serde(default = "yes")]
     pub leaves_tree_unchanged: bool,
+    /// It runs something, so that its verdict rests on more than what the agent wrote.
+    #[serde(default = "yes")]
+    pub runs_check: bool,
+    /// How often in a row it has to accept, at least 1.
+    #[serde(default = "one")]
+    pub passes_required: u32,
 }
 
 const fn yes() -> bool {
     true
+}
+
+const fn one() -> u32 {
+    1
 }
 
 /// An instance could not be built: the mistake in its table.

@@ -102,6 +102,8 @@ impl Built {
                 evidence_dirs: validator.evidence_dirs(),
                 protects: validator.protects(),
                 leaves_tree_unchanged: validator.leaves_tree_unchanged(),
+                runs_check: validator.runs_check(),
+                passes_required: validator.passes_required(),
             }),
         }
     }

@@ -4,11 +4,11 @@
 //!
 //! | key | meaning |
 //! |---|---|
-//! | `program` | `["argv0", …]`, required. A bare name is looked for in `PATH` once, when the run starts; a path with a slash is relative to the folder of the configuration file, and need not exist before the validation |
+//! | `program` | `["argv0", …]`, required. A bare name is looked for in `PATH` once, when the run starts; a path with a slash is relative to the folder of the configuration file. It has to exist when the run starts, unless it lies in the workspace, where the agent may make it |
 //! | `expect_exit` | the exit status, 0 by default |
 //! | `must_match` | a regular expression, or a list: each has to match a line of the output |
 //! | `must_not_match` | a regular expression, or a list: none may match a line of the output |
-//! | `protect` | globs, relative to the workspace, of what has to be as it was when the run began |
+//! | `protect` | globs, relative to the workspace, of what has to be as it was when the run began. A program in the workspace, or the script that an interpreter is given, that no required validator protects is warned of |
 //! | `confirm` | how many times in a row it has to pass, 1 by default |
 //! | `leaves_tree_unchanged` | whether the workspace tree has to be the same before and after, true by default |
 //! | `cwd` | where it runs, relative to the workspace and inside it; the workspace by default |
@@ -22,6 +22,8 @@
 mod config;
 mod display;
 mod patterns;
+mod script;
+mod setup;
 mod trial;
 mod validator;
 

@@ -7,13 +7,14 @@ use std::path::{Path, PathBuf};
 use async_trait::async_trait;
 use orchestrator::contract::{
     BuildContext, BuildError, CancelReason, CancelSignal, Change, ChangeKind, EvidenceValidator,
-    ValidationContext, ValidatorDescription, Verdict,
+    Setup, SetupProblem, ValidationContext, ValidatorDescription, Verdict,
 };
 use ralph_orchestrator_supervise::{Grace, SpawnError, Spec, Supervisor, find_program};
 
 use crate::config::Config;
 use crate::display::{escape, typed};
 use crate::patterns::Rules;
+use crate::setup;
 use crate::trial::{Trial, watch};
 
 /// How many changed paths a rejection names.
@@ -26,11 +27,21 @@ pub(crate) struct CommandValidator {
     /// The command as one would type it.
     typed: String,
     program: Program,
+    /// Where it was looked for.
+    lookup: Lookup,
     supervisor: Supervisor,
 }
 
+/// Where a program is looked for.
+pub(crate) struct Lookup {
+    /// As in `PATH`, for a bare name.
+    pub(crate) path: String,
+    /// The folder from which relative paths begin.
+    pub(crate) base: PathBuf,
+}
+
 /// Where the program is.
-enum Program {
+pub(crate) enum Program {
     /// A bare name, found once: nothing that the agent puts into `PATH` later is run.
     Pinned(Result<PathBuf, String>),
     /// A path, which the agent may have to make first.
@@ -52,7 +63,8 @@ impl CommandValidator {
             Program::Pinned(found.map_err(|error| error.to_string()))
         };
         let typed = typed(&config.program);
-        Ok(Self { config, rules, typed, program, supervisor: supervisor.clone() })
+        let lookup = Lookup { path: context.path.clone(), base: context.config_dir.clone() };
+        Ok(Self { config, rules, typed, program, lookup, supervisor: supervisor.clone() })
     }
 
     fn spec(&self, context: &ValidationContext<'_>, cwd: PathBuf) -> Result<Spec, String> {
@@ -182,6 +194,10 @@ impl EvidenceValidator for CommandValidator {
             Program::Pinned(Err(message)) => Err(message.clone()),
             Program::Pinned(Ok(_)) | Program::Path(_) => Ok(()),
         }
+    }
+
+    async fn find_setup_problems(&self, setup: Setup<'_>) -> Vec<SetupProblem> {
+        setup::problems(&self.config, &self.program, &self.lookup, setup)
     }
 
     async fn validate(&self, context: ValidationContext<'_>, cancel: &dyn CancelSignal) -> Verdict {

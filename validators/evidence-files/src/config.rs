@@ -19,6 +19,16 @@ pub(crate) enum Fresh {
     Any,
 }
 
+/// What becomes of evidence that says itself that something failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum ReportsFailure {
+    /// The claim is rejected.
+    Reject,
+    /// It counts as any other.
+    Allow,
+}
+
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Config {
@@ -28,6 +38,7 @@ pub(crate) struct Config {
     fresh: Fresh,
     must_match: Vec<String>,
     must_not_match: Vec<String>,
+    reports_failure: ReportsFailure,
     max_file_size: Size,
     max_files: usize,
     min_image_size: u32,
@@ -42,6 +53,7 @@ impl Default for Config {
             fresh: Fresh::Tree,
             must_match: Vec::new(),
             must_not_match: Vec::new(),
+            reports_failure: ReportsFailure::Reject,
             max_file_size: Size(10 << 20),
             max_files: 200,
             min_image_size: 2,
@@ -59,6 +71,7 @@ pub(crate) struct Settings {
     pub(crate) fresh: Fresh,
     pub(crate) must_match: Vec<Regex>,
     pub(crate) must_not_match: Vec<Regex>,
+    pub(crate) reports_failure: ReportsFailure,
     /// In bytes.
     pub(crate) max_file_size: u64,
     pub(crate) max_files: usize,
@@ -90,6 +103,7 @@ impl Config {
             fresh: self.fresh,
             must_match: each("must_match", &self.must_match, regex)?,
             must_not_match: each("must_not_match", &self.must_not_match, regex)?,
+            reports_failure: self.reports_failure,
             max_file_size: self.max_file_size.0,
             max_files: self.max_files,
             min_image_size: self.min_image_size,

@@ -10,10 +10,11 @@ use regex::Regex;
 use rustix::fs::{FileType, Stat, fstat};
 
 use crate::EvidenceFiles;
-use crate::config::{Fresh, Settings};
+use crate::config::{Fresh, ReportsFailure, Settings};
 use crate::content::{self, Content};
+use crate::failure;
 use crate::pace::{Pace, STRIDE, Step};
-use crate::reasons::{bytes, files, rejected, show};
+use crate::reasons::{bytes, files, quote, rejected, show};
 use crate::walk::{Entry, MOST_ENTRIES, NoFolder, Walk, errno_text, extension};
 
 /// What has been found so far.
@@ -31,7 +32,7 @@ struct Found<'a> {
     ignored: Vec<(PathBuf, String)>,
     /// For each of `must_match`, whether it was found.
     matched: Vec<bool>,
-    /// What `must_not_match` found.
+    /// What `must_not_match` and `reports_failure` found.
     unwanted: Vec<String>,
     bytes_read: u64,
 }
@@ -221,6 +222,7 @@ impl<'a> Found<'a> {
             Ok(content) => {
                 if let Content::Text(text) = content {
                     self.predicates(&path, text);
+                    self.failure(&path, text, pace).await?;
                 }
                 *self.types.entry(extension).or_default() += 1;
                 self.paths.insert(digest.clone(), path.clone());
@@ -272,6 +274,24 @@ impl<'a> Found<'a> {
                 ));
             }
         }
+    }
+
+    /// Evidence that says itself that something failed proves that the work is not done.
+    async fn failure(&mut self, path: &Path, text: &str, pace: &mut Pace<'_>) -> Step<()> {
+        if self.settings.reports_failure == ReportsFailure::Allow {
+            return Ok(());
+        }
+        if let Some(failure) = failure::find(text, pace).await? {
+            self.unwanted.push(format!(
+                "`{}` line {} reports a failure ({}): `{}`. Make it pass, then write the file \
+                 again; keep results from before elsewhere (reports_failure)",
+                show(path),
+                failure.line,
+                failure.tool,
+                quote(&failure.text)
+            ));
+        }
+        Ok(())
     }
 }
 

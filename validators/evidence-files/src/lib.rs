@@ -10,6 +10,7 @@
 mod config;
 mod content;
 mod examine;
+mod failure;
 mod pace;
 mod reasons;
 mod walk;
@@ -22,7 +23,7 @@ use orchestrator::contract::{
 };
 use serde_json::Value;
 
-use config::{Config, Fresh, Settings};
+use config::{Config, Fresh, ReportsFailure, Settings};
 use pace::Pace;
 
 /// The validator's kind in `[[validator]] kind`.
@@ -38,11 +39,20 @@ pub const KIND: &str = "evidence-files";
 /// | `fresh` | `"tree"` | `"tree"`: content no older than the present state of the work; `"run"`: than the run; `"any"` |
 /// | `must_match` | `[]` | regular expressions, each to be found in a counted text or JSON file |
 /// | `must_not_match` | `[]` | regular expressions, none to be found in any counted text or JSON file |
+/// | `reports_failure` | `"reject"` | `"reject"`: no counted text or JSON file may report a failure; `"allow"` |
 /// | `max_file_size` | `"10 MiB"` | larger files do not count; bytes or a string with a unit |
 /// | `max_files` | 200 | more fresh files are refused |
 /// | `min_image_size` | 2 | least width and height of an image, in pixels |
 ///
 /// In the regular expressions `^` and `$` stand for the beginning and end of a line.
+///
+/// A file reports a failure if it has, at the beginning of a line, the exact form in which one of
+/// these says that something failed: pytest, unittest, cargo test, cargo-nextest, go test, jest,
+/// vitest, mocha, `node --test`, the Test Anything Protocol, JUnit's XML; a Python traceback or a Rust
+/// panic that no passing test run follows; an HTTP status line of class 5; a line such as
+/// `FAILED: 12 tests failed`; or if it is a JSON object whose top-level `status`, `success`, `ok` or
+/// `passed` says no, or whose `status` or `status_code` is one of HTTP's class 5. No single word is
+/// held against a file, and neither is a report that is indented or quoted behind `> `.
 ///
 /// # Errors
 /// An unknown key or a value that makes no sense, with its key.
@@ -120,6 +130,9 @@ impl EvidenceValidator for EvidenceFiles {
         }
         for regex in &self.settings.must_not_match {
             demands.push_str(&format!("; none matches `{regex}`"));
+        }
+        if self.settings.reports_failure == ReportsFailure::Reject {
+            demands.push_str("; none reports a failure");
         }
         ValidatorDescription { kind: KIND.into(), demands }
     }

@@ -10,6 +10,8 @@ use orchestrator::contract::Verdict;
 const MOST: usize = 20;
 /// Characters of a file's name.
 const LONGEST_NAME: usize = 120;
+/// Characters of a quoted line.
+const LONGEST_QUOTE: usize = 120;
 /// Characters of one reason.
 const LONGEST_REASON: usize = 500;
 
@@ -18,19 +20,31 @@ const LONGEST_REASON: usize = 500;
 pub(crate) fn show(path: &Path) -> String {
     let mut out = String::new();
     for chunk in path.as_os_str().as_bytes().utf8_chunks() {
-        for c in chunk.valid().chars() {
-            if is_hazard(c) {
-                out.extend(c.escape_default());
-            } else {
-                out.push(c);
-            }
-        }
+        push_escaped(&mut out, chunk.valid().chars());
         for byte in chunk.invalid() {
             // Writing to a string cannot fail.
             let _ = write!(out, "\\x{byte:02x}");
         }
     }
     cut(out, LONGEST_NAME)
+}
+
+/// A line of a file, cut, with control and invisible characters escaped.
+pub(crate) fn quote(line: &str) -> String {
+    let mut out = String::new();
+    // One more than is shown, so that it is known whether it was cut.
+    push_escaped(&mut out, line.chars().take(LONGEST_QUOTE + 1));
+    cut(out, LONGEST_QUOTE)
+}
+
+fn push_escaped(out: &mut String, text: impl Iterator<Item = char>) {
+    for c in text {
+        if is_hazard(c) {
+            out.extend(c.escape_default());
+        } else {
+            out.push(c);
+        }
+    }
 }
 
 fn is_hazard(c: char) -> bool {

@@ -180,7 +180,7 @@ pub struct ConfigErrors(Vec<ConfigError>);
 
 impl ConfigErrors {
     /// `Ok` if there are none; in the order of the files otherwise.
-    pub(super) fn unless_empty(mut errors: Vec<ConfigError>) -> Result<(), Self> {
+    pub(crate) fn unless_empty(mut errors: Vec<ConfigError>) -> Result<(), Self> {
         if errors.is_empty() {
             return Ok(());
         }

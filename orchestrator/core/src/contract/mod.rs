@@ -21,6 +21,6 @@ pub use event::{CancelReason, CancelSignal, Event, EventSink, Judgement, NeverCa
 pub use usage::{Tokens, Usage};
 pub use usd::Usd;
 pub use validator::{
-    Change, ChangeKind, EvidenceAge, EvidenceFile, EvidenceValidator, ValidationContext,
-    ValidatorDescription, Verdict,
+    Change, ChangeKind, EvidenceAge, EvidenceFile, EvidenceValidator, Setup, SetupProblem,
+    ValidationContext, ValidatorDescription, Verdict,
 };

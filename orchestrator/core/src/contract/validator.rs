@@ -148,6 +148,28 @@ pub struct ValidatorDescription {
     pub demands: String,
 }
 
+/// What a validator may look at before a run.
+#[derive(Clone, Copy)]
+pub struct Setup<'a> {
+    /// Where the agent will work: absolute, without links. May be made only when the run begins.
+    pub workspace: &'a Path,
+    /// The environment for processes.
+    pub env: &'a BTreeMap<String, String>,
+    /// Whether a path, relative to the workspace, has to be as it was when the run began.
+    pub is_protected: &'a (dyn Fn(&Path) -> bool + Sync),
+}
+
+/// Something in a validator's set-up that the user should know of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SetupProblem {
+    /// The keys that lead to its cause, within the validator's table; empty for the table itself.
+    pub key: Vec<String>,
+    /// What is wrong and what to do.
+    pub message: String,
+    /// The validator cannot work: nothing should be started.
+    pub is_fatal: bool,
+}
+
 /// Decides whether a claim stands.
 #[async_trait]
 pub trait EvidenceValidator: Send + Sync {
@@ -170,8 +192,8 @@ pub trait EvidenceValidator: Send + Sync {
         true
     }
 
-    /// Whether it runs something to come to its verdict. One that only reads what the agent wrote does
-    /// not: it cannot be asked before there is any work.
+    /// Whether it runs something, so that its verdict rests on more than what the agent wrote. One that
+    /// does not cannot be asked before there is any work.
     fn runs_check(&self) -> bool {
         true
     }
@@ -187,6 +209,16 @@ pub trait EvidenceValidator: Send + Sync {
     /// A sentence that says what is missing and what to do.
     async fn check(&self, _env: &BTreeMap<String, String>) -> Result<(), String> {
         Ok(())
+    }
+
+    /// Finds, before the run, everything in its set-up that the user should know of: what keeps it
+    /// from working at all, and what makes its verdicts worth less. Includes what
+    /// [`check`](Self::check) finds.
+    async fn find_setup_problems(&self, setup: Setup<'_>) -> Vec<SetupProblem> {
+        match self.check(setup.env).await {
+            Ok(()) => Vec::new(),
+            Err(message) => vec![SetupProblem { key: Vec::new(), message, is_fatal: true }],
+        }
     }
 
     /// Examines the claim. When it returns, every process that it started is gone; once

@@ -18,7 +18,8 @@ pub enum Notice {
         workspace: PathBuf,
         state_dir: PathBuf,
         validators: Vec<String>,
-        validated: bool,
+        validation_required: bool,
+        evidence_only: bool,
     },
     /// An earlier run goes on.
     RunResumed {
@@ -80,6 +81,7 @@ pub enum Notice {
         agent: String,
         agent_changed: Option<AgentChange>,
         validated: bool,
+        evidence_only: bool,
         iterations: u64,
         cost_usd: Usd,
         cost_estimated: bool,

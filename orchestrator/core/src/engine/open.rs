@@ -105,12 +105,8 @@ async fn look(request: Request<'_>) -> Result<Opened, EngineError> {
     let drivers = Drivers::build(&request.loaded, &registry, &context, name, &request.vars).await?;
     let judges = Judges::build(&request.loaded, &registry, &context).await?;
     let redactor = drivers.redactor(&request.loaded);
-    for (name, result) in judges.check_all(&drivers.first.env).await {
-        if let Err(problem) = result {
-            let problem = redactor.text(&problem);
-            return Err(EngineError::Workspace(format!("validator `{name}`: {problem}")));
-        }
-    }
+    let setup = judges.check_setup(&request.loaded, &drivers.first.env).await;
+    notes.extend(setup.accept(&request.loaded, |text| redactor.text(text).into_owned())?);
     let out = drivers.check(&redactor).await?;
     let parts = Parts { request, store, drivers, judges, redactor, notes, out };
     match kept {
@@ -246,12 +242,12 @@ impl Parts<'_> {
             );
             return Err(StateError::Damaged { path: layout.run(&found.run), problem }.into());
         }
-        let judges = judges.filter(|judges| judges.policy(&kept) == frozen).ok_or_else(|| {
-            StateError::Damaged {
+        let judges = judges
+            .filter(|judges| judges.policy(&kept).decides_like(&frozen))
+            .ok_or_else(|| StateError::Damaged {
                 path: layout.run(&found.run),
                 problem: "config.toml or baseline.json is not what this run began with".into(),
-            }
-        })?;
+            })?;
         let baseline = if kept.is_empty() {
             Baseline::default()
         } else {

@@ -23,6 +23,8 @@ const FIRST_RESERVATION_SHARE: u64 = 100;
 /// A validator with what the engine has to know of it.
 pub(super) struct Check {
     pub(super) info: ValidatorInfo,
+    /// The key of its table.
+    pub(super) at: Vec<String>,
     pub(super) timeout: Duration,
     pub(super) validator: Box<dyn EvidenceValidator>,
 }
@@ -69,6 +71,7 @@ impl Judges {
                     required: validator.required,
                     runs_check: built.runs_check(),
                 },
+                at,
                 timeout: validator.timeout,
                 validator: built,
             });
@@ -115,16 +118,10 @@ impl Judges {
         self.checks.iter().map(line).collect()
     }
 
-    /// Asks every validator whether it could work, in this environment.
-    pub async fn check_all(
-        &self,
-        env: &BTreeMap<String, String>,
-    ) -> Vec<(String, Result<(), String>)> {
-        let mut results = Vec::new();
-        for check in &self.checks {
-            results.push((check.info.name.clone(), check.validator.check(env).await));
-        }
-        results
+    /// What a completion would rest on.
+    #[must_use]
+    pub fn current_policy(&self) -> Policy {
+        self.policy(&[])
     }
 
     /// Whether both come from the same configuration.
@@ -362,11 +359,13 @@ async fn make<T: ?Sized>(
 /// What factories may know.
 #[must_use]
 pub fn build_context(loaded: &Loaded, vars: &BTreeMap<String, String>) -> BuildContext {
+    // Programs are looked for where the processes themselves would find them.
+    let path = loaded.config.env.set.get("PATH").or_else(|| vars.get("PATH"));
     BuildContext {
         config_dir: loaded.dir().to_owned(),
         workspace: loaded.config.run.workspace.clone(),
         prompt_dir: loaded.prompt_dir().to_owned(),
-        path: vars.get("PATH").cloned().unwrap_or_default(),
+        path: path.cloned().unwrap_or_default(),
     }
 }
 

@@ -112,7 +112,9 @@ pub struct DryRun {
     /// What a completion would have to pass.
     pub validators: Vec<String>,
     /// Whether any of that is required.
-    pub validated: bool,
+    pub validation_required: bool,
+    /// Whether all that is required only reads what the agent wrote.
+    pub evidence_only: bool,
     /// Names of the agent's environment variables.
     pub env: Vec<String>,
     /// Where the state lies.
@@ -206,7 +208,8 @@ impl Session {
             workspace: self.workspace.clone(),
             detectors: self.judges.detectors.iter().map(|d| d.name().to_owned()).collect(),
             validators: self.judges.demands(),
-            validated: self.policy.validates(),
+            validation_required: self.policy.validates(),
+            evidence_only: self.policy.is_evidence_only(),
             env: self.env.keys().cloned().collect(),
             state_dir: self.layout().root().to_owned(),
             next_iteration: self.state.iterations.saturating_add(1),
@@ -368,6 +371,7 @@ impl Session {
             agent_changed: state.changed.clone(),
             ended_well: matches!(state.last_outcome, Some(Outcome::Succeeded)),
             validated: state.completion().is_some_and(|completion| completion.validated),
+            evidence_only: self.policy.is_evidence_only(),
             iterations: state.iterations,
             cost_usd: state.cost(),
             cost_estimated: state.estimated,
@@ -393,7 +397,8 @@ impl Session {
             agent: started.agent,
             workspace: self.workspace.clone(),
             state_dir: self.layout().root().to_owned(),
-            validated: started.policy.validates(),
+            validation_required: started.policy.validates(),
+            evidence_only: started.policy.is_evidence_only(),
             validators: started.policy.validators.into_iter().map(|info| info.name).collect(),
         }
     }

@@ -18,7 +18,8 @@ pub(super) fn is_due(state: &State) -> bool {
         // Whoever starts the run again may have mended the check.
         BaselineMode::MustFail => state.baseline_accepted != Some(false),
     };
-    again && state.iterations == 0 && started.policy.runs_check()
+    let policy = &started.policy;
+    again && state.iterations == 0 && policy.validates() && !policy.is_evidence_only()
 }
 
 pub(super) fn checked(turn: &mut Turn, check: BaselineCheck) {

@@ -172,7 +172,7 @@ impl State {
             ClaimKind::NeedsHuman => self.human = Some(claim.clone()),
             ClaimKind::Complete => {
                 if self.completion().is_none() {
-                    self.claims = self.claims.saturating_add(1);
+                    self.tally.count_claim();
                     self.latch = Latch::Claimed { claim: claim.clone(), iteration };
                 }
             }

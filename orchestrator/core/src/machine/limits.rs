@@ -83,17 +83,9 @@ impl StopReason {
 /// The limit that does not allow another iteration, if any, with what happened, for people.
 pub(super) fn exceeded(state: &State) -> Option<(StopReason, String)> {
     let (reason, message) = reached(state)?;
-    Some((reason, format!("{message}{}", claims_so_far(state))))
-}
-
-/// What became of the claims, as the end of a sentence; empty if nothing was rejected.
-fn claims_so_far(state: &State) -> String {
-    let Some(rejection) = &state.rejection else { return String::new() };
-    let always = if state.verdicts_seen.len() == 1 { "always" } else { "at last" };
-    let reasons = rejection.reasons.iter().map(|reason| reason.lines().next().unwrap_or_default());
-    let reasons: Vec<&str> = reasons.collect();
-    let (claims, rejections) = (state.claims, state.rejections);
-    format!("; claimed {claims}×, rejected {rejections}×, {always}: {}", reasons.join("; "))
+    let tally = state.tally.line().filter(|_| state.rejection.is_some());
+    let what = tally.map(|line| format!("; {line}")).unwrap_or_default();
+    Some((reason, format!("{message}{what}")))
 }
 
 fn reached(state: &State) -> Option<(StopReason, String)> {

@@ -18,6 +18,8 @@ mod record;
 mod running;
 mod state;
 mod step;
+mod story;
+mod tally;
 #[cfg(test)]
 mod tests;
 mod verdict;
@@ -35,3 +37,5 @@ pub use state::{
     AgentChange, Completion, Context, Current, Latch, Note, Rejection, State, Stop, Wait,
 };
 pub use step::step;
+pub use story::{Episode, Story, TreeChange};
+pub use tally::{Cause, ClaimTally};

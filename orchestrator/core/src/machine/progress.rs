@@ -67,6 +67,7 @@ impl State {
     /// Counts what the agent's text says of being done.
     pub(super) fn count_words(&mut self, record: &Record) {
         let Record::IterationEnded { says_done, says_all_done, .. } = record else { return };
+        self.tally.count_words(*says_done);
         if *says_done {
             self.says_done = self.says_done.saturating_add(1);
         }
@@ -108,6 +109,7 @@ impl State {
         };
         self.worked = false;
         self.rejections = self.rejections.saturating_add(1);
+        self.tally.count_rejection(&verdicts, reasons);
         self.rejection = Some(Rejection { reasons: reasons.clone(), verdicts, work, times });
         let reclaim = self.policy().map(|policy| policy.after_rejection);
         if reclaim == Some(AfterRejection::Reclaim) {

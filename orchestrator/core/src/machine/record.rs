@@ -40,9 +40,13 @@ pub struct ValidatorInfo {
     pub kind: String,
     /// Whether completion needs its acceptance.
     pub required: bool,
-    /// Whether it runs something, rather than only reading what the agent wrote.
-    #[serde(default)]
+    /// Whether it runs something, so that its verdict rests on more than what the agent wrote.
+    #[serde(default = "yes")]
     pub runs_check: bool,
+}
+
+const fn yes() -> bool {
+    true
 }
 
 /// What is frozen when the run starts.
@@ -69,10 +73,24 @@ impl Policy {
         self.validators.iter().any(|validator| validator.required)
     }
 
-    /// Whether a required validator runs something to come to its verdict.
+    /// Whether a completion under this policy rests only on what the agent wrote: no required
+    /// validator runs anything.
     #[must_use]
-    pub fn runs_check(&self) -> bool {
-        self.validators.iter().any(|validator| validator.required && validator.runs_check)
+    pub fn is_evidence_only(&self) -> bool {
+        let mut required = self.validators.iter().filter(|validator| validator.required);
+        self.validates() && required.all(|validator| !validator.runs_check)
+    }
+
+    /// Whether both decide about completion in the same way. What an older journal does not say
+    /// makes no difference.
+    #[must_use]
+    pub fn decides_like(&self, other: &Self) -> bool {
+        let plain = |policy: &Self| {
+            let mut policy = policy.clone();
+            policy.validators.iter_mut().for_each(|validator| validator.runs_check = true);
+            policy
+        };
+        plain(self) == plain(other)
     }
 }
 
@@ -406,5 +424,42 @@ impl Record {
                 | Self::Waiting { .. }
                 | Self::Warning { .. }
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn policy(validators: &str) -> Policy {
+        let text = format!(
+            "{{\"validators\":{validators},\"digest\":\"d\",\"trust_agent\":false,\
+             \"after_rejection\":\"keep\"}}"
+        );
+        serde_json::from_str(&text).unwrap()
+    }
+
+    #[test]
+    fn a_journal_that_does_not_say_what_runs_anything_can_be_resumed() {
+        let old = policy(r#"[{"name":"e","kind":"evidence-files","required":true}]"#);
+        let new =
+            policy(r#"[{"name":"e","kind":"evidence-files","required":true,"runs_check":false}]"#);
+        assert!(!old.is_evidence_only() && new.is_evidence_only());
+        assert!(new.decides_like(&old) && old.decides_like(&new));
+        let other = policy(r#"[{"name":"f","kind":"evidence-files","required":true}]"#);
+        assert!(!new.decides_like(&other));
+    }
+
+    #[test]
+    fn only_required_validators_make_a_completion_more_than_evidence() {
+        let read = r#"{"name":"e","kind":"k","required":true,"runs_check":false}"#;
+        let run = r#"{"name":"t","kind":"k","required":true,"runs_check":true}"#;
+        let optional = r#"{"name":"o","kind":"k","required":false,"runs_check":true}"#;
+        assert!(policy(&format!("[{read}]")).is_evidence_only());
+        assert!(policy(&format!("[{read},{optional}]")).is_evidence_only());
+        assert!(!policy(&format!("[{read},{run}]")).is_evidence_only());
+        // Nothing is required: the agent's word is all there is.
+        assert!(!policy(&format!("[{optional}]")).is_evidence_only());
+        assert!(!policy("[]").is_evidence_only());
     }
 }

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::evidence::EvidenceHistory;
 use super::limits::{Limits, StopReason};
 use super::record::{BaselineMode, NamedVerdict, Outcome, Policy, RunStarted};
+use super::tally::ClaimTally;
 use crate::contract::{CancelReason, Claim, ClaimKind, EvidenceFile, NearMiss, Tokens, Usage, Usd};
 
 /// How far the completion has come. Moves forward only, but for a claim that has to be made anew
@@ -218,8 +219,8 @@ pub struct State {
     pub baseline_accepted: Option<bool>,
     /// Something new since the last iteration began.
     pub progress: bool,
-    /// Claims of completion.
-    pub claims: u32,
+    /// What became of the claims.
+    pub tally: ClaimTally,
     /// Iterations whose text spoke of being done, since the last claim.
     pub says_done: u32,
     /// Iterations in a row whose text said that the whole task is done, without a claim.

@@ -31,7 +31,7 @@ pub use guard::Guard;
 pub use manifest::{EvidenceDigests, evidence_digests};
 pub use paths::identity;
 pub use prompt::{Prompt, PromptError, read_prompt, restore_prompt};
-pub use protected::{Baseline, ProtectedError};
+pub use protected::{Baseline, ProtectedError, ProtectedPaths};
 pub use template::{TemplateError, create_from_template};
 pub use tree::{TreeDigest, TreeError, TreeHasher, TreeState};
 pub use watch::PromptWatch;

@@ -148,6 +148,28 @@ impl Baseline {
     }
 }
 
+/// What globs protect, by name alone.
+#[derive(Debug)]
+pub struct ProtectedPaths {
+    globs: Globs,
+}
+
+impl ProtectedPaths {
+    /// Compiles globs that are relative to the workspace.
+    ///
+    /// # Errors
+    /// If a glob is wrong.
+    pub fn new(globs: &[String]) -> Result<Self, ProtectedError> {
+        Ok(Self { globs: Globs::new(globs)? })
+    }
+
+    /// Whether a path, relative to the workspace, is protected.
+    #[must_use]
+    pub fn contains(&self, path: &Path) -> bool {
+        self.globs.matches(path)
+    }
+}
+
 struct Taker<'a> {
     globs: &'a Globs,
     hasher: FileHasher,

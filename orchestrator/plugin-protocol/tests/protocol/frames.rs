@@ -148,6 +148,8 @@ pub(crate) fn plugin_frames() -> Vec<PluginFrame> {
                 evidence_dirs: vec!["/e".into()],
                 protects: vec!["tests/**".into()],
                 leaves_tree_unchanged: false,
+                runs_check: false,
+                passes_required: 2,
             }),
         }),
         PluginFrame::Refused(Refused {

@@ -49,6 +49,22 @@ fn the_end_may_be_called_at_any_step() {
 }
 
 #[test]
+fn a_search_for_reports_can_be_ended_between_lines() {
+    let place = Place::new();
+    place.write("lines.txt", "0 failed, 1 passed in 0.01s\n".repeat(40_000));
+    let steps = |config| {
+        let counter = asked(usize::MAX, |_| {});
+        assert!(place.verdict_unless(config, &counter).is_accepted());
+        counter.times.into_inner()
+    };
+    let without = steps(json!({"min_files": 1, "reports_failure": "allow"}));
+    let with = steps(json!({"min_files": 1}));
+    assert!(with > without + 15, "{with} looks at the clock instead of {without}");
+    let verdict = place.verdict_unless(json!({"min_files": 1}), &asked(with - 2, |_| {}));
+    assert!(matches!(verdict, Verdict::Error { .. }), "{verdict:?}");
+}
+
+#[test]
 fn a_file_that_is_written_meanwhile_does_not_count() {
     let place = Place::new();
     place.write("a.txt", "x".repeat(3 << 20));

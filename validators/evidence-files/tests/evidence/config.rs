@@ -18,6 +18,7 @@ fn mistakes_are_named_by_key_and_reason() {
         (json!({"extensions": ["txt", ""]}), &["extensions", "1"], "no file extension"),
         (json!({"extensions": ["*.png"]}), &["extensions", "0"], "no file extension"),
         (json!({"fresh": "always"}), &["fresh"], "`tree`, `run`, `any`"),
+        (json!({"reports_failure": "warn"}), &["reports_failure"], "`reject` or `allow`"),
         (json!({"must_match": ["ok", "("]}), &["must_match", "1"], "`(` is no regular expression"),
         (json!({"must_not_match": ["[a"]}), &["must_not_match", "0"], "unclosed"),
         (json!({"max_file_size": "many"}), &["max_file_size"], "\"10 MiB\""),
@@ -52,10 +53,10 @@ fn demands_are_told_to_the_agent() {
     assert_eq!(
         demands(json!({})),
         "at least 3 different files (png, txt or json) in `tasks/a/validation-evidence`, made after \
-         the last change of the work"
+         the last change of the work; none reports a failure"
     );
     let config = json!({"min_files": 1, "extensions": ["txt"], "fresh": "any", "must_match": ["ok"],
-                        "must_not_match": ["failed"]});
+                        "must_not_match": ["failed"], "reports_failure": "allow"});
     assert_eq!(
         demands(config),
         "at least 1 file (txt) in `tasks/a/validation-evidence`; one matches `ok`; none matches \

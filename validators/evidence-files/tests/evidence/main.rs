@@ -11,6 +11,7 @@ mod bounds;
 mod cancel;
 mod config;
 mod content;
+mod failures;
 mod fresh;
 mod links;
 mod messages;

@@ -29,7 +29,7 @@ fn an_unwanted_text_is_shown_with_file_and_line() {
 #[test]
 fn json_is_searched_images_are_not() {
     let place = Place::new();
-    place.write("a.json", "{\"status\": 500}").write("b.png", gradient(9, 9)).write("c.txt", "x");
+    place.write("a.json", "{\"code\": 500}").write("b.png", gradient(9, 9)).write("c.txt", "x");
     assert!(place.reasons(json!({"must_not_match": ["500"]}))[0].starts_with("`a.json` line 1"));
     assert!(place.verdict(json!({"must_not_match": ["PNG"]})).is_accepted());
     assert!(!place.verdict(json!({"must_match": ["IHDR"]})).is_accepted());

@@ -89,7 +89,7 @@ fn another_tree_is_no_progress_while_the_same_verdict_rejects() {
     assert_eq!(world.state.iterations_seen(), 5, "the first verdict is new, four more are not");
     let (reason, text) = (end(&world), message(&world));
     assert_eq!(reason, StopReason::Thrashing);
-    assert!(text.contains("claimed 1×, rejected 5×, always: tests: 3 failed in 0.51s"), "{text}");
+    assert!(text.contains("claimed 1×, rejected 5×, always: 3 failed in 0"), "{text}");
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn another_verdict_is_progress_and_one_seen_before_is_not() {
     });
     assert_eq!(end(&world), StopReason::Thrashing);
     assert_eq!(world.state.iterations_seen(), 10, "six new verdicts, then four that were seen");
-    assert!(message(&world).contains("at last: tests: "), "{}", message(&world));
+    assert!(message(&world).contains("mostly ("), "{}", message(&world));
 }
 
 #[test]

@@ -1,0 +1,208 @@
+//! What the check relies on, and the agent must not change.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Component, Path, PathBuf};
+
+/// Globs in the configuration; the user adds what is beyond.
+const MOST_GLOBS: usize = 40;
+/// Entries of folders that are looked at.
+const MOST_ENTRIES: usize = 50_000;
+/// Folders within folders.
+const DEEPEST: usize = 8;
+
+/// Folders of tests, wherever they are.
+const FOLDERS: [&str; 4] = ["tests", "test", "spec", "__tests__"];
+/// Files of tests, wherever they are: globs for names.
+const FILES: [&str; 19] = [
+    "*_test.go",
+    "test_*.py",
+    "*_test.py",
+    "conftest.py",
+    "*_test.rb",
+    "*_spec.rb",
+    "*.test.js",
+    "*.test.jsx",
+    "*.test.ts",
+    "*.test.tsx",
+    "*.test.mjs",
+    "*.test.cjs",
+    "*.spec.js",
+    "*.spec.jsx",
+    "*.spec.ts",
+    "*.spec.tsx",
+    "*.spec.mjs",
+    "*.spec.cjs",
+    "*_test.dart",
+];
+/// Where test runners look, right in the folder, for what is a test and how it is run.
+const SETTINGS: [&str; 17] = [
+    "pytest.ini",
+    "tox.ini",
+    "jest.config.js",
+    "jest.config.ts",
+    "jest.config.mjs",
+    "jest.config.cjs",
+    "vitest.config.js",
+    "vitest.config.ts",
+    "vitest.config.mjs",
+    "playwright.config.js",
+    "playwright.config.ts",
+    ".mocharc.js",
+    ".mocharc.json",
+    ".mocharc.yml",
+    ".mocharc.cjs",
+    "phpunit.xml",
+    ".rspec",
+];
+/// Folders of what others wrote or programs made. What lies in them comes and goes.
+const FOREIGN: [&str; 10] = [
+    "node_modules",
+    "vendor",
+    "target",
+    "dist",
+    "build",
+    "out",
+    "venv",
+    "__pycache__",
+    "site-packages",
+    "bower_components",
+];
+
+/// What to protect.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Protected {
+    /// Each matches something.
+    pub(super) globs: Vec<String>,
+    /// Folders with tests for which there was no room.
+    pub(super) more: usize,
+}
+
+/// Finds what the command names, what defines it, and the tests that it most likely runs.
+pub(super) fn find(folder: &Path, program: &[String]) -> Protected {
+    let mut globs: Vec<String> = program.iter().filter_map(|word| named(folder, word)).collect();
+    let definitions: &[&str] = match program.first().map(String::as_str) {
+        Some("make" | "gmake") => &["GNUmakefile", "makefile", "Makefile"],
+        Some("just") => &["justfile", "Justfile", ".justfile"],
+        _ => &[],
+    };
+    let files = definitions.iter().chain(&SETTINGS).filter(|name| folder.join(name).is_file());
+    globs.extend(files.map(|name| (*name).to_owned()));
+    let mut tests = Tests::default();
+    tests.walk(folder, Path::new(""), 0);
+    for glob in tests.globs() {
+        if !globs.contains(&glob) {
+            globs.push(glob);
+        }
+    }
+    let more = globs.len().saturating_sub(MOST_GLOBS);
+    globs.truncate(MOST_GLOBS);
+    Protected { globs, more }
+}
+
+/// The glob for a word of the command that is the path of something in the folder.
+fn named(folder: &Path, word: &str) -> Option<String> {
+    let path = Path::new(word);
+    let parts: Option<Vec<&str>> = path
+        .components()
+        .filter(|part| *part != Component::CurDir)
+        .map(|part| match part {
+            Component::Normal(name) => name.to_str(),
+            _ => None,
+        })
+        .collect();
+    let plain = escape(&parts.filter(|parts| !parts.is_empty())?.join("/"));
+    let meta = folder.join(path).metadata().ok()?;
+    if meta.is_dir() {
+        // A folder that merely has the name of a command's word, such as `test`, is none of its own.
+        return word.contains('/').then(|| format!("{plain}/**"));
+    }
+    meta.is_file().then_some(plain)
+}
+
+/// Tests that were found: for each folder, the globs below it.
+#[derive(Default)]
+struct Tests {
+    found: BTreeMap<PathBuf, BTreeSet<String>>,
+    /// Folders right in the top folder that hold what others wrote somewhere.
+    mixed: BTreeSet<PathBuf>,
+    seen: usize,
+}
+
+impl Tests {
+    fn walk(&mut self, top: &Path, at: &Path, depth: usize) {
+        let Ok(entries) = top.join(at).read_dir() else { return };
+        let mut names: Vec<_> = entries
+            .filter_map(|entry| {
+                let entry = entry.ok()?;
+                Some((entry.file_name().into_string().ok()?, entry.file_type().ok()?))
+            })
+            .collect();
+        names.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+        for (name, kind) in names {
+            self.seen += 1;
+            if self.seen > MOST_ENTRIES || name.starts_with('.') {
+                continue;
+            }
+            if kind.is_dir() {
+                self.enter(top, &at.join(&name), &name, depth);
+            } else if kind.is_file()
+                && let Some(glob) = FILES.iter().find(|glob| matches(glob, &name))
+            {
+                self.found.entry(at.to_owned()).or_default().insert((*glob).to_owned());
+            }
+        }
+    }
+
+    fn enter(&mut self, top: &Path, path: &Path, name: &str, depth: usize) {
+        if FOREIGN.contains(&name) {
+            self.mixed
+                .extend(path.components().next().map(|first| PathBuf::from(first.as_os_str())));
+        } else if FOLDERS.contains(&name) {
+            let is_empty = top.join(path).read_dir().is_ok_and(|mut found| found.next().is_none());
+            if !is_empty {
+                let parent = path.parent().unwrap_or(Path::new("")).to_owned();
+                self.found.entry(parent).or_default().insert(format!("{name}/**"));
+            }
+        } else if depth < DEEPEST {
+            self.walk(top, path, depth + 1);
+        }
+    }
+
+    /// As few globs as possible, none of which matches what others wrote.
+    fn globs(&self) -> Vec<String> {
+        let mut globs = BTreeSet::new();
+        for (folder, below) in &self.found {
+            let first = folder.components().next().map(|first| PathBuf::from(first.as_os_str()));
+            let prefix = match first {
+                None => String::new(),
+                Some(first) if self.mixed.contains(&first) => {
+                    format!("{}/", escape(&folder.to_string_lossy()))
+                }
+                Some(first) => format!("{}/**/", escape(&first.to_string_lossy())),
+            };
+            globs.extend(below.iter().map(|glob| format!("{prefix}{glob}")));
+        }
+        globs.into_iter().collect()
+    }
+}
+
+/// Whether a name matches a glob with at most one star.
+fn matches(glob: &str, name: &str) -> bool {
+    match glob.split_once('*') {
+        None => glob == name,
+        Some((start, end)) => {
+            name.len() > start.len() + end.len() && name.starts_with(start) && name.ends_with(end)
+        }
+    }
+}
+
+/// A path as a glob that matches nothing else.
+fn escape(path: &str) -> String {
+    path.chars().fold(String::new(), |mut glob, c| {
+        if matches!(c, '*' | '?' | '[' | ']' | '{' | '}' | '\\') {
+            glob.push('\\');
+        }
+        glob.push(c);
+        glob
+    })
+}

@@ -1,0 +1,316 @@
+//! `why`
+
+use std::path::Path;
+
+use orchestrator::contract::Usd;
+use orchestrator::machine::{Episode, Outcome, State, StopReason, Story, TreeChange};
+use orchestrator::state::{Found, Layout, Lock, peek};
+use serde_json::{Value, json};
+
+use crate::args::Why;
+use crate::context::Context;
+use crate::error::{CommandError, exit};
+use crate::output;
+use crate::render::text::{duration, one_line, outcome, wrap};
+
+/// Columns of a terminal that nobody has made wider.
+const WIDTH: usize = 80;
+/// Groups of iterations that are shown; of more, the first and the last.
+const MOST_GROUPS: usize = 40;
+
+pub(crate) fn why(file: &Path, args: &Why) -> Result<u8, CommandError> {
+    let layout = Context::with(file, &args.sets)?.layout()?;
+    // First who holds it, then the journal: what is read is then at least as new.
+    let running = Lock::holder(&layout).is_some();
+    let mut story = Story::default();
+    let Some(found) = peek(&layout, |entry| story.add(&entry.record))? else {
+        return Err(CommandError::user("there is no run in this workspace yet"));
+    };
+    if args.json {
+        output::json(&object(&found, &story, running, &layout));
+    } else {
+        lines(&found, &story, running).iter().for_each(|line| output::result(line));
+    }
+    Ok(exit::OK)
+}
+
+/// Iterations in a row in which the same happened.
+struct Group<'a> {
+    episodes: Vec<&'a Episode>,
+}
+
+impl Group<'_> {
+    fn first(&self) -> u64 {
+        self.episodes.first().map_or(0, |episode| episode.iteration)
+    }
+
+    fn last(&self) -> u64 {
+        self.episodes.last().map_or(0, |episode| episode.iteration)
+    }
+
+    /// `before the first`, `3` or `4–9`.
+    fn name(&self) -> String {
+        match (self.first(), self.last()) {
+            (0, 0) => "start".into(),
+            (first, last) if first == last => first.to_string(),
+            (first, last) => format!("{first}–{last}"),
+        }
+    }
+
+    fn cost(&self) -> Usd {
+        self.episodes.iter().map(|episode| episode.cost_usd).sum()
+    }
+
+    fn duration_ms(&self) -> u64 {
+        self.episodes.iter().map(|episode| episode.duration_ms).fold(0, u64::saturating_add)
+    }
+
+    fn facts(&self, story: &Story) -> String {
+        self.episodes.first().map(|episode| facts(episode, story)).unwrap_or_default()
+    }
+}
+
+fn groups(story: &Story) -> Vec<Group<'_>> {
+    let mut groups: Vec<Group<'_>> = Vec::new();
+    for episode in story.episodes.values().filter(|episode| !episode.is_empty()) {
+        match groups.last_mut() {
+            // What was before the first iteration is no iteration.
+            Some(group)
+                if group.first() > 0
+                    && group.episodes.last().is_some_and(|last| last.is_like(episode)) =>
+            {
+                group.episodes.push(episode);
+            }
+            _ => groups.push(Group { episodes: vec![episode] }),
+        }
+    }
+    groups
+}
+
+/// What happened in an iteration and after it.
+fn facts(episode: &Episode, story: &Story) -> String {
+    let mut facts = Vec::new();
+    if episode.iteration > 0 {
+        facts.push(match &episode.outcome {
+            Some(Outcome::Succeeded) => "agent ended".to_owned(),
+            Some(how) => one_line(&outcome(how), 160),
+            None => "not ended yet".to_owned(),
+        });
+        facts.extend(tree(episode.tree).map(str::to_owned));
+    }
+    if episode.evidence_written > 0 {
+        facts.push("wrote evidence".into());
+    }
+    if episode.claims > 0 {
+        facts.push("claimed completion".into());
+    }
+    if episode.needs_human {
+        facts.push("asked for a human".into());
+    }
+    if episode.near_misses > 0 {
+        facts.push("near miss, not a valid claim".into());
+    }
+    if episode.says_done && episode.claims == 0 {
+        facts.push("said to be done, but claimed nothing".into());
+    }
+    match episode.accepted {
+        Some(true) => facts.push("accepted".into()),
+        Some(false) => {
+            let causes = episode.causes.iter().filter_map(|at| story.tally.causes.get(*at));
+            let causes: Vec<String> = causes.map(|cause| story.tally.cause_text(cause)).collect();
+            facts.push(format!("rejected: {}", one_line(&causes.join("; "), 300)));
+        }
+        None => {}
+    }
+    facts.join(", ")
+}
+
+const fn tree(change: TreeChange) -> Option<&'static str> {
+    match change {
+        TreeChange::Unknown => None,
+        TreeChange::Unchanged => Some("changed nothing"),
+        TreeChange::New => Some("changed files"),
+        TreeChange::Back => Some("put files back as they were before"),
+    }
+}
+
+fn lines(found: &Found, story: &Story, running: bool) -> Vec<String> {
+    let state = &found.state;
+    let mut lines = wrap(&headline(state, running), "", WIDTH);
+    lines.push(format!("run {}", found.run));
+    if let Some(line) = story.tally.line() {
+        lines.extend(wrap(&one_line(&line, 400), "", WIDTH));
+    }
+    let groups = groups(story);
+    let shown = shown(&groups);
+    lines.extend([String::new(), "What happened:".into()]);
+    for (group, gap) in &shown {
+        if *gap > 0 {
+            lines.push(format!("  …      {gap} more groups of iterations: `log` lists them all"));
+        }
+        let head = format!("  {:<6} ", group.name());
+        let indent = " ".repeat(head.chars().count());
+        let mut text = wrap(&group.facts(story), &indent, WIDTH);
+        if let Some(first) = text.first_mut() {
+            *first = format!("{head}{}", first.trim_start());
+        }
+        lines.extend(text);
+    }
+    lines.extend([String::new(), "Where the money went:".into()]);
+    lines.extend(money(state, story, &shown));
+    lines.extend([String::new(), "What to do:".into()]);
+    for advice in advice(state, story, running) {
+        let mut text = wrap(&advice, "    ", WIDTH);
+        if let Some(first) = text.first_mut() {
+            *first = format!("  - {}", first.trim_start());
+        }
+        lines.extend(text);
+    }
+    lines
+}
+
+/// The first and last groups, each with how many were left out before it.
+fn shown<'a, 'b>(groups: &'b [Group<'a>]) -> Vec<(&'b Group<'a>, usize)> {
+    let half = MOST_GROUPS / 2;
+    let left_out = groups.len().saturating_sub(MOST_GROUPS);
+    let last = if left_out > 0 { half + left_out } else { 0 };
+    groups
+        .iter()
+        .enumerate()
+        .filter(|(index, _)| left_out == 0 || *index < half || *index >= last)
+        .map(|(index, group)| (group, if left_out > 0 && index == last { left_out } else { 0 }))
+        .collect()
+}
+
+fn headline(state: &State, running: bool) -> String {
+    if let Some(completion) = state.completion() {
+        let how = if completion.validated { "" } else { " WITHOUT validation" };
+        return format!("completed{how}: {}", one_line(&completion.claim.text, 200));
+    }
+    if running {
+        return format!("running, iteration {}", state.iterations);
+    }
+    state.stop.as_ref().map_or_else(
+        || "interrupted: the orchestrator was killed".to_owned(),
+        |stop| format!("{}: {}", stop.reason.word(), one_line(&stop.message, 300)),
+    )
+}
+
+fn money(state: &State, story: &Story, groups: &[(&Group<'_>, usize)]) -> Vec<String> {
+    let limit = state.limits.max_cost_usd.map(|max| format!(" of {max}")).unwrap_or_default();
+    if !state.cost_told && state.cost() == Usd::ZERO {
+        let mut lines =
+            vec![format!("  not reported by the agent; runtime {}", duration(state.runtime_ms))];
+        lines.extend(
+            groups.iter().filter(|(group, _)| group.last() > 0).map(|(group, _)| {
+                format!("  {:<6} {}", group.name(), duration(group.duration_ms()))
+            }),
+        );
+        return lines;
+    }
+    let estimated = if state.estimated { " (estimated)" } else { "" };
+    let total = state.cost();
+    let mut lines =
+        vec![format!("  total  {total}{limit}{estimated}, runtime {}", duration(state.runtime_ms))];
+    for (group, _) in groups.iter().filter(|(group, _)| group.last() > 0) {
+        let count = u64::try_from(group.episodes.len()).unwrap_or(u64::MAX);
+        let each = Usd::from_nanos(group.cost().nanos() / count.max(1));
+        let each = if count > 1 { format!(", {each} each") } else { String::new() };
+        let time = duration(group.duration_ms());
+        lines.push(format!("  {:<6} {}{each}, {time}", group.name(), group.cost()));
+    }
+    let dearest = story.episodes.values().max_by_key(|episode| episode.cost_usd);
+    if let Some(dearest) = dearest.filter(|_| story.episodes.len() > 1) {
+        lines.push(format!("  dearest: iteration {}, {}", dearest.iteration, dearest.cost_usd));
+    }
+    lines
+}
+
+/// What helps, most promising first.
+fn advice(state: &State, story: &Story, running: bool) -> Vec<String> {
+    let say = |text: &str| text.to_owned();
+    if state.completion().is_some() {
+        return vec![say("nothing: the work is proved done. `run --restart` begins a new run")];
+    }
+    if running {
+        return vec![say("wait; `log --follow` shows what happens, `stop` ends the run")];
+    }
+    let mut advice = Vec::new();
+    for cause in story.tally.causes.iter().filter(|cause| cause.is_error) {
+        let name = one_line(&cause.validator, 60);
+        advice.push(format!(
+            "fix the validator `{name}`: it could not check the work, which is no fault of the \
+             agent. `doctor` shows what it lacks"
+        ));
+    }
+    advice.dedup();
+    let most =
+        story.tally.causes.iter().filter(|cause| !cause.is_error).max_by_key(|cause| cause.times);
+    if let Some(cause) = most.filter(|_| state.rejection.is_some()) {
+        let text = one_line(&story.tally.cause_text(cause), 200);
+        advice.push(format!(
+            "find out why it keeps being rejected: {text}. `log {}` shows the last iteration, \
+             `log {} --prompt` its prompt",
+            state.iterations, state.iterations
+        ));
+    } else if story.tally.claims == 0 && story.tally.says_done > 0 {
+        advice.push(say(
+            "say in the prompt how to claim completion: the agent said that it was done, but never \
+             claimed it",
+        ));
+    }
+    advice.push(say(next_step(state.stop.as_ref().map(|stop| stop.reason))));
+    advice
+}
+
+/// How the run goes on after this end.
+const fn next_step(reason: Option<StopReason>) -> &'static str {
+    match reason {
+        None | Some(StopReason::Interrupted | StopReason::Once) => "`run` resumes the run",
+        Some(StopReason::Completed) => "`run --restart` begins a new run",
+        Some(StopReason::MaxIterations) => "raise limits.max_iterations, then `run` resumes",
+        Some(StopReason::MaxRuntime) => "raise limits.max_runtime, then `run` resumes",
+        Some(StopReason::MaxCost) => "raise limits.max_cost_usd, then `run` resumes",
+        Some(StopReason::MaxTokens) => "raise limits.max_tokens, then `run` resumes",
+        Some(StopReason::Failures) => {
+            "fix what made the iterations fail (`doctor`, `log`), then `run` resumes"
+        }
+        Some(StopReason::Stagnation) => {
+            "make the task smaller or clearer in the prompt, then raise limits.max_stagnant and `run`, \
+             or `run --restart`"
+        }
+        Some(StopReason::Thrashing) => {
+            "correct the prompt or the validator, then `run --restart`; or raise \
+             limits.max_rejections, and `run` resumes"
+        }
+        Some(StopReason::NeedsHuman) => {
+            "`answer \"…\"` tells the agent what it needs to know, then `run` resumes"
+        }
+        Some(StopReason::AgentUnavailable) => {
+            "install what `doctor` says is missing, then `run` resumes"
+        }
+    }
+}
+
+fn object(found: &Found, story: &Story, running: bool, layout: &Layout) -> Value {
+    let state = &found.state;
+    let iterations: Vec<&Episode> =
+        story.episodes.values().filter(|episode| !episode.is_empty()).collect();
+    json!({
+        "run": found.run,
+        "running": running,
+        "stop_reason": state.stop.as_ref().map(|stop| stop.reason),
+        "message": state.stop.as_ref().map(|stop| stop.message.as_str()),
+        "summary": story.tally.line(),
+        "claims": story.tally.claims,
+        "rejections": story.tally.rejections,
+        "causes": story.tally.causes,
+        "iterations": iterations,
+        "cost_usd": state.cost(),
+        "cost_estimated": state.estimated,
+        "tokens": state.tokens(),
+        "runtime_ms": state.runtime_ms,
+        "advice": advice(state, story, running),
+        "state_dir": layout.root(),
+    })
+}

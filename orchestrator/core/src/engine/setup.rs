@@ -1,0 +1,99 @@
+//! What the user should know of the validators before a run.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use super::plan::{Judges, real_path};
+use crate::config::{ConfigError, ConfigErrors, Loaded};
+use crate::contract::{Setup, SetupProblem};
+use crate::workspace::ProtectedPaths;
+
+/// Something in the set-up of a validator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SetupFinding {
+    /// The validator's name.
+    pub validator: String,
+    /// What it is.
+    pub problem: SetupProblem,
+    /// The key of the validator's table.
+    at: Vec<String>,
+}
+
+/// What was found in the set-up of all validators.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SetupReport {
+    /// The names of all validators, in their order.
+    pub validators: Vec<String>,
+    /// What was found, in the same order.
+    pub findings: Vec<SetupFinding>,
+}
+
+impl Judges {
+    /// Asks every validator what the user should know of its set-up, in this environment.
+    pub async fn check_setup(
+        &self,
+        loaded: &Loaded,
+        env: &BTreeMap<String, String>,
+    ) -> SetupReport {
+        let workspace = real_path(&loaded.config.run.workspace);
+        // What only an optional validator protects, the agent can change all the same.
+        let required = self.checks.iter().filter(|check| check.info.required);
+        let globs: Vec<String> = required.flat_map(|check| check.validator.protects()).collect();
+        // A glob that is wrong is found when the protected paths are looked at.
+        let protected = ProtectedPaths::new(&globs).ok();
+        let protected = |path: &Path| protected.as_ref().is_none_or(|globs| globs.contains(path));
+        let mut report = SetupReport::default();
+        for check in &self.checks {
+            let name = &check.info.name;
+            let required = check.info.required;
+            // What an optional validator says decides nothing.
+            let is_protected = |path: &Path| !required || protected(path);
+            let setup = Setup { workspace: &workspace, env, is_protected: &is_protected };
+            let problems = check.validator.find_setup_problems(setup).await;
+            report.validators.push(name.clone());
+            report.findings.extend(problems.into_iter().map(|problem| SetupFinding {
+                validator: name.clone(),
+                problem,
+                at: check.at.clone(),
+            }));
+        }
+        report
+    }
+}
+
+impl SetupReport {
+    /// The warnings, if nothing keeps a validator from working. `clean` takes secrets out.
+    ///
+    /// # Errors
+    /// Everything that does, with its place.
+    pub(super) fn accept(
+        &self,
+        loaded: &Loaded,
+        clean: impl Fn(&str) -> String,
+    ) -> Result<Vec<String>, ConfigErrors> {
+        let fatal = self.findings.iter().filter(|finding| finding.problem.is_fatal);
+        let errors: Vec<ConfigError> =
+            fatal.map(|finding| finding.error(loaded, &clean(&finding.text()))).collect();
+        ConfigErrors::unless_empty(errors)?;
+        Ok(self.findings.iter().map(|finding| clean(&finding.text())).collect())
+    }
+}
+
+impl SetupFinding {
+    /// In one line, with the validator's name.
+    #[must_use]
+    pub fn text(&self) -> String {
+        format!("validator `{}`: {}", self.validator, self.problem.message)
+    }
+
+    fn error(&self, loaded: &Loaded, message: &str) -> ConfigError {
+        let key: Vec<String> = self.at.iter().chain(&self.problem.key).cloned().collect();
+        loaded.error_at(&key, None, message)
+    }
+
+    /// Where its cause stands, such as `ralph.toml:9:12`.
+    #[must_use]
+    pub fn place(&self, loaded: &Loaded) -> String {
+        self.error(loaded, "").place.to_string()
+    }
+}

@@ -1,0 +1,196 @@
+use super::*;
+use crate::contract::Verdict;
+use crate::contract::{Claim, ClaimSource, Usage};
+use crate::machine::record::BaselineMode;
+use crate::machine::tally::{MOST_CAUSES, gist};
+use crate::machine::{Policy, RunStarted, Trigger};
+
+fn started() -> Record {
+    Record::RunStarted(RunStarted {
+        version: 1,
+        agent: "fake".into(),
+        fallback: Vec::new(),
+        workspace: "/w".into(),
+        policy: Policy::default(),
+        limits: crate::machine::Limits {
+            max_iterations: None,
+            max_runtime_ms: None,
+            max_cost_usd: None,
+            max_tokens: None,
+            max_failures: 5,
+            max_stagnant: 10,
+            max_rejections: 3,
+            max_wait_ms: 0,
+            first_reservation: Usd::ZERO,
+        },
+        tree: "t0".into(),
+        evidence: Vec::new(),
+        evidence_overflowed: false,
+        baseline: BaselineMode::Off,
+        once: false,
+    })
+}
+
+fn iteration(n: u64, tree: &str) -> Vec<Record> {
+    vec![
+        Record::IterationStarted {
+            iteration: n,
+            attempt: 1,
+            trigger: Trigger::Continued,
+            prompt: String::new(),
+            fingerprint: String::new(),
+            reservation: Usd::ZERO,
+            runtime_ms: n * 1000,
+        },
+        Record::IterationEnded {
+            iteration: n,
+            outcome: Outcome::Succeeded,
+            usage: Usage::default(),
+            cost_usd: Usd::from_dollars(0.1).unwrap(),
+            says_done: false,
+            says_all_done: false,
+            tool_calls: None,
+            left_behind: Vec::new(),
+            runtime_ms: n * 1000 + 400,
+        },
+        Record::Looked {
+            iteration: n,
+            tree: tree.into(),
+            evidence_written: BTreeMap::new(),
+            evidence_complete: true,
+            evidence: String::new(),
+            near_misses: Vec::new(),
+            runtime_ms: n * 1000 + 400,
+        },
+    ]
+}
+
+fn claimed(n: u64) -> Record {
+    let claim = Claim {
+        kind: ClaimKind::Complete,
+        detector: "promise".into(),
+        source: ClaimSource::Message,
+        text: "done".into(),
+    };
+    Record::Claimed { iteration: n, claim }
+}
+
+fn named(validator: &str, verdict: Verdict) -> NamedVerdict {
+    NamedVerdict { validator: validator.into(), required: true, duration_ms: 1, verdict }
+}
+
+fn rejected(n: u64, verdicts: Vec<NamedVerdict>) -> Record {
+    Record::Validated {
+        iteration: n,
+        accepted: false,
+        tree: String::new(),
+        verdicts,
+        reasons: vec!["the workspace changed while it was validated; leave nothing".into()],
+        runtime_ms: 0,
+    }
+}
+
+fn told(records: &[Record]) -> Story {
+    std::iter::once(&started()).chain(records).collect()
+}
+
+#[test]
+fn sums_up_what_is_always_the_same_in_one_line() {
+    let missing = "evidence directory `proof` not found: create /x/1 and put 3 files in it";
+    let mut records = Vec::new();
+    for n in 1..=50 {
+        records.extend(iteration(n, &format!("t{n}")));
+        records.push(claimed(n));
+        records.push(rejected(n, vec![named("evidence-files", Verdict::rejected(missing))]));
+    }
+    let story = told(&records);
+    let line = "claimed 50×, rejected 50×, always: evidence directory `proof` not found";
+    assert_eq!(story.tally.line().as_deref(), Some(line));
+    assert_eq!(story.cost_usd, Usd::from_dollars(5.0).unwrap());
+    assert_eq!(story.episodes.len(), 50);
+    assert!(story.episodes.values().all(|episode| episode.is_like(&story.episodes[&1])));
+    assert!(story.episodes.values().all(|episode| episode.duration_ms == 400));
+}
+
+#[test]
+fn tells_causes_apart_and_counts_them() {
+    let tests = |n: u32| {
+        let text = format!("`make test` failed: ended with exit {n}, expected exit 0.\n{n} failed");
+        named("tests", Verdict::rejected(text))
+    };
+    let error =
+        || named("lint", Verdict::Error { message: "`lint: all` timed out after 3 s".into() });
+    let mut records = vec![claimed(0)];
+    for n in 1..=3 {
+        records.extend(iteration(n, "t1"));
+        let verdicts = if n == 2 { vec![tests(2), error()] } else { vec![tests(1)] };
+        records.push(rejected(n, verdicts));
+    }
+    let story = told(&records);
+    let line = "claimed 1×, rejected 3×, always: tests: `make test` failed";
+    assert_eq!(story.tally.line().as_deref(), Some(line));
+    let texts: Vec<_> =
+        story.tally.causes.iter().map(|cause| story.tally.cause_text(cause)).collect();
+    assert_eq!(
+        texts,
+        [
+            "tests: `make test` failed",
+            "lint: could not be checked: `lint: all` timed out after 3 s"
+        ]
+    );
+    records.push(rejected(3, Vec::new()));
+    let line = "claimed 1×, rejected 4×, mostly (3×): tests: `make test` failed";
+    assert_eq!(told(&records).tally.line().as_deref(), Some(line));
+}
+
+#[test]
+fn a_single_rejection_is_not_called_always() {
+    let records = [claimed(1), rejected(1, vec![named("tests", Verdict::rejected("exit 1"))])];
+    assert_eq!(told(&records).tally.line().as_deref(), Some("claimed 1×, rejected 1×: exit 1"));
+    assert_eq!(told(&records[..1]).tally.line().as_deref(), Some("claimed 1×"));
+    assert_eq!(told(&[]).tally.line(), None);
+    let mut silent = iteration(1, "t1");
+    if let Record::IterationEnded { says_done, .. } = &mut silent[1] {
+        *says_done = true;
+    }
+    assert_eq!(told(&silent).tally.line().as_deref(), Some("said to be done 1×, never claimed"));
+}
+
+#[test]
+fn follows_the_tree_back_and_forth() {
+    let trees = ["t1", "t1", "t2", "t1", "t3"];
+    let records: Vec<Record> = (1..).zip(trees).flat_map(|(n, tree)| iteration(n, tree)).collect();
+    let story = told(&records);
+    let changes: Vec<TreeChange> = story.episodes.values().map(|episode| episode.tree).collect();
+    use TreeChange::{Back, New, Unchanged};
+    assert_eq!(changes, [New, Unchanged, New, Back, New]);
+}
+
+#[test]
+fn clauses_end_outside_quotes() {
+    let table = [
+        ("one: two", "one"),
+        ("`sh -c 'a: b'` failed: x", "`sh -c 'a: b'` failed"),
+        ("only 1 of 3 files count; add 2", "only 1 of 3 files count"),
+        ("file a.txt is empty. Write it", "file a.txt is empty"),
+        ("at 12:30 nothing\nmore", "at 12:30 nothing"),
+        ("", ""),
+        ("`open: never closed", "`open: never closed"),
+    ];
+    for (reason, clause) in table {
+        assert_eq!(gist(reason), clause, "{reason:?}");
+    }
+    assert_eq!(gist(&"é".repeat(500)).chars().count(), 121);
+}
+
+#[test]
+fn the_number_of_causes_is_bounded() {
+    let records: Vec<Record> = (1..=1000)
+        .map(|n| rejected(n, vec![named("tests", Verdict::rejected(format!("{n} failed")))]))
+        .collect();
+    let story = told(&records);
+    assert_eq!(story.tally.causes.len(), MOST_CAUSES + 1);
+    assert_eq!(story.tally.causes.iter().map(|cause| cause.times).sum::<u64>(), 1000);
+    let line = "claimed 0×, rejected 1000×, mostly (900×): other reasons";
+    assert_eq!(story.tally.line().as_deref(), Some(line));
+}

@@ -1,0 +1,222 @@
+//! What the validators rest on: said before a run, and refused if it cannot be.
+
+use std::fs;
+
+use crate::environment::TestEnvironment;
+
+const DONE: &str = "<promise>COMPLETE: made it</promise>\n";
+const ONLY_EVIDENCE: &str = "[[validator]]\nkind = \"evidence-files\"\nmin_files = 1\n";
+const WRITTEN: &str = "by evidence files only: written by the agent itself";
+
+/// A configuration with this validator in place of the usual one.
+fn with(validator: &str) -> TestEnvironment {
+    let env = TestEnvironment::new();
+    let config = env.read("ralph.toml");
+    let head = config.split("[[validator]]").next().unwrap().to_owned();
+    env.write("ralph.toml", format!("{head}{validator}"));
+    env
+}
+
+fn command(program: &str) -> String {
+    format!("[[validator]]\nkind = \"command\"\nname = \"tests\"\nprogram = {program}\n")
+}
+
+#[test]
+fn evidence_that_reports_failure_completes_nothing() {
+    for report in [
+        "FAILED: 12 tests failed",
+        "{\\\"status\\\":\\\"fail\\\"}",
+        "Traceback (most recent call last):\\n  File \\\"a.py\\\", line 1, in f\\nKeyError: 1",
+    ] {
+        let env = with(ONLY_EVIDENCE);
+        env.agent
+            .call(1)
+            .script(&format!(
+                "mkdir validation-evidence; printf \"{report}\\n\" > validation-evidence/t.txt\n"
+            ))
+            .out(DONE);
+        env.agent.call(2).script("echo '12 passed' > validation-evidence/t.txt\n").out(DONE);
+        let ended = env.run().expect(0);
+        assert_eq!(env.agent.calls(), 2, "{report}: {}", ended.stderr);
+        let second = String::from_utf8(env.agent.stdin(2)).unwrap();
+        assert!(
+            second.contains("`t.txt` line") && second.contains("reports a failure"),
+            "{second}"
+        );
+    }
+}
+
+#[test]
+fn a_completion_by_evidence_files_only_is_called_so() {
+    let env = with(ONLY_EVIDENCE);
+    env.ralph(&["doctor"]).expect(0).says(&format!("warn  completion     {WRITTEN}"));
+    env.ralph(&["run", "--dry-run"]).expect(0).says(WRITTEN);
+    env.agent
+        .call(1)
+        .script("mkdir validation-evidence; echo ok > validation-evidence/t.txt\n")
+        .out(DONE);
+    let ended = env.run().expect(0);
+    assert!(ended.stderr.contains(&format!("completion is proved {WRITTEN}")), "{}", ended.stderr);
+    assert!(ended.stdout.starts_with("completed: 1 iteration"), "{}", ended.stdout);
+    assert!(ended.stdout.trim_end().ends_with(WRITTEN), "{}", ended.stdout);
+    env.run().expect(0).says(&format!("already completed in 1 iterations, {WRITTEN}; no agent"));
+    env.ralph(&["status"]).expect(0).says(WRITTEN);
+    let latch = &env.status()["latch"];
+    assert_eq!((&latch["evidence_only"], &latch["validated"]), (&true.into(), &true.into()));
+    let events = env.ralph(&["run", "--json"]).expect(0).events();
+    assert_eq!(events[0]["evidence_only"], true);
+}
+
+#[test]
+fn one_command_is_enough_to_be_more_than_evidence() {
+    let env = TestEnvironment::new();
+    env.config(&format!("\n{ONLY_EVIDENCE}"));
+    let ended = env.ralph(&["doctor"]).expect(0);
+    assert!(!ended.stdout.contains(WRITTEN), "{}", ended.stdout);
+    // One that is not required proves nothing.
+    let env = with(&format!("{ONLY_EVIDENCE}{}required = false\n", command("[\"true\"]")));
+    env.ralph(&["doctor"]).expect(0).says(WRITTEN);
+    // Protected paths are compared, but nothing is run.
+    let env = with("[[validator]]\nkind = \"protected-paths\"\npaths = [\"PROMPT.md\"]\n");
+    env.ralph(&["doctor"]).expect(0).says(WRITTEN);
+}
+
+#[test]
+fn nothing_is_called_validated_before_it_was() {
+    let env = TestEnvironment::new();
+    env.agent.default_call().script("echo $n > x\n");
+    let events = env.ralph(&["run", "--json", "--max-iterations", "1"]).expect(1).events();
+    assert!(events.iter().all(|event| event["validated"] != true), "{events:?}");
+    assert_eq!(events[0]["validation_required"], true);
+    let latch = &env.status()["latch"];
+    assert_eq!((&latch["validated"], &latch["validation_required"]), (&false.into(), &true.into()));
+    env.agent.default_call().script("touch done\n").out(DONE);
+    env.ralph(&["run", "--max-iterations", "2"]).expect(0);
+    assert_eq!(env.status()["latch"]["validated"], true);
+}
+
+#[test]
+fn a_program_that_does_not_exist_is_refused_with_its_place() {
+    for (program, place, says) in [
+        ("[\"gti-status-x\"]", ":", "gti-status-x"),
+        ("[\n  \"/nowhere/check\", \"a\"\n]", "ralph.toml:16:3", "/nowhere/check"),
+        ("[\"../nowhere.sh\"]", "ralph.toml:", "nowhere.sh"),
+        ("[\"sleeep\", \"1\"]", "ralph.toml:15:12", "did you mean `sleep`?"),
+    ] {
+        let env = with(&command(program));
+        let run = env.run().expect(78);
+        run.says(place).says(says);
+        assert_eq!(env.agent.calls(), 0, "nothing was started");
+        let doctor = env.ralph(&["doctor"]).expect(78);
+        doctor.says("FAIL  validator      tests (").says(place).says(says);
+    }
+}
+
+#[test]
+fn all_programs_that_do_not_exist_are_named_at_once() {
+    let env = with(&format!(
+        "{}{}",
+        command("[\"/nowhere/a\"]"),
+        command("[\"/nowhere/b\"]").replace("tests", "lint")
+    ));
+    env.run().expect(78).says("/nowhere/a").says("/nowhere/b");
+}
+
+#[test]
+fn a_program_is_looked_for_where_the_validator_itself_would_find_it() {
+    let env = with(&command("[\"only-there\"]"));
+    let bin = env.root().join("bin");
+    fs::create_dir(&bin).unwrap();
+    env.run().expect(78);
+    fs::write(bin.join("only-there"), "#!/bin/sh\ntest -e done\n").unwrap();
+    env.write_mode(&bin.join("only-there").display().to_string(), 0o755);
+    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
+    env.write(
+        "ralph.toml",
+        format!("{}\n[env]\nset = {{ PATH = {path:?} }}\n", env.read("ralph.toml")),
+    );
+    env.agent.default_call().script("touch done\n").out(DONE);
+    env.run().expect(0);
+}
+
+#[test]
+fn a_program_that_the_agent_may_write_is_a_warning() {
+    for (program, name) in
+        [("[\"./check.sh\"]", "check.sh"), ("[\"sh\", \"./check.sh\"]", "check.sh")]
+    {
+        let env = with(&command(program));
+        env.ralph(&["doctor"])
+            .expect(0)
+            .says("warn  validator      tests (")
+            .says(name)
+            .says("the agent decides what proves its work");
+        env.agent
+            .default_call()
+            .script(
+                "printf '#!/bin/sh\\ntest -e done\\n' > check.sh; chmod +x check.sh; touch done\n",
+            )
+            .out(DONE);
+        env.run().expect(0).says("warning: validator `tests`").says(name);
+    }
+}
+
+#[test]
+fn a_check_in_the_workspace_that_is_not_protected_is_a_warning() {
+    for (program, glob) in [
+        ("[\"./ci/check.sh\"]", "ci/check.sh"),
+        ("[\"sh\", \"-eu\", \"ci/check.sh\", \"all\"]", "ci/check.sh"),
+        ("[\"python3\", \"ci/a[1].py\"]", "ci/a\\\\[1\\\\].py"),
+    ] {
+        let text = command(program);
+        let env = with(&text);
+        for name in ["ci/check.sh", "ci/a[1].py"] {
+            env.write(name, "#!/bin/sh\n").write_mode(name, 0o755);
+        }
+        let advice = format!("Add protect = [\"{glob}\"]");
+        env.ralph(&["doctor"]).expect(0).says("warn  validator").says(&advice);
+        env.agent.default_call().out(DONE);
+        env.run().expect(0).says("is not protected").says(&advice);
+        // As it says, and by another validator.
+        let config = env.read("ralph.toml");
+        for more in [
+            format!("protect = [\"{glob}\"]\n"),
+            "[[validator]]\nkind = \"protected-paths\"\npaths = [\"ci/**\"]\n".to_owned(),
+        ] {
+            env.write("ralph.toml", format!("{config}{more}"));
+            let doctor = env.ralph(&["doctor"]).expect(0);
+            assert!(!doctor.stdout.contains("warn"), "{}", doctor.stdout);
+        }
+        // What is not required protects nothing.
+        let optional =
+            "[[validator]]\nkind = \"protected-paths\"\nrequired = false\npaths = [\"ci/**\"]\n";
+        env.write("ralph.toml", format!("{config}{optional}"));
+        env.ralph(&["doctor"]).expect(0).says(&advice);
+    }
+}
+
+#[test]
+fn a_program_reached_by_a_link_from_the_workspace_is_the_agents_to_change() {
+    let env = with(&command("[\"./check\"]"));
+    std::os::unix::fs::symlink("/bin/true", env.path("check")).unwrap();
+    env.ralph(&["doctor"]).expect(0).says("Add protect = [\"check\"]");
+    let env = with(&command("[\"../check\"]"));
+    env.write("real.sh", "#!/bin/sh\n").write_mode("real.sh", 0o755);
+    std::os::unix::fs::symlink(env.path("real.sh"), env.root().join("check")).unwrap();
+    env.ralph(&["doctor"]).expect(0).says("Add protect = [\"real.sh\"]");
+}
+
+#[test]
+fn the_doctor_ends_as_the_run_would() {
+    let env = TestEnvironment::new();
+    env.ralph(&["doctor"]).expect(0);
+    fs::remove_file(env.path("PROMPT.md")).unwrap();
+    env.ralph(&["doctor"]).expect(78).says("FAIL  files");
+    env.run().expect(78);
+    env.write("PROMPT.md", "task");
+    fs::remove_file(env.agent.program()).unwrap();
+    env.ralph(&["doctor"]).expect(69).says("FAIL  agent");
+    env.run().expect(69);
+    env.write("ralph.toml", env.read("ralph.toml").replace("\"test\", ", "\"/nowhere\", "));
+    env.ralph(&["doctor"]).expect(78);
+    env.run().expect(78);
+}

@@ -1,0 +1,197 @@
+//! `init`: keeps what the user wrote, finds the check, and protects what it relies on.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt as _, symlink};
+
+use crate::environment::TestEnvironment;
+
+const OWN: &str = "# My task\n\nEnd with <promise>COMPLETE: done</promise>.\n";
+
+/// A folder without anything.
+fn bare() -> TestEnvironment {
+    let env = TestEnvironment::new();
+    fs::remove_file(env.path("ralph.toml")).unwrap();
+    fs::remove_file(env.path("PROMPT.md")).unwrap();
+    env
+}
+
+/// The globs that the written configuration protects.
+fn protected(env: &TestEnvironment) -> Vec<String> {
+    let config: toml::Table = toml::from_str(&env.read("ralph.toml")).unwrap();
+    let validator = &config["validator"].as_array().unwrap()[0];
+    let globs = validator.get("protect").and_then(|list| list.as_array().cloned());
+    globs.unwrap_or_default().iter().map(|glob| glob.as_str().unwrap().to_owned()).collect()
+}
+
+/// Puts the fake agent in the place of the one that the written configuration names.
+fn drive_fake_agent(env: &TestEnvironment) {
+    let mut config: toml::Table = toml::from_str(&env.read("ralph.toml")).unwrap();
+    let program = env.agent.program().display().to_string();
+    let agent = format!("adapter = \"command\"\nunmetered = true\nconfig.program = [{program:?}]");
+    config.insert("agent".into(), toml::from_str(&agent).unwrap());
+    env.write("ralph.toml", toml::to_string(&config).unwrap());
+}
+
+#[test]
+fn keeps_an_existing_prompt() {
+    let env = bare();
+    env.write("PROMPT.md", OWN);
+    let ended = env.ralph(&["init"]).expect(0);
+    ended.says("wrote ralph.toml").says("kept PROMPT.md");
+    assert!(!ended.stdout.contains("does not say"), "{}", ended.stdout);
+    assert_eq!(env.read("PROMPT.md"), OWN);
+    env.ralph(&["config", "check"]).expect(0);
+}
+
+#[test]
+fn never_touches_a_prompt_even_by_force() {
+    let env = bare();
+    env.write("PROMPT.md", "Build it.\n").write_mode("PROMPT.md", 0o400);
+    env.write("ralph.toml", "old");
+    let before = fs::metadata(env.path("PROMPT.md")).unwrap();
+    for _ in 0..2 {
+        env.ralph(&["init", "--force", "--test", "true"])
+            .expect(0)
+            .says("kept PROMPT.md")
+            .says("does not say how to claim completion");
+    }
+    let after = fs::metadata(env.path("PROMPT.md")).unwrap();
+    assert_eq!(env.read("PROMPT.md"), "Build it.\n");
+    assert_eq!(after.modified().unwrap(), before.modified().unwrap());
+    assert_eq!(after.ino(), before.ino());
+    assert!(env.read("ralph.toml").contains("program = [\"true\"]"));
+}
+
+#[test]
+fn a_link_in_the_place_of_the_prompt_is_kept_too() {
+    let env = bare();
+    symlink(env.root().join("nowhere"), env.path("PROMPT.md")).unwrap();
+    env.ralph(&["init", "--force"]).expect(0).says("kept PROMPT.md");
+    assert!(!env.root().join("nowhere").exists());
+    assert!(fs::symlink_metadata(env.path("PROMPT.md")).unwrap().is_symlink());
+}
+
+#[test]
+fn writes_only_what_is_missing() {
+    let env = bare();
+    env.write("ralph.toml", "# mine\n");
+    env.ralph(&["init"]).expect(0).says("kept ralph.toml").says("wrote PROMPT.md");
+    assert_eq!(env.read("ralph.toml"), "# mine\n");
+    assert!(env.read("PROMPT.md").contains("<promise>"));
+    env.ralph(&["init"]).expect(64).says("already exist").says("--force").says("never");
+    env.ralph(&["init", "--test", "make"]).expect(64).says("--test would have no effect");
+    assert_eq!(env.read("ralph.toml"), "# mine\n");
+}
+
+#[test]
+fn says_that_no_check_was_found_and_writes_one_that_fails() {
+    let env = bare();
+    env.ralph(&["init"]).expect(0).says("NO test command was found").says("ralph.toml");
+    env.ralph(&["config", "check"]).expect(0);
+    let text = env.read("ralph.toml");
+    assert!(!text.contains("./test.sh"), "{text}");
+    drive_fake_agent(&env);
+    env.agent.default_call().out("<promise>COMPLETE: all of it</promise>\n");
+    let ended = env.ralph(&["run", "--max-iterations", "1"]);
+    ended.says("write your check here");
+    assert_ne!(ended.code, Some(0));
+    assert_ne!(env.status()["phase"], "completed");
+}
+
+#[test]
+fn finds_the_check_that_is_there() {
+    let npm = r#"{"scripts": {"test": "echo \"Error: no test specified\" && exit 1"}}"#;
+    let table: &[(&[(&str, &str)], &str)] = &[
+        (&[("Cargo.toml", "")], r#"["cargo", "test"]"#),
+        (&[("package.json", r#"{"scripts": {"test": "jest"}}"#)], r#"["npm", "test"]"#),
+        (&[("package.json", npm), ("test.sh", "")], r#"["sh", "./test.sh"]"#),
+        (&[("package.json", "{"), ("Makefile", "test: all\n")], r#"["make", "test"]"#),
+        (&[("Makefile", "VAR := a\n.PHONY: x\nall check:\n\tx\n")], r#"["make", "check"]"#),
+        (&[("justfile", "@test arg='x':\n  x\n")], r#"["just", "test"]"#),
+        (&[("go.mod", "")], r#"["go", "test", "./..."]"#),
+        (&[("pytest.ini", "")], r#"["python3", "-m", "pytest"]"#),
+        (&[("Makefile", "test := x\n\ttest: x\nall:\n")], "exit 126"),
+    ];
+    for (files, program) in table {
+        let env = bare();
+        for (name, text) in *files {
+            env.write(name, text);
+        }
+        env.ralph(&["init"]).expect(0);
+        let text = env.read("ralph.toml");
+        let line = text.lines().find(|line| line.starts_with("program = ")).unwrap();
+        assert!(line.contains(program), "{files:?}: {line}");
+    }
+    let env = bare();
+    env.write("test.sh", "#!/bin/sh\n").write_mode("test.sh", 0o755);
+    env.ralph(&["init"]).expect(0).says("proved by `./test.sh`");
+}
+
+#[test]
+fn protects_what_the_check_relies_on() {
+    let env = bare();
+    for name in [
+        "Makefile",
+        "tests/unit/a.py",
+        "conftest.py",
+        "pytest.ini",
+        "src/app.py",
+        "src/deep/er/test_app.py",
+        "docs/readme.md",
+        ".hidden/tests/x",
+        "pkg/a/spec/a_spec.rb",
+        "pkg/a/src/b.test.js",
+        "pkg/node_modules/x/tests/t.js",
+        "node_modules/y/test/t.js",
+        "cmd/main_test.go",
+        "cmd/x_test.go",
+    ] {
+        env.write(name, "test:\n");
+    }
+    fs::create_dir(env.path("test")).unwrap();
+    let ended = env.ralph(&["init", "--test", "make test"]).expect(0);
+    ended.says("the agent must not change Makefile");
+    assert_eq!(
+        protected(&env),
+        [
+            "Makefile",
+            "pytest.ini",
+            "cmd/**/*_test.go",
+            "conftest.py",
+            "pkg/a/spec/**",
+            "pkg/a/src/*.test.js",
+            "src/**/test_*.py",
+            "tests/**",
+        ]
+    );
+    env.ralph(&["config", "check"]).expect(0);
+}
+
+#[test]
+fn protects_the_script_that_is_named_and_nothing_that_is_not_there() {
+    let env = bare();
+    env.write("ci/[x].sh", "").write("package.json", r#"{"scripts": {"test": "jest"}}"#);
+    env.ralph(&["init", "--test", "sh ./ci/[x].sh"]).expect(0);
+    assert_eq!(protected(&env), ["ci/\\[x\\].sh"]);
+    env.ralph(&["init", "--force"]).expect(0).says("package.json has a part in the check");
+    assert!(protected(&env).is_empty());
+    let text = env.read("ralph.toml");
+    assert!(!text.contains("protect = ") && text.contains("# package.json"), "{text}");
+    env.ralph(&["init", "--force", "--test", "sh ../outside.sh"]).expect(0);
+    assert!(protected(&env).is_empty());
+}
+
+#[test]
+fn an_agent_that_changes_the_protected_script_is_found_out() {
+    let env = bare();
+    env.write("test.sh", "test -e done\n");
+    env.ralph(&["init"]).expect(0);
+    env.agent
+        .call(1)
+        .script("echo true > test.sh\n")
+        .out("<promise>COMPLETE: all of it</promise>\n");
+    drive_fake_agent(&env);
+    let ended = env.ralph(&["run", "--once"]);
+    ended.says("protected paths must be as they were").says("test.sh (modified)");
+    assert_ne!(env.status()["phase"], "completed");
+}

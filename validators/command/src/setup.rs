@@ -1,0 +1,186 @@
+//! What can be said of the command before a run.
+
+use std::path::{Component, Path, PathBuf};
+
+use orchestrator::contract::{Setup, SetupProblem};
+use ralph_orchestrator_supervise::find_program;
+
+use crate::config::Config;
+use crate::display::{escape, typed};
+use crate::script;
+use crate::validator::{Lookup, Program};
+
+/// Names in the folders of `PATH` that are compared with one that was not found.
+const MOST_NAMES: usize = 20_000;
+
+/// Everything in the set-up that the user should know of.
+pub(crate) fn problems(
+    config: &Config,
+    program: &Program,
+    lookup: &Lookup,
+    setup: Setup<'_>,
+) -> Vec<SetupProblem> {
+    let command = Command { config, setup };
+    let name = config.program.first().map_or("", String::as_str);
+    let mut problems = Vec::new();
+    problems.extend(match program {
+        Program::Pinned(Err(message)) => {
+            let similar =
+                similar(name, &lookup.path).map(|name| format!("; did you mean `{name}`?"));
+            let message = format!("{message}{}", similar.unwrap_or_default());
+            Some(SetupProblem { key: key(0), message, is_fatal: true })
+        }
+        Program::Pinned(Ok(path)) => command.unprotected(0, path),
+        Program::Path(path) => command.program(name, path, &lookup.base),
+    });
+    problems.extend(command.script());
+    problems
+}
+
+fn key(index: usize) -> Vec<String> {
+    vec!["program".to_owned(), index.to_string()]
+}
+
+struct Command<'a> {
+    config: &'a Config,
+    setup: Setup<'a>,
+}
+
+impl Command<'_> {
+    /// A program that is given by its path.
+    fn program(&self, name: &str, path: &Path, base: &Path) -> Option<SetupProblem> {
+        // It has a slash, so it is looked for nowhere else.
+        match find_program(name, "", base) {
+            Ok(_) => self.unprotected(0, path),
+            Err(error) => {
+                let inside = self.in_workspace(path).is_some();
+                let message = if inside { self.to_be_made(0, path) } else { error.to_string() };
+                Some(SetupProblem { key: key(0), message, is_fatal: !inside })
+            }
+        }
+    }
+
+    /// A script that is given to an interpreter. Whether it has to be there, only the interpreter
+    /// knows: its absence stops nothing.
+    fn script(&self) -> Option<SetupProblem> {
+        let index = script::find(&self.config.program)?;
+        // Before the workspace is made, nothing can be said of it.
+        let workspace = self.setup.workspace.canonicalize().ok()?;
+        let cwd = self.config.cwd.as_ref().map_or(workspace.clone(), |cwd| workspace.join(cwd));
+        let path = cwd.join(self.config.program.get(index)?);
+        if path.exists() {
+            return self.unprotected(index, &path);
+        }
+        Some(SetupProblem {
+            key: key(index),
+            message: self.to_be_made(index, &path),
+            is_fatal: false,
+        })
+    }
+
+    fn to_be_made(&self, index: usize, path: &Path) -> String {
+        let what = if index == 0 { "program" } else { "script" };
+        let wrong = if path.exists() { "is not executable" } else { "does not exist yet" };
+        format!(
+            "the {what} `{}` of `{}` {wrong}. If the agent is meant to write it, the agent decides \
+             what proves its work; otherwise write it and protect it",
+            escape(&without_dots(path).to_string_lossy()),
+            typed(&self.config.program)
+        )
+    }
+
+    /// What the agent can change without being found out.
+    fn unprotected(&self, index: usize, path: &Path) -> Option<SetupProblem> {
+        let inside = self.in_workspace(path)?;
+        if (self.setup.is_protected)(&inside) {
+            return None;
+        }
+        let message = format!(
+            "`{}` runs {}, which lies in the workspace and is not protected: the agent can change \
+             what checks its work. Add protect = [{}]",
+            typed(&self.config.program),
+            escape(&inside.to_string_lossy()),
+            serde_json::Value::from(glob(&inside))
+        );
+        Some(SetupProblem { key: key(index), message, is_fatal: false })
+    }
+
+    /// The path relative to the workspace if it, or what it leads to, lies in there.
+    fn in_workspace(&self, path: &Path) -> Option<PathBuf> {
+        let workspace = self.setup.workspace;
+        let plain = without_dots(path);
+        let real_folder = plain.parent().and_then(|folder| folder.canonicalize().ok());
+        let real_path = real_folder.and_then(|folder| Some(folder.join(plain.file_name()?)));
+        let candidates = [Some(plain.clone()), real_path, plain.canonicalize().ok()];
+        candidates
+            .iter()
+            .flatten()
+            .find_map(|path| path.strip_prefix(workspace).ok().map(Path::to_owned))
+    }
+}
+
+/// A path without `.` and `..`, by its text alone.
+fn without_dots(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                plain.pop();
+            }
+            part => plain.push(part),
+        }
+    }
+    plain
+}
+
+/// A glob that matches this path only.
+fn glob(path: &Path) -> String {
+    let mut glob = String::new();
+    for c in path.to_string_lossy().chars() {
+        if matches!(c, '*' | '?' | '[' | ']' | '{' | '}' | '\\') {
+            glob.push('\\');
+        }
+        glob.push(c);
+    }
+    glob
+}
+
+/// The name in the folders of `path` that is most like this one, if one is like it at all.
+fn similar(name: &str, path: &str) -> Option<String> {
+    let folders = std::env::split_paths(path).filter(|folder| folder.is_absolute());
+    let names = folders
+        .filter_map(|folder| folder.read_dir().ok())
+        .flatten()
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .take(MOST_NAMES);
+    names
+        .filter(|other| other.len().abs_diff(name.len()) <= 2)
+        .map(|other| (strsim::damerau_levenshtein(name, &other), other))
+        .filter(|(distance, _)| distance * 3 <= name.chars().count())
+        .min()
+        .map(|(_, other)| other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn globs_match_one_path_only() {
+        assert_eq!(glob(Path::new("a b/[x]{1}*?.sh")), r"a b/\[x\]\{1\}\*\?.sh");
+    }
+
+    #[test]
+    fn names_that_were_meant_are_found() {
+        let folder = tempfile::TempDir::new().unwrap();
+        for name in ["cargo", "cargo-fmt", "make"] {
+            std::fs::write(folder.path().join(name), "").unwrap();
+        }
+        let path = format!("/nowhere:.:{}", folder.path().display());
+        assert_eq!(similar("cargp", &path).as_deref(), Some("cargo"));
+        assert_eq!(similar("mkae", &path).as_deref(), Some("make"));
+        assert_eq!(similar("pytest", &path), None);
+        assert_eq!(similar("m", &path), None);
+    }
+}
