@@ -171,3 +171,17 @@ fn a_validator_that_can_not_check_is_told_to_the_user_and_stops_the_run() {
     env.run().expect(0).says("completed");
     assert_eq!(env.agent.calls(), 3, "the claim was still pending");
 }
+
+#[test]
+fn the_doctor_says_whether_checks_accept_before_any_work() {
+    let env = TestEnvironment::new();
+    let doctor = || env.ralph(&["doctor"]);
+    doctor().expect(0).says("`tests` rejects before any work is done, as it should");
+    env.write("done", "");
+    doctor().expect(0).says("tests accept before any work is done: a claim would complete the run");
+    env.config("[completion]\nbaseline = \"must_fail\"\n");
+    doctor().expect(2).says("FAIL  baseline");
+    env.config("[completion]\nbaseline = \"off\"\n");
+    assert!(!doctor().expect(0).stdout.contains("baseline"));
+    assert!(!env.has_state(), "nothing was begun");
+}

@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use orchestrator::config::BaselineMode;
+use orchestrator::contract::Verdict;
 use orchestrator::engine::{Driver, Judges, SetupReport, build_context};
+use orchestrator::machine::NamedVerdict;
 use orchestrator::registry::Surroundings;
 use orchestrator::state::{Lock, peek};
 use ralph_orchestrator_supervise::KillSwitch;
@@ -13,7 +16,7 @@ use crate::commands::block_on;
 use crate::context::Context;
 use crate::error::{CommandError, exit};
 use crate::plugins::Plugins;
-use crate::render::text::{EVIDENCE_ONLY, abilities};
+use crate::render::text::{EVIDENCE_ONLY, abilities, one_line};
 use crate::sandbox::{self, Policy};
 use crate::{output, registry};
 
@@ -75,7 +78,7 @@ pub(crate) fn doctor(file: &Path, args: &Doctor) -> Result<u8, CommandError> {
 /// The exit status with which `run` would end. It looks at the state first, and at the agent last.
 fn exit_status(findings: &[Finding]) -> u8 {
     let failed = |code: u8| findings.iter().any(|finding| finding.level == Level::Failed(code));
-    let in_order = [exit::DAMAGED, exit::INTERNAL, exit::CONFIG, exit::UNAVAILABLE];
+    let in_order = [exit::DAMAGED, exit::INTERNAL, exit::CONFIG, exit::UNAVAILABLE, exit::HUMAN];
     in_order.into_iter().find(|code| failed(*code)).unwrap_or(exit::OK)
 }
 
@@ -112,7 +115,52 @@ async fn examine(context: &Context) -> Result<Vec<Finding>, CommandError> {
     findings.extend(validators(context, &judges.check_setup(&context.loaded, &env).await));
     findings.extend(completion(&judges));
     findings.push(state(context));
+    if findings.iter().all(|finding| !matches!(finding.level, Level::Failed(_))) {
+        findings.extend(baseline(context, &judges, &env).await);
+    }
     Ok(findings)
+}
+
+/// What the checks say before any work is done, as the next run would find out: they are run once.
+/// Nothing if that run would not run them, or another one goes on.
+async fn baseline(
+    context: &Context,
+    judges: &Judges,
+    env: &BTreeMap<String, String>,
+) -> Option<Finding> {
+    let config = &context.loaded.config;
+    let mode = config.completion.baseline;
+    let layout = context.layout().ok()?;
+    let begun = peek(&layout, |_| {}).ok()?.is_some_and(|found| found.state.iterations > 0);
+    let workspace = config.run.workspace.canonicalize().ok()?;
+    if mode == BaselineMode::Off || begun || Lock::holder(&layout).is_some() {
+        return None;
+    }
+    let verdicts = judges.check_baseline(&workspace, env).await;
+    let accepting = verdicts.iter().filter(|named| named.verdict.is_accepted());
+    let failing = verdicts.iter().find(|named| !named.verdict.is_accepted());
+    let (level, detail) = match failing {
+        _ if verdicts.is_empty() => return None,
+        Some(NamedVerdict { validator, verdict: Verdict::Error { message }, .. }) => {
+            (Level::Warning, format!("`{validator}` could not check: {}", one_line(message, 200)))
+        }
+        Some(NamedVerdict { validator, .. }) => {
+            (Level::Ok, format!("`{validator}` rejects before any work is done, as it should"))
+        }
+        None => {
+            let names: Vec<&str> = accepting.map(|named| named.validator.as_str()).collect();
+            let detail = format!(
+                "{} accept before any work is done: a claim would complete the run at once",
+                names.join(", ")
+            );
+            let level = match mode {
+                BaselineMode::MustFail => Level::Failed(exit::HUMAN),
+                BaselineMode::Warn | BaselineMode::Off => Level::Warning,
+            };
+            (level, detail)
+        }
+    };
+    Some(Finding { what: "baseline", level, detail })
 }
 
 fn files(context: &Context) -> Result<String, String> {

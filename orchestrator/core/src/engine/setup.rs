@@ -2,10 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Instant;
 
-use super::plan::{Judges, real_path};
+use tokio::sync::watch;
+
+use super::plan::{Judges, millis, real_path};
+use super::sink::Cancel;
+use super::validate::{GRACE, Selection, baseline_claim, timed_out};
 use crate::config::{ConfigError, ConfigErrors, Loaded};
-use crate::contract::{Setup, SetupProblem};
+use crate::contract::{CancelReason, Setup, SetupProblem, ValidationContext};
+use crate::machine::NamedVerdict;
 use crate::workspace::ProtectedPaths;
 
 /// Something in the set-up of a validator.
@@ -58,6 +64,53 @@ impl Judges {
             }));
         }
         report
+    }
+}
+
+impl Judges {
+    /// Runs the required validators that run something, once and apart from any run: what do they say
+    /// before any work is done? May take as long as their time-outs allow.
+    pub async fn check_baseline(
+        &self,
+        workspace: &Path,
+        env: &BTreeMap<String, String>,
+    ) -> Vec<NamedVerdict> {
+        let claim = baseline_claim();
+        let written_in = BTreeMap::new();
+        let context = ValidationContext {
+            run: "",
+            iteration: 0,
+            claim: &claim,
+            workspace,
+            tree_since: 0,
+            written_in: &written_in,
+            evidence_listed: false,
+            protected_changes: &[],
+            env,
+        };
+        let mut verdicts = Vec::new();
+        for check in self.checks.iter().filter(|check| Selection::RequiredChecks.takes(check)) {
+            let (tell, told) = watch::channel(None);
+            let cancel = Cancel::new(told);
+            let started = Instant::now();
+            let mut work = check.validator.validate(context, &cancel);
+            let verdict = match tokio::time::timeout(check.timeout, &mut work).await {
+                Ok(verdict) => verdict,
+                Err(_) => {
+                    // The validator ends its processes; if it cannot, dropping it does.
+                    tell.send_replace(Some(CancelReason::Timeout));
+                    drop(tokio::time::timeout(GRACE, &mut work).await);
+                    timed_out(check)
+                }
+            };
+            verdicts.push(NamedVerdict {
+                validator: check.info.name.clone(),
+                required: true,
+                duration_ms: millis(started.elapsed()),
+                verdict,
+            });
+        }
+        verdicts
     }
 }
 

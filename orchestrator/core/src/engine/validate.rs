@@ -58,7 +58,7 @@ pub(super) enum Selection {
 }
 
 impl Selection {
-    fn takes(self, check: &plan::Check) -> bool {
+    pub(super) fn takes(self, check: &plan::Check) -> bool {
         match self {
             Self::All => true,
             Self::RequiredChecks => check.info.required && check.info.runs_check,
@@ -128,13 +128,7 @@ impl Session {
 
     /// The required validators that run something, before any work is done.
     pub(super) async fn check_baseline(&mut self) -> Result<BaselineCheck, EngineError> {
-        let claim = Claim {
-            kind: ClaimKind::Complete,
-            detector: "baseline".to_owned(),
-            source: ClaimSource::State,
-            text: "nothing is claimed: this is before any work".to_owned(),
-        };
-        let done = self.run_validators(Selection::RequiredChecks, claim).await?;
+        let done = self.run_validators(Selection::RequiredChecks, baseline_claim()).await?;
         let tree = self.tree().await?;
         let (Some(validation), Some(tree)) = (done, tree) else {
             return Ok(BaselineCheck { interrupted: true, ..BaselineCheck::default() });
@@ -334,9 +328,7 @@ impl Examination {
                 if outside {
                     return Ok(None);
                 }
-                let seconds = check.timeout.as_secs_f64();
-                let message = format!("it did not end within {seconds} s");
-                Ok(Some(Verdict::Error { message }))
+                Ok(Some(timed_out(check)))
             }
         }
     }
@@ -376,6 +368,21 @@ impl Examination {
             }
         }
     }
+}
+
+/// What stands for a claim where nothing is claimed.
+pub(super) fn baseline_claim() -> Claim {
+    Claim {
+        kind: ClaimKind::Complete,
+        detector: "baseline".to_owned(),
+        source: ClaimSource::State,
+        text: "nothing is claimed: this is before any work".to_owned(),
+    }
+}
+
+pub(super) fn timed_out(check: &plan::Check) -> Verdict {
+    let seconds = check.timeout.as_secs_f64();
+    Verdict::Error { message: format!("it did not end within {seconds} s") }
 }
 
 /// Says of a verdict after how many executions it came, if there was to be more than one.

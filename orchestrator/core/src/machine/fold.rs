@@ -1,6 +1,6 @@
 //! How each record changes the state.
 
-use super::limits::{Limits, StopReason};
+use super::limits::StopReason;
 use super::record::{Outcome, Record, RunStarted};
 use super::state::{
     AgentChange, Completion, Context, Current, LastError, Latch, Note, State, Stop, Wait,
@@ -24,12 +24,7 @@ impl State {
     pub fn apply(&mut self, record: &Record) {
         match record {
             Record::RunStarted(started) => self.run_started(started),
-            Record::RunResumed { agent, fallback, limits, once, baseline } => {
-                agent.clone_into(&mut self.agent);
-                fallback.clone_into(&mut self.fallback);
-                self.baseline = *baseline;
-                self.run_resumed(limits.clone(), *once);
-            }
+            Record::RunResumed { .. } => self.run_resumed(record),
             Record::Tick { runtime_ms } => self.runtime(*runtime_ms),
             Record::IterationStarted { iteration, attempt, reservation, runtime_ms, .. } => {
                 self.runtime(*runtime_ms);
@@ -102,11 +97,14 @@ impl State {
         self.started = Some(started.clone());
     }
 
-    fn run_resumed(&mut self, limits: Limits, once: bool) {
-        self.limits = limits;
+    fn run_resumed(&mut self, record: &Record) {
+        let Record::RunResumed { agent, fallback, limits, once, baseline } = record else { return };
+        agent.clone_into(&mut self.agent);
+        fallback.clone_into(&mut self.fallback);
+        limits.clone_into(&mut self.limits);
+        (self.once, self.baseline) = (*once, *baseline);
         self.changed = None;
         self.again = false;
-        self.once = once;
         self.ended_here = 0;
         self.stopping = false;
         // Whoever starts a run again that stopped for a human has looked into it. A run that was
