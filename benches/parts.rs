@@ -179,6 +179,7 @@ fn iteration_of(number: &mut u64) -> Vec<Record> {
         cost_usd: Usd::from_nanos(12),
         says_done: false,
         left_behind: Vec::new(),
+        survived: Vec::new(),
         runtime_ms,
     });
     records.push(Record::Looked {

@@ -124,6 +124,7 @@ impl World {
                 usage: records::usage(bytes),
                 says_done: bytes.flag(),
                 left_behind: Vec::new(),
+                survived: Vec::new(),
             }),
             6 => Input::Timer(
                 [Timer::IterationTimeout, Timer::Idle, Timer::MaxRuntime, Timer::Tick]

@@ -73,6 +73,7 @@ pub(crate) fn record(bytes: &mut Bytes<'_>) -> Record {
             cost_usd: money(bytes),
             says_done: bytes.flag(),
             left_behind: vec![bytes.text()],
+            survived: vec![(bytes.text(), 2, bytes.number()).into()],
             runtime_ms: bytes.number(),
         },
         7 => Record::Looked {

@@ -163,7 +163,8 @@ impl Parser {
                 .map_or_else(|| self.meter.estimate(), |outcome| self.meter.settle(outcome)),
             session: self.session,
             exit: ended.exit,
-            left_behind: ended.left_behind,
+            left_behind: ended.leftovers.left_behind,
+            survived: ended.leftovers.survived,
             denied: outcome.map_or_else(Vec::new, |outcome| {
                 outcome.permission_denials.iter().map(ToString::to_string).collect()
             }),

@@ -27,6 +27,13 @@ impl Session {
         let final_text = self.final_text.take();
         let findings = self.inspect(&prompt.text, final_text.as_deref()).await;
         inputs.extend(findings.warnings.into_iter().map(Input::Warn));
+        if let Some(survived) = self.outlive(&findings.claims).await? {
+            if *self.stop.borrow() > 0 {
+                inputs.push(Input::Signal);
+            }
+            inputs.push(survived);
+            return Ok(inputs);
+        }
         // A signal is told below. What was claimed is recorded nevertheless, on a tree like no other.
         let tree = self.tree().await?.unwrap_or_else(|| "not looked at".into());
         let evidence = self.evidence().await?;
@@ -51,6 +58,7 @@ impl Session {
             // Text in the configuration is the user's: no agent can have put a claim there.
             prompt: path.map(|_| prompt),
             final_text,
+            given: final_text.and(self.given.as_deref()),
         };
         let mut all = Findings::default();
         for detector in self.judges.detectors.iter() {

@@ -116,6 +116,11 @@ impl Redactor {
             Input::Ended(ended) => {
                 ended.outcome = self.all_of(ended.outcome.clone());
                 ended.left_behind = self.all_of(std::mem::take(&mut ended.left_behind));
+                ended.survived = self.all_of(std::mem::take(&mut ended.survived));
+            }
+            Input::Survived { claims, message } => {
+                *claims = self.all_of(std::mem::take(claims));
+                *message = self.text(message).into_owned();
             }
             Input::Validated(validation) => {
                 validation.verdicts = self.all_of(std::mem::take(&mut validation.verdicts));

@@ -7,7 +7,7 @@ use super::record::{Outcome, Record, RunStarted, Trigger};
 use super::running;
 use super::state::{Latch, State};
 use super::step::Turn;
-use crate::contract::{Budget, ClaimSource, NearMiss, Usage, Usd};
+use crate::contract::{Budget, Claim, ClaimSource, NearMiss, Usage, Usd};
 
 /// Wait after the first refusal by the provider that did not say until when; doubled each time.
 const FIRST_DEFERRAL_MS: u64 = 30_000;
@@ -31,6 +31,7 @@ pub(super) fn started(turn: &mut Turn, fresh: RunStarted) {
                 usage: Usage::default(),
                 says_done: false,
                 left_behind: Vec::new(),
+                survived: Vec::new(),
             },
         );
         let RunStarted { agent, fallback, limits, once, .. } = fresh;
@@ -102,6 +103,20 @@ pub(super) fn looked(turn: &mut Turn, look: Look) {
         }
         Latch::Open | Latch::Completed(_) => go_on(turn),
     }
+}
+
+/// Processes of the agent live on: what they can still change is not validated.
+pub(super) fn survived(turn: &mut Turn, claims: Vec<Claim>, message: String) {
+    if turn.state.started.is_none() || turn.state.current.is_some() || finished(&turn.state) {
+        return;
+    }
+    for claim in claims {
+        turn.claim(claim);
+    }
+    if turn.state.stopping {
+        return interrupted(turn);
+    }
+    turn.finish(StopReason::NeedsHuman, message);
 }
 
 /// One digest over sorted digests.
@@ -296,14 +311,13 @@ fn trigger(state: &State) -> Trigger {
     }
 }
 
-/// As much as the dearest iteration so far, but no more than what is left.
+/// As much as the dearest iteration so far, but no more than what is left. Never nothing for an agent that
+/// costs: that iterations before cost nothing, because they failed at once, says nothing about this one.
 fn reservation(state: &State, left: Option<Usd>) -> Usd {
     let guess = if state.largest_charge > Usd::ZERO {
         state.largest_charge
-    } else if state.last_outcome.is_none() {
-        state.limits.first_reservation
     } else {
-        Usd::ZERO
+        state.limits.first_reservation
     };
     left.map_or(guess, |left| guess.min(left))
 }

@@ -3,7 +3,7 @@
 use super::limits::StopReason;
 use super::record::{NamedVerdict, Outcome, Record, RunStarted, Trigger};
 use super::state::Context;
-use crate::contract::{Budget, CancelReason, Claim, EvidenceFile, NearMiss, Usage, Usd};
+use crate::contract::{Budget, CancelReason, Claim, EvidenceFile, NearMiss, Survivor, Usage, Usd};
 
 /// Choices of this start of the orchestrator.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,6 +45,8 @@ pub struct Ended {
     pub says_done: bool,
     /// Names of processes that were left and ended.
     pub left_behind: Vec<String>,
+    /// Processes that could not be ended.
+    pub survived: Vec<Survivor>,
 }
 
 /// The outcome of running all validators once.
@@ -104,6 +106,14 @@ pub enum Input {
     AgentOut(String),
     /// The agent has ended and its process tree is gone.
     Ended(Ended),
+    /// Processes of the agent live on and cannot be ended: the answer to [`Effect::Look`] where it
+    /// cannot be given.
+    Survived {
+        /// Claims that were found all the same.
+        claims: Vec<Claim>,
+        /// For people: which processes.
+        message: String,
+    },
     /// The validators have run.
     Validated(Validation),
     /// A pause or wait is over.

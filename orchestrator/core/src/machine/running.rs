@@ -129,6 +129,7 @@ pub(super) fn close(turn: &mut Turn, ended: Ended) {
         cost_usd,
         says_done: ended.says_done,
         left_behind: ended.left_behind,
+        survived: ended.survived,
         runtime_ms,
     });
 }

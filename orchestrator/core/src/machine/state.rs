@@ -6,7 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use super::limits::{Limits, StopReason};
 use super::record::{NamedVerdict, Outcome, Policy, RunStarted};
-use crate::contract::{CancelReason, Claim, ClaimKind, EvidenceFile, NearMiss, Tokens, Usage, Usd};
+use crate::contract::{
+    CancelReason, Claim, ClaimKind, EvidenceFile, NearMiss, Survivor, Tokens, Usage, Usd,
+};
 
 /// How far the completion has come. Moves forward only, but for a claim that has to be made anew
 /// under [`AfterRejection::Reclaim`](super::record::AfterRejection::Reclaim).
@@ -72,6 +74,8 @@ pub struct Current {
     pub usage: Usage,
     /// What it is charged at least.
     pub reservation: Usd,
+    /// Runtime of the run when it began, in milliseconds.
+    pub began_ms: u64,
     /// The orchestrator is ending it.
     pub cancelling: Option<CancelReason>,
     /// How many notes it left.
@@ -221,6 +225,8 @@ pub struct State {
     pub context: Option<Context>,
     /// A wait that the provider asked for.
     pub waiting: Option<Wait>,
+    /// Processes of the last iteration that could not be ended then.
+    pub survived: Vec<Survivor>,
     /// The run was asked to stop.
     pub stopping: bool,
     /// Stop after one iteration of this start.

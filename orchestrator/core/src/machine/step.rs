@@ -17,6 +17,7 @@ pub fn step(state: State, input: Input, now: Now) -> (State, Vec<Effect>) {
     match input {
         Input::Started(options) => boundary::started(&mut turn, options.fresh),
         Input::Looked(look) => boundary::looked(&mut turn, look),
+        Input::Survived { claims, message } => boundary::survived(&mut turn, claims, message),
         Input::Validated(validation) => boundary::validated(&mut turn, validation),
         Input::Rested => boundary::rested(&mut turn),
         Input::Prepared { start, prompt, fingerprint } => {

@@ -85,7 +85,13 @@ fn validation(good: bool, tree: &str) -> Validation {
 }
 
 fn ended(outcome: Outcome) -> Ended {
-    Ended { outcome, usage: Usage::default(), says_done: false, left_behind: Vec::new() }
+    Ended {
+        outcome,
+        usage: Usage::default(),
+        says_done: false,
+        left_behind: Vec::new(),
+        survived: Vec::new(),
+    }
 }
 
 fn look(claims: Vec<Claim>, tree: &str) -> Look {
@@ -225,7 +231,7 @@ fn inputs() -> impl Strategy<Value = Input> {
         1 => one.prop_map(Input::ClaimSeen),
         2 => usage.clone().prop_map(Input::Used),
         6 => (outcome, usage, any::<bool>()).prop_map(|(outcome, usage, says_done)| {
-            Input::Ended(Ended { outcome, usage, says_done, left_behind: Vec::new() })
+            Input::Ended(Ended { outcome, usage, says_done, left_behind: Vec::new(), survived: Vec::new() })
         }),
         3 => (any::<bool>(), tree, tree, any::<bool>()).prop_map(|(good, before, after, same)| {
             let mut v = validation(good, &before);
