@@ -183,6 +183,7 @@ fn iteration_of(number: &mut u64) -> Vec<Record> {
         says_all_done: false,
         tool_calls: Some(12),
         left_behind: Vec::new(),
+        survived: Vec::new(),
         runtime_ms,
     });
     records.push(Record::Looked {

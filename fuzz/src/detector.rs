@@ -22,7 +22,9 @@ pub(crate) fn findings(
     prompt: Option<&str>,
     final_text: Option<&str>,
 ) -> Findings {
-    let view = View { workspace: Path::new("/project"), prompt_path: None, prompt, final_text };
+    // What claims must not be an echo of: here, nothing.
+    let (workspace, given) = (Path::new("/project"), final_text.map(|_| ""));
+    let view = View { workspace, prompt_path: None, prompt, final_text, given };
     let findings = inspect(detector, view);
     assert_eq!(findings, inspect(detector, view));
     assert!(findings.claims.len() <= 2 && findings.near_misses.len() <= 8);

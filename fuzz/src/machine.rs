@@ -142,6 +142,7 @@ impl World {
                 says_all_done: bytes.flag(),
                 tool_calls: bytes.flag().then_some(0),
                 left_behind: Vec::new(),
+                survived: Vec::new(),
             }),
             6 => Input::Timer(
                 [Timer::IterationTimeout, Timer::Idle, Timer::MaxRuntime, Timer::Tick]

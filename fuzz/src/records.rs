@@ -77,6 +77,7 @@ pub(crate) fn record(bytes: &mut Bytes<'_>) -> Record {
             says_all_done: bytes.flag(),
             tool_calls: bytes.flag().then_some(1),
             left_behind: vec![bytes.text()],
+            survived: vec![(bytes.text(), 2, bytes.number()).into()],
             runtime_ms: bytes.number(),
         },
         7 => Record::Looked {

@@ -6,6 +6,7 @@ mod context;
 mod error;
 mod output;
 mod plugins;
+mod processes;
 mod registry;
 mod render;
 mod sandbox;

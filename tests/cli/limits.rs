@@ -198,3 +198,97 @@ pub(super) fn max_cost_holds_over_restarts_in_sum_whatever_an_iteration_was_cut_
     env.run().expect(1).says("max_cost");
     assert_eq!(env.agent.calls(), 3, "nothing is left for another");
 }
+
+/// A silent agent under `idle_timeout = "2s"`; how long it took.
+fn silent(script: &str, code: i32) -> (TestEnvironment, Duration) {
+    let env = TestEnvironment::new();
+    env.config("\n[limits]\nmax_failures = 1\nidle_timeout = \"2s\"\n");
+    env.agent.default_call().script(script).out("<promise>COMPLETE: made it</promise>\n");
+    let began = Instant::now();
+    env.run().expect(code);
+    assert!(of_run(&env.root()).is_empty());
+    (env, began.elapsed())
+}
+
+#[test]
+pub(super) fn who_uses_the_processor_is_not_idle_before_twice_the_time() {
+    // By a child, in a session of its own, as a compiler started by a tool would be.
+    silent("setsid -w timeout 3 sh -c 'while :; do :; done'; touch done\n", 0);
+}
+
+#[test]
+pub(super) fn who_has_a_connection_open_is_not_idle_before_twice_the_time() {
+    for address in ["127.0.0.1", "::1"] {
+        // Nobody answers, as a model that thinks.
+        let server = std::net::TcpListener::bind((address, 0)).unwrap();
+        let port = server.local_addr().unwrap().port();
+        let script =
+            format!("bash -c 'exec 3<>/dev/tcp/{address}/{port}; exec sleep 3'; touch done\n");
+        silent(&script, 0);
+    }
+}
+
+#[test]
+pub(super) fn who_is_busy_for_ever_is_cut_at_twice_the_time() {
+    let (env, took) = silent("while :; do :; done\n", 1);
+    let cut = &env.records("iteration_ended")[0]["outcome"];
+    assert_eq!(cut["reason"], "idle", "{cut}");
+    assert!((Duration::from_secs(4)..Duration::from_secs(30)).contains(&took), "{took:?}");
+}
+
+#[test]
+pub(super) fn who_sleeps_is_cut_in_time_though_it_listens_and_was_busy_before() {
+    // A socket that listens is no connection, and work of the past is none of now.
+    let script = "timeout 1 sh -c 'while :; do :; done'
+        python3 -c 'import socket,time; s=socket.create_server((\"127.0.0.1\",0)); time.sleep(1000)'\n";
+    let (env, _) = silent(script, 1);
+    let ended = &env.records("iteration_ended")[0];
+    assert_eq!(ended["outcome"]["reason"], "idle", "{ended}");
+    let ms = ended["runtime_ms"].as_u64().unwrap();
+    assert!((2_000..3_900).contains(&ms), "after {ms} ms");
+}
+
+#[test]
+fn a_run_that_no_limit_would_ever_end_is_refused_also_when_it_is_unmetered() {
+    let config = |agent: &str, limits: &str| {
+        format!(
+            "[agent]\nadapter = \"command\"\n{agent}\n[agent.config]\nprogram = [\"@AGENT@\"]\n\
+             [[validator]]\nkind = \"command\"\nprogram = [\"test\", \"-e\", \"done\"]\n\
+             [limits]\nmax_iterations = 0\nmax_runtime = \"none\"\n{limits}"
+        )
+    };
+    for (agent, limits) in
+        [("unmetered = true", "max_cost_usd = 5.0\n"), ("unmetered = true", ""), ("", "")]
+    {
+        let env = TestEnvironment::new();
+        env.raw_config(&config(agent, limits));
+        env.run().expect(78).says("no limit would ever end this run").says("max_iterations");
+        assert_eq!(env.agent.calls(), 0);
+    }
+    let env = TestEnvironment::new();
+    env.raw_config(
+        &config("unmetered = true", "").replace("max_runtime = \"none\"", "max_runtime = \"1h\""),
+    );
+    env.agent.default_call().script("touch done\n").out("<promise>COMPLETE: x</promise>\n");
+    env.run().expect(0);
+}
+
+#[test]
+fn a_lost_iteration_names_its_agent_and_its_own_time() {
+    let env = TestEnvironment::new();
+    let parents = parents();
+    env.agent.call(1).script(&format!("{parents}kill -9 $orchestrator; sleep 1000\n"));
+    env.agent.call(2).script("touch done\n").out("<promise>COMPLETE: x</promise>\n");
+    assert_eq!(env.run().code, None);
+    env.run().expect(0).says("iteration 1 LOST (the orchestrator was gone)  (command, ");
+}
+
+#[test]
+fn an_agent_that_fails_at_once_is_not_started_again_at_once() {
+    let env = TestEnvironment::new();
+    env.config("\n[limits]\nmax_failures = 4\n");
+    env.agent.default_call().rc(7);
+    let began = Instant::now();
+    env.run().expect(1).says("failures");
+    assert!(began.elapsed() >= Duration::from_millis(100 + 200 + 400), "{:?}", began.elapsed());
+}

@@ -19,6 +19,7 @@ mod commands;
 mod completion;
 mod configuration;
 mod crash;
+mod echoes;
 mod environment;
 mod fallback;
 mod faults;

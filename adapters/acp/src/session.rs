@@ -5,9 +5,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use orchestrator::contract::{AgentError, CancelReason, ErrorClass, Event, EventSink, Report};
+use orchestrator::contract::{
+    AgentError, CancelReason, ErrorClass, Event, EventSink, Leftovers, Report,
+};
 use ralph_adapter_drive::{Ended, LINGER, Printed, Printout, conclude};
-use ralph_orchestrator_supervise::{Chunk, Exit, Input, Process, Step, Stop};
+use ralph_orchestrator_supervise::{Chunk, Exit, Input, Process, Step, Stop, TurnBudget};
 use serde_json::Value;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until, timeout};
@@ -46,6 +48,7 @@ pub(crate) struct Session<'a> {
     outcome: Option<Result<Turn, Failure>>,
     stopped: bool,
     warned: bool,
+    turn_budget: TurnBudget,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,6 +99,7 @@ impl<'a> Session<'a> {
             outcome: None,
             stopped: false,
             warned: false,
+            turn_budget: TurnBudget::default(),
         }
     }
 
@@ -222,6 +226,8 @@ impl<'a> Session<'a> {
     }
 
     async fn line(&mut self, line: String) {
+        // Not every line makes an event.
+        self.turn_budget.spend(line.len()).await;
         if line.trim().is_empty() {
             return;
         }
@@ -270,6 +276,7 @@ impl<'a> Session<'a> {
 
     /// Hands an event over. The orchestrator may want the end just while it is slow to take one.
     async fn emit(&mut self, event: Event) {
+        self.turn_budget.spend(event.weight()).await;
         let mut emit = self.events.emit(event);
         let reason = tokio::select! {
             biased;
@@ -308,7 +315,7 @@ impl<'a> Session<'a> {
             // How it ends once its turn has ended says nothing of the turn.
             well: failure.is_none() || self.stopped || (exit.ending.is_success() && !crashed),
             cancelled: self.cancelled,
-            left_behind: exit.left_behind,
+            leftovers: Leftovers::new(exit.left_behind, exit.survived),
             stderr: if explained { String::new() } else { self.printout.stderr() },
         };
         let result = match failure {

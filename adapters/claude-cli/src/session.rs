@@ -3,10 +3,10 @@
 use std::future::Future;
 use std::pin::Pin;
 
-use orchestrator::contract::{AgentError, CancelReason, Event, EventSink, Report};
+use orchestrator::contract::{AgentError, CancelReason, Event, EventSink, Leftovers, Report};
 use ralph_adapter_claude_program::{AFTER_RESULT, Output, Printed, explained};
 use ralph_adapter_claude_stream::{Ended, Parser};
-use ralph_orchestrator_supervise::{Chunk, Exit, Process, Stop};
+use ralph_orchestrator_supervise::{Chunk, Exit, Process, Stop, TurnBudget};
 use tokio::time::{Instant, sleep_until};
 
 type Cancelled<'a> = Pin<Box<dyn Future<Output = CancelReason> + Send + 'a>>;
@@ -20,6 +20,7 @@ pub(crate) struct Session<'a> {
     parser: Parser,
     output: Output,
     patience: Patience,
+    turn_budget: TurnBudget,
 }
 
 /// When the process has to be gone, once its result is there.
@@ -46,6 +47,7 @@ impl<'a> Session<'a> {
             parser: Parser::new(),
             output: Output::default(),
             patience: Patience::default(),
+            turn_budget: TurnBudget::default(),
         }
     }
 
@@ -67,11 +69,6 @@ impl<'a> Session<'a> {
         };
         let rest = self.output.rest();
         self.tell(rest).await;
-        if !exit.survived.is_empty() {
-            let names = exit.survived.join(", ");
-            let message = format!("these processes of the agent could not be ended: {names}");
-            self.emit(Event::Warning { message }).await;
-        }
         self.finish(exit)
     }
 
@@ -124,6 +121,7 @@ impl<'a> Session<'a> {
 
     /// Hands an event over. The orchestrator may want the end just while it is slow to take one.
     async fn emit(&mut self, event: Event) {
+        self.turn_budget.spend(event.weight()).await;
         let mut emit = self.events.emit(event);
         let reason = tokio::select! {
             biased;
@@ -140,7 +138,7 @@ impl<'a> Session<'a> {
             cancelled: cancelled.is_some(),
             on_purpose: false,
             exit: Some(exit.to_string()),
-            left_behind: exit.left_behind,
+            leftovers: Leftovers::new(exit.left_behind, exit.survived),
             stderr: self.output.stderr(),
         };
         self.parser.finish(ended).map_err(|error| explained(error, cancelled))

@@ -1,6 +1,6 @@
 //! From what was seen to a report or a classed error.
 
-use orchestrator::contract::{AgentError, ErrorClass, Report};
+use orchestrator::contract::{AgentError, ErrorClass, Leftovers, Report};
 
 use crate::message::{Outcome, RateLimit};
 use crate::text::{bounded, bounded_tail};
@@ -22,8 +22,8 @@ pub struct Ended {
     pub on_purpose: bool,
     /// The exit status for people, such as `exit 1` or `signal 9`.
     pub exit: Option<String>,
-    /// Names of processes that were still there when the agent ended, and were ended.
-    pub left_behind: Vec<String>,
+    /// What was left of its processes.
+    pub leftovers: Leftovers,
     /// The end of its standard error, for messages.
     pub stderr: String,
 }

@@ -16,8 +16,8 @@ mod text;
 pub use context::Context;
 pub use ending::Ended;
 pub use message::{
-    Assistant, Block, Compaction, Denial, Fallback, Init, Message, ModelUsage, Outcome, RateLimit,
-    Retry, System, User, WireUsage,
+    Assistant, Block, Compaction, Denial, Fallback, Init, McpServer, Message, ModelUsage, Outcome,
+    RateLimit, Retry, System, User, WireUsage,
 };
 pub use parser::{Parser, objects, parse_json_document};
 pub use text::bounded;

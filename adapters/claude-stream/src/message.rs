@@ -73,6 +73,28 @@ pub struct Init {
     /// The model, with a suffix such as `[1m]` for a larger window.
     #[serde(deserialize_with = "lenient::or_default")]
     pub model: Option<String>,
+    /// The servers of tools that were configured.
+    #[serde(deserialize_with = "lenient::list")]
+    pub mcp_servers: Vec<McpServer>,
+}
+
+/// A server of tools, in [`Init`].
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct McpServer {
+    /// Its name in the configuration.
+    #[serde(deserialize_with = "lenient::or_default")]
+    pub name: Option<String>,
+    /// `connected`, `pending`, `failed`, `needs-auth` or another word.
+    #[serde(deserialize_with = "lenient::or_default")]
+    pub status: Option<String>,
+}
+
+impl McpServer {
+    /// Whether the agent works without its tools.
+    pub(crate) fn is_missing(&self) -> bool {
+        matches!(self.status.as_deref(), Some("failed" | "needs-auth"))
+    }
 }
 
 /// `system/api_retry`.

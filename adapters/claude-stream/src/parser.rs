@@ -7,7 +7,9 @@ use serde_json::Value;
 
 use crate::context::{Context, ContextMeter};
 use crate::ending::{self, Ended, Hints};
-use crate::message::{Assistant, Block, Init, Message, Outcome, RateLimit, Retry, System};
+use crate::message::{
+    Assistant, Block, Init, McpServer, Message, Outcome, RateLimit, Retry, System,
+};
 use crate::meter::Meter;
 use crate::quick;
 use crate::text::bounded;
@@ -17,6 +19,8 @@ const MAX_TOOL_RESULT: usize = 64 * 1024;
 /// So many kinds of unread messages are counted apart.
 const MAX_KINDS: usize = 64;
 const MAX_KIND: usize = 64;
+/// Longest list of servers in a warning, in bytes.
+const MAX_SERVERS: usize = 500;
 
 /// Reads a stream line by line, then sums it up.
 #[derive(Debug, Default)]
@@ -163,7 +167,8 @@ impl Parser {
                 .map_or_else(|| self.meter.estimate(), |outcome| self.meter.settle(outcome)),
             session: self.session,
             exit: ended.exit,
-            left_behind: ended.left_behind,
+            left_behind: ended.leftovers.left_behind,
+            survived: ended.leftovers.survived,
             denied: outcome.map_or_else(Vec::new, |outcome| {
                 outcome.permission_denials.iter().map(ToString::to_string).collect()
             }),
@@ -217,6 +222,7 @@ impl Parser {
         if self.session.as_ref() != Some(&id) {
             self.session = Some(id.clone());
             events.push(Event::Session { id, model: init.model });
+            events.extend(missing_servers(&init.mcp_servers));
         }
     }
 
@@ -352,4 +358,21 @@ pub fn parse_json_document(document: &str, ended: Ended) -> Result<Report, Agent
         }),
     }
     parser.finish(ended)
+}
+
+/// The warning that the agent works without some of the tools that it was configured with.
+fn missing_servers(servers: &[McpServer]) -> Option<Event> {
+    let missing: Vec<String> = servers
+        .iter()
+        .filter(|server| server.is_missing())
+        .map(|server| {
+            let (name, status) = (server.name.as_deref(), server.status.as_deref());
+            format!("{} ({})", name.unwrap_or("?"), status.unwrap_or("?"))
+        })
+        .collect();
+    let message = format!(
+        "the agent works without the tools of these MCP servers, which did not start: {}",
+        bounded(&missing.join(", "), MAX_SERVERS)
+    );
+    (!missing.is_empty()).then_some(Event::Warning { message })
 }

@@ -4,10 +4,12 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
-use orchestrator::contract::{AgentError, CancelReason, ErrorClass, Event, EventSink, Report};
+use orchestrator::contract::{
+    AgentError, CancelReason, ErrorClass, Event, EventSink, Leftovers, Report,
+};
 use ralph_orchestrator_supervise::lines::LineSplitter;
 use ralph_orchestrator_supervise::{
-    Chunk, Exit, Process, SpawnError, Spec, Step, Stop, Stream, Supervisor,
+    Chunk, Exit, Process, SpawnError, Spec, Step, Stop, Stream, Supervisor, TurnBudget,
 };
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep_until};
 
@@ -33,6 +35,7 @@ pub struct Drive<'a> {
     /// Said all at that time, plus the time to exit.
     deadline: Option<Instant>,
     stopped: Option<Why>,
+    turn: TurnBudget,
     glances: Interval,
 }
 
@@ -64,6 +67,7 @@ impl<'a> Drive<'a> {
             linger,
             deadline: None,
             stopped: None,
+            turn: TurnBudget::default(),
             glances,
         }
     }
@@ -118,6 +122,7 @@ impl<'a> Drive<'a> {
 
     /// Hands an event over; a sink that is full does not keep the program from being ended.
     async fn emit(&mut self, process: &Process, event: Event) {
+        self.turn.spend(event.weight()).await;
         let mut emitted = self.events.emit(event);
         if self.stopped.is_none() {
             tokio::select! {
@@ -158,7 +163,7 @@ impl<'a> Drive<'a> {
                 Some(Why::Cancelled(reason)) => Some(reason),
                 _ => None,
             },
-            left_behind: exit.left_behind,
+            leftovers: Leftovers::new(exit.left_behind, exit.survived),
             stderr: self.stderr_tail,
         };
         let (events, result) = self.output.finish(ended);

@@ -1,6 +1,6 @@
 //! What a program's standard output means.
 
-use orchestrator::contract::{AgentError, CancelReason, ErrorClass, Event, Report};
+use orchestrator::contract::{AgentError, CancelReason, ErrorClass, Event, Leftovers, Report};
 use ralph_orchestrator_supervise::lines::LineSplitter;
 
 /// Longest line of a structured agent, in bytes. What is longer is no message, but costs no memory.
@@ -17,8 +17,8 @@ pub struct Ended {
     pub well: bool,
     /// The orchestrator asked for the end, for this reason.
     pub cancelled: Option<CancelReason>,
-    /// Names of processes that were ended after it.
-    pub left_behind: Vec<String>,
+    /// What was left of its processes.
+    pub leftovers: Leftovers,
     /// The end of its standard error.
     pub stderr: String,
 }
@@ -134,7 +134,7 @@ pub fn conclude(result: Result<Report, AgentError>, ended: Ended) -> Result<Repo
         failure
     };
     report.exit = Some(ended.exit);
-    report.left_behind = ended.left_behind;
+    report.add_leftovers(ended.leftovers);
     let Some((class, mut message)) = failure else { return Ok(report) };
     if let Some(hint) = ended.hint {
         message.push_str(": ");

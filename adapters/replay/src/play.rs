@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use orchestrator::contract::{AgentError, Event, EventSink, Iteration, Report, Usage, Usd};
+use orchestrator::contract::{
+    AgentError, Event, EventSink, Iteration, Leftovers, Report, Usage, Usd,
+};
 use ralph_adapter_claude_stream::{Ended, Parser};
 use serde_json::{Value, json};
 
@@ -56,7 +58,7 @@ impl<'a> Play<'a> {
             env,
         };
         let places = Places::new(session.cwd.clone(), task.workspace);
-        let stage = Stage { session, shell, places, seat, left_behind: Vec::new() };
+        let stage = Stage { session, shell, places, seat, leftovers: Leftovers::default() };
         let (cancel, parser, answers) = (Cancel::new(events), Parser::new(), BTreeMap::new());
         Self { session, events, cancel, pace, parser, stage, answers }
     }
@@ -67,8 +69,12 @@ impl<'a> Play<'a> {
             Err(Cancelled) => Ended { cancelled: true, ..Ended::default() },
         };
         let last = self.session.lines.last().map_or(0, |line| line.number);
-        let left_behind = self.stage.left_behind;
-        let labelled = |report: Report| Report { usage: USAGE, left_behind, ..report };
+        let leftovers = self.stage.leftovers;
+        let labelled = |report: Report| {
+            let mut report = Report { usage: USAGE, ..report };
+            report.add_leftovers(leftovers);
+            report
+        };
         match self.parser.finish(ended) {
             Ok(report) => Ok(labelled(report)),
             Err(AgentError { class, message, report }) => {

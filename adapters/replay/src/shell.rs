@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use orchestrator::contract::BuildContext;
+use orchestrator::contract::{BuildContext, Leftovers};
 use ralph_orchestrator_supervise::{
     Ending, Exit, Grace, Process, Spec, Step, Stop, Supervisor, find_program,
 };
@@ -50,8 +50,8 @@ pub(crate) struct Ran {
     pub(crate) text: String,
     /// It failed.
     pub(crate) is_error: bool,
-    /// Names of processes that it left behind.
-    pub(crate) left_behind: Vec<String>,
+    /// What was left of its processes.
+    pub(crate) leftovers: Leftovers,
 }
 
 /// Why a command ended before its time.
@@ -77,15 +77,15 @@ impl Shell {
     }
 
     /// Runs a command; when this returns, all of its processes are gone. Nothing is returned if the
-    /// orchestrator asked for the end, except what was left behind.
+    /// orchestrator asked for the end, except what was left of its processes.
     pub(crate) async fn run(
         &self,
         command: &str,
         timeout_ms: Option<u64>,
         seat: &mut Seat,
         cancel: &mut Cancel<'_>,
-    ) -> Result<Ran, Vec<String>> {
-        let failed = |text: String| Ran { text, is_error: true, left_behind: Vec::new() };
+    ) -> Result<Ran, Leftovers> {
+        let failed = |text: String| Ran { text, is_error: true, leftovers: Leftovers::default() };
         let program = match self.program() {
             Ok(program) => program.to_owned(),
             Err(message) => return Ok(failed(message.to_owned())),
@@ -107,7 +107,7 @@ impl Shell {
         let timeout = timeout_ms.map_or(TIMEOUT, Duration::from_millis).min(TIMEOUT_MAX);
         let (output, exit, cut) = watch(process, timeout, cancel).await;
         if cut == Some(Cut::Cancelled) {
-            return Err(exit.left_behind);
+            return Err(Leftovers::new(exit.left_behind, exit.survived));
         }
         let note = seat.follow();
         Ok(result(&output, exit, cut.map(|_| timeout), note))
@@ -154,7 +154,7 @@ fn result(output: &Output, exit: Exit, timed_out: Option<Duration>, note: Option
     let is_error = status.is_some();
     let parts = [status, output.text(), note];
     let text = parts.into_iter().flatten().collect::<Vec<_>>().join("\n");
-    Ran { text, is_error, left_behind: exit.left_behind }
+    Ran { text, is_error, leftovers: Leftovers::new(exit.left_behind, exit.survived) }
 }
 
 impl Seat {

@@ -1,5 +1,6 @@
 //! The workspace on which recorded tool calls happen again.
 
+use orchestrator::contract::Leftovers;
 use serde_json::Value;
 
 use crate::cancel::Cancel;
@@ -14,8 +15,8 @@ pub(crate) struct Stage<'a> {
     pub(crate) shell: &'a Shell,
     pub(crate) places: Places,
     pub(crate) seat: Seat,
-    /// Names of processes that commands left behind.
-    pub(crate) left_behind: Vec<String>,
+    /// What was left of the processes of commands.
+    pub(crate) leftovers: Leftovers,
 }
 
 /// What a tool call came to.
@@ -86,11 +87,11 @@ impl Stage<'_> {
         let timeout = input.get("timeout").and_then(Value::as_u64);
         match self.shell.run(command, timeout, &mut self.seat, cancel).await {
             Ok(ran) => {
-                self.left_behind.extend(ran.left_behind);
+                self.leftovers.add(ran.leftovers);
                 Performed::Really(Answer { text: ran.text, is_error: ran.is_error })
             }
-            Err(left_behind) => {
-                self.left_behind.extend(left_behind);
+            Err(leftovers) => {
+                self.leftovers.add(leftovers);
                 Performed::Cancelled
             }
         }

@@ -18,6 +18,7 @@ use crate::commands::block_on;
 use crate::context::Context;
 use crate::error::{CommandError, exit, of_stop};
 use crate::plugins::Plugins;
+use crate::processes::Supervised;
 use crate::registry;
 use crate::render::text::{EVIDENCE_ONLY, one_line};
 use crate::render::{Human, Json};
@@ -60,6 +61,7 @@ async fn start(context: Context, args: Run) -> Result<u8, CommandError> {
         state_home,
         registry: &registry,
         end_remains: &end_remains,
+        processes: Arc::new(Supervised),
         agent: args.agent.clone(),
         once: args.once,
         restart: args.restart,
@@ -99,6 +101,7 @@ fn end_remains(run: &str) -> Vec<String> {
             )
         })
     };
+    let survived = survived.iter().map(ToString::to_string).collect();
     [say(ended, "were left, and were ended"), say(survived, "could not be ended")]
         .into_iter()
         .flatten()

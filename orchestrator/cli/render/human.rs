@@ -169,6 +169,7 @@ impl Human {
             max_cost_usd,
             duration_ms,
             usage,
+            agent,
             ..
         } = notice
         else {
@@ -183,7 +184,7 @@ impl Human {
             None => format!(", {about}{total_cost_usd}"),
         };
         let head = self.paint(code, &format!("iteration {iteration} {}", outcome(how)));
-        let tail = format!("{}, {}{cost}", view.agent, duration(*duration_ms));
+        let tail = format!("{agent}, {}{cost}", duration(*duration_ms));
         self.line(view, &format!("{head}  ({tail})"));
     }
 

@@ -8,10 +8,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use orchestrator::contract::{
     Agent, AgentError, BuildContext, BuildError, CancelReason, Description, ErrorClass, Event,
-    EventSink, Iteration, Report,
+    EventSink, Iteration, Leftovers, Report,
 };
 use plugin_protocol::{Answer, ItemKind, LogLevel, Method, Provided};
-use ralph_orchestrator_supervise::{Exit, Supervisor};
+use ralph_orchestrator_supervise::{Exit, Supervisor, TurnBudget};
 use serde_json::Value;
 use tokio::time::{Instant, sleep_until};
 
@@ -113,7 +113,13 @@ impl Agent for PluginAgent {
 
     async fn run(&self, task: Iteration, events: &dyn EventSink) -> Result<Report, AgentError> {
         self.still_usable()?;
-        let mut work = Work { agent: self, events, cancelled: events.cancelled(), told: None };
+        let mut work = Work {
+            agent: self,
+            events,
+            cancelled: events.cancelled(),
+            told: None,
+            turn: TurnBudget::default(),
+        };
         if work.asked_before().await {
             let message = "the agent was not started because the orchestrator asked for the end";
             return Err(AgentError::new(ErrorClass::Cancelled, message));
@@ -176,9 +182,11 @@ struct Work<'a> {
     cancelled: Pin<Box<dyn Future<Output = CancelReason> + Send + 'a>>,
     /// It was told to end for this reason, and may take until then.
     told: Option<(CancelReason, Instant)>,
+    turn: TurnBudget,
 }
 
-/// What happens next.
+/// What happens next. Never kept.
+#[allow(clippy::large_enum_variant)]
 enum Next {
     Told(Told),
     Cancelled(CancelReason),
@@ -255,6 +263,7 @@ impl Work<'_> {
 
     /// Hands an event over; a sink that is full does not keep the agent from being ended.
     async fn emit(&mut self, call: &Running, event: Event) {
+        self.turn.spend(event.weight()).await;
         let mut emitted = self.events.emit(event);
         if self.told.is_none() {
             tokio::select! {
@@ -315,7 +324,7 @@ pub(crate) fn broke(outcome: Outcome) -> String {
 fn conclude(result: Result<Report, AgentError>, exit: Option<Exit>) -> Result<Report, AgentError> {
     let Some(exit) = exit else { return result.map_err(without_text) };
     let add = |report: &mut Report| {
-        report.left_behind.extend(exit.left_behind.iter().cloned());
+        report.add_leftovers(Leftovers::new(exit.left_behind.clone(), exit.survived.clone()));
         report.exit.get_or_insert_with(|| exit.ending.to_string());
     };
     match result {

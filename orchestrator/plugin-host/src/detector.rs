@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use orchestrator::contract::{
-    BuildContext, BuildError, Claim, CompletionDetector, Event, Findings, View,
+    BuildContext, BuildError, Claim, CompletionDetector, Event, Findings, Leftovers, View,
 };
 use plugin_protocol::{Answer, DetectorDescription, ItemKind, Method, Provided};
 use ralph_orchestrator_supervise::Supervisor;
@@ -175,7 +175,11 @@ impl PluginDetector {
             return Ok(seat.clone());
         }
         if let Some(Live { process, seat }) = live.take() {
-            leave(process, Some(&*seat.session), End::Kill).await;
+            let exit = leave(process, Some(&*seat.session), End::Kill).await;
+            let survived = exit.into_iter().flat_map(|exit| exit.survived);
+            if let Some(complaint) = Leftovers::new(Vec::new(), survived).complaint() {
+                self.trouble(&complaint);
+            }
         }
         self.plugin.verify().await?;
         let entered = self.plugin.enter(&self.supervisor, self.plugin.env()).await;

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use orchestrator::contract::{
-    BuildContext, BuildError, CancelReason, CancelSignal, EvidenceValidator, NeverCancelled,
-    ValidationContext, ValidatorDescription, Verdict,
+    BuildContext, BuildError, CancelReason, CancelSignal, EvidenceValidator, Leftovers,
+    NeverCancelled, ValidationContext, ValidatorDescription, Verdict,
 };
 use plugin_protocol::{Answer, ItemKind, Method, Provided, ValidatorOpened};
 use ralph_orchestrator_supervise::Supervisor;
@@ -154,8 +154,12 @@ impl PluginValidator {
         if inside && end == End::Terminate {
             self.given_up.get_or_init(|| ());
         }
-        leave(process, seat.as_ref().ok().map(|seat| &*seat.session), end).await;
-        result.map_err(says)
+        let exit = leave(process, seat.as_ref().ok().map(|seat| &*seat.session), end).await;
+        match exit.and_then(|exit| Leftovers::new(Vec::new(), exit.survived).complaint()) {
+            // What lives on may change what was examined.
+            Some(complaint) => Err(says(complaint)),
+            None => result.map_err(says),
+        }
     }
 
     async fn call(

@@ -214,6 +214,9 @@ pub struct LookAt {
     /// The final message of the iteration that just ended well.
     #[serde(default)]
     pub final_text: Option<String>,
+    /// All that the agent was given in that iteration: what stands in it word for word is an echo.
+    #[serde(default)]
+    pub given: Option<String>,
 }
 
 impl From<View<'_>> for LookAt {
@@ -223,6 +226,7 @@ impl From<View<'_>> for LookAt {
             prompt_path: view.prompt_path.map(ToOwned::to_owned),
             prompt: view.prompt.map(ToOwned::to_owned),
             final_text: view.final_text.map(ToOwned::to_owned),
+            given: view.given.map(ToOwned::to_owned),
         }
     }
 }
@@ -236,6 +240,7 @@ impl LookAt {
             prompt_path: self.prompt_path.as_deref(),
             prompt: self.prompt.as_deref(),
             final_text: self.final_text.as_deref(),
+            given: self.given.as_deref(),
         }
     }
 }

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::survivor::Survivor;
+
 /// How the leader of a process tree ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
@@ -59,8 +61,8 @@ pub struct Exit {
     /// Names of processes that were still there when the leader had ended, and were ended. After a
     /// stop, only of those that had to be killed, since a stop ends all of the tree at once.
     pub left_behind: Vec<String>,
-    /// Names of processes that even SIGKILL did not end, as those of another user.
-    pub survived: Vec<String>,
+    /// Processes that even SIGKILL did not end, as those of another user.
+    pub survived: Vec<Survivor>,
     /// Whether somebody outside the tree still held its stdout or stderr open when it was gone.
     pub leaked: bool,
     /// Whether the leader ended after [`Process::stop`](crate::Process::stop).
@@ -124,11 +126,10 @@ mod tests {
     use super::*;
 
     fn exit(ending: Ending, killed: bool) -> Exit {
-        let none = Vec::new;
         Exit {
             ending,
-            left_behind: none(),
-            survived: none(),
+            left_behind: Vec::new(),
+            survived: Vec::new(),
             leaked: false,
             stopped: killed,
             killed,

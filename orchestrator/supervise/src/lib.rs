@@ -28,6 +28,7 @@
 //!
 //! [`lines`] and [`capture`] turn unbounded output into bounded memory.
 
+mod activity;
 pub mod capture;
 mod control;
 mod error;
@@ -46,8 +47,11 @@ pub mod shim;
 mod spec;
 mod streams;
 mod supervisor;
+mod survivor;
+mod turn;
 mod wire;
 
+pub use activity::{are_busy, of_iteration};
 pub use capture::{Capture, CaptureLimit, Captured};
 pub use error::SpawnError;
 pub use exit::{Ending, Exit};
@@ -61,3 +65,5 @@ pub use sandbox::{Level, NoSandbox, Sandbox};
 pub use spec::{Grace, Spec, Stop};
 pub use streams::{Chunk, Stream};
 pub use supervisor::Supervisor;
+pub use survivor::{Survivor, end_iteration};
+pub use turn::TurnBudget;

@@ -5,16 +5,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
-use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::time::{Instant, sleep_until};
 
 use crate::control::Control;
 use crate::exit::{Ending, Exit};
 use crate::nursery::Nursery;
-use crate::procfs;
+use crate::remains::{Remains, end_tree, kill_session};
 use crate::spec::Stop;
 use crate::streams::{Chunk, Streams};
+use crate::survivor::Survivor;
+use crate::turn::TurnBudget;
 use crate::wire::{Report, Status};
 
 /// How long the streams may stay open when the tree is gone, before somebody outside is held to have
@@ -23,9 +24,6 @@ const DRAIN: Duration = Duration::from_millis(200);
 /// What may still be in the streams by then, so that it is the tree's own: the size of the largest
 /// pipes, twice.
 const DRAIN_BYTES: usize = 2 * 1024 * 1024;
-/// How often, and how long apart, the remains of a tree without a shim are looked for.
-const SWEEPS: u32 = 100;
-const SWEEP_PAUSE: Duration = Duration::from_millis(10);
 
 /// What a process tree did next.
 #[derive(Debug)]
@@ -41,6 +39,8 @@ pub enum Step {
 #[derive(Debug)]
 pub struct Process {
     leader: i32,
+    /// Variables of its environment that tell who belongs to it, as `NAME=value`.
+    marks: Vec<String>,
     control: Control,
     home: Home,
     streams: Streams,
@@ -53,6 +53,7 @@ pub struct Process {
     drain: Option<Drain>,
     leaked: bool,
     exit: Option<Exit>,
+    turn: TurnBudget,
 }
 
 /// Where the shim goes when the tree has gone.
@@ -80,7 +81,7 @@ struct Ended {
 #[derive(Clone, Debug)]
 struct Gone {
     left_behind: Vec<String>,
-    survived: Vec<String>,
+    survived: Vec<Survivor>,
 }
 
 /// The time and the bytes that the streams have left.
@@ -93,6 +94,7 @@ struct Drain {
 impl Process {
     pub(crate) fn new(
         leader: i32,
+        marks: Vec<String>,
         control: Control,
         home: Home,
         streams: Streams,
@@ -100,6 +102,7 @@ impl Process {
     ) -> Self {
         Self {
             leader,
+            marks,
             control,
             home,
             streams,
@@ -110,6 +113,7 @@ impl Process {
             drain: None,
             leaked: false,
             exit: None,
+            turn: TurnBudget::default(),
         }
     }
 
@@ -126,8 +130,10 @@ impl Process {
     /// `None` when both streams ended, or when the tree is gone and somebody outside it holds a stream
     /// open for 200 ms more ([`Exit::leaked`]); what the tree itself printed has been returned by then.
     /// Both may come before or after the leader's end. Whoever does not call it slows the tree down:
-    /// nothing is read ahead. Nothing is lost when the future is dropped.
+    /// nothing is read ahead. Nothing is lost when the future is dropped. However much there is to
+    /// read, other futures of the task get their turn.
     pub async fn next(&mut self) -> Option<Chunk> {
+        self.turn.give_way().await;
         while !self.streams.ended() {
             let drain = self.drain;
             if drain.is_some_and(|d| d.bytes == 0) {
@@ -139,9 +145,11 @@ impl Process {
                 biased;
                 report = self.control.next(), if drain.is_none() => self.note(report),
                 chunk = self.streams.next() => {
-                    if let (Some(drain), Some(chunk)) = (&mut self.drain, &chunk) {
-                        drain.bytes = drain.bytes.saturating_sub(chunk.bytes.len());
+                    let length = chunk.as_ref().map_or(0, |chunk| chunk.bytes.len());
+                    if let Some(drain) = &mut self.drain {
+                        drain.bytes = drain.bytes.saturating_sub(length);
                     }
+                    self.turn.count(length);
                     return chunk;
                 }
                 () = until(drain), if drain.is_some() => return self.leak(),
@@ -178,6 +186,7 @@ impl Process {
             Some(Report::Started { .. } | Report::SpawnFailed { .. } | Report::Broken { .. }) => {}
             None => {
                 self.drain = Some(Drain { until: Instant::now() + DRAIN, bytes: DRAIN_BYTES });
+                // Whoever keeps the streams open would be waited for.
                 kill_session(self.leader);
             }
         }
@@ -239,20 +248,16 @@ impl Process {
     }
 
     /// The shim was killed, and the leader by that. The nursery has ended the rest; but if it was
-    /// killed as well, nobody can tell any more who descends from the leader, but those that kept its
-    /// session.
+    /// killed as well, those that are left are known by the leader's session and by the environment
+    /// that they were started with.
     async fn lost(&self) -> Exit {
-        let mut survived = Vec::new();
-        for _ in 0..SWEEPS {
-            survived = kill_session(self.leader);
-            if survived.is_empty() {
-                break;
-            }
-            sleep(SWEEP_PAUSE).await;
-        }
+        let (leader, marks) = (self.leader, self.marks.clone());
+        // It looks at all processes, more than once.
+        let found = spawn_blocking(move || end_tree(leader, &marks)).await;
+        let Remains { ended, survived } = found.unwrap_or_default();
         Exit {
             ending: Ending::Lost,
-            left_behind: Vec::new(),
+            left_behind: ended,
             survived,
             leaked: self.leaked,
             stopped: self.asked.load(Ordering::Relaxed) > 0,
@@ -274,15 +279,4 @@ async fn until(drain: Option<Drain>) {
     if let Some(drain) = drain {
         sleep_until(drain.until).await;
     }
-}
-
-/// Kills who is in the leader's session, and returns their names.
-fn kill_session(leader: i32) -> Vec<String> {
-    let mut session = procfs::all();
-    session.retain(|p| p.session == leader && !p.zombie);
-    for process in &session {
-        // They may be gone by now; the next look tells.
-        let _ = Pid::from_raw(process.pid).map(|pid| kill_process(pid, Signal::KILL));
-    }
-    session.into_iter().map(|p| p.name).collect()
 }

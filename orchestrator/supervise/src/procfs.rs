@@ -17,6 +17,10 @@ pub(crate) struct Stat {
     pub(crate) session: i32,
     /// When it started, in clock ticks since boot: with the pid it names a process for good.
     pub(crate) started: u64,
+    /// The processor's time that it has used itself, in clock ticks.
+    pub(crate) own_ticks: u64,
+    /// That of its children that have ended.
+    pub(crate) child_ticks: u64,
 }
 
 /// The process with this pid, unless there is none.
@@ -34,9 +38,13 @@ fn parse(pid: i32, line: &[u8]) -> Option<Stat> {
     let zombie = matches!(fields.next()?, "Z" | "X");
     let mut number = || fields.next()?.parse().ok();
     let (parent, group, session) = (number()?, number()?, number()?);
-    // Field 22 of proc(5); the sixth is the last one read.
-    let started = fields.nth(15)?.parse().ok()?;
-    Some(Stat { pid, name, zombie, parent, group, session, started })
+    // Fields 14 to 17 and 22 of proc(5); the sixth is the last one read.
+    let mut ticks = fields.by_ref().skip(7).take(4).map(|field| field.parse::<u64>().ok());
+    let own_ticks = ticks.next()??.saturating_add(ticks.next()??);
+    let child_ticks = ticks.next()??.saturating_add(ticks.next()??);
+    drop(ticks);
+    let started = fields.nth(4)?.parse().ok()?;
+    Some(Stat { pid, name, zombie, parent, group, session, started, own_ticks, child_ticks })
 }
 
 /// All processes.
@@ -107,11 +115,12 @@ mod tests {
 
     #[test]
     fn a_name_may_hold_parentheses_and_bad_bytes() {
-        let mut line = b"7 (a) Z (\xff) S 1 2 3 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 4711 0".to_vec();
+        let mut line = b"7 (a) Z (\xff) S 1 2 3 0 -1 0 0 0 0 0 7 1 40 2 20 0 1 0 4711 0".to_vec();
         let stat = parse(7, &line).unwrap();
         assert_eq!(stat.name, "a) Z (\u{fffd}");
         assert!(!stat.zombie);
         assert_eq!((stat.parent, stat.group, stat.session, stat.started), (1, 2, 3, 4711));
+        assert_eq!((stat.own_ticks, stat.child_ticks), (8, 42));
         line.truncate(20);
         assert_eq!(parse(7, &line), None);
         assert_eq!(parse(7, b""), None);

@@ -24,6 +24,7 @@ use crate::input::Input;
 use crate::kill_switch::KillSwitch;
 use crate::nursery::Nursery;
 use crate::process::{Home, Process};
+use crate::remains;
 use crate::sandbox::{self, Sandbox};
 use crate::shim::FIRST_ARGUMENT;
 use crate::spec::Spec;
@@ -171,8 +172,9 @@ impl Supervisor {
             }
         };
         let more = if let Stdin::Open(more) = stdin { Some(more) } else { None };
+        let marks = remains::marks(&spec.env);
         let stdin = pipes.stdin.map(|pipe| tokio::spawn(feed(pipe, spec.stdin, more)));
-        Ok(Process::new(leader, control, self.home(), pipes.streams, stdin))
+        Ok(Process::new(leader, marks, control, self.home(), pipes.streams, stdin))
     }
 
     fn home(&self) -> Home {

@@ -9,6 +9,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::spec::{Grace, Spec, Stop};
+use crate::survivor::Survivor;
 
 /// Said to the nursery with a new shim's descriptors: the control socket and, by this bit, a guard.
 pub(crate) const GUARD: u8 = 1;
@@ -127,7 +128,7 @@ pub(crate) enum Report {
     /// SIGKILL.
     LeaderEnded { status: Status, stopped: bool, killed: bool },
     /// No descendant is left, but those in `survived`, which SIGKILL did not end.
-    Gone { left_behind: Vec<String>, survived: Vec<String> },
+    Gone { left_behind: Vec<String>, survived: Vec<Survivor> },
 }
 
 #[cfg(test)]

@@ -39,6 +39,7 @@
 
 pub mod conformance;
 pub mod fake_agent;
+pub mod flood;
 pub mod iteration;
 pub mod loopback;
 pub mod model_server;

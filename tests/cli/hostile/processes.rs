@@ -333,3 +333,26 @@ pub(super) fn an_agent_that_is_not_there_any_more_ends_the_run() {
     let end = End { code: 69, ..stopped("agent_unavailable", 3, &["x"]) };
     ends(&env, "removed", &ended, end);
 }
+
+#[test]
+pub(super) fn nothing_is_validated_beside_a_daemon_whose_supervisors_were_killed() {
+    let (env, parents) = (hostile(), parents());
+    // A claim that needs no good ending, and a daemon that nobody above it is left to end.
+    env.agent.call(1).script(&format!(
+        "export FAKE_DIR\n{parents}
+         setsid sh -c 'trap \"\" HUP INT TERM; echo $$ > \"$FAKE_DIR/daemon\"
+                       while :; do sleep 1000; done' < /dev/null > /dev/null 2>&1 &
+         until [ -s \"$FAKE_DIR/daemon\" ]; do :; done
+         {WORK}printf '\\nTASK_COMPLETE\\n' >> PROMPT.md
+         kill -KILL $nursery; kill -KILL $shim; sleep 1000\n"
+    ));
+    let daemon = env.agent.program().with_file_name("daemon").display().to_string();
+    env.config(&format!(
+        "\n[[validator]]\nkind = \"command\"\nname = \"alone\"\n\
+         program = [\"sh\", \"-c\", \"! grep -q ') [^ZX]' /proc/$(cat '{daemon}')/stat\"]\n\
+         [limits]\nmax_iterations = 1\n"
+    ));
+    let ended = env.run();
+    gone(&env, "daemon");
+    ends(&env, "unwatched", &ended, completed(1, &["done"]));
+}

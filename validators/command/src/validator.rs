@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use async_trait::async_trait;
 use orchestrator::contract::{
     BuildContext, BuildError, CancelReason, CancelSignal, Change, ChangeKind, EvidenceValidator,
-    Setup, SetupProblem, ValidationContext, ValidatorDescription, Verdict,
+    Leftovers, Setup, SetupProblem, ValidationContext, ValidatorDescription, Verdict,
 };
 use ralph_orchestrator_supervise::{Grace, SpawnError, Spec, Supervisor, find_program};
 
@@ -145,6 +145,12 @@ impl CommandValidator {
         Verdict::Error { message }
     }
 
+    /// What lives on may change what is examined.
+    fn outlived(&self, complaint: &str) -> Verdict {
+        let message = format!("`{}` ran, but {}", self.typed, escape(complaint));
+        Verdict::Error { message }
+    }
+
     fn cut_short(&self, trial: &Trial, reason: CancelReason) -> Verdict {
         let why = match reason {
             CancelReason::Timeout => "timed out",
@@ -217,6 +223,10 @@ impl EvidenceValidator for CommandValidator {
             Err(error) => return self.not_started(&error),
         };
         let trial = watch(process, &self.rules, cancel).await;
+        let survived = trial.exit.survived.iter().cloned();
+        if let Some(complaint) = Leftovers::new(Vec::new(), survived).complaint() {
+            return self.outlived(&complaint);
+        }
         if let Some(reason) = trial.cancelled {
             return self.cut_short(&trial, reason);
         }

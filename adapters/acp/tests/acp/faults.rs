@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use orchestrator::contract::{AgentError, Event, Report};
 use ralph_orchestrator_testkit::fake_agent::write_executable;
+use ralph_orchestrator_testkit::flood::assert_gives_way;
 use ralph_orchestrator_testkit::model_server::Script;
 use serde_json::json;
 
@@ -144,5 +145,19 @@ async fn prompts_that_cannot_be_sent_are_refused() {
         let config = json!({"program": ["/bin/cat"]});
         let result = rig.run_task(config, rig.task(prompt), &Sink::new()).await;
         assert_eq!(result.unwrap_err().class.word(), "invalid_request", "{prompt:?}");
+    }
+}
+
+#[test]
+fn who_prints_without_an_end_gives_way() {
+    let update = r#"{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"x"}}}}"#;
+    let unknown = r#"{"jsonrpc":"2.0","method":"x/y","params":{}}"#;
+    for flood in ["y", "", update, unknown] {
+        for to in ["", ">&2"] {
+            let work = format!("yes '{flood}' {to}");
+            assert_gives_way(&work.clone(), move || async move {
+                drop(imitate(&work, &Sink::new()).await);
+            });
+        }
     }
 }

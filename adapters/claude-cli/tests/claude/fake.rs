@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use orchestrator::contract::{Budget, ErrorClass, Event, Usd};
 use ralph_orchestrator_testkit::fake_agent::FakeAgent;
+use ralph_orchestrator_testkit::flood::assert_gives_way;
 use ralph_orchestrator_testkit::model_server::Script;
 use serde_json::json;
 
@@ -185,4 +186,18 @@ async fn is_really_claude() {
     assert!(description.capabilities.cost && description.capabilities.interrupt);
     assert!(description.wants_env.iter().any(|name| name == "ANTHROPIC_API_KEY"));
     assert!(rig.server.requests().is_empty(), "a check spends nothing");
+}
+
+#[test]
+fn that_prints_without_an_end_gives_way() {
+    let text =
+        r#"{"type":"assistant","message":{"id":"1","content":[{"type":"text","text":"x"}]}}"#;
+    for script in ["yes".to_owned(), "yes >&2".to_owned(), format!("yes '{text}'"), "yes ''".into()]
+    {
+        assert_gives_way(&script.clone(), move || async move {
+            let (rig, fake) = rig();
+            let _ = fake.default_call().script(&script);
+            drop(rig.run(json!({"program": fake.program()}), &Sink::new()).await);
+        });
+    }
 }

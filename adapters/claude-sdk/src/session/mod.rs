@@ -11,11 +11,11 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use orchestrator::contract::{
-    AgentError, CancelReason, ErrorClass, Event, EventSink, Iteration, Judgement, Report,
+    AgentError, CancelReason, ErrorClass, Event, EventSink, Iteration, Judgement, Leftovers, Report,
 };
 use ralph_adapter_claude_program::{Output, Printed, explained};
 use ralph_adapter_claude_stream::{Ended, Message, Parser, objects};
-use ralph_orchestrator_supervise::{Exit, Input, Process, Step, Stop};
+use ralph_orchestrator_supervise::{Exit, Input, Process, Step, Stop, TurnBudget};
 use serde_json::Value;
 use tokio::time::{Instant, sleep_until};
 
@@ -74,6 +74,7 @@ pub(crate) struct Session<'a> {
     /// When it was last asked what it has cost.
     asked_cost: Option<Instant>,
     last_piece: Option<Instant>,
+    turn_budget: TurnBudget,
 }
 
 enum Next {
@@ -112,6 +113,7 @@ impl<'a> Session<'a> {
             held: Vec::new(),
             asked_cost: None,
             last_piece: None,
+            turn_budget: TurnBudget::default(),
         }
     }
 
@@ -136,10 +138,6 @@ impl<'a> Session<'a> {
         };
         let rest = self.output.rest();
         self.read(rest).await;
-        if !exit.survived.is_empty() {
-            let names = exit.survived.join(", ");
-            self.warn(format!("these processes of the agent could not be ended: {names}")).await;
-        }
         self.finish(exit)
     }
 
@@ -176,6 +174,8 @@ impl<'a> Session<'a> {
     }
 
     async fn line(&mut self, line: String) {
+        // Not every line makes an event.
+        self.turn_budget.spend(line.len()).await;
         let objects = objects(&line);
         if !objects.iter().flatten().any(|value| self.is_mere_piece(value)) {
             self.emit(Event::Raw { line: line.clone() }).await;
@@ -276,6 +276,7 @@ impl<'a> Session<'a> {
 
     /// Hands an event over. The orchestrator may want the end just while it is slow to take one.
     async fn emit(&mut self, event: Event) {
+        self.turn_budget.spend(event.weight()).await;
         let mut emit = self.events.emit(event);
         let reason = tokio::select! {
             biased;
@@ -299,7 +300,7 @@ impl<'a> Session<'a> {
             cancelled: cancelled.is_some(),
             on_purpose: self.stage.on_purpose(),
             exit: Some(exit.to_string()),
-            left_behind: exit.left_behind,
+            leftovers: Leftovers::new(exit.left_behind, exit.survived),
             stderr: self.output.stderr(),
         };
         let mut result = self.parser.finish(ended);

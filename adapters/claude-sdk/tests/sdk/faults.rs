@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use orchestrator::contract::{AgentError, ErrorClass, Event, Report, Usd};
 use ralph_orchestrator_testkit::fake_agent::write_executable;
+use ralph_orchestrator_testkit::flood::assert_gives_way;
 use ralph_orchestrator_testkit::model_server::Script;
 use serde_json::{Value, json};
 
@@ -226,4 +227,22 @@ async fn that_is_not_there() {
     let (rig, config) = scripted("exit 0");
     let empty = rig.run_task(config, rig.task(""), &Sink::new()).await.unwrap_err();
     assert_eq!(empty.class, ErrorClass::InvalidRequest);
+}
+
+#[test]
+fn that_prints_without_an_end_gives_way() {
+    let text =
+        r#"{"type":"assistant","message":{"id":"1","content":[{"type":"text","text":"x"}]}}"#;
+    let piece = r#"{"type":"stream_event","event":{"type":"content_block_delta","delta":{}}}"#;
+    let request = r#"{"type":"control_request","request_id":"1","request":{"subtype":"can_use_tool","tool_name":"Bash","input":{"command":"true"}}}"#;
+    for flood in ["y", "", text, piece, request] {
+        for to in ["", ">&2"] {
+            // It reads what it is answered, or it would be ended for that.
+            let reads = "exec 3<&0; cat <&3 > /dev/null &";
+            let script = format!("{BEGIN}\n{reads}\nyes '{flood}' {to}");
+            assert_gives_way(&script.clone(), move || async move {
+                drop(run(&script).await);
+            });
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! Every way a stream can end.
 
-use orchestrator::contract::{ErrorClass, Report, Tokens, Usage, Usd};
+use orchestrator::contract::{ErrorClass, Leftovers, Report, Tokens, Usage, Usd};
 use ralph_adapter_claude_stream::{Ended, parse_json_document};
 use serde_json::{Value, json};
 
@@ -156,7 +156,9 @@ fn words_in_the_text_are_no_evidence() {
 
 #[test]
 fn the_happy_report_is_exact() {
-    let ended = Ended { left_behind: vec!["sleep".to_owned()], ..exited(0) };
+    let survivor = ("deaf".to_owned(), 4711, 12);
+    let leftovers = Leftovers::new(vec!["sleep".to_owned()], [survivor.clone()]);
+    let ended = Ended { leftovers, ..exited(0) };
     let report = read(&transcript("happy-bypass.jsonl"), ended).1.unwrap();
     let tokens = Tokens { input: 2032, output: 240, cache_read: 34300, cache_write: 15500 };
     assert_eq!(
@@ -171,6 +173,7 @@ fn the_happy_report_is_exact() {
             session: Some("6f3e7485-fc3d-4300-b149-656b7e9862a5".to_owned()),
             exit: Some("exit 0".to_owned()),
             left_behind: vec!["sleep".to_owned()],
+            survived: vec![survivor.into()],
             denied: Vec::new(),
         }
     );

@@ -197,3 +197,34 @@ fn one_odd_field_costs_only_itself() {
     assert_eq!(report.usage.tokens.unwrap().input, 5);
     assert_eq!((report.usage.cost, report.denied.len()), (None, 1));
 }
+
+#[test]
+fn servers_of_tools_that_did_not_start_are_a_warning_once() {
+    let init = |servers: serde_json::Value| {
+        serde_json::json!({"type": "system", "subtype": "init", "session_id": "s", "mcp_servers": servers})
+            .to_string()
+    };
+    let servers = serde_json::json!([
+        {"name": "files", "status": "connected"},
+        {"name": "later", "status": "pending"},
+        {"name": "broken", "status": "failed"},
+        {"name": "locked", "status": "needs-auth"},
+        {"status": "failed"}, {}, 7,
+    ]);
+    let mut parser = Parser::new();
+    let events = parser.line(&init(servers.clone()));
+    let message = "the agent works without the tools of these MCP servers, which did not start: \
+                   broken (failed), locked (needs-auth), ? (failed)";
+    assert_eq!(warnings(&events), [message]);
+    // The same session goes on with another turn.
+    assert_eq!(warnings(&parser.line(&init(servers))), [""; 0]);
+    for fine in ["[]", "null", "{\"a\": 1}", "[{\"name\": \"a\", \"status\": \"connected\"}]"] {
+        let servers = serde_json::from_str(fine).unwrap();
+        assert_eq!(warnings(&Parser::new().line(&init(servers))), [""; 0], "{fine}");
+    }
+    let many: Vec<_> = (0..10_000)
+        .map(|n| serde_json::json!({"name": n.to_string(), "status": "failed"}))
+        .collect();
+    let events = Parser::new().line(&init(many.into()));
+    assert!(warnings(&events)[0].len() < 1000);
+}

@@ -5,5 +5,6 @@ mod cancel;
 mod conformance;
 mod delivery;
 mod endings;
+mod floods;
 mod outputs;
 mod support;

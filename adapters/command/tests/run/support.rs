@@ -118,6 +118,7 @@ pub(crate) struct Sink {
     pub(crate) events: Mutex<Vec<Event>>,
     cancel: watch::Sender<bool>,
     hook: Hook,
+    forgets: bool,
 }
 
 impl Sink {
@@ -127,7 +128,12 @@ impl Sink {
 
     pub(crate) fn with(hook: impl Fn(&Event) -> Then + Send + Sync + 'static) -> Self {
         let cancel = watch::Sender::new(false);
-        Self { events: Mutex::default(), cancel, hook: Box::new(hook) }
+        Self { events: Mutex::default(), cancel, hook: Box::new(hook), forgets: false }
+    }
+
+    /// Keeps no events.
+    pub(crate) fn forgetting(self) -> Self {
+        Self { forgets: true, ..self }
     }
 
     /// Asks for the end.
@@ -158,7 +164,9 @@ impl CancelSignal for Sink {
 impl EventSink for Sink {
     async fn emit(&self, event: Event) {
         let then = (self.hook)(&event);
-        self.events.lock().unwrap().push(event);
+        if !self.forgets {
+            self.events.lock().unwrap().push(event);
+        }
         match then {
             Then::GoOn => {}
             Then::Cancel => self.cancel(),

@@ -32,7 +32,8 @@ pub struct Limits {
     #[serde(with = "units::duration")]
     #[schemars(schema_with = "units::duration_schema")]
     pub iteration_timeout: Duration,
-    /// Time in an iteration without any output or event.
+    /// Time in an iteration without any output or event; twice that while the agent's processes use the
+    /// processor or have a network connection open.
     #[serde(with = "units::duration")]
     #[schemars(schema_with = "units::duration_schema")]
     pub idle_timeout: Duration,
@@ -61,7 +62,7 @@ impl Default for Limits {
             max_cost_usd: Some(Usd::from_nanos(50_000_000_000)),
             max_tokens: None,
             iteration_timeout: Duration::from_secs(30 * MINUTE),
-            idle_timeout: Duration::from_secs(5 * MINUTE),
+            idle_timeout: Duration::from_secs(15 * MINUTE),
             max_failures: 5,
             max_stagnant: 10,
             max_rejections: 3,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-use super::{AgentError, EventSink, Usage, Usd};
+use super::{AgentError, EventSink, Leftovers, Survivor, Usage, Usd};
 
 /// Who an agent is and what it can do.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -100,14 +100,26 @@ pub struct Report {
     pub exit: Option<String>,
     /// Names of processes that were still there when the agent ended, and were ended.
     pub left_behind: Vec<String>,
+    /// Processes of the agent that could not be ended. Nothing is validated while one of them lives.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub survived: Vec<Survivor>,
     /// Tool calls that the agent's permissions refused.
     pub denied: Vec<String>,
+}
+
+impl Report {
+    /// Adds what was left of the agent's processes.
+    pub fn add_leftovers(&mut self, leftovers: Leftovers) {
+        self.left_behind.extend(leftovers.left_behind);
+        self.survived.extend(leftovers.survived);
+    }
 }
 
 /// Drives one kind of agent.
 ///
 /// When [`run`](Agent::run) returns, every process that the agent started is gone, whatever the
-/// outcome. When the returned future is dropped, they are ended too.
+/// outcome; one that could not be ended is named in [`Report::survived`]. When the returned future is
+/// dropped, they are ended too.
 #[async_trait]
 pub trait Agent: Send + Sync {
     /// Name, program, capabilities. Cheap, and always the same.

@@ -22,7 +22,8 @@ pub enum ClaimKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ClaimSource {
-    /// In the agent's final message: each message makes its own claim.
+    /// In the agent's final message: each message makes its own claim. What stands word for word in
+    /// [`View::given`] was not said by the agent.
     Message,
     /// In a file, or any other state that stands until it is changed.
     State,
@@ -81,6 +82,10 @@ pub struct View<'a> {
     /// The final message of the iteration that just ended well. Absent while it runs, after a failed
     /// iteration, and before the first one.
     pub final_text: Option<&'a str>,
+    /// All that the agent was given in the iteration whose final message this is, decoded leniently:
+    /// what the orchestrator told it, and the prompt. What stands in it word for word is an echo, and
+    /// no claim of the agent's own. Absent without a final message.
+    pub given: Option<&'a str>,
 }
 
 /// Finds claims.

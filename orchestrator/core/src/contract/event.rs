@@ -98,6 +98,30 @@ pub enum Event {
     Unknown,
 }
 
+impl Event {
+    /// Returns about how many bytes of text it carries, so that whoever passes events on can tell how
+    /// much it does at once.
+    #[must_use]
+    pub const fn weight(&self) -> usize {
+        match self {
+            Self::Text { text }
+            | Self::Thinking { text }
+            | Self::ToolResult { text, .. }
+            | Self::Claim { text, .. }
+            | Self::Note { text }
+            | Self::Stderr { text } => text.len(),
+            Self::Raw { line } => line.len(),
+            Self::Warning { message } => message.len(),
+            Self::Waiting { reason, .. } => reason.len(),
+            Self::Session { .. }
+            | Self::ToolCall { .. }
+            | Self::Usage { .. }
+            | Self::Context { .. }
+            | Self::Unknown => 0,
+        }
+    }
+}
+
 /// Why the orchestrator ends an iteration or a validation early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

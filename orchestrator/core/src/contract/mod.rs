@@ -8,6 +8,7 @@ mod build;
 mod detector;
 mod error;
 mod event;
+mod leftovers;
 mod usage;
 mod usd;
 mod validator;
@@ -18,6 +19,7 @@ pub use build::{BuildContext, BuildError, parse_config};
 pub use detector::{Claim, ClaimKind, ClaimSource, CompletionDetector, Findings, NearMiss, View};
 pub use error::{AgentError, ErrorClass};
 pub use event::{CancelReason, CancelSignal, Event, EventSink, Judgement, NeverCancelled};
+pub use leftovers::{Leftovers, Survivor, survivors_complaint};
 pub use usage::{Tokens, Usage};
 pub use usd::Usd;
 pub use validator::{

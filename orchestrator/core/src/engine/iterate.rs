@@ -1,7 +1,7 @@
 //! One iteration: the agent runs while its figures, its time and the prompt file are watched.
 
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
@@ -10,6 +10,7 @@ use tokio::sync::{mpsc, watch};
 
 use super::error::EngineError;
 use super::files::Files;
+use super::idle::Idle;
 use super::judge::{Judging, examined};
 use super::phrases::{says_all_done, says_done};
 use super::plan;
@@ -19,7 +20,9 @@ use super::session::Session;
 use super::sink::{Cancel, Heard, Sink};
 use super::transcript::Transcript;
 use crate::config::SandboxMode;
-use crate::contract::{AgentError, CancelReason, ErrorClass, Iteration, Report};
+use crate::contract::{
+    AgentError, CancelReason, ErrorClass, Iteration, Report, survivors_complaint,
+};
 use crate::machine::{Effect, Ended, Input, Outcome, StartIteration, Timer};
 use crate::workspace::PromptWatch;
 
@@ -75,7 +78,7 @@ impl Session {
         let watching = Watching {
             began_ms,
             next_tick_ms,
-            last_event_ms,
+            idle: Idle::new(self.config.limits.idle_timeout, last_event_ms),
             tell,
             hear,
             told_ms: None,
@@ -125,6 +128,8 @@ impl Session {
             .prepared
             .take()
             .ok_or_else(|| EngineError::Internal("an iteration without a prompt".into()))?;
+        // As its final message will be.
+        self.given = Some(self.redactor.text(&String::from_utf8_lossy(&prompt)).into_owned());
         let mut env = self.drivers.of(&self.state).env.clone();
         env.insert("RALPH_RUN_ID".into(), self.run.clone());
         env.insert("RALPH_ITERATION".into(), start.iteration.to_string());
@@ -191,6 +196,7 @@ impl Session {
         let mut prompt_watch = self.prompt.path().map(PromptWatch::new);
         let mut stop = self.stop.clone();
         let mut requests = 0;
+        let clock = Arc::clone(&self.clock);
         let mut given_up = std::pin::pin!(tokio::time::sleep(Duration::MAX));
         loop {
             let pause = watching.next_look(self);
@@ -215,16 +221,25 @@ impl Session {
                     return Ok(Err(AgentError::new(ErrorClass::Cancelled, "asked to stop twice")));
                 }
                 () = prompt_changed(prompt_watch.as_mut()) => self.prompt_changed(watching).await?,
+                // Who waits for a judgement by now is not idle.
+                idle = watching.idle.answered(&clock) => if idle && watching.judging.is_none() {
+                    self.act(Input::Timer(Timer::Idle), watching)?;
+                },
                 () = tokio::time::sleep(pause) => {
                     if !watching.look(self)? {
-                        return Ok(Err(AgentError::new(
-                            ErrorClass::Cancelled,
-                            "it did not end when told to and was given up",
-                        )));
+                        return Ok(Err(self.given_up()));
                     }
                 }
             }
         }
+    }
+
+    /// An agent that does not end when it is told to: nobody knows what of it lives on.
+    fn given_up(&self) -> AgentError {
+        let survived = self.processes.of_iteration(&self.run, self.state.iterations);
+        let message = "it did not end when told to and was given up";
+        AgentError::new(ErrorClass::Cancelled, message)
+            .with_report(Report { survived, ..Report::default() })
     }
 
     fn heard(&mut self, heard: Heard, watching: &Watching) -> Result<(), EngineError> {
@@ -281,6 +296,9 @@ impl Session {
                 "the agent left {count} processes behind, which were ended: {names}"
             ));
         }
+        if let Some(complaint) = survivors_complaint(&report.survived) {
+            self.warn_only(&complaint);
+        }
         self.final_text = report.final_text.filter(|_| good);
         Ended {
             outcome,
@@ -289,6 +307,7 @@ impl Session {
             says_all_done,
             tool_calls: told.then_some(tool_calls),
             left_behind: report.left_behind,
+            survived: report.survived,
         }
     }
 }
@@ -329,7 +348,7 @@ fn tick_pause(session: &Session) -> u64 {
 pub(super) struct Watching {
     began_ms: u64,
     next_tick_ms: u64,
-    last_event_ms: Arc<AtomicU64>,
+    idle: Idle,
     tell: watch::Sender<Option<CancelReason>>,
     hear: mpsc::Receiver<Heard>,
     /// When the agent was first told to end.
@@ -352,7 +371,7 @@ impl Watching {
     }
 
     pub(super) fn heard_something(&self, now_ms: u64) {
-        self.last_event_ms.store(now_ms, Ordering::Relaxed);
+        self.idle.heard(now_ms);
     }
 
     /// When each of the times has come, in milliseconds of runtime.
@@ -361,10 +380,7 @@ impl Watching {
         // An agent that waits for a judgement is not idle.
         let idle_ms = match self.judging {
             Some(_) => u64::MAX,
-            None => self
-                .last_event_ms
-                .load(Ordering::Relaxed)
-                .saturating_add(plan::millis(limits.idle_timeout)),
+            None => self.idle.due_ms(),
         };
         let max_runtime = session.state.limits.max_runtime_ms.unwrap_or(u64::MAX);
         [
@@ -397,6 +413,11 @@ impl Watching {
         let now = session.clock.runtime_ms();
         for (at, timer) in self.times(session) {
             if at > now || (self.told_ms.is_some() && timer != Timer::Tick) {
+                continue;
+            }
+            if timer == Timer::Idle
+                && !self.idle.come(now, &session.processes, &session.run, session.state.iterations)
+            {
                 continue;
             }
             session.act(Input::Timer(timer), self)?;

@@ -37,6 +37,10 @@ impl Session {
                 self.advance(input)?;
             }
         }
+        if let Some(survived) = self.outlive().await? {
+            let signal = (*self.stop.borrow() > 0).then_some(Input::Signal);
+            return Ok(signal.into_iter().chain([survived]).collect());
+        }
         let near_misses = self.near_misses.take().unwrap_or_default();
         let tree = self.tree().await?;
         let evidence = self.evidence().await?;
@@ -59,6 +63,7 @@ impl Session {
             // Text in the configuration is the user's: no agent can have put a claim there.
             prompt: path.map(|_| prompt),
             final_text,
+            given: final_text.and(self.given.as_deref()),
         };
         let mut all = Findings::default();
         for detector in self.judges.detectors.iter() {

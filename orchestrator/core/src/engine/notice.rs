@@ -66,6 +66,8 @@ pub enum Notice {
         total_cost_usd: Usd,
         max_cost_usd: Option<Usd>,
         duration_ms: u64,
+        /// The adapter's name, or the name of the agent that took over.
+        agent: String,
     },
     /// A pause between iterations, or a wait for the provider.
     Waiting { iteration: u64, ms: u64, reason: String },

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::drivers::Drivers;
 use super::error::EngineError;
 use super::plan::{self, Judges};
+use super::processes::Processes;
 use super::prompt::PromptSource;
 use super::redact::Redactor;
 use super::session::Session;
@@ -32,6 +34,8 @@ pub struct Request<'a> {
     /// Ends what is left of the processes of the run with this id, and returns what there is to say about
     /// that. Called when nobody can be watching over them any more.
     pub end_remains: &'a (dyn Fn(&str) -> Vec<String> + Sync),
+    /// Looks after the processes of the iterations.
+    pub processes: Arc<dyn Processes>,
     /// `[agents.NAME]` instead of `[agent]`.
     pub agent: Option<String>,
     /// Stop after one iteration.
@@ -296,6 +300,7 @@ impl Parts<'_> {
             notes: self.notes,
             out: self.out,
             config_file: self.request.config_file,
+            processes: self.request.processes,
             once: self.request.once,
             config: self.request.loaded.config,
         })

@@ -17,8 +17,10 @@ use crate::machine::{self, AfterRejection, BaselineMode, Policy, ValidatorInfo};
 use crate::registry::{Kinds, Registry};
 use crate::state;
 
-/// Share of the cost limit that a first iteration is charged at least if its end is never known.
+/// Share of the cost limit that a first iteration is charged at least if its end is never known, and what
+/// it is charged where there is no such limit.
 const FIRST_RESERVATION_SHARE: u64 = 100;
+const UNLIMITED_RESERVATION: Usd = Usd::from_nanos(100_000_000);
 
 /// A validator with what the engine has to know of it.
 pub(super) struct Check {
@@ -277,6 +279,11 @@ impl Driver {
         can.cost || can.free || (can.tokens && (self.config.prices.is_some() || known()))
     }
 
+    /// Whether what it costs is known as it grows, so that a limit of cost ends the run some time.
+    fn costs(&self) -> bool {
+        self.metered() && !self.description.capabilities.free
+    }
+
     /// Refuses a limit that the user set and that this agent cannot be held to. Says what else there
     /// is to warn of.
     ///
@@ -289,6 +296,15 @@ impl Driver {
             let message =
                 format!("the agent `{name}` reports no tokens, so this limit cannot be kept");
             return Err(error_at(loaded, &["limits", "max_tokens"], &message));
+        }
+        let ends = limits.max_runtime.is_some() || (limits.max_cost_usd.is_some() && self.costs());
+        if limits.max_iterations == 0 && !ends {
+            let message = format!(
+                "no limit would ever end this run: `max_iterations` is off, there is no \
+                 `max_runtime`, and what the agent `{name}` costs cannot be told; set one of the first \
+                 two"
+            );
+            return Err(error_at(loaded, &["limits", "max_iterations"], &message));
         }
         if limits.max_cost_usd.is_none() || self.metered() || self.config.unmetered {
             return Ok(None);
@@ -306,8 +322,12 @@ impl Driver {
 
     /// The limits as the machine applies them.
     pub(super) fn limits(&self, limits: &Limits) -> machine::Limits {
-        let reserve = self.metered() && !self.description.capabilities.free;
-        let max_cost = limits.max_cost_usd.filter(|_| reserve).unwrap_or_default();
+        let first_reservation = match limits.max_cost_usd {
+            _ if !self.costs() => Usd::ZERO,
+            // The share of a very small limit is not nothing either.
+            Some(max) => Usd::from_nanos(max.nanos().div_ceil(FIRST_RESERVATION_SHARE)),
+            None => UNLIMITED_RESERVATION,
+        };
         machine::Limits {
             max_iterations: Some(limits.max_iterations).filter(|max| *max > 0),
             max_runtime_ms: limits.max_runtime.map(millis),
@@ -317,7 +337,7 @@ impl Driver {
             max_stagnant: limits.max_stagnant,
             max_rejections: limits.max_rejections,
             max_wait_ms: millis(limits.max_wait),
-            first_reservation: Usd::from_nanos(max_cost.nanos() / FIRST_RESERVATION_SHARE),
+            first_reservation,
         }
     }
 }

@@ -116,7 +116,9 @@ impl Redactor {
             Input::Ended(ended) => {
                 ended.outcome = self.all_of(ended.outcome.clone());
                 ended.left_behind = self.all_of(std::mem::take(&mut ended.left_behind));
+                ended.survived = self.all_of(std::mem::take(&mut ended.survived));
             }
+            Input::Survived(message) => *message = self.text(message).into_owned(),
             Input::BaselineChecked(check) => {
                 check.verdicts = self.all_of(std::mem::take(&mut check.verdicts));
             }

@@ -9,18 +9,17 @@ use super::plan;
 use super::session::{Session, StopRequests};
 use crate::machine::{Input, Now, Timer};
 
-/// The longest pause after failures.
+/// The longest pause after failures, and the shortest, whatever `run.delay` is: an agent that fails at
+/// once must not be started again at once.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5 * 60);
+const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
 
 /// The longest time between two notes of how much time has passed.
 pub(super) const LONGEST_REST_MS: u64 = 10_000;
 
 impl Session {
-    /// `run.delay`, doubled with each failure in a row, and up to a quarter longer at random.
     fn pause_length(&self, failures: u32) -> Duration {
-        let delay = self.config.run.delay;
-        let factor = 1_u32 << failures.saturating_sub(1).min(16);
-        let pause = delay.saturating_mul(factor).min(LONGEST_PAUSE.max(delay));
+        let pause = shortest_pause(self.config.run.delay, failures);
         if failures == 0 { pause } else { pause + pause.mul_f64(random_quarter()) }
     }
 
@@ -107,6 +106,16 @@ pub(super) async fn asked(stop: &mut StopRequests, times: u32) {
     }
 }
 
+/// `run.delay`; after failures doubled with each of them in a row, and never nothing. Up to a quarter is
+/// added to that at random.
+fn shortest_pause(delay: Duration, failures: u32) -> Duration {
+    if failures == 0 {
+        return delay;
+    }
+    let factor = 1_u32 << failures.saturating_sub(1).min(16);
+    delay.max(SHORTEST_PAUSE).saturating_mul(factor).min(LONGEST_PAUSE.max(delay))
+}
+
 /// Between 0 and 0.25.
 fn random_quarter() -> f64 {
     let mut byte = [0_u8];
@@ -120,6 +129,21 @@ fn random_quarter() -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_pause_after_a_failure_is_never_nothing_and_grows() {
+        let (zero, second) = (Duration::ZERO, Duration::from_secs(1));
+        assert_eq!(shortest_pause(zero, 0), zero, "nothing failed");
+        let pauses: Vec<_> = (1..=4).map(|n| shortest_pause(zero, n).as_millis()).collect();
+        assert_eq!(pauses, [100, 200, 400, 800]);
+        assert_eq!(shortest_pause(second, 3), 4 * second);
+        assert_eq!(shortest_pause(zero, u32::MAX), LONGEST_PAUSE);
+        assert_eq!(
+            shortest_pause(1000 * second, 9),
+            1000 * second,
+            "as configured, if it is longer"
+        );
+    }
 
     #[test]
     fn a_wait_ends_however_the_wall_clock_is_set() {

@@ -13,6 +13,7 @@ use super::error::EngineError;
 use super::feedback;
 use super::notice::{Notice, Observer};
 use super::plan::{self, Judges};
+use super::processes::Processes;
 use super::prompt::PromptSource;
 use super::redact::Redactor;
 use super::scratch::Scratch;
@@ -53,6 +54,7 @@ pub(super) struct New {
     pub(super) notes: Vec<String>,
     pub(super) out: Vec<String>,
     pub(super) config_file: PathBuf,
+    pub(super) processes: Arc<dyn Processes>,
     pub(super) once: bool,
     pub(super) config: Config,
 }
@@ -84,6 +86,9 @@ pub struct Session {
     pub(super) near_misses: Option<Vec<NearMiss>>,
     /// What the agent reads in the iteration that is about to start.
     pub(super) prepared: Option<Vec<u8>>,
+    /// What the agent was given in the iteration that was started last, as text.
+    pub(super) given: Option<String>,
+    pub(super) processes: Arc<dyn Processes>,
     pub(super) config_file: ConfigFile,
     pub(super) scratch: Scratch,
     /// Digest of the prompt that was kept last.
@@ -141,6 +146,7 @@ impl Session {
         let resumed = new.found.is_some();
         let state = new.found.map(|found| found.state).unwrap_or_default();
         let clock = Arc::new(Clock::starting_at(state.runtime_ms));
+        let state_began_ms = state.current.as_ref().map_or(0, |current| current.began_ms);
         let content = super::look::read_config(&new.config_file);
         Self {
             prompt: PromptSource::from_run(&new.config.run),
@@ -158,10 +164,13 @@ impl Session {
             clock,
             observer: Arc::new(Silent),
             stop: watch::channel(0).1,
-            began_ms: 0,
+            // Of the iteration in which the orchestrator went away, if there is one.
+            began_ms: state_began_ms,
             final_text: None,
             near_misses: None,
             prepared: None,
+            given: None,
+            processes: new.processes,
             config_file: ConfigFile { path: new.config_file, content },
             scratch: Scratch::default(),
             kept_prompt: None,
@@ -428,14 +437,13 @@ impl Session {
                     total_cost_usd: self.state.charged,
                     max_cost_usd: self.state.limits.max_cost_usd,
                     duration_ms: runtime_ms.saturating_sub(self.began_ms),
+                    agent: self.state.agent.clone(),
                 }
             }
             Record::Claimed { claim, .. } => Notice::Claim { iteration, claim },
             Record::Looked { near_misses, .. } => {
-                for near_miss in near_misses {
-                    self.notice(&Notice::NearMiss { iteration, near_miss });
-                }
-                return;
+                let tell = |near_miss| self.notice(&Notice::NearMiss { iteration, near_miss });
+                return near_misses.into_iter().for_each(tell);
             }
             Record::Validated { accepted, verdicts, reasons, .. } => {
                 Notice::Verdict { iteration, accepted, verdicts, reasons }

@@ -36,6 +36,7 @@ pub(super) fn started(turn: &mut Turn, fresh: RunStarted) {
                 says_all_done: false,
                 tool_calls: None,
                 left_behind: Vec::new(),
+                survived: Vec::new(),
             },
         );
         let RunStarted { agent, fallback, limits, once, baseline, .. } = fresh;
@@ -114,6 +115,17 @@ pub(super) fn not_looked(turn: &mut Turn) {
         return;
     }
     interrupted(turn);
+}
+
+/// Processes of the agent live on: what they can still change is not validated.
+pub(super) fn survived(turn: &mut Turn, message: String) {
+    if turn.state.started.is_none() || turn.state.current.is_some() || finished(&turn.state) {
+        return;
+    }
+    if turn.state.stopping {
+        return interrupted(turn);
+    }
+    turn.finish(StopReason::NeedsHuman, message);
 }
 
 pub(super) const fn finished(state: &State) -> bool {
@@ -344,14 +356,13 @@ fn trigger(state: &State) -> Trigger {
     }
 }
 
-/// As much as the dearest iteration so far, but no more than what is left.
+/// As much as the dearest iteration so far, but no more than what is left. Never nothing for an agent that
+/// costs: that iterations before cost nothing, because they failed at once, says nothing about this one.
 fn reservation(state: &State, left: Option<Usd>) -> Usd {
     let guess = if state.largest_charge > Usd::ZERO {
         state.largest_charge
-    } else if state.last_outcome.is_none() {
-        state.limits.first_reservation
     } else {
-        Usd::ZERO
+        state.limits.first_reservation
     };
     left.map_or(guess, |left| guess.min(left))
 }

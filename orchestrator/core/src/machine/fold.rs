@@ -28,7 +28,7 @@ impl State {
             Record::Tick { runtime_ms } => self.runtime(*runtime_ms),
             Record::IterationStarted { iteration, attempt, reservation, runtime_ms, .. } => {
                 self.runtime(*runtime_ms);
-                self.iteration_started(*iteration, *attempt, *reservation);
+                self.iteration_started(*iteration, *attempt, *reservation, *runtime_ms);
             }
             Record::Usage { usage, runtime_ms } => {
                 self.runtime(*runtime_ms);
@@ -50,6 +50,7 @@ impl State {
             Record::Cancelling { reason } => self.cancelling(*reason),
             Record::IterationEnded { runtime_ms, .. } => {
                 self.runtime(*runtime_ms);
+                self.note_survivors(record);
                 self.iteration_ended(record);
             }
             Record::Baseline { runtime_ms, .. } => {
@@ -116,7 +117,7 @@ impl State {
         self.resumed = true;
     }
 
-    fn iteration_started(&mut self, iteration: u64, attempt: u32, reservation: Usd) {
+    fn iteration_started(&mut self, iteration: u64, attempt: u32, reservation: Usd, began_ms: u64) {
         self.iterations = self.iterations.max(iteration);
         self.attempt = attempt;
         self.again = false;
@@ -126,6 +127,7 @@ impl State {
             attempt,
             usage: Usage::default(),
             reservation,
+            began_ms,
             cancelling: None,
             notes: 0,
         });
@@ -208,6 +210,12 @@ impl State {
         self.unlooked = counts_for_stagnation(outcome);
         self.worked |= self.unlooked;
         self.last_outcome = Some(outcome.clone());
+    }
+
+    fn note_survivors(&mut self, record: &Record) {
+        if let Record::IterationEnded { survived, .. } = record {
+            self.survived.clone_from(survived);
+        }
     }
 
     fn count_failure(&mut self, outcome: &Outcome) {

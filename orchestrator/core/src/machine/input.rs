@@ -4,7 +4,7 @@ use super::evidence::ObservedEvidence;
 use super::limits::StopReason;
 use super::record::{NamedVerdict, Outcome, Record, RunStarted, Trigger};
 use super::state::Context;
-use crate::contract::{Budget, CancelReason, Claim, EvidenceFile, NearMiss, Usage, Usd};
+use crate::contract::{Budget, CancelReason, Claim, EvidenceFile, NearMiss, Survivor, Usage, Usd};
 
 /// Choices of this start of the orchestrator.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,6 +48,8 @@ pub struct Ended {
     pub tool_calls: Option<u64>,
     /// Names of processes that were left and ended.
     pub left_behind: Vec<String>,
+    /// Processes that could not be ended.
+    pub survived: Vec<Survivor>,
 }
 
 /// The outcome of running all validators once.
@@ -128,6 +130,9 @@ pub enum Input {
     Ended(Ended),
     /// The checks have run before any work was done.
     BaselineChecked(BaselineCheck),
+    /// Processes of the agent live on and cannot be ended, which ones in words for people: the answer to
+    /// [`Effect::Look`] where it cannot be given.
+    Survived(String),
     /// The validators have run.
     Validated(Validation),
     /// A pause or wait is over.

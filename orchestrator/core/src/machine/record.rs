@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::limits::{Limits, StopReason};
-use crate::contract::{CancelReason, Claim, EvidenceFile, NearMiss, Usage, Usd, Verdict};
+use crate::contract::{CancelReason, Claim, EvidenceFile, NearMiss, Survivor, Usage, Usd, Verdict};
 
 /// Whether a rejected claim stays pending.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -311,6 +311,9 @@ pub enum Record {
         tool_calls: Option<u64>,
         /// Names of processes that were left and ended.
         left_behind: Vec<String>,
+        /// Processes that could not be ended.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        survived: Vec<Survivor>,
         /// Runtime of the run so far, in milliseconds.
         runtime_ms: u64,
     },

@@ -131,6 +131,7 @@ pub(super) fn close(turn: &mut Turn, ended: Ended) {
         says_all_done: ended.says_all_done,
         tool_calls: ended.tool_calls,
         left_behind: ended.left_behind,
+        survived: ended.survived,
         runtime_ms,
     });
 }

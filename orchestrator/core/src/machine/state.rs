@@ -8,7 +8,9 @@ use super::evidence::EvidenceHistory;
 use super::limits::{Limits, StopReason};
 use super::record::{BaselineMode, NamedVerdict, Outcome, Policy, RunStarted};
 use super::tally::ClaimTally;
-use crate::contract::{CancelReason, Claim, ClaimKind, EvidenceFile, NearMiss, Tokens, Usage, Usd};
+use crate::contract::{
+    CancelReason, Claim, ClaimKind, EvidenceFile, NearMiss, Survivor, Tokens, Usage, Usd,
+};
 
 /// How far the completion has come. Moves forward only, but for a claim that has to be made anew
 /// under [`AfterRejection::Reclaim`](super::record::AfterRejection::Reclaim).
@@ -74,6 +76,8 @@ pub struct Current {
     pub usage: Usage,
     /// What it is charged at least.
     pub reservation: Usd,
+    /// Runtime of the run when it began, in milliseconds.
+    pub began_ms: u64,
     /// The orchestrator is ending it.
     pub cancelling: Option<CancelReason>,
     /// How many notes it left.
@@ -237,6 +241,8 @@ pub struct State {
     pub context: Option<Context>,
     /// A wait that the provider asked for.
     pub waiting: Option<Wait>,
+    /// Processes of the last iteration that could not be ended then.
+    pub survived: Vec<Survivor>,
     /// The run was asked to stop.
     pub stopping: bool,
     /// Stop after one iteration of this start.

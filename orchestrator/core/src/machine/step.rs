@@ -21,6 +21,7 @@ pub fn step(state: State, input: Input, now: Now) -> (State, Vec<Effect>) {
         Input::Looked(look) => boundary::looked(&mut turn, look),
         Input::NotLooked => boundary::not_looked(&mut turn),
         Input::BaselineChecked(check) => baseline::checked(&mut turn, check),
+        Input::Survived(message) => boundary::survived(&mut turn, message),
         Input::Validated(validation) => boundary::validated(&mut turn, validation),
         Input::Rested => boundary::rested(&mut turn),
         Input::Prepared { start, prompt, fingerprint } => {

@@ -98,6 +98,7 @@ fn ended(outcome: Outcome) -> Ended {
         says_all_done: false,
         tool_calls: None,
         left_behind: Vec::new(),
+        survived: Vec::new(),
     }
 }
 
@@ -271,10 +272,7 @@ fn inputs() -> impl Strategy<Value = Input> {
         6 => (outcome, usage, any::<bool>(), proptest::option::of(0u64..2)).prop_map(
             |(outcome, usage, says_done, tool_calls)| {
                 let says_all_done = says_done;
-                let left_behind = Vec::new();
-                Input::Ended(Ended {
-                    outcome, usage, says_done, says_all_done, tool_calls, left_behind,
-                })
+                Input::Ended(Ended { usage, says_done, says_all_done, tool_calls, ..ended(outcome) })
             },
         ),
         3 => (any::<bool>(), tree, tree, any::<bool>()).prop_map(|(good, before, after, same)| {

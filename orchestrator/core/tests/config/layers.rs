@@ -52,7 +52,7 @@ fn every_default() {
             max_cost_usd: Usd::from_dollars(50.0),
             max_tokens: None,
             iteration_timeout: seconds(30 * 60),
-            idle_timeout: seconds(5 * 60),
+            idle_timeout: seconds(15 * 60),
             max_failures: 5,
             max_stagnant: 10,
             max_rejections: 3,
@@ -386,7 +386,7 @@ fn limits_in_a_journal() {
     assert_eq!(
         json,
         json!({"max_iterations": 100, "max_runtime": null, "max_cost_usd": 50.0, "max_tokens": null,
-            "iteration_timeout": "30m", "idle_timeout": "5m", "max_failures": 5, "max_stagnant": 10,
+            "iteration_timeout": "30m", "idle_timeout": "15m", "max_failures": 5, "max_stagnant": 10,
             "max_rejections": 3, "max_wait": "6h"})
     );
     assert_eq!(serde_json::from_value::<Limits>(json).unwrap(), limits);

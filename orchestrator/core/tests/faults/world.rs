@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use orchestrator::config::{self, Sources};
-use orchestrator::engine::{EngineError, Finished, Notice, Observer, Opened, Request, open};
+use orchestrator::engine::{
+    EngineError, Finished, NoProcesses, Notice, Observer, Opened, Request, open,
+};
 use orchestrator::machine::{Record, State};
 use orchestrator::state::{Disk, Found, Layout, peek};
 use tempfile::TempDir;
@@ -97,6 +99,7 @@ impl World {
                 state_home: self.root(),
                 registry: &|_| self.script.registry(),
                 end_remains: &|_| Vec::new(),
+                processes: Arc::new(NoProcesses),
                 agent: None,
                 once: false,
                 restart: false,

@@ -10,4 +10,5 @@
 mod answers;
 mod cuts;
 mod notes;
+mod survivors;
 mod world;

@@ -11,9 +11,11 @@ use orchestrator::config::{self, Sources};
 use orchestrator::contract::{
     Agent, AgentError, CancelSignal, Capabilities, Claim, ClaimKind, ClaimSource,
     CompletionDetector, Description, ErrorClass, Event, EventSink, EvidenceValidator, Findings,
-    Iteration, Judgement, Report, ValidationContext, ValidatorDescription, Verdict, View,
+    Iteration, Judgement, Report, Survivor, ValidationContext, ValidatorDescription, Verdict, View,
 };
-use orchestrator::engine::{Finished, Notice, Observer, Opened, Request, open};
+use orchestrator::engine::{
+    Finished, NoProcesses, Notice, Observer, Opened, Processes, Request, open,
+};
 use orchestrator::machine::Record;
 use orchestrator::registry::Registry;
 use orchestrator::state::{Disk, Layout, peek};
@@ -46,6 +48,16 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 #[async_trait]
 pub(crate) trait Play: Send + Sync {
     async fn work(&self, stage: &Stage, task: Iteration, events: &dyn EventSink);
+
+    /// The processes of an iteration that could not be ended, by default none.
+    fn survived(&self, _iteration: u64) -> Vec<Survivor> {
+        Vec::new()
+    }
+
+    /// Who looks after them.
+    fn processes(&self) -> Arc<dyn Processes> {
+        Arc::new(NoProcesses)
+    }
 
     /// By default the work is done when there is a file called done.
     async fn validate(
@@ -125,14 +137,16 @@ impl Agent for Player {
     }
 
     async fn run(&self, task: Iteration, events: &dyn EventSink) -> Result<Report, AgentError> {
+        let report = Report { survived: self.play.survived(task.number), ..Report::default() };
         self.play.work(&self.stage, task, events).await;
         // Whoever was told to end ends badly.
         tokio::select! {
             biased;
             reason = events.cancelled() => {
-                Err(AgentError::new(ErrorClass::Cancelled, format!("{reason:?}")))
+                let error = AgentError::new(ErrorClass::Cancelled, format!("{reason:?}"));
+                Err(error.with_report(report))
             }
-            () = std::future::ready(()) => Ok(Report::default()),
+            () = std::future::ready(()) => Ok(report),
         }
     }
 }
@@ -174,10 +188,18 @@ impl EvidenceValidator for Player {
     }
 }
 
-struct Nobody;
+#[derive(Default)]
+struct Watcher(Mutex<Vec<String>>);
 
-impl Observer for Nobody {
-    fn notice(&self, _run: &str, _notice: &Notice) {}
+impl Observer for Watcher {
+    fn notice(&self, _run: &str, notice: &Notice) {
+        let mut shown = self.0.lock().unwrap();
+        match notice {
+            Notice::Warning { message, .. } => shown.push(message.clone()),
+            Notice::Waiting { reason, .. } => shown.push(reason.clone()),
+            _ => {}
+        }
+    }
 }
 
 /// What a run left.
@@ -185,6 +207,8 @@ pub(crate) struct After {
     pub(crate) finished: Finished,
     pub(crate) records: Vec<Record>,
     pub(crate) said: Vec<String>,
+    /// What was shown to people.
+    pub(crate) shown: Vec<String>,
     _folder: TempDir,
 }
 
@@ -242,18 +266,22 @@ pub(crate) async fn run_with(
         disk: Disk::default(),
         state_home: root.clone(),
         end_remains: &|_| Vec::new(),
+        processes: play.processes(),
         registry: &registry,
         agent: None,
         once: false,
         restart: false,
     });
     let Opened::Ready(session) = opened.await.unwrap() else { panic!("complete already") };
-    let finished = tokio::time::timeout(PATIENCE, session.drive(Arc::new(Nobody), ask));
+    let watcher = Arc::new(Watcher::default());
+    let observer: Arc<dyn Observer> = Arc::<Watcher>::clone(&watcher);
+    let finished = tokio::time::timeout(PATIENCE, session.drive(observer, ask));
     let finished = finished.await.expect("the run never ended").unwrap();
     let mut records = Vec::new();
     peek(&Layout::new(state), |entry| records.push(entry.record.clone())).unwrap();
     let said = stage.said.lock().unwrap().clone();
-    After { finished, records, said, _folder: folder }
+    let shown = watcher.0.lock().unwrap().clone();
+    After { finished, records, said, shown, _folder: folder }
 }
 
 pub(crate) async fn run(play: impl Play + 'static, limits: &str) -> After {

@@ -1,5 +1,6 @@
 //! A tag in the agent's final message that says the task is complete, or that a human is needed.
 
+mod echo;
 mod tags;
 
 use orchestrator::contract::{
@@ -10,6 +11,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::{MAX_NEAR_MISSES, text, word};
+use echo::{Given, MOST_CLAIMS};
 use tags::{Message, NotQuite, Pair};
 
 /// The detector's name in `[completion] detectors`.
@@ -124,45 +126,92 @@ impl Promise {
         let (line, shown) = message.line_of(&pair.opening);
         NearMiss {
             detector: NAME.into(),
-            text: text::cut(shown.trim(), LONGEST_SHOWN),
+            text: text::cut(self.without_claims(shown.trim()).trim(), LONGEST_SHOWN),
             line,
             hint: format!(
                 "{}, so it claims nothing. To claim that the task is complete, end your final \
-                 message with a line `<{tag}>{complete}: what was done</{tag}>`; to ask for a human, \
-                 with `<{tag}>{needs_human}: what is needed</{tag}>`; as plain text, outside code \
-                 and quotes, with nothing after it on its line",
+                 message with a line `<{tag}>{complete}: what was done</{tag}>`, and say after the \
+                 colon in your own words what was done; to ask for a human, with \
+                 `<{tag}>{needs_human}: what is needed</{tag}>`; as plain text, outside code and \
+                 quotes, with nothing after it on its line",
                 why.explain(tag, complete, needs_human)
             ),
         }
     }
 
-    fn find(&self, final_text: &str) -> Findings {
+    /// The line without the messages of the claims in it. The agent is told the line: a claim that it
+    /// puts right must not be an echo of what it was told.
+    fn without_claims(&self, line: &str) -> String {
+        let Some(message) = Message::of(line, &self.config.tag) else { return line.to_owned() };
+        let (mut out, mut kept) = (String::new(), 0);
+        for between in message.contents() {
+            let content = line.get(between.clone()).unwrap_or_default();
+            let Content::Claim(_, text) = self.read(content) else { continue };
+            let Some(at) = content.rfind(text).filter(|_| !text.is_empty()) else { continue };
+            out.push_str(line.get(kept..between.start + at).unwrap_or_default());
+            out.push('…');
+            kept = between.start + at + text.len();
+        }
+        out.push_str(line.get(kept..).unwrap_or_default());
+        out
+    }
+
+    fn find(&self, final_text: &str, given: Option<&str>) -> Findings {
         let clean = text::strip_ansi(final_text);
         let Some(message) = Message::of(&clean, &self.config.tag) else {
             return Findings::default();
         };
-        let (mut complete, mut needs_human) = (None, None);
+        let (mut complete, mut needs_human) = (Vec::new(), Vec::new());
         let mut near_misses = Vec::new();
         for pair in message.pairs() {
             match self.judge(&message, &pair) {
-                // The last word counts, as in a conversation.
-                Content::Claim(ClaimKind::Complete, text) => complete = Some(text),
-                Content::Claim(ClaimKind::NeedsHuman, text) => needs_human = Some(text),
+                Content::Claim(ClaimKind::Complete, text) => complete.push((pair, text)),
+                Content::Claim(ClaimKind::NeedsHuman, text) => needs_human.push((pair, text)),
                 Content::NotQuite(why) if near_misses.len() < MAX_NEAR_MISSES => {
                     near_misses.push(self.near_miss(&message, &pair, why));
                 }
                 Content::NotQuite(_) | Content::Other => {}
             }
         }
-        let claims: Vec<_> =
-            [(ClaimKind::Complete, complete), (ClaimKind::NeedsHuman, needs_human)]
-                .into_iter()
-                .filter_map(|(kind, text)| Some(claim(kind, text?)))
-                .collect();
-        if !claims.is_empty() {
-            near_misses.clear();
+        let given = (!complete.is_empty() || !needs_human.is_empty())
+            .then(|| Given::of(given.unwrap_or_default()));
+        let (mut claims, mut echoes) = (Vec::new(), Vec::new());
+        for (kind, made) in [(ClaimKind::Complete, complete), (ClaimKind::NeedsHuman, needs_human)]
+        {
+            match (self.last_own(kind, &made, given.as_ref()), made.last()) {
+                (Some(text), _) => claims.push(claim(kind, text)),
+                (None, Some((pair, _))) => {
+                    echoes.push(self.near_miss(&message, pair, NotQuite::Echo));
+                }
+                (None, None) => {}
+            }
         }
-        Findings { claims, near_misses, ..Findings::default() }
+        if claims.is_empty() {
+            // First what keeps the agent from being believed.
+            echoes.append(&mut near_misses);
+            echoes.truncate(MAX_NEAR_MISSES);
+        } else {
+            echoes.clear();
+        }
+        Findings { claims, near_misses: echoes, ..Findings::default() }
+    }
+
+    /// The last claim of a kind that is no echo: the last word counts, as in a conversation.
+    fn last_own<'a>(
+        &self,
+        kind: ClaimKind,
+        made: &[(Pair, &'a str)],
+        given: Option<&Given>,
+    ) -> Option<&'a str> {
+        let Config { tag, complete, needs_human } = &self.config;
+        let word = match kind {
+            ClaimKind::Complete => complete,
+            ClaimKind::NeedsHuman => needs_human,
+        };
+        let mut texts: Vec<&str> = made.iter().rev().map(|(_, text)| *text).collect();
+        texts.dedup();
+        let echoed = |text: &str| given.is_some_and(|given| given.has(tag, word, text));
+        texts.into_iter().take(MOST_CLAIMS).find(|text| !echoed(text))
     }
 }
 
@@ -186,15 +235,15 @@ impl CompletionDetector for Promise {
     }
 
     async fn inspect(&self, view: View<'_>) -> Findings {
-        view.final_text.map(|text| self.find(text)).unwrap_or_default()
+        view.final_text.map(|text| self.find(text, view.given)).unwrap_or_default()
     }
 
     fn instructions(&self) -> String {
         let Config { tag, complete, needs_human } = &self.config;
         format!(
             "When the task is complete and you have checked that it is, end your final message with \
-             a line `<{tag}>{complete}: what was done</{tag}>`, as plain text, not in a code block or \
-             quote. If you cannot go on without a human, end it with \
+             a line `<{tag}>{complete}: what was done</{tag}>`, in your own words after the colon, as \
+             plain text, not in a code block or quote. If you cannot go on without a human, end it with \
              `<{tag}>{needs_human}: what is needed</{tag}>` instead."
         )
     }

@@ -19,6 +19,8 @@ pub(super) enum NotQuite {
     Keyword,
     Unclosed,
     TooLong,
+    /// It stands in what the agent was given.
+    Echo,
 }
 
 impl NotQuite {
@@ -37,6 +39,7 @@ impl NotQuite {
             Self::TooLong => {
                 format!("`</{tag}>` comes more than {MOST_LINES} lines after `<{tag}>`")
             }
+            Self::Echo => "it stands word for word in what you were given".to_owned(),
         }
     }
 }
@@ -127,6 +130,15 @@ impl<'a> Message<'a> {
     /// The text between two tags.
     pub(super) fn between(&self, opening: &Token, closing: &Token) -> &'a str {
         self.text.get(opening.range.end..closing.range.start).unwrap_or_default()
+    }
+
+    /// Where the text between each opening tag and the next closing one is.
+    pub(super) fn contents(&self) -> Vec<Range<usize>> {
+        let pairs = self.tokens.iter().zip(self.tokens.iter().skip(1));
+        pairs
+            .filter(|(opening, closing)| !opening.closing && closing.closing)
+            .map(|(opening, closing)| opening.range.end..closing.range.start)
+            .collect()
     }
 
     /// All text after a tag.

@@ -45,5 +45,5 @@ fn at_once<T>(mut future: Pin<Box<dyn Future<Output = T> + Send + '_>>) -> T {
 }
 
 fn view<'a>(prompt: Option<&'a str>, final_text: Option<&'a str>) -> View<'a> {
-    View { workspace: Path::new("/project"), prompt_path: None, prompt, final_text }
+    View { workspace: Path::new("/project"), prompt_path: None, prompt, final_text, given: None }
 }

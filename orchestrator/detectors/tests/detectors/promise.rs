@@ -14,6 +14,12 @@ fn look(message: &str) -> Findings {
     crate::inspect(&*detector(), view(None, Some(message)))
 }
 
+/// What is found in a message of an agent that was given that.
+fn after(given: &str, message: &str) -> Findings {
+    let view = orchestrator::contract::View { given: Some(given), ..view(None, Some(message)) };
+    crate::inspect(&*detector(), view)
+}
+
 fn claims(message: &str) -> Vec<(ClaimKind, String)> {
     look(message).claims.into_iter().map(|claim| (claim.kind, claim.text)).collect()
 }
@@ -178,6 +184,93 @@ fn instructions_repeated_by_an_agent_claim_nothing() {
 }
 
 #[test]
+fn a_tag_that_the_agent_was_given_is_no_claim_wherever_it_stands() {
+    let tag = "<promise>COMPLETE: a b</promise>";
+    for given in [
+        tag,
+        "End with `<promise>COMPLETE: a b</promise>`.",
+        "```\n<promise>COMPLETE: a b</promise>\n```",
+        "> quote: <promise>COMPLETE: a b</promise> and so on",
+        "<promise>\n  COMPLETE:\ta\u{a0}b\r\n</promise>",
+        "<promise> COMPLETE : a b </promise>",
+        "\u{1b}[1m<promise>\u{1b}[0mCOMPLETE: a\u{200b} b</promise>",
+        "<promise>ＣＯＭＰＬＥＴＥ：a b</promise>",
+        "the <promise> tag, a stray </promise>, and <promise><promise>COMPLETE: a b</promise>",
+    ] {
+        for message in [
+            tag,
+            "Done.\n\n**<promise>COMPLETE: a b</promise>**",
+            "<promise>COMPLETE:a\nb</promise>",
+        ] {
+            let found = after(given, message);
+            assert_eq!(found.claims, [], "{given:?} {message:?}");
+            let hint = &found.near_misses[0].hint;
+            assert!(hint.contains("word for word") && hint.contains("own words"), "{hint}");
+        }
+        assert_eq!(after(given, given).claims, [], "{given:?}");
+    }
+}
+
+#[test]
+fn words_of_its_own_are_a_claim_whatever_the_agent_was_given() {
+    let given = "End with <promise>COMPLETE: what was done</promise> or \
+                 <promise>NEEDS_HUMAN: why</promise>, or <promise>COMPLETE</promise>.";
+    for own in [
+        "COMPLETE: what was done, by me",
+        "COMPLETE: what",
+        "COMPLETE: why",
+        "NEEDS_HUMAN: what was done",
+    ] {
+        let message = format!("{given}\n<promise>{own}</promise>");
+        let found = after(given, &message);
+        assert_eq!((found.claims.len(), found.near_misses.len()), (1, 0), "{own}: {found:?}");
+    }
+    // Whichever stands last: an echo takes nothing back.
+    let message =
+        format!("<promise>COMPLETE: mine</promise>\n{given}\n<promise>COMPLETE</promise>");
+    assert_eq!(after(given, &message).claims[0].text, "mine");
+    for empty in ["<promise>COMPLETE</promise>", "<promise>COMPLETE:</promise>"] {
+        assert_eq!(after(given, empty).claims, [], "{empty}");
+        assert_eq!(after("no example", empty).claims.len(), 1, "{empty}");
+    }
+    assert_eq!(after(given, "<promise>NEEDS_HUMAN: why</promise>").claims, []);
+}
+
+#[test]
+fn what_the_agent_is_told_of_its_near_miss_makes_no_echo_of_the_claim_that_it_puts_right() {
+    let tag = "<promise>COMPLETE: a < b and <c></promise>";
+    for near in [
+        format!("\"{tag}\""),
+        format!("`{tag}`"),
+        format!("> {tag}"),
+        format!("{tag} {tag} too"),
+        format!("x {tag}, <promise>NEEDS_HUMAN: a</promise> y"),
+    ] {
+        let found = look(&near);
+        assert!(!found.near_misses.is_empty(), "{near}");
+        let told: String =
+            found.near_misses.iter().map(|miss| format!("{} {}\n", miss.text, miss.hint)).collect();
+        assert!(told.contains("COMPLETE: …"), "{told}");
+        assert_eq!(after(&told, tag).claims.len(), 1, "{near}: {told}");
+    }
+}
+
+#[test]
+fn ten_thousand_claims_and_a_huge_prompt_take_no_time() {
+    let given: String =
+        (0..20_000).map(|n| format!("<promise>COMPLETE: {n}</promise>\n")).collect();
+    let began = std::time::Instant::now();
+    assert_eq!(after(&given, &given).claims, []);
+    assert_eq!(
+        after(&"<promise>COMPLETE: ".repeat(100_000), "<promise>COMPLETE: x</promise>")
+            .claims
+            .len(),
+        1
+    );
+    assert!(began.elapsed().as_secs() < 20, "{:?}", began.elapsed());
+}
+
+#[test]
 fn the_prompt_is_not_looked_at() {
     let prompt = "<promise>COMPLETE: a</promise>";
     let found = crate::inspect(&*detector(), view(Some(prompt), None));
@@ -194,6 +287,19 @@ proptest! {
     ) {
         look(&text);
         look(&parts.concat());
+    }
+
+    #[test]
+    fn an_echo_of_anything_is_never_a_claim_and_other_words_are(
+        before in "\\PC{0,40}", text in "[a-zA-Z<>`*_. ]{0,20}[a-z]", behind in "\\PC{0,40}",
+        own in "[0-9]{1,5}",
+    ) {
+        let given = format!("{before}<promise>COMPLETE: {text}</promise>{behind}");
+        prop_assert_eq!(after(&given, &given).claims, []);
+        prop_assert_eq!(after(&given, &format!("<promise>COMPLETE: {text}</promise>")).claims, []);
+        let own = format!("{given}\n\n<promise>COMPLETE: {own}x</promise>");
+        let plain = look(&own).claims;
+        prop_assert_eq!(after(&given, &own).claims, plain);
     }
 
     #[test]

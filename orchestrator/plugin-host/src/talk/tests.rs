@@ -45,7 +45,13 @@ fn run() -> Method {
 }
 
 fn inspect() -> Method {
-    let view = LookAt { workspace: "/w".into(), prompt_path: None, prompt: None, final_text: None };
+    let view = LookAt {
+        workspace: "/w".into(),
+        prompt_path: None,
+        prompt: None,
+        final_text: None,
+        given: None,
+    };
     Method::Inspect { view }
 }
 

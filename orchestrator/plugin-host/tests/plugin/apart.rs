@@ -10,6 +10,7 @@ use orchestrator::contract::{
     async_trait,
 };
 use plugin_host::{Isolation, PrivateCopy};
+use ralph_orchestrator_testkit::flood::assert_gives_way;
 use ralph_orchestrator_testkit::iteration::Sink;
 use serde_json::json;
 use tokio::task::JoinSet;
@@ -282,4 +283,32 @@ async fn a_flood_stays_within_bounds() {
         assert!(grown < 256 * 1024, "{isolation:?}: {grown} KiB more for {count} events");
         eprintln!("{isolation:?}: {count} events in {took:?}, {grown} KiB more at the peak");
     }
+}
+
+#[test]
+fn a_flood_of_events_and_of_output_gives_way() {
+    for isolation in BOTH {
+        for prompt in ["flood 1000000000", "shell yes"] {
+            assert_gives_way(&format!("{isolation:?} {prompt}"), move || async move {
+                let rig = Rig::new(MISBEHAVING.copy(), isolation);
+                let agent = rig.agent().await;
+                drop(agent.run(rig.task(prompt), &NoSink).await);
+            });
+        }
+    }
+}
+
+/// Takes everything at once and keeps nothing.
+struct NoSink;
+
+#[async_trait]
+impl CancelSignal for NoSink {
+    async fn cancelled(&self) -> CancelReason {
+        NeverCancelled.cancelled().await
+    }
+}
+
+#[async_trait]
+impl EventSink for NoSink {
+    async fn emit(&self, _event: Event) {}
 }

@@ -21,6 +21,7 @@ async fn the_plan_decides_in_both_isolations() {
             prompt_path: None,
             prompt: None,
             final_text: None,
+            given: None,
         };
         assert!(detector.inspect(view()).await.claims.is_empty(), "{isolation:?}: no plan");
 

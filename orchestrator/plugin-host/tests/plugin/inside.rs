@@ -102,6 +102,7 @@ async fn panics_of_detectors_and_validators_fail_the_call() {
             prompt_path: None,
             prompt: Some(prompt.into()),
             final_text: None,
+            given: None,
         },
     };
     let mut call = session.call(detector, inspect("panic")).await.unwrap();

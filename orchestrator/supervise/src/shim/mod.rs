@@ -15,6 +15,7 @@ mod sys;
 mod tree;
 
 pub(crate) use sys::{NOT_CONFINED, landlock_level};
+pub(crate) use tree::signal;
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write as _};

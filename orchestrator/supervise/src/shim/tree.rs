@@ -16,10 +16,13 @@ use super::link::{Heard, Link};
 use super::sys;
 use crate::procfs::{self, Stat};
 use crate::spec::{Grace, Stop};
+use crate::survivor::Survivor;
 use crate::wire::{Report, Status};
 
 /// How many names a report lists at most.
 const NAMES: usize = 32;
+/// How many processes that live on it lists at most.
+const SURVIVORS: usize = 1024;
 
 pub(super) struct Tree<'a> {
     own: Pid,
@@ -38,7 +41,7 @@ pub(super) struct Tree<'a> {
     group_told: bool,
     told: HashSet<(i32, u64)>,
     left_behind: Vec<String>,
-    survived: Vec<String>,
+    survived: Vec<Survivor>,
 }
 
 impl<'a> Tree<'a> {
@@ -64,7 +67,8 @@ impl<'a> Tree<'a> {
         while !self.reap() {
             match self.ladder.due(Instant::now()) {
                 Some(Act::GiveUp) => {
-                    self.survived = names(&self.rest());
+                    self.survived = self.rest().into_iter().map(Survivor::from).collect();
+                    self.survived.truncate(SURVIVORS);
                     break;
                 }
                 Some(act) => self.perform(act),
@@ -212,7 +216,7 @@ fn told_by_signal(signals: &OwnedFd) -> Option<Stop> {
 }
 
 /// Signals the very process that was found, never one that got its pid since.
-pub(super) fn signal(process: &Stat, signal: Signal) {
+pub(crate) fn signal(process: &Stat, signal: Signal) {
     let Some(pid) = Pid::from_raw(process.pid) else { return };
     let handle = pidfd_open(pid, PidfdFlags::empty());
     if procfs::stat(process.pid).is_none_or(|now| now.started != process.started) {

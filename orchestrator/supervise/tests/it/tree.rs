@@ -4,13 +4,13 @@ use std::fs::File;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ralph_orchestrator_supervise::{Ending, Process, Stop};
+use ralph_orchestrator_supervise::{Ending, Process, Stop, Supervisor};
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::common::{
-    LIMIT, MS, NEVER, Watched, assert_gone, bounded, lines, parent, pids, sh, start, supervisor,
-    with_grace,
+    LIMIT, MS, NEVER, Watched, assert_gone, bounded, lines, parent, pids, program, sh, start,
+    stat_field, supervisor, with_grace,
 };
 
 /// Runs a script that sets `p` to the pid of a `sleep` that it leaves, which shall be named and ended.
@@ -91,7 +91,7 @@ async fn a_shim_does_one_job_after_the_other_and_each_is_like_the_first() {
         process.stop(Stop::Kill);
         process.stop(Stop::Terminate);
         bounded("the exit", process.wait()).await;
-        assert_eq!(bounded("the exit", process.wait()).await.survived, <[String; 0]>::default());
+        assert_eq!(bounded("the exit", process.wait()).await.survived, []);
         process.stop(Stop::Kill);
         assert_eq!(children(&shim), "");
         let error = supervisor.spawn(spec_of("/no/such/program")).await.unwrap_err();
@@ -106,7 +106,7 @@ fn spec_of(program: &str) -> ralph_orchestrator_supervise::Spec {
 #[tokio::test]
 async fn a_waiting_shim_that_was_killed_is_not_asked_and_one_waits_for_each_guard() {
     let supervisor = supervisor();
-    let run = |supervisor: ralph_orchestrator_supervise::Supervisor| async move {
+    let run = |supervisor: Supervisor| async move {
         // It is still there when its parent is looked for.
         let (mut process, input) = supervisor.spawn_with_input(sh("cat")).await.unwrap();
         let shim = shim_of(&process);
@@ -258,4 +258,53 @@ async fn the_guard_is_locked_until_the_tree_is_gone() {
     let wait = tokio::task::spawn_blocking(move || flock(&again, FlockOperation::LockExclusive));
     bounded("the guard", wait).await.unwrap().unwrap();
     assert_gone(&leader, Duration::ZERO);
+}
+
+/// Without the right to end processes of other users.
+fn powerless() -> Supervisor {
+    let shim = env!("CARGO_BIN_EXE_ralph-supervise-shim");
+    let args = ["--bounding-set=-kill", "--inh-caps=-kill", "--", shim];
+    Supervisor::new(program("setpriv"), args.map(Into::into).into())
+}
+
+#[tokio::test]
+async fn who_cannot_be_ended_is_named_with_its_pid_and_its_start() {
+    // Only root can make a process of another user.
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let mut spec = sh("setpriv --reuid=65534 --clear-groups sleep 1000 > /dev/null 2>&1 & p=$!
+        until read n < /proc/$p/comm && [ $n = sleep ]; do :; done; echo $p");
+    spec.grace.leftovers = MS;
+    let mut process = powerless().spawn(spec).await.unwrap();
+    let left = pids(&mut process, 1).await;
+    let patience = Duration::from_secs(120);
+    let exit = tokio::time::timeout(patience, process.wait()).await.unwrap();
+    let named: Vec<_> = exit.survived.iter().map(ToString::to_string).collect();
+    let started: u64 = stat_field(left[0].pid, 19).parse().unwrap();
+    kill_process(Pid::from_raw(left[0].pid).unwrap(), Signal::KILL).unwrap();
+    assert_eq!(named, [format!("sleep (pid {})", left[0].pid)]);
+    assert_eq!(exit.survived[0].started, started);
+    assert_eq!((exit.ending, exit.left_behind), (Ending::Exited(0), vec!["sleep".to_owned()]));
+    assert_gone(&left, LIMIT);
+}
+
+#[tokio::test]
+async fn a_daemon_whose_shim_and_nursery_were_killed_is_found_by_its_environment() {
+    let supervisor = supervisor();
+    let run = format!("unwatched-{}", std::process::id());
+    let mut spec = sh("setsid sh -c 'trap \"\" HUP TERM; echo $$; exec >/dev/null 2>&1
+        while :; do sleep 1000; done' & wait");
+    spec.env.insert("RALPH_RUN_ID".to_owned(), run.clone());
+    spec.env.insert("RALPH_ITERATION".to_owned(), "1".to_owned());
+    let mut process = bounded("the start", supervisor.spawn(spec)).await.unwrap();
+    let daemon = pids(&mut process, 1).await;
+    let shim = parent(i32::try_from(process.id().unwrap()).unwrap());
+    for pid in [parent(shim), shim] {
+        kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
+    }
+    let exit = bounded("the exit", process.wait()).await;
+    assert_gone(&daemon, Duration::ZERO);
+    assert_eq!((exit.ending, exit.survived), (Ending::Lost, Vec::new()));
+    assert!(exit.left_behind.contains(&"sh".to_owned()), "{:?}", exit.left_behind);
 }

@@ -346,7 +346,8 @@ async fn look(
 ) -> Result<orchestrator::contract::Findings, String> {
     let path = place.context.prompt_dir.join("PROMPT.md");
     let prompt_path = prompt.is_some().then_some(path.as_path());
-    let view = View { workspace: place.workspace(), prompt_path, prompt, final_text };
+    let given = final_text.map(|_| "# Task\n");
+    let view = View { workspace: place.workspace(), prompt_path, prompt, final_text, given };
     let found = detector.inspect(view).await;
     match found.warnings.first() {
         Some(warning) => Err(warning.clone()),

@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 
 use orchestrator::contract::{Change, ChangeKind, NeverCancelled, Verdict};
+use ralph_orchestrator_testkit::flood::assert_gives_way;
 use serde_json::json;
 use tokio::sync::watch;
 
@@ -179,4 +180,12 @@ fn it_says_what_it_demands() {
          no line of its output matches /b/, 2 times in a row"
     );
     assert!(!validator.leaves_tree_unchanged());
+}
+
+#[test]
+fn a_command_that_prints_without_an_end_gives_way() {
+    for script in ["yes", "yes >&2", "yes '' & yes >&2", "tr '\\0' x < /dev/zero"] {
+        let config = json!({"program": ["sh", "-c", script], "must_match": "done"});
+        assert_gives_way(script, move || async move { Place::new().validate(config).await });
+    }
 }

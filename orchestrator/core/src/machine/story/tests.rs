@@ -51,6 +51,7 @@ fn iteration(n: u64, tree: &str) -> Vec<Record> {
             says_all_done: false,
             tool_calls: None,
             left_behind: Vec::new(),
+            survived: Vec::new(),
             runtime_ms: n * 1000 + 400,
         },
         Record::Looked {

@@ -303,7 +303,13 @@ fn a_reservation_is_the_dearest_iteration_so_far_within_what_is_left() {
     let first = prepared_of(world.look(vec![], "t0")).reservation;
     assert_eq!(first, limits().first_reservation);
 
-    let mut free = running(|_| {});
+    // That it has cost nothing so far says nothing of the next iteration.
+    for usage in [Usage::default(), Usage { cost: Some(Usd::ZERO), ..Usage::default() }] {
+        let mut cheap = running(|_| {});
+        end(&mut cheap, Outcome::Succeeded, usage);
+        assert_eq!(next(&mut cheap).0, first, "{usage:?}");
+    }
+    let mut free = running(|limits| limits.first_reservation = Usd::ZERO);
     end(&mut free, Outcome::Succeeded, Usage::default());
     assert_eq!(next(&mut free).0, Usd::ZERO, "it costs nothing");
 

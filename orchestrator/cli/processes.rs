@@ -1,0 +1,35 @@
+//! Looks after the processes of iterations for the engine, which starts none itself.
+
+use std::time::Duration;
+
+use orchestrator::contract::Survivor;
+use orchestrator::engine::Processes;
+use ralph_orchestrator_supervise as supervise;
+
+/// The processes of iterations, as the supervisor finds them.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Supervised;
+
+impl Processes for Supervised {
+    fn of_iteration(&self, run: &str, iteration: u64) -> Vec<Survivor> {
+        from_supervisor(supervise::of_iteration(run, iteration))
+    }
+
+    fn end(&self, run: &str, iteration: u64, survivors: Vec<Survivor>) -> Vec<Survivor> {
+        let survivors = survivors
+            .into_iter()
+            .map(|survivor| supervise::Survivor::from(<(String, i32, u64)>::from(survivor)));
+        from_supervisor(supervise::end_iteration(run, iteration, survivors.collect()))
+    }
+
+    fn are_busy(&self, run: &str, iteration: u64, window: Duration) -> bool {
+        supervise::are_busy(run, iteration, window)
+    }
+}
+
+fn from_supervisor(survivors: Vec<supervise::Survivor>) -> Vec<Survivor> {
+    survivors
+        .into_iter()
+        .map(|survivor| Survivor::from(<(String, i32, u64)>::from(survivor)))
+        .collect()
+}

@@ -1,0 +1,40 @@
+//! What the engine asks of whoever starts processes.
+
+use std::time::Duration;
+
+use crate::contract::Survivor;
+
+/// Looks after the processes of an iteration. The engine itself starts none.
+///
+/// The processes of an iteration are those that were started with its `RALPH_RUN_ID` and
+/// `RALPH_ITERATION` in their environment, and their descendants.
+pub trait Processes: Send + Sync {
+    /// Returns the processes of an iteration that are there now. Blocks for a look at all processes.
+    fn of_iteration(&self, run: &str, iteration: u64) -> Vec<Survivor>;
+
+    /// Kills the processes of an iteration, and returns those that lived just now, and those of
+    /// `survivors` that live. Blocks for a look at all processes.
+    fn end(&self, run: &str, iteration: u64, survivors: Vec<Survivor>) -> Vec<Survivor>;
+
+    /// Whether the processes of an iteration use the processor during `window`, or have a connection of
+    /// the network open. Blocks for the window.
+    fn are_busy(&self, run: &str, iteration: u64, window: Duration) -> bool;
+}
+
+/// For agents that start no processes: nobody is there, nobody is busy.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoProcesses;
+
+impl Processes for NoProcesses {
+    fn of_iteration(&self, _run: &str, _iteration: u64) -> Vec<Survivor> {
+        Vec::new()
+    }
+
+    fn end(&self, _run: &str, _iteration: u64, survivors: Vec<Survivor>) -> Vec<Survivor> {
+        survivors
+    }
+
+    fn are_busy(&self, _run: &str, _iteration: u64, _window: Duration) -> bool {
+        false
+    }
+}

@@ -1,0 +1,63 @@
+//! Processes of the agent that could not be ended: nothing is validated while one of them lives.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::error::EngineError;
+use super::look::blocking;
+use super::notice::Notice;
+use super::rest::asked;
+use super::session::Session;
+use crate::contract::survivors_complaint;
+use crate::machine::Input;
+
+/// How long they are waited for. Who waits for a disk that has gone may still end by then; after that
+/// somebody has to look.
+const LONGEST_WAIT_MS: u64 = 10 * 60_000;
+/// Between two attempts to end them: first, and at most. It is doubled each time.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
+impl Session {
+    /// Waits until none of the processes that outlived the last iteration lives, and kills again what can
+    /// be killed. Returns what the machine has to be told if one lives for too long: longer than a
+    /// stop or `max_runtime` allows.
+    pub(super) async fn outlive(&mut self) -> Result<Option<Input>, EngineError> {
+        if self.state.survived.is_empty() {
+            return Ok(None);
+        }
+        let began_ms = self.clock.runtime_ms();
+        let longest_ms = self
+            .state
+            .limits
+            .max_runtime_ms
+            .map_or(LONGEST_WAIT_MS, |max| max.saturating_sub(began_ms).min(LONGEST_WAIT_MS));
+        let mut pause = FIRST_PAUSE;
+        let mut survivors = self.state.survived.clone();
+        loop {
+            let (processes, run) = (Arc::clone(&self.processes), self.run.clone());
+            let iteration = self.state.iterations;
+            survivors = blocking(move || processes.end(&run, iteration, survivors)).await?;
+            let Some(complaint) = survivors_complaint(&survivors) else { return Ok(None) };
+            let waited_ms = self.clock.runtime_ms().saturating_sub(began_ms);
+            let left_ms = longest_ms.saturating_sub(waited_ms);
+            if left_ms == 0 || *self.stop.borrow() > 0 {
+                let message = format!(
+                    "{complaint}; nothing was validated beside them. End them, then `run` resumes"
+                );
+                return Ok(Some(Input::Survived(message)));
+            }
+            if pause == FIRST_PAUSE {
+                let reason = format!("{complaint}; nothing is validated beside them");
+                let iteration = self.state.iterations;
+                self.notice(&Notice::Waiting { iteration, ms: left_ms, reason });
+            }
+            tokio::select! {
+                () = tokio::time::sleep(pause.min(Duration::from_millis(left_ms))) => {}
+                () = asked(&mut self.stop, 1) => {}
+            }
+            pause = pause.saturating_mul(2).min(LONGEST_PAUSE);
+            self.tick()?;
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! Processes that could not be ended.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use rustix::process::Signal;
+use serde::{Deserialize, Serialize};
+
+use crate::procfs::{self, Stat};
+use crate::remains::of_marks;
+use crate::shim::signal;
+
+/// A process that even SIGKILL did not end, as one of another user. The pid alone may belong to another
+/// process by now; with the time of the start it names one process for good.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Survivor {
+    /// The kernel's name for it.
+    pub name: String,
+    /// Its process id.
+    pub pid: i32,
+    /// When it started, in clock ticks since the machine was booted.
+    pub started: u64,
+}
+
+impl fmt::Display for Survivor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (pid {})", self.name, self.pid)
+    }
+}
+
+impl From<Stat> for Survivor {
+    fn from(stat: Stat) -> Self {
+        Self { name: stat.name, pid: stat.pid, started: stat.started }
+    }
+}
+
+impl From<(String, i32, u64)> for Survivor {
+    fn from((name, pid, started): (String, i32, u64)) -> Self {
+        Self { name, pid, started }
+    }
+}
+
+impl From<Survivor> for (String, i32, u64) {
+    fn from(survivor: Survivor) -> Self {
+        (survivor.name, survivor.pid, survivor.started)
+    }
+}
+
+/// Sends SIGKILL to the processes of this iteration, see [`of_iteration`](crate::of_iteration), and
+/// returns those that lived just now, and those of `survivors` that live. They may be gone a moment later:
+/// call it again.
+///
+/// Who is named as a survivor by somebody else, such as a plugin, is only looked for, and not killed.
+#[must_use]
+pub fn end_iteration(run: &str, iteration: u64, survivors: Vec<Survivor>) -> Vec<Survivor> {
+    let mut found = of_marks(run, iteration);
+    for process in &found {
+        signal(process, Signal::KILL);
+    }
+    let lives = |survivor: &Survivor| {
+        procfs::stat(survivor.pid).is_some_and(|now| now.started == survivor.started && !now.zombie)
+    };
+    let mut all: BTreeSet<Survivor> = found.drain(..).map(Survivor::from).collect();
+    all.extend(survivors.into_iter().filter(lives));
+    all.into_iter().collect()
+}
+
+#[cfg(test)]
+#[allow(clippy::disallowed_methods)]
+mod tests {
+    use std::process::{Child, Command};
+
+    use super::*;
+
+    fn pid(child: &Child) -> i32 {
+        i32::try_from(child.id()).unwrap()
+    }
+
+    #[test]
+    fn ends_who_belongs_to_the_iteration_and_only_looks_for_who_was_named() {
+        let run = format!("survivor-{}", std::process::id());
+        let sleep = || Command::new("/bin/sleep");
+        let marks = [("RALPH_RUN_ID", run.as_str()), ("RALPH_ITERATION", "2")];
+        let mut mine = sleep().arg("1000").envs(marks).spawn().unwrap();
+        let mut named = sleep().arg("1000").env_clear().spawn().unwrap();
+        // Between fork and exec a process has its parent's environment.
+        while of_marks(&run, 2).is_empty() {
+            std::thread::yield_now();
+        }
+        let survivor = Survivor::from(procfs::stat(pid(&named)).unwrap());
+        let earlier = Survivor { started: survivor.started - 1, ..survivor.clone() };
+        let left = end_iteration(&run, 2, vec![survivor.clone(), earlier]);
+        assert!(left.contains(&survivor), "{left:?}");
+        assert_eq!(left.len(), 2, "who had that pid before is gone: {left:?}");
+        mine.wait().unwrap();
+        assert!(named.try_wait().unwrap().is_none());
+        let again = end_iteration(&run, 2, vec![survivor.clone()]);
+        assert_eq!(again, std::slice::from_ref(&survivor));
+        named.kill().unwrap();
+        // Not waited for: a zombie lives no more.
+        while procfs::stat(survivor.pid).is_some_and(|process| !process.zombie) {
+            std::thread::yield_now();
+        }
+        assert_eq!(end_iteration(&run, 2, vec![survivor]), []);
+        named.wait().unwrap();
+    }
+}
