@@ -19,7 +19,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use orchestrator::contract::{Tokens, Usage, Usd};
-use orchestrator::machine::{Limits, Outcome, Policy, Record, RunStarted, Trigger};
+use orchestrator::machine::{Limits, Outcome, Pins, Policy, Record, RunStarted, Trigger};
 use orchestrator::state::{Layout, Store};
 use orchestrator::workspace::TreeHasher;
 use ralph_adapter_claude_stream::Parser;
@@ -149,6 +149,7 @@ fn started() -> Record {
         tree: "t0".into(),
         evidence: Vec::new(),
         once: false,
+        pins: Pins::default(),
     })
 }
 

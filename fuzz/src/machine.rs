@@ -2,8 +2,8 @@
 
 use orchestrator::contract::{Tokens, Usd};
 use orchestrator::machine::{
-    AfterRejection, Context, Effect, Ended, Input, Latch, Limits, Look, NamedVerdict, Now, Policy,
-    Record, RunStarted, StartOptions, State, StopReason, Timer, Validation, ValidatorInfo, step,
+    AfterRejection, Context, Effect, Ended, Input, Latch, Limits, Look, NamedVerdict, Now, Pins,
+    Policy, Record, RunStarted, StartOptions, State, StopReason, Timer, Validation, ValidatorInfo, step,
 };
 
 use crate::bytes::Bytes;
@@ -67,6 +67,7 @@ fn fresh(bytes: &mut Bytes<'_>) -> RunStarted {
         tree: "t0".into(),
         evidence: vec!["old".into()],
         once: bits & 32 != 0,
+        pins: Pins::default(),
     }
 }
 

@@ -5,7 +5,7 @@ use orchestrator::contract::{
     Verdict,
 };
 use orchestrator::machine::{
-    Limits, NamedVerdict, Outcome, Policy, Record, RunStarted, StopReason, Trigger,
+    Limits, NamedVerdict, Outcome, Pins, Policy, Record, RunStarted, StopReason, Trigger,
 };
 
 use crate::bytes::Bytes;
@@ -22,6 +22,7 @@ pub(crate) fn started(bytes: &mut Bytes<'_>) -> Record {
         tree: "t0".into(),
         evidence: vec![bytes.text()],
         once: bytes.flag(),
+        pins: Pins::default(),
     })
 }
 
@@ -101,6 +102,7 @@ pub(crate) fn record(bytes: &mut Bytes<'_>) -> Record {
             fallback: vec![bytes.text()],
             limits: Limits { max_cost_usd: usage(bytes).cost, ..Limits::default() },
             once: bytes.flag(),
+            pins: Pins::default(),
         },
         13 => Record::Context { used: bytes.number(), window: bytes.flag().then_some(200_000) },
         14 => Record::Note { iteration, text: bytes.text() },

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
@@ -190,6 +191,7 @@ impl EvidenceValidator for CommandValidator {
             Err(message) => return Verdict::Error { message },
         };
         let (mut nth, mut left) = (1, Vec::new());
+        let place = identity(context.workspace);
         loop {
             let process = match self.supervisor.spawn(spec.clone()).await {
                 Ok(process) => process,
@@ -207,8 +209,23 @@ impl EvidenceValidator for CommandValidator {
                 return self.accepted(&left_behind(&left));
             }
             nth += 1;
+            // What ran may have put another folder there.
+            if identity(context.workspace) != place {
+                let message = format!(
+                    "`{}` was not run again: another folder has taken the place of {}",
+                    self.typed,
+                    context.workspace.display()
+                );
+                return Verdict::Error { message };
+            }
         }
     }
+}
+
+/// What tells a folder from others that are given its path; a link is none of them.
+fn identity(folder: &Path) -> Option<(u64, u64)> {
+    let folder = std::fs::symlink_metadata(folder).ok()?;
+    Some((folder.dev(), folder.ino()))
 }
 
 fn left_behind(names: &[String]) -> String {

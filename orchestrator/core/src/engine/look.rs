@@ -21,8 +21,8 @@ const LARGEST_CONFIG: u64 = 4 * 1024 * 1024;
 impl Session {
     /// Detectors, tree, evidence, and whether anything else was changed that matters.
     pub(super) async fn look(&mut self) -> Result<Vec<Input>, EngineError> {
-        let mut inputs = Vec::new();
-        let (prompt, warning) = self.prompt.read()?;
+        let mut inputs = self.make_workspace_again()?;
+        let (prompt, warning) = self.prompt.read(&self.workspace)?;
         inputs.extend(warning.map(Input::Warn));
         let final_text = self.final_text.take();
         let findings = self.inspect(&prompt.text, final_text.as_deref()).await;
@@ -77,6 +77,7 @@ impl Session {
         self.hasher.take().unwrap_or_else(|| {
             let mut exclude = self.judges.evidence_dirs();
             exclude.extend(self.config.run.prompt.clone());
+            exclude.extend(self.prompt.file().map(Path::to_owned));
             TreeHasher::new(self.workspace.clone(), exclude)
         })
     }

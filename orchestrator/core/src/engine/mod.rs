@@ -16,6 +16,7 @@ mod look;
 mod notice;
 mod open;
 mod phrases;
+mod place;
 mod plan;
 mod prices;
 mod prompt;
@@ -29,6 +30,6 @@ mod validate;
 
 pub use error::EngineError;
 pub use notice::{Notice, Observer};
-pub use open::{Opened, Request, open};
+pub use open::{Opened, Request, find_completed, open};
 pub use plan::{Driver, Judges, build_context, plain_environment, state_layout};
 pub use session::{DryRun, Finished, Session, StopRequests};

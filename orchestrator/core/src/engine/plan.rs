@@ -353,7 +353,7 @@ async fn make<T: ?Sized>(
 pub fn build_context(loaded: &Loaded, vars: &BTreeMap<String, String>) -> BuildContext {
     BuildContext {
         config_dir: loaded.dir().to_owned(),
-        workspace: loaded.config.run.workspace.clone(),
+        workspace: real_path(&loaded.config.run.workspace),
         prompt_dir: loaded.prompt_dir().to_owned(),
         path: vars.get("PATH").cloned().unwrap_or_default(),
     }

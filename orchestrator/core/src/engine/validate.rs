@@ -20,7 +20,7 @@ use crate::contract::{
 };
 use crate::machine::{NamedVerdict, Validation};
 use crate::state::keep_evidence;
-use crate::workspace::{Baseline, TreeHasher, evidence_digests};
+use crate::workspace::{Baseline, HeldWorkspace, TreeHasher, evidence_digests};
 
 /// How long a validator that was told to end may take to do so.
 pub(super) const GRACE: Duration = Duration::from_secs(30);
@@ -29,6 +29,7 @@ pub(super) const GRACE: Duration = Duration::from_secs(30);
 pub(super) struct Examination {
     run: String,
     workspace: PathBuf,
+    held: HeldWorkspace,
     env: BTreeMap<String, String>,
     judges: Arc<Judges>,
     baseline: Arc<Baseline>,
@@ -62,6 +63,7 @@ impl Session {
         Examination {
             run: self.run.clone(),
             workspace: self.workspace.clone(),
+            held: self.held.clone(),
             env: self.env.clone(),
             judges: Arc::clone(&self.judges),
             baseline: Arc::clone(&self.baseline),
@@ -104,7 +106,8 @@ impl Session {
             return Ok(Validation { interrupted: true, ..Validation::default() });
         };
         validation.evidence = self.keep(&mut validation.verdicts)?;
-        if let Some(text) = self.prompt.read_text() {
+        // A validator may have removed the prompt since it was read.
+        if let Some(text) = self.prompt.last_text() {
             validation.task = self.judges.task(&text).await;
         }
         Ok(validation)
@@ -190,6 +193,7 @@ impl Examination {
     }
 
     async fn tree(&mut self) -> Result<Option<String>, EngineError> {
+        self.held.verify()?;
         let Some(hasher) = self.hasher.take() else {
             return Err(EngineError::Internal("a look at the tree was broken off".into()));
         };
@@ -207,6 +211,7 @@ impl Examination {
 
     /// One validator; `None` if it was broken off.
     async fn check(&self, check: &plan::Check) -> Result<Option<NamedVerdict>, EngineError> {
+        self.held.verify()?;
         let changes = self.protected_changes(check.validator.protects()).await?;
         let context = ValidationContext {
             run: &self.run,
@@ -273,7 +278,7 @@ impl Examination {
         }
         let (baseline, workspace) = (Arc::clone(&self.baseline), self.workspace.clone());
         let changes = move || {
-            let now = Baseline::take(&workspace, &globs).map_err(|error| error.to_string())?;
+            let now = Baseline::observe(&workspace, &globs).map_err(|error| error.to_string())?;
             baseline.changes(&now, &globs).map_err(|error| error.to_string())
         };
         blocking(changes).await?.map_err(EngineError::Workspace)

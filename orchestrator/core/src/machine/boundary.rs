@@ -33,8 +33,8 @@ pub(super) fn started(turn: &mut Turn, fresh: RunStarted) {
                 left_behind: Vec::new(),
             },
         );
-        let RunStarted { agent, fallback, limits, once, .. } = fresh;
-        turn.record(Record::RunResumed { agent, fallback, limits, once });
+        let RunStarted { agent, fallback, limits, once, pins, .. } = fresh;
+        turn.record(Record::RunResumed { agent, fallback, limits, once, pins });
     }
     turn.effect(Effect::Latch);
     turn.effect(Effect::Look);

@@ -24,11 +24,13 @@ impl State {
     pub fn apply(&mut self, record: &Record) {
         match record {
             Record::RunStarted(started) => self.run_started(started),
-            Record::RunResumed { agent, fallback, limits, once } => {
+            Record::RunResumed { agent, fallback, limits, once, pins } => {
                 agent.clone_into(&mut self.agent);
                 fallback.clone_into(&mut self.fallback);
                 self.run_resumed(limits.clone(), *once);
+                self.pins.clone_from(pins);
             }
+            Record::WorkspaceMade { workspace } => self.pins.workspace = Some(*workspace),
             Record::Tick { runtime_ms } => self.runtime(*runtime_ms),
             Record::IterationStarted { iteration, attempt, reservation, runtime_ms, .. } => {
                 self.runtime(*runtime_ms);
@@ -89,6 +91,7 @@ impl State {
         self.agent.clone_from(&started.agent);
         self.fallback.clone_from(&started.fallback);
         self.once = started.once;
+        self.pins.clone_from(&started.pins);
         self.tree.clone_from(&started.tree);
         self.trees_seen.insert(started.tree.clone());
         self.first_seen.extend(started.evidence.iter().map(|digest| (digest.clone(), 0)));
@@ -102,10 +105,12 @@ impl State {
         self.once = once;
         self.ended_here = 0;
         self.stopping = false;
-        // Whoever starts a run again that stopped for a human has looked into it. A run that was
-        // killed before it could say so still has to.
-        if self.stop.take().is_some_and(|stop| stop.reason == StopReason::NeedsHuman) {
-            self.human = None;
+        // Whoever starts a run again that stopped for this has looked into it. A run that was killed
+        // before it could say so still has to.
+        match self.stop.take().map(|stop| stop.reason) {
+            Some(StopReason::NeedsHuman) => self.human = None,
+            Some(StopReason::Failures | StopReason::AgentUnavailable) => self.failures = 0,
+            _ => {}
         }
         self.resumed = true;
     }

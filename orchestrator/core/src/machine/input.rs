@@ -1,6 +1,7 @@
 //! What the machine is told and what it wants done.
 
 use super::limits::StopReason;
+use super::pins::FilePin;
 use super::record::{NamedVerdict, Outcome, Record, RunStarted, Trigger};
 use super::state::Context;
 use crate::contract::{Budget, CancelReason, Claim, EvidenceFile, NearMiss, Usage, Usd};
@@ -83,6 +84,8 @@ pub enum Timer {
 pub enum Input {
     /// The orchestrator was started on this run, new or not.
     Started(StartOptions),
+    /// The workspace was gone, and this empty folder was made in its place.
+    WorkspaceMade(FilePin),
     /// The workspace was looked at.
     Looked(Look),
     /// A claim was seen while the agent runs.

@@ -10,6 +10,7 @@ mod change;
 mod fold;
 mod input;
 mod limits;
+mod pins;
 mod record;
 mod running;
 mod state;
@@ -20,6 +21,7 @@ mod verdict;
 
 pub use input::{Effect, Ended, Input, Look, Now, StartIteration, StartOptions, Timer, Validation};
 pub use limits::{Limits, StopReason};
+pub use pins::{FilePin, Pins, PromptPin};
 pub use record::{
     AfterRejection, NamedVerdict, Outcome, Policy, Record, RunStarted, Trigger, ValidatorInfo,
 };

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::limits::{Limits, StopReason};
+use super::pins::{FilePin, Pins};
 use crate::contract::{CancelReason, Claim, EvidenceFile, NearMiss, Usage, Usd, Verdict};
 
 /// Whether a rejected claim stays pending.
@@ -141,6 +142,9 @@ pub struct RunStarted {
     pub evidence: Vec<String>,
     /// Stop after one iteration.
     pub once: bool,
+    /// What the workspace and the prompt are, whatever is put in their place.
+    #[serde(default)]
+    pub pins: Pins,
 }
 
 /// One fact. Appended to the journal before anything that follows from it happens.
@@ -160,6 +164,14 @@ pub enum Record {
         limits: Limits,
         /// Stop after one iteration.
         once: bool,
+        /// What the workspace and the prompt are from now on.
+        #[serde(default)]
+        pins: Pins,
+    },
+    /// The workspace was deleted, and an empty one was made in its place.
+    WorkspaceMade {
+        /// The new folder.
+        workspace: FilePin,
     },
     /// Time has passed.
     Tick {

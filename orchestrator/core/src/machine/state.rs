@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::limits::{Limits, StopReason};
+use super::pins::Pins;
 use super::record::{NamedVerdict, Outcome, Policy, RunStarted};
 use crate::contract::{CancelReason, Claim, ClaimKind, EvidenceFile, NearMiss, Tokens, Usage, Usd};
 
@@ -139,6 +140,8 @@ pub struct LastError {
 pub struct State {
     /// The first record, once there is one.
     pub started: Option<RunStarted>,
+    /// What the workspace and the prompt are.
+    pub pins: Pins,
     /// The limits in force.
     pub limits: Limits,
     /// The adapter's name, or the name of the agent that took over.

@@ -16,6 +16,10 @@ pub fn step(state: State, input: Input, now: Now) -> (State, Vec<Effect>) {
     let mut turn = Turn { state, effects: Vec::new(), now };
     match input {
         Input::Started(options) => boundary::started(&mut turn, options.fresh),
+        Input::WorkspaceMade(workspace) if turn.state.started.is_some() => {
+            turn.record(Record::WorkspaceMade { workspace });
+        }
+        Input::WorkspaceMade(_) => {}
         Input::Looked(look) => boundary::looked(&mut turn, look),
         Input::Validated(validation) => boundary::validated(&mut turn, validation),
         Input::Rested => boundary::rested(&mut turn),

@@ -51,6 +51,7 @@ fn fresh() -> RunStarted {
         tree: "t0".into(),
         evidence: vec!["old".into()],
         once: false,
+        pins: Pins::default(),
     }
 }
 

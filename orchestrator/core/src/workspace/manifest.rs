@@ -34,6 +34,8 @@ pub struct EvidenceDigests {
     pub digests: BTreeSet<String>,
     /// What was not looked at and why, for people; bounded.
     pub notes: Vec<String>,
+    /// Nothing was left out because there is too much: what is not among the digests was not there.
+    pub complete: bool,
 }
 
 /// The contents of the regular files beneath these folders (absolute paths).
@@ -51,7 +53,7 @@ pub fn evidence_digests(dirs: &[PathBuf]) -> EvidenceDigests {
         files: 0,
         folders: 0,
         full: false,
-        found: EvidenceDigests::default(),
+        found: EvidenceDigests { complete: true, ..EvidenceDigests::default() },
     };
     for dir in dirs {
         collector.dir.clone_from(dir);
@@ -90,6 +92,7 @@ impl Collector<'_> {
     }
 
     fn fill(&mut self, path: &[u8], what: &str) {
+        self.found.complete = false;
         if !self.full {
             self.full = true;
             self.skip(path, &format!("and what follows is not looked at: more than {what}"));
@@ -135,6 +138,7 @@ impl Visitor for Collector<'_> {
         let names = match self.lister.list(folder, MAX_NAMES) {
             Ok((names, more)) => {
                 if more {
+                    self.found.complete = false;
                     self.skip(path, "holds more than 20,000 names; the others are not looked at");
                 }
                 names
@@ -161,7 +165,10 @@ impl Visitor for Collector<'_> {
         match why {
             Closed::Gone => {}
             Closed::Unreadable => self.skip(path, "cannot be read"),
-            Closed::TooDeep => self.skip(path, "is not looked into: more than 8 folders deep"),
+            Closed::TooDeep => {
+                self.found.complete = false;
+                self.skip(path, "is not looked into: more than 8 folders deep");
+            }
         }
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use orchestrator::config::{self, Sources};
 use orchestrator::engine::{EngineError, Finished, Notice, Observer, Opened, Request, open};
 use orchestrator::machine::{Record, State};
-use orchestrator::state::{Disk, Found, Layout, peek};
+use orchestrator::state::{Disk, Found, Layout, OrphanReport, peek};
 use tempfile::TempDir;
 
 use crate::scripted::Script;
@@ -91,7 +91,7 @@ impl World {
                 disk,
                 state_home: self.root(),
                 registry: &|_| self.script.registry(),
-                end_remains: &|_| Vec::new(),
+                end_orphans: &|_| OrphanReport::default(),
                 agent: None,
                 once: false,
                 restart: false,

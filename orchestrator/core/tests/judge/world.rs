@@ -16,7 +16,7 @@ use orchestrator::contract::{
 use orchestrator::engine::{Finished, Notice, Observer, Opened, Request, open};
 use orchestrator::machine::Record;
 use orchestrator::registry::Registry;
-use orchestrator::state::{Disk, Layout, peek};
+use orchestrator::state::{Disk, Layout, OrphanReport, peek};
 use tempfile::TempDir;
 use tokio::sync::watch;
 
@@ -240,7 +240,7 @@ pub(crate) async fn run_with(
         vars: BTreeMap::from([("MY_TOKEN".to_owned(), "s3cret-value".to_owned())]),
         disk: Disk::default(),
         state_home: root.clone(),
-        end_remains: &|_| Vec::new(),
+        end_orphans: &|_| OrphanReport::default(),
         registry: &registry,
         agent: None,
         once: false,

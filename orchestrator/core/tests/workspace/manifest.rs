@@ -54,4 +54,7 @@ fn what_is_beyond_the_bounds_is_told() {
     assert!(!found.digests.contains(&digest("2000")));
     assert_eq!(found.notes.len(), 1, "{:?}", found.notes);
     assert!(found.notes[0].contains("02000"), "{:?}", found.notes);
+    assert!(!found.complete, "what is left out is not known to be new");
+    std::fs::remove_file(ws.path("many/02000")).unwrap();
+    assert!(evidence_digests(&[ws.path("many")]).complete);
 }
