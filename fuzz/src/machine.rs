@@ -3,7 +3,8 @@
 use orchestrator::contract::{Tokens, Usd};
 use orchestrator::machine::{
     AfterRejection, Context, Effect, Ended, Input, Latch, Limits, Look, NamedVerdict, Now, Pins,
-    Policy, Record, RunStarted, StartOptions, State, StopReason, Timer, Validation, ValidatorInfo, step,
+    Policy, Record, RunStarted, StartOptions, State, StopReason, Timer, Validation, ValidatorInfo,
+    step,
 };
 
 use crate::bytes::Bytes;

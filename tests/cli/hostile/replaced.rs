@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use super::{PROMISE, hostile};
+use super::{PROMISE, WORK, hostile};
 use crate::environment::{Ended, TestEnvironment};
 
 /// A workspace `w` and another folder beside it, a configuration outside both, and a validator that
@@ -158,4 +158,16 @@ pub(super) fn a_link_to_the_workspace_that_the_user_made_before_the_run_is_no_ex
     let calls = stage.env.agent.calls();
     stage.run(&[]).expect(65);
     assert_eq!(stage.env.agent.calls(), calls);
+}
+
+#[test]
+pub(super) fn a_deleted_workspace_is_made_again_and_the_next_start_knows_it() {
+    let env = hostile();
+    let config = env.read("ralph.toml");
+    env.agent.call(1).script("rm -rf \"$PWD\"\n").out(PROMISE);
+    env.ralph(&["run", "--max-iterations", "1"]).expect(1).says("made again, empty");
+    assert_eq!(env.records("workspace_made").len(), 1);
+    env.write("ralph.toml", config);
+    env.agent.call(2).script(WORK).out(PROMISE);
+    env.run().expect(0);
 }

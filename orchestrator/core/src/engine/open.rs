@@ -111,6 +111,9 @@ async fn look(request: Request<'_>) -> Result<Opened, EngineError> {
     }
     let place = take_place(&request, &workspace, kept.as_ref().map(|found| &found.state.pins))?;
     ways.keep(&request.disk)?;
+    notes.extend(
+        kept.as_ref().and_then(|found| place::other_prompt(&found.state.pins, &place.prompt)),
+    );
 
     let guard = Some(store.agents_guard(&place.occupied)?);
     let own = own(&request, &layout, &place.prompt);

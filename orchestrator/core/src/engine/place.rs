@@ -79,6 +79,14 @@ pub(super) fn recorded_prompt(pins: &Pins, configured: &Path) -> Option<PromptPl
     Some(PromptPlace::recorded(configured.to_owned(), unescape(&pin.file)?, shared))
 }
 
+/// What to say if the configuration names another prompt than when the run began.
+pub(super) fn other_prompt(pins: &Pins, prompt: &PromptSource) -> Option<String> {
+    let (pin, path) = (pins.prompt.as_ref()?, prompt.path()?);
+    (unescape(&pin.configured)? != path).then(|| {
+        format!("run.prompt is {} now; this run began with {}", path.display(), pin.configured)
+    })
+}
+
 /// Names the time since the machine was started; empty where the system does not tell.
 fn boot() -> String {
     let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
@@ -110,9 +118,13 @@ impl Ways {
     /// Each way, with the folder where its state would lie.
     fn all(&self) -> Vec<(PathBuf, PathBuf)> {
         let Some(states) = &self.states else { return Vec::new() };
-        let mut ways: Vec<PathBuf> = self
-            .configured
-            .ancestors()
+        // Usually there is no link.
+        let ancestors = self.configured.ancestors().take(if self.configured == self.real {
+            0
+        } else {
+            usize::MAX
+        });
+        let mut ways: Vec<PathBuf> = ancestors
             .filter_map(|ancestor| {
                 let rest = self.configured.strip_prefix(ancestor).ok()?;
                 let real = ancestor.canonicalize().ok()?;

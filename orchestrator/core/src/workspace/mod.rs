@@ -4,7 +4,7 @@
 //! moment. So: links are never followed beneath the workspace, pipes and devices are never opened,
 //! every list is bounded, and content that cannot be pinned down is reported as changed, never as
 //! unchanged. Nothing here starts a process. Nothing is written into the workspace, but for
-//! [`create_from_template`], [`PromptPlace::restore`] and [`HeldWorkspace::make_again`].
+//! [`create_from_template`], [`PromptPlace::restore`], [`HeldWorkspace::make_again`] and [`write_file`].
 //!
 //! The functions block on the disk (only [`PromptWatch`] is async): call them from a thread that may
 //! wait.
@@ -27,6 +27,7 @@ mod rules;
 mod scope;
 mod template;
 mod tree;
+mod unfollowed;
 mod watch;
 
 pub(crate) use escape::{escape, unescape};
@@ -40,4 +41,5 @@ pub use prompt::{Prompt, PromptError, PromptPlace};
 pub use protected::{Baseline, ProtectedError};
 pub use template::{TemplateError, create_from_template};
 pub use tree::{TreeDigest, TreeError, TreeHasher, TreeState};
+pub use unfollowed::{Links, read_file, write_file};
 pub use watch::PromptWatch;
