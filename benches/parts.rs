@@ -19,7 +19,9 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use orchestrator::contract::{Tokens, Usage, Usd};
-use orchestrator::machine::{BaselineMode, Limits, Outcome, Policy, Record, RunStarted, Trigger};
+use orchestrator::machine::{
+    BaselineMode, Limits, Outcome, Pins, Policy, Record, RunStarted, Trigger,
+};
 use orchestrator::state::{Layout, Store};
 use orchestrator::workspace::TreeHasher;
 use ralph_adapter_claude_stream::Parser;
@@ -151,6 +153,7 @@ fn started() -> Record {
         evidence_overflowed: false,
         baseline: BaselineMode::Off,
         once: false,
+        pins: Pins::default(),
     })
 }
 

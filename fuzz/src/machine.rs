@@ -3,8 +3,8 @@
 use orchestrator::contract::{Claim, Tokens, Usd};
 use orchestrator::machine::{
     AfterRejection, BaselineCheck, BaselineMode, Context, Effect, Ended, Input, Latch, Limits,
-    Look, NamedVerdict, Now, ObservedEvidence, Policy, Record, RunStarted, StartOptions, State,
-    StopReason, Timer, Validation, ValidatorInfo, step,
+    Look, NamedVerdict, Now, ObservedEvidence, Pins, Policy, Record, RunStarted, StartOptions,
+    State, StopReason, Timer, Validation, ValidatorInfo, step,
 };
 
 use crate::bytes::Bytes;
@@ -72,6 +72,7 @@ fn fresh(bytes: &mut Bytes<'_>) -> RunStarted {
         baseline: [BaselineMode::Off, BaselineMode::Warn, BaselineMode::MustFail]
             [usize::from(bytes.byte() % 3)],
         once: bits & 32 != 0,
+        pins: Pins::default(),
     }
 }
 

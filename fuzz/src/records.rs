@@ -5,7 +5,8 @@ use orchestrator::contract::{
     Verdict,
 };
 use orchestrator::machine::{
-    BaselineMode, Limits, NamedVerdict, Outcome, Policy, Record, RunStarted, StopReason, Trigger,
+    BaselineMode, Limits, NamedVerdict, Outcome, Pins, Policy, Record, RunStarted, StopReason,
+    Trigger,
 };
 
 use crate::bytes::Bytes;
@@ -24,6 +25,7 @@ pub(crate) fn started(bytes: &mut Bytes<'_>) -> Record {
         evidence_overflowed: bytes.flag(),
         baseline: BaselineMode::Warn,
         once: bytes.flag(),
+        pins: Pins::default(),
     })
 }
 
@@ -108,6 +110,7 @@ pub(crate) fn record(bytes: &mut Bytes<'_>) -> Record {
             limits: Limits { max_cost_usd: usage(bytes).cost, ..Limits::default() },
             baseline: BaselineMode::Warn,
             once: bytes.flag(),
+            pins: Pins::default(),
         },
         13 => Record::Context { used: bytes.number(), window: bytes.flag().then_some(200_000) },
         14 => Record::Note { iteration, text: bytes.text() },

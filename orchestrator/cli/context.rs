@@ -22,15 +22,16 @@ impl Context {
     pub(crate) fn load(file: &Path, sets: Vec<(String, String)>) -> Result<Self, CommandError> {
         let vars = variables();
         let file = std::path::absolute(file)?;
-        let ralph = vars.iter().filter(|(name, _)| name.starts_with("RALPH_"));
-        let sources = Sources {
-            file: file.clone(),
-            user_file: user_file(&vars),
-            vars: ralph.map(|(name, value)| (name.clone(), value.clone())).collect(),
-            sets,
-        };
-        let loaded = config::load(&sources)?;
+        let loaded = config::load(&sources(&file, &vars, sets))?;
         Ok(Self { file, loaded, vars })
+    }
+
+    /// What a configuration that is wrong says of where its run is; nothing may be started with it.
+    pub(crate) fn load_places(file: &Path, sets: Vec<(String, String)>) -> Option<Self> {
+        let vars = variables();
+        let file = std::path::absolute(file).ok()?;
+        let loaded = config::load_places(&sources(&file, &vars, sets))?;
+        Some(Self { file, loaded, vars })
     }
 
     /// Reads the configuration with what was set on the command line.
@@ -51,6 +52,16 @@ impl Context {
     /// `$XDG_STATE_HOME`, or `~/.local/state`.
     pub(crate) fn state_home(&self) -> PathBuf {
         home(&self.vars, "XDG_STATE_HOME", ".local/state")
+    }
+}
+
+fn sources(file: &Path, vars: &BTreeMap<String, String>, sets: Vec<(String, String)>) -> Sources {
+    let ralph = vars.iter().filter(|(name, _)| name.starts_with("RALPH_"));
+    Sources {
+        file: file.to_owned(),
+        user_file: user_file(vars),
+        vars: ralph.map(|(name, value)| (name.clone(), value.clone())).collect(),
+        sets,
     }
 }
 

@@ -7,6 +7,7 @@ use orchestrator::config::ConfigErrors;
 use orchestrator::engine::EngineError;
 use orchestrator::machine::StopReason;
 use orchestrator::state::StateError;
+use orchestrator::workspace::PromptError;
 
 /// Exit statuses, as documented.
 pub(crate) mod exit {
@@ -126,7 +127,14 @@ impl From<StateError> for CommandError {
             StateError::Busy { .. } => {
                 (Kind::Busy, "wait for it, or end it with `ralph-orchestrator stop`")
             }
-            StateError::AgentsLeft { .. } => (Kind::Busy, "look for its processes and end them"),
+            StateError::Nested { .. } => (
+                Kind::Busy,
+                "an agent cannot start a run in the workspace that it works in; another one can be",
+            ),
+            StateError::AgentsLeft { .. } | StateError::OrphansLeft { .. } => {
+                (Kind::Busy, "look for its processes and end them")
+            }
+            StateError::Exposed { .. } => (Kind::Config, "nothing was started"),
             StateError::Damaged { .. } => (
                 Kind::Damaged,
                 "nothing was started; `ralph-orchestrator reset` forgets the runs of this workspace",
@@ -147,6 +155,15 @@ impl From<EngineError> for CommandError {
             EngineError::State(error) => error.into(),
             EngineError::Agent { .. } => Self::new(Kind::Unavailable, error)
                 .hinted("`ralph-orchestrator doctor` looks at everything that a run needs"),
+            EngineError::Exchanged(_) => {
+                Self::new(Kind::Damaged, error).hinted("nothing was started in it")
+            }
+            EngineError::Prompt(PromptError::Link { .. } | PromptError::HardLink { .. }) => {
+                Self::new(Kind::Damaged, error).hinted(
+                    "nothing was read through it; put the file itself back, or, if the exchange is \
+                     meant, begin a new run with `run --restart`",
+                )
+            }
             EngineError::Prompt(_) | EngineError::Workspace(_) => Self::new(Kind::Config, error),
             EngineError::Tree(_) | EngineError::Internal(_) => Self::new(Kind::Internal, error),
         }

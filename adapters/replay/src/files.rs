@@ -4,10 +4,14 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use orchestrator::workspace::{Links, read_file, write_file};
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::places::{PlaceError, Places};
+
+/// Largest file that is changed, in bytes.
+const LARGEST: usize = 64 * 1024 * 1024;
 
 /// Why a file was not changed.
 #[derive(Debug, thiserror::Error)]
@@ -81,11 +85,9 @@ pub(crate) fn multi_edit(input: &Value, places: &Places) -> Result<String, FileE
 fn change(file_path: &str, edits: &[Edit], places: &Places) -> Result<String, FileError> {
     let path = places.find(file_path)?;
     let mut text = if is_file(&path)? {
-        let bytes = fs::read(&path).map_err(|error| FileError::Io {
-            what: "read",
-            path: path.clone(),
-            error,
-        })?;
+        let read = read_file(&path, LARGEST, Links::Refuse);
+        let bytes =
+            read.map_err(|error| FileError::Io { what: "read", path: path.clone(), error })?;
         String::from_utf8(bytes).map_err(|_| FileError::NotText(path.clone()))?
     } else if edits.first().is_some_and(|edit| edit.old_string.is_empty()) {
         String::new()
@@ -128,10 +130,12 @@ fn is_file(path: &Path) -> Result<bool, FileError> {
 }
 
 fn save(path: &Path, content: &str) -> Result<(), FileError> {
-    let parent = path.parent().unwrap_or(path);
-    let failed = |error| FileError::Io { what: "write", path: path.to_owned(), error };
-    fs::create_dir_all(parent).map_err(failed)?;
-    fs::write(path, content).map_err(failed)
+    // Another command of the session may exchange anything at any moment.
+    write_file(path, content.as_bytes()).map_err(|error| FileError::Io {
+        what: "write",
+        path: path.to_owned(),
+        error,
+    })
 }
 
 #[cfg(test)]

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{self, Read as _};
+use std::io;
 use std::path::{Path, PathBuf};
 
+use orchestrator::workspace::{Links, read_file};
 use serde_json::Value;
 
 /// Largest recorded session that is read, in bytes.
@@ -128,14 +129,13 @@ impl Session {
 
 fn read_bounded(path: &Path) -> Result<String, SessionError> {
     let read = |error| SessionError::Read { path: path.to_owned(), error };
-    let mut bytes = Vec::new();
-    let file = fs::File::open(path).map_err(read)?;
-    file.take(SESSION_MAX + 1).read_to_end(&mut bytes).map_err(read)?;
-    if u64::try_from(bytes.len()).is_ok_and(|size| size <= SESSION_MAX) {
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
-    } else {
-        Err(SessionError::TooLarge { path: path.to_owned() })
+    if fs::metadata(path).is_ok_and(|file| file.is_file() && file.len() > SESSION_MAX) {
+        return Err(SessionError::TooLarge { path: path.to_owned() });
     }
+    let limit = usize::try_from(SESSION_MAX).unwrap_or(usize::MAX);
+    // It may lie in the workspace, where a session performed earlier may have put a pipe.
+    let bytes = read_file(path, limit, Links::Follow).map_err(read)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 fn says(message: &Value, key: &str, value: &str) -> bool {

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use orchestrator::contract::{BuildContext, Leftovers};
+use orchestrator::workspace::{Links, read_file};
 use ralph_orchestrator_supervise::{
     Ending, Exit, Grace, Process, Spec, Step, Stop, Supervisor, find_program,
 };
@@ -17,6 +18,8 @@ use crate::cancel::Cancel;
 
 /// How much of a command's output goes into its result, in bytes.
 const OUTPUT_MAX: usize = 30_000;
+/// Longer than any path, in bytes.
+const LONGEST_PATH: usize = 64 * 1024;
 /// How long a command may take if the recorded call does not say.
 const TIMEOUT: Duration = Duration::from_secs(120);
 /// How long a command may take at most.
@@ -160,7 +163,7 @@ fn result(output: &Output, exit: Exit, timed_out: Option<Duration>, note: Option
 impl Seat {
     /// Goes where the last command ended, if that is inside the workspace; else back to its root.
     fn follow(&mut self) -> Option<String> {
-        let told = fs::read(&self.cwd_file).ok()?;
+        let told = read_file(&self.cwd_file, LONGEST_PATH, Links::Refuse).ok()?;
         // A command that ends its shell does not tell; the old answer must not stand for it.
         let _ = fs::remove_file(&self.cwd_file);
         let folder = PathBuf::from(OsString::from_vec(told.strip_suffix(b"\n")?.to_vec()));

@@ -8,6 +8,7 @@ use orchestrator::state::Store;
 use crate::args::Answer;
 use crate::context::Context;
 use crate::error::{CommandError, exit};
+use crate::orphans::end_orphans;
 use crate::output;
 
 pub(crate) fn answer(file: &Path, args: Answer) -> Result<u8, CommandError> {
@@ -19,7 +20,12 @@ pub(crate) fn answer(file: &Path, args: Answer) -> Result<u8, CommandError> {
         return Err(CommandError::user("there is no run in this workspace to answer"));
     }
     let mut store = Store::open(layout)?;
-    let Some(found) = store.resume()? else {
+    let found = store.resume()?;
+    // Otherwise nothing would tell the next start of them.
+    for note in store.end_orphans(found.as_ref(), &end_orphans).notes {
+        output::say(&note);
+    }
+    let Some(found) = found else {
         return Err(CommandError::user("there is no run in this workspace to answer"));
     };
     if found.state.completion().is_some() {

@@ -59,6 +59,7 @@ fn describe(entry: &Entry) -> Option<String> {
         Record::RunStarted(started) => {
             format!("run started with {} in {}", started.agent, started.workspace)
         }
+        Record::WorkspaceMade { .. } => "workspace made again".into(),
         Record::RunResumed { agent, .. } => format!("run resumed with {agent}"),
         Record::IterationStarted { iteration, attempt, trigger: why, .. } => {
             let again = if *attempt > 1 { format!(", attempt {attempt}") } else { String::new() };

@@ -8,6 +8,7 @@ use orchestrator::state;
 use crate::args::Reset;
 use crate::context::Context;
 use crate::error::{CommandError, exit};
+use crate::orphans::end_orphans;
 use crate::output;
 
 pub(crate) fn reset(file: &Path, args: &Reset) -> Result<u8, CommandError> {
@@ -22,7 +23,9 @@ pub(crate) fn reset(file: &Path, args: &Reset) -> Result<u8, CommandError> {
             CommandError::user("nothing was forgotten").hinted("`reset --yes` does not ask")
         );
     }
-    state::reset(&layout)?;
+    for note in state::reset(&layout, &end_orphans)?.notes {
+        output::say(&note);
+    }
     output::result(&format!("all runs in {root} are forgotten; the workspace is as it was"));
     Ok(exit::OK)
 }

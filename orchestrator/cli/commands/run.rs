@@ -1,32 +1,27 @@
 //! `run`
 
-use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use orchestrator::engine::{Observer, Opened, Request, Session, open};
+use orchestrator::engine::{Observer, Opened, Request, Session, find_completed, open};
 use orchestrator::machine::{Outcome, Policy as MachinePolicy, StopReason};
 use orchestrator::registry::Surroundings;
 use orchestrator::state::{Disk, Found, Layout};
 use ralph_orchestrator_supervise::Supervisor;
 
-use ralph_orchestrator_supervise::Remains;
-
 use crate::args::Run;
 use crate::commands::block_on;
 use crate::context::Context;
 use crate::error::{CommandError, exit, of_stop};
+use crate::orphans::end_orphans;
 use crate::plugins::Plugins;
 use crate::processes::Supervised;
 use crate::registry;
-use crate::render::text::{EVIDENCE_ONLY, one_line};
+use crate::render::text::EVIDENCE_ONLY;
 use crate::render::{Human, Json};
 use crate::sandbox::Policy;
 use crate::{output, signals};
-
-/// What tells the processes of a run, in their environment.
-const RUN_ID: &str = "RALPH_RUN_ID";
 
 pub(crate) fn run(file: &Path, mut args: Run) -> Result<u8, CommandError> {
     let mut sets = std::mem::take(&mut args.sets.sets);
@@ -38,7 +33,13 @@ pub(crate) fn run(file: &Path, mut args: Run) -> Result<u8, CommandError> {
     for (key, value) in shorthands {
         sets.extend(value.map(|value| (key.to_owned(), value)));
     }
-    let context = Context::load(file, sets)?;
+    let context = match Context::load(file, sets.clone()) {
+        Ok(context) => context,
+        Err(error) => {
+            let places = Context::load_places(file, sets);
+            return block_on(complete_or(error, places.as_ref(), &args));
+        }
+    };
     // While everything else is looked at.
     Supervisor::this_binary().prepare();
     block_on(start(context, args))
@@ -48,8 +49,11 @@ async fn start(context: Context, args: Run) -> Result<u8, CommandError> {
     let signals = signals::listen()?;
     let switch = signals.switch.clone();
     let state_home = context.state_home();
-    let policy = Policy::of(&context)?;
-    let plugins = Plugins::of(&context)?;
+    let confined = Policy::of(&context).and_then(|policy| Ok((policy, Plugins::of(&context)?)));
+    let (policy, plugins) = match confined {
+        Ok(both) => both,
+        Err(error) => return complete_or(error, Some(&context), &args).await,
+    };
     let registry = |surroundings: Surroundings| {
         registry::whole(&plugins, policy.as_ref(), surroundings, switch.clone())
     };
@@ -60,7 +64,7 @@ async fn start(context: Context, args: Run) -> Result<u8, CommandError> {
         disk: Disk::default(),
         state_home,
         registry: &registry,
-        end_remains: &end_remains,
+        end_orphans: &end_orphans,
         processes: Arc::new(Supervised),
         agent: args.agent.clone(),
         once: args.once,
@@ -88,24 +92,19 @@ async fn start(context: Context, args: Run) -> Result<u8, CommandError> {
     Ok(of_stop(finished.reason, well, signals.status.load(Ordering::Relaxed)))
 }
 
-/// Ends what the agents of a run have left, if nobody did, and returns what there is to say about it.
-fn end_remains(run: &str) -> Vec<String> {
-    let Remains { ended, survived } = ralph_orchestrator_supervise::end_remains(RUN_ID, run);
-    let say = |names: Vec<String>, what: &str| {
-        let count = names.len();
-        let names = names.into_iter().collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>();
-        (count > 0).then(|| {
-            format!(
-                "{count} processes of a killed start {what}: {}",
-                one_line(&names.join(", "), 200)
-            )
-        })
-    };
-    let survived = survived.iter().map(ToString::to_string).collect();
-    [say(ended, "were left, and were ended"), say(survived, "could not be ended")]
-        .into_iter()
-        .flatten()
-        .collect()
+/// A run that is complete is so although its configuration can no longer be used; otherwise the error.
+async fn complete_or(
+    error: CommandError,
+    context: Option<&Context>,
+    args: &Run,
+) -> Result<u8, CommandError> {
+    let Some(context) = context.filter(|_| !args.restart) else { return Err(error) };
+    let registry = registry::plain(&Plugins::default());
+    let state_home = context.state_home();
+    match find_completed(&context.loaded, &state_home, &context.vars, &registry).await {
+        Some((found, layout)) => Ok(complete(&found, &layout, args.json)),
+        None => Err(error),
+    }
 }
 
 /// The run is complete: says so and starts nothing.

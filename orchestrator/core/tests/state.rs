@@ -11,8 +11,10 @@ use std::fs;
 use std::path::Path;
 
 use orchestrator::contract::{Claim, ClaimKind, ClaimSource};
-use orchestrator::machine::{Latch, Limits, Policy, Record, RunStarted, State};
-use orchestrator::state::{Disk, Key, LatchFile, Layout, StateError, Store, peek, reset};
+use orchestrator::machine::{Latch, Limits, Pins, Policy, Record, RunStarted, State};
+use orchestrator::state::{
+    Disk, Key, LatchFile, Layout, OrphanReport, StateError, Store, peek, reset,
+};
 use proptest::prelude::*;
 use tempfile::TempDir;
 
@@ -31,6 +33,7 @@ fn started() -> Record {
         evidence_overflowed: false,
         baseline: orchestrator::machine::BaselineMode::Off,
         once: false,
+        pins: Pins::default(),
     })
 }
 
@@ -71,6 +74,11 @@ fn completed() -> Record {
 
 fn records() -> Vec<Record> {
     vec![started(), Record::Tick { runtime_ms: 10 }, claimed(), validated(), completed()]
+}
+
+/// No start was killed here.
+fn nothing_left(_run: &str) -> OrphanReport {
+    OrphanReport::default()
 }
 
 fn layout(folder: &TempDir) -> Layout {
@@ -332,6 +340,18 @@ fn what_cannot_be_read_is_not_taken_for_missing() {
     }
 }
 
+/// Whose processes are ended, with these found to survive.
+fn ended_by(store: &mut Store, survived: &[&str]) -> Option<String> {
+    let ended = std::cell::RefCell::new(None);
+    let end = |run: &str| {
+        *ended.borrow_mut() = Some(run.to_owned());
+        let survived = survived.iter().map(|name| (*name).to_owned()).collect();
+        OrphanReport { survived, ..OrphanReport::default() }
+    };
+    store.end_orphans(None, &end);
+    ended.into_inner()
+}
+
 #[test]
 fn a_killed_run_has_a_name_before_it_is_opened() {
     let folder = TempDir::new().unwrap();
@@ -340,19 +360,42 @@ fn a_killed_run_has_a_name_before_it_is_opened() {
         // As one leaves it that is killed.
         fs::create_dir_all(layout.root()).unwrap();
         fs::write(layout.lock(), "{\"pid\":1}").unwrap();
-        Store::open(layout.clone()).unwrap().killed()
+        ended_by(&mut Store::open(layout.clone()).unwrap(), &[])
     };
     assert_eq!(named(), None);
     write(&layout, &records()[..3]);
     assert_eq!(named().as_deref(), Some(RUN));
-    assert_eq!(Store::open(layout.clone()).unwrap().killed(), None, "it let go of the lock");
+    let mut next = Store::open(layout.clone()).unwrap();
+    assert_eq!(ended_by(&mut next, &[]), None, "it let go of the lock");
+    drop(next);
     fs::write(layout.journal(RUN), "damaged").unwrap();
     assert_eq!(named().as_deref(), Some(RUN), "the latch is enough");
     fs::write(layout.latch(), "damaged").unwrap();
     assert_eq!(named(), None);
-    reset(&layout).unwrap();
+    reset(&layout, &nothing_left).unwrap();
     write(&layout, &records());
     assert_eq!(named(), None, "a complete one");
+}
+
+#[test]
+fn the_sign_of_a_killed_start_stays_until_nothing_is_left_of_it() {
+    let folder = TempDir::new().unwrap();
+    let layout = layout(&folder);
+    write(&layout, &records()[..3]);
+    fs::write(layout.lock(), "{\"pid\":1}").unwrap();
+    let open = || Store::open(layout.clone()).unwrap();
+    // Held by somebody who has other things to do.
+    drop(open());
+    assert_eq!(ended_by(&mut open(), &["deaf"]).as_deref(), Some(RUN));
+    assert_eq!(ended_by(&mut open(), &[]).as_deref(), Some(RUN), "something survived");
+    assert_eq!(ended_by(&mut open(), &[]), None);
+    fs::write(layout.lock(), "{\"pid\":1}").unwrap();
+    let survives = |_: &str| OrphanReport { survived: vec!["deaf".into()], ..Default::default() };
+    let refused = reset(&layout, &survives);
+    assert!(matches!(refused, Err(StateError::OrphansLeft { .. })), "{refused:?}");
+    assert_eq!(ended_by(&mut open(), &[]).as_deref(), Some(RUN), "nothing was forgotten");
+    reset(&layout, &nothing_left).unwrap();
+    assert!(!layout.runs().exists());
 }
 
 #[test]
@@ -420,11 +463,11 @@ fn reset_forgets_even_what_is_damaged() {
     let layout = layout(&folder);
     write(&layout, &records());
     fs::write(layout.latch(), "damaged").unwrap();
-    reset(&layout).unwrap();
+    reset(&layout, &nothing_left).unwrap();
     assert!(resumed(&layout).unwrap().is_none());
-    reset(&layout).expect("nothing to forget is no trouble");
+    reset(&layout, &nothing_left).expect("nothing to forget is no trouble");
     fs::create_dir_all(layout.latch().join("x")).unwrap();
-    assert!(matches!(reset(&layout), Err(StateError::Io { action: "remove", .. })));
+    assert!(matches!(reset(&layout, &nothing_left), Err(StateError::Io { action: "remove", .. })));
 }
 
 #[test]

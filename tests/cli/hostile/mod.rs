@@ -3,9 +3,11 @@
 
 mod claims;
 mod evidence;
+mod links;
 mod output;
 pub(crate) mod packed;
 mod processes;
+mod replaced;
 mod state;
 
 use std::collections::BTreeSet;

@@ -35,6 +35,7 @@ mod schema;
 mod tables;
 mod text;
 mod units;
+mod whereabouts;
 mod words;
 
 use std::collections::BTreeMap;
@@ -51,6 +52,7 @@ pub use nearest::nearest;
 pub use plugins::{PluginConfig, PluginIsolation};
 pub use schema::schema;
 pub use units::{duration_text, parse_duration};
+pub use whereabouts::load_places;
 
 use problem::Problems;
 use provenance::Provenance;

@@ -3,7 +3,7 @@
 use crate::config::ConfigErrors;
 use crate::contract::AgentError;
 use crate::state::StateError;
-use crate::workspace::{PromptError, TreeError};
+use crate::workspace::{PromptError, TreeError, WorkspaceError};
 
 /// A problem that is none of the run's stop reasons.
 #[derive(Debug, thiserror::Error)]
@@ -25,6 +25,9 @@ pub enum EngineError {
     /// The workspace cannot be read.
     #[error(transparent)]
     Tree(#[from] TreeError),
+    /// Something else has taken the place of the workspace.
+    #[error(transparent)]
+    Exchanged(#[from] WorkspaceError),
     /// The prompt cannot be read.
     #[error(transparent)]
     Prompt(#[from] PromptError),

@@ -6,7 +6,7 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use crate::state::{Disk, File};
+use crate::state::{Disk, File, private_flags};
 
 /// Most bytes kept of a prompt.
 const LARGEST_PROMPT: usize = 64 * 1024 * 1024;
@@ -44,7 +44,9 @@ impl Files {
     fn open(&self, name: &str, mut options: OpenOptions) -> io::Result<File> {
         // Whatever an agent has put in the folder's place gives way.
         self.disk.restore_dir(&self.root, &self.folder).map_err(io::Error::other)?;
-        options.mode(0o600);
-        self.disk.open(&self.folder.join(name), &options)
+        let path = self.folder.join(name);
+        self.disk.clear(&path, std::fs::Metadata::is_file).map_err(io::Error::other)?;
+        options.mode(0o600).custom_flags(private_flags());
+        self.disk.open(&path, &options)
     }
 }

@@ -46,6 +46,7 @@ impl Session {
         &mut self,
         start: StartIteration,
     ) -> Result<Vec<Input>, EngineError> {
+        self.held.verify()?;
         let (number, began_ms) = (start.iteration, self.clock.runtime_ms());
         self.began_ms = began_ms;
         let folder = self.layout().iteration(&self.run, number);
@@ -193,7 +194,7 @@ impl Session {
         watching: &mut Watching,
         agent: &mut AgentRun<'_>,
     ) -> Result<Result<Report, AgentError>, EngineError> {
-        let mut prompt_watch = self.prompt.path().map(PromptWatch::new);
+        let mut prompt_watch = self.prompt.file().map(PromptWatch::new);
         let mut stop = self.stop.clone();
         let mut requests = 0;
         let clock = Arc::clone(&self.clock);

@@ -22,12 +22,14 @@ impl Session {
     /// Asks the detectors. What they find is recorded before anything slow begins, so that a claim
     /// survives whatever happens then; the rest is kept until the workspace was looked at.
     pub(super) async fn find_claims(&mut self) -> Result<Vec<Input>, EngineError> {
-        let (prompt, warning) = self.prompt.read()?;
+        let made = self.make_workspace_again()?;
+        let (prompt, warning) = self.prompt.read(&self.workspace)?;
         let final_text = self.final_text.take();
         let findings = self.inspect(&prompt.text, final_text.as_deref()).await;
         self.near_misses = Some(findings.near_misses);
         let warnings = warning.into_iter().chain(findings.warnings).map(Input::Warn);
-        Ok(warnings.chain([Input::ClaimsFound(findings.claims)]).collect())
+        let claims = Input::ClaimsFound(findings.claims);
+        Ok(made.into_iter().chain(warnings).chain([claims]).collect())
     }
 
     /// Tree, evidence, and whether anything else was changed that matters.
@@ -90,6 +92,7 @@ impl Session {
         self.hasher.take().unwrap_or_else(|| {
             let mut exclude = self.judges.evidence_dirs();
             exclude.extend(self.config.run.prompt.clone());
+            exclude.extend(self.prompt.file().map(Path::to_owned));
             TreeHasher::new(self.workspace.clone(), exclude)
         })
     }

@@ -18,6 +18,7 @@ mod look;
 mod notice;
 mod open;
 mod phrases;
+mod place;
 mod plan;
 mod prices;
 mod processes;
@@ -35,7 +36,7 @@ mod validate;
 
 pub use error::EngineError;
 pub use notice::{Notice, Observer};
-pub use open::{Opened, Request, open};
+pub use open::{Opened, Request, find_completed, open};
 pub use plan::{Driver, Judges, build_context, plain_environment, state_layout};
 pub use processes::{NoProcesses, Processes};
 pub use session::{DryRun, Finished, Session, StopRequests};

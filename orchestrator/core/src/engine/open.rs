@@ -1,11 +1,13 @@
 //! From a configuration to a run that can go on: the same way for a new run and for an old one.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::drivers::Drivers;
 use super::error::EngineError;
+use super::place::{self, Ways};
 use super::plan::{self, Judges};
 use super::processes::Processes;
 use super::prompt::PromptSource;
@@ -13,9 +15,14 @@ use super::redact::Redactor;
 use super::session::Session;
 use crate::config::{self, Loaded, Sources};
 use crate::contract::BuildContext;
+use crate::machine::Pins;
 use crate::registry::{Registry, Surroundings};
-use crate::state::{Disk, Found, Layout, StateError, Store};
-use crate::workspace::{Baseline, create_from_template};
+use crate::state::{
+    Disk, Found, Layout, OrphanReport, StateError, Store, occupy_workspace, peek_completed,
+};
+use crate::workspace::{Baseline, HeldWorkspace, PromptPlace, create_from_template};
+
+const OTHER_TASK: &str = "the prompt is another than the one that was completed: this is a new run";
 
 /// How a run is asked for.
 pub struct Request<'a> {
@@ -31,9 +38,9 @@ pub struct Request<'a> {
     pub state_home: PathBuf,
     /// Fills a registry.
     pub registry: &'a (dyn Fn(Surroundings) -> Registry + Sync),
-    /// Ends what is left of the processes of the run with this id, and returns what there is to say about
-    /// that. Called when nobody can be watching over them any more.
-    pub end_remains: &'a (dyn Fn(&str) -> Vec<String> + Sync),
+    /// Ends what is left of the processes of the run with this id. Called when nobody can be watching
+    /// over them any more.
+    pub end_orphans: &'a (dyn Fn(&str) -> OrphanReport + Sync),
     /// Looks after the processes of the iterations.
     pub processes: Arc<dyn Processes>,
     /// `[agents.NAME]` instead of `[agent]`.
@@ -70,49 +77,57 @@ pub async fn open(request: Request<'_>) -> Result<Opened, EngineError> {
 async fn look(request: Request<'_>) -> Result<Opened, EngineError> {
     let context = plan::build_context(&request.loaded, &request.vars);
     let plain = (request.registry)(Surroundings::default());
+    let layout = plan::state_layout(&request.loaded, &request.state_home)?;
+    let workspace = plan::real_path(&request.loaded.config.run.workspace);
+    let ways = Ways::of(&request.loaded, &workspace, &request.state_home);
+    if !request.restart {
+        // First of all: what is complete stays so, whatever has become of its configuration.
+        if let Some(found) = completed(&request.loaded, &layout, &plain, &context).await {
+            return Ok(Opened::Complete { found: Box::new(found), layout });
+        }
+        ways.verify()?;
+    }
     let name = request.agent.as_deref();
     let mut protects = Judges::build(&request.loaded, &plain, &context).await?.protects();
     let drivers = Drivers::build(&request.loaded, &plain, &context, name, &request.vars).await?;
     let mut notes = drivers.check_limits(&request.loaded)?;
-    let layout = plan::state_layout(&request.loaded, &request.state_home)?;
 
-    let mut store = Store::open_on(request.disk.clone(), layout.clone())?;
-    // Whoever watched over the agent may have been killed together with the orchestrator.
-    notes.extend(store.killed().map(|run| (request.end_remains)(&run)).unwrap_or_default());
-    let found = if request.restart { None } else { store.resume()? };
-    let found = match found {
-        Some(found) => still_the_run(found, &request, &plain, &context, &layout).await?,
-        None => Kept::Nothing,
-    };
+    let mut store = Store::open_on(request.disk.clone(), layout.clone())
+        .map_err(|error| request.name_outer_run(error))?;
+    let found = take_run(&mut store, &request, &mut notes)?;
     let kept = match found {
-        Kept::Complete(found) => return Ok(Opened::Complete { found, layout }),
-        Kept::Other => {
-            notes.push(
-                "the prompt is another than the one that was completed: this is a new run".into(),
-            );
+        Some(found) if found.state.completion().is_some() => {
+            belongs_here(&found, &workspace, &layout)?;
+            if same_task(&found, &request.loaded, &layout, &plain, &context).await {
+                return Ok(Opened::Complete { found: Box::new(found), layout });
+            }
+            notes.push(OTHER_TASK.into());
             None
         }
-        Kept::Nothing => None,
-        Kept::GoesOn(found) => Some(found),
+        other => other.map(Box::new),
     };
-
     if let Some(found) = &kept {
+        belongs_here(found, &workspace, &layout)?;
         // A run that goes on keeps what it protects, whatever is configured now.
         let judges = kept_judges(&layout, &found.run, &plain, &context).await;
         protects.extend(judges.map(|judges| judges.protects()).unwrap_or_default());
     }
-    let guard = Some(store.agents_guard());
-    let registry =
-        (request.registry)(Surroundings { guard, protects, own: own(&request, &layout) });
-    make_workspace(&request.loaded)?;
-    request.loaded.check_files()?;
+    let place = take_place(&request, &workspace, kept.as_ref().map(|found| &found.state.pins))?;
+    ways.keep(&request.disk)?;
+    notes.extend(
+        kept.as_ref().and_then(|found| place::other_prompt(&found.state.pins, &place.prompt)),
+    );
+
+    let guard = Some(store.agents_guard(&place.occupied)?);
+    let own = own(&request, &layout, &place.prompt);
+    let registry = (request.registry)(Surroundings { guard, protects, own });
     let drivers = Drivers::build(&request.loaded, &registry, &context, name, &request.vars).await?;
     let judges = Judges::build(&request.loaded, &registry, &context).await?;
     let redactor = drivers.redactor(&request.loaded);
     let setup = judges.check_setup(&request.loaded, &drivers.first.env).await;
     notes.extend(setup.accept(&request.loaded, |text| redactor.text(text).into_owned())?);
     let out = drivers.check(&redactor).await?;
-    let parts = Parts { request, store, drivers, judges, redactor, notes, out };
+    let parts = Parts { request, store, drivers, judges, redactor, notes, out, place };
     match kept {
         Some(found) => parts.go_on(*found, &registry, &context).await,
         None => parts.begin(),
@@ -120,50 +135,134 @@ async fn look(request: Request<'_>) -> Result<Opened, EngineError> {
     .map(|session| Opened::Ready(Box::new(session)))
 }
 
+impl Request<'_> {
+    /// Says so if this was started by an agent, in its own workspace.
+    fn name_outer_run(&self, error: StateError) -> EngineError {
+        match (error, self.vars.get("RALPH_RUN_ID")) {
+            (StateError::Busy { holder }, Some(run)) => {
+                StateError::Nested { run: run.clone(), holder }.into()
+            }
+            (error, _) => error.into(),
+        }
+    }
+}
+
+/// The run that can go on, or is complete; none if a new one is wanted. Nothing that a killed start has
+/// left is there any more.
+fn take_run(
+    store: &mut Store,
+    request: &Request<'_>,
+    notes: &mut Vec<String>,
+) -> Result<Option<Found>, EngineError> {
+    let found = store.resume();
+    // Whoever watched over the agent may have been killed together with the orchestrator.
+    let left = store.end_orphans(found.as_ref().ok().and_then(Option::as_ref), request.end_orphans);
+    notes.extend(left.notes);
+    if !left.survived.is_empty() {
+        return Err(StateError::OrphansLeft { names: left.survived }.into());
+    }
+    if request.restart { Ok(None) } else { Ok(found?) }
+}
+
+/// The workspace, made from its template if need be, held, and nobody else's; and the prompt. They are
+/// what was recorded, if anything was.
+fn take_place(
+    request: &Request<'_>,
+    workspace: &Path,
+    pins: Option<&Pins>,
+) -> Result<Place, EngineError> {
+    let run = &request.loaded.config.run;
+    let recorded = pins.map(|pins| PromptSource::recorded(run, pins));
+    recorded.as_ref().and_then(PromptSource::place).map_or(Ok(()), PromptPlace::verify)?;
+    let held = |pins: Option<&Pins>| {
+        let held = HeldWorkspace::hold(workspace)?;
+        pins.map_or(Ok(()), |pins| place::compare(pins, &held))?;
+        Ok::<_, EngineError>(held)
+    };
+    let there = if workspace.is_dir() { Some(held(pins)?) } else { None };
+    make_workspace(&request.loaded)?;
+    request.loaded.check_files()?;
+    let held = match there {
+        Some(there) => there,
+        // Made this moment from its template: it is no other one that somebody put there.
+        None => held(None)?,
+    };
+    let states = request.state_home.join("ralph-orchestrator");
+    let occupied = occupy_workspace(&request.disk, held.folder(), &states)
+        .map_err(|error| request.name_outer_run(error))?;
+    let prompt = recorded.unwrap_or_else(|| PromptSource::find(run));
+    Ok(Place { workspace: held, occupied, prompt })
+}
+
 /// What no agent has to write.
-fn own(request: &Request<'_>, layout: &Layout) -> Vec<PathBuf> {
+fn own(request: &Request<'_>, layout: &Layout, prompt: &PromptSource) -> Vec<PathBuf> {
     let run = &request.loaded.config.run;
     let state = [layout.root().to_owned(), request.state_home.join("ralph-orchestrator")];
-    let fixed = run.prompt.clone().filter(|_| !run.prompt_mutable);
-    state.into_iter().chain([request.config_file.clone()]).chain(fixed).collect()
+    let fixed =
+        [prompt.path(), prompt.file()].into_iter().flatten().filter(|_| !run.prompt_mutable);
+    state
+        .into_iter()
+        .chain([request.config_file.clone()])
+        .chain(fixed.map(Path::to_owned))
+        .collect()
 }
 
-enum Kept {
-    Nothing,
-    Other,
-    Complete(Box<Found>),
-    GoesOn(Box<Found>),
+/// The run of this configuration's workspace, if it is complete and its task is still the same.
+pub async fn find_completed(
+    loaded: &Loaded,
+    state_home: &Path,
+    vars: &BTreeMap<String, String>,
+    registry: &Registry,
+) -> Option<(Found, Layout)> {
+    let layout = plan::state_layout(loaded, state_home).ok()?;
+    let context = plan::build_context(loaded, vars);
+    let found = completed(loaded, &layout, registry, &context).await?;
+    Some((found, layout))
 }
 
-/// Whether what was found on disk is the run in question.
-async fn still_the_run(
-    found: Found,
-    request: &Request<'_>,
+/// Damage is told by who goes on from here.
+async fn completed(
+    loaded: &Loaded,
+    layout: &Layout,
     registry: &Registry,
     context: &BuildContext,
-    layout: &Layout,
-) -> Result<Kept, EngineError> {
-    let workspace = plan::real_path(&request.loaded.config.run.workspace);
+) -> Option<Found> {
+    let found = peek_completed(layout).ok()??;
+    let workspace = plan::real_path(&loaded.config.run.workspace);
+    belongs_here(&found, &workspace, layout).ok()?;
+    same_task(&found, loaded, layout, registry, context).await.then_some(found)
+}
+
+fn belongs_here(found: &Found, workspace: &Path, layout: &Layout) -> Result<(), StateError> {
     let started = found.state.started.as_ref().map(|started| started.workspace.as_str());
     if started.is_some_and(|started| Path::new(started) != workspace) {
         let problem = format!(
-            "belongs to the workspace {}, not to {}",
+            "belongs to the workspace {}, not to {}; begin a new run with `run --restart`",
             started.unwrap_or_default(),
             workspace.display()
         );
-        return Err(StateError::Damaged { path: layout.root().to_owned(), problem }.into());
+        return Err(StateError::Damaged { path: layout.root().to_owned(), problem });
     }
-    let Some(completion) = found.state.completion() else {
-        return Ok(Kept::GoesOn(Box::new(found)));
-    };
+    Ok(())
+}
+
+/// Whether the prompt still asks for what was completed. What cannot be told leaves it complete.
+async fn same_task(
+    found: &Found,
+    loaded: &Loaded,
+    layout: &Layout,
+    registry: &Registry,
+    context: &BuildContext,
+) -> bool {
+    let task = found.state.completion().map(|completion| completion.task.as_str());
+    let Some(task) = task.filter(|task| !task.is_empty()) else { return true };
     // The task is compared as the detectors of that run saw it, whatever is configured now.
     let judges = kept_judges(layout, &found.run, registry, context).await;
-    let prompt = PromptSource::of(&request.loaded).read_text();
-    let other = match (judges, prompt) {
-        (Some(judges), Some(prompt)) => judges.task(&prompt).await != completion.task,
-        _ => false,
-    };
-    Ok(if other { Kept::Other } else { Kept::Complete(Box::new(found)) })
+    let prompt = PromptSource::recorded(&loaded.config.run, &found.state.pins).read_text();
+    match (judges, prompt.filter(|text| !text.trim().is_empty())) {
+        (Some(judges), Some(prompt)) => judges.task(&prompt).await == task,
+        _ => true,
+    }
 }
 
 fn kept_config(layout: &Layout, run: &str) -> Option<Loaded> {
@@ -201,6 +300,15 @@ struct Parts<'a> {
     notes: Vec<String>,
     /// Why agents before the one that can begin cannot.
     out: Vec<String>,
+    place: Place,
+}
+
+/// Where it takes place.
+struct Place {
+    workspace: HeldWorkspace,
+    /// What is locked for it.
+    occupied: Arc<File>,
+    prompt: PromptSource,
 }
 
 impl Parts<'_> {
@@ -277,7 +385,7 @@ impl Parts<'_> {
     }
 
     fn take_baseline(&self) -> Result<Baseline, EngineError> {
-        Baseline::take(&self.request.loaded.config.run.workspace, &self.judges.protects())
+        Baseline::take(self.place.workspace.path(), &self.judges.protects())
             .map_err(|error| EngineError::Workspace(error.to_string()))
     }
 
@@ -303,6 +411,9 @@ impl Parts<'_> {
             processes: self.request.processes,
             once: self.request.once,
             config: self.request.loaded.config,
+            workspace: self.place.workspace,
+            occupied: self.place.occupied,
+            prompt: self.place.prompt,
         })
     }
 }

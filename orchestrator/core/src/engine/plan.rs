@@ -383,7 +383,7 @@ pub fn build_context(loaded: &Loaded, vars: &BTreeMap<String, String>) -> BuildC
     let path = loaded.config.env.set.get("PATH").or_else(|| vars.get("PATH"));
     BuildContext {
         config_dir: loaded.dir().to_owned(),
-        workspace: loaded.config.run.workspace.clone(),
+        workspace: real_path(&loaded.config.run.workspace),
         prompt_dir: loaded.prompt_dir().to_owned(),
         path: path.cloned().unwrap_or_default(),
     }

@@ -2,89 +2,117 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::config::Loaded;
-use crate::state::read_regular;
-use crate::workspace::{Prompt, PromptError, read_prompt, restore_prompt};
-
-const LARGEST_GLANCE: u64 = 8 * 1024 * 1024;
+use super::place;
+use crate::config;
+use crate::machine::Pins;
+use crate::workspace::{Prompt, PromptError, PromptPlace};
 
 /// A prompt file, or a prompt in the configuration.
 #[derive(Clone, Debug)]
 pub(super) enum PromptSource {
     /// A file that the agent may or may not edit.
-    File { path: PathBuf, mutable: bool, last: Option<Vec<u8>> },
+    File { place: PromptPlace, mutable: bool, last: Option<Prompt> },
     /// Text that never changes.
     Text(String),
 }
 
 impl PromptSource {
-    pub(super) fn of(loaded: &Loaded) -> Self {
-        Self::from_run(&loaded.config.run)
+    /// The prompt of a run that begins: links to it are followed now and never again.
+    pub(super) fn find(run: &config::Run) -> Self {
+        Self::new(run, PromptPlace::find)
     }
 
-    pub(super) fn from_run(run: &crate::config::Run) -> Self {
+    /// The prompt of a run that has begun, with what was recorded of it.
+    pub(super) fn recorded(run: &config::Run, pins: &Pins) -> Self {
+        Self::new(run, |configured| {
+            place::recorded_prompt(pins, configured)
+                .unwrap_or_else(|| PromptPlace::find(configured))
+        })
+    }
+
+    fn new(run: &config::Run, place: impl FnOnce(&Path) -> PromptPlace) -> Self {
         match (&run.prompt_text, &run.prompt) {
             (Some(text), _) => Self::Text(text.clone()),
             (None, path) => Self::File {
-                path: path.clone().unwrap_or_else(|| PathBuf::from("PROMPT.md")),
+                place: place(path.as_deref().unwrap_or(Path::new("PROMPT.md"))),
                 mutable: run.prompt_mutable,
                 last: None,
             },
         }
     }
 
-    pub(super) fn path(&self) -> Option<&Path> {
+    /// Its place, if it is a file.
+    pub(super) const fn place(&self) -> Option<&PromptPlace> {
         match self {
-            Self::File { path, .. } => Some(path),
+            Self::File { place, .. } => Some(place),
             Self::Text(_) => None,
         }
+    }
+
+    /// The path in the configuration, if it is a file.
+    pub(super) fn path(&self) -> Option<&Path> {
+        self.place().map(PromptPlace::configured)
+    }
+
+    /// The path of the file without links.
+    pub(super) fn file(&self) -> Option<&Path> {
+        self.place().map(PromptPlace::file)
     }
 
     /// The text as it is now, if it can be read.
     pub(super) fn read_text(&self) -> Option<String> {
         match self {
             Self::Text(text) => Some(text.clone()),
-            Self::File { path, .. } => read_prompt(path).ok().map(|prompt| prompt.text),
+            Self::File { place, .. } => place.read().ok().map(|prompt| prompt.text),
+        }
+    }
+
+    /// The text as it was read last, whatever has become of the file since.
+    pub(super) fn last_text(&self) -> Option<String> {
+        match self {
+            Self::File { last: Some(prompt), .. } => Some(prompt.text.clone()),
+            _ => self.read_text(),
         }
     }
 
     /// The text as it is at this very moment, finished or not: what is seen in it costs a validation
     /// at most. `None` if it cannot be read.
     pub(super) fn glance(&self) -> Option<String> {
-        let bytes = read_regular(self.path()?, LARGEST_GLANCE).ok()?;
+        let bytes = self.place()?.glance()?;
         Some(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// The prompt as it is now. A file that the agent deleted, or edited though it may not, is
-    /// restored; the second value says so.
-    pub(super) fn read(&mut self) -> Result<(Prompt, Option<String>), PromptError> {
-        let (path, mutable, last) = match self {
-            Self::Text(text) => return Ok((prompt_of(text.clone().into_bytes()), None)),
-            Self::File { path, mutable, last } => (path, *mutable, last),
+    /// The prompt as it is now. A file that the agent deleted, put a link in the place of, or edited
+    /// though it may not, is restored; the second value says so.
+    pub(super) fn read(
+        &mut self,
+        workspace: &Path,
+    ) -> Result<(Prompt, Option<String>), PromptError> {
+        let (place, mutable, last) = match self {
+            Self::Text(text) => return Ok((Prompt::new(text.clone().into_bytes()), None)),
+            Self::File { place, mutable, last } => (place, *mutable, last),
         };
-        let (prompt, warning) = match (read_prompt(path), last.as_ref()) {
-            (Ok(prompt), Some(before)) if !mutable && prompt.bytes != *before => {
-                restore_prompt(path, before)?;
-                let why = "was edited, which run.prompt_mutable = false forbids";
-                (prompt_of(before.clone()), Some(why))
+        let (prompt, why) = match (place.read(), last.as_ref()) {
+            (Ok(prompt), Some(before)) if !mutable && prompt.bytes != before.bytes => {
+                (before.clone(), "was edited, which run.prompt_mutable = false forbids")
             }
-            (Ok(prompt), _) => (prompt, None),
-            (Err(_), Some(before)) => {
-                restore_prompt(path, before)?;
-                (prompt_of(before.clone()), Some("could not be read any more"))
+            (Ok(prompt), _) => {
+                *last = Some(prompt.clone());
+                return Ok((prompt, None));
             }
+            (Err(error), Some(before)) => (before.clone(), reason(&error)),
             (Err(error), None) => return Err(error),
         };
-        *last = Some(prompt.bytes.clone());
-        let path = path.display();
-        Ok((prompt, warning.map(|why| format!("{path} {why}; it was restored"))))
+        place.restore(&prompt.bytes, workspace)?;
+        let path: PathBuf = place.configured().to_owned();
+        Ok((prompt, Some(format!("{} {why}; it was restored", path.display()))))
     }
 }
 
-fn prompt_of(bytes: Vec<u8>) -> Prompt {
-    Prompt {
-        text: String::from_utf8_lossy(&bytes).into_owned(),
-        digest: blake3::hash(&bytes).to_hex().to_string(),
-        bytes,
+const fn reason(error: &PromptError) -> &'static str {
+    match error {
+        PromptError::Link { .. } => "is a link now, which is not followed",
+        PromptError::HardLink { .. } => "is another file's hard link now, which is not read",
+        _ => "could not be read any more",
     }
 }

@@ -63,7 +63,7 @@ impl Protection {
 
     async fn take(&mut self) -> Result<(), EngineError> {
         let (workspace, globs) = (self.workspace.clone(), self.globs.clone());
-        let taken = blocking(move || Baseline::take(&workspace, &globs)).await?;
+        let taken = blocking(move || Baseline::observe(&workspace, &globs)).await?;
         self.now = taken.map_err(|error| EngineError::Workspace(error.to_string()))?;
         Ok(())
     }

@@ -128,6 +128,7 @@ impl Redactor {
             }
             Input::Warn(message) => *message = self.text(message).into_owned(),
             Input::Started(_)
+            | Input::WorkspaceMade(_)
             | Input::Used(_)
             | Input::ContextSeen(_)
             | Input::Rested

@@ -12,8 +12,6 @@ use crate::state::StateError;
 #[derive(Debug, Default)]
 pub(super) struct Scratch {
     path: Option<PathBuf>,
-    /// How many there were: what cannot be emptied is left behind, and another one is made.
-    count: u32,
 }
 
 impl Scratch {
@@ -21,11 +19,7 @@ impl Scratch {
     pub(super) fn fresh(&mut self, run: &str) -> Result<&Path, EngineError> {
         if !self.path.as_deref().is_some_and(is_empty_dir) {
             self.remove();
-            self.count = self.count.saturating_add(1);
-            let path = std::env::temp_dir().join(format!("{}{}", prefix(run), self.count));
-            let made = fs::DirBuilder::new().mode(0o700).create(&path);
-            made.map_err(StateError::io("create", &path))?;
-            self.path = Some(path.canonicalize().unwrap_or(path));
+            self.path = Some(make(run)?);
         }
         Ok(self.path.as_deref().unwrap_or(Path::new("")))
     }
@@ -41,6 +35,22 @@ impl Drop for Scratch {
     fn drop(&mut self) {
         self.remove();
     }
+}
+
+/// Makes a folder with a name that nobody can have guessed: what cannot be emptied is left behind, and
+/// whoever knows the run could have made one with any other name. Its path has no link, whatever is put
+/// in its place.
+fn make(run: &str) -> Result<PathBuf, EngineError> {
+    let above = std::env::temp_dir();
+    let above = above.canonicalize().unwrap_or(above);
+    let mut random = [0; 8];
+    getrandom::fill(&mut random)
+        .map_err(|error| std::io::Error::other(error.to_string()))
+        .map_err(StateError::io("make a folder in", &above))?;
+    let path = above.join(format!("{}{:016x}", prefix(run), u64::from_ne_bytes(random)));
+    let made = fs::DirBuilder::new().mode(0o700).create(&path);
+    made.map_err(StateError::io("create", &path))?;
+    Ok(path)
 }
 
 /// A folder, not a link to one, with nothing in it.
@@ -75,6 +85,10 @@ mod tests {
         let elsewhere = tempfile::tempdir().unwrap();
         fs::write(elsewhere.path().join("precious"), "x").unwrap();
         let mut scratch = Scratch::default();
+        // Whoever knows the run makes what could be next.
+        let guessed: Vec<PathBuf> =
+            (0..9).map(|n| std::env::temp_dir().join(format!("{}{n}", prefix(&run)))).collect();
+        guessed.iter().for_each(|path| fs::create_dir(path).unwrap());
         let first = scratch.fresh(&run).unwrap().to_owned();
         assert_eq!(fs::metadata(&first).unwrap().permissions().mode() & 0o777, 0o700);
         assert_eq!(scratch.fresh(&run).unwrap(), first, "nothing was done to it");
@@ -91,5 +105,7 @@ mod tests {
         let last = scratch.fresh(&run).unwrap().to_owned();
         drop(scratch);
         assert!(!last.exists());
+        sweep(&run);
+        assert!(guessed.iter().all(|path| !path.exists()));
     }
 }

@@ -1,6 +1,7 @@
 //! The driver: performs the machine's effects and feeds its inputs.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fs::File;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -12,6 +13,7 @@ use super::drivers::Drivers;
 use super::error::EngineError;
 use super::feedback;
 use super::notice::{Notice, Observer};
+use super::place;
 use super::plan::{self, Judges};
 use super::processes::Processes;
 use super::prompt::PromptSource;
@@ -24,7 +26,7 @@ use crate::machine::{
     StartOptions, State, StopReason, step,
 };
 use crate::state::{FORMAT_VERSION, Found, Layout, Store};
-use crate::workspace::{Baseline, TreeHasher};
+use crate::workspace::{Baseline, HeldWorkspace, TreeHasher};
 
 /// How often the run was asked to stop: once is an orderly stop, twice a quick one.
 pub type StopRequests = watch::Receiver<u32>;
@@ -57,12 +59,19 @@ pub(super) struct New {
     pub(super) processes: Arc<dyn Processes>,
     pub(super) once: bool,
     pub(super) config: Config,
+    pub(super) workspace: HeldWorkspace,
+    pub(super) occupied: Arc<File>,
+    pub(super) prompt: PromptSource,
 }
 
 /// A run that can begin or go on.
 pub struct Session {
     pub(super) run: String,
     pub(super) workspace: PathBuf,
+    /// What has that path must be this.
+    pub(super) held: HeldWorkspace,
+    /// What is locked as long as nobody else may work in it.
+    pub(super) occupied: Arc<File>,
     pub(super) state: State,
     pub(super) store: Store,
     pub(super) drivers: Drivers,
@@ -142,14 +151,16 @@ impl Observer for Silent {
 
 impl Session {
     pub(super) fn new(new: New) -> Self {
-        let workspace = plan::real_path(&new.config.run.workspace);
+        let workspace = new.workspace.path().to_owned();
         let resumed = new.found.is_some();
         let state = new.found.map(|found| found.state).unwrap_or_default();
         let clock = Arc::new(Clock::starting_at(state.runtime_ms));
         let state_began_ms = state.current.as_ref().map_or(0, |current| current.began_ms);
         let content = super::look::read_config(&new.config_file);
         Self {
-            prompt: PromptSource::from_run(&new.config.run),
+            prompt: new.prompt,
+            held: new.workspace,
+            occupied: new.occupied,
             hasher: None,
             run: new.run,
             workspace,
@@ -291,6 +302,7 @@ impl Session {
             evidence_overflowed: evidence.overflowed,
             baseline: plan::baseline_mode(self.config.completion.baseline),
             once: self.once,
+            pins: place::pins(&self.held, &self.prompt),
         })
     }
 
@@ -341,7 +353,8 @@ impl Session {
     }
 
     fn prepare(&mut self, start: StartIteration) -> Result<Vec<Input>, EngineError> {
-        let (prompt, warning) = self.prompt.read()?;
+        self.held.verify()?;
+        let (prompt, warning) = self.prompt.read(&self.workspace)?;
         // Before the iteration is recorded as started: then what was to be told counts as told.
         let instructions: Vec<String> =
             self.judges.detectors.iter().map(|detector| detector.instructions()).collect();
@@ -459,6 +472,7 @@ impl Session {
             Record::Warning { message } => Notice::Warning { iteration, message },
             Record::Usage { usage, .. } => Notice::Usage { iteration, usage },
             Record::Tick { .. }
+            | Record::WorkspaceMade { .. }
             | Record::Context { .. }
             | Record::Withdrawn { .. }
             | Record::Cancelling { .. }

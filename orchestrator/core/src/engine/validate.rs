@@ -23,7 +23,7 @@ use crate::contract::{
 };
 use crate::machine::{BaselineCheck, EvidenceHistory, NamedVerdict, Validation};
 use crate::state::keep_evidence;
-use crate::workspace::{Baseline, TreeHasher};
+use crate::workspace::{Baseline, HeldWorkspace, TreeHasher};
 
 /// How long a validator that was told to end may take to do so.
 pub(super) const GRACE: Duration = Duration::from_secs(30);
@@ -32,6 +32,7 @@ pub(super) const GRACE: Duration = Duration::from_secs(30);
 pub(super) struct Examination {
     run: String,
     workspace: PathBuf,
+    held: HeldWorkspace,
     env: BTreeMap<String, String>,
     judges: Arc<Judges>,
     baseline: Arc<Baseline>,
@@ -94,6 +95,7 @@ impl Session {
         Examination {
             run: self.run.clone(),
             workspace: self.workspace.clone(),
+            held: self.held.clone(),
             env: self.env.clone(),
             judges: Arc::clone(&self.judges),
             baseline: Arc::clone(&self.baseline),
@@ -120,7 +122,8 @@ impl Session {
         if validation.tampering.is_empty() {
             validation.evidence = self.keep(&mut validation.verdicts)?;
         }
-        if let Some(text) = self.prompt.read_text() {
+        // A validator may have removed the prompt since it was read.
+        if let Some(text) = self.prompt.last_text() {
             validation.task = self.judges.task(&text).await;
         }
         Ok(validation)
@@ -253,6 +256,7 @@ impl Examination {
     }
 
     async fn tree(&mut self) -> Result<Option<String>, EngineError> {
+        self.held.verify()?;
         let Some(hasher) = self.hasher.take() else {
             return Err(EngineError::Internal("a look at the tree was broken off".into()));
         };
@@ -304,6 +308,7 @@ impl Examination {
         protection: &Protection,
         until_ms: u64,
     ) -> Result<Option<Verdict>, EngineError> {
+        self.held.verify()?;
         let changes = protection.changes(&check.validator.protects())?;
         let context = ValidationContext {
             run: &self.run,

@@ -39,8 +39,8 @@ pub(super) fn started(turn: &mut Turn, fresh: RunStarted) {
                 survived: Vec::new(),
             },
         );
-        let RunStarted { agent, fallback, limits, once, baseline, .. } = fresh;
-        turn.record(Record::RunResumed { agent, fallback, limits, once, baseline });
+        let RunStarted { agent, fallback, limits, once, baseline, pins, .. } = fresh;
+        turn.record(Record::RunResumed { agent, fallback, limits, once, baseline, pins });
     }
     turn.effect(Effect::Latch);
     turn.effect(Effect::Look);

@@ -25,6 +25,7 @@ impl State {
         match record {
             Record::RunStarted(started) => self.run_started(started),
             Record::RunResumed { .. } => self.run_resumed(record),
+            Record::WorkspaceMade { workspace } => self.pins.workspace = Some(*workspace),
             Record::Tick { runtime_ms } => self.runtime(*runtime_ms),
             Record::IterationStarted { iteration, attempt, reservation, runtime_ms, .. } => {
                 self.runtime(*runtime_ms);
@@ -92,6 +93,7 @@ impl State {
         self.fallback.clone_from(&started.fallback);
         self.once = started.once;
         self.baseline = started.baseline;
+        self.pins.clone_from(&started.pins);
         self.tree.clone_from(&started.tree);
         self.trees_seen.insert(started.tree.clone());
         self.evidence_history.begin(&started.evidence, started.evidence_overflowed);
@@ -99,7 +101,10 @@ impl State {
     }
 
     fn run_resumed(&mut self, record: &Record) {
-        let Record::RunResumed { agent, fallback, limits, once, baseline } = record else { return };
+        let Record::RunResumed { agent, fallback, limits, once, baseline, pins } = record else {
+            return;
+        };
+        self.pins.clone_from(pins);
         agent.clone_into(&mut self.agent);
         fallback.clone_into(&mut self.fallback);
         limits.clone_into(&mut self.limits);
@@ -108,11 +113,15 @@ impl State {
         self.again = false;
         self.ended_here = 0;
         self.stopping = false;
-        // Whoever starts a run again that stopped for a human has looked into it. A run that was
-        // killed before it could say so still has to.
-        if self.stop.take().is_some_and(|stop| stop.reason == StopReason::NeedsHuman) {
-            self.human = None;
-            self.check_errors.clear();
+        // Whoever starts a run again that stopped for this has looked into it. A run that was killed
+        // before it could say so still has to.
+        match self.stop.take().map(|stop| stop.reason) {
+            Some(StopReason::NeedsHuman) => {
+                self.human = None;
+                self.check_errors.clear();
+            }
+            Some(StopReason::Failures | StopReason::AgentUnavailable) => self.failures = 0,
+            _ => {}
         }
         self.resumed = true;
     }

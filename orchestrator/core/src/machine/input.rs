@@ -2,6 +2,7 @@
 
 use super::evidence::ObservedEvidence;
 use super::limits::StopReason;
+use super::pins::FilePin;
 use super::record::{NamedVerdict, Outcome, Record, RunStarted, Trigger};
 use super::state::Context;
 use crate::contract::{Budget, CancelReason, Claim, EvidenceFile, NearMiss, Survivor, Usage, Usd};
@@ -105,6 +106,8 @@ pub enum Input {
     Started(StartOptions),
     /// The claims that stand or were made in the final message: before anything slow begins.
     ClaimsFound(Vec<Claim>),
+    /// The workspace was gone, and this empty folder was made in its place.
+    WorkspaceMade(FilePin),
     /// The workspace was looked at.
     Looked(Look),
     /// The run was asked to stop before the workspace was looked at.

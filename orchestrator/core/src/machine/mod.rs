@@ -13,6 +13,7 @@ mod fold;
 mod input;
 mod limits;
 mod normalize;
+mod pins;
 mod progress;
 mod record;
 mod running;
@@ -29,6 +30,7 @@ pub use input::{
     BaselineCheck, Effect, Ended, Input, Look, Now, StartIteration, StartOptions, Timer, Validation,
 };
 pub use limits::{Limits, StopReason};
+pub use pins::{FilePin, Pins, PromptPin};
 pub use record::{
     AfterRejection, BaselineMode, NamedVerdict, Outcome, Policy, Record, RunStarted, Trigger,
     ValidatorInfo,

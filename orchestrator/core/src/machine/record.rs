@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::limits::{Limits, StopReason};
+use super::pins::{FilePin, Pins};
 use crate::contract::{CancelReason, Claim, EvidenceFile, NearMiss, Survivor, Usage, Usd, Verdict};
 
 /// Whether a rejected claim stays pending.
@@ -187,6 +188,9 @@ pub struct RunStarted {
     pub baseline: BaselineMode,
     /// Stop after one iteration.
     pub once: bool,
+    /// What the workspace and the prompt are, whatever is put in their place.
+    #[serde(default)]
+    pub pins: Pins,
 }
 
 /// One fact. Appended to the journal before anything that follows from it happens.
@@ -209,6 +213,14 @@ pub enum Record {
         /// What follows from checks that accept before any work is done, from now on.
         #[serde(default)]
         baseline: BaselineMode,
+        /// What the workspace and the prompt are from now on.
+        #[serde(default)]
+        pins: Pins,
+    },
+    /// The workspace was deleted, and an empty one was made in its place.
+    WorkspaceMade {
+        /// The new folder.
+        workspace: FilePin,
     },
     /// Time has passed.
     Tick {

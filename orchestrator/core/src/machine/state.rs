@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::evidence::EvidenceHistory;
 use super::limits::{Limits, StopReason};
+use super::pins::Pins;
 use super::record::{BaselineMode, NamedVerdict, Outcome, Policy, RunStarted};
 use super::tally::ClaimTally;
 use crate::contract::{
@@ -145,6 +146,8 @@ pub struct LastError {
 pub struct State {
     /// The first record, once there is one.
     pub started: Option<RunStarted>,
+    /// What the workspace and the prompt are.
+    pub pins: Pins,
     /// The limits in force.
     pub limits: Limits,
     /// The adapter's name, or the name of the agent that took over.

@@ -18,6 +18,10 @@ pub fn step(state: State, input: Input, now: Now) -> (State, Vec<Effect>) {
     match input {
         Input::Started(options) => boundary::started(&mut turn, options.fresh),
         Input::ClaimsFound(claims) => boundary::claims_found(&mut turn, claims),
+        Input::WorkspaceMade(workspace) if turn.state.started.is_some() => {
+            turn.record(Record::WorkspaceMade { workspace });
+        }
+        Input::WorkspaceMade(_) => {}
         Input::Looked(look) => boundary::looked(&mut turn, look),
         Input::NotLooked => boundary::not_looked(&mut turn),
         Input::BaselineChecked(check) => baseline::checked(&mut turn, check),

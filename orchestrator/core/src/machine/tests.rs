@@ -56,6 +56,7 @@ fn fresh() -> RunStarted {
         evidence_overflowed: false,
         baseline: BaselineMode::Off,
         once: false,
+        pins: Pins::default(),
     }
 }
 

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -134,6 +134,12 @@ impl Disk {
         })
     }
 
+    pub(super) fn set_private(&self, path: &Path) -> io::Result<()> {
+        self.perform(Operation::CreateDir, path, || {
+            fs::set_permissions(path, fs::Permissions::from_mode(OWNER_ONLY_DIR))
+        })
+    }
+
     pub(super) fn sync_folder(&self, path: &Path) -> io::Result<()> {
         self.perform(Operation::Sync, path, || fs::File::open(path)?.sync_all())
     }
@@ -149,6 +155,14 @@ impl Disk {
     pub(super) fn remove_dir_all(&self, path: &Path) -> io::Result<()> {
         self.perform(Operation::Remove, path, || fs::remove_dir_all(path))
     }
+}
+
+/// Flags for files that nothing but this program has to do with: a link in the place of one is not
+/// followed, and a pipe is not waited for.
+pub(crate) const fn private_flags() -> i32 {
+    use rustix::fs::OFlags;
+    let flags = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
+    flags.bits().cast_signed()
 }
 
 /// Opens a regular file. Never waits: somebody may have put a pipe or a device in its place.

@@ -20,6 +20,33 @@ pub enum StateError {
         /// How long it was waited.
         seconds: u64,
     },
+    /// A run was started by an agent in its own workspace.
+    #[error("this was started inside of run {run}, which holds this workspace: {holder}")]
+    Nested {
+        /// The run outside.
+        run: String,
+        /// Who holds the workspace.
+        holder: Holder,
+    },
+    /// Processes that a killed start left cannot be ended.
+    #[error("processes of a killed start cannot be ended: {}", names.join(", "))]
+    OrphansLeft {
+        /// Their names.
+        names: Vec<String>,
+    },
+    /// Others may enter the state directory, and it is not this program's alone.
+    #[error(
+        "state directory {}: others may enter it (mode {mode:o}), and {problem}; name a folder of its \
+         own in `state.dir`, or close this one with `chmod 700`", path.display()
+    )]
+    Exposed {
+        /// The directory.
+        path: PathBuf,
+        /// Its mode.
+        mode: u32,
+        /// Why it is not closed at once.
+        problem: String,
+    },
     /// The state was damaged or tampered with.
     #[error("{}: {problem}", path.display())]
     Damaged {

@@ -2,20 +2,56 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
-use super::disk::{Disk, File};
+use super::disk::{Disk, File, private_flags};
 use super::error::StateError;
 use crate::contract::EvidenceFile;
 
 const OWNER_ONLY: u32 = 0o600;
 const COPY_BUFFER: usize = 64 * 1024;
+/// The rights of all but the owner.
+const OTHERS: u32 = 0o077;
+const STICKY: u32 = 0o1000;
+/// What lies in a state directory.
+const OWN: [&str; 6] = ["agents.lock", "key", "latch", "lock", "runs", "workspace"];
 
 impl Disk {
     /// Creates a folder and those above it for their owner only.
     pub(crate) fn create_dir(&self, path: &Path) -> Result<(), StateError> {
         self.make_dir(path).map_err(StateError::io("create", path))
+    }
+
+    /// Creates the state directory itself, safely, or makes sure of one that is there: nobody but its
+    /// owner may enter it.
+    pub(super) fn open_root(&self, root: &Path) -> Result<(), StateError> {
+        let Ok(there) = fs::metadata(root) else { return self.create_root(root) };
+        let mode = there.mode() & 0o7777;
+        if !there.is_dir() || mode & OTHERS == 0 {
+            return self.create_dir(root);
+        }
+        let exposed = |problem: &str| {
+            let (path, problem) = (root.to_owned(), problem.to_owned());
+            StateError::Exposed { path, mode, problem }
+        };
+        if mode & STICKY != 0 {
+            return Err(exposed("it is meant for all users"));
+        }
+        if !is_own(root).map_err(StateError::io("list", root))? {
+            return Err(exposed("something that is no part of a state lies in it"));
+        }
+        self.set_private(root).map_err(|error| exposed(&format!("it cannot be closed: {error}")))
+    }
+
+    fn create_root(&self, root: &Path) -> Result<(), StateError> {
+        let missing = root.ancestors().take_while(|folder| fs::symlink_metadata(folder).is_err());
+        let above: Vec<&Path> = missing.filter_map(Path::parent).collect();
+        self.create_dir(root)?;
+        // Each was made in the one above it.
+        above.into_iter().filter(|folder| !folder.as_os_str().is_empty()).try_for_each(|folder| {
+            self.sync_folder(folder).map_err(StateError::io("sync the folders above", root))
+        })
     }
 
     /// Creates a folder of the state directory `root` again, whatever an agent has put in its place or
@@ -32,7 +68,7 @@ impl Disk {
     }
 
     /// Takes away what has the name of a file or folder of the state and is not what is wanted there.
-    pub(super) fn clear(
+    pub(crate) fn clear(
         &self,
         path: &Path,
         wanted: fn(&fs::Metadata) -> bool,
@@ -55,7 +91,7 @@ impl Disk {
     /// synced.
     pub(super) fn write_new(&self, path: &Path, content: &[u8]) -> Result<File, StateError> {
         let mut options = OpenOptions::new();
-        options.write(true).create_new(true).mode(OWNER_ONLY);
+        options.write(true).create_new(true).mode(OWNER_ONLY).custom_flags(private_flags());
         self.open(path, &options)
             .and_then(|mut file| {
                 file.write_all(content)?;
@@ -88,8 +124,10 @@ impl Disk {
         let mut name = path.file_name().unwrap_or_default().to_owned();
         name.push(format!(".{}.tmp", std::process::id()));
         let temporary = folder.join(name);
+        // What a killed process of the same number left, or somebody who guessed it put there.
+        self.clear(&temporary, fs::Metadata::is_file)?;
         let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(true).mode(mode);
+        options.write(true).create(true).truncate(true).mode(mode).custom_flags(private_flags());
         let written = (|| {
             let mut file = self.open(&temporary, &options)?;
             file.write_all(content)?;
@@ -105,6 +143,30 @@ impl Disk {
     }
 }
 
+impl Disk {
+    /// Removes a file of the state, if it is there.
+    pub(crate) fn remove_private(&self, path: &Path) -> Result<(), StateError> {
+        match self.remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(StateError::io("remove", path)(error))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Whether nothing lies in a folder but what belongs to a state.
+fn is_own(root: &Path) -> io::Result<bool> {
+    for entry in fs::read_dir(root)? {
+        let name = entry?.file_name();
+        let name = name.to_string_lossy();
+        if !OWN.iter().any(|own| name == *own || name.starts_with(&format!("{own}."))) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
 /// Copies a piece of accepted evidence into `folder` under its digest.
 ///
 /// # Errors
@@ -116,15 +178,12 @@ pub fn keep_evidence(
 ) -> Result<bool, StateError> {
     disk.create_dir(folder)?;
     let target = folder.join(&evidence.digest);
-    let source = OpenOptions::new()
-        .read(true)
-        .custom_flags(
-            (rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK).bits().cast_signed(),
-        )
-        .open(&evidence.path);
+    // A folder on the way may have become a link. Whatever is read, only what was accepted is kept.
+    let source = OpenOptions::new().read(true).custom_flags(private_flags()).open(&evidence.path);
+    let is_file = |file: &fs::File| file.metadata().is_ok_and(|file| file.is_file());
     let mut source = match source {
-        Ok(file) => file.take(evidence.bytes.saturating_add(1)),
-        Err(_) => return Ok(false),
+        Ok(file) if is_file(&file) => file.take(evidence.bytes.saturating_add(1)),
+        _ => return Ok(false),
     };
     let mut content = Vec::new();
     let mut hasher = blake3::Hasher::new();

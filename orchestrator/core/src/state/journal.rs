@@ -7,7 +7,7 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::{BufRead, BufReader, Write as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
@@ -17,6 +17,7 @@ use super::copy::SpareCopy;
 use super::disk::{Disk, File};
 use super::error::StateError;
 use super::key::Key;
+use super::stamp::Stamp;
 use crate::machine::Record;
 
 /// Version of the journal's format, in its first record.
@@ -132,26 +133,6 @@ pub struct Journal {
     copy: SpareCopy,
     end: End,
     stamp: Stamp,
-}
-
-/// What the file looked like after the last write; anything else is somebody else's doing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Stamp {
-    dev: u64,
-    ino: u64,
-    len: u64,
-    ctime: (i64, i64),
-}
-
-impl Stamp {
-    fn of(meta: &fs::Metadata) -> Self {
-        Self {
-            dev: meta.dev(),
-            ino: meta.ino(),
-            len: meta.len(),
-            ctime: (meta.ctime(), meta.ctime_nsec()),
-        }
-    }
 }
 
 impl Journal {

@@ -1,10 +1,11 @@
 //! The key of a state directory.
 
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::disk::Disk;
 use super::error::StateError;
+use super::kept::KeptFile;
 
 const BYTES: usize = 32;
 /// Larger than any key, in bytes.
@@ -68,8 +69,8 @@ impl Key {
         blake3::keyed_hash(&self.0, text)
     }
 
-    /// Whether `path` still holds this key.
-    pub(super) fn is_in(&self, disk: &Disk, path: &Path) -> bool {
-        disk.read_at_most(path, LARGEST).is_ok_and(|bytes| bytes == self.0)
+    /// The file with this key, to be kept as it is.
+    pub(super) fn kept(&self, disk: &Disk, path: PathBuf) -> Result<KeptFile, StateError> {
+        KeptFile::new(disk, path, &self.0)
     }
 }

@@ -1,18 +1,19 @@
 //! The latch file.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use super::chain;
 use super::disk::Disk;
 use super::error::StateError;
+use super::kept::KeptFile;
 use super::key::Key;
 use crate::machine::Latch;
 
 const VERSION: u32 = 1;
 /// Larger than any latch, in bytes.
-pub(super) const LARGEST: u64 = 64 * 1024 * 1024;
+const LARGEST: u64 = 64 * 1024 * 1024;
 
 /// Names the run of a state directory and how far its completion has come.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,7 +36,7 @@ impl LatchFile {
     }
 
     /// What is written for it.
-    pub(super) fn sealed(&self, key: &Key) -> String {
+    fn sealed(&self, key: &Key) -> String {
         let object = serde_json::to_string(self).unwrap_or_default();
         let (mut text, _) = chain::seal(key, &object);
         text.push('\n');
@@ -48,6 +49,16 @@ impl LatchFile {
     /// The file cannot be written.
     pub fn write(&self, disk: &Disk, key: &Key, path: &Path) -> Result<(), StateError> {
         disk.write_private(path, self.sealed(key).as_bytes())
+    }
+
+    /// The file with this content, to be kept as it is.
+    pub(super) fn kept(
+        &self,
+        disk: &Disk,
+        key: &Key,
+        path: PathBuf,
+    ) -> Result<KeptFile, StateError> {
+        KeptFile::new(disk, path, self.sealed(key).as_bytes())
     }
 
     /// Reads it; `None` if there is no such file.

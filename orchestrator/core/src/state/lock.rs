@@ -11,13 +11,13 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::disk::{Disk, File};
+use super::disk::{Disk, File, private_flags};
 use super::error::StateError;
 use super::layout::Layout;
 
 /// How long the agents of a killed orchestrator are waited for.
-const AGENTS_WAIT: Duration = Duration::from_secs(60);
-const AGENTS_POLL: Duration = Duration::from_millis(20);
+pub(super) const AGENTS_WAIT: Duration = Duration::from_secs(60);
+pub(super) const AGENTS_POLL: Duration = Duration::from_millis(20);
 
 /// Who holds the lock, as it wrote itself into the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,13 +48,18 @@ pub struct Lock {
     agents: Arc<fs::File>,
     /// Who had it before did not let go of it in good order.
     was_killed: bool,
+    /// Nothing is left of who had it before.
+    is_clean: bool,
 }
 
 impl Drop for Lock {
     /// An empty file says that whoever had it left in good order. That it cannot be emptied costs the
-    /// next one a look at all processes.
+    /// next one a look at all processes. It is the sign of a killed start, which goes only when nothing
+    /// is left of that.
     fn drop(&mut self) {
-        drop(self.file.set_len(0));
+        if self.is_clean {
+            drop(self.file.set_len(0));
+        }
     }
 }
 
@@ -71,9 +76,15 @@ impl Lock {
         let holder = Holder { pid: std::process::id(), started: Some(Timestamp::now()) };
         let agents = take_agents(disk, &layout.agents_lock())?;
         let agents = Arc::new(agents);
-        let lock = Self { disk: disk.clone(), path, file, holder, agents, was_killed };
+        let is_clean = !was_killed;
+        let lock = Self { disk: disk.clone(), path, file, holder, agents, was_killed, is_clean };
         lock.sign()?;
         Ok(lock)
+    }
+
+    /// Notes that nothing is left of who had it before.
+    pub const fn set_clean(&mut self) {
+        self.is_clean = true;
     }
 
     /// Whether the one before was killed, or left without taking care.
@@ -116,7 +127,6 @@ impl Lock {
         if here.is_ok_and(|here| same(here, ours)) {
             return Ok(true);
         }
-        self.disk.clear(&self.path, fs::Metadata::is_file)?;
         let file = open(&self.disk, &self.path)?;
         try_lock(file.inner(), &self.path)?;
         self.file = file;
@@ -134,9 +144,12 @@ impl Lock {
     }
 }
 
-fn open(disk: &Disk, path: &Path) -> Result<File, StateError> {
+/// Opens a file to be locked; what is none gives way.
+pub(super) fn open(disk: &Disk, path: &Path) -> Result<File, StateError> {
+    disk.clear(path, fs::Metadata::is_file)?;
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false).mode(0o600);
+    options.custom_flags(private_flags());
     disk.open(path, &options).map_err(StateError::io("open", path))
 }
 

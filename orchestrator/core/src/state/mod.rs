@@ -15,21 +15,26 @@
 //! that neither can be cut, edited or swapped without being noticed. While a run goes on, memory is
 //! the master: whatever is changed or deleted from outside is written again.
 
+mod bundle;
 mod chain;
 mod copy;
 mod disk;
 mod error;
 mod files;
 mod journal;
+mod kept;
 mod key;
 mod latch;
 mod layout;
 mod lock;
+mod occupancy;
+mod orphans;
 mod settling;
+mod stamp;
 mod store;
 
 pub use disk::{Disk, Fate, Faults, Operation};
-pub(crate) use disk::{File, read_regular};
+pub(crate) use disk::{File, private_flags, read_regular};
 pub use error::StateError;
 pub use files::keep_evidence;
 pub use journal::{Entry, FORMAT_VERSION, Journal, Torn, read};
@@ -37,4 +42,6 @@ pub use key::Key;
 pub use latch::LatchFile;
 pub use layout::Layout;
 pub use lock::{Holder, Lock};
-pub use store::{Found, Store, peek, reset};
+pub use occupancy::occupy_workspace;
+pub use orphans::OrphanReport;
+pub use store::{Found, Store, peek, peek_completed, reset};

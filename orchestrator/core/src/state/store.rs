@@ -6,15 +6,21 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
+use super::bundle::bundle;
 use super::disk::Disk;
 use super::error::StateError;
 use super::journal::{self, Entry, Journal, Torn};
+use super::kept::KeptFile;
 use super::key::Key;
-use super::latch::{LARGEST, LatchFile};
+use super::latch::LatchFile;
 use super::layout::Layout;
 use super::lock::Lock;
+use super::orphans::OrphanReport;
 use super::settling::Settling;
 use crate::machine::{Latch, Record, State};
+
+/// Most runs that are looked at for what a killed start has left.
+const MOST_RUNS: usize = 8;
 
 /// A run as found on disk.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,6 +41,7 @@ pub struct Store {
     disk: Disk,
     layout: Layout,
     key: Key,
+    key_file: KeptFile,
     lock: Lock,
     current: Option<Open>,
 }
@@ -44,7 +51,9 @@ struct Open {
     run: String,
     journal: Journal,
     /// As it is on disk; `None` while that is still the one of the run before.
-    latch: Option<LatchFile>,
+    latch: Option<KeptFile>,
+    /// What the run began with, and what a resume needs.
+    files: Vec<KeptFile>,
     /// What the run began with is being made safe.
     settling: Option<Settling>,
 }
@@ -70,7 +79,7 @@ impl Store {
     /// # Errors
     /// It is held by another process, damaged, or cannot be written.
     pub fn open_on(disk: Disk, layout: Layout) -> Result<Self, StateError> {
-        disk.create_dir(layout.root())?;
+        disk.open_root(layout.root())?;
         let lock = Lock::take(&disk, &layout)?;
         let key = match Key::read(&disk, &layout.key())? {
             Some(key) => key,
@@ -79,7 +88,8 @@ impl Store {
                 return Err(StateError::damaged(&layout.key(), "the key of this state is gone"));
             }
         };
-        Ok(Self { disk, layout, key, lock, current: None })
+        let key_file = key.kept(&disk, layout.key())?;
+        Ok(Self { disk, layout, key, key_file, lock, current: None })
     }
 
     /// Where it lies.
@@ -93,21 +103,41 @@ impl Store {
         &self.layout
     }
 
-    /// See [`Lock::agents`].
-    #[must_use]
-    pub fn agents_guard(&self) -> Arc<fs::File> {
-        self.lock.agents()
+    /// What has to stay open in every process that watches over agents: see [`Lock::agents`]; and the
+    /// lock of the workspace.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn agents_guard(&self, workspace: &fs::File) -> Result<Arc<fs::File>, StateError> {
+        bundle(&self.lock.agents(), workspace)
+            .map(Arc::new)
+            .map_err(StateError::io("hand down the lock of", self.layout.root()))
     }
 
-    /// The id of the run that the latch names, if the orchestrator before this one was killed and it is
-    /// not complete. A damaged latch names none.
-    #[must_use]
-    pub fn killed(&self) -> Option<String> {
-        if !self.lock.was_killed() {
-            return None;
+    /// Has `end` end what a killed start has left, if there was one: so says the lock; or the journal of
+    /// the run that was `found`, which then does not tell how its last start ended. The sign of a killed
+    /// start stays until nothing is left of it.
+    pub fn end_orphans(
+        &mut self,
+        found: Option<&Found>,
+        end: &dyn Fn(&str) -> OrphanReport,
+    ) -> OrphanReport {
+        let latch = LatchFile::read(&self.disk, &self.key, &self.layout.latch());
+        let run = match &latch {
+            // Nobody knows whose it would be.
+            Err(_) => return OrphanReport::default(),
+            Ok(None) => None,
+            Ok(Some(latch)) if matches!(latch.latch, Latch::Completed(_)) => None,
+            Ok(Some(latch)) if self.lock.was_killed() => Some(latch.run.as_str()),
+            Ok(Some(_)) => {
+                found.filter(|found| ends_midway(&found.state)).map(|found| found.run.as_str())
+            }
+        };
+        let report = run.map(end).unwrap_or_default();
+        if report.survived.is_empty() {
+            self.lock.set_clean();
         }
-        let latch = LatchFile::read(&self.disk, &self.key, &self.layout.latch()).ok()??;
-        (!matches!(latch.latch, Latch::Completed(_))).then_some(latch.run)
+        report
     }
 
     /// The run of this directory, opened to go on with it; `None` if there is none.
@@ -122,8 +152,19 @@ impl Store {
             Journal::open(&self.disk, &path, &self.key, |entry| fold.take(&entry))
                 .map_err(|error| gone(error, &path))?;
         let found = fold.check(&path, &latch, torn)?;
-        self.current =
-            Some(Open { run: latch.run.clone(), journal, latch: Some(latch), settling: None });
+        let folder = self.layout.run(&latch.run);
+        let files = [Layout::CONFIG, Layout::BASELINE].map(|name| folder.join(name));
+        let files: Vec<Option<KeptFile>> = files
+            .into_iter()
+            .map(|path| KeptFile::read(&self.disk, path))
+            .collect::<Result<_, _>>()?;
+        self.current = Some(Open {
+            run: latch.run.clone(),
+            journal,
+            latch: Some(latch.kept(&self.disk, &self.key, self.layout.latch())?),
+            files: files.into_iter().flatten().collect(),
+            settling: None,
+        });
         Ok(Some(found))
     }
 
@@ -142,10 +183,14 @@ impl Store {
             // nobody knows.
             let latch = LatchFile::new(run, 0, Latch::Open);
             latch.write(&self.disk, &self.key, &path)?;
-            Some(latch)
+            Some(latch.kept(&self.disk, &self.key, path)?)
         };
         let folder = self.layout.run(run);
         self.disk.create_dir(&folder)?;
+        let kept = files
+            .iter()
+            .map(|(name, content)| KeptFile::new(&self.disk, folder.join(name), content))
+            .collect::<Result<_, _>>()?;
         let files = files
             .iter()
             .map(|(name, content)| self.disk.write_new(&folder.join(name), content))
@@ -153,7 +198,8 @@ impl Store {
         let journal = Journal::create(&self.disk, &self.layout.journal(run), &self.key)?;
         let folders = [folder.as_path(), &self.layout.runs()];
         let settling = Settling::begin(&self.disk, self.layout.root(), files, &folders)?;
-        self.current = Some(Open { run: run.to_owned(), journal, latch, settling: Some(settling) });
+        let settling = Some(settling);
+        self.current = Some(Open { run: run.to_owned(), journal, latch, files: kept, settling });
         Ok(())
     }
 
@@ -183,45 +229,63 @@ impl Store {
         open.settle()?;
         let latch = LatchFile::new(&open.run, open.journal.seq(), latch.clone());
         latch.write(&self.disk, &self.key, &self.layout.latch())?;
-        open.latch = Some(latch);
+        open.latch = Some(latch.kept(&self.disk, &self.key, self.layout.latch())?);
         Ok(())
     }
 
-    /// Makes sure that lock, key and latch are as they were written.
+    /// Makes sure that all that a resume needs is as it was written.
     fn hold(&mut self) -> Result<bool, StateError> {
-        self.disk.restore_dir(self.layout.root(), self.layout.root())?;
+        let root = self.layout.root();
+        self.disk.restore_dir(root, root)?;
         let mut healed = !self.lock.hold()?;
-        if !self.key.is_in(&self.disk, &self.layout.key()) {
-            self.disk.clear(&self.layout.key(), fs::Metadata::is_file)?;
-            self.key.write(&self.disk, &self.layout.key())?;
-            healed = true;
-        }
-        if let Some(Open { latch: Some(latch), .. }) = &self.current {
-            let expected = latch.sealed(&self.key);
-            let there = self.disk.read_at_most(&self.layout.latch(), LARGEST).unwrap_or_default();
-            if there != expected.as_bytes() {
-                self.disk.clear(&self.layout.latch(), fs::Metadata::is_file)?;
-                latch.write(&self.disk, &self.key, &self.layout.latch())?;
-                healed = true;
+        healed |= self.key_file.restore_if_changed(&self.disk, root)?;
+        if let Some(open) = &mut self.current {
+            for file in open.latch.iter_mut().chain(&mut open.files) {
+                healed |= file.restore_if_changed(&self.disk, root)?;
             }
         }
         Ok(healed)
     }
 }
 
-/// Forgets all runs of a state directory, damaged or not.
+/// Forgets all runs of a state directory, damaged or not, once `end` has ended what a killed start of
+/// each of them has left. Returns what there is to say about that.
 ///
 /// # Errors
-/// Another process holds it, or something cannot be removed.
-pub fn reset(layout: &Layout) -> Result<(), StateError> {
+/// Another process holds it, something that was left cannot be ended, or something cannot be removed.
+pub fn reset(
+    layout: &Layout,
+    end: &dyn Fn(&str) -> OrphanReport,
+) -> Result<OrphanReport, StateError> {
     let disk = &Disk::default();
-    disk.create_dir(layout.root())?;
-    let _lock = Lock::take(disk, layout)?;
+    disk.open_root(layout.root())?;
+    let mut lock = Lock::take(disk, layout)?;
+    let mut report = OrphanReport::default();
+    // Afterwards nobody would know the runs that processes belong to.
+    for run in run_names(layout) {
+        let left = end(&run);
+        report.notes.extend(left.notes);
+        report.survived.extend(left.survived);
+    }
+    if !report.survived.is_empty() {
+        return Err(StateError::OrphansLeft { names: report.survived });
+    }
+    lock.set_clean();
     // First the latch: without it the rest would be refused as damaged, never taken as a run.
     for path in [layout.latch(), layout.key()] {
         remove(&path, |path| disk.remove_file(path))?;
     }
-    remove(&layout.runs(), |path| disk.remove_dir_all(path))
+    remove(&layout.runs(), |path| disk.remove_dir_all(path))?;
+    Ok(report)
+}
+
+/// The ids of the runs that have a folder, the newest first. The latch may be damaged.
+fn run_names(layout: &Layout) -> impl Iterator<Item = String> {
+    let entries = fs::read_dir(layout.runs()).into_iter().flatten().flatten();
+    let mut names: Vec<String> =
+        entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    names.sort_unstable_by(|one, other| other.cmp(one));
+    names.into_iter().take(MOST_RUNS)
 }
 
 fn remove(path: &Path, how: impl Fn(&Path) -> std::io::Result<()>) -> Result<(), StateError> {
@@ -255,6 +319,25 @@ pub fn peek(layout: &Layout, mut each: impl FnMut(&Entry)) -> Result<Option<Foun
     })
     .map_err(|error| gone(error, &path))?;
     fold.check(&path, &latch, torn).map(Some)
+}
+
+/// The run of a state directory if it is complete, without taking the lock or changing anything.
+///
+/// # Errors
+/// It is damaged or cannot be read.
+pub fn peek_completed(layout: &Layout) -> Result<Option<Found>, StateError> {
+    let disk = &Disk::default();
+    let Some(key) = Key::read(disk, &layout.key())? else { return Ok(None) };
+    let latch = LatchFile::read(disk, &key, &layout.latch())?;
+    match latch.map(|latch| latch.latch) {
+        Some(Latch::Completed(_)) => peek(layout, |_| {}),
+        _ => Ok(None),
+    }
+}
+
+/// Whether an agent was started, and it is not known how that start of the orchestrator ended.
+const fn ends_midway(state: &State) -> bool {
+    state.iterations > 0 && state.stop.is_none()
 }
 
 /// Whether no run was ever begun. What cannot be looked at is not taken for empty.

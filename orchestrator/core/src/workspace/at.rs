@@ -2,7 +2,7 @@
 
 use std::ffi::CStr;
 use std::mem::MaybeUninit;
-use std::path::Path;
+use std::path::{Component, Path};
 
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir, SeekFrom, Stat};
@@ -19,6 +19,8 @@ pub(super) struct Stamp {
     pub(super) ino: u64,
     pub(super) mode: u32,
     pub(super) size: u64,
+    /// Whether it has more than one name.
+    pub(super) shared: bool,
     /// Nanoseconds since 1970.
     pub(super) mtime: i128,
     /// Nanoseconds since 1970.
@@ -32,6 +34,7 @@ impl Stamp {
             ino: stat.st_ino,
             mode: stat.st_mode,
             size: u64::try_from(stat.st_size).unwrap_or(0),
+            shared: stat.st_nlink > 1,
             mtime: nanos(stat.st_mtime, stat.st_mtime_nsec),
             ctime: nanos(stat.st_ctime, stat.st_ctime_nsec),
         }
@@ -54,6 +57,11 @@ impl Stamp {
     /// The stamp of a name in a folder; a link's own.
     pub(super) fn at(folder: BorrowedFd<'_>, name: &[u8]) -> Result<Self, Errno> {
         rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).map(|stat| Self::new(&stat))
+    }
+
+    /// The stamp of what has this path; of a link its own.
+    pub(super) fn of_link(path: &Path) -> Result<Self, Errno> {
+        rustix::fs::lstat(path).map(|stat| Self::new(&stat))
     }
 
     /// The stamp of what a path leads to; links are followed.
@@ -93,10 +101,6 @@ pub(super) fn open_subfolder(parent: BorrowedFd<'_>, name: &[u8]) -> Result<Owne
     rustix::fs::openat(parent, name, folder_flags() | OFlags::NOFOLLOW, Mode::empty())
 }
 
-fn folder_flags() -> OFlags {
-    OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC
-}
-
 /// Opens for reading what is thought to be a file in a folder. Does not wait for anybody, should it
 /// have become a pipe meanwhile.
 pub(super) fn open_file(folder: BorrowedFd<'_>, name: &[u8]) -> Result<OwnedFd, Errno> {
@@ -108,8 +112,80 @@ pub(super) fn open_file_path(path: &Path) -> Result<OwnedFd, Errno> {
     rustix::fs::openat(CWD, path, file_flags(), Mode::empty())
 }
 
-fn file_flags() -> OFlags {
+/// Opens a path of which no part is a link: neither the last nor one on the way.
+///
+/// # Errors
+/// `LOOP` if there is a link.
+pub(super) fn open_without_links(path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
+    let flags = flags | OFlags::CLOEXEC;
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::fs::ResolveFlags;
+        let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+        match rustix::fs::openat2(CWD, path, flags, Mode::empty(), resolve) {
+            // An old kernel, or a filter of system calls that does not know this one.
+            Err(Errno::NOSYS | Errno::PERM | Errno::INVAL | Errno::AGAIN) => {}
+            opened => return opened,
+        }
+    }
+    open_by_steps(path, flags)
+}
+
+/// The same, one part after the other.
+fn open_by_steps(path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
+    let mut parts = path.components().peekable();
+    if parts.next() != Some(Component::RootDir) {
+        return Err(Errno::INVAL);
+    }
+    let mut folder = rustix::fs::openat(CWD, "/", step_flags(), Mode::empty())?;
+    while let Some(part) = parts.next() {
+        let Component::Normal(name) = part else { return Err(Errno::INVAL) };
+        let flags = if parts.peek().is_some() { step_flags() } else { flags };
+        folder = rustix::fs::openat(&folder, name, flags | OFlags::NOFOLLOW, Mode::empty())
+            .map_err(|error| link_or(error, &folder, name.as_encoded_bytes()))?;
+    }
+    Ok(folder)
+}
+
+/// Opens the folder with this name, which is no link, in a folder; makes it if there is none.
+pub(super) fn make_subfolder(parent: &OwnedFd, name: &[u8]) -> Result<OwnedFd, Errno> {
+    let open = || {
+        rustix::fs::openat(parent, name, step_flags() | OFlags::NOFOLLOW, Mode::empty())
+            .map_err(|error| link_or(error, parent, name))
+    };
+    match open() {
+        Err(Errno::NOENT) => match rustix::fs::mkdirat(parent, name, Mode::from(0o777)) {
+            Ok(()) | Err(Errno::EXIST) => open(),
+            Err(error) => Err(error),
+        },
+        opened => opened,
+    }
+}
+
+/// A link that had to be a folder is told as `NOTDIR`.
+fn link_or(error: Errno, folder: &OwnedFd, name: &[u8]) -> Errno {
+    let is_link =
+        || Stamp::at(folder.as_fd(), name).is_ok_and(|stamp| stamp.kind() == FileType::Symlink);
+    if error == Errno::NOTDIR && is_link() { Errno::LOOP } else { error }
+}
+
+/// To go through a folder no right to list it is needed.
+pub(super) fn step_flags() -> OFlags {
+    #[cfg(target_os = "linux")]
+    let kind = OFlags::PATH;
+    #[cfg(not(target_os = "linux"))]
+    let kind = OFlags::RDONLY;
+    kind | OFlags::DIRECTORY | OFlags::CLOEXEC
+}
+
+/// Flags for reading what is thought to be a file, without waiting for anybody.
+pub(super) fn file_flags() -> OFlags {
     OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY
+}
+
+/// Flags for listing a folder.
+pub(super) fn folder_flags() -> OFlags {
+    OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC
 }
 
 /// Where a link leads, as it says.
@@ -192,5 +268,43 @@ pub(super) fn read_bounded(fd: &OwnedFd, limit: usize) -> std::io::Result<Vec<u8
             return Err(std::io::Error::other(format!("larger than {limit} bytes")));
         }
         bytes.extend_from_slice(part);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn no_part_of_a_path_may_be_a_link() {
+        let temp = tempfile::tempdir().unwrap();
+        let root = temp.path().canonicalize().unwrap();
+        std::fs::create_dir_all(root.join("a/b")).unwrap();
+        std::fs::write(root.join("a/b/file"), "x").unwrap();
+        symlink("a", root.join("folder")).unwrap();
+        symlink("file", root.join("a/b/link")).unwrap();
+        symlink("/proc/self/fd", root.join("magic")).unwrap();
+        for (path, expected) in [
+            ("a/b/file", Ok(())),
+            ("a/b/link", Err(Errno::LOOP)),
+            ("folder/b/file", Err(Errno::LOOP)),
+            ("magic/0", Err(Errno::LOOP)),
+            ("a/b/none", Err(Errno::NOENT)),
+            ("a/none/file", Err(Errno::NOENT)),
+            ("a/b/file/x", Err(Errno::NOTDIR)),
+        ] {
+            let path = root.join(path);
+            let flags = file_flags();
+            assert_eq!(open_without_links(&path, file_flags()).map(drop), expected, "{path:?}");
+            assert_eq!(open_by_steps(&path, flags).map(drop), expected, "{path:?}, by steps");
+        }
+        assert_eq!(open_by_steps(Path::new("a"), file_flags()).map(drop), Err(Errno::INVAL));
+        let top = open_without_links(&root, step_flags()).unwrap();
+        make_subfolder(&top, b"new").unwrap();
+        make_subfolder(&top, b"a").unwrap();
+        assert_eq!(make_subfolder(&top, b"folder").map(drop), Err(Errno::LOOP));
+        assert!(root.join("new").is_dir());
     }
 }

@@ -5,7 +5,7 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 
 /// The path as text: UTF-8 as it is, any other byte as `\xNN`, a backslash doubled.
-pub(super) fn escape(path: &Path) -> String {
+pub(crate) fn escape(path: &Path) -> String {
     let mut text = String::new();
     for chunk in path.as_os_str().as_bytes().utf8_chunks() {
         text.push_str(&chunk.valid().replace('\\', "\\\\"));
@@ -17,7 +17,7 @@ pub(super) fn escape(path: &Path) -> String {
 }
 
 /// The path that [`escape`] made the text from; `None` if it cannot have.
-pub(super) fn unescape(text: &str) -> Option<PathBuf> {
+pub(crate) fn unescape(text: &str) -> Option<PathBuf> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text;
     while let Some((plain, escaped)) = rest.split_once('\\') {

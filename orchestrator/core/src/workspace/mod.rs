@@ -4,7 +4,7 @@
 //! moment. So: links are never followed beneath the workspace, pipes and devices are never opened,
 //! every list is bounded, and content that cannot be pinned down is reported as changed, never as
 //! unchanged. Nothing here starts a process. Nothing is written into the workspace, but for
-//! [`create_from_template`] and [`restore_prompt`].
+//! [`create_from_template`], [`PromptPlace::restore`], [`HeldWorkspace::make_again`] and [`write_file`].
 //!
 //! The functions block on the disk (only [`PromptWatch`] is async): call them from a thread that may
 //! wait.
@@ -16,22 +16,30 @@ mod folder;
 mod git;
 mod globs;
 mod guard;
+mod held;
+mod identity;
 mod manifest;
 mod paths;
 mod prompt;
 mod protected;
+mod put_back;
 mod rules;
 mod scope;
 mod template;
 mod tree;
+mod unfollowed;
 mod watch;
 
+pub(crate) use escape::{escape, unescape};
 pub use globs::GlobError;
 pub use guard::Guard;
+pub use held::{HeldWorkspace, WorkspaceError};
+pub use identity::FileId;
 pub use manifest::{EvidenceDigests, evidence_digests};
-pub use paths::identity;
-pub use prompt::{Prompt, PromptError, read_prompt, restore_prompt};
+pub use paths::{identity, identity_of_link};
+pub use prompt::{Prompt, PromptError, PromptPlace};
 pub use protected::{Baseline, ProtectedError, ProtectedPaths};
 pub use template::{TemplateError, create_from_template};
 pub use tree::{TreeDigest, TreeError, TreeHasher, TreeState};
+pub use unfollowed::{Links, read_file, write_file};
 pub use watch::PromptWatch;

@@ -15,7 +15,12 @@ const DIGITS: usize = 12;
 /// made of ASCII letters, digits, `-`, `_` and `.`, whatever the workspace is called.
 #[must_use]
 pub fn identity(workspace: &Path) -> String {
-    let real = real_path(workspace);
+    identity_of_link(&real_path(workspace))
+}
+
+/// The name that [`identity`] gave to what has this very path while no part of it was a link.
+#[must_use]
+pub fn identity_of_link(real: &Path) -> String {
     let name: String = real
         .file_name()
         .map(|name| name.to_string_lossy())
@@ -29,7 +34,7 @@ pub fn identity(workspace: &Path) -> String {
         .take(MAX_NAME)
         .collect();
     let name = if name.is_empty() { "workspace" } else { &name };
-    let digits: String = blake3::hash(scope::bytes(&real)).to_hex().chars().take(DIGITS).collect();
+    let digits: String = blake3::hash(scope::bytes(real)).to_hex().chars().take(DIGITS).collect();
     format!("{name}-{digits}")
 }
 

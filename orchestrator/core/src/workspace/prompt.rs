@@ -1,30 +1,26 @@
-//! The prompt file: read whole or not at all, put back if it is gone.
+//! The prompt file: its place found once, read whole or not at all, put back if it is gone.
 
-use std::ffi::{OsStr, OsString};
-use std::fs::{File, OpenOptions};
-use std::io::Write as _;
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
-use std::path::{Component, Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
 use super::at::{self, Stamp};
+use super::identity::FileId;
+use super::paths::real_path;
+use super::put_back;
 
 /// The largest prompt, in bytes.
 const MAX_BYTES: u64 = 8 * 1024 * 1024;
-/// A file changed less than this ago may be in the middle of being written.
+/// A file changed less than this ago may be in the middle of being written: it is read twice.
 const QUIET: Duration = Duration::from_millis(50);
+/// Between two reads that have to agree.
+const BETWEEN: Duration = Duration::from_millis(1);
 /// How often a file that will not stand still is looked at.
 const ATTEMPTS: usize = 40;
 /// How often a file that is not there is looked for: an editor may be replacing it.
 const ABSENT_ATTEMPTS: usize = 3;
-/// The most links from the prompt's path to the file.
-const MAX_LINKS: usize = 40;
-/// How many names are tried for a temporary file.
-const CREATE_ATTEMPTS: usize = 16;
 
 /// A prompt as it was on disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,8 +43,20 @@ pub enum PromptError {
         path: PathBuf,
     },
     /// It is something else than a file.
-    #[error("prompt {path}: is no regular file, nor a link to one")]
+    #[error("prompt {path}: is no regular file")]
     NotAFile {
+        /// The prompt's path.
+        path: PathBuf,
+    },
+    /// It, or a folder on the way to it, is a link that was none when the run began.
+    #[error("prompt {path}: is a link, or lies beneath one, and was none when its place was found")]
+    Link {
+        /// The prompt's path.
+        path: PathBuf,
+    },
+    /// It is a hard link to some other file.
+    #[error("prompt {path}: is a hard link: another file of this device has the same content")]
+    HardLink {
         /// The prompt's path.
         path: PathBuf,
     },
@@ -76,187 +84,198 @@ pub enum PromptError {
     },
 }
 
-/// What one look at the file gave.
-enum Look {
+/// The place of a prompt, found once, before any agent could have put a link there.
+///
+/// From then on no link is followed, neither in the place of the file nor in that of a folder on the
+/// way to it, and no file is taken that has a further name, unless it is the one that had it at first:
+/// whoever reads and writes here may read and write more than the agent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PromptPlace {
+    /// As it was configured.
+    configured: PathBuf,
+    /// Absolute, and without links when it was found.
+    file: PathBuf,
+    /// The file, if it had several names then.
+    shared: Option<FileId>,
+}
+
+/// What one read of the file gave.
+enum Attempt {
     Whole(Vec<u8>),
     Moving,
     Absent,
 }
 
-/// Reads the prompt as it is when nobody is writing it: a file changed within the last 50 ms, or while
-/// it is read, is looked at again, for about two seconds. Blocks for as long.
-///
-/// # Errors
-/// If there is no such file, it is no regular file (nor a link to one), larger than 8 MiB, cannot be
-/// read, or does not stand still.
-pub fn read_prompt(path: &Path) -> Result<Prompt, PromptError> {
-    let mut absent = 0;
-    for _ in 0..ATTEMPTS {
-        match look(path)? {
-            Look::Whole(bytes) => {
-                let text = String::from_utf8_lossy(&bytes).into_owned();
-                let digest = blake3::hash(&bytes).to_hex().to_string();
-                return Ok(Prompt { bytes, text, digest });
-            }
-            Look::Moving => {}
-            Look::Absent => {
-                absent += 1;
-                if absent >= ABSENT_ATTEMPTS {
-                    return Err(PromptError::NotFound { path: path.to_owned() });
+impl PromptPlace {
+    /// Follows the links that are there now, for the last time.
+    #[must_use]
+    pub fn find(configured: &Path) -> Self {
+        let file = real_path(configured);
+        let stamp = at::open_without_links(&file, at::file_flags()).and_then(Stamp::of);
+        let shared = stamp.ok().filter(|stamp| stamp.shared).map(|stamp| FileId::of_stamp(&stamp));
+        Self { configured: configured.to_owned(), file, shared }
+    }
+
+    /// A place that was found earlier.
+    #[must_use]
+    pub const fn recorded(configured: PathBuf, file: PathBuf, shared: Option<FileId>) -> Self {
+        Self { configured, file, shared }
+    }
+
+    /// The path in the configuration.
+    #[must_use]
+    pub fn configured(&self) -> &Path {
+        &self.configured
+    }
+
+    /// The path of the file, without links when it was found.
+    #[must_use]
+    pub fn file(&self) -> &Path {
+        &self.file
+    }
+
+    /// The file, if it had several names when its place was found.
+    #[must_use]
+    pub const fn shared(&self) -> Option<FileId> {
+        self.shared
+    }
+
+    /// Refuses what was put there to be followed. That there is nothing is no error.
+    ///
+    /// # Errors
+    /// A link, or another name of some other file.
+    pub fn verify(&self) -> Result<(), PromptError> {
+        match self.open() {
+            Ok(_) | Err(PromptError::NotFound { .. } | PromptError::NotAFile { .. }) => Ok(()),
+            Err(error @ (PromptError::Link { .. } | PromptError::HardLink { .. })) => Err(error),
+            // Whatever else is wrong with it is told by who needs it.
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// Reads the prompt as it is when nobody is writing it: a file changed within the last 50 ms is
+    /// read twice, and one that changes between or while it is read is read again, for about two
+    /// seconds. Blocks for as long.
+    ///
+    /// # Errors
+    /// If there is no such file, it is no regular file, a link, larger than 8 MiB, cannot be read, or
+    /// does not stand still.
+    pub fn read(&self) -> Result<Prompt, PromptError> {
+        let mut absent = 0;
+        for _ in 0..ATTEMPTS {
+            match self.attempt(true)? {
+                Attempt::Whole(bytes) => return Ok(Prompt::new(bytes)),
+                Attempt::Moving => std::thread::sleep(QUIET),
+                Attempt::Absent => {
+                    absent += 1;
+                    if absent >= ABSENT_ATTEMPTS {
+                        return Err(PromptError::NotFound { path: self.configured.clone() });
+                    }
+                    std::thread::sleep(QUIET);
                 }
-                std::thread::sleep(QUIET);
             }
         }
+        Err(PromptError::Unstable { path: self.configured.clone() })
     }
-    Err(PromptError::Unstable { path: path.to_owned() })
-}
 
-fn look(path: &Path) -> Result<Look, PromptError> {
-    let io = |source: std::io::Error| PromptError::Io { path: path.to_owned(), source };
-    let fd = match at::open_file_path(path) {
-        Ok(fd) => fd,
-        Err(Errno::NOENT | Errno::NOTDIR) => return Ok(Look::Absent),
-        Err(Errno::NXIO) => return Err(PromptError::NotAFile { path: path.to_owned() }),
-        Err(error) => return Err(io(error.into())),
-    };
-    let before = Stamp::of(&fd).map_err(|error| io(error.into()))?;
-    if before.kind() != FileType::RegularFile {
-        return Err(PromptError::NotAFile { path: path.to_owned() });
+    /// What the file holds at this very moment, finished or not; `None` if it cannot be read.
+    #[must_use]
+    pub fn glance(&self) -> Option<Vec<u8>> {
+        let (fd, _) = self.open().ok()?;
+        at::read_bounded(&fd, limit()).ok()
     }
-    if before.size > MAX_BYTES {
-        return Err(PromptError::TooLarge { path: path.to_owned(), bytes: before.size });
+
+    /// Puts the prompt back with this content, in one step: whoever reads it sees all of it or none.
+    /// Keeps the mode of a file that is there. What else has its name gives way: links, pipes, devices
+    /// and empty folders are removed, a folder with something in it gets another name. Folders on the
+    /// way that are gone are made; a link in the place of one beneath `workspace` is replaced by a
+    /// folder. Nothing is ever written through a link.
+    ///
+    /// # Errors
+    /// If it cannot be written, or a folder on the way outside of `workspace` became a link.
+    pub fn restore(&self, bytes: &[u8], workspace: &Path) -> Result<(), PromptError> {
+        put_back::put_back(&self.file, bytes, workspace).map_err(|error| self.error(error))
     }
-    let age = at::wall_clock() - before.ctime;
-    // A change in the future says nothing of its age, so that is waited for as well.
-    if !(i128::try_from(QUIET.as_nanos()).unwrap_or(i128::MAX)..).contains(&age) {
-        std::thread::sleep(QUIET);
-        if !same(path, &before) {
-            return Ok(Look::Moving);
+
+    /// Opens the file, if it is one that may be read.
+    fn open(&self) -> Result<(rustix::fd::OwnedFd, Stamp), PromptError> {
+        let path = || self.configured.clone();
+        let fd = at::open_without_links(&self.file, at::file_flags())
+            .map_err(|error| self.error(error))?;
+        let stamp = Stamp::of(&fd).map_err(|error| self.error(error))?;
+        if stamp.kind() != FileType::RegularFile {
+            return Err(PromptError::NotAFile { path: path() });
+        }
+        if stamp.shared && self.shared != Some(FileId::of_stamp(&stamp)) {
+            return Err(PromptError::HardLink { path: path() });
+        }
+        if stamp.size > MAX_BYTES {
+            return Err(PromptError::TooLarge { path: path(), bytes: stamp.size });
+        }
+        Ok((fd, stamp))
+    }
+
+    fn error(&self, error: Errno) -> PromptError {
+        let path = self.configured.clone();
+        match error {
+            Errno::NOENT | Errno::NOTDIR => PromptError::NotFound { path },
+            Errno::LOOP => PromptError::Link { path },
+            // A socket, or a device without a driver.
+            Errno::NXIO | Errno::NODEV => PromptError::NotAFile { path },
+            other => PromptError::Io { path, source: other.into() },
         }
     }
-    let limit = usize::try_from(MAX_BYTES).unwrap_or(usize::MAX);
-    let bytes = match at::read_bounded(&fd, limit) {
-        Ok(bytes) => bytes,
-        // It grew beyond the limit while being read: the next look tells.
-        Err(_) if !same(path, &before) => return Ok(Look::Moving),
-        Err(error) => return Err(io(error)),
-    };
-    Ok(if same(path, &before) { Look::Whole(bytes) } else { Look::Moving })
-}
 
-/// Whether the path still leads to the same file, unchanged.
-fn same(path: &Path, before: &Stamp) -> bool {
-    Stamp::of_path(path).is_ok_and(|now| now == *before)
-}
-
-/// Puts the prompt back with this content, in one step: whoever reads it sees all of it or none. Keeps
-/// the mode of a file that is there; a link to a file stays, and the file it leads to is written. What
-/// else has the name gives way: links to anything else, pipes, devices, and empty folders are removed,
-/// a folder with something in it gets another name. Creates the folder if it is gone.
-///
-/// # Errors
-/// If it cannot be written.
-pub fn restore_prompt(path: &Path, bytes: &[u8]) -> Result<(), PromptError> {
-    let io = |source: std::io::Error| PromptError::Io { path: path.to_owned(), source };
-    let file = target(path);
-    let (Some(folder), Some(name)) = (file.parent(), file.file_name()) else {
-        return Err(PromptError::NotAFile { path: path.to_owned() });
-    };
-    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-    std::fs::create_dir_all(folder).map_err(io)?;
-    let mode = match std::fs::symlink_metadata(&file) {
-        Ok(there) if there.is_file() => Some(there.mode() & 0o7777),
-        Ok(there) if there.is_dir() => {
-            put_aside(&file).map_err(io)?;
-            None
+    fn attempt(&self, may_repeat: bool) -> Result<Attempt, PromptError> {
+        let (fd, before) = match self.open() {
+            Ok(opened) => opened,
+            Err(PromptError::NotFound { .. }) => return Ok(Attempt::Absent),
+            Err(error) => return Err(error),
+        };
+        let bytes = match at::read_bounded(&fd, limit()) {
+            Ok(bytes) => bytes,
+            // It grew beyond the limit while being read: the next attempt tells.
+            Err(_) if !self.is_still(&before) => return Ok(Attempt::Moving),
+            Err(source) => return Err(PromptError::Io { path: self.configured.clone(), source }),
+        };
+        if !self.is_still(&before) {
+            return Ok(Attempt::Moving);
         }
-        // Renaming replaces everything else.
-        _ => None,
-    };
-    let (temporary, new) = create_beside(folder, name).map_err(io)?;
-    let written = write_all(new, bytes, mode)
-        .and_then(|()| std::fs::rename(&temporary, &file))
-        .and_then(|()| File::open(folder)?.sync_all());
-    written.map_err(|error| {
-        // It may be renamed already.
-        let _ = std::fs::remove_file(&temporary);
-        io(error)
-    })
-}
-
-/// The file to write: where the path's links lead, if that is a file or could be one; else the path
-/// itself.
-fn target(path: &Path) -> PathBuf {
-    end_of_links(path)
-        .ok()
-        .filter(|end| match std::fs::symlink_metadata(end) {
-            Ok(there) => there.is_file(),
-            Err(_) => end.parent().is_some_and(|folder| folder.is_dir() || beneath(folder, path)),
+        if !may_repeat || is_quiet(&before) {
+            return Ok(Attempt::Whole(bytes));
+        }
+        std::thread::sleep(BETWEEN);
+        Ok(match self.attempt(false)? {
+            Attempt::Whole(again) if again == bytes && self.is_still(&before) => {
+                Attempt::Whole(again)
+            }
+            Attempt::Absent => Attempt::Absent,
+            Attempt::Whole(_) | Attempt::Moving => Attempt::Moving,
         })
-        .unwrap_or_else(|| path.to_owned())
+    }
+
+    /// Whether the path still leads to the same file, unchanged.
+    fn is_still(&self, before: &Stamp) -> bool {
+        Stamp::of_link(&self.file).is_ok_and(|now| now == *before)
+    }
 }
 
-/// Whether a folder lies in the one that the prompt is in: nothing is created anywhere else because a
-/// link says so.
-fn beneath(folder: &Path, prompt: &Path) -> bool {
-    prompt.parent().is_some_and(|base| folder.starts_with(base))
-        && !folder.components().any(|part| part == Component::ParentDir)
+/// A change in the future says nothing of its age.
+fn is_quiet(stamp: &Stamp) -> bool {
+    let age = at::wall_clock() - stamp.ctime;
+    (i128::try_from(QUIET.as_nanos()).unwrap_or(i128::MAX)..).contains(&age)
 }
 
-/// Removes a folder if it is empty; otherwise gives it a name that nobody uses.
-fn put_aside(folder: &Path) -> std::io::Result<()> {
-    if std::fs::remove_dir(folder).is_ok() {
-        return Ok(());
-    }
-    for number in 1..=CREATE_ATTEMPTS {
-        let mut name = folder.as_os_str().to_owned();
-        name.push(format!(".{number}"));
-        if std::fs::symlink_metadata(&name).is_err() {
-            return std::fs::rename(folder, &name);
-        }
-    }
-    Err(Errno::EXIST.into())
+fn limit() -> usize {
+    usize::try_from(MAX_BYTES).unwrap_or(usize::MAX)
 }
 
-/// Creates a file under a name that nobody uses.
-fn create_beside(folder: &Path, name: &OsStr) -> std::io::Result<(PathBuf, File)> {
-    static COUNT: AtomicU64 = AtomicU64::new(0);
-    let mut failed = std::io::Error::from(Errno::EXIST);
-    // Another process of the same number may have left some behind.
-    for _ in 0..CREATE_ATTEMPTS {
-        let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let mut temporary = OsString::from(".");
-        temporary.push(name);
-        temporary.push(format!(".{}.{number}.tmp", std::process::id()));
-        let path = folder.join(temporary);
-        match OpenOptions::new().write(true).create_new(true).mode(0o644).open(&path) {
-            Ok(file) => return Ok((path, file)),
-            Err(error) => failed = error,
-        }
-        if failed.kind() != std::io::ErrorKind::AlreadyExists {
-            break;
-        }
+impl Prompt {
+    /// The prompt with this content.
+    #[must_use]
+    pub fn new(bytes: Vec<u8>) -> Self {
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        let digest = blake3::hash(&bytes).to_hex().to_string();
+        Self { bytes, text, digest }
     }
-    Err(failed)
-}
-
-fn write_all(mut file: File, bytes: &[u8], mode: Option<u32>) -> std::io::Result<()> {
-    file.write_all(bytes)?;
-    if let Some(mode) = mode {
-        file.set_permissions(std::fs::Permissions::from_mode(mode))?;
-    }
-    file.sync_all()
-}
-
-/// Follows links, also to a file that is not there.
-fn end_of_links(path: &Path) -> std::io::Result<PathBuf> {
-    let mut path = path.to_owned();
-    for _ in 0..MAX_LINKS {
-        if !path.is_symlink() {
-            return Ok(path);
-        }
-        let target = std::fs::read_link(&path)?;
-        path = path.parent().map_or_else(|| target.clone(), |folder| folder.join(&target));
-    }
-    Err(Errno::LOOP.into())
 }

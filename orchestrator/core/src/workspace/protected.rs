@@ -64,6 +64,8 @@ pub enum ProtectedError {
 #[serde(try_from = "BTreeMap<String, String>", into = "BTreeMap<String, String>")]
 pub struct Baseline {
     paths: BTreeMap<PathBuf, String>,
+    /// There are more than these: what is missing is not known to be gone.
+    is_cut: bool,
 }
 
 impl From<Baseline> for BTreeMap<String, String> {
@@ -80,7 +82,7 @@ impl TryFrom<BTreeMap<String, String>> for Baseline {
             let path = unescape(&text).ok_or_else(|| format!("{text:?} is no escaped path"))?;
             Ok((path, state))
         });
-        Ok(Self { paths: paths.collect::<Result<_, String>>()? })
+        Ok(Self { paths: paths.collect::<Result<_, String>>()?, is_cut: false })
     }
 }
 
@@ -92,6 +94,18 @@ impl Baseline {
     /// # Errors
     /// If a glob is wrong, the workspace cannot be read, or more than 200,000 paths match.
     pub fn take(workspace: &Path, globs: &[String]) -> Result<Self, ProtectedError> {
+        match Self::observe(workspace, globs)? {
+            Self { is_cut: true, .. } => Err(ProtectedError::TooMany { limit: MAX_PATHS }),
+            whole => Ok(whole),
+        }
+    }
+
+    /// The same, to be compared with a baseline: more paths than can be protected are some too many
+    /// for [`changes`](Self::changes), since there were fewer when that was taken.
+    ///
+    /// # Errors
+    /// If a glob is wrong or the workspace cannot be read.
+    pub fn observe(workspace: &Path, globs: &[String]) -> Result<Self, ProtectedError> {
         let globs = Globs::new(globs)?;
         if globs.is_empty() {
             return Ok(Self::default());
@@ -106,8 +120,8 @@ impl Baseline {
             lister: Lister::new(),
             paths: BTreeMap::new(),
         };
-        folder::walk(top, &mut taker, &(), MAX_DEPTH)?;
-        Ok(Self { paths: taker.paths })
+        let is_cut = folder::walk(top, &mut taker, &(), MAX_DEPTH).is_err();
+        Ok(Self { paths: taker.paths, is_cut })
     }
 
     /// What is different `now`, as far as these globs go; sorted by path.
@@ -122,6 +136,7 @@ impl Baseline {
             let kind = match (self.paths.get(path), now.paths.get(path)) {
                 (before, after) if before == after => return None,
                 (None, _) => ChangeKind::Added,
+                (_, None) if now.is_cut => return None,
                 (_, None) => ChangeKind::Removed,
                 _ => ChangeKind::Modified,
             };
@@ -197,14 +212,15 @@ impl Taker<'_> {
         }
     }
 
-    fn insert(&mut self, path: &Path, state: String) -> Result<(), ProtectedError> {
-        if self.paths.len() >= MAX_PATHS {
-            return Err(ProtectedError::TooMany { limit: MAX_PATHS });
-        }
+    /// One more than can be protected shows that there are more.
+    fn insert(&mut self, path: &Path, state: String) -> Result<(), TooMany> {
         self.paths.insert(path.to_owned(), state);
-        Ok(())
+        if self.paths.len() > MAX_PATHS { Err(TooMany) } else { Ok(()) }
     }
 }
+
+/// There are more paths than can be protected.
+struct TooMany;
 
 /// The state of what cannot be read: its metadata stand in for its content.
 fn unreadable(stamp: Option<Stamp>) -> String {
@@ -221,14 +237,14 @@ fn unstable() -> String {
 
 impl Visitor for Taker<'_> {
     type State = ();
-    type Stop = ProtectedError;
+    type Stop = TooMany;
 
     fn folder(
         &mut self,
         folder: BorrowedFd<'_>,
         path: &[u8],
         (): &(),
-    ) -> Result<Vec<Subfolder<()>>, ProtectedError> {
+    ) -> Result<Vec<Subfolder<()>>, TooMany> {
         let Ok((names, _)) = self.lister.list(folder, usize::MAX) else {
             let state = unreadable(Stamp::of(folder).ok());
             let path = path.strip_suffix(b"/").unwrap_or(path);

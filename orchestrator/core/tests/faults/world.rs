@@ -10,7 +10,7 @@ use orchestrator::engine::{
     EngineError, Finished, NoProcesses, Notice, Observer, Opened, Request, open,
 };
 use orchestrator::machine::{Record, State};
-use orchestrator::state::{Disk, Found, Layout, peek};
+use orchestrator::state::{Disk, Found, Layout, OrphanReport, peek};
 use tempfile::TempDir;
 
 use crate::scripted::Script;
@@ -98,7 +98,7 @@ impl World {
                 disk,
                 state_home: self.root(),
                 registry: &|_| self.script.registry(),
-                end_remains: &|_| Vec::new(),
+                end_orphans: &|_| OrphanReport::default(),
                 processes: Arc::new(NoProcesses),
                 agent: None,
                 once: false,

@@ -18,7 +18,7 @@ use orchestrator::engine::{
 };
 use orchestrator::machine::Record;
 use orchestrator::registry::Registry;
-use orchestrator::state::{Disk, Layout, peek};
+use orchestrator::state::{Disk, Layout, OrphanReport, peek};
 use tempfile::TempDir;
 use tokio::sync::watch;
 
@@ -265,7 +265,7 @@ pub(crate) async fn run_with(
         vars: BTreeMap::from([("MY_TOKEN".to_owned(), "s3cret-value".to_owned())]),
         disk: Disk::default(),
         state_home: root.clone(),
-        end_remains: &|_| Vec::new(),
+        end_orphans: &|_| OrphanReport::default(),
         processes: play.processes(),
         registry: &registry,
         agent: None,

@@ -132,3 +132,27 @@ proptest! {
 fn a_damaged_baseline_is_refused() {
     assert!(serde_json::from_str::<Baseline>(r#"{"a\\q":"file 00"}"#).is_err());
 }
+
+#[test]
+fn more_paths_than_can_be_protected_are_some_that_were_added() {
+    let ws = Workspace::new();
+    ws.write("tests/kept", "x").write("tests/gone", "x");
+    let globs = globs(&["tests/**"]);
+    let before = Baseline::take(&ws.root(), &globs).unwrap();
+    ws.remove("tests/gone");
+    // Links are the cheapest of files: all are the same one.
+    let folder = ws.path("tests/many");
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::write(folder.join("0"), "x").unwrap();
+    for number in 1..=200_001 {
+        if std::fs::hard_link(folder.join("0"), folder.join(number.to_string())).is_err() {
+            // Some file systems give a file only so many names.
+            std::fs::write(folder.join(number.to_string()), "").unwrap();
+        }
+    }
+    assert!(Baseline::take(&ws.root(), &globs).is_err(), "at the start it is a mistake");
+    let now = Baseline::observe(&ws.root(), &globs).unwrap();
+    let changes = before.changes(&now, &globs).unwrap();
+    assert!(!changes.is_empty());
+    assert!(changes.iter().all(|change| change.kind == ChangeKind::Added), "{:?}", changes[0]);
+}

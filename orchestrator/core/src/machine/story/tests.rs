@@ -27,6 +27,7 @@ fn started() -> Record {
         evidence: Vec::new(),
         evidence_overflowed: false,
         baseline: BaselineMode::Off,
+        pins: crate::machine::Pins::default(),
         once: false,
     })
 }

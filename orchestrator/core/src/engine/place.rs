@@ -1,0 +1,191 @@
+//! Where a run takes place: its workspace and its prompt, told from whatever is put in their place.
+
+use std::path::{Path, PathBuf};
+
+use super::error::EngineError;
+use super::prompt::PromptSource;
+use super::session::Session;
+use crate::config::Loaded;
+use crate::machine::{FilePin, Input, Pins, PromptPin};
+use crate::state::{Disk, occupy_workspace, read_regular};
+use crate::workspace::{
+    FileId, HeldWorkspace, PromptPlace, WorkspaceError, escape, identity_of_link, unescape,
+};
+
+/// The file that says where the path in the configuration leads, where that is another one.
+const LEADS_TO: &str = "workspace";
+/// Longer than any path.
+const LONGEST_PATH: u64 = 64 * 1024;
+
+impl Session {
+    /// Makes a workspace that was deleted again, as an empty folder; refuses anything else that has its
+    /// place.
+    pub(super) fn make_workspace_again(&mut self) -> Result<Vec<Input>, EngineError> {
+        match self.held.verify() {
+            Ok(()) => Ok(Vec::new()),
+            Err(WorkspaceError::Gone { .. }) => {
+                self.held = self.held.make_again()?;
+                let root = self.layout().root().to_owned();
+                let states = root.parent().unwrap_or(&root);
+                let occupied = occupy_workspace(self.store.disk(), self.held.folder(), states)?;
+                drop(std::mem::replace(&mut self.occupied, occupied));
+                let path = self.workspace.display();
+                Ok(vec![
+                    Input::WorkspaceMade(file_pin(self.held.id())),
+                    Input::Warn(format!("{path} was deleted; it was made again, empty")),
+                ])
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// What is recorded of the workspace and the prompt.
+pub(super) fn pins(workspace: &HeldWorkspace, prompt: &PromptSource) -> Pins {
+    Pins {
+        workspace: Some(file_pin(workspace.id())),
+        prompt: prompt.place().map(|place| PromptPin {
+            configured: escape(place.configured()),
+            file: escape(place.file()),
+            shared: place.shared().map(file_pin),
+        }),
+        boot: boot(),
+    }
+}
+
+pub(super) const fn file_pin(id: FileId) -> FilePin {
+    FilePin { device: id.device, inode: id.inode }
+}
+
+/// Refuses a folder that is not the one in which the run began.
+pub(super) fn compare(pins: &Pins, workspace: &HeldWorkspace) -> Result<(), WorkspaceError> {
+    let Some(pin) = pins.workspace else { return Ok(()) };
+    let now = workspace.id();
+    // Devices are numbered anew when the machine starts.
+    let same_boot = pins.boot == boot();
+    if pin.inode == now.inode && (pin.device == now.device || !same_boot) {
+        return Ok(());
+    }
+    Err(workspace.replaced())
+}
+
+/// The place of the prompt that was recorded, unless the configuration names another one now.
+pub(super) fn recorded_prompt(pins: &Pins, configured: &Path) -> Option<PromptPlace> {
+    let pin = pins.prompt.as_ref()?;
+    if unescape(&pin.configured)? != configured {
+        return None;
+    }
+    let shared = pin.shared.map(|pin| FileId { device: pin.device, inode: pin.inode });
+    Some(PromptPlace::recorded(configured.to_owned(), unescape(&pin.file)?, shared))
+}
+
+/// What to say if the configuration names another prompt than when the run began.
+pub(super) fn other_prompt(pins: &Pins, prompt: &PromptSource) -> Option<String> {
+    let (pin, path) = (pins.prompt.as_ref()?, prompt.path()?);
+    (unescape(&pin.configured)? != path).then(|| {
+        format!("run.prompt is {} now; this run began with {}", path.display(), pin.configured)
+    })
+}
+
+/// Names the time since the machine was started; empty where the system does not tell.
+fn boot() -> String {
+    let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    id.trim().to_owned()
+}
+
+/// The ways to the workspace: where the path in the configuration leads, and where it would lead if
+/// one of the links in it were none.
+pub(super) struct Ways {
+    /// As configured.
+    configured: PathBuf,
+    /// Without links.
+    real: PathBuf,
+    /// The folder of all states; none if the configuration names the state's folder, which belongs to
+    /// one workspace.
+    states: Option<PathBuf>,
+}
+
+impl Ways {
+    pub(super) fn of(loaded: &Loaded, real: &Path, state_home: &Path) -> Self {
+        let default = loaded.config.state.dir.is_none();
+        Self {
+            configured: loaded.config.run.workspace.clone(),
+            real: real.to_owned(),
+            states: default.then(|| state_home.join("ralph-orchestrator")),
+        }
+    }
+
+    /// Each way, with the folder where its state would lie.
+    fn all(&self) -> Vec<(PathBuf, PathBuf)> {
+        let Some(states) = &self.states else { return Vec::new() };
+        // Usually there is no link.
+        let ancestors = self.configured.ancestors().take(if self.configured == self.real {
+            0
+        } else {
+            usize::MAX
+        });
+        let mut ways: Vec<PathBuf> = ancestors
+            .filter_map(|ancestor| {
+                let rest = self.configured.strip_prefix(ancestor).ok()?;
+                let real = ancestor.canonicalize().ok()?;
+                Some(if rest.as_os_str().is_empty() { real } else { real.join(rest) })
+            })
+            .chain([self.real.clone()])
+            .collect();
+        ways.sort();
+        ways.dedup();
+        let with_state = |way: PathBuf| (states.join(identity_of_link(&way)), way);
+        ways.into_iter().map(with_state).map(|(state, way)| (way, state)).collect()
+    }
+
+    /// Refuses a path that led elsewhere when a run began.
+    ///
+    /// # Errors
+    /// A run began where the path led then.
+    pub(super) fn verify(&self) -> Result<(), WorkspaceError> {
+        for (way, state) in self.all() {
+            let before = match leads_to(&state) {
+                Some(before) => before,
+                None if way != self.real && state.join("latch").exists() => way,
+                None => continue,
+            };
+            if before != self.real {
+                return Err(WorkspaceError::Replaced {
+                    path: self.configured.clone(),
+                    found: format!(
+                        "{}, where it leads now instead of {},",
+                        self.real.display(),
+                        before.display()
+                    ),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps where the path leads, for the next start.
+    pub(super) fn keep(&self, disk: &Disk) -> Result<(), EngineError> {
+        for (way, state) in self.all() {
+            let before = leads_to(&state);
+            if before.as_ref() == Some(&self.real) && way != self.real {
+                continue;
+            }
+            let pointer = state.join(LEADS_TO);
+            if way == self.real {
+                if before.is_some() {
+                    disk.remove_private(&pointer)?;
+                }
+            } else if way == self.configured || before.is_some() || state.join("latch").exists() {
+                disk.create_dir(&state)?;
+                disk.write_private(&pointer, escape(&self.real).as_bytes())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Where the path led whose state would lie in this folder.
+fn leads_to(state: &Path) -> Option<PathBuf> {
+    let bytes = read_regular(&state.join(LEADS_TO), LONGEST_PATH).ok()?;
+    unescape(std::str::from_utf8(&bytes).ok()?)
+}
