@@ -116,7 +116,7 @@ pub(crate) struct Status {
 pub(crate) struct Log {
     /// Show this iteration: its prompt's feedback, text and tool calls
     pub(crate) iteration: Option<u64>,
-    /// With an iteration: print the prompt that the agent read, byte for byte
+    /// With an iteration: print the prompt that the agent read, byte for byte but for secrets
     #[arg(long, requires = "iteration")]
     pub(crate) prompt: bool,
     /// With an iteration: print the lines of the agent's protocol as they came

@@ -34,4 +34,5 @@ mod side_by_side;
 mod signals;
 mod state;
 mod stops;
+mod terminal;
 mod waits;

@@ -192,7 +192,8 @@ fn stderr(line: &str, tail: &mut String) -> Event {
     tail.push('\n');
     if tail.len() > STDERR_TAIL_MAX {
         let surplus = tail.ceil_char_boundary(tail.len() - STDERR_TAIL_MAX);
-        tail.drain(..surplus);
+        // Where it was cut has to be seen: what stands there may be the rest of a secret.
+        tail.replace_range(..surplus, "…");
     }
     Event::Stderr { text: line.to_owned() }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use orchestrator::engine::{Driver, Judges, build_context};
+use orchestrator::engine::{Driver, Judges, Redactor, build_context};
 use orchestrator::registry::Surroundings;
 use orchestrator::state::{Lock, peek};
 use ralph_orchestrator_supervise::KillSwitch;
@@ -79,11 +79,12 @@ async fn examine(context: &Context) -> Result<Vec<Finding>, CommandError> {
         },
     });
     findings.push(Finding { what: "sandbox", result: sandbox::report(context) });
-    findings.push(Finding { what: "agent", result: look_at(&first, &env).await });
+    let result = look_at(context, &first, &env).await;
+    findings.push(Finding { what: "agent", result });
     for name in context.loaded.config.fallback(None) {
         let next = Driver::build(&context.loaded, &registry, &build, Some(name)).await?;
         let env = next.environment(&context.loaded, &context.vars);
-        let result = look_at(&next, &env).await;
+        let result = look_at(context, &next, &env).await;
         let result = result.map(|found| format!("{name}: {found}"));
         let result = result.map_err(|problem| format!("{name}: {problem}"));
         findings.push(Finding { what: "fallback", result });
@@ -99,10 +100,21 @@ async fn examine(context: &Context) -> Result<Vec<Finding>, CommandError> {
 }
 
 /// Whether an agent would start, what was found, and what it can do.
-async fn look_at(driver: &Driver, env: &BTreeMap<String, String>) -> Result<String, String> {
-    let found = driver.agent().check(env).await.map_err(|error| error.to_string())?;
+async fn look_at(
+    context: &Context,
+    driver: &Driver,
+    env: &BTreeMap<String, String>,
+) -> Result<String, String> {
+    let redactor = Redactor::new(&context.loaded.config.env, env);
+    let found = driver.agent().check(env).await;
+    let found = found.map_err(|error| redactor.text(&error.to_string()).into_owned())?;
+    let found = redactor.text(&found);
     let can = abilities(&driver.agent().describe().capabilities);
-    Ok(if can.is_empty() { found } else { format!("{found} (can: {})", can.join(", ")) })
+    Ok(if can.is_empty() {
+        found.into_owned()
+    } else {
+        format!("{found} (can: {})", can.join(", "))
+    })
 }
 
 fn state(context: &Context) -> Finding {

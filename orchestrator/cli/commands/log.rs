@@ -173,7 +173,8 @@ fn iteration(
         let Ok(event) = serde_json::from_str::<Event>(line) else { continue };
         if args.raw {
             if let Event::Raw { line } = event {
-                output::result(&line);
+                let shown = if output::is_shown() { escape(&line) } else { line };
+                output::result(&shown);
             }
             continue;
         }

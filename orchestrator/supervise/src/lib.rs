@@ -31,6 +31,7 @@
 pub mod capture;
 mod control;
 mod error;
+mod escapes;
 mod exit;
 mod find;
 mod input;
@@ -50,6 +51,7 @@ mod wire;
 
 pub use capture::{Capture, CaptureLimit, Captured};
 pub use error::SpawnError;
+pub use escapes::{harmless_line, without_escapes};
 pub use exit::{Ending, Exit};
 pub use find::{NotFound, find_program};
 pub use input::{Input, NotRead};

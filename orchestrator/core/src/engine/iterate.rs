@@ -111,7 +111,7 @@ impl Session {
     fn prompt_to_keep(&mut self, prompt: &[u8]) -> Option<Vec<u8>> {
         let digest = blake3::hash(prompt);
         let other = self.kept_prompt.replace(digest) != Some(digest);
-        other.then(|| prompt.to_vec())
+        other.then(|| self.redactor.bytes(prompt).into_owned())
     }
 
     fn task(&mut self, start: &StartIteration) -> Result<Iteration, EngineError> {

@@ -31,4 +31,5 @@ pub use error::EngineError;
 pub use notice::{Notice, Observer};
 pub use open::{Opened, Request, open};
 pub use plan::{Driver, Judges, build_context, plain_environment, state_layout};
+pub use redact::Redactor;
 pub use session::{DryRun, Finished, Session, StopRequests};
