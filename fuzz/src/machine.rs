@@ -2,6 +2,7 @@
 
 use orchestrator::contract::{Tokens, Usd};
 use orchestrator::machine::{
+    Given,
     AfterRejection, Context, Effect, Ended, Input, Latch, Limits, Look, NamedVerdict, Now, Policy,
     Record, RunStarted, StartOptions, State, StopReason, Timer, Validation, ValidatorInfo, step,
 };
@@ -146,7 +147,7 @@ impl World {
             Effect::Prepare(start) => Some(Input::Prepared {
                 start: start.clone(),
                 prompt: "p".into(),
-                fingerprint: "f".into(),
+                given: Given::default(),
             }),
             _ => None,
         })

@@ -125,6 +125,12 @@ pub(crate) struct Log {
     /// With an iteration: print its transcript as an ATIF v1.8 trajectory
     #[arg(long, requires = "iteration", conflicts_with_all = ["prompt", "raw"])]
     pub(crate) atif: bool,
+    /// Name what two iterations were given differently
+    #[arg(long, num_args = 2, value_names = ["A", "B"], conflicts_with_all = ["iteration", "follow"])]
+    pub(crate) diff: Vec<u64>,
+    /// Print what was the same in all iterations of the run, and what varied
+    #[arg(long, conflicts_with_all = ["iteration", "follow", "diff"])]
+    pub(crate) determinism: bool,
     /// Go on with records as they come, until the run ends
     #[arg(short, long, conflicts_with = "iteration")]
     pub(crate) follow: bool,

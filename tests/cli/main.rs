@@ -21,6 +21,7 @@ mod crash;
 mod environment;
 mod fallback;
 mod faults;
+mod given;
 mod hostile;
 mod limits;
 mod log;

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 use orchestrator::contract::{
-    Agent, AgentError, BuildContext, Capabilities, Description, EventSink, Iteration, Report,
+    Agent, AgentError, BuildContext, Capabilities, Description, EventSink, Iteration, Launch,
+    Report,
 };
 use ralph_adapter_claude_program::Program;
 use ralph_orchestrator_supervise::Supervisor;
@@ -35,6 +36,10 @@ impl Agent for ClaudeCli {
 
     async fn check(&self, env: &BTreeMap<String, String>) -> Result<String, AgentError> {
         self.program.check(env).await
+    }
+
+    fn launch(&self, task: &Iteration) -> Option<Launch> {
+        Some(self.program.launch(task, &self.config.argv(task.budget.cost)))
     }
 
     async fn run(&self, task: Iteration, events: &dyn EventSink) -> Result<Report, AgentError> {

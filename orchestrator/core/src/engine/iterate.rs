@@ -10,6 +10,7 @@ use tokio::sync::{mpsc, watch};
 
 use super::error::EngineError;
 use super::files::Files;
+use super::fingerprint::Start;
 use super::judge::{Judging, examined};
 use super::phrases::says_done;
 use super::plan;
@@ -47,8 +48,11 @@ impl Session {
         self.began_ms = began_ms;
         let folder = self.layout().iteration(&self.run, number);
         let files = Files::new(self.store.disk().clone(), self.layout().root(), folder);
-        let task = self.task(&start)?;
-        let prompt = self.prompt_to_keep(&task.prompt);
+        let (task, seen) = self
+            .prepared
+            .take()
+            .ok_or_else(|| EngineError::Internal("an iteration without a task".into()))?;
+        let kept = (self.prompt_to_keep(&task.prompt), self.start_to_keep(seen));
 
         let (tell, told) = watch::channel(None);
         let (heard, hear) = mpsc::channel(QUEUE);
@@ -80,7 +84,7 @@ impl Session {
             told_ms: None,
             judging: None,
         };
-        let agent = self.start(agent.run(task, &sink), prompt, &files).await;
+        let agent = self.start(agent.run(task, &sink), kept, &files).await;
         let result = self.attend(watching, agent).await;
         if let Some(trouble) = sink.finish().await {
             self.warn_only(&trouble);
@@ -94,11 +98,15 @@ impl Session {
     async fn start<'a>(
         &self,
         mut agent: AgentRun<'a>,
-        prompt: Option<Vec<u8>>,
+        (prompt, start): (Option<Vec<u8>>, Option<Vec<u8>>),
         files: &Files,
     ) -> AgentRun<'a> {
         let early = std::future::poll_fn(|context| Poll::Ready(agent.as_mut().poll(context))).await;
-        if let Some(trouble) = prompt.and_then(|prompt| files.keep_prompt(&prompt)) {
+        let troubles = [
+            prompt.and_then(|prompt| files.keep_prompt(&prompt)),
+            start.and_then(|start| files.keep_start(&start)),
+        ];
+        for trouble in troubles.into_iter().flatten() {
             self.warn_only(&trouble);
         }
         match early {
@@ -114,12 +122,21 @@ impl Session {
         other.then(|| self.redactor.bytes(prompt).into_owned())
     }
 
-    fn task(&mut self, start: &StartIteration) -> Result<Iteration, EngineError> {
+    /// How the agent is started, unless it is as it was kept last.
+    fn start_to_keep(&mut self, seen: Start) -> Option<Vec<u8>> {
+        let other = self.kept_start.as_ref() != Some(&seen);
+        let bytes = other.then(|| serde_json::to_vec_pretty(&seen).unwrap_or_default());
+        self.kept_start = Some(seen);
+        bytes
+    }
+
+    /// What the agent is given.
+    pub(super) fn task(
+        &mut self,
+        start: &StartIteration,
+        prompt: Vec<u8>,
+    ) -> Result<Iteration, EngineError> {
         let scratch = self.scratch.fresh(&self.run)?.to_owned();
-        let prompt = self
-            .prepared
-            .take()
-            .ok_or_else(|| EngineError::Internal("an iteration without a prompt".into()))?;
         let mut env = self.drivers.of(&self.state).env.clone();
         env.insert("RALPH_RUN_ID".into(), self.run.clone());
         env.insert("RALPH_ITERATION".into(), start.iteration.to_string());
@@ -229,8 +246,8 @@ impl Session {
                 self.act(Input::Used(usage), watching)
             }
             Heard::Model(model) => {
-                self.drivers.of_mut(&self.state).pricing().uses(model);
-                Ok(())
+                self.drivers.of_mut(&self.state).pricing().uses(model.clone());
+                self.act(Input::ModelSeen(model), watching)
             }
             Heard::Context(context) => self.act(Input::ContextSeen(context), watching),
             Heard::Note(text) => self.act(Input::Noted(text), watching),

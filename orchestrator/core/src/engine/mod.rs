@@ -10,6 +10,7 @@ mod environment;
 mod error;
 mod feedback;
 mod files;
+mod fingerprint;
 mod iterate;
 mod judge;
 mod look;

@@ -154,6 +154,7 @@ impl Redactor {
                 look.claims = self.all_of(std::mem::take(&mut look.claims));
                 look.near_misses = self.all_of(std::mem::take(&mut look.near_misses));
             }
+            Input::ModelSeen(text) => *text = self.text(text).into_owned(),
             Input::Noted(text) => *text = self.text(text).into_owned(),
             Input::AgentOut(reason) => *reason = self.text(reason).into_owned(),
             Input::Judged { reasons, .. } => *reasons = self.all_of(std::mem::take(reasons)),

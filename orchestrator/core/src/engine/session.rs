@@ -1,7 +1,7 @@
 //! The driver: performs the machine's effects and feeds its inputs.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -11,12 +11,14 @@ use super::clock::{self, Clock};
 use super::drivers::Drivers;
 use super::error::EngineError;
 use super::feedback;
+use super::fingerprint::{Fingerprints, Handed, Start};
 use super::notice::{Notice, Observer};
 use super::plan::{self, Judges};
 use super::prompt::PromptSource;
 use super::redact::Redactor;
 use super::scratch::Scratch;
 use crate::config::Config;
+use crate::contract::{Iteration, NearMiss};
 use crate::machine::{
     Effect, Input, Now, Outcome, Policy, Record, RunStarted, StartIteration, StartOptions, State,
     StopReason, step,
@@ -79,12 +81,15 @@ pub struct Session {
     pub(super) began_ms: u64,
     /// The final message of the iteration that just ended well.
     pub(super) final_text: Option<String>,
-    /// What the agent reads in the iteration that is about to start.
-    pub(super) prepared: Option<Vec<u8>>,
+    /// What the agent is given in the iteration that is about to start.
+    pub(super) prepared: Option<(Iteration, Start)>,
+    fingerprints: Fingerprints,
     pub(super) config_file: ConfigFile,
     pub(super) scratch: Scratch,
     /// Digest of the prompt that was kept last.
     pub(super) kept_prompt: Option<blake3::Hash>,
+    /// What was kept last of how an agent was started.
+    pub(super) kept_start: Option<Start>,
     policy: Policy,
     notes: Vec<String>,
     /// Why agents before the one that can begin cannot.
@@ -156,9 +161,11 @@ impl Session {
             began_ms: 0,
             final_text: None,
             prepared: None,
+            fingerprints: Fingerprints::default(),
             config_file: ConfigFile { path: new.config_file, content },
             scratch: Scratch::default(),
             kept_prompt: None,
+            kept_start: None,
             policy: new.policy,
             notes: new.notes,
             out: new.out,
@@ -323,29 +330,27 @@ impl Session {
         // Before the iteration is recorded as started: then what was to be told counts as told.
         let instructions: Vec<String> =
             self.judges.detectors.iter().map(|detector| detector.instructions()).collect();
-        let mut bytes = feedback::block(&self.state, &instructions).into_bytes();
-        bytes.extend_from_slice(&prompt.bytes);
-        self.prepared = Some(bytes);
+        let feedback = feedback::block(&self.state, &instructions);
+        let bytes = [feedback.as_bytes(), &prompt.bytes].concat();
         let mut inputs: Vec<Input> = warning.map(Input::Warn).into_iter().collect();
+        let task = self.task(&start, bytes)?;
+        let agent = self.drivers.of(&self.state).name.clone();
+        let config_dir = self.config_file.path.parent().unwrap_or_else(|| Path::new(""));
+        let changed = self.fingerprints.put_back(&self.drivers, &agent, &task, config_dir)?;
+        inputs.extend(changed.into_iter().map(|path| {
+            Input::Warn(format!(
+                "{path}, which the agent `{agent}` reads, was changed; it was put back"
+            ))
+        }));
+        let handed = Handed { feedback: feedback.as_bytes(), task: &task };
+        let (given, seen) =
+            self.fingerprints.take(&self.drivers, &self.state, handed, &self.store, &self.redactor);
+        self.prepared = Some((task, seen));
         if *self.stop.borrow() > 0 {
             inputs.push(Input::Signal);
         }
-        let fingerprint = self.fingerprint();
-        inputs.push(Input::Prepared { start, prompt: prompt.digest, fingerprint });
+        inputs.push(Input::Prepared { start, prompt: prompt.digest, given });
         Ok(inputs)
-    }
-
-    fn fingerprint(&self) -> String {
-        let mut hasher = blake3::Hasher::new();
-        let now = self.drivers.of(&self.state);
-        let what = serde_json::json!([
-            now.driver.description,
-            now.driver.config.config,
-            self.workspace,
-            now.env,
-        ]);
-        hasher.update(what.to_string().as_bytes());
-        hasher.finalize().to_hex().to_string()
     }
 
     fn finished(&self, reason: StopReason, message: String) -> Finished {
@@ -376,6 +381,13 @@ impl Session {
     pub(super) fn warn_only(&self, message: &str) {
         let message = self.redactor.text(message).into_owned();
         self.notice(&Notice::Warning { iteration: self.state.iterations, message });
+    }
+
+    fn tell_near_misses(&self, near_misses: Vec<NearMiss>) {
+        let iteration = self.state.iterations;
+        for near_miss in near_misses {
+            self.notice(&Notice::NearMiss { iteration, near_miss });
+        }
     }
 
     /// Tells those who watch what a record says.
@@ -412,12 +424,7 @@ impl Session {
                 }
             }
             Record::Claimed { claim, .. } => Notice::Claim { iteration, claim },
-            Record::Looked { near_misses, .. } => {
-                for near_miss in near_misses {
-                    self.notice(&Notice::NearMiss { iteration, near_miss });
-                }
-                return;
-            }
+            Record::Looked { near_misses, .. } => return self.tell_near_misses(near_misses),
             Record::Validated { accepted, verdicts, reasons, .. } => {
                 Notice::Verdict { iteration, accepted, verdicts, reasons }
             }
@@ -431,6 +438,7 @@ impl Session {
             Record::Warning { message } => Notice::Warning { iteration, message },
             Record::Usage { usage, .. } => Notice::Usage { iteration, usage },
             Record::Tick { .. }
+            | Record::Model { .. }
             | Record::Context { .. }
             | Record::Withdrawn { .. }
             | Record::Cancelling { .. }

@@ -1,7 +1,7 @@
 //! What the machine is told and what it wants done.
 
 use super::limits::StopReason;
-use super::record::{NamedVerdict, Outcome, Record, RunStarted, Trigger};
+use super::record::{Given, NamedVerdict, Outcome, Record, RunStarted, Trigger};
 use super::state::Context;
 use crate::contract::{Budget, CancelReason, Claim, EvidenceFile, NearMiss, Usage, Usd};
 
@@ -91,6 +91,8 @@ pub enum Input {
     Used(Usage),
     /// How full the running iteration's context is.
     ContextSeen(Context),
+    /// The agent told which model it uses.
+    ModelSeen(String),
     /// The agent left a note.
     Noted(String),
     /// The agent asked what would become of its work, and this is the answer.
@@ -114,8 +116,8 @@ pub enum Input {
         start: StartIteration,
         /// Digest of the prompt file's content.
         prompt: String,
-        /// Digest of everything else the agent is started with.
-        fingerprint: String,
+        /// What the agent is given.
+        given: Given,
     },
     /// A time has come.
     Timer(Timer),

@@ -21,7 +21,8 @@ mod verdict;
 pub use input::{Effect, Ended, Input, Look, Now, StartIteration, StartOptions, Timer, Validation};
 pub use limits::{Limits, StopReason};
 pub use record::{
-    AfterRejection, NamedVerdict, Outcome, Policy, Record, RunStarted, Trigger, ValidatorInfo,
+    AfterRejection, Given, NamedVerdict, Outcome, Policy, Record, RunStarted, Trigger,
+    ValidatorInfo,
 };
 pub use state::{
     AgentChange, Completion, Context, Current, Latch, Note, Rejection, State, Stop, Wait,

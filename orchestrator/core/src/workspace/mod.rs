@@ -4,7 +4,7 @@
 //! moment. So: links are never followed beneath the workspace, pipes and devices are never opened,
 //! every list is bounded, and content that cannot be pinned down is reported as changed, never as
 //! unchanged. Nothing here starts a process. Nothing is written into the workspace, but for
-//! [`create_from_template`] and [`restore_prompt`].
+//! [`create_from_template`], [`restore_prompt`] and [`PinnedFile::put_back`].
 //!
 //! The functions block on the disk (only [`PromptWatch`] is async): call them from a thread that may
 //! wait.
@@ -18,6 +18,7 @@ mod globs;
 mod guard;
 mod manifest;
 mod paths;
+mod pinned;
 mod prompt;
 mod protected;
 mod rules;
@@ -30,6 +31,7 @@ pub use globs::GlobError;
 pub use guard::Guard;
 pub use manifest::{EvidenceDigests, evidence_digests};
 pub use paths::identity;
+pub use pinned::{PinnedFile, ProgramDigests};
 pub use prompt::{Prompt, PromptError, read_prompt, restore_prompt};
 pub use protected::{Baseline, ProtectedError};
 pub use template::{TemplateError, create_from_template};
