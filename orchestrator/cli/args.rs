@@ -87,9 +87,9 @@ pub(crate) struct Run {
     /// Print one JSON object per line and event on stdout
     #[arg(long)]
     pub(crate) json: bool,
-    /// Show the agent's text and tool calls as they come
-    #[arg(short, long)]
-    pub(crate) verbose: bool,
+    /// Show the agent's text and tool calls as they come; twice: what the program itself does, too
+    #[arg(short, long, action = clap::ArgAction::Count)]
+    pub(crate) verbose: u8,
     /// Shorthand for --set limits.max_iterations=N
     #[arg(long, value_name = "N")]
     pub(crate) max_iterations: Option<u64>,

@@ -36,4 +36,5 @@ mod signals;
 mod state;
 mod stops;
 mod terminal;
+mod trace;
 mod waits;

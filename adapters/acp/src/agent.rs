@@ -94,6 +94,7 @@ impl Acp {
             stdin: Vec::new(),
             grace: Grace::default(),
         };
+        tracing::debug!(program = %spec.program.display(), args = spec.args.len(), "agent is started");
         let started = self.program.supervisor().spawn_with_input(spec).await;
         let (process, input) = started.map_err(|error| not_started(&error))?;
         let permissions = self.config.permissions.clone();

@@ -10,6 +10,8 @@ use orchestrator::contract::{
 use ralph_adapter_claude_program::Program;
 use ralph_orchestrator_supervise::Supervisor;
 
+use tracing::debug;
+
 use crate::config::Config;
 use crate::session::Session;
 
@@ -44,6 +46,7 @@ impl Agent for ClaudeCli {
 
     async fn run(&self, task: Iteration, events: &dyn EventSink) -> Result<Report, AgentError> {
         let args = self.config.argv(task.budget.cost);
+        debug!(args = args.len(), "agent is started");
         let prompt = task.prompt.clone();
         let spec = self.program.spec(&task, args, prompt)?;
         let process = self.program.supervisor().spawn(spec).await;

@@ -10,6 +10,8 @@ use orchestrator::contract::{
 use ralph_adapter_claude_program::Program;
 use ralph_orchestrator_supervise::Supervisor;
 
+use tracing::debug;
+
 use crate::config::Config;
 use crate::policy::{Guarded, Policy};
 use crate::session::{Session, Settings};
@@ -57,6 +59,7 @@ impl Agent for ClaudeSdk {
 
     async fn run(&self, task: Iteration, events: &dyn EventSink) -> Result<Report, AgentError> {
         let args = self.config.argv(task.budget.cost);
+        debug!(args = args.len(), "agent is started");
         let spec = self.program.spec(&task, args, Vec::new())?;
         let started = self.program.supervisor().spawn_with_input(spec).await;
         let (process, input) = started.map_err(|error| self.program.not_started(&error))?;

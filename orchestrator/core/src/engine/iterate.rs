@@ -7,6 +7,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
+use tracing::{Instrument as _, info, info_span};
 
 use super::error::EngineError;
 use super::files::Files;
@@ -84,8 +85,16 @@ impl Session {
             told_ms: None,
             judging: None,
         };
-        let agent = self.start(agent.run(task, &sink), kept, &files).await;
+        let name = self.drivers.of(&self.state).name.as_str();
+        let span = info_span!("session", agent = name);
+        let session = Box::pin(agent.run(task, &sink).instrument(span));
+        let agent = self.start(session, kept, &files).await;
+        info!("session begins");
         let result = self.attend(watching, agent).await;
+        match &result {
+            Ok(Err(error)) => info!(class = error.class.word(), "session failed"),
+            _ => info!("session is over"),
+        }
         if let Some(trouble) = sink.finish().await {
             self.warn_only(&trouble);
         }

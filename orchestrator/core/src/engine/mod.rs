@@ -25,6 +25,7 @@ mod rest;
 mod scratch;
 mod session;
 mod sink;
+mod trace;
 mod transcript;
 mod validate;
 

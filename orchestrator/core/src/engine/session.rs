@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 use tokio::sync::watch;
+use tracing::{Instrument as _, info_span};
 
 use super::clock::{self, Clock};
 use super::drivers::Drivers;
@@ -17,6 +18,7 @@ use super::plan::{self, Judges};
 use super::prompt::PromptSource;
 use super::redact::Redactor;
 use super::scratch::Scratch;
+use super::trace;
 use crate::config::Config;
 use crate::contract::{Iteration, NearMiss};
 use crate::machine::{
@@ -186,6 +188,12 @@ impl Session {
         self.store.layout()
     }
 
+    /// What takes the secrets of this run out of texts.
+    #[must_use]
+    pub fn redactor(&self) -> Redactor {
+        self.redactor.clone()
+    }
+
     /// Globs of what must be as it was when the run began.
     #[must_use]
     pub fn protects(&self) -> Vec<String> {
@@ -230,7 +238,8 @@ impl Session {
         Clock::keep(&self.clock).map_err(|error| {
             EngineError::Internal(format!("no thread for the clock could be started: {error}"))
         })?;
-        self.turns().await
+        let span = info_span!("run", run = self.run);
+        self.turns().instrument(span).await
     }
 
     async fn turns(&mut self) -> Result<Finished, EngineError> {
@@ -286,10 +295,13 @@ impl Session {
     pub(super) fn advance(&mut self, input: Input) -> Result<Vec<Effect>, EngineError> {
         let now = Now { runtime_ms: self.clock.runtime_ms(), unix_ms: clock::unix_ms() };
         let state = std::mem::take(&mut self.state);
-        let (state, effects) = step(state, self.redactor.input(input), now);
+        let input = self.redactor.input(input);
+        trace::input(&input);
+        let (state, effects) = step(state, input, now);
         self.state = state;
         let mut rest = Vec::new();
         for effect in effects {
+            trace::effect(&effect);
             match effect {
                 Effect::Append(record) => self.append(&record)?,
                 Effect::Latch => self.store.latch(&self.state.latch)?,
@@ -304,6 +316,7 @@ impl Session {
             let message = "the state directory was changed from outside; it was written again";
             self.warn_only(message);
         }
+        trace::record(record);
         self.tell(record);
         Ok(())
     }
@@ -312,10 +325,16 @@ impl Session {
         match effect {
             Effect::Look => self.look().await,
             Effect::Validate(claim) => {
-                self.validate(&claim).await.map(|done| vec![Input::Validated(done)])
+                let span = info_span!("validation", iteration = self.state.iterations);
+                let done = self.validate(&claim).instrument(span).await;
+                done.map(|done| vec![Input::Validated(done)])
             }
             Effect::Prepare(start) => self.prepare(start),
-            Effect::Start(start) => self.iterate(start).await,
+            Effect::Start(start) => {
+                let (iteration, attempt) = (start.iteration, start.attempt);
+                let span = info_span!("iteration", iteration, attempt);
+                self.iterate(start).instrument(span).await
+            }
             Effect::Pause { failures } => self.pause(failures).await,
             Effect::WaitUntil(until_ms) => self.wait_until(until_ms).await,
             // Outside an iteration there is nothing to cancel; the others are done already.

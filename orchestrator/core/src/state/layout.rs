@@ -68,6 +68,12 @@ impl Layout {
         self.run(run).join("journal.jsonl")
     }
 
+    /// What the program said of itself during a run.
+    #[must_use]
+    pub fn log(&self, run: &str) -> PathBuf {
+        self.run(run).join("log.jsonl")
+    }
+
     /// A run's resolved configuration.
     #[must_use]
     pub fn config(&self, run: &str) -> PathBuf {
