@@ -173,6 +173,12 @@ fn iteration_of(number: &mut u64) -> Vec<Record> {
         trigger: Trigger::Continued,
         prompt: digest.clone(),
         fingerprint: digest.clone(),
+        given: ["agent", "argv", "config", "env", "program", "prompt", "workspace"]
+            .map(|field| (field.to_owned(), digest.clone()))
+            .into(),
+        agent: "command".to_owned(),
+        version: None,
+        model: None,
         reservation: Usd::ZERO,
         runtime_ms,
     }];

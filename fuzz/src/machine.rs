@@ -2,9 +2,9 @@
 
 use orchestrator::contract::{Claim, Tokens, Usd};
 use orchestrator::machine::{
-    AfterRejection, BaselineCheck, BaselineMode, Context, Effect, Ended, Input, Latch, Limits,
-    Look, NamedVerdict, Now, ObservedEvidence, Pins, Policy, Record, RunStarted, StartOptions,
-    State, StopReason, Timer, Validation, ValidatorInfo, step,
+    AfterRejection, BaselineCheck, BaselineMode, Context, Effect, Ended, Given, Input, Latch,
+    Limits, Look, NamedVerdict, Now, ObservedEvidence, Pins, Policy, Record, RunStarted,
+    StartOptions, State, StopReason, Timer, Validation, ValidatorInfo, step,
 };
 
 use crate::bytes::Bytes;
@@ -166,7 +166,7 @@ impl World {
             Effect::Prepare(start) => Some(Input::Prepared {
                 start: start.clone(),
                 prompt: "p".into(),
-                fingerprint: "f".into(),
+                given: Given::default(),
             }),
             _ => None,
         })

@@ -89,9 +89,9 @@ pub(crate) struct Run {
     /// Print one JSON object per line and event on stdout
     #[arg(long)]
     pub(crate) json: bool,
-    /// Show the agent's text and tool calls as they come
-    #[arg(short, long)]
-    pub(crate) verbose: bool,
+    /// Show the agent's text and tool calls as they come; twice: what the program itself does, too
+    #[arg(short, long, action = clap::ArgAction::Count)]
+    pub(crate) verbose: u8,
     /// Shorthand for --set limits.max_iterations=N
     #[arg(long, value_name = "N")]
     pub(crate) max_iterations: Option<u64>,
@@ -127,7 +127,7 @@ pub(crate) struct Why {
 pub(crate) struct Log {
     /// Show this iteration: its prompt's feedback, text and tool calls
     pub(crate) iteration: Option<u64>,
-    /// With an iteration: print the prompt that the agent read, byte for byte
+    /// With an iteration: print the prompt that the agent read, byte for byte but for secrets
     #[arg(long, requires = "iteration")]
     pub(crate) prompt: bool,
     /// With an iteration: print the lines of the agent's protocol as they came
@@ -136,6 +136,12 @@ pub(crate) struct Log {
     /// With an iteration: print its transcript as an ATIF v1.8 trajectory
     #[arg(long, requires = "iteration", conflicts_with_all = ["prompt", "raw"])]
     pub(crate) atif: bool,
+    /// Name what two iterations were given differently
+    #[arg(long, num_args = 2, value_names = ["A", "B"], conflicts_with_all = ["iteration", "follow"])]
+    pub(crate) diff: Vec<u64>,
+    /// Print what was the same in all iterations of the run, and what varied
+    #[arg(long, conflicts_with_all = ["iteration", "follow", "diff"])]
+    pub(crate) determinism: bool,
     /// Go on with records as they come, until the run ends
     #[arg(short, long, conflicts_with = "iteration")]
     pub(crate) follow: bool,

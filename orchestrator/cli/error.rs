@@ -9,6 +9,8 @@ use orchestrator::machine::StopReason;
 use orchestrator::state::StateError;
 use orchestrator::workspace::PromptError;
 
+use crate::render::text::escape;
+
 /// Exit statuses, as documented.
 pub(crate) mod exit {
     pub(crate) const OK: u8 = 0;
@@ -106,7 +108,8 @@ impl CommandError {
     pub(crate) fn render(&self, colour: bool) -> String {
         let mut text = match self.error.downcast_ref::<ConfigErrors>() {
             Some(errors) => errors.render(colour),
-            None => format!("error: {}", self.error),
+            // Programs have their say in it.
+            None => format!("error: {}", escape(&self.error.to_string())),
         };
         for hint in &self.hints {
             text = format!("{}\nhint: {hint}", text.trim_end());

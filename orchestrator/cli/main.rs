@@ -12,6 +12,7 @@ mod registry;
 mod render;
 mod sandbox;
 mod signals;
+mod trace;
 mod transcript;
 
 use std::process::ExitCode;
@@ -45,8 +46,14 @@ fn main() -> ExitCode {
 fn dispatch(args: Args) -> Result<u8, CommandError> {
     let Args { config, command } = args;
     let config = config.unwrap_or_else(|| "ralph.toml".into());
+    let log = match &command {
+        // It serves another that listens.
+        Command::PluginHost(_) => trace::RunLog::default(),
+        Command::Run(run) => trace::install(run.verbose),
+        _ => trace::install(0),
+    };
     match command {
-        Command::Run(run) => commands::run::run(&config, run),
+        Command::Run(run) => commands::run::run(&config, run, &log),
         Command::Status(status) => commands::status::status(&config, &status),
         Command::Why(why) => commands::why::why(&config, &why),
         Command::Log(log) => commands::log::log(&config, &log),

@@ -11,6 +11,11 @@ pub(crate) fn colour() -> bool {
         && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
 }
 
+/// Whether results go to a terminal.
+pub(crate) fn is_shown() -> bool {
+    io::stdout().is_terminal()
+}
+
 /// A line of a result. Nobody may be reading any more: that is no error.
 pub(crate) fn result(line: &str) {
     let mut out = io::stdout().lock();

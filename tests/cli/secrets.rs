@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::environment::{Ended, TestEnvironment};
+use crate::terminal::on_terminal;
 
 const SECRET: &str = "hunter2-\"quoted\"-value";
 
@@ -72,4 +73,160 @@ pub(super) fn a_secret_in_an_error_is_starred() {
     kept(&env, &ended);
     let ends = env.records("iteration_ended");
     assert!(ends[0].to_string().contains("no access with ***"), "{ends:?}");
+}
+
+/// With characters that URLs, JSON and base64 for URLs write differently; 36 characters.
+const KEY: &str = "Tk9/wQz+7Lr=Vb&2Xm?Ye~4Hs/c3Jd8Gf6Pa";
+/// So many characters of it in a row are too many.
+const TOO_MANY: usize = 10;
+
+/// What is left of a value in everything that was kept and shown, whatever stands between.
+fn rest_of(value: &str, env: &TestEnvironment, ended: &Ended) -> Vec<String> {
+    let mut texts = vec![ended.stdout.clone(), ended.stderr.clone()];
+    let mut folders = vec![env.state()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                texts.push(String::from_utf8_lossy(&fs::read(path).unwrap()).into_owned());
+            }
+        }
+    }
+    let squeezed = |text: &str| {
+        let lines = text.replace("\\n", "\n");
+        lines.lines().map(str::trim).collect::<String>()
+    };
+    let texts: Vec<String> = texts.iter().flat_map(|text| [text.clone(), squeezed(text)]).collect();
+    let pieces = value.as_bytes().windows(TOO_MANY).map(|piece| String::from_utf8_lossy(piece));
+    pieces
+        .filter(|piece| texts.iter().any(|text| text.contains(piece.as_ref())))
+        .map(std::borrow::Cow::into_owned)
+        .collect()
+}
+
+/// Everything that a shell makes of the key, by the name that a test gives it.
+const FORMS: [(&str, &str); 9] = [
+    ("base64", "printf %s \"$MINE\" | base64 -w0"),
+    ("base64, one byte later", "printf x%s \"$MINE\" | base64 -w0"),
+    ("base64, two bytes later", "printf xy%s \"$MINE\" | base64 -w0"),
+    ("base64 for URLs", "printf %s \"$MINE\" | base64 -w0 | tr +/ -_ | tr -d ="),
+    ("base64 in lines", "printf %s \"$MINE\" | base64 -w 20"),
+    ("hex", "printf %s \"$MINE\" | od -An -v -tx1 | tr -d ' \\n'"),
+    ("HEX", "printf %s \"$MINE\" | od -An -v -tx1 | tr -d ' \\n' | tr a-f A-F"),
+    ("URL", "printf %s \"$MINE\" | sed 's,/,%2F,g; s,+,%2B,g; s,=,%3D,g; s,&,%26,g; s,?,%3F,g'"),
+    ("url", "printf %s \"$MINE\" | sed 's,/,%2f,g; s,+,%2b,g; s,=,%3d,g; s,&,%26,g; s,?,%3f,g'"),
+];
+
+fn shell(script: &str) -> String {
+    let output = std::process::Command::new("sh").args(["-c", script]).env("MINE", KEY).output();
+    String::from_utf8(output.unwrap().stdout).unwrap().split_whitespace().collect()
+}
+
+fn keyed(validator: &str) -> TestEnvironment {
+    let mut env = environment(validator);
+    env.unset("MINE");
+    env.var("MINE", KEY);
+    env
+}
+
+#[test]
+pub(super) fn other_forms_of_a_secret_are_starred_wherever_they_are_printed() {
+    for (name, form) in FORMS {
+        let env = keyed(&format!("echo \"found $({form})\"; exit 1"));
+        env.write("done", "");
+        env.agent.default_call().script(&format!(
+            "form=$({form})\necho \"err $form\" >&2; echo \"out $form\"\n\
+             echo \"<promise>COMPLETE: with $form</promise>\"\n"
+        ));
+        let ended = env.ralph(&["run", "-v"]).expect(1);
+        assert_eq!(rest_of(&shell(form), &env, &ended), <[&str; 0]>::default(), "{name}");
+        let journal = fs::read_to_string(env.journal_path()).unwrap();
+        assert!(journal.contains("***"), "{name}: {journal}");
+    }
+}
+
+#[test]
+pub(super) fn a_secret_in_pieces_on_several_lines_is_starred() {
+    let wrapped = "printf %s \"$MINE\" | fold -w 9 | sed 's/^/    /'";
+    let env = keyed(&format!("echo \"found\"; {wrapped}; exit 1"));
+    env.write("done", "");
+    env.agent.default_call().script(&format!(
+        "{{ echo err; {wrapped}; echo; }} >&2\necho out\n{wrapped}\n\
+         echo; printf '{{\"json\":\"'; printf %s \"$MINE\" | fold -w 9 | sed -z 's/\\n/\\\\n/g'; echo '\"}}'\n"
+    ));
+    let ended = env.ralph(&["run", "-v"]).expect(1);
+    assert_eq!(rest_of(KEY, &env, &ended), <[&str; 0]>::default());
+}
+
+#[test]
+pub(super) fn what_a_cut_leaves_of_a_secret_is_starred() {
+    // A line that is cut within the secret, and the end of an output that begins within it.
+    for (before, after) in [(65_516, 0), (0, 2028), (0, 4070), (492, 0), (0, 495)] {
+        let print = format!(
+            "head -c {before} /dev/zero | tr '\\0' x; printf %s \"$MINE\"; head -c {after} /dev/zero | tr '\\0' y; echo"
+        );
+        let env = keyed(&format!("{print}; exit 1"));
+        env.write("done", "");
+        env.agent.default_call().script(&format!("{{ {print}; }} >&2; exit 3\n"));
+        env.agent.call(1).script("echo '<promise>COMPLETE: x</promise>'\n");
+        let ended = env.ralph(&["run", "-v"]).expect(1);
+        assert_eq!(rest_of(KEY, &env, &ended), <[&str; 0]>::default(), "{before} {after}");
+    }
+}
+
+#[test]
+pub(super) fn a_secret_in_the_prompt_file_or_in_what_doctor_finds_is_starred() {
+    let env = keyed("exit 0");
+    env.agent.default_call().script("echo \"$MINE\" >> PROMPT.md\n");
+    let ended = env.run().expect(1);
+    assert_eq!(rest_of(KEY, &env, &ended), <[&str; 0]>::default());
+}
+
+/// An agent for which `--version` fails with this on its standard error.
+fn unversioned(said: &str) -> TestEnvironment {
+    let mut env = TestEnvironment::new();
+    let script = format!("#!/bin/sh\nprintf '{said}' >&2\nexit 1\n");
+    env.write("claude", script);
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    fs::set_permissions(env.path("claude"), mode).unwrap();
+    env.raw_config(
+        "[agent]\nadapter = \"claude-cli\"\n[agent.config]\nprogram = \"./claude\"\n\
+         [completion]\ntrust_agent = true\n[env]\npass = [\"MINE\"]\n\
+         set = { IS_SANDBOX = \"1\" }\n",
+    );
+    env.var("MINE", KEY);
+    env
+}
+
+#[test]
+pub(super) fn what_a_program_says_of_its_version_steers_no_terminal_and_tells_no_secret() {
+    let env = unversioned(
+        "\\033]0;title\\007\\033[31mno \\302\\233licence\\033[0m for %s\\r' \"$MINE\" '",
+    );
+    for args in [&["run"][..], &["doctor"], &["doctor", "--json"]] {
+        let ended = env.ralph(args).expect(69);
+        let all = format!("{}{}", ended.stdout, ended.stderr);
+        assert!(all.contains("no licence for ***"), "{all}");
+        assert!(all.chars().all(|c| c == '\n' || !c.is_control()), "{all:?}");
+    }
+}
+
+#[test]
+pub(super) fn raw_lines_steer_no_terminal_but_reach_a_pipe_as_they_came() {
+    let mut env = TestEnvironment::new();
+    let agent = env.agent.program().display().to_string();
+    env.raw_config(&format!(
+        "[agent]\nadapter = \"command\"\nunmetered = true\n[agent.config]\nprogram = [\"{agent}\"]\n\
+         output = \"claude-json\"\n[completion]\ntrust_agent = true\n[limits]\nmax_iterations = 1\n"
+    ));
+    env.unset("MINE");
+    env.agent.default_call().script("printf '\\033]0;title\\007{\"x\":1}\\n'\n");
+    env.run().expect(1);
+    let piped = env.ralph(&["log", "1", "--raw"]).expect(0);
+    assert_eq!(piped.stdout, "\u{1b}]0;title\u{7}{\"x\":1}\n");
+    let shown = on_terminal(env.command(&["log", "1", "--raw"]));
+    assert!(shown.contains("title") && shown.contains("{\"x\":1}"), "{shown:?}");
+    assert!(!shown.contains(['\u{1b}', '\u{7}']), "{shown:?}");
 }

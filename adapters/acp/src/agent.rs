@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use orchestrator::contract::{
     Agent, AgentError, BuildContext, CancelReason, CancelSignal, Capabilities, Description,
-    ErrorClass, Event, EventSink, Iteration, Report,
+    ErrorClass, Event, EventSink, Iteration, Launch, Report,
 };
 use ralph_adapter_drive::{Guarded, Program, not_started};
 use ralph_orchestrator_supervise::{Grace, Spec, Supervisor};
@@ -76,6 +76,10 @@ impl Acp {
         Self { config, context: context.clone(), program, guarded }
     }
 
+    fn args(&self) -> impl Iterator<Item = &String> {
+        self.config.program.iter().skip(1)
+    }
+
     async fn session<'a>(
         &self,
         wanted: Wanted,
@@ -84,12 +88,13 @@ impl Acp {
     ) -> Result<Session<'a>, AgentError> {
         let spec = Spec {
             program: self.program.path()?,
-            args: self.config.program.iter().skip(1).map(Into::into).collect(),
+            args: self.args().map(Into::into).collect(),
             cwd: wanted.cwd.clone(),
             env,
             stdin: Vec::new(),
             grace: Grace::default(),
         };
+        tracing::debug!(program = %spec.program.display(), args = spec.args.len(), "agent is started");
         let started = self.program.supervisor().spawn_with_input(spec).await;
         let (process, input) = started.map_err(|error| not_started(&error))?;
         let permissions = self.config.permissions.clone();
@@ -138,6 +143,11 @@ impl Agent for Acp {
             }
             Err(error) => Err(self.program.unavailable(&error.message)),
         }
+    }
+
+    fn launch(&self, _task: &Iteration) -> Option<Launch> {
+        let (program, argv) = (self.program.found().cloned(), self.args().cloned().collect());
+        Some(Launch { program, argv, ..Launch::default() })
     }
 
     async fn run(&self, task: Iteration, events: &dyn EventSink) -> Result<Report, AgentError> {

@@ -67,6 +67,7 @@ impl<'a> Session<'a> {
             }
             self.patience.update(self.parser.has_result());
         };
+        tracing::debug!(exit = %exit.ending, "agent has ended");
         let rest = self.output.rest();
         self.tell(rest).await;
         self.finish(exit)

@@ -9,6 +9,9 @@ const PERMISSION_MODES: [&str; 6] =
 /// The mode in which nothing waits for a person to agree.
 const BYPASS: &str = "bypassPermissions";
 
+/// What precedes the rest of the budget.
+pub(crate) const BUDGET: &str = "--max-budget-usd";
+
 /// Arguments that belong to every adapter, and what to use instead.
 const RESERVED: [(&str, &str); 13] = [
     ("--verbose", "it is always given"),
@@ -113,7 +116,7 @@ impl Options {
             option("--max-turns", &max_turns.to_string());
         }
         if let Some(budget) = budget {
-            option("--max-budget-usd", &dollars(budget));
+            option(BUDGET, &dollars(budget));
         }
         argv.extend(self.args.iter().map(OsString::from));
         argv

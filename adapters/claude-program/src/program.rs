@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 
 use orchestrator::contract::{
-    AgentError, BuildContext, Capabilities, Description, ErrorClass, Iteration, Usd,
+    AgentError, BuildContext, Capabilities, Description, ErrorClass, Iteration, Launch, Usd,
 };
 use ralph_adapter_drive as drive;
 use ralph_orchestrator_supervise::{Grace, SpawnError, Spec, Supervisor};
 
 use crate::environment::{self, STRIPS, WANTS};
+use crate::options::BUDGET;
 
 /// The program `claude`, as it is configured.
 #[derive(Debug)]
@@ -91,6 +92,22 @@ impl Program {
         self.program.path()?;
         self.refuse_root(env)?;
         self.program.version(environment::complete(env.clone())).await
+    }
+
+    /// What would be started for a task, with these arguments.
+    #[must_use]
+    pub fn launch(&self, task: &Iteration, args: &[OsString]) -> Launch {
+        let mut argv: Vec<String> =
+            args.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+        let budget = argv.iter().position(|word| word == BUDGET);
+        if let Some(left) = budget.and_then(|at| argv.get_mut(at + 1)) {
+            Launch::BUDGET.clone_into(left);
+        }
+        Launch {
+            program: self.program.found().cloned(),
+            argv,
+            env: environment::complete(task.env.clone()),
+        }
     }
 
     /// What to start for a task.

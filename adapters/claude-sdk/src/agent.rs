@@ -4,10 +4,13 @@ use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 use orchestrator::contract::{
-    Agent, AgentError, BuildContext, Capabilities, Description, EventSink, Iteration, Report,
+    Agent, AgentError, BuildContext, Capabilities, Description, EventSink, Iteration, Launch,
+    Report,
 };
 use ralph_adapter_claude_program::Program;
 use ralph_orchestrator_supervise::Supervisor;
+
+use tracing::debug;
 
 use crate::config::Config;
 use crate::policy::{Guarded, Policy};
@@ -50,8 +53,13 @@ impl Agent for ClaudeSdk {
         self.program.check(env).await
     }
 
+    fn launch(&self, task: &Iteration) -> Option<Launch> {
+        Some(self.program.launch(task, &self.config.argv(task.budget.cost)))
+    }
+
     async fn run(&self, task: Iteration, events: &dyn EventSink) -> Result<Report, AgentError> {
         let args = self.config.argv(task.budget.cost);
+        debug!(args = args.len(), "agent is started");
         let spec = self.program.spec(&task, args, Vec::new())?;
         let started = self.program.supervisor().spawn_with_input(spec).await;
         let (process, input) = started.map_err(|error| self.program.not_started(&error))?;

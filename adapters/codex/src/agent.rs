@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use async_trait::async_trait;
 use orchestrator::contract::{
     Agent, AgentError, BuildContext, Capabilities, Description, ErrorClass, EventSink, Iteration,
-    Report,
+    Launch, Report,
 };
 use ralph_adapter_drive::{Drive, LINGER, Lines, Program};
 use ralph_orchestrator_supervise::{Grace, Spec, Supervisor};
@@ -53,6 +53,12 @@ impl Agent for Codex {
 
     async fn check(&self, env: &BTreeMap<String, String>) -> Result<String, AgentError> {
         self.program.version(env.clone()).await
+    }
+
+    fn launch(&self, _task: &Iteration) -> Option<Launch> {
+        let argv = self.config.argv();
+        let argv = argv.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+        Some(Launch { program: self.program.found().cloned(), argv, ..Launch::default() })
     }
 
     async fn run(&self, task: Iteration, events: &dyn EventSink) -> Result<Report, AgentError> {

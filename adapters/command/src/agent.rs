@@ -5,14 +5,14 @@ use std::path::PathBuf;
 
 use async_trait::async_trait;
 use orchestrator::contract::{
-    Agent, AgentError, BuildContext, Description, ErrorClass, EventSink, Iteration, Report,
+    Agent, AgentError, BuildContext, Description, ErrorClass, EventSink, Iteration, Launch, Report,
 };
 use ralph_adapter_drive::{Drive, LINGER};
 use ralph_orchestrator_supervise::{Grace, Spec, Supervisor, find_program};
 
 use crate::config::Config;
 use crate::output;
-use crate::prompt::deliver;
+use crate::prompt::{arguments, deliver};
 
 /// Any program.
 pub(crate) struct CommandAgent {
@@ -36,16 +36,24 @@ impl CommandAgent {
             .map_err(|message| AgentError::new(ErrorClass::Unavailable, message.clone()))
     }
 
+    fn args(&self) -> &[String] {
+        self.config.program.get(1..).unwrap_or_default()
+    }
+
     fn spec(&self, task: Iteration) -> Result<Spec, AgentError> {
         let program = self.program()?.clone();
-        let args = self.config.program.get(1..).unwrap_or_default();
-        let call = deliver(self.config.prompt, args, task.prompt, &task.scratch)?;
-        let mut env = task.env;
-        env.entry("RALPH_RUN_ID".to_owned()).or_insert(task.run);
-        env.entry("RALPH_ITERATION".to_owned()).or_insert_with(|| task.number.to_string());
+        let env = environment(&task);
+        let call = deliver(self.config.prompt, self.args(), task.prompt, &task.scratch)?;
         let (args, stdin) = (call.args, call.stdin);
         Ok(Spec { program, args, cwd: task.workspace, env, stdin, grace: Grace::default() })
     }
+}
+
+fn environment(task: &Iteration) -> BTreeMap<String, String> {
+    let mut env = task.env.clone();
+    env.entry("RALPH_RUN_ID".to_owned()).or_insert_with(|| task.run.clone());
+    env.entry("RALPH_ITERATION".to_owned()).or_insert_with(|| task.number.to_string());
+    env
 }
 
 #[async_trait]
@@ -66,6 +74,16 @@ impl Agent for CommandAgent {
     /// Only looks for the program: what starting it would cost cannot be known.
     async fn check(&self, _env: &BTreeMap<String, String>) -> Result<String, AgentError> {
         self.program().map(|program| format!("found {}", program.display()))
+    }
+
+    fn launch(&self, task: &Iteration) -> Option<Launch> {
+        let words =
+            arguments(self.config.prompt, self.args(), Launch::PROMPT.as_bytes(), &task.scratch);
+        Some(Launch {
+            program: self.program.as_ref().ok().cloned(),
+            argv: words.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+            env: environment(task),
+        })
     }
 
     async fn run(&self, task: Iteration, events: &dyn EventSink) -> Result<Report, AgentError> {

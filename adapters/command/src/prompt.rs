@@ -29,6 +29,20 @@ pub(crate) struct Call {
     pub(crate) stdin: Vec<u8>,
 }
 
+/// The arguments with a prompt; where its file would be, if there is one.
+pub(crate) fn arguments(
+    by: PromptBy,
+    args: &[String],
+    prompt: &[u8],
+    scratch: &Path,
+) -> Vec<OsString> {
+    match by {
+        PromptBy::Stdin => args.iter().map(OsString::from).collect(),
+        PromptBy::Arg => fill(args, PROMPT, prompt),
+        PromptBy::File => fill(args, PROMPT_FILE, scratch.join(FILE_NAME).as_os_str().as_bytes()),
+    }
+}
+
 /// Puts the prompt where the program looks for it.
 pub(crate) fn deliver(
     by: PromptBy,
@@ -37,16 +51,14 @@ pub(crate) fn deliver(
     scratch: &Path,
 ) -> Result<Call, AgentError> {
     match by {
-        PromptBy::Stdin => {
-            Ok(Call { args: args.iter().map(OsString::from).collect(), stdin: prompt })
-        }
+        PromptBy::Stdin => Ok(Call { args: arguments(by, args, &prompt, scratch), stdin: prompt }),
         PromptBy::Arg => {
             if let Some(at) = prompt.iter().position(|&byte| byte == 0) {
                 return Err(refuse(&format!(
                     "the prompt contains a NUL byte (at offset {at}), which no argument can carry"
                 )));
             }
-            let args = fill(args, PROMPT, &prompt);
+            let args = arguments(by, args, &prompt, scratch);
             match args.iter().map(|arg| arg.len() + 1).find(|&size| size > ARGUMENT_MAX) {
                 Some(size) => Err(refuse(&format!(
                     "the argument with the prompt is {size} bytes long, more than the \
@@ -56,12 +68,11 @@ pub(crate) fn deliver(
             }
         }
         PromptBy::File => {
-            let path = write(scratch, &prompt).map_err(|(path, error)| {
+            write(scratch, &prompt).map_err(|(path, error)| {
                 let message = format!("cannot write the prompt to {}: {error}", path.display());
                 AgentError::new(ErrorClass::Unavailable, message)
             })?;
-            let args = fill(args, PROMPT_FILE, path.as_os_str().as_bytes());
-            Ok(Call { args, stdin: Vec::new() })
+            Ok(Call { args: arguments(by, args, &prompt, scratch), stdin: Vec::new() })
         }
     }
 }
@@ -98,7 +109,7 @@ fn fill(args: &[String], placeholder: &[u8], value: &[u8]) -> Vec<OsString> {
     filled
 }
 
-fn write(scratch: &Path, prompt: &[u8]) -> Result<PathBuf, (PathBuf, io::Error)> {
+fn write(scratch: &Path, prompt: &[u8]) -> Result<(), (PathBuf, io::Error)> {
     let path = scratch.join(FILE_NAME);
     let written = (|| {
         // A second try of the same iteration finds the file of the first one.
@@ -110,10 +121,7 @@ fn write(scratch: &Path, prompt: &[u8]) -> Result<PathBuf, (PathBuf, io::Error)>
             fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
         file.write_all(prompt)
     })();
-    match written {
-        Ok(()) => Ok(path),
-        Err(error) => Err((path, error)),
-    }
+    written.map_err(|error| (path, error))
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use ralph_orchestrator_supervise::{
     Chunk, Exit, Process, SpawnError, Spec, Step, Stop, Stream, Supervisor, TurnBudget,
 };
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep_until};
+use tracing::{debug, info};
 
 use crate::output::{Ended, Output};
 
@@ -87,6 +88,7 @@ impl<'a> Drive<'a> {
             let message = "the agent was not started because the orchestrator asked for the end";
             return Err(AgentError::new(ErrorClass::Cancelled, message));
         }
+        debug!(program = %spec.program.display(), args = spec.args.len(), "agent is started");
         let mut process = supervisor.spawn(spec).await.map_err(|error| not_started(&error))?;
         loop {
             let events = match self.next(&mut process).await {
@@ -136,6 +138,10 @@ impl<'a> Drive<'a> {
 
     fn stop(&mut self, process: &Process, why: Why) {
         // An agent that has said everything before it was told to end came to a good end.
+        match why {
+            Why::Cancelled(reason) => info!(?reason, "agent is told to end"),
+            Why::Lingering => info!("agent has said all but does not exit"),
+        }
         self.stopped = Some(if self.output.done() { Why::Lingering } else { why });
         process.stop(Stop::Gracefully);
     }
@@ -152,6 +158,7 @@ impl<'a> Drive<'a> {
     }
 
     async fn conclude(mut self, exit: Exit) -> Result<Report, AgentError> {
+        debug!(exit = %exit.ending, "agent has ended");
         let tail = &mut self.stderr_tail;
         let mut rest = Vec::new();
         self.stderr.finish(|line| rest.push(stderr(&line.text, tail)));
@@ -197,7 +204,8 @@ fn stderr(line: &str, tail: &mut String) -> Event {
     tail.push('\n');
     if tail.len() > STDERR_TAIL_MAX {
         let surplus = tail.ceil_char_boundary(tail.len() - STDERR_TAIL_MAX);
-        tail.drain(..surplus);
+        // Where it was cut has to be seen: what stands there may be the rest of a secret.
+        tail.replace_range(..surplus, "…");
     }
     Event::Stderr { text: line.to_owned() }
 }

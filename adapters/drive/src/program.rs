@@ -6,10 +6,15 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use orchestrator::contract::{AgentError, BuildContext, ErrorClass};
-use ralph_orchestrator_supervise::{CaptureLimit, Grace, Spec, Supervisor, find_program};
+use ralph_orchestrator_supervise::{
+    CaptureLimit, Grace, Spec, Supervisor, find_program, harmless_line,
+};
 
 /// How long `--version` may take.
 const CHECK: Duration = Duration::from_secs(20);
+/// How much is shown of what it says of its version, and of why it cannot, in characters.
+const MOST_OF_VERSION: usize = 200;
+const MOST_OF_PROBLEM: usize = 500;
 
 /// A program that is found once: what an iteration puts in the way later is not run.
 #[derive(Debug)]
@@ -102,12 +107,12 @@ impl Program {
             return Err(self.unavailable(&format!("{version} took more than {seconds} s")));
         }
         let (stdout, stderr) = (output.stdout.text(), output.stderr.text());
-        let first = stdout.lines().next().unwrap_or_default().trim();
+        let first = harmless_line(stdout.lines().next().unwrap_or_default(), MOST_OF_VERSION);
         if !output.exit.ending.is_success() || first.is_empty() {
             let exit = &output.exit;
-            let said = stderr.trim();
-            return Err(self.unavailable(&format!("{version} ended with {exit}: {said:.500}")));
+            let said = harmless_line(&stderr, MOST_OF_PROBLEM);
+            return Err(self.unavailable(&format!("{version} ended with {exit}: {said}")));
         }
-        Ok(format!("{first:.200} at {}", program.display()))
+        Ok(format!("{first} at {}", program.display()))
     }
 }

@@ -54,6 +54,7 @@ impl Agent for ReplayAgent {
 
     async fn run(&self, task: Iteration, events: &dyn EventSink) -> Result<Report, AgentError> {
         let file = self.sessions.file(task.number).map_err(not_there)?;
+        tracing::debug!(session = %file.display(), "a recorded session is performed");
         let session = Session::read(file).map_err(not_there)?;
         Play::new(&session, &self.shell, Pace::new(self.speed), task, events).perform().await
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use orchestrator::config::BaselineMode;
 use orchestrator::contract::Verdict;
-use orchestrator::engine::{Driver, Judges, SetupReport, build_context};
+use orchestrator::engine::{Driver, Judges, Redactor, SetupReport, build_context};
 use orchestrator::machine::NamedVerdict;
 use orchestrator::registry::Surroundings;
 use orchestrator::state::{Lock, peek};
@@ -103,11 +103,11 @@ async fn examine(context: &Context) -> Result<Vec<Finding>, CommandError> {
     let env = first.environment(&context.loaded, &context.vars);
     findings.push(Finding::new("files", files(context), exit::CONFIG));
     findings.push(Finding::new("sandbox", sandbox::report(context), no_sandbox));
-    findings.push(Finding::new("agent", look_at(&first, &env).await, exit::UNAVAILABLE));
+    findings.push(Finding::new("agent", look_at(context, &first, &env).await, exit::UNAVAILABLE));
     for name in context.loaded.config.fallback(None) {
         let next = Driver::build(&context.loaded, &registry, &build, Some(name)).await?;
         let env = next.environment(&context.loaded, &context.vars);
-        let result = look_at(&next, &env).await;
+        let result = look_at(context, &next, &env).await;
         let result = result.map(|found| format!("{name}: {found}"));
         let result = result.map_err(|problem| format!("{name}: {problem}"));
         findings.push(Finding::new("fallback", result, exit::UNAVAILABLE));
@@ -207,10 +207,21 @@ fn completion(judges: &Judges) -> Option<Finding> {
 }
 
 /// Whether an agent would start, what was found, and what it can do.
-async fn look_at(driver: &Driver, env: &BTreeMap<String, String>) -> Result<String, String> {
-    let found = driver.agent().check(env).await.map_err(|error| error.to_string())?;
+async fn look_at(
+    context: &Context,
+    driver: &Driver,
+    env: &BTreeMap<String, String>,
+) -> Result<String, String> {
+    let redactor = Redactor::new(&context.loaded.config.env, env);
+    let found = driver.agent().check(env).await;
+    let found = found.map_err(|error| redactor.text(&error.to_string()).into_owned())?;
+    let found = redactor.text(&found);
     let can = abilities(&driver.agent().describe().capabilities);
-    Ok(if can.is_empty() { found } else { format!("{found} (can: {})", can.join(", ")) })
+    Ok(if can.is_empty() {
+        found.into_owned()
+    } else {
+        format!("{found} (can: {})", can.join(", "))
+    })
 }
 
 fn state(context: &Context) -> Finding {

@@ -1,5 +1,8 @@
 //! `log`
 
+mod determinism;
+mod diff;
+
 use std::path::Path;
 use std::time::Duration;
 
@@ -26,7 +29,11 @@ pub(crate) fn log(file: &Path, args: &Log) -> Result<u8, CommandError> {
     let Some(found) = peek(&layout, |entry| entries.push(entry.clone()))? else {
         return Err(CommandError::user("there is no run in this workspace yet"));
     };
-    if let Some(number) = args.iteration {
+    if let [one, other] = args.diff.as_slice() {
+        diff::diff(&layout, &found.run, &entries, (*one, *other), args.json)?;
+    } else if args.determinism {
+        determinism::determinism(&entries, args.json);
+    } else if let Some(number) = args.iteration {
         let started = |entry: &Entry| matches!(&entry.record, Record::IterationStarted { iteration, .. } if *iteration == number);
         if !entries.iter().any(started) {
             let message = format!("run {} has no iteration {number}", found.run);
@@ -106,6 +113,7 @@ fn describe(entry: &Entry) -> Option<String> {
         }
         Record::Tick { .. }
         | Record::Usage { .. }
+        | Record::Model { .. }
         | Record::Context { .. }
         | Record::Looked { .. } => return None,
     };
@@ -184,7 +192,8 @@ fn iteration(
         let Ok(event) = serde_json::from_str::<Event>(line) else { continue };
         if args.raw {
             if let Event::Raw { line } = event {
-                output::result(&line);
+                let shown = if output::is_shown() { escape(&line) } else { line };
+                output::result(&shown);
             }
             continue;
         }

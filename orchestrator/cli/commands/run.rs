@@ -21,9 +21,10 @@ use crate::registry;
 use crate::render::text::EVIDENCE_ONLY;
 use crate::render::{Human, Json};
 use crate::sandbox::Policy;
+use crate::trace::RunLog;
 use crate::{output, signals};
 
-pub(crate) fn run(file: &Path, mut args: Run) -> Result<u8, CommandError> {
+pub(crate) fn run(file: &Path, mut args: Run, log: &RunLog) -> Result<u8, CommandError> {
     let mut sets = std::mem::take(&mut args.sets.sets);
     let shorthands = [
         ("limits.max_iterations", args.max_iterations.map(|n| n.to_string())),
@@ -42,10 +43,10 @@ pub(crate) fn run(file: &Path, mut args: Run) -> Result<u8, CommandError> {
     };
     // While everything else is looked at.
     Supervisor::this_binary().prepare();
-    block_on(start(context, args))
+    block_on(start(context, args, log))
 }
 
-async fn start(context: Context, args: Run) -> Result<u8, CommandError> {
+async fn start(context: Context, args: Run, log: &RunLog) -> Result<u8, CommandError> {
     let signals = signals::listen()?;
     let switch = signals.switch.clone();
     let state_home = context.state_home();
@@ -85,8 +86,9 @@ async fn start(context: Context, args: Run) -> Result<u8, CommandError> {
     let observer: Arc<dyn Observer> = if args.json {
         Arc::new(Json::new(Arc::clone(&signals.status)))
     } else {
-        Human::watching(args.verbose)
+        Human::watching(args.verbose > 0)
     };
+    log.begin(&session.layout().log(session.run_id()), session.redactor());
     let finished = session.drive(observer, signals.stop_requests()).await?;
     let well = matches!(finished.state.last_outcome, Some(Outcome::Succeeded));
     Ok(of_stop(finished.reason, well, signals.status.load(Ordering::Relaxed)))

@@ -149,6 +149,7 @@ async fn heard(shared: &Shared, news: News) -> Flow {
             state.runs.retain(|run| *run != call);
         }
         News::Log(line) => {
+            crate::log::trace(&line);
             shared.state().printed(&crate::log::text(&line));
             return beside(shared, Told::Log(line)).await;
         }

@@ -10,6 +10,7 @@ use plugin_protocol::{Item, ItemKind, PluginHello, Provided};
 use ralph_orchestrator_supervise::{Grace, Spec, Supervisor};
 use serde_json::Value;
 use tokio::sync::mpsc;
+use tracing::debug;
 
 use crate::carrier::{Carrier, Inbound};
 use crate::copy::PrivateCopy;
@@ -189,6 +190,7 @@ impl Plugin {
         supervisor: &Supervisor,
         env: &BTreeMap<String, String>,
     ) -> Result<Entered, String> {
+        debug!(plugin = self.name(), "plugin is entered");
         let env = env.clone();
         let spec = match &self.code {
             Code::Library(copy, Isolation::None) => {
@@ -251,6 +253,7 @@ impl Plugin {
         let name = self.choose(session.hello(), request)?;
         let Request { kind, table, context, .. } = request;
         let (instance, provided) = session.open(*kind, Some(&name), table.clone(), context).await?;
+        debug!(plugin = self.name(), item = name, instance, "plugin has opened an item");
         let known = Known { provided: provided.clone(), instance: inside.then_some(instance) };
         self.known.lock().unwrap_or_else(PoisonError::into_inner).insert(key, known);
         Ok(Seat { session, instance, provided })
@@ -329,6 +332,7 @@ pub(crate) async fn leave(
 ) -> Option<ralph_orchestrator_supervise::Exit> {
     let process = process?;
     let broken = session.is_none_or(|session| session.broken().is_some());
+    debug!(broken, ?end, "plugin's process is left");
     if let Some(session) = session.filter(|_| !broken && end == End::Gently) {
         session.close();
     }

@@ -74,7 +74,8 @@ impl State {
         self.tail.push('\n');
         if self.tail.len() > TAIL {
             let surplus = self.tail.ceil_char_boundary(self.tail.len() - TAIL);
-            self.tail.drain(..surplus);
+            // Where it was cut has to be seen: what stands there may be the rest of a secret.
+            self.tail.replace_range(..surplus, "…");
         }
     }
 

@@ -8,9 +8,9 @@ use orchestrator::contract::{
     AgentError, BuildContext, BuildError, CancelReason, Event, Judgement,
 };
 use plugin_protocol::{
-    Answer, Call, Cancel, Credit, Done, HostHello, ItemKind, Judge, JudgementGiven, LogLevel,
-    LogLine, Method, MethodName, Open, Opened, PROTOCOL, Panicked, PluginFrame, PluginHello, Pong,
-    Provided, WINDOW, feature,
+    Answer, Call, Cancel, Credit, Done, HostHello, ItemKind, Judge, JudgementGiven, LogLine,
+    Method, MethodName, Open, Opened, PROTOCOL, Panicked, PluginFrame, PluginHello, Pong, Provided,
+    WINDOW, feature,
 };
 
 use serde_json::Value;
@@ -74,7 +74,7 @@ impl Talk {
             host: concat!("ralph-orchestrator ", env!("CARGO_PKG_VERSION")).to_owned(),
             features: vec![feature::CREDIT.to_owned(), feature::PING.to_owned()],
             window: WINDOW,
-            log: LogLevel::Info,
+            log: crate::log::wanted(),
         }
     }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{Instant, sleep_until};
+use tracing::{debug, warn};
 
 use crate::control::Control;
 use crate::exit::{Ending, Exit};
@@ -201,6 +202,7 @@ impl Process {
             Stop::Kill => 3,
         };
         if self.asked.fetch_max(rank, Ordering::Relaxed) < rank {
+            debug!(pid = self.leader, ?how, "process tree is told to end");
             self.control.order(how);
         }
     }
@@ -227,8 +229,20 @@ impl Process {
             }
             None => self.lost().await,
         };
+        self.say(&exit);
         self.exit = Some(exit.clone());
         exit
+    }
+
+    fn say(&self, exit: &Exit) {
+        let (pid, left_behind) = (self.leader, exit.left_behind.len());
+        debug!(pid, ending = %exit.ending, left_behind, killed = exit.killed, "process tree is gone");
+        if matches!(exit.ending, Ending::Lost) {
+            warn!(pid, "the process that watched over a process tree was killed");
+        }
+        if !exit.survived.is_empty() {
+            warn!(pid, survived = ?exit.survived, "processes could not be ended");
+        }
     }
 
     fn exit_of(&self, gone: Gone) -> Exit {

@@ -17,6 +17,7 @@ use tokio::net::unix::pipe::{Receiver, Sender};
 use tokio::sync::mpsc;
 use tokio::time::error::Elapsed;
 use tokio::time::timeout;
+use tracing::debug;
 
 use crate::control::Control;
 use crate::error::SpawnError;
@@ -171,6 +172,7 @@ impl Supervisor {
                 return Err(self.bad_shim(&spec, reason));
             }
         };
+        debug!(pid = leader, program = %spec.program.display(), "process started");
         let more = if let Stdin::Open(more) = stdin { Some(more) } else { None };
         let marks = remains::marks(&spec.env);
         let stdin = pipes.stdin.map(|pipe| tokio::spawn(feed(pipe, spec.stdin, more)));

@@ -97,7 +97,14 @@ fn leaves_nothing(env: &TestEnvironment, what: &str, made: &[&str]) {
     let state = env.state();
     only(&state, &["agents.lock", "key", "latch", "lock", "runs"]);
     for run in fs::read_dir(state.join("runs")).unwrap() {
-        let known = ["baseline.json", "config.toml", "evidence", "iterations", "journal.jsonl"];
+        let known = [
+            "baseline.json",
+            "config.toml",
+            "evidence",
+            "iterations",
+            "journal.jsonl",
+            "log.jsonl",
+        ];
         only(&run.unwrap().path(), &known);
     }
 }

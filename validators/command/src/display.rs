@@ -77,41 +77,6 @@ fn is_invisible(character: char) -> bool {
     character.is_control() || matches!(character, '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}')
 }
 
-/// The line without terminal escape sequences: colours shall not hide what a pattern looks for.
-pub(crate) fn without_ansi(line: &str) -> std::borrow::Cow<'_, str> {
-    if !line.contains('\u{1B}') {
-        return line.into();
-    }
-    let mut plain = String::with_capacity(line.len());
-    let mut rest = line.chars().peekable();
-    while let Some(character) = rest.next() {
-        if character != '\u{1B}' {
-            plain.push(character);
-            continue;
-        }
-        match rest.next() {
-            // CSI: parameters, then one final character.
-            Some('[') => {
-                let _ = rest.find(|character| ('\u{40}'..='\u{7E}').contains(character));
-            }
-            // OSC: up to BEL or ESC \.
-            Some(']') => {
-                while let Some(character) = rest.next() {
-                    if character == '\u{7}' {
-                        break;
-                    }
-                    if character == '\u{1B}' {
-                        rest.next_if_eq(&'\\');
-                        break;
-                    }
-                }
-            }
-            _ => {}
-        }
-    }
-    plain.into()
-}
-
 /// A command as one would type it.
 pub(crate) fn typed(program: &[String]) -> String {
     program.iter().map(|part| quoted(part)).collect::<Vec<_>>().join(" ")
@@ -156,14 +121,6 @@ mod tests {
     }
 
     #[test]
-    fn terminal_sequences_are_removed() {
-        assert_eq!(without_ansi("\u{1b}[1;32mok\u{1b}[0m. 3 passed"), "ok. 3 passed");
-        assert_eq!(without_ansi("\u{1b}]0;title\u{7}a\u{1b}]8;;x\u{1b}\\b\u{1b}(Bc"), "abBc");
-        assert_eq!(without_ansi("cut \u{1b}[3"), "cut ");
-        assert_eq!(without_ansi("cut \u{1b}"), "cut ");
-    }
-
-    #[test]
     fn commands_can_be_typed_again() {
         let command = ["sh", "-c", "echo it's", ""].map(str::to_owned);
         assert_eq!(typed(&command), r"sh -c 'echo it'\''s' ''");
@@ -178,12 +135,6 @@ mod tests {
             let shown = tail(&[text.as_bytes()]);
             prop_assert!(shown.len() < TAIL_LINES * (LINE_BYTES + 8) + 64);
             prop_assert!(shown.chars().all(|c| c == '\n' || c == '\t' || !is_invisible(c)));
-        }
-
-        #[test]
-        fn without_ansi_never_leaves_an_escape(line in any::<String>()) {
-            let left = without_ansi(&line).contains('\u{1B}');
-            prop_assert!(!left);
         }
     }
 }

@@ -6,7 +6,9 @@ use orchestrator::contract::BuildError;
 use regex::{Regex, RegexBuilder};
 
 use crate::config::{Config, Patterns};
-use crate::display::{escape, without_ansi};
+use ralph_orchestrator_supervise::without_escapes;
+
+use crate::display::escape;
 
 /// The compiled expressions of one validator.
 #[derive(Clone, Debug)]
@@ -70,7 +72,7 @@ impl<'a> Watch<'a> {
 
     /// Looks at a line; `dropped` bytes of it are missing at its end.
     pub(crate) fn line(&mut self, line: &str, dropped: u64) {
-        let plain = without_ansi(line);
+        let plain = without_escapes(line);
         self.unseen = self.unseen.saturating_add(dropped);
         for (rule, matched) in self.rules.must_match.iter().zip(&mut self.matched) {
             *matched = *matched || rule.is_match(&plain);
@@ -110,7 +112,9 @@ impl<'a> Watch<'a> {
 fn quote(line: &str, at: usize) -> String {
     let start = line.floor_char_boundary(at.saturating_sub(80));
     let end = line.floor_char_boundary(at.saturating_add(160));
-    escape(line.get(start..end).unwrap_or_default())
+    let before = if start > 0 { "…" } else { "" };
+    let after = if end < line.len() { "…" } else { "" };
+    format!("{before}{}{after}", escape(line.get(start..end).unwrap_or_default()))
 }
 
 #[cfg(test)]

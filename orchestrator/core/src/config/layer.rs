@@ -14,8 +14,9 @@ use super::text::{self, Unreadable};
 
 /// A larger file is no configuration.
 const MAX_FILE: u64 = 1 << 20;
-/// Variables with our prefix that are not configuration: a run tells its agent with them who it is.
-const RESERVED: [&str; 2] = ["RUN_ID", "ITERATION"];
+/// Variables with our prefix that are not configuration: a run tells its agent with two of them who it
+/// is, and one says what the program is to say of itself.
+const RESERVED: [&str; 3] = ["RUN_ID", "ITERATION", "LOG"];
 /// What the names of configuration variables begin with.
 const PREFIX: &str = "RALPH_";
 

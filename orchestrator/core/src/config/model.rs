@@ -95,6 +95,12 @@ pub struct AgentConfig {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(inner(length(min = 1)))]
     pub fallback: Vec<String>,
+    /// Files that the agent reads at its start, beside the configuration file: they are part of what
+    /// it is given, and are put back before each iteration if they were changed. Those that
+    /// `--mcp-config` and `--settings` name are among them anyway.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(with = "Vec<String>", inner(length(min = 1)))]
+    pub inputs: Vec<PathBuf>,
     /// The agent may run although it reports neither cost nor tokens and a cost limit is set.
     pub unmetered: bool,
     /// What tokens cost, for an agent that reports tokens but no cost.
@@ -109,6 +115,7 @@ impl Default for AgentConfig {
             adapter: "claude-cli".to_owned(),
             config: Value::Object(Map::new()),
             fallback: Vec::new(),
+            inputs: Vec::new(),
             unmetered: false,
             prices: None,
         }

@@ -115,6 +115,26 @@ impl Report {
     }
 }
 
+/// What an agent's process is started with.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Launch {
+    /// The program, resolved.
+    pub program: Option<PathBuf>,
+    /// Its arguments. The prompt stands as `{prompt}` in them, and what is left of the run's budget as
+    /// `{budget}`: both differ by their nature.
+    pub argv: Vec<String>,
+    /// Its whole environment; none if it is the task's own.
+    pub env: BTreeMap<String, String>,
+}
+
+impl Launch {
+    /// What stands for the prompt among the arguments.
+    pub const PROMPT: &'static str = "{prompt}";
+    /// What stands for the rest of a budget among the arguments.
+    pub const BUDGET: &'static str = "{budget}";
+}
+
 /// Drives one kind of agent.
 ///
 /// When [`run`](Agent::run) returns, every process that the agent started is gone, whatever the
@@ -128,6 +148,12 @@ pub trait Agent: Send + Sync {
     /// Looks whether the agent is there and would start, without spending anything. `env` is the
     /// environment that an iteration would get. Says what was found, such as a version.
     async fn check(&self, env: &BTreeMap<String, String>) -> Result<String, AgentError>;
+
+    /// What [`run`](Agent::run) would start for this task, from the same source; `None` if that is not
+    /// known or nothing is started. Does nothing.
+    fn launch(&self, _task: &Iteration) -> Option<Launch> {
+        None
+    }
 
     /// Runs one iteration with a fresh session.
     ///
@@ -146,6 +172,10 @@ impl<A: Agent + ?Sized> Agent for Box<A> {
 
     async fn check(&self, env: &BTreeMap<String, String>) -> Result<String, AgentError> {
         (**self).check(env).await
+    }
+
+    fn launch(&self, task: &Iteration) -> Option<Launch> {
+        (**self).launch(task)
     }
 
     async fn run(&self, task: Iteration, events: &dyn EventSink) -> Result<Report, AgentError> {

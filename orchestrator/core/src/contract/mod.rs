@@ -13,7 +13,7 @@ mod usage;
 mod usd;
 mod validator;
 
-pub use agent::{Agent, Budget, Capabilities, Description, Iteration, Report};
+pub use agent::{Agent, Budget, Capabilities, Description, Iteration, Launch, Report};
 pub use async_trait::async_trait;
 pub use build::{BuildContext, BuildError, parse_config};
 pub use detector::{Claim, ClaimKind, ClaimSource, CompletionDetector, Findings, NearMiss, View};

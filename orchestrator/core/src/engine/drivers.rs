@@ -1,6 +1,7 @@
 //! The agents of a run: the first, and those that take over.
 
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 use super::error::EngineError;
 use super::plan::Driver;
@@ -17,6 +18,8 @@ pub(super) struct Ready {
     pub(super) driver: Driver,
     /// The environment that it gets.
     pub(super) env: BTreeMap<String, String>,
+    /// What it said when it was asked whether it would start.
+    found: OnceLock<String>,
 }
 
 impl Ready {
@@ -30,7 +33,12 @@ impl Ready {
         let driver = Driver::build(loaded, registry, context, name).await?;
         let env = driver.environment(loaded, vars);
         let name = name.unwrap_or(&driver.description.name).to_owned();
-        Ok(Self { name, driver, env })
+        Ok(Self { name, driver, env, found: OnceLock::new() })
+    }
+
+    /// What it said of its version, if it was asked.
+    pub(super) fn version(&self) -> Option<&str> {
+        self.found.get().map(String::as_str)
     }
 }
 
@@ -59,7 +67,8 @@ impl Drivers {
         Ok(Self { first, rest })
     }
 
-    fn all(&self) -> impl Iterator<Item = &Ready> {
+    /// Each of them, the first first.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Ready> {
         std::iter::once(&self.first).chain(&self.rest)
     }
 
@@ -114,7 +123,10 @@ impl Drivers {
         let mut problem = None;
         for one in self.all() {
             match one.driver.agent.check(&one.env).await {
-                Ok(_) => return Ok(out),
+                Ok(found) => {
+                    let _ = one.found.set(found);
+                    return Ok(out);
+                }
                 Err(error) => {
                     let error = redactor.all_of(error);
                     out.push(format!("{}: {error}", error.class.word()));

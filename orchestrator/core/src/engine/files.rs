@@ -27,11 +27,20 @@ impl Files {
 
     /// Keeps what the agent read. Says what went wrong: nothing depends on it.
     pub(super) fn keep_prompt(&self, prompt: &[u8]) -> Option<String> {
+        let kept = prompt.get(..LARGEST_PROMPT).unwrap_or(prompt);
+        self.keep("prompt.md", kept, "the prompt of this iteration")
+    }
+
+    /// Keeps how the agent was started. Says what went wrong: nothing depends on it.
+    pub(super) fn keep_start(&self, start: &[u8]) -> Option<String> {
+        self.keep("start.json", start, "how the agent of this iteration was started")
+    }
+
+    fn keep(&self, name: &str, bytes: &[u8], what: &str) -> Option<String> {
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(true);
-        let kept = prompt.get(..LARGEST_PROMPT).unwrap_or(prompt);
-        let written = self.open("prompt.md", options).and_then(|mut file| file.write_all(kept));
-        written.err().map(|error| format!("the prompt of this iteration is not kept: {error}"))
+        let written = self.open(name, options).and_then(|mut file| file.write_all(bytes));
+        written.err().map(|error| format!("{what} is not kept: {error}"))
     }
 
     /// Opens a file to append to.

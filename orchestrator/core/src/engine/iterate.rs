@@ -7,9 +7,11 @@ use std::task::Poll;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
+use tracing::{Instrument as _, info, info_span};
 
 use super::error::EngineError;
 use super::files::Files;
+use super::fingerprint::Start;
 use super::idle::Idle;
 use super::judge::{Judging, examined};
 use super::phrases::{says_all_done, says_done};
@@ -51,8 +53,13 @@ impl Session {
         self.began_ms = began_ms;
         let folder = self.layout().iteration(&self.run, number);
         let files = Files::new(self.store.disk().clone(), self.layout().root(), folder);
-        let task = self.task(&start)?;
-        let prompt = self.prompt_to_keep(&task.prompt);
+        let (task, seen) = self
+            .prepared
+            .take()
+            .ok_or_else(|| EngineError::Internal("an iteration without a task".into()))?;
+        // As its final message will be.
+        self.given = Some(self.redactor.text(&String::from_utf8_lossy(&task.prompt)).into_owned());
+        let kept = (self.prompt_to_keep(&task.prompt), self.start_to_keep(seen));
 
         let (tell, told) = watch::channel(None);
         let (heard, hear) = mpsc::channel(QUEUE);
@@ -85,8 +92,16 @@ impl Session {
             told_ms: None,
             judging: None,
         };
-        let agent = self.start(agent.run(task, &sink), prompt, &files).await;
+        let name = self.drivers.of(&self.state).name.as_str();
+        let span = info_span!("session", agent = name);
+        let session = Box::pin(agent.run(task, &sink).instrument(span));
+        let agent = self.start(session, kept, &files).await;
+        info!("session begins");
         let result = self.attend(watching, agent).await;
+        match &result {
+            Ok(Err(error)) => info!(class = error.class.word(), "session failed"),
+            _ => info!("session is over"),
+        }
         if let Some(trouble) = sink.finish().await {
             self.warn_only(&trouble);
         }
@@ -103,11 +118,15 @@ impl Session {
     async fn start<'a>(
         &self,
         mut agent: AgentRun<'a>,
-        prompt: Option<Vec<u8>>,
+        (prompt, start): (Option<Vec<u8>>, Option<Vec<u8>>),
         files: &Files,
     ) -> AgentRun<'a> {
         let early = std::future::poll_fn(|context| Poll::Ready(agent.as_mut().poll(context))).await;
-        if let Some(trouble) = prompt.and_then(|prompt| files.keep_prompt(&prompt)) {
+        let troubles = [
+            prompt.and_then(|prompt| files.keep_prompt(&prompt)),
+            start.and_then(|start| files.keep_start(&start)),
+        ];
+        for trouble in troubles.into_iter().flatten() {
             self.warn_only(&trouble);
         }
         match early {
@@ -120,17 +139,24 @@ impl Session {
     fn prompt_to_keep(&mut self, prompt: &[u8]) -> Option<Vec<u8>> {
         let digest = blake3::hash(prompt);
         let other = self.kept_prompt.replace(digest) != Some(digest);
-        other.then(|| prompt.to_vec())
+        other.then(|| self.redactor.bytes(prompt).into_owned())
     }
 
-    fn task(&mut self, start: &StartIteration) -> Result<Iteration, EngineError> {
+    /// How the agent is started, unless it is as it was kept last.
+    fn start_to_keep(&mut self, seen: Start) -> Option<Vec<u8>> {
+        let other = self.kept_start.as_ref() != Some(&seen);
+        let bytes = other.then(|| serde_json::to_vec_pretty(&seen).unwrap_or_default());
+        self.kept_start = Some(seen);
+        bytes
+    }
+
+    /// What the agent is given.
+    pub(super) fn task(
+        &mut self,
+        start: &StartIteration,
+        prompt: Vec<u8>,
+    ) -> Result<Iteration, EngineError> {
         let scratch = self.scratch.fresh(&self.run)?.to_owned();
-        let prompt = self
-            .prepared
-            .take()
-            .ok_or_else(|| EngineError::Internal("an iteration without a prompt".into()))?;
-        // As its final message will be.
-        self.given = Some(self.redactor.text(&String::from_utf8_lossy(&prompt)).into_owned());
         let mut env = self.drivers.of(&self.state).env.clone();
         env.insert("RALPH_RUN_ID".into(), self.run.clone());
         env.insert("RALPH_ITERATION".into(), start.iteration.to_string());
@@ -250,8 +276,8 @@ impl Session {
                 self.act(Input::Used(usage), watching)
             }
             Heard::Model(model) => {
-                self.drivers.of_mut(&self.state).pricing().uses(model);
-                Ok(())
+                self.drivers.of_mut(&self.state).pricing().uses(model.clone());
+                self.act(Input::ModelSeen(model), watching)
             }
             Heard::Context(context) => self.act(Input::ContextSeen(context), watching),
             Heard::Note(text) => self.act(Input::Noted(text), watching),

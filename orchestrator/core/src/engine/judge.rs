@@ -6,6 +6,7 @@
 use std::pin::Pin;
 
 use tokio::sync::{oneshot, watch};
+use tracing::{Instrument as _, info_span};
 
 use super::error::EngineError;
 use super::iterate::Watching;
@@ -82,7 +83,8 @@ impl Session {
         };
         let claim = claim.clone();
         let (tell, told) = watch::channel(None);
-        let work = Box::pin(self.examination(claim, told, true).run());
+        let span = info_span!("validation", in_session = true);
+        let work = Box::pin(self.examination(claim, told, true).run().instrument(span));
         watching.judging = Some(Judging { work, tell, answer });
         Ok(())
     }

@@ -2,16 +2,18 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs::File;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::Serialize;
 use tokio::sync::watch;
+use tracing::{Instrument as _, info_span};
 
 use super::clock::{self, Clock};
 use super::drivers::Drivers;
 use super::error::EngineError;
 use super::feedback;
+use super::fingerprint::{Fingerprints, Handed, Start};
 use super::notice::{Notice, Observer};
 use super::place;
 use super::plan::{self, Judges};
@@ -19,8 +21,9 @@ use super::processes::Processes;
 use super::prompt::PromptSource;
 use super::redact::Redactor;
 use super::scratch::Scratch;
+use super::trace;
 use crate::config::Config;
-use crate::contract::NearMiss;
+use crate::contract::{Iteration, NearMiss};
 use crate::machine::{
     Effect, Input, Now, ObservedEvidence, Outcome, Policy, Record, RunStarted, StartIteration,
     StartOptions, State, StopReason, step,
@@ -93,15 +96,18 @@ pub struct Session {
     pub(super) final_text: Option<String>,
     /// What was nearly a claim, until the workspace is looked at.
     pub(super) near_misses: Option<Vec<NearMiss>>,
-    /// What the agent reads in the iteration that is about to start.
-    pub(super) prepared: Option<Vec<u8>>,
+    /// What the agent is given in the iteration that is about to start.
+    pub(super) prepared: Option<(Iteration, Start)>,
     /// What the agent was given in the iteration that was started last, as text.
     pub(super) given: Option<String>,
     pub(super) processes: Arc<dyn Processes>,
+    fingerprints: Fingerprints,
     pub(super) config_file: ConfigFile,
     pub(super) scratch: Scratch,
     /// Digest of the prompt that was kept last.
     pub(super) kept_prompt: Option<blake3::Hash>,
+    /// What was kept last of how an agent was started.
+    pub(super) kept_start: Option<Start>,
     policy: Policy,
     notes: Vec<String>,
     /// Why agents before the one that can begin cannot.
@@ -182,9 +188,11 @@ impl Session {
             prepared: None,
             given: None,
             processes: new.processes,
+            fingerprints: Fingerprints::default(),
             config_file: ConfigFile { path: new.config_file, content },
             scratch: Scratch::default(),
             kept_prompt: None,
+            kept_start: None,
             policy: new.policy,
             notes: new.notes,
             out: new.out,
@@ -203,6 +211,12 @@ impl Session {
     #[must_use]
     pub const fn layout(&self) -> &Layout {
         self.store.layout()
+    }
+
+    /// What takes the secrets of this run out of texts.
+    #[must_use]
+    pub fn redactor(&self) -> Redactor {
+        self.redactor.clone()
     }
 
     /// Globs of what must be as it was when the run began.
@@ -250,7 +264,8 @@ impl Session {
         Clock::keep(&self.clock).map_err(|error| {
             EngineError::Internal(format!("no thread for the clock could be started: {error}"))
         })?;
-        self.turns().await
+        let span = info_span!("run", run = self.run);
+        self.turns().instrument(span).await
     }
 
     async fn turns(&mut self) -> Result<Finished, EngineError> {
@@ -310,10 +325,13 @@ impl Session {
     pub(super) fn advance(&mut self, input: Input) -> Result<Vec<Effect>, EngineError> {
         let now = Now { runtime_ms: self.clock.runtime_ms(), unix_ms: clock::unix_ms() };
         let state = std::mem::take(&mut self.state);
-        let (state, effects) = step(state, self.redactor.input(input), now);
+        let input = self.redactor.input(input);
+        trace::input(&input);
+        let (state, effects) = step(state, input, now);
         self.state = state;
         let mut rest = Vec::new();
         for effect in effects {
+            trace::effect(&effect);
             match effect {
                 Effect::Append(record) => self.append(&record)?,
                 Effect::Latch => self.store.latch(&self.state.latch)?,
@@ -328,6 +346,7 @@ impl Session {
             let message = "the state directory was changed from outside; it was written again";
             self.warn_only(message);
         }
+        trace::record(record);
         self.tell(record);
         Ok(())
     }
@@ -339,10 +358,16 @@ impl Session {
                 self.check_baseline().await.map(|done| vec![Input::BaselineChecked(done)])
             }
             Effect::Validate(claim) => {
-                self.validate(&claim).await.map(|done| vec![Input::Validated(done)])
+                let span = info_span!("validation", iteration = self.state.iterations);
+                let done = self.validate(&claim).instrument(span).await;
+                done.map(|done| vec![Input::Validated(done)])
             }
             Effect::Prepare(start) => self.prepare(start),
-            Effect::Start(start) => self.iterate(start).await,
+            Effect::Start(start) => {
+                let (iteration, attempt) = (start.iteration, start.attempt);
+                let span = info_span!("iteration", iteration, attempt);
+                self.iterate(start).instrument(span).await
+            }
             Effect::Pause { failures } => self.pause(failures).await,
             Effect::WaitUntil(until_ms) => self.wait_until(until_ms).await,
             // Outside an iteration there is nothing to cancel; the others are done already.
@@ -358,29 +383,27 @@ impl Session {
         // Before the iteration is recorded as started: then what was to be told counts as told.
         let instructions: Vec<String> =
             self.judges.detectors.iter().map(|detector| detector.instructions()).collect();
-        let mut bytes = feedback::block(&self.state, &instructions).into_bytes();
-        bytes.extend_from_slice(&prompt.bytes);
-        self.prepared = Some(bytes);
+        let feedback = feedback::block(&self.state, &instructions);
+        let bytes = [feedback.as_bytes(), &prompt.bytes].concat();
         let mut inputs: Vec<Input> = warning.map(Input::Warn).into_iter().collect();
+        let task = self.task(&start, bytes)?;
+        let agent = self.drivers.of(&self.state).name.clone();
+        let config_dir = self.config_file.path.parent().unwrap_or_else(|| Path::new(""));
+        let changed = self.fingerprints.put_back(&self.drivers, &agent, &task, config_dir)?;
+        inputs.extend(changed.into_iter().map(|path| {
+            Input::Warn(format!(
+                "{path}, which the agent `{agent}` reads, was changed; it was put back"
+            ))
+        }));
+        let handed = Handed { feedback: feedback.as_bytes(), task: &task };
+        let (given, seen) =
+            self.fingerprints.take(&self.drivers, &self.state, handed, &self.store, &self.redactor);
+        self.prepared = Some((task, seen));
         if *self.stop.borrow() > 0 {
             inputs.push(Input::Signal);
         }
-        let fingerprint = self.fingerprint();
-        inputs.push(Input::Prepared { start, prompt: prompt.digest, fingerprint });
+        inputs.push(Input::Prepared { start, prompt: prompt.digest, given });
         Ok(inputs)
-    }
-
-    fn fingerprint(&self) -> String {
-        let mut hasher = blake3::Hasher::new();
-        let now = self.drivers.of(&self.state);
-        let what = serde_json::json!([
-            now.driver.description,
-            now.driver.config.config,
-            self.workspace,
-            now.env,
-        ]);
-        hasher.update(what.to_string().as_bytes());
-        hasher.finalize().to_hex().to_string()
     }
 
     fn finished(&self, reason: StopReason, message: String) -> Finished {
@@ -425,6 +448,13 @@ impl Session {
         }
     }
 
+    fn tell_near_misses(&self, near_misses: Vec<NearMiss>) {
+        let iteration = self.state.iterations;
+        for near_miss in near_misses {
+            self.notice(&Notice::NearMiss { iteration, near_miss });
+        }
+    }
+
     /// Tells those who watch what a record says.
     fn tell(&self, record: &Record) {
         let iteration = self.state.iterations;
@@ -454,10 +484,7 @@ impl Session {
                 }
             }
             Record::Claimed { claim, .. } => Notice::Claim { iteration, claim },
-            Record::Looked { near_misses, .. } => {
-                let tell = |near_miss| self.notice(&Notice::NearMiss { iteration, near_miss });
-                return near_misses.into_iter().for_each(tell);
-            }
+            Record::Looked { near_misses, .. } => return self.tell_near_misses(near_misses),
             Record::Validated { accepted, verdicts, reasons, .. } => {
                 Notice::Verdict { iteration, accepted, verdicts, reasons }
             }
@@ -473,6 +500,7 @@ impl Session {
             Record::Usage { usage, .. } => Notice::Usage { iteration, usage },
             Record::Tick { .. }
             | Record::WorkspaceMade { .. }
+            | Record::Model { .. }
             | Record::Context { .. }
             | Record::Withdrawn { .. }
             | Record::Cancelling { .. }

@@ -4,7 +4,7 @@ use super::baseline;
 use super::change;
 use super::input::{Effect, Ended, Look, StartIteration, Validation};
 use super::limits::{self, StopReason};
-use super::record::{Outcome, Record, RunStarted, Trigger};
+use super::record::{Given, Outcome, Record, RunStarted, Trigger};
 use super::running;
 use super::state::{Latch, State};
 use super::step::Turn;
@@ -368,12 +368,7 @@ fn reservation(state: &State, left: Option<Usd>) -> Usd {
 }
 
 /// The prompt is read: the iteration begins, unless a signal came first.
-pub(super) fn prepared(
-    turn: &mut Turn,
-    start: StartIteration,
-    prompt: String,
-    fingerprint: String,
-) {
+pub(super) fn prepared(turn: &mut Turn, start: StartIteration, prompt: String, given: Given) {
     if turn.state.started.is_none() || turn.state.current.is_some() || finished(&turn.state) {
         return;
     }
@@ -386,7 +381,11 @@ pub(super) fn prepared(
         attempt: start.attempt,
         trigger: start.trigger,
         prompt,
-        fingerprint,
+        fingerprint: given.fingerprint,
+        given: given.fields,
+        agent: given.agent,
+        version: given.version,
+        model: given.model,
         reservation: start.reservation,
         runtime_ms,
     });

@@ -40,6 +40,7 @@ impl State {
             Record::Context { used, window } => {
                 self.context = Some(Context { used: *used, window: *window });
             }
+            Record::Model { model, .. } => self.model = Some(model.clone()),
             Record::Note { iteration, text } => self.noted(*iteration, text),
             // It decides nothing, so it changes nothing.
             Record::Judged { runtime_ms, .. } => self.runtime(*runtime_ms),

@@ -3,7 +3,7 @@
 use super::evidence::ObservedEvidence;
 use super::limits::StopReason;
 use super::pins::FilePin;
-use super::record::{NamedVerdict, Outcome, Record, RunStarted, Trigger};
+use super::record::{Given, NamedVerdict, Outcome, Record, RunStarted, Trigger};
 use super::state::Context;
 use crate::contract::{Budget, CancelReason, Claim, EvidenceFile, NearMiss, Survivor, Usage, Usd};
 
@@ -118,6 +118,8 @@ pub enum Input {
     Used(Usage),
     /// How full the running iteration's context is.
     ContextSeen(Context),
+    /// The agent told which model it uses.
+    ModelSeen(String),
     /// The agent left a note.
     Noted(String),
     /// The agent asked what would become of its work, and this is the answer.
@@ -146,8 +148,8 @@ pub enum Input {
         start: StartIteration,
         /// Digest of the prompt file's content.
         prompt: String,
-        /// Digest of everything else the agent is started with.
-        fingerprint: String,
+        /// What the agent is given.
+        given: Given,
     },
     /// A time has come.
     Timer(Timer),

@@ -193,6 +193,21 @@ pub struct RunStarted {
     pub pins: Pins,
 }
 
+/// What the agent of an iteration is given.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Given {
+    /// Digest over the fields.
+    pub fingerprint: String,
+    /// Digests, by field.
+    pub fields: BTreeMap<String, String>,
+    /// The agent's name.
+    pub agent: String,
+    /// What it said of its version.
+    pub version: Option<String>,
+    /// The model that is asked for, if one is configured.
+    pub model: Option<String>,
+}
+
 /// One fact. Appended to the journal before anything that follows from it happens.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
@@ -237,9 +252,20 @@ pub enum Record {
         trigger: Trigger,
         /// Digest of the prompt file's content.
         prompt: String,
-        /// Digest of everything the agent is started with but the prompt: program, options,
-        /// environment, workspace.
+        /// Digest of everything that the agent is given: prompt, program, arguments, environment, files.
         fingerprint: String,
+        /// Digests of what the agent is given, by field, over which `fingerprint` is one.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        given: BTreeMap<String, String>,
+        /// The agent's name.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        agent: String,
+        /// What it said of its version.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        version: Option<String>,
+        /// The model that is asked for, if one is configured.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        model: Option<String>,
         /// What it is charged at least, should its end never be known.
         reservation: Usd,
         /// Runtime of the run so far, in milliseconds.
@@ -251,6 +277,13 @@ pub enum Record {
         usage: Usage,
         /// Runtime of the run so far, in milliseconds.
         runtime_ms: u64,
+    },
+    /// The model that the agent uses, when first told or another than before.
+    Model {
+        /// The iteration that told.
+        iteration: u64,
+        /// The model.
+        model: String,
     },
     /// How full the context of the running iteration is.
     Context {
@@ -430,6 +463,7 @@ impl Record {
             self,
             Self::Tick { .. }
                 | Self::Usage { .. }
+                | Self::Model { .. }
                 | Self::Context { .. }
                 | Self::Note { .. }
                 | Self::Judged { .. }

@@ -28,6 +28,14 @@ pub(super) fn context(turn: &mut Turn, context: Context) {
     }
 }
 
+pub(super) fn model(turn: &mut Turn, model: String) {
+    let Some(current) = &turn.state.current else { return };
+    if turn.state.model.as_ref() != Some(&model) {
+        let iteration = current.iteration;
+        turn.record(Record::Model { iteration, model });
+    }
+}
+
 pub(super) fn noted(turn: &mut Turn, text: &str) {
     let Some(current) = &turn.state.current else { return };
     let text = text.trim();

@@ -240,6 +240,8 @@ pub struct State {
     pub answers: Vec<String>,
     /// Notes for the next iteration.
     pub notes: Vec<Note>,
+    /// The model that was used last, if its agent says so.
+    pub model: Option<String>,
     /// How full the context of the last iteration is, if its agent says so.
     pub context: Option<Context>,
     /// A wait that the provider asked for.

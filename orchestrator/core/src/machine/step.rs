@@ -28,12 +28,13 @@ pub fn step(state: State, input: Input, now: Now) -> (State, Vec<Effect>) {
         Input::Survived(message) => boundary::survived(&mut turn, message),
         Input::Validated(validation) => boundary::validated(&mut turn, validation),
         Input::Rested => boundary::rested(&mut turn),
-        Input::Prepared { start, prompt, fingerprint } => {
-            boundary::prepared(&mut turn, start, prompt, fingerprint);
+        Input::Prepared { start, prompt, given } => {
+            boundary::prepared(&mut turn, start, prompt, given);
         }
         Input::ClaimSeen(claim) if turn.state.current.is_some() => turn.claim(claim),
         Input::Used(usage) => running::used(&mut turn, usage),
         Input::ContextSeen(context) => running::context(&mut turn, context),
+        Input::ModelSeen(model) => running::model(&mut turn, model),
         Input::Noted(text) => running::noted(&mut turn, &text),
         Input::Judged { accepted, reasons } => running::judged(&mut turn, accepted, reasons),
         Input::AgentOut(reason) => change::out(&mut turn, reason),

@@ -222,7 +222,7 @@ impl World {
             _ => None,
         });
         let start = start.unwrap_or_else(|| panic!("expected to prepare, got {:?}", self.last));
-        self.feed(Input::Prepared { start, prompt: "p".into(), fingerprint: "f".into() });
+        self.feed(Input::Prepared { start, prompt: "p".into(), given: Given::default() });
         assert!(self.last.iter().any(|effect| matches!(effect, Effect::Start(_))));
     }
 }
@@ -288,7 +288,7 @@ fn inputs() -> impl Strategy<Value = Input> {
                 budget: crate::contract::Budget::default(), reservation: Usd::from_nanos(7),
             },
             prompt: "p".into(),
-            fingerprint: "f".into(),
+            given: Given::default(),
         }),
         7 => side_inputs(),
     ]
@@ -325,13 +325,13 @@ fn walk_at(inputs: impl IntoIterator<Item = (Input, Option<Now>)>) -> World {
     for (input, now) in inputs {
         world.now = now.unwrap_or(world.now);
         let input = match input {
-            Input::Prepared { prompt, fingerprint, .. } => {
+            Input::Prepared { prompt, given, .. } => {
                 let asked = world.last.iter().find_map(|effect| match effect {
                     Effect::Prepare(start) => Some(start.clone()),
                     _ => None,
                 });
                 match asked {
-                    Some(start) => Input::Prepared { start, prompt, fingerprint },
+                    Some(start) => Input::Prepared { start, prompt, given },
                     None => Input::Rested,
                 }
             }

@@ -68,6 +68,12 @@ impl Layout {
         self.run(run).join("journal.jsonl")
     }
 
+    /// What the program said of itself during a run.
+    #[must_use]
+    pub fn log(&self, run: &str) -> PathBuf {
+        self.run(run).join("log.jsonl")
+    }
+
     /// A run's resolved configuration.
     #[must_use]
     pub fn config(&self, run: &str) -> PathBuf {
@@ -96,7 +102,17 @@ impl Layout {
     /// before is not written again.
     #[must_use]
     pub fn kept_prompt(&self, run: &str, number: u64) -> Option<PathBuf> {
-        let files = (1..=number).rev().map(|number| self.iteration(run, number).join("prompt.md"));
+        self.kept(run, number, "prompt.md")
+    }
+
+    /// The file that says how the agent of an iteration was started: its own, or the last before it.
+    #[must_use]
+    pub fn kept_start(&self, run: &str, number: u64) -> Option<PathBuf> {
+        self.kept(run, number, "start.json")
+    }
+
+    fn kept(&self, run: &str, number: u64, name: &str) -> Option<PathBuf> {
+        let files = (1..=number).rev().map(|number| self.iteration(run, number).join(name));
         files.into_iter().find(|file| file.is_file())
     }
 }

@@ -140,6 +140,12 @@ impl Store {
         report
     }
 
+    /// A digest that tells nothing to who has not this state's key, in hexadecimal.
+    #[must_use]
+    pub fn keyed(&self, bytes: &[u8]) -> String {
+        self.key.code(bytes).to_hex().to_string()
+    }
+
     /// The run of this directory, opened to go on with it; `None` if there is none.
     ///
     /// # Errors

@@ -4,7 +4,8 @@
 //! moment. So: links are never followed beneath the workspace, pipes and devices are never opened,
 //! every list is bounded, and content that cannot be pinned down is reported as changed, never as
 //! unchanged. Nothing here starts a process. Nothing is written into the workspace, but for
-//! [`create_from_template`], [`PromptPlace::restore`], [`HeldWorkspace::make_again`] and [`write_file`].
+//! [`create_from_template`], [`PromptPlace::restore`], [`HeldWorkspace::make_again`], [`write_file`] and
+//! [`PinnedFile::put_back`].
 //!
 //! The functions block on the disk (only [`PromptWatch`] is async): call them from a thread that may
 //! wait.
@@ -20,6 +21,7 @@ mod held;
 mod identity;
 mod manifest;
 mod paths;
+mod pinned;
 mod prompt;
 mod protected;
 mod put_back;
@@ -37,6 +39,7 @@ pub use held::{HeldWorkspace, WorkspaceError};
 pub use identity::FileId;
 pub use manifest::{EvidenceDigests, evidence_digests};
 pub use paths::{identity, identity_of_link};
+pub use pinned::{PinnedFile, ProgramDigests};
 pub use prompt::{Prompt, PromptError, PromptPlace};
 pub use protected::{Baseline, ProtectedError, ProtectedPaths};
 pub use template::{TemplateError, create_from_template};

@@ -31,6 +31,7 @@ fn every_default() {
         adapter: "claude-cli".into(),
         config: json!({}),
         fallback: Vec::new(),
+        inputs: Vec::new(),
         unmetered: false,
         prices: None,
     };

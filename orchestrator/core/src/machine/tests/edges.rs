@@ -41,7 +41,7 @@ fn prepared_input() -> Input {
         budget: crate::contract::Budget::default(),
         reservation: Usd::ZERO,
     };
-    Input::Prepared { start, prompt: "p".into(), fingerprint: "f".into() }
+    Input::Prepared { start, prompt: "p".into(), given: Given::default() }
 }
 
 /// What no run asks for between two iterations.

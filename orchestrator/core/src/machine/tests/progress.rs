@@ -66,7 +66,7 @@ fn iterate(world: &mut World, claims: Vec<Claim>, ended: Ended, look: Look) {
         _ => None,
     });
     let start = start.expect("an iteration is prepared");
-    feed(world, Input::Prepared { start, prompt: "p".into(), fingerprint: "f".into() });
+    feed(world, Input::Prepared { start, prompt: "p".into(), given: Given::default() });
     feed(world, Input::ClaimsFound(claims));
     feed(world, Input::Ended(ended));
     feed(world, Input::Looked(look));

@@ -1,0 +1,383 @@
+//! Files outside the agent's say that lie within its reach: kept as they were, and put back.
+
+use std::collections::HashMap;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use rustix::fd::{AsFd as _, OwnedFd};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use rustix::io::Errno;
+
+use super::at::{self, Stamp};
+
+/// The largest such file, in bytes.
+const MAX_BYTES: usize = 8 * 1024 * 1024;
+/// The most links from a path to its file.
+const MAX_LINKS: usize = 8;
+/// How many names are tried for a temporary file.
+const CREATE_ATTEMPTS: usize = 16;
+/// Of a larger program, in bytes, only the metadata counts.
+const LARGEST_PROGRAM: u64 = 1024 * 1024 * 1024;
+const BUFFER: usize = 256 * 1024;
+
+/// A file as it was, with the links that led to it. Its folders are held open: what is put in their
+/// place later is never written to.
+#[derive(Debug)]
+pub struct PinnedFile {
+    path: PathBuf,
+    steps: Vec<Step>,
+    digest: String,
+}
+
+/// One name on the way.
+#[derive(Debug)]
+struct Step {
+    folder: OwnedFd,
+    folder_path: PathBuf,
+    name: Vec<u8>,
+    was: Was,
+}
+
+#[derive(Debug)]
+enum Was {
+    Link(Vec<u8>),
+    File { bytes: Vec<u8>, mode: u32, seen: Stamp },
+}
+
+impl PinnedFile {
+    /// The file as it is now; `None` if there is none.
+    ///
+    /// # Errors
+    /// It is no regular file, larger than 8 MiB, or cannot be read.
+    pub fn pin(path: &Path) -> io::Result<Option<Self>> {
+        let mut steps = Vec::new();
+        let mut at = path.to_owned();
+        while steps.len() <= MAX_LINKS {
+            let Some((step, next)) = Step::take(&at)? else { return Ok(None) };
+            let digest = match &step.was {
+                Was::File { bytes, .. } => Some(blake3::hash(bytes).to_hex().to_string()),
+                Was::Link(_) => None,
+            };
+            steps.push(step);
+            match (digest, next) {
+                (Some(digest), _) => {
+                    return Ok(Some(Self { path: path.to_owned(), steps, digest }));
+                }
+                (None, Some(next)) => at = next,
+                (None, None) => break,
+            }
+        }
+        Err(Errno::LOOP.into())
+    }
+
+    /// The path that leads to it.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// BLAKE3 of its content, in hexadecimal.
+    #[must_use]
+    pub fn digest(&self) -> &str {
+        &self.digest
+    }
+
+    /// Puts back what was changed. True if anything was.
+    ///
+    /// # Errors
+    /// One of its folders is another one now, or the disk refuses.
+    pub fn put_back(&mut self) -> io::Result<bool> {
+        self.steps.iter_mut().try_fold(false, |any, step| Ok(step.put_back()? | any))
+    }
+}
+
+impl Step {
+    /// What stands at a path, and where it leads on to.
+    fn take(path: &Path) -> io::Result<Option<(Self, Option<PathBuf>)>> {
+        use std::os::unix::ffi::OsStrExt as _;
+        let name = path.file_name().ok_or_else(|| io::Error::from(Errno::ISDIR))?;
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let folder_path = match parent.unwrap_or_else(|| Path::new(".")).canonicalize() {
+            Ok(real) => real,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let folder = at::open_real_folder(&folder_path)?;
+        let name = name.as_bytes().to_vec();
+        let stamp = match Stamp::at(folder.as_fd(), &name) {
+            Ok(stamp) => stamp,
+            Err(Errno::NOENT) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        if stamp.kind() == FileType::Symlink {
+            let target = at::read_link(folder.as_fd(), &name)?;
+            let next = folder_path.join(std::ffi::OsStr::from_bytes(&target));
+            let step = Self { folder, folder_path, name, was: Was::Link(target) };
+            return Ok(Some((step, Some(next))));
+        }
+        let (bytes, seen) = read(&folder, &name)?;
+        let was = Was::File { bytes, mode: stamp.mode & 0o7777, seen };
+        Ok(Some((Self { folder, folder_path, name, was }, None)))
+    }
+
+    fn put_back(&mut self) -> io::Result<bool> {
+        let (held, named) = (Stamp::of(&self.folder)?, Stamp::of_path(&self.folder_path));
+        if named.map(|named| (named.dev, named.ino)) != Ok((held.dev, held.ino)) {
+            let message = format!("its folder {} is another one now", self.folder_path.display());
+            return Err(io::Error::other(message));
+        }
+        if self.is_as_it_was() {
+            return Ok(false);
+        }
+        self.make_room()?;
+        let (temporary, seen) = match &self.was {
+            Was::Link(target) => {
+                let make = |name: &[u8]| {
+                    rustix::fs::symlinkat(target.as_slice(), &self.folder, name)
+                        .map(|()| None::<OwnedFd>)
+                };
+                (create(&self.name, make)?.0, None)
+            }
+            Was::File { bytes, mode, .. } => {
+                let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+                let flags = flags | OFlags::NOFOLLOW;
+                let make = |name: &[u8]| {
+                    let mode = Mode::from_raw_mode(0o600);
+                    rustix::fs::openat(&self.folder, name, flags, mode).map(Some)
+                };
+                let (temporary, file) = create(&self.name, make)?;
+                let file = file.ok_or_else(|| io::Error::from(Errno::IO))?;
+                (temporary, Some(write(file, bytes, *mode)))
+            }
+        };
+        let written = seen.transpose().and_then(|seen| {
+            rustix::fs::renameat(&self.folder, &temporary, &self.folder, &self.name)?;
+            Ok(seen)
+        });
+        if written.is_err() {
+            let _ = rustix::fs::unlinkat(&self.folder, &temporary, AtFlags::empty());
+        }
+        if written?.is_some() {
+            // Renaming counts as a change of the file.
+            let now = Stamp::at(self.folder.as_fd(), &self.name)?;
+            if let Was::File { seen, .. } = &mut self.was {
+                *seen = now;
+            }
+        }
+        Ok(true)
+    }
+
+    fn is_as_it_was(&mut self) -> bool {
+        match &mut self.was {
+            Was::Link(target) => {
+                at::read_link(self.folder.as_fd(), &self.name).is_ok_and(|now| now == *target)
+            }
+            Was::File { bytes, mode, seen } => {
+                if Stamp::at(self.folder.as_fd(), &self.name) == Ok(*seen) {
+                    return true;
+                }
+                match read(&self.folder, &self.name) {
+                    Ok((now, stamp)) if now == *bytes && stamp.mode & 0o7777 == *mode => {
+                        *seen = stamp;
+                        true
+                    }
+                    _ => false,
+                }
+            }
+        }
+    }
+
+    /// A folder in the file's place gets a name that nobody uses.
+    fn make_room(&self) -> io::Result<()> {
+        let now = Stamp::at(self.folder.as_fd(), &self.name);
+        if !now.is_ok_and(|now| now.kind() == FileType::Directory) {
+            return Ok(());
+        }
+        for number in 1..=CREATE_ATTEMPTS {
+            let aside = [self.name.as_slice(), format!(".{number}").as_bytes()].concat();
+            if Stamp::at(self.folder.as_fd(), &aside) == Err(Errno::NOENT) {
+                let (folder, name) = (&self.folder, self.name.as_slice());
+                return Ok(rustix::fs::renameat(folder, name, folder, aside.as_slice())?);
+            }
+        }
+        Err(Errno::EXIST.into())
+    }
+}
+
+fn read(folder: &OwnedFd, name: &[u8]) -> io::Result<(Vec<u8>, Stamp)> {
+    let file = at::open_file(folder.as_fd(), name)?;
+    let seen = Stamp::of(&file)?;
+    Ok((at::read_bounded(&file, MAX_BYTES)?, seen))
+}
+
+fn write(file: OwnedFd, bytes: &[u8], mode: u32) -> io::Result<()> {
+    let mut file = std::fs::File::from(file);
+    file.write_all(bytes)?;
+    rustix::fs::fchmod(&file, Mode::from_raw_mode(mode))?;
+    file.sync_all()
+}
+
+/// Makes something beside a name, under one that nobody uses.
+fn create<T>(name: &[u8], make: impl Fn(&[u8]) -> Result<T, Errno>) -> io::Result<(Vec<u8>, T)> {
+    for number in 0..CREATE_ATTEMPTS {
+        let end = format!(".{}.{number}.tmp", std::process::id());
+        let temporary = [b".".as_slice(), name, end.as_bytes()].concat();
+        match make(&temporary) {
+            Ok(made) => return Ok((temporary, made)),
+            Err(Errno::EXIST) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(Errno::EXIST.into())
+}
+
+/// Digests of programs, each read once as long as nothing touches it.
+#[derive(Debug, Default)]
+pub struct ProgramDigests(HashMap<PathBuf, (Stamp, String)>);
+
+impl ProgramDigests {
+    /// BLAKE3 of a file that may be large, in hexadecimal; what hinders it, if anything does.
+    pub fn of(&mut self, path: &Path) -> String {
+        let Ok(now) = Stamp::of_path(path) else { return "missing".to_owned() };
+        if let Some((seen, digest)) = self.0.get(path)
+            && *seen == now
+        {
+            return digest.clone();
+        }
+        let digest = hash(path, &now).unwrap_or_else(|error| format!("unreadable: {error}"));
+        self.0.insert(path.to_owned(), (now, digest.clone()));
+        digest
+    }
+}
+
+fn hash(path: &Path, now: &Stamp) -> io::Result<String> {
+    if now.kind() != FileType::RegularFile {
+        return Ok("no regular file".to_owned());
+    }
+    if now.size > LARGEST_PROGRAM {
+        return Ok(format!("inode {} of {} bytes, changed {}", now.ino, now.size, now.ctime));
+    }
+    let file = at::open_file_path(path)?;
+    let mut hasher = blake3::Hasher::new();
+    let mut buffer = vec![0; BUFFER];
+    let mut left = LARGEST_PROGRAM;
+    loop {
+        let count = rustix::io::retry_on_intr(|| rustix::io::read(&file, &mut buffer))?;
+        let Some(part) = buffer.get(..count).filter(|part| !part.is_empty()) else { break };
+        hasher.update(part);
+        left = left.saturating_sub(u64::try_from(count).unwrap_or(u64::MAX));
+        if left == 0 {
+            break;
+        }
+    }
+    Ok(hasher.finalize().to_hex().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    use super::*;
+
+    fn pinned(path: &Path) -> PinnedFile {
+        PinnedFile::pin(path).unwrap().unwrap()
+    }
+
+    #[test]
+    fn whatever_was_done_to_the_file_it_is_put_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let elsewhere = tempfile::tempdir().unwrap();
+        let (path, precious) = (folder.path().join("x.json"), elsewhere.path().join("precious"));
+        fs::write(&path, "one").unwrap();
+        fs::write(&precious, "mine").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+        let mut file = pinned(&path);
+        assert!(!file.put_back().unwrap());
+        let deeds: [&dyn Fn(); 6] = [
+            &|| fs::write(&path, "two").unwrap(),
+            &|| fs::remove_file(&path).unwrap(),
+            &|| fs::set_permissions(&path, fs::Permissions::from_mode(0o777)).unwrap(),
+            &|| {
+                fs::remove_file(&path).unwrap();
+                symlink(&precious, &path).unwrap();
+            },
+            &|| {
+                fs::remove_file(&path).unwrap();
+                fs::create_dir_all(path.join("deep")).unwrap();
+            },
+            &|| {
+                fs::remove_file(&path).unwrap();
+                rustix::fs::mkfifoat(rustix::fs::CWD, &path, Mode::from_raw_mode(0o600)).unwrap();
+            },
+        ];
+        for deed in deeds {
+            deed();
+            assert!(file.put_back().unwrap());
+            assert!(fs::symlink_metadata(&path).unwrap().is_file());
+            assert_eq!(fs::read_to_string(&path).unwrap(), "one");
+            assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
+            assert!(!file.put_back().unwrap());
+        }
+        assert_eq!(fs::read_to_string(&precious).unwrap(), "mine");
+        // The same bytes again are no change.
+        fs::write(&path, "one").unwrap();
+        assert!(!file.put_back().unwrap());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2, "x.json and the folder aside");
+    }
+
+    #[test]
+    fn links_are_put_back_too_and_what_they_lead_to() {
+        let folder = tempfile::tempdir().unwrap();
+        let (link, file) = (folder.path().join("link"), folder.path().join("file"));
+        fs::write(&file, "one").unwrap();
+        symlink("file", &link).unwrap();
+        let mut pin = pinned(&link);
+        fs::write(&file, "two").unwrap();
+        assert!(pin.put_back().unwrap());
+        fs::remove_file(&link).unwrap();
+        fs::write(&link, "three").unwrap();
+        assert!(pin.put_back().unwrap());
+        assert_eq!(fs::read_link(&link).unwrap(), Path::new("file"));
+        assert_eq!(fs::read_to_string(&link).unwrap(), "one");
+    }
+
+    #[test]
+    fn nothing_is_written_into_a_folder_that_took_the_place() {
+        let folder = tempfile::tempdir().unwrap();
+        let (inner, other) = (folder.path().join("inner"), folder.path().join("other"));
+        fs::create_dir(&inner).unwrap();
+        fs::create_dir(&other).unwrap();
+        fs::write(inner.join("x"), "one").unwrap();
+        let mut pin = pinned(&inner.join("x"));
+        fs::rename(&inner, folder.path().join("away")).unwrap();
+        symlink(&other, &inner).unwrap();
+        assert!(pin.put_back().unwrap_err().to_string().contains("another one"));
+        assert_eq!(fs::read_dir(&other).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn what_is_none_cannot_be_pinned() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(PinnedFile::pin(&folder.path().join("none")).unwrap().is_none());
+        assert!(PinnedFile::pin(&folder.path().join("no/ne")).unwrap().is_none());
+        assert!(PinnedFile::pin(folder.path()).is_err());
+        symlink("round", folder.path().join("round")).unwrap();
+        assert!(PinnedFile::pin(&folder.path().join("round")).is_err());
+    }
+
+    #[test]
+    fn a_program_is_read_again_only_when_it_was_touched() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("program");
+        let mut digests = ProgramDigests::default();
+        assert_eq!(digests.of(&path), "missing");
+        fs::write(&path, "one").unwrap();
+        let first = digests.of(&path);
+        assert_eq!(first, blake3::hash(b"one").to_hex().to_string());
+        assert_eq!(digests.of(&path), first);
+        fs::write(&path, "two").unwrap();
+        assert_ne!(digests.of(&path), first);
+        assert_eq!(digests.of(folder.path()), "no regular file");
+    }
+}
