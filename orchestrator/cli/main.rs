@@ -11,6 +11,7 @@ mod render;
 mod sandbox;
 mod signals;
 mod transcript;
+mod writer;
 
 use std::process::ExitCode;
 
@@ -31,13 +32,15 @@ fn main() -> ExitCode {
             return ExitCode::from(code);
         }
     };
-    match dispatch(args) {
-        Ok(code) => ExitCode::from(code),
+    let code = match dispatch(args) {
+        Ok(code) => code,
         Err(error) => {
             output::problem(&error);
-            ExitCode::from(error.code())
+            error.code()
         }
-    }
+    };
+    output::finish();
+    ExitCode::from(code)
 }
 
 fn dispatch(args: Args) -> Result<u8, CommandError> {

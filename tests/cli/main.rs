@@ -25,6 +25,7 @@ mod hostile;
 mod limits;
 mod log;
 mod plugins;
+mod readers;
 mod real;
 mod sandbox;
 mod secrets;

@@ -37,6 +37,9 @@ pub(crate) fn run(file: &Path, mut args: Run) -> Result<u8, CommandError> {
     for (key, value) in shorthands {
         sets.extend(value.map(|value| (key.to_owned(), value)));
     }
+    if !args.dry_run {
+        output::begin_run(args.json);
+    }
     let context = Context::load(file, sets)?;
     // While everything else is looked at.
     Supervisor::this_binary().prepare();
