@@ -16,6 +16,7 @@ mod folder;
 mod git;
 mod globs;
 mod guard;
+mod large;
 mod manifest;
 mod paths;
 mod prompt;
@@ -28,7 +29,7 @@ mod watch;
 
 pub use globs::GlobError;
 pub use guard::Guard;
-pub use manifest::{EvidenceDigests, evidence_digests};
+pub use manifest::{EvidenceDigests, evidence_digests, evidence_digests_until};
 pub use paths::identity;
 pub use prompt::{Prompt, PromptError, read_prompt, restore_prompt};
 pub use protected::{Baseline, ProtectedError};

@@ -5,6 +5,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use rustix::fd::BorrowedFd;
 use rustix::fs::FileType;
@@ -42,6 +43,9 @@ pub enum ProtectedError {
         /// How many are allowed.
         limit: usize,
     },
+    /// It was asked to stop, see [`Baseline::take_until`].
+    #[error("looking at the protected paths was cancelled")]
+    Cancelled,
 }
 
 /// The state of the protected paths at some time: for each what it is, whether it can be executed,
@@ -82,6 +86,18 @@ impl Baseline {
     /// # Errors
     /// If a glob is wrong, the workspace cannot be read, or more than 200,000 paths match.
     pub fn take(workspace: &Path, globs: &[String]) -> Result<Self, ProtectedError> {
+        Self::take_until(workspace, globs, Arc::default())
+    }
+
+    /// The same, but ends with [`ProtectedError::Cancelled`] soon after `flag` becomes true.
+    ///
+    /// # Errors
+    /// As for [`Baseline::take`], and when cancelled.
+    pub fn take_until(
+        workspace: &Path,
+        globs: &[String],
+        flag: Arc<AtomicBool>,
+    ) -> Result<Self, ProtectedError> {
         let globs = Globs::new(globs)?;
         if globs.is_empty() {
             return Ok(Self::default());
@@ -92,11 +108,14 @@ impl Baseline {
         })?;
         let mut taker = Taker {
             globs: &globs,
-            hasher: FileHasher::new(Arc::default()),
+            hasher: FileHasher::new(flag),
             lister: Lister::new(),
             paths: BTreeMap::new(),
         };
         folder::walk(top, &mut taker, &(), MAX_DEPTH)?;
+        if taker.hasher.cancelled() {
+            return Err(ProtectedError::Cancelled);
+        }
         Ok(Self { paths: taker.paths })
     }
 
@@ -204,6 +223,9 @@ impl Visitor for Taker<'_> {
         };
         let mut subfolders = Vec::new();
         for name in names {
+            if self.hasher.cancelled() {
+                return Err(ProtectedError::Cancelled);
+            }
             let whole = [path, &name.bytes].concat();
             let whole = Path::new(OsStr::from_bytes(&whole));
             if name.kind == FileType::Directory {

@@ -1,6 +1,9 @@
 //! What is found in evidence folders.
 
-use orchestrator::workspace::evidence_digests;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use orchestrator::workspace::{evidence_digests, evidence_digests_until};
 
 use crate::support::Workspace;
 
@@ -54,4 +57,15 @@ fn what_is_beyond_the_bounds_is_told() {
     assert!(!found.digests.contains(&digest("2000")));
     assert_eq!(found.notes.len(), 1, "{:?}", found.notes);
     assert!(found.notes[0].contains("02000"), "{:?}", found.notes);
+}
+
+#[test]
+fn a_look_that_nobody_wants_any_more_finds_nothing() {
+    let ws = Workspace::new();
+    ws.write("e/a", "1");
+    let dirs = [ws.path("e")];
+    assert_eq!(evidence_digests_until(&dirs, Arc::new(AtomicBool::new(true))), None);
+    let found = evidence_digests_until(&dirs, Arc::default()).unwrap();
+    assert_eq!(found, evidence_digests(&dirs));
+    assert_eq!(found.digests.len(), 1);
 }

@@ -1,6 +1,8 @@
 //! What is noticed of protected paths.
 
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use orchestrator::contract::{Change, ChangeKind};
 use orchestrator::workspace::{Baseline, ProtectedError};
@@ -131,4 +133,15 @@ proptest! {
 #[test]
 fn a_damaged_baseline_is_refused() {
     assert!(serde_json::from_str::<Baseline>(r#"{"a\\q":"file 00"}"#).is_err());
+}
+
+#[test]
+fn a_look_is_cancelled_however_large_the_files_are() {
+    let ws = Workspace::new();
+    let file = std::fs::File::create(ws.path("huge")).unwrap();
+    file.set_len(8 << 40).unwrap();
+    let flag = Arc::new(AtomicBool::new(true));
+    let taken = Baseline::take_until(&ws.root(), &globs(&["**"]), flag);
+    assert!(matches!(taken, Err(ProtectedError::Cancelled)), "{taken:?}");
+    assert_eq!(take(&ws, &["**"]).len(), 1, "and in no time if it is not");
 }
