@@ -3,9 +3,11 @@
 
 mod claims;
 mod evidence;
+mod floods;
 mod output;
 pub(crate) mod packed;
 mod processes;
+mod sizes;
 mod state;
 
 use std::collections::BTreeSet;

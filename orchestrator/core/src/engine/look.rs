@@ -1,20 +1,15 @@
 //! Looking at the workspace between iterations.
 
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
+use super::allowance::cancellable;
 use super::error::EngineError;
-use super::rest::asked;
-use super::session::{Session, StopRequests};
-use crate::contract::{Findings, View};
+use super::session::Session;
+use crate::contract::Findings;
 use crate::machine::{Input, Look};
 use crate::state::read_regular;
-use crate::workspace::{TreeError, TreeHasher, evidence_digests};
+use crate::workspace::{TreeError, TreeHasher, evidence_digests_until};
 
-/// How long a look may take once the run was asked to stop.
-pub(super) const LAST_LOOK: Duration = Duration::from_secs(2);
 /// Larger than any configuration, in bytes.
 const LARGEST_CONFIG: u64 = 4 * 1024 * 1024;
 
@@ -27,9 +22,9 @@ impl Session {
         let final_text = self.final_text.take();
         let findings = self.inspect(&prompt.text, final_text.as_deref()).await;
         inputs.extend(findings.warnings.into_iter().map(Input::Warn));
-        // A signal is told below. What was claimed is recorded nevertheless, on a tree like no other.
-        let tree = self.tree().await?.unwrap_or_else(|| "not looked at".into());
-        let evidence = self.evidence().await?;
+        let (tree, evidence) = (self.tree().await?, self.evidence().await?);
+        // A signal is told below.
+        let out_of_time = (tree.is_none() || evidence.is_none()) && *self.stop.borrow() == 0;
         inputs.extend(self.config_change().map(Input::Warn));
         if *self.stop.borrow() > 0 {
             inputs.push(Input::Signal);
@@ -37,37 +32,23 @@ impl Session {
         inputs.push(Input::Looked(Look {
             claims: findings.claims,
             near_misses: findings.near_misses,
-            tree,
-            evidence,
+            // What was claimed is recorded nevertheless, on a tree like no other.
+            tree: tree.unwrap_or_else(|| "not looked at".into()),
+            evidence: evidence.unwrap_or_default(),
+            out_of_time,
         }));
         Ok(inputs)
     }
 
     pub(super) async fn inspect(&self, prompt: &str, final_text: Option<&str>) -> Findings {
-        let path = self.prompt.path();
-        let view = View {
-            workspace: &self.workspace,
-            prompt_path: path,
-            // Text in the configuration is the user's: no agent can have put a claim there.
-            prompt: path.map(|_| prompt),
-            final_text,
-        };
-        let mut all = Findings::default();
-        for detector in self.judges.detectors.iter() {
-            let found = detector.inspect(view).await;
-            all.claims.extend(found.claims);
-            all.near_misses.extend(found.near_misses);
-            all.warnings.extend(found.warnings);
-        }
-        all
+        self.inspection(prompt.to_owned(), final_text.map(str::to_owned)).run().await
     }
 
-    /// Digest of the workspace tree; `None` if a signal broke the look off, which may take for ever:
-    /// a file can be as large as the agent says.
+    /// Digest of the workspace tree; `None` if a signal or the limit on the run's time broke the look off,
+    /// which may take for ever: a file can be as large as the agent says.
     pub(super) async fn tree(&mut self) -> Result<Option<String>, EngineError> {
         let hasher = self.take_hasher();
-        let mut stop = self.stop.clone();
-        let (hasher, tree) = digest(hasher, patience(&mut stop)).await?;
+        let (hasher, tree) = digest(hasher, self.time_to_look().over()).await?;
         self.hasher = Some(hasher);
         Ok(tree)
     }
@@ -81,14 +62,15 @@ impl Session {
         })
     }
 
-    /// Digests of what lies in the evidence folders.
-    pub(super) async fn evidence(&self) -> Result<Vec<String>, EngineError> {
+    /// Digests of what lies in the evidence folders; `None` if the look was broken off.
+    pub(super) async fn evidence(&self) -> Result<Option<Vec<String>>, EngineError> {
         let dirs = self.judges.evidence_dirs();
         if dirs.is_empty() {
-            return Ok(Vec::new());
+            return Ok(Some(Vec::new()));
         }
-        let found = blocking(move || evidence_digests(&dirs)).await?;
-        Ok(found.digests.into_iter().collect())
+        let enough = self.time_to_look().over();
+        let found = cancellable(enough, move |flag| evidence_digests_until(&dirs, flag)).await?;
+        Ok(found.map(|found| found.digests.into_iter().collect()))
     }
 
     /// Says once that the configuration was changed on disk.
@@ -113,34 +95,16 @@ pub(super) async fn digest(
     hasher: TreeHasher,
     enough: impl Future<Output = ()>,
 ) -> Result<(TreeHasher, Option<String>), EngineError> {
-    let cancelled = Arc::new(AtomicBool::new(false));
-    let mut hasher = hasher.cancelled_by(Arc::clone(&cancelled));
-    let mut work = std::pin::pin!(blocking(move || {
+    let look = move |flag| {
+        let mut hasher = hasher.cancelled_by(flag);
         let result = hasher.digest();
         (hasher, result)
-    }));
-    let done = tokio::select! {
-        biased;
-        done = &mut work => done,
-        () = enough => {
-            cancelled.store(true, Ordering::Relaxed);
-            work.await
-        }
     };
-    let (hasher, result) = done?;
+    let (hasher, result) = cancellable(enough, look).await?;
     match result {
         Ok(state) => Ok((hasher, Some(state.digest.to_string()))),
         Err(TreeError::Cancelled) => Ok((hasher, None)),
         Err(error) => Err(error.into()),
-    }
-}
-
-/// Over when a signal has come and a look has had the time that one usually takes, or another signal.
-async fn patience(stop: &mut StopRequests) {
-    asked(stop, 1).await;
-    tokio::select! {
-        () = tokio::time::sleep(LAST_LOOK) => {}
-        () = asked(stop, 2) => {}
     }
 }
 

@@ -4,17 +4,21 @@
 //! with; [`Session::drive`] performs the effects of the [`machine`](crate::machine) until the run
 //! ends. Nothing in here knows a particular agent, detector or validator, or a terminal.
 
+mod allowance;
 mod clock;
 mod drivers;
 mod environment;
 mod error;
 mod feedback;
 mod files;
+mod held;
+mod inspect;
 mod iterate;
 mod judge;
 mod look;
 mod notice;
 mod open;
+mod pace;
 mod phrases;
 mod plan;
 mod prices;
@@ -26,6 +30,7 @@ mod session;
 mod sink;
 mod transcript;
 mod validate;
+mod watching;
 
 pub use error::EngineError;
 pub use notice::{Notice, Observer};

@@ -231,7 +231,15 @@ impl Session {
             super::scratch::sweep(&self.run);
         }
         let mut inputs = VecDeque::new();
-        let started = self.started().await?;
+        let Some(started) = self.started().await? else {
+            // Nothing is recorded, so the next start begins anew.
+            return Ok(if *self.stop.borrow() > 0 {
+                self.finished(StopReason::Interrupted, "interrupted before the run began".into())
+            } else {
+                let message = "limits.max_runtime was used up before the workspace was looked at";
+                self.finished(StopReason::MaxRuntime, message.into())
+            });
+        };
         inputs.push_back(Input::Started(StartOptions { fresh: started }));
         inputs.extend(std::mem::take(&mut self.out).into_iter().map(Input::AgentOut));
         for note in std::mem::take(&mut self.notes) {
@@ -256,13 +264,16 @@ impl Session {
         }
     }
 
-    async fn started(&mut self) -> Result<RunStarted, EngineError> {
+    /// What a new run begins with; `None` if there was no time to look at all of it.
+    async fn started(&mut self) -> Result<Option<RunStarted>, EngineError> {
         let (tree, evidence) = if self.resumed {
             (String::new(), Vec::new())
         } else {
-            (self.tree().await?.unwrap_or_default(), self.evidence().await?)
+            let (tree, evidence) = (self.tree().await?, self.evidence().await?);
+            let (Some(tree), Some(evidence)) = (tree, evidence) else { return Ok(None) };
+            (tree, evidence)
         };
-        Ok(RunStarted {
+        Ok(Some(RunStarted {
             version: FORMAT_VERSION,
             agent: self.drivers.first.name.clone(),
             fallback: self.drivers.fallback(),
@@ -272,7 +283,7 @@ impl Session {
             tree,
             evidence,
             once: self.once,
-        })
+        }))
     }
 
     /// One step of the machine: records are written here, what else is to be done is handed back.

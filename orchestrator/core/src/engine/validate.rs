@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
+use super::allowance::{LAST_LOOK, cancellable};
 use super::clock::Clock;
 use super::error::EngineError;
-use super::look::{LAST_LOOK, blocking, digest};
+use super::look::digest;
 use super::notice::Notice;
 use super::plan::{self, Judges};
 use super::rest::{LONGEST_REST_MS, asked};
@@ -20,7 +21,7 @@ use crate::contract::{
 };
 use crate::machine::{NamedVerdict, Validation};
 use crate::state::keep_evidence;
-use crate::workspace::{Baseline, TreeHasher, evidence_digests};
+use crate::workspace::{Baseline, ProtectedError, TreeHasher, evidence_digests_until};
 
 /// How long a validator that was told to end may take to do so.
 pub(super) const GRACE: Duration = Duration::from_secs(30);
@@ -82,13 +83,17 @@ impl Session {
     pub(super) async fn validate(&mut self, claim: &Claim) -> Result<Validation, EngineError> {
         let (tell, told) = watch::channel(None);
         let mut work = Box::pin(self.examination(claim.clone(), told, false).run());
-        let mut stop = self.stop.clone();
+        let (mut stop, allowance) = (self.stop.clone(), self.time_to_validate());
         let (hasher, result) = loop {
+            let goes_on = tell.borrow().is_none();
             tokio::select! {
                 biased;
                 done = &mut work => break done,
-                () = asked(&mut stop, 1), if tell.borrow().is_none() => {
+                () = asked(&mut stop, 1), if goes_on => {
                     tell.send_replace(Some(CancelReason::Signal));
+                }
+                () = allowance.used_up(), if goes_on => {
+                    tell.send_replace(Some(CancelReason::MaxRuntime));
                 }
                 () = tokio::time::sleep(Duration::from_millis(LONGEST_REST_MS)) => {}
             }
@@ -101,9 +106,12 @@ impl Session {
         self.hasher = hasher;
         let Some(mut validation) = result? else {
             // Nothing of it counts.
-            return Ok(Validation { interrupted: true, ..Validation::default() });
+            return Ok(cut(*tell.borrow()));
         };
-        validation.evidence = self.keep(&mut validation.verdicts)?;
+        match self.keep(&mut validation.verdicts)? {
+            Some(evidence) => validation.evidence = evidence,
+            None => return Ok(cut(Some(CancelReason::Signal))),
+        }
         if let Some(text) = self.prompt.read_text() {
             validation.task = self.judges.task(&text).await;
         }
@@ -111,16 +119,22 @@ impl Session {
     }
 
     /// Copies accepted evidence, if everything that is required was accepted. What is no longer what
-    /// was examined is not accepted.
-    fn keep(&self, verdicts: &mut [NamedVerdict]) -> Result<Vec<EvidenceFile>, EngineError> {
+    /// was examined is not accepted. `None` if the run was asked to stop meanwhile.
+    fn keep(
+        &self,
+        verdicts: &mut [NamedVerdict],
+    ) -> Result<Option<Vec<EvidenceFile>>, EngineError> {
         if verdicts.iter().any(|verdict| verdict.required && !verdict.verdict.is_accepted()) {
-            return Ok(Vec::new());
+            return Ok(Some(Vec::new()));
         }
         let folder = self.layout().evidence(&self.run);
         let mut kept = Vec::new();
         for named in verdicts {
             let Verdict::Accepted { evidence, .. } = &named.verdict else { continue };
             for file in evidence.clone() {
+                if *self.stop.borrow() > 0 {
+                    return Ok(None);
+                }
                 if !keep_evidence(self.store.disk(), &folder, &file)? {
                     let path = file.path.display();
                     named.verdict =
@@ -130,8 +144,14 @@ impl Session {
                 kept.push(file);
             }
         }
-        Ok(kept)
+        Ok(Some(kept))
     }
+}
+
+/// A validation that was broken off for this reason says nothing.
+fn cut(reason: Option<CancelReason>) -> Validation {
+    let out_of_time = reason == Some(CancelReason::MaxRuntime);
+    Validation { interrupted: !out_of_time, out_of_time, ..Validation::default() }
 }
 
 impl Examination {
@@ -143,8 +163,8 @@ impl Examination {
 
     async fn validation(&mut self) -> Result<Option<Validation>, EngineError> {
         let Some(before) = self.tree().await? else { return Ok(None) };
-        if self.ahead {
-            self.look_ahead(&before).await?;
+        if self.ahead && !self.look_ahead(&before).await? {
+            return Ok(None);
         }
         let judges = Arc::clone(&self.judges);
         let mut expected = before.clone();
@@ -175,39 +195,48 @@ impl Examination {
         }))
     }
 
-    /// Takes what is new for the work of the running iteration, as the look after its end will.
-    async fn look_ahead(&mut self, tree: &str) -> Result<(), EngineError> {
+    /// Takes what is new for the work of the running iteration, as the look after its end will. False if
+    /// it was broken off.
+    async fn look_ahead(&mut self, tree: &str) -> Result<bool, EngineError> {
         if self.tree != tree {
             self.tree_since = self.iteration;
         }
         let dirs = self.judges.evidence_dirs();
-        if !dirs.is_empty() {
-            for digest in blocking(move || evidence_digests(&dirs)).await?.digests {
-                self.first_seen.entry(digest).or_insert(self.iteration);
+        if dirs.is_empty() {
+            return Ok(true);
+        }
+        let look = move |flag| evidence_digests_until(&dirs, flag);
+        let Some(found) = cancellable(self.enough(), look).await? else { return Ok(false) };
+        for digest in found.digests {
+            self.first_seen.entry(digest).or_insert(self.iteration);
+        }
+        Ok(true)
+    }
+
+    /// Resolves when there is no time for another look: soon after the end was asked for.
+    fn enough(&self) -> impl Future<Output = ()> + Send + 'static {
+        let (cancel, mut stop) = (Cancel::new(self.cancel.clone()), self.stop.clone());
+        async move {
+            tokio::select! {
+                () = async { cancel.cancelled().await; tokio::time::sleep(LAST_LOOK).await } => {}
+                () = asked(&mut stop, 2) => {}
             }
         }
-        Ok(())
     }
 
     async fn tree(&mut self) -> Result<Option<String>, EngineError> {
         let Some(hasher) = self.hasher.take() else {
             return Err(EngineError::Internal("a look at the tree was broken off".into()));
         };
-        let (cancel, mut stop) = (Cancel::new(self.cancel.clone()), self.stop.clone());
-        let enough = async move {
-            tokio::select! {
-                () = async { cancel.cancelled().await; tokio::time::sleep(LAST_LOOK).await } => {}
-                () = asked(&mut stop, 2) => {}
-            }
-        };
-        let (hasher, tree) = digest(hasher, enough).await?;
+        let (hasher, tree) = digest(hasher, self.enough()).await?;
         self.hasher = Some(hasher);
         Ok(tree)
     }
 
     /// One validator; `None` if it was broken off.
     async fn check(&self, check: &plan::Check) -> Result<Option<NamedVerdict>, EngineError> {
-        let changes = self.protected_changes(check.validator.protects()).await?;
+        let globs = check.validator.protects();
+        let Some(changes) = self.protected_changes(globs).await? else { return Ok(None) };
         let context = ValidationContext {
             run: &self.run,
             iteration: self.iteration,
@@ -267,15 +296,23 @@ impl Examination {
         }
     }
 
-    async fn protected_changes(&self, globs: Vec<String>) -> Result<Vec<Change>, EngineError> {
+    /// What changed since the run began; `None` if the look was broken off.
+    async fn protected_changes(
+        &self,
+        globs: Vec<String>,
+    ) -> Result<Option<Vec<Change>>, EngineError> {
         if globs.is_empty() {
-            return Ok(Vec::new());
+            return Ok(Some(Vec::new()));
         }
         let (baseline, workspace) = (Arc::clone(&self.baseline), self.workspace.clone());
-        let changes = move || {
-            let now = Baseline::take(&workspace, &globs).map_err(|error| error.to_string())?;
-            baseline.changes(&now, &globs).map_err(|error| error.to_string())
+        let changes = move |flag| {
+            let now = Baseline::take_until(&workspace, &globs, flag)?;
+            baseline.changes(&now, &globs)
         };
-        blocking(changes).await?.map_err(EngineError::Workspace)
+        match cancellable(self.enough(), changes).await? {
+            Ok(changes) => Ok(Some(changes)),
+            Err(ProtectedError::Cancelled) => Ok(None),
+            Err(error) => Err(EngineError::Workspace(error.to_string())),
+        }
     }
 }

@@ -95,6 +95,10 @@ pub(super) fn looked(turn: &mut Turn, look: Look) {
     if turn.state.stopping {
         return interrupted(turn);
     }
+    if look.out_of_time {
+        // On a tree that nobody knows nothing can be validated. A claim stays pending.
+        return turn.finish(StopReason::MaxRuntime, limits::OUT_OF_TIME.into());
+    }
     match &turn.state.latch {
         Latch::Claimed { claim, .. } => {
             let claim = claim.clone();
@@ -128,6 +132,10 @@ pub(super) fn validated(turn: &mut Turn, validation: Validation) {
     }
     if validation.interrupted {
         return interrupted(turn);
+    }
+    if validation.out_of_time {
+        // The claim stays pending: with more time it is validated first of all.
+        return turn.finish(StopReason::MaxRuntime, limits::OUT_OF_TIME.into());
     }
     let Some(policy) = turn.state.policy().cloned() else { return };
     let reasons = validation.objections(&policy, &turn.state.tree);

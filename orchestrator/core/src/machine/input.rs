@@ -32,6 +32,8 @@ pub struct Look {
     pub tree: String,
     /// Digests of the content of the evidence folders.
     pub evidence: Vec<String>,
+    /// `limits.max_runtime` was reached before all was seen.
+    pub out_of_time: bool,
 }
 
 /// How the agent ended.
@@ -62,6 +64,8 @@ pub struct Validation {
     pub task: String,
     /// It was broken off by a signal: says nothing.
     pub interrupted: bool,
+    /// It was broken off by `limits.max_runtime`: says nothing.
+    pub out_of_time: bool,
 }
 
 /// A time that has come while the agent runs.

@@ -80,7 +80,7 @@ fn validation(good: bool, tree: &str) -> Validation {
         tree_after: tree.into(),
         evidence: Vec::new(),
         task: "task".into(),
-        interrupted: false,
+        ..Validation::default()
     }
 }
 
@@ -89,7 +89,7 @@ fn ended(outcome: Outcome) -> Ended {
 }
 
 fn look(claims: Vec<Claim>, tree: &str) -> Look {
-    Look { claims, near_misses: Vec::new(), tree: tree.into(), evidence: vec!["old".into()] }
+    Look { claims, tree: tree.into(), evidence: vec!["old".into()], ..Look::default() }
 }
 
 /// A driver without a world: keeps the journal and checks the rules after every step.
