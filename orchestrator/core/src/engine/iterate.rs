@@ -72,6 +72,9 @@ impl Session {
         };
         let agent = Arc::clone(&self.drivers.of(&self.state).driver.agent);
         let watching = Watching::new(self, last_event_ms, tell, hear);
+        if let Some(prompt_watch) = &mut self.prompt_watch {
+            prompt_watch.restart();
+        }
         let agent = self.start(agent.run(task, &sink), prompt, &files).await;
         let attended = self.attend(watching, agent).await;
         if let Some(trouble) = sink.finish().await {
@@ -186,7 +189,22 @@ impl Session {
         watching: &mut Watching,
         agent: &mut AgentRun<'_>,
     ) -> Result<Result<Report, AgentError>, EngineError> {
-        let mut prompt_watch = self.prompt.path().map(PromptWatch::new);
+        let mut prompt_watch = self.prompt_watch.take();
+        if prompt_watch.is_none() {
+            // One for the whole run. The agent starts meanwhile.
+            prompt_watch = self.prompt.path().map(PromptWatch::new);
+        }
+        let result = self.turn(watching, agent, prompt_watch.as_mut()).await;
+        self.prompt_watch = prompt_watch;
+        result
+    }
+
+    async fn turn(
+        &mut self,
+        watching: &mut Watching,
+        agent: &mut AgentRun<'_>,
+        mut prompt_watch: Option<&mut PromptWatch>,
+    ) -> Result<Result<Report, AgentError>, EngineError> {
         let mut stop = self.stop.clone();
         let mut timer = std::pin::pin!(tokio::time::sleep(Duration::ZERO));
         loop {
@@ -204,7 +222,7 @@ impl Session {
                 findings = inspected(watching.inspecting.as_mut()) => {
                     self.inspected(findings, watching)?;
                 }
-                () = prompt_changed(prompt_watch.as_mut()), if inspects => {
+                () = prompt_changed(prompt_watch.as_deref_mut()), if inspects => {
                     self.prompt_changed(watching);
                 }
                 Some(heard) = watching.hear.recv() => self.heard(heard, watching)?,

@@ -22,7 +22,7 @@ use crate::machine::{
     StopReason, step,
 };
 use crate::state::{FORMAT_VERSION, Found, Layout, Store};
-use crate::workspace::{Baseline, TreeHasher};
+use crate::workspace::{Baseline, PromptWatch, TreeHasher};
 
 /// How often the run was asked to stop: once is an orderly stop, twice a quick one.
 pub type StopRequests = watch::Receiver<u32>;
@@ -70,6 +70,8 @@ pub struct Session {
     pub(super) config: Config,
     pub(super) baseline: Arc<Baseline>,
     pub(super) prompt: PromptSource,
+    /// Notices changes of the prompt file while an agent runs; one for the whole run.
+    pub(super) prompt_watch: Option<PromptWatch>,
     /// `None` while a look at the tree goes on, or if one was broken off.
     pub(super) hasher: Option<TreeHasher>,
     pub(super) clock: Arc<Clock>,
@@ -139,6 +141,7 @@ impl Session {
         let content = super::look::read_config(&new.config_file);
         Self {
             prompt: PromptSource::from_run(&new.config.run),
+            prompt_watch: None,
             hasher: None,
             run: new.run,
             workspace,

@@ -7,7 +7,7 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::{BufRead, BufReader, Write as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
@@ -17,6 +17,7 @@ use super::copy::SpareCopy;
 use super::disk::{Disk, File};
 use super::error::StateError;
 use super::key::Key;
+use super::seen::Stamp;
 use crate::machine::Record;
 
 /// Version of the journal's format, in its first record.
@@ -131,27 +132,8 @@ pub struct Journal {
     /// The same bytes out of reach: what is written again if the file is touched.
     copy: SpareCopy,
     end: End,
+    /// What the file looked like after the last write.
     stamp: Stamp,
-}
-
-/// What the file looked like after the last write; anything else is somebody else's doing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Stamp {
-    dev: u64,
-    ino: u64,
-    len: u64,
-    ctime: (i64, i64),
-}
-
-impl Stamp {
-    fn of(meta: &fs::Metadata) -> Self {
-        Self {
-            dev: meta.dev(),
-            ino: meta.ino(),
-            len: meta.len(),
-            ctime: (meta.ctime(), meta.ctime_nsec()),
-        }
-    }
 }
 
 impl Journal {
@@ -268,8 +250,7 @@ impl Journal {
     /// # Errors
     /// It cannot be written again.
     pub fn heal(&mut self) -> Result<bool, StateError> {
-        let here = fs::symlink_metadata(&self.path).map(|meta| Stamp::of(&meta));
-        if here.is_ok_and(|here| here == self.stamp) {
+        if Stamp::at(&self.path) == Some(self.stamp) {
             return Ok(false);
         }
         let content = self.copy.content(&self.path)?;

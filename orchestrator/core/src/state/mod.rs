@@ -25,6 +25,7 @@ mod key;
 mod latch;
 mod layout;
 mod lock;
+mod seen;
 mod settling;
 mod store;
 

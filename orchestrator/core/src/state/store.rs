@@ -13,6 +13,7 @@ use super::key::Key;
 use super::latch::{LARGEST, LatchFile};
 use super::layout::Layout;
 use super::lock::Lock;
+use super::seen::Seen;
 use super::settling::Settling;
 use crate::machine::{Latch, Record, State};
 
@@ -35,6 +36,7 @@ pub struct Store {
     disk: Disk,
     layout: Layout,
     key: Key,
+    key_seen: Seen,
     lock: Lock,
     current: Option<Open>,
 }
@@ -45,6 +47,7 @@ struct Open {
     journal: Journal,
     /// As it is on disk; `None` while that is still the one of the run before.
     latch: Option<LatchFile>,
+    latch_seen: Seen,
     /// What the run began with is being made safe.
     settling: Option<Settling>,
 }
@@ -79,7 +82,9 @@ impl Store {
                 return Err(StateError::damaged(&layout.key(), "the key of this state is gone"));
             }
         };
-        Ok(Self { disk, layout, key, lock, current: None })
+        let mut key_seen = Seen::default();
+        key_seen.note(&layout.key());
+        Ok(Self { disk, layout, key, key_seen, lock, current: None })
     }
 
     /// Where it lies.
@@ -122,8 +127,9 @@ impl Store {
             Journal::open(&self.disk, &path, &self.key, |entry| fold.take(&entry))
                 .map_err(|error| gone(error, &path))?;
         let found = fold.check(&path, &latch, torn)?;
-        self.current =
-            Some(Open { run: latch.run.clone(), journal, latch: Some(latch), settling: None });
+        let run = latch.run.clone();
+        let latch_seen = Seen::default();
+        self.current = Some(Open { run, journal, latch: Some(latch), latch_seen, settling: None });
         Ok(Some(found))
     }
 
@@ -153,7 +159,13 @@ impl Store {
         let journal = Journal::create(&self.disk, &self.layout.journal(run), &self.key)?;
         let folders = [folder.as_path(), &self.layout.runs()];
         let settling = Settling::begin(&self.disk, self.layout.root(), files, &folders)?;
-        self.current = Some(Open { run: run.to_owned(), journal, latch, settling: Some(settling) });
+        self.current = Some(Open {
+            run: run.to_owned(),
+            journal,
+            latch,
+            latch_seen: Seen::default(),
+            settling: Some(settling),
+        });
         Ok(())
     }
 
@@ -183,27 +195,37 @@ impl Store {
         open.settle()?;
         let latch = LatchFile::new(&open.run, open.journal.seq(), latch.clone());
         latch.write(&self.disk, &self.key, &self.layout.latch())?;
+        open.latch_seen.note(&self.layout.latch());
         open.latch = Some(latch);
         Ok(())
     }
 
-    /// Makes sure that lock, key and latch are as they were written.
+    /// Makes sure that lock, key and latch are as they were written. What nobody has touched is not read
+    /// again.
     fn hold(&mut self) -> Result<bool, StateError> {
         self.disk.restore_dir(self.layout.root(), self.layout.root())?;
         let mut healed = !self.lock.hold()?;
-        if !self.key.is_in(&self.disk, &self.layout.key()) {
-            self.disk.clear(&self.layout.key(), fs::Metadata::is_file)?;
-            self.key.write(&self.disk, &self.layout.key())?;
-            healed = true;
-        }
-        if let Some(Open { latch: Some(latch), .. }) = &self.current {
-            let expected = latch.sealed(&self.key);
-            let there = self.disk.read_at_most(&self.layout.latch(), LARGEST).unwrap_or_default();
-            if there != expected.as_bytes() {
-                self.disk.clear(&self.layout.latch(), fs::Metadata::is_file)?;
-                latch.write(&self.disk, &self.key, &self.layout.latch())?;
+        let path = self.layout.key();
+        if !self.key_seen.is_untouched(&path) {
+            if !self.key.is_in(&self.disk, &path) {
+                self.disk.clear(&path, fs::Metadata::is_file)?;
+                self.key.write(&self.disk, &path)?;
                 healed = true;
             }
+            self.key_seen.note(&path);
+        }
+        let path = self.layout.latch();
+        if let Some(Open { latch: Some(latch), latch_seen, .. }) = &mut self.current
+            && !latch_seen.is_untouched(&path)
+        {
+            let expected = latch.sealed(&self.key);
+            let there = self.disk.read_at_most(&path, LARGEST).unwrap_or_default();
+            if there != expected.as_bytes() {
+                self.disk.clear(&path, fs::Metadata::is_file)?;
+                latch.write(&self.disk, &self.key, &path)?;
+                healed = true;
+            }
+            latch_seen.note(&path);
         }
         Ok(healed)
     }
