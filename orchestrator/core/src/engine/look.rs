@@ -20,7 +20,13 @@ impl Session {
         let (prompt, warning) = self.prompt.read()?;
         inputs.extend(warning.map(Input::Warn));
         let final_text = self.final_text.take();
-        let findings = self.inspect(&prompt.text, final_text.as_deref()).await;
+        // A detector that is no part of this program may take its time.
+        let enough = self.time_to_look().over();
+        let findings = tokio::select! {
+            biased;
+            findings = self.inspect(&prompt.text, final_text.as_deref()) => findings,
+            () = enough => Findings::default(),
+        };
         inputs.extend(findings.warnings.into_iter().map(Input::Warn));
         let (tree, evidence) = (self.tree().await?, self.evidence().await?);
         // A signal is told below.
