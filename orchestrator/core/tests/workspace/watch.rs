@@ -171,16 +171,16 @@ async fn a_watch_that_is_restarted_tells_what_happens_from_then_on() {
         std::fs::write(&path, format!("during {round}")).unwrap();
         assert!(sees(&mut watch).await, "round {round}");
         // Another folder of the same name.
-        std::fs::rename(ws.path("sub"), ws.path(&format!("old{round}"))).unwrap();
+        std::fs::rename(ws.path("sub"), ws.path(format!("old{round}"))).unwrap();
         ws.write("sub/PROMPT.md", "new");
         watch.restart();
         std::fs::write(&path, "in the new folder").unwrap();
         assert!(sees(&mut watch).await, "the new folder in round {round}");
         // A link in its place, and the file that it leads to.
-        std::fs::rename(&path, ws.path(&format!("real{round}"))).unwrap();
-        std::os::unix::fs::symlink(ws.path(&format!("real{round}")), &path).unwrap();
+        std::fs::rename(&path, ws.path(format!("real{round}"))).unwrap();
+        std::os::unix::fs::symlink(ws.path(format!("real{round}")), &path).unwrap();
         watch.restart();
-        std::fs::write(ws.path(&format!("real{round}")), "behind the link").unwrap();
+        std::fs::write(ws.path(format!("real{round}")), "behind the link").unwrap();
         assert!(sees(&mut watch).await, "behind the link in round {round}");
         std::fs::remove_file(&path).unwrap();
         std::fs::write(&path, "a file again").unwrap();
