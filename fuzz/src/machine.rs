@@ -193,6 +193,7 @@ impl World {
             evidence: Vec::new(),
             task: "task".into(),
             interrupted: bytes.byte() % 8 == 7,
+            out_of_time: bytes.byte() % 8 == 7,
         }
     }
 
@@ -319,5 +320,6 @@ fn baseline(bytes: &mut Bytes<'_>) -> BaselineCheck {
         tree: format!("t{}", bytes.byte() % 4),
         evidence: vec!["old".into()],
         interrupted: bytes.byte() % 8 == 7,
+        out_of_time: bytes.byte() % 8 == 7,
     }
 }

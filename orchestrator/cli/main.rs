@@ -14,6 +14,7 @@ mod sandbox;
 mod signals;
 mod trace;
 mod transcript;
+mod writer;
 
 use std::process::ExitCode;
 
@@ -34,13 +35,15 @@ fn main() -> ExitCode {
             return ExitCode::from(code);
         }
     };
-    match dispatch(args) {
-        Ok(code) => ExitCode::from(code),
+    let code = match dispatch(args) {
+        Ok(code) => code,
         Err(error) => {
             output::problem(&error);
-            ExitCode::from(error.code())
+            error.code()
         }
-    }
+    };
+    output::finish();
+    ExitCode::from(code)
 }
 
 fn dispatch(args: Args) -> Result<u8, CommandError> {

@@ -1,8 +1,87 @@
 //! The only place that prints: results on stdout, words for people on stderr.
+//!
+//! A command prints what it has found out, and waits for its reader. A run does not: as soon as it has
+//! begun, everything goes through a [`Writer`], which never holds it up.
 
 use std::io::{self, IsTerminal as _, Write as _};
+use std::os::fd::{AsFd as _, BorrowedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use serde_json::json;
 
 use crate::error::CommandError;
+use crate::writer::{Stream, Worth, Writer};
+
+/// How long a reader may take nothing, when the run is over, before the rest of the output is given up.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// The same when somebody has asked for the end.
+const HURRY: Duration = Duration::from_secs(1);
+
+/// The writers of a run, once it has begun.
+static WRITERS: OnceLock<Writers> = OnceLock::new();
+/// The run whose events are printed, if they are.
+static RUN: OnceLock<String> = OnceLock::new();
+static HURRIED: AtomicBool = AtomicBool::new(false);
+
+struct Writers {
+    stdout: Arc<Writer>,
+    /// The same if both lead to the same place, so that all comes in its order.
+    stderr: Arc<Writer>,
+}
+
+/// From now on nothing that is printed holds anything up. Whether stdout gets events as lines of JSON.
+pub(crate) fn begin_run(events: bool) {
+    WRITERS.get_or_init(|| {
+        let stderr = Writer::new(Box::new(|lines| format!("warning: {}\n", dropped(lines))));
+        let stdout = if !events && same_place(io::stdout().as_fd(), io::stderr().as_fd()) {
+            Arc::clone(&stderr)
+        } else {
+            Writer::new(Box::new(dropped_event))
+        };
+        Writers { stdout, stderr }
+    });
+}
+
+fn same_place(one: BorrowedFd<'_>, other: BorrowedFd<'_>) -> bool {
+    let place = |fd| rustix::fs::fstat(fd).map(|stat| (stat.st_dev, stat.st_ino)).ok();
+    place(one).is_some() && place(one) == place(other)
+}
+
+fn dropped(lines: u64) -> String {
+    format!("{lines} lines were dropped because the reader did not read")
+}
+
+fn dropped_event(lines: u64) -> String {
+    let event = json!({
+        "event": "lines_dropped",
+        "time": jiff::Timestamp::now(),
+        "run": RUN.get(),
+        "lines": lines,
+        "message": dropped(lines),
+    });
+    format!("{event}\n")
+}
+
+/// Somebody wants the program to end: readers get little time.
+pub(crate) fn hurry() {
+    HURRIED.store(true, Ordering::Relaxed);
+}
+
+/// Waits until all was read, if there is a reader that reads.
+pub(crate) fn finish() {
+    let Some(Writers { stdout, stderr }) = WRITERS.get() else { return };
+    let began = Instant::now();
+    let patience = || if HURRIED.load(Ordering::Relaxed) { HURRY } else { PATIENCE };
+    let missed = stdout.drain(began, patience);
+    if !Arc::ptr_eq(stdout, stderr) {
+        if missed > 0 {
+            say(&format!("warning: {}", dropped(missed)));
+        }
+        stderr.drain(began, patience);
+    }
+}
 
 /// Whether stderr is a terminal that wants colours.
 pub(crate) fn colour() -> bool {
@@ -18,8 +97,7 @@ pub(crate) fn is_shown() -> bool {
 
 /// A line of a result. Nobody may be reading any more: that is no error.
 pub(crate) fn result(line: &str) {
-    let mut out = io::stdout().lock();
-    drop(out.write_all(line.as_bytes()).and_then(|()| out.write_all(b"\n")));
+    print(Stream::Stdout, &[line, "\n"], Worth::Kept);
 }
 
 /// Bytes of a result, as they are.
@@ -30,19 +108,17 @@ pub(crate) fn raw(bytes: &[u8]) {
 
 /// A line for people.
 pub(crate) fn say(line: &str) {
-    let mut err = io::stderr().lock();
-    drop(err.write_all(line.as_bytes()).and_then(|()| err.write_all(b"\n")));
+    print(Stream::Stderr, &[line, "\n"], Worth::Droppable);
 }
 
 /// A piece of a line for people.
 pub(crate) fn say_part(text: &str) {
-    let mut err = io::stderr().lock();
-    drop(err.write_all(text.as_bytes()).and_then(|()| err.flush()));
+    print(Stream::Stderr, &[text], Worth::Droppable);
 }
 
 /// Why a command failed.
 pub(crate) fn problem(error: &CommandError) {
-    say(&error.render(colour()));
+    print(Stream::Stderr, &[&error.render(colour()), "\n"], Worth::Kept);
 }
 
 /// One JSON value on a line.
@@ -50,5 +126,22 @@ pub(crate) fn json(value: &impl serde::Serialize) {
     match serde_json::to_string(value) {
         Ok(text) => result(&text),
         Err(error) => say(&format!("error: {error}")),
+    }
+}
+
+/// An event of a run, one JSON value on a line. Only the last one is sure to be kept.
+pub(crate) fn event(run: &str, value: &serde_json::Value, is_last: bool) {
+    RUN.get_or_init(|| run.to_owned());
+    let worth = if is_last { Worth::Kept } else { Worth::Droppable };
+    print(Stream::Stdout, &[&value.to_string(), "\n"], worth);
+}
+
+fn print(stream: Stream, parts: &[&str], worth: Worth) {
+    let text = parts.concat().into_bytes();
+    match (WRITERS.get(), stream) {
+        (Some(writers), Stream::Stdout) => writers.stdout.push(stream, text, worth),
+        (Some(writers), Stream::Stderr) => writers.stderr.push(stream, text, worth),
+        (None, Stream::Stdout) => drop(io::stdout().lock().write_all(&text)),
+        (None, Stream::Stderr) => drop(io::stderr().lock().write_all(&text)),
     }
 }

@@ -69,11 +69,13 @@ pub(crate) fn listen() -> std::io::Result<Signals> {
                 switch.pull();
                 std::process::exit(i32::from(first.load(Ordering::Relaxed)));
             }
+            // First of all: to say it must not keep anything from happening.
+            tell.send_replace(count);
+            output::hurry();
             output::say(match count {
                 1 => "stopping: the agent is asked to end (again to end it at once)",
                 _ => "ending the agent at once (again to leave without waiting for that)",
             });
-            tell.send_replace(count);
         }
     };
     std::thread::Builder::new().name("signals".to_owned()).spawn(listener)?;

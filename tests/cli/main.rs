@@ -31,6 +31,7 @@ mod log;
 mod occupied;
 mod plugins;
 mod protection;
+mod readers;
 mod real;
 mod resumed;
 mod sandbox;

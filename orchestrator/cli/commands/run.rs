@@ -34,6 +34,9 @@ pub(crate) fn run(file: &Path, mut args: Run, log: &RunLog) -> Result<u8, Comman
     for (key, value) in shorthands {
         sets.extend(value.map(|value| (key.to_owned(), value)));
     }
+    if !args.dry_run {
+        output::begin_run(args.json);
+    }
     let context = match Context::load(file, sets.clone()) {
         Ok(context) => context,
         Err(error) => {

@@ -1,6 +1,6 @@
 //! What people see: one line per iteration and verdict, more with `--verbose`.
 
-use std::io::{IsTerminal as _, Write as _};
+use std::io::IsTerminal as _;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -111,7 +111,6 @@ impl Human {
         let doing = one_line(&view.doing, 60);
         let text = format!("  {iteration}  {elapsed}{cost}{context}  {doing}");
         output::say_part(&format!("\r\x1b[K{}", self.paint(DIM, &text)));
-        drop(std::io::stderr().flush());
     }
 
     fn verdicts(&self, view: &mut View, verdicts: &[NamedVerdict]) {

@@ -31,10 +31,11 @@ impl Observer for Json {
         object.insert("time".into(), json!(jiff::Timestamp::now()));
         object.insert("run".into(), json!(run));
         object.extend(fields);
+        let is_last = matches!(notice, Notice::RunFinished { .. });
         if let Notice::RunFinished { stop_reason, ended_well, .. } = notice {
             let status = self.interrupted.load(Ordering::Relaxed);
             object.insert("exit_code".into(), json!(of_stop(*stop_reason, *ended_well, status)));
         }
-        output::json(&Value::Object(object));
+        output::event(run, &Value::Object(object), is_last);
     }
 }

@@ -277,12 +277,11 @@ pub(super) fn a_validator_whose_program_was_removed_rejects_and_says_so() {
 #[test]
 pub(super) fn a_signal_reaches_a_run_whose_workspace_takes_for_ever_to_read() {
     let env = hostile();
-    // Holes cost no space, but all of it would have to be read.
-    env.agent.call(1).script("truncate -s 8T big\n");
+    env.agent.call(1).script(super::sizes::MUCH);
     let mut running = env.start(&["run"]);
     eventually("it looks at the workspace", || env.has_record("iteration_ended"));
     running.signal(rustix::process::Signal::INT);
     let ended = running.wait();
-    let end = super::End { code: 130, ..stopped("interrupted", 1, &["big"]) };
-    ends(&env, "8 TiB", &ended, end);
+    let end = super::End { code: 130, ..stopped("interrupted", 1, &["much"]) };
+    ends(&env, "much", &ended, end);
 }

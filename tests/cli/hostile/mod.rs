@@ -3,11 +3,13 @@
 
 mod claims;
 mod evidence;
+mod floods;
 mod links;
 mod output;
 pub(crate) mod packed;
 mod processes;
 mod replaced;
+mod sizes;
 mod state;
 
 use std::collections::BTreeSet;

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use super::{
-    PROMISE, WORK, claims, completed, ends, evidence, gone, hostile, output, processes, state,
+    PROMISE, WORK, claims, completed, ends, evidence, floods, gone, hostile, output, processes,
+    state,
 };
 use crate::environment::{PACKED, parents};
 use crate::plugins::built;
@@ -93,6 +94,14 @@ packed!(
     output::output_as_json_stays_json_whatever_is_printed,
     output::messages_that_are_nearly_right_break_nothing,
     output::an_agent_that_prints_nothing_at_all_and_one_that_never_stops_are_bounded,
+    floods::text_without_end,
+    floods::standard_error_without_end,
+    floods::lines_that_are_no_messages_without_end,
+    floods::usage_without_end,
+    floods::a_prompt_file_that_grows_without_end,
+    floods::markers_that_come_and_go_without_end,
+    floods::the_last_figures_of_a_flood_are_on_record,
+    floods::a_limit_cuts_a_flood_of_figures_at_once,
     processes::a_daemon_that_hides_is_found_and_ended_with_the_iteration,
     processes::a_daemon_that_hides_does_not_outlive_a_killed_orchestrator,
     processes::agents_that_do_not_want_to_end_are_ended,

@@ -1,7 +1,7 @@
 //! One iteration: the agent runs while its figures, its time and the prompt file are watched.
 
 use std::pin::Pin;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
@@ -12,33 +12,31 @@ use tracing::{Instrument as _, info, info_span};
 use super::error::EngineError;
 use super::files::Files;
 use super::fingerprint::Start;
-use super::idle::Idle;
-use super::judge::{Judging, examined};
+use super::held::Rest;
+use super::inspect::cut;
+use super::judge::examined;
 use super::phrases::{says_all_done, says_done};
-use super::plan;
 use super::redact::Events;
 use super::rest::asked;
 use super::session::Session;
 use super::sink::{Cancel, Heard, Sink};
 use super::transcript::Transcript;
+use super::watching::{Inspected, Inspecting, LAST_GRACE, Watching, inspected};
 use crate::config::SandboxMode;
 use crate::contract::{
-    AgentError, CancelReason, ErrorClass, Iteration, Report, survivors_complaint,
+    AgentError, CancelReason, Claim, ClaimKind, ErrorClass, Iteration, Report, Usage,
+    survivors_complaint,
 };
-use crate::machine::{Effect, Ended, Input, Outcome, StartIteration, Timer};
+use crate::machine::{Effect, Ended, Input, Latch, Outcome, StartIteration, Timer};
 use crate::workspace::PromptWatch;
 
 /// Events that may wait for the driver; more and the agent waits.
 const QUEUE: usize = 64;
-/// How long an agent that was told to end may take, beyond the graces that it has itself.
-const LAST_GRACE: Duration = Duration::from_secs(60);
-/// How long it may take that was asked to end twice.
-const KILLED_GRACE: Duration = Duration::from_secs(10);
-/// The shortest and the longest time between two notes of how much time has passed.
-const SHORTEST_TICK_MS: u64 = 250;
-const LONGEST_TICK_MS: u64 = 30_000;
-/// Share of `max_runtime` between two such notes.
-const TICK_SHARE: u64 = 100;
+/// The longest account of a failure that is kept, in bytes.
+const LONGEST_MESSAGE: usize = 8 * 1024;
+/// Most names of processes that were left, and the longest of them in bytes.
+const MOST_NAMES: usize = 50;
+const LONGEST_NAME: usize = 256;
 
 type AgentRun<'a> = Pin<Box<dyn Future<Output = Result<Report, AgentError>> + Send + 'a>>;
 
@@ -79,27 +77,22 @@ impl Session {
             detectors: &detectors,
             clock: Arc::clone(&self.clock),
             last_event_ms: Arc::clone(&last_event_ms),
+            last_words: AtomicUsize::new(0),
             tool_calls: AtomicU64::new(0),
         };
         let agent = Arc::clone(&self.drivers.of(&self.state).driver.agent);
-        let next_tick_ms = began_ms.saturating_add(tick_pause(self));
-        let watching = Watching {
-            began_ms,
-            next_tick_ms,
-            idle: Idle::new(self.config.limits.idle_timeout, last_event_ms),
-            tell,
-            hear,
-            told_ms: None,
-            judging: None,
-        };
+        let watching = Watching::new(self, last_event_ms, tell, hear);
+        if let Some(prompt_watch) = &mut self.prompt_watch {
+            prompt_watch.restart();
+        }
         let name = self.drivers.of(&self.state).name.as_str();
         let span = info_span!("session", agent = name);
         let session = Box::pin(agent.run(task, &sink).instrument(span));
         let agent = self.start(session, kept, &files).await;
         info!("session begins");
-        let result = self.attend(watching, agent).await;
-        match &result {
-            Ok(Err(error)) => info!(class = error.class.word(), "session failed"),
+        let attended = self.attend(watching, agent).await;
+        match &attended {
+            Ok((Err(error), _)) => info!(class = error.class.word(), "session failed"),
             _ => info!("session is over"),
         }
         if let Some(trouble) = sink.finish().await {
@@ -107,7 +100,9 @@ impl Session {
         }
         let tool_calls = sink.tool_calls();
         drop(sink);
-        let ended = self.ended(self.redactor.result(result?), tool_calls);
+        let (result, held) = attended?;
+        let mut ended = self.ended(self.redactor.result(result), tool_calls);
+        ended.usage = held.map_or(ended.usage, |held| held.max(ended.usage));
         // While the iteration is not over on record: a claim in its last words is not lost then.
         let mut inputs = self.find_claims().await?;
         inputs.push(Input::Ended(ended));
@@ -178,18 +173,20 @@ impl Session {
         })
     }
 
-    /// Waits for the agent's end, and for everything that may bring it about. When the state cannot
-    /// be written any more the agent is ended before that is told.
+    /// Waits for the agent's end, and for everything that may bring it about. Returns what it came to, and
+    /// figures that are not written down yet. When the state cannot be written any more the agent is ended
+    /// before that is told.
     async fn attend(
         &mut self,
         mut watching: Watching,
         mut agent: AgentRun<'_>,
-    ) -> Result<Result<Report, AgentError>, EngineError> {
+    ) -> Result<(Result<Report, AgentError>, Option<Usage>), EngineError> {
         let result = self.watch(&mut watching, &mut agent).await;
         if result.is_err() {
             watching.end(CancelReason::Signal);
         }
         // Before the agent is waited for: it may wait for the answer.
+        watching.drop_questions();
         if let Some(judging) = watching.judging.take() {
             self.hasher = judging.end().await;
         }
@@ -210,91 +207,205 @@ impl Session {
         let result = result?;
         // What it had to say before its end still counts.
         while let Ok(heard) = watching.hear.try_recv() {
-            self.heard(heard, &watching)?;
+            match heard {
+                // Nobody waits for the answer.
+                Heard::Question(_) => {}
+                heard => self.heard(heard, &mut watching)?,
+            }
         }
-        Ok(result)
+        let usage = self.write_held(&mut watching)?;
+        Ok((result, usage))
     }
 
+    /// Deadlines and requests to stop are looked at first, in every turn: an agent that always has
+    /// something more to say does not keep them from being met.
     async fn watch(
         &mut self,
         watching: &mut Watching,
         agent: &mut AgentRun<'_>,
     ) -> Result<Result<Report, AgentError>, EngineError> {
-        let mut prompt_watch = self.prompt.file().map(PromptWatch::new);
+        let mut prompt_watch = self.prompt_watch.take();
+        if prompt_watch.is_none() {
+            // One for the whole run. The agent starts meanwhile.
+            prompt_watch = self.prompt.file().map(PromptWatch::new);
+        }
+        let result = self.turn(watching, agent, prompt_watch.as_mut()).await;
+        self.prompt_watch = prompt_watch;
+        result
+    }
+
+    async fn turn(
+        &mut self,
+        watching: &mut Watching,
+        agent: &mut AgentRun<'_>,
+        mut prompt_watch: Option<&mut PromptWatch>,
+    ) -> Result<Result<Report, AgentError>, EngineError> {
         let mut stop = self.stop.clone();
-        let mut requests = 0;
         let clock = Arc::clone(&self.clock);
-        let mut given_up = std::pin::pin!(tokio::time::sleep(Duration::MAX));
+        let mut timer = std::pin::pin!(tokio::time::sleep(Duration::ZERO));
         loop {
-            let pause = watching.next_look(self);
+            if let Some(given_up) = self.keep_times(watching)? {
+                return Ok(Err(given_up));
+            }
+            watching.arm(timer.as_mut(), self);
+            let (requests, inspects) = (watching.requests, watching.may_inspect(self));
             tokio::select! {
                 biased;
-                Some(heard) = watching.hear.recv() => match heard {
-                    Heard::Question(question) => self.question(question, watching).await?,
-                    heard => self.heard(heard, watching)?,
-                },
-                result = &mut *agent => return Ok(result),
+                // Both are looked at above.
+                () = asked(&mut stop, requests + 1), if requests < 2 => {}
+                () = timer.as_mut() => {}
                 done = examined(watching.judging.as_mut()) => self.judged(done, watching)?,
-                () = asked(&mut stop, requests + 1), if requests < 2 => {
-                    requests += 1;
-                    if requests == 1 {
-                        self.act(Input::Signal, watching)?;
-                    } else {
-                        // Whoever asked has seen to it that its processes are killed.
-                        given_up.as_mut().reset(tokio::time::Instant::now() + KILLED_GRACE);
-                    }
+                findings = inspected(watching.inspecting.as_mut()) => {
+                    self.inspected(findings, watching)?;
                 }
-                () = &mut given_up, if requests == 2 => {
-                    return Ok(Err(AgentError::new(ErrorClass::Cancelled, "asked to stop twice")));
-                }
-                () = prompt_changed(prompt_watch.as_mut()) => self.prompt_changed(watching).await?,
                 // Who waits for a judgement by now is not idle.
                 idle = watching.idle.answered(&clock) => if idle && watching.judging.is_none() {
                     self.act(Input::Timer(Timer::Idle), watching)?;
                 },
-                () = tokio::time::sleep(pause) => {
-                    if !watching.look(self)? {
-                        return Ok(Err(self.given_up()));
-                    }
+                () = prompt_changed(prompt_watch.as_deref_mut()), if inspects => {
+                    self.prompt_changed(watching);
                 }
+                Some(heard) = watching.hear.recv() => self.heard(heard, watching)?,
+                result = &mut *agent => return Ok(result),
             }
         }
     }
 
-    /// An agent that does not end when it is told to: nobody knows what of it lives on.
-    fn given_up(&self) -> AgentError {
+    /// Does what its time has come for. What it returns ends the iteration without the agent.
+    fn keep_times(&mut self, watching: &mut Watching) -> Result<Option<AgentError>, EngineError> {
+        let requests = *self.stop.borrow();
+        if requests > 0 && watching.requests == 0 {
+            watching.requests = 1;
+            self.act(Input::Signal, watching)?;
+        }
+        if requests > 1 && watching.requests == 1 {
+            // Whoever asked has seen to it that its processes are killed.
+            watching.requests = 2;
+            watching.killed(self.clock.runtime_ms());
+        }
+        let in_time = watching.look(self)?;
+        let (usage, context) = watching.held.due(self.clock.runtime_ms());
+        if let Some(usage) = usage {
+            self.act(Input::Used(usage), watching)?;
+        }
+        if let Some(context) = context {
+            self.act(Input::ContextSeen(context), watching)?;
+        }
+        if in_time {
+            return Ok(None);
+        }
+        // Nobody knows what of it lives on.
         let survived = self.processes.of_iteration(&self.run, self.state.iterations);
-        let message = "it did not end when told to and was given up";
-        AgentError::new(ErrorClass::Cancelled, message)
-            .with_report(Report { survived, ..Report::default() })
+        let message = match requests {
+            0 | 1 => "it did not end when told to and was given up",
+            _ => "asked to stop twice",
+        };
+        let error = AgentError::new(ErrorClass::Cancelled, message);
+        Ok(Some(error.with_report(Report { survived, ..Report::default() })))
     }
 
-    fn heard(&mut self, heard: Heard, watching: &Watching) -> Result<(), EngineError> {
+    fn heard(&mut self, heard: Heard, watching: &mut Watching) -> Result<(), EngineError> {
+        let now_ms = self.clock.runtime_ms();
         match heard {
-            Heard::Usage(usage) => {
-                let usage = self.drivers.of_mut(&self.state).with_cost(usage);
-                self.act(Input::Used(usage), watching)
-            }
+            Heard::Usage(usage) => self.used(usage, watching),
             Heard::Model(model) => {
                 self.drivers.of_mut(&self.state).pricing().uses(model.clone());
                 self.act(Input::ModelSeen(model), watching)
             }
-            Heard::Context(context) => self.act(Input::ContextSeen(context), watching),
-            Heard::Note(text) => self.act(Input::Noted(text), watching),
-            // The agent has ended: nobody waits for the answer.
-            Heard::Question(_) => Ok(()),
-            Heard::Claim(claim) => self.act(Input::ClaimSeen(claim), watching),
+            Heard::Context(context) => match watching.held.context(context, now_ms) {
+                Some(context) => self.act(Input::ContextSeen(context), watching),
+                None => Ok(()),
+            },
+            Heard::Note(text) if watching.held.words([text.as_str()], now_ms) => {
+                self.act(Input::Noted(text), watching)
+            }
+            Heard::Note(_) => Ok(()),
+            Heard::Question(question) => {
+                self.question(question, watching);
+                Ok(())
+            }
+            Heard::Claim(claim) => self.claimed(claim, watching),
             Heard::Trouble(message) => self.act(Input::Warn(message), watching),
         }
     }
 
-    async fn prompt_changed(&mut self, watching: &Watching) -> Result<(), EngineError> {
-        let Some(text) = self.prompt.glance() else { return Ok(()) };
-        let findings = self.inspect(&text, None).await;
+    /// A limit is compared with every figure; only what is written down keeps a pace.
+    fn used(&mut self, usage: Usage, watching: &mut Watching) -> Result<(), EngineError> {
+        let usage = self.drivers.of_mut(&self.state).with_cost(usage);
+        let Some(current) = &self.state.current else { return Ok(()) };
+        let usage = current.usage.max(usage);
+        if usage == current.usage {
+            return Ok(());
+        }
+        let reached = current.cancelling.is_none() && self.state.reached_by(usage).is_some();
+        match watching.held.usage(usage, reached, self.clock.runtime_ms()) {
+            Some(usage) => self.act(Input::Used(usage), watching),
+            None => Ok(()),
+        }
+    }
+
+    /// Records a claim that was seen while the agent runs.
+    pub(super) fn claimed(
+        &mut self,
+        claim: Claim,
+        watching: &mut Watching,
+    ) -> Result<(), EngineError> {
+        let first = match claim.kind {
+            ClaimKind::Complete => self.state.latch == Latch::Open,
+            ClaimKind::NeedsHuman => self.state.human.is_none(),
+        };
+        match watching.held.claim(claim, first, self.clock.runtime_ms()) {
+            Some(claim) => self.act(Input::ClaimSeen(claim), watching),
+            None => Ok(()),
+        }
+    }
+
+    fn prompt_changed(&self, watching: &mut Watching) {
+        watching.prompt_changed(self.clock.runtime_ms());
+        if let Some(text) = self.prompt.glance() {
+            watching.inspecting = Some(Inspecting::begin(self.inspection(text, None), None));
+        }
+    }
+
+    /// The detectors have looked at the prompt as it is while the agent runs.
+    fn inspected(
+        &mut self,
+        (findings, question): Inspected,
+        watching: &mut Watching,
+    ) -> Result<(), EngineError> {
+        watching.was_inspected(self.clock.runtime_ms());
         for claim in findings.claims {
-            self.act(Input::ClaimSeen(claim), watching)?;
+            self.claimed(claim, watching)?;
+        }
+        if let Some(question) = question {
+            for warning in findings.warnings {
+                if watching.held.words([warning.as_str()], self.clock.runtime_ms()) {
+                    self.act(Input::Warn(warning), watching)?;
+                }
+            }
+            self.judge(question, watching);
+        }
+        if let Some(question) = watching.waiting.take() {
+            self.question(question, watching);
         }
         Ok(())
+    }
+
+    /// What was held back is written down now, but for the figures, which are part of the record of the
+    /// iteration's end.
+    fn write_held(&mut self, watching: &mut Watching) -> Result<Option<Usage>, EngineError> {
+        let Rest { usage, context, claims, dropped } = watching.held.finish();
+        if let Some(context) = context {
+            self.act(Input::ContextSeen(context), watching)?;
+        }
+        for claim in claims {
+            self.act(Input::ClaimSeen(claim), watching)?;
+        }
+        if dropped > 0 {
+            let what = "notes and answers of this iteration were too many to be kept";
+            self.act(Input::Warn(format!("{dropped} {what}")), watching)?;
+        }
+        Ok(usage)
     }
 
     /// Feeds the machine while the agent runs; all it can want is to cancel.
@@ -308,7 +419,7 @@ impl Session {
     }
 
     fn ended(&mut self, result: Result<Report, AgentError>, tool_calls: u64) -> Ended {
-        let (outcome, report) = match result {
+        let (outcome, mut report) = match result {
             Ok(report) => (Outcome::Succeeded, report),
             Err(error) => (outcome_of(&error.class, error.message), *error.report),
         };
@@ -316,9 +427,10 @@ impl Session {
         let final_text = report.final_text.as_deref().unwrap_or_default();
         let (says_done, says_all_done) = (says_done(final_text), says_all_done(final_text));
         let told = self.drivers.of(&self.state).driver.description.capabilities.tool_calls;
-        if !report.left_behind.is_empty() {
-            let names = report.left_behind.join(", ");
-            let count = report.left_behind.len();
+        let count = report.left_behind.len();
+        let left_behind = shortened(std::mem::take(&mut report.left_behind));
+        if !left_behind.is_empty() {
+            let names = left_behind.join(", ");
             self.warn_only(&format!(
                 "the agent left {count} processes behind, which were ended: {names}"
             ));
@@ -333,13 +445,25 @@ impl Session {
             says_done,
             says_all_done,
             tool_calls: told.then_some(tool_calls),
-            left_behind: report.left_behind,
+            left_behind,
             survived: report.survived,
         }
     }
 }
 
-fn outcome_of(class: &ErrorClass, message: String) -> Outcome {
+/// No more names than are of use to anybody.
+fn shortened(mut names: Vec<String>) -> Vec<String> {
+    let more = names.len().saturating_sub(MOST_NAMES);
+    names.truncate(MOST_NAMES);
+    for name in &mut names {
+        cut(name, LONGEST_NAME);
+    }
+    names.extend((more > 0).then(|| format!("and {more} more")));
+    names
+}
+
+fn outcome_of(class: &ErrorClass, mut message: String) -> Outcome {
+    cut(&mut message, LONGEST_MESSAGE);
     let word = class.word().to_owned();
     match class {
         ErrorClass::RateLimited { until_ms } => {
@@ -362,99 +486,5 @@ async fn prompt_changed(watch: Option<&mut PromptWatch>) {
     match watch {
         Some(watch) => watch.changed().await,
         None => std::future::pending().await,
-    }
-}
-
-/// How often it is noted how much time has passed: a crash loses no more than that.
-fn tick_pause(session: &Session) -> u64 {
-    let share = session.state.limits.max_runtime_ms.unwrap_or(u64::MAX) / TICK_SHARE;
-    share.clamp(SHORTEST_TICK_MS, LONGEST_TICK_MS)
-}
-
-/// The times that an iteration must keep, and what goes on in it beside the agent.
-pub(super) struct Watching {
-    began_ms: u64,
-    next_tick_ms: u64,
-    idle: Idle,
-    tell: watch::Sender<Option<CancelReason>>,
-    hear: mpsc::Receiver<Heard>,
-    /// When the agent was first told to end.
-    told_ms: Option<u64>,
-    /// The validators are at work because the agent asked for a judgement.
-    pub(super) judging: Option<Judging>,
-}
-
-impl Watching {
-    /// Ends the iteration, validators included.
-    fn end(&self, reason: CancelReason) {
-        self.tell.send_replace(Some(reason));
-        if let Some(judging) = &self.judging {
-            judging.cancel(reason);
-        }
-    }
-
-    pub(super) fn is_ending(&self) -> bool {
-        self.tell.borrow().is_some()
-    }
-
-    pub(super) fn heard_something(&self, now_ms: u64) {
-        self.idle.heard(now_ms);
-    }
-
-    /// When each of the times has come, in milliseconds of runtime.
-    fn times(&self, session: &Session) -> [(u64, Timer); 4] {
-        let limits = &session.config.limits;
-        // An agent that waits for a judgement is not idle.
-        let idle_ms = match self.judging {
-            Some(_) => u64::MAX,
-            None => self.idle.due_ms(),
-        };
-        let max_runtime = session.state.limits.max_runtime_ms.unwrap_or(u64::MAX);
-        [
-            (max_runtime, Timer::MaxRuntime),
-            (
-                self.began_ms.saturating_add(plan::millis(limits.iteration_timeout)),
-                Timer::IterationTimeout,
-            ),
-            (idle_ms, Timer::Idle),
-            (self.next_tick_ms, Timer::Tick),
-        ]
-    }
-
-    /// How long there is nothing to look at.
-    fn next_look(&self, session: &Session) -> Duration {
-        let now = session.clock.runtime_ms();
-        let told = self.told_ms.is_some();
-        let next = self
-            .times(session)
-            .into_iter()
-            .filter(|(_, timer)| !told || *timer == Timer::Tick)
-            .map(|(at, _)| at)
-            .min()
-            .unwrap_or(u64::MAX);
-        Duration::from_millis(next.saturating_sub(now).clamp(1, LONGEST_TICK_MS))
-    }
-
-    /// Tells the machine which times have come. False if the agent was told to end long ago.
-    fn look(&mut self, session: &mut Session) -> Result<bool, EngineError> {
-        let now = session.clock.runtime_ms();
-        for (at, timer) in self.times(session) {
-            if at > now || (self.told_ms.is_some() && timer != Timer::Tick) {
-                continue;
-            }
-            if timer == Timer::Idle
-                && !self.idle.come(now, &session.processes, &session.run, session.state.iterations)
-            {
-                continue;
-            }
-            session.act(Input::Timer(timer), self)?;
-            if timer == Timer::Tick {
-                self.next_tick_ms = now.saturating_add(tick_pause(session));
-            }
-        }
-        if self.told_ms.is_none() && self.tell.borrow().is_some() {
-            self.told_ms = Some(now);
-        }
-        Ok(self.told_ms.is_none_or(|told| now.saturating_sub(told) < plan::millis(LAST_GRACE)))
     }
 }

@@ -9,9 +9,9 @@ use tokio::sync::{oneshot, watch};
 use tracing::{Instrument as _, info_span};
 
 use super::error::EngineError;
-use super::iterate::Watching;
 use super::session::Session;
 use super::validate::{Examined, GRACE};
+use super::watching::{Inspecting, Watching};
 use crate::contract::{CancelReason, Judgement};
 use crate::machine::{Input, Latch, Policy};
 use crate::workspace::TreeHasher;
@@ -56,25 +56,26 @@ pub(super) async fn examined(judging: Option<&mut Judging>) -> Examined {
 }
 
 impl Session {
-    /// Looks for claims, and begins to examine the work if one is pending.
-    pub(super) async fn question(
-        &mut self,
-        question: Question,
-        watching: &mut Watching,
-    ) -> Result<(), EngineError> {
-        let Question { final_text, answer } = question;
-        if watching.judging.is_some() {
-            return reply(answer, not_now("a judgement goes on already"));
+    /// Looks for claims, to judge the work if one is pending.
+    pub(super) fn question(&mut self, question: Question, watching: &mut Watching) {
+        if watching.judging.is_some() || watching.waiting.is_some() {
+            return reply(question.answer, not_now("a judgement goes on already"));
         }
-        let final_text = final_text.map(|text| self.redactor.text(&text).into_owned());
+        if watching.inspecting.is_some() {
+            // Its turn comes when the detectors are done.
+            watching.waiting = Some(question);
+            return;
+        }
+        let final_text = question.final_text.as_deref();
+        let final_text = final_text.map(|text| self.redactor.text(text).into_owned());
         let prompt = self.prompt.glance().unwrap_or_default();
-        let findings = self.inspect(&prompt, final_text.as_deref()).await;
-        for warning in findings.warnings {
-            self.act(Input::Warn(warning), watching)?;
-        }
-        for claim in findings.claims {
-            self.act(Input::ClaimSeen(claim), watching)?;
-        }
+        let inspection = self.inspection(prompt, final_text);
+        watching.inspecting = Some(Inspecting::begin(inspection, Some(question)));
+    }
+
+    /// What the detectors found is recorded: begins to examine the work if a claim is pending.
+    pub(super) fn judge(&mut self, question: Question, watching: &mut Watching) {
+        let answer = question.answer;
         if watching.is_ending() {
             return reply(answer, not_now("the iteration is being ended"));
         }
@@ -86,7 +87,6 @@ impl Session {
         let span = info_span!("validation", in_session = true);
         let work = Box::pin(self.examination(claim, told, true).run().instrument(span));
         watching.judging = Some(Judging { work, tell, answer });
-        Ok(())
     }
 
     /// The validators have come to an end: records what they say and tells the agent.
@@ -105,13 +105,17 @@ impl Session {
                 let reasons = validation.objections(&policy, &validation.tree_before);
                 let reasons = self.redactor.all_of(reasons);
                 let accepted = reasons.is_empty();
-                self.act(Input::Judged { accepted, reasons: reasons.clone() }, watching)?;
+                let now_ms = self.clock.runtime_ms();
+                if watching.held.words(reasons.iter().map(String::as_str), now_ms) {
+                    self.act(Input::Judged { accepted, reasons: reasons.clone() }, watching)?;
+                }
                 if accepted { Judgement::Accepted } else { Judgement::Rejected { reasons } }
             }
             Ok(None) => not_now("the validators were broken off"),
             Err(error) => not_now(&self.redactor.text(&error.to_string())),
         };
-        reply(answer, judgement)
+        reply(answer, judgement);
+        Ok(())
     }
 }
 
@@ -119,9 +123,7 @@ fn not_now(why: &str) -> Judgement {
     Judgement::NotNow { why: why.to_owned() }
 }
 
-#[allow(clippy::unnecessary_wraps)]
-fn reply(answer: oneshot::Sender<Judgement>, judgement: Judgement) -> Result<(), EngineError> {
+fn reply(answer: oneshot::Sender<Judgement>, judgement: Judgement) {
     // An agent that no longer listens has given up.
     drop(answer.send(judgement));
-    Ok(())
 }

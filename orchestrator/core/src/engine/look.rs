@@ -1,20 +1,15 @@
 //! Looking at the workspace between iterations.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
+use super::allowance::cancellable;
 use super::error::EngineError;
-use super::rest::asked;
-use super::session::{Session, StopRequests};
-use crate::contract::{Findings, View};
+use super::session::Session;
+use crate::contract::Findings;
 use crate::machine::{Input, Look, ObservedEvidence};
 use crate::state::read_regular;
-use crate::workspace::{EvidenceDigests, TreeError, TreeHasher, evidence_digests};
+use crate::workspace::{EvidenceDigests, TreeError, TreeHasher, evidence_digests_until};
 
-/// How long a look may take once the run was asked to stop.
-pub(super) const LAST_LOOK: Duration = Duration::from_secs(2);
 /// Larger than any configuration, in bytes.
 const LARGEST_CONFIG: u64 = 4 * 1024 * 1024;
 
@@ -25,7 +20,13 @@ impl Session {
         let made = self.make_workspace_again()?;
         let (prompt, warning) = self.prompt.read(&self.workspace)?;
         let final_text = self.final_text.take();
-        let findings = self.inspect(&prompt.text, final_text.as_deref()).await;
+        // A detector that is no part of this program may take its time.
+        let enough = self.time_to_look().over();
+        let findings = tokio::select! {
+            biased;
+            findings = self.inspect(&prompt.text, final_text.as_deref()) => findings,
+            () = enough => Findings::default(),
+        };
         self.near_misses = Some(findings.near_misses);
         let warnings = warning.into_iter().chain(findings.warnings).map(Input::Warn);
         let claims = Input::ClaimsFound(findings.claims);
@@ -44,45 +45,27 @@ impl Session {
             return Ok(signal.into_iter().chain([survived]).collect());
         }
         let near_misses = self.near_misses.take().unwrap_or_default();
-        let tree = self.tree().await?;
-        let evidence = self.evidence().await?;
+        let (tree, evidence) = (self.tree().await?, self.evidence().await?);
         let mut inputs: Vec<Input> = self.config_change().map(Input::Warn).into_iter().collect();
         if *self.stop.borrow() > 0 {
             inputs.push(Input::Signal);
         }
-        inputs.push(match tree {
-            Some(tree) => Input::Looked(Look { near_misses, tree, evidence }),
-            None => Input::NotLooked,
+        inputs.push(match (tree, evidence) {
+            (Some(tree), Some(evidence)) => Input::Looked(Look { near_misses, tree, evidence }),
+            _ => Input::NotLooked,
         });
         Ok(inputs)
     }
 
     pub(super) async fn inspect(&self, prompt: &str, final_text: Option<&str>) -> Findings {
-        let path = self.prompt.path();
-        let view = View {
-            workspace: &self.workspace,
-            prompt_path: path,
-            // Text in the configuration is the user's: no agent can have put a claim there.
-            prompt: path.map(|_| prompt),
-            final_text,
-            given: final_text.and(self.given.as_deref()),
-        };
-        let mut all = Findings::default();
-        for detector in self.judges.detectors.iter() {
-            let found = detector.inspect(view).await;
-            all.claims.extend(found.claims);
-            all.near_misses.extend(found.near_misses);
-            all.warnings.extend(found.warnings);
-        }
-        all
+        self.inspection(prompt.to_owned(), final_text.map(str::to_owned)).run().await
     }
 
-    /// Digest of the workspace tree; `None` if a signal broke the look off, which may take for ever:
-    /// a file can be as large as the agent says.
+    /// Digest of the workspace tree; `None` if a signal or the limit on the run's time broke the look off,
+    /// which may take for ever: a file can be as large as the agent says.
     pub(super) async fn tree(&mut self) -> Result<Option<String>, EngineError> {
         let hasher = self.take_hasher();
-        let mut stop = self.stop.clone();
-        let (hasher, tree) = digest(hasher, patience(&mut stop)).await?;
+        let (hasher, tree) = digest(hasher, self.time_to_look().over()).await?;
         self.hasher = Some(hasher);
         Ok(tree)
     }
@@ -97,9 +80,9 @@ impl Session {
         })
     }
 
-    /// What lies in the evidence folders.
-    pub(super) async fn evidence(&self) -> Result<ObservedEvidence, EngineError> {
-        observe_evidence(self.judges.evidence_dirs()).await
+    /// What lies in the evidence folders; `None` if the look was broken off.
+    pub(super) async fn evidence(&self) -> Result<Option<ObservedEvidence>, EngineError> {
+        observe_evidence(self.judges.evidence_dirs(), self.time_to_look().over()).await
     }
 
     /// Says once that the configuration was changed on disk.
@@ -119,14 +102,20 @@ impl Session {
     }
 }
 
-/// What lies in these folders.
-pub(super) async fn observe_evidence(dirs: Vec<PathBuf>) -> Result<ObservedEvidence, EngineError> {
+/// What lies in these folders; `None` if it took longer than until `enough`.
+pub(super) async fn observe_evidence(
+    dirs: Vec<PathBuf>,
+    enough: impl Future<Output = ()>,
+) -> Result<Option<ObservedEvidence>, EngineError> {
     if dirs.is_empty() {
-        return Ok(ObservedEvidence::default());
+        return Ok(Some(ObservedEvidence::default()));
     }
-    let EvidenceDigests { contents, overflowed, skipped_large, .. } =
-        blocking(move || evidence_digests(&dirs)).await?;
-    Ok(ObservedEvidence { contents, overflowed, skipped_large })
+    let found = cancellable(enough, move |flag| evidence_digests_until(&dirs, flag)).await?;
+    Ok(found.map(|EvidenceDigests { contents, overflowed, skipped_large, .. }| ObservedEvidence {
+        contents,
+        overflowed,
+        skipped_large,
+    }))
 }
 
 /// Digest of the workspace tree; `None` if it took longer than until `enough`.
@@ -134,34 +123,16 @@ pub(super) async fn digest(
     hasher: TreeHasher,
     enough: impl Future<Output = ()>,
 ) -> Result<(TreeHasher, Option<String>), EngineError> {
-    let cancelled = Arc::new(AtomicBool::new(false));
-    let mut hasher = hasher.cancelled_by(Arc::clone(&cancelled));
-    let mut work = std::pin::pin!(blocking(move || {
+    let look = move |flag| {
+        let mut hasher = hasher.cancelled_by(flag);
         let result = hasher.digest();
         (hasher, result)
-    }));
-    let done = tokio::select! {
-        biased;
-        done = &mut work => done,
-        () = enough => {
-            cancelled.store(true, Ordering::Relaxed);
-            work.await
-        }
     };
-    let (hasher, result) = done?;
+    let (hasher, result) = cancellable(enough, look).await?;
     match result {
         Ok(state) => Ok((hasher, Some(state.digest.to_string()))),
         Err(TreeError::Cancelled) => Ok((hasher, None)),
         Err(error) => Err(error.into()),
-    }
-}
-
-/// Over when a signal has come and a look has had the time that one usually takes, or another signal.
-async fn patience(stop: &mut StopRequests) {
-    asked(stop, 1).await;
-    tokio::select! {
-        () = tokio::time::sleep(LAST_LOOK) => {}
-        () = asked(stop, 2) => {}
     }
 }
 

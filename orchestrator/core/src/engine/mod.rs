@@ -4,6 +4,7 @@
 //! with; [`Session::drive`] performs the effects of the [`machine`](crate::machine) until the run
 //! ends. Nothing in here knows a particular agent, detector or validator, or a terminal.
 
+mod allowance;
 mod bytecode;
 mod clock;
 mod drivers;
@@ -12,12 +13,15 @@ mod error;
 mod feedback;
 mod files;
 mod fingerprint;
+mod held;
 mod idle;
+mod inspect;
 mod iterate;
 mod judge;
 mod look;
 mod notice;
 mod open;
+mod pace;
 mod phrases;
 mod place;
 mod plan;
@@ -35,6 +39,7 @@ mod survivors;
 mod trace;
 mod transcript;
 mod validate;
+mod watching;
 
 pub use error::EngineError;
 pub use notice::{Notice, Observer};

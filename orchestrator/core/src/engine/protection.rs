@@ -6,11 +6,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::allowance::cancellable;
 use super::error::EngineError;
-use super::look::blocking;
 use super::plan::Check;
 use crate::contract::{Change, ChangeKind};
-use crate::workspace::Baseline;
+use crate::workspace::{Baseline, ProtectedError};
 
 /// How many changes a reason names.
 const CHANGES_NAMED: usize = 10;
@@ -35,7 +35,8 @@ impl Protection {
         checks: &[&Check],
         baseline: Arc<Baseline>,
         workspace: &Path,
-    ) -> Result<Self, EngineError> {
+        enough: impl Future<Output = ()>,
+    ) -> Result<Option<Self>, EngineError> {
         let globs_of = |required: bool| -> Vec<String> {
             let checks = checks.iter().filter(|check| check.info.required || !required);
             checks.flat_map(|check| check.validator.protects()).collect()
@@ -50,10 +51,12 @@ impl Protection {
             tampering: Vec::new(),
         };
         if !protection.is_empty() {
-            protection.take().await?;
+            if !protection.take(enough).await? {
+                return Ok(None);
+            }
             protection.known = protection.changes(&protection.required)?;
         }
-        Ok(protection)
+        Ok(Some(protection))
     }
 
     /// Whether nothing is protected.
@@ -61,11 +64,16 @@ impl Protection {
         self.globs.is_empty()
     }
 
-    async fn take(&mut self) -> Result<(), EngineError> {
+    /// False if it took longer than until `enough`.
+    async fn take(&mut self, enough: impl Future<Output = ()>) -> Result<bool, EngineError> {
         let (workspace, globs) = (self.workspace.clone(), self.globs.clone());
-        let taken = blocking(move || Baseline::observe(&workspace, &globs)).await?;
-        self.now = taken.map_err(|error| EngineError::Workspace(error.to_string()))?;
-        Ok(())
+        let look = move |flag| Baseline::observe(&workspace, &globs, flag);
+        match cancellable(enough, look).await? {
+            Ok(now) => self.now = now,
+            Err(ProtectedError::Cancelled) => return Ok(false),
+            Err(error) => return Err(EngineError::Workspace(error.to_string())),
+        }
+        Ok(true)
     }
 
     /// What is different since the run began, as far as these globs go, as last compared.
@@ -77,17 +85,24 @@ impl Protection {
         changes.map_err(|error| EngineError::Workspace(error.to_string()))
     }
 
-    /// Compares again, after an execution by `whom`. False if that changed anything.
-    pub(super) async fn compare(&mut self, whom: &str) -> Result<bool, EngineError> {
+    /// Compares again, after an execution by `whom`: whether that changed nothing. `None` if it took longer
+    /// than until `enough`.
+    pub(super) async fn compare(
+        &mut self,
+        whom: &str,
+        enough: impl Future<Output = ()>,
+    ) -> Result<Option<bool>, EngineError> {
         if self.is_empty() {
-            return Ok(true);
+            return Ok(Some(true));
         }
-        self.take().await?;
+        if !self.take(enough).await? {
+            return Ok(None);
+        }
         let changes = self.changes(&self.required)?;
         let new: Vec<&Change> =
             changes.iter().filter(|change| !self.known.contains(change)).collect();
         if new.is_empty() {
-            return Ok(true);
+            return Ok(Some(true));
         }
         let named: Vec<String> =
             new.iter().take(CHANGES_NAMED).map(|change| named(change)).collect();
@@ -101,7 +116,7 @@ impl Protection {
             named.join(", ")
         ));
         self.known = changes;
-        Ok(false)
+        Ok(Some(false))
     }
 
     /// What was changed during the validation, for the agent.

@@ -29,7 +29,7 @@ use crate::machine::{
     StartOptions, State, StopReason, step,
 };
 use crate::state::{FORMAT_VERSION, Found, Layout, Store};
-use crate::workspace::{Baseline, HeldWorkspace, TreeHasher};
+use crate::workspace::{Baseline, HeldWorkspace, PromptWatch, TreeHasher};
 
 /// How often the run was asked to stop: once is an orderly stop, twice a quick one.
 pub type StopRequests = watch::Receiver<u32>;
@@ -85,6 +85,8 @@ pub struct Session {
     pub(super) config: Config,
     pub(super) baseline: Arc<Baseline>,
     pub(super) prompt: PromptSource,
+    /// Notices changes of the prompt file while an agent runs; one for the whole run.
+    pub(super) prompt_watch: Option<PromptWatch>,
     /// `None` while a look at the tree goes on, or if one was broken off.
     pub(super) hasher: Option<TreeHasher>,
     pub(super) clock: Arc<Clock>,
@@ -165,6 +167,7 @@ impl Session {
         let content = super::look::read_config(&new.config_file);
         Self {
             prompt: new.prompt,
+            prompt_watch: None,
             held: new.workspace,
             occupied: new.occupied,
             hasher: None,
@@ -273,7 +276,15 @@ impl Session {
             super::scratch::sweep(&self.run);
         }
         let mut inputs = VecDeque::new();
-        let started = self.started().await?;
+        let Some(started) = self.started().await? else {
+            // Nothing is recorded, so the next start begins anew.
+            return Ok(if *self.stop.borrow() > 0 {
+                self.finished(StopReason::Interrupted, "interrupted before the run began".into())
+            } else {
+                let message = "limits.max_runtime was used up before the workspace was looked at";
+                self.finished(StopReason::MaxRuntime, message.into())
+            });
+        };
         inputs.push_back(Input::Started(StartOptions { fresh: started }));
         inputs.extend(std::mem::take(&mut self.out).into_iter().map(Input::AgentOut));
         for note in std::mem::take(&mut self.notes) {
@@ -298,14 +309,17 @@ impl Session {
         }
     }
 
-    async fn started(&mut self) -> Result<RunStarted, EngineError> {
+    /// What a new run begins with; `None` if there was no time to look at all of it.
+    async fn started(&mut self) -> Result<Option<RunStarted>, EngineError> {
         let (tree, evidence) = if self.resumed {
             (String::new(), ObservedEvidence::default())
         } else {
-            (self.tree().await?.unwrap_or_default(), self.evidence().await?)
+            let (tree, evidence) = (self.tree().await?, self.evidence().await?);
+            let (Some(tree), Some(evidence)) = (tree, evidence) else { return Ok(None) };
+            (tree, evidence)
         };
         let contents: BTreeSet<String> = evidence.contents.into_values().collect();
-        Ok(RunStarted {
+        Ok(Some(RunStarted {
             version: FORMAT_VERSION,
             agent: self.drivers.first.name.clone(),
             fallback: self.drivers.fallback(),
@@ -318,7 +332,7 @@ impl Session {
             baseline: plan::baseline_mode(self.config.completion.baseline),
             once: self.once,
             pins: place::pins(&self.held, &self.prompt),
-        })
+        }))
     }
 
     /// One step of the machine: records are written here, what else is to be done is handed back.

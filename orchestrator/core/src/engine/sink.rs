@@ -1,24 +1,33 @@
 //! Where the agent's events go.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::coop::consume_budget;
+use tokio::task::yield_now;
 
 use super::clock::Clock;
+use super::inspect::{self, LONGEST_CLAIM};
 use super::judge::Question;
 use super::notice::{Notice, Observer};
 use super::redact::Events;
-use super::transcript::Transcript;
+use super::transcript::{self, Transcript};
 use crate::contract::{
     CancelReason, CancelSignal, Claim, ClaimKind, ClaimSource, CompletionDetector, Event,
     EventSink, Judgement, Usage,
 };
 use crate::machine::Context;
 
-/// The longest message of a claim that is kept, in bytes.
-const LONGEST_CLAIM: usize = 8 * 1024;
+/// An event of so many bytes of text takes as much of the time on the agent's task as any other.
+const STRIDE: usize = 16 * 1024;
+/// Who watches the run and took so long holds up everything else too: it gets its turn at once.
+const SLOW: Duration = Duration::from_millis(1);
+/// What an agent may still say once it was told to end, in bytes: an account of how it does. More would
+/// only keep it from ending.
+const LAST_WORDS: usize = 1024 * 1024;
 
 /// Tells an activity that it has to end.
 pub(super) struct Cancel(watch::Receiver<Option<CancelReason>>);
@@ -26,6 +35,11 @@ pub(super) struct Cancel(watch::Receiver<Option<CancelReason>>);
 impl Cancel {
     pub(super) const fn new(told: watch::Receiver<Option<CancelReason>>) -> Self {
         Self(told)
+    }
+
+    /// Whether it was told so by now.
+    fn is_told(&self) -> bool {
+        self.0.borrow().is_some()
     }
 }
 
@@ -71,6 +85,8 @@ pub(super) struct Sink<'a> {
     pub(super) last_event_ms: Arc<AtomicU64>,
     /// How many tools the agent called.
     pub(super) tool_calls: AtomicU64,
+    /// Bytes that it said since it was told to end.
+    pub(super) last_words: AtomicUsize,
 }
 
 #[async_trait]
@@ -84,9 +100,18 @@ impl CancelSignal for Sink<'_> {
 impl EventSink for Sink<'_> {
     async fn emit(&self, event: Event) {
         self.last_event_ms.store(self.clock.runtime_ms(), Ordering::Relaxed);
-        let events = self.events.lock().unwrap_or_else(PoisonError::into_inner).next(event);
-        for event in events {
-            self.pass_on(event).await;
+        let len = transcript::text_len(&event);
+        if len.is_none_or(|len| self.still_listens(len)) {
+            let events = self.events.lock().unwrap_or_else(PoisonError::into_inner).next(event);
+            for event in events {
+                self.pass_on(event).await;
+            }
+        } else if let Some(len) = len {
+            self.transcript.lock().unwrap_or_else(PoisonError::into_inner).pass_over(len);
+        }
+        // However fast it talks, timers and signals, which wait on the same task, get their turn.
+        for _ in 0..=len.unwrap_or_default() / STRIDE {
+            consume_budget().await;
         }
     }
 
@@ -113,6 +138,12 @@ impl Sink<'_> {
         self.tool_calls.load(Ordering::Relaxed)
     }
 
+    /// Whether so many more bytes of text are of interest.
+    fn still_listens(&self, len: usize) -> bool {
+        !self.cancel.is_told()
+            || self.last_words.fetch_add(len, Ordering::Relaxed).saturating_add(len) <= LAST_WORDS
+    }
+
     /// Nothing comes any more.
     pub(super) async fn finish(&self) -> Option<String> {
         let events = self.events.lock().unwrap_or_else(PoisonError::into_inner).rest();
@@ -129,7 +160,7 @@ impl Sink<'_> {
         }
         for detector in self.detectors.iter().filter(|detector| detector.observes()) {
             for claim in detector.observe(&event).await {
-                self.tell(Heard::Claim(claim)).await;
+                self.tell(Heard::Claim(inspect::bounded(claim))).await;
             }
         }
         if let Event::Session { model: Some(model), .. } = &event {
@@ -158,7 +189,11 @@ impl Sink<'_> {
             }
             detail => Notice::AgentEvent { iteration, detail },
         };
+        let began = Instant::now();
         self.observer.notice(self.run, &notice);
+        if began.elapsed() >= SLOW {
+            yield_now().await;
+        }
     }
 
     async fn tell(&self, heard: Heard) {

@@ -49,6 +49,11 @@ impl Transcript {
         ])
     }
 
+    /// Counts what is not written down at all.
+    pub(super) fn pass_over(&mut self, bytes: usize) {
+        self.events.pass_over(u64::try_from(bytes).unwrap_or(u64::MAX));
+    }
+
     /// Says in the files what was cut. Says what went wrong, if nothing did before.
     pub(super) fn finish(&mut self) -> Option<String> {
         let events = self.events.finish(|cut| format!("{{\"type\":\"cut\",\"bytes\":{cut}}}\n"));
@@ -57,16 +62,21 @@ impl Transcript {
     }
 }
 
-/// The bytes of the texts of an event, of which most are not worth counting.
-fn length(event: &Event) -> u64 {
-    let text = match event {
+/// The bytes of the text of an event that is nothing but text.
+pub(super) fn text_len(event: &Event) -> Option<usize> {
+    match event {
         Event::Text { text }
         | Event::Thinking { text }
         | Event::ToolResult { text, .. }
-        | Event::Raw { line: text } => text.len(),
-        _ => 0,
-    };
-    u64::try_from(text).unwrap_or(u64::MAX)
+        | Event::Stderr { text }
+        | Event::Raw { line: text } => Some(text.len()),
+        _ => None,
+    }
+}
+
+/// The same as a number to count with; others are not worth counting.
+fn length(event: &Event) -> u64 {
+    u64::try_from(text_len(event).unwrap_or_default()).unwrap_or(u64::MAX)
 }
 
 #[derive(Debug)]

@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
+use super::allowance::LAST_LOOK;
 use super::bytecode::BytecodeDir;
 use super::clock::Clock;
 use super::error::EngineError;
-use super::look::{LAST_LOOK, digest, observe_evidence};
+use super::look::{digest, observe_evidence};
 use super::notice::Notice;
 use super::plan::{self, Judges};
 use super::protection::Protection;
@@ -115,12 +116,17 @@ impl Session {
 
     /// All validators in order, on one tree. What they accept is copied before anything is recorded.
     pub(super) async fn validate(&mut self, claim: &Claim) -> Result<Validation, EngineError> {
-        let Some(mut validation) = self.run_validators(Selection::All, claim.clone()).await? else {
+        let done = self.run_validators(Selection::All, claim.clone()).await?;
+        let mut validation = match done {
+            Ok(validation) => validation,
             // Nothing of it counts.
-            return Ok(Validation { interrupted: true, ..Validation::default() });
+            Err(reason) => return Ok(cut(reason)),
         };
         if validation.tampering.is_empty() {
-            validation.evidence = self.keep(&mut validation.verdicts)?;
+            match self.keep(&mut validation.verdicts)? {
+                Some(evidence) => validation.evidence = evidence,
+                None => return Ok(cut(Some(CancelReason::Signal))),
+            }
         }
         // A validator may have removed the prompt since it was read.
         if let Some(text) = self.prompt.last_text() {
@@ -132,30 +138,43 @@ impl Session {
     /// The required validators that run something, before any work is done.
     pub(super) async fn check_baseline(&mut self) -> Result<BaselineCheck, EngineError> {
         let done = self.run_validators(Selection::RequiredChecks, baseline_claim()).await?;
-        let tree = self.tree().await?;
-        let (Some(validation), Some(tree)) = (done, tree) else {
-            return Ok(BaselineCheck { interrupted: true, ..BaselineCheck::default() });
+        let (tree, evidence) = match done {
+            Ok(_) => (self.tree().await?, self.evidence().await?),
+            Err(_) => (None, None),
         };
-        let evidence = self.evidence().await?.contents.into_values().collect();
-        let verdicts = validation.verdicts;
-        Ok(BaselineCheck { verdicts, tree, evidence, interrupted: false })
+        let (Ok(validation), Some(tree), Some(evidence)) = (&done, tree, evidence) else {
+            let Validation { interrupted, out_of_time, .. } = cut(done.err().flatten());
+            let interrupted = interrupted || *self.stop.borrow() > 0;
+            let out_of_time = out_of_time || !interrupted;
+            return Ok(BaselineCheck { interrupted, out_of_time, ..BaselineCheck::default() });
+        };
+        Ok(BaselineCheck {
+            verdicts: validation.verdicts.clone(),
+            tree,
+            evidence: evidence.contents.into_values().collect(),
+            ..BaselineCheck::default()
+        })
     }
 
-    /// Runs validators while the time that passes is noted. `None` if they were broken off.
+    /// Runs validators while the time that passes is noted. An error says why they were broken off.
     async fn run_validators(
         &mut self,
         selection: Selection,
         claim: Claim,
-    ) -> Result<Option<Validation>, EngineError> {
+    ) -> Result<Result<Validation, Option<CancelReason>>, EngineError> {
         let (tell, told) = watch::channel(None);
         let mut work = Box::pin(self.examination_of(selection, claim, told, false).run());
-        let mut stop = self.stop.clone();
+        let (mut stop, allowance) = (self.stop.clone(), self.time_to_validate());
         let (hasher, result) = loop {
+            let goes_on = tell.borrow().is_none();
             tokio::select! {
                 biased;
                 done = &mut work => break done,
-                () = asked(&mut stop, 1), if tell.borrow().is_none() => {
+                () = asked(&mut stop, 1), if goes_on => {
                     tell.send_replace(Some(CancelReason::Signal));
+                }
+                () = allowance.used_up(), if goes_on => {
+                    tell.send_replace(Some(CancelReason::MaxRuntime));
                 }
                 () = tokio::time::sleep(Duration::from_millis(LONGEST_REST_MS)) => {}
             }
@@ -166,20 +185,27 @@ impl Session {
             }
         };
         self.hasher = hasher;
-        result
+        let reason = *tell.borrow();
+        Ok(result?.ok_or(reason))
     }
 
     /// Copies accepted evidence, if everything that is required was accepted. What is no longer what
-    /// was examined is not accepted.
-    fn keep(&self, verdicts: &mut [NamedVerdict]) -> Result<Vec<EvidenceFile>, EngineError> {
+    /// was examined is not accepted. `None` if the run was asked to stop meanwhile.
+    fn keep(
+        &self,
+        verdicts: &mut [NamedVerdict],
+    ) -> Result<Option<Vec<EvidenceFile>>, EngineError> {
         if verdicts.iter().any(|verdict| verdict.required && !verdict.verdict.is_accepted()) {
-            return Ok(Vec::new());
+            return Ok(Some(Vec::new()));
         }
         let folder = self.layout().evidence(&self.run);
         let mut kept = Vec::new();
         for named in verdicts {
             let Verdict::Accepted { evidence, .. } = &named.verdict else { continue };
             for file in evidence.clone() {
+                if *self.stop.borrow() > 0 {
+                    return Ok(None);
+                }
                 if !keep_evidence(self.store.disk(), &folder, &file)? {
                     let path = file.path.display();
                     named.verdict =
@@ -189,8 +215,14 @@ impl Session {
                 kept.push(file);
             }
         }
-        Ok(kept)
+        Ok(Some(kept))
     }
+}
+
+/// A validation that was broken off for this reason says nothing.
+fn cut(reason: Option<CancelReason>) -> Validation {
+    let out_of_time = reason == Some(CancelReason::MaxRuntime);
+    Validation { interrupted: !out_of_time, out_of_time, ..Validation::default() }
 }
 
 impl Examination {
@@ -202,14 +234,15 @@ impl Examination {
 
     async fn validation(&mut self) -> Result<Option<Validation>, EngineError> {
         let Some(before) = self.tree().await? else { return Ok(None) };
-        if self.ahead {
-            self.look_ahead(&before).await?;
+        if self.ahead && !self.look_ahead(&before).await? {
+            return Ok(None);
         }
         let judges = Arc::clone(&self.judges);
         let checks: Vec<&plan::Check> =
             judges.checks.iter().filter(|check| self.selection.takes(check)).collect();
-        let mut protection =
-            Protection::begin(&checks, Arc::clone(&self.baseline), &self.workspace).await?;
+        let baseline = Arc::clone(&self.baseline);
+        let begun = Protection::begin(&checks, baseline, &self.workspace, self.enough()).await?;
+        let Some(mut protection) = begun else { return Ok(None) };
         let _bytecode = self.keep_bytecode_apart(&protection)?;
         let mut expected = before.clone();
         let mut changed = false;
@@ -231,7 +264,9 @@ impl Examination {
         }
         let Some(after) = self.tree().await? else { return Ok(None) };
         changed |= after != expected;
-        protection.compare("a process").await?;
+        if protection.compare("a process", self.enough()).await?.is_none() {
+            return Ok(None);
+        }
         Ok(Some(Validation {
             verdicts,
             tree_after: if changed { format!("changed:{after}") } else { before.clone() },
@@ -241,18 +276,28 @@ impl Examination {
         }))
     }
 
-    /// Takes what is new for the work of the running iteration, as the look after its end will.
-    async fn look_ahead(&mut self, tree: &str) -> Result<(), EngineError> {
+    /// Takes what is new for the work of the running iteration, as the look after its end will. False if
+    /// it was broken off.
+    async fn look_ahead(&mut self, tree: &str) -> Result<bool, EngineError> {
         if self.tree != tree {
             self.tree_since = self.iteration;
         }
-        let dirs = self.judges.evidence_dirs();
-        if !dirs.is_empty() {
-            let observed = observe_evidence(dirs).await?;
-            let written = self.evidence.written_since(&observed);
-            self.evidence.record(self.iteration, &written, observed.is_complete());
+        let observed = observe_evidence(self.judges.evidence_dirs(), self.enough()).await?;
+        let Some(observed) = observed else { return Ok(false) };
+        let written = self.evidence.written_since(&observed);
+        self.evidence.record(self.iteration, &written, observed.is_complete());
+        Ok(true)
+    }
+
+    /// Resolves when there is no time for another look: soon after the end was asked for.
+    fn enough(&self) -> impl Future<Output = ()> + Send + 'static {
+        let (cancel, mut stop) = (Cancel::new(self.cancel.clone()), self.stop.clone());
+        async move {
+            tokio::select! {
+                () = async { cancel.cancelled().await; tokio::time::sleep(LAST_LOOK).await } => {}
+                () = asked(&mut stop, 2) => {}
+            }
         }
-        Ok(())
     }
 
     async fn tree(&mut self) -> Result<Option<String>, EngineError> {
@@ -260,14 +305,7 @@ impl Examination {
         let Some(hasher) = self.hasher.take() else {
             return Err(EngineError::Internal("a look at the tree was broken off".into()));
         };
-        let (cancel, mut stop) = (Cancel::new(self.cancel.clone()), self.stop.clone());
-        let enough = async move {
-            tokio::select! {
-                () = async { cancel.cancelled().await; tokio::time::sleep(LAST_LOOK).await } => {}
-                () = asked(&mut stop, 2) => {}
-            }
-        };
-        let (hasher, tree) = digest(hasher, enough).await?;
+        let (hasher, tree) = digest(hasher, self.enough()).await?;
         self.hasher = Some(hasher);
         Ok(tree)
     }
@@ -287,7 +325,10 @@ impl Examination {
             let Some(verdict) = self.execute(check, protection, until_ms).await? else {
                 return Ok(None);
             };
-            let intact = protection.compare(&format!("`{}`", check.info.name)).await?;
+            let whom = format!("`{}`", check.info.name);
+            let Some(intact) = protection.compare(&whom, self.enough()).await? else {
+                return Ok(None);
+            };
             match verdict {
                 Verdict::Accepted { .. } if intact && pass < passes => pass += 1,
                 verdict => break times(verdict, pass, passes),

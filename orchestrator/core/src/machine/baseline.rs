@@ -29,6 +29,9 @@ pub(super) fn checked(turn: &mut Turn, check: BaselineCheck) {
     if check.interrupted || turn.state.stopping {
         return boundary::interrupted(turn);
     }
+    if check.out_of_time {
+        return boundary::out_of_time(turn);
+    }
     let accepted = !check.verdicts.is_empty()
         && check.verdicts.iter().all(|named| named.verdict.is_accepted());
     let runtime_ms = turn.runtime_ms();

@@ -108,13 +108,19 @@ pub(super) fn looked(turn: &mut Turn, look: Look) {
     }
 }
 
-/// The run was asked to stop before it was known what the workspace looks like: that is looked at when
-/// the run goes on.
+/// The run was asked to stop, or its time was used up, before it was known what the workspace looks like:
+/// that is looked at when the run goes on. On a tree that nobody knows nothing can be validated.
 pub(super) fn not_looked(turn: &mut Turn) {
     if turn.state.started.is_none() || turn.state.current.is_some() || finished(&turn.state) {
         return;
     }
-    interrupted(turn);
+    if turn.state.stopping { interrupted(turn) } else { out_of_time(turn) }
+}
+
+/// `limits.max_runtime` broke off what was going on. A claim stays pending: with more time it is validated
+/// first of all.
+pub(super) fn out_of_time(turn: &mut Turn) {
+    turn.finish(StopReason::MaxRuntime, limits::OUT_OF_TIME.into());
 }
 
 /// Processes of the agent live on: what they can still change is not validated.
@@ -143,6 +149,9 @@ pub(super) fn validated(turn: &mut Turn, validation: Validation) {
     }
     if validation.interrupted {
         return interrupted(turn);
+    }
+    if validation.out_of_time {
+        return out_of_time(turn);
     }
     let Some(policy) = turn.state.policy().cloned() else { return };
     let reasons = validation.objections(&policy, &turn.state.tree);

@@ -70,6 +70,8 @@ pub struct Validation {
     pub task: String,
     /// It was broken off by a signal: says nothing.
     pub interrupted: bool,
+    /// It was broken off by `limits.max_runtime`: says nothing.
+    pub out_of_time: bool,
 }
 
 /// The outcome of running the checks once before any work is done.
@@ -81,8 +83,10 @@ pub struct BaselineCheck {
     pub tree: String,
     /// Digests of what lies in the evidence folders then.
     pub evidence: Vec<String>,
-    /// It was broken off: says nothing.
+    /// It was broken off by a signal: says nothing.
     pub interrupted: bool,
+    /// It was broken off by `limits.max_runtime`: says nothing.
+    pub out_of_time: bool,
 }
 
 /// A time that has come while the agent runs.
@@ -110,7 +114,7 @@ pub enum Input {
     WorkspaceMade(FilePin),
     /// The workspace was looked at.
     Looked(Look),
-    /// The run was asked to stop before the workspace was looked at.
+    /// The run was asked to stop, or its time was used up, before the workspace was looked at.
     NotLooked,
     /// A claim was seen while the agent runs.
     ClaimSeen(Claim),

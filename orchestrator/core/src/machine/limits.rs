@@ -5,6 +5,9 @@ use serde::{Deserialize, Serialize};
 use super::state::State;
 use crate::contract::Usd;
 
+/// What is said of `max_runtime`.
+pub(super) const OUT_OF_TIME: &str = "limits.max_runtime is used up";
+
 /// The limits as the machine applies them; durations in milliseconds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
@@ -98,7 +101,7 @@ fn reached(state: &State) -> Option<(StopReason, String)> {
         return Some((StopReason::MaxIterations, format!("all {max} iterations are used")));
     }
     if limits.max_runtime_ms.is_some_and(|max| state.runtime_ms >= max) {
-        return Some((StopReason::MaxRuntime, "limits.max_runtime is used up".into()));
+        return Some((StopReason::MaxRuntime, OUT_OF_TIME.into()));
     }
     if let Some(max) = limits.max_cost_usd.filter(|max| cost >= *max) {
         return Some((StopReason::MaxCost, format!("{cost} of {max} are spent")));

@@ -2,7 +2,7 @@
 
 use super::input::{Effect, Ended, Timer};
 use super::record::{Outcome, Record};
-use super::state::Context;
+use super::state::{Context, State};
 use super::step::Turn;
 use crate::contract::{CancelReason, Usage, Usd};
 
@@ -66,11 +66,24 @@ pub(super) fn used(turn: &mut Turn, usage: Usage) {
     if cancelling {
         return;
     }
-    let limits = &turn.state.limits;
-    if limits.max_cost_usd.is_some_and(|max| turn.state.cost() >= max) {
-        turn.cancel(CancelReason::MaxCost);
-    } else if limits.max_tokens.is_some_and(|max| turn.state.tokens().total() >= max) {
-        turn.cancel(CancelReason::MaxTokens);
+    if let Some(reason) = turn.state.reached_by(usage) {
+        turn.cancel(reason);
+    }
+}
+
+impl State {
+    /// The limit that the running iteration reaches when it has used so much.
+    #[must_use]
+    pub fn reached_by(&self, usage: Usage) -> Option<CancelReason> {
+        let cost = self.charged + usage.cost.unwrap_or_default();
+        let tokens = self.used + usage.tokens.unwrap_or_default();
+        if self.limits.max_cost_usd.is_some_and(|max| cost >= max) {
+            Some(CancelReason::MaxCost)
+        } else if self.limits.max_tokens.is_some_and(|max| tokens.total() >= max) {
+            Some(CancelReason::MaxTokens)
+        } else {
+            None
+        }
     }
 }
 

@@ -87,7 +87,7 @@ fn validation(good: bool, tree: &str) -> Validation {
         tampering: Vec::new(),
         evidence: Vec::new(),
         task: "task".into(),
-        interrupted: false,
+        ..Validation::default()
     }
 }
 
@@ -266,7 +266,9 @@ fn inputs() -> impl Strategy<Value = Input> {
         1 => (any::<bool>(), tree).prop_map(|(good, tree)| {
             let verdicts = validation(good, &tree).verdicts;
             let evidence = vec!["old".into()];
-            Input::BaselineChecked(BaselineCheck { verdicts, tree, evidence, interrupted: false })
+            Input::BaselineChecked(BaselineCheck {
+                verdicts, tree, evidence, ..BaselineCheck::default()
+            })
         }),
         1 => one.prop_map(Input::ClaimSeen),
         2 => usage.clone().prop_map(Input::Used),

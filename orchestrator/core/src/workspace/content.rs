@@ -1,4 +1,5 @@
-//! The BLAKE3 of a file's content, read only when it may have changed.
+//! The digest of a file's content, read only when it may have changed: its BLAKE3, unless it is
+//! [large](super::large).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,6 +10,7 @@ use rustix::fs::FileType;
 use rustix::io::Errno;
 
 use super::at::{self, Stamp};
+use super::large::{self, LARGE};
 
 /// How often a file that changes under the reader is read before it is called unstable.
 const ATTEMPTS: usize = 4;
@@ -221,6 +223,13 @@ impl FileHasher {
         if before.kind() != FileType::RegularFile {
             return Err(Errno::ISDIR);
         }
+        if before.size > LARGE {
+            let cancel = Arc::clone(&self.cancel);
+            let cancelled = || cancel.load(Ordering::Relaxed);
+            let hash = large::digest(fd, before.size, &mut self.buffer, cancelled)?;
+            let same = Stamp::of(fd)? == before;
+            return Ok(hash.filter(|_| same).map(|hash| (hash, before)));
+        }
         let mut hasher = blake3::Hasher::new();
         let mut total = 0_u64;
         loop {
@@ -417,6 +426,27 @@ mod tests {
         let flag = Arc::new(AtomicBool::new(true));
         let mut hasher = FileHasher::new(flag);
         assert_eq!(hasher.hash(folder.as_fd(), b"f", 0, stamp), Content::Cancelled);
+    }
+
+    #[test]
+    fn only_a_large_file_has_another_digest_than_its_blake3() {
+        let temp = tempfile::tempdir().unwrap();
+        let folder = at::open_folder(temp.path()).unwrap();
+        for (size, plain) in [(LARGE, true), (LARGE + 1, false), (1 << 43, false)] {
+            let file = std::fs::File::create(temp.path().join("f")).unwrap();
+            file.set_len(size).unwrap();
+            let stamp = Stamp::at(folder.as_fd(), b"f").unwrap();
+            let mut hasher = FileHasher::new(Arc::default());
+            let Content::Hash { hash, .. } = hasher.hash(folder.as_fd(), b"f", 0, stamp) else {
+                panic!("{size}");
+            };
+            if plain {
+                let zeros = vec![0; usize::try_from(size).unwrap()];
+                assert_eq!(hash, blake3::hash(&zeros));
+            }
+            let mut hasher = FileHasher::new(Arc::new(AtomicBool::new(true)));
+            assert_eq!(hasher.hash(folder.as_fd(), b"f", 0, stamp), Content::Cancelled);
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use rustix::fd::BorrowedFd;
 use rustix::fs::FileType;
@@ -51,7 +52,13 @@ pub struct EvidenceDigests {
 /// left out, with a note. A folder that does not exist holds nothing.
 #[must_use]
 pub fn evidence_digests(dirs: &[PathBuf]) -> EvidenceDigests {
-    let mut hasher = FileHasher::new(Arc::default());
+    evidence_digests_until(dirs, Arc::default()).unwrap_or_default()
+}
+
+/// The same; `None` soon after `flag` becomes true.
+#[must_use]
+pub fn evidence_digests_until(dirs: &[PathBuf], flag: Arc<AtomicBool>) -> Option<EvidenceDigests> {
+    let mut hasher = FileHasher::new(flag);
     let mut collector = Collector {
         hasher: &mut hasher,
         lister: Lister::new(),
@@ -65,7 +72,7 @@ pub fn evidence_digests(dirs: &[PathBuf]) -> EvidenceDigests {
         collector.dir.clone_from(dir);
         match at::open_real_folder(dir) {
             Ok(top) => {
-                let Ok(()) = folder::walk(top, &mut collector, &(), MAX_DEPTH);
+                folder::walk(top, &mut collector, &(), MAX_DEPTH).ok()?;
             }
             Err(Errno::NOENT) => {}
             Err(Errno::LOOP | Errno::NOTDIR) => {
@@ -74,7 +81,7 @@ pub fn evidence_digests(dirs: &[PathBuf]) -> EvidenceDigests {
             Err(error) => collector.leave_out(b"", &format!("cannot be read: {error}")),
         }
     }
-    collector.found
+    Some(collector.found)
 }
 
 fn short_digest(stamp: &Stamp) -> String {
@@ -84,6 +91,9 @@ fn short_digest(stamp: &Stamp) -> String {
     hasher.update(&mtime.to_le_bytes()).update(&ctime.to_le_bytes());
     hasher.finalize().to_hex().chars().take(STAMP_DIGITS).collect()
 }
+
+/// The caller wants no more.
+struct Cancelled;
 
 struct Collector<'a> {
     hasher: &'a mut FileHasher,
@@ -142,7 +152,7 @@ impl Collector<'_> {
 
 impl Visitor for Collector<'_> {
     type State = ();
-    type Stop = std::convert::Infallible;
+    type Stop = Cancelled;
 
     fn folder(
         &mut self,
@@ -172,6 +182,9 @@ impl Visitor for Collector<'_> {
         };
         let mut subfolders = Vec::new();
         for name in names {
+            if self.hasher.cancelled() {
+                return Err(Cancelled);
+            }
             let whole = [path, &name.bytes].concat();
             let Ok(stamp) = Stamp::at(folder, &name.bytes) else { continue };
             match stamp.kind() {

@@ -5,6 +5,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use rustix::fd::BorrowedFd;
 use rustix::fs::FileType;
@@ -52,6 +53,9 @@ pub enum ProtectedError {
         /// How many are allowed.
         limit: usize,
     },
+    /// It was asked to stop, see [`Baseline::take_until`].
+    #[error("looking at the protected paths was cancelled")]
+    Cancelled,
 }
 
 /// The state of the protected paths at some time: for each what it is, whether it can be executed,
@@ -94,7 +98,19 @@ impl Baseline {
     /// # Errors
     /// If a glob is wrong, the workspace cannot be read, or more than 200,000 paths match.
     pub fn take(workspace: &Path, globs: &[String]) -> Result<Self, ProtectedError> {
-        match Self::observe(workspace, globs)? {
+        Self::take_until(workspace, globs, Arc::default())
+    }
+
+    /// The same, but ends with [`ProtectedError::Cancelled`] soon after `flag` becomes true.
+    ///
+    /// # Errors
+    /// As for [`Baseline::take`], and when cancelled.
+    pub fn take_until(
+        workspace: &Path,
+        globs: &[String],
+        flag: Arc<AtomicBool>,
+    ) -> Result<Self, ProtectedError> {
+        match Self::observe(workspace, globs, flag)? {
             Self { is_cut: true, .. } => Err(ProtectedError::TooMany { limit: MAX_PATHS }),
             whole => Ok(whole),
         }
@@ -104,8 +120,12 @@ impl Baseline {
     /// for [`changes`](Self::changes), since there were fewer when that was taken.
     ///
     /// # Errors
-    /// If a glob is wrong or the workspace cannot be read.
-    pub fn observe(workspace: &Path, globs: &[String]) -> Result<Self, ProtectedError> {
+    /// If a glob is wrong or the workspace cannot be read, and when cancelled by `flag`.
+    pub fn observe(
+        workspace: &Path,
+        globs: &[String],
+        flag: Arc<AtomicBool>,
+    ) -> Result<Self, ProtectedError> {
         let globs = Globs::new(globs)?;
         if globs.is_empty() {
             return Ok(Self::default());
@@ -116,11 +136,14 @@ impl Baseline {
         })?;
         let mut taker = Taker {
             globs: &globs,
-            hasher: FileHasher::new(Arc::default()),
+            hasher: FileHasher::new(flag),
             lister: Lister::new(),
             paths: BTreeMap::new(),
         };
         let is_cut = folder::walk(top, &mut taker, &(), MAX_DEPTH).is_err();
+        if taker.hasher.cancelled() {
+            return Err(ProtectedError::Cancelled);
+        }
         Ok(Self { paths: taker.paths, is_cut })
     }
 
@@ -213,14 +236,14 @@ impl Taker<'_> {
     }
 
     /// One more than can be protected shows that there are more.
-    fn insert(&mut self, path: &Path, state: String) -> Result<(), TooMany> {
+    fn insert(&mut self, path: &Path, state: String) -> Result<(), WalkCut> {
         self.paths.insert(path.to_owned(), state);
-        if self.paths.len() > MAX_PATHS { Err(TooMany) } else { Ok(()) }
+        if self.paths.len() > MAX_PATHS { Err(WalkCut) } else { Ok(()) }
     }
 }
 
-/// There are more paths than can be protected.
-struct TooMany;
+/// The walk ends early: there are more paths than can be protected, or it was cancelled.
+struct WalkCut;
 
 /// The state of what cannot be read: its metadata stand in for its content.
 fn unreadable(stamp: Option<Stamp>) -> String {
@@ -237,14 +260,14 @@ fn unstable() -> String {
 
 impl Visitor for Taker<'_> {
     type State = ();
-    type Stop = TooMany;
+    type Stop = WalkCut;
 
     fn folder(
         &mut self,
         folder: BorrowedFd<'_>,
         path: &[u8],
         (): &(),
-    ) -> Result<Vec<Subfolder<()>>, TooMany> {
+    ) -> Result<Vec<Subfolder<()>>, WalkCut> {
         let Ok((names, _)) = self.lister.list(folder, usize::MAX) else {
             let state = unreadable(Stamp::of(folder).ok());
             let path = path.strip_suffix(b"/").unwrap_or(path);
@@ -253,6 +276,9 @@ impl Visitor for Taker<'_> {
         };
         let mut subfolders = Vec::new();
         for name in names {
+            if self.hasher.cancelled() {
+                return Err(WalkCut);
+            }
             let whole = [path, &name.bytes].concat();
             let whole = Path::new(OsStr::from_bytes(&whole));
             if name.kind == FileType::Directory {

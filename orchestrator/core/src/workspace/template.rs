@@ -1,17 +1,20 @@
 //! Creates a workspace from a template.
 
 use std::ffi::OsString;
-use std::os::unix::fs::PermissionsExt as _;
+use std::io::Read as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use rustix::fd::OwnedFd;
-use rustix::fs::FlockOperation;
+use rustix::fs::{FlockOperation, SeekFrom};
 use rustix::io::Errno;
 
 use super::at::{self, Stamp};
 
 /// How often the temporary folder is opened anew, if others create and rename it meanwhile.
 const ATTEMPTS: usize = 8;
+/// What the size of a file on disk is counted in, in bytes.
+const BLOCK: u64 = 512;
 
 /// Why a workspace could not be created.
 #[derive(Debug, thiserror::Error)]
@@ -219,7 +222,7 @@ fn copy_tree(from: &Path, to: &Path) -> Result<(), TemplateError> {
                 std::fs::create_dir(&copy).map_err(at_path(&copy))?;
                 folders.push((source, copy));
             } else if kind.is_file() {
-                std::fs::copy(&source, &copy).map_err(at_path(&source))?;
+                copy_file(&source, &copy).map_err(at_path(&source))?;
             } else if kind.is_symlink() {
                 let target = std::fs::read_link(&source).map_err(at_path(&source))?;
                 std::os::unix::fs::symlink(target, &copy).map_err(at_path(&copy))?;
@@ -234,6 +237,37 @@ fn copy_tree(from: &Path, to: &Path) -> Result<(), TemplateError> {
         std::fs::set_permissions(to, mode).map_err(at_path(to))?;
     }
     Ok(())
+}
+
+/// Copies a file with its mode. Its holes stay holes: a file of terabytes may hold next to nothing.
+fn copy_file(from: &Path, to: &Path) -> std::io::Result<()> {
+    let source = std::fs::File::open(from)?;
+    let meta = source.metadata()?;
+    if meta.blocks().saturating_mul(BLOCK) >= meta.len() {
+        return std::fs::copy(from, to).map(drop);
+    }
+    let copy = std::fs::File::create_new(to)?;
+    copy.set_len(meta.len())?;
+    let mut at = 0;
+    while at < meta.len() {
+        let data = match rustix::fs::seek(&source, SeekFrom::Data(at)) {
+            Ok(data) => data,
+            // Nothing but a hole follows.
+            Err(Errno::NXIO) => break,
+            Err(Errno::INVAL | Errno::OPNOTSUPP) => at,
+            Err(error) => return Err(error.into()),
+        };
+        let hole = match rustix::fs::seek(&source, SeekFrom::Hole(data)) {
+            Ok(hole) if hole > data => hole,
+            _ => meta.len(),
+        };
+        for file in [&source, &copy] {
+            rustix::fs::seek(file, SeekFrom::Start(data))?;
+        }
+        std::io::copy(&mut (&source).take(hole - data), &mut &copy)?;
+        at = hole;
+    }
+    copy.set_permissions(meta.permissions())
 }
 
 fn put_in_place(temporary: &Path, target: &Path) -> Result<bool, TemplateError> {

@@ -15,6 +15,8 @@ const POLL: Duration = Duration::from_millis(100);
 /// How often it is looked at nevertheless where the system tells: it does not tell of changes made on
 /// another machine, nor of a folder further up having been exchanged.
 const DOUBT: Duration = Duration::from_secs(1);
+/// How many batches of events are taken in at once.
+const BATCHES: usize = 16;
 /// The most links from the path to the file.
 const MAX_LINKS: usize = 8;
 
@@ -27,6 +29,8 @@ const MAX_LINKS: usize = 8;
 #[derive(Debug)]
 pub struct PromptWatch {
     path: PathBuf,
+    /// What is watched: each name on the way to the file, and the folder it is in.
+    route: Vec<Step>,
     source: Source,
     last: Option<Stamp>,
     /// When to compare the metadata next, whatever the system tells. Kept here, since a future that
@@ -41,6 +45,9 @@ enum Source {
     Events(AsyncFd<OwnedFd>, Vec<Name>),
     Polling,
 }
+
+/// A path on the way to the file, and which folder its parent is.
+type Step = (PathBuf, Option<(u64, u64)>);
 
 /// A name in a watched folder.
 #[derive(Debug)]
@@ -65,9 +72,27 @@ impl PromptWatch {
     /// 100 ms.
     #[must_use]
     pub fn new(path: &Path) -> Self {
+        let route = route(path);
         let source =
             inotify::watch(path).map_or(Source::Polling, |(fd, names)| Source::Fresh(fd, names));
-        Self { path: path.to_owned(), source, last: Stamp::of_path(path).ok(), next_look: None }
+        let last = Stamp::of_path(path).ok();
+        Self { path: path.to_owned(), route, source, last, next_look: None }
+    }
+
+    /// Watches from now on, as a new one would, but with the same means if they still serve: to give
+    /// them back to the system takes it longer than to start some agents.
+    pub fn restart(&mut self) {
+        let drained = match &self.source {
+            Source::Fresh(fd, names) => drain_all(fd, names),
+            Source::Events(fd, names) => drain_all(fd.get_ref(), names),
+            Source::Polling => false,
+        };
+        if !drained || self.route != route(&self.path) {
+            *self = Self::new(&self.path);
+            return;
+        }
+        self.last = Stamp::of_path(&self.path).ok();
+        self.next_look = None;
     }
 
     /// Resolves after something happened to the file since `new`, or since this resolved last.
@@ -134,6 +159,7 @@ impl PromptWatch {
         };
         if linked && let Some((fd, names)) = inotify::watch(&self.path) {
             self.source = join(fd).map_or(Source::Polling, |fd| Source::Events(fd, names));
+            self.route = route(&self.path);
             // What happened before the new watch began shows when the metadata are compared.
             self.next_look = Some(Instant::now());
         }
@@ -146,6 +172,28 @@ impl PromptWatch {
 #[allow(deprecated)]
 fn join(fd: OwnedFd) -> std::io::Result<AsyncFd<OwnedFd>> {
     AsyncFd::with_interest(fd, tokio::io::Interest::READABLE)
+}
+
+/// Takes in what has happened so far. False if a watched folder is not what it was.
+fn drain_all(fd: &OwnedFd, names: &[Name]) -> bool {
+    // No more than the system keeps of them; what comes meanwhile is told later.
+    for _ in 0..BATCHES {
+        match inotify::drain(fd, names) {
+            (News::FolderGone, _) => return false,
+            (_, true) => return true,
+            (_, false) => {}
+        }
+    }
+    true
+}
+
+/// The steps to the file, each with the folder it is in.
+fn route(path: &Path) -> Vec<Step> {
+    let folder = |step: &Path| {
+        let folder = step.parent().filter(|folder| !folder.as_os_str().is_empty());
+        Stamp::of_path(folder.unwrap_or(Path::new("."))).ok().map(|stamp| (stamp.dev, stamp.ino))
+    };
+    steps(path).into_iter().map(|step| (step.clone(), folder(&step))).collect()
 }
 
 /// The paths from `path` to the file itself, over links.

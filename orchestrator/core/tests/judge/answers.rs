@@ -167,7 +167,8 @@ async fn events_that_come_meanwhile_are_neither_lost_nor_in_the_way() {
     let judged = of(|record| matches!(record, Record::Judged { .. }));
     assert!(of(|record| matches!(record, Record::Note { .. })) < judged);
     let usages = after.records.iter().filter(|record| matches!(record, Record::Usage { .. }));
-    assert_eq!(usages.count(), 500);
+    let usages = usages.count();
+    assert!((1..=20).contains(&usages), "few of many are written down: {usages}");
     let note = after.records.iter().find_map(|record| match record {
         Record::Note { text, .. } => Some(text.clone()),
         _ => None,

@@ -1,8 +1,10 @@
 //! What is found in evidence folders.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
-use orchestrator::workspace::{EvidenceDigests, evidence_digests};
+use orchestrator::workspace::{EvidenceDigests, evidence_digests, evidence_digests_until};
 
 use crate::support::Workspace;
 
@@ -80,4 +82,15 @@ fn a_file_written_anew_with_the_same_bytes_has_another_stamp() {
             break;
         }
     }
+}
+
+#[test]
+fn a_look_that_nobody_wants_any_more_finds_nothing() {
+    let ws = Workspace::new();
+    ws.write("e/a", "1");
+    let dirs = [ws.path("e")];
+    assert_eq!(evidence_digests_until(&dirs, Arc::new(AtomicBool::new(true))), None);
+    let found = evidence_digests_until(&dirs, Arc::default()).unwrap();
+    assert_eq!(found, evidence_digests(&dirs));
+    assert_eq!(found.contents.len(), 1);
 }

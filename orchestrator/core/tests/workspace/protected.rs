@@ -1,6 +1,8 @@
 //! What is noticed of protected paths.
 
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use orchestrator::contract::{Change, ChangeKind};
 use orchestrator::workspace::{Baseline, ProtectedError};
@@ -151,8 +153,19 @@ fn more_paths_than_can_be_protected_are_some_that_were_added() {
         }
     }
     assert!(Baseline::take(&ws.root(), &globs).is_err(), "at the start it is a mistake");
-    let now = Baseline::observe(&ws.root(), &globs).unwrap();
+    let now = Baseline::observe(&ws.root(), &globs, Arc::default()).unwrap();
     let changes = before.changes(&now, &globs).unwrap();
     assert!(!changes.is_empty());
     assert!(changes.iter().all(|change| change.kind == ChangeKind::Added), "{:?}", changes[0]);
+}
+
+#[test]
+fn a_look_is_cancelled_however_large_the_files_are() {
+    let ws = Workspace::new();
+    let file = std::fs::File::create(ws.path("huge")).unwrap();
+    file.set_len(8 << 40).unwrap();
+    let flag = Arc::new(AtomicBool::new(true));
+    let taken = Baseline::take_until(&ws.root(), &globs(&["**"]), flag);
+    assert!(matches!(taken, Err(ProtectedError::Cancelled)), "{taken:?}");
+    assert_eq!(take(&ws, &["**"]).len(), 1, "and in no time if it is not");
 }

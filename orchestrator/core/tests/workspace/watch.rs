@@ -155,3 +155,35 @@ async fn a_flood_of_events_is_survived() {
     ws.write("PROMPT.md", "2");
     assert!(sees(&mut watch).await);
 }
+
+#[tokio::test]
+async fn a_watch_that_is_restarted_tells_what_happens_from_then_on() {
+    let ws = Workspace::new();
+    ws.write("sub/PROMPT.md", "1");
+    let path = ws.path("sub/PROMPT.md");
+    let mut watch = PromptWatch::new(&path);
+    for round in 0..3 {
+        // What happened between is no news, also before the first wait.
+        std::fs::write(&path, format!("between {round}")).unwrap();
+        watch.restart();
+        let quiet = tokio::time::timeout(Duration::from_millis(300), watch.changed()).await;
+        assert!(quiet.is_err(), "round {round}");
+        std::fs::write(&path, format!("during {round}")).unwrap();
+        assert!(sees(&mut watch).await, "round {round}");
+        // Another folder of the same name.
+        std::fs::rename(ws.path("sub"), ws.path(format!("old{round}"))).unwrap();
+        ws.write("sub/PROMPT.md", "new");
+        watch.restart();
+        std::fs::write(&path, "in the new folder").unwrap();
+        assert!(sees(&mut watch).await, "the new folder in round {round}");
+        // A link in its place, and the file that it leads to.
+        std::fs::rename(&path, ws.path(format!("real{round}"))).unwrap();
+        std::os::unix::fs::symlink(ws.path(format!("real{round}")), &path).unwrap();
+        watch.restart();
+        std::fs::write(ws.path(format!("real{round}")), "behind the link").unwrap();
+        assert!(sees(&mut watch).await, "behind the link in round {round}");
+        std::fs::remove_file(&path).unwrap();
+        std::fs::write(&path, "a file again").unwrap();
+        watch.restart();
+    }
+}

@@ -18,7 +18,7 @@ fn checked(good: bool) -> Input {
         verdicts: vec![validation(good, "t0").verdicts.remove(0)],
         tree: "after the checks".into(),
         evidence: vec!["left by the checks".into()],
-        interrupted: false,
+        ..BaselineCheck::default()
     })
 }
 

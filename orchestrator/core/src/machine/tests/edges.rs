@@ -411,3 +411,44 @@ fn what_decides_is_on_disk_before_anything_follows() {
     ];
     assert!(!others.iter().any(Record::is_barrier));
 }
+
+#[test]
+fn a_validation_that_max_runtime_cuts_says_nothing_and_leaves_the_claim_pending() {
+    let mut world = World::started();
+    world.look(vec![], "t0");
+    world.iterate(Outcome::Succeeded, vec![complete()], "t1");
+    let before = world.state.latch.clone();
+    let cut = Validation { out_of_time: true, ..Validation::default() };
+    let effects = world.feed(Input::Validated(cut)).to_vec();
+    assert!(matches!(effects.last(), Some(Effect::Finish { reason: StopReason::MaxRuntime, .. })));
+    assert_eq!((&world.state.latch, world.state.rejections), (&before, 0));
+    // Started again it is validated first of all, and what that says counts.
+    world.feed(started_input());
+    let effects = world.look(vec![], "t1").to_vec();
+    assert!(matches!(effects.last(), Some(Effect::Validate(_))));
+    world.feed(Input::Validated(validation(true, "t1")));
+    assert!(world.state.completion().is_some());
+}
+
+#[test]
+fn a_look_that_max_runtime_cuts_validates_nothing_and_keeps_what_was_claimed() {
+    let mut world = World::started();
+    world.look(vec![], "t0");
+    world.prepare();
+    world.feed(Input::ClaimsFound(vec![complete()]));
+    world.feed(Input::Ended(ended(Outcome::Succeeded)));
+    let effects = world.feed(Input::NotLooked).to_vec();
+    assert!(!effects.iter().any(|effect| matches!(effect, Effect::Validate(_))));
+    assert!(matches!(effects.last(), Some(Effect::Finish { reason: StopReason::MaxRuntime, .. })));
+    assert!(matches!(world.state.latch, Latch::Claimed { .. }));
+}
+
+#[test]
+fn a_limit_is_compared_with_what_is_not_recorded_yet() {
+    let mut world = World::started();
+    world.look(vec![], "t0");
+    world.prepare();
+    let cost = |dollars| Usage { cost: Usd::from_dollars(dollars), ..Usage::default() };
+    assert_eq!(world.state.reached_by(cost(0.99)), None);
+    assert_eq!(world.state.reached_by(cost(1.0)), Some(CancelReason::MaxCost));
+}

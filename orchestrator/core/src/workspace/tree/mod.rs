@@ -132,6 +132,8 @@ pub struct TreeHasher {
     exclude: Vec<PathBuf>,
     hasher: FileHasher,
     compiled: Compiled,
+    /// Where the excluded paths lie in the workspace, as long as that is at this real path.
+    inside: Option<(PathBuf, Vec<Option<PathBuf>>)>,
     index: Option<KnownIndex>,
     numbers: RandomState,
 }
@@ -145,6 +147,7 @@ impl TreeHasher {
             exclude,
             hasher: FileHasher::new(Arc::default()),
             compiled: Compiled::default(),
+            inside: None,
             index: None,
             numbers: RandomState::new(),
         }
@@ -185,13 +188,18 @@ impl TreeHasher {
         self.hasher.begin(top.as_fd());
         let mut notes = Vec::new();
         let mut view = View::new(std::mem::take(&mut self.compiled));
-        for path in &self.exclude {
-            match scope::beneath(&self.workspace, path) {
+        if self.inside.as_ref().is_none_or(|(at, _)| *at != real) {
+            let inside = |path: &PathBuf| scope::beneath(&self.workspace, path);
+            self.inside = Some((real.clone(), self.exclude.iter().map(inside).collect()));
+        }
+        let inside = self.inside.iter().flat_map(|(_, inside)| inside);
+        for (path, inside) in self.exclude.iter().zip(inside) {
+            match inside {
                 Some(inside) if inside.as_os_str().is_empty() => notes.push(format!(
                     "{}: holds the whole workspace, so it was not left out of the digest",
                     path.display()
                 )),
-                Some(inside) => view.exclude(&inside),
+                Some(inside) => view.exclude(inside),
                 None => {}
             }
         }

@@ -126,6 +126,10 @@ impl<'a> Pass<'a> {
         let mut whole = path.to_vec();
         let mut moved = false;
         for Name { bytes: name, kind } in names {
+            if self.hasher.cancelled() {
+                // The caller sees that, too.
+                break;
+            }
             whole.truncate(path.len());
             whole.extend_from_slice(&name);
             let mut stamp = None;

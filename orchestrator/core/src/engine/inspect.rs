@@ -1,0 +1,96 @@
+//! Asking the detectors.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::look::blocking;
+use super::session::Session;
+use crate::contract::{Claim, CompletionDetector, Findings, NearMiss, View};
+
+/// A prompt that is longer, in bytes, is read in a thread of its own: nothing else has to wait.
+const SHORT_PROMPT: usize = 64 * 1024;
+/// Most claims and near misses that are taken from one look.
+const MOST_FINDINGS: usize = 32;
+/// The longest text of a claim, and of the parts of a near miss, in bytes.
+pub(super) const LONGEST_CLAIM: usize = 8 * 1024;
+const LONGEST_MISS: usize = 2 * 1024;
+
+/// All that the detectors look at, so that they can work beside something else.
+pub(super) struct Inspection {
+    detectors: Arc<Vec<Box<dyn CompletionDetector>>>,
+    workspace: PathBuf,
+    prompt_path: Option<PathBuf>,
+    prompt: String,
+    final_text: Option<String>,
+    /// What the agent was given whose final message it is.
+    given: Option<String>,
+}
+
+impl Session {
+    /// Ready to look for claims in the prompt and the final message.
+    pub(super) fn inspection(&self, prompt: String, final_text: Option<String>) -> Inspection {
+        Inspection {
+            detectors: Arc::clone(&self.judges.detectors),
+            workspace: self.workspace.clone(),
+            prompt_path: self.prompt.path().map(ToOwned::to_owned),
+            prompt,
+            given: final_text.as_ref().and(self.given.clone()),
+            final_text,
+        }
+    }
+}
+
+impl Inspection {
+    /// What all detectors find.
+    pub(super) async fn run(self) -> Findings {
+        if self.prompt.len() <= SHORT_PROMPT {
+            return self.find().await;
+        }
+        let runtime = tokio::runtime::Handle::current();
+        let found = blocking(move || runtime.block_on(self.find())).await;
+        found.unwrap_or_else(|error| Findings {
+            warnings: vec![format!("looking for claims failed: {error}")],
+            ..Findings::default()
+        })
+    }
+
+    async fn find(&self) -> Findings {
+        let prompt_path = self.prompt_path.as_deref();
+        let view = View {
+            workspace: &self.workspace,
+            prompt_path,
+            // Text in the configuration is the user's: no agent can have put a claim there.
+            prompt: prompt_path.map(|_| self.prompt.as_str()),
+            final_text: self.final_text.as_deref(),
+            given: self.given.as_deref(),
+        };
+        let mut all = Findings::default();
+        for detector in self.detectors.iter() {
+            let found = detector.inspect(view).await;
+            all.claims.extend(found.claims.into_iter().take(MOST_FINDINGS).map(bounded));
+            let misses = found.near_misses.into_iter().take(MOST_FINDINGS);
+            all.near_misses.extend(misses.map(bounded_miss));
+            all.warnings.extend(found.warnings.into_iter().take(MOST_FINDINGS));
+        }
+        all
+    }
+}
+
+/// A claim whose text is no longer than can be kept, whoever found it.
+pub(super) fn bounded(mut claim: Claim) -> Claim {
+    cut(&mut claim.text, LONGEST_CLAIM);
+    claim
+}
+
+fn bounded_miss(mut miss: NearMiss) -> NearMiss {
+    cut(&mut miss.text, LONGEST_MISS);
+    cut(&mut miss.hint, LONGEST_MISS);
+    miss
+}
+
+/// Cuts a text to at most so many bytes.
+pub(super) fn cut(text: &mut String, most: usize) {
+    if text.len() > most {
+        text.truncate(text.floor_char_boundary(most));
+    }
+}
