@@ -92,7 +92,7 @@ async fn start(context: Context, args: Run, log: &RunLog) -> Result<u8, CommandE
         Human::watching(args.verbose > 0)
     };
     log.begin(&session.layout().log(session.run_id()), session.redactor());
-    let finished = session.drive(observer, signals.stop_requests()).await?;
+    let finished = Box::pin(session.drive(observer, signals.stop_requests())).await?;
     let well = matches!(finished.state.last_outcome, Some(Outcome::Succeeded));
     Ok(of_stop(finished.reason, well, signals.status.load(Ordering::Relaxed)))
 }
