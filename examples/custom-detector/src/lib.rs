@@ -122,7 +122,8 @@ mod tests {
     use std::path::Path;
 
     async fn look(workspace: &Path) -> Findings {
-        let view = View { workspace, prompt_path: None, prompt: None, final_text: None, given: None };
+        let view =
+            View { workspace, prompt_path: None, prompt: None, final_text: None, given: None };
         Plan { file: plan() }.inspect(view).await
     }
 

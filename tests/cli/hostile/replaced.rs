@@ -67,7 +67,8 @@ impl Exchange {
 }
 
 const WHERE: &str = "[[validator]]\nkind = \"command\"\nname = \"where\"\n\
-                     program = [\"sh\", \"-c\", \"pwd -P >> '@ROOT@/places'; test -e done\"]\n";
+                     program = [\"sh\", \"-c\", \"pwd -P >> '@ROOT@/places'; test -e done\"]\n\
+                     [completion]\nbaseline = \"off\"\n";
 
 #[test]
 pub(super) fn an_exchanged_workspace_is_refused_and_nothing_is_started_in_it() {

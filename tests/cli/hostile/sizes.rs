@@ -158,10 +158,24 @@ pub(super) fn a_look_before_the_run_that_is_cut_begins_no_run() {
 fn waiting(env: &TestEnvironment, timeout: &str) {
     env.config(&format!(
         "\n[[validator]]\nkind = \"command\"\nname = \"waits\"\ntimeout = \"{timeout}\"\n\
-         program = [\"sh\", \"-c\", \"test -e '{}' || sleep 1000\"]\n",
+         program = [\"sh\", \"-c\", \"test -e '{}' || sleep 1000\"]\n\
+         [completion]\nbaseline = \"off\"\n",
         env.root().join("go").display()
     ));
     env.agent.call(1).script(WORK).out(PROMISE);
+}
+
+#[test]
+pub(super) fn max_runtime_cuts_the_checks_before_any_work() {
+    let env = hostile();
+    waiting(&env, "20m");
+    let began = Instant::now();
+    let run = ["run", "--max-runtime", "3s", "--set", "completion.baseline=warn"];
+    env.ralph(&run).expect(1).says("max_runtime");
+    assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
+    assert!(of_run(&env.root()).is_empty(), "the validator is gone");
+    assert!(env.records("baseline").is_empty(), "nothing was said about them");
+    assert_eq!(env.agent.calls(), 0);
 }
 
 #[test]

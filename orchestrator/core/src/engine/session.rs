@@ -268,7 +268,8 @@ impl Session {
             EngineError::Internal(format!("no thread for the clock could be started: {error}"))
         })?;
         let span = info_span!("run", run = self.run);
-        self.turns().instrument(span).await
+        // It is large, and awaited by others that are.
+        Box::pin(self.turns().instrument(span)).await
     }
 
     async fn turns(&mut self) -> Result<Finished, EngineError> {
