@@ -220,3 +220,17 @@ fn the_doctor_ends_as_the_run_would() {
     env.ralph(&["doctor"]).expect(78);
     env.run().expect(78);
 }
+
+#[test]
+fn the_doctor_refuses_a_limit_that_the_run_would_refuse() {
+    let env = TestEnvironment::new();
+    env.raw_config(
+        "[agent]\nadapter = \"command\"\n[agent.config]\nprogram = [\"@AGENT@\"]\n\
+         [limits]\nmax_cost_usd = 10.0\n\
+         [[validator]]\nkind = \"command\"\nprogram = [\"test\", \"-e\", \"done\"]\n",
+    );
+    for command in ["run", "doctor"] {
+        env.ralph(&[command]).expect(78).says("limits.max_cost_usd").says("reports no cost");
+    }
+    assert_eq!(env.agent.calls(), 0);
+}

@@ -103,6 +103,7 @@ async fn examine(context: &Context) -> Result<Vec<Finding>, CommandError> {
     let env = first.environment(&context.loaded, &context.vars);
     findings.push(Finding::new("files", files(context), exit::CONFIG));
     findings.push(Finding::new("sandbox", sandbox::report(context), no_sandbox));
+    findings.extend(limits(context, &first));
     findings.push(Finding::new("agent", look_at(context, &first, &env).await, exit::UNAVAILABLE));
     for name in context.loaded.config.fallback(None) {
         let next = Driver::build(&context.loaded, &registry, &build, Some(name)).await?;
@@ -161,6 +162,15 @@ async fn baseline(
         }
     };
     Some(Finding { what: "baseline", level, detail })
+}
+
+/// A limit that this agent cannot be held to, as the run would refuse it or warn of it.
+fn limits(context: &Context, agent: &Driver) -> Option<Finding> {
+    let (level, detail) = match agent.check_limits(&context.loaded) {
+        Ok(warning) => (Level::Warning, warning?),
+        Err(errors) => (Level::Failed(exit::CONFIG), errors.to_string()),
+    };
+    Some(Finding { what: "limits", level, detail })
 }
 
 fn files(context: &Context) -> Result<String, String> {

@@ -289,7 +289,7 @@ impl Driver {
     ///
     /// # Errors
     /// The key of such a limit.
-    pub(super) fn check_limits(&self, loaded: &Loaded) -> Result<Option<String>, ConfigErrors> {
+    pub fn check_limits(&self, loaded: &Loaded) -> Result<Option<String>, ConfigErrors> {
         let limits = &loaded.config.limits;
         let name = &self.description.name;
         if limits.max_tokens.is_some() && !self.description.capabilities.tokens {
