@@ -5,6 +5,7 @@
 //! ends. Nothing in here knows a particular agent, detector or validator, or a terminal.
 
 mod allowance;
+mod announce;
 mod bytecode;
 mod clock;
 mod drivers;

@@ -1,0 +1,93 @@
+//! Telling those who watch a run what happens in it.
+
+use super::notice::Notice;
+use super::session::Session;
+use crate::contract::NearMiss;
+use crate::machine::{Record, RunStarted};
+
+impl Session {
+    pub(super) fn notice(&self, notice: &Notice) {
+        self.observer.notice(&self.run, notice);
+    }
+
+    /// Warns without leaving a record.
+    pub(super) fn warn_only(&self, message: &str) {
+        let message = self.redactor.text(message).into_owned();
+        self.notice(&Notice::Warning { iteration: self.state.iterations, message });
+    }
+
+    fn run_started(&self, started: RunStarted) -> Notice {
+        Notice::RunStarted {
+            agent: started.agent,
+            workspace: self.workspace.clone(),
+            state_dir: self.layout().root().to_owned(),
+            validation_required: started.policy.validates(),
+            evidence_only: started.policy.is_evidence_only(),
+            validators: started.policy.validators.into_iter().map(|info| info.name).collect(),
+        }
+    }
+
+    fn tell_near_misses(&self, near_misses: Vec<NearMiss>) {
+        let iteration = self.state.iterations;
+        for near_miss in near_misses {
+            self.notice(&Notice::NearMiss { iteration, near_miss });
+        }
+    }
+
+    /// Tells those who watch what a record says.
+    pub(super) fn tell(&self, record: &Record) {
+        let iteration = self.state.iterations;
+        let notice = match record.clone() {
+            Record::RunStarted(started) => self.run_started(started),
+            Record::RunResumed { agent, .. } => Notice::RunResumed {
+                agent,
+                workspace: self.workspace.clone(),
+                state_dir: self.layout().root().to_owned(),
+                iterations: iteration,
+                cost_usd: self.state.cost(),
+            },
+            Record::IterationStarted { iteration, attempt, trigger, .. } => {
+                let max_iterations = self.state.limits.max_iterations;
+                Notice::IterationStarted { iteration, attempt, trigger, max_iterations }
+            }
+            Record::IterationEnded { iteration, outcome, usage, cost_usd, runtime_ms, .. } => {
+                Notice::IterationFinished {
+                    iteration,
+                    outcome,
+                    usage,
+                    cost_usd,
+                    total_cost_usd: self.state.charged,
+                    max_cost_usd: self.state.limits.max_cost_usd,
+                    duration_ms: runtime_ms.saturating_sub(self.began_ms),
+                    agent: self.state.agent.clone(),
+                }
+            }
+            Record::Claimed { claim, .. } => Notice::Claim { iteration, claim },
+            Record::Looked { near_misses, .. } => return self.tell_near_misses(near_misses),
+            Record::Validated { accepted, verdicts, reasons, .. } => {
+                Notice::Verdict { iteration, accepted, verdicts, reasons }
+            }
+            Record::Baseline { accepted, verdicts, .. } => Notice::Baseline { accepted, verdicts },
+            Record::Note { text, .. } => Notice::Note { iteration, text },
+            Record::Judged { accepted, reasons, .. } => {
+                Notice::Judged { iteration, accepted, reasons }
+            }
+            Record::AgentChanged { from, to, reason } => {
+                Notice::AgentChanged { iteration, from, to, reason }
+            }
+            Record::Warning { message } => Notice::Warning { iteration, message },
+            Record::Usage { usage, .. } => Notice::Usage { iteration, usage },
+            Record::Tick { .. }
+            | Record::WorkspaceMade { .. }
+            | Record::Model { .. }
+            | Record::Context { .. }
+            | Record::Withdrawn { .. }
+            | Record::Cancelling { .. }
+            | Record::Completed { .. }
+            | Record::Waiting { .. }
+            | Record::Answered { .. }
+            | Record::Stopped { .. } => return,
+        };
+        self.notice(&notice);
+    }
+}
