@@ -14,6 +14,8 @@ mod recorded;
 mod session;
 mod tools;
 
+/// The keys of `[agent.config]`.
+pub use config::Table as Keys;
 use orchestrator::contract::{Agent, BuildContext, BuildError};
 use ralph_orchestrator_supervise::Supervisor;
 use serde_json::Value;

@@ -9,6 +9,7 @@ pub(crate) mod export;
 pub(crate) mod init;
 pub(crate) mod log;
 pub(crate) mod plugin;
+pub(crate) mod reference;
 pub(crate) mod reset;
 pub(crate) mod run;
 pub(crate) mod status;
