@@ -51,9 +51,6 @@ pub(crate) enum Command {
     /// Serve a plugin library over stdio; started by ralph-orchestrator itself
     #[command(hide = true)]
     PluginHost(PluginHost),
-    /// Print the reference of all commands as Markdown
-    #[command(hide = true)]
-    Reference,
     /// Write completions for a shell
     Completions(Completions),
 }

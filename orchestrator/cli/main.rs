@@ -71,7 +71,6 @@ fn dispatch(args: Args) -> Result<u8, CommandError> {
         Command::Agents(agents) => commands::agents::agents(&config, &agents),
         Command::Plugin(command) => commands::plugin::plugin(&config, command),
         Command::PluginHost(host) => Err(commands::plugin::host(&host)),
-        Command::Reference => Ok(commands::reference::reference()),
         Command::Completions(shell) => Ok(commands::completions::completions(&shell)),
     }
 }

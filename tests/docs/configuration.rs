@@ -85,12 +85,7 @@ fn sections(schema: &Value) -> Vec<Section<'_>> {
     all.extend(kinds("`[agent.config]`", "adapter", "adapter", &["agent", "config"]));
     all.push(section("`[completion]`", "Completion", &["completion"]));
     all.push(section("`[[completion.detector]]`", "Detector", &["completion", "detector"]));
-    all.extend(kinds(
-        "`[[completion.detector]]`",
-        "detector",
-        "name",
-        &["completion", "detector"],
-    ));
+    all.extend(kinds("`[[completion.detector]]`", "detector", "name", &["completion", "detector"]));
     all.push(section("`[[validator]]`", "Validator", &["validator"]));
     all.extend(kinds("`[[validator]]`", "validator", "kind", &["validator"]));
     all.push(section("`[limits]`", "Limits", &["limits"]));
@@ -123,16 +118,23 @@ fn collect(
     section: &str,
     keys: &mut Vec<Key>,
 ) {
-    let required: Vec<&str> = table["required"].as_array().map_or_else(Vec::new, |names| {
-        names.iter().filter_map(Value::as_str).collect()
-    });
+    let required: Vec<&str> = table["required"]
+        .as_array()
+        .map_or_else(Vec::new, |names| names.iter().filter_map(Value::as_str).collect());
     for (name, property) in table["properties"].as_object().unwrap() {
         let target = resolved(schema, property);
         let whole = format!("{within}{name}");
         let given = examples.and_then(|examples| examples.get(name));
         // A table of its own, told in a section of its own or as keys with a dot.
         if target.get("properties").is_some() {
-            collect(schema, target, &format!("{whole}."), given.and_then(|g| g.as_table()), section, keys);
+            collect(
+                schema,
+                target,
+                &format!("{whole}."),
+                given.and_then(|g| g.as_table()),
+                section,
+                keys,
+            );
             continue;
         }
         let is_section = ["detector", "config"].contains(&name.as_str());
@@ -205,7 +207,8 @@ fn derived(
     match default? {
         Value::Bool(default) => Some(toml::Value::Boolean(!default)),
         Value::Number(number) if number.is_u64() => {
-            Some(toml::Value::Integer(number.as_i64()?.checked_mul(2).filter(|twice| *twice > 0)?))
+            // Twice as much, or 1 where the default is 0.
+            Some(toml::Value::Integer(number.as_i64()?.checked_mul(2)?.max(1)))
         }
         _ => None,
     }
@@ -280,11 +283,15 @@ fn with_example(section: &Section<'_>, key: &str, example: &toml::Value, all: &T
 fn insert(config: &mut Table, path: &[&str], table: Table) {
     match path {
         ["validator"] => {
-            config.insert("validator".to_owned(), toml::Value::Array(vec![table.into()]));
+            // One that is required stays, whatever the example says.
+            config["validator"].as_array_mut().unwrap().push(table.into());
         }
         ["completion", "detector"] => {
             let list = toml::Value::Array(vec![table.into()]);
-            config.insert("completion".to_owned(), Table::from_iter([("detector".to_owned(), list)]).into());
+            config.insert(
+                "completion".to_owned(),
+                Table::from_iter([("detector".to_owned(), list)]).into(),
+            );
         }
         ["agent", "config"] => {
             config["agent"].as_table_mut().unwrap().insert("config".to_owned(), table.into());

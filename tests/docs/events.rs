@@ -22,7 +22,10 @@ fn resolved<'a>(schema: &'a Value, node: &'a Value) -> &'a Value {
 /// The rows of a table: each field, and those of the objects in it.
 fn rows(schema: &Value, node: &Value, within: &str, out: &mut String) {
     for (name, property) in node["properties"].as_object().into_iter().flatten() {
-        if within.is_empty() && ["event", "time", "run"].contains(&name.as_str()) && node["properties"]["event"].is_object() {
+        if within.is_empty()
+            && ["event", "time", "run"].contains(&name.as_str())
+            && node["properties"]["event"].is_object()
+        {
             continue;
         }
         let target = resolved(schema, property);
@@ -30,7 +33,8 @@ fn rows(schema: &Value, node: &Value, within: &str, out: &mut String) {
         let about = property["description"].as_str().or(target["description"].as_str()).unwrap();
         let words = target["enum"].as_array().into_iter().flatten().filter_map(Value::as_str);
         let words: Vec<String> = words.map(|word| format!("`{word}`")).collect();
-        let words = if words.is_empty() { String::new() } else { format!(" {}.", words.join(", ")) };
+        let words =
+            if words.is_empty() { String::new() } else { format!(" {}.", words.join(", ")) };
         out.push_str(&format!("| `{within}{name}` | {} | {about}{words} |\n", kind(target)));
         rows(schema, target, &format!("{within}{name}."), out);
         if let Some(items) = items {
@@ -86,7 +90,9 @@ fn is_described(schema: &Value, node: &Value, value: &Value, at: &str) {
             };
             for (name, value) in fields {
                 let Some(property) = properties.get(name) else {
-                    panic!("`{name}` of {at} is new: describe it in schemas/, then run scripts/update-docs");
+                    panic!(
+                        "`{name}` of {at} is new: describe it in schemas/, then run scripts/update-docs"
+                    );
                 };
                 is_described(schema, property, value, &format!("{at}.{name}"));
             }
@@ -158,7 +164,11 @@ fn real_events_and_states_fit_their_schemas() {
         ("touch done; echo '<promise>COMPLETE: made it</promise>'", 0, "completed"),
     ];
     for (script, code, reason) in stops {
-        scripted(&scratch, script, "limits = { max_iterations = 4, max_rejections = 2, max_failures = 2 }");
+        scripted(
+            &scratch,
+            script,
+            "limits = { max_iterations = 4, max_rejections = 2, max_failures = 2 }",
+        );
         let restart = ["run", "--json", "--restart"];
         let output = expect(&scratch.ralph(&restart), code);
         check_events(&output, &mut seen);
@@ -167,8 +177,16 @@ fn real_events_and_states_fit_their_schemas() {
     }
     check_events(&expect(&scratch.ralph(&["run", "--json"]), 0), &mut seen);
     let expected = [
-        "baseline", "claim", "iteration_finished", "iteration_started", "near_miss", "run_finished",
-        "run_started", "validating", "verdict", "agent_text",
+        "baseline",
+        "claim",
+        "iteration_finished",
+        "iteration_started",
+        "near_miss",
+        "run_finished",
+        "run_started",
+        "validating",
+        "verdict",
+        "agent_text",
     ];
     for name in expected {
         assert!(seen.contains(name), "`{name}` was not seen: {seen:?}");

@@ -69,8 +69,34 @@ fn the_reference_of_the_configuration_is_up_to_date() {
 
 #[test]
 fn the_reference_of_the_commands_is_up_to_date() {
-    let printed = expect(&Scratch::new().ralph(&["reference"]), 0);
-    page("commands.md", &[("commands", printed)]);
+    let scratch = Scratch::new();
+    let mut text = String::new();
+    help(&scratch, &[], &mut text);
+    assert!(text.contains("## `run`") && text.contains("## `config show`"), "{text}");
+    page("commands.md", &[("commands", text)]);
+}
+
+/// Adds the help of a command, and of those that it lists.
+fn help(scratch: &Scratch, command: &[&str], out: &mut String) {
+    let printed = expect(&scratch.ralph(&[command, &["--help"]].concat()), 0);
+    let title =
+        if command.is_empty() { "ralph-orchestrator".to_owned() } else { command.join(" ") };
+    out.push_str(&format!("## `{title}`\n\n```text\n{}\n```\n\n", printed.trim_end()));
+    for line in printed.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   ")) {
+        let name = line.split_whitespace().next().unwrap_or_default();
+        let is_word = name.starts_with(|c: char| c.is_ascii_lowercase());
+        let is_listed = command.is_empty() || printed.contains("<COMMAND>");
+        if !is_word || !is_listed || name == "help" || name == "ralph-orchestrator" {
+            continue;
+        }
+        // Whether it is a command is for the program to say.
+        let own = [command, &[name]].concat();
+        let output = scratch.ralph(&[own.as_slice(), &["--help"]].concat());
+        let usage = format!("Usage: ralph-orchestrator {}", own.join(" "));
+        if output.status.success() && String::from_utf8_lossy(&output.stdout).contains(&usage) {
+            help(scratch, &own, out);
+        }
+    }
 }
 
 #[test]

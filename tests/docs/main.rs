@@ -20,4 +20,3 @@ mod package;
 mod pages;
 mod picture;
 mod scratch;
-mod style;

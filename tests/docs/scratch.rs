@@ -54,7 +54,8 @@ impl Scratch {
 
     pub(crate) fn command(&self, program: &str) -> Command {
         let mut command = Command::new(program);
-        let path = format!("{}:{}", self.root().join("bin").display(), std::env::var("PATH").unwrap());
+        let path =
+            format!("{}:{}", self.root().join("bin").display(), std::env::var("PATH").unwrap());
         command
             .current_dir(self.work())
             .env_clear()

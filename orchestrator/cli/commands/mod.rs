@@ -9,7 +9,6 @@ pub(crate) mod export;
 pub(crate) mod init;
 pub(crate) mod log;
 pub(crate) mod plugin;
-pub(crate) mod reference;
 pub(crate) mod reset;
 pub(crate) mod run;
 pub(crate) mod status;
