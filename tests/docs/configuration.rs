@@ -10,6 +10,9 @@ use toml::Table;
 
 use crate::scratch::{Scratch, expect, repository};
 
+/// Stands in the place of a default where there can be none.
+const REQUIRED: &str = "required";
+
 /// A table of `ralph.toml` and its keys.
 struct Section<'a> {
     /// As it is written, such as `[limits]`.
@@ -36,12 +39,17 @@ pub(crate) fn reference(schema: &Value) -> String {
     let sections = sections(schema);
     let lines = sections.iter().map(|section| {
         let mut text = format!("### {}\n\n", section.heading);
-        if let Some(about) = section.node["description"].as_str() {
+        // Of a kind its heading says it all.
+        let about = section.node["description"].as_str().filter(|_| section.kind.is_none());
+        if let Some(about) = about {
             text.push_str(&format!("{}\n\n", sentence(about)));
         }
         text.push_str("| key | default | example | meaning |\n|---|---|---|---|\n");
         for Key { name, default, example, meaning } in keys(schema, section, &examples) {
-            let default = if default.is_empty() { String::new() } else { code(&default) };
+            let default = match default.as_str() {
+                "" | REQUIRED => default,
+                _ => code(&default),
+            };
             let example = code(&example.to_string());
             text.push_str(&format!("| `{name}` | {default} | {example} | {meaning} |\n"));
         }
@@ -149,7 +157,7 @@ fn collect(
         let default = property.get("default").or_else(|| target.get("default"));
         let mut default = default.map(|value| toml_of(value).to_string()).unwrap_or_default();
         if default.is_empty() && required.contains(&name.as_str()) {
-            default = "required".to_owned();
+            default = REQUIRED.to_owned();
         }
         let meaning = meaning(property, target, &words);
         keys.push(Key { name: whole, default, example, meaning });
