@@ -361,8 +361,11 @@ fn the_workflow_runs() {
     let page = fs::read_to_string(repository().join("docs/user/ci.md")).unwrap();
     let steps = workflow_steps(&page);
     let names: Vec<&str> = steps.iter().map(|(name, _)| name.as_str()).collect();
-    assert_eq!(names, ["Install", "Configure", "Run", "Report"]);
+    assert_eq!(names, ["Install", "Check", "Run", "Report"]);
     let reader = Reader::new();
+    // What is in the repository.
+    let (status, printed) = reader.run("ralph-orchestrator init; $EDITOR PROMPT.md");
+    assert_eq!(status, 0, "{printed}");
     let summary = reader.scratch.root().join("summary");
     for (name, script) in &steps {
         // What the first installs is there already.
