@@ -77,6 +77,34 @@ fn every_link_leads_somewhere() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// Pages that messages and comments of the program name.
+#[test]
+fn pages_that_the_source_names_exist() {
+    let listed = Command::new("git")
+        .args([
+            "grep",
+            "-nE",
+            "docs/[a-z/-]+\\.md",
+            "--",
+            "orchestrator",
+            "adapters",
+            "validators",
+            "benches",
+            "scripts",
+        ])
+        .current_dir(repository())
+        .output()
+        .unwrap();
+    let listed = String::from_utf8(listed.stdout).unwrap();
+    assert!(listed.lines().count() > 2, "{listed}");
+    let named = Regex::new(r"(?:^|[^/\w])(docs/[a-z/-]+\.md)").unwrap();
+    let missing = listed.lines().filter(|line| {
+        let mut pages = named.captures_iter(line).map(|found| found[1].to_owned());
+        pages.any(|page| !repository().join(page).exists())
+    });
+    assert_eq!(missing.collect::<Vec<_>>(), <[&str; 0]>::default());
+}
+
 /// Every page for users is reached from the first of them.
 #[test]
 fn the_index_names_every_page() {

@@ -129,6 +129,8 @@ impl Reader {
             .arg("-c")
             .arg(whole)
             .env("EDITOR", "editor")
+            // A server of its own, which ends with its session.
+            .env("TMUX_TMPDIR", &root)
             .env("GIT_CONFIG_NOSYSTEM", "1")
             .env("GIT_AUTHOR_NAME", "A")
             .env("GIT_AUTHOR_EMAIL", "a@localhost")
