@@ -129,6 +129,8 @@ impl Reader {
             .arg("-c")
             .arg(whole)
             .env("EDITOR", "editor")
+            // Claude Code wants to know if root is to let it do everything, and tests may be run by root.
+            .env("RALPH_ENV__SET__IS_SANDBOX", "1")
             // A server of its own, which ends with its session.
             .env("TMUX_TMPDIR", &root)
             .env("GIT_CONFIG_NOSYSTEM", "1")
