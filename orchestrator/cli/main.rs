@@ -11,6 +11,7 @@ mod processes;
 mod registry;
 mod render;
 mod sandbox;
+mod schema;
 mod signals;
 mod trace;
 mod transcript;
