@@ -5,6 +5,7 @@ mod cases;
 mod edges;
 mod figures;
 mod judged;
+mod pauses;
 mod progress;
 mod takeover;
 
