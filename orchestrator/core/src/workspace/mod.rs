@@ -32,6 +32,7 @@ mod template;
 mod tree;
 mod unfollowed;
 mod watch;
+mod writers;
 
 pub(crate) use escape::{escape, unescape};
 pub use globs::GlobError;
