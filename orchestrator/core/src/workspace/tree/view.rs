@@ -1,6 +1,5 @@
 //! Which entries of the workspace count.
 
-use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -30,7 +29,8 @@ pub(super) enum Seen {
 #[derive(Debug)]
 pub(super) struct View {
     pub(super) rules: Rules,
-    excluded: HashSet<Vec<u8>>,
+    /// Few: to compare with each is quicker than to hash.
+    excluded: Vec<Vec<u8>>,
     tracked: Arc<Tracked>,
     /// The workspace's path in its repository, ending in `/` unless empty.
     prefix: Vec<u8>,
@@ -40,7 +40,7 @@ impl View {
     pub(super) fn new(compiled: Compiled) -> Self {
         Self {
             rules: Rules::new(compiled),
-            excluded: HashSet::new(),
+            excluded: Vec::new(),
             tracked: Arc::default(),
             prefix: Vec::new(),
         }
@@ -48,7 +48,7 @@ impl View {
 
     /// Leaves out a path relative to the workspace, and all beneath it.
     pub(super) fn exclude(&mut self, path: &Path) {
-        self.excluded.insert(scope::bytes(path).to_vec());
+        self.excluded.push(scope::bytes(path).to_vec());
     }
 
     /// Counts what git tracks in the repository at `top`.
@@ -62,7 +62,9 @@ impl View {
 
     /// How the entry at `path` is seen, whose last part is `name`.
     pub(super) fn sees(&self, path: &[u8], name: &[u8], is_folder: bool, inside: Inside) -> Seen {
-        let never = name == b".git" || path == b".ralph" || self.excluded.contains(path);
+        let never = name == b".git"
+            || path == b".ralph"
+            || self.excluded.iter().any(|excluded| excluded == path);
         if never {
             return Seen::Not;
         }
