@@ -11,10 +11,12 @@ use super::allowance::LAST_LOOK;
 use super::bytecode::BytecodeDir;
 use super::clock::Clock;
 use super::error::EngineError;
+use super::execution::{self, GRACE, Over};
 use super::look::{digest, observe_evidence};
 use super::notice::Notice;
+use super::observe::KnownTree;
 use super::plan::{self, Judges};
-use super::protection::Protection;
+use super::protection::{ProtectedState, Protection};
 use super::rest::{LONGEST_REST_MS, asked};
 use super::session::{Session, StopRequests};
 use super::sink::Cancel;
@@ -24,10 +26,7 @@ use crate::contract::{
 };
 use crate::machine::{BaselineCheck, EvidenceHistory, NamedVerdict, Validation};
 use crate::state::keep_evidence;
-use crate::workspace::{Baseline, HeldWorkspace, TreeHasher};
-
-/// How long a validator that was told to end may take to do so.
-pub(super) const GRACE: Duration = Duration::from_secs(30);
+use crate::workspace::{HeldWorkspace, TreeHasher};
 
 /// All that the validators need, so that they can work beside something else.
 pub(super) struct Examination {
@@ -36,7 +35,7 @@ pub(super) struct Examination {
     held: HeldWorkspace,
     env: BTreeMap<String, String>,
     judges: Arc<Judges>,
-    baseline: Arc<Baseline>,
+    baseline: Arc<ProtectedState>,
     clock: Arc<Clock>,
     iteration: u64,
     tree: String,
@@ -45,6 +44,7 @@ pub(super) struct Examination {
     selection: Selection,
     claim: Claim,
     hasher: Option<TreeHasher>,
+    known_tree: KnownTree,
     cancel: watch::Receiver<Option<CancelReason>>,
     stop: StopRequests,
     /// The iteration goes on: what it has made so far is not recorded yet.
@@ -92,6 +92,10 @@ impl Session {
         let taken = self.judges.checks.iter().filter(|check| selection.takes(check));
         let names = taken.map(|check| check.info.name.clone()).collect();
         let iteration = self.state.iterations;
+        // What is accepted was looked at right before it was examined.
+        if selection == Selection::All {
+            self.known_tree.set(None);
+        }
         self.notice(&Notice::Validating { iteration, validators: names });
         Examination {
             run: self.run.clone(),
@@ -108,6 +112,7 @@ impl Session {
             selection,
             claim,
             hasher: Some(self.take_hasher()),
+            known_tree: self.known_tree.clone(),
             cancel,
             stop: self.stop.clone(),
             ahead,
@@ -302,11 +307,18 @@ impl Examination {
 
     async fn tree(&mut self) -> Result<Option<String>, EngineError> {
         self.held.verify()?;
+        // An agent that still works can change it at any time.
+        if !self.ahead
+            && let Some(known) = self.known_tree.get()
+        {
+            return Ok(Some(known));
+        }
         let Some(hasher) = self.hasher.take() else {
             return Err(EngineError::Internal("a look at the tree was broken off".into()));
         };
         let (hasher, tree) = digest(hasher, self.enough()).await?;
         self.hasher = Some(hasher);
+        self.known_tree.set(tree.clone().filter(|_| !self.ahead));
         Ok(tree)
     }
 
@@ -362,21 +374,8 @@ impl Examination {
             protected_changes: &changes,
             env: &self.env,
         };
-        let (tell, told) = watch::channel(None);
-        let cancel = Cancel::new(told);
-        let mut work = check.validator.validate(context, &cancel);
-        match self.verdict(&mut work, until_ms).await {
-            Ok(verdict) => Ok(Some(verdict)),
-            Err((reason, outside)) => {
-                // The validator ends its processes; if it cannot, dropping it does.
-                tell.send_replace(Some(reason));
-                drop(tokio::time::timeout(GRACE, &mut work).await);
-                if outside {
-                    return Ok(None);
-                }
-                Ok(Some(timed_out(check)))
-            }
-        }
+        self.known_tree.set(None);
+        Ok(execution::execute(check, context, self.over(until_ms)).await)
     }
 
     /// Lets Python keep its bytecode where no agent has been, if there is anything to protect: it would
@@ -393,23 +392,18 @@ impl Examination {
         Ok(Some(folder))
     }
 
-    /// The verdict, or why it is waited for no longer, and whether that came from outside.
-    async fn verdict(
-        &self,
-        work: &mut (impl Future<Output = Verdict> + Unpin),
-        until_ms: u64,
-    ) -> Result<Verdict, (CancelReason, bool)> {
+    /// Resolves when a validator is waited for no longer.
+    async fn over(&self, until_ms: u64) -> Over {
         let cancel = Cancel::new(self.cancel.clone());
         loop {
             let left = until_ms.saturating_sub(self.clock.runtime_ms());
             if left == 0 {
-                return Err((CancelReason::Timeout, false));
+                return Over::TimedOut;
             }
             let pause = left.min(LONGEST_REST_MS);
             tokio::select! {
                 biased;
-                verdict = &mut *work => return Ok(verdict),
-                reason = cancel.cancelled() => return Err((reason, true)),
+                reason = cancel.cancelled() => return Over::Cancelled(reason),
                 () = tokio::time::sleep(Duration::from_millis(pause)) => {}
             }
         }
@@ -424,11 +418,6 @@ pub(super) fn baseline_claim() -> Claim {
         source: ClaimSource::State,
         text: "nothing is claimed: this is before any work".to_owned(),
     }
-}
-
-pub(super) fn timed_out(check: &plan::Check) -> Verdict {
-    let seconds = check.timeout.as_secs_f64();
-    Verdict::Error { message: format!("it did not end within {seconds} s") }
 }
 
 /// Says of a verdict after how many executions it came, if there was to be more than one.
