@@ -197,6 +197,7 @@ fn iteration_of(number: &mut u64) -> Vec<Record> {
     });
     records.push(Record::Looked {
         iteration,
+        work: None,
         tree: digest.clone(),
         evidence_written: std::collections::BTreeMap::new(),
         evidence_complete: true,

@@ -194,6 +194,7 @@ impl World {
             verdicts,
             tree_before: tree(bytes.byte()),
             tree_after: tree(bytes.byte()),
+            tree_left: tree(bytes.byte()),
             artefacts: BTreeMap::from([("tests".into(), vec![bytes.text()])]),
             warnings: Vec::new(),
             tampering: if bytes.byte() % 8 == 7 { vec![bytes.text()] } else { Vec::new() },
@@ -310,7 +311,7 @@ fn look(bytes: &mut Bytes<'_>) -> Look {
         overflowed: bytes.byte() % 16 == 15,
         skipped_large: false,
     };
-    Look { near_misses: Vec::new(), tree, evidence }
+    Look { near_misses: Vec::new(), tree, work: None, evidence }
 }
 
 fn claims(bytes: &mut Bytes<'_>) -> Vec<Claim> {

@@ -48,13 +48,14 @@ fn a_report_that_the_baseline_left_may_be_written_by_the_agent_too() {
 }
 
 #[test]
-fn a_report_from_before_the_run_is_known_by_the_baseline() {
+fn a_report_from_before_the_run_is_named_before_any_money_is_spent() {
     let env = TestEnvironment::new();
     env.config(&check("reports", REPORT, ""));
     env.write("report.xml", "left by an earlier execution");
     env.agent.call(1).script("touch done\n").out(CLAIM);
-    env.run().expect(0);
-    assert_eq!((env.agent.calls(), artefacts(&env)), (1, vec!["report.xml".to_owned()]));
+    let ended = env.start(&["run", "--once"]).wait();
+    ended.says("warning: the validator `reports` will accept nothing: it changes files");
+    ended.says("list them in .gitignore, or add `artefacts = [\"report.xml\"]`");
 }
 
 #[test]
@@ -93,7 +94,7 @@ fn a_check_that_changes_files_each_time_is_its_users_to_settle() {
     let ended = env.run().expect(2);
     ended.says("the validator `restless` could not check the work, which is no fault of it");
     ended.says("`out` (modified)").says("add `artefacts = [\"out\"]` to the validator at");
-    ended.says("ralph.toml:").says("or list them in .gitignore");
+    ended.says("ralph.toml:").says("list them in .gitignore");
     assert_eq!(env.agent.calls(), 3, "three errors in a row stop the run");
 }
 
@@ -147,7 +148,7 @@ fn many_new_files_are_named_by_their_folder() {
     env.run().expect(0);
     let mut left = artefacts(&env);
     left.sort();
-    assert_eq!(left, ["__pycache__", "src/a", "target"]);
+    assert_eq!(left, ["src/a", "target"]);
 }
 
 #[test]
@@ -182,4 +183,109 @@ fn what_a_person_adds_between_two_starts_is_no_artefact() {
     env.write("ralph.toml", config);
     env.run().expect(0);
     assert_eq!(artefacts(&env), ["report.xml"]);
+}
+
+/// Two required checks: one reads `core.sh`, the other runs the agent's `main.sh`.
+fn style_and_tests(keys: &str) -> TestEnvironment {
+    let env = TestEnvironment::new();
+    let style = check("style", "! grep -q FORBIDDEN core.sh", keys);
+    env.config(&format!(
+        "{style}{}{OFF}[limits]\nmax_iterations = 4\n",
+        check("main", "sh ./main.sh", keys)
+    ));
+    env.write("core.sh", "echo core\n").write("main.sh", "true\n");
+    env
+}
+
+/// The check that runs it puts something else in the place of what was checked before.
+const EXCHANGE: &str =
+    "touch done; echo 'echo FORBIDDEN > core.sh' > main.sh; echo fine > core.sh\n";
+
+#[test]
+fn work_that_a_check_makes_again_is_no_artefact() {
+    for keys in ["", "read_only = true\n"] {
+        let env = style_and_tests(keys);
+        env.agent.call(1).script("rm core.sh; echo 'echo fine > core.sh' > main.sh\n").out(CLAIM);
+        env.agent.default_call().script(EXCHANGE).out(CLAIM);
+        assert_ne!(env.run().code, Some(0), "{keys}");
+        assert_eq!(artefacts(&env), <[&str; 0]>::default());
+    }
+}
+
+#[test]
+fn work_that_the_agent_ignores_counts_on() {
+    for git in [false, true] {
+        let env = style_and_tests("");
+        if git {
+            let git = |args: &str| {
+                let mut command = env.program(std::path::Path::new("git"));
+                let done = command.args(args.split(' ')).output().unwrap();
+                assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+            };
+            git("init --quiet");
+            git("add core.sh");
+        }
+        let ignore = "echo core.sh > .gitignore; git rm -q --cached core.sh 2>&1 || true\n";
+        env.agent.default_call().script(&format!("{ignore}{EXCHANGE}")).out(CLAIM);
+        assert_ne!(env.run().code, Some(0), "git: {git}");
+    }
+}
+
+#[test]
+fn a_run_remembers_what_counts_over_a_restart() {
+    let env = style_and_tests("");
+    env.agent.call(1).script("rm core.sh\n");
+    env.agent.default_call().script(EXCHANGE).out(CLAIM);
+    env.ralph(&["run", "--once"]).expect(0);
+    assert_ne!(env.run().code, Some(0));
+    let paths = env.journal_path().with_file_name("paths.json");
+    fs::write(&paths, fs::read_to_string(&paths).unwrap().replace("core.sh", "cork.sh")).unwrap();
+    env.run().expect(65).says("paths.json");
+}
+
+#[test]
+fn an_agent_that_runs_the_check_itself_is_believed() {
+    let env = TestEnvironment::new();
+    env.config(&check("reports", REPORT, ""));
+    let work = "touch done; date +%s.%N > report.xml\n";
+    env.agent.call(1).script(work).out("all done\n");
+    env.agent.call(2).script(work).out(CLAIM);
+    env.run().expect(0);
+    assert_eq!(env.agent.calls(), 2);
+}
+
+#[test]
+fn what_a_person_adds_after_an_interruption_is_no_artefact() {
+    let env = TestEnvironment::new();
+    let (runs, go) = (env.fifo("runs"), env.fifo("go"));
+    let script = format!(
+        "date +%s.%N > report.xml; if [ -p {0} ]; then echo > {0}; rm -f {0}; cat {1}; fi",
+        runs.display(),
+        go.display()
+    );
+    env.config(&format!("{}{OFF}", check("reports", &script, "")));
+    env.agent.call(1).script("touch done\n").out(CLAIM);
+    let mut running = env.start(&["run"]);
+    fs::read(&runs).unwrap();
+    running.signal(Signal::TERM);
+    assert_eq!(running.wait().code, Some(143));
+    env.write("hints.md", "look here");
+    env.run().expect(0);
+    assert_eq!(artefacts(&env), ["report.xml"]);
+}
+
+#[test]
+fn folders_that_tools_mark_as_caches_are_no_work() {
+    let env = TestEnvironment::new();
+    let tag = "Signature: 8a477f597d28d172789f06886806bc55";
+    env.config(&format!(
+        "{}{OFF}",
+        check("builds", "mkdir -p target; date +%N > target/x; test -e done", "")
+    ));
+    let work = format!(
+        "mkdir -p target; echo {tag} > target/CACHEDIR.TAG; touch done; echo 1 > target/x\n"
+    );
+    env.agent.call(1).script(&work).out(CLAIM);
+    env.run().expect(0);
+    assert_eq!(artefacts(&env), <[&str; 0]>::default());
 }

@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::allowance::cancellable;
 use super::error::EngineError;
@@ -14,16 +15,20 @@ use super::session::Session;
 use crate::contract::Verdict;
 use crate::machine::Input;
 use crate::state::read_regular;
-use crate::workspace::{TreeDiff, TreeError, TreeHasher, TreeSnapshot, escape_path, unescape_path};
+use crate::workspace::{
+    PinnedPaths, TreeDiff, TreeError, TreeHasher, TreeSnapshot, escape_path, unescape_path,
+};
 
 /// How many paths a message names.
 const PATHS_NAMED: usize = 10;
 /// More artefacts than this cannot be told from work.
 const MOST_ARTEFACTS: usize = 1000;
+/// Stands for a validator where it is not known which one it was.
+const UNKNOWN: &str = "";
 /// The largest kept snapshot that is read, in bytes.
 const LARGEST_SNAPSHOT: u64 = 64 * 1024 * 1024;
 
-/// What one validator did to the workspace in one execution.
+/// What one validator changed or deleted of what was there before.
 #[derive(Debug, Default)]
 struct Change {
     validator: String,
@@ -37,16 +42,20 @@ struct Change {
 /// What validators did to the workspace in one validation.
 #[derive(Debug)]
 pub(super) struct WorkspaceChanges {
-    workspace: PathBuf,
     /// As it was before the first validator of this attempt.
     before: TreeSnapshot,
     /// As it was last seen.
     now: TreeSnapshot,
+    /// What was there when the run began is work, whoever makes it again.
+    pinned: Arc<PinnedPaths>,
+    /// Artefacts, those of this validation included.
+    known: BTreeSet<PathBuf>,
+    /// Those of this validation, by validator.
     artefacts: BTreeMap<String, Vec<String>>,
-    /// What was there before and is another or gone, in this attempt.
+    /// What happened to work in this attempt.
     changes: Vec<Change>,
-    /// The same in the attempt before.
-    earlier: Vec<Change>,
+    /// A validator that must not change anything did.
+    is_read_only_broken: bool,
     warnings: Vec<String>,
 }
 
@@ -54,85 +63,89 @@ pub(super) struct WorkspaceChanges {
 pub(super) struct Outcome {
     pub(super) tree_before: String,
     pub(super) tree_after: String,
+    pub(super) tree_left: String,
     pub(super) artefacts: BTreeMap<String, Vec<String>>,
     pub(super) warnings: Vec<String>,
 }
 
 impl WorkspaceChanges {
-    pub(super) fn begin(workspace: &Path, before: TreeSnapshot) -> Self {
+    pub(super) fn begin(
+        before: TreeSnapshot,
+        pinned: Arc<PinnedPaths>,
+        known: BTreeSet<PathBuf>,
+    ) -> Self {
         Self {
-            workspace: workspace.to_owned(),
             now: before.clone(),
             before,
+            pinned,
+            known,
             artefacts: BTreeMap::new(),
             changes: Vec::new(),
-            earlier: Vec::new(),
+            is_read_only_broken: false,
             warnings: Vec::new(),
         }
     }
 
-    /// Takes in what `check` did. Returns the paths that are no part of the work from now on, and the
-    /// validator's error if it must not change anything.
-    pub(super) fn observe(
-        &mut self,
-        check: &Check,
-        now: TreeSnapshot,
-    ) -> (Vec<PathBuf>, Option<Verdict>) {
-        let diff = self.now.diff(&now);
+    /// Takes in what `check` did. Returns its error if it must not change anything.
+    pub(super) fn observe(&mut self, check: &Check, now: TreeSnapshot) -> Option<Verdict> {
+        let mut diff = self.now.diff(&now);
         if diff.is_empty() {
-            return (Vec::new(), None);
+            return None;
         }
         if check.is_read_only() {
+            self.is_read_only_broken = true;
             self.now = now;
-            return (Vec::new(), Some(read_only_error(&diff)));
+            return Some(read_only_error(&diff));
         }
-        let added = self.now.summarize_added(&diff.added);
-        let too_many = added.len() > MOST_ARTEFACTS;
-        let paths = diff.modified.iter().chain(&diff.removed);
-        let paths: BTreeSet<PathBuf> =
-            paths.chain(diff.added.iter().filter(|_| too_many)).cloned().collect();
-        if !paths.is_empty() {
+        let new = self.new_artefacts(&diff.added);
+        let is_work = |path: &PathBuf| !is_beneath(&self.known, path);
+        diff.added.retain(|path| is_work(path) && !is_beneath(&new, path));
+        diff.modified.retain(is_work);
+        diff.removed.retain(is_work);
+        if !new.is_empty() {
+            let left = self.artefacts.entry(check.info.name.clone()).or_default();
+            left.extend(new.iter().map(|path| escape_path(path)));
+            self.known.extend(new);
+        }
+        if !diff.is_empty() {
+            let paths = diff.added.iter().chain(&diff.modified).chain(&diff.removed);
             let (validator, place) = (check.info.name.clone(), check.place.clone());
-            let named = named(&diff, too_many);
+            let (paths, named) = (paths.cloned().collect(), named(&diff));
             self.changes.push(Change { validator, place, paths, named });
         }
         self.now = now;
-        let artefacts = if too_many { Vec::new() } else { added };
-        self.leave(&check.info.name, &artefacts);
-        (artefacts.iter().map(|path| self.workspace.join(path)).collect(), None)
+        None
     }
 
-    fn leave(&mut self, validator: &str, artefacts: &[PathBuf]) {
-        if !artefacts.is_empty() {
-            let left = self.artefacts.entry(validator.to_owned()).or_default();
-            left.extend(artefacts.iter().map(|path| escape_path(path)));
-        }
+    /// What of these new paths is an artefact. Too many cannot be told from work.
+    fn new_artefacts(&self, added: &[PathBuf]) -> BTreeSet<PathBuf> {
+        let new: Vec<PathBuf> = added
+            .iter()
+            .filter(|path| !self.pinned.contains(path) && !is_beneath(&self.known, path))
+            .cloned()
+            .collect();
+        let named = self.now.summarize_added(&new);
+        if named.len() > MOST_ARTEFACTS { BTreeSet::new() } else { named.into_iter().collect() }
     }
 
-    /// The workspace without what became an artefact, as it is now.
-    pub(super) fn settle(&mut self, now: TreeSnapshot) {
-        self.now = now;
-    }
-
-    /// Whether what was validated is still there: nothing of it was changed.
+    /// Whether what was validated is still there: no work was changed.
     pub(super) const fn is_settled(&self) -> bool {
         self.changes.is_empty()
     }
 
     /// Begins again with the workspace as it is now.
     pub(super) fn begin_again(&mut self) {
-        for change in &self.changes {
+        for change in std::mem::take(&mut self.changes) {
             self.warnings.push(format!(
                 "the validator `{}` changed {} while it checked the work, which is validated once more \
                  as it is now",
                 change.validator, change.named
             ));
         }
-        self.earlier = std::mem::take(&mut self.changes);
         self.before = self.now.clone();
     }
 
-    /// What each validator that changed files in both attempts is to be told for: it is at fault, not the
+    /// The error of each validator that changed work in the second attempt too: it is at fault, not the
     /// work.
     pub(super) fn errors(&self) -> BTreeMap<&str, Verdict> {
         let message = |change: &Change| {
@@ -140,8 +153,9 @@ impl WorkspaceChanges {
                 change.paths.iter().take(PATHS_NAMED).map(|path| format!("{path:?}")).collect();
             format!(
                 "it changes files of the workspace each time it runs: {}; so what it checks is not what \
-                 is there afterwards. If it writes them as its own reports, add `artefacts = [{}]` to \
-                 the validator at {}, or list them in .gitignore; otherwise let it leave them alone",
+                 is there afterwards. If it writes them as its own reports, list them in .gitignore, or \
+                 add `artefacts = [{}]` to the validator at {} and begin anew with `run --restart`; \
+                 otherwise let it leave them alone",
                 change.named,
                 globs.join(", "),
                 change.place
@@ -151,26 +165,26 @@ impl WorkspaceChanges {
         self.changes.iter().map(|change| (change.validator.as_str(), error(change))).collect()
     }
 
-    /// Takes what checks changed in both attempts for artefacts, as is right before any work is done: it
-    /// is another each time they run, so it is their own output. Returns it.
-    pub(super) fn adopt_output(&mut self) -> Vec<PathBuf> {
-        let paths = |changes: &[Change]| -> BTreeSet<PathBuf> {
-            changes.iter().flat_map(|change| change.paths.iter().cloned()).collect()
+    /// Says to the user, before there is any work, what no claim will get past.
+    pub(super) fn warn_of_changes(&mut self) {
+        let warning = |(validator, verdict): (&str, Verdict)| match verdict {
+            Verdict::Error { message } => {
+                Some(format!("the validator `{validator}` will accept nothing: {message}"))
+            }
+            _ => None,
         };
-        let earlier = paths(&self.earlier);
-        let mut output = Vec::new();
-        for change in std::mem::take(&mut self.changes) {
-            let both: Vec<PathBuf> = change.paths.intersection(&earlier).cloned().collect();
-            self.leave(&change.validator, &both);
-            output.extend(both);
-        }
-        output.iter().map(|path| self.workspace.join(path)).collect()
+        let warnings: Vec<String> = self.errors().into_iter().filter_map(warning).collect();
+        self.warnings.extend(warnings);
     }
 
     pub(super) fn into_outcome(self) -> Outcome {
+        let before = self.before.digest().to_string();
+        let left = self.now.digest().to_string();
+        let is_settled = self.changes.is_empty() && !self.is_read_only_broken;
         Outcome {
-            tree_before: self.before.digest().to_string(),
-            tree_after: self.now.digest().to_string(),
+            tree_after: if is_settled { before.clone() } else { left.clone() },
+            tree_before: before,
+            tree_left: left,
             artefacts: self.artefacts,
             warnings: self.warnings,
         }
@@ -178,33 +192,38 @@ impl WorkspaceChanges {
 
     /// The same for an agent that goes on working: what is new may be its own, and is no artefact.
     pub(super) fn into_preview(self) -> Outcome {
-        let before = self.before.digest().to_string();
-        let settled = self.changes.is_empty();
-        Outcome {
-            tree_after: if settled { before.clone() } else { self.now.digest().to_string() },
-            tree_before: before,
-            artefacts: BTreeMap::new(),
-            warnings: Vec::new(),
+        Outcome { artefacts: BTreeMap::new(), warnings: Vec::new(), ..self.into_outcome() }
+    }
+
+    /// What validators had left when they were broken off, with the workspace as it is now.
+    pub(super) fn into_artefacts(mut self, now: &TreeSnapshot) -> BTreeMap<String, Vec<String>> {
+        let new = self.new_artefacts(&self.now.diff(now).added);
+        if !new.is_empty() {
+            let left = self.artefacts.entry(UNKNOWN.to_owned()).or_default();
+            left.extend(new.iter().map(|path| escape_path(path)));
         }
+        self.artefacts
     }
 }
 
-/// The absolute paths of artefacts as they are recorded.
-pub(super) fn artefact_paths<'a>(
-    workspace: &'a Path,
-    recorded: impl IntoIterator<Item = &'a String> + 'a,
-) -> impl Iterator<Item = PathBuf> + 'a {
-    recorded.into_iter().filter_map(|path| unescape_path(path)).map(|path| workspace.join(path))
+/// Whether one of these is this path or a folder above it.
+fn is_beneath(paths: &BTreeSet<PathBuf>, path: &Path) -> bool {
+    !paths.is_empty() && path.ancestors().any(|above| paths.contains(above))
+}
+
+/// Artefacts as paths relative to the workspace, as they are recorded.
+pub(super) fn artefact_paths(recorded: &BTreeSet<String>) -> impl Iterator<Item = PathBuf> + '_ {
+    recorded.iter().filter_map(|path| unescape_path(path))
 }
 
 fn read_only_error(diff: &TreeDiff) -> Verdict {
-    let message = format!("it changed {}, which `read_only = true` forbids", named(diff, true));
+    let message = format!("it changed {}, which `read_only = true` forbids", named(diff));
     Verdict::Error { message }
 }
 
-/// What is different, in words; what was added only if asked for.
-fn named(diff: &TreeDiff, with_added: bool) -> String {
-    let added = diff.added.iter().filter(|_| with_added).map(|path| (path, "added"));
+/// What is different, in words.
+fn named(diff: &TreeDiff) -> String {
+    let added = diff.added.iter().map(|path| (path, "added"));
     let modified = diff.modified.iter().map(|path| (path, "modified"));
     let removed = diff.removed.iter().map(|path| (path, "deleted"));
     let all: Vec<(&PathBuf, &str)> = added.chain(modified).chain(removed).collect();
@@ -252,12 +271,12 @@ impl Session {
             return Ok(None);
         };
         let enough = self.time_to_look().over();
-        let (mut hasher, now) = snapshot(self.take_hasher(), enough).await?;
-        let added = now.map(|now| before.summarize_added(&before.diff(&now).added));
-        let added = added.filter(|added| added.len() <= MOST_ARTEFACTS).unwrap_or_default();
-        hasher.exclude(added.iter().map(|path| self.workspace.join(path)));
+        let (hasher, now) = snapshot(self.take_hasher(), enough).await?;
         self.hasher = Some(hasher);
-        let paths = added.iter().map(|path| escape_path(path)).collect();
+        let known = artefact_paths(&self.state.artefacts).collect();
+        let changes = WorkspaceChanges::begin(before, Arc::clone(&self.pinned), known);
+        let left = now.map(|now| changes.into_artefacts(&now)).unwrap_or_default();
+        let paths = left.into_values().flatten().collect();
         Ok(Some(Input::ArtefactsFound(paths)))
     }
 }

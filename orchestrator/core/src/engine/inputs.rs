@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::drivers::Drivers;
 use super::error::EngineError;
 use crate::contract::Iteration;
-use crate::state::{StateError, Store};
+use crate::state::{Layout, StateError, Store};
 use crate::workspace::{PinRecord, PinnedFile};
 
 /// Options whose values are files that the agent reads, in the command lines of well-known agents.
@@ -104,13 +104,13 @@ fn pin_all(
         let kept = KeptInputs { run: task.run.clone(), files: kept };
         let object = serde_json::to_string(&kept)
             .map_err(|error| EngineError::Internal(error.to_string()))?;
-        store.keep_inputs(&object)?;
+        store.keep_sealed(Layout::INPUTS, &object)?;
     }
     Ok(all)
 }
 
 fn read_kept(store: &Store, run: &str) -> Result<Vec<PinRecord>, EngineError> {
-    let Some(object) = store.inputs()? else { return Ok(Vec::new()) };
+    let Some(object) = store.sealed_file(Layout::INPUTS)? else { return Ok(Vec::new()) };
     let damaged = |problem: String| StateError::Damaged { path: store.layout().run(run), problem };
     let kept: KeptInputs = serde_json::from_str(&object)
         .map_err(|error| damaged(format!("inputs.json is not what was written: {error}")))?;

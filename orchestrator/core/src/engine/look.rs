@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::allowance::cancellable;
 use super::changes::artefact_paths;
 use super::error::EngineError;
-use super::observe::from_digests;
+use super::observe::{Observed, from_digests};
 use super::session::Session;
 use crate::contract::Findings;
 use crate::machine::{Input, Look, ObservedEvidence};
@@ -60,7 +60,9 @@ impl Session {
             inputs.push(Input::Signal);
         }
         inputs.push(match observed {
-            Some((tree, evidence)) => Input::Looked(Look { near_misses, tree, evidence }),
+            Some(Observed { tree, work, evidence, .. }) => {
+                Input::Looked(Look { near_misses, tree, work, evidence })
+            }
             None => Input::NotLooked,
         });
         Ok(inputs)
@@ -84,14 +86,18 @@ impl Session {
 
     /// What remembers the contents that it has seen; another one if it got lost.
     pub(super) fn take_hasher(&mut self) -> TreeHasher {
-        self.hasher.take().unwrap_or_else(|| {
+        let mut hasher = self.hasher.take().unwrap_or_else(|| {
             let mut exclude = self.judges.evidence_dirs();
             exclude.extend(self.config.run.prompt.clone());
             exclude.extend(self.prompt.file().map(Path::to_owned));
-            exclude.extend(artefact_paths(&self.workspace, &self.state.artefacts));
-            let hasher = TreeHasher::new(self.workspace.clone(), exclude);
+            let mut hasher = TreeHasher::new(self.workspace.clone(), exclude);
+            hasher.pin(Arc::clone(&self.pinned));
             hasher.ignoring(Arc::clone(&self.judges.artefacts))
-        })
+        });
+        if hasher.artefacts() != self.state.artefacts.len() {
+            hasher.set_artefacts(artefact_paths(&self.state.artefacts));
+        }
+        hasher
     }
 
     /// What lies in the evidence folders; `None` if the look was broken off.

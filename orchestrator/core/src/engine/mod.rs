@@ -29,6 +29,7 @@ mod observe;
 mod open;
 mod pace;
 mod phrases;
+mod pinned;
 mod place;
 mod plan;
 mod prices;

@@ -1,5 +1,6 @@
 //! A look at the workspace that goes on beside the driver: its tree and its evidence, in one task.
 
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -11,7 +12,16 @@ use crate::machine::ObservedEvidence;
 use crate::workspace::{EvidenceDigests, EvidenceHasher, TreeError, TreeHasher};
 
 /// A tree and the evidence in it.
-pub(super) type Observed = (String, ObservedEvidence);
+#[derive(Clone)]
+pub(super) struct Observed {
+    /// Digest of the tree.
+    pub(super) tree: String,
+    /// The same without artefacts, if there are any.
+    pub(super) work: Option<String>,
+    pub(super) evidence: ObservedEvidence,
+    /// The paths that count, relative to the workspace, if they were asked for.
+    pub(super) paths: Option<Vec<PathBuf>>,
+}
 
 /// What is found out about the workspace.
 pub(super) enum Observation {
@@ -77,12 +87,24 @@ impl Session {
         let mut evidence = std::mem::take(&mut self.evidence_hasher);
         let cancelled = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&cancelled);
+        let wants_paths = !self.resumed && self.state.started.is_none();
         let work = move || {
             let mut tree = tree.cancelled_by(Arc::clone(&flag));
-            let found = match tree.digest() {
-                Ok(state) => {
+            let digest = if wants_paths {
+                let both = tree.digest_and_snapshot();
+                both.map(|(state, snapshot)| (state, Some(snapshot.paths().collect())))
+            } else {
+                tree.digest().map(|state| (state, None))
+            };
+            let found = match digest {
+                Ok((state, paths)) => {
                     let found = evidence.digests_until(&dirs, flag);
-                    Ok(found.map(|found| (state.digest.to_string(), from_digests(found))))
+                    Ok(found.map(|found| Observed {
+                        tree: state.digest.into(),
+                        work: state.work.map(Into::into),
+                        evidence: from_digests(found),
+                        paths,
+                    }))
                 }
                 Err(TreeError::Cancelled) => Ok(None),
                 Err(error) => Err(error),
@@ -128,7 +150,7 @@ impl Session {
         self.hasher = Some(tree);
         self.evidence_hasher = evidence;
         let found = found?;
-        self.known_tree.set(found.as_ref().map(|(tree, _)| tree.clone()));
+        self.known_tree.set(found.as_ref().map(|found| found.tree.clone()));
         Ok(found)
     }
 }

@@ -16,6 +16,7 @@ use super::feedback;
 use super::fingerprint::{Fingerprints, Handed, Start};
 use super::notice::{Notice, Observer};
 use super::observe::{KnownTree, Observation};
+use super::pinned;
 use super::place;
 use super::plan::{self, Judges};
 use super::processes::Processes;
@@ -31,7 +32,9 @@ use crate::machine::{
     StartOptions, State, StopReason, step,
 };
 use crate::state::{FORMAT_VERSION, Found, Layout, Store};
-use crate::workspace::{Baseline, EvidenceHasher, HeldWorkspace, PromptWatch, TreeHasher};
+use crate::workspace::{
+    Baseline, EvidenceHasher, HeldWorkspace, PinnedPaths, PromptWatch, TreeHasher,
+};
 
 /// How often the run was asked to stop: once is an orderly stop, twice a quick one.
 pub type StopRequests = watch::Receiver<u32>;
@@ -89,6 +92,8 @@ pub struct Session {
     pub(super) prompt: PromptSource,
     /// Notices changes of the prompt file while an agent runs; one for the whole run.
     pub(super) prompt_watch: Option<PromptWatch>,
+    /// What counted in the workspace when the run began, and counts on.
+    pub(super) pinned: Arc<PinnedPaths>,
     /// `None` while a look at the tree goes on, or if one was broken off.
     pub(super) hasher: Option<TreeHasher>,
     pub(super) evidence_hasher: EvidenceHasher,
@@ -123,7 +128,7 @@ pub struct Session {
     /// Why agents before the one that can begin cannot.
     out: Vec<String>,
     once: bool,
-    resumed: bool,
+    pub(super) resumed: bool,
 }
 
 /// What would be run.
@@ -182,6 +187,7 @@ impl Session {
             held: new.workspace,
             occupied: new.occupied,
             hasher: None,
+            pinned: Arc::default(),
             evidence_hasher: EvidenceHasher::default(),
             observation: None,
             known_tree: KnownTree::default(),
@@ -334,12 +340,14 @@ impl Session {
     /// What a new run begins with; `None` if there was no time to look at all of it.
     async fn started(&mut self) -> Result<Option<RunStarted>, EngineError> {
         let (tree, evidence) = if self.resumed {
+            self.pinned = Arc::new(pinned::read(&self.store)?);
             (String::new(), ObservedEvidence::default())
         } else {
             let Some(observed) = self.observed().await? else { return Ok(None) };
+            self.pin_paths(&observed)?;
             // Nothing happens until the first look, which finds the same.
             self.observation = Some(Observation::Done(observed.clone()));
-            observed
+            (observed.tree, observed.evidence)
         };
         let contents: BTreeSet<String> = evidence.contents.into_values().collect();
         Ok(Some(RunStarted {

@@ -1,6 +1,6 @@
 //! Running the validators on a claim.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use tokio::sync::watch;
 
 use super::allowance::LAST_LOOK;
 use super::bytecode::BytecodeDir;
-use super::changes::{Outcome, WorkspaceChanges, snapshot};
+use super::changes::{Outcome, WorkspaceChanges, artefact_paths, snapshot};
 use super::clock::Clock;
 use super::error::EngineError;
 use super::execution::{self, GRACE, Over};
@@ -27,7 +27,7 @@ use crate::contract::{
 };
 use crate::machine::{BaselineCheck, EvidenceHistory, NamedVerdict, Validation};
 use crate::state::{Disk, keep_evidence};
-use crate::workspace::{HeldWorkspace, TreeHasher, TreeSnapshot};
+use crate::workspace::{HeldWorkspace, PinnedPaths, TreeHasher, TreeSnapshot};
 
 /// A workspace with more entries is not kept for the next start: to write them would take longer than
 /// most checks.
@@ -49,6 +49,10 @@ pub(super) struct Examination {
     evidence: EvidenceHistory,
     disk: Disk,
     snapshot_file: PathBuf,
+    pinned: Arc<PinnedPaths>,
+    artefacts: BTreeSet<String>,
+    /// What validators have done so far.
+    changes: Option<WorkspaceChanges>,
     selection: Selection,
     claim: Claim,
     hasher: Option<TreeHasher>,
@@ -118,6 +122,9 @@ impl Session {
             tree_left: self.state.tree_left.clone(),
             disk: self.store.disk().clone(),
             snapshot_file: self.layout().snapshot(&self.run),
+            pinned: Arc::clone(&self.pinned),
+            artefacts: self.state.artefacts.clone(),
+            changes: None,
             tree_since: self.state.tree_since,
             evidence: self.state.evidence_history.clone(),
             selection,
@@ -132,16 +139,14 @@ impl Session {
 
     /// All validators in order, on one tree. What they accept is copied before anything is recorded.
     pub(super) async fn validate(&mut self, claim: &Claim) -> Result<Validation, EngineError> {
-        let done = self.run_validators(Selection::All, claim.clone()).await?;
-        let mut validation = match done {
-            Ok(validation) => validation,
-            // Nothing of it counts.
-            Err(reason) => return Ok(cut(reason)),
-        };
+        let mut validation = self.run_validators(Selection::All, claim.clone()).await?;
+        if validation.interrupted || validation.out_of_time {
+            return Ok(validation);
+        }
         if validation.tampering.is_empty() {
             match self.keep(&mut validation.verdicts)? {
                 Some(evidence) => validation.evidence = evidence,
-                None => return Ok(cut(Some(CancelReason::Signal))),
+                None => return Ok(Validation { interrupted: true, ..validation }),
             }
         }
         // A validator may have removed the prompt since it was read.
@@ -154,31 +159,25 @@ impl Session {
     /// The required validators that run something, before any work is done.
     pub(super) async fn check_baseline(&mut self) -> Result<BaselineCheck, EngineError> {
         let done = self.run_validators(Selection::RequiredChecks, baseline_claim()).await?;
-        let (tree, evidence) = match done {
-            Ok(_) => (self.tree().await?, self.evidence().await?),
-            Err(_) => (None, None),
+        let Validation { verdicts, artefacts, warnings, interrupted, out_of_time, .. } = done;
+        let check = BaselineCheck { verdicts, artefacts, warnings, ..BaselineCheck::default() };
+        if interrupted || out_of_time {
+            return Ok(BaselineCheck { interrupted, out_of_time, ..check });
+        }
+        let (Some(tree), Some(evidence)) = (self.tree().await?, self.evidence().await?) else {
+            let interrupted = *self.stop.borrow() > 0;
+            return Ok(BaselineCheck { interrupted, out_of_time: !interrupted, ..check });
         };
-        let (Ok(validation), Some(tree), Some(evidence)) = (&done, tree, evidence) else {
-            let Validation { interrupted, out_of_time, .. } = cut(done.err().flatten());
-            let interrupted = interrupted || *self.stop.borrow() > 0;
-            let out_of_time = out_of_time || !interrupted;
-            return Ok(BaselineCheck { interrupted, out_of_time, ..BaselineCheck::default() });
-        };
-        Ok(BaselineCheck {
-            verdicts: validation.verdicts.clone(),
-            tree,
-            evidence: evidence.contents.into_values().collect(),
-            artefacts: validation.artefacts.clone(),
-            ..BaselineCheck::default()
-        })
+        let evidence = evidence.contents.into_values().collect();
+        Ok(BaselineCheck { tree, evidence, ..check })
     }
 
-    /// Runs validators while the time that passes is noted. An error says why they were broken off.
+    /// Runs validators while the time that passes is noted.
     async fn run_validators(
         &mut self,
         selection: Selection,
         claim: Claim,
-    ) -> Result<Result<Validation, Option<CancelReason>>, EngineError> {
+    ) -> Result<Validation, EngineError> {
         let (tell, told) = watch::channel(None);
         let mut work = Box::pin(self.examination_of(selection, claim, told, false).run());
         let (mut stop, allowance) = (self.stop.clone(), self.time_to_validate());
@@ -202,8 +201,13 @@ impl Session {
             }
         };
         self.hasher = hasher;
-        let reason = *tell.borrow();
-        Ok(result?.ok_or(reason))
+        let validation = result?.unwrap_or_default();
+        if !validation.interrupted {
+            return Ok(validation);
+        }
+        // What was broken off says nothing, but for what it left.
+        let out_of_time = *tell.borrow() == Some(CancelReason::MaxRuntime);
+        Ok(Validation { interrupted: !out_of_time, out_of_time, ..validation })
     }
 
     /// Copies accepted evidence, if everything that is required was accepted. What is no longer what
@@ -236,16 +240,15 @@ impl Session {
     }
 }
 
-/// A validation that was broken off for this reason says nothing.
-fn cut(reason: Option<CancelReason>) -> Validation {
-    let out_of_time = reason == Some(CancelReason::MaxRuntime);
-    Validation { interrupted: !out_of_time, out_of_time, ..Validation::default() }
-}
-
 impl Examination {
     /// All validators in order, on one tree. Keeps no evidence.
     pub(super) async fn run(mut self) -> Examined {
-        let result = self.validation().await;
+        let mut result = self.validation().await;
+        if matches!(result, Ok(None)) && !self.ahead {
+            result = self.artefacts_left().await.map(|artefacts| {
+                Some(Validation { artefacts, interrupted: true, ..Validation::default() })
+            });
+        }
         (self.hasher, result)
     }
 
@@ -262,27 +265,29 @@ impl Examination {
         let begun = Protection::begin(&checks, baseline, &self.workspace, self.enough()).await?;
         let Some(mut protection) = begun else { return Ok(None) };
         let _bytecode = self.keep_bytecode_apart(&protection)?;
-        let mut changes = WorkspaceChanges::begin(&self.workspace, before);
-        let Some(mut verdicts) = self.attempt(&checks, &mut protection, &mut changes).await? else {
+        self.changes = Some(self.begin_changes(before));
+        let Some(mut verdicts) = self.attempt(&checks, &mut protection).await? else {
             return Ok(None);
         };
         // While the agent runs, whatever changes may be its own doing.
-        if !changes.is_settled() && !self.ahead {
-            changes.begin_again();
-            let again = self.attempt(&checks, &mut protection, &mut changes).await?;
+        if !self.is_settled() && !self.ahead {
+            self.changes.iter_mut().for_each(WorkspaceChanges::begin_again);
+            let again = self.attempt(&checks, &mut protection).await?;
             let Some(again) = again else { return Ok(None) };
             verdicts = again;
-            self.settle(&mut changes, &mut verdicts);
+            self.settle(&mut verdicts);
         }
         if protection.compare("a process", self.enough()).await?.is_none() {
             return Ok(None);
         }
+        let Some(changes) = self.changes.take() else { return Ok(None) };
         let outcome = if self.ahead { changes.into_preview() } else { changes.into_outcome() };
-        let Outcome { tree_before, tree_after, artefacts, warnings } = outcome;
+        let Outcome { tree_before, tree_after, tree_left, artefacts, warnings } = outcome;
         Ok(Some(Validation {
             verdicts,
             tree_before,
             tree_after,
+            tree_left,
             artefacts,
             warnings,
             tampering: protection.into_tampering(),
@@ -290,24 +295,27 @@ impl Examination {
         }))
     }
 
+    fn begin_changes(&self, before: TreeSnapshot) -> WorkspaceChanges {
+        let known = artefact_paths(&self.artefacts).collect();
+        WorkspaceChanges::begin(before, Arc::clone(&self.pinned), known)
+    }
+
+    fn is_settled(&self) -> bool {
+        self.changes.as_ref().is_some_and(WorkspaceChanges::is_settled)
+    }
+
     /// All these validators in order, once; `None` if it was broken off.
     async fn attempt(
         &mut self,
         checks: &[&plan::Check],
         protection: &mut Protection,
-        changes: &mut WorkspaceChanges,
     ) -> Result<Option<Vec<NamedVerdict>>, EngineError> {
         let mut verdicts = Vec::new();
         for check in checks {
             let Some(mut verdict) = self.check(check, protection).await? else { return Ok(None) };
             if check.info.runs_check {
                 let Some(now) = self.snapshot().await? else { return Ok(None) };
-                let (artefacts, error) = changes.observe(check, now);
-                if !artefacts.is_empty() && !self.ahead {
-                    self.exclude(artefacts);
-                    let Some(now) = self.snapshot().await? else { return Ok(None) };
-                    changes.settle(now);
-                }
+                let error = self.changes.as_mut().and_then(|changes| changes.observe(check, now));
                 verdict.verdict = error.unwrap_or(verdict.verdict);
             }
             verdicts.push(verdict);
@@ -315,11 +323,11 @@ impl Examination {
         Ok(Some(verdicts))
     }
 
-    /// Decides about what validators change each time they run.
-    fn settle(&mut self, changes: &mut WorkspaceChanges, verdicts: &mut [NamedVerdict]) {
+    /// Decides about validators that change work each time they run.
+    fn settle(&mut self, verdicts: &mut [NamedVerdict]) {
+        let Some(changes) = &mut self.changes else { return };
         if self.selection == Selection::RequiredChecks {
-            let output = changes.adopt_output();
-            return self.exclude(output);
+            return changes.warn_of_changes();
         }
         let mut errors = changes.errors();
         for named in verdicts {
@@ -329,11 +337,12 @@ impl Examination {
         }
     }
 
-    fn exclude(&mut self, paths: Vec<PathBuf>) {
-        if let Some(hasher) = &mut self.hasher {
-            hasher.exclude(paths);
-        }
-        self.known_tree.set(None);
+    /// What validators that were broken off have left. The next start need not find it out.
+    async fn artefacts_left(&mut self) -> Result<BTreeMap<String, Vec<String>>, EngineError> {
+        let Some(changes) = self.changes.take() else { return Ok(BTreeMap::new()) };
+        let Some(now) = self.snapshot().await? else { return Ok(BTreeMap::new()) };
+        self.disk.remove_private(&self.snapshot_file)?;
+        Ok(changes.into_artefacts(&now))
     }
 
     /// Takes what is new for the work of the running iteration, as the look after its end will. False if

@@ -24,13 +24,18 @@ pub(super) fn is_due(state: &State) -> bool {
 
 pub(super) fn checked(turn: &mut Turn, check: BaselineCheck) {
     let was_interrupted = check.interrupted || turn.state.stopping;
+    if is_due(&turn.state) {
+        boundary::artefacts_left(turn, check.artefacts);
+    }
     if !is_due(&turn.state) || boundary::broken_off(turn, was_interrupted, check.out_of_time) {
         return;
     }
     let accepted = !check.verdicts.is_empty()
         && check.verdicts.iter().all(|named| named.verdict.is_accepted());
     let runtime_ms = turn.runtime_ms();
-    boundary::artefacts_left(turn, check.artefacts);
+    for message in check.warnings {
+        turn.record(Record::Warning { message });
+    }
     turn.record(Record::Baseline {
         accepted,
         tree: check.tree,

@@ -89,6 +89,7 @@ pub(super) fn looked(turn: &mut Turn, look: Look) {
     turn.record(Record::Looked {
         iteration,
         tree: look.tree,
+        work: look.work,
         evidence_written: turn.state.evidence_history.written_since(&look.evidence),
         evidence_complete: look.evidence.is_complete(),
         evidence: look.evidence.digest(),
@@ -173,8 +174,9 @@ pub(super) fn interrupted(turn: &mut Turn) {
     turn.finish(StopReason::Interrupted, "interrupted; `run` goes on from here".into());
 }
 
-pub(super) fn validated(turn: &mut Turn, validation: Validation) {
+pub(super) fn validated(turn: &mut Turn, mut validation: Validation) {
     let Latch::Claimed { .. } = &turn.state.latch else { return };
+    artefacts_left(turn, std::mem::take(&mut validation.artefacts));
     if broken_off(turn, validation.interrupted, validation.out_of_time) {
         return;
     }
@@ -182,11 +184,10 @@ pub(super) fn validated(turn: &mut Turn, validation: Validation) {
     let reasons = validation.objections(&policy);
     let accepted = reasons.is_empty();
     let (iteration, runtime_ms) = (turn.state.iterations, turn.runtime_ms());
-    artefacts_left(turn, validation.artefacts);
     for message in validation.warnings {
         turn.record(Record::Warning { message });
     }
-    let tree_left = Some(&validation.tree_after).filter(|tree| **tree != turn.state.tree);
+    let tree_left = Some(&validation.tree_left).filter(|tree| **tree != turn.state.tree);
     turn.record(Record::Validated {
         iteration,
         accepted,
@@ -223,7 +224,8 @@ pub(super) fn artefacts_left(turn: &mut Turn, artefacts: BTreeMap<String, Vec<St
     }
     let iteration = turn.state.iterations;
     for (validator, paths) in artefacts {
-        turn.record(Record::Artefacts { iteration, validator: Some(validator), paths });
+        let validator = Some(validator).filter(|name| !name.is_empty());
+        turn.record(Record::Artefacts { iteration, validator, paths });
     }
 }
 

@@ -32,6 +32,8 @@ pub struct Look {
     pub near_misses: Vec<NearMiss>,
     /// Digest of the tree.
     pub tree: String,
+    /// The same without artefacts, if there are any.
+    pub work: Option<String>,
     /// What lies in the evidence folders.
     pub evidence: ObservedEvidence,
 }
@@ -62,8 +64,10 @@ pub struct Validation {
     pub verdicts: Vec<NamedVerdict>,
     /// The tree before the first validator.
     pub tree_before: String,
-    /// The tree after the last one, without what validators left that was not there before.
+    /// The tree after the last one, without what became of artefacts.
     pub tree_after: String,
+    /// The tree after the last one.
+    pub tree_left: String,
     /// What each validator left that was not there before.
     pub artefacts: BTreeMap<String, Vec<String>>,
     /// What the user should know of what validators did to the workspace.
@@ -91,6 +95,8 @@ pub struct BaselineCheck {
     pub evidence: Vec<String>,
     /// What each validator left that was not there before.
     pub artefacts: BTreeMap<String, Vec<String>>,
+    /// What the user should know of what validators did to the workspace.
+    pub warnings: Vec<String>,
     /// It was broken off by a signal: says nothing.
     pub interrupted: bool,
     /// It was broken off by `limits.max_runtime`: says nothing.

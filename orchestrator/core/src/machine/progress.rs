@@ -19,6 +19,7 @@ impl State {
         let Record::Looked {
             iteration,
             tree,
+            work,
             evidence_written,
             evidence_complete,
             evidence,
@@ -35,7 +36,8 @@ impl State {
             self.tree_left = None;
             self.tree_since = *iteration;
         }
-        let new_tree = !unchanged && self.trees_seen.insert(tree.clone());
+        let work = work.as_ref().unwrap_or(tree);
+        let new_tree = !unchanged && self.trees_seen.insert(work.clone());
         self.unvalidated = true;
         self.work_changed |= *iteration > 0 && !(unchanged && self.evidence == *evidence);
         let new_evidence =

@@ -387,6 +387,9 @@ pub enum Record {
         iteration: u64,
         /// Digest of the tree.
         tree: String,
+        /// The same without artefacts, if there are any.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        work: Option<String>,
         /// What was written into the evidence folders since they were last observed: digests of the
         /// contents by the stamps of their files.
         #[serde(default)]

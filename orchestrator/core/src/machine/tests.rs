@@ -88,6 +88,7 @@ fn validation(good: bool, tree: &str) -> Validation {
         verdicts: vec![named("tests", true, good), named("extra", false, false)],
         tree_before: tree.into(),
         tree_after: tree.into(),
+        tree_left: tree.into(),
         tampering: Vec::new(),
         evidence: Vec::new(),
         task: "task".into(),
@@ -108,7 +109,12 @@ fn ended(outcome: Outcome) -> Ended {
 }
 
 fn look(tree: &str) -> Look {
-    Look { near_misses: Vec::new(), tree: tree.into(), evidence: evidence(&[("s0", "old")]) }
+    Look {
+        near_misses: Vec::new(),
+        tree: tree.into(),
+        work: None,
+        evidence: evidence(&[("s0", "old")]),
+    }
 }
 
 /// Files by their stamps and contents.

@@ -16,6 +16,9 @@ impl Layout {
     /// The name of the file with what the files that agents read were when the run first needed them.
     pub const INPUTS: &str = "inputs.json";
 
+    /// The name of the file with the paths that counted in the workspace when the run began.
+    pub const PATHS: &str = "paths.json";
+
     /// The layout below `root`.
     #[must_use]
     pub const fn new(root: PathBuf) -> Self {

@@ -1,6 +1,6 @@
 //! A state directory as a whole.
 
-mod inputs;
+mod sealed;
 
 use std::fs;
 use std::path::Path;

@@ -46,6 +46,6 @@ pub use pinned::{PinRecord, PinnedFile, ProgramDigests};
 pub use prompt::{Prompt, PromptError, PromptPlace};
 pub use protected::{Baseline, ProtectedError, ProtectedHasher, ProtectedPaths};
 pub use template::{TemplateError, create_from_template};
-pub use tree::{TreeDiff, TreeDigest, TreeError, TreeHasher, TreeSnapshot, TreeState};
+pub use tree::{PinnedPaths, TreeDiff, TreeDigest, TreeError, TreeHasher, TreeSnapshot, TreeState};
 pub use unfollowed::{Links, read_file, write_file};
 pub use watch::PromptWatch;

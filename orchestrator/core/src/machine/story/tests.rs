@@ -61,6 +61,7 @@ fn iteration(n: u64, tree: &str) -> Vec<Record> {
         },
         Record::Looked {
             iteration: n,
+            work: None,
             tree: tree.into(),
             evidence_written: BTreeMap::new(),
             evidence_complete: true,

@@ -12,6 +12,7 @@ fn left(path: &str) -> BTreeMap<String, Vec<String>> {
 fn formatted(good: bool) -> Validation {
     Validation {
         warnings: vec!["the validator `tests` changed `a.rs`".into()],
+        tree_left: "formatted".into(),
         ..validation(good, "formatted")
     }
 }
@@ -93,4 +94,52 @@ fn a_validation_is_due_from_the_observation_to_its_end() {
     assert!(world.state.is_validation_due());
     world.feed(Input::Validated(validation(false, "t1")));
     assert!(!world.state.is_validation_due());
+}
+
+/// A look at this tree, which is `work` but for artefacts.
+fn look_with(tree: &str, work: &str) -> Look {
+    Look { work: Some(work.into()), ..look(tree) }
+}
+
+#[test]
+fn a_report_that_the_agent_writes_again_is_no_progress() {
+    let mut world = World::started();
+    world.look(vec![], "t0");
+    world.iterate(Outcome::Succeeded, vec![], "t1");
+    assert_eq!(world.state.stagnant, 0);
+    for n in 1..=2 {
+        world.feed(Input::Rested);
+        world.prepare();
+        world.end(ended(Outcome::Succeeded), vec![], look_with(&format!("report {n}"), "t1"));
+        assert_eq!(world.state.stagnant, n, "only an artefact was changed");
+    }
+}
+
+#[test]
+fn work_in_what_a_validator_made_first_is_seen() {
+    let mut world = claimed("t1");
+    world.feed(Input::Validated(Validation {
+        artefacts: left("settings"),
+        tree_left: "t1 and settings".into(),
+        ..validation(false, "t1")
+    }));
+    world.feed(Input::Rested);
+    world.prepare();
+    world.end(ended(Outcome::Succeeded), vec![], look_with("t1 and other settings", "t1"));
+    assert_eq!(world.state.tree_since, 2, "older evidence proves nothing of it");
+    world.feed(Input::Validated(Validation {
+        tree_left: "t1 and other settings".into(),
+        ..validation(false, "t1 and other settings")
+    }));
+    assert_eq!(world.state.rejected_in_a_row(), 1, "it is other work");
+}
+
+#[test]
+fn a_validation_that_was_broken_off_records_what_it_left() {
+    let mut world = claimed("t1");
+    let interrupted =
+        Validation { interrupted: true, artefacts: left("a.xml"), ..Validation::default() };
+    world.feed(Input::Validated(interrupted));
+    assert_eq!(world.finished(), Some(StopReason::Interrupted));
+    assert!(world.state.artefacts.contains("a.xml"));
 }

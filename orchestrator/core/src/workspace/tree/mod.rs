@@ -1,11 +1,13 @@
 //! The digest of the workspace's content.
 
 mod pass;
+mod pinned;
 mod snapshot;
 #[cfg(test)]
 mod tests;
 mod view;
 
+use std::collections::HashSet;
 use std::collections::hash_map::RandomState;
 use std::fmt;
 use std::path::PathBuf;
@@ -23,6 +25,7 @@ use super::protected::ProtectedPaths;
 use super::rules::Compiled;
 use super::scope;
 use pass::{Cancelled, Entries, Pass};
+pub use pinned::PinnedPaths;
 pub use snapshot::{TreeDiff, TreeSnapshot};
 use view::View;
 
@@ -72,6 +75,8 @@ impl TryFrom<String> for TreeDigest {
 pub struct TreeState {
     /// The digest of all that counts.
     pub digest: TreeDigest,
+    /// The same without artefacts, if there are any.
+    pub work: Option<TreeDigest>,
     /// How many files, links and other entries count.
     pub files: u64,
     /// The size of the regular files among them, in bytes.
@@ -121,9 +126,10 @@ struct KnownIndex {
 ///
 /// What counts: every file (with its content and whether it is executable), link (with its target)
 /// and other entry (with its kind) under its path, unless git's ignore rules in the workspace and in
-/// the repository around it say to ignore it. What git tracks counts nevertheless, and so does every
-/// `.gitignore` in a folder that counts. What never counts: folders as such, anything called `.git`,
-/// `.ralph` at the top, and the paths excluded by the caller.
+/// the repository around it say to ignore it, or it lies in a folder that a tool has marked as its cache
+/// (`CACHEDIR.TAG`) or that is called `__pycache__`. What git tracks or the caller has pinned counts
+/// nevertheless, and so does every `.gitignore` in a folder that counts. What never counts: folders as
+/// such, anything called `.git`, `.ralph` at the top, and the paths excluded by the caller.
 ///
 /// A file is not read again if all its metadata are as they were, the time of its last change
 /// (`ctime`, which no program can set) is the same, and this time lay safely before it was read.
@@ -140,6 +146,8 @@ pub struct TreeHasher {
     index: Option<KnownIndex>,
     numbers: RandomState,
     ignored: Option<Arc<ProtectedPaths>>,
+    pinned: Arc<PinnedPaths>,
+    artefacts: HashSet<Box<[u8]>>,
 }
 
 impl TreeHasher {
@@ -155,6 +163,8 @@ impl TreeHasher {
             index: None,
             numbers: RandomState::new(),
             ignored: None,
+            pinned: Arc::default(),
+            artefacts: HashSet::new(),
         }
     }
 
@@ -179,19 +189,34 @@ impl TreeHasher {
     /// # Errors
     /// As for [`TreeHasher::digest`].
     pub fn snapshot(&mut self) -> Result<TreeSnapshot, TreeError> {
-        let mut entries = Entries::new();
-        let state = self.look(Some(&mut entries))?;
-        Ok(TreeSnapshot::new(state.digest, entries))
+        self.digest_and_snapshot().map(|(_, snapshot)| snapshot)
     }
 
-    /// Leaves out further absolute paths, with all beneath.
-    pub fn exclude(&mut self, paths: impl IntoIterator<Item = PathBuf>) {
-        for path in paths {
-            if !self.exclude.contains(&path) {
-                self.exclude.push(path);
-                self.inside = None;
-            }
-        }
+    /// Both the digest and what counts, entry by entry.
+    ///
+    /// # Errors
+    /// As for [`TreeHasher::digest`].
+    pub fn digest_and_snapshot(&mut self) -> Result<(TreeState, TreeSnapshot), TreeError> {
+        let mut entries = Entries::new();
+        let state = self.look(Some(&mut entries))?;
+        let snapshot = TreeSnapshot::new(state.digest.clone(), entries);
+        Ok((state, snapshot))
+    }
+
+    /// Counts these paths whatever ignore rules say.
+    pub fn pin(&mut self, paths: Arc<PinnedPaths>) {
+        self.pinned = paths;
+    }
+
+    /// How many paths are left out of [`TreeState::work`].
+    #[must_use]
+    pub fn artefacts(&self) -> usize {
+        self.artefacts.len()
+    }
+
+    /// Leaves these paths, relative to the workspace, and all beneath out of [`TreeState::work`].
+    pub fn set_artefacts(&mut self, paths: impl IntoIterator<Item = PathBuf>) {
+        self.artefacts = paths.into_iter().map(|path| scope::bytes(&path).into()).collect();
     }
 
     /// Leaves out what these globs match, with all beneath.
@@ -208,7 +233,8 @@ impl TreeHasher {
         let top = at::open_folder(&real).map_err(|error| failed(error.into()))?;
         self.hasher.begin(top.as_fd());
         let mut notes = Vec::new();
-        let mut view = View::new(std::mem::take(&mut self.compiled), self.ignored.clone());
+        let mut view =
+            View::new(std::mem::take(&mut self.compiled), self.ignored.clone(), &self.pinned);
         if self.inside.as_ref().is_none_or(|(at, _)| *at != real) {
             let inside = |path: &PathBuf| scope::beneath(&self.workspace, path);
             self.inside = Some((real.clone(), self.exclude.iter().map(inside).collect()));
@@ -229,7 +255,8 @@ impl TreeHasher {
             let tracked = self.tracked(repository.clone(), &mut notes);
             view.track(tracked, &repository.top, &real);
         }
-        let mut pass = Pass::new(view, &mut self.hasher, &self.numbers, entries, notes);
+        let mut pass =
+            Pass::new(view, &mut self.hasher, &self.numbers, entries, &self.artefacts, notes);
         let walked = folder::walk(top, &mut pass, &view::Inside::default(), MAX_DEPTH);
         let (state, compiled) = pass.finish();
         self.compiled = compiled;

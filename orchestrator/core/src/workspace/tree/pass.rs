@@ -1,7 +1,7 @@
 //! One pass over the workspace.
 
-use std::collections::BTreeMap;
 use std::collections::hash_map::RandomState;
+use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsStr;
 use std::hash::BuildHasher as _;
 use std::os::unix::ffi::OsStrExt as _;
@@ -29,6 +29,14 @@ const NOTES: usize = 50;
 const BATCH: usize = 64 * 1024;
 /// What the digest is of; another number for another composition.
 const CONTEXT: &str = "ralph-orchestrator workspace tree, version 1";
+
+/// The file that marks a folder as a cache, and what it begins with: bford.info/cachedir.
+const CACHE_TAG: &[u8] = b"CACHEDIR.TAG";
+const CACHE_SIGNATURE: &[u8] = b"Signature: 8a477f597d28d172789f06886806bc55";
+/// Larger files of that name, in bytes, are none.
+const LARGEST_TAG: usize = 4096;
+/// Where Python keeps compiled bytecode.
+const BYTECODE: &[u8] = b"__pycache__";
 
 /// The caller wants no more.
 pub(super) struct Cancelled;
@@ -59,6 +67,9 @@ pub(super) struct Pass<'a> {
     hasher: &'a mut FileHasher,
     numbers: &'a RandomState,
     entries: Option<&'a mut Entries>,
+    artefacts: &'a HashSet<Box<[u8]>>,
+    /// Of all but artefacts, if there are any.
+    work: Option<blake3::Hasher>,
     lister: Lister,
     digest: blake3::Hasher,
     batch: Vec<u8>,
@@ -76,6 +87,7 @@ impl<'a> Pass<'a> {
         hasher: &'a mut FileHasher,
         numbers: &'a RandomState,
         entries: Option<&'a mut Entries>,
+        artefacts: &'a HashSet<Box<[u8]>>,
         notes: Vec<String>,
     ) -> Self {
         Self {
@@ -83,6 +95,8 @@ impl<'a> Pass<'a> {
             hasher,
             numbers,
             entries,
+            artefacts,
+            work: (!artefacts.is_empty()).then(|| blake3::Hasher::new_derive_key(CONTEXT)),
             lister: Lister::new(),
             digest: blake3::Hasher::new_derive_key(CONTEXT),
             batch: Vec::with_capacity(BATCH * 2),
@@ -102,6 +116,7 @@ impl<'a> Pass<'a> {
         }
         let state = TreeState {
             digest: TreeDigest(self.digest.finalize().to_hex().to_string()),
+            work: self.work.map(|work| TreeDigest(work.finalize().to_hex().to_string())),
             files: self.files,
             bytes: self.bytes,
             hashed: self.hasher.reads,
@@ -126,6 +141,8 @@ impl<'a> Pass<'a> {
         inside: Inside,
     ) -> Result<(Found, bool), Errno> {
         let (names, _) = self.lister.list(folder, usize::MAX)?;
+        let tagged = |name: &Name| name.bytes == CACHE_TAG && !path.is_empty() && is_tagged(folder);
+        let inside = Inside { ignored: inside.ignored || names.iter().any(tagged) };
         let mut items = Vec::with_capacity(names.len());
         let mut subfolders = Vec::new();
         let mut whole = path.to_vec();
@@ -151,7 +168,10 @@ impl<'a> Pass<'a> {
             match self.view.sees(&whole, &name, is_folder, inside) {
                 Seen::Not => {}
                 Seen::Through => subfolders.push((name, Inside { ignored: true })),
-                Seen::Counts if is_folder => subfolders.push((name, Inside::default())),
+                Seen::Counts if is_folder => {
+                    let ignored = name == BYTECODE;
+                    subfolders.push((name, Inside { ignored }));
+                }
                 Seen::Counts => {
                     let item = self.item(folder, &name, &whole, stamp);
                     moved |= matches!(item, Item::Moved);
@@ -224,11 +244,17 @@ impl<'a> Pass<'a> {
         if let Some(entries) = &mut self.entries {
             entries.insert(path.into(), entry_digest(kind, payload));
         }
+        let from = self.batch.len();
         self.batch.push(kind);
         for part in [path, payload] {
             let length = u64::try_from(part.len()).unwrap_or(u64::MAX);
             self.batch.extend_from_slice(&length.to_le_bytes());
             self.batch.extend_from_slice(part);
+        }
+        if let Some(work) = &mut self.work
+            && !is_beneath(self.artefacts, path)
+        {
+            work.update(self.batch.get(from..).unwrap_or_default());
         }
         if self.batch.len() >= BATCH {
             self.digest.update(&self.batch);
@@ -314,6 +340,19 @@ fn stand_in(stamp: Option<Stamp>) -> Vec<u8> {
         bytes.extend_from_slice(&stamp.ctime.to_le_bytes());
         bytes
     })
+}
+
+/// Whether one of these is this path or a folder above it.
+fn is_beneath(paths: &HashSet<Box<[u8]>>, path: &[u8]) -> bool {
+    let slashes = path.iter().enumerate().filter(|(_, byte)| **byte == b'/');
+    let mut above = slashes.filter_map(|(at, _)| path.get(..at));
+    paths.contains(path) || above.any(|folder| paths.contains(folder))
+}
+
+/// Whether the folder is marked as one in which a tool keeps what it can make again.
+fn is_tagged(folder: BorrowedFd<'_>) -> bool {
+    let Ok(file) = at::open_file(folder, CACHE_TAG) else { return false };
+    at::read_bounded(&file, LARGEST_TAG).is_ok_and(|bytes| bytes.starts_with(CACHE_SIGNATURE))
 }
 
 fn shown(path: &[u8]) -> String {

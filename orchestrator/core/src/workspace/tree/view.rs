@@ -5,6 +5,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
+use super::pinned::PinnedPaths;
 use crate::workspace::git::Tracked;
 use crate::workspace::protected::ProtectedPaths;
 use crate::workspace::rules::{Compiled, RULE_FILE, Rules};
@@ -35,17 +36,23 @@ pub(super) struct View {
     /// In order. Mostly few: to search them is quicker than to hash.
     excluded: Vec<Vec<u8>>,
     ignored: Option<Arc<ProtectedPaths>>,
+    pinned: Arc<PinnedPaths>,
     tracked: Arc<Tracked>,
     /// The workspace's path in its repository, ending in `/` unless empty.
     prefix: Vec<u8>,
 }
 
 impl View {
-    pub(super) fn new(compiled: Compiled, ignored: Option<Arc<ProtectedPaths>>) -> Self {
+    pub(super) fn new(
+        compiled: Compiled,
+        ignored: Option<Arc<ProtectedPaths>>,
+        pinned: &Arc<PinnedPaths>,
+    ) -> Self {
         Self {
             rules: Rules::new(compiled),
             excluded: Vec::new(),
             ignored,
+            pinned: Arc::clone(pinned),
             tracked: Arc::default(),
             prefix: Vec::new(),
         }
@@ -82,13 +89,14 @@ impl View {
             return Seen::Counts;
         }
         let mut whole = [self.prefix.as_slice(), path].concat();
-        if self.tracked.has(&whole) {
+        if self.tracked.has(&whole) || (!is_folder && self.pinned.has(path)) {
             // A folder is tracked as such if it is a submodule.
             return Seen::Counts;
         }
         if is_folder {
             whole.push(b'/');
-            return if self.tracked.has_beneath(&whole) { Seen::Through } else { Seen::Not };
+            let has_beneath = self.tracked.has_beneath(&whole) || self.pinned.has_beneath(path);
+            return if has_beneath { Seen::Through } else { Seen::Not };
         }
         // Editing the rules is a change, even if they hide themselves.
         if name == RULE_FILE && !inside.ignored { Seen::Counts } else { Seen::Not }

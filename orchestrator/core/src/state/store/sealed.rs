@@ -1,19 +1,18 @@
-//! The files that agents read, as they were when a run first needed them.
+//! Files of a run that are sealed like lines of its journal.
 
 use super::super::chain;
 use super::super::error::StateError;
 use super::super::kept::KeptFile;
-use super::super::layout::Layout;
 use super::Store;
 
 impl Store {
-    /// What was kept of them in the open run, a JSON object; `None` if nothing was.
+    /// What the open run keeps under this name, a JSON object; `None` if nothing.
     ///
     /// # Errors
     /// It cannot be read, or was changed from outside.
-    pub fn inputs(&self) -> Result<Option<String>, StateError> {
+    pub fn sealed_file(&self, name: &str) -> Result<Option<String>, StateError> {
         let Some(open) = &self.current else { return Ok(None) };
-        let path = self.layout.run(&open.run).join(Layout::INPUTS);
+        let path = self.layout.run(&open.run).join(name);
         let bytes = match self.disk.read(&path) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
@@ -31,10 +30,10 @@ impl Store {
     ///
     /// # Errors
     /// It cannot be written.
-    pub fn keep_inputs(&mut self, object: &str) -> Result<(), StateError> {
+    pub fn keep_sealed(&mut self, name: &str, object: &str) -> Result<(), StateError> {
         let Some(open) = &mut self.current else { return Ok(()) };
         open.settle()?;
-        let path = self.layout.run(&open.run).join(Layout::INPUTS);
+        let path = self.layout.run(&open.run).join(name);
         let (mut line, _) = chain::seal(&self.key, object);
         line.push('\n');
         self.disk.write_private(&path, line.as_bytes())?;
