@@ -10,6 +10,7 @@
 
 mod acp;
 mod agents;
+mod artefacts;
 mod budget;
 mod checks;
 mod claude;
@@ -31,6 +32,7 @@ mod log;
 mod occupied;
 mod plugins;
 mod protection;
+mod proved;
 mod readers;
 mod real;
 mod resumed;

@@ -9,8 +9,9 @@ use tokio::sync::{oneshot, watch};
 use tracing::{Instrument as _, info_span};
 
 use super::error::EngineError;
+use super::execution::GRACE;
 use super::session::Session;
-use super::validate::{Examined, GRACE};
+use super::validate::Examined;
 use super::watching::{Inspecting, Watching};
 use crate::contract::{CancelReason, Judgement};
 use crate::machine::{Input, Latch, Policy};
@@ -102,7 +103,7 @@ impl Session {
         let judgement = match result {
             Ok(Some(validation)) => {
                 let policy = self.state.policy().map_or_else(Policy::default, Policy::clone);
-                let reasons = validation.objections(&policy, &validation.tree_before);
+                let reasons = validation.objections(&policy);
                 let reasons = self.redactor.all_of(reasons);
                 let accepted = reasons.is_empty();
                 let now_ms = self.clock.runtime_ms();

@@ -23,18 +23,14 @@ pub(super) fn is_due(state: &State) -> bool {
 }
 
 pub(super) fn checked(turn: &mut Turn, check: BaselineCheck) {
-    if !is_due(&turn.state) || turn.state.current.is_some() || boundary::finished(&turn.state) {
+    let was_interrupted = check.interrupted || turn.state.stopping;
+    if !is_due(&turn.state) || boundary::broken_off(turn, was_interrupted, check.out_of_time) {
         return;
-    }
-    if check.interrupted || turn.state.stopping {
-        return boundary::interrupted(turn);
-    }
-    if check.out_of_time {
-        return boundary::out_of_time(turn);
     }
     let accepted = !check.verdicts.is_empty()
         && check.verdicts.iter().all(|named| named.verdict.is_accepted());
     let runtime_ms = turn.runtime_ms();
+    boundary::artefacts_left(turn, check.artefacts);
     turn.record(Record::Baseline {
         accepted,
         tree: check.tree,
@@ -62,6 +58,8 @@ fn what_follows(state: &State) -> &'static str {
     });
     if needs_more {
         "a claim needs nothing more than evidence files that the agent writes itself"
+    } else if state.needs_no_claim() {
+        "the first iteration that changes anything would complete the run"
     } else {
         "a claim would complete the run at once"
     }

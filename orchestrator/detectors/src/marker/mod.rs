@@ -183,4 +183,8 @@ impl CompletionDetector for Marker {
             self.word
         )
     }
+
+    fn forms(&self) -> Vec<String> {
+        vec![self.word.clone()]
+    }
 }
