@@ -25,7 +25,7 @@ pub(crate) fn schema() -> Value {
     let agents = define(definitions, "adapter", agents());
     let conditions = agents.into_iter().map(|(name, reference)| {
         let is_default = default.as_ref().is_some_and(|default| default == name);
-        condition("adapter", name, is_default, json!({"properties": {"config": reference}}))
+        condition("adapter", name, is_default, &json!({"properties": {"config": reference}}))
     });
     add(definitions, AGENT, conditions.collect());
     for (table, key, kinds) in
@@ -34,7 +34,7 @@ pub(crate) fn schema() -> Value {
         let kinds = define(definitions, &table.to_lowercase(), kinds);
         let conditions = kinds
             .into_iter()
-            .map(|(name, reference)| condition(key, name, false, reference))
+            .map(|(name, reference)| condition(key, name, false, &reference))
             .collect();
         add(definitions, table, conditions);
     }
@@ -80,7 +80,7 @@ fn define(
 }
 
 /// What holds in addition if the key has this value, or, for the default, is missing.
-fn condition(key: &str, value: &str, is_default: bool, then: Value) -> Value {
+fn condition(key: &str, value: &str, is_default: bool, then: &Value) -> Value {
     let mut when = json!({"properties": {key: {"const": value}}});
     if let Some(when) = when.as_object_mut().filter(|_| !is_default) {
         when.insert("required".to_owned(), json!([key]));

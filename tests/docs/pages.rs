@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use regex::Regex;
 
 use crate::generated::{compare, is_update};
-use crate::scratch::{Scratch, repository};
+use crate::scratch::{Scratch, expect, repository};
 
 /// Why a block cannot be run here, and how many there may be.
 const NOT_RUN: [(&str, usize); 4] = [
@@ -302,6 +302,10 @@ fn few_blocks_cannot_be_run_and_each_says_why() {
 fn every_table_is_accepted() {
     let scratch = Scratch::new();
     scratch.write("PROMPT.md", "Do it.\n").write("work/PROMPT.md", "Do it.\n");
+    // What the program itself does not look at without the agent: the keys of adapters.
+    let schema = expect(&scratch.ralph(&["config", "schema"]), 0);
+    let schema = serde_json::from_str(&schema).unwrap();
+    let schema = jsonschema::validator_for(&schema).unwrap();
     let mut count = 0;
     for page in pages() {
         for block in blocks(&fs::read_to_string(&page).unwrap()) {
@@ -315,8 +319,12 @@ fn every_table_is_accepted() {
             }
             scratch.write("ralph.toml", &text);
             let output = scratch.ralph(&["config", "show"]);
-            let accepted = output.status.success();
-            let said = String::from_utf8_lossy(&output.stderr);
+            let mut said = String::from_utf8_lossy(&output.stderr).into_owned();
+            let table: toml::Table =
+                text.parse().unwrap_or_else(|error| panic!("{place}: {error}"));
+            let table = serde_json::to_value(table).unwrap();
+            schema.iter_errors(&table).for_each(|error| said.push_str(&error.to_string()));
+            let accepted = output.status.success() && schema.is_valid(&table);
             match (accepted, block.has("pending")) {
                 (false, false) => panic!("{place}: {said}"),
                 (true, true) if is_update() => {

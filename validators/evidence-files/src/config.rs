@@ -187,7 +187,7 @@ impl Size {
 impl Serialize for Size {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let largest = UNITS.iter().filter(|(name, _)| name.ends_with("ib"));
-        let unit = largest.rev().find(|(_, factor)| self.0 % factor == 0);
+        let unit = largest.rev().find(|(_, factor)| self.0.is_multiple_of(*factor));
         match unit {
             Some((name, factor)) => {
                 let name = name.to_uppercase().replace("IB", "iB");
@@ -233,6 +233,16 @@ impl<'de> Deserialize<'de> for Size {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sizes_are_written_as_they_are_read() {
+        let table = [(10 << 20, "10 MiB"), (1 << 30, "1 GiB"), (3 << 10, "3 KiB")];
+        for (bytes, text) in table {
+            assert_eq!(serde_json::to_value(Size(bytes)).unwrap(), text);
+            assert_eq!(Size::parse(text).map(|size| size.0), Some(bytes));
+        }
+        assert_eq!(serde_json::to_value(Size(1500)).unwrap(), 1500);
+    }
 
     #[test]
     fn sizes() {
