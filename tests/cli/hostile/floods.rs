@@ -3,21 +3,24 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Stdio;
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use rustix::process::Signal;
 
 use super::hostile;
-use crate::environment::{TestEnvironment, eventually, of_run};
+use crate::environment::{Ended, Running, TestEnvironment, eventually, of_run};
 
 /// How long such a run may last, by its configuration.
 const ALLOWED: &str = "2s";
-/// How long it may last really, on a machine that does much else. An agent that is heeded before its
-/// deadline lasts as long as it likes.
+/// How long it may last really, on a machine that does much else, where nothing better can be measured. An
+/// agent that is heeded before its deadline lasts as long as it likes.
 const MOST_RUNTIME_S: f64 = 15.0;
-/// How long a signal may take until everything has ended: two seconds, and as many times more.
-const MOST_WAIT: Duration = Duration::from_secs(12);
+/// How much processor time the program may use from a signal to its end: one that heeds a flood first uses
+/// all that it gets. The time that it waits for a processor, or for a disk, is the machine's.
+const MOST_AFTER_SIGNAL: Duration = Duration::from_secs(2);
+/// The same for a whole run: of those two seconds each of two threads may use all, and then as above.
+const MOST_OF_RUN: Duration = Duration::from_secs(6);
 const MOST_JOURNAL: u64 = 10_000_000;
 
 /// An environment whose agent's output is of this kind.
@@ -36,14 +39,47 @@ fn journal_size(env: &TestEnvironment) -> u64 {
     fs::metadata(env.journal_path()).unwrap().len()
 }
 
+/// Waits until a program has ended. Returns the processor time that it has used, and how it ended.
+#[track_caller]
+fn end_of(mut running: Running) -> (Duration, Ended) {
+    let pid = running.pid();
+    // Before it is waited for, which forgets the time.
+    eventually("the end of the run", || stat(pid)[0] == "Z");
+    (processor_time(pid), running.wait())
+}
+
+/// Runs a command. Returns the processor time that it has used, and its exit status.
+#[track_caller]
+fn status_of(command: &mut Command) -> (Duration, Option<i32>) {
+    let mut child = command.spawn().unwrap();
+    let pid = i32::try_from(child.id()).unwrap();
+    eventually("the end of the run", || stat(pid)[0] == "Z");
+    (processor_time(pid), child.wait().unwrap().code())
+}
+
+/// Processor time that a process and its threads have used, to a hundredth of a second.
+fn processor_time(pid: i32) -> Duration {
+    let ticks = |field: &String| field.parse::<u64>().unwrap();
+    Duration::from_millis(stat(pid)[11..13].iter().map(ticks).sum::<u64>() * 10)
+}
+
+/// What the system says of a process, from its state on.
+fn stat(pid: i32) -> Vec<String> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let (_, fields) = stat.rsplit_once(')').unwrap();
+    fields.split_whitespace().map(str::to_owned).collect()
+}
+
 /// Runs the flood into `max_runtime`, and another one into a signal.
 #[track_caller]
 fn is_kept_in_bounds(env: &TestEnvironment, what: &str, flood: &str) {
     env.agent.default_call().script(flood);
-    let ended = env.ralph(&["run", "--max-runtime", ALLOWED]).expect(1);
-    ended.says("max_runtime");
-    let runtime = env.status()["runtime_s"].as_f64().unwrap();
-    assert!(runtime < MOST_RUNTIME_S, "{what}: {runtime} s");
+    let running = env.start(&["run", "--max-runtime", ALLOWED]);
+    let (used, ended) = end_of(running);
+    ended.expect(1).says("max_runtime");
+    assert!(used < MOST_OF_RUN, "{what}: {used:?} of processor time");
+    let cut = env.records("cancelling");
+    assert!(cut.iter().any(|record| record["reason"] == "max_runtime"), "{what}: {cut:?}");
     assert!(journal_size(env) < MOST_JOURNAL, "{what}: {} bytes", journal_size(env));
 
     // The cut may have come at any time.
@@ -51,13 +87,14 @@ fn is_kept_in_bounds(env: &TestEnvironment, what: &str, flood: &str) {
     let fifo = env.fifo("floods");
     let tell = format!("(sleep 0.7; echo x > '{}') &\n", fifo.display());
     env.agent.default_call().script(&format!("{tell}{flood}"));
-    let mut running = env.start(&["run", "--restart", "--max-runtime", "1000s"]);
+    let running = env.start(&["run", "--restart", "--max-runtime", "1000s"]);
     fs::read(&fifo).unwrap();
-    let began = Instant::now();
+    let before = processor_time(running.pid());
     running.signal(Signal::TERM);
-    running.wait().expect(143);
-    let took = began.elapsed();
-    assert!(took < MOST_WAIT, "{what}: SIGTERM took {took:?}");
+    let (used, ended) = end_of(running);
+    ended.expect(143);
+    let used = used.saturating_sub(before);
+    assert!(used < MOST_AFTER_SIGNAL, "{what}: SIGTERM took {used:?} of processor time");
     assert!(journal_size(env) < MOST_JOURNAL, "{what}: {} bytes", journal_size(env));
     assert!(of_run(&env.root()).is_empty(), "{what}: processes are left");
 }
@@ -239,11 +276,9 @@ fn floods_shown_as_json_are_kept_in_bounds() {
         env.agent.default_call().script(flood);
         let mut command = env.command(&["run", "--json", "--max-runtime", ALLOWED]);
         let null = || Stdio::from(fs::OpenOptions::new().write(true).open("/dev/null").unwrap());
-        let began = Instant::now();
-        let status = command.stdout(null()).stderr(null()).status().unwrap();
-        let took = began.elapsed().as_secs_f64();
-        assert_eq!(status.code(), Some(1), "{output}: {flood}");
-        assert!(took < MOST_RUNTIME_S, "{output}: {flood}: {took} s");
+        let (used, code) = status_of(command.stdout(null()).stderr(null()));
+        assert_eq!(code, Some(1), "{output}: {flood}");
+        assert!(used < MOST_OF_RUN, "{output}: {flood}: {used:?} of processor time");
     }
 }
 
@@ -311,9 +346,7 @@ fn a_flood_that_is_shown_in_full_is_kept_in_bounds() {
     let mut command = env.command(&["run", "--verbose", "--max-runtime", ALLOWED]);
     let null = fs::OpenOptions::new().write(true).open("/dev/null").unwrap();
     command.stdout(Stdio::piped()).stderr(null);
-    let began = Instant::now();
-    let mut child = command.spawn().unwrap();
-    let status = child.wait().unwrap();
-    assert_eq!(status.code(), Some(1));
-    assert!(began.elapsed().as_secs_f64() < MOST_RUNTIME_S, "{:?}", began.elapsed());
+    let (used, code) = status_of(&mut command);
+    assert_eq!(code, Some(1));
+    assert!(used < MOST_OF_RUN, "{used:?} of processor time");
 }

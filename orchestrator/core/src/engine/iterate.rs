@@ -47,7 +47,6 @@ impl Session {
         start: StartIteration,
     ) -> Result<Vec<Input>, EngineError> {
         self.held.verify()?;
-        self.known_tree.set(None);
         let (number, began_ms) = (start.iteration, self.clock.runtime_ms());
         self.began_ms = began_ms;
         let folder = self.layout().iteration(&self.run, number);
@@ -117,6 +116,7 @@ impl Session {
         (prompt, start): (Option<Vec<u8>>, Option<Vec<u8>>),
         files: &Files,
     ) -> AgentRun<'a> {
+        self.known_tree.set(None);
         let early = std::future::poll_fn(|context| Poll::Ready(agent.as_mut().poll(context))).await;
         let troubles = [
             prompt.and_then(|prompt| files.keep_prompt(&prompt)),

@@ -94,6 +94,22 @@ async fn the_leader_inherits_no_signal_setting() {
     assert_eq!(sets.map(|set| set & !library).collect::<Vec<_>>(), [0, 0], "{text}");
 }
 
+/// As `execvp` does it, and every shell.
+#[tokio::test]
+async fn a_script_that_names_no_interpreter_is_run_by_the_shell() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = folder.path().join("script");
+    std::fs::write(&script, "echo \"$0 $# $1\"\n").unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&script, mode).unwrap();
+    let mut spec = sh("");
+    spec.program.clone_from(&script);
+    spec.args = vec!["a b".into()];
+    let output = output(spec).await;
+    assert!(output.exit.ending.is_success(), "{:?}", output.exit);
+    assert_eq!(output.stdout.text(), format!("{} 1 a b\n", script.display()));
+}
+
 #[tokio::test]
 async fn the_leader_has_a_session_of_its_own() {
     let mut process = start(sh("echo $$; read x < /proc/$$/stat; echo $x")).await;
