@@ -10,6 +10,7 @@
 
 mod acp;
 mod agents;
+mod artefacts;
 mod budget;
 mod checks;
 mod claude;
@@ -34,6 +35,7 @@ mod messages;
 mod occupied;
 mod plugins;
 mod protection;
+mod proved;
 mod readers;
 mod real;
 mod resumed;

@@ -27,9 +27,9 @@ pub(crate) struct Config {
     /// How many times in a row it has to pass.
     #[serde(default = "one")]
     pub(crate) confirm: u32,
-    /// Whether the tree has to be the same before and after.
-    #[serde(default = "yes")]
-    pub(crate) leaves_tree_unchanged: bool,
+    /// Whether any change that it makes to the workspace is its error.
+    #[serde(default)]
+    pub(crate) read_only: bool,
     /// Where it runs, relative to the workspace.
     #[serde(default)]
     pub(crate) cwd: Option<PathBuf>,
@@ -71,10 +71,6 @@ impl Patterns {
 
 const fn one() -> u32 {
     1
-}
-
-const fn yes() -> bool {
-    true
 }
 
 impl Config {
@@ -131,10 +127,7 @@ mod tests {
     #[test]
     fn defaults() {
         let config = Config::parse(json!({"program": ["cargo", "test"]})).unwrap();
-        assert_eq!(
-            (config.expect_exit, config.confirm, config.leaves_tree_unchanged),
-            (0, 1, true)
-        );
+        assert_eq!((config.expect_exit, config.confirm, config.read_only), (0, 1, false));
         assert!(config.must_match.as_slice().is_empty() && config.cwd.is_none());
     }
 

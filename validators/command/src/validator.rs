@@ -187,8 +187,8 @@ impl EvidenceValidator for CommandValidator {
         self.config.protect.clone()
     }
 
-    fn leaves_tree_unchanged(&self) -> bool {
-        self.config.leaves_tree_unchanged
+    fn is_read_only(&self) -> bool {
+        self.config.read_only
     }
 
     fn passes_required(&self) -> u32 {

@@ -181,4 +181,8 @@ impl CompletionDetector for Marker {
             self.word
         )
     }
+
+    fn forms(&self) -> Vec<String> {
+        vec![self.word.clone()]
+    }
 }

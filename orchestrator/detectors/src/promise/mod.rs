@@ -247,4 +247,8 @@ impl CompletionDetector for Promise {
              `<{tag}>{needs_human}: what is needed</{tag}>` instead."
         )
     }
+
+    fn forms(&self) -> Vec<String> {
+        vec![format!("<{}>", self.config.tag)]
+    }
 }
