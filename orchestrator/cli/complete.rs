@@ -8,8 +8,6 @@ use orchestrator::config;
 
 use crate::context::Context;
 use crate::discovery::ConfigFile;
-use crate::plugins::Plugins;
-use crate::registry;
 
 /// The variable by which the scripts of the shells ask for candidates.
 pub(crate) const VARIABLE: &str = "_RALPH_ORCHESTRATOR_COMPLETE";
@@ -38,7 +36,7 @@ fn with_candidates(command: &str, arg: Arg) -> Arg {
     let candidates = match (command, arg.get_id().as_str()) {
         (_, "sets") => keys,
         ("run", "agent") => agents,
-        ("init", "agent") => adapters,
+        ("status" | "log" | "why" | "export", "run") => runs,
         _ => return arg,
     };
     arg.add(ArgValueCompleter::new(move |typed: &OsStr| beginning(typed, candidates())))
@@ -55,13 +53,20 @@ fn keys() -> Vec<String> {
     config::keys().into_iter().map(|key| format!("{key}=")).collect()
 }
 
-/// The names of `[agents]` in the configuration of this folder, if it can be read.
-fn agents() -> Vec<String> {
-    let context = ConfigFile::find(None).and_then(|file| Context::load(&file, Vec::new()));
-    context.map(|context| context.loaded.config.agents.into_keys().collect()).unwrap_or_default()
+/// The configuration of this folder, if it can be read.
+fn context() -> Option<Context> {
+    ConfigFile::find(None).and_then(|file| Context::load(&file, Vec::new())).ok()
 }
 
-fn adapters() -> Vec<String> {
-    let registry = registry::plain(&Plugins::default());
-    registry.agents.names().into_iter().map(str::to_owned).collect()
+/// The names of `[agents]`.
+fn agents() -> Vec<String> {
+    context().map(|context| context.loaded.config.agents.into_keys().collect()).unwrap_or_default()
+}
+
+/// The ids of all runs that are kept.
+fn runs() -> Vec<String> {
+    let layout = context().and_then(|context| context.layout().ok());
+    let folder = layout.and_then(|layout| std::fs::read_dir(layout.runs()).ok());
+    let entries = folder.into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
 }

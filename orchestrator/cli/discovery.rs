@@ -76,7 +76,7 @@ impl ConfigFile {
         );
         match OTHERS.iter().find(|other| exists(&folder.join(other))) {
             Some(other) => error.hinted(format!(
-                "{other} is another tool's; see \"Coming from other tools\" in the manual (docs/user)"
+                "{other} is another tool's; docs/user/migrating.md says what becomes of its keys"
             )),
             None => error,
         }

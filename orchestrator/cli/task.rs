@@ -44,11 +44,14 @@ pub(crate) fn overrides(args: &Run) -> Result<Overrides, CommandError> {
         flags.push(flag(&name, "agent", Value::Table(agent_words::agent(&args.words))));
     }
     let is_task = args.goal.is_some() || args.prompt.is_some() || !args.checks.is_empty();
+    // Nobody has told the agent how to claim.
+    let is_proved = args.goal.is_some() || !args.checks.is_empty();
+    let implied = is_proved.then(|| ("completion.when", "proved".to_owned()));
     let owned = |(key, value): (&'static str, &str)| (key, value.to_owned());
     Ok(Overrides {
         sets: args.sets.sets.clone(),
         flags,
-        implied: Vec::new(),
+        implied: implied.into_iter().collect(),
         implied_without_file: LIMITS.map(owned).to_vec(),
         replaced: (!args.words.is_empty()).then_some("agent"),
         is_task,

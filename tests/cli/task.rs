@@ -148,6 +148,7 @@ fn known_agents_are_driven_by_their_adapter() {
         let task = ["run", "--dry-run", "--goal", "x", "--check", "false", "--"];
         let ended = env.ralph(&[&task[..], words].concat()).expect(0);
         ended.says(&format!("would run {adapter} in")).says(&format!("/bin/{}", words[0]));
+        ended.says("limits      iterations 25, cost $10.00, runtime 2h");
     }
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use orchestrator::config::{Loaded, duration_text};
 use orchestrator::engine::{Observer, Opened, Request, Session, find_completed, open};
 use orchestrator::machine::{Outcome, Policy as MachinePolicy, StopReason};
 use orchestrator::registry::Surroundings;
@@ -79,7 +80,7 @@ async fn start(context: Context, args: Run, log: &RunLog, quiet: bool) -> Result
         Opened::Ready(session) => session,
     };
     if args.dry_run {
-        dry_run(&session, args.json);
+        dry_run(&session, &loaded, args.json);
         return Ok(exit::OK);
     }
     if let Some(warning) = policy.as_ref().and_then(|policy| policy.warning(&session.protects())) {
@@ -150,7 +151,7 @@ fn complete(found: &Found, layout: &Layout, json: bool) -> u8 {
     exit::OK
 }
 
-fn dry_run(session: &Session, json: bool) {
+fn dry_run(session: &Session, loaded: &Loaded, json: bool) {
     let plan = session.plan();
     if json {
         return output::json(&plan);
@@ -169,10 +170,21 @@ fn dry_run(session: &Session, json: bool) {
     } else if plan.evidence_only {
         output::result(&format!("  completion  {EVIDENCE_ONLY}"));
     }
+    output::result(&format!("  limits      {}", limits(loaded)));
     output::result(&format!("  environment {}", plan.env.join(" ")));
     output::result(&format!("  state       {}", plan.state_dir.display()));
     if let Some(instructions) = &plan.instructions {
         output::result(&format!("  after prompt {}", instructions.trim()));
     }
     output::result(&format!("  next        iteration {}", plan.next_iteration));
+}
+
+/// The limits that end most runs.
+fn limits(loaded: &Loaded) -> String {
+    let limits = &loaded.config.limits;
+    let none = || "no limit".to_owned();
+    let iterations = limits.max_iterations.map_or_else(none, |most| most.to_string());
+    let cost = limits.max_cost_usd.map_or_else(none, |most| most.to_string());
+    let runtime = limits.max_runtime.map_or_else(none, duration_text);
+    format!("iterations {iterations}, cost {cost}, runtime {runtime}")
 }

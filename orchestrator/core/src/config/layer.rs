@@ -61,6 +61,8 @@ pub(super) struct Layer {
     values: Dict,
     /// Keys whose values were left out because no key can take them.
     pub(super) broken: Vec<KeyPath>,
+    /// It was written by an earlier start of this program, with every value that held.
+    pub(super) is_kept: bool,
 }
 
 impl Layer {
@@ -212,7 +214,7 @@ impl Layers {
         let values = converter.table(root.get_ref());
         let Converter { spans, wrong, .. } = converter;
         let origin = Origin::File { path: path.to_owned(), text: text.to_owned(), spans };
-        self.push(Layer { origin, values, broken: Vec::new() }, wrong);
+        self.push(Layer { origin, values, broken: Vec::new(), is_kept: false }, wrong);
     }
 
     fn syntax(&mut self, path: &Path, text: &str, mistakes: &[toml::de::Error]) {
@@ -328,7 +330,7 @@ impl Layers {
             });
             values.insert(first.clone(), nested);
         }
-        self.push(Layer { origin, values, broken: Vec::new() }, converter.wrong);
+        self.push(Layer { origin, values, broken: Vec::new(), is_kept: false }, converter.wrong);
     }
 }
 

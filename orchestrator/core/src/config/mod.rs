@@ -123,6 +123,9 @@ impl Sources {
         }
         if self.without_file.is_none() || !self.file.as_os_str().is_empty() {
             layers.file(&self.file, false);
+            if let Some(kept) = layers.layers.last_mut().filter(|_| self.without_file.is_some()) {
+                kept.is_kept = true;
+            }
         }
         // What a file says is not known, so nothing can be said about the whole.
         if !layers.unread {

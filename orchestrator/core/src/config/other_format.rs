@@ -11,8 +11,8 @@ pub(super) fn explain(path: &Path, text: &str) -> Option<ConfigError> {
     let message = format!("this is {format}; the configuration is TOML");
     let mut error = ConfigError::new(Place::file(path), "", message);
     error.help = Some(
-        "`ralph-orchestrator init` writes a ralph.toml; \"Coming from other tools\" in the manual \
-         (docs/user) says what becomes of the keys of others"
+        "`ralph-orchestrator init` writes a ralph.toml; docs/user/migrating.md says what becomes of \
+         the keys of other tools"
             .to_owned(),
     );
     Some(error)

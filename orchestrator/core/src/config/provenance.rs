@@ -58,8 +58,9 @@ impl Provenance {
     /// else.
     pub(super) fn is_given(&self, path: &[String]) -> bool {
         let layer = self.layer(path);
-        let implied = layer.is_some_and(|layer| matches!(layer.origin, Origin::Implied { .. }));
-        self.value(path).is_some() && !implied
+        let follows =
+            |layer: &Layer| layer.is_kept || matches!(layer.origin, Origin::Implied { .. });
+        self.value(path).is_some() && !layer.is_some_and(follows)
     }
 
     /// How late the value at `path` comes: each file, then all variables, then all of `--set`.

@@ -71,4 +71,5 @@ fn without_a_file_paths_start_at_the_folder() {
     sources.file = project.path("kept.toml");
     let loaded = load(&sources).unwrap();
     assert_eq!((loaded.config.limits.max_tokens, loaded.dir()), (Some(5), folder.as_path()));
+    assert!(!loaded.set_by_user("limits.max_tokens"), "it may have been a default then");
 }
