@@ -16,6 +16,7 @@ mod processes;
 mod registry;
 mod render;
 mod sandbox;
+mod schema;
 mod signals;
 mod suggest;
 mod task;

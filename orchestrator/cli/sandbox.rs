@@ -84,7 +84,7 @@ impl Policy {
         let others = if more == 0 { String::new() } else { format!(" and {more} others") };
         Some(format!(
             "sandbox: the agent cannot make, remove or rename anything right in {first}{others}, \
-             because something protected lies there (docs/sandbox.md)"
+             because something protected lies there (docs/user/sandbox.md)"
         ))
     }
 }

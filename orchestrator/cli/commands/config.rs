@@ -1,6 +1,5 @@
 //! `config`
 
-use orchestrator::config::schema;
 use orchestrator::engine::{Driver, Judges, build_context};
 
 use crate::args::Config;
@@ -9,6 +8,7 @@ use crate::context::Context;
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::plugins::Plugins;
+use crate::schema::schema;
 use crate::{output, registry};
 
 pub(crate) fn config(file: &ConfigFile, command: Config) -> Result<u8, CommandError> {

@@ -3,13 +3,14 @@
 use std::path::{Component, PathBuf};
 
 use orchestrator::contract::{BuildError, parse_config};
-use serde::Deserialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// `[[validator]]` with `kind = "command"`.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Config {
+pub struct Config {
     /// The program and its arguments.
     pub(crate) program: Vec<String>,
     /// The exit status that it must have.
@@ -36,7 +37,7 @@ pub(crate) struct Config {
 }
 
 /// One regular expression, or a list of them.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged, expecting = "expected a regular expression, or a list of them")]
 pub(crate) enum Patterns {
     /// A single one.

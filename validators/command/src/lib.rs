@@ -27,6 +27,8 @@ mod setup;
 mod trial;
 mod validator;
 
+/// The keys of `[[validator]]`.
+pub use config::Config as Keys;
 use orchestrator::contract::{BuildContext, BuildError, EvidenceValidator};
 use ralph_orchestrator_supervise::Supervisor;
 use serde_json::Value;

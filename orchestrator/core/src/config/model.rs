@@ -78,7 +78,7 @@ impl Default for Run {
     }
 }
 
-/// An agent: its adapter and what the adapter is told.
+/// An agent: its adapter, and the adapter's own configuration.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct AgentConfig {

@@ -21,7 +21,7 @@ const PATHS_NAMED: usize = 10;
 /// More artefacts than this cannot be told from work.
 const MOST_ARTEFACTS: usize = 1000;
 /// The largest kept snapshot that is read, in bytes.
-const LARGEST_SNAPSHOT: u64 = 256 * 1024 * 1024;
+const LARGEST_SNAPSHOT: u64 = 64 * 1024 * 1024;
 
 /// What one validator did to the workspace in one execution.
 #[derive(Debug, Default)]

@@ -30,6 +30,10 @@ use crate::workspace::{Baseline, HeldWorkspace, TreeHasher, TreeSnapshot};
 /// How long a validator that was told to end may take to do so.
 pub(super) const GRACE: Duration = Duration::from_secs(30);
 
+/// A workspace with more entries is not kept for the next start: to write them would take longer than
+/// most checks.
+const MOST_KEPT: usize = 100_000;
+
 /// All that the validators need, so that they can work beside something else.
 pub(super) struct Examination {
     run: String,
@@ -364,7 +368,8 @@ impl Examination {
     /// it what they left.
     fn keep_snapshot(&self, before: &TreeSnapshot) -> Result<(), EngineError> {
         let runs_check = |check: &plan::Check| self.selection.takes(check) && check.info.runs_check;
-        if self.ahead || !self.judges.checks.iter().any(runs_check) {
+        let is_needed = self.judges.checks.iter().any(runs_check);
+        if self.ahead || !is_needed || before.len() > MOST_KEPT {
             return Ok(());
         }
         self.disk.write_unsynced(&self.snapshot_file, before.to_json().as_bytes())?;
