@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use orchestrator::contract::{Change, ChangeKind};
-use orchestrator::workspace::{Baseline, ProtectedError};
+use orchestrator::workspace::{Baseline, ProtectedError, ProtectedHasher};
 use proptest::prelude::*;
 
 use crate::support::Workspace;
@@ -168,4 +168,32 @@ fn a_look_is_cancelled_however_large_the_files_are() {
     let taken = Baseline::take_until(&ws.root(), &globs(&["**"]), flag);
     assert!(matches!(taken, Err(ProtectedError::Cancelled)), "{taken:?}");
     assert_eq!(take(&ws, &["**"]).len(), 1, "and in no time if it is not");
+}
+
+/// Sets the time of the last modification back to what it was.
+fn set_back(path: &std::path::Path, to: std::time::SystemTime) {
+    std::fs::File::options().write(true).open(path).unwrap().set_modified(to).unwrap();
+}
+
+/// Whatever the clock of the file system shows: two writes may leave the same time.
+#[test]
+fn a_hasher_that_is_used_again_misses_no_rewrite() {
+    let ws = Workspace::new();
+    let list = globs(&["**"]);
+    let mut hasher = ProtectedHasher::default();
+    let mut look = || hasher.observe(&ws.root(), &list, Arc::default()).unwrap();
+    ws.write("a", "0000");
+    let modified = std::fs::metadata(ws.path("a")).unwrap().modified().unwrap();
+    let mut before = look();
+    for round in 1..100 {
+        ws.write("a", format!("{round:04}"));
+        set_back(&ws.path("a"), modified);
+        let now = look();
+        let changes = before.changes(&now, &list).unwrap();
+        assert_eq!(changes, change("a", ChangeKind::Modified), "{round}");
+        before = now;
+    }
+    ws.remove("a").write("b", "0099");
+    assert_eq!(before.changes(&look(), &list).unwrap().len(), 2);
+    assert_eq!(look(), take(&ws, &["**"]), "as one that is used once");
 }
