@@ -42,7 +42,7 @@ pub(crate) fn dollars(text: &str) -> Result<String, String> {
     let amount = text.strip_prefix('$').unwrap_or(text);
     match amount.parse::<f64>() {
         _ if text == NONE => Ok(text.to_owned()),
-        Ok(dollars) if dollars == 0.0 => Err(format!("must be more than 0 dollars; {NO_LIMIT}")),
+        Ok(0.0) => Err(format!("must be more than 0 dollars; {NO_LIMIT}")),
         Ok(dollars) if dollars > 0.0 && dollars.is_finite() => Ok(amount.to_owned()),
         _ => Err("expected a number of dollars, such as 2.50, or none".to_owned()),
     }

@@ -101,7 +101,7 @@ impl Sources {
     /// The folder that relative paths are relative to.
     fn folder(&self) -> Result<PathBuf, ConfigErrors> {
         match &self.without_file {
-            Some(dir) => absolute_folder(dir, self.place()),
+            Some(dir) => absolute_folder(dir, &self.place()),
             None => folder(&self.file),
         }
     }
@@ -185,10 +185,10 @@ fn folder(file: &Path) -> Result<PathBuf, ConfigErrors> {
         |message: String| ConfigErrors::from(ConfigError::new(Place::file(file), "", message));
     let path = std::path::absolute(file).map_err(|error| failed(error.to_string()))?;
     let dir = path.parent().ok_or_else(|| failed("not a file".to_owned()))?;
-    absolute_folder(dir, Place::file(file))
+    absolute_folder(dir, &Place::file(file))
 }
 
-fn absolute_folder(dir: &Path, place: Place) -> Result<PathBuf, ConfigErrors> {
+fn absolute_folder(dir: &Path, place: &Place) -> Result<PathBuf, ConfigErrors> {
     let failed = |message: String| ConfigErrors::from(ConfigError::new(place.clone(), "", message));
     let dir = std::path::absolute(dir).map_err(|error| failed(error.to_string()))?;
     if dir.to_str().is_none() {

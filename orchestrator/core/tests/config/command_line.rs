@@ -10,8 +10,7 @@ fn flag(name: &str, key: &'static str, text: &str) -> Flag {
 
 #[test]
 fn flags_come_last_and_are_named() {
-    let project = Project::trusting("limits.max_cost_usd = 1");
-    let mut sources = project.sources.clone();
+    let Project { dir: _dir, mut sources } = Project::trusting("limits.max_cost_usd = 1");
     sources.sets.push(("limits.max_cost_usd".into(), "2".into()));
     sources.flags = vec![flag("--max-cost", "limits.max_cost_usd", "3")];
     let loaded = load(&sources).unwrap();
@@ -27,8 +26,7 @@ fn flags_come_last_and_are_named() {
 
 #[test]
 fn what_is_implied_gives_way_to_every_file_and_is_set_by_nobody() {
-    let project = Project::trusting("limits.max_iterations = 7");
-    let mut sources = project.sources.clone();
+    let Project { dir: _dir, mut sources } = Project::trusting("limits.max_iterations = 7");
     let ten = || "10".to_owned();
     sources.implied = vec![("limits.max_iterations", ten()), ("limits.max_cost_usd", ten())];
     let loaded = load(&sources).unwrap();
@@ -40,10 +38,9 @@ fn what_is_implied_gives_way_to_every_file_and_is_set_by_nobody() {
 
 #[test]
 fn a_table_of_a_flag_replaces_that_of_files_and_variables_but_not_of_set() {
-    let project = Project::trusting(
+    let Project { dir: _dir, mut sources } = Project::trusting(
         "[agent]\nadapter = 'a'\nfallback = ['spare']\nconfig = { x = 1 }\n[agents.spare]\nadapter = 'b'",
     );
-    let mut sources = project.sources.clone();
     sources.vars = [("RALPH_AGENT__CONFIG__Y".to_owned(), "2".to_owned())].into();
     sources.sets.push(("agent.config.z".into(), "3".into()));
     sources.flags = vec![flag("-- c", "agent", "{ adapter = 'c' }")];
