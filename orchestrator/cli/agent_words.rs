@@ -161,7 +161,7 @@ mod tests {
 
     #[track_caller]
     fn becomes(words: &str, table: &str) {
-        let words: Vec<String> = words.split(' ').map(|word| word.replace('_', " ")).collect();
+        let words: Vec<String> = words.split(' ').map(|word| word.replace('~', " ")).collect();
         assert_eq!(agent(&words), table.parse::<Table>().unwrap());
     }
 
@@ -174,7 +174,7 @@ mod tests {
              max_turns = 7\nargs = ['--add-dir', '/x']",
         );
         becomes(
-            "claude -p --dangerously-skip-permissions --allowedTools Write,Bash(git_log:*)_Edit",
+            "claude -p --dangerously-skip-permissions --allowedTools Write,Bash(git~log:*)~Edit",
             "adapter = 'claude-cli'\n[config]\nprogram = 'claude'\n\
              permission_mode = 'bypassPermissions'\n\
              allowed_tools = ['Write', 'Bash(git log:*)', 'Edit']",

@@ -257,9 +257,7 @@ mod tests {
                 let line = line.split(['|', '>']).next().unwrap();
                 let words = shlex(line);
                 let given = std::iter::once("ralph-orchestrator".to_owned()).chain(words);
-                super::command()
-                    .try_get_matches_from(given)
-                    .unwrap_or_else(|e| panic!("{line}: {e}"));
+                command().try_get_matches_from(given).unwrap_or_else(|e| panic!("{line}: {e}"));
                 assert!(line.contains(path), "{path}: {line}");
             }
         });

@@ -27,6 +27,7 @@ mod fallback;
 mod faults;
 mod foreign;
 mod given;
+mod help;
 mod hostile;
 mod init;
 mod limits;
@@ -40,7 +41,7 @@ mod readers;
 mod real;
 mod resumed;
 mod sandbox;
-mod screens;
+
 mod secrets;
 mod seed;
 mod shells;
