@@ -41,7 +41,6 @@ mod readers;
 mod real;
 mod resumed;
 mod sandbox;
-
 mod secrets;
 mod seed;
 mod shells;
