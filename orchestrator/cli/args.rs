@@ -1,105 +1,129 @@
-//! What can be said on the command line.
+//! What can be said on the command line. Groups and examples are in `help.rs`.
 
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
-/// Keeps a coding agent in a loop until the work is proved done.
+use crate::values::{self, Shell};
+
+/// Keep a coding agent in a loop until the work is proved done
 #[derive(Debug, Parser)]
 #[command(name = "ralph-orchestrator", version, max_term_width = 100)]
-#[command(after_help = "Exit status: 0 completed, 1 stopped by a limit, 2 a human is needed, \
-64 usage, 65 state damaged, 69 agent not available, 70 internal error, 75 workspace busy, \
-78 configuration wrong, 130 and 143 interrupted.")]
 pub(crate) struct Args {
-    /// The configuration file [default: ralph.toml]
+    /// Configuration file [default: ralph.toml, here or above]
     #[arg(short, long, global = true, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
+    /// Print only results and errors
+    #[arg(short, long, global = true)]
+    pub(crate) quiet: bool,
     #[command(subcommand)]
     pub(crate) command: Command,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Run the loop, or go on with a run that was stopped
+    /// Start a run, or resume the one that was stopped
     Run(Run),
-    /// Say how the run of this workspace stands
+    /// Show the current run's status
     Status(Status),
-    /// Show what happened, or the transcript of an iteration
+    /// Show what happened, or one iteration's transcript
     Log(Log),
-    /// Explain the run: claims and verdicts, what changed, what it cost, and what to do next
+    /// Explain a run: claims, verdicts, changes, cost, next step
     Why(Why),
     /// Answer an agent that asked for a human
     Answer(Answer),
-    /// Stop the run that goes on in this workspace
+    /// Stop the active run of this workspace
     Stop(Stop),
-    /// Forget all runs of this workspace
+    /// Delete all run state of this workspace
     Reset(Reset),
-    /// Write a ralph.toml and a PROMPT.md to start from; an existing prompt is kept
+    /// Write a ralph.toml and a PROMPT.md to start from
     Init(Init),
     /// Check configuration, agent, workspace and state
     Doctor(Doctor),
-    /// Write the transcripts of the run for other tools, one file for each iteration
+    /// Write the run's transcripts as ATIF files
     Export(Export),
-    /// Look at the configuration
+    /// Show or check the configuration
     #[command(subcommand)]
     Config(Config),
     /// List the adapters and what they can do
     Agents(Agents),
-    /// Look at plugins, begin one, and test one
+    /// Inspect, create and test plugins
     #[command(subcommand)]
     Plugin(Plugin),
     /// Serve a plugin library over stdio; started by ralph-orchestrator itself
     #[command(hide = true)]
     PluginHost(PluginHost),
-    /// Write completions for a shell
+    /// Print the completion script of a shell
     Completions(Completions),
+    /// Write the manual pages, for packages
+    #[command(hide = true)]
+    Man(Man),
+}
+
+impl Command {
+    /// Whether it is about a configuration, which may lie in a folder above.
+    pub(crate) const fn uses_config(&self) -> bool {
+        !matches!(
+            self,
+            Self::Init(_)
+                | Self::Completions(_)
+                | Self::Man(_)
+                | Self::PluginHost(_)
+                | Self::Config(Config::Schema)
+                | Self::Plugin(Plugin::New(_) | Plugin::Check { .. })
+        )
+    }
 }
 
 /// Values set on the command line.
 #[derive(Debug, Default, clap::Args)]
 pub(crate) struct Sets {
     /// Set a key of the configuration, such as limits.max_cost_usd=5
-    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_value)]
+    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = values::key_value)]
     pub(crate) sets: Vec<(String, String)>,
-}
-
-fn key_value(text: &str) -> Result<(String, String), String> {
-    match text.split_once('=') {
-        Some((key, value)) if !key.trim().is_empty() => {
-            Ok((key.trim().to_owned(), value.trim().to_owned()))
-        }
-        _ => Err("expected KEY=VALUE, such as limits.max_cost_usd=5".into()),
-    }
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Run {
+    /// What to do, in a sentence; needs no ralph.toml. The checks decide after each iteration
+    #[arg(long, value_name = "TEXT", conflicts_with = "prompt", help_heading = "Task")]
+    pub(crate) goal: Option<String>,
+    /// Command that proves the work done: exit status 0 accepts. Repeat it for several
+    #[arg(long = "check", value_name = "COMMAND", help_heading = "Task")]
+    pub(crate) checks: Vec<String>,
+    /// The prompt itself, instead of the file of `run.prompt`
+    #[arg(short, long, value_name = "TEXT", help_heading = "Task")]
+    pub(crate) prompt: Option<String>,
     /// Use the agent of `[agents.NAME]` instead of that of `[agent]`
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", help_heading = "Task")]
     pub(crate) agent: Option<String>,
+    /// The agent's program and arguments, instead of `[agent]`: claude and codex report their cost,
+    /// any other program gets the prompt on standard input
+    #[arg(last = true, value_name = "AGENT", conflicts_with = "agent", help_heading = "Task")]
+    pub(crate) words: Vec<String>,
     /// Stop after one iteration
     #[arg(long)]
     pub(crate) once: bool,
-    /// Begin a new run, whatever became of the last one
+    /// Start a new run even if there is one to resume or a completed one
     #[arg(long)]
     pub(crate) restart: bool,
-    /// Check everything and say what would be run, but start nothing
+    /// Check everything and show what would run, without starting anything
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Print one JSON object per line and event on stdout
+    /// Print one JSON object per event on stdout
     #[arg(long)]
     pub(crate) json: bool,
-    /// Show the agent's text and tool calls as they come; twice: what the program itself does, too
+    /// Show the agent's text and tool calls; twice: also what the program itself does
     #[arg(short, long, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
-    /// Shorthand for --set limits.max_iterations=N
-    #[arg(long, value_name = "N")]
-    pub(crate) max_iterations: Option<u64>,
-    /// Shorthand for --set limits.max_cost_usd=USD
-    #[arg(long, value_name = "USD")]
+    /// Most iterations of the run, or none [default: 100; without a ralph.toml 25]
+    #[arg(long, value_name = "N", value_parser = values::count, help_heading = "Limits")]
+    pub(crate) max_iterations: Option<String>,
+    /// Most dollars that the run may cost, or none [default: 50; without a ralph.toml 10]
+    #[arg(long, value_name = "USD", value_parser = values::dollars, help_heading = "Limits")]
     pub(crate) max_cost: Option<String>,
-    /// Shorthand for --set limits.max_runtime=DURATION
-    #[arg(long, value_name = "DURATION")]
+    /// Longest time that the run may take, such as 90m, or none [default: 4h; without a ralph.toml 2h]
+    #[arg(long, value_name = "DURATION", value_parser = values::duration, help_heading = "Limits")]
     pub(crate) max_runtime: Option<String>,
     #[command(flatten)]
     pub(crate) sets: Sets,
@@ -127,10 +151,10 @@ pub(crate) struct Why {
 pub(crate) struct Log {
     /// Show this iteration: its prompt's feedback, text and tool calls
     pub(crate) iteration: Option<u64>,
-    /// With an iteration: print the prompt that the agent read, byte for byte but for secrets
+    /// With an iteration: print the prompt that the agent read, byte for byte except for secrets
     #[arg(long, requires = "iteration")]
     pub(crate) prompt: bool,
-    /// With an iteration: print the lines of the agent's protocol as they came
+    /// With an iteration: print the agent's raw output lines
     #[arg(long, requires = "iteration", conflicts_with = "prompt")]
     pub(crate) raw: bool,
     /// With an iteration: print its transcript as an ATIF v1.8 trajectory
@@ -142,7 +166,7 @@ pub(crate) struct Log {
     /// Print what was the same in all iterations of the run, and what varied
     #[arg(long, conflicts_with_all = ["iteration", "follow", "diff"])]
     pub(crate) determinism: bool,
-    /// Go on with records as they come, until the run ends
+    /// Follow new records until the run ends
     #[arg(short, long, conflicts_with = "iteration")]
     pub(crate) follow: bool,
     /// Print the records, or the transcript, as JSON lines
@@ -154,7 +178,7 @@ pub(crate) struct Log {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Export {
-    /// The folder for the ATIF v1.8 trajectories 0001.json, 0002.json, …; made if need be
+    /// Folder for the ATIF v1.8 trajectories 0001.json, 0002.json, …; created if missing
     pub(crate) folder: PathBuf,
     #[command(flatten)]
     pub(crate) sets: Sets,
@@ -162,7 +186,7 @@ pub(crate) struct Export {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Answer {
-    /// What the agent is told at the head of its next prompt
+    /// The answer; it goes to the top of the agent's next prompt
     pub(crate) text: String,
     #[command(flatten)]
     pub(crate) sets: Sets,
@@ -179,7 +203,7 @@ pub(crate) struct Stop {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Reset {
-    /// Do not ask
+    /// Skip confirmation
     #[arg(short, long)]
     pub(crate) yes: bool,
     #[command(flatten)]
@@ -209,7 +233,7 @@ pub(crate) struct Doctor {
 pub(crate) enum Config {
     /// Print every value and where it comes from
     Show {
-        /// Print one JSON object
+        /// Print one JSON array
         #[arg(long)]
         json: bool,
         #[command(flatten)]
@@ -241,7 +265,7 @@ pub(crate) enum Plugin {
         #[command(flatten)]
         sets: Sets,
     },
-    /// Say everything that is wrong with a library, before any of its code runs
+    /// Check a library without running its code
     Check {
         /// The library
         file: PathBuf,
@@ -249,9 +273,9 @@ pub(crate) enum Plugin {
         #[arg(long)]
         json: bool,
     },
-    /// Write a crate for a plugin that builds, passes its tests, and runs in a loop
+    /// Write a plugin crate that builds, passes its tests, and runs in a loop
     New(NewPlugin),
-    /// Examine a plugin in everything that has to hold for it
+    /// Run the conformance tests on a plugin
     Test(TestPlugin),
 }
 
@@ -262,21 +286,21 @@ pub(crate) enum Kind {
     Agent,
     /// Finds claims that the task is complete
     Detector,
-    /// Decides whether a claim stands
+    /// Decides whether a claim is accepted
     Validator,
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct NewPlugin {
-    /// The name of the crate, and of the plugin in ralph.toml
+    /// Name of the crate, and of the plugin in ralph.toml
     pub(crate) name: String,
     /// What it provides
     #[arg(long, value_enum)]
     pub(crate) kind: Kind,
-    /// The folder that is made [default: the name]
+    /// Folder to create [default: the name]
     #[arg(long, value_name = "DIR")]
     pub(crate) path: Option<PathBuf>,
-    /// The folder of the SDK's source, instead of its version on a registry
+    /// Folder of the SDK's source, instead of its version on a registry
     #[arg(long, value_name = "PATH")]
     pub(crate) sdk: Option<PathBuf>,
 }
@@ -294,11 +318,11 @@ pub(crate) enum Where {
 pub(crate) struct TestPlugin {
     /// A library, or the name of a plugin in ralph.toml
     pub(crate) plugin: PathBuf,
-    /// What its items are built with, and what they do without: a TOML file with `[config]`, `[env]`
-    /// and `[[without]]`
+    /// What its items are built with, and which scenarios are skipped: a TOML file with `[config]`,
+    /// `[env]` and `[[without]]`
     #[arg(long, value_name = "FILE")]
     pub(crate) kit: Option<PathBuf>,
-    /// Only so [default: process, and then none]
+    /// Only with this isolation [default: process, and then none]
     #[arg(long, value_enum)]
     pub(crate) isolation: Option<Where>,
 }
@@ -312,5 +336,14 @@ pub(crate) struct PluginHost {
 #[derive(Debug, clap::Args)]
 pub(crate) struct Completions {
     /// The shell
-    pub(crate) shell: clap_complete::Shell,
+    pub(crate) shell: Shell,
+    /// Complete this alias of the program, too; may be repeated
+    #[arg(long = "alias", value_name = "NAME", value_parser = values::alias)]
+    pub(crate) aliases: Vec<String>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Man {
+    /// Folder for the pages ralph-orchestrator.1, ralph-orchestrator-run.1, …; created if missing
+    pub(crate) folder: PathBuf,
 }

@@ -2,13 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use orchestrator::config::{self, Loaded, Sources};
+use orchestrator::config::{self, Flag, Loaded, Sources, foreign_variables};
 use orchestrator::engine::state_layout;
-use orchestrator::state::Layout;
+use orchestrator::state::{Layout, peek};
 
 use crate::args::Sets;
+use crate::discovery::ConfigFile;
 use crate::error::CommandError;
+use crate::output;
 
 /// The configuration as it was asked for.
 pub(crate) struct Context {
@@ -17,25 +20,51 @@ pub(crate) struct Context {
     pub(crate) vars: BTreeMap<String, String>,
 }
 
+/// What the command line says of the configuration.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Overrides {
+    pub(crate) sets: Vec<(String, String)>,
+    pub(crate) flags: Vec<Flag>,
+    /// What holds unless a file says something else.
+    pub(crate) implied: Vec<(&'static str, String)>,
+    /// What holds, beside that, where there is no file.
+    pub(crate) implied_without_file: Vec<(&'static str, String)>,
+    /// The table of files and variables that `flags` replace.
+    pub(crate) replaced: Option<&'static str>,
+    /// `flags` say what to do, so no file is needed.
+    pub(crate) is_task: bool,
+}
+
+impl From<Vec<(String, String)>> for Overrides {
+    fn from(sets: Vec<(String, String)>) -> Self {
+        Self { sets, ..Self::default() }
+    }
+}
+
 impl Context {
-    /// Reads the configuration.
-    pub(crate) fn load(file: &Path, sets: Vec<(String, String)>) -> Result<Self, CommandError> {
+    /// Reads the configuration, which has to be there: a file, a task on the command line, or what the run
+    /// of this folder was begun with if it was begun without a file.
+    pub(crate) fn load(
+        file: &ConfigFile,
+        overrides: impl Into<Overrides>,
+    ) -> Result<Self, CommandError> {
         let vars = variables();
-        let file = std::path::absolute(file)?;
-        let loaded = config::load(&sources(&file, &vars, sets))?;
+        warn_of_foreign(&vars);
+        let (sources, file) = sources(file, &vars, overrides.into())?;
+        let loaded = config::load(&sources)?;
         Ok(Self { file, loaded, vars })
     }
 
     /// What a configuration that is wrong says of where its run is; nothing may be started with it.
-    pub(crate) fn load_places(file: &Path, sets: Vec<(String, String)>) -> Option<Self> {
+    pub(crate) fn load_places(file: &ConfigFile, overrides: impl Into<Overrides>) -> Option<Self> {
         let vars = variables();
-        let file = std::path::absolute(file).ok()?;
-        let loaded = config::load_places(&sources(&file, &vars, sets))?;
+        let (sources, file) = sources(file, &vars, overrides.into()).ok()?;
+        let loaded = config::load_places(&sources)?;
         Some(Self { file, loaded, vars })
     }
 
     /// Reads the configuration with what was set on the command line.
-    pub(crate) fn with(file: &Path, sets: &Sets) -> Result<Self, CommandError> {
+    pub(crate) fn with(file: &ConfigFile, sets: &Sets) -> Result<Self, CommandError> {
         Self::load(file, sets.sets.clone())
     }
 
@@ -51,18 +80,74 @@ impl Context {
 
     /// `$XDG_STATE_HOME`, or `~/.local/state`.
     pub(crate) fn state_home(&self) -> PathBuf {
-        home(&self.vars, "XDG_STATE_HOME", ".local/state")
+        state_home(&self.vars)
     }
 }
 
-fn sources(file: &Path, vars: &BTreeMap<String, String>, sets: Vec<(String, String)>) -> Sources {
-    let ralph = vars.iter().filter(|(name, _)| name.starts_with("RALPH_"));
-    Sources {
-        file: file.to_owned(),
+/// Where to read the configuration from, and the file that it is, or would be.
+fn sources(
+    file: &ConfigFile,
+    vars: &BTreeMap<String, String>,
+    overrides: Overrides,
+) -> Result<(Sources, PathBuf), CommandError> {
+    let Overrides { sets, flags, mut implied, implied_without_file, replaced, is_task } = overrides;
+    let mut sources = Sources {
+        file: std::path::absolute(file.path())?,
         user_file: user_file(vars),
-        vars: ralph.map(|(name, value)| (name.clone(), value.clone())).collect(),
+        vars: vars.clone(),
         sets,
+        flags,
+        implied: Vec::new(),
+        replaced,
+        without_file: None,
+    };
+    let mut path = sources.file.clone();
+    if let ConfigFile::Missing { folders } = file {
+        let here = folders.first().cloned().unwrap_or_default();
+        if is_task {
+            implied.extend(implied_without_file);
+            (sources.file, sources.without_file) = (PathBuf::new(), Some(here));
+        } else {
+            let kept = folders.iter().find_map(|folder| Some((kept(folder, vars)?, folder)));
+            let (config, folder) = kept.ok_or_else(|| file.missing())?;
+            path = folder.join(crate::discovery::NAME);
+            (sources.file, sources.without_file) = (config, Some(folder.clone()));
+        }
     }
+    sources.implied = implied;
+    Ok((sources, path))
+}
+
+/// The configuration that was kept with the run of this folder, which was begun without a file.
+fn kept(folder: &Path, vars: &BTreeMap<String, String>) -> Option<PathBuf> {
+    let sources = Sources {
+        user_file: user_file(vars),
+        vars: vars.clone(),
+        without_file: Some(folder.to_owned()),
+        ..Sources::default()
+    };
+    let layout = state_layout(&config::load_places(&sources)?, &state_home(vars)).ok()?;
+    let found = peek(&layout, |_| {}).ok()??;
+    Some(layout.config(&found.run)).filter(|config| config.exists())
+}
+
+/// Names, once, the variables that are not ours although they begin like ours.
+fn warn_of_foreign(vars: &BTreeMap<String, String>) {
+    static WARNED: AtomicBool = AtomicBool::new(false);
+    let foreign = foreign_variables(vars);
+    if foreign.is_empty() || WARNED.swap(true, Ordering::Relaxed) {
+        return;
+    }
+    let name = |variable: &config::ForeignVariable| match &variable.meant {
+        Some(meant) => format!("{} (did you mean {meant}?)", variable.name),
+        None => variable.name.clone(),
+    };
+    let names: Vec<String> = foreign.iter().map(name).collect();
+    output::say(&format!(
+        "warning: ignored variables of other programs: {}; the ones read here are \
+         RALPH_TABLE__KEY",
+        crate::render::text::one_line(&names.join(", "), 400)
+    ));
 }
 
 /// The environment, without what is no text.
@@ -80,6 +165,10 @@ pub(crate) fn plugin_copies(vars: &BTreeMap<String, String>) -> PathBuf {
 pub(crate) fn user_file(vars: &BTreeMap<String, String>) -> Option<PathBuf> {
     let file = home(vars, "XDG_CONFIG_HOME", ".config").join("ralph-orchestrator/config.toml");
     file.exists().then_some(file)
+}
+
+fn state_home(vars: &BTreeMap<String, String>) -> PathBuf {
+    home(vars, "XDG_STATE_HOME", ".local/state")
 }
 
 /// An XDG folder: the variable if it is an absolute path, else the folder below the home directory.

@@ -79,8 +79,8 @@ impl CommandError {
     }
 
     /// Something that a run needs is not there.
-    pub(crate) fn unavailable(message: impl Into<String>) -> Self {
-        Self::new(Kind::Unavailable, message.into())
+    pub(crate) fn unavailable(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self::new(Kind::Unavailable, error)
     }
 
     /// Something is wrong that should not be.
@@ -140,11 +140,11 @@ impl From<StateError> for CommandError {
             StateError::Exposed { .. } => (Kind::Config, "nothing was started"),
             StateError::Damaged { .. } => (
                 Kind::Damaged,
-                "nothing was started; `ralph-orchestrator reset` forgets the runs of this workspace",
+                "nothing was started; `ralph-orchestrator reset` deletes the runs of this workspace",
             ),
             StateError::Io { .. } => (
                 Kind::Internal,
-                "make room or rights, then run again: nothing that was recorded is lost",
+                "free disk space or fix permissions, then run again: nothing that was recorded is lost",
             ),
         };
         Self::new(kind, error).hinted(hint)
@@ -157,7 +157,7 @@ impl From<EngineError> for CommandError {
             EngineError::Config(errors) => errors.into(),
             EngineError::State(error) => error.into(),
             EngineError::Agent { .. } => Self::new(Kind::Unavailable, error)
-                .hinted("`ralph-orchestrator doctor` looks at everything that a run needs"),
+                .hinted("`ralph-orchestrator doctor` checks everything that a run needs"),
             EngineError::Exchanged(_) => {
                 Self::new(Kind::Damaged, error).hinted("nothing was started in it")
             }

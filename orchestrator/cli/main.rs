@@ -1,9 +1,14 @@
 //! The command line of ralph-orchestrator.
 
+mod agent_words;
 mod args;
 mod commands;
+mod complete;
 mod context;
+mod discovery;
 mod error;
+mod help;
+mod missing;
 mod orphans;
 mod output;
 mod plugins;
@@ -13,21 +18,26 @@ mod render;
 mod sandbox;
 mod schema;
 mod signals;
+mod suggest;
+mod task;
 mod trace;
 mod transcript;
+mod values;
 mod writer;
 
 use std::process::ExitCode;
 
-use clap::Parser as _;
+use clap::FromArgMatches as _;
 
 use args::{Args, Command};
+use discovery::ConfigFile;
 use error::{CommandError, exit};
 
 fn main() -> ExitCode {
     // Before anything else: as a supervisor of one process tree this program has no threads.
     ralph_orchestrator_supervise::shim::intercept();
-    let args = match Args::try_parse() {
+    complete::answer();
+    let args = match parse() {
         Ok(args) => args,
         Err(error) => {
             let code = if error.use_stderr() { exit::USAGE } else { exit::OK };
@@ -47,9 +57,29 @@ fn main() -> ExitCode {
     ExitCode::from(code)
 }
 
+fn parse() -> Result<Args, clap::Error> {
+    let mut command = help::command();
+    let matches = command.try_get_matches_from_mut(std::env::args_os());
+    matches.and_then(|matches| Args::from_arg_matches(&matches)).map_err(|error| {
+        let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
+        suggest::explain(error, &command, &words.collect::<Vec<_>>())
+    })
+}
+
 fn dispatch(args: Args) -> Result<u8, CommandError> {
-    let Args { config, command } = args;
-    let config = config.unwrap_or_else(|| "ralph.toml".into());
+    let Args { config, quiet, command } = args;
+    if quiet {
+        output::be_quiet();
+    }
+    let named = config.clone().unwrap_or_else(|| discovery::NAME.into());
+    let config = if command.uses_config() {
+        ConfigFile::find(config)?
+    } else {
+        ConfigFile::Named(named.clone())
+    };
+    if let Some(notice) = config.notice() {
+        output::say(&notice);
+    }
     let log = match &command {
         // It serves another that listens.
         Command::PluginHost(_) => trace::RunLog::default(),
@@ -59,20 +89,21 @@ fn dispatch(args: Args) -> Result<u8, CommandError> {
     // However it ends.
     let _last = log.flushing();
     match command {
-        Command::Run(run) => commands::run::run(&config, run, &log),
+        Command::Run(run) => commands::run::run(&config, run, &log, quiet),
         Command::Status(status) => commands::status::status(&config, &status),
         Command::Why(why) => commands::why::why(&config, &why),
         Command::Log(log) => commands::log::log(&config, &log),
         Command::Answer(answer) => commands::answer::answer(&config, answer),
         Command::Stop(stop) => commands::stop::stop(&config, &stop),
         Command::Reset(reset) => commands::reset::reset(&config, &reset),
-        Command::Init(init) => commands::init::init(&config, &init),
+        Command::Init(init) => commands::init::init(&named, &init),
         Command::Doctor(doctor) => commands::doctor::doctor(&config, &doctor),
         Command::Export(export) => commands::export::export(&config, &export),
         Command::Config(command) => commands::config::config(&config, command),
         Command::Agents(agents) => commands::agents::agents(&config, &agents),
         Command::Plugin(command) => commands::plugin::plugin(&config, command),
         Command::PluginHost(host) => Err(commands::plugin::host(&host)),
-        Command::Completions(shell) => Ok(commands::completions::completions(&shell)),
+        Command::Completions(shell) => commands::completions::completions(&shell),
+        Command::Man(man) => commands::man::man(&man),
     }
 }

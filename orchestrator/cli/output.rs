@@ -23,6 +23,8 @@ const HURRY: Duration = Duration::from_secs(1);
 static WRITERS: OnceLock<Writers> = OnceLock::new();
 /// The run whose events are printed, if they are.
 static RUN: OnceLock<String> = OnceLock::new();
+/// Only results and errors are printed.
+static QUIET: AtomicBool = AtomicBool::new(false);
 static HURRIED: AtomicBool = AtomicBool::new(false);
 
 struct Writers {
@@ -106,8 +108,16 @@ pub(crate) fn raw(bytes: &[u8]) {
     drop(out.write_all(bytes).and_then(|()| out.flush()));
 }
 
+/// From now on only results and errors are printed.
+pub(crate) fn be_quiet() {
+    QUIET.store(true, Ordering::Relaxed);
+}
+
 /// A line for people.
 pub(crate) fn say(line: &str) {
+    if QUIET.load(Ordering::Relaxed) {
+        return;
+    }
     print(Stream::Stderr, &[line, "\n"], Worth::Droppable);
 }
 

@@ -92,7 +92,7 @@ fn empty_or_common_promise() {
 fn limits_all_off() {
     refused(
         &format!(
-            "{GOOD}[limits]\nmax_iterations = 0\nmax_runtime = \"none\"\nmax_cost_usd = \"none\"\n"
+            "{GOOD}[limits]\nmax_iterations = \"none\"\nmax_runtime = \"none\"\nmax_cost_usd = \"none\"\n"
         ),
         "ralph.toml",
         "max_iterations",

@@ -254,7 +254,7 @@ fn a_run_that_no_limit_would_ever_end_is_refused_also_when_it_is_unmetered() {
         format!(
             "[agent]\nadapter = \"command\"\n{agent}\n[agent.config]\nprogram = [\"@AGENT@\"]\n\
              [[validator]]\nkind = \"command\"\nprogram = [\"test\", \"-e\", \"done\"]\n\
-             [limits]\nmax_iterations = 0\nmax_runtime = \"none\"\n{limits}"
+             [limits]\nmax_iterations = \"none\"\nmax_runtime = \"none\"\n{limits}"
         )
     };
     for (agent, limits) in

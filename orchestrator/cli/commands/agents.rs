@@ -1,6 +1,6 @@
 //! `agents`
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use orchestrator::contract::{BuildContext, Description};
 use orchestrator::registry::Registry;
@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use crate::args::Agents;
 use crate::commands::block_on;
 use crate::context::{Context, variables};
+use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::plugins::Plugins;
 use crate::render::text::abilities;
@@ -21,7 +22,7 @@ struct Row {
     state: Result<String, String>,
 }
 
-pub(crate) fn agents(file: &Path, args: &Agents) -> Result<u8, CommandError> {
+pub(crate) fn agents(file: &ConfigFile, args: &Agents) -> Result<u8, CommandError> {
     let rows = block_on(look(file))?;
     if args.json {
         let rows: Vec<_> = rows
@@ -54,9 +55,9 @@ pub(crate) fn agents(file: &Path, args: &Agents) -> Result<u8, CommandError> {
 }
 
 /// Every adapter with the least configuration that it accepts. Starts nothing.
-async fn look(file: &Path) -> Result<Vec<Row>, CommandError> {
+async fn look(file: &ConfigFile) -> Result<Vec<Row>, CommandError> {
     let registry = registry::plain(&Plugins::default());
-    let folder = std::path::absolute(file)?.parent().map(PathBuf::from).unwrap_or_default();
+    let folder = std::path::absolute(file.path())?.parent().map(PathBuf::from).unwrap_or_default();
     let context = BuildContext {
         config_dir: folder.clone(),
         workspace: folder.clone(),
@@ -73,8 +74,8 @@ async fn look(file: &Path) -> Result<Vec<Row>, CommandError> {
 }
 
 /// The agents of the plugins in the configuration, if there is one. Says hello to each plugin.
-async fn of_plugins(file: &Path) -> Result<Vec<Row>, CommandError> {
-    if !file.exists() {
+async fn of_plugins(file: &ConfigFile) -> Result<Vec<Row>, CommandError> {
+    if !file.path().exists() {
         return Ok(Vec::new());
     }
     let plugins = Plugins::of(&Context::load(file, Vec::new())?)?;

@@ -1,17 +1,16 @@
 //! `answer`
 
-use std::path::Path;
-
 use orchestrator::machine::Record;
 use orchestrator::state::Store;
 
 use crate::args::Answer;
 use crate::context::Context;
+use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::orphans::end_orphans;
 use crate::output;
 
-pub(crate) fn answer(file: &Path, args: Answer) -> Result<u8, CommandError> {
+pub(crate) fn answer(file: &ConfigFile, args: Answer) -> Result<u8, CommandError> {
     let layout = Context::with(file, &args.sets)?.layout()?;
     if args.text.trim().is_empty() {
         return Err(CommandError::user("an answer has at least one word"));

@@ -1,18 +1,17 @@
 //! `config`
 
-use std::path::Path;
-
 use orchestrator::engine::{Driver, Judges, build_context};
 
 use crate::args::Config;
 use crate::commands::block_on;
 use crate::context::Context;
+use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::plugins::Plugins;
 use crate::schema::schema;
 use crate::{output, registry};
 
-pub(crate) fn config(file: &Path, command: Config) -> Result<u8, CommandError> {
+pub(crate) fn config(file: &ConfigFile, command: Config) -> Result<u8, CommandError> {
     match command {
         Config::Show { json, sets } => show(&Context::load(file, sets.sets)?, json),
         Config::Check { sets } => block_on(check(&Context::load(file, sets.sets)?))?,

@@ -1,7 +1,6 @@
 //! `doctor`
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use orchestrator::config::BaselineMode;
 use orchestrator::contract::Verdict;
@@ -14,6 +13,7 @@ use ralph_orchestrator_supervise::KillSwitch;
 use crate::args::Doctor;
 use crate::commands::block_on;
 use crate::context::Context;
+use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::plugins::Plugins;
 use crate::render::text::{EVIDENCE_ONLY, abilities, one_line};
@@ -45,7 +45,7 @@ impl Finding {
     }
 }
 
-pub(crate) fn doctor(file: &Path, args: &Doctor) -> Result<u8, CommandError> {
+pub(crate) fn doctor(file: &ConfigFile, args: &Doctor) -> Result<u8, CommandError> {
     let context = Context::with(file, &args.sets)?;
     let findings = block_on(examine(&context))?;
     let code = exit_status(&findings);

@@ -1,16 +1,15 @@
 //! `export`
 
-use std::path::Path;
-
 use orchestrator::state::{Disk, peek};
 
 use crate::args::Export;
 use crate::context::Context;
+use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::output;
 use crate::render::atif;
 
-pub(crate) fn export(file: &Path, args: &Export) -> Result<u8, CommandError> {
+pub(crate) fn export(file: &ConfigFile, args: &Export) -> Result<u8, CommandError> {
     let layout = Context::with(file, &args.sets)?.layout()?;
     let mut entries = Vec::new();
     let Some(found) = peek(&layout, |entry| entries.push(entry.clone()))? else {

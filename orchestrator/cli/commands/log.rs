@@ -3,7 +3,6 @@
 mod determinism;
 mod diff;
 
-use std::path::Path;
 use std::time::Duration;
 
 use orchestrator::contract::Event;
@@ -12,6 +11,7 @@ use orchestrator::state::{Entry, Layout, Lock, peek};
 
 use crate::args::Log;
 use crate::context::Context;
+use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::render::atif;
 use crate::render::text::{duration, escape, one_line, outcome, tool_line, trigger};
@@ -20,7 +20,7 @@ use crate::{output, transcript};
 /// How often it is looked whether there is news.
 const POLL: Duration = Duration::from_millis(50);
 
-pub(crate) fn log(file: &Path, args: &Log) -> Result<u8, CommandError> {
+pub(crate) fn log(file: &ConfigFile, args: &Log) -> Result<u8, CommandError> {
     let layout = Context::with(file, &args.sets)?.layout()?;
     if args.follow {
         return follow(&layout, args.json);

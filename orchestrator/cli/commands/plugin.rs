@@ -12,11 +12,12 @@ use serde_json::json;
 use crate::args::{Plugin, PluginHost};
 use crate::commands::block_on;
 use crate::context::{Context, plugin_copies, variables};
+use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::output;
 use crate::plugins::{Plugins, summary};
 
-pub(crate) fn plugin(file: &Path, command: Plugin) -> Result<u8, CommandError> {
+pub(crate) fn plugin(file: &ConfigFile, command: Plugin) -> Result<u8, CommandError> {
     match command {
         Plugin::List { json, sets } => list(&Context::load(file, sets.sets)?, json),
         Plugin::Check { file, json } => examine(&file, json),

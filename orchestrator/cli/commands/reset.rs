@@ -1,17 +1,17 @@
 //! `reset`
 
 use std::io::{BufRead as _, IsTerminal as _};
-use std::path::Path;
 
 use orchestrator::state;
 
 use crate::args::Reset;
 use crate::context::Context;
+use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::orphans::end_orphans;
 use crate::output;
 
-pub(crate) fn reset(file: &Path, args: &Reset) -> Result<u8, CommandError> {
+pub(crate) fn reset(file: &ConfigFile, args: &Reset) -> Result<u8, CommandError> {
     let layout = Context::with(file, &args.sets)?.layout()?;
     let root = layout.root().display().to_string();
     if !layout.root().exists() {

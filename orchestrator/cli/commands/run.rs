@@ -1,9 +1,9 @@
 //! `run`
 
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use orchestrator::config::{Loaded, duration_text};
 use orchestrator::engine::{Observer, Opened, Request, Session, find_completed, open};
 use orchestrator::machine::{Outcome, Policy as MachinePolicy, StopReason};
 use orchestrator::registry::Surroundings;
@@ -13,43 +13,41 @@ use ralph_orchestrator_supervise::Supervisor;
 use crate::args::Run;
 use crate::commands::block_on;
 use crate::context::Context;
+use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit, of_stop};
 use crate::orphans::end_orphans;
 use crate::plugins::Plugins;
 use crate::processes::Supervised;
 use crate::registry;
 use crate::render::text::EVIDENCE_ONLY;
-use crate::render::{Human, Json};
+use crate::render::{Human, Json, Quiet};
 use crate::sandbox::Policy;
 use crate::trace::RunLog;
-use crate::{output, signals};
+use crate::{missing, output, signals, task};
 
-pub(crate) fn run(file: &Path, mut args: Run, log: &RunLog) -> Result<u8, CommandError> {
-    let mut sets = std::mem::take(&mut args.sets.sets);
-    let shorthands = [
-        ("limits.max_iterations", args.max_iterations.map(|n| n.to_string())),
-        ("limits.max_cost_usd", args.max_cost.clone()),
-        ("limits.max_runtime", args.max_runtime.clone()),
-    ];
-    for (key, value) in shorthands {
-        sets.extend(value.map(|value| (key.to_owned(), value)));
-    }
+pub(crate) fn run(
+    file: &ConfigFile,
+    args: Run,
+    log: &RunLog,
+    quiet: bool,
+) -> Result<u8, CommandError> {
+    let overrides = task::overrides(&args)?;
     if !args.dry_run {
         output::begin_run(args.json);
     }
-    let context = match Context::load(file, sets.clone()) {
+    let context = match Context::load(file, overrides.clone()) {
         Ok(context) => context,
         Err(error) => {
-            let places = Context::load_places(file, sets);
+            let places = Context::load_places(file, overrides);
             return block_on(complete_or(error, places.as_ref(), &args));
         }
     };
     // While everything else is looked at.
     Supervisor::this_binary().prepare();
-    block_on(start(context, args, log))
+    block_on(start(context, args, log, quiet))
 }
 
-async fn start(context: Context, args: Run, log: &RunLog) -> Result<u8, CommandError> {
+async fn start(context: Context, args: Run, log: &RunLog, quiet: bool) -> Result<u8, CommandError> {
     let signals = signals::listen()?;
     let switch = signals.switch.clone();
     let state_home = context.state_home();
@@ -61,10 +59,11 @@ async fn start(context: Context, args: Run, log: &RunLog) -> Result<u8, CommandE
     let registry = |surroundings: Surroundings| {
         registry::whole(&plugins, policy.as_ref(), surroundings, switch.clone())
     };
+    let Context { file: config_file, loaded, vars } = context;
     let opened = open(Request {
-        loaded: context.loaded,
-        config_file: context.file,
-        vars: context.vars,
+        loaded: loaded.clone(),
+        config_file,
+        vars: vars.clone(),
         disk: Disk::default(),
         state_home,
         registry: &registry,
@@ -74,13 +73,14 @@ async fn start(context: Context, args: Run, log: &RunLog) -> Result<u8, CommandE
         once: args.once,
         restart: args.restart,
     })
-    .await?;
+    .await
+    .map_err(|error| missing::explain(error, &loaded, &vars, args.agent.as_deref()))?;
     let session = match opened {
         Opened::Complete { found, layout } => return Ok(complete(&found, &layout, args.json)),
         Opened::Ready(session) => session,
     };
     if args.dry_run {
-        dry_run(&session, args.json);
+        dry_run(&session, &loaded, args.json);
         return Ok(exit::OK);
     }
     if let Some(warning) = policy.as_ref().and_then(|policy| policy.warning(&session.protects())) {
@@ -88,6 +88,8 @@ async fn start(context: Context, args: Run, log: &RunLog) -> Result<u8, CommandE
     }
     let observer: Arc<dyn Observer> = if args.json {
         Arc::new(Json::new(Arc::clone(&signals.status)))
+    } else if quiet {
+        Arc::new(Quiet)
     } else {
         Human::watching(args.verbose > 0)
     };
@@ -136,9 +138,11 @@ fn complete(found: &Found, layout: &Layout, json: bool) -> u8 {
     let how = if validated { "" } else { " WITHOUT validation" };
     let only =
         if validated && evidence_only { format!(", {EVIDENCE_ONLY}") } else { String::new() };
+    let iterations = found.state.iterations;
+    let plural = if iterations == 1 { "" } else { "s" };
     output::result(&format!(
-        "already completed{how} in {} iterations{only}; no agent was started (run {})",
-        found.state.iterations, found.run
+        "already completed{how} in {iterations} iteration{plural}{only}; no agent was started (run {})",
+        found.run
     ));
     output::say(&format!(
         "`run --restart` begins a new run; the record of this one is in {}",
@@ -147,7 +151,7 @@ fn complete(found: &Found, layout: &Layout, json: bool) -> u8 {
     exit::OK
 }
 
-fn dry_run(session: &Session, json: bool) {
+fn dry_run(session: &Session, loaded: &Loaded, json: bool) {
     let plan = session.plan();
     if json {
         return output::json(&plan);
@@ -166,10 +170,21 @@ fn dry_run(session: &Session, json: bool) {
     } else if plan.evidence_only {
         output::result(&format!("  completion  {EVIDENCE_ONLY}"));
     }
+    output::result(&format!("  limits      {}", limits(loaded)));
     output::result(&format!("  environment {}", plan.env.join(" ")));
     output::result(&format!("  state       {}", plan.state_dir.display()));
     if let Some(instructions) = &plan.instructions {
         output::result(&format!("  after prompt {}", instructions.trim()));
     }
     output::result(&format!("  next        iteration {}", plan.next_iteration));
+}
+
+/// The limits that end most runs.
+fn limits(loaded: &Loaded) -> String {
+    let limits = &loaded.config.limits;
+    let none = || "no limit".to_owned();
+    let iterations = limits.max_iterations.map_or_else(none, |most| most.to_string());
+    let cost = limits.max_cost_usd.map_or_else(none, |most| most.to_string());
+    let runtime = limits.max_runtime.map_or_else(none, duration_text);
+    format!("iterations {iterations}, cost {cost}, runtime {runtime}")
 }

@@ -1,7 +1,5 @@
 //! `status`
 
-use std::path::Path;
-
 use orchestrator::contract::Usd;
 use orchestrator::machine::{Latch, Policy, State, StopReason};
 use orchestrator::state::{Found, Holder, Layout, Lock, peek};
@@ -9,11 +7,12 @@ use serde_json::{Value, json};
 
 use crate::args::Status;
 use crate::context::Context;
+use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::output;
 use crate::render::text::{EVIDENCE_ONLY, duration, fullness, one_line};
 
-pub(crate) fn status(file: &Path, args: &Status) -> Result<u8, CommandError> {
+pub(crate) fn status(file: &ConfigFile, args: &Status) -> Result<u8, CommandError> {
     let layout = Context::with(file, &args.sets)?.layout()?;
     // First who holds it, then the journal: what is read is then at least as new.
     let holder = Lock::holder(&layout);
@@ -77,12 +76,17 @@ fn object(found: Option<&Found>, holder: Option<&Holder>, layout: &Layout) -> Va
             "max_runtime_s": state.limits.max_runtime_ms.map(seconds),
             "max_cost_usd": state.limits.max_cost_usd,
             "max_tokens": state.limits.max_tokens,
-            "max_failures": state.limits.max_failures,
-            "max_stagnant": state.limits.max_stagnant,
-            "max_rejections": state.limits.max_rejections,
+            "max_failures": bound(state.limits.max_failures),
+            "max_stagnant": bound(state.limits.max_stagnant),
+            "max_rejections": bound(state.limits.max_rejections),
         },
         "state_dir": layout.root(),
     })
+}
+
+/// Nothing where there is no limit.
+fn bound(most: u32) -> Option<u32> {
+    (most < u32::MAX).then_some(most)
 }
 
 fn latch(state: &State) -> Value {

@@ -1,6 +1,5 @@
 //! `stop`
 
-use std::path::Path;
 use std::time::Duration;
 
 use orchestrator::state::Lock;
@@ -8,13 +7,14 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::args::Stop;
 use crate::context::Context;
+use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::output;
 
 const POLL: Duration = Duration::from_millis(50);
 const LONGEST_WAIT: Duration = Duration::from_secs(120);
 
-pub(crate) fn stop(file: &Path, args: &Stop) -> Result<u8, CommandError> {
+pub(crate) fn stop(file: &ConfigFile, args: &Stop) -> Result<u8, CommandError> {
     let layout = Context::with(file, &args.sets)?.layout()?;
     let Some(holder) = Lock::holder(&layout) else {
         output::result("no run goes on in this workspace");

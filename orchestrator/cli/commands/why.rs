@@ -1,7 +1,5 @@
 //! `why`
 
-use std::path::Path;
-
 use orchestrator::contract::Usd;
 use orchestrator::machine::{Episode, Outcome, State, StopReason, Story, TreeChange};
 use orchestrator::state::{Found, Layout, Lock, peek};
@@ -9,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::args::Why;
 use crate::context::Context;
+use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::output;
 use crate::render::text::{duration, one_line, outcome, wrap};
@@ -18,7 +17,7 @@ const WIDTH: usize = 80;
 /// Groups of iterations that are shown; of more, the first and the last.
 const MOST_GROUPS: usize = 40;
 
-pub(crate) fn why(file: &Path, args: &Why) -> Result<u8, CommandError> {
+pub(crate) fn why(file: &ConfigFile, args: &Why) -> Result<u8, CommandError> {
     let layout = Context::with(file, &args.sets)?.layout()?;
     // First who holds it, then the journal: what is read is then at least as new.
     let running = Lock::holder(&layout).is_some();

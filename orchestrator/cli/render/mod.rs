@@ -3,7 +3,9 @@
 pub(crate) mod atif;
 mod human;
 mod json;
+mod quiet;
 pub(crate) mod text;
 
 pub(crate) use human::Human;
 pub(crate) use json::Json;
+pub(crate) use quiet::Quiet;

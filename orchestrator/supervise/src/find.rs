@@ -12,10 +12,7 @@ pub enum NotFound {
     #[error("the name of the program is empty; name one")]
     Empty,
     /// None of the folders has it.
-    #[error(
-        "the program `{name}` is in none of the folders of PATH ({}); install it, or give its path",
-        list(path)
-    )]
+    #[error("the program `{name}` is not in PATH{}; install it, or give its path", empty(path))]
     InPath {
         /// The name.
         name: String,
@@ -42,8 +39,8 @@ pub enum NotFound {
     },
 }
 
-fn list(path: &str) -> &str {
-    if path.is_empty() { "which is empty" } else { path }
+fn empty(path: &str) -> &str {
+    if path.is_empty() { ", which is empty" } else { "" }
 }
 
 /// Finds a program: a bare name in the folders of `path`, a list as in `PATH`; a name with a slash

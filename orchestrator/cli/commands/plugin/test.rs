@@ -17,6 +17,7 @@ use self::kit::{Kit, Part};
 use crate::args::{TestPlugin, Where};
 use crate::commands::block_on;
 use crate::context::{Context, plugin_copies, variables};
+use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::output;
 
@@ -38,7 +39,7 @@ enum Code {
 
 /// Examines all items of the plugin, first in a process of its own. Without one comes last: a plugin
 /// that takes its process down takes this one.
-pub(crate) fn test(file: &Path, args: &TestPlugin) -> Result<u8, CommandError> {
+pub(crate) fn test(file: &ConfigFile, args: &TestPlugin) -> Result<u8, CommandError> {
     let kit = args.kit.as_deref().map_or_else(|| Ok(Kit::default()), Kit::read)?;
     let (name, code) = find(file, &args.plugin)?;
     let supervisor = Supervisor::this_binary().with_kill_switch(KillSwitch::default());
@@ -65,7 +66,7 @@ pub(crate) fn test(file: &Path, args: &TestPlugin) -> Result<u8, CommandError> {
 }
 
 /// The plugin by the path of its library, or by its name in `ralph.toml`.
-fn find(file: &Path, plugin: &Path) -> Result<(String, Code), CommandError> {
+fn find(file: &ConfigFile, plugin: &Path) -> Result<(String, Code), CommandError> {
     let library = |path: &Path, pinned: Option<&str>| {
         let checked =
             check(path, pinned).and_then(|checked| checked.copy_to(&plugin_copies(&variables())));

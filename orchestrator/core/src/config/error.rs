@@ -26,6 +26,11 @@ pub enum Place {
         /// The key.
         key: String,
     },
+    /// In another flag, or on the command line as a whole.
+    CommandLine {
+        /// The flag, such as `--check`.
+        flag: Option<String>,
+    },
 }
 
 /// A part of a line of a file.
@@ -75,11 +80,12 @@ impl Place {
             }
             Self::Variable { name } => (1, PathBuf::from(name), 0, 0),
             Self::Set { .. } => (2, PathBuf::new(), 0, 0),
+            Self::CommandLine { flag } => (3, flag.as_deref().unwrap_or_default().into(), 0, 0),
         }
     }
 }
 
-/// `ralph.toml:3:18`, a variable's name, or `--set`.
+/// `ralph.toml:3:18`, a variable's name, `--set` or another flag.
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -89,6 +95,9 @@ impl fmt::Display for Place {
             }
             Self::Variable { name } => f.write_str(name),
             Self::Set { .. } => f.write_str("--set"),
+            Self::CommandLine { flag } => {
+                f.write_str(flag.as_deref().unwrap_or("the command line"))
+            }
         }
     }
 }
@@ -146,6 +155,11 @@ impl ConfigError {
                 let key = normalize_untrusted_str(key);
                 group = group.element(Level::NOTE.message(format!("from `--set {key}=…`")));
             }
+            Place::CommandLine { flag: Some(flag) } => {
+                let flag = normalize_untrusted_str(flag);
+                group = group.element(Level::NOTE.message(format!("from `{flag}`")));
+            }
+            Place::CommandLine { flag: None } => {}
         }
         if let Some(name) = &self.suggestion {
             let name = normalize_untrusted_str(name);

@@ -196,9 +196,9 @@ struct ValidatorKeys {
     /// Completion needs its acceptance.
     #[schemars(default = "required_by_default")]
     required: bool,
-    /// The longest that a validation may take.
-    #[serde(serialize_with = "units::duration::serialize")]
-    #[schemars(schema_with = "units::duration_schema", default = "timeout_by_default")]
+    /// The longest that a validation may take. "none" is no limit.
+    #[serde(serialize_with = "units::duration_or_longest::serialize")]
+    #[schemars(schema_with = "units::duration_or_none_schema", default = "timeout_by_default")]
     timeout: Duration,
     /// Globs, relative to the workspace, of the files that it writes, such as its own reports: no part of
     /// the work, whoever changes them.
@@ -220,7 +220,7 @@ struct Timeout(Duration);
 
 impl<'de> Deserialize<'de> for Timeout {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        units::duration::deserialize(deserializer).map(Self)
+        units::duration_or_longest::deserialize(deserializer).map(Self)
     }
 }
 

@@ -4,10 +4,13 @@ use std::path::{Path, PathBuf};
 
 use super::error::ConfigErrors;
 use super::loaded::Loaded;
-use super::text;
+use super::text::{self, Unreadable};
 
 /// A larger prompt fits into no agent.
 const MAX_PROMPT: u64 = 8 << 20;
+
+const NO_PROMPT: &str =
+    "write the task into it, or give it as `run --goal TEXT` or `run --prompt TEXT`";
 
 impl Loaded {
     /// Checks what the configuration names: the prompt file is a regular file of UTF-8 text, not
@@ -21,6 +24,7 @@ impl Loaded {
         let mut wrong = |key: &str, message: String| {
             errors.push(self.error_in(&["run", key], message));
         };
+        let mut no_prompt = false;
         let missing = match std::fs::metadata(&run.workspace) {
             Ok(found) if found.is_dir() => false,
             Ok(_) => {
@@ -53,8 +57,14 @@ impl Loaded {
                     wrong("prompt", format!("{} is empty", source.display()));
                 }
                 Ok(_) => {}
-                Err(error) => wrong("prompt", format!("{}: {error}", source.display())),
+                Err(error) => {
+                    no_prompt = matches!(error, Unreadable::Missing);
+                    wrong("prompt", format!("{}: {error}", source.display()));
+                }
             }
+        }
+        if let Some(error) = errors.last_mut().filter(|_| no_prompt) {
+            error.help = Some(NO_PROMPT.to_owned());
         }
         ConfigErrors::unless_empty(errors)
     }

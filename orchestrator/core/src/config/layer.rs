@@ -1,6 +1,7 @@
 //! The sources of a configuration, each a layer of values that know where they come from.
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -8,24 +9,42 @@ use figment::value::{Dict, Empty, Map, Num, Tag, Value};
 use figment::{Metadata, Profile, Provider, Source};
 use toml::de::{DeArray, DeTable, DeValue};
 
+use super::Flag;
 use super::error::{ConfigError, Place, Position};
 use super::key::{self, KeyPath};
+use super::other_format;
 use super::text::{self, Unreadable};
+use super::variables::{self, Meaning};
 
 /// A larger file is no configuration.
 const MAX_FILE: u64 = 1 << 20;
-/// Variables with our prefix that are not configuration: a run tells its agent with two of them who it
-/// is, and one says what the program is to say of itself.
-const RESERVED: [&str; 3] = ["RUN_ID", "ITERATION", "LOG"];
-/// What the names of configuration variables begin with.
-const PREFIX: &str = "RALPH_";
-
 /// Where the values of a layer come from.
 #[derive(Clone, Debug)]
 pub(super) enum Origin {
-    File { path: PathBuf, text: String, spans: BTreeMap<KeyPath, Spans> },
-    Variable { name: String, text: String, key: KeyPath },
-    Set { index: usize, text: String, key: KeyPath },
+    File {
+        path: PathBuf,
+        text: String,
+        spans: BTreeMap<KeyPath, Spans>,
+    },
+    Variable {
+        name: String,
+        text: String,
+        key: KeyPath,
+    },
+    Set {
+        index: usize,
+        text: String,
+        key: KeyPath,
+    },
+    Flag {
+        name: String,
+        text: String,
+        key: KeyPath,
+    },
+    /// What follows from the command line, unless anything else is said.
+    Implied {
+        key: KeyPath,
+    },
 }
 
 /// Where a key and its value are, in bytes of the file.
@@ -42,6 +61,8 @@ pub(super) struct Layer {
     values: Dict,
     /// Keys whose values were left out because no key can take them.
     pub(super) broken: Vec<KeyPath>,
+    /// It was written by an earlier start of this program, with every value that held.
+    pub(super) is_kept: bool,
 }
 
 impl Layer {
@@ -51,6 +72,8 @@ impl Layer {
             Origin::File { path, .. } => Source::File(path.clone()),
             Origin::Variable { name, .. } => Source::Custom(name.clone()),
             Origin::Set { index, .. } => Source::Custom(format!("--set {index}")),
+            Origin::Flag { key, .. } => Source::Custom(format!("flag {}", key::dotted(key))),
+            Origin::Implied { key } => Source::Custom(format!("implied {}", key::dotted(key))),
         }
     }
 
@@ -69,6 +92,8 @@ impl Layer {
             }
             Origin::Variable { name, .. } => Place::Variable { name: name.clone() },
             Origin::Set { key, .. } => Place::Set { key: key::dotted(key) },
+            Origin::Flag { name, .. } => Place::CommandLine { flag: Some(name.clone()) },
+            Origin::Implied { .. } => Place::CommandLine { flag: None },
         }
     }
 }
@@ -80,11 +105,6 @@ impl Provider for Layer {
     fn data(&self) -> Result<Map<Profile, Dict>, figment::Error> {
         Ok(Profile::Default.collect(self.values.clone()))
     }
-}
-
-/// The name of the variable that sets `path`.
-pub(super) fn variable_name(path: &[String]) -> String {
-    format!("{PREFIX}{}", path.join("__").to_uppercase())
 }
 
 /// Converts parsed TOML, noting spans and values that no key can take.
@@ -184,14 +204,17 @@ impl Layers {
         let (root, mistakes) = DeTable::parse_recoverable(text);
         if !mistakes.is_empty() {
             self.unread = true;
-            self.syntax(path, text, &mistakes);
+            match other_format::explain(path, text) {
+                Some(error) => self.errors.push(error),
+                None => self.syntax(path, text, &mistakes),
+            }
             return;
         }
         let mut converter = Converter::default();
         let values = converter.table(root.get_ref());
         let Converter { spans, wrong, .. } = converter;
         let origin = Origin::File { path: path.to_owned(), text: text.to_owned(), spans };
-        self.push(Layer { origin, values, broken: Vec::new() }, wrong);
+        self.push(Layer { origin, values, broken: Vec::new(), is_kept: false }, wrong);
     }
 
     fn syntax(&mut self, path: &Path, text: &str, mistakes: &[toml::de::Error]) {
@@ -221,26 +244,58 @@ impl Layers {
         self.layers.push(layer);
     }
 
-    /// Adds the variables whose name begins with `RALPH_`.
+    /// Adds the variables that are configuration.
     pub(super) fn variables(&mut self, variables: &BTreeMap<String, String>) {
         for (name, text) in variables {
-            let Some(rest) = name.strip_prefix(PREFIX) else { continue };
-            if RESERVED.contains(&rest) {
-                continue;
-            }
-            let key = variable_key(rest);
-            if key.iter().any(String::is_empty) {
-                let place = Place::Variable { name: name.clone() };
-                let mut error = ConfigError::new(place, "", "not the name of a key");
-                error.help = Some(format!(
-                    "names are {PREFIX}TABLE__KEY, such as {PREFIX}LIMITS__MAX_COST_USD"
-                ));
-                self.errors.push(error);
-                continue;
-            }
+            let key = match variables::meaning(name) {
+                Meaning::Key(key) => key,
+                Meaning::Misnamed(meant) => {
+                    let place = Place::Variable { name: name.clone() };
+                    let mut error = ConfigError::new(place, "", "not the name of a key");
+                    error.help = meant.is_none().then(variables::how_to_name);
+                    error.suggestion = meant;
+                    self.errors.push(error);
+                    continue;
+                }
+                Meaning::Foreign(_) | Meaning::Other => continue,
+            };
             let origin =
                 Origin::Variable { name: name.clone(), text: text.clone(), key: key.clone() };
             self.single(origin, &key, text);
+        }
+    }
+
+    /// Adds what follows from the command line unless anything else is said.
+    pub(super) fn implied(&mut self, values: &[(&'static str, String)]) {
+        for (name, text) in values {
+            if let Some(key) = key::parse(name) {
+                self.single(Origin::Implied { key: key.clone() }, &key, text);
+            }
+        }
+    }
+
+    /// Adds the values of flags of their own.
+    pub(super) fn flags(&mut self, flags: &[Flag]) {
+        for flag in flags {
+            if let Some(key) = key::parse(flag.key) {
+                let (name, text) = (flag.name.clone(), flag.text.clone());
+                let origin = Origin::Flag { name, text, key: key.clone() };
+                self.single(origin, &key, &flag.text);
+            }
+        }
+    }
+
+    /// Takes this table out of all files and variables: the command line has another one.
+    pub(super) fn replace(&mut self, table: &str) {
+        for layer in &mut self.layers {
+            match &mut layer.origin {
+                Origin::File { spans, .. } => {
+                    spans.retain(|path, _| path.first().is_none_or(|first| first != table));
+                }
+                Origin::Variable { .. } => {}
+                Origin::Set { .. } | Origin::Flag { .. } | Origin::Implied { .. } => continue,
+            }
+            layer.values.remove(table);
         }
     }
 
@@ -275,18 +330,8 @@ impl Layers {
             });
             values.insert(first.clone(), nested);
         }
-        self.push(Layer { origin, values, broken: Vec::new() }, converter.wrong);
+        self.push(Layer { origin, values, broken: Vec::new(), is_kept: false }, converter.wrong);
     }
-}
-
-/// `LIMITS__MAX_COST_USD` is `limits.max_cost_usd`. The names in `[env.set]` keep their case and may
-/// have two underscores themselves.
-fn variable_key(name: &str) -> KeyPath {
-    let lower = name.to_lowercase();
-    if let (true, Some(variable)) = (lower.starts_with("env__set__"), name.get(10..)) {
-        return vec!["env".into(), "set".into(), variable.to_owned()];
-    }
-    lower.split("__").map(str::to_owned).collect()
 }
 
 fn unreadable(path: &Path, error: &Unreadable) -> ConfigError {
@@ -295,12 +340,18 @@ fn unreadable(path: &Path, error: &Unreadable) -> ConfigError {
         let span = *offset..offset + char::REPLACEMENT_CHARACTER.len_utf8();
         place = Place::File { path: path.to_owned(), position: Some(Position::new(text, &span)) };
     }
-    let message = format!("not a configuration file: {error}");
+    let (message, help) = match error {
+        Unreadable::Missing => (
+            "there is no such file".to_owned(),
+            Some("`ralph-orchestrator init` writes one; `-c FILE` names another"),
+        ),
+        Unreadable::Io(error) if error.kind() == ErrorKind::PermissionDenied => (
+            "permission denied".to_owned(),
+            Some("make the file, and the folders that it is in, readable for this user"),
+        ),
+        _ => (format!("not a configuration file: {error}"), None),
+    };
     let mut shown = ConfigError::new(place, "", message);
-    if matches!(error, Unreadable::Missing) {
-        shown.message = "there is no such file".to_owned();
-        shown.help =
-            Some("`ralph-orchestrator init` writes one; `-c FILE` names another".to_owned());
-    }
+    shown.help = help.map(str::to_owned);
     shown
 }

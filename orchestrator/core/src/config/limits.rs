@@ -13,8 +13,10 @@ use crate::contract::Usd;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
-    /// Iterations of the run. 0 is no limit, allowed only with `max_runtime` or `max_cost_usd`.
-    pub max_iterations: u64,
+    /// Iterations of the run. "none" is no limit, allowed only with `max_runtime` or `max_cost_usd`.
+    #[serde(deserialize_with = "units::count_or_none")]
+    #[schemars(schema_with = "units::count_or_none_schema")]
+    pub max_iterations: Option<u64>,
     /// Wall time of the run, restarts included, without the time it was down or suspended.
     /// "none" is no limit.
     #[serde(with = "units::duration_or_none")]
@@ -28,27 +30,31 @@ pub struct Limits {
     #[serde(deserialize_with = "units::count_or_none")]
     #[schemars(schema_with = "units::count_or_none_schema")]
     pub max_tokens: Option<u64>,
-    /// Wall time of one iteration.
-    #[serde(with = "units::duration")]
-    #[schemars(schema_with = "units::duration_schema")]
+    /// Wall time of one iteration. "none" is no limit.
+    #[serde(with = "units::duration_or_longest")]
+    #[schemars(schema_with = "units::duration_or_none_schema")]
     pub iteration_timeout: Duration,
     /// Time in an iteration without any output or event; twice that while the agent's processes use the
-    /// processor or have a network connection open.
-    #[serde(with = "units::duration")]
-    #[schemars(schema_with = "units::duration_schema")]
+    /// processor or have a network connection open. "none" is no limit.
+    #[serde(with = "units::duration_or_longest")]
+    #[schemars(schema_with = "units::duration_or_none_schema")]
     pub idle_timeout: Duration,
-    /// Failed iterations in a row.
-    #[schemars(range(min = 1))]
-    pub max_failures: u32,
-    /// Iterations in a row without any progress.
-    #[schemars(range(min = 1))]
-    pub max_stagnant: u32,
-    /// Rejections of one and the same workspace tree.
-    #[schemars(range(min = 1))]
-    pub max_rejections: u32,
-    /// The longest wait for a rate limit to end. Waits are no iterations and no failures.
-    #[serde(with = "units::duration")]
-    #[schemars(schema_with = "units::duration_schema")]
+    /// Failed iterations in a row. "none" is no limit.
+    #[serde(deserialize_with = "units::small_count_or_none")]
+    #[schemars(schema_with = "units::count_or_none_schema")]
+    pub max_failures: Option<u32>,
+    /// Iterations in a row without any progress. "none" is no limit.
+    #[serde(deserialize_with = "units::small_count_or_none")]
+    #[schemars(schema_with = "units::count_or_none_schema")]
+    pub max_stagnant: Option<u32>,
+    /// Rejections of one and the same workspace tree. "none" is no limit.
+    #[serde(deserialize_with = "units::small_count_or_none")]
+    #[schemars(schema_with = "units::count_or_none_schema")]
+    pub max_rejections: Option<u32>,
+    /// The longest wait for a rate limit to end. Waits are no iterations and no failures. "none" is no
+    /// limit.
+    #[serde(with = "units::duration_or_longest")]
+    #[schemars(schema_with = "units::duration_or_none_schema")]
     pub max_wait: Duration,
 }
 
@@ -57,15 +63,15 @@ impl Default for Limits {
         const MINUTE: u64 = 60;
         const HOUR: u64 = 60 * MINUTE;
         Self {
-            max_iterations: 100,
+            max_iterations: Some(100),
             max_runtime: Some(Duration::from_secs(4 * HOUR)),
             max_cost_usd: Some(Usd::from_nanos(50_000_000_000)),
             max_tokens: None,
             iteration_timeout: Duration::from_secs(30 * MINUTE),
             idle_timeout: Duration::from_secs(15 * MINUTE),
-            max_failures: 5,
-            max_stagnant: 10,
-            max_rejections: 3,
+            max_failures: Some(5),
+            max_stagnant: Some(10),
+            max_rejections: Some(3),
             max_wait: Duration::from_secs(6 * HOUR),
         }
     }

@@ -63,7 +63,7 @@ impl Loaded {
     /// defaults.
     #[must_use]
     pub fn set_by_user(&self, key: &str) -> bool {
-        key::parse(key).is_some_and(|path| self.provenance.value(&path).is_some())
+        key::parse(key).is_some_and(|path| self.provenance.is_given(&path))
     }
 
     /// Where the value of `key` comes from: `ralph.toml:12:16`, `RALPH_LIMITS__MAX_COST_USD`, `--set`

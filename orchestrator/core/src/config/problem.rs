@@ -4,10 +4,11 @@ use figment::value::Value;
 
 use super::error::{ConfigError, Place};
 use super::key::{self, KeyPath};
-use super::layer;
 use super::nearest::{misspelt, nearest};
 use super::provenance::Provenance;
 use super::schema;
+use super::shapes;
+use super::variables;
 use super::words::Wrong;
 
 /// The mistakes so far, and the keys they concern.
@@ -89,6 +90,8 @@ pub(super) fn explain(provenance: &Provenance, path: &[String], wrong: &Wrong) -
     let mut error = ConfigError::new(place, key::dotted(&full), wrong.message.clone());
     if let Some(name) = &wrong.name {
         suggest(&mut error, path, name, wrong);
+    } else if let Some(help) = shapes::advice(provenance.value(&full), &full, &wrong.message) {
+        error.help = Some(help);
     } else if schema::may_be_none(&full) {
         error.help = Some("\"none\" turns this limit off".to_owned());
     } else if matches!(provenance.value(&full), Some(Value::Array(..))) && is_table(&full) {
@@ -104,19 +107,31 @@ fn is_table(path: &[String]) -> bool {
 fn suggest(error: &mut ConfigError, path: &[String], name: &str, wrong: &Wrong) {
     let is_key = wrong.unknown_key.is_some();
     let form = match &error.place {
-        Place::Variable { .. } if is_key => layer::variable_name,
+        Place::Variable { .. } if is_key => variables::name,
         Place::Set { .. } if is_key => |path: &[String]| key::dotted(path),
         _ => |path: &[String]| path.last().cloned().unwrap_or_default(),
     };
-    let elsewhere = if is_key { schema::tables_with(name, path) } else { Vec::new() };
+    // A single word is no key, wherever there is one of that name.
+    let is_whole_name = path.is_empty() && matches!(error.place, Place::Variable { .. });
+    let elsewhere =
+        if is_key && !is_whole_name { schema::tables_with(name, path) } else { Vec::new() };
     if let Some(table) = elsewhere.first() {
         error.help = Some(format!("`{name}` is a key of [{table}]"));
     } else {
         let here = |name: &str| form(&[path, &[name.to_owned()]].concat());
-        error.suggestion = misspelt(name, &wrong.names)
-            .map(here)
-            .or_else(|| wrong_underscores(error, path, name))
+        error.suggestion = nearest_variable(error)
+            .or_else(|| misspelt(name, &wrong.names).map(here))
             .or_else(|| nearest(name, &wrong.names).map(here));
+    }
+    if is_whole_name && error.suggestion.is_none() {
+        error.help = Some(variables::how_to_name());
+    }
+    if is_key && error.suggestion.is_none() && error.help.is_none() && is_agent(path) {
+        let table = key::dotted(path);
+        let keys = wrong.names.join(", ");
+        error.help = Some(format!(
+            "a key of the adapter belongs in [{table}.config]; the keys here are: {keys}"
+        ));
     }
     if is_key && error.suggestion.is_none() && error.help.is_none() {
         let keys = wrong.names.join(", ");
@@ -128,13 +143,16 @@ fn suggest(error: &mut ConfigError, path: &[String], name: &str, wrong: &Wrong) 
     }
 }
 
-/// The underscores between tables and keys are easily got wrong in the name of a variable.
-fn wrong_underscores(error: &ConfigError, path: &[String], name: &str) -> Option<String> {
-    let Place::Variable { .. } = error.place else { return None };
-    let keys = schema::fixed_keys();
-    let joined = keys.iter().map(|key| key.join("__")).collect::<Vec<_>>();
-    let written = [path, &[name.to_owned()]].concat().join("__");
-    let near = misspelt(&written, &joined)?;
-    let key = keys.iter().find(|key| key.join("__") == near)?;
-    Some(layer::variable_name(key))
+fn is_agent(path: &[String]) -> bool {
+    match path {
+        [table] => table == "agent",
+        [table, _] => table == "agents",
+        _ => false,
+    }
+}
+
+/// In the name of a variable everything may be misspelt, underscores included.
+fn nearest_variable(error: &ConfigError) -> Option<String> {
+    let Place::Variable { name } = &error.place else { return None };
+    variables::nearest_name(name)
 }

@@ -54,22 +54,36 @@ impl Provenance {
         self.layers.iter().find(|layer| layer.source() == *source)
     }
 
+    /// Whether somebody gave the value at `path`: it neither is a default nor only follows from something
+    /// else.
+    pub(super) fn is_given(&self, path: &[String]) -> bool {
+        let layer = self.layer(path);
+        let follows =
+            |layer: &Layer| layer.is_kept || matches!(layer.origin, Origin::Implied { .. });
+        self.value(path).is_some() && !layer.is_some_and(follows)
+    }
+
     /// How late the value at `path` comes: each file, then all variables, then all of `--set`.
     pub(super) fn rank(&self, path: &[String]) -> Option<usize> {
         let layer = self.layer(path)?;
         Some(match &layer.origin {
-            Origin::File { .. } => {
+            Origin::File { .. } | Origin::Implied { .. } => {
                 self.layers.iter().position(|other| other.source() == layer.source())?
             }
-            Origin::Variable { .. } => usize::MAX - 1,
-            Origin::Set { .. } => usize::MAX,
+            Origin::Variable { .. } => usize::MAX - 2,
+            Origin::Set { .. } => usize::MAX - 1,
+            Origin::Flag { .. } => usize::MAX,
         })
     }
 
     /// What was written for the value at `path` if a variable or `--set` gave it, and nothing else.
     pub(super) fn written(&self, path: &[String]) -> Option<&str> {
         match &self.layer(path)?.origin {
-            Origin::Variable { text, key, .. } | Origin::Set { text, key, .. } if key == path => {
+            Origin::Variable { text, key, .. }
+            | Origin::Set { text, key, .. }
+            | Origin::Flag { text, key, .. }
+                if key == path =>
+            {
                 Some(text)
             }
             _ => None,

@@ -5,6 +5,7 @@ use std::path::{Component, Path, PathBuf};
 
 use serde_json::Value;
 
+use super::error::Place;
 use super::fallback;
 use super::file::{File, FileCompletion, FileValidator};
 use super::limits::Limits;
@@ -14,11 +15,14 @@ use super::model::{
 };
 use super::plugins;
 use super::problem::Problems;
+use crate::contract::Usd;
 
 /// The prompt if none is given.
 const PROMPT: &str = "PROMPT.md";
 /// The detectors if none is given.
 const DETECTORS: [&str; 2] = ["promise", "marker"];
+/// No time is no time-out, either.
+const NO_TIME: &str = "must be greater than 0s";
 const ADD_A_VALIDATOR: &str = r#"add one, for instance
 
     [[validator]]
@@ -26,6 +30,7 @@ const ADD_A_VALIDATOR: &str = r#"add one, for instance
     program = ["cargo", "test"]
 
 or, to take the agent's word for it, say `trust_agent = true` in [completion]"#;
+const ADD_A_CHECK: &str = r#"name the command that proves it, such as `--check "cargo test"`"#;
 
 /// Checks everything and fills in what is missing. The result means something only if `problems`
 /// stays as it is.
@@ -228,7 +233,8 @@ fn validators(tables: Vec<FileValidator>, problems: &mut Problems<'_>) -> Vec<Va
         let place = index.to_string();
         let kind = kind(table.kind, &place, problems);
         if table.timeout.is_zero() {
-            problems.at(&["validator", &place, "timeout"], "expected more than no time, found 0s");
+            let path = ["validator", &place, "timeout"];
+            problems.with_help(&path, NO_TIME, Some(NO_LIMIT));
         }
         validators.push(ValidatorConfig {
             name: table.name.unwrap_or_else(|| unused_name(&kind, &mut names)),
@@ -290,17 +296,29 @@ fn unused_name(kind: &str, names: &mut BTreeSet<String>) -> String {
 fn validation(validators: &[ValidatorConfig], problems: &mut Problems<'_>) {
     if validators.is_empty() {
         let message = "there is no validator, so nothing would prove that the work is done";
-        problems.with_help(&["validator"], message, Some(ADD_A_VALIDATOR));
+        let without_file = matches!(problems.provenance.file(), Place::CommandLine { .. });
+        let help = if without_file { ADD_A_CHECK } else { ADD_A_VALIDATOR };
+        problems.with_help(&["validator"], message, Some(help));
     } else if validators.iter().all(|validator| !validator.required) {
         let message = "no validator is required, so nothing would prove that the work is done";
         problems.with_help(&["validator", "0", "required"], message, Some(ADD_A_VALIDATOR));
     }
 }
 
+/// What to write for a limit that shall not hold.
+const NO_LIMIT: &str = "\"none\" turns this limit off";
+
 fn limits(limits: &Limits, problems: &mut Problems<'_>) {
-    if limits.max_iterations == 0 && limits.max_runtime.is_none() && limits.max_cost_usd.is_none() {
-        let message = "0 is no limit, which needs `max_runtime` or `max_cost_usd` as a limit";
+    if limits.max_iterations.is_none()
+        && limits.max_runtime.is_none()
+        && limits.max_cost_usd.is_none()
+    {
+        let message = "\"none\" needs `max_runtime` or `max_cost_usd` as a limit";
         problems.at(&["limits", "max_iterations"], message);
+    }
+    if limits.max_cost_usd == Some(Usd::ZERO) {
+        let message = "expected more than 0 dollars, found 0";
+        problems.with_help(&["limits", "max_cost_usd"], message, Some(NO_LIMIT));
     }
     for (key, duration) in [
         ("max_runtime", limits.max_runtime),
@@ -308,22 +326,19 @@ fn limits(limits: &Limits, problems: &mut Problems<'_>) {
         ("idle_timeout", Some(limits.idle_timeout)),
     ] {
         if duration.is_some_and(|duration| duration.is_zero()) {
-            let help = (key == "max_runtime").then_some("\"none\" turns this limit off");
-            let path = ["limits", key];
-            problems.with_help(&path, "expected more than no time, found 0s", help);
+            problems.with_help(&["limits", key], NO_TIME, Some(NO_LIMIT));
         }
     }
-    if limits.max_tokens == Some(0) {
-        let help = Some("\"none\" turns this limit off");
-        problems.with_help(&["limits", "max_tokens"], "expected 1 or more, found 0", help);
-    }
     for (key, count) in [
-        ("max_failures", limits.max_failures),
-        ("max_stagnant", limits.max_stagnant),
-        ("max_rejections", limits.max_rejections),
+        ("max_iterations", limits.max_iterations),
+        ("max_tokens", limits.max_tokens),
+        ("max_failures", limits.max_failures.map(u64::from)),
+        ("max_stagnant", limits.max_stagnant.map(u64::from)),
+        ("max_rejections", limits.max_rejections.map(u64::from)),
     ] {
-        if count == 0 {
-            problems.at(&["limits", key], "expected 1 or more, found 0");
+        if count == Some(0) {
+            let message = "expected 1 or more, found 0";
+            problems.with_help(&["limits", key], message, Some(NO_LIMIT));
         }
     }
 }

@@ -82,6 +82,26 @@ pub(super) fn tables_with(name: &str, path: &[String]) -> Vec<String> {
 
 /// Whether the key takes `"none"`.
 pub(super) fn may_be_none(path: &[String]) -> bool {
-    let [table, name] = path else { return false };
-    table == "limits" && ["max_runtime", "max_cost_usd", "max_tokens"].contains(&name.as_str())
+    match path {
+        [table, _] => table == "limits",
+        [table, _, key] => table == "validator" && key == "timeout",
+        _ => false,
+    }
+}
+
+/// The names of the tables and arrays of tables that a file may have.
+pub(super) fn sections() -> Vec<String> {
+    let schema = schema();
+    let properties = schema.get("properties").and_then(Value::as_object);
+    properties.into_iter().flat_map(Map::keys).cloned().collect()
+}
+
+/// Every key with a fixed name that takes a value, such as `limits.max_cost_usd`: no tables.
+#[must_use]
+pub fn keys() -> Vec<String> {
+    let all = fixed_keys();
+    let is_table =
+        |key: &KeyPath| all.iter().any(|other| other.len() > key.len() && other.starts_with(key));
+    let leaves = all.iter().filter(|key| key.len() > 1 && !is_table(key));
+    leaves.map(|key| key::dotted(key)).collect()
 }

@@ -65,7 +65,7 @@ impl Visitor<'_> for UsdVisitor {
     }
 }
 
-const DOLLARS_RANGE: &str = "a number of dollars from 0 to 1000000";
+const DOLLARS_RANGE: &str = "a number of dollars above 0, at most 1000000";
 
 fn usd(dollars: f64) -> Option<Usd> {
     if dollars > RICHEST { None } else { Usd::from_dollars(dollars) }
@@ -80,16 +80,34 @@ struct CountVisitor;
 impl Visitor<'_> for CountVisitor {
     type Value = u64;
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a whole number")
+        f.write_str("a whole number, 1 or more")
     }
     fn visit_i64<E: Error>(self, count: i64) -> Result<u64, E> {
-        u64::try_from(count)
-            .map_err(|_| E::invalid_value(Unexpected::Signed(count), &"a whole number, 0 or more"))
+        u64::try_from(count).map_err(|_| E::invalid_value(Unexpected::Signed(count), &self))
     }
     fn visit_u64<E: Error>(self, count: u64) -> Result<u64, E> {
         Ok(count)
     }
 }
+
+/// A count that fits into fewer bits.
+struct SmallCountVisitor;
+
+impl Visitor<'_> for SmallCountVisitor {
+    type Value = u32;
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        CountVisitor.expecting(f)
+    }
+    fn visit_i64<E: Error>(self, count: i64) -> Result<u32, E> {
+        u32::try_from(count).map_err(|_| E::invalid_value(Unexpected::Signed(count), &SMALL_RANGE))
+    }
+    fn visit_u64<E: Error>(self, count: u64) -> Result<u32, E> {
+        u32::try_from(count)
+            .map_err(|_| E::invalid_value(Unexpected::Unsigned(count), &SMALL_RANGE))
+    }
+}
+
+const SMALL_RANGE: &str = "a whole number from 1 to 4294967295";
 
 /// Lets the inner visitor's value be `"none"`, or null in JSON.
 struct OrNone<V>(V);
@@ -159,6 +177,35 @@ pub(super) mod duration_or_none {
     }
 }
 
+/// `#[serde(with = …)]` for a duration of which "none" is the longest that there is.
+pub(super) mod duration_or_longest {
+    use super::{Duration, DurationVisitor, LONGEST, NONE, OrNone, duration_text};
+    use serde::{Deserializer, Serializer};
+
+    pub(in super::super) fn serialize<S: Serializer>(
+        duration: &Duration,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        if *duration == LONGEST {
+            return serializer.serialize_str(NONE);
+        }
+        serializer.serialize_str(&duration_text(*duration))
+    }
+
+    pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Duration, D::Error> {
+        let duration = deserializer.deserialize_any(OrNone(DurationVisitor))?;
+        Ok(duration.unwrap_or(LONGEST))
+    }
+}
+
+pub(super) fn small_count_or_none<'de, D: serde::Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<u32>, D::Error> {
+    deserializer.deserialize_any(OrNone(SmallCountVisitor))
+}
+
 pub(super) fn usd_or_none<'de, D: serde::Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<Usd>, D::Error> {
@@ -181,7 +228,7 @@ pub(super) fn duration_or_none_schema(_: &mut SchemaGenerator) -> Schema {
 
 pub(super) fn usd_or_none_schema(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"anyOf": [
-        {"type": "number", "minimum": 0, "maximum": 1_000_000},
+        {"type": "number", "exclusiveMinimum": 0, "maximum": 1_000_000},
         {"type": "string", "const": "none"},
     ]})
 }

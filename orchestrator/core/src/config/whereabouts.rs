@@ -3,13 +3,11 @@
 use figment::value::{Dict, Tag, Value};
 use serde::Deserialize as _;
 
-use super::error::Place;
 use super::file::File;
-use super::layer::Layers;
 use super::loaded::Loaded;
 use super::problem::Problems;
 use super::provenance::Provenance;
-use super::{Sources, folder, resolve};
+use super::{Sources, resolve};
 
 /// The keys that say where a run is and what it is about.
 const KEYS: [(&str, &[&str]); 2] =
@@ -19,18 +17,12 @@ const KEYS: [(&str, &[&str]); 2] =
 /// matter. `None` if they cannot be told, as after a syntax error. Nothing may be started with it.
 #[must_use]
 pub fn load_places(sources: &Sources) -> Option<Loaded> {
-    let dir = folder(&sources.file).ok()?;
-    let mut layers = Layers::default();
-    if let Some(user_file) = &sources.user_file {
-        layers.file(user_file, true);
-    }
-    layers.file(&sources.file, false);
+    let dir = sources.folder().ok()?;
+    let layers = sources.layers();
     if layers.unread {
         return None;
     }
-    layers.variables(&sources.vars);
-    layers.sets(&sources.sets);
-    let provenance = Provenance::new(layers.layers, Place::file(&sources.file));
+    let provenance = Provenance::new(layers.layers, sources.place());
     let mut values = Dict::new();
     for (table, keys) in KEYS {
         let value = |key: &&str| {

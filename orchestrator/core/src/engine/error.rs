@@ -15,7 +15,7 @@ pub enum EngineError {
     #[error(transparent)]
     State(#[from] StateError),
     /// The agent is not there.
-    #[error("the agent `{agent}` is not available: {error}")]
+    #[error("{error}")]
     Agent {
         /// The adapter's name.
         agent: String,

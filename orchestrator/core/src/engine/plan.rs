@@ -341,7 +341,7 @@ impl Driver {
             return Err(error_at(loaded, &["limits", "max_tokens"], &message));
         }
         let ends = limits.max_runtime.is_some() || (limits.max_cost_usd.is_some() && self.costs());
-        if limits.max_iterations == 0 && !ends {
+        if limits.max_iterations.is_none() && !ends {
             let message = format!(
                 "no limit would ever end this run: `max_iterations` is off, there is no \
                  `max_runtime`, and what the agent `{name}` costs cannot be told; set one of the first \
@@ -372,13 +372,13 @@ impl Driver {
             None => UNLIMITED_RESERVATION,
         };
         machine::Limits {
-            max_iterations: Some(limits.max_iterations).filter(|max| *max > 0),
+            max_iterations: limits.max_iterations,
             max_runtime_ms: limits.max_runtime.map(millis),
             max_cost_usd: limits.max_cost_usd,
             max_tokens: limits.max_tokens,
-            max_failures: limits.max_failures,
-            max_stagnant: limits.max_stagnant,
-            max_rejections: limits.max_rejections,
+            max_failures: limits.max_failures.unwrap_or(u32::MAX),
+            max_stagnant: limits.max_stagnant.unwrap_or(u32::MAX),
+            max_rejections: limits.max_rejections.unwrap_or(u32::MAX),
             max_wait_ms: millis(limits.max_wait),
             first_reservation,
         }

@@ -63,12 +63,14 @@ fn wrong_types() {
         (
             "limits.max_iterations = 1.5",
             &[
-                "ralph.toml:1:25: limits.max_iterations: expected a whole number, 0 or more, found 1.5",
+                "ralph.toml:1:25: limits.max_iterations: expected a whole number, 1 or more, found 1.5",
             ],
         ),
         (
             "limits.max_tokens = 'all'",
-            &["ralph.toml:1:21: limits.max_tokens: expected a whole number, found \"all\""],
+            &[
+                "ralph.toml:1:21: limits.max_tokens: expected a whole number, 1 or more, found \"all\"",
+            ],
         ),
         ("run.prompt = 5", &["ralph.toml:1:14: run.prompt: expected a path, found 5"]),
         (
@@ -192,19 +194,19 @@ fn numbers_out_of_range() {
         (
             "limits.max_cost_usd = -5",
             &[
-                "ralph.toml:1:23: limits.max_cost_usd: expected a number of dollars from 0 to 1000000, found -5",
+                "ralph.toml:1:23: limits.max_cost_usd: expected a number of dollars above 0, at most 1000000, found -5",
             ],
         ),
         (
             "limits.max_cost_usd = -0.01",
             &[
-                "ralph.toml:1:23: limits.max_cost_usd: expected a number of dollars from 0 to 1000000, found -0.01",
+                "ralph.toml:1:23: limits.max_cost_usd: expected a number of dollars above 0, at most 1000000, found -0.01",
             ],
         ),
         (
             "limits.max_cost_usd = 1e7",
             &[
-                "ralph.toml:1:23: limits.max_cost_usd: expected a number of dollars from 0 to 1000000, found 10000000.0",
+                "ralph.toml:1:23: limits.max_cost_usd: expected a number of dollars above 0, at most 1000000, found 10000000.0",
             ],
         ),
         (
@@ -218,12 +220,12 @@ fn numbers_out_of_range() {
         (
             "limits.max_iterations = -1",
             &[
-                "ralph.toml:1:25: limits.max_iterations: expected a whole number, 0 or more, found -1",
+                "ralph.toml:1:25: limits.max_iterations: expected a whole number, 1 or more, found -1",
             ],
         ),
         (
             "limits.max_tokens = -1",
-            &["ralph.toml:1:21: limits.max_tokens: expected a whole number, 0 or more, found -1"],
+            &["ralph.toml:1:21: limits.max_tokens: expected a whole number, 1 or more, found -1"],
         ),
         (
             "limits.max_tokens = 0",
@@ -236,7 +238,7 @@ fn numbers_out_of_range() {
         (
             "limits.max_stagnant = 4294967296",
             &[
-                "ralph.toml:1:23: limits.max_stagnant: expected a whole number from 0 to 4294967295, found 4294967296",
+                "ralph.toml:1:23: limits.max_stagnant: expected a whole number from 1 to 4294967295, found 4294967296",
             ],
         ),
         (
@@ -251,16 +253,16 @@ fn no_time_and_odd_prices() {
     check(&[
         (
             "limits.max_runtime = '0s'",
-            &["ralph.toml:1:22: limits.max_runtime: expected more than no time, found 0s"],
+            &["ralph.toml:1:22: limits.max_runtime: must be greater than 0s"],
         ),
         (
             "limits.idle_timeout = '0s'",
-            &["ralph.toml:1:23: limits.idle_timeout: expected more than no time, found 0s"],
+            &["ralph.toml:1:23: limits.idle_timeout: must be greater than 0s"],
         ),
         (
-            "limits.iteration_timeout = 'none'",
+            "limits.iteration_timeout = 'never'",
             &[
-                "ralph.toml:1:28: limits.iteration_timeout: expected a duration such as \"90s\" or \"2h 30m\", found \"none\"",
+                "ralph.toml:1:28: limits.iteration_timeout: expected a duration such as \"90s\" or \"2h 30m\", found \"never\"",
             ],
         ),
         (
@@ -285,15 +287,15 @@ fn no_time_and_odd_prices() {
 
 #[test]
 fn limits_that_are_all_off() {
-    let off = "[limits]\nmax_runtime = 'none'\nmax_cost_usd = 'none'\nmax_iterations = 0";
+    let off = "[limits]\nmax_runtime = 'none'\nmax_cost_usd = 'none'\nmax_iterations = 'none'";
     check(&[(
         off,
         &[
-            "ralph.toml:4:18: limits.max_iterations: 0 is no limit, which needs `max_runtime` or `max_cost_usd` as a limit",
+            "ralph.toml:4:18: limits.max_iterations: \"none\" needs `max_runtime` or `max_cost_usd` as a limit",
         ],
     )]);
     assert_eq!(
-        Project::trusting(off.replace("iterations = 0", "iterations = 1"))
+        Project::trusting(off.replace("iterations = 'none'", "iterations = 1"))
             .config()
             .limits
             .max_runtime,
@@ -301,9 +303,10 @@ fn limits_that_are_all_off() {
     );
     assert_eq!(
         Project::trusting(off.replacen("'none'", "'1h'", 1)).config().limits.max_iterations,
-        0
+        None
     );
-    assert_eq!(Project::trusting("limits.max_iterations = 0").config().limits.max_iterations, 0);
+    let none = Project::trusting("limits.max_iterations = 'none'").config();
+    assert_eq!(none.limits.max_iterations, None);
 }
 
 #[test]
@@ -412,7 +415,7 @@ fn validators() {
         ),
         (
             "[[validator]]\nkind = 'a'\ntimeout = '0s'",
-            &["ralph.toml:3:11: validator.0.timeout: expected more than no time, found 0s"],
+            &["ralph.toml:3:11: validator.0.timeout: must be greater than 0s"],
         ),
         (
             "[[validator]]\nkind = 'a'\nname = 'x'\n\n[[validator]]\nkind = 'b'\nname = 'x'",
@@ -466,7 +469,7 @@ fn a_mistake_is_one_even_if_a_later_layer_hides_it() {
             "ralph.toml:2:16: limits.max_cost_usd: expected a number of dollars, found \"five\"",
             "user.toml:1:10: limits: expected a table, found 7",
             "user.toml:2:1: agent.prices: `output` is missing",
-            "RALPH_LIMITS__MAX_FAILURES: limits.max_failures: expected a whole number from 0 to 4294967295, found \"x\"",
+            "RALPH_LIMITS__MAX_FAILURES: limits.max_failures: expected a whole number, 1 or more, found \"x\"",
         ]
     );
 }

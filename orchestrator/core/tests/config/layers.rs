@@ -48,15 +48,15 @@ fn every_default() {
     assert_eq!(
         config.limits,
         Limits {
-            max_iterations: 100,
+            max_iterations: Some(100),
             max_runtime: Some(seconds(4 * 3600)),
             max_cost_usd: Usd::from_dollars(50.0),
             max_tokens: None,
             iteration_timeout: seconds(30 * 60),
             idle_timeout: seconds(15 * 60),
-            max_failures: 5,
-            max_stagnant: 10,
-            max_rejections: 3,
+            max_failures: Some(5),
+            max_stagnant: Some(10),
+            max_rejections: Some(3),
             max_wait: seconds(6 * 3600),
         }
     );
@@ -126,7 +126,7 @@ fn later_layers_win_key_by_key() {
     assert_eq!(limits.max_tokens, Some(1));
     assert_eq!(
         (limits.max_iterations, limits.max_failures, limits.max_stagnant, limits.max_rejections),
-        (2, 2, 3, 4)
+        (Some(2), Some(2), Some(3), Some(4))
     );
     let origin = |key: &str| loaded.origin(key).map(|text| project.without_folder(&text));
     let expected = [
@@ -221,20 +221,25 @@ fn variables_that_are_no_configuration() {
         .config();
     assert_eq!(config.limits, Limits::default());
 
-    let project = Project::trusting("")
-        .var("RALPH_LIMITS__MAX_COSTT", "1")
+    let others = Project::trusting("")
+        .var("RALPH_CONFIG", "x")
         .var("RALPH_STATE_DIR", "/x")
         .var("RALPH_", "1")
-        .var("RALPH_LIMITS__", "1")
         .var("RALPH_QUOTAS__PATHS", "1");
+    assert_eq!(others.config().limits, Limits::default());
+
+    let project = Project::trusting("")
+        .var("RALPH_LIMITS__MAX_COSTT", "1")
+        .var("RALPH_LIMITS_MAX_TOKENS", "1")
+        .var("RALPH_LIMITS__", "1")
+        .var("RALPH_ORCHESTRATOR_QUOTAS__PATHS", "1");
     assert_eq!(
         project.errors(),
         [
-            "RALPH_: not the name of a key",
+            "RALPH_LIMITS_MAX_TOKENS: not the name of a key; did you mean `RALPH_LIMITS__MAX_TOKENS`?",
             "RALPH_LIMITS__: not the name of a key",
             "RALPH_LIMITS__MAX_COSTT: limits.max_costt: unknown key; did you mean `RALPH_LIMITS__MAX_COST_USD`?",
-            "RALPH_QUOTAS__PATHS: quotas: unknown key",
-            "RALPH_STATE_DIR: state_dir: unknown key; did you mean `RALPH_STATE__DIR`?",
+            "RALPH_ORCHESTRATOR_QUOTAS__PATHS: quotas: unknown key",
         ]
     );
     let report = project.load().unwrap_err().errors()[2].render(false);
@@ -257,7 +262,7 @@ fn wrong_sets() {
             "--set: \"a = 1\\nb\" is not a key",
             "--set: limits.max_cost: unknown key; did you mean `limits.max_cost_usd`?",
             "--set: limits.max_cost_usd: expected a finite number, found nan",
-            "--set: limits.max_failures: expected a whole number from 0 to 4294967295, found -1",
+            "--set: limits.max_failures: expected a whole number from 1 to 4294967295, found -1",
             "--set: limits: expected a table, found 5",
         ]
     );

@@ -8,6 +8,7 @@
     missing_docs
 )]
 
+mod command_line;
 mod errors;
 mod files;
 mod layers;

@@ -46,14 +46,15 @@ fn byte_order_mark_and_windows_line_ends() {
         project.errors(),
         [
             "ralph.toml:1:1: x: unknown key",
-            "ralph.toml:3:16: limits.max_failures: expected a whole number from 0 to 4294967295, found \"é\"",
+            "ralph.toml:3:16: limits.max_failures: expected a whole number, 1 or more, found \"é\"",
         ]
     );
     let errors = project.load().unwrap_err();
     assert_eq!(
         project.without_folder(&errors.errors()[1].render(false)),
-        "error: limits.max_failures: expected a whole number from 0 to 4294967295, found \"é\"\n \
-         --> ralph.toml:3:16\n  |\n3 | max_failures = 'é'\n  |                ^^^"
+        "error: limits.max_failures: expected a whole number, 1 or more, found \"é\"\n \
+         --> ralph.toml:3:16\n  |\n3 | max_failures = 'é'\n  |                ^^^\n  |\n  \
+         = help: \"none\" turns this limit off"
     );
     assert_eq!(
         project.without_folder(&errors.errors()[0].render(false)),

@@ -1,0 +1,72 @@
+//! What a shell completes beyond commands and flags.
+
+use std::ffi::OsStr;
+
+use clap::{Arg, Command};
+use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
+use orchestrator::config;
+
+use crate::context::Context;
+use crate::discovery::ConfigFile;
+
+/// The variable by which the scripts of the shells ask for candidates.
+pub(crate) const VARIABLE: &str = "_RALPH_ORCHESTRATOR_COMPLETE";
+
+/// Answers a shell that asks for candidates; returns if none does.
+pub(crate) fn answer() {
+    clap_complete::CompleteEnv::with_factory(visible).var(VARIABLE).complete();
+}
+
+/// The command line without what is for this program itself.
+fn visible() -> Command {
+    let command = crate::help::command();
+    let visible = command.get_subcommands().filter(|inner| !inner.is_hide_set());
+    Command::new("ralph-orchestrator")
+        .args(command.get_arguments().cloned())
+        .subcommands(visible.cloned())
+}
+
+/// The command with candidates for the values of its flags.
+pub(crate) fn attach(command: Command) -> Command {
+    let path = command.get_name().to_owned();
+    command.mut_args(|arg| with_candidates(&path, arg)).mut_subcommands(attach)
+}
+
+fn with_candidates(command: &str, arg: Arg) -> Arg {
+    let candidates = match (command, arg.get_id().as_str()) {
+        (_, "sets") => keys,
+        ("run", "agent") => agents,
+        ("status" | "log" | "why" | "export", "run") => runs,
+        _ => return arg,
+    };
+    arg.add(ArgValueCompleter::new(move |typed: &OsStr| beginning(typed, candidates())))
+}
+
+fn beginning(typed: &OsStr, candidates: Vec<String>) -> Vec<CompletionCandidate> {
+    let typed = typed.to_string_lossy();
+    let fit = candidates.into_iter().filter(|candidate| candidate.starts_with(&*typed));
+    fit.map(CompletionCandidate::new).collect()
+}
+
+/// `limits.max_cost_usd=` and all others.
+fn keys() -> Vec<String> {
+    config::keys().into_iter().map(|key| format!("{key}=")).collect()
+}
+
+/// The configuration of this folder, if it can be read.
+fn context() -> Option<Context> {
+    ConfigFile::find(None).and_then(|file| Context::load(&file, Vec::new())).ok()
+}
+
+/// The names of `[agents]`.
+fn agents() -> Vec<String> {
+    context().map(|context| context.loaded.config.agents.into_keys().collect()).unwrap_or_default()
+}
+
+/// The ids of all runs that are kept.
+fn runs() -> Vec<String> {
+    let layout = context().and_then(|context| context.layout().ok());
+    let folder = layout.and_then(|layout| std::fs::read_dir(layout.runs()).ok());
+    let entries = folder.into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
+}

@@ -1,0 +1,113 @@
+//! Which configuration file a command is about.
+//!
+//! Without `-c`, the `ralph.toml` of the current folder or of the nearest folder above it is taken, up to
+//! the root of the repository; outside a repository up to the home directory or the root of the file
+//! system, as Cargo and uv do. A configuration names programs that are run, so one that another user has
+//! put into a folder above is not taken.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use crate::error::CommandError;
+
+/// The name of the configuration file.
+pub(crate) const NAME: &str = "ralph.toml";
+/// What other tools call theirs.
+const OTHERS: [&str; 3] = ["ralph.yml", "ralph.yaml", "ralph.json"];
+
+/// The configuration file of a command.
+#[derive(Clone, Debug)]
+pub(crate) enum ConfigFile {
+    /// Named by `-c`; may not exist.
+    Named(PathBuf),
+    /// Found in the current folder, or in one above it.
+    Found { file: PathBuf, is_above: bool },
+    /// There is none in any of these folders, the current one first.
+    Missing { folders: Vec<PathBuf> },
+}
+
+impl ConfigFile {
+    /// The file that `-c` names, or the one that is found.
+    pub(crate) fn find(named: Option<PathBuf>) -> Result<Self, CommandError> {
+        if let Some(named) = named {
+            return Ok(Self::Named(named));
+        }
+        let here = std::env::current_dir()?;
+        let folders = searched(&here, home().as_deref());
+        let Some(folder) = folders.iter().find(|folder| exists(&folder.join(NAME))) else {
+            return Ok(Self::Missing { folders });
+        };
+        let (file, is_above) = (folder.join(NAME), *folder != here);
+        if is_above && !is_trusted(&file, &here) {
+            let message = format!("{} belongs to another user", file.display());
+            return Err(CommandError::config(message).hinted(
+                "it names programs that would be run; if you trust it, name it with `-c`",
+            ));
+        }
+        Ok(Self::Found { file, is_above })
+    }
+
+    /// The file, or where it would be.
+    pub(crate) fn path(&self) -> PathBuf {
+        match self {
+            Self::Named(file) | Self::Found { file, .. } => file.clone(),
+            Self::Missing { folders } => {
+                folders.first().map_or_else(|| NAME.into(), |folder| folder.join(NAME))
+            }
+        }
+    }
+
+    /// What to say of it before anything else.
+    pub(crate) fn notice(&self) -> Option<String> {
+        match self {
+            Self::Found { file, is_above: true } => Some(format!("using {}", file.display())),
+            _ => None,
+        }
+    }
+
+    /// The error that there is none, and what to do.
+    pub(crate) fn missing(&self) -> CommandError {
+        let folder = self.path().parent().map(Path::to_owned).unwrap_or_default();
+        let message =
+            format!("could not find `{NAME}` in {} or any parent folder", folder.display());
+        let error = CommandError::config(message).hinted(
+            "`ralph-orchestrator init` writes one; `run --goal TEXT --check COMMAND` needs none",
+        );
+        match OTHERS.iter().find(|other| exists(&folder.join(other))) {
+            Some(other) => error.hinted(format!(
+                "{other} is another tool's; docs/user/migrating.md says what becomes of its keys"
+            )),
+            None => error,
+        }
+    }
+}
+
+/// The folders in which a configuration is looked for, in their order.
+fn searched(here: &Path, home: Option<&Path>) -> Vec<PathBuf> {
+    let mut folders = Vec::new();
+    for folder in here.ancestors() {
+        folders.push(folder.to_owned());
+        if exists(&folder.join(".git")) || Some(folder) == home {
+            break;
+        }
+    }
+    folders
+}
+
+fn home() -> Option<PathBuf> {
+    etcetera::home_dir().ok().and_then(|home| home.canonicalize().ok())
+}
+
+/// Whether there is anything of this name, such as a link that leads nowhere.
+fn exists(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok()
+}
+
+/// Whether it belongs to this user, to the administrator, or to whoever owns the current folder. One that
+/// cannot be asked about says why when it is read.
+fn is_trusted(file: &Path, here: &Path) -> bool {
+    let owner = |path: &Path| fs::metadata(path).map(|found| found.uid()).ok();
+    let Some(uid) = owner(file) else { return true };
+    uid == 0 || uid == rustix::process::geteuid().as_raw() || owner(here) == Some(uid)
+}

@@ -1,0 +1,293 @@
+//! The help: commands in groups, and examples for each of them.
+
+use std::fmt::Write as _;
+
+use clap::builder::StyledStr;
+use clap::{Command, CommandFactory as _};
+
+use crate::args::Args;
+use crate::complete;
+
+/// The commands as people look for them.
+const GROUPS: [(&str, &[&str]); 5] = [
+    ("Run", &["run"]),
+    ("Look", &["status", "log", "why", "export"]),
+    ("Steer", &["answer", "stop", "reset"]),
+    ("Set up", &["init", "doctor", "config", "agents", "completions"]),
+    ("Extend", &["plugin"]),
+];
+
+/// What each command is used for: a purpose, and the line without the program's name.
+const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
+    ("", &[("", "init"), ("", r#"run --goal "fix the tests" --check "make test" -- claude -p"#)]),
+    (
+        "run",
+        &[
+            ("Start the run of ralph.toml, or resume it", "run"),
+            (
+                "Without any file: the words after -- are the agent",
+                r#"run --goal "fix the bug" --check "make test" -- claude -p"#,
+            ),
+            (
+                "Another task with the checks and limits of ralph.toml",
+                r#"run --restart -p "Port it to Rust" --max-cost 5"#,
+            ),
+            ("See what would run, and with which limits", "run --dry-run"),
+        ],
+    ),
+    ("status", &[("How far it is, and what it cost", "status"), ("For a script", "status --json")]),
+    (
+        "log",
+        &[
+            ("Watch the run from another terminal", "log --follow"),
+            ("What the agent did in iteration 3", "log 3"),
+            ("What iterations 3 and 4 were given differently", "log --diff 3 4"),
+        ],
+    ),
+    (
+        "why",
+        &[("Why the run stopped, and what to do", "why"), ("The same for a script", "why --json")],
+    ),
+    (
+        "export",
+        &[
+            ("One ATIF file for each iteration", "export trajectories"),
+            ("Of the run of another configuration", "-c other.toml export trajectories"),
+        ],
+    ),
+    (
+        "answer",
+        &[
+            ("Answer the agent, then resume the run", r#"answer "use PostgreSQL 16""#),
+            ("Of the run of another configuration", r#"-c other.toml answer "yes""#),
+        ],
+    ),
+    (
+        "stop",
+        &[
+            ("Stop the run and wait until its processes have ended", "stop"),
+            ("Only ask it to stop", "stop --no-wait"),
+        ],
+    ),
+    (
+        "reset",
+        &[
+            ("Delete the runs of this workspace, after a question", "reset"),
+            ("The same in a script", "reset --yes"),
+        ],
+    ),
+    (
+        "init",
+        &[
+            ("Write a configuration for this repository", "init"),
+            ("Name the command that proves the work done", r#"init --test "make check""#),
+        ],
+    ),
+    (
+        "doctor",
+        &[
+            ("Find out what would keep a run from starting", "doctor"),
+            ("The same for a script", "doctor --json"),
+        ],
+    ),
+    ("config", &[("Every value and its source", "config show"), ("Only check", "config check")]),
+    (
+        "config show",
+        &[
+            ("Every value and its source", "config show"),
+            ("What a flag would change", "config show --set limits.max_cost_usd=5"),
+        ],
+    ),
+    (
+        "config check",
+        &[
+            ("Check ralph.toml", "config check"),
+            ("Check another file", "-c other.toml config check"),
+        ],
+    ),
+    (
+        "config schema",
+        &[
+            ("For an editor", "config schema > ralph.schema.json"),
+            ("One key's description", "config schema | jq .definitions.Limits"),
+        ],
+    ),
+    (
+        "agents",
+        &[("Which agents are installed", "agents"), ("The same for a script", "agents --json")],
+    ),
+    (
+        "completions",
+        &[
+            ("bash, in ~/.bashrc", "completions bash"),
+            ("zsh, with `alias ralph=ralph-orchestrator`", "completions zsh --alias ralph"),
+        ],
+    ),
+    (
+        "plugin",
+        &[
+            ("Begin a plugin", "plugin new my-agent --kind agent"),
+            ("Run the conformance tests", "plugin test target/debug/libmy_agent.so"),
+        ],
+    ),
+    (
+        "plugin list",
+        &[("The plugins of ralph.toml", "plugin list"), ("For a script", "plugin list --json")],
+    ),
+    (
+        "plugin check",
+        &[
+            ("Check a library", "plugin check target/debug/libmy_agent.so"),
+            ("For a script", "plugin check --json target/debug/libmy_agent.so"),
+        ],
+    ),
+    (
+        "plugin new",
+        &[
+            ("A crate that drives an agent", "plugin new my-agent --kind agent"),
+            (
+                "A validator, in a folder of another name",
+                "plugin new licences --kind validator --path x",
+            ),
+        ],
+    ),
+    (
+        "plugin test",
+        &[
+            ("Test a library", "plugin test target/debug/libmy_agent.so"),
+            ("With its own configuration", "plugin test my-agent --kit conformance.toml"),
+        ],
+    ),
+    (
+        "man",
+        &[
+            ("Write all manual pages", "man target/man"),
+            ("For a package", "man debian/usr/share/man/man1"),
+        ],
+    ),
+];
+
+/// What `run --help` ends with.
+const RUN: &str = "Where there is a ralph.toml, each of --goal, --prompt, --check and AGENT replaces its part of \
+it; all else in it holds. After --goal or --check the checks decide after each iteration, \
+without a claim of the agent, unless ralph.toml sets completion.when.
+
+Exit status: 0 completed, 1 stopped by a limit, 2 a human is needed, 64 usage, 65 state damaged, 69 agent \
+not available, 70 internal error, 75 workspace busy, 78 configuration wrong, 130 and 143 interrupted.";
+
+/// The command line as it is parsed, completed and documented.
+pub(crate) fn command() -> Command {
+    let command = with_examples(Args::command(), "");
+    let template = format!(
+        "{{about}}\n\n{{usage-heading}} {{usage}}\n\n{}\n{{options}}{{after-help}}",
+        overview(&command)
+    );
+    complete::attach(command.help_template(StyledStr::from(template)))
+}
+
+/// All visible commands, in their groups.
+fn overview(command: &Command) -> String {
+    let styles = command.get_styles();
+    let (header, literal) = (styles.get_header(), styles.get_literal());
+    let mut text = String::new();
+    let visible =
+        |name: &&&str| command.find_subcommand(name).is_some_and(|found| !found.is_hide_set());
+    for (group, names) in GROUPS {
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "{header}{group}:{header:#}");
+        for name in names.iter().filter(visible) {
+            let about = command.find_subcommand(name).and_then(Command::get_about);
+            let about = about.map(ToString::to_string).unwrap_or_default();
+            let _ = writeln!(text, "  {literal}{name:<12}{literal:#} {about}");
+        }
+        text.push('\n');
+    }
+    let _ = write!(text, "{header}Options:{header:#}");
+    text
+}
+
+fn with_examples(command: Command, path: &str) -> Command {
+    let examples = EXAMPLES.iter().find(|(of, _)| *of == path).map(|(_, examples)| *examples);
+    let mut text = examples.map(|examples| render(&command, examples)).unwrap_or_default();
+    match path {
+        "" => text.push_str("\n\n`ralph-orchestrator COMMAND --help` has more for each command."),
+        "run" => text = format!("{text}\n\n{RUN}"),
+        _ => {}
+    }
+    let command = if text.is_empty() { command } else { command.after_help(StyledStr::from(text)) };
+    command.mut_subcommands(|inner| {
+        let path = format!("{path} {}", inner.get_name());
+        with_examples(inner, path.trim())
+    })
+}
+
+fn render(command: &Command, examples: &[(&str, &str)]) -> String {
+    let header = command.get_styles().get_header();
+    let lines: Vec<String> = examples
+        .iter()
+        .map(|(purpose, line)| match *purpose {
+            "" => format!("  ralph-orchestrator {line}"),
+            purpose => format!("  {purpose}:\n    ralph-orchestrator {line}"),
+        })
+        .collect();
+    format!("{header}Examples:{header:#}\n{}", lines.join("\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all(command: &Command, path: &str, each: &mut impl FnMut(&str)) {
+        each(path);
+        for inner in command.get_subcommands() {
+            all(inner, format!("{path} {}", inner.get_name()).trim(), each);
+        }
+    }
+
+    #[test]
+    fn every_command_has_two_examples_that_parse() {
+        all(&Args::command(), "", &mut |path| {
+            if path == "plugin-host" {
+                return;
+            }
+            let examples = EXAMPLES.iter().find(|(of, _)| *of == path).map(|(_, all)| *all);
+            let examples = examples.unwrap_or_else(|| panic!("`{path}` has no examples"));
+            assert!(examples.len() >= 2, "{path}");
+            for (_, line) in examples {
+                let line = line.split(['|', '>']).next().unwrap();
+                let words = shlex(line);
+                let given = std::iter::once("ralph-orchestrator".to_owned()).chain(words);
+                command().try_get_matches_from(given).unwrap_or_else(|e| panic!("{line}: {e}"));
+                assert!(line.contains(path), "{path}: {line}");
+            }
+        });
+    }
+
+    fn shlex(line: &str) -> Vec<String> {
+        let parts = line.split('"').enumerate();
+        parts
+            .flat_map(|(index, part)| match index % 2 {
+                0 => part.split_whitespace().map(str::to_owned).collect::<Vec<_>>(),
+                _ => vec![part.to_owned()],
+            })
+            .collect()
+    }
+
+    #[test]
+    fn every_visible_command_is_in_one_group() {
+        let grouped: Vec<&str> =
+            GROUPS.iter().flat_map(|(_, names)| names.iter().copied()).collect();
+        for command in Args::command().get_subcommands().filter(|command| !command.is_hide_set()) {
+            let times = grouped.iter().filter(|name| **name == command.get_name()).count();
+            assert_eq!(times, 1, "{}", command.get_name());
+        }
+        for name in grouped {
+            assert!(Args::command().find_subcommand(name).is_some(), "{name}");
+        }
+    }
+
+    #[test]
+    fn the_definition_of_the_command_line_is_sound() {
+        command().debug_assert();
+    }
+}

@@ -1,0 +1,82 @@
+//! An agent whose program is not there, at the place where the program is named.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use orchestrator::config::{ConfigErrors, Loaded, nearest};
+use orchestrator::contract::ErrorClass;
+use orchestrator::engine::EngineError;
+use ralph_orchestrator_supervise::{NotFound, find_program};
+
+use crate::error::CommandError;
+
+/// The error of a run that could not begin. `agent` is the name of `[agents.NAME]`, if it was asked for.
+pub(crate) fn explain(
+    error: EngineError,
+    loaded: &Loaded,
+    vars: &BTreeMap<String, String>,
+    agent: Option<&str>,
+) -> CommandError {
+    let is_missing = matches!(
+        &error,
+        EngineError::Agent { error, .. } if matches!(error.class, ErrorClass::Unavailable)
+    );
+    match is_missing.then(|| missing_program(loaded, vars, agent)).flatten() {
+        Some(errors) => CommandError::unavailable(errors)
+            .hinted("`ralph-orchestrator doctor` checks everything that a run needs"),
+        None => error.into(),
+    }
+}
+
+/// The mistake in the key that names the program, if nothing of that name is there.
+fn missing_program(
+    loaded: &Loaded,
+    vars: &BTreeMap<String, String>,
+    agent: Option<&str>,
+) -> Option<ConfigErrors> {
+    let (table, config) = match agent {
+        Some(name) => (vec!["agents", name], loaded.config.agents.get(name)?),
+        None => (vec!["agent"], &loaded.config.agent),
+    };
+    let mut key: Vec<String> = table.into_iter().map(str::to_owned).collect();
+    key.extend(["config".to_owned(), "program".to_owned()]);
+    let named = config.config.get("program")?;
+    let name = match named.get(0) {
+        Some(first) => {
+            key.push("0".to_owned());
+            first.as_str()?
+        }
+        None => named.as_str()?,
+    };
+    let path = loaded.config.env.set.get("PATH").or_else(|| vars.get("PATH"));
+    let path = path.map(String::as_str).unwrap_or_default();
+    let (message, near) = match find_program(name, path, loaded.dir()).err()? {
+        NotFound::InPath { name, .. } => {
+            (format!("the program {name:?} is not in PATH"), nearest_program(&name, path))
+        }
+        other => (other.to_string(), None),
+    };
+    let mut error = loaded.error_at(&key, None, &message);
+    error.suggestion = near;
+    Some(error.into())
+}
+
+/// The program in the folders of `path` whose name is most like this one.
+fn nearest_program(name: &str, path: &str) -> Option<String> {
+    let folders = std::env::split_paths(path).filter(|folder| folder.is_absolute());
+    let programs: Vec<String> = folders
+        .filter_map(|folder| fs::read_dir(folder).ok())
+        .flatten()
+        .filter_map(|entry| {
+            let entry = entry.ok()?;
+            is_program(&entry.path()).then(|| entry.file_name().into_string().ok()).flatten()
+        })
+        .collect();
+    nearest(name, programs.iter().map(String::as_str)).map(str::to_owned)
+}
+
+fn is_program(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+    fs::metadata(path).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+}

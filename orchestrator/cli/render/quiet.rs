@@ -1,0 +1,27 @@
+//! `run --quiet`: one line at the end.
+
+use orchestrator::engine::{Notice, Observer};
+use orchestrator::machine::StopReason;
+
+use crate::output;
+use crate::render::text::one_line;
+
+/// Prints how the run ended, and nothing else.
+pub(crate) struct Quiet;
+
+impl Observer for Quiet {
+    fn notice(&self, _: &str, notice: &Notice) {
+        let Notice::RunFinished { stop_reason, message, validated, iterations, .. } = notice else {
+            return;
+        };
+        let plural = if *iterations == 1 { "" } else { "s" };
+        let line = match stop_reason {
+            StopReason::Completed => {
+                let how = if *validated { "" } else { " WITHOUT validation" };
+                format!("completed{how} after {iterations} iteration{plural}")
+            }
+            reason => format!("stopped ({}): {}", reason.word(), one_line(message, 200)),
+        };
+        output::result(&line);
+    }
+}
