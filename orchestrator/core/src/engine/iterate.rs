@@ -474,6 +474,7 @@ fn outcome_of(class: &ErrorClass, mut message: String) -> Outcome {
         ErrorClass::Unauthenticated
         | ErrorClass::Billing
         | ErrorClass::InvalidRequest
+        | ErrorClass::NotFound
         | ErrorClass::ContextExceeded
         | ErrorClass::Crashed
         | ErrorClass::TimedOut
