@@ -98,16 +98,25 @@ fn reached(state: &State) -> Option<(StopReason, String)> {
     // One that is begun again is used once.
     let used = state.iterations.saturating_sub(u64::from(state.repeats()));
     if let Some(max) = limits.max_iterations.filter(|max| used >= *max) {
-        return Some((StopReason::MaxIterations, format!("all {max} iterations are used")));
+        return Some((
+            StopReason::MaxIterations,
+            format!("{used} of {max} iterations are used (limits.max_iterations)"),
+        ));
     }
     if limits.max_runtime_ms.is_some_and(|max| state.runtime_ms >= max) {
         return Some((StopReason::MaxRuntime, OUT_OF_TIME.into()));
     }
     if let Some(max) = limits.max_cost_usd.filter(|max| cost >= *max) {
-        return Some((StopReason::MaxCost, format!("{cost} of {max} are spent")));
+        return Some((
+            StopReason::MaxCost,
+            format!("{cost} of {max} are spent (limits.max_cost_usd)"),
+        ));
     }
     if let Some(max) = limits.max_tokens.filter(|max| tokens >= *max) {
-        return Some((StopReason::MaxTokens, format!("{tokens} of {max} tokens are used")));
+        return Some((
+            StopReason::MaxTokens,
+            format!("{tokens} of {max} tokens are used (limits.max_tokens)"),
+        ));
     }
     if state.failures >= limits.max_failures {
         let last = state.last_error.as_ref().map_or("", |error| error.message.as_str());
@@ -117,7 +126,10 @@ fn reached(state: &State) -> Option<(StopReason, String)> {
         };
         return Some((
             reason,
-            format!("{} iterations in a row failed; last: {last}", state.failures),
+            format!(
+                "{} iterations in a row failed (limits.max_failures); last: {last}",
+                state.failures
+            ),
         ));
     }
     if state.rejected_in_a_row() >= limits.max_rejections {
