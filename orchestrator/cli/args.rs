@@ -14,6 +14,9 @@ pub(crate) struct Args {
     /// The configuration file [default: ralph.toml]
     #[arg(short, long, global = true, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
+    /// Lead a session of its own; given by `run --detach` to the process that it starts
+    #[arg(long, hide = true)]
+    pub(crate) detached: bool,
     #[command(subcommand)]
     pub(crate) command: Command,
 }
@@ -28,11 +31,11 @@ pub(crate) enum Command {
     Log(Log),
     /// Explain the run: claims and verdicts, what changed, what it cost, and what to do next
     Why(Why),
-    /// Answer an agent that asked for a human
+    /// Answer the agent's question, or give it guidance
     Answer(Answer),
-    /// Stop the run that goes on in this workspace
+    /// Stop the active run of this configuration
     Stop(Stop),
-    /// Forget all runs of this workspace
+    /// Delete all run state of this configuration; the workspace is untouched
     Reset(Reset),
     /// Write a ralph.toml and a PROMPT.md to start from; an existing prompt is kept
     Init(Init),
@@ -83,6 +86,9 @@ pub(crate) struct Run {
     /// Begin a new run, whatever became of the last one
     #[arg(long)]
     pub(crate) restart: bool,
+    /// Run in the background, in a session of its own; `stop` ends it, `log --follow` shows it
+    #[arg(long, conflicts_with = "dry_run")]
+    pub(crate) detach: bool,
     /// Check everything and say what would be run, but start nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
@@ -162,7 +168,7 @@ pub(crate) struct Export {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Answer {
-    /// What the agent is told at the head of its next prompt
+    /// The text; it goes to the top of the next prompt, after the question if one is open
     pub(crate) text: String,
     #[command(flatten)]
     pub(crate) sets: Sets,
@@ -179,7 +185,7 @@ pub(crate) struct Stop {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Reset {
-    /// Do not ask
+    /// Skip confirmation
     #[arg(short, long)]
     pub(crate) yes: bool,
     #[command(flatten)]
@@ -191,6 +197,9 @@ pub(crate) struct Init {
     /// The command that proves the work done, such as --test "cargo test"
     #[arg(long, value_name = "COMMAND")]
     pub(crate) test: Option<String>,
+    /// Write a systemd user unit that runs an existing configuration
+    #[arg(long, conflicts_with = "test")]
+    pub(crate) systemd: bool,
     /// Overwrite an existing ralph.toml, but never a prompt
     #[arg(long)]
     pub(crate) force: bool,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use orchestrator::config::{self, Loaded, Sources};
-use orchestrator::engine::state_layout;
+use orchestrator::engine::{state_layout, state_owner};
 use orchestrator::state::Layout;
 
 use crate::args::Sets;
@@ -39,9 +39,11 @@ impl Context {
         Self::load(file, sets.sets.clone())
     }
 
-    /// Where the state of its workspace lies.
+    /// Where the state of its run lies.
     pub(crate) fn layout(&self) -> Result<Layout, CommandError> {
-        Ok(state_layout(&self.loaded, &self.state_home())?)
+        let layout = state_layout(&self.loaded, &self.state_home())?;
+        state_owner(&self.loaded).verify(&layout)?;
+        Ok(layout)
     }
 
     /// Where private copies of plugin libraries are kept.
@@ -53,6 +55,22 @@ impl Context {
     pub(crate) fn state_home(&self) -> PathBuf {
         home(&self.vars, "XDG_STATE_HOME", ".local/state")
     }
+}
+
+/// How this program is called for a configuration, to be copied into a shell.
+pub(crate) fn program(file: &Path) -> String {
+    const NAME: &str = "ralph-orchestrator";
+    if file == Path::new("ralph.toml") {
+        return NAME.to_owned();
+    }
+    let text = file.display().to_string();
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+,@%".contains(letter);
+    let text = if text.chars().all(is_plain) {
+        text
+    } else {
+        format!("'{}'", text.replace('\'', r"'\''"))
+    };
+    format!("{NAME} -c {text}")
 }
 
 fn sources(file: &Path, vars: &BTreeMap<String, String>, sets: Vec<(String, String)>) -> Sources {
@@ -77,8 +95,13 @@ pub(crate) fn plugin_copies(vars: &BTreeMap<String, String>) -> PathBuf {
     home(vars, "XDG_CACHE_HOME", ".cache").join("ralph-orchestrator/plugins")
 }
 
+/// `$XDG_CONFIG_HOME`, or `~/.config`.
+pub(crate) fn config_home(vars: &BTreeMap<String, String>) -> PathBuf {
+    home(vars, "XDG_CONFIG_HOME", ".config")
+}
+
 pub(crate) fn user_file(vars: &BTreeMap<String, String>) -> Option<PathBuf> {
-    let file = home(vars, "XDG_CONFIG_HOME", ".config").join("ralph-orchestrator/config.toml");
+    let file = config_home(vars).join("ralph-orchestrator/config.toml");
     file.exists().then_some(file)
 }
 
@@ -89,4 +112,20 @@ fn home(vars: &BTreeMap<String, String>, name: &str, below: &str) -> PathBuf {
         .filter(|path| path.is_absolute())
         .or_else(|| etcetera::home_dir().ok().map(|home| home.join(below)))
         .unwrap_or_else(|| std::env::temp_dir().join("ralph-orchestrator-state"))
+}
+
+/// What is said where there is nothing to show.
+pub(crate) const NO_RUN: &str = "no run in this workspace yet";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_can_be_copied_into_a_shell() {
+        let program = |file: &str| program(Path::new(file));
+        assert_eq!(program("ralph.toml"), "ralph-orchestrator");
+        assert_eq!(program("a/b.toml"), "ralph-orchestrator -c a/b.toml");
+        assert_eq!(program("it's $x.toml"), r"ralph-orchestrator -c 'it'\''s $x.toml'");
+    }
 }

@@ -1,13 +1,17 @@
 //! The command line of ralph-orchestrator.
 
 mod args;
+mod bounded_file;
 mod commands;
 mod context;
+mod detach;
 mod error;
+mod next_step;
 mod orphans;
 mod output;
 mod plugins;
 mod processes;
+mod question;
 mod registry;
 mod render;
 mod sandbox;
@@ -47,7 +51,7 @@ fn main() -> ExitCode {
 }
 
 fn dispatch(args: Args) -> Result<u8, CommandError> {
-    let Args { config, command } = args;
+    let Args { config, detached, command } = args;
     let config = config.unwrap_or_else(|| "ralph.toml".into());
     let log = match &command {
         // It serves another that listens.
@@ -55,7 +59,11 @@ fn dispatch(args: Args) -> Result<u8, CommandError> {
         Command::Run(run) => trace::install(run.verbose),
         _ => trace::install(0),
     };
+    if detached {
+        detach::lead_session()?;
+    }
     match command {
+        Command::Run(run) if run.detach && !detached => detach::launch(&config, run.json),
         Command::Run(run) => commands::run::run(&config, run, &log),
         Command::Status(status) => commands::status::status(&config, &status),
         Command::Why(why) => commands::why::why(&config, &why),

@@ -1,9 +1,7 @@
 //! What the program says of itself, for those who look for a mistake: to standard error if that is
 //! asked for, and of each run to a file in its state.
 
-use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
@@ -15,14 +13,13 @@ use tracing_subscriber::fmt::{self, MakeWriter};
 use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
 use tracing_subscriber::registry;
 
+use crate::bounded_file::BoundedFile;
 use crate::output;
 
 /// What is to be said, in the syntax of `tracing_subscriber::EnvFilter`.
 const VARIABLE: &str = "RALPH_LOG";
 /// What two `-v` stand for.
 const VERBOSE: &str = "debug";
-/// A log that is larger becomes `log.1.jsonl`, in place of the one before.
-const LARGEST: u64 = 4 * 1024 * 1024;
 /// So much is kept in memory until a run has its folder.
 const MOST_EARLY: usize = 64 * 1024;
 
@@ -82,11 +79,7 @@ enum To {
         path: PathBuf,
         early: Vec<u8>,
     },
-    File {
-        path: PathBuf,
-        file: File,
-        written: u64,
-    },
+    File(BoundedFile),
     /// It cannot be written: nothing depends on it.
     Nowhere,
 }
@@ -106,10 +99,10 @@ impl RunLog {
 impl To {
     fn put(&mut self, line: &[u8]) {
         if let Self::Waiting { path, early } = self {
-            match open(path) {
-                Ok((file, written)) => {
-                    let (path, early) = (std::mem::take(path), std::mem::take(early));
-                    *self = Self::File { path, file, written };
+            match BoundedFile::open(path, "log.1.jsonl") {
+                Ok(file) => {
+                    let early = std::mem::take(early);
+                    *self = Self::File(file);
                     self.put(&early);
                 }
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -121,32 +114,11 @@ impl To {
                 Err(_) => *self = Self::Nowhere,
             }
         }
-        let Self::File { path, file, written } = self else { return };
-        if *written > LARGEST {
-            let full = path.with_extension("1.jsonl");
-            match std::fs::rename(&*path, full).and_then(|()| open(path)) {
-                Ok((next, length)) => (*file, *written) = (next, length),
-                Err(_) => return *self = Self::Nowhere,
-            }
-        }
-        match file.write_all(line) {
-            Ok(()) => *written = written.saturating_add(u64::try_from(line.len()).unwrap_or(0)),
-            Err(_) => *self = Self::Nowhere,
+        let Self::File(file) = self else { return };
+        if file.append(line).is_err() {
+            *self = Self::Nowhere;
         }
     }
-}
-
-/// Opens a log to go on with it: a file of its own, never what a link leads to.
-fn open(path: &Path) -> io::Result<(File, u64)> {
-    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
-    let flags = i32::try_from(flags.bits()).unwrap_or(0);
-    let file =
-        OpenOptions::new().append(true).create(true).mode(0o600).custom_flags(flags).open(path)?;
-    let meta = file.metadata()?;
-    if !meta.is_file() {
-        return Err(io::Error::other("no regular file"));
-    }
-    Ok((file, meta.len()))
 }
 
 /// One line at a time: they are handed over whole.
@@ -206,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_log_is_bounded_and_waits_for_its_folder() {
+    fn a_log_waits_for_its_folder() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("run/log.jsonl");
         let mut log = RunLog::default();
@@ -215,16 +187,6 @@ mod tests {
         std::fs::create_dir(path.parent().unwrap()).unwrap();
         log.write_all(b"late\n").unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), b"early\nlate\n");
-        let line = [b'x'; 64 * 1024];
-        for _ in 0..400 {
-            log.write_all(&line).unwrap();
-        }
-        let most = LARGEST + 2 * u64::try_from(line.len()).unwrap();
-        let sizes: Vec<u64> = std::fs::read_dir(path.parent().unwrap())
-            .unwrap()
-            .map(|entry| entry.unwrap().metadata().unwrap().len())
-            .collect();
-        assert!(sizes.len() == 2 && sizes.iter().all(|size| *size <= most), "{sizes:?}");
     }
 
     #[test]

@@ -84,7 +84,8 @@ fn a_completed_run_and_one_that_stopped_for_a_human() {
     env.run().expect(2);
     let ended = env.ralph(&["why"]).expect(0);
     narrow(&ended.stdout);
-    ended.says("needs_human").says("asked for a human").says("`answer");
+    ended.says("needs_human").says("asked for a human").says("answer");
+    env.ralph(&["answer", "80"]).expect(0);
     env.run().expect(0);
     let ended = env.ralph(&["why"]).expect(0);
     ended.says("completed: made it").says("accepted").says("nothing: the work is proved done");

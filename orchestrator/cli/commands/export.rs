@@ -5,7 +5,7 @@ use std::path::Path;
 use orchestrator::state::{Disk, peek};
 
 use crate::args::Export;
-use crate::context::Context;
+use crate::context::{Context, NO_RUN};
 use crate::error::{CommandError, exit};
 use crate::output;
 use crate::render::atif;
@@ -14,7 +14,7 @@ pub(crate) fn export(file: &Path, args: &Export) -> Result<u8, CommandError> {
     let layout = Context::with(file, &args.sets)?.layout()?;
     let mut entries = Vec::new();
     let Some(found) = peek(&layout, |entry| entries.push(entry.clone()))? else {
-        return Err(CommandError::user("there is no run in this workspace yet"));
+        return Err(CommandError::user(NO_RUN));
     };
     std::fs::create_dir_all(&args.folder)?;
     let last = found.state.iterations;

@@ -12,17 +12,17 @@ use ralph_orchestrator_supervise::Supervisor;
 
 use crate::args::Run;
 use crate::commands::block_on;
-use crate::context::Context;
+use crate::context::{self, Context};
 use crate::error::{CommandError, exit, of_stop};
 use crate::orphans::end_orphans;
 use crate::plugins::Plugins;
 use crate::processes::Supervised;
 use crate::registry;
-use crate::render::text::EVIDENCE_ONLY;
+use crate::render::text::{EVIDENCE_ONLY, escape};
 use crate::render::{Human, Json};
 use crate::sandbox::Policy;
 use crate::trace::RunLog;
-use crate::{output, signals};
+use crate::{detach, next_step, output, question, signals};
 
 pub(crate) fn run(file: &Path, mut args: Run, log: &RunLog) -> Result<u8, CommandError> {
     let mut sets = std::mem::take(&mut args.sets.sets);
@@ -46,10 +46,15 @@ pub(crate) fn run(file: &Path, mut args: Run, log: &RunLog) -> Result<u8, Comman
     };
     // While everything else is looked at.
     Supervisor::this_binary().prepare();
-    block_on(start(context, args, log))
+    block_on(start(context, args, log, &context::program(file)))
 }
 
-async fn start(context: Context, args: Run, log: &RunLog) -> Result<u8, CommandError> {
+async fn start(
+    context: Context,
+    args: Run,
+    log: &RunLog,
+    program: &str,
+) -> Result<u8, CommandError> {
     let signals = signals::listen()?;
     let switch = signals.switch.clone();
     let state_home = context.state_home();
@@ -73,15 +78,23 @@ async fn start(context: Context, args: Run, log: &RunLog) -> Result<u8, CommandE
         agent: args.agent.clone(),
         once: args.once,
         restart: args.restart,
+        renew: args.restart && !args.dry_run,
+        say: &output::say,
     })
     .await?;
-    let session = match opened {
+    let mut session = match opened {
         Opened::Complete { found, layout } => return Ok(complete(&found, &layout, args.json)),
         Opened::Ready(session) => session,
     };
     if args.dry_run {
         dry_run(&session, args.json);
         return Ok(exit::OK);
+    }
+    if !settle_question(&mut session, &args, program)? {
+        return Ok(exit::HUMAN);
+    }
+    if args.detach && !detach::let_go(&session)? {
+        return Ok(exit::INTERRUPTED);
     }
     if let Some(warning) = policy.as_ref().and_then(|policy| policy.warning(&session.protects())) {
         output::say(&warning);
@@ -93,8 +106,28 @@ async fn start(context: Context, args: Run, log: &RunLog) -> Result<u8, CommandE
     };
     log.begin(&session.layout().log(session.run_id()), session.redactor());
     let finished = Box::pin(session.drive(observer, signals.stop_requests())).await?;
+    if let Some(next) = next_step::after(&finished.state, program).filter(|_| !args.json) {
+        output::say(&format!("next: {next}"));
+    }
     let well = matches!(finished.state.last_outcome, Some(Outcome::Succeeded));
     Ok(of_stop(finished.reason, well, signals.status.load(Ordering::Relaxed)))
+}
+
+/// Asks an open question on the terminal. Whether the run may begin: one that would be out of reach of an
+/// answer may not.
+fn settle_question(session: &mut Session, args: &Run, program: &str) -> Result<bool, CommandError> {
+    let Some(question) = session.state().question().map(str::to_owned) else { return Ok(true) };
+    if args.detach {
+        output::say(&format!("the agent asks: {}", escape(&question)));
+        output::say(&format!("next: `{program} answer \"…\"`, then `{program} run --detach`"));
+        return Ok(false);
+    }
+    if !args.json
+        && let Some(answer) = question::ask(&question)?
+    {
+        session.answer(&answer)?;
+    }
+    Ok(true)
 }
 
 /// A run that is complete is so although its configuration can no longer be used; otherwise the error.

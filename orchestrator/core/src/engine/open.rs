@@ -12,6 +12,8 @@ use super::plan::{self, Judges};
 use super::processes::Processes;
 use super::prompt::PromptSource;
 use super::redact::Redactor;
+use super::relocated;
+use super::renew::{self, Renewal};
 use super::session::Session;
 use crate::config::{self, Loaded, Sources};
 use crate::contract::BuildContext;
@@ -22,7 +24,8 @@ use crate::state::{
 };
 use crate::workspace::{Baseline, HeldWorkspace, PromptPlace, create_from_template};
 
-const OTHER_TASK: &str = "the prompt is another than the one that was completed: this is a new run";
+const OTHER_TASK: &str = "the prompt changed since completion: this is a new run";
+const OTHER_TEXT: &str = "the task is another one than that of the last run: this is a new run";
 
 /// How a run is asked for.
 pub struct Request<'a> {
@@ -49,6 +52,10 @@ pub struct Request<'a> {
     pub once: bool,
     /// Begin a new run, whatever there was.
     pub restart: bool,
+    /// With `restart`: move a workspace that came from its template aside, and make it anew.
+    pub renew: bool,
+    /// Tells the user of what is done before there is a run to record it.
+    pub say: &'a (dyn Fn(&str) + Sync),
 }
 
 /// What a request leads to.
@@ -79,6 +86,8 @@ async fn look(request: Request<'_>) -> Result<Opened, EngineError> {
     let plain = (request.registry)(Surroundings::default());
     let layout = plan::state_layout(&request.loaded, &request.state_home)?;
     let workspace = plan::real_path(&request.loaded.config.run.workspace);
+    let owner = plan::state_owner(&request.loaded);
+    owner.verify(&layout)?;
     let ways = Ways::of(&request.loaded, &workspace, &request.state_home);
     if !request.restart {
         // First of all: what is complete stays so, whatever has become of its configuration.
@@ -104,6 +113,10 @@ async fn look(request: Request<'_>) -> Result<Opened, EngineError> {
             notes.push(OTHER_TASK.into());
             None
         }
+        Some(found) if is_other_task(&found, &request.loaded, &layout) => {
+            notes.push(format!("{OTHER_TEXT}; run {} is kept as it is", found.run));
+            None
+        }
         other => other.map(Box::new),
     };
     if let Some(found) = &kept {
@@ -112,8 +125,25 @@ async fn look(request: Request<'_>) -> Result<Opened, EngineError> {
         let judges = kept_judges(&layout, &found.run, &plain, &context).await;
         protects.extend(judges.map(|judges| judges.protects()).unwrap_or_default());
     }
-    let place = take_place(&request, &workspace, kept.as_ref().map(|found| &found.state.pins))?;
+    if request.renew {
+        let renewal = request.renewal(&workspace, &layout);
+        if renewal.is_due() {
+            // Nothing is moved for a run that cannot begin.
+            drivers.check(&drivers.redactor(&request.loaded)).await?;
+            renewal.perform()?;
+            let held = HeldWorkspace::hold(&workspace)?;
+            request.record_origin(&held, &layout)?;
+        }
+    }
+    let pins = kept.as_ref().map(|found| &found.state.pins);
+    let place = take_place(&request, &workspace, &layout, pins)?;
     ways.keep(&request.disk)?;
+    let folder = place::file_pin(place.workspace.id());
+    let owner = owner.with_folder(folder);
+    if kept.is_none() && !layout.latch().exists() {
+        notes.extend(relocated::notes(&request.states(), &owner, folder));
+    }
+    store.set_owner(&owner)?;
     notes.extend(
         kept.as_ref().and_then(|found| place::other_prompt(&found.state.pins, &place.prompt)),
     );
@@ -136,6 +166,23 @@ async fn look(request: Request<'_>) -> Result<Opened, EngineError> {
 }
 
 impl Request<'_> {
+    /// The folder of all states that no configuration has named.
+    fn states(&self) -> PathBuf {
+        self.state_home.join("ralph-orchestrator")
+    }
+
+    fn renewal<'a>(&'a self, workspace: &'a Path, layout: &'a Layout) -> Renewal<'a> {
+        let (loaded, disk, say) = (&self.loaded, &self.disk, self.say);
+        Renewal { loaded, workspace, layout, disk, states: self.states(), say }
+    }
+
+    fn record_origin(&self, held: &HeldWorkspace, layout: &Layout) -> Result<(), EngineError> {
+        match &self.loaded.config.run.template {
+            Some(template) => renew::record_origin(template, held, &self.disk, layout),
+            None => Ok(()),
+        }
+    }
+
     /// Says so if this was started by an agent, in its own workspace.
     fn name_outer_run(&self, error: StateError) -> EngineError {
         match (error, self.vars.get("RALPH_RUN_ID")) {
@@ -169,6 +216,7 @@ fn take_run(
 fn take_place(
     request: &Request<'_>,
     workspace: &Path,
+    layout: &Layout,
     pins: Option<&Pins>,
 ) -> Result<Place, EngineError> {
     let run = &request.loaded.config.run;
@@ -180,15 +228,17 @@ fn take_place(
         Ok::<_, EngineError>(held)
     };
     let there = if workspace.is_dir() { Some(held(pins)?) } else { None };
-    make_workspace(&request.loaded)?;
+    let made = make_workspace(&request.loaded)?;
     request.loaded.check_files()?;
     let held = match there {
         Some(there) => there,
         // Made this moment from its template: it is no other one that somebody put there.
         None => held(None)?,
     };
-    let states = request.state_home.join("ralph-orchestrator");
-    let occupied = occupy_workspace(&request.disk, held.folder(), &states)
+    if made {
+        request.record_origin(&held, layout)?;
+    }
+    let occupied = occupy_workspace(&request.disk, held.folder(), &request.states())
         .map_err(|error| request.name_outer_run(error))?;
     let prompt = recorded.unwrap_or_else(|| PromptSource::find(run));
     Ok(Place { workspace: held, occupied, prompt })
@@ -197,7 +247,7 @@ fn take_place(
 /// What no agent has to write.
 fn own(request: &Request<'_>, layout: &Layout, prompt: &PromptSource) -> Vec<PathBuf> {
     let run = &request.loaded.config.run;
-    let state = [layout.root().to_owned(), request.state_home.join("ralph-orchestrator")];
+    let state = [layout.root().to_owned(), request.states()];
     let fixed =
         [prompt.path(), prompt.file()].into_iter().flatten().filter(|_| !run.prompt_mutable);
     state
@@ -215,6 +265,7 @@ pub async fn find_completed(
     registry: &Registry,
 ) -> Option<(Found, Layout)> {
     let layout = plan::state_layout(loaded, state_home).ok()?;
+    plan::state_owner(loaded).verify(&layout).ok()?;
     let context = plan::build_context(loaded, vars);
     let found = completed(loaded, &layout, registry, &context).await?;
     Some((found, layout))
@@ -265,6 +316,19 @@ async fn same_task(
     }
 }
 
+/// Whether a run that has no configuration file was begun with another text of its task: then it is
+/// another run. Whoever edits a file may mend the prompt of a run that goes on.
+fn is_other_task(found: &Found, loaded: &Loaded, layout: &Layout) -> bool {
+    if loaded.configuration().is_some() {
+        return false;
+    }
+    let before = kept_config(layout, &found.run).and_then(|kept| kept.config.run.prompt_text);
+    match (&loaded.config.run.prompt_text, before) {
+        (Some(now), Some(before)) => now.trim() != before.trim(),
+        _ => false,
+    }
+}
+
 fn kept_config(layout: &Layout, run: &str) -> Option<Loaded> {
     let sources = Sources { file: layout.config(run), ..Sources::default() };
     config::load(&sources).ok()
@@ -281,13 +345,13 @@ async fn kept_judges(
     Judges::build(&loaded, registry, context).await.ok()
 }
 
-fn make_workspace(loaded: &Loaded) -> Result<(), EngineError> {
+/// Makes the workspace from its template if it is not there. Whether it did.
+fn make_workspace(loaded: &Loaded) -> Result<bool, EngineError> {
     let run = &loaded.config.run;
     let Some(template) = run.template.as_ref().filter(|_| !run.workspace.exists()) else {
-        return Ok(());
+        return Ok(false);
     };
     create_from_template(template, &run.workspace)
-        .map(drop)
         .map_err(|error| EngineError::Workspace(error.to_string()))
 }
 

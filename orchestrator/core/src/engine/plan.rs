@@ -398,7 +398,14 @@ pub fn plain_environment(
     environment::build(&loaded.config.env, vars, &Description::default())
 }
 
-/// Where the state of this configuration's workspace lies.
+/// Whose the state of this configuration's run is.
+#[must_use]
+pub fn state_owner(loaded: &Loaded) -> state::Owner {
+    let workspace = real_path(&loaded.config.run.workspace);
+    state::Owner::new(&workspace, loaded.configuration().as_deref())
+}
+
+/// Where the state of this configuration's run lies.
 ///
 /// # Errors
 /// It would lie in the workspace, where the agent could reach it.
@@ -406,7 +413,9 @@ pub fn state_layout(loaded: &Loaded, state_home: &Path) -> Result<state::Layout,
     let workspace = real_path(&loaded.config.run.workspace);
     let root = match &loaded.config.state.dir {
         Some(dir) => dir.clone(),
-        None => state_home.join("ralph-orchestrator").join(crate::workspace::identity(&workspace)),
+        None => state_home
+            .join("ralph-orchestrator")
+            .join(crate::workspace::identity(&workspace, loaded.configuration().as_deref())),
     };
     if real_path(&root).starts_with(&workspace) {
         let message = format!(

@@ -126,10 +126,7 @@ fn reached(state: &State) -> Option<(StopReason, String)> {
         };
         return Some((
             reason,
-            format!(
-                "{} iterations in a row failed (limits.max_failures); last: {last}",
-                state.failures
-            ),
+            format!("{} failed (limits.max_failures); last: {last}", in_a_row(state.failures)),
         ));
     }
     if state.rejected_in_a_row() >= limits.max_rejections {
@@ -140,26 +137,32 @@ fn reached(state: &State) -> Option<(StopReason, String)> {
     stagnation(state)
 }
 
+fn in_a_row(iterations: u32) -> String {
+    match iterations {
+        1 => "1 iteration".to_owned(),
+        many => format!("{many} iterations in a row"),
+    }
+}
+
 /// Iterations that came to nothing.
 fn stagnation(state: &State) -> Option<(StopReason, String)> {
     let max = state.limits.max_stagnant;
     let count = state.stagnant_iterations;
     if state.stagnant >= max && state.is_claimed() {
         let text = format!(
-            "{count} iterations in a row changed neither the verdict nor the evidence \
-             (limits.max_stagnant)"
+            "{} changed neither the verdict nor the evidence (limits.max_stagnant)",
+            in_a_row(count)
         );
         return Some((StopReason::Thrashing, text));
     }
     if state.stagnant >= max {
-        let text = format!("{count} iterations in a row made no progress (limits.max_stagnant)");
+        let text = format!("{} made no progress (limits.max_stagnant)", in_a_row(count));
         return Some((StopReason::Stagnation, text));
     }
     if state.says_all_done >= max {
         let text = format!(
-            "{} iterations in a row said that the work is done, but claimed nothing \
-             (limits.max_stagnant)",
-            state.says_all_done
+            "{} said that the work is done, but claimed nothing (limits.max_stagnant)",
+            in_a_row(state.says_all_done)
         );
         return Some((StopReason::Stagnation, text));
     }
