@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use orchestrator::config::{self, Loaded, Sources};
-use orchestrator::engine::{state_layout, state_owner};
+use orchestrator::engine::{state_layout, verify_owner};
 use orchestrator::state::Layout;
 
 use crate::args::Sets;
@@ -42,8 +42,16 @@ impl Context {
     /// Where the state of its run lies.
     pub(crate) fn layout(&self) -> Result<Layout, CommandError> {
         let layout = state_layout(&self.loaded, &self.state_home())?;
-        state_owner(&self.loaded).verify(&layout)?;
+        verify_owner(&self.loaded, &layout)?;
         Ok(layout)
+    }
+
+    /// The same, to be deleted: what was put in the place of its own can only be that.
+    pub(crate) fn layout_to_delete(&self) -> Result<Layout, CommandError> {
+        match self.loaded.config.state.dir {
+            Some(_) => self.layout(),
+            None => Ok(state_layout(&self.loaded, &self.state_home())?),
+        }
     }
 
     /// Where private copies of plugin libraries are kept.

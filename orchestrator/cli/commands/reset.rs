@@ -12,7 +12,7 @@ use crate::orphans::end_orphans;
 use crate::output;
 
 pub(crate) fn reset(file: &Path, args: &Reset) -> Result<u8, CommandError> {
-    let layout = Context::with(file, &args.sets)?.layout()?;
+    let layout = Context::with(file, &args.sets)?.layout_to_delete()?;
     let root = layout.root().display().to_string();
     if !layout.root().exists() {
         output::result(&format!("nothing to delete: {root} does not exist"));

@@ -47,7 +47,7 @@ mod watching;
 pub use error::EngineError;
 pub use notice::{Notice, Observer};
 pub use open::{Opened, Request, find_completed, open};
-pub use plan::{Driver, Judges, build_context, plain_environment, state_layout, state_owner};
+pub use plan::{Driver, Judges, build_context, plain_environment, state_layout, verify_owner};
 pub use processes::{NoProcesses, Processes};
 pub use redact::Redactor;
 pub use session::{DryRun, Finished, Session, StopRequests};

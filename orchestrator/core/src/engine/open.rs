@@ -86,8 +86,10 @@ async fn look(request: Request<'_>) -> Result<Opened, EngineError> {
     let plain = (request.registry)(Surroundings::default());
     let layout = plan::state_layout(&request.loaded, &request.state_home)?;
     let workspace = plan::real_path(&request.loaded.config.run.workspace);
-    let owner = plan::state_owner(&request.loaded);
-    owner.verify(&layout)?;
+    // Who begins anew wants nothing of a directory that was put in the place of its own.
+    if !request.restart || request.loaded.config.state.dir.is_some() {
+        plan::verify_owner(&request.loaded, &layout)?;
+    }
     let ways = Ways::of(&request.loaded, &workspace, &request.state_home);
     if !request.restart {
         // First of all: what is complete stays so, whatever has become of its configuration.
@@ -139,7 +141,7 @@ async fn look(request: Request<'_>) -> Result<Opened, EngineError> {
     let place = take_place(&request, &workspace, &layout, pins)?;
     ways.keep(&request.disk)?;
     let folder = place::file_pin(place.workspace.id());
-    let owner = owner.with_folder(folder);
+    let owner = plan::state_owner(&request.loaded).with_folder(folder);
     if kept.is_none() && !layout.latch().exists() {
         notes.extend(relocated::notes(&request.states(), &owner, folder));
     }
@@ -265,7 +267,7 @@ pub async fn find_completed(
     registry: &Registry,
 ) -> Option<(Found, Layout)> {
     let layout = plan::state_layout(loaded, state_home).ok()?;
-    plan::state_owner(loaded).verify(&layout).ok()?;
+    plan::verify_owner(loaded, &layout).ok()?;
     let context = plan::build_context(loaded, vars);
     let found = completed(loaded, &layout, registry, &context).await?;
     Some((found, layout))

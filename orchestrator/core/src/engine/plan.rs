@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::environment;
+use super::error::EngineError;
 use super::prices::{self, Pricing};
 use crate::config::{self, AgentConfig, Config, ConfigErrors, Limits, Loaded};
 use crate::contract::{
@@ -15,7 +16,7 @@ use crate::contract::{
 };
 use crate::machine::{self, AfterRejection, BaselineMode, Policy, ValidatorInfo};
 use crate::registry::{Kinds, Registry};
-use crate::state;
+use crate::state::{self, StateError};
 
 /// Share of the cost limit that a first iteration is charged at least if its end is never known, and what
 /// it is charged where there is no such limit.
@@ -399,10 +400,33 @@ pub fn plain_environment(
 }
 
 /// Whose the state of this configuration's run is.
-#[must_use]
-pub fn state_owner(loaded: &Loaded) -> state::Owner {
+pub(super) fn state_owner(loaded: &Loaded) -> state::Owner {
     let workspace = real_path(&loaded.config.run.workspace);
     state::Owner::new(&workspace, loaded.configuration().as_deref())
+}
+
+/// Refuses a state directory that belongs to another workspace or configuration.
+///
+/// # Errors
+/// It does: the configuration is wrong if it names the directory, and otherwise somebody put another one
+/// in the place of its own.
+pub fn verify_owner(loaded: &Loaded, layout: &state::Layout) -> Result<(), EngineError> {
+    match state_owner(loaded).verify(layout) {
+        Err(StateError::Foreign { path, owner, asked }) => {
+            let problem = format!("belongs to the run of {owner}, not to that of {asked}");
+            if loaded.config.state.dir.is_none() {
+                let problem = format!("{problem}; begin a new run with `run --restart`");
+                return Err(StateError::Damaged { path, problem }.into());
+            }
+            let message = format!(
+                "the state directory {} {problem}; name another folder, or, if the configuration or \
+                 the workspace was moved, put it back",
+                path.display()
+            );
+            Err(error_at(loaded, &["state", "dir"], &message).into())
+        }
+        verified => Ok(verified?),
+    }
 }
 
 /// Where the state of this configuration's run lies.

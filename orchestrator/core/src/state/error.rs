@@ -49,7 +49,7 @@ pub enum StateError {
     },
     /// The state directory belongs to another workspace or configuration.
     #[error(
-        "state.dir: the state directory {} belongs to the run of {owner}, not to that of {asked}",
+        "the state directory {} belongs to the run of {owner}, not to that of {asked}",
         path.display()
     )]
     Foreign {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use orchestrator::engine::EngineError;
 use orchestrator::machine::Record;
-use orchestrator::state::{Disk, Fate, Faults, Operation, StateError};
+use orchestrator::state::{Disk, Fate, Faults, Operation};
 
 use crate::world::{Ended, World};
 
@@ -40,7 +40,8 @@ fn a_run_without_a_file_and_one_with_a_file_do_not_share_a_state_directory() {
     let world = World::with("[limits]\nmax_iterations = 1\n");
     finished(world.run(Disk::default()));
     let error = world.run_without_file("Make done.").unwrap_err();
-    assert!(matches!(error, EngineError::State(StateError::Foreign { .. })), "{error}");
+    assert!(matches!(error, EngineError::Config(_)), "{error}");
+    assert!(error.to_string().contains("no configuration file"), "{error}");
 }
 
 #[test]
