@@ -9,13 +9,11 @@
 
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read as _};
-use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream;
-use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use orchestrator::engine::Session;
+use ralph_orchestrator_supervise::start_in_background;
 use serde::{Deserialize, Serialize};
 
 use crate::bounded_file::BoundedFile;
@@ -41,17 +39,9 @@ struct Started {
 
 /// Starts the run in the background, and waits until it has begun or could not.
 pub(crate) fn launch(file: &Path, json: bool) -> Result<u8, CommandError> {
-    let (ours, theirs) = UnixStream::pair()?;
-    let mut arguments = std::env::args_os();
-    let name = arguments.next().unwrap_or_else(|| "ralph-orchestrator".into());
-    // Whatever has become of the file that this program was started from.
-    let mut command = Command::new("/proc/self/exe");
-    command.arg0(name).arg(FLAG).args(arguments).stdin(OwnedFd::from(theirs));
-    let mut child = command.spawn()?;
-    // The other end of the socket is the child's alone.
-    drop(command);
+    let (mut child, socket) = start_in_background(FLAG)?;
     let mut line = String::new();
-    BufReader::new(ours.take(LONGEST)).read_line(&mut line)?;
+    BufReader::new(socket.take(LONGEST)).read_line(&mut line)?;
     let Ok(started) = serde_json::from_str::<Started>(&line) else {
         let status = child.wait()?;
         let code = status.code().or_else(|| Some(128_i32.saturating_add(status.signal()?)));

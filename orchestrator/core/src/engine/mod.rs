@@ -11,6 +11,7 @@ mod clock;
 mod drivers;
 mod environment;
 mod error;
+mod existing;
 mod feedback;
 mod files;
 mod fingerprint;

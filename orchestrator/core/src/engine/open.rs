@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::drivers::Drivers;
 use super::error::EngineError;
+use super::existing::{Existing, belongs_here, classify, kept_judges, same_task};
 use super::place::{self, Ways};
 use super::plan::{self, Judges};
 use super::processes::Processes;
@@ -15,7 +16,7 @@ use super::redact::Redactor;
 use super::relocated;
 use super::renew::{self, Renewal};
 use super::session::Session;
-use crate::config::{self, Loaded, Sources};
+use crate::config::Loaded;
 use crate::contract::BuildContext;
 use crate::machine::Pins;
 use crate::registry::{Registry, Surroundings};
@@ -23,9 +24,6 @@ use crate::state::{
     Disk, Found, Layout, OrphanReport, StateError, Store, occupy_workspace, peek_completed,
 };
 use crate::workspace::{Baseline, HeldWorkspace, PromptPlace, create_from_template};
-
-const OTHER_TASK: &str = "the prompt changed since completion: this is a new run";
-const OTHER_TEXT: &str = "the task is another one than that of the last run: this is a new run";
 
 /// How a run is asked for.
 pub struct Request<'a> {
@@ -86,10 +84,7 @@ async fn look(request: Request<'_>) -> Result<Opened, EngineError> {
     let plain = (request.registry)(Surroundings::default());
     let layout = plan::state_layout(&request.loaded, &request.state_home)?;
     let workspace = plan::real_path(&request.loaded.config.run.workspace);
-    // Who begins anew wants nothing of a directory that was put in the place of its own.
-    if !request.restart || request.loaded.config.state.dir.is_some() {
-        plan::verify_owner(&request.loaded, &layout)?;
-    }
+    request.verify_owner(&layout)?;
     let ways = Ways::of(&request.loaded, &workspace, &request.state_home);
     if !request.restart {
         // First of all: what is complete stays so, whatever has become of its configuration.
@@ -106,49 +101,31 @@ async fn look(request: Request<'_>) -> Result<Opened, EngineError> {
     let mut store = Store::open_on(request.disk.clone(), layout.clone())
         .map_err(|error| request.name_outer_run(error))?;
     let found = take_run(&mut store, &request, &mut notes)?;
+    if let Some(found) = &found {
+        belongs_here(found, &workspace, &layout)?;
+    }
     let kept = match found {
-        Some(found) if found.state.completion().is_some() => {
-            belongs_here(&found, &workspace, &layout)?;
-            if same_task(&found, &request.loaded, &layout, &plain, &context).await {
-                return Ok(Opened::Complete { found: Box::new(found), layout });
+        None => None,
+        Some(found) => match classify(found, &request.loaded, &layout, &plain, &context).await {
+            Existing::Complete(found) => return Ok(Opened::Complete { found, layout }),
+            Existing::Resumes(found) => Some(found),
+            Existing::OtherTask(note) => {
+                notes.push(note);
+                None
             }
-            notes.push(OTHER_TASK.into());
-            None
-        }
-        Some(found) if is_other_task(&found, &request.loaded, &layout) => {
-            notes.push(format!("{OTHER_TEXT}; run {} is kept as it is", found.run));
-            None
-        }
-        other => other.map(Box::new),
+        },
     };
     if let Some(found) = &kept {
-        belongs_here(found, &workspace, &layout)?;
         // A run that goes on keeps what it protects, whatever is configured now.
         let judges = kept_judges(&layout, &found.run, &plain, &context).await;
         protects.extend(judges.map(|judges| judges.protects()).unwrap_or_default());
     }
-    if request.renew {
-        let renewal = request.renewal(&workspace, &layout);
-        if renewal.is_due() {
-            // Nothing is moved for a run that cannot begin.
-            drivers.check(&drivers.redactor(&request.loaded)).await?;
-            renewal.perform()?;
-            let held = HeldWorkspace::hold(&workspace)?;
-            request.record_origin(&held, &layout)?;
-        }
-    }
+    renew_workspace(&request, &workspace, &layout, &drivers).await?;
     let pins = kept.as_ref().map(|found| &found.state.pins);
     let place = take_place(&request, &workspace, &layout, pins)?;
     ways.keep(&request.disk)?;
-    let folder = place::file_pin(place.workspace.id());
-    let owner = plan::state_owner(&request.loaded).with_folder(folder);
-    if kept.is_none() && !layout.latch().exists() {
-        notes.extend(relocated::notes(&request.states(), &owner, folder));
-    }
-    store.set_owner(&owner)?;
-    notes.extend(
-        kept.as_ref().and_then(|found| place::other_prompt(&found.state.pins, &place.prompt)),
-    );
+    notes.extend(record_owner(&mut store, &request, &place, kept.is_none())?);
+    notes.extend(pins.and_then(|pins| place::other_prompt(pins, &place.prompt)));
 
     let guard = Some(store.agents_guard(&place.occupied)?);
     let own = own(&request, &layout, &place.prompt);
@@ -167,7 +144,47 @@ async fn look(request: Request<'_>) -> Result<Opened, EngineError> {
     .map(|session| Opened::Ready(Box::new(session)))
 }
 
+/// Makes a workspace anew that came from its template, if that was asked for.
+async fn renew_workspace(
+    request: &Request<'_>,
+    workspace: &Path,
+    layout: &Layout,
+    drivers: &Drivers,
+) -> Result<(), EngineError> {
+    let renewal = request.renewal(workspace, layout);
+    if !request.renew || !renewal.is_due() {
+        return Ok(());
+    }
+    // Nothing is moved for a run that cannot begin.
+    drivers.check(&drivers.redactor(&request.loaded)).await?;
+    renewal.perform()?;
+    request.record_origin(&HeldWorkspace::hold(workspace)?, layout)
+}
+
+/// Records whose the state is. Returns what there is to say of runs whose paths were others.
+fn record_owner(
+    store: &mut Store,
+    request: &Request<'_>,
+    place: &Place,
+    is_new: bool,
+) -> Result<Vec<String>, EngineError> {
+    let folder = place::file_pin(place.workspace.id());
+    let owner = plan::state_owner(&request.loaded).with_folder(folder);
+    store.set_owner(&owner)?;
+    let is_first = is_new && !store.layout().latch().exists();
+    Ok(if is_first { relocated::notes(&request.states(), &owner, folder) } else { Vec::new() })
+}
+
 impl Request<'_> {
+    /// Refuses a state directory of another configuration. Who begins anew wants nothing of one that was
+    /// put in the place of its own.
+    fn verify_owner(&self, layout: &Layout) -> Result<(), EngineError> {
+        if self.restart && self.loaded.config.state.dir.is_none() {
+            return Ok(());
+        }
+        plan::verify_owner(&self.loaded, layout)
+    }
+
     /// The folder of all states that no configuration has named.
     fn states(&self) -> PathBuf {
         self.state_home.join("ralph-orchestrator")
@@ -284,67 +301,6 @@ async fn completed(
     let workspace = plan::real_path(&loaded.config.run.workspace);
     belongs_here(&found, &workspace, layout).ok()?;
     same_task(&found, loaded, layout, registry, context).await.then_some(found)
-}
-
-fn belongs_here(found: &Found, workspace: &Path, layout: &Layout) -> Result<(), StateError> {
-    let started = found.state.started.as_ref().map(|started| started.workspace.as_str());
-    if started.is_some_and(|started| Path::new(started) != workspace) {
-        let problem = format!(
-            "belongs to the workspace {}, not to {}; begin a new run with `run --restart`",
-            started.unwrap_or_default(),
-            workspace.display()
-        );
-        return Err(StateError::Damaged { path: layout.root().to_owned(), problem });
-    }
-    Ok(())
-}
-
-/// Whether the prompt still asks for what was completed. What cannot be told leaves it complete.
-async fn same_task(
-    found: &Found,
-    loaded: &Loaded,
-    layout: &Layout,
-    registry: &Registry,
-    context: &BuildContext,
-) -> bool {
-    let task = found.state.completion().map(|completion| completion.task.as_str());
-    let Some(task) = task.filter(|task| !task.is_empty()) else { return true };
-    // The task is compared as the detectors of that run saw it, whatever is configured now.
-    let judges = kept_judges(layout, &found.run, registry, context).await;
-    let prompt = PromptSource::recorded(&loaded.config.run, &found.state.pins).read_text();
-    match (judges, prompt.filter(|text| !text.trim().is_empty())) {
-        (Some(judges), Some(prompt)) => judges.task(&prompt).await == task,
-        _ => true,
-    }
-}
-
-/// Whether a run that has no configuration file was begun with another text of its task: then it is
-/// another run. Whoever edits a file may mend the prompt of a run that goes on.
-fn is_other_task(found: &Found, loaded: &Loaded, layout: &Layout) -> bool {
-    if loaded.configuration().is_some() {
-        return false;
-    }
-    let before = kept_config(layout, &found.run).and_then(|kept| kept.config.run.prompt_text);
-    match (&loaded.config.run.prompt_text, before) {
-        (Some(now), Some(before)) => now.trim() != before.trim(),
-        _ => false,
-    }
-}
-
-fn kept_config(layout: &Layout, run: &str) -> Option<Loaded> {
-    let sources = Sources { file: layout.config(run), ..Sources::default() };
-    config::load(&sources).ok()
-}
-
-/// Who decides in a run that goes on, from the configuration that was kept with it.
-async fn kept_judges(
-    layout: &Layout,
-    run: &str,
-    registry: &Registry,
-    context: &BuildContext,
-) -> Option<Judges> {
-    let loaded = kept_config(layout, run)?;
-    Judges::build(&loaded, registry, context).await.ok()
 }
 
 /// Makes the workspace from its template if it is not there. Whether it did.
