@@ -42,7 +42,7 @@ fn printing(output: &str) -> TestEnvironment {
     env
 }
 
-/// The last line for people, which says what to do.
+/// Fails if this was printed.
 #[track_caller]
 fn never_says(ended: &Ended, text: &str) {
     let all = format!("{}{}", ended.stdout, ended.stderr);
@@ -77,7 +77,7 @@ fn stops_at_once_when_the_provider_does_not_know_the_model() {
 #[test]
 fn still_retries_a_request_that_was_refused_for_what_is_in_it() {
     let env = printing("claude-json");
-    env.agent.call(1).out(&claude_refused("invalid_request", "400", "bad")).rc(1);
+    env.agent.call(1).out(claude_refused("invalid_request", "400", "bad")).rc(1);
     env.agent.call(2).script("touch done\n").out(CLAUDE_DONE);
     env.run().expect(0);
 }
@@ -88,7 +88,7 @@ fn tries_again_after_a_login_or_credit_was_missing_and_never_asks_for_an_answer(
         [("authentication_failed", "401", "log the agent in"), ("billing_error", "400", "credit")]
     {
         let env = printing("claude-json");
-        env.agent.call(1).out(&claude_refused(error, status, "no")).rc(1);
+        env.agent.call(1).out(claude_refused(error, status, "no")).rc(1);
         let ended = env.run().expect(2);
         ended.says(helps).says("`ralph-orchestrator run` resumes");
         never_says(&ended, "answer");
