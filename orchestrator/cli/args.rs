@@ -16,6 +16,9 @@ pub(crate) struct Args {
     /// Print only results and errors
     #[arg(short, long, global = true)]
     pub(crate) quiet: bool,
+    /// Lead a session of its own; given by `run --detach` to the process that it starts
+    #[arg(long, hide = true)]
+    pub(crate) detached: bool,
     #[command(subcommand)]
     pub(crate) command: Command,
 }
@@ -30,11 +33,11 @@ pub(crate) enum Command {
     Log(Log),
     /// Explain a run: claims, verdicts, changes, cost, next step
     Why(Why),
-    /// Answer an agent that asked for a human
+    /// Answer the agent's question, or give it guidance
     Answer(Answer),
-    /// Stop the active run of this workspace
+    /// Stop the active run of this configuration
     Stop(Stop),
-    /// Delete all run state of this workspace
+    /// Delete all run state of this configuration; the workspace is untouched
     Reset(Reset),
     /// Write a ralph.toml and a PROMPT.md to start from
     Init(Init),
@@ -107,6 +110,9 @@ pub(crate) struct Run {
     /// Start a new run even if there is one to resume or a completed one
     #[arg(long)]
     pub(crate) restart: bool,
+    /// Run in the background, in a session of its own; `stop` ends it, `log --follow` shows it
+    #[arg(long, conflicts_with = "dry_run")]
+    pub(crate) detach: bool,
     /// Check everything and show what would run, without starting anything
     #[arg(long)]
     pub(crate) dry_run: bool,
@@ -186,7 +192,7 @@ pub(crate) struct Export {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Answer {
-    /// The answer; it goes to the top of the agent's next prompt
+    /// The text; it goes to the top of the next prompt, after the question if one is open
     pub(crate) text: String,
     #[command(flatten)]
     pub(crate) sets: Sets,
@@ -215,6 +221,9 @@ pub(crate) struct Init {
     /// The command that proves the work done, such as --test "cargo test"
     #[arg(long, value_name = "COMMAND")]
     pub(crate) test: Option<String>,
+    /// Write a systemd user unit that runs an existing configuration
+    #[arg(long, conflicts_with = "test")]
+    pub(crate) systemd: bool,
     /// Overwrite an existing ralph.toml, but never a prompt
     #[arg(long)]
     pub(crate) force: bool,

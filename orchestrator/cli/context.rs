@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use orchestrator::config::{self, Flag, Loaded, Sources, foreign_variables};
-use orchestrator::engine::state_layout;
+use orchestrator::engine::{state_layout, verify_owner};
 use orchestrator::state::{Layout, peek};
 
 use crate::args::Sets;
@@ -68,9 +68,19 @@ impl Context {
         Self::load(file, sets.sets.clone())
     }
 
-    /// Where the state of its workspace lies.
+    /// Where the state of its run lies.
     pub(crate) fn layout(&self) -> Result<Layout, CommandError> {
-        Ok(state_layout(&self.loaded, &self.state_home())?)
+        let layout = state_layout(&self.loaded, &self.state_home())?;
+        verify_owner(&self.loaded, &layout)?;
+        Ok(layout)
+    }
+
+    /// The same, to be deleted: what was put in the place of its own can only be that.
+    pub(crate) fn layout_to_delete(&self) -> Result<Layout, CommandError> {
+        match self.loaded.config.state.dir {
+            Some(_) => self.layout(),
+            None => Ok(state_layout(&self.loaded, &self.state_home())?),
+        }
     }
 
     /// Where private copies of plugin libraries are kept.
@@ -82,6 +92,23 @@ impl Context {
     pub(crate) fn state_home(&self) -> PathBuf {
         state_home(&self.vars)
     }
+}
+
+/// How this program is called for a configuration, to be copied into a shell.
+pub(crate) fn program(file: &ConfigFile) -> String {
+    const NAME: &str = "ralph-orchestrator";
+    let ConfigFile::Named(file) = file else { return NAME.to_owned() };
+    if file == Path::new(crate::discovery::NAME) {
+        return NAME.to_owned();
+    }
+    let text = file.display().to_string();
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+,@%".contains(letter);
+    let text = if text.chars().all(is_plain) {
+        text
+    } else {
+        format!("'{}'", text.replace('\'', r"'\''"))
+    };
+    format!("{NAME} -c {text}")
 }
 
 /// Where to read the configuration from, and the file that it is, or would be.
@@ -162,8 +189,13 @@ pub(crate) fn plugin_copies(vars: &BTreeMap<String, String>) -> PathBuf {
     home(vars, "XDG_CACHE_HOME", ".cache").join("ralph-orchestrator/plugins")
 }
 
+/// `$XDG_CONFIG_HOME`, or `~/.config`.
+pub(crate) fn config_home(vars: &BTreeMap<String, String>) -> PathBuf {
+    home(vars, "XDG_CONFIG_HOME", ".config")
+}
+
 pub(crate) fn user_file(vars: &BTreeMap<String, String>) -> Option<PathBuf> {
-    let file = home(vars, "XDG_CONFIG_HOME", ".config").join("ralph-orchestrator/config.toml");
+    let file = config_home(vars).join("ralph-orchestrator/config.toml");
     file.exists().then_some(file)
 }
 
@@ -178,4 +210,20 @@ fn home(vars: &BTreeMap<String, String>, name: &str, below: &str) -> PathBuf {
         .filter(|path| path.is_absolute())
         .or_else(|| etcetera::home_dir().ok().map(|home| home.join(below)))
         .unwrap_or_else(|| std::env::temp_dir().join("ralph-orchestrator-state"))
+}
+
+/// What is said where there is nothing to show.
+pub(crate) const NO_RUN: &str = "no run in this workspace yet";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_can_be_copied_into_a_shell() {
+        let program = |file: &str| program(&ConfigFile::Named(file.into()));
+        assert_eq!(program("ralph.toml"), "ralph-orchestrator");
+        assert_eq!(program("a/b.toml"), "ralph-orchestrator -c a/b.toml");
+        assert_eq!(program("it's $x.toml"), r"ralph-orchestrator -c 'it'\''s $x.toml'");
+    }
 }

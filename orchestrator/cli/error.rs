@@ -138,9 +138,14 @@ impl From<StateError> for CommandError {
                 (Kind::Busy, "look for its processes and end them")
             }
             StateError::Exposed { .. } => (Kind::Config, "nothing was started"),
+            StateError::Foreign { .. } => (
+                Kind::Config,
+                "name another folder in `state.dir`; if the configuration or the workspace was moved, \
+                 put it back",
+            ),
             StateError::Damaged { .. } => (
                 Kind::Damaged,
-                "nothing was started; `ralph-orchestrator reset` deletes the runs of this workspace",
+                "nothing was started; `ralph-orchestrator reset` deletes the run state",
             ),
             StateError::Io { .. } => (
                 Kind::Internal,

@@ -2,17 +2,21 @@
 
 mod agent_words;
 mod args;
+mod bounded_file;
 mod commands;
 mod complete;
 mod context;
+mod detach;
 mod discovery;
 mod error;
 mod help;
 mod missing;
+mod next_step;
 mod orphans;
 mod output;
 mod plugins;
 mod processes;
+mod question;
 mod registry;
 mod render;
 mod sandbox;
@@ -67,7 +71,7 @@ fn parse() -> Result<Args, clap::Error> {
 }
 
 fn dispatch(args: Args) -> Result<u8, CommandError> {
-    let Args { config, quiet, command } = args;
+    let Args { config, quiet, detached, command } = args;
     if quiet {
         output::be_quiet();
     }
@@ -88,7 +92,11 @@ fn dispatch(args: Args) -> Result<u8, CommandError> {
     };
     // However it ends.
     let _last = log.flushing();
+    if detached {
+        detach::lead_session()?;
+    }
     match command {
+        Command::Run(run) if run.detach && !detached => detach::launch(&config, run.json),
         Command::Run(run) => commands::run::run(&config, run, &log, quiet),
         Command::Status(status) => commands::status::status(&config, &status),
         Command::Why(why) => commands::why::why(&config, &why),

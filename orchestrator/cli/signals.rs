@@ -51,7 +51,11 @@ pub(crate) fn listen() -> std::io::Result<Signals> {
         Kinds {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
-            hangup: signal(SignalKind::hangup())?,
+            // Whoever started this with it ignored, such as `nohup`, wants it to go on.
+            hangup: match is_ignored(SignalKind::hangup()) {
+                true => None,
+                false => Some(signal(SignalKind::hangup())?),
+            },
         }
     };
     let (first, switch) = (Arc::clone(&signals.status), signals.switch.clone());
@@ -73,8 +77,8 @@ pub(crate) fn listen() -> std::io::Result<Signals> {
             tell.send_replace(count);
             output::hurry();
             output::say(match count {
-                1 => "stopping: the agent is asked to end (again to end it at once)",
-                _ => "ending the agent at once (again to leave without waiting for that)",
+                1 => "stopping: the agent is asked to end (press Ctrl-C again to kill it)",
+                _ => "killing the agent at once (press Ctrl-C again not to wait for that)",
             });
         }
     };
@@ -85,7 +89,7 @@ pub(crate) fn listen() -> std::io::Result<Signals> {
 struct Kinds {
     interrupt: Signal,
     terminate: Signal,
-    hangup: Signal,
+    hangup: Option<Signal>,
 }
 
 impl Kinds {
@@ -94,7 +98,40 @@ impl Kinds {
         tokio::select! {
             _ = self.interrupt.recv() => exit::INTERRUPTED,
             _ = self.terminate.recv() => TERMINATED,
-            _ = self.hangup.recv() => TERMINATED,
+            () = hung_up(self.hangup.as_mut()) => TERMINATED,
         }
+    }
+}
+
+async fn hung_up(hangup: Option<&mut Signal>) {
+    match hangup {
+        Some(hangup) => drop(hangup.recv().await),
+        None => std::future::pending().await,
+    }
+}
+
+/// Whether a signal is ignored by this process; not if the system does not tell.
+fn is_ignored(kind: SignalKind) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let bit = u32::try_from(kind.as_raw_value()).ok().and_then(|number| number.checked_sub(1));
+    ignores(&status).zip(bit).is_some_and(|(mask, bit)| mask.checked_shr(bit).unwrap_or(0) & 1 == 1)
+}
+
+/// The mask of ignored signals.
+fn ignores(status: &str) -> Option<u64> {
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"))?;
+    u64::from_str_radix(mask.trim(), 16).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_mask_of_ignored_signals_is_read() {
+        assert_eq!(ignores("Name:\tx\nSigIgn:\t0000000000001001\nSigCgt:\t00\n"), Some(0x1001));
+        assert_eq!(ignores("Name:\tx\n"), None);
+        assert!(is_ignored(SignalKind::pipe()), "the standard library ignores it");
+        assert!(!is_ignored(SignalKind::user_defined2()));
     }
 }

@@ -1,9 +1,7 @@
 //! What the program says of itself, for those who look for a mistake: to standard error if that is
 //! asked for, and of each run to a file in its state.
 
-use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
@@ -16,14 +14,13 @@ use tracing_subscriber::fmt::{self, MakeWriter};
 use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
 use tracing_subscriber::registry;
 
+use crate::bounded_file::BoundedFile;
 use crate::output;
 
 /// What is to be said, in the syntax of `tracing_subscriber::EnvFilter`.
 const VARIABLE: &str = "RALPH_LOG";
 /// What two `-v` stand for.
 const VERBOSE: &str = "debug";
-/// A log that is larger becomes `log.1.jsonl`, in place of the one before.
-const LARGEST: u64 = 4 * 1024 * 1024;
 /// So much is kept in memory until a run has its folder.
 const MOST_EARLY: usize = 64 * 1024;
 /// Lines wait so long, or until they are so many bytes, and are written together: it takes as long to write
@@ -104,9 +101,7 @@ enum To {
         early: Vec<u8>,
     },
     File {
-        path: PathBuf,
-        file: File,
-        written: u64,
+        file: BoundedFile,
         waiting: Vec<u8>,
         /// A thread writes what waits, in time.
         served: bool,
@@ -188,10 +183,10 @@ impl To {
 
     fn put(&mut self, line: &[u8]) {
         if let Self::Waiting { path, early } = self {
-            match open(path) {
-                Ok((file, written)) => {
-                    let (path, waiting) = (std::mem::take(path), std::mem::take(early));
-                    *self = Self::File { path, file, written, waiting, served: false };
+            match BoundedFile::open(path, "log.1.jsonl") {
+                Ok(file) => {
+                    let waiting = std::mem::take(early);
+                    *self = Self::File { file, waiting, served: false };
                 }
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
                     if early.len() + line.len() <= MOST_EARLY {
@@ -210,36 +205,15 @@ impl To {
     }
 
     fn write_waiting(&mut self) {
-        let Self::File { path, file, written, waiting, .. } = self else { return };
+        let Self::File { file, waiting, .. } = self else { return };
         if waiting.is_empty() {
             return;
         }
-        if *written > LARGEST {
-            let full = path.with_extension("1.jsonl");
-            match std::fs::rename(&*path, full).and_then(|()| open(path)) {
-                Ok((next, length)) => (*file, *written) = (next, length),
-                Err(_) => return *self = Self::Nowhere,
-            }
-        }
-        match file.write_all(waiting) {
-            Ok(()) => *written = written.saturating_add(u64::try_from(waiting.len()).unwrap_or(0)),
-            Err(_) => return *self = Self::Nowhere,
+        if file.append(waiting).is_err() {
+            return *self = Self::Nowhere;
         }
         waiting.clear();
     }
-}
-
-/// Opens a log to go on with it: a file of its own, never what a link leads to.
-fn open(path: &Path) -> io::Result<(File, u64)> {
-    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
-    let flags = i32::try_from(flags.bits()).unwrap_or(0);
-    let file =
-        OpenOptions::new().append(true).create(true).mode(0o600).custom_flags(flags).open(path)?;
-    let meta = file.metadata()?;
-    if !meta.is_file() {
-        return Err(io::Error::other("no regular file"));
-    }
-    Ok((file, meta.len()))
 }
 
 /// Takes one line at a time: they are handed over whole.
@@ -309,7 +283,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_log_is_bounded_and_waits_for_its_folder() {
+    fn a_log_waits_for_its_folder() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("run/log.jsonl");
         let log = RunLog::default();
@@ -319,16 +293,6 @@ mod tests {
         log.put(b"late\n", false);
         log.flush();
         assert_eq!(std::fs::read(&path).unwrap(), b"early\nlate\n");
-        let line = [b'x'; 64 * 1024];
-        for _ in 0..400 {
-            log.put(&line, false);
-        }
-        let most = LARGEST + 2 * u64::try_from(line.len()).unwrap();
-        let sizes: Vec<u64> = std::fs::read_dir(path.parent().unwrap())
-            .unwrap()
-            .map(|entry| entry.unwrap().metadata().unwrap().len())
-            .collect();
-        assert!(sizes.len() == 2 && sizes.iter().all(|size| *size <= most), "{sizes:?}");
     }
 
     #[test]

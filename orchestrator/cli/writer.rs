@@ -7,11 +7,13 @@
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
+
+use crate::bounded_file::BoundedFile;
 
 /// Most bytes that wait for the reader.
 const MOST_BYTES: usize = 8 * 1024 * 1024;
@@ -68,6 +70,27 @@ struct Queue {
     serving: bool,
     /// How many wait for room, or for all to be written.
     waiting: usize,
+}
+
+/// Where everything goes that is written from now on, once a run has let go of its terminal.
+static DIVERTED: OnceLock<Mutex<BoundedFile>> = OnceLock::new();
+
+/// Everything goes to this file from now on, and so does what others print to standard output and error.
+pub(crate) fn divert(file: BoundedFile) -> io::Result<()> {
+    redirect(&file)?;
+    // Nobody diverts twice.
+    let _ = DIVERTED.set(Mutex::new(file));
+    Ok(())
+}
+
+fn redirect(file: &BoundedFile) -> io::Result<()> {
+    rustix::stdio::dup2_stdout(file.file())?;
+    Ok(rustix::stdio::dup2_stderr(file.file())?)
+}
+
+fn divert_bytes(file: &Mutex<BoundedFile>, bytes: &[u8]) -> io::Result<()> {
+    let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
+    if file.append(bytes)? { redirect(&file) } else { Ok(()) }
 }
 
 impl Writer {
@@ -212,6 +235,11 @@ impl Writer {
     }
 
     fn write(&self, stream: Stream, bytes: &[u8]) {
+        if let Some(file) = DIVERTED.get() {
+            // There is no other place to say that it cannot be written.
+            drop(divert_bytes(file, bytes));
+            return self.progressed();
+        }
         let result = match stream {
             Stream::Stdout => write_all(io::stdout().as_fd(), bytes, || self.progressed()),
             Stream::Stderr => write_all(io::stderr().as_fd(), bytes, || self.progressed()),

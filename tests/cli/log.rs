@@ -206,7 +206,7 @@ fn the_lines_of_the_protocol_come_as_they_were() {
 #[test]
 fn records_are_followed_as_they_come_until_the_run_ends() {
     let env = TestEnvironment::new();
-    env.ralph(&["log", "--follow"]).expect(64).says("no run");
+    env.ralph(&["log", "--follow"]).expect(0).says("no run");
     let fifo = env.fifo("fifo");
     env.agent
         .call(1)

@@ -38,6 +38,18 @@ fn the_recorded_agent_is_refused_once_and_then_accepted() {
 }
 
 #[test]
+fn the_demo_can_be_run_any_number_of_times() {
+    let env = clone();
+    env.ralph(&["run", "-c", "ralph.toml"]).expect(0);
+    for _ in 0..2 {
+        env.ralph(&["run", "-c", "ralph.toml", "--restart"])
+            .expect(0)
+            .says("rejected by tests")
+            .says("completed: 2 iterations");
+    }
+}
+
+#[test]
 fn one_line_switches_to_claude() {
     let env = clone();
     let text = env.read("ralph.toml");

@@ -3,6 +3,7 @@
 use std::fs;
 
 use std::os::unix::process::CommandExt as _;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -27,11 +28,19 @@ fn daemon(env: &TestEnvironment) -> i32 {
     pid.unwrap()
 }
 
+/// `run`, though these tests may have been started by `nohup`.
+fn hangups_end_it(env: &TestEnvironment) -> Running {
+    let mut command = env.program(Path::new("env"));
+    command.args(["--default-signal=HUP", env!("CARGO_BIN_EXE_ralph-orchestrator"), "run"]);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    Running::new(command.spawn().unwrap())
+}
+
 #[test]
 pub(super) fn a_signal_ends_the_agent_and_the_run_goes_on_later() {
     for (signal, status) in [(Signal::INT, 130), (Signal::TERM, 143), (Signal::HUP, 143)] {
         let env = talking();
-        let mut running = env.start(&["run"]);
+        let mut running = hangups_end_it(&env);
         let daemon = daemon(&env);
         running.signal(signal);
         running.wait().expect(status).says("interrupted");
@@ -46,7 +55,7 @@ pub(super) fn a_signal_ends_the_agent_and_the_run_goes_on_later() {
 #[test]
 fn stop_ends_the_run_of_this_workspace() {
     let env = talking();
-    env.ralph(&["stop"]).expect(0).says("no run goes on");
+    env.ralph(&["stop"]).expect(0).says("no run is active");
     let mut running = env.start(&["run"]);
     let daemon = daemon(&env);
     env.ralph(&["stop"]).expect(0).says("stopped");
@@ -237,7 +246,10 @@ pub(super) fn no_signal_ever_goes_to_the_group_of_the_caller() {
         // A sibling leads the group, the orchestrator joins it: as in a pipeline of a shell.
         let mut sibling = Command::new("sleep").arg("1000").process_group(0).spawn().unwrap();
         let group = i32::try_from(sibling.id()).unwrap();
-        let mut command = env.command(&["run"]);
+        let mut command = env.program(Path::new("env"));
+        let bin = env!("CARGO_BIN_EXE_ralph-orchestrator");
+        // These tests may have been started by `nohup`.
+        command.args(["--default-signal=HUP", bin, "run"]);
         command.process_group(group).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut running = Running::new(command.spawn().unwrap());
         daemon(&env);

@@ -125,7 +125,16 @@ fn the_state_of_another_workspace_is_refused() {
     fs::remove_dir_all(&to).unwrap();
     let copied = std::process::Command::new("cp").arg("-a").args([&from, &to]).status().unwrap();
     assert!(copied.success());
-    two.run().expect(65).says("belongs to the workspace");
+    two.run().expect(65).says("belongs to the run of").says(&one.workspace().display().to_string());
+    two.ralph(&["status"]).expect(65);
+    two.ralph(&["run", "--restart", "--max-iterations", "1"]).expect(1);
+    assert_eq!(two.status()["iterations"], 1);
+    // It can be deleted as well.
+    fs::remove_dir_all(&to).unwrap();
+    let copied = std::process::Command::new("cp").arg("-a").args([&from, &to]).status().unwrap();
+    assert!(copied.success());
+    two.ralph(&["reset", "--yes"]).expect(0);
+    two.ralph(&["run", "--max-iterations", "1"]).expect(1);
 }
 
 #[test]

@@ -91,7 +91,8 @@ fn of_kind(kind: &str) -> Option<ErrorClass> {
         | "verification_required"
         | "cloud_credential_error" => ErrorClass::Unauthenticated,
         "billing_error" | "account_on_hold" => ErrorClass::Billing,
-        "invalid_request" | "model_not_found" => ErrorClass::InvalidRequest,
+        "invalid_request" => ErrorClass::InvalidRequest,
+        "model_not_found" => ErrorClass::NotFound,
         "max_output_tokens" => ErrorClass::AgentLimit,
         _ => return None,
     })
@@ -150,6 +151,8 @@ mod tests {
             (-32603, "slow down, 401", json!({"errorKind": "rate_limit"}), limited.clone()),
             (-32000, "x", json!({"errorKind": "billing_error"}), ErrorClass::Billing),
             (-32603, "x", json!({"errorKind": "server_error"}), ErrorClass::Overloaded),
+            (-32603, "x", json!({"errorKind": "model_not_found"}), ErrorClass::NotFound),
+            (-32603, "API Error: 404 no such model", json!(null), ErrorClass::NotFound),
             (-32603, "x", json!({"codexErrorInfo": "usageLimitExceeded"}), limited.clone()),
             (-32000, "Authentication required", json!(null), ErrorClass::Unauthenticated),
             (

@@ -28,6 +28,10 @@ fn advice(class: &ErrorClass) -> Option<&'static str> {
             Some("raise `max_turns` or the limits on cost, or split the task")
         }
         ErrorClass::ContextExceeded => Some("shorten the prompt and the files that it names"),
+        ErrorClass::NotFound => Some(
+            "correct `model` in [agent.config] (or ANTHROPIC_MODEL), or ANTHROPIC_BASE_URL if that \
+             is set",
+        ),
         ErrorClass::RateLimited { .. }
         | ErrorClass::Overloaded
         | ErrorClass::InvalidRequest

@@ -84,7 +84,7 @@ fn by_error(error: &str, hints: &Hints) -> Option<ErrorClass> {
         "overloaded" => Some(ErrorClass::Overloaded),
         "authentication_failed" | "oauth_org_not_allowed" => Some(ErrorClass::Unauthenticated),
         "billing_error" => Some(ErrorClass::Billing),
-        "model_not_found" => Some(ErrorClass::InvalidRequest),
+        "model_not_found" => Some(ErrorClass::NotFound),
         "max_output_tokens" => Some(ErrorClass::AgentLimit),
         _ => None,
     }
@@ -94,6 +94,7 @@ fn by_status(status: u64, hints: &Hints) -> Option<ErrorClass> {
     match status {
         401 | 403 => Some(ErrorClass::Unauthenticated),
         402 => Some(ErrorClass::Billing),
+        404 => Some(ErrorClass::NotFound),
         408 => Some(ErrorClass::Overloaded),
         413 => Some(ErrorClass::ContextExceeded),
         429 => Some(rate_limited(hints)),

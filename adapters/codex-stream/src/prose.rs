@@ -35,8 +35,13 @@ pub fn classify(message: &str) -> ErrorClass {
     if says(&["usage limit"]) {
         return ErrorClass::RateLimited { until_ms: None };
     }
-    if let Some(class) = http_status(&lower).and_then(of_status) {
-        return class;
+    let names_no_model = says(&["model_not_found"])
+        || (says(&["model"]) && says(&["does not exist", "not found", "not supported"]));
+    match http_status(&lower).and_then(of_status) {
+        // Some providers answer 400 where others answer 404.
+        Some(ErrorClass::InvalidRequest) if names_no_model => return ErrorClass::NotFound,
+        Some(class) => return class,
+        None => {}
     }
     if says(&["rate limit", "too many requests"]) {
         ErrorClass::RateLimited { until_ms: None }
@@ -46,9 +51,9 @@ pub fn classify(message: &str) -> ErrorClass {
         ErrorClass::Unauthenticated
     } else if says(&OVERLOADED) {
         ErrorClass::Overloaded
-    } else if says(&["invalid_request", "model_not_found", "bad request"])
-        || (says(&["model"]) && says(&["does not exist", "not found", "not supported"]))
-    {
+    } else if names_no_model {
+        ErrorClass::NotFound
+    } else if says(&["invalid_request", "bad request"]) {
         ErrorClass::InvalidRequest
     } else if says(&["timed out", "timeout"]) {
         ErrorClass::TimedOut
@@ -64,7 +69,8 @@ pub fn of_status(status: u64) -> Option<ErrorClass> {
         401 | 403 => Some(ErrorClass::Unauthenticated),
         402 => Some(ErrorClass::Billing),
         429 => Some(ErrorClass::RateLimited { until_ms: None }),
-        400 | 404 | 413 | 422 => Some(ErrorClass::InvalidRequest),
+        404 => Some(ErrorClass::NotFound),
+        400 | 413 | 422 => Some(ErrorClass::InvalidRequest),
         408 | 504 => Some(ErrorClass::TimedOut),
         503 | 529 => Some(ErrorClass::Overloaded),
         _ => None,
@@ -113,7 +119,7 @@ mod tests {
                 ErrorClass::Unauthenticated,
             ),
             ("unexpected status 503 Service Unavailable: x", ErrorClass::Overloaded),
-            ("unexpected status 404 Not Found: no such model", ErrorClass::InvalidRequest),
+            ("unexpected status 404 Not Found: no such model", ErrorClass::NotFound),
             ("Quota exceeded. Check your plan and billing details.", ErrorClass::Billing),
             (
                 "Selected model is at capacity. Please try a different model.",
@@ -127,7 +133,12 @@ mod tests {
                 "stream disconnected before completion: idle timeout waiting for SSE",
                 ErrorClass::Overloaded,
             ),
-            ("The requested model 'x' does not exist.", ErrorClass::InvalidRequest),
+            ("The requested model 'x' does not exist.", ErrorClass::NotFound),
+            (
+                "unexpected status 400 Bad Request: The 'x' model is not supported",
+                ErrorClass::NotFound,
+            ),
+            ("unexpected status 400 Bad Request: no", ErrorClass::InvalidRequest),
             ("Missing environment variable: `KEY`.", ErrorClass::Unauthenticated),
             ("processed 429 files in 401 seconds, exit status 1", ErrorClass::Crashed),
             ("", ErrorClass::Crashed),

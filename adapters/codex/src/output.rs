@@ -85,6 +85,9 @@ fn advice(class: &ErrorClass) -> Option<&'static str> {
         }
         ErrorClass::Billing => Some("buy credit for the account, or use another one"),
         ErrorClass::ContextExceeded => Some("shorten the prompt and the files that it names"),
+        ErrorClass::NotFound => {
+            Some("correct `model` in [agent.config], or the provider in Codex's own configuration")
+        }
         ErrorClass::RateLimited { .. }
         | ErrorClass::Overloaded
         | ErrorClass::InvalidRequest

@@ -150,6 +150,7 @@ fn refused(answer: &Answer) -> AgentError {
         (_, "context_length_exceeded") | (413, _) => ErrorClass::ContextExceeded,
         (402, _) | (_, "insufficient_quota") => ErrorClass::Billing,
         (401 | 403, _) => ErrorClass::Unauthenticated,
+        (404, _) | (_, "model_not_found") => ErrorClass::NotFound,
         (429, _) => ErrorClass::RateLimited { until_ms: until(answer.retry_after.as_deref()) },
         (408 | 500.., _) => ErrorClass::Overloaded,
         _ => ErrorClass::InvalidRequest,

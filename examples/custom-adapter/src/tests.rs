@@ -75,7 +75,7 @@ fn what_the_endpoint_refuses_has_its_class() {
         (Reply::error(403, "no"), ErrorClass::Unauthenticated),
         (Reply::error(402, "pay"), ErrorClass::Billing),
         (Reply::error(400, "bad"), ErrorClass::InvalidRequest),
-        (Reply::error(404, "no such model"), ErrorClass::InvalidRequest),
+        (Reply::error(404, "no such model"), ErrorClass::NotFound),
         (Reply::error(413, "large"), ErrorClass::ContextExceeded),
         (Reply::error(500, "oh"), ErrorClass::Overloaded),
         (Reply::error(503, "busy"), ErrorClass::Overloaded),

@@ -4,19 +4,20 @@ use orchestrator::machine::Record;
 use orchestrator::state::Store;
 
 use crate::args::Answer;
-use crate::context::Context;
+use crate::context::{self, Context, NO_RUN};
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::orphans::end_orphans;
 use crate::output;
+use crate::render::text::one_line;
 
 pub(crate) fn answer(file: &ConfigFile, args: Answer) -> Result<u8, CommandError> {
     let layout = Context::with(file, &args.sets)?.layout()?;
     if args.text.trim().is_empty() {
-        return Err(CommandError::user("an answer has at least one word"));
+        return Err(CommandError::user("the answer is empty"));
     }
     if !layout.root().exists() {
-        return Err(CommandError::user("there is no run in this workspace to answer"));
+        return Err(CommandError::user(NO_RUN));
     }
     let mut store = Store::open(layout)?;
     let found = store.resume()?;
@@ -25,14 +26,24 @@ pub(crate) fn answer(file: &ConfigFile, args: Answer) -> Result<u8, CommandError
         output::say(&note);
     }
     let Some(found) = found else {
-        return Err(CommandError::user("there is no run in this workspace to answer"));
+        return Err(CommandError::user(NO_RUN));
     };
+    let program = context::program(file);
     if found.state.completion().is_some() {
-        return Err(CommandError::user(format!("run {} is complete", found.run)));
+        return Err(CommandError::user(format!("run {} is complete", found.run))
+            .hinted(format!("`{program} run --restart` begins a new run")));
     }
     store.append(&Record::Answered { text: args.text })?;
-    output::result(
-        "the answer heads the agent's next prompt; `ralph-orchestrator run` goes on with the run",
-    );
+    output::result(&match found.state.question() {
+        Some(question) => format!(
+            "answered the question \"{}\"; both go to the top of the next prompt: `{program} run` \
+             resumes",
+            one_line(question, 200)
+        ),
+        None => format!(
+            "no question is open: this is guidance, and goes to the top of the next prompt: `{program} \
+             run` resumes"
+        ),
+    });
     Ok(exit::OK)
 }

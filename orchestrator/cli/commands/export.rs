@@ -3,7 +3,7 @@
 use orchestrator::state::{Disk, peek};
 
 use crate::args::Export;
-use crate::context::Context;
+use crate::context::{Context, NO_RUN};
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::output;
@@ -13,7 +13,7 @@ pub(crate) fn export(file: &ConfigFile, args: &Export) -> Result<u8, CommandErro
     let layout = Context::with(file, &args.sets)?.layout()?;
     let mut entries = Vec::new();
     let Some(found) = peek(&layout, |entry| entries.push(entry.clone()))? else {
-        return Err(CommandError::user("there is no run in this workspace yet"));
+        return Err(CommandError::user(NO_RUN));
     };
     std::fs::create_dir_all(&args.folder)?;
     let last = found.state.iterations;

@@ -2,6 +2,7 @@
 
 mod check;
 mod protect;
+mod systemd;
 
 use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write as _};
@@ -19,6 +20,9 @@ const PROGRAM: &str = "program = [\"./test.sh\"]\nprotect = [\"test.sh\"]\n";
 const CLAIMS: [&str; 2] = ["<promise>", "TASK_COMPLETE"];
 
 pub(crate) fn init(file: &Path, args: &Init) -> Result<u8, CommandError> {
+    if args.systemd {
+        return systemd::write(file, args.force);
+    }
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or(Path::new("."));
     let prompt = file.with_file_name("PROMPT.md");

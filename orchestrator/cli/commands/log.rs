@@ -10,7 +10,7 @@ use orchestrator::machine::{Given, NamedVerdict, Record};
 use orchestrator::state::{Entry, Layout, Lock, peek};
 
 use crate::args::Log;
-use crate::context::Context;
+use crate::context::{Context, NO_RUN};
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::render::atif;
@@ -27,7 +27,10 @@ pub(crate) fn log(file: &ConfigFile, args: &Log) -> Result<u8, CommandError> {
     }
     let mut entries = Vec::new();
     let Some(found) = peek(&layout, |entry| entries.push(entry.clone()))? else {
-        return Err(CommandError::user("there is no run in this workspace yet"));
+        if args.iteration.is_some() || !args.diff.is_empty() {
+            return Err(CommandError::user(NO_RUN));
+        }
+        return Ok(nothing(args.json));
     };
     if let [one, other] = args.diff.as_slice() {
         diff::diff(&layout, &found.run, &entries, (*one, *other), args.json)?;
@@ -135,6 +138,14 @@ fn describe(entry: &Entry) -> Option<String> {
     Some(format!("{:.0}  {text}", entry.time))
 }
 
+/// There is no run: no line is a valid answer in JSON lines.
+fn nothing(json: bool) -> u8 {
+    if !json {
+        output::result(NO_RUN);
+    }
+    exit::OK
+}
+
 /// Prints records as they come, until nobody holds the run any more.
 fn follow(layout: &Layout, json: bool) -> Result<u8, CommandError> {
     let (mut run, mut printed) = (String::new(), 0);
@@ -159,9 +170,7 @@ fn follow(layout: &Layout, json: bool) -> Result<u8, CommandError> {
             printed = entries.last().map_or(printed, |entry| entry.seq);
         }
         match found {
-            None if !held => {
-                return Err(CommandError::user("there is no run in this workspace yet"));
-            }
+            None if !held => return Ok(nothing(json)),
             Some(_) if !held => return Ok(exit::OK),
             _ => wait_for_news(layout, &run),
         }

@@ -12,21 +12,20 @@ use crate::orphans::end_orphans;
 use crate::output;
 
 pub(crate) fn reset(file: &ConfigFile, args: &Reset) -> Result<u8, CommandError> {
-    let layout = Context::with(file, &args.sets)?.layout()?;
+    let layout = Context::with(file, &args.sets)?.layout_to_delete()?;
     let root = layout.root().display().to_string();
     if !layout.root().exists() {
-        output::result(&format!("there is no run to forget: {root} does not exist"));
+        output::result(&format!("nothing to delete: {root} does not exist"));
         return Ok(exit::OK);
     }
     if !args.yes && !confirmed(&root)? {
-        return Err(
-            CommandError::user("nothing was forgotten").hinted("`reset --yes` does not ask")
-        );
+        return Err(CommandError::user("nothing was deleted")
+            .hinted("`reset --yes` skips the confirmation"));
     }
     for note in state::reset(&layout, &end_orphans)?.notes {
         output::say(&note);
     }
-    output::result(&format!("all runs in {root} are forgotten; the workspace is as it was"));
+    output::result(&format!("all runs in {root} are deleted; the workspace is untouched"));
     Ok(exit::OK)
 }
 
@@ -35,7 +34,7 @@ fn confirmed(root: &str) -> Result<bool, CommandError> {
         return Ok(false);
     }
     output::say_part(&format!(
-        "Forget all runs in {root}, transcripts and evidence included? [y/N] "
+        "Delete all runs in {root}, transcripts and evidence included? [y/N] "
     ));
     let mut answer = String::new();
     std::io::stdin().lock().read_line(&mut answer)?;

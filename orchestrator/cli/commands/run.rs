@@ -12,18 +12,18 @@ use ralph_orchestrator_supervise::Supervisor;
 
 use crate::args::Run;
 use crate::commands::block_on;
-use crate::context::Context;
+use crate::context::{self, Context};
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit, of_stop};
 use crate::orphans::end_orphans;
 use crate::plugins::Plugins;
 use crate::processes::Supervised;
 use crate::registry;
-use crate::render::text::EVIDENCE_ONLY;
+use crate::render::text::{EVIDENCE_ONLY, escape};
 use crate::render::{Human, Json, Quiet};
 use crate::sandbox::Policy;
 use crate::trace::RunLog;
-use crate::{missing, output, signals, task};
+use crate::{detach, missing, next_step, output, question, signals, task};
 
 pub(crate) fn run(
     file: &ConfigFile,
@@ -44,10 +44,16 @@ pub(crate) fn run(
     };
     // While everything else is looked at.
     Supervisor::this_binary().prepare();
-    block_on(start(context, args, log, quiet))
+    block_on(start(context, args, log, quiet, &context::program(file)))
 }
 
-async fn start(context: Context, args: Run, log: &RunLog, quiet: bool) -> Result<u8, CommandError> {
+async fn start(
+    context: Context,
+    args: Run,
+    log: &RunLog,
+    quiet: bool,
+    program: &str,
+) -> Result<u8, CommandError> {
     let signals = signals::listen()?;
     let switch = signals.switch.clone();
     let state_home = context.state_home();
@@ -72,16 +78,24 @@ async fn start(context: Context, args: Run, log: &RunLog, quiet: bool) -> Result
         agent: args.agent.clone(),
         once: args.once,
         restart: args.restart,
+        renew: args.restart && !args.dry_run,
+        say: &output::say,
     })
     .await
     .map_err(|error| missing::explain(error, &loaded, &vars, args.agent.as_deref()))?;
-    let session = match opened {
+    let mut session = match opened {
         Opened::Complete { found, layout } => return Ok(complete(&found, &layout, args.json)),
         Opened::Ready(session) => session,
     };
     if args.dry_run {
         dry_run(&session, &loaded, args.json);
         return Ok(exit::OK);
+    }
+    if !settle_question(&mut session, &args, program)? {
+        return Ok(exit::HUMAN);
+    }
+    if args.detach && !detach::let_go(&session)? {
+        return Ok(exit::INTERRUPTED);
     }
     if let Some(warning) = policy.as_ref().and_then(|policy| policy.warning(&session.protects())) {
         output::say(&warning);
@@ -95,8 +109,28 @@ async fn start(context: Context, args: Run, log: &RunLog, quiet: bool) -> Result
     };
     log.begin(&session.layout().log(session.run_id()), session.redactor());
     let finished = Box::pin(session.drive(observer, signals.stop_requests())).await?;
+    if let Some(next) = next_step::after(&finished.state, program).filter(|_| !args.json) {
+        output::say(&format!("next: {next}"));
+    }
     let well = matches!(finished.state.last_outcome, Some(Outcome::Succeeded));
     Ok(of_stop(finished.reason, well, signals.status.load(Ordering::Relaxed)))
+}
+
+/// Asks an open question on the terminal. Whether the run may begin: one that would be out of reach of an
+/// answer may not.
+fn settle_question(session: &mut Session, args: &Run, program: &str) -> Result<bool, CommandError> {
+    let Some(question) = session.state().question().map(str::to_owned) else { return Ok(true) };
+    if args.detach {
+        output::say(&format!("the agent asks: {}", escape(&question)));
+        output::say(&format!("next: `{program} answer \"…\"`, then `{program} run --detach`"));
+        return Ok(false);
+    }
+    if !args.json
+        && let Some(answer) = question::ask(&question)?
+    {
+        session.answer(&answer)?;
+    }
+    Ok(true)
 }
 
 /// A run that is complete is so although its configuration can no longer be used; otherwise the error.

@@ -6,7 +6,7 @@ use orchestrator::state::{Found, Holder, Layout, Lock, peek};
 use serde_json::{Value, json};
 
 use crate::args::Status;
-use crate::context::Context;
+use crate::context::{Context, NO_RUN};
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::output;
@@ -70,6 +70,7 @@ fn object(found: Option<&Found>, holder: Option<&Holder>, layout: &Layout) -> Va
         "runtime_s": seconds(state.runtime_ms),
         "failures": state.failures,
         "stagnant": state.stagnant,
+        "survived": state.survived,
         "waiting_until_ms": state.waiting.as_ref().map(|wait| wait.until_ms),
         "limits": {
             "max_iterations": state.limits.max_iterations,
@@ -118,7 +119,7 @@ fn seconds(ms: u64) -> f64 {
 
 fn lines(found: Option<&Found>, holder: Option<&Holder>, layout: &Layout) -> Vec<String> {
     let Some(Found { run, state, .. }) = found else {
-        return vec!["there is no run in this workspace yet".into()];
+        return vec![NO_RUN.to_owned()];
     };
     let mut head = phase(state, holder.is_some()).replace('_', " ");
     if let Some(completion) = state.completion()
@@ -128,7 +129,14 @@ fn lines(found: Option<&Found>, holder: Option<&Holder>, layout: &Layout) -> Vec
     }
     let stop = state.stop.as_ref().filter(|stop| stop.reason != StopReason::Completed);
     if let Some(stop) = stop.filter(|_| holder.is_none()) {
-        head = format!("{head} ({}: {})", stop.reason.word(), one_line(&stop.message, 200));
+        // A phase that is the reason itself is said once.
+        let reason = stop.reason.word().replace('_', " ");
+        let message = one_line(&stop.message, 200);
+        head = if reason == head {
+            format!("{head}: {message}")
+        } else {
+            format!("{head} ({}: {message})", stop.reason.word())
+        };
     }
     if let Some(holder) = holder {
         head = format!("{head} ({holder})");
@@ -158,6 +166,10 @@ fn lines(found: Option<&Found>, holder: Option<&Holder>, layout: &Layout) -> Vec
     for note in &state.notes {
         let text = one_line(&note.text, 120);
         lines.push(format!("  note        (iteration {}) {text}", note.iteration));
+    }
+    for survivor in state.survived.iter().filter(|_| state.completion().is_none()) {
+        let text = one_line(&survivor.to_string(), 120);
+        lines.push(format!("  process     {text} could not be ended"));
     }
     if let Some(wait) = &state.waiting {
         let until =

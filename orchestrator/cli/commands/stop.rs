@@ -6,7 +6,7 @@ use orchestrator::state::Lock;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::args::Stop;
-use crate::context::Context;
+use crate::context::{self, Context};
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::output;
@@ -17,7 +17,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(120);
 pub(crate) fn stop(file: &ConfigFile, args: &Stop) -> Result<u8, CommandError> {
     let layout = Context::with(file, &args.sets)?.layout()?;
     let Some(holder) = Lock::holder(&layout) else {
-        output::result("no run goes on in this workspace");
+        output::result("no run is active");
         return Ok(exit::OK);
     };
     let pid = i32::try_from(holder.pid).ok().and_then(Pid::from_raw);
@@ -31,10 +31,11 @@ pub(crate) fn stop(file: &ConfigFile, args: &Stop) -> Result<u8, CommandError> {
     while Lock::holder(&layout).is_some_and(|now| now == holder) {
         if std::time::Instant::now() >= deadline {
             let seconds = LONGEST_WAIT.as_secs();
-            return Err(CommandError::user(format!("{holder} has not ended within {seconds} s")));
+            return Err(CommandError::user(format!("{holder} did not end within {seconds} s")));
         }
         std::thread::sleep(POLL);
     }
-    output::result(&format!("stopped ({holder}); `ralph-orchestrator run` goes on with the run"));
+    let program = context::program(file);
+    output::result(&format!("stopped ({holder}); `{program} run` resumes"));
     Ok(exit::OK)
 }

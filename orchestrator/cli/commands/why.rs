@@ -1,14 +1,15 @@
 //! `why`
 
 use orchestrator::contract::Usd;
-use orchestrator::machine::{Episode, Outcome, State, StopReason, Story, TreeChange};
+use orchestrator::machine::{Episode, Outcome, State, Story, TreeChange};
 use orchestrator::state::{Found, Layout, Lock, peek};
 use serde_json::{Value, json};
 
 use crate::args::Why;
-use crate::context::Context;
+use crate::context::{self, Context, NO_RUN};
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
+use crate::next_step;
 use crate::output;
 use crate::render::text::{duration, one_line, outcome, wrap};
 
@@ -23,12 +24,18 @@ pub(crate) fn why(file: &ConfigFile, args: &Why) -> Result<u8, CommandError> {
     let running = Lock::holder(&layout).is_some();
     let mut story = Story::default();
     let Some(found) = peek(&layout, |entry| story.add(&entry.record))? else {
-        return Err(CommandError::user("there is no run in this workspace yet"));
+        if args.json {
+            output::json(&json!({"run": null, "running": running, "state_dir": layout.root()}));
+        } else {
+            output::result(NO_RUN);
+        }
+        return Ok(exit::OK);
     };
+    let program = context::program(file);
     if args.json {
-        output::json(&object(&found, &story, running, &layout));
+        output::json(&object(&found, &story, running, &layout, &program));
     } else {
-        lines(&found, &story, running).iter().for_each(|line| output::result(line));
+        lines(&found, &story, running, &program).iter().for_each(|line| output::result(line));
     }
     Ok(exit::OK)
 }
@@ -133,7 +140,7 @@ const fn tree(change: TreeChange) -> Option<&'static str> {
     }
 }
 
-fn lines(found: &Found, story: &Story, running: bool) -> Vec<String> {
+fn lines(found: &Found, story: &Story, running: bool, program: &str) -> Vec<String> {
     let state = &found.state;
     let mut lines = wrap(&headline(state, running), "", WIDTH);
     lines.push(format!("run {}", found.run));
@@ -158,7 +165,7 @@ fn lines(found: &Found, story: &Story, running: bool) -> Vec<String> {
     lines.extend([String::new(), "Where the money went:".into()]);
     lines.extend(money(state, story, &shown));
     lines.extend([String::new(), "What to do:".into()]);
-    for advice in advice(state, story, running) {
+    for advice in advice(state, story, running, program) {
         let mut text = wrap(&advice, "    ", WIDTH);
         if let Some(first) = text.first_mut() {
             *first = format!("  - {}", first.trim_start());
@@ -226,7 +233,7 @@ fn money(state: &State, story: &Story, groups: &[(&Group<'_>, usize)]) -> Vec<St
 }
 
 /// What helps, most promising first.
-fn advice(state: &State, story: &Story, running: bool) -> Vec<String> {
+fn advice(state: &State, story: &Story, running: bool, program: &str) -> Vec<String> {
     let say = |text: &str| text.to_owned();
     if state.completion().is_some() {
         return vec![say("nothing: the work is proved done. `run --restart` begins a new run")];
@@ -258,40 +265,13 @@ fn advice(state: &State, story: &Story, running: bool) -> Vec<String> {
              claimed it",
         ));
     }
-    advice.push(say(next_step(state.stop.as_ref().map(|stop| stop.reason))));
+    // A run that was killed has no stop, and is resumed like one that was asked to stop.
+    let resumes = || format!("`{program} run` resumes");
+    advice.push(next_step::after(state, program).unwrap_or_else(resumes));
     advice
 }
 
-/// How the run goes on after this end.
-const fn next_step(reason: Option<StopReason>) -> &'static str {
-    match reason {
-        None | Some(StopReason::Interrupted | StopReason::Once) => "`run` resumes the run",
-        Some(StopReason::Completed) => "`run --restart` begins a new run",
-        Some(StopReason::MaxIterations) => "raise limits.max_iterations, then `run` resumes",
-        Some(StopReason::MaxRuntime) => "raise limits.max_runtime, then `run` resumes",
-        Some(StopReason::MaxCost) => "raise limits.max_cost_usd, then `run` resumes",
-        Some(StopReason::MaxTokens) => "raise limits.max_tokens, then `run` resumes",
-        Some(StopReason::Failures) => {
-            "fix what made the iterations fail (`doctor`, `log`), then `run` resumes"
-        }
-        Some(StopReason::Stagnation) => {
-            "make the task smaller or clearer in the prompt, then raise limits.max_stagnant and `run`, \
-             or `run --restart`"
-        }
-        Some(StopReason::Thrashing) => {
-            "correct the prompt or the validator, then `run --restart`; or raise \
-             limits.max_rejections, and `run` resumes"
-        }
-        Some(StopReason::NeedsHuman) => {
-            "`answer \"…\"` tells the agent what it needs to know, then `run` resumes"
-        }
-        Some(StopReason::AgentUnavailable) => {
-            "install what `doctor` says is missing, then `run` resumes"
-        }
-    }
-}
-
-fn object(found: &Found, story: &Story, running: bool, layout: &Layout) -> Value {
+fn object(found: &Found, story: &Story, running: bool, layout: &Layout, program: &str) -> Value {
     let state = &found.state;
     let iterations: Vec<&Episode> =
         story.episodes.values().filter(|episode| !episode.is_empty()).collect();
@@ -309,7 +289,7 @@ fn object(found: &Found, story: &Story, running: bool, layout: &Layout) -> Value
         "cost_estimated": state.estimated,
         "tokens": state.tokens(),
         "runtime_ms": state.runtime_ms,
-        "advice": advice(state, story, running),
+        "advice": advice(state, story, running, program),
         "state_dir": layout.root(),
     })
 }

@@ -230,9 +230,6 @@ impl Human {
         {
             output::say(&self.paint(YELLOW, &format!("  {note}")));
         }
-        if let Some(hint) = hint(*stop_reason) {
-            output::say(&self.paint(DIM, hint));
-        }
     }
 
     fn text(&self, view: &mut View, text: &str) {
@@ -263,25 +260,6 @@ impl Human {
 
 fn indent(text: &str) -> String {
     escape(text).trim_end().replace('\n', "\n      ")
-}
-
-const fn hint(reason: StopReason) -> Option<&'static str> {
-    match reason {
-        StopReason::NeedsHuman => {
-            Some("`ralph-orchestrator answer \"…\"` tells the agent; `run` goes on either way")
-        }
-        StopReason::MaxIterations
-        | StopReason::MaxRuntime
-        | StopReason::MaxCost
-        | StopReason::MaxTokens
-        | StopReason::Failures
-        | StopReason::Stagnation
-        | StopReason::Thrashing => {
-            Some("`run` goes on once the limit is raised; `run --restart` begins a new run")
-        }
-        StopReason::AgentUnavailable => Some("`ralph-orchestrator doctor` says what is missing"),
-        StopReason::Completed | StopReason::Interrupted | StopReason::Once => None,
-    }
 }
 
 impl Human {

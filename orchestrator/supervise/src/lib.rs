@@ -29,6 +29,7 @@
 //! [`lines`] and [`capture`] turn unbounded output into bounded memory.
 
 mod activity;
+mod background;
 pub mod capture;
 mod control;
 mod error;
@@ -53,6 +54,7 @@ mod turn;
 mod wire;
 
 pub use activity::{are_busy, of_iteration};
+pub use background::start_in_background;
 pub use capture::{Capture, CaptureLimit, Captured};
 pub use error::SpawnError;
 pub use escapes::{harmless_line, without_escapes};

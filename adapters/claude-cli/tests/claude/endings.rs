@@ -90,8 +90,8 @@ async fn no_credit() {
 #[tokio::test]
 async fn an_unknown_model() {
     let error = always(Reply::error(404, "model: claude-none")).await;
-    assert_eq!(error.class, ErrorClass::InvalidRequest, "{error}");
-    assert!(error.message.contains("model"), "{error}");
+    assert_eq!(error.class, ErrorClass::NotFound, "{error}");
+    assert!(error.message.contains("[agent.config]"), "{error}");
 }
 
 #[tokio::test]

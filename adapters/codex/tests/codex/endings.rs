@@ -57,7 +57,7 @@ async fn other_refusals_have_their_classes() {
         (Reply::error(401, "bad key"), "unauthenticated", "codex login"),
         (Reply::failed("insufficient_quota", "quota"), "billing", "buy credit"),
         (Reply::failed("context_length_exceeded", "long"), "context_exceeded", "shorten"),
-        (Reply::error(404, "The model `x` does not exist"), "invalid_request", "`x`"),
+        (Reply::error(404, "The model `x` does not exist"), "not_found", "`x`"),
         (Reply::error(400, "no").kind("invalid_request_error"), "invalid_request", "no"),
         (Reply::error(500, "oops"), "overloaded", ""),
         (Reply::error(503, "oops"), "overloaded", ""),

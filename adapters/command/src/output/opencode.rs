@@ -149,7 +149,7 @@ fn error(error: &Value) -> (ErrorClass, String) {
     let class = match name {
         "ProviderAuthError" => ErrorClass::Unauthenticated,
         "ContextOverflowError" => ErrorClass::ContextExceeded,
-        "ProviderModelNotFoundError" => ErrorClass::InvalidRequest,
+        "ProviderModelNotFoundError" => ErrorClass::NotFound,
         _ => match classify(message) {
             class @ ErrorClass::ContextExceeded => class,
             class => {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::error::{ConfigError, ConfigErrors};
+use super::error::{ConfigError, ConfigErrors, Place};
 use super::file::File;
 use super::inline;
 use super::key::{self, KeyPath};
@@ -51,6 +51,16 @@ impl Loaded {
     #[must_use]
     pub fn dir(&self) -> &Path {
         &self.dir
+    }
+
+    /// The configuration file, absolute and without links; `None` if there is none, as when everything
+    /// was given on the command line.
+    #[must_use]
+    pub fn configuration(&self) -> Option<PathBuf> {
+        match self.provenance.file() {
+            Place::File { path, .. } => path.canonicalize().ok(),
+            Place::Variable { .. } | Place::Set { .. } | Place::CommandLine { .. } => None,
+        }
     }
 
     /// The folder of the prompt file, absolute; that of `ralph.toml` if the prompt is no file.

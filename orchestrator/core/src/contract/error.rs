@@ -19,8 +19,11 @@ pub enum ErrorClass {
     Unauthenticated,
     /// No credit is left: a human is needed.
     Billing,
-    /// The request itself is refused, for instance for an unknown model.
+    /// The request itself is refused for what is in it; another one may not be.
     InvalidRequest,
+    /// The provider does not know the model or the address that was asked for. No retry mends that:
+    /// the run stops at once.
+    NotFound,
     /// The model's context window is full.
     ContextExceeded,
     /// The agent's own bound on turns or budget ended it.
@@ -45,6 +48,7 @@ impl ErrorClass {
             Self::Unauthenticated => "unauthenticated",
             Self::Billing => "billing",
             Self::InvalidRequest => "invalid_request",
+            Self::NotFound => "not_found",
             Self::ContextExceeded => "context_exceeded",
             Self::AgentLimit => "agent_limit",
             Self::Crashed => "crashed",

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::machine::{Latch, State};
+use crate::machine::{Answer, Latch, State};
 
 /// After so many iterations that spoke of being done without a claim, the agent is told how to claim.
 const SAYS_DONE_TOLD: u32 = 3;
@@ -58,11 +58,28 @@ pub(super) fn block(state: &State, instructions: &[String]) -> String {
         text.push('\n');
     }
     if !state.answers.is_empty() {
-        text.push_str("You asked for a human. The answer:\n");
-        list(&mut text, state.answers.iter().map(String::as_str), usize::MAX);
-        text.push('\n');
+        answers(&mut text, &state.answers);
     }
     if text.is_empty() { text } else { format!("{text}---\n\n") }
+}
+
+/// Each answer after its question; then what nobody had asked for.
+fn answers(text: &mut String, answers: &[Answer]) {
+    for Answer { question, text: answer } in answers {
+        let Some(question) = question else { continue };
+        text.push_str("You asked for a human:\n");
+        list(text, std::iter::once(question.as_str()), 1);
+        text.push_str("The answer:\n");
+        list(text, std::iter::once(answer.as_str()), 1);
+        text.push('\n');
+    }
+    let guidance = answers.iter().filter(|answer| answer.question.is_none());
+    let guidance: Vec<&str> = guidance.map(|answer| answer.text.as_str()).collect();
+    if !guidance.is_empty() {
+        text.push_str("Guidance from a human:\n");
+        list(text, guidance.into_iter(), usize::MAX);
+        text.push('\n');
+    }
 }
 
 fn list<'a>(text: &mut String, items: impl ExactSizeIterator<Item = &'a str>, most: usize) {

@@ -475,6 +475,7 @@ fn outcome_of(class: &ErrorClass, mut message: String) -> Outcome {
         ErrorClass::Unauthenticated
         | ErrorClass::Billing
         | ErrorClass::InvalidRequest
+        | ErrorClass::NotFound
         | ErrorClass::ContextExceeded
         | ErrorClass::Crashed
         | ErrorClass::TimedOut

@@ -7,13 +7,16 @@ use std::sync::Arc;
 
 use super::drivers::Drivers;
 use super::error::EngineError;
+use super::existing::{Existing, belongs_here, classify, kept_judges, same_task};
 use super::place::{self, Ways};
 use super::plan::{self, Judges};
 use super::processes::Processes;
 use super::prompt::PromptSource;
 use super::redact::Redactor;
+use super::relocated;
+use super::renew::{self, Renewal};
 use super::session::Session;
-use crate::config::{self, Loaded, Sources};
+use crate::config::Loaded;
 use crate::contract::BuildContext;
 use crate::machine::Pins;
 use crate::registry::{Registry, Surroundings};
@@ -21,8 +24,6 @@ use crate::state::{
     Disk, Found, Layout, OrphanReport, StateError, Store, occupy_workspace, peek_completed,
 };
 use crate::workspace::{Baseline, HeldWorkspace, PromptPlace, create_from_template};
-
-const OTHER_TASK: &str = "the prompt is another than the one that was completed: this is a new run";
 
 /// How a run is asked for.
 pub struct Request<'a> {
@@ -49,6 +50,10 @@ pub struct Request<'a> {
     pub once: bool,
     /// Begin a new run, whatever there was.
     pub restart: bool,
+    /// With `restart`: move a workspace that came from its template aside, and make it anew.
+    pub renew: bool,
+    /// Tells the user of what is done before there is a run to record it.
+    pub say: &'a (dyn Fn(&str) + Sync),
 }
 
 /// What a request leads to.
@@ -79,6 +84,7 @@ async fn look(request: Request<'_>) -> Result<Opened, EngineError> {
     let plain = (request.registry)(Surroundings::default());
     let layout = plan::state_layout(&request.loaded, &request.state_home)?;
     let workspace = plan::real_path(&request.loaded.config.run.workspace);
+    request.verify_owner(&layout)?;
     let ways = Ways::of(&request.loaded, &workspace, &request.state_home);
     if !request.restart {
         // First of all: what is complete stays so, whatever has become of its configuration.
@@ -95,28 +101,31 @@ async fn look(request: Request<'_>) -> Result<Opened, EngineError> {
     let mut store = Store::open_on(request.disk.clone(), layout.clone())
         .map_err(|error| request.name_outer_run(error))?;
     let found = take_run(&mut store, &request, &mut notes)?;
+    if let Some(found) = &found {
+        belongs_here(found, &workspace, &layout)?;
+    }
     let kept = match found {
-        Some(found) if found.state.completion().is_some() => {
-            belongs_here(&found, &workspace, &layout)?;
-            if same_task(&found, &request.loaded, &layout, &plain, &context).await {
-                return Ok(Opened::Complete { found: Box::new(found), layout });
+        None => None,
+        Some(found) => match classify(found, &request.loaded, &layout, &plain, &context).await {
+            Existing::Complete(found) => return Ok(Opened::Complete { found, layout }),
+            Existing::Resumes(found) => Some(found),
+            Existing::OtherTask(note) => {
+                notes.push(note);
+                None
             }
-            notes.push(OTHER_TASK.into());
-            None
-        }
-        other => other.map(Box::new),
+        },
     };
     if let Some(found) = &kept {
-        belongs_here(found, &workspace, &layout)?;
         // A run that goes on keeps what it protects, whatever is configured now.
         let judges = kept_judges(&layout, &found.run, &plain, &context).await;
         protects.extend(judges.map(|judges| judges.protects()).unwrap_or_default());
     }
-    let place = take_place(&request, &workspace, kept.as_ref().map(|found| &found.state.pins))?;
+    renew_workspace(&request, &workspace, &layout, &drivers).await?;
+    let pins = kept.as_ref().map(|found| &found.state.pins);
+    let place = take_place(&request, &workspace, &layout, pins)?;
     ways.keep(&request.disk)?;
-    notes.extend(
-        kept.as_ref().and_then(|found| place::other_prompt(&found.state.pins, &place.prompt)),
-    );
+    notes.extend(record_owner(&mut store, &request, &place, kept.is_none())?);
+    notes.extend(pins.and_then(|pins| place::other_prompt(pins, &place.prompt)));
 
     let guard = Some(store.agents_guard(&place.occupied)?);
     let own = own(&request, &layout, &place.prompt);
@@ -135,7 +144,64 @@ async fn look(request: Request<'_>) -> Result<Opened, EngineError> {
     .map(|session| Opened::Ready(Box::new(session)))
 }
 
+/// Makes a workspace anew that came from its template, if that was asked for.
+async fn renew_workspace(
+    request: &Request<'_>,
+    workspace: &Path,
+    layout: &Layout,
+    drivers: &Drivers,
+) -> Result<(), EngineError> {
+    let renewal = request.renewal(workspace, layout);
+    if !request.renew || !renewal.is_due() {
+        return Ok(());
+    }
+    // Nothing is moved for a run that cannot begin.
+    drivers.check(&drivers.redactor(&request.loaded)).await?;
+    renewal.perform()?;
+    request.record_origin(&HeldWorkspace::hold(workspace)?, layout)
+}
+
+/// Records whose the state is. Returns what there is to say of runs whose paths were others.
+fn record_owner(
+    store: &mut Store,
+    request: &Request<'_>,
+    place: &Place,
+    is_new: bool,
+) -> Result<Vec<String>, EngineError> {
+    let folder = place::file_pin(place.workspace.id());
+    let owner = plan::state_owner(&request.loaded).with_folder(folder);
+    store.set_owner(&owner)?;
+    let is_first = is_new && !store.layout().latch().exists();
+    Ok(if is_first { relocated::notes(&request.states(), &owner, folder) } else { Vec::new() })
+}
+
 impl Request<'_> {
+    /// Refuses a state directory of another configuration. Who begins anew wants nothing of one that was
+    /// put in the place of its own.
+    fn verify_owner(&self, layout: &Layout) -> Result<(), EngineError> {
+        if self.restart && self.loaded.config.state.dir.is_none() {
+            return Ok(());
+        }
+        plan::verify_owner(&self.loaded, layout)
+    }
+
+    /// The folder of all states that no configuration has named.
+    fn states(&self) -> PathBuf {
+        self.state_home.join("ralph-orchestrator")
+    }
+
+    fn renewal<'a>(&'a self, workspace: &'a Path, layout: &'a Layout) -> Renewal<'a> {
+        let (loaded, disk, say) = (&self.loaded, &self.disk, self.say);
+        Renewal { loaded, workspace, layout, disk, states: self.states(), say }
+    }
+
+    fn record_origin(&self, held: &HeldWorkspace, layout: &Layout) -> Result<(), EngineError> {
+        match &self.loaded.config.run.template {
+            Some(template) => renew::record_origin(template, held, &self.disk, layout),
+            None => Ok(()),
+        }
+    }
+
     /// Says so if this was started by an agent, in its own workspace.
     fn name_outer_run(&self, error: StateError) -> EngineError {
         match (error, self.vars.get("RALPH_RUN_ID")) {
@@ -169,6 +235,7 @@ fn take_run(
 fn take_place(
     request: &Request<'_>,
     workspace: &Path,
+    layout: &Layout,
     pins: Option<&Pins>,
 ) -> Result<Place, EngineError> {
     let run = &request.loaded.config.run;
@@ -180,15 +247,17 @@ fn take_place(
         Ok::<_, EngineError>(held)
     };
     let there = if workspace.is_dir() { Some(held(pins)?) } else { None };
-    make_workspace(&request.loaded)?;
+    let made = make_workspace(&request.loaded)?;
     request.loaded.check_files()?;
     let held = match there {
         Some(there) => there,
         // Made this moment from its template: it is no other one that somebody put there.
         None => held(None)?,
     };
-    let states = request.state_home.join("ralph-orchestrator");
-    let occupied = occupy_workspace(&request.disk, held.folder(), &states)
+    if made {
+        request.record_origin(&held, layout)?;
+    }
+    let occupied = occupy_workspace(&request.disk, held.folder(), &request.states())
         .map_err(|error| request.name_outer_run(error))?;
     let prompt = recorded.unwrap_or_else(|| PromptSource::find(run));
     Ok(Place { workspace: held, occupied, prompt })
@@ -197,7 +266,7 @@ fn take_place(
 /// What no agent has to write.
 fn own(request: &Request<'_>, layout: &Layout, prompt: &PromptSource) -> Vec<PathBuf> {
     let run = &request.loaded.config.run;
-    let state = [layout.root().to_owned(), request.state_home.join("ralph-orchestrator")];
+    let state = [layout.root().to_owned(), request.states()];
     let fixed =
         [prompt.path(), prompt.file()].into_iter().flatten().filter(|_| !run.prompt_mutable);
     state
@@ -215,6 +284,7 @@ pub async fn find_completed(
     registry: &Registry,
 ) -> Option<(Found, Layout)> {
     let layout = plan::state_layout(loaded, state_home).ok()?;
+    plan::verify_owner(loaded, &layout).ok()?;
     let context = plan::build_context(loaded, vars);
     let found = completed(loaded, &layout, registry, &context).await?;
     Some((found, layout))
@@ -233,61 +303,13 @@ async fn completed(
     same_task(&found, loaded, layout, registry, context).await.then_some(found)
 }
 
-fn belongs_here(found: &Found, workspace: &Path, layout: &Layout) -> Result<(), StateError> {
-    let started = found.state.started.as_ref().map(|started| started.workspace.as_str());
-    if started.is_some_and(|started| Path::new(started) != workspace) {
-        let problem = format!(
-            "belongs to the workspace {}, not to {}; begin a new run with `run --restart`",
-            started.unwrap_or_default(),
-            workspace.display()
-        );
-        return Err(StateError::Damaged { path: layout.root().to_owned(), problem });
-    }
-    Ok(())
-}
-
-/// Whether the prompt still asks for what was completed. What cannot be told leaves it complete.
-async fn same_task(
-    found: &Found,
-    loaded: &Loaded,
-    layout: &Layout,
-    registry: &Registry,
-    context: &BuildContext,
-) -> bool {
-    let task = found.state.completion().map(|completion| completion.task.as_str());
-    let Some(task) = task.filter(|task| !task.is_empty()) else { return true };
-    // The task is compared as the detectors of that run saw it, whatever is configured now.
-    let judges = kept_judges(layout, &found.run, registry, context).await;
-    let prompt = PromptSource::recorded(&loaded.config.run, &found.state.pins).read_text();
-    match (judges, prompt.filter(|text| !text.trim().is_empty())) {
-        (Some(judges), Some(prompt)) => judges.task(&prompt).await == task,
-        _ => true,
-    }
-}
-
-fn kept_config(layout: &Layout, run: &str) -> Option<Loaded> {
-    let sources = Sources { file: layout.config(run), ..Sources::default() };
-    config::load(&sources).ok()
-}
-
-/// Who decides in a run that goes on, from the configuration that was kept with it.
-async fn kept_judges(
-    layout: &Layout,
-    run: &str,
-    registry: &Registry,
-    context: &BuildContext,
-) -> Option<Judges> {
-    let loaded = kept_config(layout, run)?;
-    Judges::build(&loaded, registry, context).await.ok()
-}
-
-fn make_workspace(loaded: &Loaded) -> Result<(), EngineError> {
+/// Makes the workspace from its template if it is not there. Whether it did.
+fn make_workspace(loaded: &Loaded) -> Result<bool, EngineError> {
     let run = &loaded.config.run;
     let Some(template) = run.template.as_ref().filter(|_| !run.workspace.exists()) else {
-        return Ok(());
+        return Ok(false);
     };
     create_from_template(template, &run.workspace)
-        .map(drop)
         .map_err(|error| EngineError::Workspace(error.to_string()))
 }
 

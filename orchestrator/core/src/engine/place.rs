@@ -7,7 +7,7 @@ use super::prompt::PromptSource;
 use super::session::Session;
 use crate::config::Loaded;
 use crate::machine::{FilePin, Input, Pins, PromptPin};
-use crate::state::{Disk, occupy_workspace, read_regular};
+use crate::state::{Disk, occupy_workspace, read_regular, state_dirs_of};
 use crate::workspace::{
     FileId, HeldWorkspace, PromptPlace, WorkspaceError, escape, identity_of_link, unescape,
 };
@@ -115,7 +115,13 @@ impl Ways {
         }
     }
 
-    /// Each way, with the folder where its state would lie.
+    /// Whether a run of any configuration began while this was where its path led.
+    fn has_run(&self, way: &Path) -> bool {
+        let found = self.states.iter().flat_map(|states| state_dirs_of(states, way));
+        found.into_iter().any(|state| state.layout.latch().exists())
+    }
+
+    /// Each way, with the folder that says where it led: the same for all configurations.
     fn all(&self) -> Vec<(PathBuf, PathBuf)> {
         let Some(states) = &self.states else { return Vec::new() };
         // Usually there is no link.
@@ -146,7 +152,7 @@ impl Ways {
         for (way, state) in self.all() {
             let before = match leads_to(&state) {
                 Some(before) => before,
-                None if way != self.real && state.join("latch").exists() => way,
+                None if way != self.real && self.has_run(&way) => way,
                 None => continue,
             };
             if before != self.real {
@@ -175,7 +181,7 @@ impl Ways {
                 if before.is_some() {
                     disk.remove_private(&pointer)?;
                 }
-            } else if way == self.configured || before.is_some() || state.join("latch").exists() {
+            } else if way == self.configured || before.is_some() || self.has_run(&way) {
                 disk.create_dir(&state)?;
                 disk.write_private(&pointer, escape(&self.real).as_bytes())?;
             }

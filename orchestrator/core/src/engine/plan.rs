@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::environment;
+use super::error::EngineError;
 use super::prices::{self, Pricing};
 use crate::config::{self, AgentConfig, Config, ConfigErrors, Limits, Loaded};
 use crate::contract::{
@@ -17,7 +18,7 @@ use crate::machine::{
     self, AfterRejection, BaselineMode, CompletionTrigger, Policy, ValidatorInfo,
 };
 use crate::registry::{Kinds, Registry};
-use crate::state;
+use crate::state::{self, StateError};
 use crate::workspace::ProtectedPaths;
 
 /// Share of the cost limit that a first iteration is charged at least if its end is never known, and what
@@ -441,7 +442,37 @@ pub fn plain_environment(
     environment::build(&loaded.config.env, vars, &Description::default())
 }
 
-/// Where the state of this configuration's workspace lies.
+/// Whose the state of this configuration's run is.
+pub(super) fn state_owner(loaded: &Loaded) -> state::Owner {
+    let workspace = real_path(&loaded.config.run.workspace);
+    state::Owner::new(&workspace, loaded.configuration().as_deref())
+}
+
+/// Refuses a state directory that belongs to another workspace or configuration.
+///
+/// # Errors
+/// It does: the configuration is wrong if it names the directory, and otherwise somebody put another one
+/// in the place of its own.
+pub fn verify_owner(loaded: &Loaded, layout: &state::Layout) -> Result<(), EngineError> {
+    match state_owner(loaded).verify(layout) {
+        Err(StateError::Foreign { path, owner, asked }) => {
+            let problem = format!("belongs to the run of {owner}, not to that of {asked}");
+            if loaded.config.state.dir.is_none() {
+                let problem = format!("{problem}; begin a new run with `run --restart`");
+                return Err(StateError::Damaged { path, problem }.into());
+            }
+            let message = format!(
+                "the state directory {} {problem}; name another folder, or, if the configuration or \
+                 the workspace was moved, put it back",
+                path.display()
+            );
+            Err(error_at(loaded, &["state", "dir"], &message).into())
+        }
+        verified => Ok(verified?),
+    }
+}
+
+/// Where the state of this configuration's run lies.
 ///
 /// # Errors
 /// It would lie in the workspace, where the agent could reach it.
@@ -449,7 +480,9 @@ pub fn state_layout(loaded: &Loaded, state_home: &Path) -> Result<state::Layout,
     let workspace = real_path(&loaded.config.run.workspace);
     let root = match &loaded.config.state.dir {
         Some(dir) => dir.clone(),
-        None => state_home.join("ralph-orchestrator").join(crate::workspace::identity(&workspace)),
+        None => state_home
+            .join("ralph-orchestrator")
+            .join(crate::workspace::identity(&workspace, loaded.configuration().as_deref())),
     };
     if real_path(&root).starts_with(&workspace) {
         let message = format!(

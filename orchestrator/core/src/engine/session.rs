@@ -255,6 +255,17 @@ impl Session {
         &self.state
     }
 
+    /// Records what a human answers to the open question before the run goes on.
+    ///
+    /// # Errors
+    /// The state cannot be written.
+    pub fn answer(&mut self, text: &str) -> Result<(), EngineError> {
+        let record = Record::Answered { text: text.to_owned() };
+        self.store.append(&record)?;
+        self.state.apply(&record);
+        Ok(())
+    }
+
     /// What would be run.
     #[must_use]
     pub fn plan(&self) -> DryRun {
@@ -306,7 +317,7 @@ impl Session {
         let Some(started) = self.started().await? else {
             // Nothing is recorded, so the next start begins anew.
             return Ok(if *self.stop.borrow() > 0 {
-                self.finished(StopReason::Interrupted, "interrupted before the run began".into())
+                self.finished(StopReason::Interrupted, "asked to stop before the run began".into())
             } else {
                 let message = "limits.max_runtime was used up before the workspace was looked at";
                 self.finished(StopReason::MaxRuntime, message.into())

@@ -171,7 +171,7 @@ pub(super) const fn finished(state: &State) -> bool {
 }
 
 pub(super) fn interrupted(turn: &mut Turn) {
-    turn.finish(StopReason::Interrupted, "interrupted; `run` goes on from here".into());
+    turn.finish(StopReason::Interrupted, "asked to stop".into());
 }
 
 pub(super) fn validated(turn: &mut Turn, mut validation: Validation) {
@@ -319,6 +319,9 @@ fn blocked(state: &State) -> Option<(StopReason, String)> {
             if class == "unauthenticated" || class == "billing" =>
         {
             Some((StopReason::NeedsHuman, message.clone()))
+        }
+        Some(Outcome::Failed { class, message }) if class == "not_found" => {
+            Some((StopReason::AgentUnavailable, message.clone()))
         }
         _ => None,
     }

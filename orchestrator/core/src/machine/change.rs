@@ -16,7 +16,8 @@ pub(super) fn agent(turn: &mut Turn) {
     }
     let reason = match &turn.state.last_outcome {
         Some(Outcome::Failed { class, message })
-            if ["unavailable", "unauthenticated", "billing"].contains(&class.as_str()) =>
+            if ["unavailable", "unauthenticated", "billing", "not_found"]
+                .contains(&class.as_str()) =>
         {
             format!("{class}: {message}")
         }

@@ -3,7 +3,7 @@
 use super::limits::StopReason;
 use super::record::{Outcome, Record, RunStarted};
 use super::state::{
-    AgentChange, Completion, Context, Current, LastError, Latch, Note, State, Stop, Wait,
+    AgentChange, Answer, Completion, Context, Current, LastError, Latch, Note, State, Stop, Wait,
 };
 use crate::contract::{CancelReason, Claim, ClaimKind, ClaimSource, Usage, Usd};
 
@@ -73,8 +73,8 @@ impl State {
                 self.waiting = Some(Wait { until_ms: *until_ms, reason: reason.clone() });
             }
             Record::Answered { text } => {
-                self.answers.push(text.clone());
-                self.human = None;
+                let question = self.human.take().map(|claim| claim.text);
+                self.answers.push(Answer { question, text: text.clone() });
                 self.reset_stagnation();
             }
             Record::Stopped { reason, message, runtime_ms } => {
@@ -118,11 +118,12 @@ impl State {
         // Whoever starts a run again that stopped for this has looked into it. A run that was killed
         // before it could say so still has to.
         match self.stop.take().map(|stop| stop.reason) {
-            Some(StopReason::NeedsHuman) => {
-                self.human = None;
-                self.check_errors.clear();
-            }
+            Some(StopReason::NeedsHuman) => self.check_errors.clear(),
             Some(StopReason::Failures | StopReason::AgentUnavailable) => self.failures = 0,
+            Some(StopReason::Stagnation) => {
+                self.reset_stagnation();
+                self.says_all_done = 0;
+            }
             _ => {}
         }
         self.resumed = true;
@@ -146,7 +147,8 @@ impl State {
         self.resumed = false;
         self.unvalidated = false;
         self.progress = false;
-        self.answers.clear();
+        // Only in a journal of an older version does one begin while a question is open.
+        self.human = None;
         self.near_misses.clear();
     }
 
@@ -220,6 +222,7 @@ impl State {
         if matches!(outcome, Outcome::Succeeded | Outcome::Bounded { .. }) {
             // It has read the older ones, and left what the next one has to know.
             self.notes.retain(|note| note.iteration == current.iteration);
+            self.answers.clear();
         }
         self.unlooked = counts_for_stagnation(outcome);
         self.worked |= self.unlooked;

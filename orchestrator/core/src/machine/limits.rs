@@ -98,16 +98,25 @@ fn reached(state: &State) -> Option<(StopReason, String)> {
     // One that is begun again is used once.
     let used = state.iterations.saturating_sub(u64::from(state.repeats()));
     if let Some(max) = limits.max_iterations.filter(|max| used >= *max) {
-        return Some((StopReason::MaxIterations, format!("all {max} iterations are used")));
+        return Some((
+            StopReason::MaxIterations,
+            format!("{used} of {max} iterations are used (limits.max_iterations)"),
+        ));
     }
     if limits.max_runtime_ms.is_some_and(|max| state.runtime_ms >= max) {
         return Some((StopReason::MaxRuntime, OUT_OF_TIME.into()));
     }
     if let Some(max) = limits.max_cost_usd.filter(|max| cost >= *max) {
-        return Some((StopReason::MaxCost, format!("{cost} of {max} are spent")));
+        return Some((
+            StopReason::MaxCost,
+            format!("{cost} of {max} are spent (limits.max_cost_usd)"),
+        ));
     }
     if let Some(max) = limits.max_tokens.filter(|max| tokens >= *max) {
-        return Some((StopReason::MaxTokens, format!("{tokens} of {max} tokens are used")));
+        return Some((
+            StopReason::MaxTokens,
+            format!("{tokens} of {max} tokens are used (limits.max_tokens)"),
+        ));
     }
     if state.failures >= limits.max_failures {
         let last = state.last_error.as_ref().map_or("", |error| error.message.as_str());
@@ -117,7 +126,7 @@ fn reached(state: &State) -> Option<(StopReason, String)> {
         };
         return Some((
             reason,
-            format!("{} iterations in a row failed; last: {last}", state.failures),
+            format!("{} failed (limits.max_failures); last: {last}", in_a_row(state.failures)),
         ));
     }
     if state.rejected_in_a_row() >= limits.max_rejections {
@@ -128,26 +137,32 @@ fn reached(state: &State) -> Option<(StopReason, String)> {
     stagnation(state)
 }
 
+fn in_a_row(iterations: u32) -> String {
+    match iterations {
+        1 => "1 iteration".to_owned(),
+        many => format!("{many} iterations in a row"),
+    }
+}
+
 /// Iterations that came to nothing.
 fn stagnation(state: &State) -> Option<(StopReason, String)> {
     let max = state.limits.max_stagnant;
     let count = state.stagnant_iterations;
     if state.stagnant >= max && state.is_claimed() {
         let text = format!(
-            "{count} iterations in a row changed neither the verdict nor the evidence \
-             (limits.max_stagnant)"
+            "{} changed neither the verdict nor the evidence (limits.max_stagnant)",
+            in_a_row(count)
         );
         return Some((StopReason::Thrashing, text));
     }
     if state.stagnant >= max {
-        let text = format!("{count} iterations in a row made no progress (limits.max_stagnant)");
+        let text = format!("{} made no progress (limits.max_stagnant)", in_a_row(count));
         return Some((StopReason::Stagnation, text));
     }
     if state.says_all_done >= max {
         let text = format!(
-            "{} iterations in a row said that the work is done, but claimed nothing \
-             (limits.max_stagnant)",
-            state.says_all_done
+            "{} said that the work is done, but claimed nothing (limits.max_stagnant)",
+            in_a_row(state.says_all_done)
         );
         return Some((StopReason::Stagnation, text));
     }

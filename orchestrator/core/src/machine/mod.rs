@@ -13,6 +13,7 @@ mod fold;
 mod input;
 mod limits;
 mod normalize;
+mod obstacle;
 mod pins;
 mod progress;
 mod record;
@@ -30,13 +31,14 @@ pub use input::{
     BaselineCheck, Effect, Ended, Input, Look, Now, StartIteration, StartOptions, Timer, Validation,
 };
 pub use limits::{Limits, StopReason};
+pub use obstacle::Obstacle;
 pub use pins::{FilePin, Pins, PromptPin};
 pub use record::{
     AfterRejection, BaselineMode, CompletionTrigger, Given, NamedVerdict, Outcome, Policy, Record,
     RunStarted, Trigger, ValidatorInfo,
 };
 pub use state::{
-    AgentChange, Completion, Context, Current, Latch, Note, Rejection, State, Stop, Wait,
+    AgentChange, Answer, Completion, Context, Current, Latch, Note, Rejection, State, Stop, Wait,
 };
 pub use step::step;
 pub use story::{Episode, Story, TreeChange};

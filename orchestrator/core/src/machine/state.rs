@@ -94,6 +94,15 @@ pub struct Note {
     pub text: String,
 }
 
+/// What a human told the agent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Answer {
+    /// The agent's question; `None` if none was open.
+    pub question: Option<String>,
+    /// The answer.
+    pub text: String,
+}
+
 /// How full the context of an iteration is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Context {
@@ -176,7 +185,7 @@ pub struct State {
     pub worked: bool,
     /// The verdicts of the validation that accepted, until they are part of the completion.
     pub accepted_verdicts: Vec<NamedVerdict>,
-    /// A human is asked for.
+    /// A human is asked for, and has not answered.
     pub human: Option<Claim>,
     /// Detectors whose claim stands in a file, with its kind.
     pub standing: BTreeMap<String, ClaimKind>,
@@ -244,8 +253,8 @@ pub struct State {
     pub near_misses: Vec<NearMiss>,
     /// What was nearly a claim before the first iteration: not the agent's doing.
     pub own_misses: Vec<NearMiss>,
-    /// Answers of a human that the agent has not read yet.
-    pub answers: Vec<String>,
+    /// Answers of a human that no iteration which ended well has read yet.
+    pub answers: Vec<Answer>,
     /// Notes for the next iteration.
     pub notes: Vec<Note>,
     /// The model that was used last, if its agent says so.

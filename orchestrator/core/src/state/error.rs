@@ -47,6 +47,19 @@ pub enum StateError {
         /// Why it is not closed at once.
         problem: String,
     },
+    /// The state directory belongs to another workspace or configuration.
+    #[error(
+        "the state directory {} belongs to the run of {owner}, not to that of {asked}",
+        path.display()
+    )]
+    Foreign {
+        /// The directory.
+        path: PathBuf,
+        /// The configuration and the workspace that it belongs to.
+        owner: String,
+        /// Those that it was opened for.
+        asked: String,
+    },
     /// The state was damaged or tampered with.
     #[error("{}: {problem}", path.display())]
     Damaged {

@@ -43,6 +43,18 @@ impl Layout {
         self.root.join("agents.lock")
     }
 
+    /// Whose it is.
+    #[must_use]
+    pub fn owner(&self) -> PathBuf {
+        self.root.join("owner.json")
+    }
+
+    /// The workspace that was made from a template.
+    #[must_use]
+    pub fn origin(&self) -> PathBuf {
+        self.root.join("template.json")
+    }
+
     /// The key.
     #[must_use]
     pub fn key(&self) -> PathBuf {

@@ -3,6 +3,8 @@
 //! ```text
 //! lock                 held by an OS lock on the open file
 //! agents.lock          held as long as any process of an agent may live
+//! owner.json           the workspace and the configuration that it belongs to
+//! template.json        the workspace that was made from a template, if one was
 //! key                  32 random bytes, 0600; keys the chain of the journal and the latch
 //! latch                the run in question and how far its completion has come
 //! runs/<run>/journal.jsonl
@@ -28,7 +30,9 @@ mod latch;
 mod layout;
 mod lock;
 mod occupancy;
+mod origin;
 mod orphans;
+mod owner;
 mod settling;
 mod stamp;
 mod store;
@@ -43,5 +47,7 @@ pub use latch::LatchFile;
 pub use layout::Layout;
 pub use lock::{Holder, Lock};
 pub use occupancy::occupy_workspace;
+pub use origin::Origin;
 pub use orphans::OrphanReport;
+pub use owner::{Owner, StateDir, state_dirs, state_dirs_of};
 pub use store::{Found, Store, peek, peek_completed, reset};

@@ -18,6 +18,7 @@ use super::latch::LatchFile;
 use super::layout::Layout;
 use super::lock::Lock;
 use super::orphans::OrphanReport;
+use super::owner::Owner;
 use super::settling::Settling;
 use crate::machine::{Latch, Record, State};
 
@@ -44,6 +45,8 @@ pub struct Store {
     layout: Layout,
     key: Key,
     key_file: KeptFile,
+    /// Whose it is, once that is recorded.
+    owner_file: Option<KeptFile>,
     lock: Lock,
     current: Option<Open>,
 }
@@ -91,7 +94,7 @@ impl Store {
             }
         };
         let key_file = key.kept(&disk, layout.key())?;
-        Ok(Self { disk, layout, key, key_file, lock, current: None })
+        Ok(Self { disk, layout, key, key_file, owner_file: None, lock, current: None })
     }
 
     /// Where it lies.
@@ -103,6 +106,15 @@ impl Store {
     #[must_use]
     pub const fn layout(&self) -> &Layout {
         &self.layout
+    }
+
+    /// Records whose this directory is.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn set_owner(&mut self, owner: &Owner) -> Result<(), StateError> {
+        self.owner_file = Some(owner.keep(&self.disk, &self.layout)?);
+        Ok(())
     }
 
     /// What has to stay open in every process that watches over agents: see [`Lock::agents`]; and the
@@ -248,6 +260,9 @@ impl Store {
         self.disk.restore_dir(root, root)?;
         let mut healed = !self.lock.hold()?;
         healed |= self.key_file.restore_if_changed(&self.disk, root)?;
+        if let Some(owner) = &mut self.owner_file {
+            healed |= owner.restore_if_changed(&self.disk, root)?;
+        }
         if let Some(open) = &mut self.current {
             for file in open.latch.iter_mut().chain(&mut open.files) {
                 healed |= file.restore_if_changed(&self.disk, root)?;
@@ -281,7 +296,7 @@ pub fn reset(
     }
     lock.set_clean();
     // First the latch: without it the rest would be refused as damaged, never taken as a run.
-    for path in [layout.latch(), layout.key()] {
+    for path in [layout.latch(), layout.key(), layout.owner()] {
         remove(&path, |path| disk.remove_file(path))?;
     }
     remove(&layout.runs(), |path| disk.remove_dir_all(path))?;

@@ -9,18 +9,24 @@ const MAX_NAME: usize = 40;
 /// How many hexadecimal digits of the hash are kept.
 const DIGITS: usize = 12;
 
-/// The name of the folder that holds a workspace's state: `<name>-<hash of its real path>`.
+/// The name of the folder that holds the state of a run: `<name of the workspace>-<hash>`, over the real
+/// paths of the workspace and of the configuration file, if there is one.
 ///
-/// The same for all paths that lead to the workspace, before and after it is created. The name is
+/// The same for all paths that lead to them, before and after the workspace is created. The name is
 /// made of ASCII letters, digits, `-`, `_` and `.`, whatever the workspace is called.
 #[must_use]
-pub fn identity(workspace: &Path) -> String {
-    identity_of_link(&real_path(workspace))
+pub fn identity(workspace: &Path, configuration: Option<&Path>) -> String {
+    name_of(&real_path(workspace), configuration.map(real_path).as_deref())
 }
 
-/// The name that [`identity`] gave to what has this very path while no part of it was a link.
+/// The name that [`identity`] gave to what has this very path while no part of it was a link, whatever
+/// the configuration.
 #[must_use]
 pub fn identity_of_link(real: &Path) -> String {
+    name_of(real, None)
+}
+
+fn name_of(real: &Path, configuration: Option<&Path>) -> String {
     let name: String = real
         .file_name()
         .map(|name| name.to_string_lossy())
@@ -34,7 +40,13 @@ pub fn identity_of_link(real: &Path) -> String {
         .take(MAX_NAME)
         .collect();
     let name = if name.is_empty() { "workspace" } else { &name };
-    let digits: String = blake3::hash(scope::bytes(real)).to_hex().chars().take(DIGITS).collect();
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(scope::bytes(real));
+    if let Some(configuration) = configuration {
+        // No path has this byte in it.
+        hasher.update(b"\0").update(scope::bytes(configuration));
+    }
+    let digits: String = hasher.finalize().to_hex().chars().take(DIGITS).collect();
     format!("{name}-{digits}")
 }
 
@@ -59,6 +71,7 @@ mod tests {
 
     #[test]
     fn all_ways_to_a_workspace_give_one_name() {
+        let identity = |path: &Path| identity(path, None);
         let temp = tempfile::tempdir().unwrap();
         let ws = temp.path().join("my-ws_1.0");
         std::os::unix::fs::symlink(temp.path(), temp.path().join("link")).unwrap();
@@ -73,7 +86,22 @@ mod tests {
     }
 
     #[test]
+    fn each_configuration_has_a_name_of_its_own_and_a_link_to_it_the_same() {
+        let temp = tempfile::tempdir().unwrap();
+        let (one, two) = (temp.path().join("a.toml"), temp.path().join("b.toml"));
+        let link = temp.path().join("c.toml");
+        std::fs::write(&one, "").unwrap();
+        std::os::unix::fs::symlink(&one, &link).unwrap();
+        let name = |configuration: &Path| identity(temp.path(), Some(configuration));
+        assert_eq!(name(&one), name(&link));
+        assert_ne!(name(&one), name(&two));
+        assert_ne!(name(&one), identity(temp.path(), None));
+        assert_eq!(identity(temp.path(), None), identity_of_link(&real_path(temp.path())));
+    }
+
+    #[test]
     fn any_name_becomes_a_plain_one() {
+        let identity = |path: &Path| identity(path, None);
         let temp = tempfile::tempdir().unwrap();
         let name = |name: &[u8]| identity(&temp.path().join(OsStr::from_bytes(name)));
         assert!(name(b"..hidden").starts_with("hidden-"));

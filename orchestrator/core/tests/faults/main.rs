@@ -9,6 +9,7 @@
 )]
 
 mod injector;
+mod owner;
 mod run;
 mod scripted;
 mod world;

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use orchestrator::config::{self, Sources};
+use orchestrator::config::{self, Loaded, Sources};
 use orchestrator::engine::{
     EngineError, Finished, NoProcesses, Notice, Observer, Opened, Request, open,
 };
@@ -87,12 +87,27 @@ impl World {
 
     /// `run`, in a process of its own as far as memory is concerned.
     pub(crate) fn run(&self, disk: Disk) -> Result<Ended, EngineError> {
+        let sources = Sources { file: self.root().join("ralph.toml"), ..Sources::default() };
+        self.run_loaded(config::load(&sources).unwrap(), disk)
+    }
+
+    /// The same with a task from the command line, and no configuration file.
+    pub(crate) fn run_without_file(&self, task: &str) -> Result<Ended, EngineError> {
+        let (file, away) = (self.root().join("ralph.toml"), self.root().join("away.toml"));
+        let sets = vec![("run.prompt_text".to_owned(), task.to_owned())];
+        let loaded = config::load(&Sources { file: file.clone(), sets, ..Sources::default() });
+        fs::rename(&file, &away).unwrap();
+        let ended = self.run_loaded(loaded.unwrap(), Disk::default());
+        fs::rename(&away, &file).unwrap();
+        ended
+    }
+
+    fn run_loaded(&self, loaded: Loaded, disk: Disk) -> Result<Ended, EngineError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let file = self.root().join("ralph.toml");
-            let loaded = config::load(&Sources { file: file.clone(), ..Sources::default() });
             let opened = open(Request {
-                loaded: loaded.unwrap(),
+                loaded,
                 config_file: file,
                 vars: BTreeMap::new(),
                 disk,
@@ -103,6 +118,8 @@ impl World {
                 agent: None,
                 once: false,
                 restart: false,
+                renew: false,
+                say: &|_| (),
             })
             .await?;
             let session = match opened {

@@ -271,6 +271,8 @@ pub(crate) async fn run_with(
         agent: None,
         once: false,
         restart: false,
+        renew: false,
+        say: &|_| (),
     });
     let Opened::Ready(session) = opened.await.unwrap() else { panic!("complete already") };
     let watcher = Arc::new(Watcher::default());

@@ -92,16 +92,50 @@ fn human_is_asked_only_if_the_completion_does_not_stand() {
 }
 
 #[test]
-fn a_run_that_asked_for_a_human_goes_on_when_started_again() {
+fn an_open_question_starts_no_iteration_until_it_is_answered() {
     let mut world = World::started();
     world.look(vec![], "t0");
-    let ask = vec![claim(ClaimKind::NeedsHuman, ClaimSource::Message)];
-    world.iterate(Outcome::Succeeded, ask, "t1");
-    assert_eq!(world.finished(), Some(StopReason::NeedsHuman));
+    let ask = claim(ClaimKind::NeedsHuman, ClaimSource::Message);
+    let question = ask.text.clone();
+    world.iterate(Outcome::Succeeded, vec![ask], "t1");
+    for _ in 0..2 {
+        assert_eq!(world.finished(), Some(StopReason::NeedsHuman));
+        assert_eq!(world.state.obstacle(), Some(Obstacle::Question(question.clone())));
+        world.feed(Input::Started(StartOptions { fresh: fresh() }));
+        world.look(vec![], "t1");
+    }
+    assert_eq!((world.finished(), world.state.iterations), (Some(StopReason::NeedsHuman), 1));
+    let answered = Record::Answered { text: "blue".into() };
+    world.state.apply(&answered);
+    world.journal.push(answered);
     world.feed(Input::Started(StartOptions { fresh: fresh() }));
     world.look(vec![], "t1");
     world.prepare();
-    assert_eq!(world.state.iterations, 2);
+    let told = [Answer { question: Some(question), text: "blue".into() }];
+    assert_eq!((world.state.iterations, world.state.answers.as_slice()), (2, told.as_slice()));
+    // It is told until an iteration has ended well.
+    let failed = Outcome::Failed { class: "crashed".into(), message: "m".into() };
+    world.feed(Input::Ended(ended(failed)));
+    assert_eq!(world.state.answers, told);
+    world.look(vec![], "t1");
+    world.feed(Input::Rested);
+    world.iterate(Outcome::Succeeded, vec![], "t2");
+    assert!(world.state.answers.is_empty());
+}
+
+#[test]
+fn stagnation_is_counted_anew_by_whoever_starts_the_run_again() {
+    let mut world = World::started();
+    world.look(vec![], "t0");
+    while world.finished().is_none() {
+        world.iterate(Outcome::Succeeded, vec![], "t0");
+    }
+    assert_eq!(world.finished(), Some(StopReason::Stagnation));
+    assert_eq!(world.state.obstacle(), Some(Obstacle::Stagnation));
+    world.feed(Input::Started(StartOptions { fresh: fresh() }));
+    assert_eq!((world.state.stagnant, world.state.stagnant_iterations), (0, 0));
+    world.look(vec![], "t0");
+    world.prepare();
 }
 
 #[test]

@@ -266,10 +266,11 @@ fn there_is_a_pause_after_an_iteration_and_none_before_the_first() {
 }
 
 #[test]
-fn only_what_a_human_can_mend_asks_for_one() {
+fn what_no_retry_can_mend_stops_at_once() {
     let table = [
         ("unauthenticated", Some(StopReason::NeedsHuman)),
         ("billing", Some(StopReason::NeedsHuman)),
+        ("not_found", Some(StopReason::AgentUnavailable)),
         ("crashed", None),
         ("unavailable", None),
     ];

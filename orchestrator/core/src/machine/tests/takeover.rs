@@ -40,9 +40,11 @@ fn changes(world: &World) -> Vec<(String, String)> {
 
 #[test]
 fn the_next_one_takes_the_same_iteration_over_until_none_is_left() {
-    for (class, reason) in
-        [("unauthenticated", StopReason::NeedsHuman), ("billing", StopReason::NeedsHuman)]
-    {
+    for (class, reason) in [
+        ("unauthenticated", StopReason::NeedsHuman),
+        ("billing", StopReason::NeedsHuman),
+        ("not_found", StopReason::AgentUnavailable),
+    ] {
         let mut world = first();
         world.iterate(failed(class), Vec::new(), "t0");
         assert_eq!(started(&world), (1, 1));

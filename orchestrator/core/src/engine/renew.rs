@@ -1,0 +1,136 @@
+//! A workspace that came from a template is made anew for a new run. Nothing is deleted: nobody can
+//! tell what in it a person made, so the old one is moved aside.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::io::Errno;
+
+use super::error::EngineError;
+use super::place::file_pin;
+use crate::config::Loaded;
+use crate::state::{Disk, Layout, Origin, occupy_workspace};
+use crate::workspace::{HeldWorkspace, create_from_template};
+
+/// How many names are tried for what is moved aside.
+const NAMES: usize = 100;
+
+/// The workspace that may be made anew, and where.
+pub(super) struct Renewal<'a> {
+    pub(super) loaded: &'a Loaded,
+    pub(super) workspace: &'a Path,
+    pub(super) layout: &'a Layout,
+    pub(super) disk: &'a Disk,
+    /// The folder of all states.
+    pub(super) states: PathBuf,
+    pub(super) say: &'a (dyn Fn(&str) + Sync),
+}
+
+impl Renewal<'_> {
+    /// Whether there is anything to be made anew. Says why not, if the configuration has a template.
+    pub(super) fn is_due(&self) -> bool {
+        let run = &self.loaded.config.run;
+        if run.template.is_none() || !self.workspace.is_dir() {
+            return false;
+        }
+        let Some(reason) = self.reason_against() else { return true };
+        let workspace = self.workspace.display();
+        (self.say)(&format!(
+            "the workspace {workspace} is used as it is, and not made from its template: {reason}"
+        ));
+        false
+    }
+
+    /// Whoever is in doubt leaves it as it is.
+    fn reason_against(&self) -> Option<String> {
+        let run = &self.loaded.config.run;
+        if run.workspace.is_symlink() {
+            return Some("it is a link".into());
+        }
+        let template = run.template.as_deref().and_then(|template| template.canonicalize().ok());
+        let inside = |path: Option<PathBuf>| path.filter(|path| path.starts_with(self.workspace));
+        if let Some(path) = inside(template).or_else(|| inside(self.loaded.configuration())) {
+            return Some(format!("{} lies in it", path.display()));
+        }
+        let held = HeldWorkspace::hold(self.workspace).ok()?;
+        let is_ours = Origin::read(self.layout).is_some_and(|origin| {
+            origin.is_of(self.workspace, &held.folder(), file_pin(held.id()))
+        });
+        (!is_ours).then(|| "nothing is recorded of its having come from there".into())
+    }
+
+    /// Moves the workspace aside and makes it anew, if nobody works in it.
+    pub(super) fn perform(&self) -> Result<(), EngineError> {
+        let failed = |what: String| EngineError::Workspace(what);
+        let Some(template) = &self.loaded.config.run.template else { return Ok(()) };
+        let held = HeldWorkspace::hold(self.workspace)?;
+        let occupied = occupy_workspace(self.disk, held.folder(), &self.states)?;
+        let (from, template_path) = (self.workspace.display(), template.display());
+        let aside = self
+            .move_aside()
+            .map_err(|error| failed(format!("workspace {from}: cannot be moved aside: {error}")))?;
+        (self.say)(&format!(
+            "the workspace {from} is made anew from its template {template_path}; the old one is kept \
+             as {}",
+            aside.display()
+        ));
+        if let Err(error) = create_from_template(template, self.workspace) {
+            let back = renameat_with(CWD, &aside, CWD, self.workspace, RenameFlags::NOREPLACE);
+            let kept = if back.is_ok() { from.to_string() } else { aside.display().to_string() };
+            return Err(failed(format!("{error}; the old workspace is {kept}")));
+        }
+        drop(occupied);
+        Ok(())
+    }
+
+    /// Where it was moved to: a name beside it that nothing has.
+    fn move_aside(&self) -> std::io::Result<PathBuf> {
+        let time = Timestamp::now().strftime("%Y%m%dT%H%M%SZ").to_string();
+        let mut name = self.workspace.file_name().unwrap_or_default().to_owned();
+        name.push(format!(".{time}"));
+        for number in 1..=NAMES {
+            let mut name = name.clone();
+            if number > 1 {
+                name.push(format!("-{number}"));
+            }
+            let aside = self.workspace.with_file_name(name);
+            match rename_new(self.workspace, &aside) {
+                Ok(()) => return Ok(aside),
+                Err(Errno::EXIST | Errno::NOTEMPTY) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(Errno::EXIST.into())
+    }
+}
+
+/// Renames to a path that nothing has.
+fn rename_new(from: &Path, to: &Path) -> Result<(), Errno> {
+    match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+        // Not every file system knows that; of a folder none loses more than an empty one.
+        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
+            if to.symlink_metadata().is_ok() {
+                return Err(Errno::EXIST);
+            }
+            rustix::fs::rename(from, to)
+        }
+        done => done,
+    }
+}
+
+/// Records that this folder came from the template.
+pub(super) fn record_origin(
+    template: &Path,
+    held: &HeldWorkspace,
+    disk: &Disk,
+    layout: &Layout,
+) -> Result<(), EngineError> {
+    let folder: &File = &held.folder();
+    let origin = Origin::new(template, held.path(), folder, file_pin(held.id()));
+    let origin = origin.map_err(|error| {
+        EngineError::Workspace(format!("workspace {}: {error}", held.path().display()))
+    })?;
+    Ok(origin.write(disk, layout)?)
+}
