@@ -137,7 +137,7 @@ async fn baseline(
     if mode == BaselineMode::Off || begun || Lock::holder(&layout).is_some() {
         return None;
     }
-    let verdicts = judges.check_baseline(&workspace, env).await;
+    let verdicts = judges.check_baseline(&workspace, env, None).await;
     let accepting = verdicts.iter().filter(|named| named.verdict.is_accepted());
     let failing = verdicts.iter().find(|named| !named.verdict.is_accepted());
     let (level, detail) = match failing {

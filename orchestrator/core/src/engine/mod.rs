@@ -14,6 +14,7 @@ mod error;
 mod feedback;
 mod files;
 mod fingerprint;
+mod globs;
 mod held;
 mod idle;
 mod inspect;

@@ -66,6 +66,7 @@ impl Judges {
             let at = vec!["validator".to_owned(), validator.index.to_string()];
             let (kinds, kind) = (&registry.validators, (validator.kind.as_str(), "validator"));
             let built = make(loaded, kinds, kind, &at, &validator.config, context).await?;
+            super::globs::check_syntax(loaded, &at, validator, &*built)?;
             checks.push(Check {
                 info: ValidatorInfo {
                     name: validator.name.clone(),

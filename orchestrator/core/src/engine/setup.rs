@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
+use super::bytecode::BytecodeDir;
 use super::plan::{Judges, millis, real_path};
 use super::sink::Cancel;
 use super::validate::{GRACE, Selection, baseline_claim, timed_out};
@@ -69,13 +70,23 @@ impl Judges {
 
 impl Judges {
     /// Runs the required validators that run something, once and apart from any run: what do they say
-    /// before any work is done? May take as long as their time-outs allow.
+    /// before any work is done? Each may take as long as its time-out allows, and no longer than
+    /// `at_most`.
     pub async fn check_baseline(
         &self,
         workspace: &Path,
         env: &BTreeMap<String, String>,
+        at_most: Option<Duration>,
     ) -> Vec<NamedVerdict> {
         let claim = baseline_claim();
+        let mut env = env.clone();
+        // As during a run, where it is gone afterwards. Without it the check works all the same.
+        let bytecode = BytecodeDir::create("setup").ok();
+        if let Some(folder) = &bytecode {
+            let path = folder.path().display().to_string();
+            env.entry(BytecodeDir::VARIABLE.to_owned()).or_insert(path);
+        }
+        let env = &env;
         let written_in = BTreeMap::new();
         let context = ValidationContext {
             run: "",
@@ -94,13 +105,14 @@ impl Judges {
             let cancel = Cancel::new(told);
             let started = Instant::now();
             let mut work = check.validator.validate(context, &cancel);
-            let verdict = match tokio::time::timeout(check.timeout, &mut work).await {
+            let time = at_most.map_or(check.timeout, |most| most.min(check.timeout));
+            let verdict = match tokio::time::timeout(time, &mut work).await {
                 Ok(verdict) => verdict,
                 Err(_) => {
                     // The validator ends its processes; if it cannot, dropping it does.
                     tell.send_replace(Some(CancelReason::Timeout));
                     drop(tokio::time::timeout(GRACE, &mut work).await);
-                    timed_out(check)
+                    timed_out(time)
                 }
             };
             verdicts.push(NamedVerdict {

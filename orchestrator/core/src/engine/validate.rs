@@ -350,7 +350,7 @@ impl Examination {
         until_ms: u64,
     ) -> Result<Option<Verdict>, EngineError> {
         self.held.verify()?;
-        let changes = protection.changes(&check.validator.protects())?;
+        let changes = protection.changes_for(check)?;
         let context = ValidationContext {
             run: &self.run,
             iteration: self.iteration,
@@ -374,7 +374,7 @@ impl Examination {
                 if outside {
                     return Ok(None);
                 }
-                Ok(Some(timed_out(check)))
+                Ok(Some(timed_out(check.timeout)))
             }
         }
     }
@@ -426,8 +426,8 @@ pub(super) fn baseline_claim() -> Claim {
     }
 }
 
-pub(super) fn timed_out(check: &plan::Check) -> Verdict {
-    let seconds = check.timeout.as_secs_f64();
+pub(super) fn timed_out(timeout: Duration) -> Verdict {
+    let seconds = timeout.as_secs_f64();
     Verdict::Error { message: format!("it did not end within {seconds} s") }
 }
 
