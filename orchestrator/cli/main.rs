@@ -1,6 +1,7 @@
 //! The command line of ralph-orchestrator.
 
 mod args;
+mod ask;
 mod commands;
 mod context;
 mod error;
