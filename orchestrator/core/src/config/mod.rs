@@ -46,7 +46,7 @@ pub use limits::Limits;
 pub use loaded::Loaded;
 pub use model::{
     AfterRejection, AgentConfig, BaselineMode, Completion, Config, DetectorConfig, Env, EnvMode,
-    Prices, Run, Sandbox, SandboxMode, StateConfig, ValidatorConfig,
+    Prices, Run, Sandbox, SandboxMode, SandboxWorkspace, StateConfig, ValidatorConfig,
 };
 pub use nearest::nearest;
 pub use plugins::{PluginConfig, PluginIsolation};
