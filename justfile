@@ -10,6 +10,10 @@ test:
 hello:
     cargo run --release -- run -c ralph.toml
 
-# Writes the JSON Schema of ralph.toml anew.
-schema:
-    cargo run --quiet -- config schema > schemas/ralph.schema.json
+# Writes the schema, the references and the picture in docs/ anew.
+docs:
+    scripts/update-docs
+
+# Makes the packages in target/package.
+package:
+    scripts/package

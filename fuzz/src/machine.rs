@@ -2,7 +2,7 @@
 
 use orchestrator::contract::{Claim, Tokens, Usd};
 use orchestrator::machine::{
-    AfterRejection, BaselineCheck, BaselineMode, Context, Effect, Ended, Given, Input, Latch,
+    AfterRejection, BaselineCheck, BaselineMode, CompletionTrigger, Context, Effect, Ended, Given, Input, Latch,
     Limits, Look, NamedVerdict, Now, ObservedEvidence, Pins, Policy, Record, RunStarted,
     StartOptions, State, StopReason, Timer, Validation, ValidatorInfo, step,
 };
@@ -52,6 +52,11 @@ fn fresh(bytes: &mut Bytes<'_>) -> RunStarted {
                 AfterRejection::Keep
             } else {
                 AfterRejection::Reclaim
+            },
+            when: if bits & 128 == 0 {
+                CompletionTrigger::Claimed
+            } else {
+                CompletionTrigger::Proved
             },
             code: std::collections::BTreeMap::new(),
         },
@@ -189,6 +194,8 @@ impl World {
             verdicts,
             tree_before: tree(bytes.byte()),
             tree_after: tree(bytes.byte()),
+            artefacts: BTreeMap::from([("tests".into(), vec![bytes.text()])]),
+            warnings: Vec::new(),
             tampering: if bytes.byte() % 8 == 7 { vec![bytes.text()] } else { Vec::new() },
             evidence: Vec::new(),
             task: "task".into(),
@@ -249,12 +256,13 @@ impl World {
     }
 
     fn assert_justified(&self, before: &State, new: &[Record]) {
-        let Some(Record::Validated { accepted: true, tree, verdicts, reasons, .. }) = new.last()
+        let Some(Record::Validated { accepted: true, tree, tree_left, verdicts, reasons, .. }) =
+            new.last()
         else {
             panic!("completed without an accepting validation just before: {new:?}")
         };
         assert!(matches!(before.latch, Latch::Claimed { .. }), "completed without a claim");
-        assert!(reasons.is_empty() && *tree == before.tree);
+        assert!(reasons.is_empty() && tree_left.as_ref().is_none_or(|left| left == tree));
         let policy = &self.fresh.policy;
         assert!(policy.validates() || policy.trust_agent, "completed without any validator");
         for validator in policy.validators.iter().filter(|validator| validator.required) {

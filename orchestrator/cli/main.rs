@@ -12,6 +12,7 @@ mod processes;
 mod registry;
 mod render;
 mod sandbox;
+mod schema;
 mod signals;
 mod trace;
 mod transcript;

@@ -99,7 +99,7 @@ impl Policy {
             return self.is_inside(file).then(|| {
                 format!(
                     "sandbox: the agent can write {}, which lies in the workspace; a change takes effect \
-                     only in a new run, and is reported (docs/sandbox.md)",
+                     only in a new run, and is reported (docs/user/sandbox.md)",
                     file.display()
                 )
             });
@@ -113,7 +113,7 @@ impl Policy {
         Some(format!(
             "sandbox: the agent cannot create, remove or rename anything directly in {first}{others}, \
              because something protected lies there: `sandbox.workspace = \"open\"` allows it \
-             (docs/sandbox.md)"
+             (docs/user/sandbox.md)"
         ))
     }
 }

@@ -18,11 +18,14 @@ pub(crate) fn claude_result(text: &str, cost: f64) -> String {
     format!("{assistant}\n{result}\n")
 }
 
+/// The agent reads the prompt byte for byte, whatever it says.
+const NO_INSTRUCTIONS: &str = "[completion]\ninstructions = \"never\"\n";
 const PROMISE: &str = "<promise>COMPLETE: made it</promise>\n";
 
 #[test]
 pub(super) fn the_stdin_of_the_agent_is_the_prompt_byte_for_byte() {
     let env = TestEnvironment::new();
+    env.config(NO_INSTRUCTIONS);
     let prompt = "# T\u{feff} {x} $HOME {{y}}\r\n\ttrailing  \n\nno end";
     env.write("PROMPT.md", prompt);
     env.agent.call(2).script("touch done\n").out(PROMISE);
@@ -182,20 +185,6 @@ fn after_rejection_reclaim_asks_for_a_second_claim() {
 }
 
 #[test]
-fn a_validator_that_changes_the_tree_rejects_unless_it_may() {
-    let validator = "\n[[validator]]\nkind = \"command\"\nname = \"writes\"\n\
-                     program = [\"sh\", \"-c\", \"date +%N >> out\"]\n";
-    let env = TestEnvironment::new();
-    env.config(&format!("{validator}[limits]\nmax_iterations = 1\n"));
-    env.agent.default_call().script("touch done\n").out(PROMISE);
-    env.run().expect(1).says("changed while it was validated");
-    let env = TestEnvironment::new();
-    env.config(&format!("{validator}leaves_tree_unchanged = false\n"));
-    env.agent.default_call().script("touch done\n").out(PROMISE);
-    env.run().expect(0);
-}
-
-#[test]
 pub(super) fn protected_paths_have_to_be_as_they_were() {
     let env = TestEnvironment::new();
     env.config("protect = [\"tests/**\"]\n");
@@ -234,6 +223,7 @@ fn a_validator_that_hangs_is_ended_with_all_its_children() {
 #[test]
 fn a_prompt_deleted_by_the_agent_is_restored() {
     let env = TestEnvironment::new();
+    env.config(NO_INSTRUCTIONS);
     let prompt = env.read("PROMPT.md");
     env.agent.call(1).script("rm PROMPT.md\n");
     env.agent.call(2).script("touch done\n").out(PROMISE);
@@ -246,6 +236,7 @@ fn a_prompt_deleted_by_the_agent_is_restored() {
 fn an_edited_prompt_is_read_again_or_restored_as_configured() {
     let edit = "echo more >> PROMPT.md; echo $n > x\n";
     let env = TestEnvironment::new();
+    env.config(NO_INSTRUCTIONS);
     env.agent.call(1).script(edit);
     env.agent.call(2).script("touch done\n").out(PROMISE);
     env.run().expect(0);

@@ -126,8 +126,5 @@ fn the_committed_schema_is_the_one_that_is_printed() {
     let printed = env.ralph(&["config", "schema"]).expect(0).stdout;
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/schemas/ralph.schema.json");
     let committed = std::fs::read_to_string(path).unwrap();
-    assert!(
-        printed == committed,
-        "run `cargo run -- config schema > schemas/ralph.schema.json` and commit the result"
-    );
+    assert!(printed == committed, "run scripts/update-docs and commit the result");
 }

@@ -43,7 +43,17 @@ fn the_same_is_given_until_something_is_changed() {
     let names: Vec<&String> = given[0].as_object().unwrap().keys().collect();
     assert_eq!(
         names,
-        ["agent", "argv", "config", "env", "inputs", "program", "prompt", "workspace"]
+        [
+            "agent",
+            "argv",
+            "config",
+            "env",
+            "inputs",
+            "instructions",
+            "program",
+            "prompt",
+            "workspace"
+        ]
     );
     assert_eq!(given[0], given[1]);
     assert_eq!(starts[0]["fingerprint"], starts[1]["fingerprint"]);

@@ -10,6 +10,7 @@
 
 mod acp;
 mod agents;
+mod artefacts;
 mod budget;
 mod checks;
 mod claude;
@@ -33,6 +34,7 @@ mod occupied;
 mod plugins;
 mod proof;
 mod protection;
+mod proved;
 mod readers;
 mod real;
 mod resumed;

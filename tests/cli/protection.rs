@@ -9,7 +9,7 @@ fn protected_check(more: &str) -> TestEnvironment {
         "[run]\ndelay = \"0s\"\n[agent]\nadapter = \"command\"\nunmetered = true\n\
          [agent.config]\nprogram = [\"@AGENT@\"]\n[limits]\nmax_iterations = 2\n\
          [[validator]]\nkind = \"command\"\nname = \"tests\"\nprogram = [\"sh\", \"./build.sh\"]\n\
-         protect = [\"tests/**\"]\nleaves_tree_unchanged = false\n{more}"
+         protect = [\"tests/**\"]\n{more}"
     ));
     env.write("tests/check.sh", "test -e done\n");
     env.write("build.sh", "sh ./tests/check.sh\n");
@@ -33,7 +33,7 @@ fn a_validator_that_overwrites_a_protected_test_is_not_believed() {
 fn nor_is_one_that_is_not_required() {
     let env = protected_check(
         "[[validator]]\nkind = \"command\"\nname = \"build\"\nrequired = false\n\
-         program = [\"sh\", \"./other.sh\"]\nleaves_tree_unchanged = false\n",
+         program = [\"sh\", \"./other.sh\"]\n",
     );
     // What is required runs first, and accepts; then the protected path is changed all the same.
     env.agent.call(1).script("touch done; echo 'echo x >> tests/check.sh' > other.sh\n");

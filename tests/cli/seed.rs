@@ -73,6 +73,7 @@ fn marker_without_evidence_for_ever_is_told_why_and_ends_as_thrashing() {
 #[test]
 fn done_in_prose_for_ever_changes_nothing_and_ends_as_stagnation() {
     let env = seed();
+    env.raw_config(&format!("{}[completion]\ninstructions = \"never\"\n", env.read("ralph.toml")));
     env.agent.default_call().out("I have completed the task. Everything is done, committed.\n");
     env.run().expect(1).says("stagnation");
     assert_eq!(env.agent.calls(), 10, "not a hundred");

@@ -89,7 +89,7 @@ fn alone(real: Real) -> Duration {
     begin.elapsed()
 }
 
-/// Prints the table of docs/adapters.md, too.
+/// Prints the table of docs/user/agents/claude.md, too.
 #[test]
 #[allow(clippy::print_stdout)]
 fn all_agents_come_to_the_same() {

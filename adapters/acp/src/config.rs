@@ -3,23 +3,29 @@
 use std::collections::BTreeMap;
 
 use orchestrator::contract::{BuildError, parse_config};
-use serde::Deserialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-#[derive(Clone, Debug, Deserialize)]
+/// `[agent.config]` of the `acp` adapter.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Config {
-    /// The program and its arguments; never empty.
+pub struct Config {
+    /// The agent's program, a name looked for in `PATH` or a path, and its arguments.
     #[serde(default = "program")]
     pub(crate) program: Vec<String>,
+    /// The id of a session mode that the agent offers. The agent's own choice by default.
     pub(crate) mode: Option<String>,
+    /// The id of a model that the agent offers. The agent's own choice by default.
     pub(crate) model: Option<String>,
+    /// What to answer when the agent asks for a permission: "allow", "reject", or a table of kinds of
+    /// calls, such as `{ default = "allow", fetch = "reject" }`.
     #[serde(default)]
     pub(crate) permissions: Permissions,
 }
 
 /// What is answered when the agent asks for a permission.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(
     untagged,
     expecting = "expected \"allow\", \"reject\", or a table of kinds, such as \
@@ -30,7 +36,7 @@ pub(crate) enum Permissions {
     ByKind(BTreeMap<Kind, Answer>),
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Answer {
     #[default]
@@ -39,7 +45,9 @@ pub(crate) enum Answer {
 }
 
 /// A kind of tool call, or all that is not named.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Kind {
     Default,

@@ -15,6 +15,8 @@ mod session;
 mod talk;
 mod told;
 
+/// The keys of `[agent.config]`.
+pub use config::Config as Keys;
 use orchestrator::contract::{Agent, BuildContext, BuildError};
 pub use ralph_adapter_drive::Guarded;
 use ralph_orchestrator_supervise::Supervisor;

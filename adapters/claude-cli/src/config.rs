@@ -4,6 +4,7 @@ use std::ffi::OsString;
 
 use orchestrator::contract::{BuildError, Usd, parse_config};
 use ralph_adapter_claude_program::{Options, no_empty};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -18,18 +19,28 @@ const RESERVED: [(&str, &str); 7] = [
     ("--disallowed-tools", "use the key `disallowed_tools`"),
 ];
 
-#[derive(Clone, Debug, Deserialize)]
+/// `[agent.config]` of the `claude-cli` adapter.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Table {
+pub struct Table {
+    /// The program: a name looked for in `PATH`, or a path.
     #[serde(default = "program")]
     program: String,
+    /// The model. Claude Code's own choice by default.
     model: Option<String>,
+    /// The permission mode. "bypassPermissions" by default, because nobody is there to ask.
+    #[schemars(extend("enum" = ["acceptEdits", "auto", "bypassPermissions", "default", "dontAsk", "plan"]))]
     permission_mode: Option<String>,
+    /// Rules of the tools that need no approval.
     #[serde(default)]
     allowed_tools: Vec<String>,
+    /// Rules of the tools that are always refused.
     #[serde(default)]
     disallowed_tools: Vec<String>,
+    /// The most turns of one iteration. No bound by default.
+    #[schemars(range(min = 1))]
     max_turns: Option<u32>,
+    /// Further arguments.
     #[serde(default)]
     args: Vec<String>,
 }

@@ -7,6 +7,8 @@ mod agent;
 mod config;
 mod session;
 
+/// The keys of `[agent.config]`.
+pub use config::Table as Keys;
 use orchestrator::contract::{Agent, BuildContext, BuildError};
 use ralph_orchestrator_supervise::Supervisor;
 use serde_json::Value;

@@ -4,7 +4,8 @@ use std::ffi::OsString;
 
 use orchestrator::contract::{BuildError, Usd, parse_config};
 use ralph_adapter_claude_program::{Options, no_empty, wrong_element};
-use serde::Deserialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::policy::Rule;
@@ -25,34 +26,50 @@ const RESERVED: [(&str, &str); 9] = [
 /// What waits for a person who is not there.
 const FOR_PEOPLE: [&str; 3] = ["AskUserQuestion", "EnterPlanMode", "ExitPlanMode"];
 
-#[derive(Clone, Debug, Deserialize)]
+/// `[agent.config]` of the `claude-sdk` adapter.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Table {
+pub struct Table {
+    /// The program: a name looked for in `PATH`, or a path.
     #[serde(default = "program")]
     program: String,
+    /// The model. Claude Code's own choice by default.
     model: Option<String>,
+    /// The permission mode. "bypassPermissions" by default, because nobody is there to ask.
+    #[schemars(extend("enum" = ["acceptEdits", "auto", "bypassPermissions", "default", "dontAsk", "plan"]))]
     permission_mode: Option<String>,
+    /// What the agent may and may not do.
     #[serde(default)]
     permissions: Permissions,
+    /// The most turns of one iteration. No bound by default.
+    #[schemars(range(min = 1))]
     max_turns: Option<u32>,
+    /// Further arguments.
     #[serde(default)]
     args: Vec<String>,
+    /// The share of the context at which the session is handed over to the next iteration; 0 for never.
     #[serde(default = "handoff_at")]
+    #[schemars(range(min = 0, max = 0.99))]
     handoff_at: f64,
+    /// Validate claims before the session ends, and let the agent go on if they are rejected.
     #[serde(default = "validate_in_session")]
     validate_in_session: bool,
+    /// After so many rejections the session may end. 0 is the same as not to validate in the session.
     #[serde(default = "max_in_session_rejections")]
     max_in_session_rejections: u32,
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 struct Permissions {
+    /// Rules of the tools that need no approval.
     allow: Vec<String>,
+    /// Rules of the tools that are always refused, or tables `{ rule = "…", reason = "…" }`; the model is
+    /// given the reason.
     deny: Vec<Denied>,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(
     untagged,
     deny_unknown_fields,

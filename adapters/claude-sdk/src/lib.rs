@@ -14,13 +14,15 @@ mod recorded;
 mod session;
 mod tools;
 
+/// The keys of `[agent.config]`.
+pub use config::Table as Keys;
 use orchestrator::contract::{Agent, BuildContext, BuildError};
 use ralph_orchestrator_supervise::Supervisor;
 use serde_json::Value;
 
 pub use policy::Guarded;
 
-/// Builds the adapter from `[agent.config]`; see `docs/adapters.md` for the keys. Writing tools are
+/// Builds the adapter from `[agent.config]`; see `docs/user/agents/claude.md` for the keys. Writing tools are
 /// refused what `guarded` names, in every permission mode.
 ///
 /// The program is looked for here, and if it is not there, again when it is needed: that it is

@@ -3,7 +3,8 @@
 use std::ffi::OsString;
 
 use orchestrator::contract::{BuildError, parse_config};
-use serde::Deserialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// Arguments that belong to the adapter, and what to use instead.
@@ -29,20 +30,25 @@ const RESERVED: [(&str, &str); 19] = [
     ("fork", "each iteration is a fresh thread"),
 ];
 
-#[derive(Clone, Debug, Deserialize)]
+/// `[agent.config]` of the `codex` adapter.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Config {
+pub struct Config {
+    /// The program: a name looked for in `PATH`, or a path.
     #[serde(default = "program")]
     pub(crate) program: String,
+    /// The model; prices are looked up by it. Codex's own choice by default.
     pub(crate) model: Option<String>,
+    /// Codex's own sandbox.
     #[serde(default)]
     sandbox: Sandbox,
+    /// Further arguments.
     #[serde(default)]
     args: Vec<String>,
 }
 
 /// Codex's own sandbox.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 enum Sandbox {
     #[default]

@@ -15,6 +15,8 @@ mod environment;
 mod output;
 mod recording;
 
+/// The keys of `[agent.config]`.
+pub use config::Config as Keys;
 use orchestrator::contract::{Agent, BuildContext, BuildError};
 use ralph_orchestrator_supervise::Supervisor;
 use serde_json::Value;

@@ -1,25 +1,27 @@
 //! The adapter's own keys.
 
 use orchestrator::contract::{BuildError, parse_config};
-use serde::Deserialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// `[agent.config]` of the `command` adapter.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Config {
+pub struct Config {
     /// The program and its arguments.
     pub(crate) program: Vec<String>,
-    /// How it gets the prompt.
+    /// How it gets the prompt: on standard input, as an argument (`{prompt}` in `program`, else the last), or in
+    /// a file whose path is an argument (`{prompt_file}` in `program`, else the last).
     #[serde(default)]
     pub(crate) prompt: PromptBy,
-    /// What it prints.
+    /// What it prints on standard output.
     #[serde(default)]
     pub(crate) output: OutputKind,
 }
 
 /// How the program gets the prompt.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum PromptBy {
     /// On standard input.
@@ -32,7 +34,7 @@ pub(crate) enum PromptBy {
 }
 
 /// What the program prints on standard output.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum OutputKind {
     /// Its own text.

@@ -18,6 +18,8 @@ mod output;
 mod prompt;
 mod utf8;
 
+/// The keys of `[agent.config]`.
+pub use config::Config as Keys;
 use orchestrator::contract::{Agent, BuildContext, BuildError};
 use ralph_orchestrator_supervise::Supervisor;
 use serde_json::Value;

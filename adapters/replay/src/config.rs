@@ -3,14 +3,15 @@
 use std::path::PathBuf;
 
 use orchestrator::contract::{BuildError, parse_config};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
 /// `[agent.config]` of the `replay` adapter.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Config {
-    /// A recorded session, or a folder with one for each iteration.
+pub struct Config {
+    /// A recorded session of Claude Code, or a folder with `1.jsonl`, `2.jsonl`, … for the iterations.
     pub(crate) session: PathBuf,
     /// How many times faster than recorded; 0 is without pauses.
     #[serde(default)]

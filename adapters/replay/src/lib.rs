@@ -25,6 +25,8 @@ mod session;
 mod shell;
 mod stage;
 
+/// The keys of `[agent.config]`.
+pub use config::Config as Keys;
 use orchestrator::contract::{Agent, BuildContext, BuildError};
 use ralph_orchestrator_supervise::Supervisor;
 use serde_json::Value;

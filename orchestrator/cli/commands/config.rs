@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use orchestrator::config::schema;
 use orchestrator::engine::{Driver, Judges, build_context};
 
 use crate::args::Config;
@@ -10,6 +9,7 @@ use crate::commands::block_on;
 use crate::context::Context;
 use crate::error::{CommandError, exit};
 use crate::plugins::Plugins;
+use crate::schema::schema;
 use crate::{output, registry};
 
 pub(crate) fn config(file: &Path, command: Config) -> Result<u8, CommandError> {

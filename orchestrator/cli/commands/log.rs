@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use orchestrator::contract::Event;
-use orchestrator::machine::{NamedVerdict, Record};
+use orchestrator::machine::{Given, NamedVerdict, Record};
 use orchestrator::state::{Entry, Layout, Lock, peek};
 
 use crate::args::Log;
@@ -60,6 +60,12 @@ fn describe_baseline(verdicts: &[NamedVerdict]) -> String {
     format!("before any work is done, not accepted by {}", names.join(", "))
 }
 
+/// What validators left, in one line.
+fn describe_artefacts(validator: Option<&str>, paths: &[String]) -> String {
+    let whom = validator.map_or_else(|| "a validator".to_owned(), |name| format!("`{name}`"));
+    format!("{whom} left {} (no part of the work)", one_line(&paths.join(", "), 160))
+}
+
 /// A record in one line, if people care about it.
 fn describe(entry: &Entry) -> Option<String> {
     let text = match &entry.record {
@@ -68,15 +74,24 @@ fn describe(entry: &Entry) -> Option<String> {
         }
         Record::WorkspaceMade { .. } => "workspace made again".into(),
         Record::RunResumed { agent, .. } => format!("run resumed with {agent}"),
-        Record::IterationStarted { iteration, attempt, trigger: why, .. } => {
+        Record::IterationStarted { iteration, attempt, trigger: why, given, .. } => {
             let again = if *attempt > 1 { format!(", attempt {attempt}") } else { String::new() };
-            format!("iteration {iteration} started ({}{again})", trigger(*why))
+            let instructed = if given.contains_key(Given::INSTRUCTIONS) {
+                "; after the prompt: how to claim completion"
+            } else {
+                ""
+            };
+            format!("iteration {iteration} started ({}{again}){instructed}", trigger(*why))
         }
         Record::IterationEnded { iteration, outcome: how, cost_usd, runtime_ms, .. } => format!(
             "iteration {iteration} {}, {cost_usd}, runtime {}",
             outcome(how),
             duration(*runtime_ms)
         ),
+        Record::Claimed { claim, .. } if claim.is_automatic() => return None,
+        Record::Artefacts { validator, paths, .. } => {
+            describe_artefacts(validator.as_deref(), paths)
+        }
         Record::Claimed { iteration, claim } => format!(
             "claim ({}, iteration {iteration}): {}",
             claim.detector,

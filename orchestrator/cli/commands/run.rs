@@ -171,5 +171,8 @@ fn dry_run(session: &Session, json: bool) {
     }
     output::result(&format!("  environment {}", plan.env.join(" ")));
     output::result(&format!("  state       {}", plan.state_dir.display()));
+    if let Some(instructions) = &plan.instructions {
+        output::result(&format!("  after prompt {}", instructions.trim()));
+    }
     output::result(&format!("  next        iteration {}", plan.next_iteration));
 }

@@ -413,6 +413,11 @@ impl Human {
                     self.baseline(view, named);
                 }
             }
+            Notice::Artefacts { validator, paths, .. } => {
+                let whom = validator.as_deref().unwrap_or("a validator");
+                let paths = one_line(&paths.join(", "), 160);
+                self.line(view, &format!("  {whom} left {paths} (no part of the work)"));
+            }
             Notice::Verdict { verdicts, accepted, reasons, .. } => {
                 view.busy = None;
                 self.verdicts(view, verdicts);
@@ -461,6 +466,7 @@ impl Observer for Human {
             | Notice::Validating { .. }
             | Notice::Judged { .. }
             | Notice::Verdict { .. }
+            | Notice::Artefacts { .. }
             | Notice::Baseline { .. } => self.completion(view, notice),
             Notice::Warning { message, .. } => {
                 let text = format!("  warning: {}", one_line(message, 400));

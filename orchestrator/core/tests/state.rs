@@ -51,6 +51,7 @@ fn claimed() -> Record {
 
 fn validated() -> Record {
     Record::Validated {
+        tree_left: None,
         iteration: 0,
         accepted: true,
         tree: "t0".into(),

@@ -130,6 +130,10 @@ impl CompletionDetector for PluginDetector {
     fn instructions(&self) -> String {
         self.description.instructions.clone()
     }
+
+    fn forms(&self) -> Vec<String> {
+        self.description.forms.clone()
+    }
 }
 
 impl PluginDetector {

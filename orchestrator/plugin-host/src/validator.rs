@@ -86,8 +86,8 @@ impl EvidenceValidator for PluginValidator {
         self.opened.protects.clone()
     }
 
-    fn leaves_tree_unchanged(&self) -> bool {
-        self.opened.leaves_tree_unchanged
+    fn is_read_only(&self) -> bool {
+        self.opened.read_only
     }
 
     fn passes_required(&self) -> u32 {

@@ -155,6 +155,9 @@ impl Provided {
 pub struct DetectorDescription {
     /// One or two sentences for the agent: how to claim completion.
     pub instructions: String,
+    /// Texts of which at least one stands in everything that says how to claim completion.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub forms: Vec<String>,
     /// It has to see every event of the agent.
     pub observes: bool,
     /// There is something to take out of the prompt.
@@ -172,9 +175,9 @@ pub struct ValidatorOpened {
     /// Globs, relative to the workspace, of what must be as it was when the run began.
     #[serde(default)]
     pub protects: Vec<String>,
-    /// The workspace has to be the same before and after.
-    #[serde(default = "yes")]
-    pub leaves_tree_unchanged: bool,
+    /// Any change that it makes to the workspace is its error.
+    #[serde(default)]
+    pub read_only: bool,
     /// It runs something, so that its verdict rests on more than what the agent wrote.
     #[serde(default = "yes")]
     pub runs_check: bool,

@@ -93,6 +93,7 @@ impl Built {
             Self::Agent(agent) => Provided::Agent(agent.describe()),
             Self::Detector(detector) => Provided::Detector(DetectorDescription {
                 instructions: detector.instructions(),
+                forms: detector.forms(),
                 observes: detector.observes(),
                 // The trait does not say: it is asked, and may give the text back as it is.
                 strips: true,
@@ -101,7 +102,7 @@ impl Built {
                 description: validator.describe(),
                 evidence_dirs: validator.evidence_dirs(),
                 protects: validator.protects(),
-                leaves_tree_unchanged: validator.leaves_tree_unchanged(),
+                read_only: validator.is_read_only(),
                 runs_check: validator.runs_check(),
                 passes_required: validator.passes_required(),
             }),

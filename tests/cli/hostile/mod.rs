@@ -106,6 +106,7 @@ fn leaves_nothing(env: &TestEnvironment, what: &str, made: &[&str]) {
             "iterations",
             "journal.jsonl",
             "log.jsonl",
+            "validating.json",
         ];
         only(&run.unwrap().path(), &known);
     }

@@ -182,7 +182,8 @@ fn blocks(page: &str) -> Vec<(String, String)> {
 #[test]
 fn the_documentation_is_true() {
     let env = TestEnvironment::new();
-    let page = fs::read_to_string(Path::new(SOURCE).join("docs/writing-an-adapter.md")).unwrap();
+    let page =
+        fs::read_to_string(Path::new(SOURCE).join("docs/dev/writing-an-adapter.md")).unwrap();
     let krate = env.root().join("my-agent");
     let (mut ran, mut written) = (0, 0);
     for (language, text) in blocks(&page) {

@@ -3,13 +3,14 @@
 use std::path::{Component, PathBuf};
 
 use orchestrator::contract::{BuildError, parse_config};
-use serde::Deserialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// `[[validator]]` with `kind = "command"`.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Config {
+pub struct Config {
     /// The program and its arguments.
     pub(crate) program: Vec<String>,
     /// The exit status that it must have.
@@ -27,16 +28,16 @@ pub(crate) struct Config {
     /// How many times in a row it has to pass.
     #[serde(default = "one")]
     pub(crate) confirm: u32,
-    /// Whether the tree has to be the same before and after.
-    #[serde(default = "yes")]
-    pub(crate) leaves_tree_unchanged: bool,
+    /// Whether any change that it makes to the workspace is its error.
+    #[serde(default)]
+    pub(crate) read_only: bool,
     /// Where it runs, relative to the workspace.
     #[serde(default)]
     pub(crate) cwd: Option<PathBuf>,
 }
 
 /// One regular expression, or a list of them.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged, expecting = "expected a regular expression, or a list of them")]
 pub(crate) enum Patterns {
     /// A single one.
@@ -71,10 +72,6 @@ impl Patterns {
 
 const fn one() -> u32 {
     1
-}
-
-const fn yes() -> bool {
-    true
 }
 
 impl Config {
@@ -131,10 +128,7 @@ mod tests {
     #[test]
     fn defaults() {
         let config = Config::parse(json!({"program": ["cargo", "test"]})).unwrap();
-        assert_eq!(
-            (config.expect_exit, config.confirm, config.leaves_tree_unchanged),
-            (0, 1, true)
-        );
+        assert_eq!((config.expect_exit, config.confirm, config.read_only), (0, 1, false));
         assert!(config.must_match.as_slice().is_empty() && config.cwd.is_none());
     }
 

@@ -10,7 +10,7 @@
 //! | `must_not_match` | a regular expression, or a list: none may match a line of the output |
 //! | `protect` | globs, relative to the workspace, of what has to be as it was when the run began. A program in the workspace, or the script that an interpreter is given, that no required validator protects is warned of. Beyond these, what would be run instead of the program's own is reserved: it must not appear (`reserved.rs`) |
 //! | `confirm` | how many times in a row it has to pass, 1 by default |
-//! | `leaves_tree_unchanged` | whether the workspace tree has to be the same before and after, true by default |
+//! | `read_only` | whether any change that it makes to the workspace is its error, false by default |
 //! | `cwd` | where it runs, relative to the workspace and inside it; the workspace by default |
 //!
 //! Expressions are matched against each line of standard output and standard error by itself, while
@@ -28,6 +28,8 @@ mod setup;
 mod trial;
 mod validator;
 
+/// The keys of `[[validator]]`.
+pub use config::Config as Keys;
 use orchestrator::contract::{BuildContext, BuildError, EvidenceValidator};
 use ralph_orchestrator_supervise::Supervisor;
 use serde_json::Value;

@@ -236,8 +236,8 @@ impl EvidenceValidator for CommandValidator {
         reserved::paths(&self.config)
     }
 
-    fn leaves_tree_unchanged(&self) -> bool {
-        self.config.leaves_tree_unchanged
+    fn is_read_only(&self) -> bool {
+        self.config.read_only
     }
 
     fn passes_required(&self) -> u32 {

@@ -5,10 +5,11 @@ use std::path::PathBuf;
 
 use orchestrator::contract::BuildError;
 use regex::{Regex, RegexBuilder};
-use serde::{Deserialize, Deserializer, de};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 /// How old evidence may be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Fresh {
     /// No older than the present workspace tree.
@@ -20,7 +21,7 @@ pub(crate) enum Fresh {
 }
 
 /// What becomes of evidence that says itself that something failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum ReportsFailure {
     /// The claim is rejected.
@@ -29,18 +30,32 @@ pub(crate) enum ReportsFailure {
     Allow,
 }
 
-#[derive(Debug, Deserialize)]
+/// `[[validator]]` with `kind = "evidence-files"`.
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct Config {
+pub struct Config {
+    /// The folder with the evidence, beside the prompt file.
     dir: PathBuf,
+    /// How many files have to count.
+    #[schemars(range(min = 1))]
     min_files: usize,
+    /// The types of files that can count.
     extensions: Vec<String>,
+    /// How old evidence may be.
     fresh: Fresh,
+    /// Regular expressions: each must match a text or JSON file.
     must_match: Vec<String>,
+    /// Regular expressions: none may match a text or JSON file.
     must_not_match: Vec<String>,
+    /// What becomes of a file that itself reports a failure.
     reports_failure: ReportsFailure,
+    /// The largest file that can count.
+    #[schemars(schema_with = "size_schema")]
     max_file_size: Size,
+    /// The most files that are examined.
+    #[schemars(range(min = 1))]
     max_files: usize,
+    /// The least width and height of a picture, in pixels.
     min_image_size: u32,
 }
 
@@ -167,6 +182,24 @@ impl Size {
         };
         number.parse::<u64>().ok()?.checked_mul(factor).filter(|bytes| *bytes > 0).map(Self)
     }
+}
+
+impl Serialize for Size {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let largest = UNITS.iter().filter(|(name, _)| name.ends_with("ib"));
+        let unit = largest.rev().find(|(_, factor)| self.0 % factor == 0);
+        match unit {
+            Some((name, factor)) => {
+                let name = name.to_uppercase().replace("IB", "iB");
+                serializer.collect_str(&format_args!("{} {name}", self.0 / factor))
+            }
+            None => serializer.serialize_u64(self.0),
+        }
+    }
+}
+
+fn size_schema(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"type": ["string", "integer"], "minimum": 1, "pattern": r"^\s*\d"})
 }
 
 impl<'de> Deserialize<'de> for Size {

@@ -23,6 +23,8 @@ use orchestrator::contract::{
 };
 use serde_json::Value;
 
+/// The keys of `[[validator]]`.
+pub use config::Config as Keys;
 use config::{Config, Fresh, ReportsFailure, Settings};
 use pace::Pace;
 

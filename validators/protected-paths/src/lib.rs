@@ -8,6 +8,7 @@ use orchestrator::contract::{
     BuildContext, BuildError, CancelSignal, Change, ChangeKind, EvidenceValidator,
     ValidationContext, ValidatorDescription, Verdict, async_trait, parse_config,
 };
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -19,9 +20,12 @@ const MOST_REASONS: usize = 20;
 /// Characters of a path in a reason.
 const LONGEST_PATH: usize = 200;
 
-#[derive(Debug, Deserialize)]
+/// `[[validator]]` with `kind = "protected-paths"`.
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Config {
+pub struct Keys {
+    /// Globs, relative to the workspace, of what must be as it was when the run began.
+    #[schemars(length(min = 1))]
     paths: Vec<String>,
 }
 
@@ -34,7 +38,7 @@ pub fn build(
     config: Value,
     _context: &BuildContext,
 ) -> Result<Box<dyn EvidenceValidator>, BuildError> {
-    let Config { paths } = parse_config(config)?;
+    let Keys { paths } = parse_config(config)?;
     if paths.is_empty() {
         let message = "must name at least one glob, such as \"tests/**\"";
         return Err(BuildError::at("paths", message));

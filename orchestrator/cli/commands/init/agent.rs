@@ -71,7 +71,7 @@ pub(super) fn find(asked: Option<&str>, folder: &Path) -> Result<Agent, CommandE
             let names: Vec<&str> = KNOWN.iter().map(|known| known.name).collect();
             let message = format!("no agent is called {name:?}; known are: {}", names.join(", "));
             CommandError::user(message)
-                .hinted("any other one is driven by the adapter `command`: see docs/adapters.md")
+                .hinted("any other one is driven by the adapter `command`: see docs/user/agents")
         })?,
         None => match KNOWN.iter().find(|known| is_installed(known)).or(KNOWN.first()) {
             Some(known) => known,

@@ -12,7 +12,8 @@ use serde_json::{Map, Value};
 
 use super::limits::Limits;
 use super::model::{
-    AfterRejection, AgentConfig, BaselineMode, Config, Env, Run, Sandbox, StateConfig,
+    AfterRejection, AgentConfig, BaselineMode, CompletionTrigger, Config, Env, InstructionsMode,
+    Run, Sandbox, StateConfig,
 };
 use super::plugins::PluginConfig;
 use super::{tables, units};
@@ -65,6 +66,14 @@ pub(super) struct FileCompletion {
     /// Options of those named in `detectors`, and further ones.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) detector: Vec<FileDetector>,
+    /// What makes the validators run: "claimed" waits for the agent to claim completion, "proved" runs
+    /// them after each iteration that changed something, too.
+    #[serde(deserialize_with = "tables::word")]
+    pub(super) when: CompletionTrigger,
+    /// Whether the agent is told how to claim completion: "auto" says so after the prompt, if neither the
+    /// prompt nor the agent's command line shows a form that a detector knows; "never" does not.
+    #[serde(deserialize_with = "tables::word")]
+    pub(super) instructions: InstructionsMode,
     /// The agent's word is enough: no required validator is needed.
     pub(super) trust_agent: bool,
     /// What becomes of a claim that was rejected: "keep" validates it again after each iteration,
@@ -82,6 +91,8 @@ impl Default for FileCompletion {
         Self {
             detectors: None,
             detector: Vec::new(),
+            when: CompletionTrigger::Claimed,
+            instructions: InstructionsMode::Auto,
             trust_agent: false,
             after_rejection: AfterRejection::Keep,
             baseline: BaselineMode::Warn,
@@ -154,6 +165,7 @@ pub(super) struct FileValidator {
     pub(super) name: Option<String>,
     pub(super) required: bool,
     pub(super) timeout: Duration,
+    pub(super) artefacts: Vec<String>,
     pub(super) config: Map<String, Value>,
 }
 
@@ -164,6 +176,7 @@ impl Default for FileValidator {
             name: None,
             required: true,
             timeout: Duration::from_secs(10 * 60),
+            artefacts: Vec::new(),
             config: Map::new(),
         }
     }
@@ -187,6 +200,11 @@ struct ValidatorKeys {
     #[serde(serialize_with = "units::duration::serialize")]
     #[schemars(schema_with = "units::duration_schema", default = "timeout_by_default")]
     timeout: Duration,
+    /// Globs, relative to the workspace, of the files that it writes, such as its own reports: no part of
+    /// the work, whoever changes them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(default, inner(length(min = 1)))]
+    artefacts: Vec<String>,
 }
 
 fn required_by_default() -> bool {
@@ -222,6 +240,7 @@ impl<'de> Deserialize<'de> for FileValidator {
                         "name" => validator.name = Some(map.next_value()?),
                         "required" => validator.required = map.next_value()?,
                         "timeout" => validator.timeout = map.next_value::<Timeout>()?.0,
+                        "artefacts" => validator.artefacts = map.next_value()?,
                         _ => {
                             validator.config.insert(key, map.next_value()?);
                         }
@@ -241,6 +260,7 @@ impl Serialize for FileValidator {
             name: self.name.clone(),
             required: self.required,
             timeout: self.timeout,
+            artefacts: self.artefacts.clone(),
         };
         tables::join(&keys, &self.config)
             .ok_or_else(|| S::Error::custom("a validator that cannot be written"))?
@@ -273,6 +293,8 @@ impl From<&Config> for File {
                     .map(|d| FileDetector { name: Some(d.name.clone()), config: table(&d.config) })
                     .filter(|d| !d.config.is_empty())
                     .collect(),
+                when: config.completion.when,
+                instructions: config.completion.instructions,
                 trust_agent: config.completion.trust_agent,
                 after_rejection: config.completion.after_rejection,
                 baseline: config.completion.baseline,
@@ -285,6 +307,7 @@ impl From<&Config> for File {
                     name: Some(v.name.clone()),
                     required: v.required,
                     timeout: v.timeout,
+                    artefacts: v.artefacts.clone(),
                     config: table(&v.config),
                 })
                 .collect(),

@@ -45,8 +45,9 @@ pub use error::{ConfigError, ConfigErrors, Place, Position};
 pub use limits::Limits;
 pub use loaded::Loaded;
 pub use model::{
-    AfterRejection, AgentConfig, BaselineMode, Completion, Config, DetectorConfig, Env, EnvMode,
-    Prices, Run, Sandbox, SandboxMode, SandboxWorkspace, StateConfig, ValidatorConfig,
+    AfterRejection, AgentConfig, BaselineMode, Completion, CompletionTrigger, Config,
+    DetectorConfig, Env, EnvMode, InstructionsMode, Prices, Run, Sandbox, SandboxMode,
+    SandboxWorkspace, StateConfig, ValidatorConfig,
 };
 pub use nearest::nearest;
 pub use plugins::{PluginConfig, PluginIsolation};

@@ -78,7 +78,7 @@ impl Default for Run {
     }
 }
 
-/// An agent: its adapter and what the adapter is told.
+/// An agent: its adapter, and the adapter's own configuration.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct AgentConfig {
@@ -143,6 +143,10 @@ pub struct Prices {
 /// How completion is claimed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Completion {
+    /// What makes the validators run.
+    pub when: CompletionTrigger,
+    /// Whether the agent is told how to claim completion.
+    pub instructions: InstructionsMode,
     /// Those who look for claims: by default `promise` and `marker`. Never empty.
     pub detectors: Vec<DetectorConfig>,
     /// The agent's word is enough: no required validator is needed.
@@ -151,6 +155,36 @@ pub struct Completion {
     pub after_rejection: AfterRejection,
     /// What follows from checks that accept before any work is done.
     pub baseline: BaselineMode,
+}
+
+/// What makes the validators run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CompletionTrigger {
+    /// A claim.
+    Claimed,
+    /// A claim, or an iteration that changed something.
+    Proved,
+}
+
+impl Word for CompletionTrigger {
+    const WORDS: &'static [&'static str] = &["claimed", "proved"];
+    const VALUES: &'static [Self] = &[Self::Claimed, Self::Proved];
+}
+
+/// Whether the agent is told how to claim completion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum InstructionsMode {
+    /// After the prompt, if a claim is needed and the agent is not told by anything else how to make one.
+    Auto,
+    /// The agent reads nothing but the prompt and what there is to say about earlier iterations.
+    Never,
+}
+
+impl Word for InstructionsMode {
+    const WORDS: &'static [&'static str] = &["auto", "never"];
+    const VALUES: &'static [Self] = &[Self::Auto, Self::Never];
 }
 
 /// What follows from checks that accept before any work is done.
@@ -205,6 +239,8 @@ pub struct ValidatorConfig {
     pub required: bool,
     /// The longest that a validation may take.
     pub timeout: Duration,
+    /// Globs, relative to the workspace, of what it writes: no part of the work.
+    pub artefacts: Vec<String>,
     /// The kind's own options: an object.
     pub config: Value,
     /// Its place among the `[[validator]]` tables, from 0; a part of its keys' names.

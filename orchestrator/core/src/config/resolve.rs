@@ -9,8 +9,8 @@ use super::fallback;
 use super::file::{File, FileCompletion, FileValidator};
 use super::limits::Limits;
 use super::model::{
-    AgentConfig, Completion, Config, DetectorConfig, Env, Run, Sandbox, StateConfig,
-    ValidatorConfig,
+    AgentConfig, Completion, CompletionTrigger, Config, DetectorConfig, Env, Run, Sandbox,
+    StateConfig, ValidatorConfig,
 };
 use super::plugins;
 use super::problem::Problems;
@@ -35,6 +35,11 @@ pub(super) fn config(mut file: File, dir: &Path, problems: &mut Problems<'_>) ->
     // With a mistake in them, nobody knows what the validators were to be.
     if !completion.trust_agent && !problems.is_damaged(&["validator"]) {
         validation(&validators, problems);
+    }
+    if completion.when == CompletionTrigger::Proved && !validators.iter().any(|v| v.required) {
+        let message = "without a required validator nothing can prove that the work is done; add one, or \
+                       say `when = \"claimed\"`";
+        problems.at(&["completion", "when"], message);
     }
     agent(&file.agent, &["agent"], problems);
     for (name, config) in &file.agents {
@@ -208,6 +213,8 @@ fn completion(file: FileCompletion, problems: &mut Problems<'_>) -> Completion {
     }
     Completion {
         detectors,
+        when: file.when,
+        instructions: file.instructions,
         trust_agent: file.trust_agent,
         after_rejection: file.after_rejection,
         baseline: file.baseline,
@@ -228,6 +235,7 @@ fn validators(tables: Vec<FileValidator>, problems: &mut Problems<'_>) -> Vec<Va
             kind,
             required: table.required,
             timeout: table.timeout,
+            artefacts: table.artefacts,
             config: Value::Object(table.config),
             index,
         });

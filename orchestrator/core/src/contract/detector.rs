@@ -44,6 +44,28 @@ pub struct Claim {
     pub text: String,
 }
 
+impl Claim {
+    /// The name that stands for a detector where nobody claimed anything. No detector can have it.
+    const AUTOMATIC: &'static str = "completion.when";
+
+    /// What stands for a claim under `completion.when = "proved"`: something was changed.
+    #[must_use]
+    pub fn automatic() -> Self {
+        Self {
+            kind: ClaimKind::Complete,
+            detector: Self::AUTOMATIC.to_owned(),
+            source: ClaimSource::State,
+            text: "no claim is needed: the work was changed".to_owned(),
+        }
+    }
+
+    /// Whether nobody claimed anything, see [`Claim::automatic`].
+    #[must_use]
+    pub fn is_automatic(&self) -> bool {
+        self.detector == Self::AUTOMATIC
+    }
+}
+
 /// Something that looks like a claim but is none.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NearMiss {
@@ -118,4 +140,10 @@ pub trait CompletionDetector: Send + Sync {
 
     /// One or two sentences for the agent: how to claim completion.
     fn instructions(&self) -> String;
+
+    /// Texts of which at least one stands in everything that says how to claim completion, such as
+    /// `<promise>`. An agent that is given none of them is told the [`instructions`](Self::instructions).
+    fn forms(&self) -> Vec<String> {
+        Vec::new()
+    }
 }

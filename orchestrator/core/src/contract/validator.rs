@@ -195,9 +195,10 @@ pub trait EvidenceValidator: Send + Sync {
         Vec::new()
     }
 
-    /// Whether the workspace tree has to be the same before and after.
-    fn leaves_tree_unchanged(&self) -> bool {
-        true
+    /// Whether any change that it makes to the workspace is its error. Otherwise new files that it leaves
+    /// are artefacts, no part of the work, and what it changes has to be validated once more.
+    fn is_read_only(&self) -> bool {
+        false
     }
 
     /// Whether it runs something, so that its verdict rests on more than what the agent wrote. One that

@@ -62,7 +62,11 @@ impl Session {
                     agent: self.state.agent.clone(),
                 }
             }
+            Record::Claimed { claim, .. } if claim.is_automatic() => return,
             Record::Claimed { claim, .. } => Notice::Claim { iteration, claim },
+            Record::Artefacts { validator, paths, .. } => {
+                Notice::Artefacts { iteration, validator, paths }
+            }
             Record::Looked { near_misses, .. } => return self.tell_near_misses(near_misses),
             Record::Validated { accepted, verdicts, reasons, .. } => {
                 Notice::Verdict { iteration, accepted, verdicts, reasons }

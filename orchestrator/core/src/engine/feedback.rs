@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::machine::State;
+use crate::machine::{Latch, State};
 
 /// After so many iterations that spoke of being done without a claim, the agent is told how to claim.
 const SAYS_DONE_TOLD: u32 = 3;
@@ -14,16 +14,25 @@ const NEAR_MISSES_TOLD: usize = 5;
 pub(super) fn block(state: &State, instructions: &[String]) -> String {
     let mut text = String::new();
     if let Some(rejection) = &state.rejection {
-        text.push_str("Your claim that the task is complete was checked and REJECTED:\n");
+        let automatic =
+            matches!(&state.latch, Latch::Claimed { claim, .. } if claim.is_automatic());
+        text.push_str(if automatic {
+            "The checks of your work do not accept it yet:\n"
+        } else {
+            "Your claim that the task is complete was checked and REJECTED:\n"
+        });
         list(&mut text, rejection.reasons.iter().map(String::as_str), REASONS_TOLD);
         text.push_str(match &state.latch {
-            crate::machine::Latch::Claimed { .. } => {
+            Latch::Claimed { .. } if automatic => {
+                "They run again when you stop. Fix the issues above.\n\n"
+            }
+            Latch::Claimed { .. } => {
                 "The claim stands; it is checked again when you stop. Fix the issues above.\n\n"
             }
             _ => "Fix the issues above, then claim completion again.\n\n",
         });
     }
-    if !state.near_misses.is_empty() {
+    if !state.near_misses.is_empty() && !state.needs_no_claim() {
         text.push_str("This looked like a claim of completion but is none:\n");
         let lines: Vec<String> = state
             .near_misses
@@ -33,7 +42,7 @@ pub(super) fn block(state: &State, instructions: &[String]) -> String {
         list(&mut text, lines.iter().map(String::as_str), NEAR_MISSES_TOLD);
         text.push('\n');
     }
-    if state.says_done >= SAYS_DONE_TOLD {
+    if state.says_done >= SAYS_DONE_TOLD && !state.needs_no_claim() {
         text.push_str("You say that the work is done, but completion was not claimed.\n");
         list(&mut text, instructions.iter().map(String::as_str), instructions.len());
         text.push('\n');

@@ -50,6 +50,8 @@ struct Program {
 pub(super) struct Handed<'a> {
     /// What is put before the prompt.
     pub(super) feedback: &'a [u8],
+    /// What follows the prompt: how to claim completion.
+    pub(super) instructions: &'a [u8],
     pub(super) task: &'a Iteration,
 }
 
@@ -63,6 +65,9 @@ impl Start {
             ("workspace", digest(&json(&self.workspace))),
             ("env", digest(&json(&self.env))),
         ]);
+        if !handed.instructions.is_empty() {
+            fields.insert(Given::INSTRUCTIONS, digest(handed.instructions));
+        }
         if !handed.feedback.is_empty() {
             fields.insert("feedback", digest(handed.feedback));
         }

@@ -102,7 +102,7 @@ impl Session {
         let judgement = match result {
             Ok(Some(validation)) => {
                 let policy = self.state.policy().map_or_else(Policy::default, Policy::clone);
-                let reasons = validation.objections(&policy, &validation.tree_before);
+                let reasons = validation.objections(&policy);
                 let reasons = self.redactor.all_of(reasons);
                 let accepted = reasons.is_empty();
                 let now_ms = self.clock.runtime_ms();

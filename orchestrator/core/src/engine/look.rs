@@ -1,8 +1,10 @@
 //! Looking at the workspace between iterations.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::allowance::cancellable;
+use super::changes::artefact_paths;
 use super::error::EngineError;
 use super::session::Session;
 use crate::contract::Findings;
@@ -76,7 +78,9 @@ impl Session {
             let mut exclude = self.judges.evidence_dirs();
             exclude.extend(self.config.run.prompt.clone());
             exclude.extend(self.prompt.file().map(Path::to_owned));
-            TreeHasher::new(self.workspace.clone(), exclude)
+            exclude.extend(artefact_paths(&self.workspace, &self.state.artefacts));
+            let hasher = TreeHasher::new(self.workspace.clone(), exclude);
+            hasher.ignoring(Arc::clone(&self.judges.artefacts))
         })
     }
 

@@ -7,6 +7,7 @@
 mod allowance;
 mod announce;
 mod bytecode;
+mod changes;
 mod clock;
 mod drivers;
 mod environment;
@@ -18,6 +19,7 @@ mod globs;
 mod held;
 mod idle;
 mod inspect;
+mod instructions;
 mod iterate;
 mod judge;
 mod look;

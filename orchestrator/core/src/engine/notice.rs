@@ -55,6 +55,8 @@ pub enum Notice {
     Validating { iteration: u64, validators: Vec<String> },
     /// The checks were run before any work was done. Decides nothing.
     Baseline { accepted: bool, verdicts: Vec<NamedVerdict> },
+    /// Validators left files that were not there before; they are no part of the work.
+    Artefacts { iteration: u64, validator: Option<String>, paths: Vec<String> },
     /// The validators gave their verdicts.
     Verdict { iteration: u64, accepted: bool, verdicts: Vec<NamedVerdict>, reasons: Vec<String> },
     /// An iteration is over.

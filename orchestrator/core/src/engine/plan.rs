@@ -13,9 +13,12 @@ use crate::config::{self, AgentConfig, Config, ConfigErrors, Limits, Loaded};
 use crate::contract::{
     Agent, BuildContext, BuildError, CompletionDetector, Description, EvidenceValidator, Usage, Usd,
 };
-use crate::machine::{self, AfterRejection, BaselineMode, Policy, ValidatorInfo};
+use crate::machine::{
+    self, AfterRejection, BaselineMode, CompletionTrigger, Policy, ValidatorInfo,
+};
 use crate::registry::{Kinds, Registry};
 use crate::state;
+use crate::workspace::ProtectedPaths;
 
 /// Share of the cost limit that a first iteration is charged at least if its end is never known, and what
 /// it is charged where there is no such limit.
@@ -27,16 +30,28 @@ pub(super) struct Check {
     pub(super) info: ValidatorInfo,
     /// The key of its table.
     pub(super) at: Vec<String>,
+    /// Where its table stands, such as `ralph.toml:13:1`.
+    pub(super) place: String,
     pub(super) timeout: Duration,
     pub(super) validator: Box<dyn EvidenceValidator>,
+}
+
+impl Check {
+    /// Whether any change that it makes is its error.
+    pub(super) fn is_read_only(&self) -> bool {
+        self.validator.is_read_only()
+    }
 }
 
 /// Who decides about completion: frozen when a run starts.
 pub struct Judges {
     pub(super) detectors: Arc<Vec<Box<dyn CompletionDetector>>>,
     pub(super) checks: Vec<Check>,
+    /// What validators write, by configuration: no part of the work.
+    pub(super) artefacts: Arc<ProtectedPaths>,
     pub(super) trust_agent: bool,
     pub(super) after_rejection: AfterRejection,
+    pub(super) when: CompletionTrigger,
     /// The part of the configuration that all this comes from, for its digest.
     source: serde_json::Value,
     /// Digests of the code that is not this program's own, by the names in the configuration.
@@ -61,12 +76,14 @@ impl Judges {
             let kinds = &registry.detectors;
             detectors.push(make(loaded, kinds, what, &at, &detector.config, context).await?);
         }
-        let mut checks = Vec::new();
+        let (mut checks, mut artefacts) = (Vec::new(), Vec::new());
         for validator in validators {
             let at = vec!["validator".to_owned(), validator.index.to_string()];
             let (kinds, kind) = (&registry.validators, (validator.kind.as_str(), "validator"));
             let built = make(loaded, kinds, kind, &at, &validator.config, context).await?;
             super::globs::check_syntax(loaded, &at, validator, &*built)?;
+            check_artefacts(loaded, &at, &validator.artefacts)?;
+            artefacts.extend(validator.artefacts.iter().cloned());
             checks.push(Check {
                 info: ValidatorInfo {
                     name: validator.name.clone(),
@@ -74,18 +91,27 @@ impl Judges {
                     required: validator.required,
                     runs_check: built.runs_check(),
                 },
+                place: loaded.error_at(&at, None, "").place.to_string(),
                 at,
                 timeout: validator.timeout,
                 validator: built,
             });
         }
+        let artefacts = ProtectedPaths::new(&artefacts).map_err(|error| {
+            loaded.error_at(&["validator".to_owned()], None, &error.to_string())
+        })?;
         Ok(Self {
             detectors: Arc::new(detectors),
             checks,
+            artefacts: Arc::new(artefacts),
             trust_agent: completion.trust_agent,
             after_rejection: match completion.after_rejection {
                 config::AfterRejection::Keep => AfterRejection::Keep,
                 config::AfterRejection::Reclaim => AfterRejection::Reclaim,
+            },
+            when: match completion.when {
+                config::CompletionTrigger::Claimed => CompletionTrigger::Claimed,
+                config::CompletionTrigger::Proved => CompletionTrigger::Proved,
             },
             source: source(&loaded.config),
             code: code(&loaded.config, registry),
@@ -102,6 +128,7 @@ impl Judges {
             digest: hasher.finalize().to_hex().to_string(),
             trust_agent: self.trust_agent,
             after_rejection: self.after_rejection,
+            when: self.when,
             code: self.code.clone(),
         }
     }
@@ -162,6 +189,18 @@ impl Judges {
     }
 }
 
+/// Refuses globs that cannot be used.
+fn check_artefacts(loaded: &Loaded, at: &[String], globs: &[String]) -> Result<(), ConfigErrors> {
+    for (index, glob) in globs.iter().enumerate() {
+        if let Err(error) = ProtectedPaths::new(std::slice::from_ref(glob)) {
+            let key = ["artefacts".to_owned(), index.to_string()];
+            let key: Vec<String> = at.iter().cloned().chain(key).collect();
+            return Err(loaded.error_at(&key, None, &error.to_string()).into());
+        }
+    }
+    Ok(())
+}
+
 /// What follows from checks that accept before any work is done.
 pub(super) const fn baseline_mode(mode: config::BaselineMode) -> BaselineMode {
     match mode {
@@ -182,12 +221,16 @@ fn source(config: &Config) -> serde_json::Value {
     let validators: Vec<_> = config
         .validators
         .iter()
-        .map(|v| json!([v.kind, v.name, v.required, v.timeout.as_millis().to_string(), v.config]))
+        .map(|v| {
+            let timeout = v.timeout.as_millis().to_string();
+            json!([v.kind, v.name, v.required, timeout, v.artefacts, v.config])
+        })
         .collect();
     json!({
         "detectors": detectors,
         "trust_agent": config.completion.trust_agent,
         "after_rejection": format!("{:?}", config.completion.after_rejection),
+        "when": format!("{:?}", config.completion.when),
         "validators": validators,
     })
 }

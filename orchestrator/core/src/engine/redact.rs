@@ -171,9 +171,11 @@ impl Redactor {
             Input::Validated(validation) => {
                 validation.verdicts = self.all_of(std::mem::take(&mut validation.verdicts));
                 validation.tampering = self.all_of(std::mem::take(&mut validation.tampering));
+                validation.warnings = self.all_of(std::mem::take(&mut validation.warnings));
             }
             Input::Warn(message) => *message = self.text(message).into_owned(),
             Input::Started(_)
+            | Input::ArtefactsFound(_)
             | Input::WorkspaceMade(_)
             | Input::Used(_)
             | Input::ContextSeen(_)

@@ -106,6 +106,8 @@ pub struct Session {
     fingerprints: Fingerprints,
     pub(super) config_file: ConfigFile,
     pub(super) scratch: Scratch,
+    /// Whether an agent's command line says how to claim completion, by its name.
+    pub(super) told_by_argv: BTreeMap<String, bool>,
     /// Digest of the prompt that was kept last.
     pub(super) kept_prompt: Option<blake3::Hash>,
     /// What was kept last of how an agent was started.
@@ -141,6 +143,9 @@ pub struct DryRun {
     pub env: Vec<String>,
     /// Where the state lies.
     pub state_dir: PathBuf,
+    /// What follows the prompt: how to claim completion.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub instructions: Option<String>,
     /// The number of the next iteration.
     pub next_iteration: u64,
 }
@@ -194,6 +199,7 @@ impl Session {
             fingerprints: Fingerprints::default(),
             config_file: ConfigFile { path: new.config_file, content },
             scratch: Scratch::default(),
+            told_by_argv: BTreeMap::new(),
             kept_prompt: None,
             kept_start: None,
             policy: new.policy,
@@ -249,6 +255,11 @@ impl Session {
             evidence_only: self.policy.is_evidence_only(),
             env: self.env.keys().cloned().collect(),
             state_dir: self.layout().root().to_owned(),
+            instructions: self
+                .prompt
+                .read_text()
+                .and_then(|prompt| self.possible_instructions(&prompt))
+                .map(|block| block.trim_matches(['\n', '-']).to_owned()),
             next_iteration: self.state.iterations.saturating_add(1),
         }
     }
@@ -287,6 +298,7 @@ impl Session {
             });
         };
         inputs.push_back(Input::Started(StartOptions { fresh: started }));
+        inputs.extend(self.find_artefacts().await?);
         inputs.extend(std::mem::take(&mut self.out).into_iter().map(Input::AgentOut));
         for note in std::mem::take(&mut self.notes) {
             inputs.push_back(Input::Warn(note));
@@ -401,7 +413,9 @@ impl Session {
         let feedback = feedback::block(&self.state, &instructions);
         let bytes = [feedback.as_bytes(), &prompt.bytes].concat();
         let mut inputs: Vec<Input> = warning.map(Input::Warn).into_iter().collect();
-        let task = self.task(&start, bytes)?;
+        let mut task = self.task(&start, bytes)?;
+        let instructions = self.instructions(&prompt.text, &task).unwrap_or_default();
+        task.prompt.extend_from_slice(instructions.as_bytes());
         let agent = self.drivers.of(&self.state).name.clone();
         let config_dir = self.config_file.path.parent().unwrap_or_else(|| Path::new(""));
         let changed = self.fingerprints.put_back(&self.drivers, &agent, &task, config_dir)?;
@@ -410,7 +424,8 @@ impl Session {
                 "{path}, which the agent `{agent}` reads, was changed; it was put back"
             ))
         }));
-        let handed = Handed { feedback: feedback.as_bytes(), task: &task };
+        let (feedback, instructions) = (feedback.as_bytes(), instructions.as_bytes());
+        let handed = Handed { feedback, instructions, task: &task };
         let (given, seen) =
             self.fingerprints.take(&self.drivers, &self.state, handed, &self.store, &self.redactor);
         self.prepared = Some((task, seen));

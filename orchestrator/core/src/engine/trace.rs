@@ -28,6 +28,7 @@ pub(super) fn input(input: &Input) {
             Input::Prepared { .. } => "prepared",
             Input::Timer(_) => "timer",
             Input::Signal => "signal",
+            Input::ArtefactsFound(_) => "artefacts_found",
             Input::Warn(_) => "warn",
         };
         debug!(input = name, "the machine is told");
@@ -58,6 +59,9 @@ pub(super) fn record(record: &Record) {
             info!(agent = started.agent, workspace = started.workspace, "run started");
         }
         Record::RunResumed { agent, .. } => info!(agent, "run resumed"),
+        Record::Artefacts { validator, paths, .. } => {
+            info!(validator, paths = paths.len(), "artefacts left");
+        }
         Record::IterationStarted { iteration, attempt, trigger, fingerprint, .. } => {
             info!(iteration, attempt, ?trigger, fingerprint, "iteration started");
         }

@@ -9,9 +9,10 @@ use tokio::sync::watch;
 
 use super::allowance::LAST_LOOK;
 use super::bytecode::BytecodeDir;
+use super::changes::{Outcome, WorkspaceChanges, snapshot};
 use super::clock::Clock;
 use super::error::EngineError;
-use super::look::{digest, observe_evidence};
+use super::look::observe_evidence;
 use super::notice::Notice;
 use super::plan::{self, Judges};
 use super::protection::Protection;
@@ -23,11 +24,15 @@ use crate::contract::{
     ValidationContext, Verdict,
 };
 use crate::machine::{BaselineCheck, EvidenceHistory, NamedVerdict, Validation};
-use crate::state::keep_evidence;
-use crate::workspace::{Baseline, HeldWorkspace, TreeHasher};
+use crate::state::{Disk, keep_evidence};
+use crate::workspace::{Baseline, HeldWorkspace, TreeHasher, TreeSnapshot};
 
 /// How long a validator that was told to end may take to do so.
 pub(super) const GRACE: Duration = Duration::from_secs(30);
+
+/// A workspace with more entries is not kept for the next start: to write them would take longer than
+/// most checks.
+const MOST_KEPT: usize = 100_000;
 
 /// All that the validators need, so that they can work beside something else.
 pub(super) struct Examination {
@@ -40,8 +45,11 @@ pub(super) struct Examination {
     clock: Arc<Clock>,
     iteration: u64,
     tree: String,
+    tree_left: Option<String>,
     tree_since: u64,
     evidence: EvidenceHistory,
+    disk: Disk,
+    snapshot_file: PathBuf,
     selection: Selection,
     claim: Claim,
     hasher: Option<TreeHasher>,
@@ -103,6 +111,9 @@ impl Session {
             clock: Arc::clone(&self.clock),
             iteration,
             tree: self.state.tree.clone(),
+            tree_left: self.state.tree_left.clone(),
+            disk: self.store.disk().clone(),
+            snapshot_file: self.layout().snapshot(&self.run),
             tree_since: self.state.tree_since,
             evidence: self.state.evidence_history.clone(),
             selection,
@@ -152,6 +163,7 @@ impl Session {
             verdicts: validation.verdicts.clone(),
             tree,
             evidence: evidence.contents.into_values().collect(),
+            artefacts: validation.artefacts.clone(),
             ..BaselineCheck::default()
         })
     }
@@ -233,8 +245,9 @@ impl Examination {
     }
 
     async fn validation(&mut self) -> Result<Option<Validation>, EngineError> {
-        let Some(before) = self.tree().await? else { return Ok(None) };
-        if self.ahead && !self.look_ahead(&before).await? {
+        let Some(before) = self.snapshot().await? else { return Ok(None) };
+        self.keep_snapshot(&before)?;
+        if self.ahead && !self.look_ahead(before.digest().as_str()).await? {
             return Ok(None);
         }
         let judges = Arc::clone(&self.judges);
@@ -244,42 +257,83 @@ impl Examination {
         let begun = Protection::begin(&checks, baseline, &self.workspace, self.enough()).await?;
         let Some(mut protection) = begun else { return Ok(None) };
         let _bytecode = self.keep_bytecode_apart(&protection)?;
-        let mut expected = before.clone();
-        let mut changed = false;
-        let mut verdicts = Vec::new();
-        for check in checks {
-            let may_change = !check.validator.leaves_tree_unchanged();
-            if may_change {
-                let Some(now) = self.tree().await? else { return Ok(None) };
-                changed |= now != expected;
-            }
-            match self.check(check, &mut protection).await? {
-                Some(verdict) => verdicts.push(verdict),
-                None => return Ok(None),
-            }
-            if may_change {
-                let Some(now) = self.tree().await? else { return Ok(None) };
-                expected = now;
-            }
+        let mut changes = WorkspaceChanges::begin(&self.workspace, before);
+        let Some(mut verdicts) = self.attempt(&checks, &mut protection, &mut changes).await? else {
+            return Ok(None);
+        };
+        // While the agent runs, whatever changes may be its own doing.
+        if !changes.is_settled() && !self.ahead {
+            changes.begin_again();
+            let again = self.attempt(&checks, &mut protection, &mut changes).await?;
+            let Some(again) = again else { return Ok(None) };
+            verdicts = again;
+            self.settle(&mut changes, &mut verdicts);
         }
-        let Some(after) = self.tree().await? else { return Ok(None) };
-        changed |= after != expected;
         if protection.compare("a process", self.enough()).await?.is_none() {
             return Ok(None);
         }
+        let outcome = if self.ahead { changes.into_preview() } else { changes.into_outcome() };
+        let Outcome { tree_before, tree_after, artefacts, warnings } = outcome;
         Ok(Some(Validation {
             verdicts,
-            tree_after: if changed { format!("changed:{after}") } else { before.clone() },
-            tree_before: before,
+            tree_before,
+            tree_after,
+            artefacts,
+            warnings,
             tampering: protection.into_tampering(),
             ..Validation::default()
         }))
     }
 
+    /// All these validators in order, once; `None` if it was broken off.
+    async fn attempt(
+        &mut self,
+        checks: &[&plan::Check],
+        protection: &mut Protection,
+        changes: &mut WorkspaceChanges,
+    ) -> Result<Option<Vec<NamedVerdict>>, EngineError> {
+        let mut verdicts = Vec::new();
+        for check in checks {
+            let Some(mut verdict) = self.check(check, protection).await? else { return Ok(None) };
+            if check.info.runs_check {
+                let Some(now) = self.snapshot().await? else { return Ok(None) };
+                let (artefacts, error) = changes.observe(check, now);
+                if !artefacts.is_empty() && !self.ahead {
+                    self.exclude(artefacts);
+                    let Some(now) = self.snapshot().await? else { return Ok(None) };
+                    changes.settle(now);
+                }
+                verdict.verdict = error.unwrap_or(verdict.verdict);
+            }
+            verdicts.push(verdict);
+        }
+        Ok(Some(verdicts))
+    }
+
+    /// Decides about what validators change each time they run.
+    fn settle(&mut self, changes: &mut WorkspaceChanges, verdicts: &mut [NamedVerdict]) {
+        if self.selection == Selection::RequiredChecks {
+            let output = changes.adopt_output();
+            return self.exclude(output);
+        }
+        let mut errors = changes.errors();
+        for named in verdicts {
+            if let Some(error) = errors.remove(named.validator.as_str()) {
+                named.verdict = error;
+            }
+        }
+    }
+
+    fn exclude(&mut self, paths: Vec<PathBuf>) {
+        if let Some(hasher) = &mut self.hasher {
+            hasher.exclude(paths);
+        }
+    }
+
     /// Takes what is new for the work of the running iteration, as the look after its end will. False if
     /// it was broken off.
     async fn look_ahead(&mut self, tree: &str) -> Result<bool, EngineError> {
-        if self.tree != tree {
+        if self.tree != tree && self.tree_left.as_deref() != Some(tree) {
             self.tree_since = self.iteration;
         }
         let observed = observe_evidence(self.judges.evidence_dirs(), self.enough()).await?;
@@ -300,14 +354,26 @@ impl Examination {
         }
     }
 
-    async fn tree(&mut self) -> Result<Option<String>, EngineError> {
+    async fn snapshot(&mut self) -> Result<Option<TreeSnapshot>, EngineError> {
         self.held.verify()?;
         let Some(hasher) = self.hasher.take() else {
-            return Err(EngineError::Internal("a look at the tree was broken off".into()));
+            return Err(EngineError::Internal("an observation of the tree was broken off".into()));
         };
-        let (hasher, tree) = digest(hasher, self.enough()).await?;
+        let (hasher, snapshot) = snapshot(hasher, self.enough()).await?;
         self.hasher = Some(hasher);
-        Ok(tree)
+        Ok(snapshot)
+    }
+
+    /// Keeps what is there before validators run. Should nobody see their end, the next start tells from
+    /// it what they left.
+    fn keep_snapshot(&self, before: &TreeSnapshot) -> Result<(), EngineError> {
+        let runs_check = |check: &plan::Check| self.selection.takes(check) && check.info.runs_check;
+        let is_needed = self.judges.checks.iter().any(runs_check);
+        if self.ahead || !is_needed || before.len() > MOST_KEPT {
+            return Ok(());
+        }
+        self.disk.write_unsynced(&self.snapshot_file, before.to_json().as_bytes())?;
+        Ok(())
     }
 
     /// One validator, as often as it has to accept; `None` if it was broken off.

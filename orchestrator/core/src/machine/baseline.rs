@@ -35,6 +35,7 @@ pub(super) fn checked(turn: &mut Turn, check: BaselineCheck) {
     let accepted = !check.verdicts.is_empty()
         && check.verdicts.iter().all(|named| named.verdict.is_accepted());
     let runtime_ms = turn.runtime_ms();
+    boundary::artefacts_left(turn, check.artefacts);
     turn.record(Record::Baseline {
         accepted,
         tree: check.tree,
@@ -62,6 +63,8 @@ fn what_follows(state: &State) -> &'static str {
     });
     if needs_more {
         "a claim needs nothing more than evidence files that the agent writes itself"
+    } else if state.needs_no_claim() {
+        "the first iteration that changes anything would complete the run"
     } else {
         "a claim would complete the run at once"
     }

@@ -1,5 +1,7 @@
 //! Before the first iteration and after each one: the order of the loop.
 
+use std::collections::BTreeMap;
+
 use super::baseline;
 use super::change;
 use super::input::{Effect, Ended, Look, StartIteration, Validation};
@@ -96,7 +98,13 @@ pub(super) fn looked(turn: &mut Turn, look: Look) {
     if turn.state.stopping {
         return interrupted(turn);
     }
+    if turn.state.needs_no_claim() && turn.state.work_changed && turn.state.latch == Latch::Open {
+        turn.claim(Claim::automatic());
+    }
     match &turn.state.latch {
+        Latch::Claimed { claim, .. } if claim.is_automatic() && is_known(&turn.state) => {
+            go_on(turn);
+        }
         Latch::Claimed { claim, .. } => {
             let claim = claim.clone();
             turn.effect(Effect::Validate(claim));
@@ -106,6 +114,15 @@ pub(super) fn looked(turn: &mut Turn, look: Look) {
         }
         Latch::Open | Latch::Completed(_) => go_on(turn),
     }
+}
+
+/// Whether it is known what the validators say of the work as it is: nothing was changed since they ran,
+/// and all of them could.
+fn is_known(state: &State) -> bool {
+    !state.work_changed
+        && !state.resumed
+        && state.rejection.is_some()
+        && state.check_errors.is_empty()
 }
 
 /// The run was asked to stop, or its time was used up, before it was known what the workspace looks like:
@@ -154,13 +171,19 @@ pub(super) fn validated(turn: &mut Turn, validation: Validation) {
         return out_of_time(turn);
     }
     let Some(policy) = turn.state.policy().cloned() else { return };
-    let reasons = validation.objections(&policy, &turn.state.tree);
+    let reasons = validation.objections(&policy);
     let accepted = reasons.is_empty();
     let (iteration, runtime_ms) = (turn.state.iterations, turn.runtime_ms());
+    artefacts_left(turn, validation.artefacts);
+    for message in validation.warnings {
+        turn.record(Record::Warning { message });
+    }
+    let tree_left = Some(&validation.tree_after).filter(|tree| **tree != turn.state.tree);
     turn.record(Record::Validated {
         iteration,
         accepted,
-        tree: validation.tree_after.clone(),
+        tree: validation.tree_before,
+        tree_left: tree_left.cloned(),
         verdicts: validation.verdicts,
         reasons,
         runtime_ms,
@@ -183,6 +206,26 @@ pub(super) fn validated(turn: &mut Turn, validation: Validation) {
     let message = if validated { "validated" } else { "completed WITHOUT validation" };
     let note = baseline::note(&turn.state);
     turn.finish(StopReason::Completed, format!("{message}{note}"));
+}
+
+/// What validators left that was not there before is no part of the work.
+pub(super) fn artefacts_left(turn: &mut Turn, artefacts: BTreeMap<String, Vec<String>>) {
+    if turn.state.started.is_none() || finished(&turn.state) {
+        return;
+    }
+    let iteration = turn.state.iterations;
+    for (validator, paths) in artefacts {
+        turn.record(Record::Artefacts { iteration, validator: Some(validator), paths });
+    }
+}
+
+/// Files that were not there when a validation began whose end nobody saw.
+pub(super) fn artefacts_found(turn: &mut Turn, paths: Vec<String>) {
+    if turn.state.started.is_none() || finished(&turn.state) || paths.is_empty() {
+        return;
+    }
+    let iteration = turn.state.iterations;
+    turn.record(Record::Artefacts { iteration, validator: None, paths });
 }
 
 /// No accepted completion: is a human needed, is a limit reached, or does it go on?

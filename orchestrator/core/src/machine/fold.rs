@@ -60,6 +60,7 @@ impl State {
                 self.baseline_checked(record);
             }
             Record::Looked { .. } => self.looked(record),
+            Record::Artefacts { paths, .. } => self.artefacts.extend(paths.iter().cloned()),
             Record::Validated { runtime_ms, .. } => {
                 self.runtime(*runtime_ms);
                 self.validated(record);
@@ -143,6 +144,7 @@ impl State {
         });
         self.waiting = None;
         self.resumed = false;
+        self.unvalidated = false;
         self.progress = false;
         self.answers.clear();
         self.near_misses.clear();
@@ -174,7 +176,7 @@ impl State {
     }
 
     fn claimed(&mut self, iteration: u64, claim: &Claim) {
-        if claim.source == ClaimSource::State {
+        if claim.source == ClaimSource::State && !claim.is_automatic() {
             self.standing.insert(claim.detector.clone(), claim.kind);
         }
         (self.says_done, self.says_all_done) = (0, 0);
@@ -182,7 +184,9 @@ impl State {
             ClaimKind::NeedsHuman => self.human = Some(claim.clone()),
             ClaimKind::Complete => {
                 if self.completion().is_none() {
-                    self.tally.count_claim();
+                    if !claim.is_automatic() {
+                        self.tally.count_claim();
+                    }
                     self.latch = Latch::Claimed { claim: claim.clone(), iteration };
                 }
             }

@@ -1,5 +1,7 @@
 //! What the machine is told and what it wants done.
 
+use std::collections::BTreeMap;
+
 use super::evidence::ObservedEvidence;
 use super::limits::StopReason;
 use super::pins::FilePin;
@@ -60,8 +62,12 @@ pub struct Validation {
     pub verdicts: Vec<NamedVerdict>,
     /// The tree before the first validator.
     pub tree_before: String,
-    /// The tree after the last one, changes by validators that may change it aside.
+    /// The tree after the last one, without what validators left that was not there before.
     pub tree_after: String,
+    /// What each validator left that was not there before.
+    pub artefacts: BTreeMap<String, Vec<String>>,
+    /// What the user should know of what validators did to the workspace.
+    pub warnings: Vec<String>,
     /// What was done to protected paths meanwhile, for the agent: nothing is accepted then.
     pub tampering: Vec<String>,
     /// Accepted evidence, kept safe already.
@@ -83,6 +89,8 @@ pub struct BaselineCheck {
     pub tree: String,
     /// Digests of what lies in the evidence folders then.
     pub evidence: Vec<String>,
+    /// What each validator left that was not there before.
+    pub artefacts: BTreeMap<String, Vec<String>>,
     /// It was broken off by a signal: says nothing.
     pub interrupted: bool,
     /// It was broken off by `limits.max_runtime`: says nothing.
@@ -133,6 +141,8 @@ pub enum Input {
         /// Why not, for the agent.
         reasons: Vec<String>,
     },
+    /// What validators left whose end nobody saw.
+    ArtefactsFound(Vec<String>),
     /// The agent cannot even begin, for this reason; another one has to.
     AgentOut(String),
     /// The agent has ended and its process tree is gone.

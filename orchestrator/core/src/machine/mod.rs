@@ -32,8 +32,8 @@ pub use input::{
 pub use limits::{Limits, StopReason};
 pub use pins::{FilePin, Pins, PromptPin};
 pub use record::{
-    AfterRejection, BaselineMode, Given, NamedVerdict, Outcome, Policy, Record, RunStarted,
-    Trigger, ValidatorInfo,
+    AfterRejection, BaselineMode, CompletionTrigger, Given, NamedVerdict, Outcome, Policy, Record,
+    RunStarted, Trigger, ValidatorInfo,
 };
 pub use state::{
     AgentChange, Completion, Context, Current, Latch, Note, Rejection, State, Stop, Wait,

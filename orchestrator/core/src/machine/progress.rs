@@ -29,12 +29,15 @@ impl State {
             return;
         };
         self.runtime(*runtime_ms);
-        let unchanged = self.tree == *tree;
+        let unchanged = self.is_same_tree(tree);
         if !unchanged {
             self.tree.clone_from(tree);
+            self.tree_left = None;
             self.tree_since = *iteration;
         }
-        let new_tree = self.trees_seen.insert(tree.clone());
+        let new_tree = !unchanged && self.trees_seen.insert(tree.clone());
+        self.unvalidated = true;
+        self.work_changed |= *iteration > 0 && !(unchanged && self.evidence == *evidence);
         let new_evidence =
             self.evidence_history.record(*iteration, evidence_written, *evidence_complete);
         self.evidence.clone_from(evidence);
@@ -83,13 +86,20 @@ impl State {
     pub(super) fn baseline_checked(&mut self, record: &Record) {
         let Record::Baseline { accepted, tree, evidence, .. } = record else { return };
         self.baseline_accepted = Some(*accepted);
+        self.unvalidated = false;
         self.tree.clone_from(tree);
         self.trees_seen.insert(tree.clone());
         self.evidence_history.begin(evidence, false);
     }
 
     pub(super) fn validated(&mut self, record: &Record) {
-        let Record::Validated { accepted, tree, verdicts, reasons, .. } = record else { return };
+        let Record::Validated { accepted, tree_left, verdicts, reasons, .. } = record else {
+            return;
+        };
+        (self.work_changed, self.unvalidated) = (false, false);
+        if tree_left.is_some() {
+            self.tree_left.clone_from(tree_left);
+        }
         self.count_check_errors(verdicts);
         if self.verdicts_seen.insert(signature(verdicts, reasons)) {
             self.progress = true;
@@ -101,7 +111,7 @@ impl State {
             self.accepted_verdicts = verdicts;
             return;
         }
-        let work = (tree.clone(), self.evidence.clone());
+        let work = (self.tree.clone(), self.evidence.clone());
         let times = match &self.rejection {
             // Looking again, after a restart, does not make the same work worse.
             Some(last) if last.work == work => last.times.saturating_add(u32::from(self.worked)),

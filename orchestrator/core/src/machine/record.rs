@@ -19,6 +19,17 @@ pub enum AfterRejection {
     Reclaim,
 }
 
+/// What makes the validators run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CompletionTrigger {
+    /// A claim.
+    #[default]
+    Claimed,
+    /// A claim, or an iteration that changed something.
+    Proved,
+}
+
 /// What follows from checks that accept before any work is done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -61,6 +72,9 @@ pub struct Policy {
     pub trust_agent: bool,
     /// What becomes of a rejected claim.
     pub after_rejection: AfterRejection,
+    /// What makes the validators run.
+    #[serde(default)]
+    pub when: CompletionTrigger,
     /// For detectors and validators that are no part of this program: digests of their code, by the
     /// names in the configuration.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -206,6 +220,11 @@ pub struct Given {
     pub version: Option<String>,
     /// The model that is asked for, if one is configured.
     pub model: Option<String>,
+}
+
+impl Given {
+    /// The field for what follows the prompt: how to claim completion.
+    pub const INSTRUCTIONS: &'static str = "instructions";
 }
 
 /// One fact. Appended to the journal before anything that follows from it happens.
@@ -395,6 +414,17 @@ pub enum Record {
         /// Runtime of the run so far, in milliseconds.
         runtime_ms: u64,
     },
+    /// Validators left files that were not there before. From now on they are no part of the work.
+    Artefacts {
+        /// The last iteration.
+        iteration: u64,
+        /// The validator; none if it is not known which one it was.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        validator: Option<String>,
+        /// Files, and folders with all that is in them, relative to the workspace. Bytes that are not
+        /// UTF-8 as `\xNN`, a backslash doubled.
+        paths: Vec<String>,
+    },
     /// The pending claim was validated.
     Validated {
         /// The last iteration.
@@ -403,6 +433,9 @@ pub enum Record {
         accepted: bool,
         /// The tree it was done on.
         tree: String,
+        /// The tree as the validators left it, if it is not as the agent left it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tree_left: Option<String>,
         /// All verdicts, in order.
         verdicts: Vec<NamedVerdict>,
         /// Why it was not accepted, for the agent.
@@ -467,6 +500,7 @@ impl Record {
                 | Self::Context { .. }
                 | Self::Note { .. }
                 | Self::Judged { .. }
+                | Self::Artefacts { .. }
                 | Self::Withdrawn { .. }
                 | Self::Cancelling { .. }
                 | Self::Looked { .. }

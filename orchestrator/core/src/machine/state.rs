@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::evidence::EvidenceHistory;
 use super::limits::{Limits, StopReason};
 use super::pins::Pins;
-use super::record::{BaselineMode, NamedVerdict, Outcome, Policy, RunStarted};
+use super::record::{BaselineMode, CompletionTrigger, NamedVerdict, Outcome, Policy, RunStarted};
 use super::tally::ClaimTally;
 use crate::contract::{
     CancelReason, Claim, ClaimKind, EvidenceFile, NearMiss, Survivor, Tokens, Usage, Usd,
@@ -210,6 +210,14 @@ pub struct State {
     pub tree: String,
     /// The iteration whose end first showed it.
     pub tree_since: u64,
+    /// The tree as validators left it, if it is another: the work is the same.
+    pub tree_left: Option<String>,
+    /// Paths that validators left, relative to the workspace: no part of the work.
+    pub artefacts: BTreeSet<String>,
+    /// Something was changed since the last validation.
+    pub work_changed: bool,
+    /// The workspace was observed, and nothing was validated since.
+    pub unvalidated: bool,
     /// The evidence folders as last seen.
     pub evidence: String,
     /// When the contents in them were written.
@@ -295,6 +303,25 @@ impl State {
     #[must_use]
     pub fn policy(&self) -> Option<&Policy> {
         self.started.as_ref().map(|started| &started.policy)
+    }
+
+    /// Whether this is the tree as the agent left it, or as the validators left it then.
+    #[must_use]
+    pub fn is_same_tree(&self, tree: &str) -> bool {
+        self.tree == tree || self.tree_left.as_deref() == Some(tree)
+    }
+
+    /// Whether validators run without a claim.
+    #[must_use]
+    pub fn needs_no_claim(&self) -> bool {
+        self.policy().is_some_and(|policy| policy.when == CompletionTrigger::Proved)
+    }
+
+    /// Whether validators were to be run when the orchestrator went away.
+    #[must_use]
+    pub fn is_validation_due(&self) -> bool {
+        let claimed = matches!(self.latch, Latch::Claimed { .. });
+        self.unvalidated && (claimed || super::baseline::is_due(self))
     }
 
     /// How often the same work was rejected in a row.

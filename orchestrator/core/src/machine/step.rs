@@ -37,6 +37,7 @@ pub fn step(state: State, input: Input, now: Now) -> (State, Vec<Effect>) {
         Input::ModelSeen(model) => running::model(&mut turn, model),
         Input::Noted(text) => running::noted(&mut turn, &text),
         Input::Judged { accepted, reasons } => running::judged(&mut turn, accepted, reasons),
+        Input::ArtefactsFound(paths) => boundary::artefacts_found(&mut turn, paths),
         Input::AgentOut(reason) => change::out(&mut turn, reason),
         Input::Ended(ended) => running::ended(&mut turn, ended),
         Input::Timer(timer) => running::timer(&mut turn, timer),

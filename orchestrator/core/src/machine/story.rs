@@ -130,6 +130,9 @@ pub struct Story {
     tree: String,
     #[serde(skip)]
     trees: BTreeSet<String>,
+    /// The tree as validators left it, if it is another.
+    #[serde(skip)]
+    tree_left: Option<String>,
     /// Runtime when the iteration began that goes on.
     #[serde(skip)]
     began_ms: u64,
@@ -179,15 +182,18 @@ impl Story {
             }
             Record::Claimed { iteration, claim } => match claim.kind {
                 ClaimKind::Complete => {
-                    self.tally.count_claim();
-                    self.episode(*iteration).claims += 1;
+                    if !claim.is_automatic() {
+                        self.tally.count_claim();
+                        self.episode(*iteration).claims += 1;
+                    }
                 }
                 ClaimKind::NeedsHuman => self.episode(*iteration).needs_human = true,
             },
             Record::Looked { iteration, tree, evidence_written, near_misses, .. } => {
                 self.looked(*iteration, tree, evidence_written.len(), near_misses.len());
             }
-            Record::Validated { iteration, accepted, verdicts, reasons, .. } => {
+            Record::Validated { iteration, accepted, verdicts, reasons, tree_left, .. } => {
+                self.tree_left = tree_left.clone().or(self.tree_left.take());
                 self.validated(*iteration, *accepted, verdicts, reasons);
             }
             Record::Stopped { reason, message, .. } => {
@@ -202,14 +208,16 @@ impl Story {
     }
 
     fn looked(&mut self, iteration: u64, tree: &str, written: usize, near_misses: usize) {
-        let change = if self.tree == tree {
+        let change = if self.tree == tree || self.tree_left.as_deref() == Some(tree) {
             TreeChange::Unchanged
         } else if self.trees.insert(tree.to_owned()) {
             TreeChange::New
         } else {
             TreeChange::Back
         };
-        tree.clone_into(&mut self.tree);
+        if change != TreeChange::Unchanged {
+            tree.clone_into(&mut self.tree);
+        }
         let episode = self.episode(iteration);
         // After a restart it is looked at once more.
         if !matches!(episode.tree, TreeChange::New | TreeChange::Back) {

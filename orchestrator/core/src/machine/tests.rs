@@ -1,11 +1,13 @@
 //! The rules of the loop as properties over random inputs, and as single cases.
 
+mod artefacts;
 mod baseline;
 mod cases;
 mod edges;
 mod figures;
 mod judged;
 mod progress;
+mod proved;
 mod takeover;
 
 use proptest::prelude::*;
@@ -48,6 +50,7 @@ fn fresh() -> RunStarted {
             digest: "policy".into(),
             trust_agent: false,
             after_rejection: AfterRejection::Keep,
+            when: CompletionTrigger::Claimed,
             code: std::collections::BTreeMap::new(),
         },
         limits: limits(),

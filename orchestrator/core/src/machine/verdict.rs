@@ -4,10 +4,14 @@ use super::input::Validation;
 use super::record::Policy;
 use crate::contract::Verdict;
 
+/// What holds for one tree proves nothing of another.
+const UNSETTLED: &str = "the checks change the files that they check, each time they run: this was \
+                         reported to the user, and is no fault of your work";
+
 impl Validation {
-    /// Why it does not prove that the work on `tree` is done, for the agent. Empty if it does.
+    /// Why it does not prove that the work is done, for the agent. Empty if it does.
     #[must_use]
-    pub fn objections(&self, policy: &Policy, tree: &str) -> Vec<String> {
+    pub fn objections(&self, policy: &Policy) -> Vec<String> {
         let mut reasons = Vec::new();
         for expected in policy.validators.iter().filter(|validator| validator.required) {
             match self.verdicts.iter().find(|verdict| verdict.validator == expected.name) {
@@ -16,9 +20,8 @@ impl Validation {
             }
         }
         reasons.extend(self.tampering.iter().cloned());
-        if self.tree_before != self.tree_after || self.tree_before != tree {
-            let reason = "the workspace changed while it was validated; leave nothing running";
-            reasons.push(reason.into());
+        if self.tree_before != self.tree_after && reasons.is_empty() {
+            reasons.push(UNSETTLED.into());
         }
         if reasons.is_empty() && !policy.validates() && !policy.trust_agent {
             reasons.push("no required validator is configured".into());

@@ -119,6 +119,25 @@ impl Disk {
         content: &[u8],
         mode: u32,
     ) -> Result<(), StateError> {
+        self.replace(path, content, mode, true)
+    }
+
+    /// Writes a file for its owner only, whole or not at all. After a power failure it may be the old one,
+    /// or gone.
+    ///
+    /// # Errors
+    /// The folder cannot be written; the old file is then as it was.
+    pub(crate) fn write_unsynced(&self, path: &Path, content: &[u8]) -> Result<(), StateError> {
+        self.replace(path, content, OWNER_ONLY, false)
+    }
+
+    fn replace(
+        &self,
+        path: &Path,
+        content: &[u8],
+        mode: u32,
+        sync: bool,
+    ) -> Result<(), StateError> {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         let folder = folder.unwrap_or(Path::new("."));
         let mut name = path.file_name().unwrap_or_default().to_owned();
@@ -131,7 +150,9 @@ impl Disk {
         let written = (|| {
             let mut file = self.open(&temporary, &options)?;
             file.write_all(content)?;
-            file.sync_all()?;
+            if sync {
+                file.sync_all()?;
+            }
             self.rename(&temporary, path)
         })();
         if let Err(error) = written {
@@ -139,7 +160,7 @@ impl Disk {
             drop(self.remove_file(&temporary));
             return Err(StateError::io("write", path)(error));
         }
-        self.sync_dir(folder)
+        if sync { self.sync_dir(folder) } else { Ok(()) }
     }
 }
 

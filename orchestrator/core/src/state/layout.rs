@@ -86,6 +86,12 @@ impl Layout {
         self.run(run).join(Self::BASELINE)
     }
 
+    /// What counted in the workspace when validators were last started; not there before that.
+    #[must_use]
+    pub fn snapshot(&self, run: &str) -> PathBuf {
+        self.run(run).join("validating.json")
+    }
+
     /// The folder of accepted evidence.
     #[must_use]
     pub fn evidence(&self, run: &str) -> PathBuf {

@@ -34,6 +34,7 @@ mod unfollowed;
 mod watch;
 
 pub(crate) use escape::{escape, unescape};
+pub(crate) use escape::{escape as escape_path, unescape as unescape_path};
 pub use globs::GlobError;
 pub use guard::Guard;
 pub use held::{HeldWorkspace, WorkspaceError};
@@ -44,6 +45,6 @@ pub use pinned::{PinnedFile, ProgramDigests};
 pub use prompt::{Prompt, PromptError, PromptPlace};
 pub use protected::{Baseline, ProtectedError, ProtectedPaths};
 pub use template::{TemplateError, create_from_template};
-pub use tree::{TreeDigest, TreeError, TreeHasher, TreeState};
+pub use tree::{TreeDiff, TreeDigest, TreeError, TreeHasher, TreeSnapshot, TreeState};
 pub use unfollowed::{Links, read_file, write_file};
 pub use watch::PromptWatch;

@@ -30,7 +30,12 @@ const CACHES: &[&str] = &["__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_
 /// Whether a path lies in a folder of a tool's own.
 fn is_cached(path: &Path) -> bool {
     let folder = path.parent().unwrap_or(Path::new(""));
-    folder.components().any(|part| CACHES.iter().any(|cache| part.as_os_str() == *cache))
+    folder.components().any(|part| is_cache(part.as_os_str()))
+}
+
+/// Whether a folder of this name is a tool's own.
+pub(super) fn is_cache(name: &OsStr) -> bool {
+    CACHES.iter().any(|cache| name == *cache)
 }
 
 /// Why protected paths could not be looked at.
@@ -244,6 +249,12 @@ impl ProtectedPaths {
     /// If a glob is wrong.
     pub fn new(globs: &[String]) -> Result<Self, ProtectedError> {
         Ok(Self { globs: Globs::new(globs)? })
+    }
+
+    /// Whether there is no glob.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.globs.is_empty()
     }
 
     /// Whether a path, relative to the workspace, is protected.

@@ -167,7 +167,7 @@ fn a_workspace_within_a_repository_follows_its_rules() {
     let pkg = outer.path("pkg");
     let paths = || {
         let mut hasher = orchestrator::workspace::TreeHasher::new(pkg.clone(), Vec::new());
-        let paths = hasher.paths().unwrap();
+        let paths = hasher.snapshot().unwrap().paths().collect::<Vec<_>>();
         paths.iter().map(|path| path.to_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
     assert_eq!(paths(), [".gitignore", "b.log", "src/f", "tracked.log"]);
@@ -192,7 +192,10 @@ fn worktrees_are_understood() {
     std::fs::write(tree.join("c.tmp"), "x").unwrap();
     ws.write(".git/info/exclude", "*.tmp\n");
     let mut hasher = orchestrator::workspace::TreeHasher::new(tree, Vec::new());
-    assert_eq!(hasher.paths().unwrap(), [".gitignore", "a.log"].map(PathBuf::from));
+    assert_eq!(
+        hasher.snapshot().unwrap().paths().collect::<Vec<_>>(),
+        [".gitignore", "a.log"].map(PathBuf::from)
+    );
     assert_eq!(hasher.digest().unwrap().digest, ws.state().digest);
 }
 
@@ -281,7 +284,7 @@ proptest! {
         let counted = |paths: Vec<PathBuf>| -> Vec<PathBuf> {
             paths.into_iter().filter(|path| !path.ends_with(".gitignore")).collect()
         };
-        let ours = counted(ws.hasher().paths().unwrap());
+        let ours = counted(ws.hasher().snapshot().unwrap().paths().collect::<Vec<_>>());
         prop_assert_eq!(ours, counted(counted_by_git(&ws)), "rules: {:?}", rules);
     }
 }

@@ -97,7 +97,7 @@ impl Workspace {
 
     /// What counts, as text.
     pub(crate) fn paths(&self) -> Vec<String> {
-        let paths = self.hasher().paths().unwrap();
+        let paths = self.hasher().snapshot().unwrap().paths().collect::<Vec<_>>();
         paths.iter().map(|path| path.to_str().unwrap().to_owned()).collect()
     }
 }

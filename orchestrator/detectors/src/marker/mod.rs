@@ -9,6 +9,7 @@ use orchestrator::contract::{
     BuildContext, BuildError, Claim, ClaimKind, ClaimSource, CompletionDetector, Findings,
     NearMiss, View, async_trait, parse_config,
 };
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 use unicode_normalization::UnicodeNormalization as _;
@@ -29,13 +30,14 @@ const MOST_STRIPS: usize = 16;
 const BOM: &str = "\u{feff}";
 
 /// The options of the `marker` detector.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-struct Config {
+pub struct Keys {
+    /// The word of the marker. At least four letters, digits, `_` or `-`, and no common word.
     word: String,
 }
 
-impl Default for Config {
+impl Default for Keys {
     fn default() -> Self {
         Self { word: "TASK_COMPLETE".into() }
     }
@@ -50,7 +52,7 @@ pub fn build(
     config: Value,
     _context: &BuildContext,
 ) -> Result<Box<dyn CompletionDetector>, BuildError> {
-    let Config { word } = parse_config(config)?;
+    let Keys { word } = parse_config(config)?;
     word::check_distinct(&word, "take one like `TASK_COMPLETE`")
         .map_err(|what| BuildError::at("word", format!("the marker's word {what}")))?;
     // Lines are compared in this form too.
@@ -180,5 +182,9 @@ impl CompletionDetector for Marker {
              the prompt file, on a line of its own and not in a code block or quote.",
             self.word
         )
+    }
+
+    fn forms(&self) -> Vec<String> {
+        vec![self.word.clone()]
     }
 }

@@ -7,6 +7,7 @@ use orchestrator::contract::{
     BuildContext, BuildError, Claim, ClaimKind, ClaimSource, CompletionDetector, Findings,
     NearMiss, View, async_trait, parse_config,
 };
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -21,15 +22,18 @@ const LONGEST_TEXT: usize = 4096;
 const LONGEST_SHOWN: usize = 200;
 
 /// The options of the `promise` detector.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-struct Config {
+pub struct Keys {
+    /// The word of the tag. At least four letters, digits, `_` or `-`, and no common word.
     tag: String,
+    /// The word in it that claims completion.
     complete: String,
+    /// The word in it that asks for a human.
     needs_human: String,
 }
 
-impl Default for Config {
+impl Default for Keys {
     fn default() -> Self {
         Self {
             tag: "promise".into(),
@@ -49,7 +53,7 @@ pub fn build(
     config: Value,
     _context: &BuildContext,
 ) -> Result<Box<dyn CompletionDetector>, BuildError> {
-    let config: Config = parse_config(config)?;
+    let config: Keys = parse_config(config)?;
     word::check_distinct(&config.tag, "take one like `promise`")
         .map_err(|what| BuildError::at("tag", format!("the tag's word {what}")))?;
     for (key, value) in [("complete", &config.complete), ("needs_human", &config.needs_human)] {
@@ -65,7 +69,7 @@ pub fn build(
 }
 
 struct Promise {
-    config: Config,
+    config: Keys,
 }
 
 /// What stands between an opening and a closing tag.
@@ -79,7 +83,7 @@ enum Content<'a> {
 impl Promise {
     fn read<'a>(&self, content: &'a str) -> Content<'a> {
         let content = content.trim_matches(is_blank);
-        let Config { complete, needs_human, .. } = &self.config;
+        let Keys { complete, needs_human, .. } = &self.config;
         for (word, kind) in [(complete, ClaimKind::Complete), (needs_human, ClaimKind::NeedsHuman)]
         {
             let Some(rest) = content.strip_prefix(word.as_str()) else { continue };
@@ -122,7 +126,7 @@ impl Promise {
     }
 
     fn near_miss(&self, message: &Message<'_>, pair: &Pair, why: NotQuite) -> NearMiss {
-        let Config { tag, complete, needs_human } = &self.config;
+        let Keys { tag, complete, needs_human } = &self.config;
         let (line, shown) = message.line_of(&pair.opening);
         NearMiss {
             detector: NAME.into(),
@@ -203,7 +207,7 @@ impl Promise {
         made: &[(Pair, &'a str)],
         given: Option<&Given>,
     ) -> Option<&'a str> {
-        let Config { tag, complete, needs_human } = &self.config;
+        let Keys { tag, complete, needs_human } = &self.config;
         let word = match kind {
             ClaimKind::Complete => complete,
             ClaimKind::NeedsHuman => needs_human,
@@ -239,12 +243,16 @@ impl CompletionDetector for Promise {
     }
 
     fn instructions(&self) -> String {
-        let Config { tag, complete, needs_human } = &self.config;
+        let Keys { tag, complete, needs_human } = &self.config;
         format!(
             "When the task is complete and you have checked that it is, end your final message with \
              a line `<{tag}>{complete}: what was done</{tag}>`, in your own words after the colon, as \
              plain text, not in a code block or quote. If you cannot go on without a human, end it with \
              `<{tag}>{needs_human}: what is needed</{tag}>` instead."
         )
+    }
+
+    fn forms(&self) -> Vec<String> {
+        vec![format!("<{}>", self.config.tag)]
     }
 }

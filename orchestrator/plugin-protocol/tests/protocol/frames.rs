@@ -138,6 +138,7 @@ pub(crate) fn plugin_frames() -> Vec<PluginFrame> {
             instance: 2,
             provided: Provided::Detector(DetectorDescription {
                 instructions: "say so".into(),
+                forms: vec!["<done>".into()],
                 observes: true,
                 strips: false,
             }),
@@ -148,7 +149,7 @@ pub(crate) fn plugin_frames() -> Vec<PluginFrame> {
                 description: ValidatorDescription { kind: "v".into(), demands: "d".into() },
                 evidence_dirs: vec!["/e".into()],
                 protects: vec!["tests/**".into()],
-                leaves_tree_unchanged: false,
+                read_only: true,
                 runs_check: false,
                 passes_required: 2,
             }),

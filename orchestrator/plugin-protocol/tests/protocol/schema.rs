@@ -107,7 +107,7 @@ fn no_frame_of_one_side_is_one_of_the_other_but_hello() {
 
 #[test]
 fn the_conversation_in_the_documentation_can_be_held() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/plugin-protocol.md");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/dev/plugin-protocol.md");
     let text = std::fs::read_to_string(path).unwrap();
     let (mut host, mut plugin) = (0, 0);
     for line in text.lines() {

@@ -170,7 +170,7 @@ async fn a_command_gets_the_given_environment_and_no_input() {
 fn it_says_what_it_demands() {
     let place = Place::new();
     let config = json!({"program": ["cargo", "test"], "confirm": 2, "must_match": "ok", "must_not_match": ["a", "b"],
-        "leaves_tree_unchanged": false});
+        "read_only": true});
     let validator = place.build(config);
     let description = validator.describe();
     assert_eq!(description.kind, "command");
@@ -179,7 +179,7 @@ fn it_says_what_it_demands() {
         "`cargo test` exits 0, a line of its output matches /ok/, no line of its output matches /a/, \
          no line of its output matches /b/, 2 times in a row"
     );
-    assert!(!validator.leaves_tree_unchanged());
+    assert!(validator.is_read_only());
 }
 
 #[test]

@@ -91,6 +91,7 @@ fn rejected(n: u64, verdicts: Vec<NamedVerdict>) -> Record {
         accepted: false,
         tree: String::new(),
         verdicts,
+        tree_left: None,
         reasons: vec!["the workspace changed while it was validated; leave nothing".into()],
         runtime_ms: 0,
     }

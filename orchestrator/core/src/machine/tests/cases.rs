@@ -70,7 +70,10 @@ fn tree_changed_during_validation_rejects() {
     changed.tree_after = "t1".into();
     world.feed(Input::Validated(changed));
     assert!(world.state.completion().is_none());
-    assert!(world.state.rejection.as_ref().unwrap().reasons[0].contains("changed while"));
+    assert!(
+        world.state.rejection.as_ref().unwrap().reasons[0]
+            .contains("change the files that they check")
+    );
 }
 
 #[test]

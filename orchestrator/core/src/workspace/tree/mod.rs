@@ -1,6 +1,7 @@
 //! The digest of the workspace's content.
 
 mod pass;
+mod snapshot;
 #[cfg(test)]
 mod tests;
 mod view;
@@ -18,9 +19,11 @@ use super::at::{self, Stamp};
 use super::content::FileHasher;
 use super::folder;
 use super::git::{Repository, Tracked};
+use super::protected::ProtectedPaths;
 use super::rules::Compiled;
 use super::scope;
-use pass::{Cancelled, Pass};
+use pass::{Cancelled, Entries, Pass};
+pub use snapshot::{TreeDiff, TreeSnapshot};
 use view::View;
 
 /// Folders nested deeper than this are not looked into, and reported as unreadable.
@@ -136,6 +139,7 @@ pub struct TreeHasher {
     inside: Option<(PathBuf, Vec<Option<PathBuf>>)>,
     index: Option<KnownIndex>,
     numbers: RandomState,
+    ignored: Option<Arc<ProtectedPaths>>,
 }
 
 impl TreeHasher {
@@ -150,6 +154,7 @@ impl TreeHasher {
             inside: None,
             index: None,
             numbers: RandomState::new(),
+            ignored: None,
         }
     }
 
@@ -169,25 +174,41 @@ impl TreeHasher {
         self.look(None)
     }
 
-    /// The paths that count, relative to the workspace, sorted.
+    /// What counts in the workspace as it is now, entry by entry.
     ///
     /// # Errors
     /// As for [`TreeHasher::digest`].
-    pub fn paths(&mut self) -> Result<Vec<PathBuf>, TreeError> {
-        let mut paths = Vec::new();
-        self.look(Some(&mut paths))?;
-        paths.sort_unstable();
-        Ok(paths)
+    pub fn snapshot(&mut self) -> Result<TreeSnapshot, TreeError> {
+        let mut entries = Entries::new();
+        let state = self.look(Some(&mut entries))?;
+        Ok(TreeSnapshot::new(state.digest, entries))
     }
 
-    fn look(&mut self, paths: Option<&mut Vec<PathBuf>>) -> Result<TreeState, TreeError> {
+    /// Leaves out further absolute paths, with all beneath.
+    pub fn exclude(&mut self, paths: impl IntoIterator<Item = PathBuf>) {
+        for path in paths {
+            if !self.exclude.contains(&path) {
+                self.exclude.push(path);
+                self.inside = None;
+            }
+        }
+    }
+
+    /// Leaves out what these globs match, with all beneath.
+    #[must_use]
+    pub fn ignoring(mut self, paths: Arc<ProtectedPaths>) -> Self {
+        self.ignored = Some(paths).filter(|paths| !paths.is_empty());
+        self
+    }
+
+    fn look(&mut self, entries: Option<&mut Entries>) -> Result<TreeState, TreeError> {
         let failed =
             |source: std::io::Error| TreeError::Workspace { path: self.workspace.clone(), source };
         let real = self.workspace.canonicalize().map_err(failed)?;
         let top = at::open_folder(&real).map_err(|error| failed(error.into()))?;
         self.hasher.begin(top.as_fd());
         let mut notes = Vec::new();
-        let mut view = View::new(std::mem::take(&mut self.compiled));
+        let mut view = View::new(std::mem::take(&mut self.compiled), self.ignored.clone());
         if self.inside.as_ref().is_none_or(|(at, _)| *at != real) {
             let inside = |path: &PathBuf| scope::beneath(&self.workspace, path);
             self.inside = Some((real.clone(), self.exclude.iter().map(inside).collect()));
@@ -208,7 +229,7 @@ impl TreeHasher {
             let tracked = self.tracked(repository.clone(), &mut notes);
             view.track(tracked, &repository.top, &real);
         }
-        let mut pass = Pass::new(view, &mut self.hasher, &self.numbers, paths, notes);
+        let mut pass = Pass::new(view, &mut self.hasher, &self.numbers, entries, notes);
         let walked = folder::walk(top, &mut pass, &view::Inside::default(), MAX_DEPTH);
         let (state, compiled) = pass.finish();
         self.compiled = compiled;

@@ -1,5 +1,6 @@
 //! One pass over the workspace.
 
+use std::collections::BTreeMap;
 use std::collections::hash_map::RandomState;
 use std::ffi::OsStr;
 use std::hash::BuildHasher as _;
@@ -10,6 +11,7 @@ use rustix::fd::BorrowedFd;
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
+use super::snapshot::{EntryDigest, entry_digest};
 use super::view::{Inside, Seen, View};
 use super::{TreeDigest, TreeState};
 use crate::workspace::at::{self, Lister, Name, Stamp};
@@ -49,11 +51,14 @@ enum Item {
 /// What is found in a folder: each name with what it amounts to, and the subfolders to enter.
 type Found = (Vec<(Vec<u8>, Item)>, Vec<Subfolder<Inside>>);
 
+/// Digests of entries by their paths.
+pub(super) type Entries = BTreeMap<Box<[u8]>, EntryDigest>;
+
 pub(super) struct Pass<'a> {
     view: View,
     hasher: &'a mut FileHasher,
     numbers: &'a RandomState,
-    paths: Option<&'a mut Vec<PathBuf>>,
+    entries: Option<&'a mut Entries>,
     lister: Lister,
     digest: blake3::Hasher,
     batch: Vec<u8>,
@@ -70,14 +75,14 @@ impl<'a> Pass<'a> {
         view: View,
         hasher: &'a mut FileHasher,
         numbers: &'a RandomState,
-        paths: Option<&'a mut Vec<PathBuf>>,
+        entries: Option<&'a mut Entries>,
         notes: Vec<String>,
     ) -> Self {
         Self {
             view,
             hasher,
             numbers,
-            paths,
+            entries,
             lister: Lister::new(),
             digest: blake3::Hasher::new_derive_key(CONTEXT),
             batch: Vec::with_capacity(BATCH * 2),
@@ -195,9 +200,6 @@ impl<'a> Pass<'a> {
     /// Adds an entry to the digest.
     fn add(&mut self, path: &[u8], item: Item) {
         self.files += 1;
-        if let Some(paths) = &mut self.paths {
-            paths.push(PathBuf::from(OsStr::from_bytes(path)));
-        }
         match item {
             Item::File { executable, size, hash } => {
                 self.bytes += size;
@@ -219,6 +221,9 @@ impl<'a> Pass<'a> {
     }
 
     fn record(&mut self, kind: u8, path: &[u8], payload: &[u8]) {
+        if let Some(entries) = &mut self.entries {
+            entries.insert(path.into(), entry_digest(kind, payload));
+        }
         self.batch.push(kind);
         for part in [path, payload] {
             let length = u64::try_from(part.len()).unwrap_or(u64::MAX);

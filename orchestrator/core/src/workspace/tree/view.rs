@@ -1,10 +1,13 @@
 //! Which entries of the workspace count.
 
 use std::collections::HashSet;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
 use crate::workspace::git::Tracked;
+use crate::workspace::protected::ProtectedPaths;
 use crate::workspace::rules::{Compiled, RULE_FILE, Rules};
 use crate::workspace::scope;
 
@@ -31,16 +34,18 @@ pub(super) enum Seen {
 pub(super) struct View {
     pub(super) rules: Rules,
     excluded: HashSet<Vec<u8>>,
+    ignored: Option<Arc<ProtectedPaths>>,
     tracked: Arc<Tracked>,
     /// The workspace's path in its repository, ending in `/` unless empty.
     prefix: Vec<u8>,
 }
 
 impl View {
-    pub(super) fn new(compiled: Compiled) -> Self {
+    pub(super) fn new(compiled: Compiled, ignored: Option<Arc<ProtectedPaths>>) -> Self {
         Self {
             rules: Rules::new(compiled),
             excluded: HashSet::new(),
+            ignored,
             tracked: Arc::default(),
             prefix: Vec::new(),
         }
@@ -63,7 +68,9 @@ impl View {
     /// How the entry at `path` is seen, whose last part is `name`.
     pub(super) fn sees(&self, path: &[u8], name: &[u8], is_folder: bool, inside: Inside) -> Seen {
         let never = name == b".git" || path == b".ralph" || self.excluded.contains(path);
-        if never {
+        let ignored =
+            |paths: &Arc<ProtectedPaths>| paths.contains(Path::new(OsStr::from_bytes(path)));
+        if never || self.ignored.as_ref().is_some_and(ignored) {
             return Seen::Not;
         }
         if !inside.ignored && !self.rules.ignore(path, is_folder) {

@@ -1,0 +1,168 @@
+//! The JSON Schema of `ralph.toml`: what core knows of it, and the keys of all that is built in.
+
+use orchestrator::config;
+use ralph_orchestrator_detectors::{marker, promise};
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
+use serde_json::{Map, Value, json};
+
+/// Keys of something that is built in, by its name.
+type Keys = (&'static str, Value);
+
+/// The definition that core has for `[agent]` and `[agents.NAME]`.
+const AGENT: &str = "AgentConfig";
+
+/// Returns the JSON Schema of `ralph.toml`.
+pub(crate) fn schema() -> Value {
+    let mut schema = config::schema();
+    let Some(definitions) = schema.get_mut("definitions").and_then(Value::as_object_mut) else {
+        return schema;
+    };
+    let default = definitions
+        .get(AGENT)
+        .and_then(|agent| agent.pointer("/properties/adapter/default"))
+        .cloned();
+    let agents = define(definitions, "adapter", agents());
+    let conditions = agents.into_iter().map(|(name, reference)| {
+        let is_default = default.as_ref().is_some_and(|default| default == name);
+        condition("adapter", name, is_default, json!({"properties": {"config": reference}}))
+    });
+    add(definitions, AGENT, conditions.collect());
+    for (table, key, kinds) in
+        [("Validator", "kind", validators()), ("Detector", "name", detectors())]
+    {
+        let kinds = define(definitions, &table.to_lowercase(), kinds);
+        let conditions = kinds
+            .into_iter()
+            .map(|(name, reference)| condition(key, name, false, reference))
+            .collect();
+        add(definitions, table, conditions);
+    }
+    schema
+}
+
+fn agents() -> Vec<Keys> {
+    vec![
+        ("acp", closed::<ralph_adapter_acp::Keys>()),
+        ("claude-cli", closed::<ralph_adapter_claude_cli::Keys>()),
+        ("claude-sdk", closed::<ralph_adapter_claude_sdk::Keys>()),
+        ("codex", closed::<ralph_adapter_codex::Keys>()),
+        ("command", closed::<ralph_adapter_command::Keys>()),
+        ("replay", closed::<ralph_adapter_replay::Keys>()),
+    ]
+}
+
+fn validators() -> Vec<Keys> {
+    vec![
+        ("command", open::<ralph_validator_command::Keys>()),
+        ("evidence-files", open::<ralph_validator_evidence_files::Keys>()),
+        ("protected-paths", open::<ralph_validator_protected_paths::Keys>()),
+    ]
+}
+
+fn detectors() -> Vec<Keys> {
+    vec![("promise", open::<promise::Keys>()), ("marker", open::<marker::Keys>())]
+}
+
+/// Puts the keys into definitions of their own, and refers to them.
+fn define(
+    definitions: &mut Map<String, Value>,
+    what: &str,
+    kinds: Vec<Keys>,
+) -> Vec<(&'static str, Value)> {
+    let define = |(name, keys)| {
+        let definition = format!("{what}:{name}");
+        let reference = json!({"$ref": format!("#/definitions/{definition}")});
+        definitions.insert(definition, keys);
+        (name, reference)
+    };
+    kinds.into_iter().map(define).collect()
+}
+
+/// What holds in addition if the key has this value, or, for the default, is missing.
+fn condition(key: &str, value: &str, is_default: bool, then: Value) -> Value {
+    let mut when = json!({"properties": {key: {"const": value}}});
+    if let Some(when) = when.as_object_mut().filter(|_| !is_default) {
+        when.insert("required".to_owned(), json!([key]));
+    }
+    json!({"if": when, "then": then})
+}
+
+fn add(definitions: &mut Map<String, Value>, table: &str, conditions: Vec<Value>) {
+    if let Some(table) = definitions.get_mut(table).and_then(Value::as_object_mut) {
+        table.insert("allOf".to_owned(), Value::Array(conditions));
+    }
+}
+
+/// The keys of a table that has no others.
+fn closed<T: JsonSchema>() -> Value {
+    let settings = SchemaSettings::draft07().with(|settings| settings.inline_subschemas = true);
+    let mut keys = settings.into_generator().into_root_schema_for::<T>().to_value();
+    if let Some(root) = keys.as_object_mut() {
+        root.remove("$schema");
+        root.remove("title");
+    }
+    without_null(&mut keys);
+    keys
+}
+
+/// The keys of a table that has those that core knows, too.
+fn open<T: JsonSchema>() -> Value {
+    let mut keys = closed::<T>();
+    if let Some(root) = keys.as_object_mut() {
+        root.remove("additionalProperties");
+    }
+    keys
+}
+
+/// TOML has no null: a key that may be missing is missing.
+fn without_null(node: &mut Value) {
+    match node {
+        Value::Object(object) => {
+            if object.get("default").is_some_and(Value::is_null) {
+                object.remove("default");
+            }
+            if let Some(Value::Array(types)) = object.get_mut("type") {
+                types.retain(|word| word != "null");
+                if let [only] = types.as_slice() {
+                    let only = only.clone();
+                    object.insert("type".to_owned(), only);
+                }
+            }
+            object.values_mut().for_each(without_null);
+        }
+        Value::Array(items) => items.iter_mut().for_each(without_null),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plugins::Plugins;
+    use crate::registry;
+
+    #[test]
+    fn describes_everything_that_is_built_in() {
+        let registry = registry::plain(&Plugins::default());
+        let sorted = |kinds: Vec<Keys>| {
+            let mut names: Vec<_> = kinds.into_iter().map(|(name, _)| name.to_owned()).collect();
+            names.sort();
+            names
+        };
+        assert_eq!(sorted(agents()), registry.agents.names());
+        assert_eq!(sorted(validators()), registry.validators.names());
+        assert_eq!(sorted(detectors()), registry.detectors.names());
+    }
+
+    #[test]
+    fn explains_every_key() {
+        for (name, keys) in agents().into_iter().chain(validators()).chain(detectors()) {
+            for (key, property) in keys["properties"].as_object().unwrap() {
+                let text = property["description"].as_str().unwrap_or_default();
+                assert!(!text.is_empty(), "`{key}` of {name} has no doc comment");
+                assert!(property.get("default").is_none_or(|default| !default.is_null()), "{key}");
+            }
+        }
+    }
+}

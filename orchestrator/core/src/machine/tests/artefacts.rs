@@ -1,0 +1,96 @@
+//! What validators do to the workspace.
+
+use std::collections::BTreeMap;
+
+use super::*;
+
+fn left(path: &str) -> BTreeMap<String, Vec<String>> {
+    BTreeMap::from([("tests".into(), vec![path.into()])])
+}
+
+/// Validators that formatted the work: it was validated once more as it is now.
+fn formatted(good: bool) -> Validation {
+    Validation {
+        warnings: vec!["the validator `tests` changed `a.rs`".into()],
+        ..validation(good, "formatted")
+    }
+}
+
+fn claimed(tree: &str) -> World {
+    let mut world = World::started();
+    world.look(vec![], "t0");
+    let claims = vec![claim(ClaimKind::Complete, ClaimSource::Message)];
+    world.iterate(Outcome::Succeeded, claims, tree);
+    world
+}
+
+#[test]
+fn artefacts_are_recorded_and_keep_nothing_from_being_accepted() {
+    let mut world = claimed("t1");
+    world.feed(Input::Validated(Validation { artefacts: left("a.xml"), ..validation(true, "t1") }));
+    assert_eq!(world.finished(), Some(StopReason::Completed));
+    assert!(world.state.artefacts.contains("a.xml"));
+    let artefacts = world.journal.iter().position(|r| matches!(r, Record::Artefacts { .. }));
+    let validated = world.journal.iter().position(|r| matches!(r, Record::Validated { .. }));
+    assert!(artefacts < validated, "recorded before anything rests on it");
+}
+
+#[test]
+fn artefacts_of_the_baseline_and_of_a_killed_validation_are_recorded() {
+    let mut world = World::default();
+    let fresh = RunStarted { baseline: BaselineMode::Warn, ..fresh() };
+    world.feed(Input::Started(StartOptions { fresh }));
+    world.look(vec![], "t0");
+    let verdicts = vec![validation(false, "t0").verdicts.remove(0)];
+    world.feed(Input::BaselineChecked(BaselineCheck {
+        verdicts,
+        tree: "t0".into(),
+        artefacts: left("a.xml"),
+        ..BaselineCheck::default()
+    }));
+    world.feed(Input::ArtefactsFound(vec!["b.xml".into()]));
+    let artefacts: Vec<&String> = world.state.artefacts.iter().collect();
+    assert_eq!(artefacts, ["a.xml", "b.xml"]);
+}
+
+#[test]
+fn what_validators_change_is_neither_progress_nor_another_work() {
+    let mut world = claimed("t1");
+    world.feed(Input::Validated(formatted(false)));
+    assert!(world.last.iter().any(|e| matches!(e, Effect::Append(Record::Warning { .. }))));
+    assert_eq!(world.state.tree_left.as_deref(), Some("formatted"));
+    // The agent does nothing, three times: that is the same work, however the validators left it.
+    for times in 2..=3 {
+        world.iterate(Outcome::Succeeded, vec![], "formatted");
+        assert_eq!(world.state.tree_since, 1, "the agent changed nothing since");
+        world.feed(Input::Validated(formatted(false)));
+        assert_eq!(world.state.rejected_in_a_row(), times);
+    }
+    assert_eq!(world.finished(), Some(StopReason::Thrashing));
+}
+
+#[test]
+fn work_after_validators_changed_files_is_another_work() {
+    let mut world = claimed("t1");
+    world.feed(Input::Validated(formatted(false)));
+    world.iterate(Outcome::Succeeded, vec![], "t2");
+    assert_eq!((world.state.tree_since, world.state.tree_left.clone()), (2, None));
+    world.feed(Input::Validated(validation(false, "t2")));
+    assert_eq!(world.state.rejected_in_a_row(), 1);
+}
+
+#[test]
+fn a_validation_is_due_from_the_observation_to_its_end() {
+    let mut world = World::started();
+    world.look(vec![], "t0");
+    assert!(!world.state.is_validation_due(), "nothing is claimed");
+    world.prepare();
+    world.end(
+        ended(Outcome::Succeeded),
+        vec![claim(ClaimKind::Complete, ClaimSource::Message)],
+        look("t1"),
+    );
+    assert!(world.state.is_validation_due());
+    world.feed(Input::Validated(validation(false, "t1")));
+    assert!(!world.state.is_validation_due());
+}

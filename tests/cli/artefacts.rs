@@ -1,0 +1,185 @@
+//! Validators that write into the workspace.
+
+use std::fs;
+
+use rustix::process::Signal;
+
+use crate::environment::TestEnvironment;
+
+const CLAIM: &str = "<promise>COMPLETE: it is there</promise>\n";
+const OFF: &str = "[completion]\nbaseline = \"off\"\n";
+
+/// A required check `name` that runs this, besides the usual one.
+fn check(name: &str, script: &str, keys: &str) -> String {
+    format!(
+        "\n[[validator]]\nkind = \"command\"\nname = \"{name}\"\nprogram = [\"sh\", \"-c\", '{script}']\n{keys}"
+    )
+}
+
+/// Another content each time, as of a report with a time in it.
+const REPORT: &str = "date +%s.%N > report.xml; test -e done";
+
+fn artefacts(env: &TestEnvironment) -> Vec<String> {
+    let records = env.records("artefacts");
+    let paths = records.iter().flat_map(|record| record["paths"].as_array().unwrap().clone());
+    paths.map(|path| path.as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn a_new_report_is_an_artefact_and_keeps_nothing_from_completing() {
+    let env = TestEnvironment::new();
+    env.config(&format!("{}{OFF}", check("reports", REPORT, "")));
+    env.agent.call(1).script("touch done\n").out(CLAIM);
+    let ended = env.run().expect(0);
+    assert_eq!(env.agent.calls(), 1);
+    assert_eq!(artefacts(&env), ["report.xml"]);
+    ended.says("reports left report.xml (no part of the work)");
+    env.ralph(&["log"]).expect(0).says("`reports` left report.xml (no part of the work)");
+}
+
+#[test]
+fn a_report_that_the_baseline_left_may_be_written_by_the_agent_too() {
+    let env = TestEnvironment::new();
+    env.config(&check("reports", REPORT, ""));
+    env.agent.call(1).script("touch done; echo mine > report.xml\n").out(CLAIM);
+    env.run().expect(0);
+    assert_eq!(env.agent.calls(), 1);
+    assert_eq!(artefacts(&env), ["report.xml"]);
+}
+
+#[test]
+fn a_report_from_before_the_run_is_known_by_the_baseline() {
+    let env = TestEnvironment::new();
+    env.config(&check("reports", REPORT, ""));
+    env.write("report.xml", "left by an earlier execution");
+    env.agent.call(1).script("touch done\n").out(CLAIM);
+    env.run().expect(0);
+    assert_eq!((env.agent.calls(), artefacts(&env)), (1, vec!["report.xml".to_owned()]));
+}
+
+#[test]
+fn a_new_report_of_failing_tests_is_no_progress() {
+    let env = TestEnvironment::new();
+    env.config(&format!("{}{OFF}", check("reports", REPORT, "")));
+    env.agent.default_call().out(CLAIM);
+    env.run().expect(1).says("thrashing");
+    assert_eq!(env.agent.calls(), 3, "the same work was rejected limits.max_rejections times");
+}
+
+#[test]
+fn a_check_that_formats_the_work_validates_it_once_more() {
+    let env = TestEnvironment::new();
+    let script = "echo x >> ../executions; echo formatted > source";
+    env.config(&format!("{}{OFF}", check("format", script, "")));
+    env.agent.call(1).script("touch done; echo raw > source\n").out(CLAIM);
+    let ended = env.run().expect(0);
+    ended.says("the validator `format` changed `source` (modified) while it checked the work");
+    assert_eq!(fs::read_to_string(env.root().join("executions")).unwrap().lines().count(), 2);
+    assert_eq!(env.agent.calls(), 1);
+}
+
+/// A check that changes what was there before each time it runs.
+fn restless(keys: &str) -> TestEnvironment {
+    let env = TestEnvironment::new();
+    let script = "date +%s.%N > out; test -e done";
+    env.config(&format!("{}{OFF}", check("restless", script, keys)));
+    env.agent.default_call().script("touch done; [ -e out ] || echo x > out\n").out(CLAIM);
+    env
+}
+
+#[test]
+fn a_check_that_changes_files_each_time_is_its_users_to_settle() {
+    let env = restless("");
+    let ended = env.run().expect(2);
+    ended.says("the validator `restless` could not check the work, which is no fault of it");
+    ended.says("`out` (modified)").says("add `artefacts = [\"out\"]` to the validator at");
+    ended.says("ralph.toml:").says("or list them in .gitignore");
+    assert_eq!(env.agent.calls(), 3, "three errors in a row stop the run");
+}
+
+#[test]
+fn both_ways_to_settle_it_work() {
+    let env = restless("artefacts = [\"out\"]\n");
+    env.run().expect(0);
+    assert_eq!(env.agent.calls(), 1);
+    let env = restless("");
+    env.write(".gitignore", "out\n");
+    env.run().expect(0);
+    assert_eq!(env.agent.calls(), 1);
+}
+
+#[test]
+fn a_bad_artefact_glob_is_refused_with_its_place() {
+    let env = restless("artefacts = [\"ok\", \"../out\"]\n");
+    env.run().expect(78).says("ralph.toml:").says("leads out of the workspace");
+}
+
+#[test]
+fn an_optional_check_that_changes_files_each_time_completes_nothing() {
+    let env = restless("required = false\n");
+    env.run().expect(1);
+    assert_eq!(env.status()["latch"]["state"], "claimed");
+}
+
+#[test]
+fn a_read_only_check_must_not_even_add_a_file() {
+    let env = TestEnvironment::new();
+    env.config(&format!("{}{OFF}", check("strict", "date +%N > new", "read_only = true\n")));
+    env.agent.default_call().script("touch done\n").out(CLAIM);
+    env.run().expect(2).says("it changed `new` (added), which `read_only = true` forbids");
+}
+
+#[test]
+fn a_check_that_deletes_work_is_at_fault() {
+    let env = TestEnvironment::new();
+    let script = "rm -f \"$(ls -d part* | head -n 1)\"";
+    env.config(&format!("{}{OFF}", check("deletes", script, "")));
+    env.agent.default_call().script("touch done part1 part2 part3 part4 part5 part6\n").out(CLAIM);
+    env.run().expect(2).says("`part2` (deleted)");
+}
+
+#[test]
+fn many_new_files_are_named_by_their_folder() {
+    let env = TestEnvironment::new();
+    let script = "mkdir -p target/deep __pycache__ src; touch src/a; for i in $(seq 200); do echo $i > target/deep/$i; done; touch __pycache__/x.pyc";
+    env.config(&format!("{}{OFF}", check("builds", script, "")));
+    env.agent.call(1).script("touch done; mkdir src; touch src/main\n").out(CLAIM);
+    env.run().expect(0);
+    let mut left = artefacts(&env);
+    left.sort();
+    assert_eq!(left, ["__pycache__", "src/a", "target"]);
+}
+
+#[test]
+fn a_kill_while_a_check_runs_that_has_written_a_file_loses_nothing() {
+    let env = TestEnvironment::new();
+    let (runs, go) = (env.fifo("runs"), env.fifo("go"));
+    let script = format!(
+        "date +%s.%N > report.xml; if [ -p {0} ]; then echo > {0}; rm -f {0}; cat {1}; fi",
+        runs.display(),
+        go.display()
+    );
+    env.config(&format!("{}{OFF}", check("reports", &script, "")));
+    env.agent.call(1).script("touch done\n").out(CLAIM);
+    let mut running = env.start(&["run"]);
+    fs::read(&runs).unwrap();
+    running.signal(Signal::KILL);
+    running.wait();
+    assert!(!env.has_record("validated"));
+    env.run().expect(0).says("left report.xml");
+    assert_eq!((env.agent.calls(), artefacts(&env)), (1, vec!["report.xml".to_owned()]));
+}
+
+#[test]
+fn what_a_person_adds_between_two_starts_is_no_artefact() {
+    let env = TestEnvironment::new();
+    env.config(&format!("{}{OFF}[limits]\nmax_iterations = 1\n", check("reports", REPORT, "")));
+    env.agent.call(1).out(CLAIM);
+    env.agent.call(2).script("touch done\n");
+    env.run().expect(1);
+    env.write("hints.md", "look here");
+    let config = env.read("ralph.toml").replace("max_iterations = 1", "max_iterations = 2");
+    env.write("ralph.toml", config);
+    env.run().expect(0);
+    assert_eq!(artefacts(&env), ["report.xml"]);
+}

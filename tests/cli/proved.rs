@@ -1,0 +1,129 @@
+//! Completion without a claim, and telling the agent how to claim.
+
+use std::fs;
+
+use crate::environment::TestEnvironment;
+
+const PROVED: &str = "[completion]\nwhen = \"proved\"\n";
+const TOLD: &str =
+    "end your final message with a line `<promise>COMPLETE: what was done</promise>`";
+
+fn stdin(env: &TestEnvironment, call: usize) -> String {
+    String::from_utf8(env.agent.stdin(call)).unwrap()
+}
+
+#[test]
+fn the_checks_decide_after_an_iteration_that_changed_something() {
+    let env = TestEnvironment::new();
+    env.config(PROVED);
+    env.agent.call(1).script("echo half > part\n").out("half of it\n");
+    env.agent.call(2).script("touch done\n").out("all of it\n");
+    let ended = env.run().expect(0);
+    assert_eq!(env.agent.calls(), 2);
+    assert_eq!(env.records("validated").len(), 2);
+    assert!(!ended.stderr.contains("claim"), "{}", ended.stderr);
+    let second = stdin(&env, 2);
+    assert!(second.starts_with("The checks of your work do not accept it yet:\n"), "{second}");
+    assert!(!second.contains("claim"), "{second}");
+    assert_eq!(stdin(&env, 1), env.read("PROMPT.md"), "no claim is needed, so none is explained");
+}
+
+#[test]
+fn work_that_did_not_change_is_not_validated_again() {
+    let env = TestEnvironment::new();
+    env.config(&format!(
+        "\n[[validator]]\nkind = \"command\"\nname = \"counts\"\n\
+         program = [\"sh\", \"-c\", \"echo x >> ../executions\"]\n\
+         [limits]\nmax_stagnant = 3\n{PROVED}baseline = \"off\"\n"
+    ));
+    env.agent.call(1).script("echo x > part\n");
+    env.run().expect(1);
+    assert_eq!(fs::read_to_string(env.root().join("executions")).unwrap(), "x\n");
+}
+
+#[test]
+fn a_required_validator_is_needed_for_it() {
+    let env = TestEnvironment::new();
+    let config = env.read("ralph.toml");
+    let head = config.split("[[validator]]").next().unwrap().to_owned();
+    env.write("ralph.toml", format!("{head}{PROVED}trust_agent = true\n"));
+    env.run()
+        .expect(78)
+        .says("without a required validator nothing can prove that the work is done");
+}
+
+#[test]
+fn an_agent_whose_prompt_says_nothing_of_claims_is_told() {
+    let env = TestEnvironment::new();
+    env.agent.default_call().script("touch done\n").out("all tests pass\n");
+    env.agent.call(2).out("<promise>COMPLETE: made it</promise>\n");
+    env.run().expect(0);
+    let first = stdin(&env, 1);
+    let rest = first.strip_prefix(&env.read("PROMPT.md")).unwrap();
+    assert!(rest.starts_with("\n\n---\n\n") && rest.contains(TOLD), "{rest}");
+    env.ralph(&["log"])
+        .expect(0)
+        .says("started (initial); after the prompt: how to claim completion");
+    let kept = env.state().join("runs").join(env.status()["run"].as_str().unwrap());
+    let kept = fs::read_to_string(kept.join("iterations/0001/prompt.md")).unwrap();
+    assert_eq!(kept, first);
+}
+
+#[test]
+fn a_dry_run_shows_what_follows_the_prompt() {
+    let env = TestEnvironment::new();
+    env.ralph(&["run", "--dry-run"]).expect(0).says(TOLD);
+    let json = env.ralph(&["run", "--dry-run", "--json"]).expect(0);
+    assert!(json.events()[0]["instructions"].as_str().unwrap().contains(TOLD));
+    env.config("[completion]\ninstructions = \"never\"\n");
+    let ended = env.ralph(&["run", "--dry-run"]).expect(0);
+    assert!(!ended.stdout.contains("<promise>"), "{}", ended.stdout);
+}
+
+#[test]
+fn a_prompt_that_shows_a_form_reaches_the_agent_byte_for_byte() {
+    for prompt in [
+        "Make done.\r\nThen say `<promise>COMPLETE: …</promise>`.",
+        "Make done and put TASK_COMPLETE here\n\n",
+    ] {
+        let env = TestEnvironment::new();
+        env.write("PROMPT.md", prompt);
+        env.agent.call(1).script("touch done\n").out("<promise>COMPLETE: it is</promise>\n");
+        env.run().expect(0);
+        assert_eq!(env.agent.stdin(1), prompt.as_bytes());
+    }
+}
+
+#[test]
+fn never_keeps_the_bytes_whatever_the_prompt_says() {
+    let env = TestEnvironment::new();
+    env.config("[completion]\ninstructions = \"never\"\n");
+    env.agent.call(1).script("touch done\n").out("<promise>COMPLETE: it is</promise>\n");
+    env.run().expect(0);
+    assert_eq!(stdin(&env, 1), env.read("PROMPT.md"));
+}
+
+#[test]
+fn a_command_line_that_says_how_to_claim_is_enough() {
+    let env = TestEnvironment::new();
+    let config = env.read("ralph.toml");
+    let program = env.agent.program().display().to_string();
+    let with_words = config.replace(
+        &format!("program = [\"{program}\"]"),
+        &format!("program = [\"{program}\", \"say <promise>COMPLETE: …</promise> at the end\"]"),
+    );
+    assert_ne!(config, with_words);
+    env.write("ralph.toml", with_words);
+    env.agent.call(1).script("touch done\n").out("<promise>COMPLETE: it is</promise>\n");
+    env.run().expect(0);
+    assert_eq!(stdin(&env, 1), env.read("PROMPT.md"));
+}
+
+#[test]
+fn an_agent_that_repeats_what_it_was_told_claims_nothing() {
+    let env = TestEnvironment::new();
+    env.config("[limits]\nmax_iterations = 2\n");
+    env.agent.default_call().script("touch done; cat\n");
+    env.run().expect(1);
+    assert!(!env.has_record("claimed"));
+}
