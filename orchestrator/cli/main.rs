@@ -57,6 +57,8 @@ fn dispatch(args: Args) -> Result<u8, CommandError> {
         Command::Run(run) => trace::install(run.verbose),
         _ => trace::install(0),
     };
+    // However it ends.
+    let _last = log.flushing();
     match command {
         Command::Run(run) => commands::run::run(&config, run, &log),
         Command::Status(status) => commands::status::status(&config, &status),

@@ -5,11 +5,12 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::Duration;
 
 use orchestrator::engine::Redactor;
-use tracing::Level;
 use tracing::level_filters::LevelFilter;
+use tracing::{Level, Metadata};
 use tracing_subscriber::filter::EnvFilter;
 use tracing_subscriber::fmt::{self, MakeWriter};
 use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
@@ -25,6 +26,10 @@ const VERBOSE: &str = "debug";
 const LARGEST: u64 = 4 * 1024 * 1024;
 /// So much is kept in memory until a run has its folder.
 const MOST_EARLY: usize = 64 * 1024;
+/// Lines wait so long, or until they are so many bytes, and are written together: it takes as long to write
+/// one as a hundred. A warning does not wait, nor what comes before it.
+const PAUSE: Duration = Duration::from_millis(100);
+const MOST_WAITING: usize = 32 * 1024;
 
 /// Listens from now on. `verbose` is how often `-v` was given.
 pub(crate) fn install(verbose: u8) -> RunLog {
@@ -69,7 +74,23 @@ fn asked(verbose: u8) -> Option<String> {
 #[derive(Clone, Default)]
 pub(crate) struct RunLog {
     redactor: Arc<RwLock<Redactor>>,
-    to: Arc<Mutex<To>>,
+    to: Arc<Destination>,
+}
+
+#[derive(Default)]
+struct Destination {
+    to: Mutex<To>,
+    /// Lines wait to be written.
+    filled: Condvar,
+}
+
+/// The end of what has something to say.
+pub(crate) struct Flushing(RunLog);
+
+impl Drop for Flushing {
+    fn drop(&mut self) {
+        self.0.flush();
+    }
 }
 
 /// Where it goes.
@@ -86,6 +107,9 @@ enum To {
         path: PathBuf,
         file: File,
         written: u64,
+        waiting: Vec<u8>,
+        /// A thread writes what waits, in time.
+        served: bool,
     },
     /// It cannot be written: nothing depends on it.
     Nowhere,
@@ -98,19 +122,76 @@ impl RunLog {
         *self.to() = To::Waiting { path: path.to_owned(), early: Vec::new() };
     }
 
+    /// Writes what waits when it is dropped.
+    pub(crate) fn flushing(&self) -> Flushing {
+        Flushing(self.clone())
+    }
+
+    /// Writes what waits.
+    fn flush(&self) {
+        self.to().write_waiting();
+    }
+
     fn to(&self) -> MutexGuard<'_, To> {
+        self.to.lock()
+    }
+
+    fn put(&self, line: &[u8], at_once: bool) {
+        let line = without_secrets(&self.redactor, line);
+        let mut to = self.to();
+        let waited = to.is_waiting();
+        to.put(&line);
+        if at_once || !to.is_served(&self.to) {
+            to.write_waiting();
+        } else if !waited && to.is_waiting() {
+            self.to.filled.notify_one();
+        }
+    }
+}
+
+impl Destination {
+    fn lock(&self) -> MutexGuard<'_, To> {
         self.to.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes what waits, a while after it began to.
+    fn serve(&self) {
+        let mut to = self.lock();
+        while !matches!(*to, To::Nowhere) {
+            if to.is_waiting() {
+                drop(to);
+                std::thread::sleep(PAUSE);
+                to = self.lock();
+                to.write_waiting();
+            } else {
+                to = self.filled.wait(to).unwrap_or_else(PoisonError::into_inner);
+            }
+        }
     }
 }
 
 impl To {
+    fn is_waiting(&self) -> bool {
+        matches!(self, Self::File { waiting, .. } if !waiting.is_empty())
+    }
+
+    /// Whether a thread writes what waits; starts it if there is none.
+    fn is_served(&mut self, destination: &Arc<Destination>) -> bool {
+        let Self::File { served, .. } = self else { return true };
+        if !*served {
+            let destination = Arc::clone(destination);
+            let thread = std::thread::Builder::new().name("log".to_owned());
+            *served = thread.spawn(move || destination.serve()).is_ok();
+        }
+        *served
+    }
+
     fn put(&mut self, line: &[u8]) {
         if let Self::Waiting { path, early } = self {
             match open(path) {
                 Ok((file, written)) => {
-                    let (path, early) = (std::mem::take(path), std::mem::take(early));
-                    *self = Self::File { path, file, written };
-                    self.put(&early);
+                    let (path, waiting) = (std::mem::take(path), std::mem::take(early));
+                    *self = Self::File { path, file, written, waiting, served: false };
                 }
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
                     if early.len() + line.len() <= MOST_EARLY {
@@ -121,7 +202,18 @@ impl To {
                 Err(_) => *self = Self::Nowhere,
             }
         }
-        let Self::File { path, file, written } = self else { return };
+        let Self::File { waiting, .. } = self else { return };
+        waiting.extend_from_slice(line);
+        if waiting.len() > MOST_WAITING {
+            self.write_waiting();
+        }
+    }
+
+    fn write_waiting(&mut self) {
+        let Self::File { path, file, written, waiting, .. } = self else { return };
+        if waiting.is_empty() {
+            return;
+        }
         if *written > LARGEST {
             let full = path.with_extension("1.jsonl");
             match std::fs::rename(&*path, full).and_then(|()| open(path)) {
@@ -129,10 +221,11 @@ impl To {
                 Err(_) => return *self = Self::Nowhere,
             }
         }
-        match file.write_all(line) {
-            Ok(()) => *written = written.saturating_add(u64::try_from(line.len()).unwrap_or(0)),
-            Err(_) => *self = Self::Nowhere,
+        match file.write_all(waiting) {
+            Ok(()) => *written = written.saturating_add(u64::try_from(waiting.len()).unwrap_or(0)),
+            Err(_) => return *self = Self::Nowhere,
         }
+        waiting.clear();
     }
 }
 
@@ -149,10 +242,16 @@ fn open(path: &Path) -> io::Result<(File, u64)> {
     Ok((file, meta.len()))
 }
 
-/// One line at a time: they are handed over whole.
-impl Write for RunLog {
+/// Takes one line at a time: they are handed over whole.
+pub(crate) struct Line<'a> {
+    log: &'a RunLog,
+    /// It is a warning or worse.
+    is_urgent: bool,
+}
+
+impl Write for Line<'_> {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        self.to().put(&without_secrets(&self.redactor, line));
+        self.log.put(line, self.is_urgent);
         Ok(line.len())
     }
 
@@ -162,10 +261,14 @@ impl Write for RunLog {
 }
 
 impl<'a> MakeWriter<'a> for RunLog {
-    type Writer = Self;
+    type Writer = Line<'a>;
 
-    fn make_writer(&'a self) -> Self {
-        self.clone()
+    fn make_writer(&'a self) -> Self::Writer {
+        Line { log: self, is_urgent: false }
+    }
+
+    fn make_writer_for(&'a self, meta: &Metadata<'_>) -> Self::Writer {
+        Line { log: self, is_urgent: *meta.level() <= Level::WARN }
     }
 }
 
@@ -209,15 +312,16 @@ mod tests {
     fn a_log_is_bounded_and_waits_for_its_folder() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("run/log.jsonl");
-        let mut log = RunLog::default();
+        let log = RunLog::default();
         log.begin(&path, Redactor::default());
-        log.write_all(b"early\n").unwrap();
+        log.put(b"early\n", false);
         std::fs::create_dir(path.parent().unwrap()).unwrap();
-        log.write_all(b"late\n").unwrap();
+        log.put(b"late\n", false);
+        log.flush();
         assert_eq!(std::fs::read(&path).unwrap(), b"early\nlate\n");
         let line = [b'x'; 64 * 1024];
         for _ in 0..400 {
-            log.write_all(&line).unwrap();
+            log.put(&line, false);
         }
         let most = LARGEST + 2 * u64::try_from(line.len()).unwrap();
         let sizes: Vec<u64> = std::fs::read_dir(path.parent().unwrap())
@@ -228,14 +332,48 @@ mod tests {
     }
 
     #[test]
+    fn lines_are_written_together_and_a_warning_takes_those_before_it_along() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log.jsonl");
+        let log = RunLog::default();
+        log.begin(&path, Redactor::default());
+        let content = || std::fs::read_to_string(&path).unwrap();
+        log.put(b"one\n", true);
+        // Held, so that no other thread can write what waits.
+        let mut to = log.to();
+        to.put(b"two\n");
+        to.put(b"three\n");
+        assert_eq!(content(), "one\n", "nothing is lost that would matter");
+        drop(to);
+        log.put(b"four\n", true);
+        assert_eq!(content(), "one\ntwo\nthree\nfour\n");
+    }
+
+    #[test]
+    fn what_waits_is_written_in_time_by_itself() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log.jsonl");
+        let log = RunLog::default();
+        log.begin(&path, Redactor::default());
+        for line in ["one\n", "two\n"] {
+            log.put(line.as_bytes(), false);
+            let until = std::time::Instant::now() + Duration::from_secs(30);
+            while !std::fs::read_to_string(&path).unwrap().ends_with(line) {
+                assert!(std::time::Instant::now() < until, "{line} was not written");
+                std::thread::yield_now();
+            }
+        }
+    }
+
+    #[test]
     fn a_link_in_its_place_is_not_written_through() {
         let folder = tempfile::tempdir().unwrap();
         let (path, precious) = (folder.path().join("log.jsonl"), folder.path().join("precious"));
         std::fs::write(&precious, "mine").unwrap();
         symlink(&precious, &path).unwrap();
-        let mut log = RunLog::default();
+        let log = RunLog::default();
         log.begin(&path, Redactor::default());
-        log.write_all(b"line\n").unwrap();
+        log.put(b"line\n", true);
         assert_eq!(std::fs::read(&precious).unwrap(), b"mine");
     }
 }

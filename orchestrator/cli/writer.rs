@@ -66,6 +66,8 @@ struct Queue {
     /// Streams that nobody reads any more.
     closed: [bool; 2],
     serving: bool,
+    /// How many wait for room, or for all to be written.
+    waiting: usize,
 }
 
 impl Writer {
@@ -80,6 +82,7 @@ impl Writer {
                 progress: Instant::now(),
                 closed: [false; 2],
                 serving: false,
+                waiting: 0,
             }),
             filled: Condvar::new(),
             written: Condvar::new(),
@@ -127,10 +130,21 @@ impl Writer {
             }
             // Patience may come to an end while it is waited.
             let rest = rest.min(WAIT);
-            let (guard, _) =
-                self.written.wait_timeout(queue, rest).unwrap_or_else(PoisonError::into_inner);
-            queue = guard;
+            queue = self.wait_a_while(queue, rest);
         }
+    }
+
+    /// Waits until something was written, but no longer than that.
+    fn wait_a_while<'a>(
+        &self,
+        mut queue: MutexGuard<'a, Queue>,
+        most: Duration,
+    ) -> MutexGuard<'a, Queue> {
+        queue.waiting += 1;
+        let waited = self.written.wait_timeout(queue, most);
+        let (mut queue, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        queue.waiting -= 1;
+        queue
     }
 
     fn lock(&self) -> MutexGuard<'_, Queue> {
@@ -148,9 +162,7 @@ impl Writer {
             if left.is_zero() {
                 break;
             }
-            let (guard, _) =
-                self.written.wait_timeout(queue, left).unwrap_or_else(PoisonError::into_inner);
-            queue = guard;
+            queue = self.wait_a_while(queue, left);
         }
         queue
     }
@@ -167,8 +179,12 @@ impl Writer {
                 queue.bytes = queue.bytes.saturating_sub(buffer.len());
                 queue.in_hand = 0;
                 queue.progress = Instant::now();
+                let awaited = queue.waiting > 0;
                 drop(queue);
-                this.written.notify_all();
+                // To wake nobody takes a call of the system too.
+                if awaited {
+                    this.written.notify_all();
+                }
             }
         };
         drop(std::thread::Builder::new().name("output".to_owned()).spawn(work));

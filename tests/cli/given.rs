@@ -138,6 +138,55 @@ fn files_that_the_agent_reads_are_put_back_before_each_iteration() {
     assert_eq!(fs::read_dir(&other).unwrap().count(), 0);
 }
 
+/// What an iteration changed that never came to its end does not count for the original.
+#[test]
+fn files_that_the_agent_reads_are_put_back_after_a_kill_too() {
+    let env = environment("[limits]\nmax_iterations = 3\nmax_stagnant = 99\n");
+    let fifo = env.fifo("changed");
+    env.agent.call(1).script(&format!(
+        "echo '{{\"hooks\":1}}' > settings.json; rm servers.json; echo x > '{}'; sleep 1000 & wait\n",
+        fifo.display()
+    ));
+    env.agent.call(2).script("cat settings.json servers.json > seen\n");
+    env.agent.call(3).script("cat settings.json servers.json >> seen\n");
+    let mut running = env.start(&["run"]);
+    fs::read(&fifo).unwrap();
+    running.signal(rustix::process::Signal::KILL);
+    running.wait();
+    assert_eq!(env.read("settings.json"), "{\"hooks\":1}\n");
+    let ended = env.run().expect(1);
+    assert_eq!(env.read("seen"), "{}\n[]\n{}\n[]\n");
+    ended.says("settings.json, which the agent `command` reads, was changed; it was put back");
+    ended.says("servers.json, which the agent");
+    assert_eq!(env.records("warning").len(), 2);
+    let given = fields(&env);
+    assert!(given.iter().all(|fields| fields["inputs"] == given[0]["inputs"]), "{given:?}");
+}
+
+/// A person changes them with `run --restart`.
+#[test]
+fn a_new_run_takes_the_files_as_they_are() {
+    let env = environment("[limits]\nmax_iterations = 1\n");
+    env.agent.default_call().script("cat settings.json > seen\n");
+    env.run().expect(1);
+    env.write("settings.json", "{\"mine\":1}\n");
+    env.ralph(&["run", "--restart"]).expect(1);
+    assert_eq!(env.read("seen"), "{\"mine\":1}\n");
+    assert!(env.records("warning").is_empty());
+}
+
+/// Who changes what was kept of them may have changed them too.
+#[test]
+fn kept_files_that_were_changed_from_outside_start_nothing() {
+    let env = environment("[limits]\nmax_iterations = 1\n");
+    env.run().expect(1);
+    let kept = env.journal_path().with_file_name("inputs.json");
+    let text = fs::read_to_string(&kept).unwrap();
+    fs::write(&kept, text.replace("{}", "[]")).unwrap();
+    env.ralph(&["run", "--max-iterations", "2"]).expect(65).says("inputs.json");
+    assert_eq!(env.agent.calls(), 1);
+}
+
 #[test]
 fn an_input_that_is_not_there_or_no_file_stops_the_start() {
     for bad in ["none", "folder", "pipe"] {

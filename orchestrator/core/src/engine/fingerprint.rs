@@ -1,20 +1,18 @@
 //! What the agent of an iteration is really given: field by field, and as one digest.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde::Serialize;
 
 use super::drivers::Drivers;
-use super::error::EngineError;
+use super::inputs::Inputs;
 use super::redact::Redactor;
 use crate::contract::{Iteration, Launch};
 use crate::machine::Given;
 use crate::state::Store;
-use crate::workspace::{PinnedFile, ProgramDigests};
+use crate::workspace::ProgramDigests;
 
-/// Options whose values are files that the agent reads, in the command lines of well-known agents.
-const FILE_OPTIONS: [&str; 2] = ["--mcp-config", "--settings"];
 /// Differs by its nature.
 const ITERATION: &str = "RALPH_ITERATION";
 /// What stands for the private folder of a start.
@@ -95,41 +93,11 @@ impl Start {
 /// Takes fingerprints, and holds the files that are part of them.
 #[derive(Debug, Default)]
 pub(super) struct Fingerprints {
-    /// By the names of agents; taken before the first iteration.
-    inputs: Option<BTreeMap<String, Vec<PinnedFile>>>,
+    pub(super) inputs: Inputs,
     programs: ProgramDigests,
 }
 
 impl Fingerprints {
-    /// Puts back the files that the agent whose turn it is reads. Says which were changed.
-    pub(super) fn put_back(
-        &mut self,
-        drivers: &Drivers,
-        agent: &str,
-        task: &Iteration,
-        config_dir: &Path,
-    ) -> Result<Vec<String>, EngineError> {
-        let inputs = match self.inputs.take() {
-            Some(inputs) => inputs,
-            None => pin_all(drivers, task, config_dir)?,
-        };
-        let inputs = self.inputs.insert(inputs);
-        let mut changed = Vec::new();
-        for file in inputs.get_mut(agent).into_iter().flatten() {
-            let path = file.path().display().to_string();
-            let put_back = file.put_back().map_err(|error| {
-                EngineError::Workspace(format!(
-                    "{path}, which the agent `{agent}` reads, was changed and cannot be put back: \
-                     {error}; nothing is started with it"
-                ))
-            })?;
-            if put_back {
-                changed.push(path);
-            }
-        }
-        Ok(changed)
-    }
-
     /// What the agent whose turn it is will be given, in digests and for people.
     pub(super) fn take(
         &mut self,
@@ -153,8 +121,7 @@ impl Fingerprints {
         let env = env.iter().filter(|(name, _)| *name != ITERATION);
         let env = env.map(|(name, value)| (name.clone(), store.keyed(plain(value).as_bytes())));
         let argv: Vec<String> = argv.iter().map(|word| plain(word)).collect();
-        let files = self.inputs.as_ref().and_then(|inputs| inputs.get(&now.name));
-        let inputs = files.into_iter().flatten();
+        let inputs = self.inputs.of(&now.name);
         let start = Start {
             agent: now.name.clone(),
             version: now.version().map(|version| redactor.text(version).into_owned()),
@@ -176,81 +143,10 @@ impl Fingerprints {
     }
 }
 
-/// The files that each agent reads, as they are now.
-fn pin_all(
-    drivers: &Drivers,
-    task: &Iteration,
-    config_dir: &Path,
-) -> Result<BTreeMap<String, Vec<PinnedFile>>, EngineError> {
-    let mut all = BTreeMap::new();
-    for one in drivers.all() {
-        let configured = one.driver.config.inputs.iter().map(|path| (config_dir.join(path), true));
-        let launch = one.driver.agent.launch(task).unwrap_or_default();
-        let named = files_in(&launch.argv);
-        let named = named.into_iter().map(|path| (task.workspace.join(path), false));
-        let mut files: Vec<PinnedFile> = Vec::new();
-        for (path, needed) in configured.chain(named) {
-            if files.iter().any(|file| file.path() == path) {
-                continue;
-            }
-            match PinnedFile::pin(&path) {
-                Ok(Some(file)) => files.push(file),
-                // It is the agent's to say so: what looks like a file may be something else.
-                Ok(None) | Err(_) if !needed => {}
-                Ok(None) => {
-                    let path = path.display();
-                    let message = format!("{path}, named in [agent] inputs, is not there");
-                    return Err(EngineError::Workspace(message));
-                }
-                Err(error) => {
-                    let path = path.display();
-                    let message = format!("{path}, named in [agent] inputs: {error}");
-                    return Err(EngineError::Workspace(message));
-                }
-            }
-        }
-        all.insert(one.name.clone(), files);
-    }
-    Ok(all)
-}
-
-/// The files that a command line names. Such options take JSON as well, and some several values.
-fn files_in(argv: &[String]) -> Vec<&str> {
-    let mut files = Vec::new();
-    let mut open = false;
-    for word in argv {
-        let option = word.split_once('=').map_or(word.as_str(), |(option, _)| option);
-        let value = if FILE_OPTIONS.contains(&option) {
-            open = true;
-            word.split_once('=').map(|(_, value)| value)
-        } else if word.starts_with('-') {
-            open = false;
-            None
-        } else {
-            Some(word.as_str()).filter(|_| open)
-        };
-        files.extend(value.filter(|value| !value.trim_start().starts_with('{')));
-    }
-    files
-}
-
 fn json(value: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(value).unwrap_or_default()
 }
 
 fn digest(bytes: &[u8]) -> String {
     blake3::hash(bytes).to_hex().to_string()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::files_in;
-
-    #[test]
-    fn files_of_options_are_found_and_json_is_none() {
-        let argv = "-p --settings a.json --mcp-config b.json c/d.json --mcp-config={\"x\":1} \
-                    --settings=e --model x last";
-        let argv: Vec<String> = argv.split_whitespace().map(str::to_owned).collect();
-        assert_eq!(files_in(&argv), ["a.json", "b.json", "c/d.json", "e"]);
-    }
 }

@@ -47,6 +47,7 @@ impl Session {
         start: StartIteration,
     ) -> Result<Vec<Input>, EngineError> {
         self.held.verify()?;
+        self.known_tree.set(None);
         let (number, began_ms) = (start.iteration, self.clock.runtime_ms());
         self.began_ms = began_ms;
         let folder = self.layout().iteration(&self.run, number);

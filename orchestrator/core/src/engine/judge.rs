@@ -9,8 +9,9 @@ use tokio::sync::{oneshot, watch};
 use tracing::{Instrument as _, info_span};
 
 use super::error::EngineError;
+use super::execution::GRACE;
 use super::session::Session;
-use super::validate::{Examined, GRACE};
+use super::validate::Examined;
 use super::watching::{Inspecting, Watching};
 use crate::contract::{CancelReason, Judgement};
 use crate::machine::{Input, Latch, Policy};

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use super::allowance::cancellable;
 use super::changes::artefact_paths;
 use super::error::EngineError;
+use super::observe::from_digests;
 use super::session::Session;
 use crate::contract::Findings;
 use crate::machine::{Input, Look, ObservedEvidence};
 use crate::state::read_regular;
-use crate::workspace::{EvidenceDigests, TreeError, TreeHasher, evidence_digests_until};
+use crate::workspace::{TreeError, TreeHasher, evidence_digests_until};
 
 /// Larger than any configuration, in bytes.
 const LARGEST_CONFIG: u64 = 4 * 1024 * 1024;
@@ -30,6 +31,8 @@ impl Session {
             () = enough => Findings::default(),
         };
         self.near_misses = Some(findings.near_misses);
+        // Beside what is recorded until it is needed.
+        self.begin_observation();
         let warnings = warning.into_iter().chain(findings.warnings).map(Input::Warn);
         let claims = Input::ClaimsFound(findings.claims);
         Ok(made.into_iter().chain(warnings).chain([claims]).collect())
@@ -42,19 +45,23 @@ impl Session {
                 self.advance(input)?;
             }
         }
+        if !self.state.survived.is_empty() {
+            // They may change the work as long as they live.
+            self.end_observation().await?;
+        }
         if let Some(survived) = self.outlive().await? {
             let signal = (*self.stop.borrow() > 0).then_some(Input::Signal);
             return Ok(signal.into_iter().chain([survived]).collect());
         }
         let near_misses = self.near_misses.take().unwrap_or_default();
-        let (tree, evidence) = (self.tree().await?, self.evidence().await?);
+        let observed = self.observed().await?;
         let mut inputs: Vec<Input> = self.config_change().map(Input::Warn).into_iter().collect();
         if *self.stop.borrow() > 0 {
             inputs.push(Input::Signal);
         }
-        inputs.push(match (tree, evidence) {
-            (Some(tree), Some(evidence)) => Input::Looked(Look { near_misses, tree, evidence }),
-            _ => Input::NotLooked,
+        inputs.push(match observed {
+            Some((tree, evidence)) => Input::Looked(Look { near_misses, tree, evidence }),
+            None => Input::NotLooked,
         });
         Ok(inputs)
     }
@@ -63,9 +70,12 @@ impl Session {
         self.inspection(prompt.to_owned(), final_text.map(str::to_owned)).run().await
     }
 
-    /// Digest of the workspace tree; `None` if a signal or the limit on the run's time broke the look off,
-    /// which may take for ever: a file can be as large as the agent says.
+    /// Digest of the workspace tree, taken now unless nothing was run since it was taken last; `None` if a
+    /// signal or the limit on the run's time broke the look off.
     pub(super) async fn tree(&mut self) -> Result<Option<String>, EngineError> {
+        if let Some(known) = self.known_tree.get() {
+            return Ok(Some(known));
+        }
         let hasher = self.take_hasher();
         let (hasher, tree) = digest(hasher, self.time_to_look().over()).await?;
         self.hasher = Some(hasher);
@@ -115,11 +125,7 @@ pub(super) async fn observe_evidence(
         return Ok(Some(ObservedEvidence::default()));
     }
     let found = cancellable(enough, move |flag| evidence_digests_until(&dirs, flag)).await?;
-    Ok(found.map(|EvidenceDigests { contents, overflowed, skipped_large, .. }| ObservedEvidence {
-        contents,
-        overflowed,
-        skipped_large,
-    }))
+    Ok(found.map(from_digests))
 }
 
 /// Digest of the workspace tree; `None` if it took longer than until `enough`.

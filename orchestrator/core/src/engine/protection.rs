@@ -4,20 +4,34 @@
 //! it. So the paths are compared after each execution, and again at the end.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::allowance::cancellable;
 use super::error::EngineError;
 use super::plan::Check;
 use crate::contract::{Change, ChangeKind};
-use crate::workspace::{Baseline, ProtectedError};
+use crate::workspace::{Baseline, ProtectedError, ProtectedHasher};
 
 /// How many changes a reason names.
 const CHANGES_NAMED: usize = 10;
 
+/// The protected paths of a run.
+pub(super) struct ProtectedState {
+    /// As they were when it began.
+    baseline: Baseline,
+    /// What it has read is not read again as long as nobody touches it.
+    hasher: Mutex<ProtectedHasher>,
+}
+
+impl ProtectedState {
+    pub(super) fn new(baseline: Baseline) -> Self {
+        Self { baseline, hasher: Mutex::default() }
+    }
+}
+
 /// The protected paths during one validation.
 pub(super) struct Protection {
-    baseline: Arc<Baseline>,
+    state: Arc<ProtectedState>,
     workspace: PathBuf,
     /// Of all validators.
     globs: Vec<String>,
@@ -33,17 +47,17 @@ pub(super) struct Protection {
 impl Protection {
     pub(super) async fn begin(
         checks: &[&Check],
-        baseline: Arc<Baseline>,
+        state: Arc<ProtectedState>,
         workspace: &Path,
         enough: impl Future<Output = ()>,
     ) -> Result<Option<Self>, EngineError> {
         let globs_of = |required: bool| -> Vec<String> {
             let checks = checks.iter().filter(|check| check.info.required || !required);
-            checks.flat_map(|check| globs(check, &baseline)).collect()
+            checks.flat_map(|check| globs(check, &state.baseline)).collect()
         };
         let (globs, required) = (globs_of(false), globs_of(true));
         let mut protection = Self {
-            baseline,
+            state,
             workspace: workspace.to_owned(),
             globs,
             required,
@@ -62,7 +76,7 @@ impl Protection {
 
     /// What this validator protects and is different since the run began, as last compared.
     pub(super) fn changes_for(&self, check: &Check) -> Result<Vec<Change>, EngineError> {
-        self.changes(&globs(check, &self.baseline))
+        self.changes(&globs(check, &self.state.baseline))
     }
 
     /// Whether nothing is protected.
@@ -73,7 +87,11 @@ impl Protection {
     /// False if it took longer than until `enough`.
     async fn take(&mut self, enough: impl Future<Output = ()>) -> Result<bool, EngineError> {
         let (workspace, globs) = (self.workspace.clone(), self.globs.clone());
-        let look = move |flag| Baseline::observe(&workspace, &globs, flag);
+        let state = Arc::clone(&self.state);
+        let look = move |flag| {
+            let mut hasher = state.hasher.lock().unwrap_or_else(PoisonError::into_inner);
+            hasher.observe(&workspace, &globs, flag)
+        };
         match cancellable(enough, look).await? {
             Ok(now) => self.now = now,
             Err(ProtectedError::Cancelled) => return Ok(false),
@@ -87,7 +105,7 @@ impl Protection {
         if globs.is_empty() {
             return Ok(Vec::new());
         }
-        let changes = self.baseline.changes(&self.now, globs);
+        let changes = self.state.baseline.changes(&self.now, globs);
         changes.map_err(|error| EngineError::Workspace(error.to_string()))
     }
 

@@ -15,10 +15,12 @@ use super::error::EngineError;
 use super::feedback;
 use super::fingerprint::{Fingerprints, Handed, Start};
 use super::notice::{Notice, Observer};
+use super::observe::{KnownTree, Observation};
 use super::place;
 use super::plan::{self, Judges};
 use super::processes::Processes;
 use super::prompt::PromptSource;
+use super::protection::ProtectedState;
 use super::redact::Redactor;
 use super::scratch::Scratch;
 use super::trace;
@@ -29,7 +31,7 @@ use crate::machine::{
     StartOptions, State, StopReason, step,
 };
 use crate::state::{FORMAT_VERSION, Found, Layout, Store};
-use crate::workspace::{Baseline, HeldWorkspace, PromptWatch, TreeHasher};
+use crate::workspace::{Baseline, EvidenceHasher, HeldWorkspace, PromptWatch, TreeHasher};
 
 /// How often the run was asked to stop: once is an orderly stop, twice a quick one.
 pub type StopRequests = watch::Receiver<u32>;
@@ -83,12 +85,16 @@ pub struct Session {
     pub(super) env: BTreeMap<String, String>,
     pub(super) redactor: Redactor,
     pub(super) config: Config,
-    pub(super) baseline: Arc<Baseline>,
+    pub(super) baseline: Arc<ProtectedState>,
     pub(super) prompt: PromptSource,
     /// Notices changes of the prompt file while an agent runs; one for the whole run.
     pub(super) prompt_watch: Option<PromptWatch>,
     /// `None` while a look at the tree goes on, or if one was broken off.
     pub(super) hasher: Option<TreeHasher>,
+    pub(super) evidence_hasher: EvidenceHasher,
+    /// A look at the workspace that was begun, until its result is needed.
+    pub(super) observation: Option<Observation>,
+    pub(super) known_tree: KnownTree,
     pub(super) clock: Arc<Clock>,
     pub(super) observer: Arc<dyn Observer>,
     pub(super) stop: StopRequests,
@@ -176,6 +182,9 @@ impl Session {
             held: new.workspace,
             occupied: new.occupied,
             hasher: None,
+            evidence_hasher: EvidenceHasher::default(),
+            observation: None,
+            known_tree: KnownTree::default(),
             run: new.run,
             workspace,
             state,
@@ -185,7 +194,7 @@ impl Session {
             judges: Arc::new(new.judges),
             redactor: new.redactor,
             config: new.config,
-            baseline: Arc::new(new.baseline),
+            baseline: Arc::new(ProtectedState::new(new.baseline)),
             clock,
             observer: Arc::new(Silent),
             stop: watch::channel(0).1,
@@ -327,9 +336,10 @@ impl Session {
         let (tree, evidence) = if self.resumed {
             (String::new(), ObservedEvidence::default())
         } else {
-            let (tree, evidence) = (self.tree().await?, self.evidence().await?);
-            let (Some(tree), Some(evidence)) = (tree, evidence) else { return Ok(None) };
-            (tree, evidence)
+            let Some(observed) = self.observed().await? else { return Ok(None) };
+            // Nothing happens until the first look, which finds the same.
+            self.observation = Some(Observation::Done(observed.clone()));
+            observed
         };
         let contents: BTreeSet<String> = evidence.contents.into_values().collect();
         Ok(Some(RunStarted {
@@ -418,7 +428,8 @@ impl Session {
         task.prompt.extend_from_slice(instructions.as_bytes());
         let agent = self.drivers.of(&self.state).name.clone();
         let config_dir = self.config_file.path.parent().unwrap_or_else(|| Path::new(""));
-        let changed = self.fingerprints.put_back(&self.drivers, &agent, &task, config_dir)?;
+        let (inputs_of, store) = (&mut self.fingerprints.inputs, &mut self.store);
+        let changed = inputs_of.put_back(&self.drivers, &agent, &task, config_dir, store)?;
         inputs.extend(changed.into_iter().map(|path| {
             Input::Warn(format!(
                 "{path}, which the agent `{agent}` reads, was changed; it was put back"

@@ -4,14 +4,12 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use tokio::sync::watch;
-
 use super::bytecode::BytecodeDir;
+use super::execution::{Over, execute};
 use super::plan::{Judges, millis, real_path};
-use super::sink::Cancel;
-use super::validate::{GRACE, Selection, baseline_claim, timed_out};
+use super::validate::{Selection, baseline_claim};
 use crate::config::{ConfigError, ConfigErrors, Loaded};
-use crate::contract::{CancelReason, Setup, SetupProblem, ValidationContext};
+use crate::contract::{Setup, SetupProblem, ValidationContext};
 use crate::machine::NamedVerdict;
 use crate::workspace::ProtectedPaths;
 
@@ -101,20 +99,14 @@ impl Judges {
         };
         let mut verdicts = Vec::new();
         for check in self.checks.iter().filter(|check| Selection::RequiredChecks.takes(check)) {
-            let (tell, told) = watch::channel(None);
-            let cancel = Cancel::new(told);
             let started = Instant::now();
-            let mut work = check.validator.validate(context, &cancel);
             let time = at_most.map_or(check.timeout, |most| most.min(check.timeout));
-            let verdict = match tokio::time::timeout(time, &mut work).await {
-                Ok(verdict) => verdict,
-                Err(_) => {
-                    // The validator ends its processes; if it cannot, dropping it does.
-                    tell.send_replace(Some(CancelReason::Timeout));
-                    drop(tokio::time::timeout(GRACE, &mut work).await);
-                    timed_out(time)
-                }
+            let over = async {
+                tokio::time::sleep(time).await;
+                Over::TimedOut(time)
             };
+            // Nobody cancels it.
+            let Some(verdict) = execute(check, context, over).await else { continue };
             verdicts.push(NamedVerdict {
                 validator: check.info.name.clone(),
                 required: true,

@@ -12,10 +12,12 @@ use super::bytecode::BytecodeDir;
 use super::changes::{Outcome, WorkspaceChanges, snapshot};
 use super::clock::Clock;
 use super::error::EngineError;
+use super::execution::{self, GRACE, Over};
 use super::look::observe_evidence;
 use super::notice::Notice;
+use super::observe::KnownTree;
 use super::plan::{self, Judges};
-use super::protection::Protection;
+use super::protection::{ProtectedState, Protection};
 use super::rest::{LONGEST_REST_MS, asked};
 use super::session::{Session, StopRequests};
 use super::sink::Cancel;
@@ -25,10 +27,7 @@ use crate::contract::{
 };
 use crate::machine::{BaselineCheck, EvidenceHistory, NamedVerdict, Validation};
 use crate::state::{Disk, keep_evidence};
-use crate::workspace::{Baseline, HeldWorkspace, TreeHasher, TreeSnapshot};
-
-/// How long a validator that was told to end may take to do so.
-pub(super) const GRACE: Duration = Duration::from_secs(30);
+use crate::workspace::{HeldWorkspace, TreeHasher, TreeSnapshot};
 
 /// A workspace with more entries is not kept for the next start: to write them would take longer than
 /// most checks.
@@ -41,7 +40,7 @@ pub(super) struct Examination {
     held: HeldWorkspace,
     env: BTreeMap<String, String>,
     judges: Arc<Judges>,
-    baseline: Arc<Baseline>,
+    baseline: Arc<ProtectedState>,
     clock: Arc<Clock>,
     iteration: u64,
     tree: String,
@@ -53,6 +52,7 @@ pub(super) struct Examination {
     selection: Selection,
     claim: Claim,
     hasher: Option<TreeHasher>,
+    known_tree: KnownTree,
     cancel: watch::Receiver<Option<CancelReason>>,
     stop: StopRequests,
     /// The iteration goes on: what it has made so far is not recorded yet.
@@ -100,6 +100,10 @@ impl Session {
         let taken = self.judges.checks.iter().filter(|check| selection.takes(check));
         let names = taken.map(|check| check.info.name.clone()).collect();
         let iteration = self.state.iterations;
+        // What is accepted was looked at right before it was examined.
+        if selection == Selection::All {
+            self.known_tree.set(None);
+        }
         self.notice(&Notice::Validating { iteration, validators: names });
         Examination {
             run: self.run.clone(),
@@ -119,6 +123,7 @@ impl Session {
             selection,
             claim,
             hasher: Some(self.take_hasher()),
+            known_tree: self.known_tree.clone(),
             cancel,
             stop: self.stop.clone(),
             ahead,
@@ -328,6 +333,7 @@ impl Examination {
         if let Some(hasher) = &mut self.hasher {
             hasher.exclude(paths);
         }
+        self.known_tree.set(None);
     }
 
     /// Takes what is new for the work of the running iteration, as the look after its end will. False if
@@ -361,6 +367,10 @@ impl Examination {
         };
         let (hasher, snapshot) = snapshot(hasher, self.enough()).await?;
         self.hasher = Some(hasher);
+        if !self.ahead {
+            let digest = snapshot.as_ref().map(|snapshot| snapshot.digest().to_string());
+            self.known_tree.set(digest);
+        }
         Ok(snapshot)
     }
 
@@ -428,21 +438,8 @@ impl Examination {
             protected_changes: &changes,
             env: &self.env,
         };
-        let (tell, told) = watch::channel(None);
-        let cancel = Cancel::new(told);
-        let mut work = check.validator.validate(context, &cancel);
-        match self.verdict(&mut work, until_ms).await {
-            Ok(verdict) => Ok(Some(verdict)),
-            Err((reason, outside)) => {
-                // The validator ends its processes; if it cannot, dropping it does.
-                tell.send_replace(Some(reason));
-                drop(tokio::time::timeout(GRACE, &mut work).await);
-                if outside {
-                    return Ok(None);
-                }
-                Ok(Some(timed_out(check.timeout)))
-            }
-        }
+        self.known_tree.set(None);
+        Ok(execution::execute(check, context, self.over(until_ms, check.timeout)).await)
     }
 
     /// Lets Python keep its bytecode where no agent has been, if there is anything to protect: it would
@@ -459,23 +456,18 @@ impl Examination {
         Ok(Some(folder))
     }
 
-    /// The verdict, or why it is waited for no longer, and whether that came from outside.
-    async fn verdict(
-        &self,
-        work: &mut (impl Future<Output = Verdict> + Unpin),
-        until_ms: u64,
-    ) -> Result<Verdict, (CancelReason, bool)> {
+    /// Resolves when a validator is waited for no longer.
+    async fn over(&self, until_ms: u64, timeout: Duration) -> Over {
         let cancel = Cancel::new(self.cancel.clone());
         loop {
             let left = until_ms.saturating_sub(self.clock.runtime_ms());
             if left == 0 {
-                return Err((CancelReason::Timeout, false));
+                return Over::TimedOut(timeout);
             }
             let pause = left.min(LONGEST_REST_MS);
             tokio::select! {
                 biased;
-                verdict = &mut *work => return Ok(verdict),
-                reason = cancel.cancelled() => return Err((reason, true)),
+                reason = cancel.cancelled() => return Over::Cancelled(reason),
                 () = tokio::time::sleep(Duration::from_millis(pause)) => {}
             }
         }
@@ -490,11 +482,6 @@ pub(super) fn baseline_claim() -> Claim {
         source: ClaimSource::State,
         text: "nothing is claimed: this is before any work".to_owned(),
     }
-}
-
-pub(super) fn timed_out(timeout: Duration) -> Verdict {
-    let seconds = timeout.as_secs_f64();
-    Verdict::Error { message: format!("it did not end within {seconds} s") }
 }
 
 /// Says of a verdict after how many executions it came, if there was to be more than one.

@@ -23,14 +23,9 @@ pub(super) fn is_due(state: &State) -> bool {
 }
 
 pub(super) fn checked(turn: &mut Turn, check: BaselineCheck) {
-    if !is_due(&turn.state) || turn.state.current.is_some() || boundary::finished(&turn.state) {
+    let was_interrupted = check.interrupted || turn.state.stopping;
+    if !is_due(&turn.state) || boundary::broken_off(turn, was_interrupted, check.out_of_time) {
         return;
-    }
-    if check.interrupted || turn.state.stopping {
-        return boundary::interrupted(turn);
-    }
-    if check.out_of_time {
-        return boundary::out_of_time(turn);
     }
     let accepted = !check.verdicts.is_empty()
         && check.verdicts.iter().all(|named| named.verdict.is_accepted());

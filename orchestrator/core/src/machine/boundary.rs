@@ -140,6 +140,20 @@ pub(super) fn out_of_time(turn: &mut Turn) {
     turn.finish(StopReason::MaxRuntime, limits::OUT_OF_TIME.into());
 }
 
+/// Whether what validators say is of no use: the run has gone on without it, or it was broken off, which
+/// ends the run for now.
+pub(super) fn broken_off(turn: &mut Turn, was_interrupted: bool, is_out_of_time: bool) -> bool {
+    if turn.state.current.is_some() || finished(&turn.state) {
+        return true;
+    }
+    if was_interrupted {
+        interrupted(turn);
+    } else if is_out_of_time {
+        out_of_time(turn);
+    }
+    was_interrupted || is_out_of_time
+}
+
 /// Processes of the agent live on: what they can still change is not validated.
 pub(super) fn survived(turn: &mut Turn, message: String) {
     if turn.state.started.is_none() || turn.state.current.is_some() || finished(&turn.state) {
@@ -161,14 +175,8 @@ pub(super) fn interrupted(turn: &mut Turn) {
 
 pub(super) fn validated(turn: &mut Turn, validation: Validation) {
     let Latch::Claimed { .. } = &turn.state.latch else { return };
-    if turn.state.current.is_some() || finished(&turn.state) {
+    if broken_off(turn, validation.interrupted, validation.out_of_time) {
         return;
-    }
-    if validation.interrupted {
-        return interrupted(turn);
-    }
-    if validation.out_of_time {
-        return out_of_time(turn);
     }
     let Some(policy) = turn.state.policy().cloned() else { return };
     let reasons = validation.objections(&policy);
@@ -360,7 +368,10 @@ pub(super) fn rested(turn: &mut Turn) {
         return interrupted(turn);
     }
     let runtime_ms = turn.runtime_ms();
-    turn.record(Record::Tick { runtime_ms });
+    // A pause of no time needs no note of it.
+    if runtime_ms > turn.state.runtime_ms {
+        turn.record(Record::Tick { runtime_ms });
+    }
     match limits::exceeded(&turn.state) {
         Some((reason, message)) => turn.finish(reason, message),
         None => prepare(turn),

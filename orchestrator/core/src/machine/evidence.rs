@@ -6,6 +6,7 @@
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// What was found in the evidence folders: digests of contents by the stamps of their files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -35,12 +36,12 @@ impl ObservedEvidence {
     }
 }
 
-/// When each content was last written.
+/// When each content was last written. Cheap to clone, as each validation does.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EvidenceHistory {
     /// The last iteration that wrote a file with this content; 0 for good if it was there before.
-    pub written_in: BTreeMap<String, u64>,
-    stamps: BTreeSet<String>,
+    pub written_in: Arc<BTreeMap<String, u64>>,
+    stamps: Arc<BTreeSet<String>>,
     /// Not everything that was there before the run is known: what turns up may be old.
     overflowed: bool,
     /// Everything that was there when last observed is listed.
@@ -54,7 +55,8 @@ impl EvidenceHistory {
         old: impl IntoIterator<Item = &'a String>,
         overflowed: bool,
     ) {
-        self.written_in.extend(old.into_iter().map(|digest| (digest.clone(), 0)));
+        let old = old.into_iter().map(|digest| (digest.clone(), 0));
+        Arc::make_mut(&mut self.written_in).extend(old);
         self.overflowed |= overflowed;
     }
 
@@ -86,9 +88,15 @@ impl EvidenceHistory {
     ) -> bool {
         let mut is_new = false;
         let written_in = if self.overflowed { 0 } else { iteration };
+        self.complete = complete;
+        if written.is_empty() {
+            return false;
+        }
+        let stamps = Arc::make_mut(&mut self.stamps);
+        let contents = Arc::make_mut(&mut self.written_in);
         for (stamp, digest) in written {
-            self.stamps.insert(stamp.clone());
-            match self.written_in.entry(digest.clone()) {
+            stamps.insert(stamp.clone());
+            match contents.entry(digest.clone()) {
                 Entry::Vacant(new) => {
                     new.insert(written_in);
                     is_new |= !self.overflowed;
@@ -100,7 +108,6 @@ impl EvidenceHistory {
                 }
             }
         }
-        self.complete = complete;
         is_new
     }
 }

@@ -6,6 +6,7 @@ mod cases;
 mod edges;
 mod figures;
 mod judged;
+mod pauses;
 mod progress;
 mod proved;
 mod takeover;

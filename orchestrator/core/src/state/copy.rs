@@ -9,16 +9,17 @@ use std::path::Path;
 use super::disk::{Disk, File};
 use super::error::StateError;
 
-/// Most bytes that are kept in memory. To make a file takes longer than to start some agents, and a
-/// short run needs none.
+/// Most bytes that are kept in memory: all of a short run, for which no file is made, and the end of a
+/// longer one, so that not every record is written twice.
 const SMALL: usize = 64 * 1024;
 
 /// The bytes of a file that is only appended to: in memory, and when they are too many in a file
 /// without a name.
 #[derive(Debug, Default)]
 pub(super) struct SpareCopy {
-    bytes: Vec<u8>,
     file: Option<File>,
+    /// What follows those in the file.
+    bytes: Vec<u8>,
 }
 
 impl SpareCopy {
@@ -41,7 +42,7 @@ impl SpareCopy {
         path: &Path,
         bytes: &[u8],
     ) -> Result<(), StateError> {
-        if self.file.is_none() && self.bytes.len().saturating_add(bytes.len()) <= SMALL {
+        if self.bytes.len().saturating_add(bytes.len()) <= SMALL {
             self.bytes.extend_from_slice(bytes);
             return Ok(());
         }
@@ -49,9 +50,9 @@ impl SpareCopy {
             Some(file) => file,
             None => unnamed(disk, path)?,
         };
-        let first = std::mem::take(&mut self.bytes);
-        let written = file.write_all(&first).and_then(|()| file.write_all(bytes));
+        let written = file.write_all(&self.bytes).and_then(|()| file.write_all(bytes));
         self.file = Some(file);
+        self.bytes.clear();
         written.map_err(StateError::io("write a copy of", path))
     }
 
@@ -64,6 +65,7 @@ impl SpareCopy {
             .seek(SeekFrom::Start(0))
             .and_then(|_| reader.read_to_end(&mut content))
             .map_err(StateError::io("read the copy of", path))?;
+        content.extend_from_slice(&self.bytes);
         Ok(Cow::Owned(content))
     }
 }

@@ -57,7 +57,8 @@ impl Disk {
     /// Creates a folder of the state directory `root` again, whatever an agent has put in its place or
     /// in that of a folder on the way. What lies above `root` is the user's and not touched.
     pub(crate) fn restore_dir(&self, root: &Path, path: &Path) -> Result<(), StateError> {
-        if self.make_dir(path).is_ok() {
+        // That it is there costs one look; to make it in vain costs two.
+        if path.is_dir() || self.make_dir(path).is_ok() {
             return Ok(());
         }
         let ours: Vec<&Path> = path.ancestors().filter(|folder| folder.starts_with(root)).collect();

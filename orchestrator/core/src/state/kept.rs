@@ -32,6 +32,10 @@ impl KeptFile {
         Ok(Self { path, content: copy, len, trusted: None })
     }
 
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// A file as it is on disk; `None` if there is none.
     pub(super) fn read(disk: &Disk, path: PathBuf) -> Result<Option<Self>, StateError> {
         match disk.read(&path) {

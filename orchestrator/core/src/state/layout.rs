@@ -13,6 +13,8 @@ impl Layout {
     pub const CONFIG: &str = "config.toml";
     /// The name of the file with what protected paths were when the run began.
     pub const BASELINE: &str = "baseline.json";
+    /// The name of the file with what the files that agents read were when the run first needed them.
+    pub const INPUTS: &str = "inputs.json";
 
     /// The layout below `root`.
     #[must_use]

@@ -44,6 +44,8 @@ pub struct Lock {
     disk: Disk,
     path: PathBuf,
     file: File,
+    /// Device and inode of the file.
+    id: Option<(u64, u64)>,
     holder: Holder,
     agents: Arc<fs::File>,
     /// Who had it before did not let go of it in good order.
@@ -77,7 +79,9 @@ impl Lock {
         let agents = take_agents(disk, &layout.agents_lock())?;
         let agents = Arc::new(agents);
         let is_clean = !was_killed;
-        let lock = Self { disk: disk.clone(), path, file, holder, agents, was_killed, is_clean };
+        let id = id_of(file.inner());
+        let disk = disk.clone();
+        let lock = Self { disk, path, file, id, holder, agents, was_killed, is_clean };
         lock.sign()?;
         Ok(lock)
     }
@@ -119,16 +123,13 @@ impl Lock {
     /// # Errors
     /// [`StateError::Busy`] if another process was quicker.
     pub fn hold(&mut self) -> Result<bool, StateError> {
-        let same = |meta: fs::Metadata, ours: fs::Metadata| {
-            (meta.dev(), meta.ino()) == (ours.dev(), ours.ino())
-        };
-        let here = fs::symlink_metadata(&self.path);
-        let ours = self.file.inner().metadata().map_err(StateError::io("look at", &self.path))?;
-        if here.is_ok_and(|here| same(here, ours)) {
+        let here = fs::symlink_metadata(&self.path).ok().map(|here| (here.dev(), here.ino()));
+        if here.is_some() && here == self.id {
             return Ok(true);
         }
         let file = open(&self.disk, &self.path)?;
         try_lock(file.inner(), &self.path)?;
+        self.id = id_of(file.inner());
         self.file = file;
         self.sign()?;
         Ok(false)
@@ -151,6 +152,11 @@ pub(super) fn open(disk: &Disk, path: &Path) -> Result<File, StateError> {
     options.read(true).write(true).create(true).truncate(false).mode(0o600);
     options.custom_flags(private_flags());
     disk.open(path, &options).map_err(StateError::io("open", path))
+}
+
+/// What tells an open file from all others, as long as it is open.
+fn id_of(file: &fs::File) -> Option<(u64, u64)> {
+    file.metadata().ok().map(|file| (file.dev(), file.ino()))
 }
 
 fn try_lock(file: &fs::File, path: &Path) -> Result<(), StateError> {

@@ -1,5 +1,7 @@
 //! A state directory as a whole.
 
+mod inputs;
+
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
@@ -159,7 +161,8 @@ impl Store {
                 .map_err(|error| gone(error, &path))?;
         let found = fold.check(&path, &latch, torn)?;
         let folder = self.layout.run(&latch.run);
-        let files = [Layout::CONFIG, Layout::BASELINE].map(|name| folder.join(name));
+        let files =
+            [Layout::CONFIG, Layout::BASELINE, Layout::INPUTS].map(|name| folder.join(name));
         let files: Vec<Option<KeptFile>> = files
             .into_iter()
             .map(|path| KeptFile::read(&self.disk, path))

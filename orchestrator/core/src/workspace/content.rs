@@ -2,6 +2,7 @@
 //! [large](super::large).
 
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -58,12 +59,44 @@ pub(super) enum Content {
 }
 
 /// One name of one file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Key {
     dev: u64,
     ino: u64,
-    /// Of the path, since not every file system's inode numbers are unique.
+    /// Of the path, since not every file system's inode numbers are unique. As good as random, and not
+    /// to be guessed by who names the files.
     path: u64,
+}
+
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.path ^ self.ino.wrapping_mul(SPREAD) ^ self.dev.rotate_left(32));
+    }
+}
+
+/// An odd number with ones all over it.
+const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// Passes on what is as good as random already: to hash it once more took as long as to look it up.
+#[derive(Clone, Copy, Debug, Default)]
+struct KeyHasher(u64);
+
+impl Hasher for KeyHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u64(u64::from(*byte));
+        }
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 = (self.0 ^ number).wrapping_mul(SPREAD);
+        // The table looks at the highest bits and at the lowest.
+        self.0 ^= self.0 >> 32;
+    }
 }
 
 /// A content, and the stamp that stands for it.
@@ -78,7 +111,7 @@ struct Known {
 /// Reads and hashes files, and keeps what it found for as long as a stamp can prove it.
 #[derive(Debug)]
 pub(super) struct FileHasher {
-    known: HashMap<Key, Known>,
+    known: HashMap<Key, Known, BuildHasherDefault<KeyHasher>>,
     /// The number of this pass.
     pass: u64,
     /// How many of those known were met in this pass.
@@ -89,6 +122,7 @@ pub(super) struct FileHasher {
     pub(super) local_margin: i128,
     /// How old a change has to be, by device; `None` if no stamp there is to be trusted.
     margins: HashMap<u64, Option<i128>>,
+    /// Empty until something is read.
     buffer: Vec<u8>,
     cancel: Arc<AtomicBool>,
     /// Files read since [`FileHasher::begin`].
@@ -98,13 +132,13 @@ pub(super) struct FileHasher {
 impl FileHasher {
     pub(super) fn new(cancel: Arc<AtomicBool>) -> Self {
         Self {
-            known: HashMap::new(),
+            known: HashMap::default(),
             pass: 0,
             met: 0,
             offset: None,
             local_margin: LOCAL_MARGIN,
             margins: HashMap::new(),
-            buffer: vec![0; CHUNK],
+            buffer: Vec::new(),
             cancel,
             reads: 0,
         }
@@ -223,6 +257,7 @@ impl FileHasher {
         if before.kind() != FileType::RegularFile {
             return Err(Errno::ISDIR);
         }
+        self.buffer.resize(CHUNK, 0);
         if before.size > LARGE {
             let cancel = Arc::clone(&self.cancel);
             let cancelled = || cancel.load(Ordering::Relaxed);
@@ -247,6 +282,10 @@ impl FileHasher {
             // A file that grows as fast as it is read has no end.
             if total > before.size {
                 return Ok(None);
+            }
+            // That it has grown meanwhile shows in the stamp; to read its end took as long as a small file.
+            if total == before.size {
+                break;
             }
         }
         let after = Stamp::of(fd)?;

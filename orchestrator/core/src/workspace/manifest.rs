@@ -1,13 +1,15 @@
 //! Which contents lie in the evidence folders.
 
 use std::collections::BTreeMap;
+use std::collections::hash_map::RandomState;
 use std::ffi::OsStr;
+use std::hash::BuildHasher as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use rustix::fd::BorrowedFd;
+use rustix::fd::{AsFd as _, BorrowedFd};
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
@@ -58,30 +60,69 @@ pub fn evidence_digests(dirs: &[PathBuf]) -> EvidenceDigests {
 /// The same; `None` soon after `flag` becomes true.
 #[must_use]
 pub fn evidence_digests_until(dirs: &[PathBuf], flag: Arc<AtomicBool>) -> Option<EvidenceDigests> {
-    let mut hasher = FileHasher::new(flag);
-    let mut collector = Collector {
-        hasher: &mut hasher,
-        lister: Lister::new(),
-        dir: PathBuf::new(),
-        files: 0,
-        folders: 0,
-        full: false,
-        found: EvidenceDigests::default(),
-    };
-    for dir in dirs {
-        collector.dir.clone_from(dir);
-        match at::open_real_folder(dir) {
-            Ok(top) => {
-                folder::walk(top, &mut collector, &(), MAX_DEPTH).ok()?;
-            }
-            Err(Errno::NOENT) => {}
-            Err(Errno::LOOP | Errno::NOTDIR) => {
-                collector.skip(b"", "is not looked into, since it is no folder or a link");
-            }
-            Err(error) => collector.leave_out(b"", &format!("cannot be read: {error}")),
+    EvidenceHasher::default().digests_until(dirs, flag)
+}
+
+/// Finds the contents of evidence folders, again and again, reading only what may have changed: see
+/// [`TreeHasher`](super::TreeHasher).
+#[derive(Debug)]
+pub struct EvidenceHasher {
+    hasher: FileHasher,
+    lister: Lister,
+    numbers: RandomState,
+}
+
+impl Default for EvidenceHasher {
+    fn default() -> Self {
+        Self {
+            hasher: FileHasher::new(Arc::default()),
+            lister: Lister::new(),
+            numbers: RandomState::new(),
         }
     }
-    Some(collector.found)
+}
+
+impl EvidenceHasher {
+    /// As [`evidence_digests_until`].
+    pub fn digests_until(
+        &mut self,
+        dirs: &[PathBuf],
+        flag: Arc<AtomicBool>,
+    ) -> Option<EvidenceDigests> {
+        self.hasher.set_cancel(flag);
+        let mut collector = Collector {
+            hasher: &mut self.hasher,
+            lister: &mut self.lister,
+            numbers: &self.numbers,
+            dir: PathBuf::new(),
+            files: 0,
+            folders: 0,
+            full: false,
+            found: EvidenceDigests::default(),
+        };
+        let mut begun = false;
+        for dir in dirs {
+            collector.dir.clone_from(dir);
+            match at::open_real_folder(dir) {
+                Ok(top) => {
+                    if !std::mem::replace(&mut begun, true) {
+                        collector.hasher.begin(top.as_fd());
+                    }
+                    folder::walk(top, &mut collector, &(), MAX_DEPTH).ok()?;
+                }
+                Err(Errno::NOENT) => {}
+                Err(Errno::LOOP | Errno::NOTDIR) => {
+                    collector.skip(b"", "is not looked into, since it is no folder or a link");
+                }
+                Err(error) => collector.leave_out(b"", &format!("cannot be read: {error}")),
+            }
+        }
+        let found = collector.found;
+        if begun {
+            self.hasher.finish();
+        }
+        Some(found)
+    }
 }
 
 fn short_digest(stamp: &Stamp) -> String {
@@ -97,7 +138,8 @@ struct Cancelled;
 
 struct Collector<'a> {
     hasher: &'a mut FileHasher,
-    lister: Lister,
+    lister: &'a mut Lister,
+    numbers: &'a RandomState,
     /// The evidence folder at hand.
     dir: PathBuf,
     files: usize,
@@ -139,7 +181,8 @@ impl Collector<'_> {
             self.skip(path, "is not looked at: larger than 64 MiB");
             return;
         }
-        match self.hasher.hash(folder, name, 0, stamp) {
+        let number = self.numbers.hash_one((&self.dir, path));
+        match self.hasher.hash(folder, name, number, stamp) {
             Content::Hash { hash, stamp } => {
                 self.found.contents.insert(short_digest(&stamp), hash.to_hex().to_string());
             }

@@ -7,8 +7,10 @@ use std::path::{Path, PathBuf};
 use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
 
 use super::at::{self, Stamp};
+use super::escape::{escape, unescape};
 
 /// The largest such file, in bytes.
 const MAX_BYTES: usize = 8 * 1024 * 1024;
@@ -19,6 +21,9 @@ const CREATE_ATTEMPTS: usize = 16;
 /// Of a larger program, in bytes, only the metadata counts.
 const LARGEST_PROGRAM: u64 = 1024 * 1024 * 1024;
 const BUFFER: usize = 256 * 1024;
+/// How long before it was read a file must have changed for its stamp to stand for its content, in
+/// nanoseconds: two writes in the same tick of the file system's clock leave the same.
+const MARGIN: i128 = 2_000_000_000;
 
 /// A file as it was, with the links that led to it. Its folders are held open: what is put in their
 /// place later is never written to.
@@ -41,7 +46,43 @@ struct Step {
 #[derive(Debug)]
 enum Was {
     Link(Vec<u8>),
-    File { bytes: Vec<u8>, mode: u32, seen: Stamp },
+    /// `seen` if the file was left alone for long enough before it was read.
+    File {
+        bytes: Vec<u8>,
+        mode: u32,
+        seen: Option<Stamp>,
+    },
+}
+
+/// A pinned file in words, to be pinned again as it was by another process.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PinRecord {
+    path: String,
+    steps: Vec<StepRecord>,
+}
+
+/// Bytes are as text what [`escape`] makes of them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct StepRecord {
+    folder: String,
+    name: String,
+    #[serde(flatten)]
+    was: WasRecord,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum WasRecord {
+    Link { target: String },
+    File { content: String, mode: u32 },
+}
+
+impl PinRecord {
+    /// The path that led to the file.
+    #[must_use]
+    pub fn path(&self) -> Option<PathBuf> {
+        unescape(&self.path)
+    }
 }
 
 impl PinnedFile {
@@ -82,6 +123,26 @@ impl PinnedFile {
         &self.digest
     }
 
+    /// The file as it was, in words.
+    #[must_use]
+    pub fn to_record(&self) -> PinRecord {
+        let steps = self.steps.iter().map(Step::to_record).collect();
+        PinRecord { path: escape(&self.path), steps }
+    }
+
+    /// The file as it was when the record was made, whatever it is now.
+    ///
+    /// # Errors
+    /// A folder on the way is gone, or the record was made by nobody.
+    pub fn from_record(record: &PinRecord) -> io::Result<Self> {
+        let path = record.path().ok_or_else(no_record)?;
+        let steps = record.steps.iter().map(Step::from_record).collect::<io::Result<Vec<_>>>()?;
+        let last = steps.last().ok_or_else(no_record)?;
+        let Was::File { bytes, .. } = &last.was else { return Err(no_record()) };
+        let digest = blake3::hash(bytes).to_hex().to_string();
+        Ok(Self { path, steps, digest })
+    }
+
     /// Puts back what was changed. True if anything was.
     ///
     /// # Errors
@@ -115,9 +176,32 @@ impl Step {
             let step = Self { folder, folder_path, name, was: Was::Link(target) };
             return Ok(Some((step, Some(next))));
         }
-        let (bytes, seen) = read(&folder, &name)?;
-        let was = Was::File { bytes, mode: stamp.mode & 0o7777, seen };
+        let (bytes, mode, seen) = read(&folder, &name)?;
+        let was = Was::File { bytes, mode, seen };
         Ok(Some((Self { folder, folder_path, name, was }, None)))
+    }
+
+    fn to_record(&self) -> StepRecord {
+        let was = match &self.was {
+            Was::Link(target) => WasRecord::Link { target: to_text(target) },
+            Was::File { bytes, mode, .. } => {
+                WasRecord::File { content: to_text(bytes), mode: *mode }
+            }
+        };
+        StepRecord { folder: escape(&self.folder_path), name: to_text(&self.name), was }
+    }
+
+    fn from_record(record: &StepRecord) -> io::Result<Self> {
+        let folder_path = unescape(&record.folder).ok_or_else(no_record)?;
+        // It had no link in it when the record was made.
+        let folder = at::open_without_links(&folder_path, at::folder_flags())?;
+        let was = match &record.was {
+            WasRecord::Link { target } => Was::Link(to_bytes(target)?),
+            WasRecord::File { content, mode } => {
+                Was::File { bytes: to_bytes(content)?, mode: *mode & 0o7777, seen: None }
+            }
+        };
+        Ok(Self { folder, folder_path, name: to_bytes(&record.name)?, was })
     }
 
     fn put_back(&mut self) -> io::Result<bool> {
@@ -157,12 +241,11 @@ impl Step {
         if written.is_err() {
             let _ = rustix::fs::unlinkat(&self.folder, &temporary, AtFlags::empty());
         }
-        if written?.is_some() {
-            // Renaming counts as a change of the file.
-            let now = Stamp::at(self.folder.as_fd(), &self.name)?;
-            if let Was::File { seen, .. } = &mut self.was {
-                *seen = now;
-            }
+        if written?.is_some()
+            && let Was::File { seen, .. } = &mut self.was
+        {
+            // It was written a moment ago.
+            *seen = None;
         }
         Ok(true)
     }
@@ -173,11 +256,11 @@ impl Step {
                 at::read_link(self.folder.as_fd(), &self.name).is_ok_and(|now| now == *target)
             }
             Was::File { bytes, mode, seen } => {
-                if Stamp::at(self.folder.as_fd(), &self.name) == Ok(*seen) {
+                if seen.is_some() && Stamp::at(self.folder.as_fd(), &self.name).ok() == *seen {
                     return true;
                 }
                 match read(&self.folder, &self.name) {
-                    Ok((now, stamp)) if now == *bytes && stamp.mode & 0o7777 == *mode => {
+                    Ok((now, mode_now, stamp)) if now == *bytes && mode_now == *mode => {
                         *seen = stamp;
                         true
                     }
@@ -204,10 +287,33 @@ impl Step {
     }
 }
 
-fn read(folder: &OwnedFd, name: &[u8]) -> io::Result<(Vec<u8>, Stamp)> {
+/// Content, mode, and the stamp if that stands for the content.
+fn read(folder: &OwnedFd, name: &[u8]) -> io::Result<(Vec<u8>, u32, Option<Stamp>)> {
+    let started = at::wall_clock();
     let file = at::open_file(folder.as_fd(), name)?;
     let seen = Stamp::of(&file)?;
-    Ok((at::read_bounded(&file, MAX_BYTES)?, seen))
+    let bytes = at::read_bounded(&file, MAX_BYTES)?;
+    Ok((bytes, seen.mode & 0o7777, Some(seen).filter(|seen| is_settled(seen, started))))
+}
+
+/// Whether a change after the time `started` is bound to leave another stamp.
+const fn is_settled(stamp: &Stamp, started: i128) -> bool {
+    stamp.ctime + MARGIN <= started
+}
+
+fn to_text(bytes: &[u8]) -> String {
+    use std::os::unix::ffi::OsStrExt as _;
+    escape(Path::new(std::ffi::OsStr::from_bytes(bytes)))
+}
+
+fn to_bytes(text: &str) -> io::Result<Vec<u8>> {
+    use std::os::unix::ffi::OsStringExt as _;
+    let path = unescape(text).ok_or_else(no_record)?;
+    Ok(path.into_os_string().into_vec())
+}
+
+fn no_record() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "it was not recorded like this")
 }
 
 fn write(file: OwnedFd, bytes: &[u8], mode: u32) -> io::Result<()> {
@@ -244,8 +350,11 @@ impl ProgramDigests {
         {
             return digest.clone();
         }
+        let started = at::wall_clock();
         let digest = hash(path, &now).unwrap_or_else(|error| format!("unreadable: {error}"));
-        self.0.insert(path.to_owned(), (now, digest.clone()));
+        if is_settled(&now, started) {
+            self.0.insert(path.to_owned(), (now, digest.clone()));
+        }
         digest
     }
 }
@@ -340,6 +449,52 @@ mod tests {
         assert!(pin.put_back().unwrap());
         assert_eq!(fs::read_link(&link).unwrap(), Path::new("file"));
         assert_eq!(fs::read_to_string(&link).unwrap(), "one");
+    }
+
+    #[test]
+    fn another_process_puts_it_back_as_it_was() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        let (link, file) = (root.join("link"), root.join("file"));
+        let content: Vec<u8> = (0..=255).chain(*b"\\x41").collect();
+        fs::write(&file, &content).unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
+        symlink("file", &link).unwrap();
+        let pin = pinned(&link);
+        let text = serde_json::to_string(&pin.to_record()).unwrap();
+        let again = || PinnedFile::from_record(&serde_json::from_str(&text).unwrap());
+        let mut same = again().unwrap();
+        assert_eq!((same.path(), same.digest()), (pin.path(), pin.digest()));
+        assert!(!same.put_back().unwrap(), "nobody has touched it");
+        fs::remove_file(&link).unwrap();
+        fs::write(&link, "other").unwrap();
+        fs::write(&file, "other").unwrap();
+        assert!(again().unwrap().put_back().unwrap());
+        assert_eq!(fs::read_link(&link).unwrap(), Path::new("file"));
+        assert_eq!(fs::read(&file).unwrap(), content);
+        assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o640);
+        // A link in the place of its folder is not followed.
+        let moved = tempfile::tempdir().unwrap();
+        fs::rename(&root, moved.path().join("moved")).unwrap();
+        symlink(moved.path().join("moved"), &root).unwrap();
+        assert!(again().is_err());
+        fs::remove_file(&root).unwrap();
+        fs::rename(moved.path().join("moved"), &root).unwrap();
+    }
+
+    /// Two writes may leave the same stamp.
+    #[test]
+    fn a_rewrite_of_the_same_length_is_put_back_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.json");
+        for round in 0..100 {
+            fs::write(&path, "one").unwrap();
+            let mut file = pinned(&path);
+            fs::write(&path, "two").unwrap();
+            assert!(file.put_back().unwrap(), "{round}");
+            fs::write(&path, "two").unwrap();
+            assert!(file.put_back().unwrap(), "{round}");
+        }
     }
 
     #[test]

@@ -10,12 +10,16 @@ use super::at::{self, Stamp};
 use super::identity::FileId;
 use super::paths::real_path;
 use super::put_back;
+use super::writers::{self, Writers};
 
 /// The largest prompt, in bytes.
 const MAX_BYTES: u64 = 8 * 1024 * 1024;
-/// A file changed less than this ago may be in the middle of being written: it is read twice.
+/// A file changed less than this ago may be in the middle of being written: it is waited for as long as
+/// somebody has it open for that.
+const RECENT: Duration = Duration::from_secs(1);
+/// The same where nobody can say who has it open.
 const QUIET: Duration = Duration::from_millis(50);
-/// Between two reads that have to agree.
+/// Between two reads that have to agree where there may be a writer whom nobody can see.
 const BETWEEN: Duration = Duration::from_millis(1);
 /// How often a file that will not stand still is looked at.
 const ATTEMPTS: usize = 40;
@@ -153,9 +157,10 @@ impl PromptPlace {
         }
     }
 
-    /// Reads the prompt as it is when nobody is writing it: a file changed within the last 50 ms is
-    /// read twice, and one that changes between or while it is read is read again, for about two
-    /// seconds. Blocks for as long.
+    /// Reads the prompt as it is when nobody is writing it: one that somebody has open to write it, and
+    /// that changed within the last second, is waited for, and one that changes while it is read is read again,
+    /// for about two seconds. Blocks for as long. Where the system does not tell who has it open, it has to
+    /// stand still for 50 ms; and where processes of other users may, it is read twice.
     ///
     /// # Errors
     /// If there is no such file, it is no regular file, a link, larger than 8 MiB, cannot be read, or
@@ -163,7 +168,7 @@ impl PromptPlace {
     pub fn read(&self) -> Result<Prompt, PromptError> {
         let mut absent = 0;
         for _ in 0..ATTEMPTS {
-            match self.attempt(true)? {
+            match self.attempt()? {
                 Attempt::Whole(bytes) => return Ok(Prompt::new(bytes)),
                 Attempt::Moving => std::thread::sleep(QUIET),
                 Attempt::Absent => {
@@ -226,26 +231,24 @@ impl PromptPlace {
         }
     }
 
-    fn attempt(&self, may_repeat: bool) -> Result<Attempt, PromptError> {
-        let (fd, before) = match self.open() {
-            Ok(opened) => opened,
-            Err(PromptError::NotFound { .. }) => return Ok(Attempt::Absent),
-            Err(error) => return Err(error),
+    /// Reads it, unless somebody is writing it.
+    fn attempt(&self) -> Result<Attempt, PromptError> {
+        let (before, bytes) = match self.read_once()? {
+            (stamp, Attempt::Whole(bytes)) => (stamp, bytes),
+            (_, other) => return Ok(other),
         };
-        let bytes = match at::read_bounded(&fd, limit()) {
-            Ok(bytes) => bytes,
-            // It grew beyond the limit while being read: the next attempt tells.
-            Err(_) if !self.is_still(&before) => return Ok(Attempt::Moving),
-            Err(source) => return Err(PromptError::Io { path: self.configured.clone(), source }),
-        };
-        if !self.is_still(&before) {
-            return Ok(Attempt::Moving);
-        }
-        if !may_repeat || is_quiet(&before) {
+        // Whoever changed it before it was read, and may go on, has it open still.
+        let Some(before) = before.filter(|stamp| !is_older(stamp, RECENT)) else {
             return Ok(Attempt::Whole(bytes));
+        };
+        let is_quiet = is_older(&before, QUIET);
+        match writers::find(&self.file) {
+            Writers::Some => return Ok(Attempt::Moving),
+            Writers::Unknown if !is_quiet => return Ok(Attempt::Moving),
+            Writers::NoneSeen if !is_quiet => std::thread::sleep(BETWEEN),
+            Writers::Unknown | Writers::NoneSeen | Writers::None => {}
         }
-        std::thread::sleep(BETWEEN);
-        Ok(match self.attempt(false)? {
+        Ok(match self.read_once()?.1 {
             Attempt::Whole(again) if again == bytes && self.is_still(&before) => {
                 Attempt::Whole(again)
             }
@@ -254,16 +257,34 @@ impl PromptPlace {
         })
     }
 
+    /// Reads it, whoever may be writing it, as long as it is the same before and after.
+    fn read_once(&self) -> Result<(Option<Stamp>, Attempt), PromptError> {
+        let (fd, before) = match self.open() {
+            Ok(opened) => opened,
+            Err(PromptError::NotFound { .. }) => return Ok((None, Attempt::Absent)),
+            Err(error) => return Err(error),
+        };
+        let bytes = match at::read_bounded(&fd, limit()) {
+            Ok(bytes) => bytes,
+            // It grew beyond the limit while being read: the next attempt tells.
+            Err(_) if !self.is_still(&before) => return Ok((None, Attempt::Moving)),
+            Err(source) => return Err(PromptError::Io { path: self.configured.clone(), source }),
+        };
+        let is_still = self.is_still(&before);
+        let attempt = if is_still { Attempt::Whole(bytes) } else { Attempt::Moving };
+        Ok((Some(before), attempt))
+    }
+
     /// Whether the path still leads to the same file, unchanged.
     fn is_still(&self, before: &Stamp) -> bool {
         Stamp::of_link(&self.file).is_ok_and(|now| now == *before)
     }
 }
 
-/// A change in the future says nothing of its age.
-fn is_quiet(stamp: &Stamp) -> bool {
+/// Whether the last change came at least so long ago. One in the future says nothing of its age.
+fn is_older(stamp: &Stamp, than: Duration) -> bool {
     let age = at::wall_clock() - stamp.ctime;
-    (i128::try_from(QUIET.as_nanos()).unwrap_or(i128::MAX)..).contains(&age)
+    (i128::try_from(than.as_nanos()).unwrap_or(i128::MAX)..).contains(&age)
 }
 
 fn limit() -> usize {

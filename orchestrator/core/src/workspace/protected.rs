@@ -1,13 +1,15 @@
 //! What must be as it was when the run began.
 
+use std::collections::hash_map::RandomState;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
+use std::hash::BuildHasher as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use rustix::fd::BorrowedFd;
+use rustix::fd::{AsFd as _, BorrowedFd};
 use rustix::fs::FileType;
 use serde::{Deserialize, Serialize};
 
@@ -147,25 +149,7 @@ impl Baseline {
         globs: &[String],
         flag: Arc<AtomicBool>,
     ) -> Result<Self, ProtectedError> {
-        let globs = Globs::new(globs)?;
-        if globs.is_empty() {
-            return Ok(Self::default());
-        }
-        let top = at::open_folder(workspace).map_err(|error| ProtectedError::Workspace {
-            path: workspace.to_owned(),
-            source: error.into(),
-        })?;
-        let mut taker = Taker {
-            globs: &globs,
-            hasher: FileHasher::new(flag),
-            lister: Lister::new(),
-            paths: BTreeMap::new(),
-        };
-        let is_cut = folder::walk(top, &mut taker, &(), MAX_DEPTH).is_err();
-        if taker.hasher.cancelled() {
-            return Err(ProtectedError::Cancelled);
-        }
-        Ok(Self { paths: taker.paths, is_cut, reserved: BTreeSet::new() })
+        ProtectedHasher::default().observe(workspace, globs, flag)
     }
 
     /// Remembers those of these globs that match nothing in the workspace.
@@ -264,17 +248,88 @@ impl ProtectedPaths {
     }
 }
 
-struct Taker<'a> {
-    globs: &'a Globs,
+/// Looks at protected paths, again and again, reading only what may have changed: see
+/// [`TreeHasher`](super::TreeHasher).
+#[derive(Debug)]
+pub struct ProtectedHasher {
     hasher: FileHasher,
     lister: Lister,
+    numbers: RandomState,
+}
+
+impl Default for ProtectedHasher {
+    fn default() -> Self {
+        Self {
+            hasher: FileHasher::new(Arc::default()),
+            lister: Lister::new(),
+            numbers: RandomState::new(),
+        }
+    }
+}
+
+impl ProtectedHasher {
+    /// As [`Baseline::observe`].
+    ///
+    /// # Errors
+    /// If a glob is wrong or the workspace cannot be read, and when cancelled by `flag`.
+    pub fn observe(
+        &mut self,
+        workspace: &Path,
+        globs: &[String],
+        flag: Arc<AtomicBool>,
+    ) -> Result<Baseline, ProtectedError> {
+        let globs = Globs::new(globs)?;
+        if globs.is_empty() {
+            return Ok(Baseline::default());
+        }
+        let top = at::open_folder(workspace).map_err(|error| ProtectedError::Workspace {
+            path: workspace.to_owned(),
+            source: error.into(),
+        })?;
+        self.hasher.set_cancel(flag);
+        self.hasher.begin(top.as_fd());
+        let mut taker = Taker {
+            globs: &globs,
+            hasher: &mut self.hasher,
+            lister: &mut self.lister,
+            numbers: &self.numbers,
+            paths: BTreeMap::new(),
+        };
+        let is_cut = folder::walk(top, &mut taker, &(), MAX_DEPTH).is_err();
+        let paths = taker.paths;
+        if self.hasher.cancelled() {
+            return Err(ProtectedError::Cancelled);
+        }
+        self.hasher.finish();
+        Ok(Baseline { paths, is_cut, reserved: BTreeSet::new() })
+    }
+
+    /// How many files the last look read; the others were known from before.
+    #[must_use]
+    pub const fn files_read(&self) -> u64 {
+        self.hasher.reads
+    }
+}
+
+struct Taker<'a> {
+    globs: &'a Globs,
+    hasher: &'a mut FileHasher,
+    lister: &'a mut Lister,
+    numbers: &'a RandomState,
     paths: BTreeMap<PathBuf, String>,
 }
 
 impl Taker<'_> {
-    fn state(&mut self, folder: BorrowedFd<'_>, name: &[u8], stamp: Stamp) -> Option<String> {
+    fn state(
+        &mut self,
+        folder: BorrowedFd<'_>,
+        name: &[u8],
+        path: &Path,
+        stamp: Stamp,
+    ) -> Option<String> {
+        let number = self.numbers.hash_one(path);
         match stamp.kind() {
-            FileType::RegularFile => match self.hasher.hash(folder, name, 0, stamp) {
+            FileType::RegularFile => match self.hasher.hash(folder, name, number, stamp) {
                 Content::Hash { hash, stamp } => {
                     let kind = if stamp.executable() { "executable" } else { "file" };
                     Some(format!("{kind} {}", hash.to_hex()))
@@ -352,7 +407,7 @@ impl Visitor for Taker<'_> {
                 if self.globs.may_match_beneath(whole) {
                     subfolders.push((name.bytes, ()));
                 }
-            } else if matches && let Some(state) = self.state(folder, &name.bytes, stamp) {
+            } else if matches && let Some(state) = self.state(folder, &name.bytes, whole, stamp) {
                 self.insert(whole, state)?;
             }
         }
@@ -364,5 +419,52 @@ impl Visitor for Taker<'_> {
         if why != Closed::Gone {
             self.paths.insert(PathBuf::from(OsStr::from_bytes(path)), unreadable(stamp));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn what_was_read_is_read_again_only_when_it_was_touched() {
+        let temp = tempfile::tempdir().unwrap();
+        let root = temp.path().canonicalize().unwrap();
+        let globs = ["*".to_owned()];
+        fs::write(root.join("a"), "one").unwrap();
+        fs::write(root.join("b"), "one").unwrap();
+        let modified = fs::metadata(root.join("a")).unwrap().modified().unwrap();
+        let mut hasher = ProtectedHasher::default();
+        // As if all of it had been left alone for long.
+        hasher.hasher.local_margin = i128::MIN / 4;
+        let mut look = |reads| {
+            let now = hasher.observe(&root, &globs, Arc::default()).unwrap();
+            assert_eq!(hasher.files_read(), reads);
+            now
+        };
+        let before = look(2);
+        assert_eq!(look(0), before);
+        // The clock of the file system has to move on for the stamp to differ.
+        let ctime = |path: &Path| Stamp::of_path(path).unwrap().ctime;
+        let was = ctime(&root.join("a"));
+        while ctime(&root.join("a")) == was {
+            fs::write(root.join("a"), "two").unwrap();
+        }
+        fs::File::options()
+            .write(true)
+            .open(root.join("a"))
+            .unwrap()
+            .set_modified(modified)
+            .unwrap();
+        let changes = before.changes(&look(1), &globs).unwrap();
+        assert_eq!(changes.len(), 1, "{changes:?}");
+        // What is executable counts, and is no content.
+        use std::os::unix::fs::PermissionsExt as _;
+        fs::set_permissions(root.join("b"), fs::Permissions::from_mode(0o755)).unwrap();
+        assert_eq!(before.changes(&look(1), &globs).unwrap().len(), 2);
+        fs::remove_file(root.join("b")).unwrap();
+        assert_eq!(before.changes(&look(0), &globs).unwrap().len(), 2);
     }
 }

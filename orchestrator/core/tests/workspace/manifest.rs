@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use orchestrator::workspace::{EvidenceDigests, evidence_digests, evidence_digests_until};
+use orchestrator::workspace::{
+    EvidenceDigests, EvidenceHasher, evidence_digests, evidence_digests_until,
+};
 
 use crate::support::Workspace;
 
@@ -93,4 +95,21 @@ fn a_look_that_nobody_wants_any_more_finds_nothing() {
     let found = evidence_digests_until(&dirs, Arc::default()).unwrap();
     assert_eq!(found, evidence_digests(&dirs));
     assert_eq!(found.contents.len(), 1);
+}
+
+/// Whatever the clock of the file system shows: two writes may leave the same time.
+#[test]
+fn a_hasher_that_is_used_again_misses_no_rewrite() {
+    let ws = Workspace::new();
+    let dirs = [ws.path("none"), ws.path("e"), ws.path("f")];
+    let mut hasher = EvidenceHasher::default();
+    let mut look = || hasher.digests_until(&dirs, Arc::default()).unwrap();
+    assert_eq!(look(), EvidenceDigests::default());
+    for round in 0..100 {
+        let content = format!("{round:04}");
+        ws.write("e/a", &content).write("f/a", "same");
+        let found = look();
+        assert_eq!(digests(&found), [digest(&content), digest("same")].into(), "{round}");
+        assert_eq!(found, evidence_digests(&dirs), "as one that is used once");
+    }
 }

@@ -62,7 +62,7 @@ fn version(round: u64) -> Vec<u8> {
 }
 
 #[test]
-fn a_prompt_that_is_being_rewritten_is_one_version_as_it_was_at_a_moment() {
+fn a_prompt_rewritten_in_small_pieces_is_never_torn() {
     let ws = Workspace::new();
     ws.write("PROMPT.md", version(0));
     let path = ws.path("PROMPT.md");
@@ -74,17 +74,22 @@ fn a_prompt_that_is_being_rewritten_is_one_version_as_it_was_at_a_moment() {
                 let mut file = std::fs::File::create(&path).unwrap();
                 for piece in version(round).chunks(64) {
                     file.write_all(piece).unwrap();
+                    // An agent's pace: the pause is part of what is tested.
+                    std::thread::sleep(Duration::from_micros(500));
                 }
                 drop(file);
-                std::thread::park_timeout(Duration::from_millis(20));
+                // Long enough for a reader to find it at rest.
+                std::thread::park_timeout(Duration::from_millis(150));
                 round += 1;
             }
         });
         let mut read = 0;
-        for _ in 0..50 {
+        for _ in 0..12 {
             match read_prompt(&path) {
                 Ok(prompt) => {
-                    assert!(prompt.bytes.iter().all(|byte| *byte == prompt.bytes[0]));
+                    let first = prompt.bytes.first().copied().unwrap();
+                    assert_eq!(prompt.bytes.len(), 6400);
+                    assert!(prompt.bytes.iter().all(|byte| *byte == first));
                     read += 1;
                 }
                 Err(PromptError::Unstable { .. }) => {}
@@ -94,7 +99,6 @@ fn a_prompt_that_is_being_rewritten_is_one_version_as_it_was_at_a_moment() {
         stop.store(true, Ordering::Relaxed);
         assert!(read > 0);
     });
-    assert_eq!(read_prompt(&path).unwrap().bytes.len(), 6400, "whole once the writer is done");
 }
 
 #[test]
@@ -115,7 +119,7 @@ fn a_prompt_written_just_now_is_not_waited_for() {
 }
 
 #[test]
-fn a_prompt_that_never_rests_is_read_as_it_was_or_given_up() {
+fn a_prompt_that_never_rests_is_given_up() {
     let ws = Workspace::new();
     ws.write("PROMPT.md", "x");
     let path = ws.path("PROMPT.md");
@@ -125,19 +129,39 @@ fn a_prompt_that_never_rests_is_read_as_it_was_or_given_up() {
             let mut file = std::fs::File::options().append(true).open(&path).unwrap();
             while !stop.load(Ordering::Relaxed) {
                 file.write_all(b"y").unwrap();
+                std::thread::sleep(Duration::from_millis(1));
             }
         });
-        let begin = std::time::Instant::now();
         let result = read_prompt(&path);
         stop.store(true, Ordering::Relaxed);
-        match result {
-            Ok(prompt) => {
-                assert_eq!(prompt.text.trim_start_matches('x').trim_start_matches('y'), "");
+        assert!(matches!(result, Err(PromptError::Unstable { .. })), "{result:?}");
+    });
+}
+
+/// A writer that pauses for longer than any two looks are apart, and has not written all.
+#[test]
+fn a_prompt_is_not_read_half_way_while_its_writer_pauses() {
+    let ws = Workspace::new();
+    let path = ws.path("PROMPT.md");
+    let (tell, told) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let tell = tell;
+            for round in 0..10 {
+                let mut file = std::fs::File::create(&path).unwrap();
+                file.write_all(&version(round)[..3200]).unwrap();
+                tell.send(()).unwrap();
+                // The pause is what is tested.
+                std::thread::sleep(Duration::from_millis(25));
+                file.write_all(&version(round)[3200..]).unwrap();
+                drop(file);
+                tell.send(()).unwrap();
             }
-            Err(PromptError::Unstable { .. } | PromptError::TooLarge { .. }) => {}
-            Err(error) => panic!("{error}"),
+        });
+        while told.recv().is_ok() {
+            assert_eq!(read_prompt(&path).unwrap().bytes.len(), 6400);
+            told.recv().unwrap();
         }
-        assert!(begin.elapsed() < Duration::from_secs(60), "{:?}", begin.elapsed());
     });
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use orchestrator::contract::{Change, ChangeKind};
-use orchestrator::workspace::{Baseline, ProtectedError};
+use orchestrator::workspace::{Baseline, ProtectedError, ProtectedHasher};
 use proptest::prelude::*;
 
 use crate::support::Workspace;
@@ -195,4 +195,32 @@ fn what_is_reserved_is_what_was_not_there_and_survives_being_written_down() {
         changes.iter().map(|change| change.path.display().to_string()).collect();
     assert_eq!(named, ["deep/er/still", "empty/file"]);
     assert!(changes.iter().all(|change| change.kind == ChangeKind::Added));
+}
+
+/// Sets the time of the last modification back to what it was.
+fn set_back(path: &std::path::Path, to: std::time::SystemTime) {
+    std::fs::File::options().write(true).open(path).unwrap().set_modified(to).unwrap();
+}
+
+/// Whatever the clock of the file system shows: two writes may leave the same time.
+#[test]
+fn a_hasher_that_is_used_again_misses_no_rewrite() {
+    let ws = Workspace::new();
+    let list = globs(&["**"]);
+    let mut hasher = ProtectedHasher::default();
+    let mut look = || hasher.observe(&ws.root(), &list, Arc::default()).unwrap();
+    ws.write("a", "0000");
+    let modified = std::fs::metadata(ws.path("a")).unwrap().modified().unwrap();
+    let mut before = look();
+    for round in 1..100 {
+        ws.write("a", format!("{round:04}"));
+        set_back(&ws.path("a"), modified);
+        let now = look();
+        let changes = before.changes(&now, &list).unwrap();
+        assert_eq!(changes, change("a", ChangeKind::Modified), "{round}");
+        before = now;
+    }
+    ws.remove("a").write("b", "0099");
+    assert_eq!(before.changes(&look(), &list).unwrap().len(), 2);
+    assert_eq!(look(), take(&ws, &["**"]), "as one that is used once");
 }

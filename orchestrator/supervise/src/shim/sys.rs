@@ -2,12 +2,13 @@
 
 #![allow(unsafe_code)]
 
+use std::ffi::{CStr, CString};
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{FromRawFd as _, OwnedFd, RawFd};
-use std::os::unix::process::CommandExt as _;
-use std::process::Command;
+use std::os::unix::ffi::OsStrExt as _;
 use std::ptr;
+use std::sync::atomic::{AtomicI32, Ordering};
 
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal};
@@ -99,34 +100,144 @@ fn confine(ruleset: RawFd) -> io::Result<()> {
 /// The errno of a leader that was not started because it could not be confined.
 pub(crate) const NOT_CONFINED: i32 = libc::EOPNOTSUPP;
 
+/// The stack of a process between its start and its exec, in bytes: a few calls deep.
+const CHILD_STACK: usize = 64 * 1024;
+/// What runs a script whose first line does not say what does, as `execvp` does it.
+const SHELL: &CStr = c"/bin/sh";
+
 /// Starts the leader, in a session and a group of its own, which the kernel kills when this process
 /// (`own`) dies. A ruleset confines it, and not this process, which has to signal and to look.
-#[allow(clippy::disallowed_methods)] // This is the place that spawns.
+///
+/// The new process borrows the memory of this one, which stands still until then, as `posix_spawn` does
+/// it: to copy its page tables and to share its pages would take longer than all the rest.
 pub(super) fn start(job: &Job, own: Pid, sandbox: Option<&OwnedFd>) -> io::Result<Pid> {
-    let ruleset = sandbox.map(std::os::fd::AsRawFd::as_raw_fd);
-    let mut command = Command::new(&job.program);
-    command.args(&job.args).env_clear();
-    command.envs(job.env.iter().map(|(name, value)| (name, value)));
-    let before_exec = move || {
-        // Without a terminal nothing in the tree can wait for a key, nor be stopped by one.
-        rustix::process::setsid()?;
-        rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
-        if rustix::process::getppid() != Some(own) {
-            // The parent died before the kernel was asked.
-            return Err(Errno::SRCH.into());
-        }
-        let mut none = MaybeUninit::uninit();
-        // SAFETY: sigemptyset initialises the set before it is read.
-        unsafe {
-            libc::sigemptyset(none.as_mut_ptr());
-            libc::sigprocmask(libc::SIG_SETMASK, none.as_ptr(), ptr::null_mut());
-        }
-        ruleset.map_or(Ok(()), confine)
+    let image = Image::new(job)?;
+    let (argv, script, env) = (image.argv(), image.script(), image.env());
+    let leader = Leader {
+        program: &image.program,
+        argv: argv.as_ptr(),
+        script: script.as_ptr(),
+        env: env.as_ptr(),
+        own,
+        ruleset: sandbox.map(std::os::fd::AsRawFd::as_raw_fd),
+        errno: AtomicI32::new(0),
     };
-    // SAFETY: the closure only makes system calls and allocates nothing.
-    let child = unsafe { command.pre_exec(before_exec) }.spawn()?;
-    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-    pid.ok_or_else(|| Errno::RANGE.into())
+    let mut stack = vec![MaybeUninit::<u128>::uninit(); CHILD_STACK / size_of::<u128>()];
+    let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+    // SAFETY: the stack grows down from its end, which is aligned, and is large enough for `become_leader`.
+    // That function only makes system calls, and touches no memory but its stack, errno and what `leader`
+    // refers to; all of that outlives it, since this thread, the only one, stands still until it has
+    // called exec or exit. All signals are blocked, and none has a handler that could run meanwhile.
+    let pid = unsafe {
+        let top = stack.as_mut_ptr().add(stack.len()).cast();
+        libc::clone(become_leader, top, flags, ptr::from_ref(&leader).cast_mut().cast())
+    };
+    let pid = match pid {
+        -1 => return Err(io::Error::last_os_error()),
+        pid => Pid::from_raw(pid).ok_or(Errno::RANGE)?,
+    };
+    match leader.errno.load(Ordering::Relaxed) {
+        0 => Ok(pid),
+        errno => {
+            // It has exited without having been anything; nothing else waits for it.
+            let _ = rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::empty());
+            Err(io::Error::from_raw_os_error(errno))
+        }
+    }
+}
+
+/// The words that the kernel is given.
+struct Image {
+    program: CString,
+    args: Vec<CString>,
+    env: Vec<CString>,
+}
+
+impl Image {
+    fn new(job: &Job) -> io::Result<Self> {
+        let word = |bytes: &[u8]| CString::new(bytes).map_err(io::Error::from);
+        let env = job.env.iter().map(|(name, value)| {
+            word(&[name.as_bytes(), b"=".as_slice(), value.as_bytes()].concat())
+        });
+        Ok(Self {
+            program: word(job.program.as_bytes())?,
+            args: job.args.iter().map(|arg| word(arg.as_bytes())).collect::<io::Result<_>>()?,
+            env: env.collect::<io::Result<_>>()?,
+        })
+    }
+
+    fn argv(&self) -> Vec<*const libc::c_char> {
+        pointers(std::iter::once(&*self.program).chain(self.args.iter().map(|arg| &**arg)))
+    }
+
+    /// The same for a shell that runs it.
+    fn script(&self) -> Vec<*const libc::c_char> {
+        let words = [SHELL, &self.program];
+        pointers(words.into_iter().chain(self.args.iter().map(|arg| &**arg)))
+    }
+
+    fn env(&self) -> Vec<*const libc::c_char> {
+        pointers(self.env.iter().map(|variable| &**variable))
+    }
+}
+
+/// Ends with a null.
+fn pointers<'a>(words: impl Iterator<Item = &'a CStr>) -> Vec<*const libc::c_char> {
+    words.map(CStr::as_ptr).chain([ptr::null()]).collect()
+}
+
+/// What the new process needs to become the leader.
+struct Leader<'a> {
+    program: &'a CStr,
+    argv: *const *const libc::c_char,
+    script: *const *const libc::c_char,
+    env: *const *const libc::c_char,
+    own: Pid,
+    ruleset: Option<RawFd>,
+    /// Why it could not.
+    errno: AtomicI32,
+}
+
+/// What the new process does. Returns only if it fails, and has exited then.
+extern "C" fn become_leader(leader: *mut libc::c_void) -> libc::c_int {
+    // SAFETY: `start` hands over a `Leader` that outlives this.
+    let leader = unsafe { &*leader.cast::<Leader<'_>>().cast_const() };
+    let error = match prepare(leader.own, leader.ruleset) {
+        Ok(()) => exec(leader),
+        Err(error) => error,
+    };
+    leader.errno.store(error.raw_os_error().unwrap_or(libc::EINVAL), Ordering::Relaxed);
+    libc::EXIT_FAILURE
+}
+
+fn prepare(own: Pid, ruleset: Option<RawFd>) -> io::Result<()> {
+    // Without a terminal nothing in the tree can wait for a key, nor be stopped by one.
+    rustix::process::setsid()?;
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+    if rustix::process::getppid() != Some(own) {
+        // The parent died before the kernel was asked.
+        return Err(Errno::SRCH.into());
+    }
+    ruleset.map_or(Ok(()), confine)?;
+    let mut none = MaybeUninit::uninit();
+    // SAFETY: sigemptyset initialises the set before it is read.
+    unsafe {
+        libc::sigemptyset(none.as_mut_ptr());
+        libc::sigprocmask(libc::SIG_SETMASK, none.as_ptr(), ptr::null_mut());
+    }
+    Ok(())
+}
+
+/// Returns why it failed, if it returns.
+fn exec(leader: &Leader<'_>) -> io::Error {
+    // SAFETY: the words end with a NUL each, and the lists of them with a null; all outlive the calls.
+    unsafe {
+        libc::execve(leader.program.as_ptr(), leader.argv, leader.env);
+        if *libc::__errno_location() == libc::ENOEXEC {
+            libc::execve(SHELL.as_ptr(), leader.script, leader.env);
+        }
+    }
+    io::Error::last_os_error()
 }
 
 /// A child that ended, which stays a zombie: its pid is not given out again before it is reaped.

@@ -1,6 +1,5 @@
 //! Which entries of the workspace count.
 
-use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
@@ -33,7 +32,8 @@ pub(super) enum Seen {
 #[derive(Debug)]
 pub(super) struct View {
     pub(super) rules: Rules,
-    excluded: HashSet<Vec<u8>>,
+    /// In order. Mostly few: to search them is quicker than to hash.
+    excluded: Vec<Vec<u8>>,
     ignored: Option<Arc<ProtectedPaths>>,
     tracked: Arc<Tracked>,
     /// The workspace's path in its repository, ending in `/` unless empty.
@@ -44,7 +44,7 @@ impl View {
     pub(super) fn new(compiled: Compiled, ignored: Option<Arc<ProtectedPaths>>) -> Self {
         Self {
             rules: Rules::new(compiled),
-            excluded: HashSet::new(),
+            excluded: Vec::new(),
             ignored,
             tracked: Arc::default(),
             prefix: Vec::new(),
@@ -53,7 +53,10 @@ impl View {
 
     /// Leaves out a path relative to the workspace, and all beneath it.
     pub(super) fn exclude(&mut self, path: &Path) {
-        self.excluded.insert(scope::bytes(path).to_vec());
+        let path = scope::bytes(path).to_vec();
+        if let Err(at) = self.excluded.binary_search(&path) {
+            self.excluded.insert(at, path);
+        }
     }
 
     /// Counts what git tracks in the repository at `top`.
@@ -67,7 +70,9 @@ impl View {
 
     /// How the entry at `path` is seen, whose last part is `name`.
     pub(super) fn sees(&self, path: &[u8], name: &[u8], is_folder: bool, inside: Inside) -> Seen {
-        let never = name == b".git" || path == b".ralph" || self.excluded.contains(path);
+        let never = name == b".git"
+            || path == b".ralph"
+            || self.excluded.binary_search_by(|excluded| excluded.as_slice().cmp(path)).is_ok();
         let ignored =
             |paths: &Arc<ProtectedPaths>| paths.contains(Path::new(OsStr::from_bytes(path)));
         if never || self.ignored.as_ref().is_some_and(ignored) {
