@@ -222,8 +222,21 @@ pub(crate) struct Init {
     #[arg(long, value_name = "COMMAND")]
     pub(crate) test: Option<String>,
     /// Write a systemd user unit that runs an existing configuration
-    #[arg(long, conflicts_with = "test")]
+    #[arg(long, conflicts_with_all = ["test", "agent", "goal", "gitignore", "no_run"])]
     pub(crate) systemd: bool,
+    /// The agent: claude, codex, gemini, opencode, goose, qwen, copilot or claude-sdk [default: the first
+    /// that is installed]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) agent: Option<String>,
+    /// What is to be done; goes into the new PROMPT.md
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) goal: Option<String>,
+    /// Add what the checks leave behind to .gitignore
+    #[arg(long)]
+    pub(crate) gitignore: bool,
+    /// Write the checks without running them once
+    #[arg(long)]
+    pub(crate) no_run: bool,
     /// Overwrite an existing ralph.toml, but never a prompt
     #[arg(long)]
     pub(crate) force: bool,

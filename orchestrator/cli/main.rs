@@ -2,6 +2,7 @@
 
 mod agent_words;
 mod args;
+mod ask;
 mod bounded_file;
 mod commands;
 mod complete;

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use orchestrator::config::{Config, SandboxMode};
+use orchestrator::config::{Config, SandboxMode, SandboxWorkspace};
 use orchestrator::workspace::Baseline;
 use ralph_orchestrator_supervise::{Level, Sandbox};
 
@@ -31,6 +31,9 @@ const DEVICES: [&str; 8] = [
 #[derive(Clone)]
 pub(crate) struct Policy {
     workspace: PathBuf,
+    /// What lies in the workspace can be written, whatever it is.
+    is_open: bool,
+    config_file: PathBuf,
     sandbox: Sandbox,
 }
 
@@ -53,7 +56,12 @@ impl Policy {
         let hide = vec![layout.root().to_owned(), ours];
         let sandbox = sandbox(context, hide);
         check(config, &sandbox.hide)?;
-        Ok(Some(Self { workspace: config.run.workspace.clone(), sandbox }))
+        Ok(Some(Self {
+            workspace: config.run.workspace.clone(),
+            is_open: config.sandbox.workspace == SandboxWorkspace::Open,
+            config_file: context.file.clone(),
+            sandbox,
+        }))
     }
 
     /// The same with further files that agents may read and execute.
@@ -65,6 +73,11 @@ impl Policy {
     /// The sandbox as it is now, with what these globs protect in the workspace.
     pub(crate) fn now(&self, globs: &[String]) -> io::Result<Sandbox> {
         let mut sandbox = self.sandbox.clone();
+        if self.is_open {
+            // Landlock cannot keep a file from being written in a folder in which files can be created.
+            sandbox.keep.retain(|path| !self.is_inside(path));
+            return Ok(sandbox);
+        }
         if !self.workspace.exists() {
             // Still to be made from its template: nothing in it can be written.
             return Ok(sandbox);
@@ -74,8 +87,23 @@ impl Policy {
         Ok(sandbox)
     }
 
-    /// Says which folders nothing new can be made in, if any.
+    fn is_inside(&self, path: &Path) -> bool {
+        let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        real(path).starts_with(real(&self.workspace))
+    }
+
+    /// Says in which folders nothing can be created, if any, or that the configuration can be written.
     pub(crate) fn warning(&self, globs: &[String]) -> Option<String> {
+        if self.is_open {
+            let file = &self.config_file;
+            return self.is_inside(file).then(|| {
+                format!(
+                    "sandbox: the agent can write {}, which lies in the workspace; a change takes effect \
+                     only in a new run, and is reported (docs/user/sandbox.md)",
+                    file.display()
+                )
+            });
+        }
         let closed = self.now(globs).and_then(|sandbox| sandbox.closed_folders()).ok()?;
         let workspace = self.workspace.canonicalize().ok()?;
         let mut inside = closed.iter().filter(|folder| folder.starts_with(&workspace));
@@ -83,8 +111,9 @@ impl Policy {
         let more = inside.count();
         let others = if more == 0 { String::new() } else { format!(" and {more} others") };
         Some(format!(
-            "sandbox: the agent cannot make, remove or rename anything right in {first}{others}, \
-             because something protected lies there (docs/user/sandbox.md)"
+            "sandbox: the agent cannot create, remove or rename anything directly in {first}{others}, \
+             because something protected lies there: `sandbox.workspace = \"open\"` allows it \
+             (docs/user/sandbox.md)"
         ))
     }
 }

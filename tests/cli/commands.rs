@@ -40,7 +40,7 @@ fn init_writes_a_configuration_that_is_right() {
     fs::remove_file(env.path("PROMPT.md")).unwrap();
     env.write("Cargo.toml", "");
     env.ralph(&["init"]).expect(0).says("cargo test");
-    env.ralph(&["config", "check"]).expect(0).says("right");
+    env.ralph(&["config", "check"]).expect(0).says(": ok");
     env.ralph(&["init", "--force", "--test", "make check"]).expect(0);
     assert!(env.read("ralph.toml").contains("program = [\"make\", \"check\"]"));
     env.ralph(&["init", "--force", "--test", "make check && true"]).expect(64).says("script");

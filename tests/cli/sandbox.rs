@@ -30,7 +30,7 @@ impl Sandboxed {
         let env = TestEnvironment::new();
         let root = env.root().display().to_string();
         let sandbox = format!(
-            "\n[sandbox]\nmode = \"{mode}\"\nwrite = [\"{root}/agent\"]\n\n[[validator]]\nkind = \
+            "\n[sandbox]\nmode = \"{mode}\"\nworkspace = \"locked\"\nwrite = [\"{root}/agent\"]\n\n[[validator]]\nkind = \
              \"command\"\nname = \"kept\"\nprogram = [\"true\"]\n{more}"
         );
         env.config(&sandbox);
@@ -281,7 +281,9 @@ pub(super) fn what_is_protected_in_the_workspace_cannot_be_changed_and_what_lies
         .collect();
     assert_eq!(s.tries(), expected);
     assert!(!s.env.path("fresh").exists() && !s.env.path("tests/unit/c").exists(), "no litter");
-    s.ralph(&["run", "--restart", "--once"]).says("cannot make, remove or rename").says("/w and 2");
+    s.ralph(&["run", "--restart", "--once"])
+        .says("cannot create, remove or rename")
+        .says("/w and 2");
 }
 
 #[test]
@@ -413,4 +415,46 @@ fn the_doctor_says_what_the_kernel_offers() {
     off.says(&format!("off; the kernel offers Landlock level {level}"));
     let on = env.ralph(&["doctor", "--set", "sandbox.mode=landlock"]).expect(0);
     on.says(&format!("on, by Landlock level {level}"));
+}
+
+/// The layout that `init` writes: everything in one folder.
+#[test]
+fn in_the_layout_of_init_the_agent_can_create_files_where_it_works() {
+    let env = TestEnvironment::new();
+    fs::remove_file(env.path("ralph.toml")).unwrap();
+    env.write("test.sh", "test -e done -a -e src/new\n").write("tests/a", "as it was\n");
+    env.write("src/old", "");
+    fs::remove_file(env.path("PROMPT.md")).unwrap();
+    env.ralph(&["init", "--goal", "Make a file called done."]).expect(0);
+    let root = env.root().display().to_string();
+    let mut config: toml::Table = toml::from_str(&env.read("ralph.toml")).unwrap();
+    let agent = env.agent.program().display().to_string();
+    let agent = format!("adapter = \"command\"\nunmetered = true\nconfig.program = [{agent:?}]");
+    config.insert("agent".into(), toml::from_str(&agent).unwrap());
+    let sandbox = format!("mode = \"landlock\"\nwrite = [\"{root}/agent\"]");
+    config.insert("sandbox".into(), toml::from_str(&sandbox).unwrap());
+    env.write("ralph.toml", toml::to_string(&config).unwrap());
+    if kernel_level() < 3 {
+        env.run().expect(69).says("Landlock");
+        return;
+    }
+    let warning = "the agent can write";
+    env.ralph(&["doctor"]).expect(0).says("warn  sandbox").says(warning).says("w/ralph.toml");
+    let state = env.root().join("home/.local/state/ralph-orchestrator").display().to_string();
+    env.agent
+        .call(1)
+        .script(&format!(
+            "{TRY}try new 'touch done'\ntry folder 'mkdir fresh && rmdir fresh'\n\
+             try rename 'mv src/old src/new'\ntry state 'ls {state}'\ntry outside 'touch {root}/x'\n\
+             try protected 'echo x >> tests/a'\n"
+        ))
+        .out(PROMISE);
+    env.agent.call(2).script("echo 'as it was' > tests/a\n").out(PROMISE);
+    env.run().expect(0).says(warning);
+    // What is protected is compared, as without a sandbox.
+    assert!(String::from_utf8(env.agent.stdin(2)).unwrap().contains("tests/a (modified)"));
+    let tries = fs::read_to_string(env.root().join("agent/tries")).unwrap();
+    let expected =
+        ["new yes", "folder yes", "rename yes", "state no", "outside no", "protected yes"];
+    assert_eq!(tries.lines().collect::<Vec<_>>(), expected);
 }

@@ -45,15 +45,24 @@ fn show(context: &Context, json: bool) {
 async fn check(context: &Context) -> Result<(), CommandError> {
     let registry = registry::plain(&Plugins::of(context)?);
     let build = build_context(&context.loaded, &context.vars);
-    Judges::build(&context.loaded, &registry, &build).await?;
-    Driver::build(&context.loaded, &registry, &build, None).await?;
+    let judges = Judges::build(&context.loaded, &registry, &build).await?;
+    let first = Driver::build(&context.loaded, &registry, &build, None).await?;
     for name in context.loaded.config.agents.keys() {
         Driver::build(&context.loaded, &registry, &build, Some(name)).await?;
+    }
+    let warning = first.check_limits(&context.loaded)?;
+    for name in context.loaded.config.fallback(None) {
+        let next = Driver::build(&context.loaded, &registry, &build, Some(name)).await?;
+        next.check_limits(&context.loaded)?;
     }
     let run = &context.loaded.config.run;
     if run.template.is_none() || run.workspace.exists() {
         context.loaded.check_files()?;
     }
-    output::result(&format!("{}: right", context.file.display()));
+    judges.check_globs(&context.loaded)?;
+    if let Some(warning) = warning {
+        output::say(&format!("warning: {warning}"));
+    }
+    output::result(&format!("{}: ok", context.file.display()));
     Ok(())
 }

@@ -1,17 +1,22 @@
 //! `doctor`
 
+mod login;
+mod surroundings;
+
 use std::collections::BTreeMap;
 
-use orchestrator::config::BaselineMode;
+use orchestrator::config::{BaselineMode, ValidatorConfig};
 use orchestrator::contract::Verdict;
 use orchestrator::engine::{Driver, Judges, Redactor, SetupReport, build_context};
 use orchestrator::machine::NamedVerdict;
 use orchestrator::registry::Surroundings;
 use orchestrator::state::{Lock, peek};
 use ralph_orchestrator_supervise::KillSwitch;
+use ralph_validator_command::PLACEHOLDER;
+use serde_json::Value;
 
 use crate::args::Doctor;
-use crate::commands::block_on;
+use crate::commands::{block_on, init};
 use crate::context::Context;
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
@@ -37,6 +42,10 @@ struct Finding {
 }
 
 impl Finding {
+    const fn warning(what: &'static str, detail: String) -> Self {
+        Self { what, level: Level::Warning, detail }
+    }
+
     fn new(what: &'static str, result: Result<String, String>, code: u8) -> Self {
         match result {
             Ok(detail) => Self { what, level: Level::Ok, detail },
@@ -71,8 +80,37 @@ pub(crate) fn doctor(file: &ConfigFile, args: &Doctor) -> Result<u8, CommandErro
             };
             output::result(&format!("{mark:<5} {what:<14} {detail}"));
         }
+        output::result(&summary(&context, &findings));
     }
     Ok(code)
+}
+
+/// The last line.
+fn summary(context: &Context, findings: &[Finding]) -> String {
+    let count = |is: fn(&Level) -> bool| findings.iter().filter(|found| is(&found.level)).count();
+    let times = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
+    let failed = count(|level| matches!(level, Level::Failed(_)));
+    let warnings = count(|level| *level == Level::Warning);
+    let mut line = match failed {
+        0 => "all checks passed".to_owned(),
+        failed => format!("{} failed", times(failed, "check")),
+    };
+    if warnings > 0 {
+        line.push_str(&format!(", {}", times(warnings, "warning")));
+    }
+    let is_placeholder = |validator: &&ValidatorConfig| {
+        validator
+            .config
+            .get("program")
+            .and_then(Value::as_array)
+            .is_some_and(|words| words.iter().map(Value::as_str).eq(PLACEHOLDER.map(Some)))
+    };
+    if let Some(validator) = context.loaded.config.validators.iter().find(is_placeholder) {
+        let key = format!("validator.{}.program", validator.index);
+        let place = context.loaded.origin(&key).unwrap_or_default();
+        line.push_str(&format!("; write the check first: `program`, {place}"));
+    }
+    line
 }
 
 /// The exit status with which `run` would end. It looks at the state first, and at the agent last.
@@ -102,24 +140,69 @@ async fn examine(context: &Context) -> Result<Vec<Finding>, CommandError> {
     let first = Driver::build(&context.loaded, &registry, &build, None).await?;
     let env = first.environment(&context.loaded, &context.vars);
     findings.push(Finding::new("files", files(context), exit::CONFIG));
+    findings.extend(prompt(context));
+    findings.extend(around(context));
     findings.push(Finding::new("sandbox", sandbox::report(context), no_sandbox));
+    let closed = policy.as_ref().and_then(|policy| policy.warning(&judges.protects()));
+    findings.extend(closed.map(|detail| Finding::warning("sandbox", detail)));
     findings.extend(limits(context, &first));
-    findings.push(Finding::new("agent", look_at(context, &first, &env).await, exit::UNAVAILABLE));
+    let found = examine_agent(context, &first, &env).await;
+    let is_there = found.is_ok();
+    findings.push(Finding::new("agent", found, exit::UNAVAILABLE));
+    if is_there {
+        let adapter = &context.loaded.config.agent.adapter;
+        let problem = login::problem(context, adapter, &first, &env).await;
+        findings.extend(problem.map(|problem| Finding::new("login", Err(problem), exit::HUMAN)));
+    }
     for name in context.loaded.config.fallback(None) {
         let next = Driver::build(&context.loaded, &registry, &build, Some(name)).await?;
         let env = next.environment(&context.loaded, &context.vars);
-        let result = look_at(context, &next, &env).await;
+        let result = examine_agent(context, &next, &env).await;
         let result = result.map(|found| format!("{name}: {found}"));
         let result = result.map_err(|problem| format!("{name}: {problem}"));
         findings.push(Finding::new("fallback", result, exit::UNAVAILABLE));
     }
     findings.extend(validators(context, &judges.check_setup(&context.loaded, &env).await));
+    if !has_begun(context)
+        && let Err(error) = judges.check_globs(&context.loaded)
+    {
+        findings.push(Finding::new("validator", Err(error.to_string()), exit::CONFIG));
+    }
     findings.extend(completion(&judges));
     findings.push(state(context));
     if findings.iter().all(|finding| !matches!(finding.level, Level::Failed(_))) {
         findings.extend(baseline(context, &judges, &env).await);
     }
     Ok(findings)
+}
+
+/// Whether there is a run that `run` would resume: what it protects is fixed.
+fn has_begun(context: &Context) -> bool {
+    let found = context.layout().ok().and_then(|layout| peek(&layout, |_| {}).ok().flatten());
+    found.is_some_and(|found| found.state.completion().is_none())
+}
+
+/// What lies outside of the configuration.
+fn around(context: &Context) -> Vec<Finding> {
+    let workspace = &context.loaded.config.run.workspace;
+    let warnings = [
+        ("repository", surroundings::repository(workspace)),
+        ("environment", surroundings::foreign_variables(&context.vars)),
+    ];
+    let warnings = warnings.into_iter().filter_map(|(what, detail)| Some((what, detail?)));
+    let mut findings: Vec<Finding> =
+        warnings.map(|(what, detail)| Finding::warning(what, detail)).collect();
+    findings.push(match surroundings::disk(context) {
+        Ok(detail) => Finding { what: "disk", level: Level::Ok, detail },
+        Err(low) => Finding::warning("disk", low),
+    });
+    findings
+}
+
+/// The prompt as `init` wrote it, which a run is refused for.
+fn prompt(context: &Context) -> Option<Finding> {
+    let place = init::placeholder(&context.loaded.config)?;
+    Some(Finding::new("prompt", Err(init::needs_task(&place)), exit::CONFIG))
 }
 
 /// What the checks say before any work is done, as the next run would find out: they are run once.
@@ -137,7 +220,7 @@ async fn baseline(
     if mode == BaselineMode::Off || begun || Lock::holder(&layout).is_some() {
         return None;
     }
-    let verdicts = judges.check_baseline(&workspace, env).await;
+    let verdicts = judges.check_baseline(&workspace, env, None).await;
     let accepting = verdicts.iter().filter(|named| named.verdict.is_accepted());
     let failing = verdicts.iter().find(|named| !named.verdict.is_accepted());
     let (level, detail) = match failing {
@@ -217,7 +300,7 @@ fn completion(judges: &Judges) -> Option<Finding> {
 }
 
 /// Whether an agent would start, what was found, and what it can do.
-async fn look_at(
+async fn examine_agent(
     context: &Context,
     driver: &Driver,
     env: &BTreeMap<String, String>,

@@ -1,23 +1,27 @@
 //! `init`
 
+mod agent;
 mod check;
+mod ignore;
+mod prompt;
 mod protect;
 mod systemd;
+mod systems;
+mod trial;
 
 use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write as _};
 use std::path::Path;
 
+pub(crate) use ignore::is_in_repository;
+pub(crate) use prompt::{needs_task, placeholder, refuse_placeholder};
+
 use crate::args::Init;
 use crate::error::{CommandError, exit};
 use crate::output;
-use check::Check;
+use check::Checks;
 
 const CONFIG: &str = include_str!("../templates/ralph.toml");
-const PROMPT: &str = include_str!("../templates/PROMPT.md");
-const PROGRAM: &str = "program = [\"./test.sh\"]\nprotect = [\"test.sh\"]\n";
-/// What tells an agent how to claim, as the detectors of the configuration know it.
-const CLAIMS: [&str; 2] = ["<promise>", "TASK_COMPLETE"];
 
 pub(crate) fn init(file: &Path, args: &Init) -> Result<u8, CommandError> {
     if args.systemd {
@@ -28,31 +32,62 @@ pub(crate) fn init(file: &Path, args: &Init) -> Result<u8, CommandError> {
     let prompt = file.with_file_name("PROMPT.md");
     let keeps_config = exists(file)? && !args.force;
     let keeps_prompt = exists(&prompt)?;
+    refuse(file, &prompt, args, (keeps_config, keeps_prompt))?;
+    let mut checks = None;
+    if keeps_config {
+        output::result(&format!("kept {} as it is", file.display()));
+    } else {
+        let found = Checks::find(folder, args.test.as_deref())?;
+        write_config(file, &found, args, folder)?;
+        checks = Some(found);
+    }
+    if keeps_prompt || !create(&prompt, &prompt::text(args.goal.as_deref()))? {
+        output::result(&format!(
+            "kept {} as it is{}",
+            prompt.display(),
+            prompt::missing_claim(&prompt)
+        ));
+    } else {
+        output::result(&format!("wrote {}", prompt.display()));
+    }
+    if let Some(checks) = &checks {
+        artefacts(folder, args, checks)?;
+        if !checks.found.is_empty() && !args.no_run {
+            trial::run(file)?.iter().for_each(|line| output::result(line));
+        }
+    }
+    let needs_task = !keeps_prompt && args.goal.is_none();
+    let needs_check = checks.is_some_and(|checks| checks.found.is_empty());
+    next(file, &prompt, needs_task, needs_check);
+    Ok(exit::OK)
+}
+
+/// Refuses what would have no effect on files that are there.
+fn refuse(
+    file: &Path,
+    prompt: &Path,
+    args: &Init,
+    (keeps_config, keeps_prompt): (bool, bool),
+) -> Result<(), CommandError> {
     let hint = "`init --force` overwrites ralph.toml; a prompt is never overwritten";
+    let exists = |path: &Path, flag: &str| {
+        let message = format!("{} already exists: {flag} would have no effect", path.display());
+        Err(CommandError::user(message).hinted(hint))
+    };
     if keeps_config && args.test.is_some() {
-        let message = format!("{} already exists: --test would have no effect", file.display());
-        return Err(CommandError::user(message).hinted(hint));
+        return exists(file, "--test");
+    }
+    if keeps_config && args.agent.is_some() {
+        return exists(file, "--agent");
+    }
+    if keeps_prompt && args.goal.is_some() {
+        return exists(prompt, "--goal");
     }
     if keeps_config && keeps_prompt {
         let message = format!("{} and {} already exist", file.display(), prompt.display());
         return Err(CommandError::user(message).hinted(hint));
     }
-    if keeps_config {
-        output::result(&format!("kept {} as it is", file.display()));
-    } else {
-        let check = Check::find(folder, args.test.as_deref())?;
-        write_config(file, &check, args.force)?;
-        output::result(&format!("wrote {}", file.display()));
-        check.lines(file).iter().for_each(|line| output::result(line));
-    }
-    if keeps_prompt || !create(&prompt, PROMPT)? {
-        output::result(&format!("kept {} as it is{}", prompt.display(), missing_claim(&prompt)));
-        output::result("next: `ralph-orchestrator doctor`, then `ralph-orchestrator run`");
-    } else {
-        output::result(&format!("wrote {}", prompt.display()));
-        output::result("next: say in PROMPT.md what to do, then `ralph-orchestrator run`");
-    }
-    Ok(exit::OK)
+    Ok(())
 }
 
 /// Whether there is anything of this name, such as a link that leads nowhere.
@@ -64,16 +99,28 @@ fn exists(path: &Path) -> Result<bool, CommandError> {
     }
 }
 
-fn write_config(file: &Path, check: &Check, force: bool) -> Result<(), CommandError> {
-    let text = CONFIG.replace(PROGRAM, &check.toml()?);
-    if force {
+fn write_config(
+    file: &Path,
+    checks: &Checks,
+    args: &Init,
+    folder: &Path,
+) -> Result<(), CommandError> {
+    let agent = agent::find(args.agent.as_deref(), folder)?;
+    let text = CONFIG
+        .replace("@AGENT@", &agent.toml)
+        .replace("@VALIDATORS@", &checks.toml()?)
+        .replace("@COST@", agent.cost);
+    if args.force {
         let disk = orchestrator::state::Disk::default();
-        return Ok(disk.write_atomically(file, text.as_bytes(), 0o644)?);
+        disk.write_atomically(file, text.as_bytes(), 0o644)?;
+    } else if !create(file, &text)? {
+        let message = format!("{} has just been made by another program", file.display());
+        return Err(CommandError::user(message));
     }
-    if create(file, &text)? {
-        return Ok(());
-    }
-    Err(CommandError::user(format!("{} has just been made by another program", file.display())))
+    output::result(&format!("wrote {}", file.display()));
+    output::result(&agent.line);
+    checks.lines().iter().for_each(|line| output::result(line));
+    Ok(())
 }
 
 /// Writes a file that is not there. Whether it was not.
@@ -88,12 +135,47 @@ fn create(path: &Path, text: &str) -> Result<bool, CommandError> {
     Ok(true)
 }
 
-/// What a kept prompt does not say and an agent has to know.
-fn missing_claim(prompt: &Path) -> &'static str {
-    let Ok(text) = fs::read_to_string(prompt) else { return "" };
-    if CLAIMS.iter().any(|claim| text.contains(claim)) {
-        return "";
+/// Has git ignore what the checks leave behind, if that was asked for; offers it otherwise.
+fn artefacts(folder: &Path, args: &Init, checks: &Checks) -> Result<(), CommandError> {
+    let missing = ignore::missing(folder, &checks.artefacts());
+    if missing.is_empty() {
+        return Ok(());
     }
-    "\n  it does not say how to claim completion; add a line such as: when all is done, end\n  \
-     your last message with <promise>COMPLETE: what was done</promise>"
+    if args.gitignore {
+        ignore::add(folder, &missing)?;
+        output::result(&format!("added to .gitignore: {}", missing.join(", ")));
+    } else {
+        output::result(&format!(
+            "  .gitignore lacks {} (`init --gitignore` adds it)",
+            missing.join(", ")
+        ));
+    }
+    Ok(())
+}
+
+/// The last lines: what is left to do, and the next commands.
+fn next(file: &Path, prompt: &Path, needs_task: bool, needs_check: bool) {
+    let option = match file.to_str() {
+        Some("ralph.toml") | None => String::new(),
+        Some(name) => format!(" -c {name}"),
+    };
+    if needs_task {
+        output::result(&format!("first: describe the task in {}", prompt.display()));
+    }
+    if needs_check {
+        output::result(&format!(
+            "first: write the check: `program` below [[validator]] in {} (or `init --force --test \
+             COMMAND`);\n       nothing can be proved without it, and `run` starts nothing",
+            file.display()
+        ));
+    }
+    output::result("next:");
+    for (command, what) in [
+        ("doctor", "check everything, at no cost"),
+        ("run", "run the loop until the work is proved done"),
+        ("status", "show the current run's status"),
+    ] {
+        let command = format!("ralph-orchestrator{option} {command}");
+        output::result(&format!("  {command:<28}  # {what}"));
+    }
 }

@@ -11,7 +11,7 @@ use orchestrator::state::{Disk, Found, Layout};
 use ralph_orchestrator_supervise::Supervisor;
 
 use crate::args::Run;
-use crate::commands::block_on;
+use crate::commands::{block_on, init};
 use crate::context::{self, Context};
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit, of_stop};
@@ -57,7 +57,10 @@ async fn start(
     let signals = signals::listen()?;
     let switch = signals.switch.clone();
     let state_home = context.state_home();
-    let confined = Policy::of(&context).and_then(|policy| Ok((policy, Plugins::of(&context)?)));
+    let confined = Policy::of(&context).and_then(|policy| {
+        init::refuse_placeholder(&context.loaded.config)?;
+        Ok((policy, Plugins::of(&context)?))
+    });
     let (policy, plugins) = match confined {
         Ok(both) => both,
         Err(error) => return complete_or(error, Some(&context), &args).await,

@@ -61,12 +61,10 @@ pub(super) fn a_hole_of_terabytes_that_is_protected_is_looked_at_in_no_time() {
 
     let env = hostile();
     env.config(protected);
-    env.agent
-        .call(1)
-        .script(&format!("mkdir tests; truncate -s 8T tests/huge; {WORK}"))
-        .out(PROMISE);
-    env.agent.call(2).script("rm -r tests\n");
-    completes(&env, "made by the agent", 2, &["done"]);
+    env.write("tests/a", "");
+    env.agent.call(1).script(&format!("truncate -s 8T tests/huge; {WORK}")).out(PROMISE);
+    env.agent.call(2).script("rm tests/huge\n");
+    completes(&env, "made by the agent", 2, &["tests", "done"]);
 }
 
 #[test]
@@ -149,6 +147,7 @@ pub(super) fn a_look_before_the_run_that_is_cut_begins_no_run() {
         assert!(began.elapsed() < Duration::from_secs(12), "{:?}", began.elapsed());
         assert_eq!(env.agent.calls(), 0);
         fs::remove_dir_all(env.path("much")).unwrap();
+        env.write("much/0", "");
         env.agent.default_call().script(WORK).out(PROMISE);
         env.run().expect(0);
     }

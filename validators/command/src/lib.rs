@@ -8,7 +8,7 @@
 //! | `expect_exit` | the exit status, 0 by default |
 //! | `must_match` | a regular expression, or a list: each has to match a line of the output |
 //! | `must_not_match` | a regular expression, or a list: none may match a line of the output |
-//! | `protect` | globs, relative to the workspace, of what has to be as it was when the run began. A program in the workspace, or the script that an interpreter is given, that no required validator protects is warned of |
+//! | `protect` | globs, relative to the workspace, of what has to be as it was when the run began. A program in the workspace, or the script that an interpreter is given, that no required validator protects is warned of. Beyond these, what would be run instead of the program's own is reserved: it must not appear (`reserved.rs`) |
 //! | `confirm` | how many times in a row it has to pass, 1 by default |
 //! | `read_only` | whether any change that it makes to the workspace is its error, false by default |
 //! | `cwd` | where it runs, relative to the workspace and inside it; the workspace by default |
@@ -22,6 +22,7 @@
 mod config;
 mod display;
 mod patterns;
+mod reserved;
 mod script;
 mod setup;
 mod trial;
@@ -32,6 +33,14 @@ pub use config::Config as Keys;
 use orchestrator::contract::{BuildContext, BuildError, EvidenceValidator};
 use ralph_orchestrator_supervise::Supervisor;
 use serde_json::Value;
+
+/// The program of a validator that is still to be written. It says so, and its exit status tells that
+/// nothing could be checked; a run with it is refused.
+pub const PLACEHOLDER: [&str; 3] = [
+    "sh",
+    "-c",
+    "echo 'write your check here: `program` below [[validator]] in ralph.toml' >&2; exit 126",
+];
 
 /// Builds the validator from its table, without the keys that all validators share.
 ///

@@ -7,6 +7,7 @@ use ralph_orchestrator_supervise::find_program;
 
 use crate::config::Config;
 use crate::display::{escape, typed};
+use crate::reserved;
 use crate::script;
 use crate::validator::{Lookup, Program};
 
@@ -20,6 +21,15 @@ pub(crate) fn problems(
     lookup: &Lookup,
     setup: Setup<'_>,
 ) -> Vec<SetupProblem> {
+    if config.program == crate::PLACEHOLDER {
+        let message = "this check is still to be written: put the command that proves the work done \
+                       here, such as [\"cargo\", \"test\"]";
+        return vec![SetupProblem {
+            key: vec!["program".into()],
+            message: message.into(),
+            is_fatal: true,
+        }];
+    }
     let command = Command { config, setup };
     let name = config.program.first().map_or("", String::as_str);
     let mut problems = Vec::new();
@@ -34,6 +44,7 @@ pub(crate) fn problems(
         Program::Path(path) => command.program(name, path, &lookup.base),
     });
     problems.extend(command.script());
+    problems.extend(command.module());
     problems
 }
 
@@ -78,6 +89,16 @@ impl Command<'_> {
         })
     }
 
+    /// What Python would find in the workspace instead of its own.
+    fn module(&self) -> Option<SetupProblem> {
+        let workspace = self.setup.workspace.canonicalize().ok()?;
+        let paths = reserved::python_paths(self.config);
+        let path = paths.iter().map(|path| workspace.join(path)).find(|path| path.exists())?;
+        let module = reserved::module(&self.config.program);
+        let index = self.config.program.iter().position(|word| Some(word.as_str()) == module);
+        self.unprotected(index.unwrap_or(0), &path)
+    }
+
     fn to_be_made(&self, index: usize, path: &Path) -> String {
         let what = if index == 0 { "program" } else { "script" };
         let wrong = if path.exists() { "is not executable" } else { "does not exist yet" };
@@ -120,7 +141,7 @@ impl Command<'_> {
 }
 
 /// A path without `.` and `..`, by its text alone.
-fn without_dots(path: &Path) -> PathBuf {
+pub(crate) fn without_dots(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for part in path.components() {
         match part {
@@ -135,7 +156,7 @@ fn without_dots(path: &Path) -> PathBuf {
 }
 
 /// A glob that matches this path only.
-fn glob(path: &Path) -> String {
+pub(crate) fn glob(path: &Path) -> String {
     let mut glob = String::new();
     for c in path.to_string_lossy().chars() {
         if matches!(c, '*' | '?' | '[' | ']' | '{' | '}' | '\\') {

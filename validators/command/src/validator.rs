@@ -14,6 +14,7 @@ use ralph_orchestrator_supervise::{Grace, SpawnError, Spec, Supervisor, find_pro
 use crate::config::Config;
 use crate::display::{escape, typed};
 use crate::patterns::Rules;
+use crate::reserved;
 use crate::setup;
 use crate::trial::{Trial, watch};
 
@@ -101,6 +102,9 @@ impl CommandValidator {
     /// Why its exit status says nothing of the work: by convention of all shells, a program that it needs
     /// is not there (127) or cannot be executed (126).
     fn not_checked(&self, trial: &Trial) -> Option<String> {
+        if let Some(message) = self.missing_module(trial) {
+            return Some(message);
+        }
         let code = trial.exit.ending.code().filter(|code| *code != self.config.expect_exit)?;
         let why = match code {
             126 => "a program that it runs cannot be executed",
@@ -108,6 +112,47 @@ impl CommandValidator {
             _ => return None,
         };
         Some(format!("`{}` ended with exit {code}: {why}.\n{}", self.typed, trial.output))
+    }
+
+    /// Python says so, and ends with the status of a failed test, if what it is to run is not installed.
+    fn missing_module(&self, trial: &Trial) -> Option<String> {
+        let module = reserved::module(&self.config.program)?;
+        let says = format!(": No module named {module}");
+        let is_missing = trial.exit.ending.code() == Some(1)
+            && trial.output.lines().any(|line| line.trim_end().ends_with(&says));
+        is_missing.then(|| {
+            format!(
+                "`{}` could not be run: {module} is not installed.\n{}",
+                self.typed, trial.output
+            )
+        })
+    }
+
+    /// What was changed although it is protected, and what appeared although it is reserved.
+    fn tampered(&self, changes: &[Change]) -> Vec<String> {
+        let reserved = reserved::paths(&self.config);
+        let is_reserved = |change: &&Change| {
+            change.kind == ChangeKind::Added
+                && reserved.iter().any(|path| change.path.starts_with(path))
+        };
+        let (appeared, changed): (Vec<&Change>, Vec<&Change>) =
+            changes.iter().partition(is_reserved);
+        let mut reasons = Vec::new();
+        if !changed.is_empty() {
+            reasons.push(format!(
+                "protected paths must be as they were when the run began, put them back: {}",
+                named(&changed)
+            ));
+        }
+        if !appeared.is_empty() {
+            reasons.push(format!(
+                "these were not there when the run began, and change what `{}` does; remove or rename \
+                 them: {}",
+                self.typed,
+                named(&appeared)
+            ));
+        }
+        reasons
     }
 
     /// Nothing if it passed.
@@ -187,6 +232,10 @@ impl EvidenceValidator for CommandValidator {
         self.config.protect.clone()
     }
 
+    fn reserved_paths(&self) -> Vec<String> {
+        reserved::paths(&self.config)
+    }
+
     fn is_read_only(&self) -> bool {
         self.config.read_only
     }
@@ -208,7 +257,7 @@ impl EvidenceValidator for CommandValidator {
 
     async fn validate(&self, context: ValidationContext<'_>, cancel: &dyn CancelSignal) -> Verdict {
         if !context.protected_changes.is_empty() {
-            return Verdict::Rejected { reasons: vec![tampered(context.protected_changes)] };
+            return Verdict::Rejected { reasons: self.tampered(context.protected_changes) };
         }
         let cwd = match self.cwd(context.workspace) {
             Ok(cwd) => cwd,
@@ -252,7 +301,7 @@ fn left_behind(names: &[String]) -> String {
     }
 }
 
-fn tampered(changes: &[Change]) -> String {
+fn named(changes: &[&Change]) -> String {
     let named = changes.iter().take(CHANGES_NAMED).map(|change| {
         let kind = match change.kind {
             ChangeKind::Added => "added",
@@ -266,5 +315,5 @@ fn tampered(changes: &[Change]) -> String {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
-    format!("protected paths must be as they were when the run began, put them back: {named}{more}")
+    format!("{named}{more}")
 }

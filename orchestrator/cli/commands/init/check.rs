@@ -1,90 +1,140 @@
 //! The command that proves the work done.
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
-
 use super::protect::{self, Protected};
+use super::systems::{self, System};
 use crate::error::CommandError;
+use ralph_validator_command::PLACEHOLDER;
 
-/// A command with what it relies on.
+/// A validator that is to be written, with what it relies on.
 pub(super) struct Check {
-    program: Vec<String>,
-    /// `None` if no command was found.
-    known: Option<Protected>,
-    /// A file that defines the check and that the agent may need to change.
-    open: Option<&'static str>,
+    pub(super) system: System,
+    pub(super) protected: Protected,
+}
+
+/// What proves the work.
+pub(super) struct Checks {
+    pub(super) found: Vec<Check>,
+    /// Why something that looks like a test is not one of them.
+    pub(super) notes: Vec<String>,
+}
+
+impl Checks {
+    /// The command that was asked for, or those that fit what lies in the folder.
+    pub(super) fn find(
+        folder: &std::path::Path,
+        asked: Option<&str>,
+    ) -> Result<Self, CommandError> {
+        let (systems, notes) = match asked {
+            Some(command) => (vec![System::asked(words(command)?)], Vec::new()),
+            None => systems::find(folder),
+        };
+        let protect = |system: System| {
+            let mut protected = protect::find(folder, &system.program);
+            protected.add(folder, system.definitions);
+            Check { protected, system }
+        };
+        Ok(Self { found: systems.into_iter().map(protect).collect(), notes })
+    }
+
+    /// The tables of the validators.
+    pub(super) fn toml(&self) -> Result<String, CommandError> {
+        if self.found.is_empty() {
+            return Ok(format!("{}program = {}\n", head("tests"), list(&PLACEHOLDER)?));
+        }
+        let is_one = self.found.len() == 1;
+        let tables: Result<Vec<String>, CommandError> = self
+            .found
+            .iter()
+            .map(|check| check.toml(if is_one { "tests" } else { check.system.name }))
+            .collect();
+        Ok(tables?.join("\n"))
+    }
+
+    /// What the user has to know of them.
+    pub(super) fn lines(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        if self.found.is_empty() {
+            lines.push("  NO test command was found".to_owned());
+        }
+        if self.found.len() > 1 {
+            let names: Vec<&str> = self.found.iter().map(|check| check.system.name).collect();
+            lines.push(format!(
+                "  {} checks, all of which must pass: {}",
+                names.len(),
+                names.join(", ")
+            ));
+        }
+        self.found.iter().for_each(|check| check.describe(&mut lines));
+        if let Some(first) = self.found.first() {
+            first.protected.describe(&mut lines);
+        }
+        lines.extend(self.notes.iter().map(|note| format!("  {note}")));
+        lines
+    }
+
+    /// What running them leaves behind, as lines of a `.gitignore`.
+    pub(super) fn artefacts(&self) -> Vec<&'static str> {
+        let mut all: Vec<&str> =
+            self.found.iter().flat_map(|check| check.system.artefacts.iter().copied()).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
 }
 
 impl Check {
-    /// The command that was asked for, or the one that fits what lies in the folder.
-    pub(super) fn find(folder: &Path, asked: Option<&str>) -> Result<Self, CommandError> {
-        let program = match asked {
-            Some(command) => Some(words(command)?),
-            None => guess(folder),
-        };
-        let Some(program) = program else {
-            return Ok(Self { program: Vec::new(), known: None, open: None });
-        };
-        let known = Some(protect::find(folder, &program));
-        let runs = |word: &str| program.iter().any(|part| part == word);
-        let defines = |name: &'static str| folder.join(name).is_file().then_some(name);
-        let open = if ["npm", "pnpm", "yarn", "bun"].iter().any(|tool| runs(tool)) {
-            defines("package.json")
-        } else if runs("pytest") {
-            defines("pyproject.toml")
-        } else {
-            None
-        };
-        Ok(Self { program, known, open })
-    }
-
-    /// The keys of the validator.
-    pub(super) fn toml(&self) -> Result<String, CommandError> {
-        let Some(known) = &self.known else {
-            // Exit status 126 means that nothing could be checked: that is no fault of the work.
-            let script = "echo 'write your check here: `program` below [[validator]] in ralph.toml' \
-                          >&2; exit 126";
-            return Ok(format!("program = {}\n", list(&["sh", "-c", script])?));
-        };
-        let mut toml = format!("program = {}\n", list(&self.program)?);
-        if !known.globs.is_empty() {
-            toml.push_str(
-                "# The agent must not change what checks it. Take out what it is to write.\n",
-            );
-            toml.push_str(&format!("protect = {}\n", list(&known.globs)?));
+    fn toml(&self, name: &str) -> Result<String, CommandError> {
+        let mut toml = format!("{}program = {}\n", head(name), list(&self.system.program)?);
+        match self.system.must_match.as_slice() {
+            [] => {}
+            patterns => {
+                toml.push_str(
+                    "# At least one test must pass: a run without tests proves nothing.\n",
+                );
+                // Literal strings: no pattern has a quote in it.
+                let quoted: Vec<String> = patterns.iter().map(|text| format!("'{text}'")).collect();
+                let text = quoted.join(", ");
+                toml.push_str(&match patterns {
+                    [_] => format!("must_match = {text}\n"),
+                    _ => format!("must_match = [{text}]\n"),
+                });
+            }
         }
-        if let Some(file) = self.open {
+        if !self.protected.globs.is_empty() {
+            toml.push_str(
+                "# The agent must not change what checks it. Remove what it is to write.\n",
+            );
+            toml.push_str(&format!("protect = {}\n", list(&self.protected.globs)?));
+        }
+        for file in &self.system.open {
             toml.push_str(&format!(
                 "# {file} has a part in the check too, but the agent may have to change it: protect it \
                  if not.\n"
             ));
         }
+        toml.push_str("timeout = \"10m\"\n");
         Ok(toml)
     }
 
-    /// What the user has to know of it.
-    pub(super) fn lines(&self, file: &Path) -> Vec<String> {
-        let Some(known) = &self.known else {
-            return vec![format!(
-                "  NO test command was found: write your check into `program` below [[validator]]\n  \
-                 in {}, or use `init --force --test COMMAND`; nothing can be proved without it",
-                file.display()
-            )];
-        };
-        let mut lines = vec![format!("  completion is proved by `{}`", self.program.join(" "))];
-        if !known.globs.is_empty() {
-            lines.push(format!("  the agent must not change {}", known.globs.join(", ")));
+    fn describe(&self, lines: &mut Vec<String>) {
+        let System { program, because, must_match, open, .. } = &self.system;
+        let because = because.as_ref().map_or(String::new(), |file| format!(" ({file})"));
+        lines.push(format!("  completion is proved by `{}`{because}", program.join(" ")));
+        if must_match.is_empty() {
+            lines.push(
+                "    its exit status alone decides: add `must_match` if it says how many tests passed"
+                    .to_owned(),
+            );
         }
-        if known.more > 0 {
-            let more = known.more;
-            lines.push(format!("  {more} more folders have tests: add them to `protect` yourself"));
-        }
-        if let Some(open) = self.open {
-            lines.push(format!("  {open} has a part in the check and is not protected"));
-        }
-        lines
+        lines.extend(
+            open.iter()
+                .map(|file| format!("    {file} has a part in the check and is not protected")),
+        );
     }
+}
+
+fn head(name: &str) -> String {
+    format!("[[validator]]\nkind = \"command\"\nname = \"{name}\"\n")
 }
 
 /// A list of strings, which is the same in TOML as in JSON.
@@ -104,54 +154,4 @@ fn words(command: &str) -> Result<Vec<String>, CommandError> {
         return Err(CommandError::user("the test command is empty"));
     }
     Ok(words)
-}
-
-/// The test command that fits what lies in the folder.
-fn guess(folder: &Path) -> Option<Vec<String>> {
-    let is_there = |name: &str| folder.join(name).is_file();
-    let make = ["GNUmakefile", "makefile", "Makefile"].into_iter().find(|name| is_there(name));
-    let just = ["justfile", "Justfile", ".justfile"].into_iter().find(|name| is_there(name));
-    let target = |name: &str| make.is_some_and(|file| has_target(&folder.join(file), name));
-    let recipe = |name: &str| just.is_some_and(|file| has_target(&folder.join(file), name));
-    let pytest = ["pyproject.toml", "pytest.ini", "conftest.py"];
-    let command: &[&str] = if is_there("Cargo.toml") {
-        &["cargo", "test"]
-    } else if has_npm_test(&folder.join("package.json")) {
-        &["npm", "test"]
-    } else if is_there("go.mod") {
-        &["go", "test", "./..."]
-    } else if pytest.into_iter().any(is_there) {
-        &["python3", "-m", "pytest"]
-    } else if target("test") {
-        &["make", "test"]
-    } else if target("check") {
-        &["make", "check"]
-    } else if recipe("test") {
-        &["just", "test"]
-    } else if is_there("test.sh") {
-        let meta = fs::metadata(folder.join("test.sh")).ok()?;
-        let is_executable = meta.permissions().mode() & 0o111 != 0;
-        if is_executable { &["./test.sh"] } else { &["sh", "./test.sh"] }
-    } else {
-        return None;
-    };
-    Some(command.iter().map(|word| (*word).to_owned()).collect())
-}
-
-/// Whether a Makefile or justfile has this target.
-fn has_target(file: &Path, target: &str) -> bool {
-    let text = fs::read_to_string(file).unwrap_or_default();
-    text.lines().filter(|line| !line.starts_with([' ', '\t', '#'])).any(|line| {
-        let Some((names, rest)) = line.split_once(':') else { return false };
-        let mut names = names.split_whitespace().map(|name| name.trim_start_matches('@'));
-        !rest.starts_with('=') && names.any(|name| name == target)
-    })
-}
-
-/// Whether `npm test` does more than to say that there is no test, which is what npm writes at first.
-fn has_npm_test(file: &Path) -> bool {
-    let text = fs::read_to_string(file).unwrap_or_default();
-    let package: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
-    let test = package.pointer("/scripts/test").and_then(serde_json::Value::as_str);
-    test.is_some_and(|test| !test.trim().is_empty() && !test.contains("no test specified"))
 }

@@ -11,9 +11,9 @@ const MOST_ENTRIES: usize = 50_000;
 const DEEPEST: usize = 8;
 
 /// Folders of tests, wherever they are.
-const FOLDERS: [&str; 4] = ["tests", "test", "spec", "__tests__"];
+const FOLDERS: [&str; 5] = ["tests", "test", "spec", "__tests__", "Tests"];
 /// Files of tests, wherever they are: globs for names.
-const FILES: [&str; 19] = [
+const FILES: [&str; 27] = [
     "*_test.go",
     "test_*.py",
     "*_test.py",
@@ -33,9 +33,17 @@ const FILES: [&str; 19] = [
     "*.spec.mjs",
     "*.spec.cjs",
     "*_test.dart",
+    "tests.py",
+    "*_test.js",
+    "*_test.ts",
+    "*_test.cc",
+    "*_test.cpp",
+    "*Tests.cs",
+    "*Test.php",
+    "*Tests.swift",
 ];
 /// Where test runners look, right in the folder, for what is a test and how it is run.
-const SETTINGS: [&str; 17] = [
+const SETTINGS: [&str; 23] = [
     "pytest.ini",
     "tox.ini",
     "jest.config.js",
@@ -52,7 +60,13 @@ const SETTINGS: [&str; 17] = [
     ".mocharc.yml",
     ".mocharc.cjs",
     "phpunit.xml",
+    "phpunit.xml.dist",
     ".rspec",
+    ".pytest.ini",
+    "pytest.toml",
+    "jest.config.json",
+    ".mocharc.yaml",
+    "ava.config.js",
 ];
 /// Folders of what others wrote or programs made. What lies in them comes and goes.
 const FOREIGN: [&str; 10] = [
@@ -75,6 +89,92 @@ pub(super) struct Protected {
     pub(super) globs: Vec<String>,
     /// Folders with tests for which there was no room.
     pub(super) more: usize,
+    /// There are no files that are tests by their names.
+    pub(super) lacks_tests: bool,
+}
+
+impl Protected {
+    /// Adds those of these files that are there.
+    pub(super) fn add(&mut self, folder: &Path, files: &[&str]) {
+        let there = files.iter().filter(|name| folder.join(name).is_file());
+        for name in there.map(|name| (*name).to_owned()) {
+            if !self.globs.contains(&name) {
+                self.globs.insert(0, name);
+            }
+        }
+    }
+
+    /// What the user has to know of it.
+    pub(super) fn describe(&self, lines: &mut Vec<String>) {
+        if !self.globs.is_empty() {
+            lines.push(format!("  the agent must not change {}", self.globs.join(", ")));
+        }
+        if self.lacks_tests {
+            lines.push(
+                "  no test files were found: whoever writes them decides what proves the work"
+                    .to_owned(),
+            );
+        }
+        if self.more > 0 {
+            let more = self.more;
+            lines.push(format!("  {more} more folders have tests: add them to `protect` yourself"));
+        }
+    }
+}
+
+/// Tests in Python, as paths.
+pub(super) fn python_tests(folder: &Path) -> Vec<String> {
+    let is_test = |path: &Path| {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        name == "conftest.py"
+            || name == "tests.py"
+            || matches("test_*.py", name)
+            || matches("*_test.py", name)
+    };
+    files(folder).into_iter().filter(|path| is_test(path)).filter_map(text).collect()
+}
+
+/// Whether there are tests that the test runners of Node.js and Bun find by themselves.
+pub(super) fn has_script_tests(folder: &Path) -> bool {
+    files(folder).iter().any(|path| {
+        let end = path.extension().and_then(|end| end.to_str()).unwrap_or_default();
+        let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+        let in_folder = path.parent().is_some_and(|at| at.iter().any(|part| part == "test"));
+        ["js", "mjs", "cjs", "ts"].contains(&end)
+            && (in_folder
+                || stem == "test"
+                || stem.starts_with("test-")
+                || [".test", "-test", "_test"].iter().any(|mark| stem.ends_with(mark)))
+    })
+}
+
+fn text(path: PathBuf) -> Option<String> {
+    path.into_os_string().into_string().ok()
+}
+
+/// The files of the project itself, as far as they are looked at; sorted.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut open = vec![(PathBuf::new(), 0)];
+    let mut seen = 0;
+    while let Some((at, depth)) = open.pop() {
+        for entry in folder.join(&at).read_dir().into_iter().flatten().flatten() {
+            seen += 1;
+            let (Ok(name), Ok(kind)) = (entry.file_name().into_string(), entry.file_type()) else {
+                continue;
+            };
+            if seen > MOST_ENTRIES || name.starts_with('.') {
+                continue;
+            }
+            if kind.is_file() {
+                found.push(at.join(name));
+            } else if kind.is_dir() && depth < DEEPEST && !FOREIGN.contains(&name.as_str()) {
+                open.push((at.join(name), depth + 1));
+            }
+        }
+    }
+    found.sort();
+    found
 }
 
 /// Finds what the command names, what defines it, and the tests that it most likely runs.
@@ -89,14 +189,16 @@ pub(super) fn find(folder: &Path, program: &[String]) -> Protected {
     globs.extend(files.map(|name| (*name).to_owned()));
     let mut tests = Tests::default();
     tests.walk(folder, Path::new(""), 0);
-    for glob in tests.globs() {
+    let found = tests.globs();
+    let lacks_tests = found.is_empty();
+    for glob in found {
         if !globs.contains(&glob) {
             globs.push(glob);
         }
     }
     let more = globs.len().saturating_sub(MOST_GLOBS);
     globs.truncate(MOST_GLOBS);
-    Protected { globs, more }
+    Protected { globs, more, lacks_tests }
 }
 
 /// The glob for a word of the command that is the path of something in the folder.

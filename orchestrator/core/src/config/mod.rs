@@ -49,8 +49,8 @@ pub use limits::Limits;
 pub use loaded::Loaded;
 pub use model::{
     AfterRejection, AgentConfig, BaselineMode, Completion, CompletionTrigger, Config,
-    DetectorConfig, Env, EnvMode, InstructionsMode, Prices, Run, Sandbox, SandboxMode, StateConfig,
-    ValidatorConfig,
+    DetectorConfig, Env, EnvMode, InstructionsMode, Prices, Run, Sandbox, SandboxMode,
+    SandboxWorkspace, StateConfig, ValidatorConfig,
 };
 pub use nearest::nearest;
 pub use plugins::{PluginConfig, PluginIsolation};

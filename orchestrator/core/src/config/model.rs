@@ -289,6 +289,11 @@ pub struct Sandbox {
     /// reach the state. Needs Linux 6.2 or later; where the kernel cannot do it nothing is started.
     #[serde(deserialize_with = "tables::word")]
     pub mode: SandboxMode,
+    /// "open": agents can write everything in the workspace, and what is protected there is compared when
+    /// the work is validated. "locked": they can write neither what is protected nor `ralph.toml`; then
+    /// nothing can be created, removed or renamed in the folders that lead to these, either.
+    #[serde(deserialize_with = "tables::word")]
+    pub workspace: SandboxWorkspace,
     /// Further files and folders that agents may read and execute. They have to exist.
     #[schemars(inner(length(min = 1)))]
     pub read: Vec<PathBuf>,
@@ -299,7 +304,12 @@ pub struct Sandbox {
 
 impl Default for Sandbox {
     fn default() -> Self {
-        Self { mode: SandboxMode::Off, read: Vec::new(), write: Vec::new() }
+        Self {
+            mode: SandboxMode::Off,
+            workspace: SandboxWorkspace::Open,
+            read: Vec::new(),
+            write: Vec::new(),
+        }
     }
 }
 
@@ -316,6 +326,21 @@ pub enum SandboxMode {
 impl Word for SandboxMode {
     const WORDS: &'static [&'static str] = &["off", "landlock"];
     const VALUES: &'static [Self] = &[Self::Off, Self::Landlock];
+}
+
+/// What the sandbox does within the workspace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SandboxWorkspace {
+    /// Nothing.
+    Open,
+    /// What is protected cannot be written.
+    Locked,
+}
+
+impl Word for SandboxWorkspace {
+    const WORDS: &'static [&'static str] = &["open", "locked"];
+    const VALUES: &'static [Self] = &[Self::Open, Self::Locked];
 }
 
 /// Where the run's state is kept.

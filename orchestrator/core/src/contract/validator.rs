@@ -187,6 +187,14 @@ pub trait EvidenceValidator: Send + Sync {
         Vec::new()
     }
 
+    /// Globs, relative to the workspace, of what would change this validator's verdict by being there,
+    /// such as a file that its program would run instead of another. Those that match nothing when the
+    /// run begins must match nothing until it ends; what matches them is one of the
+    /// [`protected_changes`](ValidationContext::protected_changes).
+    fn reserved_paths(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Whether any change that it makes to the workspace is its error. Otherwise new files that it leaves
     /// are artefacts, no part of the work, and what it changes has to be validated once more.
     fn is_read_only(&self) -> bool {

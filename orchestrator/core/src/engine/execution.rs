@@ -14,8 +14,8 @@ pub(super) const GRACE: Duration = Duration::from_secs(30);
 /// Why a validator is waited for no longer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Over {
-    /// It had all the time that it may take.
-    TimedOut,
+    /// It had all the time that it may take: so much.
+    TimedOut(Duration),
     /// Nobody wants its verdict any more.
     Cancelled(CancelReason),
 }
@@ -35,7 +35,7 @@ pub(super) async fn execute(
         over = over => over,
     };
     let (reason, verdict) = match over {
-        Over::TimedOut => (CancelReason::Timeout, Some(timed_out(check))),
+        Over::TimedOut(after) => (CancelReason::Timeout, Some(timed_out(after))),
         Over::Cancelled(reason) => (reason, None),
     };
     // The validator ends its processes; if it cannot, dropping it does.
@@ -44,7 +44,7 @@ pub(super) async fn execute(
     verdict
 }
 
-fn timed_out(check: &Check) -> Verdict {
-    let seconds = check.timeout.as_secs_f64();
+fn timed_out(after: Duration) -> Verdict {
+    let seconds = after.as_secs_f64();
     Verdict::Error { message: format!("it did not end within {seconds} s") }
 }

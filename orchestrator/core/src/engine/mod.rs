@@ -17,6 +17,7 @@ mod existing;
 mod feedback;
 mod files;
 mod fingerprint;
+mod globs;
 mod held;
 mod idle;
 mod inputs;

@@ -135,8 +135,12 @@ async fn look(request: Request<'_>) -> Result<Opened, EngineError> {
     let redactor = drivers.redactor(&request.loaded);
     let setup = judges.check_setup(&request.loaded, &drivers.first.env).await;
     notes.extend(setup.accept(&request.loaded, |text| redactor.text(text).into_owned())?);
+    let baseline = match &kept {
+        Some(_) => Baseline::default(),
+        None => judges.take_baseline(&request.loaded, place.workspace.path())?,
+    };
     let out = drivers.check(&redactor).await?;
-    let parts = Parts { request, store, drivers, judges, redactor, notes, out, place };
+    let parts = Parts { request, store, drivers, judges, redactor, notes, out, place, baseline };
     match kept {
         Some(found) => parts.go_on(*found, &registry, &context).await,
         None => parts.begin(),
@@ -323,6 +327,8 @@ struct Parts<'a> {
     /// Why agents before the one that can begin cannot.
     out: Vec<String>,
     place: Place,
+    /// Of a new run.
+    baseline: Baseline,
 }
 
 /// Where it takes place.
@@ -336,7 +342,7 @@ struct Place {
 impl Parts<'_> {
     fn begin(mut self) -> Result<Session, EngineError> {
         let run = uuid::Uuid::now_v7().to_string();
-        let baseline = self.take_baseline()?;
+        let baseline = std::mem::take(&mut self.baseline);
         let kept = match &baseline {
             // Nothing is protected: there is nothing to keep.
             nothing if *nothing == Baseline::default() => Vec::new(),
@@ -404,11 +410,6 @@ impl Parts<'_> {
         self.judges = judges;
         let run = found.run.clone();
         Ok(self.session(run, frozen, baseline, Some(found)))
-    }
-
-    fn take_baseline(&self) -> Result<Baseline, EngineError> {
-        Baseline::take(self.place.workspace.path(), &self.judges.protects())
-            .map_err(|error| EngineError::Workspace(error.to_string()))
     }
 
     fn session(

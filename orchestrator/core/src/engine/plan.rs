@@ -82,6 +82,7 @@ impl Judges {
             let at = vec!["validator".to_owned(), validator.index.to_string()];
             let (kinds, kind) = (&registry.validators, (validator.kind.as_str(), "validator"));
             let built = make(loaded, kinds, kind, &at, &validator.config, context).await?;
+            super::globs::check_syntax(loaded, &at, validator, &*built)?;
             check_artefacts(loaded, &at, &validator.artefacts)?;
             artefacts.extend(validator.artefacts.iter().cloned());
             checks.push(Check {

@@ -53,13 +53,14 @@ impl Protection {
     ) -> Result<Option<Self>, EngineError> {
         let globs_of = |required: bool| -> Vec<String> {
             let checks = checks.iter().filter(|check| check.info.required || !required);
-            checks.flat_map(|check| check.validator.protects()).collect()
+            checks.flat_map(|check| globs(check, &state.baseline)).collect()
         };
+        let (globs, required) = (globs_of(false), globs_of(true));
         let mut protection = Self {
             state,
             workspace: workspace.to_owned(),
-            globs: globs_of(false),
-            required: globs_of(true),
+            globs,
+            required,
             now: Baseline::default(),
             known: Vec::new(),
             tampering: Vec::new(),
@@ -71,6 +72,11 @@ impl Protection {
             protection.known = protection.changes(&protection.required)?;
         }
         Ok(Some(protection))
+    }
+
+    /// What this validator protects and is different since the run began, as last compared.
+    pub(super) fn changes_for(&self, check: &Check) -> Result<Vec<Change>, EngineError> {
+        self.changes(&globs(check, &self.state.baseline))
     }
 
     /// Whether nothing is protected.
@@ -95,7 +101,7 @@ impl Protection {
     }
 
     /// What is different since the run began, as far as these globs go, as last compared.
-    pub(super) fn changes(&self, globs: &[String]) -> Result<Vec<Change>, EngineError> {
+    fn changes(&self, globs: &[String]) -> Result<Vec<Change>, EngineError> {
         if globs.is_empty() {
             return Ok(Vec::new());
         }
@@ -141,6 +147,14 @@ impl Protection {
     pub(super) fn into_tampering(self) -> Vec<String> {
         self.tampering
     }
+}
+
+/// What a validator protects, and what must not appear: only what was not there when the run began, as
+/// recorded then.
+fn globs(check: &Check, baseline: &Baseline) -> Vec<String> {
+    let mut globs = check.validator.protects();
+    globs.extend(baseline.reserved(&check.validator.reserved_paths()));
+    globs
 }
 
 fn named(change: &Change) -> String {

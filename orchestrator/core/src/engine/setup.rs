@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use super::bytecode::BytecodeDir;
 use super::execution::{Over, execute};
 use super::plan::{Judges, millis, real_path};
 use super::validate::{Selection, baseline_claim};
@@ -67,13 +68,23 @@ impl Judges {
 
 impl Judges {
     /// Runs the required validators that run something, once and apart from any run: what do they say
-    /// before any work is done? May take as long as their time-outs allow.
+    /// before any work is done? Each may take as long as its time-out allows, and no longer than
+    /// `at_most`.
     pub async fn check_baseline(
         &self,
         workspace: &Path,
         env: &BTreeMap<String, String>,
+        at_most: Option<Duration>,
     ) -> Vec<NamedVerdict> {
         let claim = baseline_claim();
+        let mut env = env.clone();
+        // As during a run, where it is gone afterwards. Without it the check works all the same.
+        let bytecode = BytecodeDir::create("setup").ok();
+        if let Some(folder) = &bytecode {
+            let path = folder.path().display().to_string();
+            env.entry(BytecodeDir::VARIABLE.to_owned()).or_insert(path);
+        }
+        let env = &env;
         let written_in = BTreeMap::new();
         let context = ValidationContext {
             run: "",
@@ -89,9 +100,10 @@ impl Judges {
         let mut verdicts = Vec::new();
         for check in self.checks.iter().filter(|check| Selection::RequiredChecks.takes(check)) {
             let started = Instant::now();
+            let time = at_most.map_or(check.timeout, |most| most.min(check.timeout));
             let over = async {
-                tokio::time::sleep(check.timeout).await;
-                Over::TimedOut
+                tokio::time::sleep(time).await;
+                Over::TimedOut(time)
             };
             // Nobody cancels it.
             let Some(verdict) = execute(check, context, over).await else { continue };

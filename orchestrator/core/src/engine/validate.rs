@@ -435,7 +435,7 @@ impl Examination {
         until_ms: u64,
     ) -> Result<Option<Verdict>, EngineError> {
         self.held.verify()?;
-        let changes = protection.changes(&check.validator.protects())?;
+        let changes = protection.changes_for(check)?;
         let context = ValidationContext {
             run: &self.run,
             iteration: self.iteration,
@@ -448,7 +448,7 @@ impl Examination {
             env: &self.env,
         };
         self.known_tree.set(None);
-        Ok(execution::execute(check, context, self.over(until_ms)).await)
+        Ok(execution::execute(check, context, self.over(until_ms, check.timeout)).await)
     }
 
     /// Lets Python keep its bytecode where no agent has been, if there is anything to protect: it would
@@ -466,12 +466,12 @@ impl Examination {
     }
 
     /// Resolves when a validator is waited for no longer.
-    async fn over(&self, until_ms: u64) -> Over {
+    async fn over(&self, until_ms: u64, timeout: Duration) -> Over {
         let cancel = Cancel::new(self.cancel.clone());
         loop {
             let left = until_ms.saturating_sub(self.clock.runtime_ms());
             if left == 0 {
-                return Over::TimedOut;
+                return Over::TimedOut(timeout);
             }
             let pause = left.min(LONGEST_REST_MS);
             tokio::select! {

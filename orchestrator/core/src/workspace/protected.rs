@@ -70,18 +70,29 @@ pub enum ProtectedError {
 /// only if a glob names it.
 ///
 /// Serialised as an object from path to state. Bytes of a path that are not UTF-8 are written
-/// `\xNN`, a backslash is doubled.
+/// `\xNN`, a backslash is doubled. A reserved glob is written as `/reserved/GLOB`, which is no path
+/// in the workspace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "BTreeMap<String, String>", into = "BTreeMap<String, String>")]
 pub struct Baseline {
     paths: BTreeMap<PathBuf, String>,
     /// There are more than these: what is missing is not known to be gone.
     is_cut: bool,
+    /// Globs that nothing matched, and that nothing is to match.
+    reserved: BTreeSet<String>,
 }
+
+/// What the key of a reserved glob begins with.
+const RESERVED: &str = "/reserved/";
+/// Its value.
+const ABSENT: &str = "absent";
 
 impl From<Baseline> for BTreeMap<String, String> {
     fn from(baseline: Baseline) -> Self {
-        baseline.paths.into_iter().map(|(path, state)| (escape(&path), state)).collect()
+        let reserved = baseline.reserved.into_iter();
+        let reserved = reserved.map(|glob| (format!("{RESERVED}{glob}"), ABSENT.to_owned()));
+        let paths = baseline.paths.into_iter().map(|(path, state)| (escape(&path), state));
+        paths.chain(reserved).collect()
     }
 }
 
@@ -89,11 +100,16 @@ impl TryFrom<BTreeMap<String, String>> for Baseline {
     type Error = String;
 
     fn try_from(map: BTreeMap<String, String>) -> Result<Self, String> {
-        let paths = map.into_iter().map(|(text, state)| {
+        let mut baseline = Self::default();
+        for (text, state) in map {
+            if let Some(glob) = text.strip_prefix(RESERVED) {
+                baseline.reserved.insert(glob.to_owned());
+                continue;
+            }
             let path = unescape(&text).ok_or_else(|| format!("{text:?} is no escaped path"))?;
-            Ok((path, state))
-        });
-        Ok(Self { paths: paths.collect::<Result<_, String>>()?, is_cut: false })
+            baseline.paths.insert(path, state);
+        }
+        Ok(baseline)
     }
 }
 
@@ -134,6 +150,35 @@ impl Baseline {
         flag: Arc<AtomicBool>,
     ) -> Result<Self, ProtectedError> {
         ProtectedHasher::default().observe(workspace, globs, flag)
+    }
+
+    /// Remembers those of these globs that match nothing in the workspace.
+    ///
+    /// # Errors
+    /// As for [`Baseline::take`].
+    pub fn reserve(&mut self, workspace: &Path, globs: &[String]) -> Result<(), ProtectedError> {
+        let there = Self::observe(workspace, globs, Arc::default())?;
+        for glob in globs {
+            if !there.has_match(glob)? {
+                self.reserved.insert(glob.clone());
+            }
+        }
+        Ok(())
+    }
+
+    /// Those of these globs that nothing matched when [`reserve`](Self::reserve) was called.
+    #[must_use]
+    pub fn reserved(&self, globs: &[String]) -> Vec<String> {
+        globs.iter().filter(|glob| self.reserved.contains(*glob)).cloned().collect()
+    }
+
+    /// Whether a path that was found matches this glob.
+    ///
+    /// # Errors
+    /// If the glob is wrong.
+    pub fn has_match(&self, glob: &String) -> Result<bool, ProtectedError> {
+        let glob = Globs::new(std::slice::from_ref(glob))?;
+        Ok(self.paths.keys().any(|path| glob.matches(path)))
     }
 
     /// What is different `now`, as far as these globs go; sorted by path.
@@ -256,7 +301,7 @@ impl ProtectedHasher {
             return Err(ProtectedError::Cancelled);
         }
         self.hasher.finish();
-        Ok(Baseline { paths, is_cut })
+        Ok(Baseline { paths, is_cut, reserved: BTreeSet::new() })
     }
 
     /// How many files the last look read; the others were known from before.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use orchestrator::config::{
     AfterRejection, AgentConfig, Env, EnvMode, Limits, PluginIsolation, Sandbox, SandboxMode,
-    Sources, load,
+    SandboxWorkspace, Sources, load,
 };
 use orchestrator::contract::{BuildError, Usd};
 use serde_json::json;
@@ -62,7 +62,12 @@ fn every_default() {
     );
     assert_eq!(config.limits, Limits::default());
     assert_eq!(config.env, Env { mode: EnvMode::Clean, pass: vec![], set: table(&[]) });
-    let nothing = Sandbox { mode: SandboxMode::Off, read: vec![], write: vec![] };
+    let nothing = Sandbox {
+        mode: SandboxMode::Off,
+        workspace: SandboxWorkspace::Open,
+        read: vec![],
+        write: vec![],
+    };
     assert_eq!(config.sandbox, nothing);
     assert_eq!(config.state.dir, None);
 }

@@ -170,6 +170,33 @@ fn a_look_is_cancelled_however_large_the_files_are() {
     assert_eq!(take(&ws, &["**"]).len(), 1, "and in no time if it is not");
 }
 
+#[test]
+fn what_is_reserved_is_what_was_not_there_and_survives_being_written_down() {
+    let ws = Workspace::with_git();
+    ws.write("there.py", "x");
+    ws.write("package/a", "x");
+    std::fs::create_dir(ws.path("empty")).unwrap();
+    let all = globs(&["there.py", "package", "gone.py", "empty", "deep/er"]);
+    let mut before = Baseline::default();
+    before.reserve(&ws.root(), &all).unwrap();
+    let kept = serde_json::to_string(&before).unwrap();
+    let before: Baseline = serde_json::from_str(&kept).unwrap();
+    let reserved = before.reserved(&all);
+    assert_eq!(reserved, ["gone.py", "empty", "deep/er"]);
+    // A later version that reserves more does not change what this run reserves.
+    assert!(before.reserved(&globs(&["new.py"])).is_empty());
+    ws.write("there.py", "y");
+    ws.write("package/b", "x");
+    ws.write("empty/file", "");
+    ws.write("deep/er/still", "");
+    let now = Baseline::observe(&ws.root(), &reserved, Arc::default()).unwrap();
+    let changes = before.changes(&now, &reserved).unwrap();
+    let named: Vec<String> =
+        changes.iter().map(|change| change.path.display().to_string()).collect();
+    assert_eq!(named, ["deep/er/still", "empty/file"]);
+    assert!(changes.iter().all(|change| change.kind == ChangeKind::Added));
+}
+
 /// Sets the time of the last modification back to what it was.
 fn set_back(path: &std::path::Path, to: std::time::SystemTime) {
     std::fs::File::options().write(true).open(path).unwrap().set_modified(to).unwrap();

@@ -1,0 +1,42 @@
+//! Asking other programs something that costs nothing and takes a moment.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use ralph_orchestrator_supervise::{CaptureLimit, Grace, Spec, Supervisor};
+
+/// How long an answer may take.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// What a program answered.
+pub(crate) struct Answer {
+    pub(crate) succeeded: bool,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+/// Runs a program to its end. `None` if it could not be started, or took too long.
+pub(crate) async fn ask(
+    program: PathBuf,
+    args: &[&str],
+    cwd: &Path,
+    env: BTreeMap<String, String>,
+) -> Option<Answer> {
+    let spec = Spec {
+        program,
+        args: args.iter().map(Into::into).collect(),
+        cwd: cwd.to_owned(),
+        env,
+        stdin: Vec::new(),
+        grace: Grace::default(),
+    };
+    let limit = CaptureLimit::default();
+    let patience = tokio::time::sleep(PATIENCE);
+    let output = Supervisor::this_binary().output(spec, limit, patience).await.ok()?;
+    (!output.stopped).then(|| Answer {
+        succeeded: output.exit.ending.is_success(),
+        stdout: output.stdout.text(),
+        stderr: output.stderr.text(),
+    })
+}

@@ -1,0 +1,59 @@
+//! Whether an agent is logged in, as far as its program can tell without spending anything.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use orchestrator::engine::Driver;
+use serde_json::Value;
+
+use crate::ask::ask;
+use crate::context::Context;
+
+/// Variables by which Codex needs no login.
+const CODEX_KEYS: [&str; 2] = ["CODEX_API_KEY", "CODEX_ACCESS_TOKEN"];
+
+/// Says that the agent is not logged in, and what to do. `None` if it is, or nobody can tell.
+pub(super) async fn problem(
+    context: &Context,
+    adapter: &str,
+    driver: &Driver,
+    env: &BTreeMap<String, String>,
+) -> Option<String> {
+    let program = driver.agent().describe().program?;
+    let folder = context.loaded.dir();
+    match adapter {
+        "claude-cli" | "claude-sdk" => claude(program, folder, env).await,
+        "codex" => codex(program, folder, env).await,
+        _ => None,
+    }
+}
+
+async fn claude(program: PathBuf, folder: &Path, env: &BTreeMap<String, String>) -> Option<String> {
+    let answer = ask(program, &["auth", "status"], folder, env.clone()).await?;
+    let status: Value = serde_json::from_str(answer.stdout.trim()).ok()?;
+    (status.get("loggedIn") == Some(&Value::Bool(false))).then(|| {
+        "Claude Code is not logged in: set ANTHROPIC_API_KEY or CLAUDE_CODE_OAUTH_TOKEN, or run \
+         `claude auth login`"
+            .to_owned()
+    })
+}
+
+async fn codex(program: PathBuf, folder: &Path, env: &BTreeMap<String, String>) -> Option<String> {
+    if CODEX_KEYS.iter().any(|key| env.get(*key).is_some_and(|value| !value.is_empty())) {
+        return None;
+    }
+    let home = env.get("CODEX_HOME").map(PathBuf::from);
+    let home = home.or_else(|| Some(Path::new(env.get("HOME")?).join(".codex")))?;
+    // Another provider has a key of its own, which `login status` does not know.
+    let settings = fs::read_to_string(home.join("config.toml")).unwrap_or_default();
+    if settings.contains("model_provider") {
+        return None;
+    }
+    let answer = ask(program, &["login", "status"], folder, env.clone()).await?;
+    let says_no = format!("{}{}", answer.stdout, answer.stderr)
+        .lines()
+        .any(|line| line.trim() == "Not logged in");
+    (!answer.succeeded && says_no)
+        .then(|| "Codex is not logged in: set CODEX_API_KEY, or run `codex login`".to_owned())
+}

@@ -1,0 +1,109 @@
+//! The agent that the configuration names.
+
+use std::path::Path;
+
+use ralph_orchestrator_supervise::find_program;
+
+use crate::context::variables;
+use crate::error::CommandError;
+
+/// An agent that `init` can write a configuration for.
+struct Known {
+    name: &'static str,
+    /// The program that it is.
+    program: &'static str,
+    /// `[agent]` and `[agent.config]`.
+    toml: &'static str,
+    /// Whether it says what it costs.
+    is_metered: bool,
+}
+
+const KNOWN: [Known; 8] = [
+    Known {
+        name: "claude",
+        program: "claude",
+        toml: "[agent]\nadapter = \"claude-cli\"        # `ralph-orchestrator agents` lists them all\n\
+               # fallback = [\"spare\"]        # the agent of [agents.spare] takes over when this one cannot continue\n\n\
+               [agent.config]\npermission_mode = \"acceptEdits\"\nallowed_tools = [\"Bash\"]\n",
+        is_metered: true,
+    },
+    Known {
+        name: "codex",
+        program: "codex",
+        toml: "[agent]\nadapter = \"codex\"\n\n[agent.config]\n\
+               # model = \"…\"                 # prices are looked up by it\n",
+        is_metered: false,
+    },
+    acp("gemini", "[\"gemini\", \"--acp\"]"),
+    acp("opencode", "[\"opencode\", \"acp\"]"),
+    acp("goose", "[\"goose\", \"acp\"]"),
+    acp("qwen", "[\"qwen\", \"--acp\"]"),
+    acp("copilot", "[\"copilot\", \"--acp\"]"),
+    Known {
+        name: "claude-sdk",
+        program: "claude",
+        toml: "[agent]\nadapter = \"claude-sdk\"\n\n[agent.config]\npermission_mode = \"acceptEdits\"\n\
+               permissions = { allow = [\"Bash\"] }\n",
+        is_metered: true,
+    },
+];
+
+const fn acp(name: &'static str, program: &'static str) -> Known {
+    Known { name, program: name, toml: program, is_metered: false }
+}
+
+/// What is written of the agent.
+pub(super) struct Agent {
+    pub(super) toml: String,
+    /// The limit on cost, as far as it can be enforced.
+    pub(super) cost: &'static str,
+    /// For the user.
+    pub(super) line: String,
+}
+
+/// The agent of this name, or the first that is installed, or the first.
+pub(super) fn find(asked: Option<&str>, folder: &Path) -> Result<Agent, CommandError> {
+    let path = variables().get("PATH").cloned().unwrap_or_default();
+    let is_installed = |known: &Known| find_program(known.program, &path, folder).is_ok();
+    let name = asked.map(|name| if name == "claude-cli" { "claude" } else { name });
+    let known = match name {
+        Some(name) => KNOWN.iter().find(|known| known.name == name).ok_or_else(|| {
+            let names: Vec<&str> = KNOWN.iter().map(|known| known.name).collect();
+            let message = format!("no agent is called {name:?}; known are: {}", names.join(", "));
+            CommandError::user(message)
+                .hinted("any other one is driven by the adapter `command`: see docs/user/agents")
+        })?,
+        None => match KNOWN.iter().find(|known| is_installed(known)).or(KNOWN.first()) {
+            Some(known) => known,
+            None => return Err(CommandError::internal("no agent is known")),
+        },
+    };
+    let Known { name, program, .. } = known;
+    let line = if is_installed(known) {
+        format!("  the agent is {name}")
+    } else if asked.is_some() {
+        format!("  the agent is {name}, but the program `{program}` is not in PATH: install it")
+    } else {
+        format!(
+            "  the agent is {name}, but no agent was found in PATH: install one, or name it in [agent]"
+        )
+    };
+    Ok(Agent { toml: known.table(), cost: known.cost(), line })
+}
+
+impl Known {
+    fn table(&self) -> String {
+        if self.toml.starts_with("[agent]") {
+            return self.toml.to_owned();
+        }
+        format!("[agent]\nadapter = \"acp\"\n\n[agent.config]\nprogram = {}\n", self.toml)
+    }
+
+    const fn cost(&self) -> &'static str {
+        if self.is_metered {
+            "max_cost_usd = 10.0"
+        } else {
+            "# max_cost_usd = 10.0        # this agent reports no cost: name a model whose prices are known first"
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! The prompt that `init` writes, and what it lacks as long as nobody has edited it.
+
+use std::fs;
+use std::path::Path;
+
+use orchestrator::config::Config;
+
+use crate::error::CommandError;
+
+const TEMPLATE: &str = include_str!("../../templates/PROMPT.md");
+/// The line of it that the user replaces.
+const PLACEHOLDER: &str = "Describe the task and its acceptance criteria here.";
+/// Larger files are not from here.
+const MOST: u64 = 64 * 1024;
+/// What tells an agent how to claim, as the detectors of the configuration know it.
+const CLAIMS: [&str; 2] = ["<promise>", "TASK_COMPLETE"];
+
+/// The prompt for a goal, or the one that is still to be edited.
+pub(super) fn text(goal: Option<&str>) -> String {
+    goal.map_or_else(|| TEMPLATE.to_owned(), |goal| TEMPLATE.replace(PLACEHOLDER, goal.trim()))
+}
+
+/// What a kept prompt does not say and an agent has to know.
+pub(super) fn missing_claim(prompt: &Path) -> &'static str {
+    let Ok(text) = fs::read_to_string(prompt) else { return "" };
+    if CLAIMS.iter().any(|claim| text.contains(claim)) {
+        return "";
+    }
+    "\n  it does not say how to claim completion; add a line such as: when all is done, end\n  \
+     your last message with <promise>COMPLETE: what was done</promise>"
+}
+
+/// Where the prompt is still as `init` wrote it, such as `PROMPT.md:3`.
+pub(crate) fn placeholder(config: &Config) -> Option<String> {
+    let path = config.run.prompt.as_deref()?;
+    fs::metadata(path).ok().filter(|meta| meta.is_file() && meta.len() <= MOST)?;
+    let text = fs::read_to_string(path).ok()?;
+    let line = text.lines().position(|line| line.trim() == PLACEHOLDER)?;
+    Some(format!("{}:{}", path.display(), line + 1))
+}
+
+/// Refuses a run that would pay for a task that is not described.
+///
+/// # Errors
+/// The place to edit.
+pub(crate) fn refuse_placeholder(config: &Config) -> Result<(), CommandError> {
+    match placeholder(config) {
+        Some(place) => Err(CommandError::config(needs_task(&place))
+            .hinted("nothing was started; describe the task in place of that line")),
+        None => Ok(()),
+    }
+}
+
+/// What is wrong with such a prompt.
+pub(crate) fn needs_task(place: &str) -> String {
+    format!("{place}: the prompt still says {PLACEHOLDER:?}")
+}

@@ -1,0 +1,95 @@
+//! The build and test systems that are recognised, by the files that they leave in a folder.
+
+mod node;
+mod other;
+mod patterns;
+mod python;
+mod tasks;
+
+use std::fs;
+use std::path::Path;
+
+/// A test system in a folder.
+#[derive(Debug, Default)]
+pub(super) struct System {
+    /// For the validator, if there are several.
+    pub(super) name: &'static str,
+    /// The file that it was recognised by.
+    pub(super) because: Option<String>,
+    pub(super) program: Vec<String>,
+    /// Each matches a line of its output if at least one test has passed.
+    pub(super) must_match: Vec<&'static str>,
+    /// Files that define the check; those that are there get protected.
+    pub(super) definitions: &'static [&'static str],
+    /// Files that have a part in the check and that the agent may have to change.
+    pub(super) open: Vec<String>,
+    /// What it leaves behind, as lines of a `.gitignore`.
+    pub(super) artefacts: &'static [&'static str],
+}
+
+impl System {
+    /// A command that the user named.
+    pub(super) fn asked(program: Vec<String>) -> Self {
+        let must_match = patterns::of_command(&program);
+        Self { name: "tests", program, must_match, ..Self::default() }
+    }
+}
+
+/// All that fit the folder, and what is to be said of what does not.
+pub(super) fn find(folder: &Path) -> (Vec<System>, Vec<String>) {
+    let place = Place { folder };
+    let mut notes = Vec::new();
+    let mut systems = other::find(&place);
+    systems.extend(node::find(&place, &mut notes));
+    systems.extend(python::find(&place));
+    let tasks = tasks::find(&place);
+    match tasks {
+        Some(task) if systems.is_empty() => systems.push(task),
+        Some(task) => notes.push(format!(
+            "`{}` exists too and was not added: it most likely runs the same tests",
+            task.program.join(" ")
+        )),
+        None => {}
+    }
+    (systems, notes)
+}
+
+/// The folder in which systems are looked for.
+struct Place<'a> {
+    folder: &'a Path,
+}
+
+impl Place<'_> {
+    fn has(&self, name: &str) -> bool {
+        self.folder.join(name).is_file()
+    }
+
+    fn has_folder(&self, name: &str) -> bool {
+        self.folder.join(name).is_dir()
+    }
+
+    /// The first of these files that is there.
+    fn first<'n>(&self, names: &[&'n str]) -> Option<&'n str> {
+        names.iter().copied().find(|name| self.has(name))
+    }
+
+    /// A file with this ending directly in the folder.
+    fn ending(&self, end: &str) -> Option<String> {
+        let entries = self.folder.read_dir().ok()?;
+        let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+        names.filter(|name| name.ends_with(end) && self.has(name)).min()
+    }
+
+    /// The text of a file; empty if it is not there.
+    fn text(&self, name: &str) -> String {
+        fs::read_to_string(self.folder.join(name)).unwrap_or_default()
+    }
+}
+
+fn words(command: &[&str]) -> Vec<String> {
+    command.iter().map(|word| (*word).to_owned()).collect()
+}
+
+fn found(name: &'static str, because: &str, program: &[&str]) -> System {
+    System { name, because: Some(because.to_owned()), program: words(program), ..System::default() }
+}

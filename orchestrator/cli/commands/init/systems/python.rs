@@ -1,0 +1,171 @@
+//! Projects in Python.
+
+use ralph_orchestrator_supervise::find_program;
+
+use super::patterns::{PYTEST, UNITTEST};
+use super::{Place, System, found, words};
+use crate::ask::ask;
+use crate::commands::block_on;
+use crate::commands::init::protect;
+use crate::context::variables;
+
+const MARKS: [&str; 13] = [
+    "pyproject.toml",
+    "setup.py",
+    "setup.cfg",
+    "requirements.txt",
+    "pytest.ini",
+    "conftest.py",
+    "tox.ini",
+    "noxfile.py",
+    "manage.py",
+    "Pipfile",
+    "uv.lock",
+    "poetry.lock",
+    "pdm.lock",
+];
+const ARTEFACTS: &[&str] = &["__pycache__/", ".pytest_cache/"];
+
+pub(super) fn find(place: &Place<'_>) -> Option<System> {
+    let tests = protect::python_tests(place.folder);
+    let because = place.first(&MARKS).map(str::to_owned);
+    let because = because.or_else(|| tests.first().cloned())?;
+    let open: Vec<String> =
+        place.first(&["pyproject.toml"]).map(str::to_owned).into_iter().collect();
+    let uses_pytest = uses_pytest(place, &tests);
+    if let Some(file) = place.first(&["tox.ini"]).filter(|file| place.text(file).contains("[tox]"))
+    {
+        let mut must_match = vec![r"congratulations :\)"];
+        must_match.extend(place.text(file).contains("pytest").then_some(PYTEST));
+        return Some(System {
+            must_match,
+            definitions: &["tox.ini"],
+            artefacts: &[".tox/", "__pycache__/", ".pytest_cache/"],
+            open,
+            ..found("tox", file, &["tox"])
+        });
+    }
+    if place.has("noxfile.py") {
+        return Some(System {
+            must_match: place
+                .text("noxfile.py")
+                .contains("pytest")
+                .then_some(PYTEST)
+                .into_iter()
+                .collect(),
+            definitions: &["noxfile.py"],
+            artefacts: &[".nox/", "__pycache__/", ".pytest_cache/"],
+            open,
+            ..found("nox", "noxfile.py", &["nox"])
+        });
+    }
+    let prefix = prefix(place);
+    let (name, program, pattern) = if place.has("manage.py") && !uses_pytest {
+        ("django", python(place, &prefix, &["manage.py", "test"]), UNITTEST)
+    } else if uses_pytest || (tests.is_empty() && prefers_pytest(place, &prefix)) {
+        let program = match prefix.as_slice() {
+            [] => python(place, &prefix, &["-m", "pytest"]),
+            prefix => words(&[prefix, &["pytest"]].concat()),
+        };
+        ("pytest", program, PYTEST)
+    } else {
+        ("unittest", python(place, &prefix, &unittest(place, &tests)), UNITTEST)
+    };
+    Some(System {
+        must_match: vec![pattern],
+        definitions: if name == "django" { &["manage.py"] } else { &[] },
+        artefacts: ARTEFACTS,
+        open: if name == "pytest" { open } else { Vec::new() },
+        program,
+        ..found(name, &because, &[])
+    })
+}
+
+/// What runs programs in the environment of the project.
+fn prefix(place: &Place<'_>) -> Vec<&'static str> {
+    let project = place.text("pyproject.toml");
+    let known = [
+        ("uv.lock", "[tool.uv", "uv"),
+        ("poetry.lock", "[tool.poetry", "poetry"),
+        ("pdm.lock", "[tool.pdm", "pdm"),
+        ("Pipfile", "[tool.pipenv", "pipenv"),
+    ];
+    let found = known.iter().find(|(file, table, _)| place.has(file) || project.contains(table));
+    found.map_or(Vec::new(), |(_, _, tool)| vec![*tool, "run"])
+}
+
+/// Python with these arguments: that of the project's own environment if there is one.
+fn python(place: &Place<'_>, prefix: &[&str], arguments: &[&str]) -> Vec<String> {
+    if !prefix.is_empty() {
+        return words(&[prefix, &["python"], arguments].concat());
+    }
+    words(&[&[interpreter(place)], arguments].concat())
+}
+
+fn interpreter(place: &Place<'_>) -> &'static str {
+    place.first(&[".venv/bin/python", "venv/bin/python"]).map_or("python3", |python| match python {
+        ".venv/bin/python" => "./.venv/bin/python",
+        _ => "./venv/bin/python",
+    })
+}
+
+/// Whether anything speaks of pytest, or tests are written as functions.
+fn uses_pytest(place: &Place<'_>, tests: &[String]) -> bool {
+    if place.first(&["pytest.ini", ".pytest.ini", "pytest.toml", "conftest.py"]).is_some() {
+        return true;
+    }
+    let files = [
+        "pyproject.toml",
+        "setup.cfg",
+        "setup.py",
+        "tox.ini",
+        "requirements.txt",
+        "requirements-dev.txt",
+        "requirements_dev.txt",
+        "dev-requirements.txt",
+        "Pipfile",
+    ];
+    if files.iter().any(|file| place.text(file).contains("pytest")) {
+        return true;
+    }
+    tests.iter().any(|test| {
+        let is_function =
+            |line: &str| line.starts_with("def test_") || line.starts_with("async def test_");
+        test.ends_with("conftest.py")
+            || place
+                .text(test)
+                .lines()
+                .any(|line| line.starts_with("import pytest") || is_function(line))
+    })
+}
+
+/// Without any hint: pytest if it is installed, for it runs tests of both kinds.
+fn prefers_pytest(place: &Place<'_>, prefix: &[&str]) -> bool {
+    prefix.is_empty() && has_module(place, "pytest")
+}
+
+fn has_module(place: &Place<'_>, module: &str) -> bool {
+    let vars = variables();
+    let path = vars.get("PATH").map(String::as_str).unwrap_or_default();
+    let Ok(program) = find_program(interpreter(place), path, place.folder) else { return false };
+    let import = format!("import {module}");
+    let answer = block_on(async {
+        Ok(ask(program, &["-I", "-c", &import], place.folder, vars.clone()).await)
+    });
+    answer.ok().flatten().is_some_and(|answer| answer.succeeded)
+}
+
+/// The arguments that have `unittest` find the tests.
+fn unittest<'a>(place: &Place<'_>, tests: &'a [String]) -> Vec<&'a str> {
+    let folders: Vec<&str> =
+        tests.iter().map(|test| test.split_once('/').map_or("", |parts| parts.0)).collect();
+    let Some(folder) =
+        folders.first().filter(|folder| !folder.is_empty() && !folders.contains(&""))
+    else {
+        return vec!["-m", "unittest", "discover"];
+    };
+    if place.has(&format!("{folder}/__init__.py")) {
+        return vec!["-m", "unittest", "discover", "-s", folder, "-t", "."];
+    }
+    vec!["-m", "unittest", "discover", "-s", folder]
+}

@@ -1,0 +1,105 @@
+//! Running the written checks once: do they fail now, as they should?
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::Duration;
+
+use orchestrator::contract::Verdict;
+use orchestrator::engine::{Judges, SetupReport, build_context, plain_environment};
+use orchestrator::machine::NamedVerdict;
+
+use crate::commands::block_on;
+use crate::context::{Context, Overrides};
+use crate::discovery::ConfigFile;
+use crate::error::CommandError;
+use crate::plugins::Plugins;
+use crate::render::text::one_line;
+use crate::{output, registry};
+
+/// How long each may take. What takes longer is not verified here.
+const AT_MOST: Duration = Duration::from_secs(120);
+/// Characters of what a check said.
+const SHOWN: usize = 160;
+
+/// Runs the checks of the configuration in this file once. What is to be said of each.
+pub(super) fn run(file: &Path) -> Result<Vec<String>, CommandError> {
+    let context = Context::load(&ConfigFile::Named(file.to_owned()), Overrides::default())?;
+    output::say("running the checks once …");
+    let folder = context.loaded.dir().to_owned();
+    let before = entries(&folder);
+    let mut lines = block_on(verdicts(&context))?;
+    let new: Vec<String> = entries(&folder).difference(&before).cloned().collect();
+    if !new.is_empty() {
+        lines.push(format!("  running them created {}", new.join(", ")));
+    }
+    Ok(lines)
+}
+
+fn entries(folder: &Path) -> BTreeSet<String> {
+    let entries = folder.read_dir().into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
+}
+
+async fn verdicts(context: &Context) -> Result<Vec<String>, CommandError> {
+    let plugins = Plugins::of(context)?;
+    let build = build_context(&context.loaded, &context.vars);
+    let judges = Judges::build(&context.loaded, &registry::plain(&plugins), &build).await?;
+    let env = plain_environment(&context.loaded, &context.vars);
+    let setup = judges.check_setup(&context.loaded, &env).await;
+    let workspace = context.loaded.config.run.workspace.canonicalize()?;
+    let verdicts = judges.check_baseline(&workspace, &env, Some(AT_MOST)).await;
+    Ok(verdicts.iter().map(|named| line(context, &setup, named)).collect())
+}
+
+fn line(context: &Context, setup: &SetupReport, named: &NamedVerdict) -> String {
+    let name = &named.validator;
+    let is_missing =
+        setup.findings.iter().any(|found| found.validator == *name && found.problem.is_fatal);
+    let says = match &named.verdict {
+        _ if is_missing => {
+            let program = program(context, name);
+            format!("could not be run: {program} is not installed")
+        }
+        Verdict::Accepted { .. } => "passes already: what is to be done?".to_owned(),
+        Verdict::Rejected { reasons } => {
+            let why = clause(reasons.first().map(String::as_str).unwrap_or_default());
+            format!("fails now, as it should ({why})")
+        }
+        Verdict::Error { message } => match not_found(message) {
+            Some(program) => format!("could not be run: {program} is not installed"),
+            None => {
+                let why = clause(message);
+                let start =
+                    if why.starts_with("could not") { "" } else { "could not be verified: " };
+                format!("{start}{why}")
+            }
+        },
+    };
+    format!("  {name}: {says}")
+}
+
+/// The beginning of what a check said, without its command, which was named before.
+fn clause(text: &str) -> String {
+    let first = text.lines().next().unwrap_or_default();
+    let why = first.rsplit_once("` ").map_or(first, |(_, why)| why);
+    let why = why.strip_prefix("failed: ").unwrap_or(why);
+    let why = why.split("; ").next().unwrap_or(why);
+    let why = why.split(". ").next().unwrap_or(why);
+    one_line(why.trim_end_matches('.').trim_end_matches(", expected exit 0"), SHOWN)
+}
+
+/// The program that a shell did not find.
+fn not_found(message: &str) -> Option<&str> {
+    let said = message.lines().find_map(|line| {
+        let line = line.trim_end();
+        line.strip_suffix(": command not found").or_else(|| line.strip_suffix(": not found"))
+    })?;
+    said.rsplit(": ").next()
+}
+
+/// The program of a validator, by its name.
+fn program(context: &Context, name: &str) -> String {
+    let validator = context.loaded.config.validators.iter().find(|known| known.name == name);
+    let program = validator.and_then(|known| known.config.pointer("/program/0")?.as_str());
+    program.unwrap_or("its program").to_owned()
+}

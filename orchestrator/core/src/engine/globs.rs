@@ -1,0 +1,100 @@
+//! The globs of what validators protect: one that protects nothing is a mistake.
+
+use std::path::Path;
+
+use super::error::EngineError;
+use super::plan::Judges;
+use crate::config::{ConfigErrors, Loaded, ValidatorConfig};
+use crate::contract::EvidenceValidator;
+use crate::workspace::{Baseline, ProtectedError, ProtectedPaths};
+
+/// Refuses malformed globs of one validator.
+///
+/// # Errors
+/// All of them, each with its place.
+pub(super) fn check_syntax(
+    loaded: &Loaded,
+    at: &[String],
+    config: &ValidatorConfig,
+    validator: &dyn EvidenceValidator,
+) -> Result<(), ConfigErrors> {
+    let wrong = validator.protects().into_iter().filter_map(|glob| {
+        let error = ProtectedPaths::new(std::slice::from_ref(&glob)).err()?;
+        Some(loaded.error_at(&key_of(at, &config.config, &glob), None, &error.to_string()))
+    });
+    ConfigErrors::unless_empty(wrong.collect())
+}
+
+impl Judges {
+    /// Looks at everything that is protected, as it is when a run begins.
+    pub(super) fn take_baseline(
+        &self,
+        loaded: &Loaded,
+        workspace: &Path,
+    ) -> Result<Baseline, EngineError> {
+        let failed = |error: ProtectedError| EngineError::Workspace(error.to_string());
+        let mut baseline = Baseline::take(workspace, &self.protects()).map_err(failed)?;
+        self.refuse_unmatched(loaded, workspace, &baseline)?;
+        let reserved: Vec<String> =
+            self.checks.iter().flat_map(|check| check.validator.reserved_paths()).collect();
+        baseline.reserve(workspace, &reserved).map_err(failed)?;
+        Ok(baseline)
+    }
+
+    /// Refuses globs that match nothing in the workspace, or in the template that it would be made from.
+    /// Where there is neither, nothing can be said.
+    ///
+    /// # Errors
+    /// All such globs, each with its place; or that the workspace cannot be read.
+    pub fn check_globs(&self, loaded: &Loaded) -> Result<(), EngineError> {
+        let run = &loaded.config.run;
+        let template = run.template.as_deref().filter(|_| !run.workspace.exists());
+        let place = template.unwrap_or(&run.workspace);
+        if !place.is_dir() {
+            return Ok(());
+        }
+        let failed = |error: ProtectedError| EngineError::Workspace(error.to_string());
+        let baseline = Baseline::take(place, &self.protects()).map_err(failed)?;
+        Ok(self.refuse_unmatched(loaded, place, &baseline)?)
+    }
+
+    fn refuse_unmatched(
+        &self,
+        loaded: &Loaded,
+        place: &Path,
+        baseline: &Baseline,
+    ) -> Result<(), ConfigErrors> {
+        let mut errors = Vec::new();
+        // Both are in the order of the configuration.
+        for (check, config) in self.checks.iter().zip(&loaded.config.validators) {
+            for glob in check.validator.protects() {
+                if baseline.has_match(&glob).unwrap_or(true) {
+                    continue;
+                }
+                let message = format!(
+                    "the glob {glob:?} matches nothing in {}, so it protects nothing: name what is \
+                     there, relative to the workspace, or remove it",
+                    place.display()
+                );
+                errors.push(loaded.error_at(
+                    &key_of(&check.at, &config.config, &glob),
+                    None,
+                    &message,
+                ));
+            }
+        }
+        ConfigErrors::unless_empty(errors)
+    }
+}
+
+/// The key of a glob in the table of its validator, which alone knows what it calls its lists: that of
+/// the element that is this text.
+fn key_of(at: &[String], table: &serde_json::Value, glob: &str) -> Vec<String> {
+    let lists = table.as_object().into_iter().flatten();
+    let found = lists.into_iter().find_map(|(key, list)| {
+        let index = list.as_array()?.iter().position(|word| word.as_str() == Some(glob))?;
+        // A word of the program may be the same.
+        (key != "program").then(|| [key.clone(), index.to_string()])
+    });
+    at.iter().cloned().chain(found.into_iter().flatten()).collect()
+}

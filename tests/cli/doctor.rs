@@ -1,0 +1,196 @@
+//! `doctor`, `config check` and `run` find the same before anything is paid for.
+
+use std::fs;
+
+use ralph_orchestrator_testkit::loopback::no_network;
+use ralph_orchestrator_testkit::model_server::{ModelServer, Script};
+
+use crate::environment::TestEnvironment;
+use crate::real::Real;
+
+const DONE: &str = "<promise>COMPLETE: made it</promise>\n";
+
+/// The usual configuration, whose validator has more keys.
+fn with(keys: &str) -> TestEnvironment {
+    let env = TestEnvironment::new();
+    env.write("ralph.toml", format!("{}{keys}\n", env.read("ralph.toml")));
+    env
+}
+
+#[test]
+fn a_glob_that_protects_nothing_is_an_error_with_its_place() {
+    for (glob, says) in [
+        ("tset/**", "matches nothing"),
+        ("empty/**", "matches nothing"),
+        ("tests/[a", "unclosed character class"),
+        ("../x", "leads out of the workspace"),
+    ] {
+        let env = with(&format!("protect = [\n  \"tests/**\",\n  \"{glob}\",\n]"));
+        env.write("tests/a", "");
+        fs::create_dir(env.path("empty")).unwrap();
+        let line = env.read("ralph.toml").lines().position(|line| line.contains(glob)).unwrap() + 1;
+        for command in [&["config", "check"][..], &["doctor"], &["run"], &["run", "--dry-run"]] {
+            let ended = env.ralph(command).expect(78);
+            ended.says(&format!("ralph.toml:{line}")).says(glob).says(says);
+        }
+        assert_eq!(env.agent.calls(), 0);
+    }
+    let env = TestEnvironment::new();
+    let more =
+        "\n[[validator]]\nkind = \"protected-paths\"\npaths = [\"PROMPT.md\", \"gone.txt\"]\n";
+    env.write("ralph.toml", env.read("ralph.toml") + more);
+    for command in [&["config", "check"][..], &["doctor"], &["run"]] {
+        env.ralph(command).expect(78).says("gone.txt").says("matches nothing");
+    }
+}
+
+#[test]
+fn what_is_deleted_while_a_run_goes_on_is_a_rejection_and_no_error() {
+    let env = with("protect = [\"tests/**\"]");
+    env.write("tests/a", "");
+    env.agent.call(1).script("rm -r tests; touch done\n").out(DONE);
+    env.ralph(&["run", "--once"]).says("tests/a (removed)");
+    env.ralph(&["doctor"]).expect(0);
+    env.agent.call(2).script("mkdir tests; : > tests/a\n").out(DONE);
+    env.run().expect(0);
+}
+
+#[test]
+fn globs_are_looked_for_in_the_template_of_a_workspace_that_is_still_to_be_made() {
+    let env = with("protect = [\"tests/**\"]");
+    let text = env.read("ralph.toml");
+    let run = "[run]\nworkspace = \"made\"\ntemplate = \"from\"";
+    env.write("ralph.toml", text.replacen("[run]", run, 1)).write("from/a", "");
+    env.ralph(&["config", "check"]).expect(78).says("matches nothing").says("/from");
+    env.write("from/tests/a", "");
+    env.ralph(&["config", "check"]).expect(0);
+    env.agent.call(1).script("touch done\n").out(DONE);
+    env.run().expect(0);
+}
+
+#[test]
+fn config_check_refuses_a_limit_that_the_run_would_refuse() {
+    let env = TestEnvironment::new();
+    let config = env.read("ralph.toml").replace("unmetered = true\n", "");
+    env.write("ralph.toml", format!("{config}\n[limits]\nmax_cost_usd = 5.0\n"));
+    for command in [&["config", "check"][..], &["run"], &["doctor"]] {
+        env.ralph(command).expect(78).says("limits.max_cost_usd").says("reports no cost");
+    }
+    env.write("ralph.toml", config);
+    env.ralph(&["config", "check"]).expect(0).says("warning: ").says(": ok");
+}
+
+#[test]
+fn a_prompt_that_nobody_has_edited_is_refused_before_anything_is_paid_for() {
+    let env = TestEnvironment::new();
+    fs::remove_file(env.path("PROMPT.md")).unwrap();
+    env.ralph(&["init"]).expect(0).says("kept ralph.toml").says("describe the task in PROMPT.md");
+    for command in ["run", "doctor"] {
+        env.ralph(&[command]).expect(78).says("PROMPT.md:3").says("Describe the task");
+    }
+    assert_eq!(env.agent.calls(), 0);
+    let text = env.read("PROMPT.md");
+    env.write(
+        "PROMPT.md",
+        text.replace("Describe the task and its acceptance criteria here.", "Build."),
+    );
+    env.ralph(&["doctor"]).expect(0);
+    // What is complete stays so.
+    env.agent.call(1).script("touch done\n").out(DONE);
+    env.run().expect(0);
+    env.write("PROMPT.md", text);
+    env.ralph(&["run"]).says("Describe the task");
+}
+
+#[test]
+fn the_last_line_counts_what_failed() {
+    let env = TestEnvironment::new();
+    let last = |code| {
+        let ended = env.ralph(&["doctor"]).expect(code);
+        ended.stdout.lines().last().unwrap().to_owned()
+    };
+    assert_eq!(last(0), "all checks passed, 1 warning");
+    env.write(".git/HEAD", "");
+    assert_eq!(last(0), "all checks passed");
+    fs::remove_file(env.agent.program()).unwrap();
+    assert_eq!(last(69), "1 check failed");
+    fs::remove_file(env.path("PROMPT.md")).unwrap();
+    assert_eq!(last(78), "2 checks failed");
+}
+
+#[test]
+fn a_workspace_in_no_repository_and_the_free_space_are_said() {
+    let env = TestEnvironment::new();
+    env.ralph(&["doctor"]).expect(0).says("warn  repository").says("git init").says("  disk  ");
+    // The repository may begin above.
+    fs::create_dir(env.root().join(".git")).unwrap();
+    let ended = env.ralph(&["doctor"]).expect(0);
+    assert!(!ended.stdout.contains("repository"), "{}", ended.stdout);
+}
+
+#[test]
+fn checks_that_the_doctor_runs_leave_no_bytecode() {
+    let env = TestEnvironment::new();
+    let program = "program = [\"python3\", \"check.py\"]\nprotect = [\"check.py\"]";
+    let config = env.read("ralph.toml");
+    env.write("ralph.toml", config.replace("program = [\"test\", \"-e\", \"done\"]", program));
+    env.write("check.py", "import helper\n").write("helper.py", "open('done')\n");
+    env.ralph(&["doctor"]).expect(0).says("`tests` rejects before any work is done");
+    assert!(!env.path("__pycache__").exists());
+}
+
+#[test]
+fn an_agent_that_is_not_logged_in_is_found_by_asking_its_program() {
+    let env = TestEnvironment::new();
+    let claude = env.root().join("claude").display().to_string();
+    let says = |logged_in: bool| {
+        let text = format!(
+            "#!/bin/sh\ncase \"$*\" in\n  'auth status') echo '{{\"loggedIn\": {logged_in}}}';;\n  \
+             --version) echo '2.1.0 (Claude Code)';;\n  *) exit 9;;\nesac\n"
+        );
+        env.write(&claude, text).write_mode(&claude, 0o755);
+    };
+    env.raw_config(&format!(
+        "[agent]\nadapter = \"claude-cli\"\n[agent.config]\nprogram = \"{claude}\"\n\
+         permission_mode = \"acceptEdits\"\n\
+         [[validator]]\nkind = \"command\"\nprogram = [\"test\", \"-e\", \"done\"]\n"
+    ));
+    says(false);
+    env.ralph(&["doctor"])
+        .expect(2)
+        .says("FAIL  login")
+        .says("not logged in")
+        .says("claude auth login");
+    says(true);
+    let ended = env.ralph(&["doctor"]).expect(0);
+    assert!(!ended.stdout.contains("login"), "{}", ended.stdout);
+    // One that knows nothing of it is asked in vain.
+    env.write(&claude, "#!/bin/sh\necho 1.0\n").write_mode(&claude, 0o755);
+    env.ralph(&["doctor"]).expect(0);
+}
+
+#[test]
+fn the_real_agents_say_whether_they_are_logged_in() {
+    let model = ModelServer::scripted(Script::new());
+    let validator = "[[validator]]\nkind = \"command\"\nprogram = [\"test\", \"-e\", \"done\"]\n";
+    for (real, key) in
+        [(Real::ClaudeCli, "ANTHROPIC_API_KEY"), (Real::ClaudeSdk, "ANTHROPIC_API_KEY")]
+    {
+        let mut env = real.environment(&model, validator);
+        let ended = env.ralph(&["doctor"]);
+        assert!(!ended.stdout.contains("FAIL  login"), "{}", ended.stdout);
+        for name in [key, "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"] {
+            env.unset(name);
+        }
+        env.ralph(&["doctor"]).expect(2).says("FAIL  login").says("not logged in");
+    }
+    let mut env = Real::Codex.environment(&model, validator);
+    let ended = env.ralph(&["doctor"]);
+    assert!(!ended.stdout.contains("FAIL  login"), "another provider: {}", ended.stdout);
+    fs::remove_dir_all(env.root().join("home/.codex")).unwrap();
+    for (name, _) in no_network() {
+        env.var(name, "http://127.0.0.1:9");
+    }
+    env.unset("CODEX_API_KEY");
+    env.ralph(&["doctor"]).expect(2).says("FAIL  login").says("codex login");
+}
