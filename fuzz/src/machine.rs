@@ -302,7 +302,7 @@ fn look(bytes: &mut Bytes<'_>) -> Look {
         overflowed: bytes.byte() % 16 == 15,
         skipped_large: false,
     };
-    Look { near_misses: Vec::new(), tree, evidence }
+    Look { tree, evidence, ..Look::default() }
 }
 
 fn claims(bytes: &mut Bytes<'_>) -> Vec<Claim> {

@@ -26,6 +26,8 @@ pub(crate) enum Command {
     Status(Status),
     /// Show what happened, or the transcript of an iteration
     Log(Log),
+    /// List the runs of this workspace, the newest first
+    Runs(Runs),
     /// Explain the run: claims and verdicts, what changed, what it cost, and what to do next
     Why(Why),
     /// Answer an agent that asked for a human
@@ -106,7 +108,19 @@ pub(crate) struct Run {
 }
 
 #[derive(Debug, clap::Args)]
+pub(crate) struct Runs {
+    /// Print one JSON array
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) sets: Sets,
+}
+
+#[derive(Debug, clap::Args)]
 pub(crate) struct Status {
+    /// Show an earlier run, by the beginning of its id: see `runs`
+    #[arg(long, value_name = "ID")]
+    pub(crate) run: Option<String>,
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
@@ -116,6 +130,9 @@ pub(crate) struct Status {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Why {
+    /// Explain an earlier run, by the beginning of its id: see `runs`
+    #[arg(long, value_name = "ID")]
+    pub(crate) run: Option<String>,
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
@@ -130,7 +147,7 @@ pub(crate) struct Log {
     /// With an iteration: print the prompt that the agent read, byte for byte but for secrets
     #[arg(long, requires = "iteration")]
     pub(crate) prompt: bool,
-    /// With an iteration: print the lines of the agent's protocol as they came
+    /// With an iteration: print the agent's raw output lines
     #[arg(long, requires = "iteration", conflicts_with = "prompt")]
     pub(crate) raw: bool,
     /// With an iteration: print its transcript as an ATIF v1.8 trajectory
@@ -142,9 +159,15 @@ pub(crate) struct Log {
     /// Print what was the same in all iterations of the run, and what varied
     #[arg(long, conflicts_with_all = ["iteration", "follow", "diff"])]
     pub(crate) determinism: bool,
-    /// Go on with records as they come, until the run ends
-    #[arg(short, long, conflicts_with = "iteration")]
+    /// Follow new records until the run ends; with an iteration, its transcript until it ends
+    #[arg(short, long, conflicts_with_all = ["prompt", "atif", "run"])]
     pub(crate) follow: bool,
+    /// Show the agent's text and tool calls between the records
+    #[arg(short, long, conflicts_with_all = ["iteration", "diff", "determinism", "json"])]
+    pub(crate) verbose: bool,
+    /// Show an earlier run, by the beginning of its id: see `runs`
+    #[arg(long, value_name = "ID")]
+    pub(crate) run: Option<String>,
     /// Print the records, or the transcript, as JSON lines
     #[arg(long)]
     pub(crate) json: bool,

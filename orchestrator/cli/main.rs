@@ -1,5 +1,6 @@
 //! The command line of ralph-orchestrator.
 
+mod activity;
 mod args;
 mod commands;
 mod context;
@@ -58,6 +59,7 @@ fn dispatch(args: Args) -> Result<u8, CommandError> {
     match command {
         Command::Run(run) => commands::run::run(&config, run, &log),
         Command::Status(status) => commands::status::status(&config, &status),
+        Command::Runs(runs) => commands::runs::runs(&config, &runs),
         Command::Why(why) => commands::why::why(&config, &why),
         Command::Log(log) => commands::log::log(&config, &log),
         Command::Answer(answer) => commands::answer::answer(&config, answer),

@@ -59,7 +59,7 @@ fn a_completion_by_evidence_files_only_is_called_so() {
     assert!(ended.stderr.contains(&format!("completion is proved {WRITTEN}")), "{}", ended.stderr);
     assert!(ended.stdout.starts_with("completed: 1 iteration"), "{}", ended.stdout);
     assert!(ended.stdout.trim_end().ends_with(WRITTEN), "{}", ended.stdout);
-    env.run().expect(0).says(&format!("already completed in 1 iterations, {WRITTEN}; no agent"));
+    env.run().expect(0).says(&format!("already completed in 1 iteration, {WRITTEN}; no agent"));
     env.ralph(&["status"]).expect(0).says(WRITTEN);
     let latch = &env.status()["latch"];
     assert_eq!((&latch["evidence_only"], &latch["validated"]), (&true.into(), &true.into()));

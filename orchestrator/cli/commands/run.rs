@@ -18,8 +18,8 @@ use crate::orphans::end_orphans;
 use crate::plugins::Plugins;
 use crate::processes::Supervised;
 use crate::registry;
-use crate::render::text::EVIDENCE_ONLY;
-use crate::render::{Human, Json};
+use crate::render::text::{EVIDENCE_ONLY, count};
+use crate::render::{Human, Json, Watched};
 use crate::sandbox::Policy;
 use crate::trace::RunLog;
 use crate::{output, signals};
@@ -91,6 +91,7 @@ async fn start(context: Context, args: Run, log: &RunLog) -> Result<u8, CommandE
     } else {
         Human::watching(args.verbose > 0)
     };
+    let observer = Watched::new(observer);
     log.begin(&session.layout().log(session.run_id()), session.redactor());
     let finished = Box::pin(session.drive(observer, signals.stop_requests())).await?;
     let well = matches!(finished.state.last_outcome, Some(Outcome::Succeeded));
@@ -137,8 +138,9 @@ fn complete(found: &Found, layout: &Layout, json: bool) -> u8 {
     let only =
         if validated && evidence_only { format!(", {EVIDENCE_ONLY}") } else { String::new() };
     output::result(&format!(
-        "already completed{how} in {} iterations{only}; no agent was started (run {})",
-        found.state.iterations, found.run
+        "already completed{how} in {}{only}; no agent was started (run {})",
+        count(found.state.iterations, "iteration"),
+        found.run
     ));
     output::say(&format!(
         "`run --restart` begins a new run; the record of this one is in {}",

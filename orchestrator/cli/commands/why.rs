@@ -4,32 +4,33 @@ use std::path::Path;
 
 use orchestrator::contract::Usd;
 use orchestrator::machine::{Episode, Outcome, State, StopReason, Story, TreeChange};
-use orchestrator::state::{Found, Layout, Lock, peek};
+use orchestrator::state::{Found, Layout};
 use serde_json::{Value, json};
 
+use super::stored::{self, Stored};
 use crate::args::Why;
 use crate::context::Context;
 use crate::error::{CommandError, exit};
 use crate::output;
-use crate::render::text::{duration, one_line, outcome, wrap};
+use crate::render::terminal::{USUAL_WIDTH, stdout_width};
+use crate::render::text::{changes, duration, one_line, outcome, wrap};
 
-/// Columns of a terminal that nobody has made wider.
-const WIDTH: usize = 80;
+/// Wider lines are hard to read.
+const WIDEST: usize = 120;
 /// Groups of iterations that are shown; of more, the first and the last.
 const MOST_GROUPS: usize = 40;
 
 pub(crate) fn why(file: &Path, args: &Why) -> Result<u8, CommandError> {
-    let layout = Context::with(file, &args.sets)?.layout()?;
-    // First who holds it, then the journal: what is read is then at least as new.
-    let running = Lock::holder(&layout).is_some();
-    let mut story = Story::default();
-    let Some(found) = peek(&layout, |entry| story.add(&entry.record))? else {
-        return Err(CommandError::user("there is no run in this workspace yet"));
+    let context = Context::with(file, &args.sets)?;
+    let stored = stored::read_story(&context, args.run.as_deref())?;
+    let Some((Stored { layout, found, running }, story)) = stored else {
+        return Err(stored::none_yet());
     };
     if args.json {
         output::json(&object(&found, &story, running, &layout));
     } else {
-        lines(&found, &story, running).iter().for_each(|line| output::result(line));
+        let width = stdout_width().unwrap_or(USUAL_WIDTH).min(WIDEST);
+        lines(&found, &story, running, width).iter().for_each(|line| output::result(line));
     }
     Ok(exit::OK)
 }
@@ -96,7 +97,10 @@ fn facts(episode: &Episode, story: &Story) -> String {
             Some(how) => one_line(&outcome(how), 160),
             None => "not ended yet".to_owned(),
         });
-        facts.extend(tree(episode.tree).map(str::to_owned));
+        facts.extend(tree(episode.tree).map(|what| match &episode.changes {
+            Some(changed) if !changed.is_empty() => format!("{what} ({})", changes(changed)),
+            _ => what.to_owned(),
+        }));
     }
     if episode.evidence_written > 0 {
         facts.push("wrote evidence".into());
@@ -134,12 +138,12 @@ const fn tree(change: TreeChange) -> Option<&'static str> {
     }
 }
 
-fn lines(found: &Found, story: &Story, running: bool) -> Vec<String> {
+fn lines(found: &Found, story: &Story, running: bool, width: usize) -> Vec<String> {
     let state = &found.state;
-    let mut lines = wrap(&headline(state, running), "", WIDTH);
+    let mut lines = wrap(&headline(state, story, running), "", width);
     lines.push(format!("run {}", found.run));
     if let Some(line) = story.tally.line() {
-        lines.extend(wrap(&one_line(&line, 400), "", WIDTH));
+        lines.extend(wrap(&one_line(&line, 400), "", width));
     }
     let groups = groups(story);
     let shown = shown(&groups);
@@ -150,7 +154,7 @@ fn lines(found: &Found, story: &Story, running: bool) -> Vec<String> {
         }
         let head = format!("  {:<6} ", group.name());
         let indent = " ".repeat(head.chars().count());
-        let mut text = wrap(&group.facts(story), &indent, WIDTH);
+        let mut text = wrap(&group.facts(story), &indent, width);
         if let Some(first) = text.first_mut() {
             *first = format!("{head}{}", first.trim_start());
         }
@@ -160,7 +164,7 @@ fn lines(found: &Found, story: &Story, running: bool) -> Vec<String> {
     lines.extend(money(state, story, &shown));
     lines.extend([String::new(), "What to do:".into()]);
     for advice in advice(state, story, running) {
-        let mut text = wrap(&advice, "    ", WIDTH);
+        let mut text = wrap(&advice, "    ", width);
         if let Some(first) = text.first_mut() {
             *first = format!("  - {}", first.trim_start());
         }
@@ -182,7 +186,7 @@ fn shown<'a, 'b>(groups: &'b [Group<'a>]) -> Vec<(&'b Group<'a>, usize)> {
         .collect()
 }
 
-fn headline(state: &State, running: bool) -> String {
+fn headline(state: &State, story: &Story, running: bool) -> String {
     if let Some(completion) = state.completion() {
         let how = if completion.validated { "" } else { " WITHOUT validation" };
         return format!("completed{how}: {}", one_line(&completion.claim.text, 200));
@@ -191,8 +195,19 @@ fn headline(state: &State, running: bool) -> String {
         return format!("running, iteration {}", state.iterations);
     }
     state.stop.as_ref().map_or_else(
-        || "interrupted: the orchestrator was killed".to_owned(),
-        |stop| format!("{}: {}", stop.reason.word(), one_line(&stop.message, 300)),
+        || "interrupted: the orchestrator died".to_owned(),
+        |stop| {
+            // What became of the claims has a line of its own.
+            let tally = story.tally.line().map(|line| format!("; {line}"));
+            let message = stop.message.as_str();
+            let message =
+                tally.and_then(|tally| message.strip_suffix(tally.as_str())).unwrap_or(message);
+            let message = one_line(message, 300);
+            if message.starts_with(stop.reason.word()) {
+                return message;
+            }
+            format!("{}: {message}", stop.reason.word())
+        },
     )
 }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
 
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Notify, mpsc, watch};
 use tracing::{Instrument as _, info, info_span};
 
 use super::error::EngineError;
@@ -79,7 +79,12 @@ impl Session {
             last_event_ms: Arc::clone(&last_event_ms),
             last_words: AtomicUsize::new(0),
             tool_calls: AtomicU64::new(0),
+            unwritten: Notify::new(),
         };
+        // What validators changed since the last look is none of this iteration's doing.
+        if let Some(hasher) = &mut self.hasher {
+            hasher.mark();
+        }
         let agent = Arc::clone(&self.drivers.of(&self.state).driver.agent);
         let watching = Watching::new(self, last_event_ms, tell, hear);
         if let Some(prompt_watch) = &mut self.prompt_watch {
@@ -90,7 +95,11 @@ impl Session {
         let session = Box::pin(agent.run(task, &sink).instrument(span));
         let agent = self.start(session, kept, &files).await;
         info!("session begins");
-        let attended = self.attend(watching, agent).await;
+        let attended = tokio::select! {
+            biased;
+            attended = self.attend(watching, agent) => attended,
+            never = sink.keep_transcript_current() => match never {},
+        };
         match &attended {
             Ok((Err(error), _)) => info!(class = error.class.word(), "session failed"),
             _ => info!("session is over"),

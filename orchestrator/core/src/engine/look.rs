@@ -4,14 +4,20 @@ use std::path::{Path, PathBuf};
 
 use super::allowance::cancellable;
 use super::error::EngineError;
+use super::inspect::cut;
 use super::session::Session;
 use crate::contract::Findings;
-use crate::machine::{Input, Look, ObservedEvidence};
+use crate::machine::{ChangedFile, Changes, FileChange, Input, Look, ObservedEvidence};
 use crate::state::read_regular;
-use crate::workspace::{EvidenceDigests, TreeError, TreeHasher, evidence_digests_until};
+use crate::workspace::{
+    self as tree, EvidenceDigests, FileChanged, TreeChanges, TreeError, TreeHasher,
+    evidence_digests_until,
+};
 
 /// Larger than any configuration, in bytes.
 const LARGEST_CONFIG: u64 = 4 * 1024 * 1024;
+/// The longest path of a changed file that is recorded, in bytes.
+const LONGEST_PATH: usize = 512;
 
 impl Session {
     /// Asks the detectors. What they find is recorded before anything slow begins, so that a claim
@@ -51,7 +57,10 @@ impl Session {
             inputs.push(Input::Signal);
         }
         inputs.push(match (tree, evidence) {
-            (Some(tree), Some(evidence)) => Input::Looked(Look { near_misses, tree, evidence }),
+            (Some(tree), Some(evidence)) => {
+                let changes = self.changes().await?;
+                Input::Looked(Look { near_misses, tree, evidence, changes })
+            }
             _ => Input::NotLooked,
         });
         Ok(inputs)
@@ -80,6 +89,15 @@ impl Session {
         })
     }
 
+    /// What was changed since the last iteration began, for people.
+    async fn changes(&mut self) -> Result<Option<Changes>, EngineError> {
+        let Some(hasher) = self.hasher.take() else { return Ok(None) };
+        let compare = move || (hasher.changes().map(named), hasher);
+        let (changes, hasher) = blocking(compare).await?;
+        self.hasher = Some(hasher);
+        Ok(changes)
+    }
+
     /// What lies in the evidence folders; `None` if the look was broken off.
     pub(super) async fn evidence(&self) -> Result<Option<ObservedEvidence>, EngineError> {
         observe_evidence(self.judges.evidence_dirs(), self.time_to_look().over()).await
@@ -99,6 +117,25 @@ impl Session {
             "{path} {what}; this run goes on with what it was started with (limits and agent are \
              read again by the next `run`, detectors and validators by `run --restart`)"
         ))
+    }
+}
+
+fn named(changes: TreeChanges) -> Changes {
+    changes.into_iter().map(changed_file).collect()
+}
+
+fn changed_file(file: FileChanged) -> ChangedFile {
+    let mut path = file.path.to_string_lossy().into_owned();
+    cut(&mut path, LONGEST_PATH);
+    ChangedFile {
+        path,
+        change: match file.change {
+            tree::FileChange::Added => FileChange::Added,
+            tree::FileChange::Modified => FileChange::Modified,
+            tree::FileChange::Removed => FileChange::Removed,
+        },
+        lines_added: file.lines.map(|(added, _)| added),
+        lines_removed: file.lines.map(|(_, removed)| removed),
     }
 }
 

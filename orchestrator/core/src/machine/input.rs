@@ -1,5 +1,6 @@
 //! What the machine is told and what it wants done.
 
+use super::changes::Changes;
 use super::evidence::ObservedEvidence;
 use super::limits::StopReason;
 use super::pins::FilePin;
@@ -32,6 +33,8 @@ pub struct Look {
     pub tree: String,
     /// What lies in the evidence folders.
     pub evidence: ObservedEvidence,
+    /// What the iteration changed, if that is known.
+    pub changes: Option<Changes>,
 }
 
 /// How the agent ended.

@@ -11,6 +11,7 @@ use rustix::io::Errno;
 
 use super::at::{self, Stamp};
 use super::large::{self, LARGE};
+use super::lines::{LARGEST_TEXT, LineCounter, LineDigests};
 
 /// How often a file that changes under the reader is read before it is called unstable.
 const ATTEMPTS: usize = 4;
@@ -91,6 +92,10 @@ pub(super) struct FileHasher {
     margins: HashMap<u64, Option<i128>>,
     buffer: Vec<u8>,
     cancel: Arc<AtomicBool>,
+    /// Whether the lines of texts are of interest.
+    pub(super) counts_lines: bool,
+    /// The lines of the file that was read last, if it is a text.
+    lines: Option<LineDigests>,
     /// Files read since [`FileHasher::begin`].
     pub(super) reads: u64,
 }
@@ -106,6 +111,8 @@ impl FileHasher {
             margins: HashMap::new(),
             buffer: vec![0; CHUNK],
             cancel,
+            counts_lines: false,
+            lines: None,
             reads: 0,
         }
     }
@@ -142,6 +149,11 @@ impl FileHasher {
         self.cancel = flag;
     }
 
+    /// The lines of the file that was hashed last, if it was read for that and is a text.
+    pub(super) const fn take_lines(&mut self) -> Option<LineDigests> {
+        self.lines.take()
+    }
+
     /// Whether the caller wants no more.
     pub(super) fn cancelled(&self) -> bool {
         self.cancel.load(Ordering::Relaxed)
@@ -156,6 +168,7 @@ impl FileHasher {
         path: u64,
         stamp: Stamp,
     ) -> Content {
+        self.lines = None;
         let key = Key { dev: stamp.dev, ino: stamp.ino, path };
         if let Some(known) = self.known.get_mut(&key)
             && known.stamp == stamp
@@ -231,6 +244,8 @@ impl FileHasher {
             return Ok(hash.filter(|_| same).map(|hash| (hash, before)));
         }
         let mut hasher = blake3::Hasher::new();
+        let by_line = self.counts_lines && before.size <= LARGEST_TEXT;
+        let mut lines = by_line.then(LineCounter::default);
         let mut total = 0_u64;
         loop {
             if self.cancelled() {
@@ -243,12 +258,16 @@ impl FileHasher {
                 break;
             };
             hasher.update(part);
+            if let Some(lines) = &mut lines {
+                lines.take(part);
+            }
             total = total.saturating_add(u64::try_from(count).unwrap_or(u64::MAX));
             // A file that grows as fast as it is read has no end.
             if total > before.size {
                 return Ok(None);
             }
         }
+        self.lines = lines.and_then(LineCounter::finish);
         let after = Stamp::of(fd)?;
         Ok((before == after && total == before.size).then(|| (hasher.finalize(), before)))
     }

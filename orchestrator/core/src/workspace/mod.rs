@@ -20,6 +20,7 @@ mod guard;
 mod held;
 mod identity;
 mod large;
+mod lines;
 mod manifest;
 mod paths;
 mod pinned;
@@ -44,6 +45,8 @@ pub use pinned::{PinnedFile, ProgramDigests};
 pub use prompt::{Prompt, PromptError, PromptPlace};
 pub use protected::{Baseline, ProtectedError, ProtectedPaths};
 pub use template::{TemplateError, create_from_template};
-pub use tree::{TreeDigest, TreeError, TreeHasher, TreeState};
+pub use tree::{
+    FileChange, FileChanged, TreeChanges, TreeDigest, TreeError, TreeHasher, TreeState,
+};
 pub use unfollowed::{Links, read_file, write_file};
 pub use watch::PromptWatch;

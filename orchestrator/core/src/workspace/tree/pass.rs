@@ -2,7 +2,7 @@
 
 use std::collections::hash_map::RandomState;
 use std::ffi::OsStr;
-use std::hash::BuildHasher as _;
+use std::hash::{BuildHasher as _, DefaultHasher, Hasher as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
@@ -10,11 +10,13 @@ use rustix::fd::BorrowedFd;
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
+use super::inventory::Inventory;
 use super::view::{Inside, Seen, View};
 use super::{TreeDigest, TreeState};
 use crate::workspace::at::{self, Lister, Name, Stamp};
 use crate::workspace::content::{Content, FileHasher, never_again};
 use crate::workspace::folder::{Closed, Subfolder, Visitor};
+use crate::workspace::lines::LineDigests;
 use crate::workspace::rules::{Compiled, RULE_FILE};
 
 /// How often a folder whose entries vanish under the reader is listed before it is called unstable.
@@ -37,6 +39,7 @@ enum Item {
         executable: bool,
         size: u64,
         hash: blake3::Hash,
+        lines: Option<LineDigests>,
     },
     Link(Vec<u8>),
     Other(u32),
@@ -52,6 +55,7 @@ type Found = (Vec<(Vec<u8>, Item)>, Vec<Subfolder<Inside>>);
 pub(super) struct Pass<'a> {
     view: View,
     hasher: &'a mut FileHasher,
+    inventory: &'a mut Inventory,
     numbers: &'a RandomState,
     paths: Option<&'a mut Vec<PathBuf>>,
     lister: Lister,
@@ -68,7 +72,7 @@ pub(super) struct Pass<'a> {
 impl<'a> Pass<'a> {
     pub(super) fn new(
         view: View,
-        hasher: &'a mut FileHasher,
+        (hasher, inventory): (&'a mut FileHasher, &'a mut Inventory),
         numbers: &'a RandomState,
         paths: Option<&'a mut Vec<PathBuf>>,
         notes: Vec<String>,
@@ -76,6 +80,7 @@ impl<'a> Pass<'a> {
         Self {
             view,
             hasher,
+            inventory,
             numbers,
             paths,
             lister: Lister::new(),
@@ -173,9 +178,12 @@ impl<'a> Pass<'a> {
             FileType::RegularFile => {
                 let number = self.numbers.hash_one(path);
                 match self.hasher.hash(folder, name, number, stamp) {
-                    Content::Hash { hash, stamp } => {
-                        Item::File { executable: stamp.executable(), size: stamp.size, hash }
-                    }
+                    Content::Hash { hash, stamp } => Item::File {
+                        executable: stamp.executable(),
+                        size: stamp.size,
+                        hash,
+                        lines: self.hasher.take_lines(),
+                    },
                     Content::Gone => Item::Moved,
                     Content::Unreadable => Item::Unreadable(Some(stamp)),
                     // A cancelled pass yields no digest.
@@ -199,26 +207,30 @@ impl<'a> Pass<'a> {
             paths.push(PathBuf::from(OsStr::from_bytes(path)));
         }
         match item {
-            Item::File { executable, size, hash } => {
+            Item::File { executable, size, hash, lines } => {
                 self.bytes += size;
                 let kind = if executable { b'x' } else { b'f' };
-                self.record(kind, path, hash.as_bytes());
+                self.record(kind, path, hash.as_bytes(), lines);
             }
-            Item::Link(target) => self.record(b'l', path, &target),
-            Item::Other(kind) => self.record(b'o', path, &kind.to_le_bytes()),
+            Item::Link(target) => self.record(b'l', path, &target, None),
+            Item::Other(kind) => self.record(b'o', path, &kind.to_le_bytes(), None),
             Item::Unreadable(stamp) => {
                 self.cannot_read(path);
-                self.record(b'u', path, &stand_in(stamp));
+                self.record(b'u', path, &stand_in(stamp), None);
             }
             Item::Unstable | Item::Moved => {
                 self.stable = false;
                 self.note(format!("{}: kept changing while it was read", shown(path)));
-                self.record(b'?', path, never_again().as_bytes());
+                self.record(b'?', path, never_again().as_bytes(), None);
             }
         }
     }
 
-    fn record(&mut self, kind: u8, path: &[u8], payload: &[u8]) {
+    fn record(&mut self, kind: u8, path: &[u8], payload: &[u8], lines: Option<LineDigests>) {
+        let mut identity = DefaultHasher::new();
+        identity.write_u8(kind);
+        identity.write(payload);
+        self.inventory.note(path, identity.finish(), lines);
         self.batch.push(kind);
         for part in [path, payload] {
             let length = u64::try_from(part.len()).unwrap_or(u64::MAX);
