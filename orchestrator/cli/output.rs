@@ -27,6 +27,8 @@ static HURRIED: AtomicBool = AtomicBool::new(false);
 /// Whether the live line is on the terminal; held while anything is printed.
 static LIVE: Mutex<bool> = Mutex::new(false);
 
+/// Before and after the live line: a terminal that has just become narrower cuts it instead of folding it.
+const CUT: [&str; 2] = ["\x1b[?7l", "\x1b[?7h"];
 /// Erases the live line. Its cursor stands at its beginning, wherever a terminal that became narrower has
 /// folded it: what is below the cursor is all of it, and nothing else.
 const ERASE: &str = "\r\x1b[J";
@@ -132,7 +134,10 @@ pub(crate) fn report(line: &str) {
 pub(crate) fn live(line: Option<&str>) {
     let mut is_shown = shown();
     let text = match line {
-        Some(line) => format!("{ERASE}{line}\r"),
+        Some(line) => {
+            let [cut, fold] = CUT;
+            format!("{ERASE}{cut}{line}\r{fold}")
+        }
         None if *is_shown => ERASE.to_owned(),
         None => return,
     };

@@ -280,7 +280,7 @@ fn a_lost_iteration_names_its_agent_and_its_own_time() {
     env.agent.call(1).script(&format!("{parents}kill -9 $orchestrator; sleep 1000\n"));
     env.agent.call(2).script("touch done\n").out("<promise>COMPLETE: x</promise>\n");
     assert_eq!(env.run().code, None);
-    env.run().expect(0).says("iteration 1 LOST (the orchestrator was gone)  (command, ");
+    env.run().expect(0).says("iteration 1 interrupted (the orchestrator died)  (command, ");
 }
 
 #[test]

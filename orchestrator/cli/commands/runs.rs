@@ -14,7 +14,7 @@ use crate::context::Context;
 use crate::error::{CommandError, exit};
 use crate::output;
 use crate::render::terminal::{columns, fit, stdout_width};
-use crate::render::text::{cost, local, one_line};
+use crate::render::text::{cost, local_minute, one_line};
 
 /// Columns of a task that every table has room for.
 const LEAST_TASK: usize = 12;
@@ -144,14 +144,14 @@ fn task(id: &StoredId) -> String {
 /// A table with a heading; the tasks take what is left of the terminal's width.
 fn table(rows: &[Row], ids: &[String], width: Option<usize>) -> Vec<String> {
     let mut cells: Vec<[String; 6]> =
-        vec![["RUN", "TASK", "STARTED", "ITERATIONS", "COST", "RESULT"].map(str::to_owned)];
+        vec![["RUN", "TASK", "STARTED", "ITER", "COST", "RESULT"].map(str::to_owned)];
     cells.extend(rows.iter().zip(ids).map(|(row, id)| {
         let state = row.state.as_ref();
         let spent = state.map(|state| cost(state.cost(), state.cost_told, state.estimated));
         [
             id.clone(),
             if row.task.is_empty() { "-".to_owned() } else { row.task.clone() },
-            row.started.map_or_else(|| "-".to_owned(), local),
+            row.started.map_or_else(|| "-".to_owned(), local_minute),
             state.map_or_else(|| "-".to_owned(), |state| state.iterations.to_string()),
             spent.map_or_else(|| "-".to_owned(), |spent| spent.replace("cost not reported", "-")),
             row.result(),

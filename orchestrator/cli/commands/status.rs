@@ -4,7 +4,7 @@ use std::path::Path;
 
 use jiff::Timestamp;
 use orchestrator::contract::Usd;
-use orchestrator::machine::{Episode, Latch, Policy, State, StopReason, Story};
+use orchestrator::machine::{Latch, Policy, State, StopReason, Story};
 use orchestrator::state::{Found, Holder, Layout, Lock};
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ use crate::error::{CommandError, exit};
 use crate::output;
 use crate::render::terminal::{fold, stdout_width};
 use crate::render::text::{
-    EVIDENCE_ONLY, changed_files, changes, count, duration, fullness, local, one_line,
+    EVIDENCE_ONLY, at_home, changed_files, changes, count, duration, fullness, local, one_line,
 };
 
 pub(crate) fn status(file: &Path, args: &Status) -> Result<u8, CommandError> {
@@ -39,7 +39,8 @@ pub(crate) fn status(file: &Path, args: &Status) -> Result<u8, CommandError> {
     };
     let width = stdout_width().unwrap_or(usize::MAX);
     for line in lines(&stored.found, &story, holder.as_ref(), &layout) {
-        fold(&line, INDENT, width).iter().for_each(|line| output::result(line));
+        let indent = if line.starts_with(' ') { INDENT } else { 2 };
+        fold(&line, indent, width).iter().for_each(|line| output::result(line));
     }
     Ok(exit::OK)
 }
@@ -194,28 +195,21 @@ fn lines(found: &Found, story: &Story, holder: Option<&Holder>, layout: &Layout)
         let until = until.map_or_else(|_| "later".to_owned(), local);
         lines.push(format!("  waiting     until {until}: {}", one_line(&wait.reason, 120)));
     }
-    lines.push(format!("  state       {}", layout.root().display()));
+    lines.push(format!("  state       {}", at_home(layout.root())));
     lines
 }
 
-/// What the iterations changed, and the last of them.
-fn changed(story: &Story) -> Vec<String> {
-    let known = |episode: &&Episode| episode.changes.is_some();
-    let mut lines = Vec::new();
-    if let Some(last) = story.episodes.values().filter(known).next_back()
-        && let Some(changed) = &last.changes
-    {
-        let files = changed_files(changed, MOST_FILES).join(", ");
-        let files = if files.is_empty() { files } else { format!(": {files}") };
-        let all = if story.episodes.values().filter(known).count() > 1 {
-            format!("{}, ", changes(&story.changes))
-        } else {
-            String::new()
-        };
-        let last = format!("in iteration {}: {}{files}", last.iteration, changes(changed));
-        lines.push(format!("  changed     {all}{last}"));
-    }
-    lines
+/// What the iterations changed in all, and what the last of them did.
+fn changed(story: &Story) -> Option<String> {
+    let known =
+        || story.episodes.values().filter_map(|episode| Some((episode, episode.changes.as_ref()?)));
+    let (last, changed) = known().next_back()?;
+    let files = changed_files(changed, MOST_FILES).join(", ");
+    let files = if files.is_empty() { files } else { format!(" ({files})") };
+    let all =
+        if known().count() > 1 { format!("{}; ", changes(&story.changes)) } else { String::new() };
+    let last = format!("in iteration {}: {}{files}", last.iteration, changes(changed));
+    Some(format!("  changed     {all}{last}"))
 }
 
 /// Why it is not the first agent.

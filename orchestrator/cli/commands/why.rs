@@ -67,7 +67,8 @@ impl Group<'_> {
     }
 
     fn facts(&self, story: &Story) -> String {
-        self.episodes.first().map(|episode| facts(episode, story)).unwrap_or_default()
+        let alone = self.episodes.len() == 1;
+        self.episodes.first().map(|episode| facts(episode, alone, story)).unwrap_or_default()
     }
 }
 
@@ -88,8 +89,8 @@ fn groups(story: &Story) -> Vec<Group<'_>> {
     groups
 }
 
-/// What happened in an iteration and after it.
-fn facts(episode: &Episode, story: &Story) -> String {
+/// What happened in an iteration and after it; what is different in each of a group only if it is `alone`.
+fn facts(episode: &Episode, alone: bool, story: &Story) -> String {
     let mut facts = Vec::new();
     if episode.iteration > 0 {
         facts.push(match &episode.outcome {
@@ -98,7 +99,9 @@ fn facts(episode: &Episode, story: &Story) -> String {
             None => "not ended yet".to_owned(),
         });
         facts.extend(tree(episode.tree).map(|what| match &episode.changes {
-            Some(changed) if !changed.is_empty() => format!("{what} ({})", changes(changed)),
+            Some(changed) if alone && episode.tree == TreeChange::New => {
+                format!("changed {}", changes(changed))
+            }
             _ => what.to_owned(),
         }));
     }
@@ -235,7 +238,8 @@ fn money(state: &State, story: &Story, groups: &[(&Group<'_>, usize)]) -> Vec<St
         lines.push(format!("  {:<6} {}{each}, {time}", group.name(), group.cost()));
     }
     let dearest = story.episodes.values().max_by_key(|episode| episode.cost_usd);
-    if let Some(dearest) = dearest.filter(|_| story.episodes.len() > 1) {
+    let several = story.episodes.keys().filter(|iteration| **iteration > 0).count() > 1;
+    if let Some(dearest) = dearest.filter(|_| several) {
         lines.push(format!("  dearest: iteration {}, {}", dearest.iteration, dearest.cost_usd));
     }
     lines

@@ -198,9 +198,17 @@ impl Human {
             }
             StopReason::Completed if *validated => format!("completed: {figures}"),
             StopReason::Completed => format!("completed WITHOUT validation: {figures}"),
-            other => format!("{}: {} ({figures})", other.word(), one_line(message, 400)),
+            other => {
+                // The message may begin with the same word.
+                let rest = message.strip_prefix(other.word()).unwrap_or(message);
+                let rest = one_line(rest.trim_start_matches([';', ':', ' ']), 400);
+                format!("{}: {rest} ({figures})", other.word())
+            }
         };
-        output::result(&text);
+        let code = if *stop_reason == StopReason::Completed { GREEN } else { YELLOW };
+        // Results may go elsewhere than to the terminal.
+        let is_shown = output::is_shown();
+        output::result(&if is_shown { self.paint(code, &text) } else { text });
         if let (StopReason::Completed, Some(note)) =
             (stop_reason, message.strip_prefix("validated, "))
         {

@@ -6,14 +6,16 @@ use orchestrator::contract::{Usd, Verdict};
 use orchestrator::machine::{Episode, NamedVerdict, Outcome, Story};
 use orchestrator::state::{Found, Layout, read_run};
 
-use super::terminal::{USUAL_WIDTH, columns, fold, stderr_width};
-use super::text::{changed_files, changes, cost, count, duration, len, local, one_line};
+use super::terminal::{NO_BREAK, USUAL_WIDTH, columns, fold, stderr_width};
+use super::text::{at_home, changed_files, changes, cost, count, duration, len, local, one_line};
 use crate::output;
 
 /// Where values begin.
 const INDENT: usize = 14;
 /// Iterations that have a row of their own; of more, the last ones.
 const MOST_ROWS: usize = 10;
+/// Characters of what a validator says.
+const LONGEST_REASON: usize = 120;
 /// Changed files that are named.
 const MOST_FILES: usize = 8;
 
@@ -35,15 +37,17 @@ fn lines(found: &Found, story: &Story, layout: &Layout, width: usize) -> Vec<Str
     if let Some(started) = found.started {
         rows.add("started", &local(started));
     }
-    let used =
-        format!("{}{} used", duration(state.runtime_ms), of(limits.max_runtime_ms.map(duration)));
-    let ended = found.ended.map(|ended| format!("{}, ", local(ended))).unwrap_or_default();
-    rows.add("ended", &format!("{ended}{used}"));
+    if let Some(ended) = found.ended {
+        rows.add("ended", &local(ended));
+    }
+    let max = of(limits.max_runtime_ms.map(duration));
+    rows.add("runtime", &format!("{}{max}", duration(state.runtime_ms)));
     let max = limits.max_iterations.map(|max| max.to_string());
     rows.add("iterations", &format!("{}{}", state.iterations, of(max)));
     table(story).iter().for_each(|row| rows.below(row));
     let spent = cost(state.cost(), state.cost_told, state.estimated);
     let limit = limits.max_cost_usd.filter(|_| state.cost_told).map(|max| max.to_string());
+    let spent = spent.strip_prefix("cost ").unwrap_or(&spent);
     rows.add("cost", &format!("{spent}{}", of(limit)));
     changed(story, &mut rows);
     let mut label = "verdicts";
@@ -80,15 +84,6 @@ impl Rows {
     }
 }
 
-/// A path, with `~` for the home directory.
-fn at_home(path: &Path) -> String {
-    let home = etcetera::home_dir().ok();
-    match home.as_ref().and_then(|home| path.strip_prefix(home).ok()) {
-        Some(rest) => Path::new("~").join(rest).display().to_string(),
-        None => path.display().to_string(),
-    }
-}
-
 fn changed(story: &Story, rows: &mut Rows) {
     let times = story.episodes.values().filter(|episode| episode.changes.is_some()).count();
     if times == 0 {
@@ -109,15 +104,15 @@ fn verdict(named: &NamedVerdict) -> String {
     let optional = if named.required { "" } else { " (not required)" };
     match &named.verdict {
         Verdict::Accepted { summary, .. } => {
-            format!("{name} accepted{optional}: {} ({time})", one_line(summary, 160))
+            format!("{name} accepted{optional} ({time}): {}", one_line(summary, LONGEST_REASON))
         }
         Verdict::Rejected { reasons } => {
             let reason = reasons.first().map_or("", String::as_str);
             let first = reason.lines().next().unwrap_or_default();
-            format!("{name} rejected{optional}: {} ({time})", one_line(first, 160))
+            format!("{name} rejected{optional} ({time}): {}", one_line(first, LONGEST_REASON))
         }
         Verdict::Error { message } => {
-            format!("{name} could not check{optional}: {}", one_line(message, 160))
+            format!("{name} could not check{optional}: {}", one_line(message, LONGEST_REASON))
         }
     }
 }
@@ -140,7 +135,10 @@ fn table(story: &Story) -> Vec<String> {
     let padded = |row: &[String; 6]| {
         let cells = row.iter().zip(widths).filter(|(_, width)| *width > 0);
         let cells: Vec<String> = cells
-            .map(|(cell, width)| format!("{cell}{}", " ".repeat(width - columns(cell))))
+            .map(|(cell, width)| {
+                let pad = " ".repeat(width - columns(cell));
+                format!("{}{pad}", cell.replace(' ', &NO_BREAK.to_string()))
+            })
             .collect();
         cells.join("  ").trim_end().to_owned()
     };

@@ -7,6 +7,8 @@ use unicode_width::UnicodeWidthChar as _;
 
 /// Columns of a terminal that does not say how many it has.
 pub(crate) const USUAL_WIDTH: usize = 80;
+/// A space at which no line is folded.
+pub(crate) const NO_BREAK: char = '\u{a0}';
 /// Narrower than this nothing can be laid out: longer lines are left to the terminal.
 const NARROWEST: usize = 20;
 
@@ -57,21 +59,21 @@ pub(crate) fn fit(text: &str, most: usize) -> String {
 }
 
 /// The text in lines of at most `width` columns, all but the first after `indent` spaces. White space at
-/// the beginning stays, a word that is longer has a line of its own.
+/// the beginning stays, a word that is longer has a line of its own. A number stays with its unit, figures
+/// such as `+3 -1` with what they are of.
 pub(crate) fn fold(text: &str, indent: usize, width: usize) -> Vec<String> {
     if columns(text) <= width {
-        return vec![text.to_owned()];
+        return vec![text.replace(NO_BREAK, " ")];
     }
-    let words = text.trim_start();
+    let words = text.trim_start_matches(' ');
     let begin = text.len() - words.len();
     let mut line = text.get(..begin).unwrap_or_default().to_owned();
     let (mut used, mut is_empty) = (columns(&line), true);
     let mut lines = Vec::new();
-    // Two spaces between parts of a line stay two.
-    for word in words.split(' ') {
-        let more = columns(word);
+    for word in pieces(words) {
+        let more = columns(&word);
         if !is_empty && used + 1 + more > width {
-            lines.push(line.trim_end().to_owned());
+            lines.push(line.trim_end().replace(NO_BREAK, " "));
             (line, used, is_empty) = (" ".repeat(indent), indent, true);
             if word.is_empty() {
                 continue;
@@ -81,12 +83,36 @@ pub(crate) fn fold(text: &str, indent: usize, width: usize) -> Vec<String> {
             line.push(' ');
             used += 1;
         }
-        line.push_str(word);
+        line.push_str(&word);
         used += more;
         is_empty = false;
     }
-    lines.push(line);
+    lines.push(line.replace(NO_BREAK, " "));
     lines
+}
+
+/// What is never separated. Two spaces between parts of a line have nothing between them.
+fn pieces(text: &str) -> Vec<String> {
+    let mut pieces: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        match pieces.last_mut() {
+            Some(last) if !last.is_empty() && sticks(word) => {
+                last.push(' ');
+                last.push_str(word);
+            }
+            _ => pieces.push(word.to_owned()),
+        }
+    }
+    pieces
+}
+
+/// Whether a word says nothing without the one before it.
+fn sticks(word: &str) -> bool {
+    let unit = word.trim_end_matches([',', ')', ':', ';']);
+    let is_figure = word
+        .strip_prefix(['+', '-'])
+        .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+    is_figure || ["s", "min", "h", "%", "(new)", "(removed)"].contains(&unit)
 }
 
 #[cfg(test)]
@@ -109,6 +135,11 @@ mod tests {
         assert_eq!(fold("  one two", 4, 20), ["  one two"]);
         assert_eq!(fold("  one  two three four", 4, 12), ["  one  two", "    three", "    four"]);
         assert_eq!(fold("a /a/very/long/path b", 2, 8), ["a", "  /a/very/long/path", "  b"]);
+        assert_eq!(
+            fold("  took 3 min 12 s, of a.rs +3 -1", 4, 16),
+            ["  took", "    3 min 12 s,", "    of", "    a.rs +3 -1"]
+        );
+        assert_eq!(fold("a\u{a0}b c", 0, 3), ["a b", "c"]);
         for width in 1..30 {
             for line in fold("  some words  and 日本語 to fold", 2, width) {
                 assert!(columns(&line) <= width.max(11), "{line:?} at {width}");

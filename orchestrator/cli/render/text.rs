@@ -1,6 +1,7 @@
 //! Text for a terminal: short, and harmless whatever an agent printed.
 
 use std::fmt::Write as _;
+use std::path::Path;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -69,7 +70,9 @@ pub(crate) fn duration(ms: u64) -> String {
     let (seconds, tenths) = (ms / 1000, ms % 1000 / 100);
     match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
         (0, 0, s) => format!("{s}.{tenths} s"),
+        (0, m, 0) => format!("{m} min"),
         (0, m, s) => format!("{m} min {s} s"),
+        (h, 0, _) => format!("{h} h"),
         (h, m, _) => format!("{h} h {m} min"),
     }
 }
@@ -125,6 +128,20 @@ pub(crate) fn local(time: Timestamp) -> String {
     time.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S %Z").to_string()
 }
 
+/// The same to the minute, where the zone is clear.
+pub(crate) fn local_minute(time: Timestamp) -> String {
+    time.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M").to_string()
+}
+
+/// A path, with `~` for the home directory.
+pub(crate) fn at_home(path: &Path) -> String {
+    let home = etcetera::home_dir().ok();
+    match home.as_ref().and_then(|home| path.strip_prefix(home).ok()) {
+        Some(rest) => Path::new("~").join(rest).display().to_string(),
+        None => path.display().to_string(),
+    }
+}
+
 /// The time of the day where the reader is.
 pub(crate) fn local_clock(time: Timestamp) -> String {
     time.to_zoned(TimeZone::system()).strftime("%H:%M:%S").to_string()
@@ -150,6 +167,7 @@ pub(crate) fn changed_files(changes: &Changes, most: usize) -> Vec<String> {
         .map(|file| {
             let path = one_line(&file.path, 200);
             let lines = file.lines_added.zip(file.lines_removed);
+            let lines = lines.filter(|lines| *lines != (0, 0));
             let lines = lines.map(|(added, removed)| format!(" +{added} -{removed}"));
             let what = match file.change {
                 FileChange::Added => " (new)",
@@ -224,6 +242,7 @@ pub(crate) fn abilities(can: &Capabilities) -> Vec<&'static str> {
 pub(crate) fn fullness(used: u64, window: Option<u64>) -> String {
     match window.filter(|window| *window > 0) {
         Some(window) => format!("{} %", used.saturating_mul(100) / window),
+        None if used < 1000 => count(used, "token"),
         None => format!("{}k tokens", used / 1000),
     }
 }
@@ -273,6 +292,8 @@ mod tests {
         assert_eq!(duration(1_234), "1.2 s");
         assert_eq!(duration(62_000), "1 min 2 s");
         assert_eq!(duration(7_260_000), "2 h 1 min");
+        assert_eq!(duration(14_400_000), "4 h");
+        assert_eq!(duration(1_800_000), "30 min");
         assert_eq!(clock(Duration::from_millis(7_999)), "0:07");
         assert_eq!(clock(Duration::from_secs(3723)), "1:02:03");
         assert_eq!(short_duration(5_400_000), "1h30m");

@@ -39,10 +39,7 @@ impl Teller {
             _ => local(entry.time),
         };
         let line = format!("{time}  {text}");
-        match self.width {
-            Some(width) => fold(&line, TIME_INDENT, width),
-            None => vec![line],
-        }
+        fold(&line, TIME_INDENT, self.width.unwrap_or(usize::MAX))
     }
 
     fn describe(&mut self, record: &Record) -> Option<String> {

@@ -98,7 +98,11 @@ fn reached(state: &State) -> Option<(StopReason, String)> {
     // One that is begun again is used once.
     let used = state.iterations.saturating_sub(u64::from(state.repeats()));
     if let Some(max) = limits.max_iterations.filter(|max| used >= *max) {
-        return Some((StopReason::MaxIterations, format!("all {max} iterations are used")));
+        let all = match max {
+            1 => "the only iteration is used".to_owned(),
+            max => format!("all {max} iterations are used"),
+        };
+        return Some((StopReason::MaxIterations, all));
     }
     if limits.max_runtime_ms.is_some_and(|max| state.runtime_ms >= max) {
         return Some((StopReason::MaxRuntime, OUT_OF_TIME.into()));
