@@ -5,8 +5,8 @@ use orchestrator::contract::{
     Verdict,
 };
 use orchestrator::machine::{
-    BaselineMode, ChangedFile, Changes, FileChange, Limits, NamedVerdict, Outcome, Pins, Policy, Record, RunStarted, StopReason,
-    Trigger,
+    BaselineMode, ChangedFile, Changes, FileChange, Limits, NamedVerdict, Outcome, Pins, Policy,
+    Record, RunStarted, StopReason, Trigger,
 };
 
 use crate::bytes::Bytes;

@@ -22,6 +22,10 @@ fn two_runs() -> (TestEnvironment, String, String) {
     (env, first, second)
 }
 
+fn begin(id: &str, len: usize) -> &str {
+    id.get(..len).unwrap()
+}
+
 fn listed(env: &TestEnvironment) -> Vec<Value> {
     serde_json::from_str(&env.ralph(&["runs", "--json"]).expect(0).stdout).unwrap()
 }
@@ -46,14 +50,20 @@ fn lists_them_newest_first_with_task_and_result() {
     let table = env.ralph(&["runs"]).expect(0).stdout;
     let lines: Vec<&str> = table.lines().collect();
     assert!(lines[0].starts_with("RUN ") && lines[0].ends_with("RESULT"), "{table}");
-    assert!(lines[1].starts_with(&second[..13]) && lines[1].ends_with("  completed"), "{table}");
-    assert!(lines[2].starts_with(&first[..13]) && lines[2].ends_with("max_iterations"), "{table}");
+    assert!(
+        lines[1].starts_with(begin(&second, 13)) && lines[1].ends_with("  completed"),
+        "{table}"
+    );
+    assert!(
+        lines[2].starts_with(begin(&first, 13)) && lines[2].ends_with("max_iterations"),
+        "{table}"
+    );
 }
 
 #[test]
 fn an_earlier_run_is_reached_by_the_beginning_of_its_id() {
     let (env, first, second) = two_runs();
-    let prefix = &first[..13];
+    let prefix = begin(&first, 13);
     let log = env.ralph(&["log", "--run", prefix]).expect(0);
     log.says("stopped: max_iterations")
         .says("iteration 1 changed 1 file, +1 -0: first (new) +1 -0");
@@ -75,7 +85,7 @@ fn an_earlier_run_is_reached_by_the_beginning_of_its_id() {
         env.ralph(&["log"]).expect(0).stdout
     );
     env.ralph(&["log", "--run", "ffff"]).expect(64).says("no run whose id begins with `ffff`");
-    let both = &first[..1];
+    let both = begin(&first, 1);
     env.ralph(&["log", "--run", both]).expect(64).says("several runs begin with").says(prefix);
 }
 

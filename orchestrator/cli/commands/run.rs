@@ -91,7 +91,7 @@ async fn start(context: Context, args: Run, log: &RunLog) -> Result<u8, CommandE
     } else {
         Human::watching(args.verbose > 0)
     };
-    let observer = Watched::new(observer);
+    let observer = Watched::around(observer);
     log.begin(&session.layout().log(session.run_id()), session.redactor());
     let finished = Box::pin(session.drive(observer, signals.stop_requests())).await?;
     let well = matches!(finished.state.last_outcome, Some(Outcome::Succeeded));

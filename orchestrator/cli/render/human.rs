@@ -217,16 +217,15 @@ impl Human {
         if let Some(layout) = &view.state {
             summary::print(layout, run);
         }
-        if let Some(hint) = hint(*stop_reason) {
-            self.line(view, "", &format!("  next        {hint}"), "");
-        }
+        self.line(view, "", &format!("  next        {}", hint(*stop_reason)), "");
     }
 }
 
-const fn hint(reason: StopReason) -> Option<&'static str> {
+/// What helps after this end.
+const fn hint(reason: StopReason) -> &'static str {
     match reason {
         StopReason::NeedsHuman => {
-            Some("`ralph-orchestrator answer \"…\"` tells the agent; `run` goes on either way")
+            "`ralph-orchestrator answer \"…\"` tells the agent; `run` goes on either way"
         }
         StopReason::MaxIterations
         | StopReason::MaxRuntime
@@ -235,11 +234,11 @@ const fn hint(reason: StopReason) -> Option<&'static str> {
         | StopReason::Failures
         | StopReason::Stagnation
         | StopReason::Thrashing => {
-            Some("raise the limit, then `run` resumes; `run --restart` begins a new run")
+            "raise the limit, then `run` resumes; `run --restart` begins a new run"
         }
-        StopReason::AgentUnavailable => Some("`ralph-orchestrator doctor` says what is missing"),
-        StopReason::Completed => Some("review the changes; `run --restart` begins a new run"),
-        StopReason::Interrupted | StopReason::Once => Some("`run` resumes the run"),
+        StopReason::AgentUnavailable => "`ralph-orchestrator doctor` says what is missing",
+        StopReason::Completed => "review the changes; `run --restart` begins a new run",
+        StopReason::Interrupted | StopReason::Once => "`run` resumes the run",
     }
 }
 

@@ -21,7 +21,7 @@ use crate::activity::Activity;
 pub(crate) struct Watched(Arc<dyn Observer>);
 
 impl Watched {
-    pub(crate) fn new(observer: Arc<dyn Observer>) -> Arc<dyn Observer> {
+    pub(crate) fn around(observer: Arc<dyn Observer>) -> Arc<dyn Observer> {
         Arc::new(Self(observer))
     }
 }

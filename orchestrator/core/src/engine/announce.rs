@@ -47,6 +47,20 @@ impl Session {
         });
     }
 
+    fn run_resumed(&self, agent: String) -> Notice {
+        Notice::RunResumed {
+            agent,
+            workspace: self.workspace.clone(),
+            state_dir: self.layout().root().to_owned(),
+            iterations: self.state.iterations,
+            cost_usd: self.state.cost(),
+            cost_reported: self.state.cost_told,
+            runtime_ms: self.state.runtime_ms,
+            max_runtime_ms: self.state.limits.max_runtime_ms,
+            max_cost_usd: self.state.limits.max_cost_usd,
+        }
+    }
+
     fn tell_near_misses(&self, near_misses: Vec<NearMiss>) {
         let iteration = self.state.iterations;
         for near_miss in near_misses {
@@ -59,17 +73,7 @@ impl Session {
         let iteration = self.state.iterations;
         let notice = match record.clone() {
             Record::RunStarted(started) => self.run_started(started),
-            Record::RunResumed { agent, .. } => Notice::RunResumed {
-                agent,
-                workspace: self.workspace.clone(),
-                state_dir: self.layout().root().to_owned(),
-                iterations: iteration,
-                cost_usd: self.state.cost(),
-                cost_reported: self.state.cost_told,
-                runtime_ms: self.state.runtime_ms,
-                max_runtime_ms: self.state.limits.max_runtime_ms,
-                max_cost_usd: self.state.limits.max_cost_usd,
-            },
+            Record::RunResumed { agent, .. } => self.run_resumed(agent),
             Record::IterationStarted { iteration, attempt, trigger, runtime_ms, .. } => {
                 let max_iterations = self.state.limits.max_iterations;
                 Notice::IterationStarted { iteration, attempt, trigger, max_iterations, runtime_ms }

@@ -89,10 +89,18 @@ impl Session {
         })
     }
 
+    /// From now on changes are those of the iteration that begins: what validators changed since the last
+    /// scan is none of its doing.
+    pub(super) fn mark_tree(&mut self) {
+        if let Some(hasher) = &mut self.hasher {
+            hasher.mark();
+        }
+    }
+
     /// What was changed since the last iteration began, for people.
     async fn changes(&mut self) -> Result<Option<Changes>, EngineError> {
         let Some(hasher) = self.hasher.take() else { return Ok(None) };
-        let compare = move || (hasher.changes().map(named), hasher);
+        let compare = move || (hasher.changes().as_ref().map(named), hasher);
         let (changes, hasher) = blocking(compare).await?;
         self.hasher = Some(hasher);
         Ok(changes)
@@ -120,11 +128,11 @@ impl Session {
     }
 }
 
-fn named(changes: TreeChanges) -> Changes {
-    changes.into_iter().map(changed_file).collect()
+fn named(changes: &TreeChanges) -> Changes {
+    changes.iter().map(changed_file).collect()
 }
 
-fn changed_file(file: FileChanged) -> ChangedFile {
+fn changed_file(file: &FileChanged) -> ChangedFile {
     let mut path = file.path.to_string_lossy().into_owned();
     cut(&mut path, LONGEST_PATH);
     ChangedFile {

@@ -7,8 +7,11 @@ use orchestrator::workspace::{FileChange, TreeHasher};
 
 use crate::support::Workspace;
 
-/// Changes as a table: path, what became of it, lines added and removed.
-fn changes(hasher: &TreeHasher) -> Vec<(String, FileChange, Option<(u64, u64)>)> {
+/// A path, what became of it, and the lines added and removed.
+type Row = (String, FileChange, Option<(u64, u64)>);
+
+/// Changes as a table.
+fn changes(hasher: &TreeHasher) -> Vec<Row> {
     let changes = hasher.changes().expect("it is known what was there before");
     changes
         .into_iter()

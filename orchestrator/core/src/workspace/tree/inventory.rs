@@ -1,7 +1,9 @@
 //! What the passes over a workspace have met, and what has become of it since a given time.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::ffi::OsStr;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -50,15 +52,38 @@ struct Version {
 
 #[derive(Debug)]
 struct Known {
+    path: Box<[u8]>,
     version: Version,
     /// The pass that last met it.
     pass: u64,
 }
 
-/// The files of a workspace by their paths.
+/// Takes the number of a path, which is a digest already, for its hash.
+#[derive(Debug, Default)]
+struct AsIs(u64);
+
+impl Hasher for AsIs {
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
+        }
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 = number;
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+type ByNumber<T> = HashMap<u64, T, BuildHasherDefault<AsIs>>;
+
+/// The files of a workspace by the numbers of their paths. What has not changed costs one look-up.
 #[derive(Debug, Default)]
 pub(super) struct Inventory {
-    files: HashMap<Vec<u8>, Known>,
+    files: ByNumber<Known>,
     pass: u64,
     /// How many of the files this pass has met.
     met: usize,
@@ -67,7 +92,7 @@ pub(super) struct Inventory {
     /// There is a time that changes are counted from.
     is_marked: bool,
     /// Files that became other than they were at that time, and how they were; `None` if not there.
-    before: HashMap<Vec<u8>, Option<Version>>,
+    before: ByNumber<(Box<[u8]>, Option<Version>)>,
     /// Digests of lines that are kept.
     lines: usize,
 }
@@ -79,9 +104,16 @@ impl Inventory {
         self.met = 0;
     }
 
-    /// Takes in an entry; `identity` stands for all that tells its states apart.
-    pub(super) fn note(&mut self, path: &[u8], identity: u64, lines: Option<LineDigests>) {
-        if let Some(known) = self.files.get_mut(path) {
+    /// Takes in the entry at `path`, which has this number; `identity` stands for all that tells its
+    /// states apart.
+    pub(super) fn note(
+        &mut self,
+        path: &[u8],
+        number: u64,
+        identity: u64,
+        lines: Option<LineDigests>,
+    ) {
+        if let Some(known) = self.files.get_mut(&number) {
             self.met += usize::from(known.pass != self.pass);
             known.pass = self.pass;
             if known.version.identity == identity {
@@ -93,9 +125,10 @@ impl Inventory {
         let more = lines.as_ref().map_or(0, |lines| lines.len());
         let lines = lines.filter(|_| self.lines + more <= MOST_LINES);
         self.lines += lines.as_ref().map_or(0, |lines| lines.len());
-        let known = Known { version: Version { identity, lines }, pass: self.pass };
-        let was = self.files.insert(path.to_vec(), known);
-        self.changed(path.to_vec(), was.map(|was| was.version));
+        let version = Version { identity, lines };
+        let known = Known { path: path.into(), version, pass: self.pass };
+        let was = self.files.insert(number, known);
+        self.changed(number, path.into(), was.map(|was| was.version));
     }
 
     /// Ends a pass that has met everything: what it has not met is gone.
@@ -103,18 +136,21 @@ impl Inventory {
         if self.met < self.files.len() {
             let pass = self.pass;
             let gone: Vec<_> = self.files.extract_if(|_, known| known.pass != pass).collect();
-            for (path, was) in gone {
-                self.changed(path, Some(was.version));
+            for (number, was) in gone {
+                self.changed(number, was.path, Some(was.version));
             }
         }
         self.is_complete = true;
     }
 
-    fn changed(&mut self, path: Vec<u8>, was: Option<Version>) {
-        if self.is_marked {
-            self.before.entry(path).or_insert(was);
-        } else {
-            self.forget(was);
+    fn changed(&mut self, number: u64, path: Box<[u8]>, was: Option<Version>) {
+        if !self.is_marked {
+            return self.forget(was);
+        }
+        match self.before.entry(number) {
+            Entry::Vacant(place) => drop(place.insert((path, was))),
+            // Neither as it was at that time nor as it is now.
+            Entry::Occupied(_) => self.forget(was),
         }
     }
 
@@ -125,7 +161,7 @@ impl Inventory {
 
     /// From now on changes are counted from how everything was met last.
     pub(super) fn mark(&mut self) {
-        for (_, version) in std::mem::take(&mut self.before) {
+        for (_, version) in std::mem::take(&mut self.before).into_values() {
             self.forget(version);
         }
         self.is_marked = self.is_complete;
@@ -140,8 +176,8 @@ impl Inventory {
         let mut changes: TreeChanges = self
             .before
             .iter()
-            .filter_map(|(path, before)| {
-                let now = self.files.get(path).map(|known| &known.version);
+            .filter_map(|(number, (path, before))| {
+                let now = self.files.get(number).map(|known| &known.version);
                 compare(path, before.as_ref(), now, deadline)
             })
             .collect();

@@ -39,6 +39,8 @@ enum Item {
         executable: bool,
         size: u64,
         hash: blake3::Hash,
+        /// The number of its path.
+        number: u64,
         lines: Option<LineDigests>,
     },
     Link(Vec<u8>),
@@ -182,6 +184,7 @@ impl<'a> Pass<'a> {
                         executable: stamp.executable(),
                         size: stamp.size,
                         hash,
+                        number,
                         lines: self.hasher.take_lines(),
                     },
                     Content::Gone => Item::Moved,
@@ -207,30 +210,37 @@ impl<'a> Pass<'a> {
             paths.push(PathBuf::from(OsStr::from_bytes(path)));
         }
         match item {
-            Item::File { executable, size, hash, lines } => {
+            Item::File { executable, size, hash, number, lines } => {
                 self.bytes += size;
                 let kind = if executable { b'x' } else { b'f' };
-                self.record(kind, path, hash.as_bytes(), lines);
+                self.record(kind, path, hash.as_bytes());
+                self.inventory.note(path, number, identity(kind, &hash), lines);
             }
-            Item::Link(target) => self.record(b'l', path, &target, None),
-            Item::Other(kind) => self.record(b'o', path, &kind.to_le_bytes(), None),
+            Item::Link(target) => self.record_other(b'l', path, &target),
+            Item::Other(kind) => self.record_other(b'o', path, &kind.to_le_bytes()),
             Item::Unreadable(stamp) => {
                 self.cannot_read(path);
-                self.record(b'u', path, &stand_in(stamp), None);
+                self.record_other(b'u', path, &stand_in(stamp));
             }
             Item::Unstable | Item::Moved => {
                 self.stable = false;
                 self.note(format!("{}: kept changing while it was read", shown(path)));
-                self.record(b'?', path, never_again().as_bytes(), None);
+                self.record_other(b'?', path, never_again().as_bytes());
             }
         }
     }
 
-    fn record(&mut self, kind: u8, path: &[u8], payload: &[u8], lines: Option<LineDigests>) {
+    /// Records what is no regular file that could be read.
+    fn record_other(&mut self, kind: u8, path: &[u8], payload: &[u8]) {
+        self.record(kind, path, payload);
         let mut identity = DefaultHasher::new();
         identity.write_u8(kind);
         identity.write(payload);
-        self.inventory.note(path, identity.finish(), lines);
+        let number = self.numbers.hash_one(path);
+        self.inventory.note(path, number, identity.finish(), None);
+    }
+
+    fn record(&mut self, kind: u8, path: &[u8], payload: &[u8]) {
         self.batch.push(kind);
         for part in [path, payload] {
             let length = u64::try_from(part.len()).unwrap_or(u64::MAX);
@@ -311,6 +321,12 @@ impl Visitor for Pass<'_> {
             }
         }
     }
+}
+
+/// What tells the states of a file apart.
+fn identity(kind: u8, hash: &blake3::Hash) -> u64 {
+    let [a, b, c, d, e, f, g, h, ..] = *hash.as_bytes();
+    u64::from_le_bytes([a, b, c, d, e, f, g, h]) ^ u64::from(kind)
 }
 
 /// What stands for the content of an entry that cannot be read: all that would change with it.
