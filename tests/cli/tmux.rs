@@ -27,7 +27,7 @@ impl Tmux {
         words.push(program.get_program().to_str().unwrap().to_owned());
         words.extend(args.iter().map(|arg| (*arg).to_owned()));
         let mut command = tmux.command();
-        command.arg("-f").arg(config).args(["new-session", "-d", "-y", "40", "-x"]);
+        command.arg("-f").arg(config).args(["new-session", "-d", "-y", "60", "-x"]);
         command.arg(columns.to_string()).arg("-c").arg(env.workspace()).args(words);
         run(command);
         tmux
@@ -92,14 +92,16 @@ fn a_window_that_changes_its_size_keeps_no_rests_of_the_live_line() {
                 .last()
                 .is_some_and(|line| line.starts_with(sign) && line.chars().count() < columns)
         });
-        assert_eq!(live_lines(&text).len(), 1, "rests of the line are left:\n{text}");
-        shown.push(format!("== {columns} columns\n{text}"));
+        let lines = live_lines(&text);
+        assert_eq!(lines.len(), 1, "rests of the line are left:\n{text}");
+        // What of the rest is to be seen is for tmux to say.
+        shown.push(format!("== {columns} columns\n{}\n", lines[0]));
     }
     tmux.tell(&["resize-window", "-x", "100"]);
     scripted.release();
     let text = tmux.until("the end", |text| text.contains("  next  "));
     assert!(live_lines(&text).is_empty(), "{text}");
-    shown.push(format!("== 100 columns, at the end\n{}", before_the_end_of_the_pane(&text)));
+    shown.push(format!("== 100 columns, at the end\n{}", the_end(&text)));
     snapshot("tmux", &shown.join("\n"));
 }
 
@@ -115,9 +117,10 @@ fn ctrl_c_in_a_window_begins_a_line() {
     assert!(text.contains("\nstopping: the agent is asked to end (press Ctrl-C again"), "{text}");
 }
 
-/// tmux says itself when a program has ended.
-fn before_the_end_of_the_pane(text: &str) -> String {
+/// From the end of the first iteration on, and without what tmux says when a program has ended.
+fn the_end(text: &str) -> String {
     text.lines()
+        .skip_while(|line| !line.starts_with("iteration 1 ended"))
         .filter(|line| !line.starts_with("Pane is dead"))
         .map(|line| format!("{line}\n"))
         .collect()

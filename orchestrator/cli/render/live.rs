@@ -187,7 +187,7 @@ mod tests {
         assert_eq!(
             at(120),
             "iteration 3/100, 12:03  12:03 of 4h  $0.42 of $50  context 41 %  \
-             [Bash] cargo test --workspace --all-features -- --quie…"
+             [Bash] cargo test --workspace --all-features -- --qui…"
         );
         assert_eq!(at(20), "3/100  12:03  $0.42");
     }

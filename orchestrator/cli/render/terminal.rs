@@ -137,7 +137,7 @@ mod tests {
         assert_eq!(fold("a /a/very/long/path b", 2, 8), ["a", "  /a/very/long/path", "  b"]);
         assert_eq!(
             fold("  took 3 min 12 s, of a.rs +3 -1", 4, 16),
-            ["  took", "    3 min 12 s,", "    of", "    a.rs +3 -1"]
+            ["  took 3 min", "    12 s, of", "    a.rs +3 -1"]
         );
         assert_eq!(fold("a\u{a0}b c", 0, 3), ["a b", "c"]);
         for width in 1..30 {
