@@ -203,6 +203,7 @@ fn iteration_of(number: &mut u64) -> Vec<Record> {
         evidence_complete: true,
         evidence: digest,
         near_misses: Vec::new(),
+        changes: None,
         runtime_ms,
     });
     records

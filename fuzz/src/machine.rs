@@ -311,7 +311,7 @@ fn look(bytes: &mut Bytes<'_>) -> Look {
         overflowed: bytes.byte() % 16 == 15,
         skipped_large: false,
     };
-    Look { near_misses: Vec::new(), tree, work: None, evidence }
+    Look { tree, evidence, ..Look::default() }
 }
 
 fn claims(bytes: &mut Bytes<'_>) -> Vec<Claim> {

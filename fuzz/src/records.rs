@@ -5,8 +5,8 @@ use orchestrator::contract::{
     Verdict,
 };
 use orchestrator::machine::{
-    BaselineMode, Limits, NamedVerdict, Outcome, Pins, Policy, Record, RunStarted, StopReason,
-    Trigger,
+    BaselineMode, ChangedFile, Changes, FileChange, Limits, NamedVerdict, Outcome, Pins, Policy,
+    Record, RunStarted, StopReason, Trigger,
 };
 
 use crate::bytes::Bytes;
@@ -98,6 +98,16 @@ pub(crate) fn record(bytes: &mut Bytes<'_>) -> Record {
                 line: bytes.number(),
                 hint: bytes.text(),
             }],
+            changes: bytes.flag().then(|| Changes {
+                files: bytes.number(),
+                paths: vec![ChangedFile {
+                    path: bytes.text(),
+                    change: FileChange::Removed,
+                    lines_added: None,
+                    lines_removed: Some(bytes.number()),
+                }],
+                ..Changes::default()
+            }),
             runtime_ms: bytes.number(),
         },
         8 => Record::Withdrawn { detector: bytes.text() },

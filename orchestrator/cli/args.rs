@@ -31,6 +31,8 @@ pub(crate) enum Command {
     Status(Status),
     /// Show what happened, or one iteration's transcript
     Log(Log),
+    /// List the runs of this workspace, the newest first
+    Runs(Runs),
     /// Explain a run: claims, verdicts, changes, cost, next step
     Why(Why),
     /// Answer the agent's question, or give it guidance
@@ -136,7 +138,19 @@ pub(crate) struct Run {
 }
 
 #[derive(Debug, clap::Args)]
+pub(crate) struct Runs {
+    /// Print one JSON array
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) sets: Sets,
+}
+
+#[derive(Debug, clap::Args)]
 pub(crate) struct Status {
+    /// Show an earlier run, by the beginning of its id: see `runs`
+    #[arg(long, value_name = "ID")]
+    pub(crate) run: Option<String>,
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
@@ -146,6 +160,9 @@ pub(crate) struct Status {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Why {
+    /// Explain an earlier run, by the beginning of its id: see `runs`
+    #[arg(long, value_name = "ID")]
+    pub(crate) run: Option<String>,
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
@@ -172,9 +189,15 @@ pub(crate) struct Log {
     /// Print what was the same in all iterations of the run, and what varied
     #[arg(long, conflicts_with_all = ["iteration", "follow", "diff"])]
     pub(crate) determinism: bool,
-    /// Follow new records until the run ends
-    #[arg(short, long, conflicts_with = "iteration")]
+    /// Follow new records until the run ends; with an iteration, its transcript until it ends
+    #[arg(short, long, conflicts_with_all = ["prompt", "atif", "run"])]
     pub(crate) follow: bool,
+    /// Show the agent's text and tool calls between the records
+    #[arg(short, long, conflicts_with_all = ["iteration", "diff", "determinism", "json"])]
+    pub(crate) verbose: bool,
+    /// Show an earlier run, by the beginning of its id: see `runs`
+    #[arg(long, value_name = "ID")]
+    pub(crate) run: Option<String>,
     /// Print the records, or the transcript, as JSON lines
     #[arg(long)]
     pub(crate) json: bool,

@@ -1,5 +1,6 @@
 //! The command line of ralph-orchestrator.
 
+mod activity;
 mod agent_words;
 mod args;
 mod ask;
@@ -100,6 +101,7 @@ fn dispatch(args: Args) -> Result<u8, CommandError> {
         Command::Run(run) if run.detach && !detached => detach::launch(&config, run.json),
         Command::Run(run) => commands::run::run(&config, run, &log, quiet),
         Command::Status(status) => commands::status::status(&config, &status),
+        Command::Runs(runs) => commands::runs::runs(&config, &runs),
         Command::Why(why) => commands::why::why(&config, &why),
         Command::Log(log) => commands::log::log(&config, &log),
         Command::Answer(answer) => commands::answer::answer(&config, answer),

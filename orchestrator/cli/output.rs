@@ -6,7 +6,7 @@
 use std::io::{self, IsTerminal as _, Write as _};
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde_json::json;
@@ -26,6 +26,14 @@ static RUN: OnceLock<String> = OnceLock::new();
 /// Only results and errors are printed.
 static QUIET: AtomicBool = AtomicBool::new(false);
 static HURRIED: AtomicBool = AtomicBool::new(false);
+/// Whether the live line is on the terminal; held while anything is printed.
+static LIVE: Mutex<bool> = Mutex::new(false);
+
+/// Before and after the live line: a terminal that has just become narrower cuts it instead of folding it.
+const CUT: [&str; 2] = ["\x1b[?7l", "\x1b[?7h"];
+/// Erases the live line. Its cursor stands at its beginning, wherever a terminal that became narrower has
+/// folded it: what is below the cursor is all of it, and nothing else.
+const ERASE: &str = "\r\x1b[J";
 
 struct Writers {
     stdout: Arc<Writer>,
@@ -73,6 +81,7 @@ pub(crate) fn hurry() {
 
 /// Waits until all was read, if there is a reader that reads.
 pub(crate) fn finish() {
+    live(None);
     let Some(Writers { stdout, stderr }) = WRITERS.get() else { return };
     let began = Instant::now();
     let patience = || if HURRIED.load(Ordering::Relaxed) { HURRY } else { PATIENCE };
@@ -126,6 +135,30 @@ pub(crate) fn say_part(text: &str) {
     print(Stream::Stderr, &[text], Worth::Droppable);
 }
 
+/// A line for people that is not lost although they do not read for a while: of these there are few.
+pub(crate) fn report(line: &str) {
+    print(Stream::Stderr, &[line, "\n"], Worth::Kept);
+}
+
+/// Shows this in the last line of the terminal, until anything else is printed; `None` removes it.
+pub(crate) fn live(line: Option<&str>) {
+    let mut is_shown = shown();
+    let text = match line {
+        Some(line) => {
+            let [cut, fold] = CUT;
+            format!("{ERASE}{cut}{line}\r{fold}")
+        }
+        None if *is_shown => ERASE.to_owned(),
+        None => return,
+    };
+    *is_shown = line.is_some();
+    push(Stream::Stderr, text.into_bytes(), Worth::Droppable);
+}
+
+fn shown() -> MutexGuard<'static, bool> {
+    LIVE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Why a command failed.
 pub(crate) fn problem(error: &CommandError) {
     print(Stream::Stderr, &[&error.render(colour()), "\n"], Worth::Kept);
@@ -147,7 +180,14 @@ pub(crate) fn event(run: &str, value: &serde_json::Value, is_last: bool) {
 }
 
 fn print(stream: Stream, parts: &[&str], worth: Worth) {
-    let text = parts.concat().into_bytes();
+    let mut is_shown = shown();
+    if std::mem::take(&mut *is_shown) {
+        push(Stream::Stderr, ERASE.into(), worth);
+    }
+    push(stream, parts.concat().into_bytes(), worth);
+}
+
+fn push(stream: Stream, text: Vec<u8>, worth: Worth) {
     match (WRITERS.get(), stream) {
         (Some(writers), Stream::Stdout) => writers.stdout.push(stream, text, worth),
         (Some(writers), Stream::Stderr) => writers.stderr.push(stream, text, worth),

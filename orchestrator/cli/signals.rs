@@ -1,5 +1,6 @@
 //! Signals that ask the run to stop.
 
+use std::io::IsTerminal as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
@@ -9,6 +10,7 @@ use tokio::runtime::Builder;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
+use crate::activity::Activity;
 use crate::error::exit;
 use crate::output;
 
@@ -76,14 +78,20 @@ pub(crate) fn listen() -> std::io::Result<Signals> {
             // First of all: to say it must not keep anything from happening.
             tell.send_replace(count);
             output::hurry();
-            output::say(match count {
-                1 => "stopping: the agent is asked to end (press Ctrl-C again to kill it)",
-                _ => "killing the agent at once (press Ctrl-C again not to wait for that)",
-            });
+            output::say(&answer(count, Activity::now()));
         }
     };
     std::thread::Builder::new().name("signals".to_owned()).spawn(listener)?;
     Ok(signals)
+}
+
+/// What a request to stop leads to, and what the next one would.
+fn answer(count: u32, activity: Activity) -> String {
+    let again = if std::io::stderr().is_terminal() { "press Ctrl-C again" } else { "signal again" };
+    match count {
+        1 => format!("{} ({again} to kill what runs)", activity.stopping()),
+        _ => format!("{} ({again} to exit without waiting)", activity.killing()),
+    }
 }
 
 struct Kinds {

@@ -57,7 +57,7 @@ fn a_near_miss_is_reported_and_told() {
     let env = TestEnvironment::new();
     env.agent.call(1).script("printf '\\n## TASK_COMPLETE\\n' >> PROMPT.md; echo 1 > x\n");
     env.agent.call(2).script("touch done\n").out(PROMISE);
-    env.run().expect(0).says("looks like a claim but is none");
+    env.run().expect(0).says("near miss, not a valid claim");
     let second = String::from_utf8(env.agent.stdin(2)).unwrap();
     assert!(second.contains("## TASK_COMPLETE"), "{second}");
     assert!(second.contains("- [x] TASK_COMPLETE"), "it says what counts: {second}");

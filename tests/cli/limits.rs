@@ -61,7 +61,7 @@ pub(super) fn max_cost_cuts_an_iteration_that_would_exceed_it() {
     env.agent.call(1).script(&format!(
         "trap 'exit 1' INT TERM; printf '%s\\n' '{step}' '{step}' '{step}'; sleep 1000\n"
     ));
-    env.run().expect(1).says("CUT by limits.max_cost_usd");
+    env.run().expect(1).says("stopped by limits.max_cost_usd");
     let cost = env.status()["cost_usd"].as_f64().unwrap();
     assert!((cost - 1.2).abs() < 1e-9, "three steps: {cost}");
     assert_eq!(env.agent.calls(), 1);
@@ -193,7 +193,7 @@ pub(super) fn max_cost_holds_over_restarts_in_sum_whatever_an_iteration_was_cut_
         running.wait();
         assert_eq!(env.status()["cost_usd"], 0.4 * f64::from(u32::try_from(n).unwrap()));
     }
-    env.run().expect(1).says("CUT by limits.max_cost_usd");
+    env.run().expect(1).says("stopped by limits.max_cost_usd");
     assert_eq!(env.agent.calls(), 3);
     env.run().expect(1).says("max_cost");
     assert_eq!(env.agent.calls(), 3, "nothing is left for another");
@@ -280,7 +280,7 @@ fn a_lost_iteration_names_its_agent_and_its_own_time() {
     env.agent.call(1).script(&format!("{parents}kill -9 $orchestrator; sleep 1000\n"));
     env.agent.call(2).script("touch done\n").out("<promise>COMPLETE: x</promise>\n");
     assert_eq!(env.run().code, None);
-    env.run().expect(0).says("iteration 1 LOST (the orchestrator was gone)  (command, ");
+    env.run().expect(0).says("iteration 1 interrupted (the orchestrator died)  (command, ");
 }
 
 #[test]

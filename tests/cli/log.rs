@@ -199,7 +199,7 @@ fn the_lines_of_the_protocol_come_as_they_were() {
     text.says("I look.").says("[Bash] ls").says("failed: exit 1");
     env.ralph(&["log", "--raw"]).expect(64);
     env.ralph(&["log", "2", "--raw", "--atif"]).expect(64);
-    env.ralph(&["log", "2", "--follow"]).expect(64);
+    env.ralph(&["log", "2", "--prompt", "--follow"]).expect(64);
     env.ralph(&["log", "9", "--atif"]).expect(64).says("no iteration 9");
 }
 
@@ -244,4 +244,120 @@ fn a_follower_sees_the_end_of_a_run_that_was_killed() {
     running.signal(rustix::process::Signal::KILL);
     running.wait();
     follower.wait().expect(0);
+}
+
+/// A run whose agent says something and then waits, in each of two iterations.
+fn talking() -> (TestEnvironment, [std::path::PathBuf; 2]) {
+    let env = TestEnvironment::new();
+    let fifos = [env.fifo("one"), env.fifo("two")];
+    for (n, fifo) in (1..).zip(&fifos) {
+        env.agent.call(n).script(&format!(
+            "echo words of iteration {n}; echo x > '{0}'; cat '{0}' > /dev/null; touch part-{n}\n",
+            fifo.display()
+        )).out("");
+    }
+    env.agent.default_call().script("touch done\n").out("<promise>COMPLETE: x</promise>\n");
+    (env, fifos)
+}
+
+#[test]
+fn what_the_agent_says_is_followed_while_it_works() {
+    let (env, [one, two]) = talking();
+    let mut running = env.start(&["run"]);
+    fs::read(&one).unwrap();
+    let mut early = env.start(&["log", "2", "--follow"]);
+    let mut whole = env.start(&["log", "--follow", "--verbose"]);
+    let mut first = env.start(&["log", "1", "--follow"]);
+    let mut lines = env.start(&["log", "1", "--follow", "--json"]);
+    // The agent waits: nothing of this can be due to its end.
+    whole.prints("words of iteration 1");
+    first.prints("words of iteration 1");
+    lines.prints("\"text\":\"words of iteration 1");
+    fs::write(&one, "go").unwrap();
+    fs::read(&two).unwrap();
+    // Its iteration is over, the run goes on.
+    assert_eq!(first.wait().expect(0).stdout, env.ralph(&["log", "1"]).expect(0).stdout);
+    assert_eq!(lines.wait().expect(0).stdout, env.ralph(&["log", "1", "--json"]).expect(0).stdout);
+    early.prints("words of iteration 2");
+    assert!(alive(running.pid()) && alive(whole.pid()) && alive(early.pid()));
+    fs::write(&two, "go").unwrap();
+    running.wait().expect(0);
+    early.wait().expect(0);
+    let whole = whole.wait().expect(0).stdout;
+    assert_eq!(whole, env.ralph(&["log", "--verbose"]).expect(0).stdout);
+    let place = |text: &str| whole.find(text).unwrap_or_else(|| panic!("{text} is not in {whole}"));
+    assert!(place("iteration 1 started") < place("words of iteration 1"));
+    assert!(place("words of iteration 1") < place("iteration 1 ended"));
+    assert!(place("iteration 1 ended") < place("words of iteration 2"));
+}
+
+#[test]
+fn an_iteration_that_never_comes_is_an_error_as_soon_as_the_run_has_ended() {
+    let (env, [one, two]) = talking();
+    let mut running = env.start(&["run"]);
+    fs::read(&one).unwrap();
+    let mut follower = env.start(&["log", "7", "--follow"]);
+    fs::write(&one, "go").unwrap();
+    fs::read(&two).unwrap();
+    fs::write(&two, "go").unwrap();
+    running.wait().expect(0);
+    follower.wait().expect(64).says("has no iteration 7");
+}
+
+#[test]
+fn each_iteration_has_its_time_its_cost_and_its_agent() {
+    let env = recorded();
+    let log = env.ralph(&["log"]).expect(0);
+    log.says("iteration 1 FAILED (crashed)").says("cost not reported (run so far: ");
+    log.says("iteration 2 ended: command, ")
+        .says(", $0.50 (run so far: ")
+        .says("accepted by 1 validator");
+    log.says("iteration 1 changed 1 file, +1 -0: x (new) +1 -0");
+    assert!(!log.stdout.contains("$0.00"), "{}", log.stdout);
+}
+
+#[test]
+fn an_iteration_that_was_killed_has_its_agent_and_an_unknown_cost() {
+    let env = TestEnvironment::new();
+    let fifo = env.fifo("fifo");
+    env.agent.call(1).script(&format!("echo x > '{0}'; cat '{0}'\n", fifo.display()));
+    env.agent.default_call().script("touch done\n").out("<promise>COMPLETE: x</promise>\n");
+    let mut running = env.start(&["run"]);
+    fs::read(&fifo).unwrap();
+    running.signal(rustix::process::Signal::KILL);
+    running.wait();
+    let status = env.ralph(&["status"]).expect(0);
+    assert!(status.stdout.starts_with("interrupted: the orchestrator died"), "{}", status.stdout);
+    let resumed = env.run().expect(0);
+    resumed.says("iteration 1 interrupted (the orchestrator died)  (command, ");
+    resumed.says(" goes on after 1 iteration, ").says("cost not reported: command");
+    let log = env.ralph(&["log"]).expect(0);
+    log.says("iteration 1 interrupted (the orchestrator died): command, ");
+    assert!(!log.stdout.contains("$0.00") && !resumed.stderr.contains("$0.00"));
+    // The scan after the restart is no iteration.
+    env.ralph(&["log", "--determinism"]).expect(0).says("of 2 iterations changed it");
+}
+
+#[test]
+fn events_say_what_an_iteration_changed() {
+    let env = TestEnvironment::new();
+    env.agent.call(1).script("printf '1\\n2\\n' > new; rm -f gone\n").out("working\n");
+    env.agent.default_call().script("touch done\n").out("<promise>COMPLETE: x</promise>\n");
+    env.write("gone", "a\nb\nc\n");
+    let events = env.ralph(&["run", "--json"]).expect(0).events();
+    let changes: Vec<&Value> = events.iter().filter(|event| event["event"] == "changes").collect();
+    assert_eq!(changes.len(), 2);
+    let (first, last) = (changes[0], changes[1]);
+    assert_eq!((&first["iteration"], &first["files"]), (&1.into(), &2.into()));
+    assert_eq!((&first["lines_added"], &first["lines_removed"]), (&2.into(), &3.into()));
+    assert_eq!(
+        first["paths"][0],
+        json!({"path": "gone", "change": "removed", "lines_added": 0, "lines_removed": 3})
+    );
+    assert_eq!((&first["stagnant"], &first["max_stagnant"]), (&0.into(), &10.into()));
+    assert_eq!((&first["claim_pending"], &last["claim_pending"]), (&false.into(), &true.into()));
+    // What validators leave is not the doing of the iteration after them.
+    assert_eq!(last["files"], 1);
+    let recorded = env.records("looked");
+    assert_eq!(recorded.iter().filter(|record| record["changes"].is_object()).count(), 2);
 }

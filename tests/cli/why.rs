@@ -66,7 +66,7 @@ fn tells_the_money_apart_and_what_changed() {
     narrow(&ended.stdout);
     ended
         .says("max_iterations")
-        .says("  1      agent ended, changed files")
+        .says("  1      agent ended, changed 1 file, +1 -0")
         .says("  2      agent ended, changed nothing")
         .says("  3      agent ended, put files back as they were before")
         .says("total  $2.00 of")
@@ -116,4 +116,19 @@ fn many_iterations_stay_readable() {
     ended.says("more groups of iterations");
     assert!(ended.stdout.lines().count() < 120, "{}", ended.stdout);
     assert_eq!(told(&env)["iterations"].as_array().unwrap().len(), 60);
+}
+
+#[test]
+fn a_headline_says_what_became_of_the_claims_once() {
+    let env = TestEnvironment::new();
+    env.config(EVIDENCE);
+    env.agent.default_call().script("touch done\n").out(DONE);
+    env.run().expect(1).says("thrashing: ");
+    let ended = env.ralph(&["why"]).expect(0);
+    assert!(
+        ended.stdout.starts_with("thrashing: the same work was rejected 3 times"),
+        "{}",
+        ended.stdout
+    );
+    assert_eq!(ended.stdout.matches("claimed 3×").count(), 1, "{}", ended.stdout);
 }

@@ -19,8 +19,8 @@ use crate::orphans::end_orphans;
 use crate::plugins::Plugins;
 use crate::processes::Supervised;
 use crate::registry;
-use crate::render::text::{EVIDENCE_ONLY, escape};
-use crate::render::{Human, Json, Quiet};
+use crate::render::text::{EVIDENCE_ONLY, count, escape};
+use crate::render::{Human, Json, Quiet, Watched};
 use crate::sandbox::Policy;
 use crate::trace::RunLog;
 use crate::{detach, missing, next_step, output, question, signals, task};
@@ -110,6 +110,7 @@ async fn start(
     } else {
         Human::watching(args.verbose > 0)
     };
+    let observer = Watched::around(observer);
     log.begin(&session.layout().log(session.run_id()), session.redactor());
     let finished = Box::pin(session.drive(observer, signals.stop_requests())).await?;
     if let Some(next) = next_step::after(&finished.state, program).filter(|_| !args.json) {
@@ -175,10 +176,9 @@ fn complete(found: &Found, layout: &Layout, json: bool) -> u8 {
     let how = if validated { "" } else { " WITHOUT validation" };
     let only =
         if validated && evidence_only { format!(", {EVIDENCE_ONLY}") } else { String::new() };
-    let iterations = found.state.iterations;
-    let plural = if iterations == 1 { "" } else { "s" };
     output::result(&format!(
-        "already completed{how} in {iterations} iteration{plural}{only}; no agent was started (run {})",
+        "already completed{how} in {}{only}; no agent was started (run {})",
+        count(found.state.iterations, "iteration"),
         found.run
     ));
     output::say(&format!(

@@ -1,34 +1,56 @@
 //! `status`
 
+use jiff::Timestamp;
 use orchestrator::contract::Usd;
-use orchestrator::machine::{Latch, Policy, State, StopReason};
-use orchestrator::state::{Found, Holder, Layout, Lock, peek};
+use orchestrator::machine::{Latch, Policy, State, StopReason, Story};
+use orchestrator::state::{Found, Holder, Layout, Lock};
 use serde_json::{Value, json};
 
+use super::stored;
 use crate::args::Status;
 use crate::context::{Context, NO_RUN};
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::output;
-use crate::render::text::{EVIDENCE_ONLY, duration, fullness, one_line};
+use crate::render::terminal::{fold, stdout_width};
+use crate::render::text::{
+    EVIDENCE_ONLY, at_home, changed_files, changes, count, duration, fullness, local, one_line,
+};
 
 pub(crate) fn status(file: &ConfigFile, args: &Status) -> Result<u8, CommandError> {
-    let layout = Context::with(file, &args.sets)?.layout()?;
+    let context = Context::with(file, &args.sets)?;
     // First who holds it, then the journal: what is read is then at least as new.
+    let layout = context.layout()?;
     let holder = Lock::holder(&layout);
-    let found = peek(&layout, |_| {})?;
+    let story = stored::read_story(&context, args.run.as_deref())?;
+    let (layout, holder) = match &story {
+        Some((stored, _)) => (stored.layout.clone(), holder.filter(|_| stored.running)),
+        None => (layout, holder),
+    };
     if args.json {
-        output::json(&object(found.as_ref(), holder.as_ref(), &layout));
-    } else {
-        for line in lines(found.as_ref(), holder.as_ref(), &layout) {
-            output::result(&line);
-        }
+        let found = story.as_ref().map(|(stored, _)| &stored.found);
+        output::json(&object(found, holder.as_ref(), &layout));
+        return Ok(exit::OK);
+    }
+    let Some((stored, story)) = story else {
+        output::result(NO_RUN);
+        return Ok(exit::OK);
+    };
+    let width = stdout_width().unwrap_or(usize::MAX);
+    for line in lines(&stored.found, &story, holder.as_ref(), &layout) {
+        let indent = if line.starts_with(' ') { INDENT } else { 2 };
+        fold(&line, indent, width).iter().for_each(|line| output::result(line));
     }
     Ok(exit::OK)
 }
 
+/// Where values begin.
+const INDENT: usize = 14;
+/// Changed files that are named.
+const MOST_FILES: usize = 5;
+
 /// One word for how the run stands. The same fold decides about it as about everything else.
-fn phase(state: &State, held: bool) -> &'static str {
+pub(super) fn phase(state: &State, held: bool) -> &'static str {
     if state.completion().is_some() {
         return "completed";
     }
@@ -117,35 +139,40 @@ fn seconds(ms: u64) -> f64 {
     std::time::Duration::from_millis(ms).as_secs_f64()
 }
 
-fn lines(found: Option<&Found>, holder: Option<&Holder>, layout: &Layout) -> Vec<String> {
-    let Some(Found { run, state, .. }) = found else {
-        return vec![NO_RUN.to_owned()];
-    };
-    let mut head = phase(state, holder.is_some()).replace('_', " ");
-    if let Some(completion) = state.completion()
-        && !completion.validated
-    {
-        head.push_str(" WITHOUT validation");
-    }
-    let stop = state.stop.as_ref().filter(|stop| stop.reason != StopReason::Completed);
-    if let Some(stop) = stop.filter(|_| holder.is_none()) {
-        // A phase that is the reason itself is said once.
-        let reason = stop.reason.word().replace('_', " ");
-        let message = one_line(&stop.message, 200);
-        head = if reason == head {
-            format!("{head}: {message}")
-        } else {
-            format!("{head} ({}: {message})", stop.reason.word())
-        };
-    }
+/// How the run stands, and why, each said once.
+fn headline(state: &State, holder: Option<&Holder>) -> String {
+    let phase = phase(state, holder.is_some());
+    let words = phase.replace('_', " ");
     if let Some(holder) = holder {
-        head = format!("{head} ({holder})");
+        return format!("{words} ({holder})");
     }
+    let Some(stop) = state.stop.as_ref().filter(|stop| stop.reason != StopReason::Completed) else {
+        let unchecked = state.completion().is_some_and(|completion| !completion.validated);
+        return match phase {
+            "interrupted" => "interrupted: the orchestrator died; `run` resumes".to_owned(),
+            _ if unchecked => format!("{words} WITHOUT validation"),
+            _ => words,
+        };
+    };
+    let message = one_line(&stop.message, 300);
+    if message.starts_with(phase) {
+        message
+    } else if stop.reason.word() == phase {
+        format!("{words}: {message}")
+    } else {
+        format!("{words} ({}): {message}", stop.reason.word())
+    }
+}
+
+fn lines(found: &Found, story: &Story, holder: Option<&Holder>, layout: &Layout) -> Vec<String> {
+    let Found { run, state, .. } = found;
     let limit = |max: Option<String>| max.map_or(String::new(), |max| format!(" of {max}"));
     let limits = &state.limits;
-    let mut lines = vec![
-        head,
-        format!("  run         {run}"),
+    let mut lines = vec![headline(state, holder), format!("  run         {run}")];
+    if let Some(started) = found.started {
+        lines.push(format!("  started     {}", local(started)));
+    }
+    lines.extend([
         format!("  agent       {}{}", state.agent, instead(state)),
         format!(
             "  iterations  {}{}",
@@ -158,7 +185,8 @@ fn lines(found: Option<&Found>, holder: Option<&Holder>, layout: &Layout) -> Vec
             duration(state.runtime_ms),
             limit(limits.max_runtime_ms.map(duration))
         ),
-    ];
+    ]);
+    lines.extend(changed(story));
     lines.extend(completion(state));
     if let Some(context) = &state.context {
         lines.push(format!("  context     {}", fullness(context.used, context.window)));
@@ -172,13 +200,25 @@ fn lines(found: Option<&Found>, holder: Option<&Holder>, layout: &Layout) -> Vec
         lines.push(format!("  process     {text} could not be ended"));
     }
     if let Some(wait) = &state.waiting {
-        let until =
-            jiff::Timestamp::from_millisecond(i64::try_from(wait.until_ms).unwrap_or(i64::MAX));
-        let until = until.map_or_else(|_| "later".to_owned(), |time| format!("{time:.0}"));
+        let until = Timestamp::from_millisecond(i64::try_from(wait.until_ms).unwrap_or(i64::MAX));
+        let until = until.map_or_else(|_| "later".to_owned(), local);
         lines.push(format!("  waiting     until {until}: {}", one_line(&wait.reason, 120)));
     }
-    lines.push(format!("  state       {}", layout.root().display()));
+    lines.push(format!("  state       {}", at_home(layout.root())));
     lines
+}
+
+/// What the iterations changed in all, and what the last of them did.
+fn changed(story: &Story) -> Option<String> {
+    let known =
+        || story.episodes.values().filter_map(|episode| Some((episode, episode.changes.as_ref()?)));
+    let (last, changed) = known().next_back()?;
+    let files = changed_files(changed, MOST_FILES).join(", ");
+    let files = if files.is_empty() { files } else { format!(" ({files})") };
+    let all =
+        if known().count() > 1 { format!("{}; ", changes(&story.changes)) } else { String::new() };
+    let last = format!("in iteration {}: {}{files}", last.iteration, changes(changed));
+    Some(format!("  changed     {all}{last}"))
 }
 
 /// Why it is not the first agent.
@@ -193,8 +233,9 @@ fn completion(state: &State) -> Vec<String> {
     let mut lines = vec![match &state.latch {
         Latch::Open => "  completion  not claimed".into(),
         Latch::Claimed { claim, iteration } => format!(
-            "  completion  claimed ({}, iteration {iteration}), rejected {} times",
-            claim.detector, state.rejections
+            "  completion  claimed ({}, iteration {iteration}), rejected {}",
+            claim.detector,
+            count(state.rejections, "time")
         ),
         Latch::Completed(done) => format!(
             "  completion  accepted after iteration {}: {}",
@@ -214,7 +255,7 @@ fn completion(state: &State) -> Vec<String> {
 fn cost(state: &State) -> String {
     let limit = state.limits.max_cost_usd.map(|max| format!(" of {max}")).unwrap_or_default();
     if !state.cost_told && state.cost() == Usd::ZERO {
-        return "  cost        not told by the agent".into();
+        return "  cost        not reported by the agent".into();
     }
     let estimated = if state.estimated { " (estimated)" } else { "" };
     format!("  cost        {}{limit}{estimated}", state.cost())

@@ -2,28 +2,30 @@
 
 use orchestrator::contract::Usd;
 use orchestrator::machine::{Episode, Outcome, State, Story, TreeChange};
-use orchestrator::state::{Found, Layout, Lock, peek};
+use orchestrator::state::{Found, Layout, Lock};
 use serde_json::{Value, json};
 
+use super::stored::{self, Stored};
 use crate::args::Why;
 use crate::context::{self, Context, NO_RUN};
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::next_step;
 use crate::output;
-use crate::render::text::{duration, one_line, outcome, wrap};
+use crate::render::terminal::{USUAL_WIDTH, stdout_width};
+use crate::render::text::{changes, duration, one_line, outcome, wrap};
 
-/// Columns of a terminal that nobody has made wider.
-const WIDTH: usize = 80;
+/// Wider lines are hard to read.
+const WIDEST: usize = 120;
 /// Groups of iterations that are shown; of more, the first and the last.
 const MOST_GROUPS: usize = 40;
 
 pub(crate) fn why(file: &ConfigFile, args: &Why) -> Result<u8, CommandError> {
-    let layout = Context::with(file, &args.sets)?.layout()?;
-    // First who holds it, then the journal: what is read is then at least as new.
-    let running = Lock::holder(&layout).is_some();
-    let mut story = Story::default();
-    let Some(found) = peek(&layout, |entry| story.add(&entry.record))? else {
+    let context = Context::with(file, &args.sets)?;
+    let stored = stored::read_story(&context, args.run.as_deref())?;
+    let Some((Stored { layout, found, running }, story)) = stored else {
+        let layout = context.layout()?;
+        let running = Lock::holder(&layout).is_some();
         if args.json {
             output::json(&json!({"run": null, "running": running, "state_dir": layout.root()}));
         } else {
@@ -35,7 +37,9 @@ pub(crate) fn why(file: &ConfigFile, args: &Why) -> Result<u8, CommandError> {
     if args.json {
         output::json(&object(&found, &story, running, &layout, &program));
     } else {
-        lines(&found, &story, running, &program).iter().for_each(|line| output::result(line));
+        let width = stdout_width().unwrap_or(USUAL_WIDTH).min(WIDEST);
+        let lines = lines(&found, &story, running, (&program, width));
+        lines.iter().for_each(|line| output::result(line));
     }
     Ok(exit::OK)
 }
@@ -72,7 +76,8 @@ impl Group<'_> {
     }
 
     fn facts(&self, story: &Story) -> String {
-        self.episodes.first().map(|episode| facts(episode, story)).unwrap_or_default()
+        let alone = self.episodes.len() == 1;
+        self.episodes.first().map(|episode| facts(episode, alone, story)).unwrap_or_default()
     }
 }
 
@@ -93,8 +98,8 @@ fn groups(story: &Story) -> Vec<Group<'_>> {
     groups
 }
 
-/// What happened in an iteration and after it.
-fn facts(episode: &Episode, story: &Story) -> String {
+/// What happened in an iteration and after it; what is different in each of a group only if it is `alone`.
+fn facts(episode: &Episode, alone: bool, story: &Story) -> String {
     let mut facts = Vec::new();
     if episode.iteration > 0 {
         facts.push(match &episode.outcome {
@@ -102,7 +107,12 @@ fn facts(episode: &Episode, story: &Story) -> String {
             Some(how) => one_line(&outcome(how), 160),
             None => "not ended yet".to_owned(),
         });
-        facts.extend(tree(episode.tree).map(str::to_owned));
+        facts.extend(tree(episode.tree).map(|what| match &episode.changes {
+            Some(changed) if alone && episode.tree == TreeChange::New => {
+                format!("changed {}", changes(changed))
+            }
+            _ => what.to_owned(),
+        }));
     }
     if episode.evidence_written > 0 {
         facts.push("wrote evidence".into());
@@ -140,12 +150,17 @@ const fn tree(change: TreeChange) -> Option<&'static str> {
     }
 }
 
-fn lines(found: &Found, story: &Story, running: bool, program: &str) -> Vec<String> {
+fn lines(
+    found: &Found,
+    story: &Story,
+    running: bool,
+    (program, width): (&str, usize),
+) -> Vec<String> {
     let state = &found.state;
-    let mut lines = wrap(&headline(state, running), "", WIDTH);
+    let mut lines = wrap(&headline(state, story, running), "", width);
     lines.push(format!("run {}", found.run));
     if let Some(line) = story.tally.line() {
-        lines.extend(wrap(&one_line(&line, 400), "", WIDTH));
+        lines.extend(wrap(&one_line(&line, 400), "", width));
     }
     let groups = groups(story);
     let shown = shown(&groups);
@@ -156,7 +171,7 @@ fn lines(found: &Found, story: &Story, running: bool, program: &str) -> Vec<Stri
         }
         let head = format!("  {:<6} ", group.name());
         let indent = " ".repeat(head.chars().count());
-        let mut text = wrap(&group.facts(story), &indent, WIDTH);
+        let mut text = wrap(&group.facts(story), &indent, width);
         if let Some(first) = text.first_mut() {
             *first = format!("{head}{}", first.trim_start());
         }
@@ -166,7 +181,7 @@ fn lines(found: &Found, story: &Story, running: bool, program: &str) -> Vec<Stri
     lines.extend(money(state, story, &shown));
     lines.extend([String::new(), "What to do:".into()]);
     for advice in advice(state, story, running, program) {
-        let mut text = wrap(&advice, "    ", WIDTH);
+        let mut text = wrap(&advice, "    ", width);
         if let Some(first) = text.first_mut() {
             *first = format!("  - {}", first.trim_start());
         }
@@ -188,7 +203,7 @@ fn shown<'a, 'b>(groups: &'b [Group<'a>]) -> Vec<(&'b Group<'a>, usize)> {
         .collect()
 }
 
-fn headline(state: &State, running: bool) -> String {
+fn headline(state: &State, story: &Story, running: bool) -> String {
     if let Some(completion) = state.completion() {
         let how = if completion.validated { "" } else { " WITHOUT validation" };
         return format!("completed{how}: {}", one_line(&completion.claim.text, 200));
@@ -197,8 +212,19 @@ fn headline(state: &State, running: bool) -> String {
         return format!("running, iteration {}", state.iterations);
     }
     state.stop.as_ref().map_or_else(
-        || "interrupted: the orchestrator was killed".to_owned(),
-        |stop| format!("{}: {}", stop.reason.word(), one_line(&stop.message, 300)),
+        || "interrupted: the orchestrator died".to_owned(),
+        |stop| {
+            // What became of the claims has a line of its own.
+            let tally = story.tally.line().map(|line| format!("; {line}"));
+            let message = stop.message.as_str();
+            let message =
+                tally.and_then(|tally| message.strip_suffix(tally.as_str())).unwrap_or(message);
+            let message = one_line(message, 300);
+            if message.starts_with(stop.reason.word()) {
+                return message;
+            }
+            format!("{}: {message}", stop.reason.word())
+        },
     )
 }
 
@@ -226,7 +252,8 @@ fn money(state: &State, story: &Story, groups: &[(&Group<'_>, usize)]) -> Vec<St
         lines.push(format!("  {:<6} {}{each}, {time}", group.name(), group.cost()));
     }
     let dearest = story.episodes.values().max_by_key(|episode| episode.cost_usd);
-    if let Some(dearest) = dearest.filter(|_| story.episodes.len() > 1) {
+    let several = story.episodes.keys().filter(|iteration| **iteration > 0).count() > 1;
+    if let Some(dearest) = dearest.filter(|_| several) {
         lines.push(format!("  dearest: iteration {}, {}", dearest.iteration, dearest.cost_usd));
     }
     lines

@@ -1,20 +1,26 @@
-//! What people see: one line per iteration and verdict, more with `--verbose`.
+//! What people see: a few lines for each iteration, more with `--verbose`.
+
+mod iteration;
+mod ticker;
 
 use std::io::IsTerminal as _;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use orchestrator::contract::{ClaimKind, Event, Usage, Usd, Verdict};
+use orchestrator::contract::{ClaimKind, Verdict};
 use orchestrator::engine::{Notice, Observer};
-use orchestrator::machine::{NamedVerdict, Outcome, StopReason};
+use orchestrator::machine::{NamedVerdict, StopReason};
+use orchestrator::state::Layout;
 
-use super::text::{
-    EVIDENCE_ONLY, duration, escape, fullness, one_line, outcome, tool_line, trigger,
-};
+use super::live::{Doing, Live};
+use super::summary;
+use super::terminal::{fold, has_cursor, stderr_width};
+use super::text::{EVIDENCE_ONLY, cost, count, duration, escape, one_line};
 use crate::output;
+use iteration::stagnation;
 
+/// However much happens, the live line is drawn no more often.
 const REDRAW: Duration = Duration::from_millis(200);
-const EVERY: Duration = Duration::from_secs(1);
 
 /// Prints a run for people, on stderr; its last line, the result, on stdout.
 pub(crate) struct Human {
@@ -24,19 +30,12 @@ pub(crate) struct Human {
 }
 
 struct View {
-    /// A progress line is possible.
-    terminal: bool,
-    /// It is there now.
-    drawn: bool,
-    /// The iteration that goes on, or whose claim is validated.
-    busy: Option<u64>,
+    /// A live line is possible.
+    has_line: bool,
     last_draw: Instant,
-    began: Instant,
-    agent: String,
-    usage: Usage,
-    /// How full the context is, in words.
-    context: String,
-    doing: String,
+    live: Live,
+    /// Where the state lies.
+    state: Option<Layout>,
     /// The agent's text ended in the middle of a line.
     open_line: bool,
 }
@@ -48,22 +47,11 @@ const YELLOW: &str = "33";
 const DIM: &str = "2";
 
 impl Human {
-    /// Ready to watch a run. On a terminal, a line shows every second how it goes on.
+    /// Ready to watch a run. On a terminal, a line shows how it goes on.
     pub(crate) fn watching(verbose: bool) -> Arc<Self> {
         let human = Arc::new(Self::new(verbose));
-        if human.view.lock().is_ok_and(|view| view.terminal) {
-            let watched = Arc::downgrade(&human);
-            std::thread::spawn(move || {
-                while let Some(human) = watched.upgrade() {
-                    let mut view = human.view.lock().unwrap_or_else(PoisonError::into_inner);
-                    if let Some(iteration) = view.busy {
-                        human.progress(&mut view, iteration);
-                    }
-                    drop(view);
-                    drop(human);
-                    std::thread::sleep(EVERY);
-                }
-            });
+        if human.view.lock().is_ok_and(|view| view.has_line) {
+            ticker::start(&human);
         }
         human
     }
@@ -71,46 +59,67 @@ impl Human {
     fn new(verbose: bool) -> Self {
         let now = Instant::now();
         let view = View {
-            terminal: std::io::stderr().is_terminal() && !verbose,
-            drawn: false,
-            busy: None,
+            has_line: std::io::stderr().is_terminal() && has_cursor() && !verbose,
             last_draw: now,
-            began: now,
-            agent: String::new(),
-            usage: Usage::default(),
-            context: String::new(),
-            doing: String::new(),
+            live: Live::new(now),
+            state: None,
             open_line: false,
         };
         Self { verbose, colour: output::colour(), view: Mutex::new(view) }
     }
 
     fn paint(&self, code: &str, text: &str) -> String {
-        if self.colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+        if self.colour && !code.is_empty() {
+            format!("\x1b[{code}m{text}\x1b[0m")
+        } else {
+            text.to_owned()
+        }
     }
 
-    fn line(&self, view: &mut View, text: &str) {
-        if std::mem::take(&mut view.drawn) {
-            output::say_part("\r\x1b[K");
-        }
+    /// A line that begins with `head`, in this colour, and goes on with `tail`; on a terminal folded
+    /// where it ends.
+    fn line(&self, view: &mut View, code: &str, head: &str, tail: &str) {
         if std::mem::take(&mut view.open_line) {
             output::say("");
         }
-        output::say(text);
+        let text = format!("{head}{tail}");
+        let indent = 2 + text.chars().take_while(|c| *c == ' ').count();
+        let mut left = head.chars().count();
+        for piece in fold(&text, indent, stderr_width().unwrap_or(usize::MAX)) {
+            let painted: String = piece.chars().take(left).collect();
+            let plain: String = piece.chars().skip(left).collect();
+            // The space at which it was folded.
+            left = left.saturating_sub(piece.chars().count() + 1);
+            output::say(&format!("{}{plain}", self.paint(code, &painted)));
+        }
     }
 
-    fn progress(&self, view: &mut View, iteration: u64) {
-        if !view.terminal || view.last_draw.elapsed() < REDRAW {
+    /// A text that may have several lines of its own, each as it is.
+    fn block(&self, view: &mut View, code: &str, head: &str, text: &str) {
+        let text = escape(text);
+        let mut lines = text.trim_end().lines();
+        self.line(view, code, head, lines.next().unwrap_or_default());
+        for line in lines {
+            self.line(view, "", "      ", line);
+        }
+    }
+
+    /// Draws the live line, unless that was done a moment ago.
+    fn refresh(&self, view: &mut View) {
+        if view.last_draw.elapsed() >= REDRAW {
+            self.draw(view);
+        }
+    }
+
+    /// Draws the live line, if anything goes on.
+    fn draw(&self, view: &mut View) {
+        if !view.has_line {
             return;
         }
-        view.last_draw = Instant::now();
-        view.drawn = true;
-        let elapsed = duration(u64::try_from(view.began.elapsed().as_millis()).unwrap_or(u64::MAX));
-        let cost = view.usage.cost.map(|cost| format!("  {cost}")).unwrap_or_default();
-        let context = &view.context;
-        let doing = one_line(&view.doing, 60);
-        let text = format!("  {iteration}  {elapsed}{cost}{context}  {doing}");
-        output::say_part(&format!("\r\x1b[K{}", self.paint(DIM, &text)));
+        let now = Instant::now();
+        let Some(width) = stderr_width() else { return };
+        view.last_draw = now;
+        output::live(view.live.line(width, now).map(|line| self.paint(DIM, &line)).as_deref());
     }
 
     fn verdicts(&self, view: &mut View, verdicts: &[NamedVerdict]) {
@@ -120,22 +129,19 @@ impl Human {
             let time = duration(named.duration_ms);
             match &named.verdict {
                 Verdict::Accepted { summary, .. } => {
-                    let head = self.paint(GREEN, &format!("  accepted by {name}"));
-                    self.line(
-                        view,
-                        &format!("{head}{optional}: {} ({time})", one_line(summary, 160)),
-                    );
+                    let tail = format!("{optional}: {} ({time})", one_line(summary, 160));
+                    self.line(view, GREEN, &format!("  accepted by {name}"), &tail);
                 }
                 Verdict::Rejected { reasons } => {
-                    let head = self.paint(RED, &format!("  rejected by {name}"));
-                    self.line(view, &format!("{head}{optional} ({time}):"));
+                    let tail = format!("{optional} ({time}):");
+                    self.line(view, RED, &format!("  rejected by {name}"), &tail);
                     for reason in reasons {
-                        self.line(view, &format!("    - {}", indent(reason)));
+                        self.block(view, "", "    - ", reason);
                     }
                 }
                 Verdict::Error { message } => {
-                    let head = self.paint(RED, &format!("  {name} could not check"));
-                    self.line(view, &format!("{head}{optional}: {}", indent(message)));
+                    let head = format!("  {name} could not check{optional}: ");
+                    self.block(view, RED, &head, message);
                 }
             }
         }
@@ -144,50 +150,23 @@ impl Human {
     /// What a check says before any work is done: only that it fails then makes it worth anything.
     fn baseline(&self, view: &mut View, named: &NamedVerdict) {
         let (name, time) = (&named.validator, duration(named.duration_ms));
-        let text = match &named.verdict {
+        match &named.verdict {
             Verdict::Accepted { .. } => {
-                self.paint(YELLOW, &format!("  {name} accepts before any work is done ({time})"))
+                let text = format!("  {name} accepts before any work is done ({time})");
+                self.line(view, YELLOW, &text, "");
             }
-            Verdict::Rejected { .. } => self.paint(
-                DIM,
-                &format!("  {name} rejects before any work is done, as it should ({time})"),
-            ),
+            Verdict::Rejected { .. } => {
+                let text =
+                    format!("  {name} rejects before any work is done, as it should ({time})");
+                self.line(view, DIM, &text, "");
+            }
             Verdict::Error { message } => {
-                let head = self.paint(RED, &format!("  {name} could not check"));
-                format!("{head}: {}", indent(message))
+                self.block(view, RED, &format!("  {name} could not check: "), message);
             }
-        };
-        self.line(view, &text);
+        }
     }
 
-    fn ended(&self, view: &mut View, notice: &Notice) {
-        let Notice::IterationFinished {
-            iteration,
-            outcome: how,
-            total_cost_usd,
-            max_cost_usd,
-            duration_ms,
-            usage,
-            agent,
-            ..
-        } = notice
-        else {
-            return;
-        };
-        view.busy = None;
-        let code = if *how == Outcome::Succeeded { BOLD } else { YELLOW };
-        let about = if usage.estimated { "about " } else { "" };
-        let cost = match max_cost_usd {
-            _ if usage.cost.is_none() && *total_cost_usd == Usd::ZERO => String::new(),
-            Some(max) => format!(", {about}{total_cost_usd} of {max}"),
-            None => format!(", {about}{total_cost_usd}"),
-        };
-        let head = self.paint(code, &format!("iteration {iteration} {}", outcome(how)));
-        let tail = format!("{agent}, {}{cost}", duration(*duration_ms));
-        self.line(view, &format!("{head}  ({tail})"));
-    }
-
-    fn finished(&self, view: &mut View, notice: &Notice) {
+    fn finished(&self, view: &mut View, run: &str, notice: &Notice) {
         let Notice::RunFinished {
             stop_reason,
             message,
@@ -204,149 +183,110 @@ impl Human {
         else {
             return;
         };
-        if std::mem::take(&mut view.drawn) {
-            output::say_part("\r\x1b[K");
-        }
+        view.live.begin(Doing::Nothing);
         let about = if *cost_estimated { "about " } else { "" };
         let cost = if *cost_told { format!("{about}{cost_usd}, ") } else { String::new() };
-        let plural = if *iterations == 1 { "" } else { "s" };
         let by = agent_changed
             .as_ref()
             .map(|change| format!(", by {} instead of {}", change.to, change.from));
         let by = by.unwrap_or_default();
-        let figures =
-            format!("{iterations} iteration{plural}, {cost}{}{by}", duration(*runtime_ms));
+        let iterations = count(*iterations, "iteration");
+        let figures = format!("{iterations}, {cost}{}{by}", duration(*runtime_ms));
         let text = match stop_reason {
             StopReason::Completed if *validated && *evidence_only => {
                 format!("completed: {figures}; {EVIDENCE_ONLY}")
             }
             StopReason::Completed if *validated => format!("completed: {figures}"),
             StopReason::Completed => format!("completed WITHOUT validation: {figures}"),
-            other => format!("{}: {} ({figures})", other.word(), one_line(message, 400)),
+            other => {
+                // The message may begin with the same word.
+                let rest = message.strip_prefix(other.word()).unwrap_or(message);
+                let rest = one_line(rest.trim_start_matches([';', ':', ' ']), 400);
+                format!("{}: {rest} ({figures})", other.word())
+            }
         };
-        output::result(&text);
+        let code = if *stop_reason == StopReason::Completed { GREEN } else { YELLOW };
+        // Results may go elsewhere than to the terminal.
+        let is_shown = output::is_shown();
+        output::result(&if is_shown { self.paint(code, &text) } else { text });
         if let (StopReason::Completed, Some(note)) =
             (stop_reason, message.strip_prefix("validated, "))
         {
-            output::say(&self.paint(YELLOW, &format!("  {note}")));
+            self.line(view, YELLOW, &format!("  {note}"), "");
+        }
+        if let Some(layout) = &view.state {
+            summary::print(layout, run);
         }
     }
-
-    fn text(&self, view: &mut View, text: &str) {
-        view.doing = text.to_owned();
-        if self.verbose {
-            let text = escape(text);
-            view.open_line = !text.ends_with('\n');
-            output::say_part(&text);
-        }
-    }
-
-    fn detail(&self, view: &mut View, detail: &Event) {
-        match detail {
-            Event::ToolResult { text, is_error, .. } => {
-                let mark = if *is_error { self.paint(RED, "    failed:") } else { "    ->".into() };
-                self.line(view, &format!("{mark} {}", one_line(text, 160)));
-            }
-            Event::Stderr { text } => {
-                self.line(view, &self.paint(DIM, &format!("  stderr: {}", one_line(text, 200))));
-            }
-            Event::Session { model: Some(model), .. } => {
-                self.line(view, &self.paint(DIM, &format!("  model {}", one_line(model, 60))));
-            }
-            _ => {}
-        }
-    }
-}
-
-fn indent(text: &str) -> String {
-    escape(text).trim_end().replace('\n', "\n      ")
 }
 
 impl Human {
     fn run(&self, view: &mut View, run: &str, notice: &Notice) {
-        let head = self.paint(BOLD, &format!("run {run}"));
+        let head = format!("run {run}");
         match notice {
             Notice::RunStarted {
                 agent,
                 workspace,
-                validators,
-                validation_required,
-                evidence_only,
+                state_dir,
+                max_runtime_ms,
+                max_cost_usd,
                 ..
             } => {
-                view.agent.clone_from(agent);
-                self.line(view, &format!("{head}: {agent} in {}", workspace.display()));
-                if *validation_required {
-                    self.line(
-                        view,
-                        &format!("  completion has to pass: {}", validators.join(", ")),
-                    );
-                    if *evidence_only {
-                        let text = format!("  completion is proved {EVIDENCE_ONLY}");
-                        self.line(view, &self.paint(YELLOW, &text));
-                    }
-                } else {
-                    let text = "  completion is NOT validated: the agent's claim is trusted";
-                    self.line(view, &self.paint(YELLOW, text));
-                }
+                view.state = Some(Layout::new(state_dir.clone()));
+                (view.live.max_runtime_ms, view.live.max_cost) = (*max_runtime_ms, *max_cost_usd);
+                view.live.set_runtime(0);
+                view.live.begin(Doing::Scanning);
+                self.line(view, BOLD, &head, &format!(": {agent} in {}", workspace.display()));
+                self.policy(view, notice);
             }
-            Notice::RunResumed { agent, iterations, cost_usd, .. } => {
-                view.agent.clone_from(agent);
-                let so_far = format!("after {iterations} iterations and {cost_usd}");
-                self.line(view, &format!("{head} goes on {so_far}: {agent}"));
+            Notice::RunResumed {
+                agent,
+                state_dir,
+                iterations,
+                cost_usd,
+                cost_reported,
+                runtime_ms,
+                max_runtime_ms,
+                max_cost_usd,
+                ..
+            } => {
+                view.state = Some(Layout::new(state_dir.clone()));
+                (view.live.max_runtime_ms, view.live.max_cost) = (*max_runtime_ms, *max_cost_usd);
+                (view.live.charged, view.live.cost_reported) = (*cost_usd, *cost_reported);
+                view.live.set_runtime(*runtime_ms);
+                view.live.begin(Doing::Scanning);
+                let so_far = [
+                    count(*iterations, "iteration"),
+                    duration(*runtime_ms),
+                    cost(*cost_usd, *cost_reported, false),
+                ];
+                let tail = format!(" goes on after {}: {agent}", so_far.join(", "));
+                self.line(view, BOLD, &head, &tail);
             }
             Notice::AgentChanged { from, to, reason, .. } => {
-                view.agent.clone_from(to);
                 let text = format!("  {to} takes over from {from}: {}", one_line(reason, 300));
-                self.line(view, &self.paint(YELLOW, &text));
+                self.line(view, YELLOW, &text, "");
             }
-            _ => self.finished(view, notice),
+            _ => self.finished(view, run, notice),
         }
     }
 
-    fn iteration(&self, view: &mut View, notice: &Notice) {
-        match notice {
-            Notice::IterationStarted { iteration, attempt, trigger: why, max_iterations } => {
-                (view.began, view.usage) = (Instant::now(), Usage::default());
-                view.busy = Some(*iteration);
-                view.doing.clear();
-                view.context.clear();
-                let of = max_iterations.map(|max| format!("/{max}")).unwrap_or_default();
-                let again =
-                    if *attempt > 1 { format!(", attempt {attempt}") } else { String::new() };
-                let text = format!("iteration {iteration}{of} started ({}{again})", trigger(*why));
-                self.line(view, &self.paint(DIM, &text));
+    /// What a completion has to pass.
+    fn policy(&self, view: &mut View, notice: &Notice) {
+        let Notice::RunStarted { validators, validation_required, evidence_only, .. } = notice
+        else {
+            return;
+        };
+        if *validation_required {
+            let text = format!("  completion has to pass: {}", validators.join(", "));
+            self.line(view, "", &text, "");
+            if *evidence_only {
+                self.line(view, YELLOW, &format!("  completion is proved {EVIDENCE_ONLY}"), "");
             }
-            Notice::Waiting { ms, reason, .. } if reason != "pause" => {
-                let text = format!("  waiting {}: {}", duration(*ms), one_line(reason, 160));
-                self.line(view, &self.paint(YELLOW, &text));
-            }
-            Notice::Waiting { .. } => view.doing = "pause".into(),
-            _ => self.ended(view, notice),
+        } else {
+            let text = "  completion is NOT validated: the agent's claim is trusted";
+            self.line(view, YELLOW, text, "");
         }
-    }
-
-    fn agent(&self, view: &mut View, iteration: u64, notice: &Notice) {
-        match notice {
-            Notice::AgentText { text, .. } => self.text(view, text),
-            Notice::AgentTool { name, input, .. } => {
-                view.doing = tool_line(name, input);
-                if self.verbose {
-                    let text = format!("  {}", view.doing);
-                    self.line(view, &text);
-                }
-            }
-            Notice::AgentEvent { detail, .. } if self.verbose => self.detail(view, detail),
-            Notice::Usage { usage, .. } => view.usage = *usage,
-            Notice::Context { used, window, .. } => {
-                view.context = format!("  context {}", fullness(*used, *window));
-            }
-            Notice::Note { text, .. } => {
-                self.line(view, &format!("  note: {}", one_line(text, 200)));
-            }
-            _ => {}
-        }
-        self.progress(view, iteration);
     }
 
     fn completion(&self, view: &mut View, notice: &Notice) {
@@ -357,36 +297,32 @@ impl Human {
                     ClaimKind::NeedsHuman => "asks for a human",
                 };
                 let text = one_line(&claim.text, 200);
-                self.line(view, &format!("  {what} ({}): {text}", claim.detector));
+                self.line(view, "", &format!("  {what} ({}): {text}", claim.detector), "");
             }
             Notice::NearMiss { near_miss, .. } => {
                 let text = one_line(&near_miss.text, 80);
                 let line = near_miss.line;
-                self.line(view, &format!("  looks like a claim but is none (line {line}): {text}"));
+                let text = format!("  near miss, not a valid claim (line {line}): {text}");
+                self.line(view, "", &text, "");
             }
-            Notice::Validating { iteration, validators } => {
-                view.doing = format!("validating: {}", validators.join(", "));
-                // While the agent waits for a judgement it is the iteration whose time is shown.
-                if view.busy.replace(*iteration).is_none() {
-                    view.began = Instant::now();
-                }
-                self.progress(view, *iteration);
+            Notice::Validating { validators, .. } => {
+                view.live.begin(Doing::Validating(validators.join(", ")));
+                self.refresh(view);
             }
             Notice::Judged { accepted: true, .. } => {
-                self.line(
-                    view,
-                    &self.paint(GREEN, "  the agent was told that this would be accepted"),
-                );
+                view.live.begin(Doing::Working(String::new()));
+                self.line(view, GREEN, "  the agent was told that this would be accepted", "");
             }
             Notice::Judged { reasons, .. } => {
+                view.live.begin(Doing::Working(String::new()));
                 let text = "  the agent was told that this would be rejected, and goes on:";
-                self.line(view, &self.paint(YELLOW, text));
+                self.line(view, YELLOW, text, "");
                 for reason in reasons {
-                    self.line(view, &format!("    - {}", indent(reason)));
+                    self.block(view, "", "    - ", reason);
                 }
             }
             Notice::Baseline { verdicts, .. } => {
-                view.busy = None;
+                view.live.begin(Doing::Scanning);
                 for named in verdicts {
                     self.baseline(view, named);
                 }
@@ -394,27 +330,31 @@ impl Human {
             Notice::Artefacts { validator, paths, .. } => {
                 let whom = validator.as_deref().unwrap_or("a validator");
                 let paths = one_line(&paths.join(", "), 160);
-                self.line(view, &format!("  {whom} left {paths} (no part of the work)"));
+                self.line(view, "", &format!("  {whom} left {paths} (no part of the work)"), "");
             }
-            Notice::Verdict { verdicts, accepted, reasons, .. } => {
-                view.busy = None;
+            Notice::Verdict { verdicts, accepted, reasons, stagnant, max_stagnant, .. } => {
+                view.live.begin(Doing::Scanning);
                 self.verdicts(view, verdicts);
                 if !accepted {
-                    // What no verdict says: about the workspace, and protected paths.
-                    let said = |reason: &&String| {
-                        verdicts.iter().any(|named| {
-                            reason
-                                .strip_prefix(&named.validator)
-                                .is_some_and(|r| r.starts_with(':'))
-                        })
-                    };
-                    for reason in reasons.iter().filter(|reason| !said(reason)) {
-                        let text = format!("  rejected: {}", indent(reason));
-                        self.line(view, &self.paint(RED, &text));
+                    self.rejected(view, verdicts, reasons);
+                    if let Some(count) = stagnation(*stagnant, *max_stagnant) {
+                        self.line(view, YELLOW, &format!("  {count}"), "");
                     }
                 }
             }
             _ => {}
+        }
+    }
+
+    /// What no verdict says: about the workspace, and protected paths.
+    fn rejected(&self, view: &mut View, verdicts: &[NamedVerdict], reasons: &[String]) {
+        let said = |reason: &&String| {
+            verdicts.iter().any(|named| {
+                reason.strip_prefix(&named.validator).is_some_and(|r| r.starts_with(':'))
+            })
+        };
+        for reason in reasons.iter().filter(|reason| !said(reason)) {
+            self.block(view, RED, "  rejected: ", reason);
         }
     }
 }
@@ -432,13 +372,14 @@ impl Observer for Human {
             }
             Notice::IterationStarted { .. }
             | Notice::IterationFinished { .. }
+            | Notice::Changes { .. }
             | Notice::Waiting { .. } => self.iteration(view, notice),
-            Notice::AgentText { iteration, .. }
-            | Notice::AgentTool { iteration, .. }
-            | Notice::AgentEvent { iteration, .. }
-            | Notice::Context { iteration, .. }
-            | Notice::Note { iteration, .. }
-            | Notice::Usage { iteration, .. } => self.agent(view, *iteration, notice),
+            Notice::AgentText { .. }
+            | Notice::AgentTool { .. }
+            | Notice::AgentEvent { .. }
+            | Notice::Context { .. }
+            | Notice::Note { .. }
+            | Notice::Usage { .. } => self.agent(view, notice),
             Notice::Claim { .. }
             | Notice::NearMiss { .. }
             | Notice::Validating { .. }
@@ -448,7 +389,7 @@ impl Observer for Human {
             | Notice::Baseline { .. } => self.completion(view, notice),
             Notice::Warning { message, .. } => {
                 let text = format!("  warning: {}", one_line(message, 400));
-                self.line(view, &self.paint(YELLOW, &text));
+                self.line(view, YELLOW, &text, "");
             }
         }
     }

@@ -1,9 +1,13 @@
 //! Text for a terminal: short, and harmless whatever an agent printed.
 
 use std::fmt::Write as _;
+use std::path::Path;
+use std::time::Duration;
 
-use orchestrator::contract::{CancelReason, Capabilities};
-use orchestrator::machine::{Outcome, Trigger};
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use orchestrator::contract::{CancelReason, Capabilities, Usd};
+use orchestrator::machine::{Changes, FileChange, Outcome, Trigger};
 use serde_json::Value;
 
 /// What a completion rests on if no required validator runs anything.
@@ -66,8 +70,127 @@ pub(crate) fn duration(ms: u64) -> String {
     let (seconds, tenths) = (ms / 1000, ms % 1000 / 100);
     match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
         (0, 0, s) => format!("{s}.{tenths} s"),
+        (0, m, 0) => format!("{m} min"),
         (0, m, s) => format!("{m} min {s} s"),
+        (h, 0, _) => format!("{h} h"),
         (h, m, _) => format!("{h} h {m} min"),
+    }
+}
+
+/// A time that passes, such as `12:03` or `1:02:03`.
+pub(crate) fn clock(time: Duration) -> String {
+    let seconds = time.as_secs();
+    match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
+        (0, m, s) => format!("{m}:{s:02}"),
+        (h, m, s) => format!("{h}:{m:02}:{s:02}"),
+    }
+}
+
+/// A limit in as few columns as possible, such as `4h` or `1h30m`.
+pub(crate) fn short_duration(ms: u64) -> String {
+    let seconds = ms / 1000;
+    let parts = [(seconds / 3600, "h"), (seconds / 60 % 60, "m"), (seconds % 60, "s")];
+    let parts = parts.iter().filter(|(count, _)| *count > 0);
+    let text: String = parts.map(|(count, unit)| format!("{count}{unit}")).collect();
+    if text.is_empty() { format!("{ms}ms") } else { text }
+}
+
+/// An amount without cents if there are none.
+pub(crate) fn short_usd(amount: Usd) -> String {
+    let text = amount.to_string();
+    text.strip_suffix(".00").map_or(text.clone(), str::to_owned)
+}
+
+/// What something cost, as far as that is known.
+pub(crate) fn cost(amount: Usd, is_reported: bool, is_estimated: bool) -> String {
+    match (is_reported, is_estimated) {
+        (true, true) => format!("about {amount}"),
+        (true, false) => amount.to_string(),
+        (false, _) if amount == Usd::ZERO => "cost not reported".into(),
+        (false, _) => format!("charged {amount}, cost not reported"),
+    }
+}
+
+/// A number of things, such as `1 iteration` or `3 iterations`.
+pub(crate) fn count(number: impl Into<u64>, one: &str) -> String {
+    let number = number.into();
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {one}{plural}")
+}
+
+/// The length of a list as a number.
+pub(crate) fn len<T>(list: &[T]) -> u64 {
+    u64::try_from(list.len()).unwrap_or(u64::MAX)
+}
+
+/// A time where the reader is, with its zone.
+pub(crate) fn local(time: Timestamp) -> String {
+    time.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S %Z").to_string()
+}
+
+/// The same to the minute, where the zone is clear.
+pub(crate) fn local_minute(time: Timestamp) -> String {
+    time.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M").to_string()
+}
+
+/// A path, with `~` for the home directory.
+pub(crate) fn at_home(path: &Path) -> String {
+    let home = etcetera::home_dir().ok();
+    match home.as_ref().and_then(|home| path.strip_prefix(home).ok()) {
+        Some(rest) => Path::new("~").join(rest).display().to_string(),
+        None => path.display().to_string(),
+    }
+}
+
+/// The time of the day where the reader is.
+pub(crate) fn local_clock(time: Timestamp) -> String {
+    time.to_zoned(TimeZone::system()).strftime("%H:%M:%S").to_string()
+}
+
+/// What was changed, such as `3 files, +41 -7`.
+pub(crate) fn changes(changes: &Changes) -> String {
+    if changes.is_empty() {
+        return "no files".into();
+    }
+    let lines = if changes.counts_lines() {
+        format!(", +{} -{}", changes.lines_added, changes.lines_removed)
+    } else {
+        String::new()
+    };
+    format!("{}{lines}", count(changes.files, "file"))
+}
+
+/// The files that were changed, at most so many, such as `src/lib.rs +3 -1`.
+pub(crate) fn changed_files(changes: &Changes, most: usize) -> Vec<String> {
+    let named = changes.paths.iter().take(most);
+    let mut files: Vec<String> = named
+        .map(|file| {
+            let path = one_line(&file.path, 200);
+            let lines = file.lines_added.zip(file.lines_removed);
+            let lines = lines.filter(|lines| *lines != (0, 0));
+            let lines = lines.map(|(added, removed)| format!(" +{added} -{removed}"));
+            let what = match file.change {
+                FileChange::Added => " (new)",
+                FileChange::Removed => " (removed)",
+                FileChange::Modified => "",
+            };
+            format!("{path}{what}{}", lines.unwrap_or_default())
+        })
+        .collect();
+    let more = changes.files.saturating_sub(len(&files));
+    files.extend((more > 0).then(|| format!("{more} more")));
+    files
+}
+
+/// Why the agent is ended early.
+pub(crate) const fn cancel_reason(reason: CancelReason) -> &'static str {
+    match reason {
+        CancelReason::Timeout => "limits.iteration_timeout",
+        CancelReason::Idle => "limits.idle_timeout",
+        CancelReason::MaxRuntime => "limits.max_runtime",
+        CancelReason::MaxCost => "limits.max_cost_usd",
+        CancelReason::MaxTokens => "limits.max_tokens",
+        CancelReason::Signal => "a signal",
     }
 }
 
@@ -79,23 +202,13 @@ pub(crate) fn outcome(outcome: &Outcome) -> String {
             format!("FAILED ({class}): {}", one_line(message, 300))
         }
         Outcome::Deferred { class, message, .. } => {
-            format!("put off ({class}): {}", one_line(message, 200))
+            format!("deferred ({class}): {}", one_line(message, 200))
         }
         Outcome::Bounded { message } => {
             format!("ended by the agent's own limit: {}", one_line(message, 200))
         }
-        Outcome::Lost => "LOST (the orchestrator was gone)".into(),
-        Outcome::Cut { reason } => format!(
-            "CUT by {}",
-            match reason {
-                CancelReason::Timeout => "limits.iteration_timeout",
-                CancelReason::Idle => "limits.idle_timeout",
-                CancelReason::MaxRuntime => "limits.max_runtime",
-                CancelReason::MaxCost => "limits.max_cost_usd",
-                CancelReason::MaxTokens => "limits.max_tokens",
-                CancelReason::Signal => "a signal",
-            }
-        ),
+        Outcome::Lost => "interrupted (the orchestrator died)".into(),
+        Outcome::Cut { reason } => format!("stopped by {}", cancel_reason(*reason)),
     }
 }
 
@@ -129,6 +242,7 @@ pub(crate) fn abilities(can: &Capabilities) -> Vec<&'static str> {
 pub(crate) fn fullness(used: u64, window: Option<u64>) -> String {
     match window.filter(|window| *window > 0) {
         Some(window) => format!("{} %", used.saturating_mul(100) / window),
+        None if used < 1000 => count(used, "token"),
         None => format!("{}k tokens", used / 1000),
     }
 }
@@ -178,5 +292,23 @@ mod tests {
         assert_eq!(duration(1_234), "1.2 s");
         assert_eq!(duration(62_000), "1 min 2 s");
         assert_eq!(duration(7_260_000), "2 h 1 min");
+        assert_eq!(duration(14_400_000), "4 h");
+        assert_eq!(duration(1_800_000), "30 min");
+        assert_eq!(clock(Duration::from_millis(7_999)), "0:07");
+        assert_eq!(clock(Duration::from_secs(3723)), "1:02:03");
+        assert_eq!(short_duration(5_400_000), "1h30m");
+        assert_eq!(short_duration(500), "500ms");
+    }
+
+    #[test]
+    fn numbers_have_the_right_plural_and_costs_say_what_is_known() {
+        assert_eq!(count(1_u64, "file"), "1 file");
+        assert_eq!(count(0_u64, "file"), "0 files");
+        let dollar = Usd::from_dollars(1.0).unwrap();
+        assert_eq!(cost(Usd::ZERO, false, false), "cost not reported");
+        assert_eq!(cost(Usd::ZERO, true, false), "$0.00");
+        assert_eq!(cost(dollar, true, true), "about $1.00");
+        assert_eq!(cost(dollar, false, false), "charged $1.00, cost not reported");
+        assert_eq!(short_usd(dollar), "$1");
     }
 }

@@ -13,7 +13,7 @@ use std::path::Path;
 use orchestrator::contract::{Claim, ClaimKind, ClaimSource};
 use orchestrator::machine::{Latch, Limits, Pins, Policy, Record, RunStarted, State};
 use orchestrator::state::{
-    Disk, Key, LatchFile, Layout, OrphanReport, StateError, Store, peek, reset,
+    Disk, Key, LatchFile, Layout, OrphanReport, StateError, Store, list_runs, peek, read_run, reset,
 };
 use proptest::prelude::*;
 use tempfile::TempDir;
@@ -482,4 +482,44 @@ fn private_files_are_private() {
     for path in [layout.key(), layout.latch(), layout.journal(RUN), layout.lock()] {
         assert_eq!(mode(&path), 0o600, "{}", path.display());
     }
+}
+
+#[test]
+fn an_earlier_run_is_read_as_far_as_its_chain_allows() {
+    const NEXT: &str = "0198c0de-0000-7000-8000-000000000002";
+    let folder = TempDir::new().unwrap();
+    let layout = layout(&folder);
+    assert_eq!(list_runs(&layout).unwrap(), Vec::<String>::new());
+    write(&layout, &records());
+    let mut store = Store::open(layout.clone()).unwrap();
+    store.resume().unwrap();
+    store.begin(NEXT, &[]).unwrap();
+    store.append(&started()).unwrap();
+    store.latch(&Latch::Open).unwrap();
+    drop(store);
+    assert_eq!(list_runs(&layout).unwrap(), [NEXT, RUN]);
+    let read = |run: &str| {
+        let mut count = 0;
+        read_run(&layout, run, |_| count += 1).map(|stored| (stored, count))
+    };
+    let (current, _) = read(NEXT).unwrap();
+    assert!(current.is_current && current.found.run == NEXT);
+    let (earlier, count) = read(RUN).unwrap();
+    assert!(!earlier.is_current && earlier.damage.is_none());
+    assert_eq!((count, earlier.found.run.as_str()), (records().len(), RUN));
+    assert!(earlier.found.state.completion().is_some());
+    assert!(earlier.found.ended >= earlier.found.started);
+
+    // Somebody has edited its fourth record.
+    let path = layout.journal(RUN);
+    let journal = fs::read_to_string(&path).unwrap();
+    fs::write(&path, journal.replace("\"runtime_ms\":20", "\"runtime_ms\":21")).unwrap();
+    let (earlier, count) = read(RUN).unwrap();
+    assert_eq!(count, 3);
+    assert!(earlier.found.state.completion().is_none());
+    let damage = earlier.damage.unwrap().to_string();
+    assert!(damage.contains("record 4"), "{damage}");
+    fs::write(&path, journal.replacen("{\"seq\":1", "{\"seq\":9", 1)).unwrap();
+    assert!(matches!(read(RUN), Err(StateError::Damaged { .. })));
+    assert!(matches!(read("none"), Err(StateError::Io { .. })));
 }

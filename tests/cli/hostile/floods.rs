@@ -330,7 +330,7 @@ pub(super) fn a_limit_cuts_a_flood_of_figures_at_once() {
     env.agent.default_call().script(&format!(
         "trap 'exit 1' INT TERM; for i in $(seq 1100); do echo '{step}'; done; sleep 1000\n"
     ));
-    env.run().expect(1).says("CUT by limits.max_cost_usd");
+    env.run().expect(1).says("stopped by limits.max_cost_usd");
     let journal = env.journal();
     let cut = journal.iter().position(|record| record["kind"] == "cancelling").unwrap();
     let at = journal[cut - 1]["usage"]["cost"].as_f64().unwrap();

@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use orchestrator::machine::Record;
+use orchestrator::machine::{Record, Story, TreeChange};
 use orchestrator::state::Entry;
 use serde::Serialize;
 
 use crate::output;
-use crate::render::text::one_line;
+use crate::render::text::{count, len, one_line};
 
 /// What is the same for every agent that was started.
 const CREATION: [&str; 6] = ["program", "argv", "env", "config", "inputs", "workspace"];
@@ -213,22 +213,23 @@ fn continuing(starts: &[Started<'_>]) -> Row {
 
 fn workspace(entries: &[Entry]) -> Row {
     const ROW: &str = "workspace state";
-    let trees: Vec<&str> = entries
-        .iter()
-        .filter_map(|entry| match &entry.record {
-            Record::Looked { tree, .. } => Some(tree.as_str()),
-            _ => None,
-        })
+    // By iteration: after a restart the workspace is scanned once more.
+    let story: Story = entries.iter().map(|entry| &entry.record).collect();
+    let scanned: Vec<TreeChange> = story
+        .episodes
+        .values()
+        .filter(|episode| episode.iteration > 0 && episode.tree != TreeChange::Unknown)
+        .map(|episode| episode.tree)
         .collect();
-    if trees.is_empty() {
-        return row(ROW, Finding::NotRecorded, "it was never looked at");
+    if scanned.is_empty() {
+        return row(ROW, Finding::NotRecorded, "it was never scanned after an iteration");
     }
-    let changed = trees.windows(2).filter(|pair| matches!(pair, [one, two] if one != two)).count();
+    let changed = scanned.iter().filter(|change| **change != TreeChange::Unchanged).count();
     match changed {
         0 => row(ROW, Finding::Identical, "nothing was changed"),
         changed => {
-            let notes = format!("{changed} of {} iterations changed it", trees.len() - 1);
-            row(ROW, Finding::ExpectedVariance, notes)
+            let all = count(len(&scanned), "iteration");
+            row(ROW, Finding::ExpectedVariance, format!("{changed} of {all} changed it"))
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::notice::Notice;
 use super::session::Session;
 use crate::contract::NearMiss;
-use crate::machine::{Record, RunStarted};
+use crate::machine::{Changes, Latch, Record, RunStarted};
 
 impl Session {
     pub(super) fn notice(&self, notice: &Notice) {
@@ -23,7 +23,41 @@ impl Session {
             state_dir: self.layout().root().to_owned(),
             validation_required: started.policy.validates(),
             evidence_only: started.policy.is_evidence_only(),
+            max_runtime_ms: started.limits.max_runtime_ms,
+            max_cost_usd: started.limits.max_cost_usd,
             validators: started.policy.validators.into_iter().map(|info| info.name).collect(),
+        }
+    }
+
+    /// Iterations without progress, and how many are allowed.
+    fn stagnation(&self) -> (u32, Option<u32>) {
+        let max = self.state.limits.max_stagnant;
+        (self.state.stagnant, (max < u32::MAX).then_some(max))
+    }
+
+    fn announce_changes(&self, changes: Option<Changes>) {
+        let Some(changes) = changes else { return };
+        let (stagnant, max_stagnant) = self.stagnation();
+        self.notice(&Notice::Changes {
+            iteration: self.state.iterations,
+            changes,
+            stagnant,
+            max_stagnant,
+            claim_pending: matches!(self.state.latch, Latch::Claimed { .. }),
+        });
+    }
+
+    fn run_resumed(&self, agent: String) -> Notice {
+        Notice::RunResumed {
+            agent,
+            workspace: self.workspace.clone(),
+            state_dir: self.layout().root().to_owned(),
+            iterations: self.state.iterations,
+            cost_usd: self.state.cost(),
+            cost_reported: self.state.cost_told,
+            runtime_ms: self.state.runtime_ms,
+            max_runtime_ms: self.state.limits.max_runtime_ms,
+            max_cost_usd: self.state.limits.max_cost_usd,
         }
     }
 
@@ -39,16 +73,10 @@ impl Session {
         let iteration = self.state.iterations;
         let notice = match record.clone() {
             Record::RunStarted(started) => self.run_started(started),
-            Record::RunResumed { agent, .. } => Notice::RunResumed {
-                agent,
-                workspace: self.workspace.clone(),
-                state_dir: self.layout().root().to_owned(),
-                iterations: iteration,
-                cost_usd: self.state.cost(),
-            },
-            Record::IterationStarted { iteration, attempt, trigger, .. } => {
+            Record::RunResumed { agent, .. } => self.run_resumed(agent),
+            Record::IterationStarted { iteration, attempt, trigger, runtime_ms, .. } => {
                 let max_iterations = self.state.limits.max_iterations;
-                Notice::IterationStarted { iteration, attempt, trigger, max_iterations }
+                Notice::IterationStarted { iteration, attempt, trigger, max_iterations, runtime_ms }
             }
             Record::IterationEnded { iteration, outcome, usage, cost_usd, runtime_ms, .. } => {
                 Notice::IterationFinished {
@@ -67,9 +95,13 @@ impl Session {
             Record::Artefacts { validator, paths, .. } => {
                 Notice::Artefacts { iteration, validator, paths }
             }
-            Record::Looked { near_misses, .. } => return self.tell_near_misses(near_misses),
+            Record::Looked { near_misses, changes, .. } => {
+                self.announce_changes(changes);
+                return self.tell_near_misses(near_misses);
+            }
             Record::Validated { accepted, verdicts, reasons, .. } => {
-                Notice::Verdict { iteration, accepted, verdicts, reasons }
+                let (stagnant, max_stagnant) = self.stagnation();
+                Notice::Verdict { iteration, accepted, verdicts, reasons, stagnant, max_stagnant }
             }
             Record::Baseline { accepted, verdicts, .. } => Notice::Baseline { accepted, verdicts },
             Record::Note { text, .. } => Notice::Note { iteration, text },

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
 
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Notify, mpsc, watch};
 use tracing::{Instrument as _, info, info_span};
 
 use super::error::EngineError;
@@ -79,7 +79,9 @@ impl Session {
             last_event_ms: Arc::clone(&last_event_ms),
             last_words: AtomicUsize::new(0),
             tool_calls: AtomicU64::new(0),
+            unwritten: Notify::new(),
         };
+        self.mark_tree();
         let agent = Arc::clone(&self.drivers.of(&self.state).driver.agent);
         let watching = Watching::new(self, last_event_ms, tell, hear);
         if let Some(prompt_watch) = &mut self.prompt_watch {
@@ -90,16 +92,13 @@ impl Session {
         let session = Box::pin(agent.run(task, &sink).instrument(span));
         let agent = self.start(session, kept, &files).await;
         info!("session begins");
-        let attended = self.attend(watching, agent).await;
-        match &attended {
-            Ok((Err(error), _)) => info!(class = error.class.word(), "session failed"),
-            _ => info!("session is over"),
-        }
-        if let Some(trouble) = sink.finish().await {
-            self.warn_only(&trouble);
-        }
-        let tool_calls = sink.tool_calls();
-        drop(sink);
+        let attended = tokio::select! {
+            biased;
+            attended = self.attend(watching, agent) => attended,
+            never = sink.keep_transcript_current() => match never {},
+        };
+        log_end(&attended);
+        let tool_calls = self.close(sink).await;
         let (result, held) = attended?;
         let mut ended = self.ended(self.redactor.result(result), tool_calls);
         ended.usage = held.map_or(ended.usage, |held| held.max(ended.usage));
@@ -107,6 +106,14 @@ impl Session {
         let mut inputs = self.find_claims().await?;
         inputs.push(Input::Ended(ended));
         Ok(inputs)
+    }
+
+    /// Nothing comes from the agent any more. Returns how many tools it called.
+    async fn close(&self, sink: Sink<'_>) -> u64 {
+        if let Some(trouble) = sink.finish().await {
+            self.warn_only(&trouble);
+        }
+        sink.tool_calls()
     }
 
     /// Sets the agent going. It comes first: what is written for people is written while it starts.
@@ -177,11 +184,7 @@ impl Session {
     /// Waits for the agent's end, and for everything that may bring it about. Returns what it came to, and
     /// figures that are not written down yet. When the state cannot be written any more the agent is ended
     /// before that is told.
-    async fn attend(
-        &mut self,
-        mut watching: Watching,
-        mut agent: AgentRun<'_>,
-    ) -> Result<(Result<Report, AgentError>, Option<Usage>), EngineError> {
+    async fn attend(&mut self, mut watching: Watching, mut agent: AgentRun<'_>) -> Attended {
         let result = self.watch(&mut watching, &mut agent).await;
         if result.is_err() {
             watching.end(CancelReason::Signal);
@@ -449,6 +452,16 @@ impl Session {
             left_behind,
             survived: report.survived,
         }
+    }
+}
+
+/// What a session came to, and figures that are not written down yet.
+type Attended = Result<(Result<Report, AgentError>, Option<Usage>), EngineError>;
+
+fn log_end(attended: &Attended) {
+    match attended {
+        Ok((Err(error), _)) => info!(class = error.class.word(), "session failed"),
+        _ => info!("session is over"),
     }
 }
 

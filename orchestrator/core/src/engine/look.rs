@@ -6,15 +6,20 @@ use std::sync::Arc;
 use super::allowance::cancellable;
 use super::changes::artefact_paths;
 use super::error::EngineError;
+use super::inspect::cut;
 use super::observe::{Observed, from_digests};
 use super::session::Session;
 use crate::contract::Findings;
-use crate::machine::{Input, Look, ObservedEvidence};
+use crate::machine::{ChangedFile, Changes, FileChange, Input, Look, ObservedEvidence};
 use crate::state::read_regular;
-use crate::workspace::{TreeError, TreeHasher, evidence_digests_until};
+use crate::workspace::{
+    self as tree, FileChanged, TreeChanges, TreeError, TreeHasher, evidence_digests_until,
+};
 
 /// Larger than any configuration, in bytes.
 const LARGEST_CONFIG: u64 = 4 * 1024 * 1024;
+/// The longest path of a changed file that is recorded, in bytes.
+const LONGEST_PATH: usize = 512;
 
 impl Session {
     /// Asks the detectors. What they find is recorded before anything slow begins, so that a claim
@@ -61,7 +66,8 @@ impl Session {
         }
         inputs.push(match observed {
             Some(Observed { tree, work, evidence, .. }) => {
-                Input::Looked(Look { near_misses, tree, work, evidence })
+                let changes = self.changes().await?;
+                Input::Looked(Look { near_misses, tree, work, evidence, changes })
             }
             None => Input::NotLooked,
         });
@@ -100,6 +106,23 @@ impl Session {
         hasher
     }
 
+    /// From now on changes are those of the iteration that begins: what validators changed since the last
+    /// scan is none of its doing.
+    pub(super) fn mark_tree(&mut self) {
+        if let Some(hasher) = &mut self.hasher {
+            hasher.mark();
+        }
+    }
+
+    /// What was changed since the last iteration began, for people.
+    async fn changes(&mut self) -> Result<Option<Changes>, EngineError> {
+        let Some(hasher) = self.hasher.take() else { return Ok(None) };
+        let compare = move || (hasher.changes().as_ref().map(named), hasher);
+        let (changes, hasher) = blocking(compare).await?;
+        self.hasher = Some(hasher);
+        Ok(changes)
+    }
+
     /// What lies in the evidence folders; `None` if the look was broken off.
     pub(super) async fn evidence(&self) -> Result<Option<ObservedEvidence>, EngineError> {
         observe_evidence(self.judges.evidence_dirs(), self.time_to_look().over()).await
@@ -119,6 +142,25 @@ impl Session {
             "{path} {what}; this run goes on with what it was started with (limits and agent are \
              read again by the next `run`, detectors and validators by `run --restart`)"
         ))
+    }
+}
+
+fn named(changes: &TreeChanges) -> Changes {
+    changes.iter().map(changed_file).collect()
+}
+
+fn changed_file(file: &FileChanged) -> ChangedFile {
+    let mut path = file.path.to_string_lossy().into_owned();
+    cut(&mut path, LONGEST_PATH);
+    ChangedFile {
+        path,
+        change: match file.change {
+            tree::FileChange::Added => FileChange::Added,
+            tree::FileChange::Modified => FileChange::Modified,
+            tree::FileChange::Removed => FileChange::Removed,
+        },
+        lines_added: file.lines.map(|(added, _)| added),
+        lines_removed: file.lines.map(|(_, removed)| removed),
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 
 use crate::contract::{Claim, Event, NearMiss, Tokens, Usage, Usd};
-use crate::machine::{AgentChange, NamedVerdict, Outcome, StopReason, Trigger};
+use crate::machine::{AgentChange, Changes, NamedVerdict, Outcome, StopReason, Trigger};
 
 /// Something that happened in a run. `iteration` is 0 before the first.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -20,6 +20,8 @@ pub enum Notice {
         validators: Vec<String>,
         validation_required: bool,
         evidence_only: bool,
+        max_runtime_ms: Option<u64>,
+        max_cost_usd: Option<Usd>,
     },
     /// An earlier run goes on.
     RunResumed {
@@ -28,9 +30,21 @@ pub enum Notice {
         state_dir: PathBuf,
         iterations: u64,
         cost_usd: Usd,
+        /// Any agent of the run has reported a cost.
+        cost_reported: bool,
+        runtime_ms: u64,
+        max_runtime_ms: Option<u64>,
+        max_cost_usd: Option<Usd>,
     },
     /// An iteration began.
-    IterationStarted { iteration: u64, attempt: u32, trigger: Trigger, max_iterations: Option<u64> },
+    IterationStarted {
+        iteration: u64,
+        attempt: u32,
+        trigger: Trigger,
+        max_iterations: Option<u64>,
+        /// Runtime of the run so far.
+        runtime_ms: u64,
+    },
     /// The agent's own text.
     AgentText { iteration: u64, text: String },
     /// The agent called a tool.
@@ -58,7 +72,15 @@ pub enum Notice {
     /// Validators left files that were not there before; they are no part of the work.
     Artefacts { iteration: u64, validator: Option<String>, paths: Vec<String> },
     /// The validators gave their verdicts.
-    Verdict { iteration: u64, accepted: bool, verdicts: Vec<NamedVerdict>, reasons: Vec<String> },
+    Verdict {
+        iteration: u64,
+        accepted: bool,
+        verdicts: Vec<NamedVerdict>,
+        reasons: Vec<String>,
+        /// Iterations in a row without progress, as `limits.max_stagnant` counts them.
+        stagnant: u32,
+        max_stagnant: Option<u32>,
+    },
     /// An iteration is over.
     IterationFinished {
         iteration: u64,
@@ -70,6 +92,17 @@ pub enum Notice {
         duration_ms: u64,
         /// The adapter's name, or the name of the agent that took over.
         agent: String,
+    },
+    /// What an iteration changed, once that is known.
+    Changes {
+        iteration: u64,
+        #[serde(flatten)]
+        changes: Changes,
+        /// Iterations in a row without progress, as `limits.max_stagnant` counts them.
+        stagnant: u32,
+        max_stagnant: Option<u32>,
+        /// A claim is validated next: only then it is known whether there was progress.
+        claim_pending: bool,
     },
     /// A pause between iterations, or a wait for the provider.
     Waiting { iteration: u64, ms: u64, reason: String },

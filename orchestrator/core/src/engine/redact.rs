@@ -153,6 +153,7 @@ impl Redactor {
             Input::ClaimsFound(claims) => *claims = self.all_of(std::mem::take(claims)),
             Input::Looked(look) => {
                 look.near_misses = self.all_of(std::mem::take(&mut look.near_misses));
+                look.changes = self.all_of(look.changes.take());
             }
             Input::ModelSeen(text) => *text = self.text(text).into_owned(),
             Input::Noted(text) => *text = self.text(text).into_owned(),

@@ -1,13 +1,15 @@
 //! Where the agent's events go.
 
+use std::convert::Infallible;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::task::coop::consume_budget;
 use tokio::task::yield_now;
+use tokio::time::sleep;
 
 use super::clock::Clock;
 use super::inspect::{self, LONGEST_CLAIM};
@@ -25,6 +27,8 @@ use crate::machine::Context;
 const STRIDE: usize = 16 * 1024;
 /// Who watches the run and took so long holds up everything else too: it gets its turn at once.
 const SLOW: Duration = Duration::from_millis(1);
+/// The longest time until those who follow the transcript can read what was noted in it.
+const TRANSCRIPT_DELAY: Duration = Duration::from_millis(100);
 /// What an agent may still say once it was told to end, in bytes: an account of how it does. More would
 /// only keep it from ending.
 const LAST_WORDS: usize = 1024 * 1024;
@@ -87,6 +91,8 @@ pub(super) struct Sink<'a> {
     pub(super) tool_calls: AtomicU64,
     /// Bytes that it said since it was told to end.
     pub(super) last_words: AtomicUsize,
+    /// There are events in the transcript that are not in its file yet.
+    pub(super) unwritten: Notify,
 }
 
 #[async_trait]
@@ -144,6 +150,18 @@ impl Sink<'_> {
             || self.last_words.fetch_add(len, Ordering::Relaxed).saturating_add(len) <= LAST_WORDS
     }
 
+    /// Writes the transcript out at a pace that does not depend on the number of events.
+    pub(super) async fn keep_transcript_current(&self) -> Infallible {
+        loop {
+            self.unwritten.notified().await;
+            sleep(TRANSCRIPT_DELAY).await;
+            let trouble = self.transcript.lock().unwrap_or_else(PoisonError::into_inner).flush();
+            if let Some(trouble) = trouble {
+                self.tell(Heard::Trouble(trouble)).await;
+            }
+        }
+    }
+
     /// Nothing comes any more.
     pub(super) async fn finish(&self) -> Option<String> {
         let events = self.events.lock().unwrap_or_else(PoisonError::into_inner).rest();
@@ -155,6 +173,7 @@ impl Sink<'_> {
 
     async fn pass_on(&self, event: Event) {
         let trouble = self.transcript.lock().unwrap_or_else(PoisonError::into_inner).note(&event);
+        self.unwritten.notify_one();
         if let Some(trouble) = trouble {
             self.tell(Heard::Trouble(trouble)).await;
         }

@@ -54,6 +54,12 @@ impl Transcript {
         self.events.pass_over(u64::try_from(bytes).unwrap_or(u64::MAX));
     }
 
+    /// Hands over to the system what was noted so far. Says what went wrong, if nothing did before.
+    pub(super) fn flush(&mut self) -> Option<String> {
+        let events = self.events.flush();
+        events.or(self.stderr.flush())
+    }
+
     /// Says in the files what was cut. Says what went wrong, if nothing did before.
     pub(super) fn finish(&mut self) -> Option<String> {
         let events = self.events.finish(|cut| format!("{{\"type\":\"cut\",\"bytes\":{cut}}}\n"));
@@ -112,6 +118,14 @@ impl Capped {
         self.written = self.written.saturating_add(len);
         let result =
             self.file().and_then(|file| parts.iter().try_for_each(|part| file.write_all(part)));
+        self.told(result)
+    }
+
+    fn flush(&mut self) -> Option<String> {
+        let result = match &mut self.file {
+            Some(file) if !self.broken => file.flush(),
+            _ => return None,
+        };
         self.told(result)
     }
 

@@ -94,6 +94,7 @@ pub(super) fn looked(turn: &mut Turn, look: Look) {
         evidence_complete: look.evidence.is_complete(),
         evidence: look.evidence.digest(),
         near_misses,
+        changes: look.changes.filter(|_| iteration > 0),
         runtime_ms,
     });
     if turn.state.stopping {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::changes::Changes;
 use super::evidence::ObservedEvidence;
 use super::limits::StopReason;
 use super::pins::FilePin;
@@ -36,6 +37,8 @@ pub struct Look {
     pub work: Option<String>,
     /// What lies in the evidence folders.
     pub evidence: ObservedEvidence,
+    /// What the iteration changed, if that is known.
+    pub changes: Option<Changes>,
 }
 
 /// How the agent ended.

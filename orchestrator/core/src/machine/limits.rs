@@ -98,10 +98,11 @@ fn reached(state: &State) -> Option<(StopReason, String)> {
     // One that is begun again is used once.
     let used = state.iterations.saturating_sub(u64::from(state.repeats()));
     if let Some(max) = limits.max_iterations.filter(|max| used >= *max) {
-        return Some((
-            StopReason::MaxIterations,
-            format!("{used} of {max} iterations are used (limits.max_iterations)"),
-        ));
+        let all = match max {
+            1 => "the only iteration is used (limits.max_iterations)".to_owned(),
+            max => format!("all {max} iterations are used (limits.max_iterations)"),
+        };
+        return Some((StopReason::MaxIterations, all));
     }
     if limits.max_runtime_ms.is_some_and(|max| state.runtime_ms >= max) {
         return Some((StopReason::MaxRuntime, OUT_OF_TIME.into()));

@@ -8,6 +8,7 @@
 mod baseline;
 mod boundary;
 mod change;
+mod changes;
 mod evidence;
 mod fold;
 mod input;
@@ -26,6 +27,7 @@ mod tally;
 mod tests;
 mod verdict;
 
+pub use changes::{ChangedFile, Changes, FileChange};
 pub use evidence::{EvidenceHistory, ObservedEvidence};
 pub use input::{
     BaselineCheck, Effect, Ended, Input, Look, Now, StartIteration, StartOptions, Timer, Validation,

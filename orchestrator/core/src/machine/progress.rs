@@ -24,6 +24,7 @@ impl State {
             evidence_complete,
             evidence,
             near_misses,
+            changes: _,
             runtime_ms,
         } = record
         else {

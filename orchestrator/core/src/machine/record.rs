@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::changes::Changes;
 use super::limits::{Limits, StopReason};
 use super::pins::{FilePin, Pins};
 use crate::contract::{CancelReason, Claim, EvidenceFile, NearMiss, Survivor, Usage, Usd, Verdict};
@@ -401,6 +402,9 @@ pub enum Record {
         evidence: String,
         /// What was nearly a claim.
         near_misses: Vec<NearMiss>,
+        /// What the iteration changed, if that is known; not before the first one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        changes: Option<Changes>,
         /// Runtime of the run so far, in milliseconds.
         runtime_ms: u64,
     },

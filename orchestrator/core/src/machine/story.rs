@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
+use super::changes::Changes;
 use super::limits::StopReason;
 use super::record::{NamedVerdict, Outcome, Record};
 use super::tally::ClaimTally;
@@ -36,8 +37,16 @@ pub struct Episode {
     pub cost_usd: Usd,
     /// How long the agent worked, in milliseconds.
     pub duration_ms: u64,
+    /// Its agent has reported a cost; without that, the charge is what it may have cost.
+    pub cost_reported: bool,
+    /// Some of the cost was computed, not reported.
+    pub cost_estimated: bool,
+    /// The name of its agent.
+    pub agent: String,
     /// What became of the tree.
     pub tree: TreeChange,
+    /// What was changed, if that is known.
+    pub changes: Option<Changes>,
     /// Files that were written into the evidence folders.
     pub evidence_written: usize,
     /// Claims of completion.
@@ -61,8 +70,12 @@ impl Episode {
             attempts: 0,
             outcome: None,
             cost_usd: Usd::ZERO,
+            cost_reported: false,
+            cost_estimated: false,
+            agent: String::new(),
             duration_ms: 0,
             tree: TreeChange::Unknown,
+            changes: None,
             evidence_written: 0,
             claims: 0,
             needs_human: false,
@@ -123,6 +136,14 @@ pub struct Story {
     pub cost_estimated: bool,
     /// Tokens used in all.
     pub tokens: Tokens,
+    /// What the iterations changed, put together.
+    pub changes: Changes,
+    /// The verdicts of the last validation.
+    #[serde(skip)]
+    pub verdicts: Vec<NamedVerdict>,
+    /// The name of the agent.
+    #[serde(skip)]
+    agent: String,
     /// Why it was stopped, if it was.
     pub stop: Option<(StopReason, String)>,
     /// The present tree and all earlier ones.
@@ -151,13 +172,20 @@ impl Story {
     pub fn add(&mut self, record: &Record) {
         match record {
             Record::RunStarted(started) => {
+                self.agent.clone_from(&started.agent);
                 self.tree.clone_from(&started.tree);
                 self.trees.insert(started.tree.clone());
             }
-            Record::RunResumed { .. } => self.stop = None,
+            Record::RunResumed { agent, .. } => {
+                self.agent.clone_from(agent);
+                self.stop = None;
+            }
+            Record::AgentChanged { to, .. } => self.agent.clone_from(to),
             Record::IterationStarted { iteration, attempt, runtime_ms, .. } => {
                 self.began_ms = *runtime_ms;
+                let agent = self.agent.clone();
                 let episode = self.episode(*iteration);
+                episode.agent = agent;
                 episode.attempts = episode.attempts.max(*attempt);
             }
             Record::IterationEnded {
@@ -177,6 +205,8 @@ impl Story {
                 let episode = self.episode(*iteration);
                 episode.outcome = Some(outcome.clone());
                 episode.cost_usd += *cost_usd;
+                episode.cost_reported |= usage.cost.is_some();
+                episode.cost_estimated |= usage.estimated;
                 episode.duration_ms = episode.duration_ms.saturating_add(duration_ms);
                 episode.says_done |= says_done;
             }
@@ -189,11 +219,13 @@ impl Story {
                 }
                 ClaimKind::NeedsHuman => self.episode(*iteration).needs_human = true,
             },
-            Record::Looked { iteration, tree, evidence_written, near_misses, .. } => {
+            Record::Looked { iteration, tree, evidence_written, near_misses, changes, .. } => {
                 self.looked(*iteration, tree, evidence_written.len(), near_misses.len());
+                self.changed(*iteration, changes.as_ref());
             }
             Record::Validated { iteration, accepted, verdicts, reasons, tree_left, .. } => {
                 self.tree_left = tree_left.clone().or(self.tree_left.take());
+                self.verdicts.clone_from(verdicts);
                 self.validated(*iteration, *accepted, verdicts, reasons);
             }
             Record::Stopped { reason, message, .. } => {
@@ -225,6 +257,12 @@ impl Story {
         }
         episode.evidence_written += written;
         episode.near_misses = near_misses;
+    }
+
+    fn changed(&mut self, iteration: u64, changes: Option<&Changes>) {
+        let Some(changes) = changes else { return };
+        self.changes.add(changes);
+        self.episode(iteration).changes.get_or_insert_default().add(changes);
     }
 
     fn validated(

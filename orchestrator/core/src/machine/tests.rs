@@ -109,12 +109,7 @@ fn ended(outcome: Outcome) -> Ended {
 }
 
 fn look(tree: &str) -> Look {
-    Look {
-        near_misses: Vec::new(),
-        tree: tree.into(),
-        work: None,
-        evidence: evidence(&[("s0", "old")]),
-    }
+    Look { tree: tree.into(), evidence: evidence(&[("s0", "old")]), ..Look::default() }
 }
 
 /// Files by their stamps and contents.

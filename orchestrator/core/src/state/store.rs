@@ -36,6 +36,8 @@ pub struct Found {
     pub torn: Option<Torn>,
     /// When its first record was written.
     pub started: Option<Timestamp>,
+    /// When its last record was written.
+    pub ended: Option<Timestamp>,
 }
 
 /// A state directory held by this process.
@@ -402,17 +404,35 @@ fn gone(error: StateError, path: &Path) -> StateError {
 }
 
 #[derive(Default)]
-struct Fold {
+pub(super) struct Fold {
     state: State,
     seq: u64,
     started: Option<Timestamp>,
+    ended: Option<Timestamp>,
 }
 
 impl Fold {
-    fn take(&mut self, entry: &Entry) {
+    pub(super) fn take(&mut self, entry: &Entry) {
         self.started.get_or_insert(entry.time);
+        self.ended = Some(entry.time);
         self.seq = entry.seq;
         self.state.apply(&entry.record);
+    }
+
+    /// Whether there was a first record.
+    pub(super) const fn has_started(&self) -> bool {
+        self.state.started.is_some()
+    }
+
+    /// The run with this id, as far as its journal was read.
+    pub(super) fn into_found(self, run: &str, torn: Option<Torn>) -> Found {
+        Found {
+            run: run.to_owned(),
+            state: self.state,
+            torn,
+            started: self.started,
+            ended: self.ended,
+        }
     }
 
     /// The journal has to be as long as the latch says, and as far.
@@ -433,9 +453,9 @@ impl Fold {
         {
             return Err(StateError::damaged(path, "does not have the completion of the latch"));
         }
-        if self.state.started.is_none() {
+        if !self.has_started() {
             return Err(StateError::damaged(path, "does not begin with the start of a run"));
         }
-        Ok(Found { run: latch.run.clone(), state: self.state, torn, started: self.started })
+        Ok(self.into_found(&latch.run, torn))
     }
 }

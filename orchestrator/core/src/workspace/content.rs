@@ -12,6 +12,7 @@ use rustix::io::Errno;
 
 use super::at::{self, Stamp};
 use super::large::{self, LARGE};
+use super::lines::{LARGEST_TEXT, LineCounter, LineDigests};
 
 /// How often a file that changes under the reader is read before it is called unstable.
 const ATTEMPTS: usize = 4;
@@ -125,6 +126,10 @@ pub(super) struct FileHasher {
     /// Empty until something is read.
     buffer: Vec<u8>,
     cancel: Arc<AtomicBool>,
+    /// Whether the lines of texts are of interest.
+    pub(super) counts_lines: bool,
+    /// The lines of the file that was read last, if it is a text.
+    lines: Option<LineDigests>,
     /// Files read since [`FileHasher::begin`].
     pub(super) reads: u64,
 }
@@ -140,6 +145,8 @@ impl FileHasher {
             margins: HashMap::new(),
             buffer: Vec::new(),
             cancel,
+            counts_lines: false,
+            lines: None,
             reads: 0,
         }
     }
@@ -176,6 +183,11 @@ impl FileHasher {
         self.cancel = flag;
     }
 
+    /// The lines of the file that was hashed last, if it was read for that and is a text.
+    pub(super) const fn take_lines(&mut self) -> Option<LineDigests> {
+        self.lines.take()
+    }
+
     /// Whether the caller wants no more.
     pub(super) fn cancelled(&self) -> bool {
         self.cancel.load(Ordering::Relaxed)
@@ -190,6 +202,7 @@ impl FileHasher {
         path: u64,
         stamp: Stamp,
     ) -> Content {
+        self.lines = None;
         let key = Key { dev: stamp.dev, ino: stamp.ino, path };
         if let Some(known) = self.known.get_mut(&key)
             && known.stamp == stamp
@@ -266,6 +279,8 @@ impl FileHasher {
             return Ok(hash.filter(|_| same).map(|hash| (hash, before)));
         }
         let mut hasher = blake3::Hasher::new();
+        let by_line = self.counts_lines && before.size <= LARGEST_TEXT;
+        let mut lines = by_line.then(LineCounter::default);
         let mut total = 0_u64;
         loop {
             if self.cancelled() {
@@ -278,6 +293,9 @@ impl FileHasher {
                 break;
             };
             hasher.update(part);
+            if let Some(lines) = &mut lines {
+                lines.take(part);
+            }
             total = total.saturating_add(u64::try_from(count).unwrap_or(u64::MAX));
             // A file that grows as fast as it is read has no end.
             if total > before.size {
@@ -288,6 +306,7 @@ impl FileHasher {
                 break;
             }
         }
+        self.lines = lines.and_then(LineCounter::finish);
         let after = Stamp::of(fd)?;
         Ok((before == after && total == before.size).then(|| (hasher.finalize(), before)))
     }

@@ -20,6 +20,7 @@ mod guard;
 mod held;
 mod identity;
 mod large;
+mod lines;
 mod manifest;
 mod paths;
 mod pinned;
@@ -48,6 +49,9 @@ pub use programs::ProgramDigests;
 pub use prompt::{Prompt, PromptError, PromptPlace};
 pub use protected::{Baseline, ProtectedError, ProtectedHasher, ProtectedPaths};
 pub use template::{TemplateError, create_from_template};
-pub use tree::{PinnedPaths, TreeDiff, TreeDigest, TreeError, TreeHasher, TreeSnapshot, TreeState};
+pub use tree::{
+    FileChange, FileChanged, PinnedPaths, TreeChanges, TreeDiff, TreeDigest, TreeError, TreeHasher,
+    TreeSnapshot, TreeState,
+};
 pub use unfollowed::{Links, read_file, write_file};
 pub use watch::PromptWatch;

@@ -9,6 +9,7 @@
     missing_docs
 )]
 
+mod changes;
 mod git;
 mod manifest;
 mod prompt;

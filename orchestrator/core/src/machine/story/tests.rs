@@ -3,7 +3,7 @@ use crate::contract::Verdict;
 use crate::contract::{Claim, ClaimSource, Usage};
 use crate::machine::record::BaselineMode;
 use crate::machine::tally::{MOST_CAUSES, gist};
-use crate::machine::{Policy, RunStarted, Trigger};
+use crate::machine::{ChangedFile, FileChange, Policy, RunStarted, Trigger};
 
 fn started() -> Record {
     Record::RunStarted(RunStarted {
@@ -67,6 +67,7 @@ fn iteration(n: u64, tree: &str) -> Vec<Record> {
             evidence_complete: true,
             evidence: String::new(),
             near_misses: Vec::new(),
+            changes: None,
             runtime_ms: n * 1000 + 400,
         },
     ]
@@ -201,4 +202,36 @@ fn the_number_of_causes_is_bounded() {
     assert_eq!(story.tally.causes.iter().map(|cause| cause.times).sum::<u64>(), 1000);
     let line = "claimed 0×, rejected 1000×, mostly (900×): other reasons";
     assert_eq!(story.tally.line().as_deref(), Some(line));
+}
+
+#[test]
+fn sums_up_what_iterations_changed_and_names_their_agents() {
+    let changes = |path: &str, added| {
+        let file = ChangedFile {
+            path: path.into(),
+            change: FileChange::Modified,
+            lines_added: Some(added),
+            lines_removed: Some(1),
+        };
+        Changes::from_iter([file])
+    };
+    let mut records = iteration(1, "t1");
+    records.extend(iteration(2, "t2"));
+    for (at, path, added) in [(2, "a", 3), (5, "a", 4)] {
+        if let Record::Looked { changes: known, .. } = &mut records[at] {
+            *known = Some(changes(path, added));
+        }
+    }
+    records.insert(
+        3,
+        Record::AgentChanged { from: "command".into(), to: "spare".into(), reason: "x".into() },
+    );
+    let story = told(&records);
+    let whole = &story.changes;
+    assert_eq!((whole.files, whole.lines_added, whole.lines_removed), (1, 7, 2));
+    let agents: Vec<&str> = story.episodes.values().map(|e| e.agent.as_str()).collect();
+    assert_eq!(agents[1], "spare");
+    assert!(!agents[0].is_empty());
+    assert_eq!(story.episodes[&2].changes.as_ref().unwrap().lines_added, 4);
+    assert!(!story.episodes[&1].cost_reported, "a charge without a figure of the agent's");
 }

@@ -1,5 +1,6 @@
 //! The digest of the workspace's content.
 
+mod inventory;
 mod pass;
 mod pinned;
 mod snapshot;
@@ -24,6 +25,8 @@ use super::git::{Repository, Tracked};
 use super::protected::ProtectedPaths;
 use super::rules::Compiled;
 use super::scope;
+use inventory::Inventory;
+pub use inventory::{FileChange, FileChanged, TreeChanges};
 use pass::{Cancelled, Entries, Pass};
 pub use pinned::PinnedPaths;
 pub use snapshot::{TreeDiff, TreeSnapshot};
@@ -148,16 +151,19 @@ pub struct TreeHasher {
     ignored: Option<Arc<ProtectedPaths>>,
     pinned: Arc<PinnedPaths>,
     artefacts: HashSet<Box<[u8]>>,
+    inventory: Inventory,
 }
 
 impl TreeHasher {
     /// For this workspace, without these absolute paths (files, or folders with all beneath).
     #[must_use]
     pub fn new(workspace: PathBuf, exclude: Vec<PathBuf>) -> Self {
+        let mut hasher = FileHasher::new(Arc::default());
+        hasher.counts_lines = true;
         Self {
             workspace,
             exclude,
-            hasher: FileHasher::new(Arc::default()),
+            hasher,
             compiled: Compiled::default(),
             inside: None,
             index: None,
@@ -165,6 +171,7 @@ impl TreeHasher {
             ignored: None,
             pinned: Arc::default(),
             artefacts: HashSet::new(),
+            inventory: Inventory::default(),
         }
     }
 
@@ -226,6 +233,19 @@ impl TreeHasher {
         self
     }
 
+    /// Counts changes from the last digest on.
+    pub fn mark(&mut self) {
+        self.inventory.mark();
+    }
+
+    /// What was changed between the digest before the last [`TreeHasher::mark`] and the last digest;
+    /// `None` if there was no digest before it. Takes no longer than a moment: lines that cannot be
+    /// compared in that time are not counted.
+    #[must_use]
+    pub fn changes(&self) -> Option<TreeChanges> {
+        self.inventory.changes()
+    }
+
     fn look(&mut self, entries: Option<&mut Entries>) -> Result<TreeState, TreeError> {
         let failed =
             |source: std::io::Error| TreeError::Workspace { path: self.workspace.clone(), source };
@@ -255,14 +275,16 @@ impl TreeHasher {
             let tracked = self.tracked(repository.clone(), &mut notes);
             view.track(tracked, &repository.top, &real);
         }
-        let mut pass =
-            Pass::new(view, &mut self.hasher, &self.numbers, entries, &self.artefacts, notes);
+        self.inventory.begin();
+        let known = (&mut self.hasher, &mut self.inventory);
+        let mut pass = Pass::new(view, known, &self.numbers, entries, &self.artefacts, notes);
         let walked = folder::walk(top, &mut pass, &view::Inside::default(), MAX_DEPTH);
         let (state, compiled) = pass.finish();
         self.compiled = compiled;
         match walked {
             Ok(()) => {
                 self.hasher.finish();
+                self.inventory.finish();
                 Ok(state)
             }
             Err(Cancelled) => Err(TreeError::Cancelled),

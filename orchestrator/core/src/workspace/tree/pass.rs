@@ -3,7 +3,7 @@
 use std::collections::hash_map::RandomState;
 use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsStr;
-use std::hash::BuildHasher as _;
+use std::hash::{BuildHasher as _, DefaultHasher, Hasher as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
@@ -11,12 +11,14 @@ use rustix::fd::BorrowedFd;
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
+use super::inventory::Inventory;
 use super::snapshot::{EntryDigest, entry_digest};
 use super::view::{Inside, Seen, View};
 use super::{TreeDigest, TreeState};
 use crate::workspace::at::{self, Lister, Name, Stamp};
 use crate::workspace::content::{Content, FileHasher, never_again};
 use crate::workspace::folder::{Closed, Subfolder, Visitor};
+use crate::workspace::lines::LineDigests;
 use crate::workspace::rules::{Compiled, RULE_FILE};
 
 /// How often a folder whose entries vanish under the reader is listed before it is called unstable.
@@ -47,6 +49,9 @@ enum Item {
         executable: bool,
         size: u64,
         hash: blake3::Hash,
+        /// The number of its path.
+        number: u64,
+        lines: Option<LineDigests>,
     },
     Link(Vec<u8>),
     Other(u32),
@@ -65,6 +70,7 @@ pub(super) type Entries = BTreeMap<Box<[u8]>, EntryDigest>;
 pub(super) struct Pass<'a> {
     view: View,
     hasher: &'a mut FileHasher,
+    inventory: &'a mut Inventory,
     numbers: &'a RandomState,
     entries: Option<&'a mut Entries>,
     artefacts: &'a HashSet<Box<[u8]>>,
@@ -84,7 +90,7 @@ pub(super) struct Pass<'a> {
 impl<'a> Pass<'a> {
     pub(super) fn new(
         view: View,
-        hasher: &'a mut FileHasher,
+        (hasher, inventory): (&'a mut FileHasher, &'a mut Inventory),
         numbers: &'a RandomState,
         entries: Option<&'a mut Entries>,
         artefacts: &'a HashSet<Box<[u8]>>,
@@ -93,6 +99,7 @@ impl<'a> Pass<'a> {
         Self {
             view,
             hasher,
+            inventory,
             numbers,
             entries,
             artefacts,
@@ -198,9 +205,13 @@ impl<'a> Pass<'a> {
             FileType::RegularFile => {
                 let number = self.numbers.hash_one(path);
                 match self.hasher.hash(folder, name, number, stamp) {
-                    Content::Hash { hash, stamp } => {
-                        Item::File { executable: stamp.executable(), size: stamp.size, hash }
-                    }
+                    Content::Hash { hash, stamp } => Item::File {
+                        executable: stamp.executable(),
+                        size: stamp.size,
+                        hash,
+                        number,
+                        lines: self.hasher.take_lines(),
+                    },
                     Content::Gone => Item::Moved,
                     Content::Unreadable => Item::Unreadable(Some(stamp)),
                     // A cancelled pass yields no digest.
@@ -221,23 +232,34 @@ impl<'a> Pass<'a> {
     fn add(&mut self, path: &[u8], item: Item) {
         self.files += 1;
         match item {
-            Item::File { executable, size, hash } => {
+            Item::File { executable, size, hash, number, lines } => {
                 self.bytes += size;
                 let kind = if executable { b'x' } else { b'f' };
                 self.record(kind, path, hash.as_bytes());
+                self.inventory.note(path, number, identity(kind, &hash), lines);
             }
-            Item::Link(target) => self.record(b'l', path, &target),
-            Item::Other(kind) => self.record(b'o', path, &kind.to_le_bytes()),
+            Item::Link(target) => self.record_other(b'l', path, &target),
+            Item::Other(kind) => self.record_other(b'o', path, &kind.to_le_bytes()),
             Item::Unreadable(stamp) => {
                 self.cannot_read(path);
-                self.record(b'u', path, &stand_in(stamp));
+                self.record_other(b'u', path, &stand_in(stamp));
             }
             Item::Unstable | Item::Moved => {
                 self.stable = false;
                 self.note(format!("{}: kept changing while it was read", shown(path)));
-                self.record(b'?', path, never_again().as_bytes());
+                self.record_other(b'?', path, never_again().as_bytes());
             }
         }
+    }
+
+    /// Records what is no regular file that could be read.
+    fn record_other(&mut self, kind: u8, path: &[u8], payload: &[u8]) {
+        self.record(kind, path, payload);
+        let mut identity = DefaultHasher::new();
+        identity.write_u8(kind);
+        identity.write(payload);
+        let number = self.numbers.hash_one(path);
+        self.inventory.note(path, number, identity.finish(), None);
     }
 
     fn record(&mut self, kind: u8, path: &[u8], payload: &[u8]) {
@@ -330,6 +352,12 @@ impl Visitor for Pass<'_> {
             }
         }
     }
+}
+
+/// What tells the states of a file apart.
+fn identity(kind: u8, hash: &blake3::Hash) -> u64 {
+    let [a, b, c, d, e, f, g, h, ..] = *hash.as_bytes();
+    u64::from_le_bytes([a, b, c, d, e, f, g, h]) ^ u64::from(kind)
 }
 
 /// What stands for the content of an entry that cannot be read: all that would change with it.

@@ -1,0 +1,153 @@
+//! `log --follow`
+
+use std::time::Duration;
+
+use orchestrator::machine::{Record, State};
+use orchestrator::state::{Entry, Found, Layout, Lock, peek};
+
+use super::records::Teller;
+use super::transcript::{Form, Reader};
+use crate::args::Log;
+use crate::commands::stored::none_yet;
+use crate::error::{CommandError, exit};
+use crate::output;
+use crate::render::terminal::stdout_width;
+
+/// How often news is looked for.
+const POLL: Duration = Duration::from_millis(50);
+
+/// Prints records as they come, and with `--verbose` what the agent says and does, until nobody holds
+/// the run any more.
+pub(super) fn records(layout: &Layout, args: &Log) -> Result<u8, CommandError> {
+    let (mut run, mut printed) = (String::new(), 0);
+    let mut printer = Printer::new(layout, "", args);
+    loop {
+        // First who holds it, then the journal: what was written last is then printed too.
+        let held = Lock::holder(layout).is_some();
+        let mut entries = Vec::new();
+        let found = peek(layout, |entry| entries.push(entry.clone()))?;
+        if let Some(found) = &found {
+            if run != found.run {
+                (run, printed) = (found.run.clone(), 0);
+                printer = Printer::new(layout, &run, args);
+            }
+            if args.json {
+                journal(layout, &run, printed, &entries)?;
+            } else {
+                let new = entries.iter().filter(|entry| entry.seq > printed);
+                for entry in new {
+                    printer.entry(entry)?;
+                }
+                printer.news()?;
+            }
+            printed = entries.last().map_or(printed, |entry| entry.seq);
+        }
+        match found {
+            None if !held => return Err(none_yet()),
+            Some(_) if !held => return Ok(exit::OK),
+            _ => wait_for_news(layout, &run, printer.transcript.as_ref()),
+        }
+    }
+}
+
+/// The new lines of the journal as they are.
+fn journal(
+    layout: &Layout,
+    run: &str,
+    printed: u64,
+    entries: &[Entry],
+) -> Result<(), CommandError> {
+    let journal = std::fs::read(layout.journal(run))?;
+    let lines = journal.split_inclusive(|byte| *byte == b'\n');
+    let known = usize::try_from(printed).unwrap_or(usize::MAX);
+    let new = entries.iter().filter(|entry| entry.seq > printed).count();
+    lines.skip(known).take(new).for_each(output::raw);
+    Ok(())
+}
+
+/// Prints records, and between them what the agent said and did.
+pub(super) struct Printer {
+    layout: Layout,
+    run: String,
+    teller: Teller,
+    verbose: bool,
+    transcript: Option<Reader>,
+}
+
+impl Printer {
+    pub(super) fn new(layout: &Layout, run: &str, args: &Log) -> Self {
+        Self {
+            layout: layout.clone(),
+            run: run.to_owned(),
+            teller: Teller::new(stdout_width()),
+            verbose: args.verbose,
+            transcript: None,
+        }
+    }
+
+    pub(super) fn entry(&mut self, entry: &Entry) -> Result<(), CommandError> {
+        if matches!(entry.record, Record::IterationEnded { .. } | Record::RunResumed { .. }) {
+            self.news()?;
+        }
+        self.teller.lines(entry).iter().for_each(|line| output::result(line));
+        if let Record::IterationStarted { iteration, .. } = entry.record
+            && self.verbose
+            && self.transcript.as_ref().is_none_or(|reader| reader.iteration != iteration)
+        {
+            let reader = Reader::new(&self.layout, &self.run, iteration, Form::Text);
+            self.transcript = Some(reader);
+        }
+        Ok(())
+    }
+
+    /// Prints what the agent has said meanwhile.
+    fn news(&mut self) -> Result<(), CommandError> {
+        Ok(self.transcript.as_mut().map_or(Ok(()), Reader::print_new)?)
+    }
+}
+
+/// Prints the transcript of an iteration as it grows, until the iteration is over.
+pub(super) fn iteration(layout: &Layout, number: u64, form: Form) -> Result<(), CommandError> {
+    let mut reader: Option<Reader> = None;
+    loop {
+        let held = Lock::holder(layout).is_some();
+        let found = peek(layout, |_| {})?;
+        let Some(Found { run, state, .. }) = found else {
+            if held {
+                wait_for_news(layout, "", None);
+                continue;
+            }
+            return Err(none_yet());
+        };
+        let reader = reader.get_or_insert_with(|| Reader::new(layout, &run, number, form));
+        if !held && state.iterations < number {
+            return Err(super::no_iteration(&run, number));
+        }
+        reader.print_new()?;
+        if !held || is_over(&state, number) {
+            return Ok(());
+        }
+        wait_for_news(layout, &run, Some(reader));
+    }
+}
+
+/// Whether an iteration has come to its end and is not begun again.
+fn is_over(state: &State, number: u64) -> bool {
+    state.iterations > number
+        || (state.iterations == number && state.current.is_none() && !state.repeats())
+}
+
+/// Waits until the journal or the transcript got longer, or nobody holds the run.
+fn wait_for_news(layout: &Layout, run: &str, transcript: Option<&Reader>) {
+    let len = || {
+        let journal = std::fs::metadata(layout.journal(run)).map(|meta| meta.len()).ok();
+        (journal, transcript.map(Reader::len))
+    };
+    let before = len();
+    loop {
+        std::thread::sleep(POLL);
+        if len() != before || Lock::holder(layout).is_none() {
+            return;
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! Records of a run in words.
+
+use orchestrator::contract::CancelReason;
+use orchestrator::machine::{Given, NamedVerdict, Record, Story};
+use orchestrator::state::Entry;
+
+use crate::render::terminal::fold;
+use crate::render::text::{
+    cancel_reason, changed_files, changes, cost, count, duration, len, local, local_clock,
+    one_line, outcome, trigger,
+};
+
+/// Changed files that are named.
+const MOST_FILES: usize = 5;
+/// Narrower terminals get the time of the day only.
+const FULL_TIME: usize = 60;
+const TIME_INDENT: usize = 10;
+
+/// Tells a run record by record.
+pub(super) struct Teller {
+    story: Story,
+    /// Columns to fold lines at.
+    width: Option<usize>,
+    /// The iteration that ended last, and how long all attempts at it took.
+    attempts: (u64, u64),
+}
+
+impl Teller {
+    pub(super) fn new(width: Option<usize>) -> Self {
+        Self { story: Story::default(), width, attempts: (0, 0) }
+    }
+
+    /// The lines for the next record; none if people do not care about it.
+    pub(super) fn lines(&mut self, entry: &Entry) -> Vec<String> {
+        self.story.add(&entry.record);
+        let Some(text) = self.describe(&entry.record) else { return Vec::new() };
+        let time = match self.width {
+            Some(width) if width < FULL_TIME => local_clock(entry.time),
+            _ => local(entry.time),
+        };
+        let line = format!("{time}  {text}");
+        fold(&line, TIME_INDENT, self.width.unwrap_or(usize::MAX))
+    }
+
+    fn describe(&mut self, record: &Record) -> Option<String> {
+        Some(match record {
+            Record::RunStarted(started) => {
+                format!("run started with {} in {}", started.agent, started.workspace)
+            }
+            Record::WorkspaceMade { .. } => "workspace made again".into(),
+            Record::RunResumed { agent, .. } => format!("run resumed with {agent}"),
+            Record::IterationStarted { iteration, attempt, trigger: why, given, .. } => {
+                let again =
+                    if *attempt > 1 { format!(", attempt {attempt}") } else { String::new() };
+                let instructed = if given.contains_key(Given::INSTRUCTIONS) {
+                    "; after the prompt: how to claim completion"
+                } else {
+                    ""
+                };
+                format!("iteration {iteration} started ({}{again}){instructed}", trigger(*why))
+            }
+            Record::Artefacts { validator, paths, .. } => {
+                describe_artefacts(validator.as_deref(), paths)
+            }
+            Record::Claimed { claim, .. } if claim.is_automatic() => return None,
+            Record::IterationEnded { .. } => self.ended(record)?,
+            Record::Looked { iteration, changes: Some(changed), .. } => {
+                let files = changed_files(changed, MOST_FILES).join(", ");
+                let files = if files.is_empty() { files } else { format!(": {files}") };
+                format!("iteration {iteration} changed {}{files}", changes(changed))
+            }
+            Record::Claimed { iteration, claim } => format!(
+                "claim ({}, iteration {iteration}): {}",
+                claim.detector,
+                one_line(&claim.text, 120)
+            ),
+            Record::Withdrawn { detector } => format!("the {detector} claim is no longer there"),
+            Record::Baseline { verdicts, .. } => describe_baseline(verdicts),
+            Record::Validated { accepted: true, verdicts, .. } => {
+                format!("accepted by {}", count(len(verdicts), "validator"))
+            }
+            Record::Validated { reasons, .. } => format!("rejected: {}", joined(reasons)),
+            Record::Completed { validated: true, .. } => "COMPLETED".into(),
+            Record::Completed { .. } => "COMPLETED WITHOUT validation".into(),
+            Record::Waiting { until_ms, reason } => {
+                format!("waiting: {}{}", one_line(reason, 160), until(*until_ms))
+            }
+            Record::Answered { text } => format!("answer: {}", one_line(text, 160)),
+            Record::Stopped { reason, message, .. } => {
+                format!("stopped: {} ({})", reason.word(), one_line(message, 160))
+            }
+            Record::Warning { message } => format!("warning: {}", one_line(message, 200)),
+            Record::Cancelling { reason: CancelReason::Signal } => "asked to stop".into(),
+            Record::Cancelling { reason } => {
+                format!("ending the agent: {} is reached", cancel_reason(*reason))
+            }
+            Record::Note { iteration, text } => {
+                format!("note (iteration {iteration}): {}", one_line(text, 160))
+            }
+            Record::Judged { accepted: true, .. } => "the agent was told: would be accepted".into(),
+            Record::Judged { reasons, .. } => {
+                format!("the agent was told: would be rejected: {}", joined(reasons))
+            }
+            Record::AgentChanged { from, to, reason } => {
+                format!("{to} takes over from {from}: {}", one_line(reason, 160))
+            }
+            Record::Tick { .. }
+            | Record::Usage { .. }
+            | Record::Model { .. }
+            | Record::Context { .. }
+            | Record::Looked { changes: None, .. } => return None,
+        })
+    }
+
+    /// How an iteration ended, what it took, and what the run has taken so far.
+    fn ended(&mut self, record: &Record) -> Option<String> {
+        let Record::IterationEnded { iteration, outcome: how, usage, cost_usd, runtime_ms, .. } =
+            record
+        else {
+            return None;
+        };
+        let episode = self.story.episodes.get(iteration)?;
+        // Attempts before this one have lines of their own.
+        let time = episode.duration_ms.saturating_sub(self.time_before(*iteration));
+        let own = cost(*cost_usd, usage.cost.is_some(), usage.estimated);
+        let reported = self.story.episodes.values().any(|episode| episode.cost_reported);
+        let total = if reported { format!(", {}", self.story.cost_usd) } else { String::new() };
+        let text = format!(
+            "iteration {iteration} {}: {}, {}, {own} (run so far: {}{total})",
+            outcome(how),
+            episode.agent,
+            duration(time),
+            duration(*runtime_ms)
+        );
+        self.attempts = (*iteration, episode.duration_ms);
+        Some(text)
+    }
+
+    /// How long earlier attempts at this iteration took.
+    fn time_before(&self, iteration: u64) -> u64 {
+        let (last, time) = self.attempts;
+        if last == iteration { time } else { 0 }
+    }
+}
+
+fn until(until_ms: u64) -> String {
+    let time = i64::try_from(until_ms).ok();
+    let time = time.and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
+    time.map(|time| format!(" (until {})", local(time))).unwrap_or_default()
+}
+
+fn joined(reasons: &[String]) -> String {
+    let reasons: Vec<String> = reasons.iter().map(|reason| one_line(reason, 160)).collect();
+    reasons.join("; ")
+}
+
+/// What validators left, in one line.
+fn describe_artefacts(validator: Option<&str>, paths: &[String]) -> String {
+    let whom = validator.map_or_else(|| "a validator".to_owned(), |name| format!("`{name}`"));
+    format!("{whom} left {} (no part of the work)", one_line(&paths.join(", "), 160))
+}
+
+fn describe_baseline(verdicts: &[NamedVerdict]) -> String {
+    let failing = verdicts.iter().filter(|named| !named.verdict.is_accepted());
+    let names: Vec<&str> = failing.map(|named| named.validator.as_str()).collect();
+    if names.is_empty() {
+        return "every check accepts before any work is done".to_owned();
+    }
+    format!("before any work is done, not accepted by {}", names.join(", "))
+}

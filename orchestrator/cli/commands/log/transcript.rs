@@ -1,0 +1,99 @@
+//! What the agent of an iteration said and did.
+
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _, SeekFrom};
+
+use orchestrator::contract::Event;
+use orchestrator::state::Layout;
+
+use crate::output;
+use crate::render::text::{escape, one_line, tool_line};
+
+/// How events are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// In words.
+    Text,
+    /// As the lines of the transcript.
+    Json,
+    /// As the lines that the agent printed.
+    Raw,
+}
+
+/// Prints what is new in the transcript of an iteration.
+pub(super) struct Reader {
+    layout: Layout,
+    run: String,
+    pub(super) iteration: u64,
+    form: Form,
+    /// Bytes that were read.
+    offset: u64,
+    /// A line that has not ended yet.
+    rest: Vec<u8>,
+}
+
+impl Reader {
+    pub(super) fn new(layout: &Layout, run: &str, iteration: u64, form: Form) -> Self {
+        let (layout, run) = (layout.clone(), run.to_owned());
+        Self { layout, run, iteration, form, offset: 0, rest: Vec::new() }
+    }
+
+    /// How long the transcript is; nothing was said as long as there is none.
+    pub(super) fn len(&self) -> u64 {
+        std::fs::metadata(self.path()).map_or(0, |file| file.len())
+    }
+
+    fn path(&self) -> std::path::PathBuf {
+        self.layout.iteration(&self.run, self.iteration).join("transcript.jsonl")
+    }
+
+    /// Prints what was added since the last time, whole lines only.
+    pub(super) fn print_new(&mut self) -> io::Result<()> {
+        let mut file = match File::open(self.path()) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            opened => opened?,
+        };
+        file.seek(SeekFrom::Start(self.offset))?;
+        let read = file.read_to_end(&mut self.rest)?;
+        self.offset = self.offset.saturating_add(u64::try_from(read).unwrap_or(u64::MAX));
+        let end = self.rest.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        let lines: Vec<u8> = self.rest.drain(..end).collect();
+        for line in lines.split_inclusive(|byte| *byte == b'\n') {
+            self.print(line);
+        }
+        Ok(())
+    }
+
+    fn print(&self, line: &[u8]) {
+        if self.form == Form::Json {
+            return output::raw(line);
+        }
+        let Ok(event) = serde_json::from_slice::<Event>(line) else { return };
+        match self.form {
+            Form::Raw => raw(event),
+            Form::Text | Form::Json => text(event),
+        }
+    }
+}
+
+fn raw(event: Event) {
+    if let Event::Raw { line } = event {
+        let shown = if output::is_shown() { escape(&line) } else { line };
+        output::result(&shown);
+    }
+}
+
+fn text(event: Event) {
+    match event {
+        Event::Text { text } => output::result(&escape(text.trim_end())),
+        Event::ToolCall { name, input, .. } => output::result(&tool_line(&name, &input)),
+        Event::ToolResult { text, is_error, .. } => {
+            let mark = if is_error { "  failed:" } else { "  ->" };
+            output::result(&format!("{mark} {}", one_line(&text, 200)));
+        }
+        Event::Note { text } => output::result(&format!("note: {}", escape(&text))),
+        Event::Claim { text, .. } => output::result(&format!("claim: {}", escape(&text))),
+        Event::Warning { message } => output::result(&format!("warning: {}", escape(&message))),
+        _ => {}
+    }
+}

@@ -1,0 +1,191 @@
+//! `runs`
+
+use jiff::Timestamp;
+use orchestrator::machine::State;
+use orchestrator::state::{Lock, StateError, read_run};
+use serde_json::{Value, json};
+
+use super::status::phase;
+use super::stored::{StoredId, all, layouts, short};
+use crate::args::Runs;
+use crate::context::Context;
+use crate::discovery::ConfigFile;
+use crate::error::{CommandError, exit};
+use crate::output;
+use crate::render::terminal::{columns, fit, stdout_width};
+use crate::render::text::{cost, local_minute, one_line};
+
+/// Columns of a task that every table has room for.
+const LEAST_TASK: usize = 12;
+/// The longest task that is shown.
+const MOST_TASK: usize = 60;
+/// More of a prompt is not looked at for its first words, in bytes.
+const MOST_PROMPT: u64 = 64 * 1024;
+
+pub(crate) fn runs(file: &ConfigFile, args: &Runs) -> Result<u8, CommandError> {
+    let context = Context::with(file, &args.sets)?;
+    let all = all(&layouts(&context)?)?;
+    let rows: Vec<Row> = all.iter().map(Row::of).collect();
+    if args.json {
+        let objects: Vec<Value> = rows.iter().map(Row::object).collect();
+        output::json(&objects);
+    } else if rows.is_empty() {
+        output::result("there is no run in this workspace yet");
+    } else {
+        let ids: Vec<String> = all.iter().map(|stored| short(&stored.run, &all)).collect();
+        table(&rows, &ids, stdout_width()).iter().for_each(|line| output::result(line));
+    }
+    Ok(exit::OK)
+}
+
+/// What is known of a run.
+struct Row {
+    id: StoredId,
+    task: String,
+    started: Option<Timestamp>,
+    ended: Option<Timestamp>,
+    is_current: bool,
+    /// `None` if nothing of it can be read.
+    state: Option<State>,
+    phase: &'static str,
+    damage: Option<StateError>,
+}
+
+impl Row {
+    fn of(id: &StoredId) -> Self {
+        let held = Lock::holder(&id.layout).is_some();
+        let id = id.clone();
+        let task = task(&id);
+        match read_run(&id.layout, &id.run, |_| {}) {
+            Ok(stored) => Self {
+                task,
+                started: stored.found.started,
+                ended: stored.found.ended,
+                is_current: stored.is_current,
+                phase: phase(&stored.found.state, held && stored.is_current),
+                state: Some(stored.found.state),
+                damage: stored.damage,
+                id,
+            },
+            Err(error) => Self {
+                id,
+                task,
+                started: None,
+                ended: None,
+                is_current: false,
+                state: None,
+                phase: "damaged",
+                damage: Some(error),
+            },
+        }
+    }
+
+    fn object(&self) -> Value {
+        let state = self.state.as_ref();
+        json!({
+            "run": self.id.run,
+            "current": self.is_current,
+            "task": self.task,
+            "agent": state.map(|state| state.agent.as_str()),
+            "started": self.started,
+            "ended": self.ended,
+            "iterations": state.map(|state| state.iterations),
+            "cost_usd": state.map(State::cost),
+            "cost_reported": state.map(|state| state.cost_told),
+            "runtime_ms": state.map(|state| state.runtime_ms),
+            "phase": self.phase,
+            "stop_reason": state.and_then(|state| state.stop.as_ref()).map(|stop| stop.reason),
+            "damage": self.damage.as_ref().map(ToString::to_string),
+            "state_dir": self.id.layout.root(),
+        })
+    }
+
+    /// How it ended, in a word.
+    fn result(&self) -> String {
+        let stop = self.state.as_ref().and_then(|state| state.stop.as_ref());
+        let word = match (self.phase, stop) {
+            ("stopped", Some(stop)) => stop.reason.word(),
+            (phase, _) => phase,
+        };
+        let unchecked = self.state.as_ref().and_then(State::completion);
+        let unchecked = unchecked.is_some_and(|completion| !completion.validated);
+        let damaged = self.damage.is_some() && self.state.is_some();
+        let more = match (unchecked, damaged) {
+            (_, true) => ", journal damaged",
+            (true, _) => " WITHOUT validation",
+            _ => "",
+        };
+        format!("{word}{more}")
+    }
+}
+
+/// The first words of the prompt.
+fn task(id: &StoredId) -> String {
+    let kept = id.layout.iteration(&id.run, 1).join("prompt.md");
+    let mut begin = Vec::new();
+    let read = std::fs::File::open(kept).and_then(|file| {
+        use std::io::Read as _;
+        file.take(MOST_PROMPT).read_to_end(&mut begin)
+    });
+    drop(read);
+    let text = String::from_utf8_lossy(&begin);
+    let is_frame = |line: &&str| !line.is_empty() && !line.starts_with("<!--");
+    // A heading that only says that this is the task says less than what is below it.
+    let generic = ["task", "prompt", "goal", "instructions", "todo"];
+    let mut lines = text
+        .lines()
+        .map(|line| line.trim().trim_start_matches(['#', '*', '-', '>']).trim())
+        .filter(is_frame)
+        .filter(|line| !generic.contains(&line.trim_end_matches(':').to_lowercase().as_str()));
+    one_line(lines.next().unwrap_or_default(), MOST_TASK)
+}
+
+/// A table with a heading; the tasks take what is left of the terminal's width.
+fn table(rows: &[Row], ids: &[String], width: Option<usize>) -> Vec<String> {
+    let mut cells: Vec<[String; 6]> =
+        vec![["RUN", "TASK", "STARTED", "ITER", "COST", "RESULT"].map(str::to_owned)];
+    cells.extend(rows.iter().zip(ids).map(|(row, id)| {
+        let state = row.state.as_ref();
+        let spent = state.map(|state| cost(state.cost(), state.cost_told, state.estimated));
+        [
+            id.clone(),
+            if row.task.is_empty() { "-".to_owned() } else { row.task.clone() },
+            row.started.map_or_else(|| "-".to_owned(), local_minute),
+            state.map_or_else(|| "-".to_owned(), |state| state.iterations.to_string()),
+            spent.map_or_else(|| "-".to_owned(), |spent| spent.replace("cost not reported", "-")),
+            row.result(),
+        ]
+    }));
+    let mut widths = [0; 6];
+    for row in &cells {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = columns(cell).max(*width);
+        }
+    }
+    let [id, _, started, iterations, spent, result] = widths;
+    let others = id + started + iterations + spent + result + 2 * 5;
+    let Some(width) = width else { return cells.iter().map(|row| flat(row, widths)).collect() };
+    if others + LEAST_TASK <= width {
+        let task = width - others;
+        widths = [id, widths[1].min(task), started, iterations, spent, result];
+        return cells.iter().map(|row| flat(row, widths)).collect();
+    }
+    // Too narrow for a table: a paragraph for each run.
+    let mut lines = Vec::new();
+    for [id, task, started, iterations, spent, result] in cells.iter().skip(1) {
+        lines.push(fit(&format!("{id}  {result}"), width));
+        lines.push(fit(&format!("  {task}"), width));
+        lines.push(fit(&format!("  {started}"), width));
+        lines.push(fit(&format!("  iterations {iterations}, cost {spent}"), width));
+    }
+    lines
+}
+
+fn flat(row: &[String; 6], widths: [usize; 6]) -> String {
+    let cells = row.iter().zip(widths).map(|(cell, width)| {
+        let cell = fit(cell, width);
+        let pad = " ".repeat(width - columns(&cell));
+        format!("{cell}{pad}")
+    });
+    cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+}

@@ -1,0 +1,109 @@
+//! Which run a command is about: that of the workspace, or an earlier one by its id.
+
+use orchestrator::machine::Story;
+use orchestrator::state::{Entry, Found, Layout, Lock, list_runs, peek, read_run};
+
+use crate::context::Context;
+use crate::error::CommandError;
+use crate::output;
+
+/// Characters of an id that nearly always tell runs apart: the time of their beginning.
+const SHORT_ID: usize = 13;
+
+/// A run of the workspace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct StoredId {
+    pub(crate) layout: Layout,
+    pub(crate) run: String,
+}
+
+/// The state directories of the workspace.
+pub(crate) fn layouts(context: &Context) -> Result<Vec<Layout>, CommandError> {
+    Ok(vec![context.layout()?])
+}
+
+/// All runs in these state directories, the newest first.
+pub(crate) fn all(layouts: &[Layout]) -> Result<Vec<StoredId>, CommandError> {
+    let mut found = Vec::new();
+    for layout in layouts {
+        let runs = list_runs(layout)?;
+        found.extend(runs.into_iter().map(|run| StoredId { layout: layout.clone(), run }));
+    }
+    found.sort_by(|one, other| other.run.cmp(&one.run));
+    Ok(found)
+}
+
+/// The beginning of an id that no other of these runs has.
+pub(crate) fn short(run: &str, all: &[StoredId]) -> String {
+    let unique = |len: &usize| {
+        let begin = run.get(..*len).unwrap_or(run);
+        all.iter().filter(|other| other.run.starts_with(begin)).count() <= 1
+    };
+    let len = (SHORT_ID..run.len()).find(unique).unwrap_or(run.len());
+    run.get(..len).unwrap_or(run).to_owned()
+}
+
+/// The run whose id begins like this.
+fn select(context: &Context, prefix: &str) -> Result<StoredId, CommandError> {
+    let all = all(&layouts(context)?)?;
+    let mut found = all.iter().filter(|stored| stored.run.starts_with(prefix));
+    match (found.next(), found.next()) {
+        (Some(stored), None) => Ok(stored.clone()),
+        (None, _) => {
+            let message = format!("this workspace has no run whose id begins with `{prefix}`");
+            Err(CommandError::user(message).hinted("`ralph-orchestrator runs` lists them"))
+        }
+        (Some(one), Some(other)) => {
+            let (one, other) = (short(&one.run, &all), short(&other.run, &all));
+            let message = format!("several runs begin with `{prefix}`, such as {one} and {other}");
+            Err(CommandError::user(message).hinted("give more of the id"))
+        }
+    }
+}
+
+/// A run as it was read.
+pub(crate) struct Stored {
+    pub(crate) layout: Layout,
+    pub(crate) found: Found,
+    /// Somebody works on it.
+    pub(crate) running: bool,
+}
+
+/// Reads the run of the workspace, or the earlier one whose id begins like this. `None` if there is none
+/// yet. What of an earlier one can no longer be trusted is left out, and said.
+pub(crate) fn read(
+    context: &Context,
+    prefix: Option<&str>,
+    mut each: impl FnMut(&Entry),
+) -> Result<Option<Stored>, CommandError> {
+    let Some(prefix) = prefix else {
+        let layout = context.layout()?;
+        // First who holds it, then the journal: what is read is then at least as new.
+        let running = Lock::holder(&layout).is_some();
+        let found = peek(&layout, each)?;
+        return Ok(found.map(|found| Stored { layout, found, running }));
+    };
+    let StoredId { layout, run } = select(context, prefix)?;
+    let held = Lock::holder(&layout).is_some();
+    let stored = read_run(&layout, &run, &mut each)?;
+    if let Some(damage) = &stored.damage {
+        output::say(&format!("warning: {damage}; what follows in that run is not shown"));
+    }
+    Ok(Some(Stored { layout, found: stored.found, running: held && stored.is_current }))
+}
+
+/// The same with its story.
+pub(crate) fn read_story(
+    context: &Context,
+    prefix: Option<&str>,
+) -> Result<Option<(Stored, Story)>, CommandError> {
+    let mut story = Story::default();
+    let stored = read(context, prefix, |entry| story.add(&entry.record))?;
+    Ok(stored.map(|stored| (stored, story)))
+}
+
+/// There is no run to show.
+pub(crate) fn none_yet() -> CommandError {
+    CommandError::user("there is no run in this workspace yet")
+        .hinted("`ralph-orchestrator run` starts one")
+}

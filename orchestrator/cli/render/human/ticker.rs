@@ -1,0 +1,31 @@
+//! Draws the live line again every second, and as soon as the terminal has another size.
+
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use tokio::runtime::Builder;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::timeout;
+
+use super::Human;
+
+const EVERY: Duration = Duration::from_secs(1);
+
+/// Keeps the line of this run up to date as long as anybody else has it. Without a thread for that it is
+/// drawn whenever something happens.
+pub(super) fn start(human: &Arc<Human>) {
+    let watched = Arc::downgrade(human);
+    let work = move || {
+        let Ok(runtime) = Builder::new_current_thread().enable_all().build() else { return };
+        runtime.block_on(async {
+            let Ok(mut resized) = signal(SignalKind::window_change()) else { return };
+            while let Some(human) = watched.upgrade() {
+                human.draw(&mut human.view.lock().unwrap_or_else(PoisonError::into_inner));
+                drop(human);
+                // That it was neither is the usual case.
+                drop(timeout(EVERY, resized.recv()).await);
+            }
+        });
+    };
+    drop(std::thread::Builder::new().name("live".to_owned()).spawn(work));
+}

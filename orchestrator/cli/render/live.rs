@@ -1,0 +1,215 @@
+//! The line at the bottom of a terminal that says how the run goes on.
+
+use std::time::{Duration, Instant};
+
+use orchestrator::contract::{Usage, Usd};
+
+use super::terminal::{columns, fit};
+use super::text::{clock, one_line, short_duration, short_usd};
+
+/// Columns that what goes on has to have before anything more is said of the run.
+const ROOM: [usize; 4] = [30, 24, 16, 8];
+/// Longer than any line.
+const LONGEST: usize = 400;
+
+/// What goes on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Doing {
+    /// Nothing that takes time.
+    Nothing,
+    /// The agent works; its last words or its last tool call.
+    Working(String),
+    /// The workspace is scanned.
+    Scanning,
+    /// These validators work.
+    Validating(String),
+    /// Nothing happens until then, for this reason.
+    Waiting(Instant, String),
+    /// The same between two iterations.
+    Pausing(Instant),
+}
+
+/// The run as the line shows it.
+#[derive(Debug)]
+pub(super) struct Live {
+    pub(super) doing: Doing,
+    /// When that began.
+    since: Instant,
+    pub(super) iteration: u64,
+    pub(super) max_iterations: Option<u64>,
+    /// Runtime of the run at the time `runtime_at`.
+    runtime: Duration,
+    runtime_at: Instant,
+    pub(super) max_runtime_ms: Option<u64>,
+    /// What iterations that are over have cost.
+    pub(super) charged: Usd,
+    pub(super) max_cost: Option<Usd>,
+    pub(super) cost_reported: bool,
+    /// What the running iteration has used.
+    pub(super) usage: Usage,
+    /// How full the context is, in words.
+    pub(super) context: Option<String>,
+}
+
+impl Live {
+    pub(super) fn new(now: Instant) -> Self {
+        Self {
+            doing: Doing::Nothing,
+            since: now,
+            iteration: 0,
+            max_iterations: None,
+            runtime: Duration::ZERO,
+            runtime_at: now,
+            max_runtime_ms: None,
+            charged: Usd::ZERO,
+            max_cost: None,
+            cost_reported: false,
+            usage: Usage::default(),
+            context: None,
+        }
+    }
+
+    /// Something else goes on from now on.
+    pub(super) fn begin(&mut self, doing: Doing) {
+        (self.doing, self.since) = (doing, Instant::now());
+    }
+
+    /// The runtime of the run is known for now.
+    pub(super) fn set_runtime(&mut self, runtime_ms: u64) {
+        (self.runtime, self.runtime_at) = (Duration::from_millis(runtime_ms), Instant::now());
+    }
+
+    /// The line, in less than `width` columns; `None` if nothing goes on. The last column stays free:
+    /// some terminals begin a new line with it.
+    pub(super) fn line(&self, width: usize, now: Instant) -> Option<String> {
+        let most = width.saturating_sub(1);
+        let doing = one_line(&self.activity(now)?, LONGEST);
+        for (level, room) in ROOM.into_iter().enumerate() {
+            let facts = self.facts(level, now);
+            let used = columns(&facts) + 2;
+            if used + room.min(columns(&doing)) <= most {
+                let doing = fit(&doing, most.saturating_sub(used));
+                return Some(format!("{facts}  {doing}").trim_end().to_owned());
+            }
+        }
+        Some(fit(&self.facts(ROOM.len(), now), most))
+    }
+
+    fn activity(&self, now: Instant) -> Option<String> {
+        let left = |until: &Instant| clock(until.saturating_duration_since(now) + ALMOST_A_SECOND);
+        Some(match &self.doing {
+            Doing::Nothing => return None,
+            Doing::Working(what) => what.clone(),
+            Doing::Scanning => "scanning the workspace".into(),
+            Doing::Validating(names) => {
+                format!(
+                    "validating ({}): {names}",
+                    clock(now.saturating_duration_since(self.since))
+                )
+            }
+            Doing::Waiting(until, reason) => format!("waiting {}: {reason}", left(until)),
+            Doing::Pausing(until) => format!("next iteration in {}", left(until)),
+        })
+    }
+
+    /// Iteration, time and cost against their limits: the higher the level, the shorter.
+    fn facts(&self, level: usize, now: Instant) -> String {
+        let mut facts = Vec::new();
+        if self.iteration > 0 {
+            let max = self.max_iterations.map(|max| format!("/{max}")).unwrap_or_default();
+            let name = if level < 2 { "iteration " } else { "" };
+            let own = match self.doing {
+                Doing::Working(_) if level == 0 => {
+                    format!(", {}", clock(now.saturating_duration_since(self.since)))
+                }
+                _ => String::new(),
+            };
+            facts.push(format!("{name}{}{max}{own}", self.iteration));
+        }
+        let of = if level < 3 { " of " } else { "/" };
+        let runtime = clock(self.runtime + now.saturating_duration_since(self.runtime_at));
+        let max = self.max_runtime_ms.map(|max| format!("{of}{}", short_duration(max)));
+        facts.push(format!("{runtime}{}", max.filter(|_| level < 4).unwrap_or_default()));
+        let cost = self.charged + self.usage.cost.unwrap_or_default();
+        if self.cost_reported || self.usage.cost.is_some() || cost > Usd::ZERO {
+            let about = if self.usage.estimated && level < 3 { "about " } else { "" };
+            let max = self.max_cost.map(|max| format!("{of}{}", short_usd(max)));
+            facts.push(format!("{about}{cost}{}", max.filter(|_| level < 4).unwrap_or_default()));
+        }
+        if level == 0 {
+            facts.extend(self.context.as_ref().map(|context| format!("context {context}")));
+        }
+        facts.join("  ")
+    }
+}
+
+/// A countdown says `0:01` until its end, and never `0:00`.
+const ALMOST_A_SECOND: Duration = Duration::from_millis(999);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn live() -> (Live, Instant) {
+        let now = Instant::now();
+        let mut live = Live::new(now);
+        (live.iteration, live.max_iterations) = (3, Some(100));
+        (live.max_runtime_ms, live.max_cost) = (Some(4 * 3_600_000), Usd::from_dollars(50.0));
+        (live.charged, live.cost_reported) = (Usd::from_dollars(0.42).unwrap(), true);
+        live.context = Some("41 %".into());
+        live.doing =
+            Doing::Working("[Bash] cargo test --workspace --all-features -- --quiet".into());
+        (live, now + Duration::from_secs(723))
+    }
+
+    #[test]
+    fn the_line_fits_every_width() {
+        let (mut live, now) = live();
+        for width in 20..250 {
+            let line = live.line(width, now).unwrap();
+            assert!(columns(&line) < width, "{line:?} at {width}");
+        }
+        live.doing = Doing::Working("日本語".repeat(100));
+        for width in 20..250 {
+            assert!(columns(&live.line(width, now).unwrap()) < width);
+        }
+    }
+
+    #[test]
+    fn the_wider_the_terminal_the_more_it_says() {
+        let (live, now) = live();
+        let at = |width| live.line(width, now).unwrap();
+        assert_eq!(at(40), "3/100  12:03/4h  $0.42/$50  [Bash] car…");
+        assert_eq!(
+            at(80),
+            "iteration 3/100  12:03 of 4h  $0.42 of $50  [Bash] cargo test --workspace --al…"
+        );
+        assert_eq!(
+            at(120),
+            "iteration 3/100, 12:03  12:03 of 4h  $0.42 of $50  context 41 %  \
+             [Bash] cargo test --workspace --all-features -- --qui…"
+        );
+        assert_eq!(at(20), "3/100  12:03  $0.42");
+    }
+
+    #[test]
+    fn waits_count_down_and_nothing_shows_nothing() {
+        let (mut live, now) = live();
+        live.doing = Doing::Waiting(now + Duration::from_secs(3599), "limit reached".into());
+        assert!(live.line(120, now).unwrap().ends_with("waiting 59:59: limit reached"));
+        let later = now + Duration::from_millis(3_598_500);
+        assert!(live.line(120, later).unwrap().ends_with("waiting 0:01: limit reached"));
+        live.doing = Doing::Pausing(now + Duration::from_secs(2));
+        assert!(live.line(80, now).unwrap().ends_with("next iteration in 0:02"));
+        live.doing = Doing::Nothing;
+        assert_eq!(live.line(80, now), None);
+    }
+
+    #[test]
+    fn what_is_not_known_is_left_out() {
+        let now = Instant::now();
+        let mut live = Live::new(now);
+        live.begin(Doing::Validating("tests".into()));
+        assert_eq!(live.line(80, now).unwrap(), "0:00  validating (0:00): tests");
+    }
+}

@@ -1,0 +1,187 @@
+//! The run as a whole, once it has ended or ended for now: what somebody wants to know who left it alone.
+
+use std::path::Path;
+
+use orchestrator::contract::{Usd, Verdict};
+use orchestrator::machine::{Episode, NamedVerdict, Outcome, Story};
+use orchestrator::state::{Found, Layout, read_run};
+
+use super::terminal::{NO_BREAK, USUAL_WIDTH, columns, fold, stderr_width};
+use super::text::{at_home, changed_files, changes, cost, count, duration, len, local, one_line};
+use crate::output;
+
+/// Where values begin.
+const INDENT: usize = 14;
+/// Iterations that have a row of their own; of more, the last ones.
+const MOST_ROWS: usize = 10;
+/// Characters of what a validator says.
+const LONGEST_REASON: usize = 120;
+/// Changed files that are named.
+const MOST_FILES: usize = 8;
+
+/// Prints the summary of a run for people, from its journal. If that cannot be read nothing is printed:
+/// the next command says why.
+pub(crate) fn print(layout: &Layout, run: &str) {
+    let mut story = Story::default();
+    let Ok(stored) = read_run(layout, run, |entry| story.add(&entry.record)) else { return };
+    let width = stderr_width().unwrap_or(USUAL_WIDTH);
+    lines(&stored.found, &story, layout, width).iter().for_each(|line| output::report(line));
+}
+
+/// The summary in lines of this width; paths are never folded.
+fn lines(found: &Found, story: &Story, layout: &Layout, width: usize) -> Vec<String> {
+    let state = &found.state;
+    let limits = &state.limits;
+    let of = |max: Option<String>| max.map(|max| format!(" of {max}")).unwrap_or_default();
+    let mut rows = Rows { lines: Vec::new(), width };
+    if let Some(started) = found.started {
+        rows.add("started", &local(started));
+    }
+    if let Some(ended) = found.ended {
+        rows.add("ended", &local(ended));
+    }
+    let max = of(limits.max_runtime_ms.map(duration));
+    rows.add("runtime", &format!("{}{max}", duration(state.runtime_ms)));
+    let max = limits.max_iterations.map(|max| max.to_string());
+    rows.add("iterations", &format!("{}{}", state.iterations, of(max)));
+    table(story).iter().for_each(|row| rows.below(row));
+    let spent = cost(state.cost(), state.cost_told, state.estimated);
+    let limit = limits.max_cost_usd.filter(|_| state.cost_told).map(|max| max.to_string());
+    let spent = spent.strip_prefix("cost ").unwrap_or(&spent);
+    rows.add("cost", &format!("{spent}{}", of(limit)));
+    changed(story, &mut rows);
+    let mut label = "verdicts";
+    for named in &story.verdicts {
+        rows.add(std::mem::take(&mut label), &verdict(named));
+    }
+    let folder = layout.run(&found.run);
+    if let Some(completion) = state.completion().filter(|done| !done.evidence.is_empty()) {
+        rows.add("evidence", &format!("{} kept:", count(len(&completion.evidence), "file")));
+        rows.path("", &layout.evidence(&found.run));
+    }
+    rows.path("state", &folder);
+    rows.lines
+}
+
+struct Rows {
+    lines: Vec<String>,
+    width: usize,
+}
+
+impl Rows {
+    fn add(&mut self, label: &str, value: &str) {
+        // The columns of labels take too much of a narrow terminal to leave all values their own.
+        let indent = if self.width < 2 * INDENT + 20 { 4 } else { INDENT };
+        self.lines.extend(fold(&format!("  {label:<10}  {value}"), indent, self.width));
+    }
+
+    fn below(&mut self, value: &str) {
+        self.lines.extend(fold(&format!("    {value}"), 8, self.width));
+    }
+
+    fn path(&mut self, label: &str, path: &Path) {
+        self.lines.push(format!("  {label:<10}  {}", at_home(path)));
+    }
+}
+
+fn changed(story: &Story, rows: &mut Rows) {
+    let times = story.episodes.values().filter(|episode| episode.changes.is_some()).count();
+    if times == 0 {
+        return;
+    }
+    let sum = if times > 1 && story.changes.counts_lines() {
+        " (lines summed over the iterations)"
+    } else {
+        ""
+    };
+    rows.add("changed", &format!("{}{sum}", changes(&story.changes)));
+    changed_files(&story.changes, MOST_FILES).iter().for_each(|file| rows.below(file));
+}
+
+fn verdict(named: &NamedVerdict) -> String {
+    let name = &named.validator;
+    let time = duration(named.duration_ms);
+    let optional = if named.required { "" } else { " (not required)" };
+    match &named.verdict {
+        Verdict::Accepted { summary, .. } => {
+            format!("{name} accepted{optional} ({time}): {}", one_line(summary, LONGEST_REASON))
+        }
+        Verdict::Rejected { reasons } => {
+            let reason = reasons.first().map_or("", String::as_str);
+            let first = reason.lines().next().unwrap_or_default();
+            format!("{name} rejected{optional} ({time}): {}", one_line(first, LONGEST_REASON))
+        }
+        Verdict::Error { message } => {
+            format!("{name} could not check{optional}: {}", one_line(message, LONGEST_REASON))
+        }
+    }
+}
+
+/// One row for each iteration: how it ended, how long it took, what it cost and changed, its verdict.
+fn table(story: &Story) -> Vec<String> {
+    let episodes: Vec<&Episode> =
+        story.episodes.values().filter(|episode| episode.iteration > 0).collect();
+    let hidden = episodes.len().saturating_sub(MOST_ROWS);
+    let (early, shown) = episodes.split_at(if hidden > 1 { hidden } else { 0 });
+    let mut cells: Vec<[String; 6]> = Vec::new();
+    cells.extend(earlier(early));
+    cells.extend(shown.iter().map(|episode| row(episode)));
+    let mut widths = [0; 6];
+    for row in &cells {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = columns(cell).max(*width);
+        }
+    }
+    let padded = |row: &[String; 6]| {
+        let cells = row.iter().zip(widths).filter(|(_, width)| *width > 0);
+        let cells: Vec<String> = cells
+            .map(|(cell, width)| {
+                let pad = " ".repeat(width - columns(cell));
+                format!("{}{pad}", cell.replace(' ', &NO_BREAK.to_string()))
+            })
+            .collect();
+        cells.join("  ").trim_end().to_owned()
+    };
+    cells.iter().map(padded).collect()
+}
+
+/// All that have no row of their own.
+fn earlier(episodes: &[&Episode]) -> Option<[String; 6]> {
+    let (first, last) = (episodes.first()?.iteration, episodes.last()?.iteration);
+    let time = episodes.iter().map(|episode| episode.duration_ms).fold(0, u64::saturating_add);
+    let spent: Usd = episodes.iter().map(|episode| episode.cost_usd).sum();
+    let how = "`log` lists them".to_owned();
+    let spent = if spent > Usd::ZERO { spent.to_string() } else { String::new() };
+    Some([format!("{first}–{last}"), how, duration(time), spent, String::new(), String::new()])
+}
+
+fn row(episode: &Episode) -> [String; 6] {
+    let how = match &episode.outcome {
+        None => "not ended",
+        Some(Outcome::Succeeded) => "ended",
+        Some(Outcome::Bounded { .. }) => "agent's limit",
+        Some(Outcome::Failed { .. }) => "FAILED",
+        Some(Outcome::Deferred { .. }) => "deferred",
+        Some(Outcome::Lost) => "interrupted",
+        Some(Outcome::Cut { .. }) => "stopped",
+    };
+    let spent = match (episode.cost_reported, episode.cost_usd) {
+        (false, Usd::ZERO) => String::new(),
+        (false, charged) => format!("{charged} charged"),
+        (true, spent) => spent.to_string(),
+    };
+    let verdict = match episode.accepted {
+        _ if episode.needs_human => "asks for a human",
+        Some(true) => "accepted",
+        Some(false) => "rejected",
+        None => "",
+    };
+    [
+        episode.iteration.to_string(),
+        how.to_owned(),
+        duration(episode.duration_ms),
+        spent,
+        episode.changes.as_ref().map(changes).unwrap_or_default(),
+        verdict.to_owned(),
+    ]
+}

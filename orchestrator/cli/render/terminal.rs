@@ -1,0 +1,149 @@
+//! What is known of the terminals that the program prints on.
+
+use std::io::{IsTerminal as _, stderr, stdout};
+use std::os::fd::AsFd;
+
+use unicode_width::UnicodeWidthChar as _;
+
+/// Columns of a terminal that does not say how many it has.
+pub(crate) const USUAL_WIDTH: usize = 80;
+/// A space at which no line is folded.
+pub(crate) const NO_BREAK: char = '\u{a0}';
+/// Narrower than this nothing can be laid out: longer lines are left to the terminal.
+const NARROWEST: usize = 20;
+
+/// Columns of the terminal behind stdout; `None` if it is none.
+pub(crate) fn stdout_width() -> Option<usize> {
+    stdout().is_terminal().then(|| width(stdout()))
+}
+
+/// Columns of the terminal behind stderr; `None` if it is none.
+pub(crate) fn stderr_width() -> Option<usize> {
+    stderr().is_terminal().then(|| width(stderr()))
+}
+
+fn width(terminal: impl AsFd) -> usize {
+    let size = rustix::termios::tcgetwinsize(terminal).ok();
+    let columns = size.map_or(0, |size| usize::from(size.ws_col));
+    if columns == 0 { USUAL_WIDTH } else { columns.max(NARROWEST) }
+}
+
+/// Whether the terminal understands more than plain lines.
+pub(crate) fn has_cursor() -> bool {
+    std::env::var_os("TERM").is_some_and(|term| !term.is_empty() && term != "dumb")
+}
+
+/// How many columns a text takes.
+pub(crate) fn columns(text: &str) -> usize {
+    text.chars().map(|c| c.width().unwrap_or_default()).sum()
+}
+
+/// The beginning of a text that takes no more than so many columns, with `…` for what is left out.
+pub(crate) fn fit(text: &str, most: usize) -> String {
+    if columns(text) <= most {
+        return text.to_owned();
+    }
+    let mut kept = String::new();
+    let mut used = 0;
+    for c in text.chars() {
+        used += c.width().unwrap_or_default();
+        if used >= most {
+            break;
+        }
+        kept.push(c);
+    }
+    if most > 0 {
+        kept.push('…');
+    }
+    kept
+}
+
+/// The text in lines of at most `width` columns, all but the first after `indent` spaces. White space at
+/// the beginning stays, a word that is longer has a line of its own. A number stays with its unit, figures
+/// such as `+3 -1` with what they are of.
+pub(crate) fn fold(text: &str, indent: usize, width: usize) -> Vec<String> {
+    if columns(text) <= width {
+        return vec![text.replace(NO_BREAK, " ")];
+    }
+    let words = text.trim_start_matches(' ');
+    let begin = text.len() - words.len();
+    let mut line = text.get(..begin).unwrap_or_default().to_owned();
+    let (mut used, mut is_empty) = (columns(&line), true);
+    let mut lines = Vec::new();
+    for word in pieces(words) {
+        let more = columns(&word);
+        if !is_empty && used + 1 + more > width {
+            lines.push(line.trim_end().replace(NO_BREAK, " "));
+            (line, used, is_empty) = (" ".repeat(indent), indent, true);
+            if word.is_empty() {
+                continue;
+            }
+        }
+        if !is_empty {
+            line.push(' ');
+            used += 1;
+        }
+        line.push_str(&word);
+        used += more;
+        is_empty = false;
+    }
+    lines.push(line.replace(NO_BREAK, " "));
+    lines
+}
+
+/// What is never separated. Two spaces between parts of a line have nothing between them.
+fn pieces(text: &str) -> Vec<String> {
+    let mut pieces: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        match pieces.last_mut() {
+            Some(last) if !last.is_empty() && sticks(word) => {
+                last.push(' ');
+                last.push_str(word);
+            }
+            _ => pieces.push(word.to_owned()),
+        }
+    }
+    pieces
+}
+
+/// Whether a word says nothing without the one before it.
+fn sticks(word: &str) -> bool {
+    let unit = word.trim_end_matches([',', ')', ':', ';']);
+    let is_figure = word
+        .strip_prefix(['+', '-'])
+        .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+    is_figure || ["s", "min", "h", "%", "(new)", "(removed)"].contains(&unit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_cut_by_columns_and_not_by_characters() {
+        assert_eq!(fit("short", 5), "short");
+        assert_eq!(fit("longer", 5), "long…");
+        assert_eq!(columns("日本語"), 6);
+        assert_eq!(fit("日本語", 5), "日本…");
+        assert_eq!(fit("日本語", 4), "日…");
+        assert_eq!(fit("e\u{301}t\u{e9}", 3), "e\u{301}t\u{e9}");
+        assert_eq!(fit("abc", 0), "");
+    }
+
+    #[test]
+    fn long_lines_go_on_below_their_text() {
+        assert_eq!(fold("  one two", 4, 20), ["  one two"]);
+        assert_eq!(fold("  one  two three four", 4, 12), ["  one  two", "    three", "    four"]);
+        assert_eq!(fold("a /a/very/long/path b", 2, 8), ["a", "  /a/very/long/path", "  b"]);
+        assert_eq!(
+            fold("  took 3 min 12 s, of a.rs +3 -1", 4, 16),
+            ["  took 3 min", "    12 s, of", "    a.rs +3 -1"]
+        );
+        assert_eq!(fold("a\u{a0}b c", 0, 3), ["a b", "c"]);
+        for width in 1..30 {
+            for line in fold("  some words  and 日本語 to fold", 2, width) {
+                assert!(columns(&line) <= width.max(11), "{line:?} at {width}");
+            }
+        }
+    }
+}

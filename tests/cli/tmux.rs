@@ -1,0 +1,127 @@
+//! The program in a real terminal multiplexer, which folds lines again when its window gets another size.
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use crate::environment::{TestEnvironment, eventually};
+use crate::screen::snapshot;
+use crate::screens::{Scripted, live_lines};
+
+/// A server of its own with one window, in which the program runs.
+struct Tmux {
+    socket: PathBuf,
+}
+
+impl Tmux {
+    fn start(env: &TestEnvironment, args: &[&str], columns: u16) -> Self {
+        let tmux = Self { socket: env.root().join("tmux") };
+        let config = env.root().join("tmux.conf");
+        std::fs::write(&config, "set -g remain-on-exit on\nset -g status off\n").unwrap();
+        let program = env.command(args);
+        let mut words = vec!["env".to_owned(), "-i".to_owned()];
+        for (name, value) in program.get_envs() {
+            let (name, value) = (name.to_str().unwrap(), value.unwrap().to_str().unwrap());
+            words.push(format!("{name}={value}"));
+        }
+        words.push("TERM=screen-256color".to_owned());
+        words.push(program.get_program().to_str().unwrap().to_owned());
+        words.extend(args.iter().map(|arg| (*arg).to_owned()));
+        let mut command = tmux.command();
+        command.arg("-f").arg(config).args(["new-session", "-d", "-y", "60", "-x"]);
+        command.arg(columns.to_string()).arg("-c").arg(env.workspace()).args(words);
+        run(command);
+        tmux
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new("tmux");
+        command.arg("-u").arg("-S").arg(&self.socket).env("LC_ALL", "C.UTF-8").env_remove("TMUX");
+        command
+    }
+
+    fn tell(&self, words: &[&str]) -> String {
+        let mut command = self.command();
+        command.args(words);
+        String::from_utf8(run(command).stdout).unwrap()
+    }
+
+    /// What is to be seen; a line that tmux has folded is one.
+    fn text(&self) -> String {
+        let shown = self.tell(&["capture-pane", "-p", "-J"]);
+        let lines: Vec<&str> = shown.lines().map(str::trim_end).collect();
+        format!("{}\n", lines.join("\n").trim_end())
+    }
+
+    #[track_caller]
+    fn until(&self, what: &str, mut check: impl FnMut(&str) -> bool) -> String {
+        let mut text = String::new();
+        eventually(what, || {
+            text = self.text();
+            check(&text)
+        });
+        text
+    }
+}
+
+impl Drop for Tmux {
+    fn drop(&mut self) {
+        let _ = self.command().arg("kill-server").output();
+    }
+}
+
+#[track_caller]
+fn run(mut command: Command) -> Output {
+    let output = command.output().unwrap_or_else(|error| {
+        panic!("tmux cannot be started ({error}); install it with `apt-get install tmux`")
+    });
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    output
+}
+
+#[test]
+fn a_window_that_changes_its_size_keeps_no_rests_of_the_live_line() {
+    let scripted = Scripted::new();
+    let tmux = Tmux::start(&scripted.env, &["run"], 120);
+    scripted.agent_works();
+    tmux.until("the line", |text| text.contains("[Bash]"));
+    let mut shown = Vec::new();
+    for (columns, sign) in [(80, "iteration 1/12  "), (40, "1/12  "), (200, "iteration 1/12, ")] {
+        tmux.tell(&["resize-window", "-x", &columns.to_string()]);
+        let text = tmux.until("the line is drawn anew", |text| {
+            live_lines(text)
+                .last()
+                .is_some_and(|line| line.starts_with(sign) && line.chars().count() < columns)
+        });
+        let lines = live_lines(&text);
+        assert_eq!(lines.len(), 1, "rests of the line are left:\n{text}");
+        // What of the rest is to be seen is for tmux to say.
+        shown.push(format!("== {columns} columns\n{}\n", lines[0]));
+    }
+    tmux.tell(&["resize-window", "-x", "100"]);
+    scripted.release();
+    let text = tmux.until("the end", |text| text.contains("  next  "));
+    assert!(live_lines(&text).is_empty(), "{text}");
+    shown.push(format!("== 100 columns, at the end\n{}", the_end(&text)));
+    snapshot("tmux", &shown.join("\n"));
+}
+
+#[test]
+fn ctrl_c_in_a_window_begins_a_line() {
+    let scripted = Scripted::new();
+    let tmux = Tmux::start(&scripted.env, &["run"], 80);
+    scripted.agent_works();
+    tmux.until("the line", |text| text.contains("[Bash]"));
+    tmux.tell(&["send-keys", "C-c"]);
+    let text = tmux.until("the end", |text| text.contains("  next  "));
+    assert!(live_lines(&text).is_empty(), "{text}");
+    assert!(text.contains("\nstopping: the agent is asked to end (press Ctrl-C again"), "{text}");
+}
+
+/// From the end of the first iteration on, and without what tmux says when a program has ended.
+fn the_end(text: &str) -> String {
+    text.lines()
+        .skip_while(|line| !line.starts_with("iteration 1 ended"))
+        .filter(|line| !line.starts_with("Pane is dead"))
+        .map(|line| format!("{line}\n"))
+        .collect()
+}
