@@ -36,6 +36,7 @@ fn with_candidates(command: &str, arg: Arg) -> Arg {
     let candidates = match (command, arg.get_id().as_str()) {
         (_, "sets") => keys,
         ("run", "agent") => agents,
+        ("init", "agent") => crate::commands::init::agent_names,
         ("status" | "log" | "why" | "export", "run") => runs,
         _ => return arg,
     };

@@ -11,7 +11,7 @@ use crate::complete;
 /// The commands as people look for them.
 const GROUPS: [(&str, &[&str]); 5] = [
     ("Run", &["run"]),
-    ("Look", &["status", "log", "why", "export"]),
+    ("Look", &["status", "log", "why", "runs", "export"]),
     ("Steer", &["answer", "stop", "reset"]),
     ("Set up", &["init", "doctor", "config", "agents", "completions"]),
     ("Extend", &["plugin"]),
@@ -20,6 +20,13 @@ const GROUPS: [(&str, &[&str]); 5] = [
 /// What each command is used for: a purpose, and the line without the program's name.
 const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
     ("", &[("", "init"), ("", r#"run --goal "fix the tests" --check "make test" -- claude -p"#)]),
+    (
+        "runs",
+        &[
+            ("List the runs of this workspace", "runs"),
+            ("The id of the newest one", "runs --json | jq -r .run"),
+        ],
+    ),
     (
         "run",
         &[

@@ -13,6 +13,7 @@ use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write as _};
 use std::path::Path;
 
+pub(crate) use agent::names as agent_names;
 pub(crate) use ignore::is_in_repository;
 pub(crate) use prompt::{needs_task, placeholder, refuse_placeholder};
 

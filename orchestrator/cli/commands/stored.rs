@@ -1,7 +1,7 @@
 //! Which run a command is about: that of the workspace, or an earlier one by its id.
 
 use orchestrator::machine::Story;
-use orchestrator::state::{Entry, Found, Layout, Lock, list_runs, peek, read_run};
+use orchestrator::state::{Entry, Found, Layout, Lock, list_runs, peek, read_run, state_dirs_of};
 
 use crate::context::Context;
 use crate::error::CommandError;
@@ -17,9 +17,15 @@ pub(crate) struct StoredId {
     pub(crate) run: String,
 }
 
-/// The state directories of the workspace.
+/// The state directories of the workspace: that of the configuration first, then those of others.
 pub(crate) fn layouts(context: &Context) -> Result<Vec<Layout>, CommandError> {
-    Ok(vec![context.layout()?])
+    let own = context.layout()?;
+    let workspace = &context.loaded.config.run.workspace;
+    let workspace = workspace.canonicalize().unwrap_or_else(|_| workspace.clone());
+    let states = context.state_home().join("ralph-orchestrator");
+    let others = state_dirs_of(&states, &workspace).into_iter().map(|state| state.layout);
+    let others: Vec<Layout> = others.filter(|layout| *layout != own).collect();
+    Ok([vec![own], others].concat())
 }
 
 /// All runs in these state directories, the newest first.

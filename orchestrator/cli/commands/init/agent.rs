@@ -61,6 +61,11 @@ pub(super) struct Agent {
     pub(super) line: String,
 }
 
+/// The names for `--agent`.
+pub(crate) fn names() -> Vec<String> {
+    KNOWN.iter().map(|known| known.name.to_owned()).collect()
+}
+
 /// The agent of this name, or the first that is installed, or the first.
 pub(super) fn find(asked: Option<&str>, folder: &Path) -> Result<Agent, CommandError> {
     let path = variables().get("PATH").cloned().unwrap_or_default();

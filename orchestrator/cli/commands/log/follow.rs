@@ -43,7 +43,7 @@ pub(super) fn records(layout: &Layout, args: &Log) -> Result<u8, CommandError> {
             printed = entries.last().map_or(printed, |entry| entry.seq);
         }
         match found {
-            None if !held => return Err(none_yet()),
+            None if !held => return Ok(super::nothing(args.json)),
             Some(_) if !held => return Ok(exit::OK),
             _ => wait_for_news(layout, &run, printer.transcript.as_ref()),
         }
