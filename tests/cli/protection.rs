@@ -102,6 +102,104 @@ END
     assert!(!ended.stderr.contains("protected path"), "{}", ended.stderr);
 }
 
+/// What is run puts something else in the place of a protected test, uses it, and puts it back.
+#[test]
+fn a_protected_test_that_is_exchanged_and_put_back_is_not_believed() {
+    for put_back in ["cp -p saved tests/check.sh", "mv saved tests/check.sh"] {
+        let env = protected_check("");
+        env.agent.call(1).script(&format!(
+            "cat > build.sh <<'END'
+cp -p tests/check.sh saved; echo true > tests/check.sh; sh ./tests/check.sh
+{put_back}; touch -r ralph.toml tests/check.sh; rm -f saved
+END
+"
+        ));
+        env.agent.default_call().out(CLAIM);
+        let ended = env.run().expect(1);
+        ended.says(
+            "`tests` wrote to protected paths while the work was validated, and put them back",
+        );
+    }
+}
+
+/// One check leaves bytecode where another one would find it.
+#[test]
+fn bytecode_of_one_check_is_not_found_by_another() {
+    let env = TestEnvironment::new();
+    env.raw_config(
+        "[run]\ndelay = \"0s\"\n[agent]\nadapter = \"command\"\nunmetered = true\n\
+         [agent.config]\nprogram = [\"@AGENT@\"]\n[limits]\nmax_iterations = 2\n\
+         [[validator]]\nkind = \"command\"\nname = \"build\"\nprogram = [\"python3\", \"build.py\"]\n\
+         [[validator]]\nkind = \"command\"\nname = \"tests\"\n\
+         program = [\"python3\", \"-m\", \"unittest\", \"discover\", \"-s\", \"tests\"]\n\
+         protect = [\"tests/**\"]\n",
+    );
+    env.write("build.py", "pass\n");
+    env.write(
+        "tests/test_it.py",
+        "import unittest, os\nclass T(unittest.TestCase):\n    def test(self):\n        \
+         self.assertTrue(os.path.exists(\"done\"))\n",
+    );
+    let plant = "cat > build.py <<'END'
+import importlib._bootstrap_external as b, marshal, os, sys
+source = os.path.abspath('tests/test_it.py')
+code = compile('import unittest\\nclass T(unittest.TestCase):\\n  def test(self): pass\\n', source, 'exec')
+stat = os.stat(source)
+path = importlib_cache = __import__('importlib.util', fromlist=['x']).cache_from_source(source)
+os.makedirs(os.path.dirname(path), exist_ok=True)
+open(path, 'wb').write(b._code_to_timestamp_pyc(code, int(stat.st_mtime), stat.st_size))
+END
+";
+    env.agent.call(1).script(plant);
+    env.agent.default_call().out(CLAIM);
+    env.run().expect(1);
+    assert_eq!(env.status()["latch"]["state"], "claimed");
+}
+
+/// What lies in a tool's folder below a protected glob counts, unless it is the tool's own.
+#[test]
+fn code_in_the_folder_of_a_tool_is_no_cache() {
+    for file in
+        ["tests/__pycache__/evil.py", "tests/.pytest_cache/conftest.py", "tests/__pycache__/a/b.so"]
+    {
+        let env = protected_check("");
+        let folder = std::path::Path::new(file).parent().unwrap().display().to_string();
+        env.agent.call(1).script(&format!("touch done; mkdir -p {folder}; touch {file}\n"));
+        env.agent.default_call().out(CLAIM);
+        env.run().expect(1).says(file);
+    }
+}
+
+/// The environment of the checks is as frozen as they are, also over a restart.
+#[test]
+fn an_agent_cannot_give_the_checks_another_environment() {
+    let env = TestEnvironment::new();
+    env.config("[limits]\nmax_iterations = 1\n");
+    env.write("bin/test", "#!/bin/sh\nexit 0\n").write_mode("bin/test", 0o755);
+    let path = format!("{}:/usr/bin:/bin", env.path("bin").display());
+    env.agent
+        .call(1)
+        .script(&format!("printf '\\n[env]\\nset = {{ PATH = \"{path}\" }}\\n' >> ralph.toml\n"))
+        .out(CLAIM);
+    env.run().expect(1);
+    let config = env.read("ralph.toml").replace("max_iterations = 1", "max_iterations = 2");
+    env.write("ralph.toml", config);
+    env.agent.default_call().out(CLAIM);
+    env.run().expect(1).says("detectors, validators or their [env] were changed");
+    assert_eq!(env.status()["latch"]["state"], "claimed");
+}
+
+/// A check that writes where it protects: no claim could ever be accepted.
+#[test]
+fn a_check_that_writes_below_its_own_protection_is_named_before_any_work() {
+    let env = protected_check("");
+    env.write("build.sh", "date > tests/out.log; sh ./tests/check.sh\n");
+    env.agent.default_call().out(CLAIM);
+    env.run()
+        .says("warning: nothing can be accepted: `tests` changed protected paths")
+        .says("tests/out.log");
+}
+
 #[test]
 fn a_check_that_accepts_before_any_work_is_a_warning_and_said_at_the_end() {
     let env = TestEnvironment::new();

@@ -93,7 +93,7 @@ fn is_other_task(found: &Found, loaded: &Loaded, layout: &Layout) -> bool {
     }
 }
 
-fn kept_config(layout: &Layout, run: &str) -> Option<Loaded> {
+pub(super) fn kept_config(layout: &Layout, run: &str) -> Option<Loaded> {
     let sources = Sources { file: layout.config(run), ..Sources::default() };
     config::load(&sources).ok()
 }

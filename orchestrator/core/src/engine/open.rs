@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::drivers::Drivers;
 use super::error::EngineError;
-use super::existing::{Existing, belongs_here, classify, kept_judges, same_task};
+use super::existing::{Existing, belongs_here, classify, kept_config, kept_judges, same_task};
 use super::place::{self, Ways};
 use super::plan::{self, Judges};
 use super::processes::Processes;
@@ -374,7 +374,16 @@ impl Parts<'_> {
             }
             kept => kept.unwrap_or_default(),
         };
-        let judges = kept_judges(&layout, &found.run, registry, context).await;
+        let kept_config = kept_config(&layout, &found.run);
+        // What validators find in their PATH is as frozen as they are.
+        let judges = match &kept_config {
+            Some(loaded) => {
+                let path = plan::build_context(loaded, &self.request.vars).path;
+                let context = BuildContext { path, ..context.clone() };
+                Judges::build(loaded, registry, &context).await.ok()
+            }
+            None => None,
+        };
         if let Some(name) = judges.as_ref().and_then(|judges| judges.other_code(&frozen)) {
             let problem = format!(
                 "was begun with another content of the plugin behind `{name}`; put that back, or \
@@ -396,8 +405,8 @@ impl Parts<'_> {
         };
         if !judges.same_as(&self.judges) {
             self.notes.push(
-                "detectors or validators were changed in the configuration; this run goes on with \
-                 those it began with (`run --restart` begins a new one)"
+                "detectors, validators or their [env] were changed in the configuration; this run goes \
+                 on with those it began with (`run --restart` begins a new one)"
                     .into(),
             );
         }
@@ -409,7 +418,11 @@ impl Parts<'_> {
         }
         self.judges = judges;
         let run = found.run.clone();
-        Ok(self.session(run, frozen, baseline, Some(found)))
+        let first = self.drivers.first.driver.clone();
+        let env = kept_config.map(|kept| first.environment(&kept, &self.request.vars));
+        let mut session = self.session(run, frozen, baseline, Some(found));
+        session.env = env.unwrap_or(session.env);
+        Ok(session)
     }
 
     fn session(

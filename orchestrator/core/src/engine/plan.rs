@@ -227,7 +227,10 @@ fn source(config: &Config) -> serde_json::Value {
             json!([v.kind, v.name, v.required, timeout, v.artefacts, v.config])
         })
         .collect();
+    let env = &config.env;
     json!({
+        // Of what they run in.
+        "env": [format!("{:?}", env.mode), json!(env.pass), json!(env.set)],
         "detectors": detectors,
         "trust_agent": config.completion.trust_agent,
         "after_rejection": format!("{:?}", config.completion.after_rejection),

@@ -10,7 +10,7 @@ use super::allowance::cancellable;
 use super::error::EngineError;
 use super::plan::Check;
 use crate::contract::{Change, ChangeKind};
-use crate::workspace::{Baseline, ProtectedError, ProtectedHasher};
+use crate::workspace::{Baseline, ProtectedError, ProtectedHasher, ProtectedPaths};
 
 /// How many changes a reason names.
 const CHANGES_NAMED: usize = 10;
@@ -42,6 +42,8 @@ pub(super) struct Protection {
     /// What is known to be different.
     known: Vec<Change>,
     tampering: Vec<String>,
+    /// What was changed in any way since it was compared before, even if it is as it was.
+    touched: Vec<PathBuf>,
 }
 
 impl Protection {
@@ -64,6 +66,7 @@ impl Protection {
             now: Baseline::default(),
             known: Vec::new(),
             tampering: Vec::new(),
+            touched: Vec::new(),
         };
         if !protection.is_empty() {
             if !protection.take(enough).await? {
@@ -90,10 +93,11 @@ impl Protection {
         let state = Arc::clone(&self.state);
         let look = move |flag| {
             let mut hasher = state.hasher.lock().unwrap_or_else(PoisonError::into_inner);
-            hasher.observe(&workspace, &globs, flag)
+            let now = hasher.observe(&workspace, &globs, flag);
+            now.map(|now| (now, hasher.touched().to_vec()))
         };
         match cancellable(enough, look).await? {
-            Ok(now) => self.now = now,
+            Ok((now, touched)) => (self.now, self.touched) = (now, touched),
             Err(ProtectedError::Cancelled) => return Ok(false),
             Err(error) => return Err(EngineError::Workspace(error.to_string())),
         }
@@ -125,21 +129,32 @@ impl Protection {
         let changes = self.changes(&self.required)?;
         let new: Vec<&Change> =
             changes.iter().filter(|change| !self.known.contains(change)).collect();
-        if new.is_empty() {
+        if !new.is_empty() {
+            let names = new.iter().map(|change| named(change));
+            self.tampering.push(format!(
+                "{whom} changed protected paths while the work was validated: {}; put them back, and \
+                 see to it that nothing that is run changes them",
+                join(names)
+            ));
+            self.known = changes;
+            return Ok(Some(false));
+        }
+        // As they are now they were before; what was run meanwhile may have been something else.
+        let required = ProtectedPaths::new(&self.required)
+            .map_err(|error| EngineError::Workspace(error.to_string()))?;
+        let touched: Vec<String> = std::mem::take(&mut self.touched)
+            .iter()
+            .filter(|path| required.contains(path))
+            .map(|path| format!("`{}`", path.to_string_lossy().escape_debug()))
+            .collect();
+        if touched.is_empty() {
             return Ok(Some(true));
         }
-        let named: Vec<String> =
-            new.iter().take(CHANGES_NAMED).map(|change| named(change)).collect();
-        let more = match new.len().saturating_sub(CHANGES_NAMED) {
-            0 => String::new(),
-            more => format!(" and {more} more"),
-        };
         self.tampering.push(format!(
-            "{whom} changed protected paths while the work was validated: {}{more}; put them back, and \
-             see to it that nothing that is run changes them",
-            named.join(", ")
+            "{whom} wrote to protected paths while the work was validated, and put them back: {}; see to \
+             it that nothing that is run writes to them",
+            join(touched.into_iter())
         ));
-        self.known = changes;
         Ok(Some(false))
     }
 
@@ -155,6 +170,14 @@ fn globs(check: &Check, baseline: &Baseline) -> Vec<String> {
     let mut globs = check.validator.protects();
     globs.extend(baseline.reserved(&check.validator.reserved_paths()));
     globs
+}
+
+/// The first of these, and how many more there are.
+fn join(names: impl ExactSizeIterator<Item = String>) -> String {
+    let more = names.len().saturating_sub(CHANGES_NAMED);
+    let named: Vec<String> = names.take(CHANGES_NAMED).collect();
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("{}{more}", named.join(", "))
 }
 
 fn named(change: &Change) -> String {

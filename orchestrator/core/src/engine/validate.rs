@@ -1,5 +1,6 @@
 //! Running the validators on a claim.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -159,7 +160,9 @@ impl Session {
     /// The required validators that run something, before any work is done.
     pub(super) async fn check_baseline(&mut self) -> Result<BaselineCheck, EngineError> {
         let done = self.run_validators(Selection::RequiredChecks, baseline_claim()).await?;
-        let Validation { verdicts, artefacts, warnings, interrupted, out_of_time, .. } = done;
+        let Validation { verdicts, artefacts, mut warnings, interrupted, out_of_time, .. } = done;
+        warnings
+            .extend(done.tampering.iter().map(|what| format!("nothing can be accepted: {what}")));
         let check = BaselineCheck { verdicts, artefacts, warnings, ..BaselineCheck::default() };
         if interrupted || out_of_time {
             return Ok(BaselineCheck { interrupted, out_of_time, ..check });
@@ -264,7 +267,6 @@ impl Examination {
         let baseline = Arc::clone(&self.baseline);
         let begun = Protection::begin(&checks, baseline, &self.workspace, self.enough()).await?;
         let Some(mut protection) = begun else { return Ok(None) };
-        let _bytecode = self.keep_bytecode_apart(&protection)?;
         self.changes = Some(self.begin_changes(before));
         let Some(mut verdicts) = self.attempt(&checks, &mut protection).await? else {
             return Ok(None);
@@ -436,6 +438,7 @@ impl Examination {
     ) -> Result<Option<Verdict>, EngineError> {
         self.held.verify()?;
         let changes = protection.changes_for(check)?;
+        let (_bytecode, env) = self.keep_bytecode_apart(protection)?;
         let context = ValidationContext {
             run: &self.run,
             iteration: self.iteration,
@@ -445,24 +448,25 @@ impl Examination {
             written_in: &self.evidence.written_in,
             evidence_listed: self.evidence.is_complete(),
             protected_changes: &changes,
-            env: &self.env,
+            env: &env,
         };
         self.known_tree.set(None);
         Ok(execution::execute(check, context, self.over(until_ms, check.timeout)).await)
     }
 
-    /// Lets Python keep its bytecode where no agent has been, if there is anything to protect: it would
-    /// believe bytecode that an agent put beside a protected test.
+    /// Lets Python keep its bytecode where neither an agent nor another validator has been, if there is
+    /// anything to protect: it would believe bytecode that stands for a protected test.
     fn keep_bytecode_apart(
-        &mut self,
+        &self,
         protection: &Protection,
-    ) -> Result<Option<BytecodeDir>, EngineError> {
+    ) -> Result<(Option<BytecodeDir>, Cow<'_, BTreeMap<String, String>>), EngineError> {
         if protection.is_empty() || self.env.contains_key(BytecodeDir::VARIABLE) {
-            return Ok(None);
+            return Ok((None, Cow::Borrowed(&self.env)));
         }
         let folder = BytecodeDir::create(&self.run)?;
-        self.env.insert(BytecodeDir::VARIABLE.to_owned(), folder.path().display().to_string());
-        Ok(Some(folder))
+        let mut env = self.env.clone();
+        env.insert(BytecodeDir::VARIABLE.to_owned(), folder.path().display().to_string());
+        Ok((Some(folder), Cow::Owned(env)))
     }
 
     /// Resolves when a validator is waited for no longer.

@@ -29,10 +29,22 @@ const MAX_DEPTH: usize = 1024;
 /// protected tests writes into them. Bytecode in them is not run by validators, which keep their own.
 const CACHES: &[&str] = &["__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache"];
 
-/// Whether a path lies in a folder of a tool's own.
+/// Where Python keeps bytecode, beside the source.
+const BYTECODE: &str = "__pycache__";
+/// Extensions of what Python runs.
+const CODE: [&str; 4] = ["py", "pyc", "so", "pth"];
+
+/// Whether a path lies in a folder of a tool's own, and is nothing that a tool would run: of what Python
+/// keeps, only bytecode itself, and no program's source or library.
 fn is_cached(path: &Path) -> bool {
     let folder = path.parent().unwrap_or(Path::new(""));
-    folder.components().any(|part| is_cache(part.as_os_str()))
+    let extension = path.extension().unwrap_or_default();
+    if folder.file_name().is_some_and(|name| name == BYTECODE) {
+        return extension == "pyc";
+    }
+    let is_code = CODE.iter().any(|code| extension == *code);
+    let others = |name: &OsStr| is_cache(name) && name != BYTECODE;
+    !is_code && folder.components().any(|part| others(part.as_os_str()))
 }
 
 /// Whether a folder of this name is a tool's own.
@@ -255,7 +267,13 @@ pub struct ProtectedHasher {
     hasher: FileHasher,
     lister: Lister,
     numbers: RandomState,
+    /// Which file had each path, and when it was last changed in any way, at the last look.
+    identities: BTreeMap<PathBuf, Identity>,
+    touched: Vec<PathBuf>,
 }
+
+/// A file's number, and the time of its last change, which no program can set.
+type Identity = (u64, i128);
 
 impl Default for ProtectedHasher {
     fn default() -> Self {
@@ -263,6 +281,8 @@ impl Default for ProtectedHasher {
             hasher: FileHasher::new(Arc::default()),
             lister: Lister::new(),
             numbers: RandomState::new(),
+            identities: BTreeMap::new(),
+            touched: Vec::new(),
         }
     }
 }
@@ -294,14 +314,28 @@ impl ProtectedHasher {
             lister: &mut self.lister,
             numbers: &self.numbers,
             paths: BTreeMap::new(),
+            identities: BTreeMap::new(),
         };
         let is_cut = folder::walk(top, &mut taker, &(), MAX_DEPTH).is_err();
-        let paths = taker.paths;
+        let Taker { paths, identities, .. } = taker;
         if self.hasher.cancelled() {
             return Err(ProtectedError::Cancelled);
         }
         self.hasher.finish();
+        let before = std::mem::replace(&mut self.identities, identities);
+        let is_touched = |(path, now): &(&PathBuf, &Identity)| {
+            before.get(*path).is_some_and(|before| before != *now) && !is_cached(path)
+        };
+        self.touched =
+            self.identities.iter().filter(is_touched).map(|(path, _)| path.clone()).collect();
         Ok(Baseline { paths, is_cut, reserved: BTreeSet::new() })
+    }
+
+    /// Paths that were there at the look before the last one and were written, replaced or otherwise
+    /// changed between the two, even if they are as they were.
+    #[must_use]
+    pub fn touched(&self) -> &[PathBuf] {
+        &self.touched
     }
 
     /// How many files the last look read; the others were known from before.
@@ -317,6 +351,7 @@ struct Taker<'a> {
     lister: &'a mut Lister,
     numbers: &'a RandomState,
     paths: BTreeMap<PathBuf, String>,
+    identities: BTreeMap<PathBuf, Identity>,
 }
 
 impl Taker<'_> {
@@ -408,6 +443,7 @@ impl Visitor for Taker<'_> {
                     subfolders.push((name.bytes, ()));
                 }
             } else if matches && let Some(state) = self.state(folder, &name.bytes, whole, stamp) {
+                self.identities.insert(whole.to_owned(), (stamp.ino, stamp.ctime));
                 self.insert(whole, state)?;
             }
         }
