@@ -39,7 +39,7 @@ pub(crate) enum Command {
     Answer(Answer),
     /// Stop the active run of this configuration
     Stop(Stop),
-    /// Delete all run state of this configuration; the workspace is untouched
+    /// Delete the run state of this configuration
     Reset(Reset),
     /// Write a ralph.toml and a PROMPT.md to start from
     Init(Init),

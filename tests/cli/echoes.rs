@@ -21,6 +21,10 @@ fn the_program_cat_claims_nothing_with_the_prompt_that_init_writes() {
     fs::remove_file(env.path("PROMPT.md")).unwrap();
     fs::remove_file(env.path("ralph.toml")).unwrap();
     env.ralph(&["init"]).expect(0);
+    let prompt = env.read("PROMPT.md");
+    let task = "Describe the task and its acceptance criteria here.";
+    assert!(prompt.contains(task), "{prompt}");
+    env.write("PROMPT.md", prompt.replace(task, "Make a file called done."));
     // The agent's word alone would do.
     env.raw_config(
         "[run]\ndelay = \"0s\"\n[agent]\nadapter = \"command\"\nunmetered = true\n\

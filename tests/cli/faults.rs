@@ -82,7 +82,7 @@ fn a_full_disk_stops_the_run_and_room_lets_it_go_on() {
     // Full before anything is there.
     assert!(fill(&mount.0) > 0);
     let full = env.run().expect(70);
-    full.says(&state.display().to_string()).says("No space left").says("make room");
+    full.says(&state.display().to_string()).says("No space left").says("free disk space");
     assert_eq!(env.agent.calls(), 0);
     fs::remove_file(mount.0.join("filler")).unwrap();
     // Full while the agent works.

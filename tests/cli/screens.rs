@@ -164,7 +164,7 @@ fn ctrl_c_has_a_line_of_its_own_and_says_what_happens_to_the_agent() {
     snapshot("interrupted", &text);
     // Whoever comes back the next morning.
     let status = scripted.env.ralph(&["status"]).expect(0).stdout;
-    assert!(status.starts_with("interrupted; `run` goes on from here\n"), "{status}");
+    assert!(status.starts_with("interrupted: asked to stop\n"), "{status}");
     let log = scripted.env.ralph(&["log"]).expect(0).stdout;
     assert!(log.contains("asked to stop") && !log.contains("Signal"), "{log}");
 }

@@ -99,7 +99,7 @@ fn a_window_that_changes_its_size_keeps_no_rests_of_the_live_line() {
     }
     tmux.tell(&["resize-window", "-x", "100"]);
     scripted.release();
-    let text = tmux.until("the end", |text| text.contains("  next  "));
+    let text = tmux.until("the end", |text| text.contains("  state  "));
     assert!(live_lines(&text).is_empty(), "{text}");
     shown.push(format!("== 100 columns, at the end\n{}", the_end(&text)));
     snapshot("tmux", &shown.join("\n"));
@@ -112,7 +112,7 @@ fn ctrl_c_in_a_window_begins_a_line() {
     scripted.agent_works();
     tmux.until("the line", |text| text.contains("[Bash]"));
     tmux.tell(&["send-keys", "C-c"]);
-    let text = tmux.until("the end", |text| text.contains("  next  "));
+    let text = tmux.until("the end", |text| text.contains("  state  "));
     assert!(live_lines(&text).is_empty(), "{text}");
     assert!(text.contains("\nstopping: the agent is asked to end (press Ctrl-C again"), "{text}");
 }

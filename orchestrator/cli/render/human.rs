@@ -217,6 +217,10 @@ impl Human {
         if let Some(layout) = &view.state {
             summary::print(layout, run);
         }
+        if *stop_reason == StopReason::Completed {
+            let next = "  next        review the changes; `run --restart` begins a new run";
+            self.line(view, "", next, "");
+        }
     }
 }
 

@@ -52,6 +52,8 @@ fn hostile() -> TestEnvironment {
     let tmp = env.root().join("tmp");
     fs::create_dir(&tmp).unwrap();
     env.var("TMPDIR", &tmp.display().to_string());
+    // What agents read is compared byte for byte.
+    env.var("RALPH_COMPLETION__INSTRUCTIONS", "never");
     env
 }
 
@@ -106,6 +108,7 @@ fn leaves_nothing(env: &TestEnvironment, what: &str, made: &[&str]) {
             "iterations",
             "journal.jsonl",
             "log.jsonl",
+            "paths.json",
             "validating.json",
         ];
         only(&run.unwrap().path(), &known);

@@ -128,7 +128,7 @@ async fn that_is_not_there() {
     for error in [check, run] {
         assert_eq!(error.class, ErrorClass::Unavailable);
         for part in
-            ["claude-that-is-nowhere", "/usr/bin", "npm install -g @anthropic-ai/claude-code"]
+            ["claude-that-is-nowhere", "is not in PATH", "npm install -g @anthropic-ai/claude-code"]
         {
             assert!(error.message.contains(part), "{error}");
         }

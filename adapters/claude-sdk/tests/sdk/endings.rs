@@ -17,7 +17,7 @@ async fn every_failure_of_the_provider_has_its_class() {
         (Reply::error(500, "Internal server error"), ErrorClass::Overloaded),
         (Reply::error(401, "invalid x-api-key"), ErrorClass::Unauthenticated),
         (Reply::error(400, no_credit), ErrorClass::Billing),
-        (Reply::error(404, "model: claude-none"), ErrorClass::InvalidRequest),
+        (Reply::error(404, "model: claude-none"), ErrorClass::NotFound),
         (Reply::error(400, too_long), ErrorClass::ContextExceeded),
         (refusal.into(), ErrorClass::InvalidRequest),
     ] {

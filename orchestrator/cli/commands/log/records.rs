@@ -23,11 +23,13 @@ pub(super) struct Teller {
     width: Option<usize>,
     /// The iteration that ended last, and how long all attempts at it took.
     attempts: (u64, u64),
+    /// That how to claim follows the prompt was said.
+    is_instructed: bool,
 }
 
 impl Teller {
     pub(super) fn new(width: Option<usize>) -> Self {
-        Self { story: Story::default(), width, attempts: (0, 0) }
+        Self { story: Story::default(), width, attempts: (0, 0), is_instructed: false }
     }
 
     /// The lines for the next record; none if people do not care about it.
@@ -52,11 +54,10 @@ impl Teller {
             Record::IterationStarted { iteration, attempt, trigger: why, given, .. } => {
                 let again =
                     if *attempt > 1 { format!(", attempt {attempt}") } else { String::new() };
-                let instructed = if given.contains_key(Given::INSTRUCTIONS) {
-                    "; after the prompt: how to claim completion"
-                } else {
-                    ""
-                };
+                let is_instructed = given.contains_key(Given::INSTRUCTIONS);
+                let is_news = is_instructed && !std::mem::replace(&mut self.is_instructed, true);
+                let instructed =
+                    if is_news { "; after the prompt: how to claim completion" } else { "" };
                 format!("iteration {iteration} started ({}{again}){instructed}", trigger(*why))
             }
             Record::Artefacts { validator, paths, .. } => {

@@ -29,6 +29,7 @@ delay = "0s"
 [agent]
 adapter = "played"
 [completion]
+instructions = "never"
 baseline = "off"
 detectors = ["played"]
 [[validator]]
