@@ -37,6 +37,7 @@ mod init;
 mod limits;
 mod log;
 mod messages;
+mod newcomer;
 mod next_steps;
 mod occupied;
 mod plugins;

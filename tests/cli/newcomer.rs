@@ -87,8 +87,9 @@ fn clone(repository: &Repository, model: &ModelServer) -> TestEnvironment {
     let tools = String::from_utf8(Command::new(program).args(args).output().unwrap().stdout);
     let claude = claude_binary();
     let claude = claude.parent().unwrap().display().to_string();
-    let node = Command::new("node").args(["-p", "require('path').dirname(process.execPath)"]);
-    let node = String::from_utf8({ node }.output().unwrap().stdout).unwrap();
+    let node = "require('path').dirname(process.execPath)";
+    let node = Command::new("node").args(["-p", node]).output().unwrap();
+    let node = String::from_utf8(node.stdout).unwrap();
     let (tools, node) = (tools.unwrap(), node.trim().to_owned());
     env.var("PATH", &format!("{claude}:{}:{node}:/usr/bin:/bin", tools.trim()));
     Real::ClaudeCli.ask(&mut env, model);
@@ -98,7 +99,13 @@ fn clone(repository: &Repository, model: &ModelServer) -> TestEnvironment {
     git(&env, &["commit", "--quiet", "-m", "as it was"]);
     env.ralph(&["init", "--agent", "claude"]).expect(0).says("fails now, as it should");
     let prompt = env.read("PROMPT.md");
-    env.write("PROMPT.md", format!("# Make `add` add its two arguments\n\nDo not touch the tests.\n{}", claim_part(&prompt)));
+    env.write(
+        "PROMPT.md",
+        format!(
+            "# Make `add` add its two arguments\n\nDo not touch the tests.\n{}",
+            claim_part(&prompt)
+        ),
+    );
     env.ralph(&["doctor"]).expect(0);
     env
 }
@@ -123,9 +130,8 @@ fn does(command: &str) -> ModelServer {
 }
 
 fn accepts_correct_work(repository: &Repository) {
-    let model = ModelServer::scripted(
-        Script::new().then(bash(repository.work)).then(Turn::text(CLAIM)),
-    );
+    let model =
+        ModelServer::scripted(Script::new().then(bash(repository.work)).then(Turn::text(CLAIM)));
     let env = clone(repository, &model);
     env.run().expect(0).says("completed");
     assert_eq!(env.status()["iterations"], 1);
