@@ -319,6 +319,8 @@ fn insert(config: &mut Table, path: &[&str], table: Table) {
 fn every_example_is_accepted() {
     let scratch = Scratch::new();
     scratch.write("PROMPT.md", "Do it.\n").write("session.jsonl", "");
+    // What the examples protect.
+    scratch.write("tests/it.rs", "").write("Cargo.toml", "").write(".github/ci.yml", "");
     let printed = expect(&scratch.ralph(&["config", "schema"]), 0);
     let schema: Value = serde_json::from_str(&printed).unwrap();
     let examples = examples();
