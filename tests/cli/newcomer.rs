@@ -112,7 +112,7 @@ fn clone(repository: &Repository, model: &ModelServer) -> TestEnvironment {
 
 /// What `init` says of how to claim stays where it is.
 fn claim_part(prompt: &str) -> String {
-    prompt.find("\n## ").map_or_else(String::new, |at| prompt[at..].to_owned())
+    prompt.split_once("\n## ").map_or_else(String::new, |(_, rest)| format!("\n## {rest}"))
 }
 
 fn bash(command: &str) -> Turn {

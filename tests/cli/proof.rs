@@ -110,9 +110,9 @@ fn is_a_proof(of: &Project) {
 fn demands_a_test(of: &Project) {
     let env = project(of);
     let config = env.read("ralph.toml");
-    let start = config.find("protect = [").unwrap();
-    let end = start + config[start..].find("]\n").unwrap() + 2;
-    env.write("ralph.toml", format!("{}{}", &config[..start], &config[end..]));
+    let (before, protect) = config.split_once("protect = [").unwrap();
+    let (_, after) = protect.split_once("]\n").unwrap();
+    env.write("ralph.toml", format!("{before}{after}"));
     let folder = of.tests.split('/').next().unwrap();
     let script = format!("{}; rm -r {folder}\n", of.work);
     env.agent.call(1).script(&script).out(DONE);

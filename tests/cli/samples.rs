@@ -155,11 +155,11 @@ fn run(sample: &Sample) -> String {
     env.var("PATH", &bin.display().to_string());
     let ended = env.ralph(&["init"]).expect(0);
     let config = env.read("ralph.toml");
-    let start = config.find("[[validator]]").unwrap();
-    let validators = &config[start..config.find("[limits]").unwrap()];
+    let (_, validators) = config.split_once("[[validator]]").unwrap();
+    let (validators, _) = validators.split_once("[limits]").unwrap();
     // What init writes is always right.
     env.ralph(&["config", "check"]).expect(0);
-    let text = format!("{}\n--- ralph.toml\n{validators}", ended.stdout);
+    let text = format!("{}\n--- ralph.toml\n[[validator]]{validators}", ended.stdout);
     text.replace(&env.root().display().to_string(), "[root]")
 }
 

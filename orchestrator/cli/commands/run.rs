@@ -22,6 +22,7 @@ use crate::registry;
 use crate::render::text::{EVIDENCE_ONLY, count, escape};
 use crate::render::{Human, Json, Quiet, Watched};
 use crate::sandbox::Policy;
+use crate::signals::Signals;
 use crate::trace::RunLog;
 use crate::{detach, missing, next_step, output, question, signals, task};
 
@@ -103,14 +104,7 @@ async fn start(
     if let Some(warning) = policy.as_ref().and_then(|policy| policy.warning(&session.protects())) {
         output::say(&warning);
     }
-    let observer: Arc<dyn Observer> = if args.json {
-        Arc::new(Json::new(Arc::clone(&signals.status)))
-    } else if quiet {
-        Arc::new(Quiet)
-    } else {
-        Human::watching(args.verbose > 0)
-    };
-    let observer = Watched::around(observer);
+    let observer = observer(&args, quiet, &signals);
     log.begin(&session.layout().log(session.run_id()), session.redactor());
     let finished = Box::pin(session.drive(observer, signals.stop_requests())).await?;
     if let Some(next) = next_step::after(&finished.state, program).filter(|_| !args.json) {
@@ -118,6 +112,18 @@ async fn start(
     }
     let well = matches!(finished.state.last_outcome, Some(Outcome::Succeeded));
     Ok(of_stop(finished.reason, well, signals.status.load(Ordering::Relaxed)))
+}
+
+/// Who shows what happens.
+fn observer(args: &Run, quiet: bool, signals: &Signals) -> Arc<dyn Observer> {
+    let observer: Arc<dyn Observer> = if args.json {
+        Arc::new(Json::new(Arc::clone(&signals.status)))
+    } else if quiet {
+        Arc::new(Quiet)
+    } else {
+        Human::watching(args.verbose > 0)
+    };
+    Watched::around(observer)
 }
 
 /// Asks an open question on the terminal. Whether the run may begin: one that would be out of reach of an

@@ -51,15 +51,7 @@ impl Teller {
             }
             Record::WorkspaceMade { .. } => "workspace made again".into(),
             Record::RunResumed { agent, .. } => format!("run resumed with {agent}"),
-            Record::IterationStarted { iteration, attempt, trigger: why, given, .. } => {
-                let again =
-                    if *attempt > 1 { format!(", attempt {attempt}") } else { String::new() };
-                let is_instructed = given.contains_key(Given::INSTRUCTIONS);
-                let is_news = is_instructed && !std::mem::replace(&mut self.is_instructed, true);
-                let instructed =
-                    if is_news { "; after the prompt: how to claim completion" } else { "" };
-                format!("iteration {iteration} started ({}{again}){instructed}", trigger(*why))
-            }
+            Record::IterationStarted { .. } => self.started(record)?,
             Record::Artefacts { validator, paths, .. } => {
                 describe_artefacts(validator.as_deref(), paths)
             }
@@ -111,6 +103,19 @@ impl Teller {
             | Record::Context { .. }
             | Record::Looked { changes: None, .. } => return None,
         })
+    }
+
+    /// Why an iteration began. That the agent is told how to claim is said once.
+    fn started(&mut self, record: &Record) -> Option<String> {
+        let Record::IterationStarted { iteration, attempt, trigger: why, given, .. } = record
+        else {
+            return None;
+        };
+        let again = if *attempt > 1 { format!(", attempt {attempt}") } else { String::new() };
+        let is_instructed = given.contains_key(Given::INSTRUCTIONS);
+        let is_news = is_instructed && !std::mem::replace(&mut self.is_instructed, true);
+        let instructed = if is_news { "; after the prompt: how to claim completion" } else { "" };
+        Some(format!("iteration {iteration} started ({}{again}){instructed}", trigger(*why)))
     }
 
     /// How an iteration ended, what it took, and what the run has taken so far.

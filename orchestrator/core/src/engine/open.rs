@@ -100,10 +100,7 @@ async fn look(request: Request<'_>) -> Result<Opened, EngineError> {
 
     let mut store = Store::open_on(request.disk.clone(), layout.clone())
         .map_err(|error| request.name_outer_run(error))?;
-    let found = take_run(&mut store, &request, &mut notes)?;
-    if let Some(found) = &found {
-        belongs_here(found, &workspace, &layout)?;
-    }
+    let found = take_run(&mut store, &request, &workspace, &mut notes)?;
     let kept = match found {
         None => None,
         Some(found) => match classify(found, &request.loaded, &layout, &plain, &context).await {
@@ -115,11 +112,7 @@ async fn look(request: Request<'_>) -> Result<Opened, EngineError> {
             }
         },
     };
-    if let Some(found) = &kept {
-        // A run that goes on keeps what it protects, whatever is configured now.
-        let judges = kept_judges(&layout, &found.run, &plain, &context).await;
-        protects.extend(judges.map(|judges| judges.protects()).unwrap_or_default());
-    }
+    protects.extend(kept_protects(kept.as_deref(), &layout, &plain, &context).await);
     renew_workspace(&request, &workspace, &layout, &drivers).await?;
     let pins = kept.as_ref().map(|found| &found.state.pins);
     let place = take_place(&request, &workspace, &layout, pins)?;
@@ -146,6 +139,18 @@ async fn look(request: Request<'_>) -> Result<Opened, EngineError> {
         None => parts.begin(),
     }
     .map(|session| Opened::Ready(Box::new(session)))
+}
+
+/// What a run that goes on protects, whatever is configured now.
+async fn kept_protects(
+    kept: Option<&Found>,
+    layout: &Layout,
+    registry: &Registry,
+    context: &BuildContext,
+) -> Vec<String> {
+    let Some(found) = kept else { return Vec::new() };
+    let judges = kept_judges(layout, &found.run, registry, context).await;
+    judges.map(|judges| judges.protects()).unwrap_or_default()
 }
 
 /// Makes a workspace anew that came from its template, if that was asked for.
@@ -222,6 +227,7 @@ impl Request<'_> {
 fn take_run(
     store: &mut Store,
     request: &Request<'_>,
+    workspace: &Path,
     notes: &mut Vec<String>,
 ) -> Result<Option<Found>, EngineError> {
     let found = store.resume();
@@ -231,7 +237,14 @@ fn take_run(
     if !left.survived.is_empty() {
         return Err(StateError::OrphansLeft { names: left.survived }.into());
     }
-    if request.restart { Ok(None) } else { Ok(found?) }
+    if request.restart {
+        return Ok(None);
+    }
+    let found = found?;
+    if let Some(found) = &found {
+        belongs_here(found, workspace, store.layout())?;
+    }
+    Ok(found)
 }
 
 /// The workspace, made from its template if need be, held, and nobody else's; and the prompt. They are

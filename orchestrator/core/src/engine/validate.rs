@@ -64,6 +64,9 @@ pub(super) struct Examination {
     ahead: bool,
 }
 
+/// Variables by name.
+type Environment<'a> = Cow<'a, BTreeMap<String, String>>;
+
 /// Which validators are run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Selection {
@@ -459,7 +462,7 @@ impl Examination {
     fn keep_bytecode_apart(
         &self,
         protection: &Protection,
-    ) -> Result<(Option<BytecodeDir>, Cow<'_, BTreeMap<String, String>>), EngineError> {
+    ) -> Result<(Option<BytecodeDir>, Environment<'_>), EngineError> {
         if protection.is_empty() || self.env.contains_key(BytecodeDir::VARIABLE) {
             return Ok((None, Cow::Borrowed(&self.env)));
         }

@@ -188,28 +188,7 @@ impl Story {
                 episode.agent = agent;
                 episode.attempts = episode.attempts.max(*attempt);
             }
-            Record::IterationEnded {
-                iteration,
-                outcome,
-                usage,
-                cost_usd,
-                says_done,
-                runtime_ms,
-                ..
-            } => {
-                self.cost_usd += *cost_usd;
-                self.cost_estimated |= usage.estimated;
-                self.tokens += usage.tokens.unwrap_or_default();
-                self.tally.count_words(*says_done);
-                let duration_ms = runtime_ms.saturating_sub(self.began_ms);
-                let episode = self.episode(*iteration);
-                episode.outcome = Some(outcome.clone());
-                episode.cost_usd += *cost_usd;
-                episode.cost_reported |= usage.cost.is_some();
-                episode.cost_estimated |= usage.estimated;
-                episode.duration_ms = episode.duration_ms.saturating_add(duration_ms);
-                episode.says_done |= says_done;
-            }
+            Record::IterationEnded { .. } => self.iteration_ended(record),
             Record::Claimed { iteration, claim } => match claim.kind {
                 ClaimKind::Complete => {
                     if !claim.is_automatic() {
@@ -233,6 +212,33 @@ impl Story {
             }
             _ => {}
         }
+    }
+
+    fn iteration_ended(&mut self, record: &Record) {
+        let Record::IterationEnded {
+            iteration,
+            outcome,
+            usage,
+            cost_usd,
+            says_done,
+            runtime_ms,
+            ..
+        } = record
+        else {
+            return;
+        };
+        self.cost_usd += *cost_usd;
+        self.cost_estimated |= usage.estimated;
+        self.tokens += usage.tokens.unwrap_or_default();
+        self.tally.count_words(*says_done);
+        let duration_ms = runtime_ms.saturating_sub(self.began_ms);
+        let episode = self.episode(*iteration);
+        episode.outcome = Some(outcome.clone());
+        episode.cost_usd += *cost_usd;
+        episode.cost_reported |= usage.cost.is_some();
+        episode.cost_estimated |= usage.estimated;
+        episode.duration_ms = episode.duration_ms.saturating_add(duration_ms);
+        episode.says_done |= says_done;
     }
 
     fn episode(&mut self, iteration: u64) -> &mut Episode {

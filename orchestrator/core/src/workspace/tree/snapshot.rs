@@ -144,11 +144,10 @@ impl TreeSnapshot {
     /// As it can be kept: JSON.
     #[must_use]
     pub fn to_json(&self) -> String {
-        let entry = |(path, digest): (&Box<[u8]>, &EntryDigest)| {
-            (escape(&to_path(path)), format!("{digest:032x}"))
-        };
-        let kept =
-            Kept { tree: self.digest.clone(), entries: self.entries.iter().map(entry).collect() };
+        let entries = self.entries.iter();
+        let entries =
+            entries.map(|(path, digest)| (escape(&to_path(path)), format!("{digest:032x}")));
+        let kept = Kept { tree: self.digest.clone(), entries: entries.collect() };
         // Strings in maps of strings: this cannot fail.
         serde_json::to_string(&kept).unwrap_or_default()
     }
