@@ -51,6 +51,7 @@ pub(crate) fn record(bytes: &mut Bytes<'_>) -> Record {
             iteration,
             accepted: bytes.flag(),
             tree: bytes.text(),
+            tree_left: bytes.flag().then(|| bytes.text()),
             verdicts: vec![NamedVerdict {
                 validator: bytes.text(),
                 required: bytes.flag(),
@@ -89,6 +90,7 @@ pub(crate) fn record(bytes: &mut Bytes<'_>) -> Record {
         7 => Record::Looked {
             iteration,
             tree: bytes.text(),
+            work: bytes.flag().then(|| bytes.text()),
             evidence_written: [(bytes.text(), bytes.text())].into(),
             evidence_complete: bytes.flag(),
             evidence: bytes.text(),
