@@ -53,9 +53,8 @@ fn lines(from: impl std::io::Read) -> Vec<Value> {
 
 #[test]
 fn a_limit_holds_although_nobody_reads_the_events() {
-    // As events this is several times what waits for a reader.
-    let env = talking("yes 'words and words and words' | head -c 8000000\n");
-    let mut command = env.command(&["run", "--json", "--max-iterations", "1"]);
+    let env = talking("exec yes 'words and words and words'\n");
+    let mut command = env.command(&["run", "--json", "--max-runtime", "2s"]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     assert_eq!(ends(&mut child, MOST_RUN), Some(1));
     assert_eq!(env.status()["stop_reason"], "max_runtime");
@@ -142,8 +141,9 @@ fn a_reader_that_comes_late_loses_nothing_of_a_usual_run() {
 
 #[test]
 fn a_reader_that_comes_at_the_end_is_told_what_it_missed_and_how_it_ended() {
-    let env = talking("exec yes 'words and words and words'\n");
-    let mut command = env.command(&["run", "--json", "--max-runtime", "2s"]);
+    // As events this is several times what waits for a reader.
+    let env = talking("yes 'words and words and words' | head -c 8000000\n");
+    let mut command = env.command(&["run", "--json", "--max-iterations", "1"]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let began = Instant::now();
     while env.has_state().then(|| env.state().join("latch").exists()) != Some(true)
