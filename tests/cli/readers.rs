@@ -141,8 +141,8 @@ fn a_reader_that_comes_late_loses_nothing_of_a_usual_run() {
 
 #[test]
 fn a_reader_that_comes_at_the_end_is_told_what_it_missed_and_how_it_ended() {
-    // As events this is several times what waits for a reader.
-    let env = talking("yes 'words and words and words' | head -c 8000000\n");
+    // Several times what waits for a reader.
+    let env = talking("yes 'words and words and words' | head -c 40000000\n");
     let mut command = env.command(&["run", "--json", "--max-iterations", "1"]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let began = Instant::now();
