@@ -60,7 +60,7 @@ fn fresh(bytes: &mut Bytes<'_>) -> RunStarted {
             } else {
                 CompletionTrigger::Proved
             },
-            code: std::collections::BTreeMap::new(),
+            code: BTreeMap::new(),
         },
         limits: Limits {
             max_iterations: Some(MOST_ITERATIONS),
