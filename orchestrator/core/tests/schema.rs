@@ -84,7 +84,7 @@ fn bad_files_are_bad_for_both() {
         "limits.max_tokens = 0",
         "limits.max_failures = 0",
         "limits.max_runtime = 5",
-        "limits.idle_timeout = 'none'",
+        "limits.idle_timeout = 'never'",
         "env.mode = 'dirty'",
         "env.mode = 0",
         "env.pass = [1]",
