@@ -124,14 +124,18 @@ fn a_prompt_that_never_rests_is_given_up() {
     ws.write("PROMPT.md", "x");
     let path = ws.path("PROMPT.md");
     let stop = AtomicBool::new(false);
+    let begun = std::sync::Barrier::new(2);
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let mut file = std::fs::File::options().append(true).open(&path).unwrap();
+            file.write_all(b"y").unwrap();
+            begun.wait();
             while !stop.load(Ordering::Relaxed) {
                 file.write_all(b"y").unwrap();
                 std::thread::sleep(Duration::from_millis(1));
             }
         });
+        begun.wait();
         let result = read_prompt(&path);
         stop.store(true, Ordering::Relaxed);
         assert!(matches!(result, Err(PromptError::Unstable { .. })), "{result:?}");
