@@ -4,7 +4,7 @@ use std::fs;
 
 use rustix::process::Signal;
 
-use crate::environment::TestEnvironment;
+use crate::environment::{Running, TestEnvironment};
 
 const CLAIM: &str = "<promise>COMPLETE: it is there</promise>\n";
 const OFF: &str = "[completion]\nbaseline = \"off\"\n";
@@ -151,8 +151,8 @@ fn many_new_files_are_named_by_their_folder() {
     assert_eq!(left, ["src/a", "target"]);
 }
 
-#[test]
-fn a_kill_while_a_check_runs_that_has_written_a_file_loses_nothing() {
+/// A run in the middle of a check that has written its report. It waits only the first time.
+fn in_a_check() -> (TestEnvironment, Running) {
     let env = TestEnvironment::new();
     let (runs, go) = (env.fifo("runs"), env.fifo("go"));
     let script = format!(
@@ -162,8 +162,14 @@ fn a_kill_while_a_check_runs_that_has_written_a_file_loses_nothing() {
     );
     env.config(&format!("{}{OFF}", check("reports", &script, "")));
     env.agent.call(1).script("touch done\n").out(CLAIM);
-    let mut running = env.start(&["run"]);
+    let running = env.start(&["run"]);
     fs::read(&runs).unwrap();
+    (env, running)
+}
+
+#[test]
+fn a_kill_while_a_check_runs_that_has_written_a_file_loses_nothing() {
+    let (env, mut running) = in_a_check();
     running.signal(Signal::KILL);
     running.wait();
     assert!(!env.has_record("validated"));
@@ -256,17 +262,7 @@ fn an_agent_that_runs_the_check_itself_is_believed() {
 
 #[test]
 fn what_a_person_adds_after_an_interruption_is_no_artefact() {
-    let env = TestEnvironment::new();
-    let (runs, go) = (env.fifo("runs"), env.fifo("go"));
-    let script = format!(
-        "date +%s.%N > report.xml; if [ -p {0} ]; then echo > {0}; rm -f {0}; cat {1}; fi",
-        runs.display(),
-        go.display()
-    );
-    env.config(&format!("{}{OFF}", check("reports", &script, "")));
-    env.agent.call(1).script("touch done\n").out(CLAIM);
-    let mut running = env.start(&["run"]);
-    fs::read(&runs).unwrap();
+    let (env, mut running) = in_a_check();
     running.signal(Signal::TERM);
     assert_eq!(running.wait().code, Some(143));
     env.write("hints.md", "look here");

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+use crate::detached::waiting;
 use crate::environment::TestEnvironment;
 
 const DONE: &str = "<promise>COMPLETE: made it</promise>\n";
@@ -106,17 +107,8 @@ fn a_link_to_a_configuration_is_that_configuration() {
 
 #[test]
 fn two_configurations_still_take_turns_in_their_workspace() {
-    let env = TestEnvironment::new();
+    let (env, up, go) = waiting();
     second(&env, "other.toml");
-    let (up, go) = (env.fifo("up"), env.fifo("go"));
-    env.agent
-        .call(1)
-        .script(&format!(
-            "echo > '{}'; cat '{}' > /dev/null; touch done\n",
-            up.display(),
-            go.display()
-        ))
-        .out(DONE);
     let mut first = env.start(&["run"]);
     fs::read(&up).unwrap();
     let busy = env.ralph(&["-c", "other.toml", "run"]).expect(75);

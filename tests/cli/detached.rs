@@ -12,7 +12,7 @@ use crate::environment::{Running, TestEnvironment, alive, eventually, of_run};
 const DONE: &str = "<promise>COMPLETE: made it</promise>\n";
 
 /// An agent that says that it is there, and works until it is let go.
-fn waiting() -> (TestEnvironment, PathBuf, PathBuf) {
+pub(crate) fn waiting() -> (TestEnvironment, PathBuf, PathBuf) {
     let env = TestEnvironment::new();
     let (up, go) = (env.fifo("up"), env.fifo("go"));
     env.agent

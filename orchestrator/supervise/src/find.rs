@@ -47,7 +47,7 @@ fn empty(path: &str) -> &str {
 /// from the folder `base`, as are relative folders in `path`. What is found is an executable file.
 ///
 /// # Errors
-/// When there is none; the error says where it was looked for.
+/// When there is none; the error holds where it was looked for.
 pub fn find_program(name: &str, path: &str, base: &Path) -> Result<PathBuf, NotFound> {
     if name.is_empty() {
         return Err(NotFound::Empty);

@@ -8,19 +8,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::allowance::cancellable;
 use super::error::EngineError;
+use super::look::scan;
 use super::plan::Check;
+use super::protection::{NAMED, join_names};
 use super::session::Session;
 use crate::contract::Verdict;
 use crate::machine::Input;
 use crate::state::read_regular;
 use crate::workspace::{
-    PinnedPaths, TreeDiff, TreeError, TreeHasher, TreeSnapshot, escape_path, unescape_path,
+    PinnedPaths, TreeDiff, TreeDigest, TreeHasher, TreeSnapshot, escape, unescape,
 };
 
-/// How many paths a message names.
-const PATHS_NAMED: usize = 10;
 /// More artefacts than this cannot be told from work.
 const MOST_ARTEFACTS: usize = 1000;
 /// Stands for a validator where it is not known which one it was.
@@ -42,8 +41,8 @@ struct Change {
 /// What validators did to the workspace in one validation.
 #[derive(Debug)]
 pub(super) struct WorkspaceChanges {
-    /// As it was before the first validator of this attempt.
-    before: TreeSnapshot,
+    /// Digest of it before the first validator of this attempt.
+    before: TreeDigest,
     /// As it was last seen.
     now: TreeSnapshot,
     /// What was there when the run began is work, whoever makes it again.
@@ -75,8 +74,8 @@ impl WorkspaceChanges {
         known: BTreeSet<PathBuf>,
     ) -> Self {
         Self {
-            now: before.clone(),
-            before,
+            before: before.digest().clone(),
+            now: before,
             pinned,
             known,
             artefacts: BTreeMap::new(),
@@ -104,7 +103,7 @@ impl WorkspaceChanges {
         diff.removed.retain(is_work);
         if !new.is_empty() {
             let left = self.artefacts.entry(check.info.name.clone()).or_default();
-            left.extend(new.iter().map(|path| escape_path(path)));
+            left.extend(new.iter().map(|path| escape(path)));
             self.known.extend(new);
         }
         if !diff.is_empty() {
@@ -142,15 +141,15 @@ impl WorkspaceChanges {
                 change.validator, change.named
             ));
         }
-        self.before = self.now.clone();
+        self.before = self.now.digest().clone();
     }
 
-    /// The error of each validator that changed work in the second attempt too: it is at fault, not the
-    /// work.
-    pub(super) fn errors(&self) -> BTreeMap<&str, Verdict> {
+    /// What is wrong with each validator that changed work in the second attempt too: it is at fault, not
+    /// the work.
+    pub(super) fn errors(&self) -> BTreeMap<&str, String> {
         let message = |change: &Change| {
             let globs: Vec<String> =
-                change.paths.iter().take(PATHS_NAMED).map(|path| format!("{path:?}")).collect();
+                change.paths.iter().take(NAMED).map(|path| format!("{path:?}")).collect();
             format!(
                 "it changes files of the workspace each time it runs: {}; so what it checks is not what \
                  is there afterwards. If it writes them as its own reports, list them in .gitignore, or \
@@ -161,24 +160,20 @@ impl WorkspaceChanges {
                 change.place
             )
         };
-        let error = |change: &Change| Verdict::Error { message: message(change) };
-        self.changes.iter().map(|change| (change.validator.as_str(), error(change))).collect()
+        self.changes.iter().map(|change| (change.validator.as_str(), message(change))).collect()
     }
 
     /// Says to the user, before there is any work, what no claim will get past.
     pub(super) fn warn_of_changes(&mut self) {
-        let warning = |(validator, verdict): (&str, Verdict)| match verdict {
-            Verdict::Error { message } => {
-                Some(format!("the validator `{validator}` will accept nothing: {message}"))
-            }
-            _ => None,
+        let warning = |(validator, error): (&str, String)| {
+            format!("the validator `{validator}` will accept nothing: {error}")
         };
-        let warnings: Vec<String> = self.errors().into_iter().filter_map(warning).collect();
+        let warnings: Vec<String> = self.errors().into_iter().map(warning).collect();
         self.warnings.extend(warnings);
     }
 
     pub(super) fn into_outcome(self) -> Outcome {
-        let before = self.before.digest().to_string();
+        let before = self.before.to_string();
         let left = self.now.digest().to_string();
         let is_settled = self.changes.is_empty() && !self.is_read_only_broken;
         Outcome {
@@ -200,7 +195,7 @@ impl WorkspaceChanges {
         let new = self.new_artefacts(&self.now.diff(now).added);
         if !new.is_empty() {
             let left = self.artefacts.entry(UNKNOWN.to_owned()).or_default();
-            left.extend(new.iter().map(|path| escape_path(path)));
+            left.extend(new.iter().map(|path| escape(path)));
         }
         self.artefacts
     }
@@ -213,7 +208,7 @@ fn is_beneath(paths: &BTreeSet<PathBuf>, path: &Path) -> bool {
 
 /// Artefacts as paths relative to the workspace, as they are recorded.
 pub(super) fn artefact_paths(recorded: &BTreeSet<String>) -> impl Iterator<Item = PathBuf> + '_ {
-    recorded.iter().filter_map(|path| unescape_path(path))
+    recorded.iter().filter_map(|path| unescape(path))
 }
 
 fn read_only_error(diff: &TreeDiff) -> Verdict {
@@ -226,34 +221,11 @@ fn named(diff: &TreeDiff) -> String {
     let added = diff.added.iter().map(|path| (path, "added"));
     let modified = diff.modified.iter().map(|path| (path, "modified"));
     let removed = diff.removed.iter().map(|path| (path, "deleted"));
-    let all: Vec<(&PathBuf, &str)> = added.chain(modified).chain(removed).collect();
-    let mut words: Vec<String> = all
-        .iter()
-        .take(PATHS_NAMED)
-        .map(|(path, what)| format!("`{}` ({what})", path.to_string_lossy().escape_debug()))
-        .collect();
-    if let Some(more) = all.len().checked_sub(PATHS_NAMED).filter(|more| *more > 0) {
-        words.push(format!("and {more} more"));
-    }
-    words.join(", ")
-}
-
-/// What counts in the workspace; `None` if it took longer than until `enough`.
-pub(super) async fn snapshot(
-    hasher: TreeHasher,
-    enough: impl Future<Output = ()>,
-) -> Result<(TreeHasher, Option<TreeSnapshot>), EngineError> {
-    let observe = move |flag| {
-        let mut hasher = hasher.cancelled_by(flag);
-        let result = hasher.snapshot();
-        (hasher, result)
+    let all = added.chain(modified).chain(removed);
+    let name = |(path, what): (&PathBuf, &str)| {
+        format!("`{}` ({what})", path.to_string_lossy().escape_debug())
     };
-    let (hasher, result) = cancellable(enough, observe).await?;
-    match result {
-        Ok(snapshot) => Ok((hasher, Some(snapshot))),
-        Err(TreeError::Cancelled) => Ok((hasher, None)),
-        Err(error) => Err(error.into()),
-    }
+    join_names(all.map(name).collect())
 }
 
 impl Session {
@@ -271,7 +243,7 @@ impl Session {
             return Ok(None);
         };
         let enough = self.time_to_look().over();
-        let (hasher, now) = snapshot(self.take_hasher(), enough).await?;
+        let (hasher, now) = scan(self.take_hasher(), enough, TreeHasher::snapshot).await?;
         self.hasher = Some(hasher);
         let known = artefact_paths(&self.state.artefacts).collect();
         let changes = WorkspaceChanges::begin(before, Arc::clone(&self.pinned), known);

@@ -85,9 +85,10 @@ impl Session {
             return Ok(Some(known));
         }
         let hasher = self.take_hasher();
-        let (hasher, tree) = digest(hasher, self.time_to_look().over()).await?;
+        let enough = self.time_to_look().over();
+        let (hasher, state) = scan(hasher, enough, TreeHasher::digest).await?;
         self.hasher = Some(hasher);
-        Ok(tree)
+        Ok(state.map(|state| state.digest.into()))
     }
 
     /// What remembers the contents that it has seen; another one if it got lost.
@@ -176,19 +177,20 @@ pub(super) async fn observe_evidence(
     Ok(found.map(from_digests))
 }
 
-/// Digest of the workspace tree; `None` if it took longer than until `enough`.
-pub(super) async fn digest(
+/// Has the hasher look at the workspace; `None` if it took longer than until `enough`.
+pub(super) async fn scan<T: Send + 'static>(
     hasher: TreeHasher,
     enough: impl Future<Output = ()>,
-) -> Result<(TreeHasher, Option<String>), EngineError> {
-    let look = move |flag| {
+    scan: fn(&mut TreeHasher) -> Result<T, TreeError>,
+) -> Result<(TreeHasher, Option<T>), EngineError> {
+    let work = move |flag| {
         let mut hasher = hasher.cancelled_by(flag);
-        let result = hasher.digest();
+        let result = scan(&mut hasher);
         (hasher, result)
     };
-    let (hasher, result) = cancellable(enough, look).await?;
+    let (hasher, result) = cancellable(enough, work).await?;
     match result {
-        Ok(state) => Ok((hasher, Some(state.digest.to_string()))),
+        Ok(found) => Ok((hasher, Some(found))),
         Err(TreeError::Cancelled) => Ok((hasher, None)),
         Err(error) => Err(error.into()),
     }

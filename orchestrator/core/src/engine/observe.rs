@@ -87,7 +87,7 @@ impl Session {
         let mut evidence = std::mem::take(&mut self.evidence_hasher);
         let cancelled = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&cancelled);
-        let wants_paths = !self.resumed && self.state.started.is_none();
+        let wants_paths = self.state.started.is_none();
         let work = move || {
             let mut tree = tree.cancelled_by(Arc::clone(&flag));
             let digest = if wants_paths {

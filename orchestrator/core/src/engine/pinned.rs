@@ -9,11 +9,11 @@ use super::error::EngineError;
 use super::observe::Observed;
 use super::session::Session;
 use crate::state::{Layout, StateError, Store};
-use crate::workspace::{PinnedPaths, escape_path, unescape_path};
+use crate::workspace::{PinnedPaths, escape, unescape};
 
 /// As it is kept: JSON.
 #[derive(Default, Serialize, Deserialize)]
-struct Kept {
+struct StoredPaths {
     paths: BTreeSet<String>,
 }
 
@@ -25,7 +25,7 @@ impl Session {
         if let Some(hasher) = &mut self.hasher {
             hasher.pin(Arc::clone(&self.pinned));
         }
-        let kept = Kept { paths: paths.iter().map(|path| escape_path(path)).collect() };
+        let kept = StoredPaths { paths: paths.iter().map(|path| escape(path)).collect() };
         let object = serde_json::to_string(&kept)
             .map_err(|error| EngineError::Internal(error.to_string()))?;
         self.store.keep_sealed(Layout::PATHS, &object)?;
@@ -36,9 +36,9 @@ impl Session {
 /// What was kept of the run that goes on.
 pub(super) fn read(store: &Store) -> Result<PinnedPaths, EngineError> {
     let Some(object) = store.sealed_file(Layout::PATHS)? else { return Ok(PinnedPaths::default()) };
-    let kept: Kept = serde_json::from_str(&object).map_err(|error| StateError::Damaged {
+    let kept: StoredPaths = serde_json::from_str(&object).map_err(|error| StateError::Damaged {
         path: Layout::PATHS.into(),
         problem: error.to_string(),
     })?;
-    Ok(kept.paths.iter().filter_map(|path| unescape_path(path)).collect())
+    Ok(kept.paths.iter().filter_map(|path| unescape(path)).collect())
 }

@@ -12,8 +12,8 @@ use super::plan::Check;
 use crate::contract::{Change, ChangeKind};
 use crate::workspace::{Baseline, ProtectedError, ProtectedHasher, ProtectedPaths};
 
-/// How many changes a reason names.
-const CHANGES_NAMED: usize = 10;
+/// How many paths a message names.
+pub(super) const NAMED: usize = 10;
 
 /// The protected paths of a run.
 pub(super) struct ProtectedState {
@@ -130,11 +130,11 @@ impl Protection {
         let new: Vec<&Change> =
             changes.iter().filter(|change| !self.known.contains(change)).collect();
         if !new.is_empty() {
-            let names = new.iter().map(|change| named(change));
+            let names = new.iter().map(|change| named(change)).collect();
             self.tampering.push(format!(
                 "{whom} changed protected paths while the work was validated: {}; put them back, and \
                  see to it that nothing that is run changes them",
-                join(names)
+                join_names(names)
             ));
             self.known = changes;
             return Ok(Some(false));
@@ -153,7 +153,7 @@ impl Protection {
         self.tampering.push(format!(
             "{whom} wrote to protected paths while the work was validated, and put them back: {}; see to \
              it that nothing that is run writes to them",
-            join(touched.into_iter())
+            join_names(touched)
         ));
         Ok(Some(false))
     }
@@ -172,10 +172,10 @@ fn globs(check: &Check, baseline: &Baseline) -> Vec<String> {
     globs
 }
 
-/// The first of these, and how many more there are.
-fn join(names: impl ExactSizeIterator<Item = String>) -> String {
-    let more = names.len().saturating_sub(CHANGES_NAMED);
-    let named: Vec<String> = names.take(CHANGES_NAMED).collect();
+/// The first of these names, and how many more there are.
+pub(super) fn join_names(names: Vec<String>) -> String {
+    let more = names.len().saturating_sub(NAMED);
+    let named: Vec<String> = names.into_iter().take(NAMED).collect();
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     format!("{}{more}", named.join(", "))
 }

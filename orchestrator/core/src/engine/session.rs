@@ -128,7 +128,7 @@ pub struct Session {
     /// Why agents before the one that can begin cannot.
     out: Vec<String>,
     once: bool,
-    pub(super) resumed: bool,
+    resumed: bool,
 }
 
 /// What would be run.

@@ -10,11 +10,11 @@ use tokio::sync::watch;
 
 use super::allowance::LAST_LOOK;
 use super::bytecode::BytecodeDir;
-use super::changes::{Outcome, WorkspaceChanges, artefact_paths, snapshot};
+use super::changes::{Outcome, WorkspaceChanges, artefact_paths};
 use super::clock::Clock;
 use super::error::EngineError;
 use super::execution::{self, GRACE, Over};
-use super::look::observe_evidence;
+use super::look::{observe_evidence, scan};
 use super::notice::Notice;
 use super::observe::KnownTree;
 use super::plan::{self, Judges};
@@ -336,8 +336,8 @@ impl Examination {
         }
         let mut errors = changes.errors();
         for named in verdicts {
-            if let Some(error) = errors.remove(named.validator.as_str()) {
-                named.verdict = error;
+            if let Some(message) = errors.remove(named.validator.as_str()) {
+                named.verdict = Verdict::Error { message };
             }
         }
     }
@@ -379,7 +379,7 @@ impl Examination {
         let Some(hasher) = self.hasher.take() else {
             return Err(EngineError::Internal("an observation of the tree was broken off".into()));
         };
-        let (hasher, snapshot) = snapshot(hasher, self.enough()).await?;
+        let (hasher, snapshot) = scan(hasher, self.enough(), TreeHasher::snapshot).await?;
         self.hasher = Some(hasher);
         if !self.ahead {
             let digest = snapshot.as_ref().map(|snapshot| snapshot.digest().to_string());

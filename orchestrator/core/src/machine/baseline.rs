@@ -24,10 +24,11 @@ pub(super) fn is_due(state: &State) -> bool {
 
 pub(super) fn checked(turn: &mut Turn, check: BaselineCheck) {
     let was_interrupted = check.interrupted || turn.state.stopping;
-    if is_due(&turn.state) {
-        boundary::artefacts_left(turn, check.artefacts);
+    if !is_due(&turn.state) {
+        return;
     }
-    if !is_due(&turn.state) || boundary::broken_off(turn, was_interrupted, check.out_of_time) {
+    boundary::artefacts_left(turn, check.artefacts);
+    if boundary::broken_off(turn, was_interrupted, check.out_of_time) {
         return;
     }
     let accepted = !check.verdicts.is_empty()

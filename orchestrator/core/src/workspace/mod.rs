@@ -37,7 +37,6 @@ mod watch;
 mod writers;
 
 pub(crate) use escape::{escape, unescape};
-pub(crate) use escape::{escape as escape_path, unescape as unescape_path};
 pub use globs::GlobError;
 pub use guard::Guard;
 pub use held::{HeldWorkspace, WorkspaceError};

@@ -241,6 +241,10 @@ impl PromptPlace {
         let Some(before) = before.filter(|stamp| !is_older(stamp, RECENT)) else {
             return Ok(Attempt::Whole(bytes));
         };
+        // Between emptying it and getting it open for all to see, whoever rewrites it has it in no list.
+        if bytes.is_empty() && at::wall_clock() >= before.ctime {
+            return Ok(Attempt::Moving);
+        }
         let is_quiet = is_older(&before, QUIET);
         match writers::find(&self.file) {
             Writers::Some => return Ok(Attempt::Moving),

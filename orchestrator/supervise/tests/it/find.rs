@@ -38,11 +38,13 @@ fn bare_names_are_searched_and_paths_are_taken_from_the_base() {
 }
 
 #[test]
-fn the_error_says_where_it_was_looked_for() {
-    let find = |path| find_program("no-such-tool", path, Path::new("/")).unwrap_err().to_string();
-    let text = find("/usr/bin:/bin");
-    assert!(text.contains("`no-such-tool`") && text.contains("/usr/bin:/bin"), "{text}");
-    assert!(find("").contains("empty"));
+fn the_error_names_the_program_and_a_path_that_is_empty() {
+    let find = |path| find_program("no-such-tool", path, Path::new("/")).unwrap_err();
+    let error = find("/usr/bin:/bin");
+    assert!(matches!(&error, NotFound::InPath { path, .. } if path == "/usr/bin:/bin"));
+    let text = error.to_string();
+    assert!(text.contains("`no-such-tool` is not in PATH;"), "{text}");
+    assert!(find("").to_string().contains("is not in PATH, which is empty;"));
     // An empty PATH is not the current folder.
     assert!(find_program("sh", "", Path::new("/bin")).is_err());
 }

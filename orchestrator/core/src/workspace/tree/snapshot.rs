@@ -55,7 +55,7 @@ impl TreeDiff {
 
 /// As it is kept: JSON.
 #[derive(Serialize, Deserialize)]
-struct Kept {
+struct StoredSnapshot {
     tree: TreeDigest,
     entries: BTreeMap<String, String>,
 }
@@ -147,7 +147,7 @@ impl TreeSnapshot {
         let entries = self.entries.iter();
         let entries =
             entries.map(|(path, digest)| (escape(&to_path(path)), format!("{digest:032x}")));
-        let kept = Kept { tree: self.digest.clone(), entries: entries.collect() };
+        let kept = StoredSnapshot { tree: self.digest.clone(), entries: entries.collect() };
         // Strings in maps of strings: this cannot fail.
         serde_json::to_string(&kept).unwrap_or_default()
     }
@@ -155,7 +155,7 @@ impl TreeSnapshot {
     /// What [`to_json`](Self::to_json) made; `None` if it cannot have made this.
     #[must_use]
     pub fn from_json(json: &[u8]) -> Option<Self> {
-        let kept: Kept = serde_json::from_slice(json).ok()?;
+        let kept: StoredSnapshot = serde_json::from_slice(json).ok()?;
         let entries = kept.entries.into_iter().map(|(path, digest)| {
             let path = unescape(&path)?.as_os_str().as_bytes().into();
             Some((path, EntryDigest::from_str_radix(&digest, 16).ok()?))
