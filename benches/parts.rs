@@ -18,13 +18,13 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use orchestrator::contract::{Tokens, Usage, Usd};
-use orchestrator::machine::{
+use ralph_adapter_claude_stream::Parser;
+use ralph_orchestrator_contract::{Tokens, Usage, Usd};
+use ralph_orchestrator_core::machine::{
     BaselineMode, Limits, Outcome, Pins, Policy, Record, RunStarted, Trigger,
 };
-use orchestrator::state::{Layout, Store};
-use orchestrator::workspace::TreeHasher;
-use ralph_adapter_claude_stream::Parser;
+use ralph_orchestrator_core::state::{Layout, Store};
+use ralph_orchestrator_core::workspace::TreeHasher;
 use serde_json::Value;
 use tempfile::TempDir;
 

@@ -19,12 +19,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use orchestrator::contract::{
+use plugin_host::{Isolation, Plugin, PrivateCopy, check};
+use ralph_orchestrator_contract::{
     Agent, Budget, BuildContext, CancelReason, CancelSignal, Event, EventSink, Iteration,
     NeverCancelled, async_trait,
 };
-use plugin_host::{Isolation, Plugin, PrivateCopy, check};
-use ralph_orchestrator_supervise::Supervisor;
+use ralph_orchestrator_supervisor::Supervisor;
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -36,7 +36,7 @@ const STARTS: usize = 20;
 
 fn main() {
     // This program serves libraries and supervises, as the real one does.
-    ralph_orchestrator_supervise::shim::intercept();
+    ralph_orchestrator_supervisor::shim::intercept();
     let arguments: Vec<_> = std::env::args_os().skip(1).collect();
     if let [command, library] = arguments.as_slice()
         && command == plugin_host::HOST_COMMAND
@@ -57,7 +57,7 @@ fn build() -> PathBuf {
     let target = exe.ancestors().nth(3).unwrap().join("plugins/bench");
     let mut command = Command::new("cargo");
     command.args(["build", "--release", "--locked", "--target-dir"]).arg(&target);
-    command.current_dir(here.join("orchestrator/plugin-host/tests/plugins/misbehaving"));
+    command.current_dir(here.join("orchestrator/plugin/host/tests/plugins/misbehaving"));
     for (key, _) in std::env::vars_os() {
         if key.to_str().is_some_and(|key| key.starts_with("CARGO_PKG") || key == "RUSTC") {
             command.env_remove(key);

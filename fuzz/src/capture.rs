@@ -1,6 +1,6 @@
 //! The capture: the true beginning and end of a stream, however it came, and the count of the rest.
 
-use ralph_orchestrator_supervise::{Capture, CaptureLimit};
+use ralph_orchestrator_supervisor::{Capture, CaptureLimit};
 
 use crate::bytes::Bytes;
 

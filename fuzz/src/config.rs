@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use orchestrator::config::{ConfigErrors, Place, Sources, load, parse_duration};
+use ralph_orchestrator_core::config::{ConfigErrors, Place, Sources, load, parse_duration};
 
 use crate::folder;
 
@@ -14,7 +14,7 @@ pub fn check(data: &[u8]) {
     if let Ok(text) = std::str::from_utf8(data)
         && let Some(duration) = parse_duration(text)
     {
-        let shown = orchestrator::config::duration_text(duration);
+        let shown = ralph_orchestrator_core::config::duration_text(duration);
         assert_eq!(parse_duration(&shown), Some(duration), "{shown}");
     }
 }

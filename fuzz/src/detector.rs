@@ -5,7 +5,7 @@ use std::path::Path;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
-use orchestrator::contract::{BuildContext, CompletionDetector, Findings, View};
+use ralph_orchestrator_contract::{BuildContext, CompletionDetector, Findings, View};
 
 pub(crate) fn context() -> BuildContext {
     BuildContext {

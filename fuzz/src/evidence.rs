@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::task::{Context, Poll, Waker};
 
-use orchestrator::contract::{
+use ralph_orchestrator_contract::{
     BuildContext, Claim, ClaimKind, ClaimSource, NeverCancelled, ValidationContext, Verdict,
 };
 use serde_json::json;

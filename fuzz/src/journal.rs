@@ -5,8 +5,8 @@ use std::fs;
 use std::path::Path;
 
 use jiff::Timestamp;
-use orchestrator::machine::Record;
-use orchestrator::state::{Disk, Entry, Journal, Key, StateError, Torn, read};
+use ralph_orchestrator_core::machine::Record;
+use ralph_orchestrator_core::state::{Disk, Entry, Journal, Key, StateError, Torn, read};
 
 use crate::bytes::Bytes;
 use crate::{edit, folder, records};

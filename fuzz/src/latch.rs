@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use orchestrator::machine::{Completion, Latch};
-use orchestrator::state::{Disk, Key, LatchFile, StateError};
+use ralph_orchestrator_core::machine::{Completion, Latch};
+use ralph_orchestrator_core::state::{Disk, Key, LatchFile, StateError};
 
 use crate::bytes::Bytes;
 use crate::{edit, folder, records};

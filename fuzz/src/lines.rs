@@ -1,6 +1,6 @@
 //! The line splitter: any pieces give the lines of the whole.
 
-use ralph_orchestrator_supervise::lines::LineSplitter;
+use ralph_orchestrator_supervisor::lines::LineSplitter;
 
 use crate::bytes::Bytes;
 

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use orchestrator::contract::{Claim, Tokens, Usd};
-use orchestrator::machine::{
+use ralph_orchestrator_contract::{Claim, Tokens, Usd};
+use ralph_orchestrator_core::machine::{
     AfterRejection, BaselineCheck, BaselineMode, CompletionTrigger, Context, Effect, Ended, Given,
     Input, Latch, Limits, Look, NamedVerdict, Now, ObservedEvidence, Pins, Policy, Record,
     RunStarted, StartOptions, State, StopReason, Timer, Validation, ValidatorInfo, step,

@@ -1,6 +1,6 @@
 //! The marker: a prompt without its claims has none, and says the same task with either line ending.
 
-use orchestrator::contract::ClaimSource;
+use ralph_orchestrator_contract::ClaimSource;
 use ralph_orchestrator_detectors::marker;
 use serde_json::json;
 

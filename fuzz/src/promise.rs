@@ -1,6 +1,6 @@
 //! The promise: found only where its word stands, bounded, and whatever the line ending is.
 
-use orchestrator::contract::{ClaimKind, ClaimSource, Findings};
+use ralph_orchestrator_contract::{ClaimKind, ClaimSource, Findings};
 use ralph_orchestrator_detectors::promise;
 use serde_json::json;
 

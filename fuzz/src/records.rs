@@ -1,10 +1,10 @@
 //! Any facts of a run.
 
-use orchestrator::contract::{
+use ralph_orchestrator_contract::{
     CancelReason, Claim, ClaimKind, ClaimSource, EvidenceFile, NearMiss, Tokens, Usage, Usd,
     Verdict,
 };
-use orchestrator::machine::{
+use ralph_orchestrator_core::machine::{
     BaselineMode, ChangedFile, Changes, FileChange, Limits, NamedVerdict, Outcome, Pins, Policy,
     Record, RunStarted, StopReason, Trigger,
 };

@@ -5,8 +5,8 @@
 use std::fs;
 use std::path::Path;
 
-use orchestrator::machine::{Latch, Record, State};
-use orchestrator::state::{Found, Layout, StateError, Store, peek};
+use ralph_orchestrator_core::machine::{Latch, Record, State};
+use ralph_orchestrator_core::state::{Found, Layout, StateError, Store, peek};
 
 use crate::bytes::Bytes;
 use crate::{edit, folder, records};

@@ -1,7 +1,7 @@
 //! What holds for the stream of every agent: figures only grow, answers are not long, failures say
 //! something and carry no claim.
 
-use orchestrator::contract::{AgentError, ErrorClass, Event, Report, Tokens, Usage};
+use ralph_orchestrator_contract::{AgentError, ErrorClass, Event, Report, Tokens, Usage};
 
 /// Longest text of a tool's answer, with room for the words that say it was cut.
 const LONGEST_RESULT: usize = 65 * 1024;

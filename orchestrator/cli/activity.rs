@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use orchestrator::engine::Notice;
+use ralph_orchestrator_core::engine::Notice;
 
 /// What goes on in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

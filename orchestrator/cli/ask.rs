@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ralph_orchestrator_supervise::{CaptureLimit, Grace, Spec, Supervisor};
+use ralph_orchestrator_supervisor::{CaptureLimit, Grace, Spec, Supervisor};
 
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(20);

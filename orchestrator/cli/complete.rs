@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 
 use clap::{Arg, Command};
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
-use orchestrator::config;
+use ralph_orchestrator_core::config;
 
 use crate::context::Context;
 use crate::discovery::ConfigFile;

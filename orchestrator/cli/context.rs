@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use orchestrator::config::{self, Flag, Loaded, Sources, foreign_variables};
-use orchestrator::engine::{state_layout, verify_owner};
-use orchestrator::state::{Layout, peek};
+use ralph_orchestrator_core::config::{self, Flag, Loaded, Sources, foreign_variables};
+use ralph_orchestrator_core::engine::{state_layout, verify_owner};
+use ralph_orchestrator_core::state::{Layout, peek};
 
 use crate::args::Sets;
 use crate::discovery::ConfigFile;

@@ -12,8 +12,8 @@ use std::io::{self, BufRead as _, BufReader, Read as _};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
 
-use orchestrator::engine::Session;
-use ralph_orchestrator_supervise::start_in_background;
+use ralph_orchestrator_core::engine::Session;
+use ralph_orchestrator_supervisor::start_in_background;
 use serde::{Deserialize, Serialize};
 
 use crate::bounded_file::BoundedFile;

@@ -3,11 +3,11 @@
 use std::error::Error;
 use std::io;
 
-use orchestrator::config::ConfigErrors;
-use orchestrator::engine::EngineError;
-use orchestrator::machine::StopReason;
-use orchestrator::state::StateError;
-use orchestrator::workspace::PromptError;
+use ralph_orchestrator_core::config::ConfigErrors;
+use ralph_orchestrator_core::engine::EngineError;
+use ralph_orchestrator_core::machine::StopReason;
+use ralph_orchestrator_core::state::StateError;
+use ralph_orchestrator_core::workspace::PromptError;
 
 use crate::render::text::escape;
 

@@ -41,7 +41,7 @@ use error::{CommandError, exit};
 
 fn main() -> ExitCode {
     // Before anything else: as a supervisor of one process tree this program has no threads.
-    ralph_orchestrator_supervise::shim::intercept();
+    ralph_orchestrator_supervisor::shim::intercept();
     complete::answer();
     let args = match parse() {
         Ok(args) => args,

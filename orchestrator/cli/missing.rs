@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use orchestrator::config::{ConfigErrors, Loaded, nearest};
-use orchestrator::contract::ErrorClass;
-use orchestrator::engine::EngineError;
-use ralph_orchestrator_supervise::{NotFound, find_program};
+use ralph_orchestrator_contract::ErrorClass;
+use ralph_orchestrator_core::config::{ConfigErrors, Loaded, nearest};
+use ralph_orchestrator_core::engine::EngineError;
+use ralph_orchestrator_supervisor::{NotFound, find_program};
 
 use crate::error::CommandError;
 

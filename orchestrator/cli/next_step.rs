@@ -1,6 +1,6 @@
 //! The one command that helps after a stop.
 
-use orchestrator::machine::{Obstacle, State};
+use ralph_orchestrator_core::machine::{Obstacle, State};
 
 use crate::render::text::{duration, one_line};
 
@@ -72,8 +72,8 @@ fn value(state: &State, key: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use orchestrator::contract::{Claim, ClaimKind, ClaimSource};
-    use orchestrator::machine::{Outcome, Stop, StopReason};
+    use ralph_orchestrator_contract::{Claim, ClaimKind, ClaimSource};
+    use ralph_orchestrator_core::machine::{Outcome, Stop, StopReason};
 
     fn stopped(reason: StopReason) -> State {
         let stop = Some(Stop { reason, message: String::new() });

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use orchestrator::state::OrphanReport;
-use ralph_orchestrator_supervise::Remains;
+use ralph_orchestrator_core::state::OrphanReport;
+use ralph_orchestrator_supervisor::Remains;
 
 use crate::render::text::one_line;
 
@@ -12,7 +12,7 @@ const RUN_ID: &str = "RALPH_RUN_ID";
 
 /// Ends what the agents of a run have left, if nobody did.
 pub(crate) fn end_orphans(run: &str) -> OrphanReport {
-    let Remains { ended, survived } = ralph_orchestrator_supervise::end_remains(RUN_ID, run);
+    let Remains { ended, survived } = ralph_orchestrator_supervisor::end_remains(RUN_ID, run);
     let survived: Vec<String> = survived.iter().map(ToString::to_string).collect();
     let say = |names: &[String], what: &str| {
         let count = names.len();

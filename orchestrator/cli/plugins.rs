@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use orchestrator::config::{ConfigErrors, PluginConfig, PluginIsolation};
-use orchestrator::engine::plain_environment;
-use orchestrator::registry::Registry;
 use plugin_host::{Isolation, Plugin, ProgramError, check};
 use plugin_protocol::PluginHello;
-use ralph_orchestrator_supervise::{KillSwitch, Supervisor};
+use ralph_orchestrator_core::config::{ConfigErrors, PluginConfig, PluginIsolation};
+use ralph_orchestrator_core::engine::plain_environment;
+use ralph_orchestrator_core::registry::Registry;
+use ralph_orchestrator_supervisor::{KillSwitch, Supervisor};
 
 use crate::context::Context;
 use crate::error::CommandError;

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use orchestrator::contract::Survivor;
-use orchestrator::engine::Processes;
-use ralph_orchestrator_supervise as supervise;
+use ralph_orchestrator_contract::Survivor;
+use ralph_orchestrator_core::engine::Processes;
+use ralph_orchestrator_supervisor as supervise;
 
 /// The processes of iterations, as the supervisor finds them.
 #[derive(Clone, Copy, Debug, Default)]

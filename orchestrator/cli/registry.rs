@@ -2,12 +2,12 @@
 
 use std::path::PathBuf;
 
-use orchestrator::contract::{BuildContext, BuildError};
-use orchestrator::registry::{Registry, Surroundings};
-use orchestrator::workspace::Guard;
 use ralph_adapter_claude_sdk::Guarded;
+use ralph_orchestrator_contract::{BuildContext, BuildError};
+use ralph_orchestrator_core::registry::{Registry, Surroundings};
+use ralph_orchestrator_core::workspace::Guard;
 use ralph_orchestrator_detectors::{marker, promise};
-use ralph_orchestrator_supervise::{KillSwitch, Supervisor};
+use ralph_orchestrator_supervisor::{KillSwitch, Supervisor};
 
 use crate::plugins::Plugins;
 use crate::sandbox::Policy;

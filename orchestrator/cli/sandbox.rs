@@ -3,9 +3,9 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use orchestrator::config::{Config, SandboxMode, SandboxWorkspace};
-use orchestrator::workspace::Baseline;
-use ralph_orchestrator_supervise::{Level, Sandbox};
+use ralph_orchestrator_core::config::{Config, SandboxMode, SandboxWorkspace};
+use ralph_orchestrator_core::workspace::Baseline;
+use ralph_orchestrator_supervisor::{Level, Sandbox};
 
 use crate::context::{Context, user_file};
 use crate::error::CommandError;

@@ -1,6 +1,6 @@
 //! The JSON Schema of `ralph.toml`: what core knows of it, and the keys of all that is built in.
 
-use orchestrator::config;
+use ralph_orchestrator_core::config;
 use ralph_orchestrator_detectors::{marker, promise};
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;

@@ -4,8 +4,8 @@ use std::io::IsTerminal as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
-use orchestrator::engine::StopRequests;
-use ralph_orchestrator_supervise::KillSwitch;
+use ralph_orchestrator_core::engine::StopRequests;
+use ralph_orchestrator_supervisor::KillSwitch;
 use tokio::runtime::Builder;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;

@@ -1,7 +1,7 @@
 //! The `acp` adapter in the loop, with the real Claude Code behind the Agent Client Protocol, against a
 //! model on loopback.
 
-use orchestrator::contract::Tokens;
+use ralph_orchestrator_contract::Tokens;
 use ralph_orchestrator_testkit::model_server::{ModelServer, Reply, Script, Turn};
 use serde_json::json;
 

@@ -1,6 +1,6 @@
 //! A budget, and agents whose every turn costs 20 cents of it.
 
-use orchestrator::contract::Tokens;
+use ralph_orchestrator_contract::Tokens;
 use ralph_orchestrator_testkit::model_server::{ModelServer, Reply, Script, Turn};
 use serde_json::Value;
 

@@ -1,6 +1,6 @@
 //! The real `codex` in the loop, against a model on loopback.
 
-use orchestrator::contract::Tokens;
+use ralph_orchestrator_contract::Tokens;
 use ralph_orchestrator_testkit::model_server::{ModelServer, Reply, Script, Turn};
 
 use crate::environment::{TestEnvironment, of_run};

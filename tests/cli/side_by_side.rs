@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use orchestrator::contract::Tokens;
+use ralph_orchestrator_contract::Tokens;
 use ralph_orchestrator_testkit::model_server::{ModelServer, Script, Turn};
 use serde_json::{Value, json};
 

@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use orchestrator::contract::Tokens;
+use ralph_orchestrator_contract::Tokens;
 use ralph_orchestrator_testkit::BusyTool;
 use ralph_orchestrator_testkit::model_server::{ModelServer, Script, Turn};
 use rustix::process::Signal;

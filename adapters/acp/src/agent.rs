@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use orchestrator::contract::{
+use ralph_adapter_drive::{Guarded, Program, not_started};
+use ralph_orchestrator_contract::{
     Agent, AgentError, BuildContext, CancelReason, CancelSignal, Capabilities, Description,
     ErrorClass, Event, EventSink, Iteration, Launch, Report,
 };
-use ralph_adapter_drive::{Guarded, Program, not_started};
-use ralph_orchestrator_supervise::{Grace, Spec, Supervisor};
+use ralph_orchestrator_supervisor::{Grace, Spec, Supervisor};
 
 use crate::config::Config;
 use crate::permission::Judge;

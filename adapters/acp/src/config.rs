@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use orchestrator::contract::{BuildError, parse_config};
+use ralph_orchestrator_contract::{BuildError, parse_config};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

@@ -1,8 +1,8 @@
 //! What an agent's errors mean.
 
 use agent_client_protocol::{Error, ErrorCode, is_incoming_transport_closed};
-use orchestrator::contract::ErrorClass;
 use ralph_adapter_codex_stream::prose;
+use ralph_orchestrator_contract::ErrorClass;
 use serde_json::Value;
 
 /// Longest account of an error, in bytes.

@@ -17,9 +17,9 @@ mod told;
 
 /// The keys of `[agent.config]`.
 pub use config::Config as Keys;
-use orchestrator::contract::{Agent, BuildContext, BuildError};
 pub use ralph_adapter_drive::Guarded;
-use ralph_orchestrator_supervise::Supervisor;
+use ralph_orchestrator_contract::{Agent, BuildContext, BuildError};
+use ralph_orchestrator_supervisor::Supervisor;
 use serde_json::Value;
 
 /// Builds the adapter from `[agent.config]`.

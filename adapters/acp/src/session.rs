@@ -5,11 +5,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use orchestrator::contract::{
+use ralph_adapter_drive::{Ended, LINGER, Printed, Printout, conclude};
+use ralph_orchestrator_contract::{
     AgentError, CancelReason, ErrorClass, Event, EventSink, Leftovers, Report,
 };
-use ralph_adapter_drive::{Ended, LINGER, Printed, Printout, conclude};
-use ralph_orchestrator_supervise::{Chunk, Exit, Input, Process, Step, Stop, TurnBudget};
+use ralph_orchestrator_supervisor::{Chunk, Exit, Input, Process, Step, Stop, TurnBudget};
 use serde_json::Value;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until, timeout};

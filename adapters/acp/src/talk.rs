@@ -12,8 +12,8 @@ use agent_client_protocol::v1::schema::{
     SessionId, SetSessionConfigOptionRequest, SetSessionModeRequest, StopReason, TextContent,
 };
 use agent_client_protocol::{Agent, Client, Error, Lines};
-use orchestrator::contract::{ErrorClass, Tokens};
-use ralph_orchestrator_supervise::Input;
+use ralph_orchestrator_contract::{ErrorClass, Tokens};
+use ralph_orchestrator_supervisor::Input;
 use serde_json::json;
 use tokio::sync::{mpsc, watch};
 

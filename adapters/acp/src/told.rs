@@ -6,8 +6,8 @@ use agent_client_protocol::v1::schema::{
     ContentBlock, ContentChunk, Cost, NoticeSeverity, PlanEntryStatus, RequestPermissionRequest,
     SessionUpdate, UsageUpdate,
 };
-use orchestrator::contract::{Event, Tokens, Usage, Usd};
 use ralph_adapter_claude_stream::{self as claude_stream, Parser};
+use ralph_orchestrator_contract::{Event, Tokens, Usage, Usd};
 use serde_json::Value;
 
 use crate::failure::Failure;

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use async_trait::async_trait;
-use orchestrator::contract::{
+use ralph_adapter_claude_program::Program;
+use ralph_orchestrator_contract::{
     Agent, AgentError, BuildContext, Capabilities, Description, EventSink, Iteration, Launch,
     Report,
 };
-use ralph_adapter_claude_program::Program;
-use ralph_orchestrator_supervise::Supervisor;
+use ralph_orchestrator_supervisor::Supervisor;
 
 use tracing::debug;
 

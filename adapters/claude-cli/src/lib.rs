@@ -9,8 +9,8 @@ mod session;
 
 /// The keys of `[agent.config]`.
 pub use config::Table as Keys;
-use orchestrator::contract::{Agent, BuildContext, BuildError};
-use ralph_orchestrator_supervise::Supervisor;
+use ralph_orchestrator_contract::{Agent, BuildContext, BuildError};
+use ralph_orchestrator_supervisor::Supervisor;
 use serde_json::Value;
 
 /// Builds the adapter from `[agent.config]`.

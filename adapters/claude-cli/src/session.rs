@@ -3,10 +3,10 @@
 use std::future::Future;
 use std::pin::Pin;
 
-use orchestrator::contract::{AgentError, CancelReason, Event, EventSink, Leftovers, Report};
 use ralph_adapter_claude_program::{AFTER_RESULT, Output, Printed, explained};
 use ralph_adapter_claude_stream::{Ended, Parser};
-use ralph_orchestrator_supervise::{Chunk, Exit, Process, Stop, TurnBudget};
+use ralph_orchestrator_contract::{AgentError, CancelReason, Event, EventSink, Leftovers, Report};
+use ralph_orchestrator_supervisor::{Chunk, Exit, Process, Stop, TurnBudget};
 use tokio::time::{Instant, sleep_until};
 
 type Cancelled<'a> = Pin<Box<dyn Future<Output = CancelReason> + Send + 'a>>;

@@ -1,6 +1,6 @@
 //! What to add to an error, for people.
 
-use orchestrator::contract::{AgentError, CancelReason, ErrorClass};
+use ralph_orchestrator_contract::{AgentError, CancelReason, ErrorClass};
 
 /// The error with why the orchestrator wanted the end or, if it did not, what to do.
 #[must_use]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use orchestrator::contract::{AgentError, ErrorClass};
+use ralph_orchestrator_contract::{AgentError, ErrorClass};
 
 /// What it needs to reach a model. Keys of cloud accounts are not among them, as they open more than
 /// a model: who uses them names them in `env.pass`.

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use orchestrator::contract::{BuildError, Usd};
+use ralph_orchestrator_contract::{BuildError, Usd};
 
 const PERMISSION_MODES: [&str; 6] =
     ["acceptEdits", "auto", "bypassPermissions", "default", "dontAsk", "plan"];

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 
-use orchestrator::contract::{
+use ralph_adapter_drive as drive;
+use ralph_orchestrator_contract::{
     AgentError, BuildContext, Capabilities, Description, ErrorClass, Iteration, Launch, Usd,
 };
-use ralph_adapter_drive as drive;
-use ralph_orchestrator_supervise::{Grace, SpawnError, Spec, Supervisor};
+use ralph_orchestrator_supervisor::{Grace, SpawnError, Spec, Supervisor};
 
 use crate::environment::{self, STRIPS, WANTS};
 use crate::options::BUDGET;

@@ -2,8 +2,8 @@
 
 use std::ffi::OsString;
 
-use orchestrator::contract::{BuildError, Usd, parse_config};
 use ralph_adapter_claude_program::{Options, no_empty, wrong_element};
+use ralph_orchestrator_contract::{BuildError, Usd, parse_config};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

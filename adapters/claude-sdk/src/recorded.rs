@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use claude_codes::ClaudeOutput;
-use orchestrator::contract::Event;
 use ralph_adapter_claude_stream::{Ended, Message, Parser};
+use ralph_orchestrator_contract::Event;
 use serde_json::Value;
 
 use crate::control::{Incoming, Request};

@@ -1,6 +1,6 @@
 //! How full the main conversation's context is.
 
-use orchestrator::contract::Event;
+use ralph_orchestrator_contract::Event;
 use serde_json::Value;
 
 use crate::message::{Assistant, Compaction, Outcome, WireUsage};

@@ -1,6 +1,6 @@
 //! From what was seen to a report or a classed error.
 
-use orchestrator::contract::{AgentError, ErrorClass, Leftovers, Report};
+use ralph_orchestrator_contract::{AgentError, ErrorClass, Leftovers, Report};
 
 use crate::message::{Outcome, RateLimit};
 use crate::text::{bounded, bounded_tail};

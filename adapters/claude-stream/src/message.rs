@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use orchestrator::contract::Tokens;
+use ralph_orchestrator_contract::Tokens;
 use serde::Deserialize;
 use serde_json::Value;
 

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use orchestrator::contract::{Tokens, Usage, Usd};
+use ralph_orchestrator_contract::{Tokens, Usage, Usd};
 use serde_json::Value;
 
 use crate::message::{Assistant, ModelUsage, Outcome, WireUsage};

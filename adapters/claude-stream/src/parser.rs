@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use orchestrator::contract::{AgentError, ErrorClass, Event, Report, Usage, Usd};
+use ralph_orchestrator_contract::{AgentError, ErrorClass, Event, Report, Usage, Usd};
 use serde_json::Value;
 
 use crate::context::{Context, ContextMeter};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Zoned;
-use orchestrator::contract::{AgentError, ErrorClass, Event, Report, Tokens, Usage};
+use ralph_orchestrator_contract::{AgentError, ErrorClass, Event, Report, Tokens, Usage};
 use serde_json::{Value, json};
 
 use crate::lenient::{bounded, count, some_text, text};

@@ -3,7 +3,7 @@
 //! Looked at are the agent's own error messages, never its text or a tool's output: words in
 //! content are no evidence of anything.
 
-use orchestrator::contract::ErrorClass;
+use ralph_orchestrator_contract::ErrorClass;
 
 const UNAUTHENTICATED: [&str; 5] = [
     "unauthorized",

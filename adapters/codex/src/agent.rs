@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use async_trait::async_trait;
-use orchestrator::contract::{
+use ralph_adapter_drive::{Drive, LINGER, Lines, Program};
+use ralph_orchestrator_contract::{
     Agent, AgentError, BuildContext, Capabilities, Description, ErrorClass, EventSink, Iteration,
     Launch, Report,
 };
-use ralph_adapter_drive::{Drive, LINGER, Lines, Program};
-use ralph_orchestrator_supervise::{Grace, Spec, Supervisor};
+use ralph_orchestrator_supervisor::{Grace, Spec, Supervisor};
 
 use crate::config::Config;
 use crate::environment::{STRIPS, WANTS, codex_home};

@@ -1,8 +1,8 @@
 //! What Codex tells, on standard output and in its recording.
 
-use orchestrator::contract::{AgentError, ErrorClass, Event, Report};
 use ralph_adapter_codex_stream::Parser;
 use ralph_adapter_drive::LineParser;
+use ralph_orchestrator_contract::{AgentError, ErrorClass, Event, Report};
 
 use crate::recording::{Recording, Told};
 

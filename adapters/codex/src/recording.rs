@@ -5,9 +5,9 @@ use std::io::Read as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use orchestrator::contract::Tokens;
 use ralph_adapter_codex_stream::{lenient, tokens};
-use ralph_orchestrator_supervise::lines::LineSplitter;
+use ralph_orchestrator_contract::Tokens;
+use ralph_orchestrator_supervisor::lines::LineSplitter;
 use rustix::fs::OFlags;
 use serde_json::Value;
 

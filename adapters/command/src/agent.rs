@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use async_trait::async_trait;
-use orchestrator::contract::{
+use ralph_adapter_drive::{Drive, LINGER};
+use ralph_orchestrator_contract::{
     Agent, AgentError, BuildContext, Description, ErrorClass, EventSink, Iteration, Launch, Report,
 };
-use ralph_adapter_drive::{Drive, LINGER};
-use ralph_orchestrator_supervise::{Grace, Spec, Supervisor, find_program};
+use ralph_orchestrator_supervisor::{Grace, Spec, Supervisor, find_program};
 
 use crate::config::Config;
 use crate::output;

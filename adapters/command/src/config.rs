@@ -1,6 +1,6 @@
 //! The adapter's own keys.
 
-use orchestrator::contract::{BuildError, parse_config};
+use ralph_orchestrator_contract::{BuildError, parse_config};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

@@ -20,8 +20,8 @@ mod utf8;
 
 /// The keys of `[agent.config]`.
 pub use config::Config as Keys;
-use orchestrator::contract::{Agent, BuildContext, BuildError};
-use ralph_orchestrator_supervise::Supervisor;
+use ralph_orchestrator_contract::{Agent, BuildContext, BuildError};
+use ralph_orchestrator_supervisor::Supervisor;
 use serde_json::Value;
 
 pub use output::OpenCode;

@@ -7,7 +7,7 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use orchestrator::contract::{AgentError, ErrorClass};
+use ralph_orchestrator_contract::{AgentError, ErrorClass};
 
 use crate::config::PromptBy;
 

@@ -4,11 +4,11 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
-use orchestrator::contract::{
+use ralph_orchestrator_contract::{
     AgentError, CancelReason, ErrorClass, Event, EventSink, Leftovers, Report,
 };
-use ralph_orchestrator_supervise::lines::LineSplitter;
-use ralph_orchestrator_supervise::{
+use ralph_orchestrator_supervisor::lines::LineSplitter;
+use ralph_orchestrator_supervisor::{
     Chunk, Exit, Process, SpawnError, Spec, Step, Stop, Stream, Supervisor, TurnBudget,
 };
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep_until};

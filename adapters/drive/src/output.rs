@@ -1,7 +1,7 @@
 //! What a program's standard output means.
 
-use orchestrator::contract::{AgentError, CancelReason, ErrorClass, Event, Leftovers, Report};
-use ralph_orchestrator_supervise::lines::LineSplitter;
+use ralph_orchestrator_contract::{AgentError, CancelReason, ErrorClass, Event, Leftovers, Report};
+use ralph_orchestrator_supervisor::lines::LineSplitter;
 
 /// Longest line of a structured agent, in bytes. What is longer is no message, but costs no memory.
 const LINE_MAX: usize = 4 * 1024 * 1024;

@@ -1,8 +1,8 @@
 //! What the process prints, line by line.
 
-use orchestrator::contract::Event;
-use ralph_orchestrator_supervise::lines::{Line, LineSplitter};
-use ralph_orchestrator_supervise::{Capture, CaptureLimit, Chunk, Stream};
+use ralph_orchestrator_contract::Event;
+use ralph_orchestrator_supervisor::lines::{Line, LineSplitter};
+use ralph_orchestrator_supervisor::{Capture, CaptureLimit, Chunk, Stream};
 
 /// Longest line of the protocol: tool results with whole files are among them.
 const MAX_LINE: usize = 8 * 1024 * 1024;

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use orchestrator::contract::{AgentError, BuildContext, ErrorClass};
-use ralph_orchestrator_supervise::{
+use ralph_orchestrator_contract::{AgentError, BuildContext, ErrorClass};
+use ralph_orchestrator_supervisor::{
     CaptureLimit, Grace, Spec, Supervisor, find_program, harmless_line,
 };
 

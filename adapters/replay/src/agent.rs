@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use async_trait::async_trait;
-use orchestrator::contract::{
+use ralph_orchestrator_contract::{
     Agent, AgentError, BuildContext, Capabilities, Description, ErrorClass, EventSink, Iteration,
     Report,
 };
-use ralph_orchestrator_supervise::Supervisor;
+use ralph_orchestrator_supervisor::Supervisor;
 
 use crate::config::Config;
 use crate::pace::Pace;

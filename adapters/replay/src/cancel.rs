@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::pin::Pin;
 
-use orchestrator::contract::{CancelReason, CancelSignal};
+use ralph_orchestrator_contract::{CancelReason, CancelSignal};
 
 /// Resolves once the activity has to end, and at once from then on.
 pub(crate) struct Cancel<'a> {

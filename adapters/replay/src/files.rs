@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use orchestrator::workspace::{Links, read_file, write_file};
+use ralph_orchestrator_core::workspace::{Links, read_file, write_file};
 use serde::Deserialize;
 use serde_json::Value;
 

@@ -27,8 +27,8 @@ mod stage;
 
 /// The keys of `[agent.config]`.
 pub use config::Config as Keys;
-use orchestrator::contract::{Agent, BuildContext, BuildError};
-use ralph_orchestrator_supervise::Supervisor;
+use ralph_orchestrator_contract::{Agent, BuildContext, BuildError};
+use ralph_orchestrator_supervisor::Supervisor;
 use serde_json::Value;
 
 /// Builds the agent from `[agent.config]`.

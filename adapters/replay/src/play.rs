@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use orchestrator::contract::{
+use ralph_adapter_claude_stream::{Ended, Parser};
+use ralph_orchestrator_contract::{
     AgentError, Event, EventSink, Iteration, Leftovers, Report, Usage, Usd,
 };
-use ralph_adapter_claude_stream::{Ended, Parser};
 use serde_json::{Value, json};
 
 use crate::cancel::Cancel;

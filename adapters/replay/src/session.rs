@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use orchestrator::workspace::{Links, read_file};
+use ralph_orchestrator_core::workspace::{Links, read_file};
 use serde_json::Value;
 
 /// Largest recorded session that is read, in bytes.

@@ -7,9 +7,9 @@ use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use orchestrator::contract::{BuildContext, Leftovers};
-use orchestrator::workspace::{Links, read_file};
-use ralph_orchestrator_supervise::{
+use ralph_orchestrator_contract::{BuildContext, Leftovers};
+use ralph_orchestrator_core::workspace::{Links, read_file};
+use ralph_orchestrator_supervisor::{
     Ending, Exit, Grace, Process, Spec, Step, Stop, Supervisor, find_program,
 };
 use tokio::time::{Instant, sleep_until};

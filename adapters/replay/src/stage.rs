@@ -1,6 +1,6 @@
 //! The workspace on which recorded tool calls happen again.
 
-use orchestrator::contract::Leftovers;
+use ralph_orchestrator_contract::Leftovers;
 use serde_json::Value;
 
 use crate::cancel::Cancel;

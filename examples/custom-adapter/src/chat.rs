@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use ralph_orchestrator_sdk::{AgentError, ErrorClass, Tokens};
+use ralph_orchestrator_plugin_sdk::{AgentError, ErrorClass, Tokens};
 use serde::Deserialize;
 use serde_json::{Value, json};
 

@@ -12,7 +12,7 @@ mod tests;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use ralph_orchestrator_sdk::{
+use ralph_orchestrator_plugin_sdk::{
     Agent, AgentError, BuildError, CancelReason, Capabilities, Description, ErrorClass, Event,
     EventSink, Iteration, Report, Tokens, Usage, async_trait, export_plugin,
 };

@@ -9,7 +9,7 @@ use std::process::Stdio;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use ralph_orchestrator_sdk::Iteration;
+use ralph_orchestrator_plugin_sdk::Iteration;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, pidfd_send_signal};
 use serde_json::{Value, json};
 use tokio::io::AsyncReadExt as _;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use ralph_orchestrator_sdk::{
+use ralph_orchestrator_plugin_sdk::{
     Agent as _, AgentError, Budget, ErrorClass, Event, Iteration, Report, parse_config,
 };
 use ralph_orchestrator_testkit::conformance::{self, Cast, Options};

@@ -11,7 +11,7 @@
 
 use std::path::PathBuf;
 
-use ralph_orchestrator_sdk::{
+use ralph_orchestrator_plugin_sdk::{
     BuildError, Claim, ClaimKind, ClaimSource, CompletionDetector, Findings, NearMiss, View,
     async_trait, export_plugin,
 };

@@ -7,7 +7,7 @@ mod tests;
 
 use std::path::{Component, Path, PathBuf};
 
-use ralph_orchestrator_sdk::{
+use ralph_orchestrator_plugin_sdk::{
     BuildContext, BuildError, CancelSignal, EvidenceFile, EvidenceValidator, ValidationContext,
     ValidatorDescription, Verdict, async_trait, export_plugin,
 };

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use ralph_orchestrator_sdk::{
+use ralph_orchestrator_plugin_sdk::{
     BuildContext, CancelReason, CancelSignal, Claim, ClaimKind, ClaimSource,
     EvidenceValidator as _, NeverCancelled, ValidationContext, Verdict, async_trait, parse_config,
 };

@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use orchestrator::contract::{BuildContext, Description};
-use orchestrator::registry::Registry;
 use plugin_protocol::ItemKind;
+use ralph_orchestrator_contract::{BuildContext, Description};
+use ralph_orchestrator_core::registry::Registry;
 use serde_json::{Value, json};
 
 use crate::args::Agents;

@@ -1,6 +1,6 @@
 //! `config`
 
-use orchestrator::engine::{Driver, Judges, build_context};
+use ralph_orchestrator_core::engine::{Driver, Judges, build_context};
 
 use crate::args::Config;
 use crate::commands::block_on;

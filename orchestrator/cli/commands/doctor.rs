@@ -5,13 +5,13 @@ mod surroundings;
 
 use std::collections::BTreeMap;
 
-use orchestrator::config::{BaselineMode, ValidatorConfig};
-use orchestrator::contract::Verdict;
-use orchestrator::engine::{Driver, Judges, Redactor, SetupReport, build_context};
-use orchestrator::machine::NamedVerdict;
-use orchestrator::registry::Surroundings;
-use orchestrator::state::{Lock, peek};
-use ralph_orchestrator_supervise::KillSwitch;
+use ralph_orchestrator_contract::Verdict;
+use ralph_orchestrator_core::config::{BaselineMode, ValidatorConfig};
+use ralph_orchestrator_core::engine::{Driver, Judges, Redactor, SetupReport, build_context};
+use ralph_orchestrator_core::machine::NamedVerdict;
+use ralph_orchestrator_core::registry::Surroundings;
+use ralph_orchestrator_core::state::{Lock, peek};
+use ralph_orchestrator_supervisor::KillSwitch;
 use ralph_validator_command::PLACEHOLDER;
 use serde_json::Value;
 

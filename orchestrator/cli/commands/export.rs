@@ -1,6 +1,6 @@
 //! `export`
 
-use orchestrator::state::{Disk, peek};
+use ralph_orchestrator_core::state::{Disk, peek};
 
 use crate::args::Export;
 use crate::context::{Context, NO_RUN};

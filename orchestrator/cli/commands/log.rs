@@ -6,8 +6,8 @@ mod follow;
 mod records;
 mod transcript;
 
-use orchestrator::machine::Record;
-use orchestrator::state::{Entry, Layout};
+use ralph_orchestrator_core::machine::Record;
+use ralph_orchestrator_core::state::{Entry, Layout};
 
 use super::stored::{self, Stored};
 use crate::args::Log;

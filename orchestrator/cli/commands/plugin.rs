@@ -6,7 +6,7 @@ mod test;
 use std::path::Path;
 
 use plugin_host::{Checked, Isolation, LibraryError, check, serve};
-use ralph_orchestrator_supervise::Supervisor;
+use ralph_orchestrator_supervisor::Supervisor;
 use serde_json::json;
 
 use crate::args::{Plugin, PluginHost};

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead as _, IsTerminal as _};
 
-use orchestrator::state;
+use ralph_orchestrator_core::state;
 
 use crate::args::Reset;
 use crate::context::Context;

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use orchestrator::config::{Loaded, duration_text};
-use orchestrator::engine::{Observer, Opened, Request, Session, find_completed, open};
-use orchestrator::machine::{Outcome, Policy as MachinePolicy, StopReason};
-use orchestrator::registry::Surroundings;
-use orchestrator::state::{Disk, Found, Layout};
-use ralph_orchestrator_supervise::Supervisor;
+use ralph_orchestrator_core::config::{Loaded, duration_text};
+use ralph_orchestrator_core::engine::{Observer, Opened, Request, Session, find_completed, open};
+use ralph_orchestrator_core::machine::{Outcome, Policy as MachinePolicy, StopReason};
+use ralph_orchestrator_core::registry::Surroundings;
+use ralph_orchestrator_core::state::{Disk, Found, Layout};
+use ralph_orchestrator_supervisor::Supervisor;
 
 use crate::args::Run;
 use crate::commands::{block_on, init};

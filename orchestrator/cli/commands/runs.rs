@@ -1,8 +1,8 @@
 //! `runs`
 
 use jiff::Timestamp;
-use orchestrator::machine::State;
-use orchestrator::state::{Lock, StateError, read_run};
+use ralph_orchestrator_core::machine::State;
+use ralph_orchestrator_core::state::{Lock, StateError, read_run};
 use serde_json::{Value, json};
 
 use super::status::phase;

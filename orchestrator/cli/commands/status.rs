@@ -1,9 +1,9 @@
 //! `status`
 
 use jiff::Timestamp;
-use orchestrator::contract::Usd;
-use orchestrator::machine::{Latch, Policy, State, StopReason, Story};
-use orchestrator::state::{Found, Holder, Layout, Lock};
+use ralph_orchestrator_contract::Usd;
+use ralph_orchestrator_core::machine::{Latch, Policy, State, StopReason, Story};
+use ralph_orchestrator_core::state::{Found, Holder, Layout, Lock};
 use serde_json::{Value, json};
 
 use super::stored;

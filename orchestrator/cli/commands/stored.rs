@@ -1,7 +1,9 @@
 //! Which run a command is about: that of the workspace, or an earlier one by its id.
 
-use orchestrator::machine::Story;
-use orchestrator::state::{Entry, Found, Layout, Lock, list_runs, peek, read_run, state_dirs_of};
+use ralph_orchestrator_core::machine::Story;
+use ralph_orchestrator_core::state::{
+    Entry, Found, Layout, Lock, list_runs, peek, read_run, state_dirs_of,
+};
 
 use crate::context::Context;
 use crate::error::CommandError;

@@ -1,8 +1,8 @@
 //! `why`
 
-use orchestrator::contract::Usd;
-use orchestrator::machine::{Episode, Outcome, State, Story, TreeChange};
-use orchestrator::state::{Found, Layout, Lock};
+use ralph_orchestrator_contract::Usd;
+use ralph_orchestrator_core::machine::{Episode, Outcome, State, Story, TreeChange};
+use ralph_orchestrator_core::state::{Found, Layout, Lock};
 use serde_json::{Value, json};
 
 use super::stored::{self, Stored};

@@ -1,8 +1,8 @@
 //! Transcripts as ATIF v1.8 trajectories: one for each iteration, all of one session.
 
-use orchestrator::contract::{Event, Tokens, Usage, Usd};
-use orchestrator::machine::{Outcome, Record};
-use orchestrator::state::{Entry, Layout};
+use ralph_orchestrator_contract::{Event, Tokens, Usage, Usd};
+use ralph_orchestrator_core::machine::{Outcome, Record};
+use ralph_orchestrator_core::state::{Entry, Layout};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 

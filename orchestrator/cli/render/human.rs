@@ -7,10 +7,10 @@ use std::io::IsTerminal as _;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use orchestrator::contract::{ClaimKind, Verdict};
-use orchestrator::engine::{Notice, Observer};
-use orchestrator::machine::{NamedVerdict, StopReason};
-use orchestrator::state::Layout;
+use ralph_orchestrator_contract::{ClaimKind, Verdict};
+use ralph_orchestrator_core::engine::{Notice, Observer};
+use ralph_orchestrator_core::machine::{NamedVerdict, StopReason};
+use ralph_orchestrator_core::state::Layout;
 
 use super::live::{Doing, Live};
 use super::summary;

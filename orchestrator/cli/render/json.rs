@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use orchestrator::engine::{Notice, Observer};
+use ralph_orchestrator_core::engine::{Notice, Observer};
 use serde_json::{Value, json};
 
 use crate::error::of_stop;

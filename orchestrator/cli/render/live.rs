@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use orchestrator::contract::{Usage, Usd};
+use ralph_orchestrator_contract::{Usage, Usd};
 
 use super::terminal::{columns, fit};
 use super::text::{clock, one_line, short_duration, short_usd};

@@ -11,7 +11,7 @@ pub(crate) mod text;
 
 use std::sync::Arc;
 
-use orchestrator::engine::{Notice, Observer};
+use ralph_orchestrator_core::engine::{Notice, Observer};
 
 pub(crate) use human::Human;
 pub(crate) use json::Json;

@@ -1,7 +1,7 @@
 //! `run --quiet`: one line at the end.
 
-use orchestrator::engine::{Notice, Observer};
-use orchestrator::machine::StopReason;
+use ralph_orchestrator_core::engine::{Notice, Observer};
+use ralph_orchestrator_core::machine::StopReason;
 
 use crate::output;
 use crate::render::text::one_line;

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use orchestrator::contract::{Usd, Verdict};
-use orchestrator::machine::{Episode, NamedVerdict, Outcome, Story};
-use orchestrator::state::{Found, Layout, read_run};
+use ralph_orchestrator_contract::{Usd, Verdict};
+use ralph_orchestrator_core::machine::{Episode, NamedVerdict, Outcome, Story};
+use ralph_orchestrator_core::state::{Found, Layout, read_run};
 
 use super::terminal::{NO_BREAK, USUAL_WIDTH, columns, fold, stderr_width};
 use super::text::{at_home, changed_files, changes, cost, count, duration, len, local, one_line};

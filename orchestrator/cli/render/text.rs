@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use orchestrator::contract::{CancelReason, Capabilities, Usd};
-use orchestrator::machine::{Changes, FileChange, Outcome, Trigger};
+use ralph_orchestrator_contract::{CancelReason, Capabilities, Usd};
+use ralph_orchestrator_core::machine::{Changes, FileChange, Outcome, Trigger};
 use serde_json::Value;
 
 /// What a completion rests on if no required validator runs anything.

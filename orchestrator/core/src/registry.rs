@@ -10,7 +10,9 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::contract::{Agent, BuildContext, BuildError, CompletionDetector, EvidenceValidator};
+use ralph_orchestrator_contract::{
+    Agent, BuildContext, BuildError, CompletionDetector, EvidenceValidator,
+};
 
 /// What a factory comes to.
 pub type Built<T> = Result<Box<T>, BuildError>;

@@ -1,5 +1,4 @@
 //! The JSON Schema says what loading says.
-#![cfg(feature = "engine")]
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -11,7 +10,7 @@
 use std::collections::BTreeSet;
 
 use jsonschema::Validator;
-use orchestrator::config::{Limits, Loaded, Sources, load, schema};
+use ralph_orchestrator_core::config::{Limits, Loaded, Sources, load, schema};
 use serde_json::{Value, json};
 
 fn validator() -> Validator {

@@ -10,12 +10,12 @@
 use std::fs;
 use std::path::Path;
 
-use orchestrator::contract::{Claim, ClaimKind, ClaimSource};
-use orchestrator::machine::{Latch, Limits, Pins, Policy, Record, RunStarted, State};
-use orchestrator::state::{
+use proptest::prelude::*;
+use ralph_orchestrator_contract::{Claim, ClaimKind, ClaimSource};
+use ralph_orchestrator_core::machine::{Latch, Limits, Pins, Policy, Record, RunStarted, State};
+use ralph_orchestrator_core::state::{
     Disk, Key, LatchFile, Layout, OrphanReport, StateError, Store, list_runs, peek, read_run, reset,
 };
-use proptest::prelude::*;
 use tempfile::TempDir;
 
 const RUN: &str = "0198c0de-0000-7000-8000-000000000001";
@@ -31,7 +31,7 @@ fn started() -> Record {
         tree: "t0".into(),
         evidence: Vec::new(),
         evidence_overflowed: false,
-        baseline: orchestrator::machine::BaselineMode::Off,
+        baseline: ralph_orchestrator_core::machine::BaselineMode::Off,
         once: false,
         pins: Pins::default(),
     })

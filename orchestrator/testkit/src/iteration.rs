@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use orchestrator::contract::{
+use ralph_orchestrator_contract::{
     Agent, AgentError, Budget, BuildContext, BuildError, CancelReason, CancelSignal, ErrorClass,
     Event, EventSink, Iteration, Judgement, Report, Tokens, Usage, async_trait,
 };
-use ralph_orchestrator_supervise::Supervisor;
+use ralph_orchestrator_supervisor::Supervisor;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::sync::watch;

@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
-use ralph_orchestrator_supervise::Supervisor;
+use ralph_orchestrator_supervisor::Supervisor;
 use serde_json::Value;
 
-const PACKAGE: &str = "ralph-orchestrator-supervise";
-const BINARY: &str = "ralph-supervise-shim";
+const PACKAGE: &str = "ralph-orchestrator-supervisor";
+const BINARY: &str = "ralph-supervisor-shim";
 
 /// A supervisor whose shim is [`shim_binary`].
 #[must_use]
@@ -71,7 +71,7 @@ mod tests {
     use std::future::pending;
     use std::time::Duration;
 
-    use ralph_orchestrator_supervise::{CaptureLimit, Ending, Spec};
+    use ralph_orchestrator_supervisor::{CaptureLimit, Ending, Spec};
 
     use super::*;
 

@@ -7,7 +7,7 @@ use std::process::{Command, Output, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use orchestrator::contract::Tokens;
+use ralph_orchestrator_contract::Tokens;
 use ralph_orchestrator_testkit::fake_agent::FakeAgent;
 use ralph_orchestrator_testkit::model_server::{Fault, ModelServer, Reply, Script, Turn};
 use serde_json::{Value, json};

@@ -76,7 +76,7 @@ fn new(env: &TestEnvironment, arguments: &[&str]) -> Ended {
 fn begun(kind: &str) {
     let env = TestEnvironment::new();
     let name = format!("begun-{kind}");
-    let sdk = format!("{SOURCE}/orchestrator/plugin-sdk");
+    let sdk = format!("{SOURCE}/orchestrator/plugin/sdk");
     new(&env, &[&name, "--kind", kind, "--sdk", &sdk]).expect(0).says("cargo build");
     let krate = env.root().join(&name);
     pin(&krate);
@@ -147,12 +147,15 @@ fn names_that_cannot_be() {
 #[test]
 fn without_the_sdk_it_is_said_where_it_is() {
     let env = TestEnvironment::new();
-    new(&env, &["one", "--kind", "detector"]).expect(0).says("--sdk CLONE/orchestrator/plugin-sdk");
+    new(&env, &["one", "--kind", "detector"]).expect(0).says("--sdk CLONE/orchestrator/plugin/sdk");
     let manifest = fs::read_to_string(env.root().join("one/Cargo.toml")).unwrap();
     let version = env!("CARGO_PKG_VERSION");
-    assert!(manifest.contains(&format!("ralph-orchestrator-sdk = \"{version}\"")), "{manifest}");
+    assert!(
+        manifest.contains(&format!("ralph-orchestrator-plugin-sdk = \"{version}\"")),
+        "{manifest}"
+    );
     let wrong = new(&env, &["two", "--kind", "detector", "--sdk", "/"]);
-    wrong.expect(64).says("there is no Cargo.toml of ralph-orchestrator-sdk");
+    wrong.expect(64).says("there is no Cargo.toml of ralph-orchestrator-plugin-sdk");
     assert!(!env.root().join("two").exists());
 }
 

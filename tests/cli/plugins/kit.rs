@@ -81,7 +81,7 @@ fn the_example_validator_holds_and_works() {
 
 #[test]
 fn what_does_not_hold_is_said() {
-    let library = built("orchestrator/plugin-host/tests/plugins/misbehaving", "libmisbehaving.so");
+    let library = built("orchestrator/plugin/host/tests/plugins/misbehaving", "libmisbehaving.so");
     let env = TestEnvironment::new();
     env.write("kit.toml", "[items.bad.config]\nunknown = 1\n");
     let library = library.to_str().unwrap();

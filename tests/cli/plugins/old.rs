@@ -23,8 +23,8 @@ fn old(name: &str, library: &str) -> PathBuf {
     let manifest = fs::read_to_string(example.join("Cargo.toml")).unwrap();
     let mut manifest: toml::Table = manifest.parse().unwrap();
     manifest.remove("dev-dependencies").unwrap();
-    let sdk = manifest["dependencies"]["ralph-orchestrator-sdk"].as_table_mut().unwrap();
-    let path = source.join("orchestrator/plugin-sdk").display().to_string();
+    let sdk = manifest["dependencies"]["ralph-orchestrator-plugin-sdk"].as_table_mut().unwrap();
+    let path = source.join("orchestrator/plugin/sdk").display().to_string();
     sdk.insert("path".to_owned(), path.into());
     fs::write(folder.join("Cargo.toml"), manifest.to_string()).unwrap();
     let lock = source.join("tests/cli/plugins/locks").join(format!("{name}.lock"));

@@ -1,7 +1,7 @@
 //! The adapter `command` as a plugin, so that the same agents can be driven by either.
 
-use ralph_orchestrator_sdk::export_plugin;
-use ralph_orchestrator_supervise::Supervisor;
+use ralph_orchestrator_plugin_sdk::export_plugin;
+use ralph_orchestrator_supervisor::Supervisor;
 use serde_json::Value;
 
 export_plugin! {

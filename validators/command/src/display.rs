@@ -1,6 +1,6 @@
 //! Output and commands as they are shown to agents and people.
 
-use ralph_orchestrator_supervise::{Capture, CaptureLimit};
+use ralph_orchestrator_supervisor::{Capture, CaptureLimit};
 
 /// How many lines of output a reason quotes.
 const TAIL_LINES: usize = 40;

@@ -30,8 +30,8 @@ mod validator;
 
 /// The keys of `[[validator]]`.
 pub use config::Config as Keys;
-use orchestrator::contract::{BuildContext, BuildError, EvidenceValidator};
-use ralph_orchestrator_supervise::Supervisor;
+use ralph_orchestrator_contract::{BuildContext, BuildError, EvidenceValidator};
+use ralph_orchestrator_supervisor::Supervisor;
 use serde_json::Value;
 
 /// The program of a validator that is still to be written. It says so, and its exit status tells that

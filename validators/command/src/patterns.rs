@@ -2,11 +2,11 @@
 
 use std::borrow::Cow;
 
-use orchestrator::contract::BuildError;
+use ralph_orchestrator_contract::BuildError;
 use regex::{Regex, RegexBuilder};
 
 use crate::config::{Config, Patterns};
-use ralph_orchestrator_supervise::without_escapes;
+use ralph_orchestrator_supervisor::without_escapes;
 
 use crate::display::escape;
 

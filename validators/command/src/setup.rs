@@ -2,8 +2,8 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use orchestrator::contract::{Setup, SetupProblem};
-use ralph_orchestrator_supervise::find_program;
+use ralph_orchestrator_contract::{Setup, SetupProblem};
+use ralph_orchestrator_supervisor::find_program;
 
 use crate::config::Config;
 use crate::display::{escape, typed};

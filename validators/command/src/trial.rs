@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use orchestrator::contract::{CancelReason, CancelSignal};
-use ralph_orchestrator_supervise::lines::LineSplitter;
-use ralph_orchestrator_supervise::{Exit, Process, Step, Stop, Stream};
+use ralph_orchestrator_contract::{CancelReason, CancelSignal};
+use ralph_orchestrator_supervisor::lines::LineSplitter;
+use ralph_orchestrator_supervisor::{Exit, Process, Step, Stop, Stream};
 use tokio::time::Instant;
 
 use crate::display::Tail;

@@ -5,11 +5,11 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
-use orchestrator::contract::{
+use ralph_orchestrator_contract::{
     BuildContext, BuildError, CancelReason, CancelSignal, Change, ChangeKind, EvidenceValidator,
     Leftovers, Setup, SetupProblem, ValidationContext, ValidatorDescription, Verdict,
 };
-use ralph_orchestrator_supervise::{Grace, SpawnError, Spec, Supervisor, find_program};
+use ralph_orchestrator_supervisor::{Grace, SpawnError, Spec, Supervisor, find_program};
 
 use crate::config::Config;
 use crate::display::{escape, typed};

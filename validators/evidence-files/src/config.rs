@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use orchestrator::contract::BuildError;
+use ralph_orchestrator_contract::BuildError;
 use regex::{Regex, RegexBuilder};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};

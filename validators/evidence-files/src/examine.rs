@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
 
-use orchestrator::contract::{EvidenceAge, EvidenceFile, ValidationContext, Verdict};
+use ralph_orchestrator_contract::{EvidenceAge, EvidenceFile, ValidationContext, Verdict};
 use regex::Regex;
 use rustix::fs::{FileType, Stat, fstat};
 

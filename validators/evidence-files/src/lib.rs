@@ -17,7 +17,7 @@ mod walk;
 
 use std::path::{Component, Path, PathBuf};
 
-use orchestrator::contract::{
+use ralph_orchestrator_contract::{
     BuildContext, BuildError, CancelReason, CancelSignal, EvidenceValidator, ValidationContext,
     ValidatorDescription, Verdict, async_trait, parse_config,
 };

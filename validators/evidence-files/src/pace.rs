@@ -4,7 +4,7 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::Poll;
 
-use orchestrator::contract::{CancelReason, CancelSignal};
+use ralph_orchestrator_contract::{CancelReason, CancelSignal};
 
 /// The outcome of work that may be ended early.
 pub(crate) type Step<T> = Result<T, CancelReason>;

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use orchestrator::contract::Verdict;
+use ralph_orchestrator_contract::Verdict;
 
 /// Reasons in one verdict; what is more is counted.
 const MOST: usize = 20;

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use globset::GlobBuilder;
-use orchestrator::contract::{
+use ralph_orchestrator_contract::{
     BuildContext, BuildError, CancelSignal, Change, ChangeKind, EvidenceValidator,
     ValidationContext, ValidatorDescription, Verdict, async_trait, parse_config,
 };

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::task::{Context, Poll, Waker};
 
-use orchestrator::contract::{
+use ralph_orchestrator_contract::{
     BuildContext, BuildError, Change, ChangeKind, Claim, ClaimKind, ClaimSource, EvidenceValidator,
     NeverCancelled, ValidationContext, Verdict,
 };

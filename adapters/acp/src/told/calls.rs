@@ -6,8 +6,8 @@ use agent_client_protocol::v1::schema::{
     ContentBlock, Meta, ToolCall, ToolCallContent, ToolCallStatus, ToolCallUpdate,
     ToolCallUpdateFields, ToolKind,
 };
-use orchestrator::contract::Event;
 use ralph_adapter_codex_stream::lenient::bounded;
+use ralph_orchestrator_contract::Event;
 use serde_json::{Map, Value, json};
 
 /// So many calls are followed at a time; of more, nothing is told.

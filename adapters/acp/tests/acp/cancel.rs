@@ -1,6 +1,6 @@
 //! Iterations that the orchestrator ends, as far as it is not the same for every adapter.
 
-use orchestrator::contract::Event;
+use ralph_orchestrator_contract::Event;
 use ralph_orchestrator_testkit::model_server::{Reply, Script};
 
 use crate::rig::{Real, Rig, Sink};

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use orchestrator::contract::{AgentError, Event, Report};
+use ralph_orchestrator_contract::{AgentError, Event, Report};
 use ralph_orchestrator_testkit::fake_agent::write_executable;
 use ralph_orchestrator_testkit::flood::assert_gives_way;
 use ralph_orchestrator_testkit::model_server::Script;

@@ -1,6 +1,6 @@
 //! Iterations that end well.
 
-use orchestrator::contract::{Event, Tokens};
+use ralph_orchestrator_contract::{Event, Tokens};
 use ralph_orchestrator_testkit::model_server::{Script, Turn};
 use serde_json::json;
 

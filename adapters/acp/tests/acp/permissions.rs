@@ -1,6 +1,6 @@
 //! What the agent asks, and is answered.
 
-use orchestrator::contract::Event;
+use ralph_orchestrator_contract::Event;
 use ralph_orchestrator_testkit::model_server::{Script, Turn};
 use serde_json::{Value, json};
 

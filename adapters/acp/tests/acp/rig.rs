@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use orchestrator::contract::{Agent, BuildContext, BuildError};
 use ralph_adapter_acp::Guarded;
-use ralph_orchestrator_supervise::Supervisor;
+use ralph_orchestrator_contract::{Agent, BuildContext, BuildError};
+use ralph_orchestrator_supervisor::Supervisor;
 use ralph_orchestrator_testkit::iteration::{self, Adapter};
 use ralph_orchestrator_testkit::loopback::{IDLE, claude_env, codex_config, codex_env};
 use ralph_orchestrator_testkit::{claude_agent_acp, codex_acp, codex_binary};

@@ -1,6 +1,6 @@
 //! Iterations that the orchestrator ends, as far as it is not the same for every adapter.
 
-use orchestrator::contract::{Event, Tokens};
+use ralph_orchestrator_contract::{Event, Tokens};
 use ralph_orchestrator_testkit::model_server::{Fault, Script, Turn};
 use serde_json::json;
 

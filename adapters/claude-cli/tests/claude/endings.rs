@@ -2,7 +2,7 @@
 
 use std::net::{Ipv4Addr, TcpListener};
 
-use orchestrator::contract::{AgentError, ErrorClass, Event};
+use ralph_orchestrator_contract::{AgentError, ErrorClass, Event};
 use ralph_orchestrator_testkit::model_server::{Reply, Script, Turn};
 use serde_json::json;
 

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use orchestrator::contract::{Budget, ErrorClass, Event, Usd};
+use ralph_orchestrator_contract::{Budget, ErrorClass, Event, Usd};
 use ralph_orchestrator_testkit::fake_agent::FakeAgent;
 use ralph_orchestrator_testkit::flood::assert_gives_way;
 use ralph_orchestrator_testkit::model_server::Script;

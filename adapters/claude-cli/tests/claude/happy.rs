@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use orchestrator::contract::{Budget, Event, Tokens, Usage, Usd};
+use ralph_orchestrator_contract::{Budget, Event, Tokens, Usage, Usd};
 use ralph_orchestrator_testkit::model_server::{Fault, Reply, Script, Turn};
 use serde_json::{Value, json};
 

@@ -1,7 +1,7 @@
 //! The adapter, for the tests' rig.
 
-use orchestrator::contract::{Agent, BuildContext, BuildError};
-use ralph_orchestrator_supervise::Supervisor;
+use ralph_orchestrator_contract::{Agent, BuildContext, BuildError};
+use ralph_orchestrator_supervisor::Supervisor;
 use ralph_orchestrator_testkit::iteration::{self, Adapter};
 use serde_json::Value;
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ralph_orchestrator_supervise::Input;
+use ralph_orchestrator_supervisor::Input;
 use serde_json::{Value, json};
 
 use crate::control;

@@ -10,12 +10,12 @@ use std::path::PathBuf;
 use std::pin::Pin;
 use std::time::Duration;
 
-use orchestrator::contract::{
-    AgentError, CancelReason, ErrorClass, Event, EventSink, Iteration, Judgement, Leftovers, Report,
-};
 use ralph_adapter_claude_program::{Output, Printed, explained};
 use ralph_adapter_claude_stream::{Ended, Message, Parser, objects};
-use ralph_orchestrator_supervise::{Exit, Input, Process, Step, Stop, TurnBudget};
+use ralph_orchestrator_contract::{
+    AgentError, CancelReason, ErrorClass, Event, EventSink, Iteration, Judgement, Leftovers, Report,
+};
+use ralph_orchestrator_supervisor::{Exit, Input, Process, Step, Stop, TurnBudget};
 use serde_json::Value;
 use tokio::time::{Instant, sleep_until};
 
@@ -245,7 +245,7 @@ impl<'a> Session<'a> {
             }
             (Question::Usage, Ok(answer)) => {
                 let cost = answer.pointer("/session/total_cost_usd").and_then(Value::as_f64);
-                let cost = cost.and_then(orchestrator::contract::Usd::from_dollars);
+                let cost = cost.and_then(ralph_orchestrator_contract::Usd::from_dollars);
                 let event = cost.and_then(|cost| self.parser.cost(cost));
                 self.emit_all(event).await;
             }

@@ -3,8 +3,8 @@
 use std::future::Future;
 use std::pin::Pin;
 
-use orchestrator::contract::{ClaimKind, Event, Judgement};
 use ralph_adapter_claude_stream::{Denial, Message, bounded};
+use ralph_orchestrator_contract::{ClaimKind, Event, Judgement};
 use serde_json::{Value, json};
 
 use super::Session;

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use orchestrator::contract::{CancelReason, Event};
 use ralph_adapter_claude_program::AFTER_RESULT;
 use ralph_adapter_claude_stream::{Block, Message, Outcome, System, bounded};
-use ralph_orchestrator_supervise::Stop;
+use ralph_orchestrator_contract::{CancelReason, Event};
+use ralph_orchestrator_supervisor::Stop;
 use serde_json::Value;
 use tokio::time::Instant;
 

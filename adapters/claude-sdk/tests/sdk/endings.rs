@@ -1,6 +1,6 @@
 //! Iterations that the real agent ends badly: classed as those of `claude -p`.
 
-use orchestrator::contract::{ErrorClass, Event};
+use ralph_orchestrator_contract::{ErrorClass, Event};
 use ralph_orchestrator_testkit::model_server::{Reply, Script, Turn};
 use serde_json::json;
 

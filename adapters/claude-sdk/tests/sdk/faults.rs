@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use orchestrator::contract::{AgentError, ErrorClass, Event, Report, Usd};
+use ralph_orchestrator_contract::{AgentError, ErrorClass, Event, Report, Usd};
 use ralph_orchestrator_testkit::fake_agent::write_executable;
 use ralph_orchestrator_testkit::flood::assert_gives_way;
 use ralph_orchestrator_testkit::model_server::Script;

@@ -1,6 +1,6 @@
 //! Sessions that are handed over before their context is full.
 
-use orchestrator::contract::{ErrorClass, Tokens};
+use ralph_orchestrator_contract::{ErrorClass, Tokens};
 use ralph_orchestrator_testkit::model_server::{Fault, Reply, Script, Turn};
 use serde_json::{Value, json};
 
@@ -79,7 +79,7 @@ async fn a_claim_by_tool_is_judged_first() {
         .then(Turn::tool("mcp__ralph__claim_complete", &claim).usage(usage))
         .then(Turn::text("That is all."));
     let rig = Rig::new(script);
-    let accepted = orchestrator::contract::Judgement::Accepted;
+    let accepted = ralph_orchestrator_contract::Judgement::Accepted;
     let sink = Sink::judging([Some(accepted)]);
     let report = rig.run(config(), &sink).await.unwrap();
     assert_eq!(report.final_text.as_deref(), Some("That is all."));
@@ -105,7 +105,7 @@ async fn cancelled_while_the_notes_are_written() {
     let sink = Sink::new();
     let cancel = async {
         rig.stalled().await;
-        sink.cancel(orchestrator::contract::CancelReason::Timeout);
+        sink.cancel(ralph_orchestrator_contract::CancelReason::Timeout);
     };
     let (result, ()) = tokio::join!(rig.run(config(), &sink), cancel);
     let error = result.unwrap_err();

@@ -1,6 +1,6 @@
 //! Iterations that end well.
 
-use orchestrator::contract::{Budget, ClaimKind, Event, Tokens, Usage, Usd};
+use ralph_orchestrator_contract::{Budget, ClaimKind, Event, Tokens, Usage, Usd};
 use ralph_orchestrator_testkit::model_server::{Fault, Reply, Script, Turn};
 use serde_json::json;
 

@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use orchestrator::contract::{Agent, BuildContext, BuildError, Event, Tokens, Usd};
 use ralph_adapter_claude_sdk::Guarded;
-use ralph_orchestrator_supervise::Supervisor;
+use ralph_orchestrator_contract::{Agent, BuildContext, BuildError, Event, Tokens, Usd};
+use ralph_orchestrator_supervisor::Supervisor;
 use ralph_orchestrator_testkit::iteration::{self, Adapter};
 use serde_json::Value;
 

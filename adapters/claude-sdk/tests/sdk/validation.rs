@@ -1,6 +1,6 @@
 //! Claims that are validated while the session goes on.
 
-use orchestrator::contract::{Event, Judgement};
+use ralph_orchestrator_contract::{Event, Judgement};
 use ralph_orchestrator_testkit::model_server::{Script, Turn};
 use serde_json::json;
 

@@ -1,7 +1,7 @@
 //! How full the context is.
 
-use orchestrator::contract::Event;
 use ralph_adapter_claude_stream::{Context, Ended, Parser};
+use ralph_orchestrator_contract::Event;
 use serde_json::{Value, json};
 
 use crate::{read, transcript};
@@ -122,7 +122,7 @@ fn a_turn_that_was_ended_on_purpose_is_no_failure_and_says_nothing() {
 
 #[test]
 fn a_cost_from_elsewhere_only_grows() {
-    let usd = |dollars| orchestrator::contract::Usd::from_dollars(dollars).unwrap();
+    let usd = |dollars| ralph_orchestrator_contract::Usd::from_dollars(dollars).unwrap();
     let mut parser = Parser::new();
     assert_eq!(parser.cost(usd(0.0)), None);
     let Some(Event::Usage { usage }) = parser.cost(usd(0.2)) else { panic!("no usage") };

@@ -1,7 +1,7 @@
 //! Every way a stream can end.
 
-use orchestrator::contract::{ErrorClass, Leftovers, Report, Tokens, Usage, Usd};
 use ralph_adapter_claude_stream::{Ended, parse_json_document};
+use ralph_orchestrator_contract::{ErrorClass, Leftovers, Report, Tokens, Usage, Usd};
 use serde_json::{Value, json};
 
 use crate::{read, transcript};

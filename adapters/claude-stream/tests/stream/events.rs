@@ -1,7 +1,7 @@
 //! What is told while the agent runs.
 
-use orchestrator::contract::{Event, Tokens, Usd};
 use ralph_adapter_claude_stream::{Ended, Parser};
+use ralph_orchestrator_contract::{Event, Tokens, Usd};
 use serde_json::json;
 
 use crate::{read, transcript};

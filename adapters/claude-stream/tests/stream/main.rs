@@ -9,8 +9,8 @@ mod recorded;
 
 use std::path::Path;
 
-use orchestrator::contract::{AgentError, Event, Report};
 use ralph_adapter_claude_stream::{Ended, Parser};
+use ralph_orchestrator_contract::{AgentError, Event, Report};
 
 fn transcript(name: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/transcripts").join(name);

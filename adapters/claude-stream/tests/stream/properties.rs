@@ -1,8 +1,8 @@
 //! Nothing an agent prints can do more than end in an error.
 
-use orchestrator::contract::{ErrorClass, Event};
 use proptest::prelude::*;
 use ralph_adapter_claude_stream::{Ended, parse_json_document};
+use ralph_orchestrator_contract::{ErrorClass, Event};
 use serde_json::{Value, json};
 
 use crate::{read, transcript};

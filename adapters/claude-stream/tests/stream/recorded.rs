@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use claude_codes::ClaudeOutput;
-use orchestrator::contract::{Event, Usage};
 use ralph_adapter_claude_stream::{Ended, Message, Parser};
+use ralph_orchestrator_contract::{Event, Usage};
 use serde_json::Value;
 
 /// What was printed, by recording.

@@ -1,7 +1,7 @@
 //! Iterations that the orchestrator ends, as far as it is not the same for every adapter, and others
 //! that end before their time.
 
-use orchestrator::contract::{ErrorClass, Tokens};
+use ralph_orchestrator_contract::{ErrorClass, Tokens};
 use ralph_orchestrator_testkit::fake_agent::FakeAgent;
 use ralph_orchestrator_testkit::model_server::{Fault, Script, Turn};
 use serde_json::json;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use orchestrator::contract::{AgentError, ErrorClass, Event, Tokens};
+use ralph_orchestrator_contract::{AgentError, ErrorClass, Event, Tokens};
 use ralph_orchestrator_testkit::loopback::codex_config;
 use ralph_orchestrator_testkit::model_server::{Fault, Reply, Script, Turn};
 use serde_json::json;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use orchestrator::contract::{Event, Tokens, Usage};
+use ralph_orchestrator_contract::{Event, Tokens, Usage};
 use ralph_orchestrator_testkit::model_server::{Fault, Script, Turn};
 use serde_json::{Value, json};
 

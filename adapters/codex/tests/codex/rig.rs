@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use orchestrator::contract::{Agent, BuildContext, BuildError};
-use ralph_orchestrator_supervise::Supervisor;
+use ralph_orchestrator_contract::{Agent, BuildContext, BuildError};
+use ralph_orchestrator_supervisor::Supervisor;
 use ralph_orchestrator_testkit::codex_binary;
 use ralph_orchestrator_testkit::iteration::{self, Adapter};
 use ralph_orchestrator_testkit::loopback::{IDLE, codex_config, codex_env};

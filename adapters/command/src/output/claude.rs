@@ -1,8 +1,8 @@
 //! Claude Code's JSON output, and what imitates it.
 
-use orchestrator::contract::{AgentError, Event, Report};
 use ralph_adapter_claude_stream as stream;
 use ralph_adapter_drive::LineParser;
+use ralph_orchestrator_contract::{AgentError, Event, Report};
 use serde_json::Value;
 
 /// `--output-format stream-json` prints a message a line, `json` the last one only, and `json` with

@@ -1,8 +1,8 @@
 //! `codex exec --json`.
 
-use orchestrator::contract::{AgentError, Event, Report};
 use ralph_adapter_codex_stream as stream;
 use ralph_adapter_drive::LineParser;
+use ralph_orchestrator_contract::{AgentError, Event, Report};
 
 /// What Codex has said so far.
 #[derive(Debug, Default)]

@@ -5,8 +5,8 @@ mod codex;
 mod opencode;
 mod text;
 
-use orchestrator::contract::{AgentError, Capabilities, Event, Report};
 use ralph_adapter_drive::{Ended, Lines, Output, conclude};
+use ralph_orchestrator_contract::{AgentError, Capabilities, Event, Report};
 
 use crate::config::OutputKind;
 pub use opencode::OpenCode;
@@ -48,8 +48,8 @@ pub(crate) fn capabilities(kind: OutputKind) -> Capabilities {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use orchestrator::contract::{CancelReason, ErrorClass, Tokens, Usage, Usd};
     use proptest::prelude::*;
+    use ralph_orchestrator_contract::{CancelReason, ErrorClass, Tokens, Usage, Usd};
 
     const CODEX: &str = include_str!("../../../codex-stream/tests/transcripts/happy.jsonl");
     const OPENCODE: &str = include_str!("../../tests/transcripts/opencode.jsonl");

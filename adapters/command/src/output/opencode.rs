@@ -1,9 +1,9 @@
 //! `opencode run --format json`.
 
-use orchestrator::contract::{AgentError, ErrorClass, Event, Report, Tokens, Usage, Usd};
 use ralph_adapter_codex_stream::lenient::{bounded, count, some_text, text};
 use ralph_adapter_codex_stream::prose::{classify, of_status};
 use ralph_adapter_drive::LineParser;
+use ralph_orchestrator_contract::{AgentError, ErrorClass, Event, Report, Tokens, Usage, Usd};
 use serde_json::Value;
 
 /// What `opencode run --format json` has said so far. It prints one step per call of the model and no final event: the

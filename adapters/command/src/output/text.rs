@@ -1,6 +1,6 @@
 //! Plain text: everything on standard output is the agent's own text.
 
-use orchestrator::contract::Event;
+use ralph_orchestrator_contract::Event;
 
 use crate::utf8::{Decoder, decode};
 

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use orchestrator::contract::{AgentError, ErrorClass, Event};
+use ralph_orchestrator_contract::{AgentError, ErrorClass, Event};
 use serde_json::json;
 
 use crate::support::{Place, Sink, Then};

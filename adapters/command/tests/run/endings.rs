@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
-use orchestrator::contract::{ErrorClass, Event};
+use ralph_orchestrator_contract::{ErrorClass, Event};
 use serde_json::json;
 
 use crate::support::{Place, Sink, Then};

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use orchestrator::contract::Event;
+use ralph_orchestrator_contract::Event;
 use serde_json::{Value, json};
 
 use crate::support::{Place, Sink};

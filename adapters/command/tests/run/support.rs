@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Duration;
 
-use orchestrator::contract::{
+use ralph_orchestrator_contract::{
     Agent, AgentError, Budget, BuildContext, CancelReason, CancelSignal, Event, EventSink,
     Iteration, Report, async_trait,
 };

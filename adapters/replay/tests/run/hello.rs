@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use orchestrator::contract::Event;
+use ralph_orchestrator_contract::Event;
 use serde_json::{Value, json};
 
 use crate::support::{Place, Sink};

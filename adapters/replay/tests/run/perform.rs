@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::time::{Duration, Instant};
 
-use orchestrator::contract::{ErrorClass, Event, Usage, Usd};
+use ralph_orchestrator_contract::{ErrorClass, Event, Usage, Usd};
 use serde_json::{Value, json};
 
 use crate::support::{Place, Sink, answer, call, init, result};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use orchestrator::engine::Driver;
+use ralph_orchestrator_core::engine::Driver;
 use serde_json::Value;
 
 use crate::ask::ask;

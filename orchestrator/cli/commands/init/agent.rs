@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use ralph_orchestrator_supervise::find_program;
+use ralph_orchestrator_supervisor::find_program;
 
 use crate::context::variables;
 use crate::error::CommandError;

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use orchestrator::config::Config;
+use ralph_orchestrator_core::config::Config;
 
 use crate::error::CommandError;
 

@@ -4,8 +4,8 @@ use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
-use orchestrator::state::Disk;
-use orchestrator::workspace::identity;
+use ralph_orchestrator_core::state::Disk;
+use ralph_orchestrator_core::workspace::identity;
 
 use crate::context;
 use crate::error::{CommandError, exit};

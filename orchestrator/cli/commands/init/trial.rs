@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
-use orchestrator::contract::Verdict;
-use orchestrator::engine::{Judges, SetupReport, build_context, plain_environment};
-use orchestrator::machine::NamedVerdict;
+use ralph_orchestrator_contract::Verdict;
+use ralph_orchestrator_core::engine::{Judges, SetupReport, build_context, plain_environment};
+use ralph_orchestrator_core::machine::NamedVerdict;
 
 use crate::commands::block_on;
 use crate::context::{Context, Overrides};

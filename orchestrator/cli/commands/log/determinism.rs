@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use orchestrator::machine::{Record, Story, TreeChange};
-use orchestrator::state::Entry;
+use ralph_orchestrator_core::machine::{Record, Story, TreeChange};
+use ralph_orchestrator_core::state::Entry;
 use serde::Serialize;
 
 use crate::output;

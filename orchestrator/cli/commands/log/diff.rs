@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use orchestrator::machine::Record;
-use orchestrator::state::{Entry, Layout};
+use ralph_orchestrator_core::machine::Record;
+use ralph_orchestrator_core::state::{Entry, Layout};
 use serde::Serialize;
 use serde_json::Value;
 

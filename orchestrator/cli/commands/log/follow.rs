@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use orchestrator::machine::{Record, State};
-use orchestrator::state::{Entry, Found, Layout, Lock, peek};
+use ralph_orchestrator_core::machine::{Record, State};
+use ralph_orchestrator_core::state::{Entry, Found, Layout, Lock, peek};
 
 use super::records::Teller;
 use super::transcript::{Form, Reader};

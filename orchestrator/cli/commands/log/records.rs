@@ -1,8 +1,8 @@
 //! Records of a run in words.
 
-use orchestrator::contract::CancelReason;
-use orchestrator::machine::{Given, NamedVerdict, Record, Story};
-use orchestrator::state::Entry;
+use ralph_orchestrator_contract::CancelReason;
+use ralph_orchestrator_core::machine::{Given, NamedVerdict, Record, Story};
+use ralph_orchestrator_core::state::Entry;
 
 use crate::render::terminal::fold;
 use crate::render::text::{

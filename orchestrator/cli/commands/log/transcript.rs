@@ -3,8 +3,8 @@
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 
-use orchestrator::contract::Event;
-use orchestrator::state::Layout;
+use ralph_orchestrator_contract::Event;
+use ralph_orchestrator_core::state::Layout;
 
 use crate::output;
 use crate::render::text::{escape, one_line, tool_line};

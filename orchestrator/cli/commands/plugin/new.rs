@@ -11,7 +11,7 @@ use crate::{output, registry};
 
 /// The longest name of a plugin, in bytes.
 const LONGEST: usize = 64;
-const SDK: &str = "ralph-orchestrator-sdk";
+const SDK: &str = "ralph-orchestrator-plugin-sdk";
 
 macro_rules! template {
     ($file:literal) => {
@@ -126,7 +126,7 @@ fn dependency(sdk: Option<&Path>) -> Result<String, CommandError> {
     let manifest = fs::read_to_string(sdk.join("Cargo.toml")).unwrap_or_default();
     if !manifest.contains(&format!("\"{SDK}\"")) {
         let message = format!("--sdk {}: there is no Cargo.toml of {SDK}", sdk.display());
-        let hint = "it is `orchestrator/plugin-sdk` in the source of ralph-orchestrator";
+        let hint = "it is `orchestrator/plugin/sdk` in the source of ralph-orchestrator";
         return Err(CommandError::user(message).hinted(hint));
     }
     let sdk = sdk.canonicalize()?;
@@ -177,8 +177,8 @@ fn say(folder: &Path, library: &str, by_version: bool) {
         output::say(&format!(
             "note: Cargo.toml asks for {SDK} {version} of crates.io; while it is not there, put the \
              source in its place:\n  git clone the source of ralph-orchestrator {version}, and in \
-             Cargo.toml: {SDK} = {{ path = \"CLONE/orchestrator/plugin-sdk\" }}\n  or write the crate \
-             with `--sdk CLONE/orchestrator/plugin-sdk`",
+             Cargo.toml: {SDK} = {{ path = \"CLONE/orchestrator/plugin/sdk\" }}\n  or write the crate \
+             with `--sdk CLONE/orchestrator/plugin/sdk`",
             version = env!("CARGO_PKG_VERSION"),
         ));
     }

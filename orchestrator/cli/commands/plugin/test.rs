@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use orchestrator::config::PluginConfig;
-use orchestrator::contract::BuildContext;
 use plugin_host::{Isolation, Plugin, PrivateCopy, check};
 use plugin_protocol::{Item, ItemKind};
-use ralph_orchestrator_supervise::{KillSwitch, Supervisor};
+use ralph_orchestrator_contract::BuildContext;
+use ralph_orchestrator_core::config::PluginConfig;
+use ralph_orchestrator_supervisor::{KillSwitch, Supervisor};
 use ralph_orchestrator_testkit::conformance::{self, Cast, Judged, Place, Stage};
 
 use self::kit::{Kit, Part};

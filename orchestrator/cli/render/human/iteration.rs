@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use orchestrator::contract::{Event, Usage, Usd};
-use orchestrator::engine::Notice;
-use orchestrator::machine::{Changes, Outcome};
+use ralph_orchestrator_contract::{Event, Usage, Usd};
+use ralph_orchestrator_core::engine::Notice;
+use ralph_orchestrator_core::machine::{Changes, Outcome};
 
 use super::{BOLD, DIM, Human, RED, View, YELLOW};
 use crate::output;

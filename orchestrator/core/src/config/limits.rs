@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::units;
-use crate::contract::Usd;
+use ralph_orchestrator_contract::Usd;
 
 /// The bounds of a run. Durations are written as text such as `2h 30m`, a limit that is off as
 /// "none", in JSON as null.

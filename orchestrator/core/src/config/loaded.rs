@@ -15,7 +15,7 @@ use super::provenance::Provenance;
 use super::schema;
 use super::units;
 use super::words;
-use crate::contract::BuildError;
+use ralph_orchestrator_contract::BuildError;
 
 /// What the origin of a value is called that nobody gave.
 const DEFAULT: &str = "default";

@@ -15,7 +15,7 @@ use super::model::{
 };
 use super::plugins;
 use super::problem::Problems;
-use crate::contract::Usd;
+use ralph_orchestrator_contract::Usd;
 
 /// The prompt if none is given.
 const PROMPT: &str = "PROMPT.md";

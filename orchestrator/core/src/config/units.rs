@@ -7,7 +7,7 @@ use jiff::fmt::friendly::{SpanParser, SpanPrinter};
 use schemars::{Schema, SchemaGenerator, json_schema};
 use serde::de::{Error, Unexpected, Visitor};
 
-use crate::contract::Usd;
+use ralph_orchestrator_contract::Usd;
 
 /// Longer durations are mistakes, and would overflow clocks.
 pub(super) const LONGEST: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);

@@ -2,8 +2,8 @@
 
 use super::notice::Notice;
 use super::session::Session;
-use crate::contract::NearMiss;
 use crate::machine::{Changes, Latch, Record, RunStarted};
+use ralph_orchestrator_contract::NearMiss;
 
 impl Session {
     pub(super) fn notice(&self, notice: &Notice) {

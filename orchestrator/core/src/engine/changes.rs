@@ -13,12 +13,12 @@ use super::look::scan;
 use super::plan::Check;
 use super::protection::{NAMED, join_names};
 use super::session::Session;
-use crate::contract::Verdict;
 use crate::machine::Input;
 use crate::state::read_regular;
 use crate::workspace::{
     PinnedPaths, TreeDiff, TreeDigest, TreeHasher, TreeSnapshot, escape, unescape,
 };
+use ralph_orchestrator_contract::Verdict;
 
 /// More artefacts than this cannot be told from work.
 const MOST_ARTEFACTS: usize = 1000;

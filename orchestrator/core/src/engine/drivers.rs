@@ -7,9 +7,9 @@ use super::error::EngineError;
 use super::plan::Driver;
 use super::redact::Redactor;
 use crate::config::{ConfigErrors, Limits, Loaded};
-use crate::contract::BuildContext;
 use crate::machine::{self, State};
 use crate::registry::Registry;
+use ralph_orchestrator_contract::BuildContext;
 
 /// An agent that could work.
 pub(super) struct Ready {

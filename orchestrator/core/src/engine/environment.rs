@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::config::{Env, EnvMode};
-use crate::contract::Description;
+use ralph_orchestrator_contract::Description;
 
 /// What a clean environment takes over: what programs need to find their way about, and nothing that
 /// carries a secret. A trailing `*` matches any rest.

@@ -1,9 +1,9 @@
 //! Why a run could not be started or had to be broken off.
 
 use crate::config::ConfigErrors;
-use crate::contract::AgentError;
 use crate::state::StateError;
 use crate::workspace::{PromptError, TreeError, WorkspaceError};
+use ralph_orchestrator_contract::AgentError;
 
 /// A problem that is none of the run's stop reasons.
 #[derive(Debug, thiserror::Error)]

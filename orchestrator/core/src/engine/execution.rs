@@ -6,7 +6,7 @@ use tokio::sync::watch;
 
 use super::plan::Check;
 use super::sink::Cancel;
-use crate::contract::{CancelReason, ValidationContext, Verdict};
+use ralph_orchestrator_contract::{CancelReason, ValidationContext, Verdict};
 
 /// How long a validator that was told to end may take to do so.
 pub(super) const GRACE: Duration = Duration::from_secs(30);

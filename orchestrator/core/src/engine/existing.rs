@@ -5,9 +5,9 @@ use std::path::Path;
 use super::plan::Judges;
 use super::prompt::PromptSource;
 use crate::config::{self, Loaded, Sources};
-use crate::contract::BuildContext;
 use crate::registry::Registry;
 use crate::state::{Found, Layout, StateError};
+use ralph_orchestrator_contract::BuildContext;
 
 const OTHER_TASK: &str = "the prompt changed since completion: this is a new run";
 const OTHER_TEXT: &str = "the task is another one than that of the last run: this is a new run";

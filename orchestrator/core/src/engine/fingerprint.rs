@@ -8,10 +8,10 @@ use serde::Serialize;
 use super::drivers::Drivers;
 use super::inputs::Inputs;
 use super::redact::Redactor;
-use crate::contract::{Iteration, Launch};
 use crate::machine::Given;
 use crate::state::Store;
 use crate::workspace::ProgramDigests;
+use ralph_orchestrator_contract::{Iteration, Launch};
 
 /// Differs by its nature.
 const ITERATION: &str = "RALPH_ITERATION";

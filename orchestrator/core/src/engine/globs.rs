@@ -5,8 +5,8 @@ use std::path::Path;
 use super::error::EngineError;
 use super::plan::Judges;
 use crate::config::{ConfigErrors, Loaded, ValidatorConfig};
-use crate::contract::EvidenceValidator;
 use crate::workspace::{Baseline, ProtectedError, ProtectedPaths};
+use ralph_orchestrator_contract::EvidenceValidator;
 
 /// Refuses malformed globs of one validator.
 ///

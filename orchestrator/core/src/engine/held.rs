@@ -5,8 +5,8 @@
 //! iteration's end. Words have a budget of bytes, and what exceeds it is told as a number.
 
 use super::pace::Pace;
-use crate::contract::{Claim, ClaimKind, Usage};
 use crate::machine::Context;
+use ralph_orchestrator_contract::{Claim, ClaimKind, Usage};
 
 /// Records of figures: so many at once, then one in two seconds.
 const FIGURES: u64 = 16;
@@ -145,7 +145,7 @@ fn encoded(text: &str) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contract::{ClaimSource, Tokens};
+    use ralph_orchestrator_contract::{ClaimSource, Tokens};
 
     fn used(input: u64) -> Usage {
         Usage { tokens: Some(Tokens { input, ..Tokens::default() }), ..Usage::default() }

@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use super::drivers::Drivers;
 use super::error::EngineError;
-use crate::contract::Iteration;
 use crate::state::{Layout, StateError, Store};
 use crate::workspace::{PinRecord, PinnedFile};
+use ralph_orchestrator_contract::Iteration;
 
 /// Options whose values are files that the agent reads, in the command lines of well-known agents.
 const FILE_OPTIONS: [&str; 2] = ["--mcp-config", "--settings"];

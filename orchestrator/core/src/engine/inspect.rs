@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::look::blocking;
 use super::session::Session;
-use crate::contract::{Claim, CompletionDetector, Findings, NearMiss, View};
+use ralph_orchestrator_contract::{Claim, CompletionDetector, Findings, NearMiss, View};
 
 /// A prompt that is longer, in bytes, is read in a thread of its own: nothing else has to wait.
 const SHORT_PROMPT: usize = 64 * 1024;

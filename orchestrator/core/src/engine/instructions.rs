@@ -2,7 +2,7 @@
 
 use super::session::Session;
 use crate::config::{CompletionTrigger, InstructionsMode};
-use crate::contract::Iteration;
+use ralph_orchestrator_contract::Iteration;
 
 impl Session {
     /// The block that follows this prompt: how to claim completion. `None` if the agent is told by the

@@ -23,12 +23,12 @@ use super::sink::{Cancel, Heard, Sink};
 use super::transcript::Transcript;
 use super::watching::{Inspected, Inspecting, LAST_GRACE, Watching, inspected};
 use crate::config::SandboxMode;
-use crate::contract::{
+use crate::machine::{Effect, Ended, Input, Latch, Outcome, StartIteration, Timer};
+use crate::workspace::PromptWatch;
+use ralph_orchestrator_contract::{
     AgentError, CancelReason, Claim, ClaimKind, ErrorClass, Iteration, Report, Usage,
     survivors_complaint,
 };
-use crate::machine::{Effect, Ended, Input, Latch, Outcome, StartIteration, Timer};
-use crate::workspace::PromptWatch;
 
 /// Events that may wait for the driver; more and the agent waits.
 const QUEUE: usize = 64;

@@ -13,9 +13,9 @@ use super::execution::GRACE;
 use super::session::Session;
 use super::validate::Examined;
 use super::watching::{Inspecting, Watching};
-use crate::contract::{CancelReason, Judgement};
 use crate::machine::{Input, Latch, Policy};
 use crate::workspace::TreeHasher;
+use ralph_orchestrator_contract::{CancelReason, Judgement};
 
 /// An agent asks, and waits for the answer.
 pub(super) struct Question {

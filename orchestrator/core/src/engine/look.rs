@@ -9,12 +9,12 @@ use super::error::EngineError;
 use super::inspect::cut;
 use super::observe::{Observed, from_digests};
 use super::session::Session;
-use crate::contract::Findings;
 use crate::machine::{ChangedFile, Changes, FileChange, Input, Look, ObservedEvidence};
 use crate::state::read_regular;
 use crate::workspace::{
     self as tree, FileChanged, TreeChanges, TreeError, TreeHasher, evidence_digests_until,
 };
+use ralph_orchestrator_contract::Findings;
 
 /// Larger than any configuration, in bytes.
 const LARGEST_CONFIG: u64 = 4 * 1024 * 1024;

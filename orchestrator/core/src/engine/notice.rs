@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use crate::contract::{Claim, Event, NearMiss, Tokens, Usage, Usd};
 use crate::machine::{AgentChange, Changes, NamedVerdict, Outcome, StopReason, Trigger};
+use ralph_orchestrator_contract::{Claim, Event, NearMiss, Tokens, Usage, Usd};
 
 /// Something that happened in a run. `iteration` is 0 before the first.
 #[derive(Clone, Debug, PartialEq, Serialize)]

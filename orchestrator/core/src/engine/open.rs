@@ -17,13 +17,13 @@ use super::relocated;
 use super::renew::{self, Renewal};
 use super::session::Session;
 use crate::config::Loaded;
-use crate::contract::BuildContext;
 use crate::machine::Pins;
 use crate::registry::{Registry, Surroundings};
 use crate::state::{
     Disk, Found, Layout, OrphanReport, StateError, Store, occupy_workspace, peek_completed,
 };
 use crate::workspace::{Baseline, HeldWorkspace, PromptPlace, create_from_template};
+use ralph_orchestrator_contract::BuildContext;
 
 /// How a run is asked for.
 pub struct Request<'a> {

@@ -11,15 +11,15 @@ use super::environment;
 use super::error::EngineError;
 use super::prices::{self, Pricing};
 use crate::config::{self, AgentConfig, Config, ConfigErrors, Limits, Loaded};
-use crate::contract::{
-    Agent, BuildContext, BuildError, CompletionDetector, Description, EvidenceValidator, Usage, Usd,
-};
 use crate::machine::{
     self, AfterRejection, BaselineMode, CompletionTrigger, Policy, ValidatorInfo,
 };
 use crate::registry::{Kinds, Registry};
 use crate::state::{self, StateError};
 use crate::workspace::ProtectedPaths;
+use ralph_orchestrator_contract::{
+    Agent, BuildContext, BuildError, CompletionDetector, Description, EvidenceValidator, Usage, Usd,
+};
 
 /// Share of the cost limit that a first iteration is charged at least if its end is never known, and what
 /// it is charged where there is no such limit.

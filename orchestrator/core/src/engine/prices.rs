@@ -3,7 +3,7 @@
 use genai_prices::{Calculator, PriceRequest, UsageKey};
 
 use crate::config::Prices;
-use crate::contract::{Tokens, Usage, Usd};
+use ralph_orchestrator_contract::{Tokens, Usage, Usd};
 
 const PER_MILLION: f64 = 1e6;
 

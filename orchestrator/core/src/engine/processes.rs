@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::contract::Survivor;
+use ralph_orchestrator_contract::Survivor;
 
 /// Looks after the processes of an iteration. The engine itself starts none.
 ///

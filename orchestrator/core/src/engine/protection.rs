@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::allowance::cancellable;
 use super::error::EngineError;
 use super::plan::Check;
-use crate::contract::{Change, ChangeKind};
 use crate::workspace::{Baseline, ProtectedError, ProtectedHasher, ProtectedPaths};
+use ralph_orchestrator_contract::{Change, ChangeKind};
 
 /// How many paths a message names.
 pub(super) const NAMED: usize = 10;

@@ -22,9 +22,9 @@ use serde_json::Value;
 
 use super::environment;
 use crate::config::Env;
-use crate::contract::{AgentError, Event, Report};
 use crate::machine::Input;
 use finder::{Edges, Finder};
+use ralph_orchestrator_contract::{AgentError, Event, Report};
 pub(super) use stream::Events;
 
 /// What stands where a secret was.

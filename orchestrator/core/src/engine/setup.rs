@@ -9,9 +9,9 @@ use super::execution::{Over, execute};
 use super::plan::{Judges, millis, real_path};
 use super::validate::{Selection, baseline_claim};
 use crate::config::{ConfigError, ConfigErrors, Loaded};
-use crate::contract::{Setup, SetupProblem, ValidationContext};
 use crate::machine::NamedVerdict;
 use crate::workspace::ProtectedPaths;
+use ralph_orchestrator_contract::{Setup, SetupProblem, ValidationContext};
 
 /// Something in the set-up of a validator.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -17,11 +17,11 @@ use super::judge::Question;
 use super::notice::{Notice, Observer};
 use super::redact::Events;
 use super::transcript::{self, Transcript};
-use crate::contract::{
+use crate::machine::Context;
+use ralph_orchestrator_contract::{
     CancelReason, CancelSignal, Claim, ClaimKind, ClaimSource, CompletionDetector, Event,
     EventSink, Judgement, Usage,
 };
-use crate::machine::Context;
 
 /// An event of so many bytes of text takes as much of the time on the agent's task as any other.
 const STRIDE: usize = 16 * 1024;

@@ -8,8 +8,8 @@ use super::look::blocking;
 use super::notice::Notice;
 use super::rest::asked;
 use super::session::Session;
-use crate::contract::survivors_complaint;
 use crate::machine::Input;
+use ralph_orchestrator_contract::survivors_complaint;
 
 /// How long they are waited for. Who waits for a disk that has gone may still end by then; after that
 /// somebody has to look.

@@ -5,8 +5,8 @@ use std::io::{self, BufWriter, Write as _};
 use jiff::Timestamp;
 
 use super::files::Files;
-use crate::contract::Event;
 use crate::state::File;
+use ralph_orchestrator_contract::Event;
 
 /// Most bytes kept of each stream of an iteration.
 const LARGEST: u64 = 64 * 1024 * 1024;

@@ -22,13 +22,13 @@ use super::protection::{ProtectedState, Protection};
 use super::rest::{LONGEST_REST_MS, asked};
 use super::session::{Session, StopRequests};
 use super::sink::Cancel;
-use crate::contract::{
-    CancelReason, CancelSignal as _, Claim, ClaimKind, ClaimSource, EvidenceFile,
-    ValidationContext, Verdict,
-};
 use crate::machine::{BaselineCheck, EvidenceHistory, NamedVerdict, Validation};
 use crate::state::{Disk, keep_evidence};
 use crate::workspace::{HeldWorkspace, PinnedPaths, TreeHasher, TreeSnapshot};
+use ralph_orchestrator_contract::{
+    CancelReason, CancelSignal as _, Claim, ClaimKind, ClaimSource, EvidenceFile,
+    ValidationContext, Verdict,
+};
 
 /// A workspace with more entries is not kept for the next start: to write them would take longer than
 /// most checks.

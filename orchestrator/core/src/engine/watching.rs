@@ -17,8 +17,8 @@ use super::pace::Pace;
 use super::plan;
 use super::session::Session;
 use super::sink::Heard;
-use crate::contract::{CancelReason, Findings};
 use crate::machine::{Input, Timer};
+use ralph_orchestrator_contract::{CancelReason, Findings};
 
 /// How long an agent that was told to end may take, beyond the graces that it has itself.
 pub(super) const LAST_GRACE: Duration = Duration::from_secs(60);

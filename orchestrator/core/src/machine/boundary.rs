@@ -10,7 +10,7 @@ use super::record::{Given, Outcome, Record, RunStarted, Trigger};
 use super::running;
 use super::state::{Latch, State};
 use super::step::Turn;
-use crate::contract::{Budget, Claim, ClaimSource, NearMiss, Usage, Usd, Verdict};
+use ralph_orchestrator_contract::{Budget, Claim, ClaimSource, NearMiss, Usage, Usd, Verdict};
 
 /// Wait after the first refusal by the provider that did not say until when; doubled each time.
 const FIRST_DEFERRAL_MS: u64 = 30_000;

@@ -5,7 +5,7 @@ use super::record::{Outcome, Record, RunStarted};
 use super::state::{
     AgentChange, Answer, Completion, Context, Current, LastError, Latch, Note, State, Stop, Wait,
 };
-use crate::contract::{CancelReason, Claim, ClaimKind, ClaimSource, Usage, Usd};
+use ralph_orchestrator_contract::{CancelReason, Claim, ClaimKind, ClaimSource, Usage, Usd};
 
 /// Most notes that the next iteration is told.
 const MOST_TOLD: usize = 16;

@@ -8,7 +8,9 @@ use super::limits::StopReason;
 use super::pins::FilePin;
 use super::record::{Given, NamedVerdict, Outcome, Record, RunStarted, Trigger};
 use super::state::Context;
-use crate::contract::{Budget, CancelReason, Claim, EvidenceFile, NearMiss, Survivor, Usage, Usd};
+use ralph_orchestrator_contract::{
+    Budget, CancelReason, Claim, EvidenceFile, NearMiss, Survivor, Usage, Usd,
+};
 
 /// Choices of this start of the orchestrator.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::state::State;
-use crate::contract::Usd;
+use ralph_orchestrator_contract::Usd;
 
 /// What is said of `max_runtime`.
 pub(super) const OUT_OF_TIME: &str = "limits.max_runtime is used up";

@@ -3,7 +3,7 @@
 use super::limits::StopReason;
 use super::record::Outcome;
 use super::state::State;
-use crate::contract::Verdict;
+use ralph_orchestrator_contract::Verdict;
 
 /// What has to be done away with before a stopped run can go on.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use super::normalize::normalize;
 use super::record::{AfterRejection, NamedVerdict, Record};
 use super::state::{Latch, Rejection, State};
-use crate::contract::Verdict;
+use ralph_orchestrator_contract::Verdict;
 
 /// As how many an iteration counts whose agent called no tool and left the work as it was.
 const IDLE_COUNTS_AS: u32 = 3;

@@ -7,7 +7,9 @@ use serde::{Deserialize, Serialize};
 use super::changes::Changes;
 use super::limits::{Limits, StopReason};
 use super::pins::{FilePin, Pins};
-use crate::contract::{CancelReason, Claim, EvidenceFile, NearMiss, Survivor, Usage, Usd, Verdict};
+use ralph_orchestrator_contract::{
+    CancelReason, Claim, EvidenceFile, NearMiss, Survivor, Usage, Usd, Verdict,
+};
 
 /// Whether a rejected claim stays pending.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -4,7 +4,7 @@ use super::input::{Effect, Ended, Timer};
 use super::record::{Outcome, Record};
 use super::state::{Context, State};
 use super::step::Turn;
-use crate::contract::{CancelReason, Usage, Usd};
+use ralph_orchestrator_contract::{CancelReason, Usage, Usd};
 
 /// The longest note, in bytes.
 const LONGEST_NOTE: usize = 8 * 1024;

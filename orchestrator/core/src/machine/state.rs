@@ -9,7 +9,7 @@ use super::limits::{Limits, StopReason};
 use super::pins::Pins;
 use super::record::{BaselineMode, CompletionTrigger, NamedVerdict, Outcome, Policy, RunStarted};
 use super::tally::ClaimTally;
-use crate::contract::{
+use ralph_orchestrator_contract::{
     CancelReason, Claim, ClaimKind, EvidenceFile, NearMiss, Survivor, Tokens, Usage, Usd,
 };
 

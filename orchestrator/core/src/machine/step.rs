@@ -8,7 +8,7 @@ use super::limits::StopReason;
 use super::record::Record;
 use super::running;
 use super::state::{Latch, State};
-use crate::contract::{CancelReason, ClaimKind};
+use ralph_orchestrator_contract::{CancelReason, ClaimKind};
 
 /// The new state after `input`, and what to do, in this order. The new state is always the old one
 /// with every appended record applied.
@@ -74,8 +74,8 @@ impl Turn {
     }
 
     /// Records a claim, unless it is one that has stood there before.
-    pub(super) fn claim(&mut self, claim: crate::contract::Claim) {
-        let stood = claim.source == crate::contract::ClaimSource::State
+    pub(super) fn claim(&mut self, claim: ralph_orchestrator_contract::Claim) {
+        let stood = claim.source == ralph_orchestrator_contract::ClaimSource::State
             && self.state.standing.get(&claim.detector) == Some(&claim.kind);
         // Told twice, as by a tool call that is made again, it is still one claim.
         let told = match claim.kind {

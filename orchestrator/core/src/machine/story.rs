@@ -8,7 +8,7 @@ use super::changes::Changes;
 use super::limits::StopReason;
 use super::record::{NamedVerdict, Outcome, Record};
 use super::tally::ClaimTally;
-use crate::contract::{CancelReason, ClaimKind, Tokens, Usd};
+use ralph_orchestrator_contract::{CancelReason, ClaimKind, Tokens, Usd};
 
 /// What became of the workspace tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]

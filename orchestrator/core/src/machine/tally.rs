@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::normalize::normalize;
 use super::record::NamedVerdict;
-use crate::contract::Verdict;
+use ralph_orchestrator_contract::Verdict;
 
 /// Different causes of rejections that are told apart.
 pub(super) const MOST_CAUSES: usize = 100;

@@ -14,7 +14,7 @@ mod takeover;
 use proptest::prelude::*;
 
 use super::*;
-use crate::contract::{
+use ralph_orchestrator_contract::{
     CancelReason, Claim, ClaimKind, ClaimSource, NearMiss, Tokens, Usage, Usd, Verdict,
 };
 
@@ -292,7 +292,7 @@ fn inputs() -> impl Strategy<Value = Input> {
         6 => Just(Input::Prepared {
             start: StartIteration {
                 iteration: 0, attempt: 1, trigger: Trigger::Initial,
-                budget: crate::contract::Budget::default(), reservation: Usd::from_nanos(7),
+                budget: ralph_orchestrator_contract::Budget::default(), reservation: Usd::from_nanos(7),
             },
             prompt: "p".into(),
             given: Given::default(),

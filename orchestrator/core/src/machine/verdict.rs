@@ -2,7 +2,7 @@
 
 use super::input::Validation;
 use super::record::Policy;
-use crate::contract::Verdict;
+use ralph_orchestrator_contract::Verdict;
 
 /// What holds for one tree proves nothing of another.
 const UNSETTLED: &str = "the checks change the files that they check, each time they run: this was \

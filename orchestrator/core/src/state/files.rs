@@ -7,7 +7,7 @@ use std::path::Path;
 
 use super::disk::{Disk, File, private_flags};
 use super::error::StateError;
-use crate::contract::EvidenceFile;
+use ralph_orchestrator_contract::EvidenceFile;
 
 const OWNER_ONLY: u32 = 0o600;
 const COPY_BUFFER: usize = 64 * 1024;

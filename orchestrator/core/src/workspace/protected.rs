@@ -18,7 +18,7 @@ use super::content::{Content, FileHasher, never_again};
 use super::escape::{escape, unescape};
 use super::folder::{self, Closed, Subfolder, Visitor};
 use super::globs::{GlobError, Globs};
-use crate::contract::{Change, ChangeKind};
+use ralph_orchestrator_contract::{Change, ChangeKind};
 
 /// The most paths that can be protected.
 const MAX_PATHS: usize = 200_000;

@@ -1,6 +1,6 @@
 //! What the command line says beside `--set`: flags, what follows from them, and runs without a file.
 
-use orchestrator::config::{Flag, Place, Sources, load};
+use ralph_orchestrator_core::config::{Flag, Place, Sources, load};
 
 use crate::Project;
 

@@ -1,6 +1,6 @@
 //! Wrong configurations, each with all that is said about it.
 
-use orchestrator::config::{Sources, load};
+use ralph_orchestrator_core::config::{Sources, load};
 
 use crate::Project;
 

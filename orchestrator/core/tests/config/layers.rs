@@ -3,11 +3,11 @@
 use std::path::Path;
 use std::time::Duration;
 
-use orchestrator::config::{
+use ralph_orchestrator_contract::{BuildError, Usd};
+use ralph_orchestrator_core::config::{
     AfterRejection, AgentConfig, Env, EnvMode, Limits, PluginIsolation, Sandbox, SandboxMode,
     SandboxWorkspace, Sources, load,
 };
-use orchestrator::contract::{BuildError, Usd};
 use serde_json::json;
 
 use crate::{Project, table};

@@ -1,5 +1,4 @@
 //! The configuration from outside: files in, configurations or reports out.
-#![cfg(feature = "engine")]
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -18,7 +17,7 @@ mod roundtrip;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use orchestrator::config::{Config, ConfigErrors, Loaded, Sources, load};
+use ralph_orchestrator_core::config::{Config, ConfigErrors, Loaded, Sources, load};
 use tempfile::TempDir;
 
 /// A folder of its own with a `ralph.toml`, and the other sources.

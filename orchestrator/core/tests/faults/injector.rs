@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use orchestrator::state::{Disk, Fate, Faults, Operation};
+use ralph_orchestrator_core::state::{Disk, Fate, Faults, Operation};
 
 const ENOSPC: i32 = 28;
 const EIO: i32 = 5;

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use orchestrator::engine::EngineError;
-use orchestrator::machine::Record;
-use orchestrator::state::{Disk, Fate, Faults, Operation};
+use ralph_orchestrator_core::engine::EngineError;
+use ralph_orchestrator_core::machine::Record;
+use ralph_orchestrator_core::state::{Disk, Fate, Faults, Operation};
 
 use crate::world::{Ended, World};
 

@@ -2,9 +2,9 @@
 
 use std::sync::OnceLock;
 
-use orchestrator::machine::{Record, StopReason};
-use orchestrator::state::Operation;
 use proptest::prelude::*;
+use ralph_orchestrator_core::machine::{Record, StopReason};
+use ralph_orchestrator_core::state::Operation;
 
 use crate::injector::{Fault, Injector};
 use crate::world::{Ended, Outcome, World};

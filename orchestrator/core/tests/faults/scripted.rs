@@ -7,15 +7,15 @@ use std::sync::Arc;
 use std::sync::Mutex;
 
 use async_trait::async_trait;
-use orchestrator::contract::{
+use ralph_orchestrator_contract::{
     Agent, AgentError, CancelSignal, Capabilities, Claim, ClaimKind, ClaimSource,
     CompletionDetector, Description, Event, EventSink, EvidenceFile, EvidenceValidator, Findings,
     Iteration, Judgement, Report, Usage, Usd, ValidationContext, ValidatorDescription, Verdict,
     View,
 };
-use orchestrator::machine::Record;
-use orchestrator::registry::Registry;
-use orchestrator::state::{Layout, peek};
+use ralph_orchestrator_core::machine::Record;
+use ralph_orchestrator_core::registry::Registry;
+use ralph_orchestrator_core::state::{Layout, peek};
 
 pub(crate) const CLAIM: &str = "all done";
 

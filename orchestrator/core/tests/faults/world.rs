@@ -5,12 +5,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use orchestrator::config::{self, Loaded, Sources};
-use orchestrator::engine::{
+use ralph_orchestrator_core::config::{self, Loaded, Sources};
+use ralph_orchestrator_core::engine::{
     EngineError, Finished, NoProcesses, Notice, Observer, Opened, Request, open,
 };
-use orchestrator::machine::{Record, State};
-use orchestrator::state::{Disk, Found, Layout, OrphanReport, peek};
+use ralph_orchestrator_core::machine::{Record, State};
+use ralph_orchestrator_core::state::{Disk, Found, Layout, OrphanReport, peek};
 use tempfile::TempDir;
 
 use crate::scripted::Script;

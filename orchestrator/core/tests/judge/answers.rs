@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use orchestrator::contract::{
+use ralph_orchestrator_contract::{
     CancelSignal, ClaimKind, Event, EventSink, Iteration, Judgement, Tokens, Usage, Usd,
     ValidationContext, Verdict,
 };
-use orchestrator::machine::{Record, StopReason};
+use ralph_orchestrator_core::machine::{Record, StopReason};
 use tokio::sync::Notify;
 
 use crate::world::{Play, Stage, run};

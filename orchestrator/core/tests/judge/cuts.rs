@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use orchestrator::contract::{
+use ralph_orchestrator_contract::{
     CancelReason, CancelSignal, Event, EventSink, Iteration, Usage, Usd, ValidationContext, Verdict,
 };
-use orchestrator::machine::{Latch, Outcome, Record, StopReason};
+use ralph_orchestrator_core::machine::{Latch, Outcome, Record, StopReason};
 use tokio::sync::{Notify, watch};
 
 use crate::world::{After, Play, Stage, run, run_with};
@@ -52,7 +52,7 @@ impl Play for Patient {
                     () = self.begun.notified() => {}
                 }
                 // The next question is answered only when the first is out of the way.
-                while events.judge(None).await != orchestrator::contract::Judgement::Accepted {
+                while events.judge(None).await != ralph_orchestrator_contract::Judgement::Accepted {
                     tokio::task::yield_now().await;
                 }
                 stage.say("answered");

@@ -1,8 +1,8 @@
 //! Notes from one iteration to the next, and how full a context is.
 
 use async_trait::async_trait;
-use orchestrator::contract::{Event, EventSink, Iteration};
-use orchestrator::machine::{Context, StopReason};
+use ralph_orchestrator_contract::{Event, EventSink, Iteration};
+use ralph_orchestrator_core::machine::{Context, StopReason};
 
 use crate::world::{Play, Stage, run};
 

@@ -5,11 +5,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use orchestrator::contract::{
+use ralph_orchestrator_contract::{
     CancelSignal, EventSink, Iteration, Survivor, ValidationContext, Verdict,
 };
-use orchestrator::engine::Processes;
-use orchestrator::machine::{Latch, Record, StopReason};
+use ralph_orchestrator_core::engine::Processes;
+use ralph_orchestrator_core::machine::{Latch, Record, StopReason};
 use tokio::sync::{Notify, watch};
 
 use crate::world::{After, Play, Stage, run, run_with};

@@ -7,18 +7,18 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use orchestrator::config::{self, Sources};
-use orchestrator::contract::{
+use ralph_orchestrator_contract::{
     Agent, AgentError, CancelSignal, Capabilities, Claim, ClaimKind, ClaimSource,
     CompletionDetector, Description, ErrorClass, Event, EventSink, EvidenceValidator, Findings,
     Iteration, Judgement, Report, Survivor, ValidationContext, ValidatorDescription, Verdict, View,
 };
-use orchestrator::engine::{
+use ralph_orchestrator_core::config::{self, Sources};
+use ralph_orchestrator_core::engine::{
     Finished, NoProcesses, Notice, Observer, Opened, Processes, Request, open,
 };
-use orchestrator::machine::Record;
-use orchestrator::registry::Registry;
-use orchestrator::state::{Disk, Layout, OrphanReport, peek};
+use ralph_orchestrator_core::machine::Record;
+use ralph_orchestrator_core::registry::Registry;
+use ralph_orchestrator_core::state::{Disk, Layout, OrphanReport, peek};
 use tempfile::TempDir;
 use tokio::sync::watch;
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use orchestrator::workspace::{FileChange, TreeHasher};
+use ralph_orchestrator_core::workspace::{FileChange, TreeHasher};
 
 use crate::support::Workspace;
 

@@ -166,7 +166,8 @@ fn a_workspace_within_a_repository_follows_its_rules() {
     outer.git(&["add", "-f", "pkg/tracked.log"]);
     let pkg = outer.path("pkg");
     let paths = || {
-        let mut hasher = orchestrator::workspace::TreeHasher::new(pkg.clone(), Vec::new());
+        let mut hasher =
+            ralph_orchestrator_core::workspace::TreeHasher::new(pkg.clone(), Vec::new());
         let paths = hasher.snapshot().unwrap().paths().collect::<Vec<_>>();
         paths.iter().map(|path| path.to_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
@@ -176,7 +177,7 @@ fn a_workspace_within_a_repository_follows_its_rules() {
         outer.write(".gitignore", rules);
         assert_eq!(paths().len(), 7, "{rules}");
     }
-    let mut hasher = orchestrator::workspace::TreeHasher::new(pkg.clone(), Vec::new());
+    let mut hasher = ralph_orchestrator_core::workspace::TreeHasher::new(pkg.clone(), Vec::new());
     assert!(hasher.digest().unwrap().notes.iter().any(|note| note.contains("hide")));
 }
 
@@ -191,7 +192,7 @@ fn worktrees_are_understood() {
     std::fs::write(tree.join("b.log"), "x").unwrap();
     std::fs::write(tree.join("c.tmp"), "x").unwrap();
     ws.write(".git/info/exclude", "*.tmp\n");
-    let mut hasher = orchestrator::workspace::TreeHasher::new(tree, Vec::new());
+    let mut hasher = ralph_orchestrator_core::workspace::TreeHasher::new(tree, Vec::new());
     assert_eq!(
         hasher.snapshot().unwrap().paths().collect::<Vec<_>>(),
         [".gitignore", "a.log"].map(PathBuf::from)

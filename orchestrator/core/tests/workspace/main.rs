@@ -1,6 +1,5 @@
 //! The workspace as the engine sees it, with real files and the real git.
 
-#![cfg(feature = "engine")]
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

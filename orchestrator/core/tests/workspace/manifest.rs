@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use orchestrator::workspace::{
+use ralph_orchestrator_core::workspace::{
     EvidenceDigests, EvidenceHasher, evidence_digests, evidence_digests_until,
 };
 

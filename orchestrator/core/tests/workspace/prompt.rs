@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use orchestrator::workspace::{Prompt, PromptError, PromptPlace};
+use ralph_orchestrator_core::workspace::{Prompt, PromptError, PromptPlace};
 
 use crate::support::Workspace;
 

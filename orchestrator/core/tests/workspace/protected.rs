@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use orchestrator::contract::{Change, ChangeKind};
-use orchestrator::workspace::{Baseline, ProtectedError, ProtectedHasher};
 use proptest::prelude::*;
+use ralph_orchestrator_contract::{Change, ChangeKind};
+use ralph_orchestrator_core::workspace::{Baseline, ProtectedError, ProtectedHasher};
 
 use crate::support::Workspace;
 

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
-use orchestrator::workspace::{TreeHasher, TreeState};
+use ralph_orchestrator_core::workspace::{TreeHasher, TreeState};
 
 pub(crate) struct Workspace {
     temp: tempfile::TempDir,

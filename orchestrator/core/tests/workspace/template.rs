@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 
-use orchestrator::workspace::{TemplateError, TreeHasher, create_from_template};
+use ralph_orchestrator_core::workspace::{TemplateError, TreeHasher, create_from_template};
 
 use crate::support::Workspace;
 

@@ -4,7 +4,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use orchestrator::workspace::{TreeError, TreeHasher};
+use ralph_orchestrator_core::workspace::{TreeError, TreeHasher};
 
 use crate::support::Workspace;
 

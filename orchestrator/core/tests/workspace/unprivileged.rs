@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::process::Stdio;
 
-use orchestrator::workspace::{
+use ralph_orchestrator_core::workspace::{
     Baseline, PromptError, PromptPlace, TreeError, TreeHasher, evidence_digests,
 };
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use orchestrator::workspace::PromptWatch;
+use ralph_orchestrator_core::workspace::PromptWatch;
 
 use crate::support::Workspace;
 

@@ -5,7 +5,7 @@ mod line;
 use std::borrow::Cow;
 use std::ops::Range;
 
-use orchestrator::contract::{
+use ralph_orchestrator_contract::{
     BuildContext, BuildError, Claim, ClaimKind, ClaimSource, CompletionDetector, Findings,
     NearMiss, View, async_trait, parse_config,
 };

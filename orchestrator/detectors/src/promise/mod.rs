@@ -3,7 +3,7 @@
 mod echo;
 mod tags;
 
-use orchestrator::contract::{
+use ralph_orchestrator_contract::{
     BuildContext, BuildError, Claim, ClaimKind, ClaimSource, CompletionDetector, Findings,
     NearMiss, View, async_trait, parse_config,
 };

@@ -1,4 +1,4 @@
-use orchestrator::contract::BuildError;
+use ralph_orchestrator_contract::BuildError;
 use ralph_orchestrator_detectors::{marker, promise};
 use serde_json::{Value, json};
 

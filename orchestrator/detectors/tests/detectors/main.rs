@@ -16,7 +16,7 @@ use std::borrow::Cow;
 use std::path::Path;
 use std::pin::Pin;
 
-use orchestrator::contract::{BuildContext, CompletionDetector, Findings, View};
+use ralph_orchestrator_contract::{BuildContext, CompletionDetector, Findings, View};
 
 fn context() -> BuildContext {
     BuildContext {

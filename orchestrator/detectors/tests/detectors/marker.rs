@@ -1,7 +1,7 @@
 use std::borrow::Cow;
 
-use orchestrator::contract::{ClaimKind, ClaimSource, CompletionDetector, Findings};
 use proptest::prelude::*;
+use ralph_orchestrator_contract::{ClaimKind, ClaimSource, CompletionDetector, Findings};
 use ralph_orchestrator_detectors::marker;
 use serde_json::json;
 

@@ -1,5 +1,5 @@
-use orchestrator::contract::{Claim, ClaimKind, ClaimSource, CompletionDetector, Findings};
 use proptest::prelude::*;
+use ralph_orchestrator_contract::{Claim, ClaimKind, ClaimSource, CompletionDetector, Findings};
 use ralph_orchestrator_detectors::promise;
 use serde_json::json;
 
@@ -16,7 +16,8 @@ fn look(message: &str) -> Findings {
 
 /// What is found in a message of an agent that was given that.
 fn after(given: &str, message: &str) -> Findings {
-    let view = orchestrator::contract::View { given: Some(given), ..view(None, Some(message)) };
+    let view =
+        ralph_orchestrator_contract::View { given: Some(given), ..view(None, Some(message)) };
     crate::inspect(&*detector(), view)
 }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::time::{Duration, Instant};
 
-use orchestrator::contract::{
+use ralph_orchestrator_contract::{
     BuildContext, BuildError, CancelReason, CancelSignal, Claim, ClaimKind, ClaimSource,
     CompletionDetector, Event, EvidenceValidator, NeverCancelled, Tokens, Usage, ValidationContext,
     Verdict, View, async_trait,
@@ -343,7 +343,7 @@ async fn look(
     detector: &dyn CompletionDetector,
     prompt: Option<&str>,
     final_text: Option<&str>,
-) -> Result<orchestrator::contract::Findings, String> {
+) -> Result<ralph_orchestrator_contract::Findings, String> {
     let path = place.context.prompt_dir.join("PROMPT.md");
     let prompt_path = prompt.is_some().then_some(path.as_path());
     let given = final_text.map(|_| "# Task\n");

@@ -7,8 +7,8 @@
 //! That no event comes after the end needs no scenario: the sink is only lent to the adapter.
 //!
 //! ```
-//! use orchestrator::contract::{Agent, AgentError, Capabilities, Description, ErrorClass, Event, EventSink};
-//! use orchestrator::contract::{Iteration, Report, async_trait};
+//! use ralph_orchestrator_contract::{Agent, AgentError, Capabilities, Description, ErrorClass, Event, EventSink};
+//! use ralph_orchestrator_contract::{Iteration, Report, async_trait};
 //! use ralph_orchestrator_testkit::conformance::{self, Act, Cast, Options, Scenario};
 //! use std::collections::BTreeMap;
 //!

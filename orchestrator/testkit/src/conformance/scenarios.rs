@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use orchestrator::contract::{
+use ralph_orchestrator_contract::{
     AgentError, CancelReason, CancelSignal, ErrorClass, Event, EventSink, NeverCancelled, Report,
     Usage, async_trait,
 };

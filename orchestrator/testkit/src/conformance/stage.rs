@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use orchestrator::contract::{Agent, Budget, BuildContext, Iteration, Tokens};
+use ralph_orchestrator_contract::{Agent, Budget, BuildContext, Iteration, Tokens};
 use tempfile::TempDir;
 
 use crate::loopback::{IDLE, claude_env, codex_config, codex_env, no_network};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use orchestrator::contract::Tokens;
+use ralph_orchestrator_contract::Tokens;
 use serde_json::{Map, Value, json};
 
 /// Further fields of an error.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use orchestrator::contract::Tokens;
+use ralph_orchestrator_contract::Tokens;
 use serde_json::json;
 
 use super::api::Call;

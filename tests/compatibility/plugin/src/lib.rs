@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use ralph_orchestrator_sdk::{
+use ralph_orchestrator_plugin_sdk::{
     Agent, AgentError, BuildContext, BuildError, CancelSignal, Claim, ClaimKind, ClaimSource,
     CompletionDetector, Description, ErrorClass, Event, EventSink, EvidenceValidator, Findings,
     Iteration, Report, ValidationContext, ValidatorDescription, Verdict, View, async_trait,

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use orchestrator::contract::{
+use ralph_orchestrator_contract::{
     BuildContext, CancelReason, CancelSignal, Change, Claim, ClaimKind, ClaimSource,
     EvidenceValidator, NeverCancelled, ValidationContext, Verdict, async_trait,
 };

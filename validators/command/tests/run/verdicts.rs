@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 
-use orchestrator::contract::{Change, ChangeKind, NeverCancelled, Verdict};
+use ralph_orchestrator_contract::{Change, ChangeKind, NeverCancelled, Verdict};
 use ralph_orchestrator_testkit::flood::assert_gives_way;
 use serde_json::json;
 use tokio::sync::watch;

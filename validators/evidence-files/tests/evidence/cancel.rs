@@ -2,7 +2,7 @@ use std::io::Write as _;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 
-use orchestrator::contract::{CancelReason, CancelSignal, Verdict, async_trait};
+use ralph_orchestrator_contract::{CancelReason, CancelSignal, Verdict, async_trait};
 use serde_json::json;
 
 use crate::{Place, gradient};

@@ -1,4 +1,4 @@
-use orchestrator::contract::BuildError;
+use ralph_orchestrator_contract::BuildError;
 use ralph_validator_evidence_files::build;
 use serde_json::{Value, json};
 

@@ -1,5 +1,5 @@
-use orchestrator::contract::Verdict;
 use proptest::prelude::*;
+use ralph_orchestrator_contract::Verdict;
 use serde_json::json;
 
 use crate::{Place, gradient, png};

@@ -1,4 +1,4 @@
-use orchestrator::contract::Verdict;
+use ralph_orchestrator_contract::Verdict;
 use serde_json::json;
 
 use crate::Place;

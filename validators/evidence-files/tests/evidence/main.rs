@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::task::{Context, Poll, Waker};
 
-use orchestrator::contract::{
+use ralph_orchestrator_contract::{
     BuildContext, CancelSignal, Claim, ClaimKind, ClaimSource, EvidenceValidator, NeverCancelled,
     ValidationContext, Verdict,
 };

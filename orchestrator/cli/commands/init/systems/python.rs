@@ -1,6 +1,6 @@
 //! Projects in Python.
 
-use ralph_orchestrator_supervise::find_program;
+use ralph_orchestrator_supervisor::find_program;
 
 use super::patterns::{PYTEST, UNITTEST};
 use super::{Place, System, found, words};

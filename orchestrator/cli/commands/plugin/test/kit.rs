@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use orchestrator::contract::BuildError;
 use plugin_protocol::Item;
+use ralph_orchestrator_contract::BuildError;
 use ralph_orchestrator_testkit::conformance::{Act, Options, Scenario, Stage};
 use serde::Deserialize;
 use serde_json::{Map, Value};

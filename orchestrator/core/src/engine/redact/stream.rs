@@ -3,7 +3,7 @@
 use super::Redactor;
 use super::canonical::complete;
 use super::finder::{Edges, Finder};
-use crate::contract::Event;
+use ralph_orchestrator_contract::Event;
 
 /// So much text is kept back at most, beyond the longest form of a secret.
 const MOST_HELD: usize = 64 * 1024;

@@ -1,9 +1,9 @@
 use super::*;
-use crate::contract::Verdict;
-use crate::contract::{Claim, ClaimSource, Usage};
 use crate::machine::record::BaselineMode;
 use crate::machine::tally::{MOST_CAUSES, gist};
 use crate::machine::{ChangedFile, FileChange, Policy, RunStarted, Trigger};
+use ralph_orchestrator_contract::Verdict;
+use ralph_orchestrator_contract::{Claim, ClaimSource, Usage};
 
 fn started() -> Record {
     Record::RunStarted(RunStarted {

@@ -38,7 +38,7 @@ fn prepared_input() -> Input {
         iteration: 1,
         attempt: 1,
         trigger: Trigger::Initial,
-        budget: crate::contract::Budget::default(),
+        budget: ralph_orchestrator_contract::Budget::default(),
         reservation: Usd::ZERO,
     };
     Input::Prepared { start, prompt: "p".into(), given: Given::default() }

@@ -13,8 +13,8 @@ mod rust;
 mod tap;
 mod words;
 
-use orchestrator::contract::Verdict;
 use proptest::prelude::*;
+use ralph_orchestrator_contract::Verdict;
 use serde_json::json;
 
 use crate::Place;

@@ -1,0 +1,149 @@
+//! The plugin's side, played by hand.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use plugin_host::{Carrier, Gone, Inbound, QUEUE, Running, Session};
+use plugin_protocol::{
+    Decoded, EventSent, HostFrame, ItemKind, Method, Opened, PROTOCOL, PluginFrame, PluginHello,
+    Provided, Task, decode, encode,
+};
+use ralph_orchestrator_contract::{BuildContext, Description, Event};
+use serde_json::Value;
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+
+/// Longer than anything takes.
+pub(crate) const LONG: Duration = Duration::from_secs(60);
+
+struct Wire {
+    sent: mpsc::UnboundedSender<Vec<u8>>,
+    lasts: bool,
+}
+
+impl Carrier for Wire {
+    fn send(&self, frame: Vec<u8>) -> Result<(), Gone> {
+        self.sent.send(frame).map_err(|_| Gone("it takes no frames any more".into()))
+    }
+
+    fn lasts(&self) -> bool {
+        self.lasts
+    }
+}
+
+/// The plugin's ends.
+pub(crate) struct Plugin {
+    pub(crate) from_host: mpsc::UnboundedReceiver<Vec<u8>>,
+    pub(crate) to_host: mpsc::Sender<Inbound>,
+}
+
+/// A carrier whose other end is in the test's hands.
+pub(crate) fn carrier(lasts: bool) -> (Arc<dyn Carrier>, mpsc::Receiver<Inbound>, Plugin) {
+    let (sent, from_host) = mpsc::unbounded_channel();
+    let (to_host, inbound) = mpsc::channel(QUEUE);
+    (Arc::new(Wire { sent, lasts }), inbound, Plugin { from_host, to_host })
+}
+
+impl Plugin {
+    pub(crate) async fn say(&self, frame: &PluginFrame) {
+        self.bytes(encode(frame).unwrap()).await;
+    }
+
+    pub(crate) async fn bytes(&self, bytes: impl Into<Vec<u8>>) {
+        self.inbound(Inbound::Frame(bytes.into())).await;
+    }
+
+    pub(crate) async fn inbound(&self, inbound: Inbound) {
+        // The host may have given up.
+        drop(self.to_host.send(inbound).await);
+    }
+
+    pub(crate) async fn hears(&mut self) -> HostFrame {
+        let bytes = timeout(LONG, self.from_host.recv()).await.unwrap().unwrap();
+        match decode(&bytes).unwrap() {
+            Decoded::Known(frame) => frame,
+            Decoded::Unknown(name) => panic!("{name}"),
+        }
+    }
+
+    pub(crate) async fn hello(&mut self, features: &[&str]) {
+        let HostFrame::Hello(hello) = self.hears().await else { panic!() };
+        assert_eq!((hello.protocol, hello.window), (1, 64));
+        self.say(&PluginFrame::Hello(PluginHello {
+            protocol: PROTOCOL,
+            name: "bot".into(),
+            version: "1.2".into(),
+            sdk: None,
+            features: features.iter().map(|one| (*one).to_owned()).collect(),
+            provides: Vec::new(),
+        }))
+        .await;
+    }
+
+    pub(crate) async fn event(&self, call: u64, text: &str) {
+        let event = Event::Text { text: text.into() };
+        self.say(&PluginFrame::Event(EventSent { call, event })).await;
+    }
+
+    /// Waits for the next call and gives its number.
+    pub(crate) async fn called(&mut self) -> u64 {
+        match self.hears().await {
+            HostFrame::Call(call) => call.call,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// A session after both hellos.
+pub(crate) async fn session(lasts: bool, features: &[&str]) -> (Session, Plugin) {
+    let (carrier, inbound, mut plugin) = carrier(lasts);
+    let (session, ()) = tokio::join!(Session::begin(carrier, inbound), plugin.hello(features));
+    (session.unwrap(), plugin)
+}
+
+/// The same with an agent.
+pub(crate) async fn agent(lasts: bool, features: &[&str]) -> (Session, u64, Plugin) {
+    let (session, mut plugin) = session(lasts, features).await;
+    let context = context();
+    let opens = session.open(ItemKind::Agent, None, Value::Null, &context);
+    let answers = async {
+        let HostFrame::Open(open) = plugin.hears().await else { panic!() };
+        let provided = Provided::Agent(Description::default());
+        plugin.say(&PluginFrame::Opened(Opened { instance: open.instance, provided })).await;
+    };
+    let (opened, ()) = tokio::join!(opens, answers);
+    let (instance, _) = opened.unwrap();
+    (session, instance, plugin)
+}
+
+/// And with a call of `run`.
+pub(crate) async fn run(lasts: bool, features: &[&str]) -> (Session, Running, u64, Plugin) {
+    let (session, instance, mut plugin) = agent(lasts, features).await;
+    let running = session.call(instance, task()).await.unwrap();
+    let call = plugin.called().await;
+    (session, running, call, plugin)
+}
+
+pub(crate) fn context() -> BuildContext {
+    BuildContext {
+        config_dir: "/c".into(),
+        workspace: "/w".into(),
+        prompt_dir: "/c".into(),
+        path: "/bin".into(),
+    }
+}
+
+pub(crate) fn task() -> Method {
+    Method::Run {
+        task: Task {
+            run: "r".into(),
+            number: 1,
+            prompt: Some("do it".into()),
+            prompt_base64: None,
+            workspace: "/w".into(),
+            env: std::collections::BTreeMap::new(),
+            budget: ralph_orchestrator_contract::Budget::default(),
+            scratch: "/s".into(),
+        },
+    }
+}

@@ -1,0 +1,312 @@
+//! What instances are asked for, and what they answer.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use ralph_orchestrator_contract::{
+    Budget, Change, Claim, Event, Findings, Iteration, Report, ValidationContext, Verdict, View,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::base64;
+
+/// What an instance is asked for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "method", rename_all = "snake_case")]
+pub enum Method {
+    /// Agents and validators: whether it could work. Spends nothing.
+    Check {
+        /// The environment that a call would get.
+        env: BTreeMap<String, String>,
+    },
+    /// Agents: one iteration.
+    Run {
+        /// What is to be done.
+        task: Task,
+    },
+    /// Detectors: claims in an event of the agent.
+    Observe {
+        /// The event.
+        event: Event,
+    },
+    /// Detectors: claims in the workspace and the final message.
+    Inspect {
+        /// What it may look at.
+        view: LookAt,
+    },
+    /// Detectors: the prompt without the claims in it.
+    StripClaims {
+        /// The prompt.
+        prompt: String,
+    },
+    /// Validators: whether a claim stands.
+    Validate {
+        /// What it may use.
+        context: Validation,
+    },
+}
+
+/// The names of the methods.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MethodName {
+    /// [`Method::Check`]
+    Check,
+    /// [`Method::Run`]
+    Run,
+    /// [`Method::Observe`]
+    Observe,
+    /// [`Method::Inspect`]
+    Inspect,
+    /// [`Method::StripClaims`]
+    StripClaims,
+    /// [`Method::Validate`]
+    Validate,
+}
+
+impl MethodName {
+    /// As it is written in a frame.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Check => "check",
+            Self::Run => "run",
+            Self::Observe => "observe",
+            Self::Inspect => "inspect",
+            Self::StripClaims => "strip_claims",
+            Self::Validate => "validate",
+        }
+    }
+
+    /// The key of its answer in `done`.
+    #[must_use]
+    pub const fn answer(self) -> &'static str {
+        match self {
+            Self::Check => "found",
+            Self::Run => "report",
+            Self::Observe => "claims",
+            Self::Inspect => "findings",
+            Self::StripClaims => "text",
+            Self::Validate => "verdict",
+        }
+    }
+}
+
+impl Method {
+    /// Its name.
+    #[must_use]
+    pub const fn name(&self) -> MethodName {
+        match self {
+            Self::Check { .. } => MethodName::Check,
+            Self::Run { .. } => MethodName::Run,
+            Self::Observe { .. } => MethodName::Observe,
+            Self::Inspect { .. } => MethodName::Inspect,
+            Self::StripClaims { .. } => MethodName::StripClaims,
+            Self::Validate { .. } => MethodName::Validate,
+        }
+    }
+}
+
+/// The answer to a method, under the key that belongs to it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Answer {
+    /// To `check`: what was found, such as a version. May be empty.
+    Found(String),
+    /// To `run`.
+    Report(Report),
+    /// To `observe`.
+    Claims(Vec<Claim>),
+    /// To `inspect`.
+    Findings(Findings),
+    /// To `strip_claims`.
+    Text(String),
+    /// To `validate`.
+    Verdict(Verdict),
+}
+
+impl Answer {
+    /// The method that it is an answer to.
+    #[must_use]
+    pub const fn method(&self) -> MethodName {
+        match self {
+            Self::Found(_) => MethodName::Check,
+            Self::Report(_) => MethodName::Run,
+            Self::Claims(_) => MethodName::Observe,
+            Self::Findings(_) => MethodName::Inspect,
+            Self::Text(_) => MethodName::StripClaims,
+            Self::Verdict(_) => MethodName::Validate,
+        }
+    }
+}
+
+/// The task of one iteration, see [`Iteration`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Task {
+    /// The run's id.
+    pub run: String,
+    /// The iteration's number, from 1.
+    pub number: u64,
+    /// The prompt, if it is UTF-8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompt: Option<String>,
+    /// The prompt, if it is not UTF-8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompt_base64: Option<String>,
+    /// Where the agent works: absolute, without links.
+    pub workspace: PathBuf,
+    /// The complete environment for the agent's processes.
+    pub env: BTreeMap<String, String>,
+    /// What it may spend; the host watches too.
+    #[serde(default)]
+    pub budget: Budget,
+    /// A private folder for this iteration, outside the workspace, which exists.
+    pub scratch: PathBuf,
+}
+
+/// A task that holds no prompt, or one that cannot be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TaskError {
+    /// Neither key is there.
+    #[error("the task has neither `prompt` nor `prompt_base64`")]
+    NoPrompt,
+    /// The text is not Base64.
+    #[error("`prompt_base64` of the task is not Base64")]
+    NotBase64,
+}
+
+impl From<Iteration> for Task {
+    fn from(task: Iteration) -> Self {
+        let Iteration { run, number, prompt, workspace, env, budget, scratch } = task;
+        let (prompt, prompt_base64) = match String::from_utf8(prompt) {
+            Ok(text) => (Some(text), None),
+            Err(error) => (None, Some(base64::encode(error.as_bytes()))),
+        };
+        Self { run, number, prompt, prompt_base64, workspace, env, budget, scratch }
+    }
+}
+
+impl TryFrom<Task> for Iteration {
+    type Error = TaskError;
+
+    fn try_from(task: Task) -> Result<Self, TaskError> {
+        let Task { run, number, prompt, prompt_base64, workspace, env, budget, scratch } = task;
+        let prompt = match (prompt, prompt_base64) {
+            (Some(text), _) => text.into_bytes(),
+            (None, Some(text)) => base64::decode(&text).ok_or(TaskError::NotBase64)?,
+            (None, None) => return Err(TaskError::NoPrompt),
+        };
+        Ok(Self { run, number, prompt, workspace, env, budget, scratch })
+    }
+}
+
+/// What a detector may look at, see [`View`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LookAt {
+    /// Where the agent works.
+    pub workspace: PathBuf,
+    /// The prompt file, if the prompt is one.
+    #[serde(default)]
+    pub prompt_path: Option<PathBuf>,
+    /// The prompt as it is on disk now.
+    #[serde(default)]
+    pub prompt: Option<String>,
+    /// The final message of the iteration that just ended well.
+    #[serde(default)]
+    pub final_text: Option<String>,
+    /// All that the agent was given in that iteration: what stands in it word for word is an echo.
+    #[serde(default)]
+    pub given: Option<String>,
+}
+
+impl From<View<'_>> for LookAt {
+    fn from(view: View<'_>) -> Self {
+        Self {
+            workspace: view.workspace.to_owned(),
+            prompt_path: view.prompt_path.map(ToOwned::to_owned),
+            prompt: view.prompt.map(ToOwned::to_owned),
+            final_text: view.final_text.map(ToOwned::to_owned),
+            given: view.given.map(ToOwned::to_owned),
+        }
+    }
+}
+
+impl LookAt {
+    /// The same, borrowed.
+    #[must_use]
+    pub fn view(&self) -> View<'_> {
+        View {
+            workspace: &self.workspace,
+            prompt_path: self.prompt_path.as_deref(),
+            prompt: self.prompt.as_deref(),
+            final_text: self.final_text.as_deref(),
+            given: self.given.as_deref(),
+        }
+    }
+}
+
+/// What a validator may use, see [`ValidationContext`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Validation {
+    /// The run's id.
+    pub run: String,
+    /// The iteration that just ended; 0 before the first.
+    pub iteration: u64,
+    /// The claim under examination.
+    pub claim: Claim,
+    /// Where the agent works: absolute, without links.
+    pub workspace: PathBuf,
+    /// The iteration whose end first showed the present workspace tree; 0 if it is as at the start.
+    pub tree_since: u64,
+    /// For each content seen in the validator's folders of evidence, by BLAKE3 in hexadecimal: the last
+    /// iteration that wrote a file with it; 0 for good if it was there before the run.
+    #[serde(default)]
+    pub written_in: BTreeMap<String, u64>,
+    /// Whether `written_in` lists everything. If not, a content that it does not list may have been there
+    /// before the run.
+    #[serde(default = "yes")]
+    pub evidence_listed: bool,
+    /// Protected paths that changed since the run began.
+    #[serde(default)]
+    pub protected_changes: Vec<Change>,
+    /// The environment for processes.
+    pub env: BTreeMap<String, String>,
+}
+
+const fn yes() -> bool {
+    true
+}
+
+impl From<ValidationContext<'_>> for Validation {
+    fn from(context: ValidationContext<'_>) -> Self {
+        Self {
+            run: context.run.to_owned(),
+            iteration: context.iteration,
+            claim: context.claim.clone(),
+            workspace: context.workspace.to_owned(),
+            tree_since: context.tree_since,
+            written_in: context.written_in.clone(),
+            evidence_listed: context.evidence_listed,
+            protected_changes: context.protected_changes.to_vec(),
+            env: context.env.clone(),
+        }
+    }
+}
+
+impl Validation {
+    /// The same, borrowed.
+    #[must_use]
+    pub fn context(&self) -> ValidationContext<'_> {
+        ValidationContext {
+            run: &self.run,
+            iteration: self.iteration,
+            claim: &self.claim,
+            workspace: &self.workspace,
+            tree_since: self.tree_since,
+            written_in: &self.written_in,
+            evidence_listed: self.evidence_listed,
+            protected_changes: &self.protected_changes,
+            env: &self.env,
+        }
+    }
+}

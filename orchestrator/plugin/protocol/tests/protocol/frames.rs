@@ -1,0 +1,362 @@
+//! Frames as bytes and back.
+
+use std::collections::BTreeMap;
+
+use plugin_protocol::{
+    Answer, Call, Cancel, Close, Credit, DecodeError, Decoded, DetectorDescription, Done,
+    EncodeError, EventSent, Failed, Frame, HostFrame, HostHello, Item, ItemKind, Judge,
+    JudgementGiven, LogLevel, LogLine, LookAt, MAX_FRAME, Method, Open, Opened, PROTOCOL, Panicked,
+    Ping, PluginFrame, PluginHello, Pong, Provided, Refused, Span, Task, Validation,
+    ValidatorOpened, WINDOW, decode, encode,
+};
+use proptest::prelude::*;
+use ralph_orchestrator_contract::{
+    AgentError, Budget, BuildContext, CancelReason, Claim, ClaimKind, ClaimSource, Description,
+    ErrorClass, Event, Findings, Iteration, Judgement, Report, ValidatorDescription, Verdict,
+};
+use serde_json::{Value, json};
+
+fn claim() -> Claim {
+    Claim {
+        kind: ClaimKind::Complete,
+        detector: "plan".into(),
+        source: ClaimSource::State,
+        text: "all done".into(),
+    }
+}
+
+fn iteration(prompt: &[u8]) -> Iteration {
+    Iteration {
+        run: "r".into(),
+        number: 3,
+        prompt: prompt.to_vec(),
+        workspace: "/w".into(),
+        env: BTreeMap::from([("PATH".into(), "/bin".into())]),
+        budget: Budget { time: Some(std::time::Duration::from_millis(1500)), ..Budget::default() },
+        scratch: "/s".into(),
+    }
+}
+
+fn methods() -> Vec<Method> {
+    let env = BTreeMap::from([("A".to_owned(), "b".to_owned())]);
+    vec![
+        Method::Check { env: env.clone() },
+        Method::Run { task: iteration(b"do it").into() },
+        Method::Observe { event: Event::Text { text: "hi".into() } },
+        Method::Inspect {
+            view: LookAt {
+                workspace: "/w".into(),
+                prompt_path: None,
+                prompt: Some("p".into()),
+                final_text: Some("done".into()),
+                given: Some("p".into()),
+            },
+        },
+        Method::StripClaims { prompt: "p".into() },
+        Method::Validate {
+            context: Validation {
+                run: "r".into(),
+                iteration: 1,
+                claim: claim(),
+                workspace: "/w".into(),
+                tree_since: 0,
+                written_in: BTreeMap::from([("ab".into(), 2)]),
+                evidence_listed: false,
+                protected_changes: Vec::new(),
+                env,
+            },
+        },
+    ]
+}
+
+pub(crate) fn host_frames() -> Vec<HostFrame> {
+    let mut frames = vec![
+        HostFrame::Hello(HostHello {
+            protocol: PROTOCOL,
+            host: "ralph-orchestrator 0".into(),
+            features: vec!["credit".into()],
+            window: WINDOW,
+            log: LogLevel::Warn,
+        }),
+        HostFrame::Open(Open {
+            instance: 1,
+            kind: ItemKind::Detector,
+            name: None,
+            config: json!({"a": [1, null]}),
+            context: BuildContext {
+                config_dir: "/c".into(),
+                workspace: "/w".into(),
+                prompt_dir: "/c".into(),
+                path: "/bin".into(),
+            },
+        }),
+        HostFrame::Cancel(Cancel { call: 1, reason: CancelReason::Idle, grace_ms: 5000 }),
+        HostFrame::Judgement(JudgementGiven {
+            call: 1,
+            ask: 2,
+            judgement: Judgement::Rejected { reasons: vec!["no".into()] },
+        }),
+        HostFrame::Credit(Credit { call: 1, events: 32 }),
+        HostFrame::Ping(Ping { n: u64::MAX }),
+        HostFrame::Close(Close {}),
+    ];
+    let call = |(call, method)| HostFrame::Call(Call { call, instance: 1, method });
+    frames.extend((1..).zip(methods()).map(call));
+    frames
+}
+
+fn answers() -> Vec<Answer> {
+    vec![
+        Answer::Found("bot 1.2".into()),
+        Answer::Report(Report { final_text: Some("done".into()), ..Report::default() }),
+        Answer::Claims(vec![claim()]),
+        Answer::Findings(Findings { claims: vec![claim()], ..Findings::default() }),
+        Answer::Text("p".into()),
+        Answer::Verdict(Verdict::rejected("no")),
+    ]
+}
+
+pub(crate) fn plugin_frames() -> Vec<PluginFrame> {
+    let mut frames = vec![
+        PluginFrame::Hello(PluginHello {
+            protocol: PROTOCOL,
+            name: "bot".into(),
+            version: "1".into(),
+            sdk: Some("sdk 0.1".into()),
+            features: vec!["ping".into()],
+            provides: vec![Item {
+                kind: ItemKind::Agent,
+                name: "bot".into(),
+                summary: "a bot".into(),
+            }],
+        }),
+        PluginFrame::Opened(Opened {
+            instance: 1,
+            provided: Provided::Agent(Description { name: "bot".into(), ..Description::default() }),
+        }),
+        PluginFrame::Opened(Opened {
+            instance: 2,
+            provided: Provided::Detector(DetectorDescription {
+                instructions: "say so".into(),
+                forms: vec!["<done>".into()],
+                observes: true,
+                strips: false,
+            }),
+        }),
+        PluginFrame::Opened(Opened {
+            instance: 3,
+            provided: Provided::Validator(ValidatorOpened {
+                description: ValidatorDescription { kind: "v".into(), demands: "d".into() },
+                evidence_dirs: vec!["/e".into()],
+                protects: vec!["tests/**".into()],
+                read_only: true,
+                runs_check: false,
+                passes_required: 2,
+            }),
+        }),
+        PluginFrame::Refused(Refused {
+            instance: 1,
+            key: vec!["steps".into(), "0".into()],
+            unknown_key: Some("modle".into()),
+            message: "unknown field".into(),
+        }),
+        PluginFrame::Event(EventSent { call: 1, event: Event::Note { text: "n".into() } }),
+        PluginFrame::Judge(Judge { call: 1, ask: 1, final_text: None }),
+        PluginFrame::Failed(Failed::new(
+            2,
+            AgentError::new(ErrorClass::RateLimited { until_ms: Some(5) }, "later"),
+        )),
+        PluginFrame::Panicked(Panicked {
+            call: 3,
+            message: "index out of bounds".into(),
+            location: Some("src/lib.rs:1:2".into()),
+        }),
+        PluginFrame::Log(LogLine {
+            level: LogLevel::Debug,
+            target: "bot::http".into(),
+            message: "sent".into(),
+            fields: json!({"bytes": 3}).as_object().unwrap().clone(),
+            spans: vec![Span { name: "request".into(), fields: serde_json::Map::new() }],
+        }),
+        PluginFrame::Pong(Pong { n: 1 }),
+    ];
+    let done = |(call, answer)| PluginFrame::Done(Done { call, answer });
+    frames.extend((1..).zip(answers()).map(done));
+    frames
+}
+
+fn value<F: Frame>(frame: &F) -> Value {
+    serde_json::from_slice(&encode(frame).unwrap()).unwrap()
+}
+
+fn there_and_back<F: Frame + Clone + PartialEq + std::fmt::Debug>(frames: Vec<F>) {
+    for frame in frames {
+        let bytes = encode(&frame).unwrap();
+        assert!(!bytes.contains(&b'\n'));
+        let mut newer: Value = serde_json::from_slice(&bytes).unwrap();
+        newer["of a newer version"] = json!({"deep": [1]});
+        let newer = serde_json::to_vec(&newer).unwrap();
+        for bytes in [bytes, newer] {
+            assert_eq!(decode(&bytes).unwrap(), Decoded::Known(frame.clone()));
+        }
+    }
+}
+
+#[test]
+fn every_frame_comes_back_as_it_was_and_unknown_keys_are_ignored() {
+    there_and_back(host_frames());
+    there_and_back(plugin_frames());
+}
+
+#[test]
+fn every_method_has_its_answer() {
+    for (method, answer) in methods().into_iter().zip(answers()) {
+        assert_eq!(method.name(), answer.method());
+        let done = value(&PluginFrame::Done(Done { call: 1, answer }));
+        assert!(done.get(method.name().answer()).is_some(), "{done}");
+        let call = value(&HostFrame::Call(Call { call: 1, instance: 1, method: method.clone() }));
+        assert_eq!(call["method"], method.name().word());
+    }
+}
+
+#[test]
+fn frames_look_as_they_are_documented() {
+    let failed = Failed::new(2, AgentError::new(ErrorClass::Crashed, "exit 1"));
+    let failed = value(&PluginFrame::Failed(failed));
+    assert_eq!((&failed["frame"], &failed["class"]), (&json!("failed"), &json!("crashed")));
+    let least = br#"{"frame":"failed","call":2,"class":"rate_limited","message":"later"}"#;
+    let Decoded::Known(PluginFrame::Failed(failed)) = decode(least).unwrap() else { panic!() };
+    assert_eq!(failed.class, ErrorClass::RateLimited { until_ms: None });
+    let least = br#"{"frame":"opened","instance":1,"agent":{"summary":"a bot"}}"#;
+    let Decoded::Known(PluginFrame::Opened(opened)) = decode(least).unwrap() else { panic!() };
+    assert_eq!(opened.provided.kind(), ItemKind::Agent);
+    let least = br#"{"frame":"done","call":1,"report":{}}"#;
+    let Decoded::Known(PluginFrame::Done(done)) = decode(least).unwrap() else { panic!() };
+    assert_eq!(done.answer, Answer::Report(Report::default()));
+    let least =
+        br#"{"frame":"hello","protocol":1,"name":"x","provides":[{"kind":"soul","name":"s"}]}"#;
+    let Decoded::Known(PluginFrame::Hello(hello)) = decode(least).unwrap() else { panic!() };
+    assert_eq!(hello.provides[0].kind, ItemKind::Unknown);
+}
+
+#[test]
+fn an_unknown_frame_is_no_mistake_and_its_name_is_kept_short() {
+    let of = |name: &str| {
+        decode::<PluginFrame>(json!({"frame": name, "x": 1}).to_string().as_bytes()).unwrap()
+    };
+    assert_eq!(of("progress"), Decoded::Unknown("progress".into()));
+    let Decoded::Unknown(name) = of(&"é".repeat(1000)) else { panic!() };
+    assert_eq!(name, "é".repeat(32));
+    // What the host says is nothing that a plugin can say.
+    assert_eq!(of("cancel"), Decoded::Unknown("cancel".into()));
+}
+
+#[test]
+fn what_is_no_frame_is_told_with_its_beginning() {
+    let of = |text: &str| decode::<PluginFrame>(text.as_bytes()).unwrap_err().to_string();
+    assert!(of("Traceback (most recent call last):").contains("`Traceback (most recent"));
+    assert!(of("[1]").contains("no frame"));
+    assert!(of("{}").contains("missing field `frame`"));
+    assert!(of(r#"{"frame":1}"#).contains("no frame"));
+    assert!(of(r#"{"frame":"pong"}"#).contains("`pong` is not as it should be: missing field `n`"));
+    assert!(of(r#"{"frame":"pong","n":-1}"#).contains("`pong`"));
+    assert!(of(r#"{"frame":"done","call":1}"#).contains("`done`"));
+    assert!(of(&"\u{1b}[31m".repeat(100)).contains("\\u{1b}"));
+}
+
+#[test]
+fn frames_are_bounded_both_ways() {
+    let text = |bytes: usize| {
+        let event = Event::Text { text: "a".repeat(bytes) };
+        PluginFrame::Event(EventSent { call: 1, event })
+    };
+    let around = encode(&text(0)).unwrap().len();
+    let longest = encode(&text(MAX_FRAME - around)).unwrap();
+    assert_eq!(longest.len(), MAX_FRAME);
+    assert!(decode::<PluginFrame>(&longest).is_ok());
+    let error = encode(&text(MAX_FRAME - around + 1)).unwrap_err();
+    assert!(matches!(error, EncodeError::TooLarge { bytes } if bytes == MAX_FRAME + 1));
+    let longer = [longest.as_slice(), b" "].concat();
+    let error = decode::<PluginFrame>(&longer).unwrap_err();
+    assert!(matches!(error, DecodeError::TooLarge { bytes } if bytes == MAX_FRAME + 1));
+}
+
+#[test]
+fn a_prompt_is_text_if_it_can_be_and_arrives_byte_for_byte() {
+    for prompt in [&b"caf\xc3\xa9\n"[..], b"", b"\xff\x00\x80", b"\xc3"] {
+        let task = Task::from(iteration(prompt));
+        assert_eq!(task.prompt.is_some(), std::str::from_utf8(prompt).is_ok());
+        assert_ne!(task.prompt.is_some(), task.prompt_base64.is_some());
+        assert_eq!(Iteration::try_from(task).unwrap().prompt, prompt);
+    }
+    let mut task = Task::from(iteration(b""));
+    task.prompt = None;
+    assert!(Iteration::try_from(task.clone()).unwrap_err().to_string().contains("neither"));
+    task.prompt_base64 = Some("%".into());
+    assert!(Iteration::try_from(task).unwrap_err().to_string().contains("not Base64"));
+}
+
+#[test]
+fn a_path_that_is_no_text_cannot_be_said() {
+    use std::os::unix::ffi::OsStringExt as _;
+    let mut task = iteration(b"");
+    task.workspace = std::ffi::OsString::from_vec(vec![0xff]).into();
+    let call = Call { call: 1, instance: 1, method: Method::Run { task: task.into() } };
+    let error = encode(&HostFrame::Call(call)).unwrap_err();
+    assert!(matches!(error, EncodeError::NotJson(_)), "{error}");
+}
+
+/// Frames with a piece of their bytes replaced: near enough to right to get far.
+fn mutated() -> impl Strategy<Value = Vec<u8>> {
+    let bytes: Vec<Vec<u8>> = plugin_frames()
+        .iter()
+        .map(|frame| encode(frame).unwrap())
+        .chain(host_frames().iter().map(|frame| encode(frame).unwrap()))
+        .collect();
+    let junk = prop_oneof![
+        prop::collection::vec(any::<u8>(), 0..8),
+        prop::sample::select(vec![
+            b"null".to_vec(),
+            b"{".to_vec(),
+            b"]".to_vec(),
+            b"-1".to_vec(),
+            b"1e999".to_vec(),
+            b"\"\\ud800\"".to_vec(),
+            b"18446744073709551616".to_vec(),
+            b"\"frame\":".to_vec(),
+        ]),
+    ];
+    (prop::sample::select(bytes), any::<prop::sample::Index>(), 0_usize..12, junk).prop_map(
+        |(mut bytes, at, length, junk)| {
+            let at = at.index(bytes.len());
+            let end = (at + length).min(bytes.len());
+            bytes.splice(at..end, junk);
+            bytes
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn decoding_never_panics_and_what_it_takes_can_be_said_again(bytes in mutated()) {
+        if let Ok(Decoded::Known(frame)) = decode::<PluginFrame>(&bytes) {
+            let again = encode(&frame).unwrap();
+            prop_assert_eq!(decode::<PluginFrame>(&again).unwrap(), Decoded::Known(frame));
+        }
+        if let Ok(Decoded::Known(frame)) = decode::<HostFrame>(&bytes) {
+            prop_assert!(encode(&frame).is_ok());
+        }
+    }
+
+    #[test]
+    fn arbitrary_bytes_are_never_taken_for_a_frame_in_silence(
+        bytes in prop::collection::vec(any::<u8>(), 0..64),
+    ) {
+        if decode::<PluginFrame>(&bytes).is_ok() {
+            let object: Value = serde_json::from_slice(&bytes).unwrap();
+            prop_assert!(object["frame"].is_string());
+        }
+    }
+}
