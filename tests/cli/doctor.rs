@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use ralph_orchestrator_testkit::loopback::no_network;
+use ralph_orchestrator_testkit::agent_env::no_network;
 use ralph_orchestrator_testkit::model_server::{ModelServer, Script};
 
 use crate::environment::TestEnvironment;

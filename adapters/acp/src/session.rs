@@ -9,7 +9,7 @@ use ralph_adapter_drive::{Ended, LINGER, Printed, Printout, conclude};
 use ralph_orchestrator_contract::{
     AgentError, CancelReason, ErrorClass, Event, EventSink, Leftovers, Report,
 };
-use ralph_orchestrator_supervisor::{Chunk, Exit, Input, Process, Step, Stop, TurnBudget};
+use ralph_orchestrator_supervisor::{Chunk, Exit, Input, Process, ProcessEvent, Stop, TurnBudget};
 use serde_json::Value;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until, timeout};
@@ -65,7 +65,7 @@ enum Next {
     Progress(Progress),
     Talked(Result<Turn, Failure>),
     Overdue,
-    Did(Step),
+    Did(ProcessEvent),
 }
 
 impl<'a> Session<'a> {
@@ -111,8 +111,8 @@ impl<'a> Session<'a> {
                 Next::Progress(progress) => self.progressed(progress).await,
                 Next::Talked(outcome) => self.talked(outcome).await,
                 Next::Overdue => self.stop(Stop::Gracefully),
-                Next::Did(Step::Printed(chunk)) => self.read(&chunk).await,
-                Next::Did(Step::Gone(exit)) => break exit,
+                Next::Did(ProcessEvent::Output(chunk)) => self.read(&chunk).await,
+                Next::Did(ProcessEvent::Exited(exit)) => break exit,
             }
         };
         let rest = self.printout.rest();
@@ -140,7 +140,7 @@ impl<'a> Session<'a> {
             () = sleep_until(until.unwrap_or_else(Instant::now)), if until.is_some() => {
                 Next::Overdue
             }
-            step = self.process.step() => Next::Did(step),
+            step = self.process.next_event() => Next::Did(step),
         }
     }
 

@@ -9,7 +9,7 @@ use ralph_orchestrator_contract::{
 };
 use ralph_orchestrator_supervisor::lines::LineSplitter;
 use ralph_orchestrator_supervisor::{
-    Chunk, Exit, Process, SpawnError, Spec, Step, Stop, Stream, Supervisor, TurnBudget,
+    Chunk, Exit, Process, ProcessEvent, SpawnError, Spec, Stop, Stream, Supervisor, TurnBudget,
 };
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep_until};
 use tracing::{debug, info};
@@ -49,7 +49,7 @@ enum Why {
 
 /// What happens next.
 enum Next {
-    Step(Step),
+    Step(ProcessEvent),
     Glance,
 }
 
@@ -92,8 +92,8 @@ impl<'a> Drive<'a> {
         let mut process = supervisor.spawn(spec).await.map_err(|error| not_started(&error))?;
         loop {
             let events = match self.next(&mut process).await {
-                Next::Step(Step::Printed(chunk)) => self.read(&chunk),
-                Next::Step(Step::Gone(exit)) => return self.conclude(exit).await,
+                Next::Step(ProcessEvent::Output(chunk)) => self.read(&chunk),
+                Next::Step(ProcessEvent::Exited(exit)) => return self.conclude(exit).await,
                 Next::Glance => self.output.glance(),
             };
             for event in events {
@@ -115,7 +115,7 @@ impl<'a> Drive<'a> {
                 biased;
                 reason = &mut self.cancelled, if running => Why::Cancelled(reason),
                 () = until(deadline), if running => Why::Lingering,
-                step = process.step() => return Next::Step(step),
+                step = process.next_event() => return Next::Step(step),
                 _ = self.glances.tick() => return Next::Glance,
             };
             self.stop(process, why);

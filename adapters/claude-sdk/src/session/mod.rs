@@ -13,9 +13,10 @@ use std::time::Duration;
 use ralph_adapter_claude_program::{Output, Printed, explained};
 use ralph_adapter_claude_stream::{Ended, Message, Parser, objects};
 use ralph_orchestrator_contract::{
-    AgentError, CancelReason, ErrorClass, Event, EventSink, Iteration, Judgement, Leftovers, Report,
+    AgentError, CancelReason, ErrorClass, Event, EventSink, Iteration, Leftovers, Report,
+    ValidationPreview,
 };
-use ralph_orchestrator_supervisor::{Exit, Input, Process, Step, Stop, TurnBudget};
+use ralph_orchestrator_supervisor::{Exit, Input, Process, ProcessEvent, Stop, TurnBudget};
 use serde_json::Value;
 use tokio::time::{Instant, sleep_until};
 
@@ -78,9 +79,9 @@ pub(crate) struct Session<'a> {
 }
 
 enum Next {
-    Did(Step),
+    Did(ProcessEvent),
     Cancelled(CancelReason),
-    Judged(Judgement),
+    Judged(ValidationPreview),
     Overdue,
 }
 
@@ -122,11 +123,11 @@ impl<'a> Session<'a> {
         self.link.ask(Question::Initialize);
         let exit = loop {
             match self.next().await {
-                Next::Did(Step::Printed(chunk)) => {
+                Next::Did(ProcessEvent::Output(chunk)) => {
                     let lines = self.output.take(&chunk);
                     self.read(lines).await;
                 }
-                Next::Did(Step::Gone(exit)) => break exit,
+                Next::Did(ProcessEvent::Exited(exit)) => break exit,
                 Next::Cancelled(reason) => self.cancel(reason),
                 Next::Judged(judgement) => self.judged(judgement),
                 Next::Overdue => self.overdue().await,
@@ -152,7 +153,7 @@ impl<'a> Session<'a> {
         tokio::select! {
             biased;
             reason = &mut self.signal, if self.cancelled.is_none() => Next::Cancelled(reason),
-            step = self.process.step() => Next::Did(step),
+            step = self.process.next_event() => Next::Did(step),
             judgement = judging => Next::Judged(judgement),
             () = sleep_until(until.unwrap_or_else(Instant::now)), if until.is_some() => {
                 Next::Overdue

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 
 use ralph_adapter_claude_stream::{Denial, Message, bounded};
-use ralph_orchestrator_contract::{ClaimKind, Event, Judgement};
+use ralph_orchestrator_contract::{ClaimKind, Event, ValidationPreview};
 use serde_json::{Value, json};
 
 use super::Session;
@@ -23,7 +23,7 @@ pub(super) struct Judging<'a> {
     /// The control request to answer.
     pub(super) id: String,
     whose: Whose,
-    pub(super) judgement: Pin<Box<dyn Future<Output = Judgement> + Send + 'a>>,
+    pub(super) judgement: Pin<Box<dyn Future<Output = ValidationPreview> + Send + 'a>>,
 }
 
 enum Whose {
@@ -127,30 +127,30 @@ impl<'a> Session<'a> {
 
     fn judge(&mut self, id: &str, whose: Whose, final_text: Option<String>) {
         let events = self.events;
-        let judgement = Box::pin(async move { events.judge(final_text.as_deref()).await });
+        let judgement = Box::pin(async move { events.preview(final_text.as_deref()).await });
         self.judging.push_back(Judging { id: id.to_owned(), whose, judgement });
     }
 
     /// The first judgement that was asked for is there.
-    pub(super) fn judged(&mut self, judgement: Judgement) {
+    pub(super) fn judged(&mut self, judgement: ValidationPreview) {
         let Some(Judging { id, whose, .. }) = self.judging.pop_front() else { return };
-        if matches!(judgement, Judgement::Rejected { .. }) {
+        if matches!(judgement, ValidationPreview::Rejected { .. }) {
             self.rejections = self.rejections.saturating_add(1);
         }
-        self.accepted = judgement == Judgement::Accepted;
+        self.accepted = judgement == ValidationPreview::Accepted;
         match (whose, judgement) {
-            (Whose::Stop, Judgement::Rejected { reasons }) => {
+            (Whose::Stop, ValidationPreview::Rejected { reasons }) => {
                 self.link.answer(&id, &json!({"decision": "block", "reason": rejection(&reasons)}));
             }
             (Whose::Stop, _) => self.link.answer(&id, &json!({})),
-            (Whose::Claim(call), Judgement::Rejected { reasons }) => {
+            (Whose::Claim(call), ValidationPreview::Rejected { reasons }) => {
                 self.serve(&id, &tools::said(&call, &rejection(&reasons), true));
             }
-            (Whose::Claim(call), Judgement::Accepted) => {
+            (Whose::Claim(call), ValidationPreview::Accepted) => {
                 let text = "The claim was validated and stands. End your turn now.";
                 self.serve(&id, &tools::said(&call, text, false));
             }
-            (Whose::Claim(call), Judgement::NoClaim | Judgement::NotNow { .. }) => {
+            (Whose::Claim(call), ValidationPreview::NoClaim | ValidationPreview::NotNow { .. }) => {
                 self.serve(&id, &tools::said(&call, LATER, false));
             }
         }

@@ -53,7 +53,7 @@ pub use model::{
     SandboxWorkspace, StateConfig, ValidatorConfig,
 };
 pub use nearest::nearest;
-pub use plugins::{PluginConfig, PluginIsolation};
+pub use plugins::PluginConfig;
 pub use schema::{keys, schema};
 pub use shapes::command_words;
 pub use units::{duration_text, parse_duration};

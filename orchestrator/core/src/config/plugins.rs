@@ -4,11 +4,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
 use super::problem::Problems;
 use super::resolve::{absolute, is_name};
-use super::tables::{self, Word};
 
 /// Hexadecimal digits of a BLAKE3 digest.
 const DIGEST: usize = 64;
@@ -26,37 +25,11 @@ pub struct PluginConfig {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("minItems" = 1))]
     pub command: Vec<String>,
-    /// Where the code of a library runs: "process", in one of its own, or "none", in this one. "process"
-    /// if it is not given.
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "isolation")]
-    #[schemars(with = "PluginIsolation")]
-    pub isolation: Option<PluginIsolation>,
     /// The BLAKE3 digest that its content must have, as `plugin list` shows it: any other content is
     /// refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", extend("pattern" = "^[0-9a-fA-F]{64}$"))]
     pub digest: Option<String>,
-}
-
-/// Where the code of a library runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum PluginIsolation {
-    /// In a process of its own.
-    Process,
-    /// In this process.
-    None,
-}
-
-impl Word for PluginIsolation {
-    const WORDS: &'static [&'static str] = &["process", "none"];
-    const VALUES: &'static [Self] = &[Self::Process, Self::None];
-}
-
-fn isolation<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<PluginIsolation>, D::Error> {
-    tables::word(deserializer).map(Some)
 }
 
 /// Checks each, and makes the paths of libraries absolute.
@@ -84,10 +57,6 @@ pub(super) fn check(
             (None, Some(program)) if program.is_empty() => {
                 problems.at(&below("command"), "expected a program, found \"\"");
             }
-            (None, Some(_)) if plugin.isolation.is_some() => problems.at(
-                &below("isolation"),
-                "a `command` always runs in a process of its own; only a `library` can be told",
-            ),
             _ => {}
         }
         let is_digest = |digest: &String| {
