@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use ralph_orchestrator_contract::{Event, Usage, Usd};
 use ralph_orchestrator_core::engine::Notice;
-use ralph_orchestrator_core::machine::{Changes, Outcome};
+use ralph_orchestrator_core::machine::{Changes, IterationOutcome};
 
 use super::{BOLD, DIM, Human, RED, View, YELLOW};
 use crate::output;
@@ -79,7 +79,7 @@ impl Human {
         view.live.charged = *total_cost_usd;
         view.live.usage = Usage::default();
         view.live.cost_reported |= usage.cost.is_some();
-        let code = if *how == Outcome::Succeeded { BOLD } else { YELLOW };
+        let code = if *how == IterationOutcome::Succeeded { BOLD } else { YELLOW };
         let of = max_cost_usd.map(|max| format!(" of {max}")).unwrap_or_default();
         let total = if view.live.cost_reported || *total_cost_usd > Usd::ZERO {
             format!(", {total_cost_usd}{of} in all")

@@ -2,17 +2,17 @@
 
 use std::path::Path;
 
-use crate::machine::FilePin;
+use crate::machine::FileIdentity;
 use crate::state::{Owner, StateDir, state_dirs};
 
 /// What to say, before a run begins, of runs that belong to a configuration of this workspace that is
 /// gone, or to this very folder when it had another path. `own` is whose the run that begins is.
-pub(super) fn notes(states: &Path, own: &Owner, folder: FilePin) -> Vec<String> {
+pub(super) fn notes(states: &Path, own: &Owner, folder: FileIdentity) -> Vec<String> {
     let others = state_dirs(states).into_iter().filter(|state| !state.owner.is_same(own));
     others.filter_map(|state| note(&state, own, folder)).collect()
 }
 
-fn note(state: &StateDir, own: &Owner, folder: FilePin) -> Option<String> {
+fn note(state: &StateDir, own: &Owner, folder: FileIdentity) -> Option<String> {
     let (workspace, configuration) = (state.owner.workspace()?, state.owner.configuration());
     let what = if Some(&workspace) == own.workspace().as_ref() {
         let configuration = configuration.filter(|file| !file.exists())?;
