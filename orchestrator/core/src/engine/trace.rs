@@ -6,7 +6,7 @@ use crate::machine::{Effect, Input, Record};
 
 /// Logs an input of the machine.
 pub(super) fn input(input: &Input) {
-    debug!(input = input.name(), "input");
+    debug!(input = input.name(), "machine input");
 }
 
 /// The machine wants something done.
