@@ -76,6 +76,16 @@ impl Loaded {
         key::parse(key).is_some_and(|path| self.provenance.is_given(&path))
     }
 
+    /// Whether the value of `key` was given on the command line or by a variable of the environment, and
+    /// not by a file.
+    #[must_use]
+    pub fn is_given_outside_files(&self, key: &str) -> bool {
+        key::parse(key).is_some_and(|path| {
+            self.provenance.is_given(&path)
+                && !matches!(self.provenance.place(&path, false), Place::File { .. })
+        })
+    }
+
     /// Where the value of `key` comes from: `ralph.toml:12:16`, `RALPH_LIMITS__MAX_COST_USD`, `--set`
     /// or `default`. `None` if there is no such key. Elements of arrays are named by their index:
     /// `validator.0.timeout`.
