@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use super::error::EngineError;
 use super::plan::Judges;
-use crate::config::{ConfigErrors, Loaded, ValidatorConfig};
 use crate::workspace::{Baseline, ProtectedError, ProtectedPaths};
+use ralph_orchestrator_config::{ConfigErrors, LoadedConfig, ValidatorConfig};
 use ralph_orchestrator_contract::EvidenceValidator;
 
 /// Refuses malformed globs of one validator.
@@ -13,7 +13,7 @@ use ralph_orchestrator_contract::EvidenceValidator;
 /// # Errors
 /// All of them, each with its place.
 pub(super) fn check_syntax(
-    loaded: &Loaded,
+    loaded: &LoadedConfig,
     at: &[String],
     config: &ValidatorConfig,
     validator: &dyn EvidenceValidator,
@@ -22,14 +22,14 @@ pub(super) fn check_syntax(
         let error = ProtectedPaths::new(std::slice::from_ref(&glob)).err()?;
         Some(loaded.error_at(&key_of(at, &config.config, &glob), None, &error.to_string()))
     });
-    ConfigErrors::unless_empty(wrong.collect())
+    ConfigErrors::ensure_none(wrong.collect())
 }
 
 impl Judges {
     /// Looks at everything that is protected, as it is when a run begins.
     pub(super) fn take_baseline(
         &self,
-        loaded: &Loaded,
+        loaded: &LoadedConfig,
         workspace: &Path,
     ) -> Result<Baseline, EngineError> {
         let failed = |error: ProtectedError| EngineError::Workspace(error.to_string());
@@ -46,7 +46,7 @@ impl Judges {
     ///
     /// # Errors
     /// All such globs, each with its place; or that the workspace cannot be read.
-    pub fn check_globs(&self, loaded: &Loaded) -> Result<(), EngineError> {
+    pub fn check_globs(&self, loaded: &LoadedConfig) -> Result<(), EngineError> {
         let run = &loaded.config.run;
         let template = run.template.as_deref().filter(|_| !run.workspace.exists());
         let place = template.unwrap_or(&run.workspace);
@@ -60,7 +60,7 @@ impl Judges {
 
     fn refuse_unmatched(
         &self,
-        loaded: &Loaded,
+        loaded: &LoadedConfig,
         place: &Path,
         baseline: &Baseline,
     ) -> Result<(), ConfigErrors> {
@@ -89,7 +89,7 @@ impl Judges {
                 ));
             }
         }
-        ConfigErrors::unless_empty(errors)
+        ConfigErrors::ensure_none(errors)
     }
 }
 
