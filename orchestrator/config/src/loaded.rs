@@ -84,7 +84,7 @@ impl LoadedConfig {
     pub fn is_given_outside_files(&self, key: &str) -> bool {
         key::parse(key).is_some_and(|path| {
             self.provenance.is_given(&path)
-                && !matches!(self.provenance.place(&path, false), Place::File { .. })
+                && !matches!(self.provenance.location(&path, false), SourceLocation::File { .. })
         })
     }
 
