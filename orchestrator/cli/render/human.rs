@@ -377,6 +377,7 @@ impl Observer for Human {
             Notice::IterationStarted { .. }
             | Notice::IterationFinished { .. }
             | Notice::Changes { .. }
+            | Notice::Paused { .. }
             | Notice::Waiting { .. } => self.iteration(view, notice),
             Notice::AgentText { .. }
             | Notice::AgentTool { .. }

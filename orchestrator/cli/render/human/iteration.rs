@@ -37,6 +37,9 @@ impl Human {
                 let text = format!("iteration {iteration}{of} started ({}{again})", trigger(*why));
                 self.line(view, DIM, &text, "");
             }
+            Notice::Paused { ms, .. } => {
+                view.live.begin(Doing::Pausing(Instant::now() + Duration::from_millis(*ms)));
+            }
             Notice::Waiting { ms, reason, .. } => self.waiting(view, *ms, reason),
             Notice::Changes { changes, stagnant, max_stagnant, claim_pending, .. } => {
                 view.live.begin(Doing::Scanning);
@@ -50,9 +53,6 @@ impl Human {
 
     fn waiting(&self, view: &mut View, ms: u64, reason: &str) {
         let until = Instant::now() + Duration::from_millis(ms);
-        if reason == "pause" {
-            return view.live.begin(Doing::Pausing(until));
-        }
         // An agent that waits itself goes on.
         if !matches!(view.live.doing, Doing::Working(_)) {
             view.live.begin(Doing::Waiting(until, reason.to_owned()));

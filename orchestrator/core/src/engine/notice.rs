@@ -106,7 +106,9 @@ pub enum Notice {
         /// A claim is validated next: only then it is known whether there was progress.
         claim_pending: bool,
     },
-    /// A pause between iterations, or a wait for the provider.
+    /// A pause between iterations.
+    Paused { iteration: u64, ms: u64 },
+    /// A wait for the provider, or for processes that survive.
     Waiting { iteration: u64, ms: u64, reason: String },
     /// Something the user should know.
     Warning { iteration: u64, message: String },

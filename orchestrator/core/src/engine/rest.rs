@@ -40,11 +40,8 @@ impl Session {
     pub(super) async fn pause(&mut self, failures: u32) -> Result<Vec<Input>, EngineError> {
         let pause = self.pause_length(failures);
         if !pause.is_zero() {
-            self.notice(&Notice::Waiting {
-                iteration: self.state.iterations,
-                ms: plan::millis(pause),
-                reason: "pause".to_owned(),
-            });
+            let (iteration, ms) = (self.state.iterations, plan::millis(pause));
+            self.notice(&Notice::Paused { iteration, ms });
         }
         let until_ms = self.clock.runtime_ms().saturating_add(plan::millis(pause));
         self.rest(|now_ms| until_ms.saturating_sub(now_ms)).await
