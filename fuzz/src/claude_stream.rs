@@ -2,7 +2,7 @@
 //! well.
 
 use ralph_orchestrator_contract::{ErrorClass, Event};
-use ralph_adapter_claude_stream::{Ended, Parser, parse_json_document};
+use ralph_adapter_common::claude_stream::{Ended, Parser, parse_json_document};
 
 use crate::streams::{Watch, end_of};
 

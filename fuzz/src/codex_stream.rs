@@ -1,7 +1,7 @@
 //! The stream of `codex exec --json`: as `streams` has it, and only a turn that has
 //! ended ends well.
 
-use ralph_adapter_codex_stream::Parser;
+use ralph_adapter_common::codex_stream::Parser;
 
 use crate::streams::Watch;
 

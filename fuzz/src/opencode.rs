@@ -2,8 +2,8 @@
 //! is told of once.
 
 use ralph_orchestrator_contract::Event;
-use ralph_adapter_command::OpenCode;
-use ralph_adapter_drive::LineParser as _;
+use ralph_adapter_common::opencode::OpenCode;
+use ralph_adapter_common::LineParser as _;
 
 use crate::streams::Watch;
 

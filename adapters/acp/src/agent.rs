@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use ralph_adapter_drive::{Guarded, Program, not_started};
+use ralph_adapter_common::{Guarded, Program, not_started};
 use ralph_orchestrator_contract::{
     Agent, AgentError, BuildContext, CancelReason, CancelSignal, Capabilities, Description,
     ErrorClass, Event, EventSink, Iteration, Launch, Report,

@@ -1,7 +1,7 @@
 //! What an agent's errors mean.
 
 use agent_client_protocol::{Error, ErrorCode, is_incoming_transport_closed};
-use ralph_adapter_codex_stream::prose;
+use ralph_adapter_common::error_text;
 use ralph_orchestrator_contract::ErrorClass;
 use serde_json::Value;
 
@@ -111,11 +111,11 @@ fn of_codex(info: &str) -> Option<ErrorClass> {
 }
 
 fn in_words(text: &str) -> ErrorClass {
-    match prose::classify(text) {
+    match error_text::classify(text) {
         ErrorClass::Crashed => status(text)
             .and_then(|status| match status {
-                500..=599 => prose::of_status(status).or(Some(ErrorClass::Overloaded)),
-                _ => prose::of_status(status),
+                500..=599 => error_text::of_status(status).or(Some(ErrorClass::Overloaded)),
+                _ => error_text::of_status(status),
             })
             .unwrap_or(ErrorClass::Crashed),
         class => class,

@@ -17,7 +17,7 @@ mod told;
 
 /// The keys of `[agent.config]`.
 pub use config::Config as Keys;
-pub use ralph_adapter_drive::Guarded;
+pub use ralph_adapter_common::Guarded;
 use ralph_orchestrator_contract::{Agent, BuildContext, BuildError};
 use ralph_orchestrator_supervisor::Supervisor;
 use serde_json::Value;

@@ -8,7 +8,7 @@ use agent_client_protocol::v1::schema::{
     RequestPermissionResponse, SelectedPermissionOutcome, ToolCallContent, ToolCallUpdateFields,
     ToolKind,
 };
-use ralph_adapter_drive::Guarded;
+use ralph_adapter_common::Guarded;
 use serde_json::Value;
 
 use crate::config::{Answer, Kind, Permissions};

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ralph_adapter_drive::{Ended, LINGER, Printed, Printout, conclude};
+use ralph_adapter_common::{Ended, LINGER, Printed, Printout, conclude};
 use ralph_orchestrator_contract::{
     AgentError, CancelReason, ErrorClass, Event, EventSink, Leftovers, Report,
 };

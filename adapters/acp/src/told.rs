@@ -6,7 +6,7 @@ use agent_client_protocol::v1::schema::{
     ContentBlock, ContentChunk, Cost, NoticeSeverity, PlanEntryStatus, RequestPermissionRequest,
     SessionUpdate, UsageUpdate,
 };
-use ralph_adapter_claude_stream::{self as claude_stream, Parser};
+use ralph_adapter_common::claude_stream::{self as claude_stream, Parser};
 use ralph_orchestrator_contract::{Event, Tokens, Usage, Usd};
 use serde_json::Value;
 

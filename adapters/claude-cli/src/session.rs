@@ -3,8 +3,9 @@
 use std::future::Future;
 use std::pin::Pin;
 
-use ralph_adapter_claude_program::{AFTER_RESULT, Output, Printed, explained};
-use ralph_adapter_claude_stream::{Ended, Parser};
+use ralph_adapter_common::claude_program::{AFTER_RESULT, explained};
+use ralph_adapter_common::claude_stream::{Ended, Parser};
+use ralph_adapter_common::{Printed, Printout as Output};
 use ralph_orchestrator_contract::{AgentError, CancelReason, Event, EventSink, Leftovers, Report};
 use ralph_orchestrator_supervisor::{Chunk, Exit, Process, Stop, TurnBudget};
 use tokio::time::{Instant, sleep_until};

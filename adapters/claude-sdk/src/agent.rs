@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use async_trait::async_trait;
-use ralph_adapter_claude_program::Program;
+use ralph_adapter_common::claude_program::Program;
 use ralph_orchestrator_contract::{
     Agent, AgentError, BuildContext, Capabilities, Description, EventSink, Iteration, Launch,
     Report,

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use ralph_adapter_claude_program::{Options, no_empty, wrong_element};
+use ralph_adapter_common::claude_program::{Options, no_empty, wrong_element};
 use ralph_orchestrator_contract::{BuildError, Usd, parse_config};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use claude_codes::ClaudeOutput;
-use ralph_adapter_claude_stream::{Ended, Message, Parser};
+use ralph_adapter_common::claude_stream::{Ended, Message, Parser};
 use ralph_orchestrator_contract::Event;
 use serde_json::Value;
 

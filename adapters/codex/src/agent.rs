@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use async_trait::async_trait;
-use ralph_adapter_drive::{Drive, LINGER, Lines, Program};
+use ralph_adapter_common::{Drive, LINGER, Lines, Program};
 use ralph_orchestrator_contract::{
     Agent, AgentError, BuildContext, Capabilities, Description, ErrorClass, EventSink, Iteration,
     Launch, Report,

@@ -1,7 +1,7 @@
 //! What Codex tells, on standard output and in its recording.
 
-use ralph_adapter_codex_stream::Parser;
-use ralph_adapter_drive::LineParser;
+use ralph_adapter_common::LineParser;
+use ralph_adapter_common::codex_stream::Parser;
 use ralph_orchestrator_contract::{AgentError, ErrorClass, Event, Report};
 
 use crate::recording::{Recording, Told};

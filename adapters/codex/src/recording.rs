@@ -5,7 +5,8 @@ use std::io::Read as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use ralph_adapter_codex_stream::{lenient, tokens};
+use ralph_adapter_common::codex_stream::tokens;
+use ralph_adapter_common::json as lenient;
 use ralph_orchestrator_contract::Tokens;
 use ralph_orchestrator_supervisor::lines::LineSplitter;
 use rustix::fs::OFlags;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use async_trait::async_trait;
-use ralph_adapter_drive::{Drive, LINGER};
+use ralph_adapter_common::{Drive, LINGER};
 use ralph_orchestrator_contract::{
     Agent, AgentError, BuildContext, Description, ErrorClass, EventSink, Iteration, Launch, Report,
 };

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ralph_adapter_claude_stream::{Ended, Parser};
+use ralph_adapter_common::claude_stream::{Ended, Parser};
 use ralph_orchestrator_contract::{
     AgentError, Event, EventSink, Iteration, Leftovers, Report, Usage, Usd,
 };

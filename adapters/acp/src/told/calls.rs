@@ -6,7 +6,7 @@ use agent_client_protocol::v1::schema::{
     ContentBlock, Meta, ToolCall, ToolCallContent, ToolCallStatus, ToolCallUpdate,
     ToolCallUpdateFields, ToolKind,
 };
-use ralph_adapter_codex_stream::lenient::bounded;
+use ralph_adapter_common::json::bounded;
 use ralph_orchestrator_contract::Event;
 use serde_json::{Map, Value, json};
 

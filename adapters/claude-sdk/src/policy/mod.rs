@@ -5,7 +5,7 @@ mod shell;
 
 use std::path::PathBuf;
 
-pub use ralph_adapter_drive::Guarded;
+pub use ralph_adapter_common::Guarded;
 use serde_json::Value;
 
 use crate::control::text;

@@ -10,8 +10,9 @@ use std::path::PathBuf;
 use std::pin::Pin;
 use std::time::Duration;
 
-use ralph_adapter_claude_program::{Output, Printed, explained};
-use ralph_adapter_claude_stream::{Ended, Message, Parser, objects};
+use ralph_adapter_common::claude_program::explained;
+use ralph_adapter_common::claude_stream::{Ended, Message, Parser, objects};
+use ralph_adapter_common::{Printed, Printout as Output};
 use ralph_orchestrator_contract::{
     AgentError, CancelReason, ErrorClass, Event, EventSink, Iteration, Judgement, Leftovers, Report,
 };

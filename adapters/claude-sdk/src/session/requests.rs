@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::pin::Pin;
 
-use ralph_adapter_claude_stream::{Denial, Message, bounded};
+use ralph_adapter_common::claude_stream::{Denial, Message, bounded};
 use ralph_orchestrator_contract::{ClaimKind, Event, Judgement};
 use serde_json::{Value, json};
 

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use ralph_adapter_claude_program::AFTER_RESULT;
-use ralph_adapter_claude_stream::{Block, Message, Outcome, System, bounded};
+use ralph_adapter_common::claude_program::AFTER_RESULT;
+use ralph_adapter_common::claude_stream::{Block, Message, Outcome, System, bounded};
 use ralph_orchestrator_contract::{CancelReason, Event};
 use ralph_orchestrator_supervisor::Stop;
 use serde_json::Value;

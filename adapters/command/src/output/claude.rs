@@ -1,7 +1,7 @@
 //! Claude Code's JSON output, and what imitates it.
 
-use ralph_adapter_claude_stream as stream;
-use ralph_adapter_drive::LineParser;
+use ralph_adapter_common::LineParser;
+use ralph_adapter_common::claude_stream as stream;
 use ralph_orchestrator_contract::{AgentError, Event, Report};
 use serde_json::Value;
 

@@ -1,7 +1,7 @@
 //! `codex exec --json`.
 
-use ralph_adapter_codex_stream as stream;
-use ralph_adapter_drive::LineParser;
+use ralph_adapter_common::LineParser;
+use ralph_adapter_common::codex_stream as stream;
 use ralph_orchestrator_contract::{AgentError, Event, Report};
 
 /// What Codex has said so far.

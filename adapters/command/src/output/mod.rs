@@ -2,14 +2,13 @@
 
 mod claude;
 mod codex;
-mod opencode;
 mod text;
 
-use ralph_adapter_drive::{Ended, Lines, Output, conclude};
+use ralph_adapter_common::{Ended, Lines, Output, conclude};
 use ralph_orchestrator_contract::{AgentError, Capabilities, Event, Report};
 
 use crate::config::OutputKind;
-pub use opencode::OpenCode;
+use ralph_adapter_common::opencode::OpenCode;
 use text::Text;
 
 /// What reads this kind of output.
@@ -51,7 +50,7 @@ mod tests {
     use proptest::prelude::*;
     use ralph_orchestrator_contract::{CancelReason, ErrorClass, Tokens, Usage, Usd};
 
-    const CODEX: &str = include_str!("../../../codex-stream/tests/transcripts/happy.jsonl");
+    const CODEX: &str = include_str!("../../../common/tests/transcripts/codex/happy.jsonl");
     const OPENCODE: &str = include_str!("../../tests/transcripts/opencode.jsonl");
     const CLAUDE: &str = include_str!("../../tests/transcripts/happy-bypass.jsonl");
     const FINAL: &str = "All done. <promise>COMPLETE: hello.txt written</promise>";
@@ -104,7 +103,7 @@ mod tests {
 
     #[test]
     fn codex_endings_have_their_classes() {
-        let limited = include_str!("../../../codex-stream/tests/transcripts/429.jsonl");
+        let limited = include_str!("../../../common/tests/transcripts/codex/429.jsonl");
         for ended in [failed("exit 1"), well()] {
             assert_eq!(class(OutputKind::CodexJson, limited, ended), "rate_limited");
         }
