@@ -18,7 +18,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use ralph_adapter_common::claude_stream::Parser;
+use ralph_adapter_common::claude_stream::ClaudeParser;
 use ralph_orchestrator_contract::{Tokens, Usage, Usd};
 use ralph_orchestrator_core::machine::{
     BaselineMode, Limits, Outcome, Pins, Policy, Record, RunStarted, Trigger,
@@ -63,7 +63,7 @@ fn stream() {
     let middle = format!("{middle}\n").repeat(STREAM_BYTES / middle.len());
     let text = format!("{init}\n{middle}{result}\n");
     let ours = best(5, || {
-        let mut parser = Parser::new();
+        let mut parser = ClaudeParser::new();
         for line in text.lines() {
             black_box(parser.line(line));
         }

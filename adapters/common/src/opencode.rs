@@ -1,15 +1,16 @@
 //! `opencode run --format json`.
 
-use crate::LineParser;
-use crate::error_text::{classify, of_status};
-use crate::json::{bounded, count, some_text, text};
 use ralph_orchestrator_contract::{AgentError, ErrorClass, Event, Report, Tokens, Usage, Usd};
 use serde_json::Value;
+
+use crate::error_text::{classify, of_status};
+use crate::json::{bounded, count, some_text, text};
+use crate::{LineParser, ProcessEnd};
 
 /// What `opencode run --format json` has said so far. It prints one step per call of the model and no final event: the
 /// end of its output and its exit status are all there is.
 #[derive(Debug, Default)]
-pub struct OpenCode {
+pub struct OpenCodeParser {
     session: Option<String>,
     /// The text parts of the step that runs or ended last.
     texts: Vec<String>,
@@ -27,7 +28,7 @@ enum Step {
     Finished(String),
 }
 
-impl LineParser for OpenCode {
+impl LineParser for OpenCodeParser {
     fn line(&mut self, line: &str) -> Vec<Event> {
         let Ok(event) = serde_json::from_str::<Value>(line) else { return Vec::new() };
         let mut events = self.session(&event);
@@ -59,12 +60,19 @@ impl LineParser for OpenCode {
         events
     }
 
-    fn done(&self) -> bool {
+    fn is_done(&self) -> bool {
         // A step that stopped may still be followed by another one.
         false
     }
 
-    fn finish(self: Box<Self>, _exit: &str) -> Result<Report, AgentError> {
+    fn finish(self, end: ProcessEnd) -> Result<Report, AgentError> {
+        end.conclude(self.account())
+    }
+}
+
+impl OpenCodeParser {
+    /// Returns what the session came to, by the agent's own account.
+    fn account(self) -> Result<Report, AgentError> {
         let crashed = |message: &str| Err((ErrorClass::Crashed, message.to_owned()));
         let ending = match (self.error, self.step) {
             (Some(error), _) => Err(error),
@@ -86,9 +94,7 @@ impl LineParser for OpenCode {
             Err((class, message)) => Err(AgentError::new(class, message).with_report(report)),
         }
     }
-}
 
-impl OpenCode {
     /// Every event names the session; the first one begins it.
     fn session(&mut self, event: &Value) -> Vec<Event> {
         match (&self.session, some_text(event, "sessionID")) {

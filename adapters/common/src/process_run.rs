@@ -1,211 +1,217 @@
-//! Runs the program: passes on what it prints and ends it when that is asked for.
+//! Runs an agent's process to its end, and ends it when that is asked for.
 
 use std::future::Future;
 use std::pin::Pin;
-use std::time::Duration;
 
 use ralph_orchestrator_contract::{
     AgentError, CancelReason, ErrorClass, Event, EventSink, Leftovers, Report,
 };
-use ralph_orchestrator_supervisor::lines::LineSplitter;
 use ralph_orchestrator_supervisor::{
-    Chunk, Exit, Process, SpawnError, Spec, Step, Stop, Stream, Supervisor, TurnBudget,
+    Chunk, Exit, Input, Process, SpawnError, Spec, Step, Stream, Supervisor, TurnBudget,
 };
-use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep_until};
+use tokio::time::{Instant, sleep_until};
 use tracing::{debug, info};
 
-use crate::output::{Ended, Output};
+use crate::line_reader::StderrReader;
+use crate::process_handler::{ProcessEnd, ProcessHandler};
 
-/// How long a structured agent may take to exit after it has said all. Some never do.
-pub const LINGER: Duration = Duration::from_secs(10);
-/// How often the output is asked what the agent tells elsewhere.
-const GLANCE: Duration = Duration::from_secs(1);
-/// Longest line of standard error, in bytes.
-const STDERR_LINE_MAX: usize = 64 * 1024;
-/// How much of the end of standard error goes into an error's message, in bytes.
-const STDERR_TAIL_MAX: usize = 2 * 1024;
-
-/// One run of the program.
-pub struct Drive<'a> {
+/// One run of an agent's process: the only loop that reads one.
+pub struct ProcessRun<'a, H> {
+    process: Process,
+    handler: H,
     events: &'a dyn EventSink,
-    cancelled: Pin<Box<dyn Future<Output = CancelReason> + Send + 'a>>,
-    output: Box<dyn Output>,
-    stderr: LineSplitter,
-    stderr_tail: String,
-    linger: Duration,
-    /// Said all at that time, plus the time to exit.
-    deadline: Option<Instant>,
-    stopped: Option<Why>,
+    cancellation: Pin<Box<dyn Future<Output = CancelReason> + Send + 'a>>,
+    /// The orchestrator asked for the end.
+    cancel_requested: bool,
+    /// Why, if the agent had not reported its result by then.
+    cancelled: Option<CancelReason>,
+    stopped: bool,
+    stderr: StderrReader,
     turn: TurnBudget,
-    glances: Interval,
 }
 
-/// Why the program was told to end.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Why {
-    Cancelled(CancelReason),
-    Lingering,
-}
-
-/// What happens next.
 enum Next {
-    Step(Step),
-    Glance,
+    Cancelled(CancelReason),
+    Handled,
+    DeadlinePassed,
+    Process(Step),
 }
 
-impl<'a> Drive<'a> {
-    /// Tells the sink what the output means. A process that has said all may take `linger` to exit.
+impl<'a, H: ProcessHandler> ProcessRun<'a, H> {
+    /// Creates the run of a process that was started.
     #[must_use]
-    pub fn new(events: &'a dyn EventSink, output: Box<dyn Output>, linger: Duration) -> Self {
-        let mut glances = interval(GLANCE);
-        glances.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    pub fn new(process: Process, events: &'a dyn EventSink, handler: H) -> Self {
         Self {
+            process,
+            handler,
             events,
-            cancelled: events.cancelled(),
-            output,
-            stderr: LineSplitter::new(STDERR_LINE_MAX),
-            stderr_tail: String::new(),
-            linger,
-            deadline: None,
-            stopped: None,
+            cancellation: events.cancelled(),
+            cancel_requested: false,
+            cancelled: None,
+            stopped: false,
+            stderr: StderrReader::default(),
             turn: TurnBudget::default(),
-            glances,
         }
     }
 
-    /// Runs it to its end; when this returns, all of its processes are gone.
+    /// Runs the process to its end; when this returns, all of its processes are gone.
     ///
     /// # Errors
-    /// It could not be started, it ended badly, by its own account or by its exit status, or the
-    /// orchestrator asked for the end.
-    pub async fn run(mut self, supervisor: &Supervisor, spec: Spec) -> Result<Report, AgentError> {
-        let asked_before = tokio::select! {
-            biased;
-            _ = &mut self.cancelled => true,
-            () = std::future::ready(()) => false,
-        };
-        if asked_before {
-            let message = "the agent was not started because the orchestrator asked for the end";
-            return Err(AgentError::new(ErrorClass::Cancelled, message));
-        }
-        debug!(program = %spec.program.display(), args = spec.args.len(), "agent is started");
-        let mut process = supervisor.spawn(spec).await.map_err(|error| not_started(&error))?;
-        loop {
-            let events = match self.next(&mut process).await {
-                Next::Step(Step::Printed(chunk)) => self.read(&chunk),
-                Next::Step(Step::Gone(exit)) => return self.conclude(exit).await,
-                Next::Glance => self.output.glance(),
-            };
-            for event in events {
-                self.emit(&process, event).await;
+    /// The agent failed by its own account, its process ended badly, or the orchestrator asked for the end.
+    pub async fn run(mut self) -> Result<Report, AgentError> {
+        self.handler.start();
+        self.perform_actions().await;
+        let exit = loop {
+            match self.next().await {
+                Next::Cancelled(reason) => self.cancel(reason),
+                Next::Handled => {}
+                Next::DeadlinePassed => {
+                    info!("agent took too long");
+                    self.handler.deadline_passed();
+                }
+                Next::Process(Step::Printed(chunk)) => self.read(&chunk),
+                Next::Process(Step::Gone(exit)) => break exit,
             }
-            self.deadline = match (self.output.done(), self.deadline) {
-                (false, _) => None,
-                (true, None) => Some(Instant::now() + self.linger),
-                (true, deadline) => deadline,
-            };
+            self.perform_actions().await;
+        };
+        debug!(exit = %exit.ending, "agent has ended");
+        // There is nothing left to cancel.
+        self.cancel_requested = true;
+        let last = self.stderr.finish();
+        self.handler.actions().emit_all(last);
+        self.handler.end_of_output();
+        self.perform_actions().await;
+        self.handler.exited().await;
+        self.perform_actions().await;
+        let end = self.end(exit);
+        self.handler.finish(end)
+    }
+
+    async fn next(&mut self) -> Next {
+        let deadline = self.handler.actions().deadline().filter(|_| !self.stopped);
+        tokio::select! {
+            biased;
+            reason = &mut self.cancellation, if !self.cancel_requested => Next::Cancelled(reason),
+            // Before what is printed next, so that no more than a piece of output waits for it.
+            () = self.handler.wait() => Next::Handled,
+            () = sleep_until(deadline.unwrap_or_else(Instant::now)), if deadline.is_some() => {
+                Next::DeadlinePassed
+            }
+            step = self.process.step() => Next::Process(step),
         }
     }
 
-    /// What the program does next; meanwhile sees to it that it ends when it has to.
-    async fn next(&mut self, process: &mut Process) -> Next {
+    fn read(&mut self, chunk: &Chunk) {
+        match chunk.stream {
+            Stream::Stdout => self.handler.read(&chunk.bytes),
+            Stream::Stderr => {
+                let events = self.stderr.push(&chunk.bytes);
+                self.handler.actions().emit_all(events);
+            }
+        }
+    }
+
+    fn cancel(&mut self, reason: CancelReason) {
+        info!(?reason, "agent is told to end");
+        self.cancel_requested = true;
+        if !self.handler.is_done() {
+            self.cancelled = Some(reason);
+        }
+        self.handler.cancel(reason);
+        self.stop_if_wanted();
+    }
+
+    fn stop_if_wanted(&mut self) {
+        if let Some(how) = self.handler.actions().stop.take() {
+            self.stopped = true;
+            self.process.stop(how);
+        }
+    }
+
+    async fn perform_actions(&mut self) {
         loop {
-            let (running, deadline) = (self.stopped.is_none(), self.deadline);
-            let why = tokio::select! {
-                biased;
-                reason = &mut self.cancelled, if running => Why::Cancelled(reason),
-                () = until(deadline), if running => Why::Lingering,
-                step = process.step() => return Next::Step(step),
-                _ = self.glances.tick() => return Next::Glance,
-            };
-            self.stop(process, why);
+            self.stop_if_wanted();
+            let events = self.handler.actions().take_events();
+            if events.is_empty() {
+                return;
+            }
+            for event in events {
+                self.emit(event).await;
+            }
         }
     }
 
-    /// Hands an event over; a sink that is full does not keep the program from being ended.
-    async fn emit(&mut self, process: &Process, event: Event) {
+    /// Hands an event over; a sink that is full does not keep the process from being ended.
+    async fn emit(&mut self, event: Event) {
         self.turn.spend(event.weight()).await;
         let mut emitted = self.events.emit(event);
-        if self.stopped.is_none() {
+        if !self.cancel_requested {
             tokio::select! {
                 biased;
                 () = &mut emitted => return,
-                reason = &mut self.cancelled => self.stop(process, Why::Cancelled(reason)),
+                reason = &mut self.cancellation => self.cancel(reason),
             }
         }
         emitted.await;
     }
 
-    fn stop(&mut self, process: &Process, why: Why) {
-        // An agent that has said everything before it was told to end came to a good end.
-        match why {
-            Why::Cancelled(reason) => info!(?reason, "agent is told to end"),
-            Why::Lingering => info!("agent has said all but does not exit"),
-        }
-        self.stopped = Some(if self.output.done() { Why::Lingering } else { why });
-        process.stop(Stop::Gracefully);
-    }
-
-    fn read(&mut self, chunk: &Chunk) -> Vec<Event> {
-        match chunk.stream {
-            Stream::Stdout => self.output.push(&chunk.bytes),
-            Stream::Stderr => {
-                let (mut events, tail) = (Vec::new(), &mut self.stderr_tail);
-                self.stderr.push(&chunk.bytes, |line| events.push(stderr(&line.text, tail)));
-                events
-            }
-        }
-    }
-
-    async fn conclude(mut self, exit: Exit) -> Result<Report, AgentError> {
-        debug!(exit = %exit.ending, "agent has ended");
-        let tail = &mut self.stderr_tail;
-        let mut rest = Vec::new();
-        self.stderr.finish(|line| rest.push(stderr(&line.text, tail)));
-        let ended = Ended {
+    fn end(&mut self, exit: Exit) -> ProcessEnd {
+        let done_when_stopped = self.stopped && self.cancelled.is_none();
+        ProcessEnd {
             exit: exit.ending.to_string(),
             hint: exit.hint(),
-            well: exit.ending.is_success() || self.stopped == Some(Why::Lingering),
-            cancelled: match self.stopped {
-                Some(Why::Cancelled(reason)) => Some(reason),
-                _ => None,
-            },
+            success: exit.ending.is_success() || done_when_stopped,
+            cancelled: self.cancelled,
             leftovers: Leftovers::new(exit.left_behind, exit.survived),
-            stderr: self.stderr_tail,
-        };
-        let (events, result) = self.output.finish(ended);
-        for event in rest.into_iter().chain(events) {
-            self.events.emit(event).await;
+            stderr: std::mem::take(&mut self.stderr).into_tail(),
         }
-        result
     }
 }
 
-/// The program could not be started.
-#[must_use]
-pub fn not_started(error: &SpawnError) -> AgentError {
+/// Starts a process that reads what the specification gives it.
+///
+/// # Errors
+/// The process cannot be started, or the orchestrator has asked for the end already.
+pub async fn spawn(
+    supervisor: &Supervisor,
+    spec: Spec,
+    events: &dyn EventSink,
+) -> Result<Process, AgentError> {
+    prepare(&spec, events).await?;
+    supervisor.spawn(spec).await.map_err(|error| not_started(&error))
+}
+
+/// Starts a process that reads what is sent to it while it runs.
+///
+/// # Errors
+/// The same as those of [`spawn`].
+pub async fn spawn_with_input(
+    supervisor: &Supervisor,
+    spec: Spec,
+    events: &dyn EventSink,
+) -> Result<(Process, Input), AgentError> {
+    prepare(&spec, events).await?;
+    supervisor.spawn_with_input(spec).await.map_err(|error| not_started(&error))
+}
+
+async fn prepare(spec: &Spec, events: &dyn EventSink) -> Result<(), AgentError> {
+    let is_cancelled = tokio::select! {
+        biased;
+        _ = events.cancelled() => true,
+        () = std::future::ready(()) => false,
+    };
+    if is_cancelled {
+        let message = "the agent was not started because the orchestrator asked for the end";
+        return Err(AgentError::new(ErrorClass::Cancelled, message));
+    }
+    debug!(program = %spec.program.display(), args = spec.args.len(), "agent is started");
+    Ok(())
+}
+
+fn not_started(error: &SpawnError) -> AgentError {
     let class = match error {
         SpawnError::TooLong { .. } | SpawnError::Nul { .. } => ErrorClass::InvalidRequest,
         _ => ErrorClass::Unavailable,
     };
     AgentError::new(class, error.to_string())
-}
-
-/// Never, if there is no deadline.
-async fn until(deadline: Option<Instant>) {
-    match deadline {
-        Some(deadline) => sleep_until(deadline).await,
-        None => std::future::pending().await,
-    }
-}
-
-fn stderr(line: &str, tail: &mut String) -> Event {
-    tail.push_str(line);
-    tail.push('\n');
-    if tail.len() > STDERR_TAIL_MAX {
-        let surplus = tail.ceil_char_boundary(tail.len() - STDERR_TAIL_MAX);
-        // Where it was cut has to be seen: what stands there may be the rest of a secret.
-        tail.replace_range(..surplus, "…");
-    }
-    Event::Stderr { text: line.to_owned() }
 }

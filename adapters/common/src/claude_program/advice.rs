@@ -1,22 +1,29 @@
-//! What to add to an error, for people.
+//! What an iteration of `claude` came to, with advice for people.
 
-use ralph_orchestrator_contract::{AgentError, CancelReason, ErrorClass};
+use ralph_orchestrator_contract::{AgentError, ErrorClass, Report};
 
-/// The error with why the orchestrator wanted the end or, if it did not, what to do.
-#[must_use]
-pub fn explained(mut error: AgentError, cancelled: Option<CancelReason>) -> AgentError {
-    let more = match cancelled {
-        Some(reason) => Some(reason.because()),
-        None => advice(&error.class),
-    };
-    if let Some(more) = more {
-        error.message.push_str("; ");
-        error.message.push_str(more);
-    }
-    error
+use crate::ProcessEnd;
+
+/// Joins the agent's own account with how its process ended, and adds to an error what to do about it. The
+/// exit status does not count: it is 0 for an interrupted turn, and after a result the process may have been
+/// ended by force.
+///
+/// # Errors
+/// The account is an error, or the orchestrator asked for the end.
+pub fn conclude(
+    account: Result<Report, AgentError>,
+    end: ProcessEnd,
+) -> Result<Report, AgentError> {
+    ProcessEnd { success: true, ..end }.conclude(account).map_err(|mut error| {
+        if let Some(advice) = advice(&error.class) {
+            error.message.push_str("; ");
+            error.message.push_str(advice);
+        }
+        error
+    })
 }
 
-/// What to do, where the class says it.
+/// Returns what to do about an error of this class.
 fn advice(class: &ErrorClass) -> Option<&'static str> {
     match class {
         ErrorClass::Unauthenticated => Some(

@@ -31,7 +31,7 @@ const RESERVED: [(&str, &str); 13] = [
 
 /// What can be asked of `claude`, whichever adapter drives it.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct ClaudeOptions {
     /// A name looked for in `PATH`, or a path.
     pub program: String,
     /// The model; Claude Code's own choice by default.
@@ -48,7 +48,7 @@ pub struct Options {
     pub args: Vec<String>,
 }
 
-impl Options {
+impl ClaudeOptions {
     /// The program if none is named.
     pub const PROGRAM: &'static str = "claude";
 

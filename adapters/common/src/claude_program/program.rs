@@ -3,24 +3,24 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 
-use crate::program as shared;
 use ralph_orchestrator_contract::{
     AgentError, BuildContext, Capabilities, Description, ErrorClass, Iteration, Launch, Usd,
 };
-use ralph_orchestrator_supervisor::{Grace, SpawnError, Spec, Supervisor};
+use ralph_orchestrator_supervisor::{Grace, Spec, Supervisor};
 
+use crate::Program;
 use crate::claude_program::environment::{self, STRIPS, WANTS};
 use crate::claude_program::options::BUDGET;
 
 /// The program `claude`, as it is configured.
 #[derive(Debug)]
-pub struct Program {
-    program: shared::Program,
+pub struct ClaudeProgram {
+    program: Program,
     /// Nobody is asked for leave, and the key that lists what is allowed otherwise.
     bypass: Option<&'static str>,
 }
 
-impl Program {
+impl ClaudeProgram {
     /// Looks for the program; that it is missing is reported when it is needed. `bypass` if it is to
     /// ask nobody for leave, with the key that lists what is allowed otherwise.
     #[must_use]
@@ -31,7 +31,7 @@ impl Program {
         bypass: Option<&'static str>,
     ) -> Self {
         let install = "To install Claude Code: `npm install -g @anthropic-ai/claude-code`";
-        let program = shared::Program::new(name, Some(install.to_owned()), context, supervisor);
+        let program = Program::new(name, Some(install.to_owned()), context, supervisor);
         Self { program, bypass }
     }
 
@@ -67,12 +67,6 @@ impl Program {
             wants_env: WANTS.map(str::to_owned).into(),
             strips_env: STRIPS.map(str::to_owned).into(),
         }
-    }
-
-    /// The program could not be started.
-    #[must_use]
-    pub fn not_started(&self, error: &SpawnError) -> AgentError {
-        self.program.unavailable(&error.to_string())
     }
 
     fn refuse_root(&self, env: &BTreeMap<String, String>) -> Result<(), AgentError> {

@@ -1,32 +1,15 @@
-//! From what was seen to a report or a classed error.
+//! Classes and messages of failed turns.
 
-use ralph_orchestrator_contract::{AgentError, ErrorClass, Leftovers, Report};
+use ralph_orchestrator_contract::ErrorClass;
 
 use crate::claude_stream::message::{Outcome, RateLimit};
-use crate::claude_stream::text::{bounded, bounded_tail};
+use crate::claude_stream::text::bounded;
 
 const MAX_DETAIL: usize = 1000;
-const MAX_STDERR: usize = 2000;
 
 /// Subtypes of results that one of the agent's own bounds ended.
 const LIMITS: [&str; 3] =
     ["error_max_turns", "error_max_budget_usd", "error_max_structured_output_retries"];
-
-/// How the agent's process ended, as far as it cannot be seen in its output.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Ended {
-    /// The orchestrator asked for the end before a result was there.
-    pub cancelled: bool,
-    /// The adapter had the last turn end in its own way, for instance for a hand-off: that it was
-    /// aborted is no failure, and its text is not the agent's last word on the task.
-    pub on_purpose: bool,
-    /// The exit status for people, such as `exit 1` or `signal 9`.
-    pub exit: Option<String>,
-    /// What was left of its processes.
-    pub leftovers: Leftovers,
-    /// The end of its standard error, for messages.
-    pub stderr: String,
-}
 
 /// What else than the result tells why requests failed.
 #[derive(Clone, Debug, Default)]
@@ -111,7 +94,7 @@ fn rate_limited(hints: &Hints) -> ErrorClass {
 }
 
 /// The message of a turn that failed: the fields that were decisive, and what the agent says.
-pub(crate) fn failure(outcome: &Outcome, hints: &Hints, ended: &Ended) -> String {
+pub(crate) fn failure(outcome: &Outcome, hints: &Hints) -> String {
     let facts: Vec<String> = [
         outcome.subtype.clone().filter(|subtype| subtype != "success"),
         outcome.terminal_reason.clone().filter(|reason| reason != "completed"),
@@ -132,31 +115,5 @@ pub(crate) fn failure(outcome: &Outcome, hints: &Hints, ended: &Ended) -> String
     if !said.trim().is_empty() {
         message.push_str(&format!(": {}", bounded(said.trim(), MAX_DETAIL)));
     }
-    with_stderr(message, ended)
-}
-
-/// The message when the stream ended without a result.
-pub(crate) fn no_result(ended: &Ended) -> String {
-    let exit = ended.exit.as_deref().unwrap_or("unknown exit status");
-    with_stderr(format!("the agent ended without a result ({exit})"), ended)
-}
-
-fn with_stderr(message: String, ended: &Ended) -> String {
-    let stderr = ended.stderr.trim();
-    if stderr.is_empty() {
-        return message;
-    }
-    format!("{message}; its standard error: {}", bounded_tail(stderr, MAX_STDERR))
-}
-
-/// Ok or Err by `class`, with the report either way.
-pub(crate) fn end(
-    class: Option<ErrorClass>,
-    message: String,
-    report: Report,
-) -> Result<Report, AgentError> {
-    match class {
-        None => Ok(report),
-        Some(class) => Err(AgentError::new(class, message).with_report(report)),
-    }
+    message
 }

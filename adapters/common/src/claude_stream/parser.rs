@@ -6,13 +6,14 @@ use ralph_orchestrator_contract::{AgentError, ErrorClass, Event, Report, Usage, 
 use serde_json::Value;
 
 use crate::claude_stream::context::{Context, ContextMeter};
-use crate::claude_stream::ending::{self, Ended, Hints};
+use crate::claude_stream::ending::{self, Hints};
 use crate::claude_stream::fast_path;
 use crate::claude_stream::message::{
     Assistant, Block, Init, McpServer, Message, Outcome, RateLimit, Retry, System,
 };
 use crate::claude_stream::meter::Meter;
 use crate::claude_stream::text::bounded;
+use crate::{LineParser, ProcessEnd};
 
 /// Longest text of a tool's answer that is handed on.
 const MAX_TOOL_RESULT: usize = 64 * 1024;
@@ -24,7 +25,7 @@ const MAX_SERVERS: usize = 500;
 
 /// Reads a stream line by line, then sums it up.
 #[derive(Debug, Default)]
-pub struct Parser {
+pub struct ClaudeParser {
     session: Option<String>,
     meter: Meter,
     context: ContextMeter,
@@ -42,7 +43,7 @@ struct LastMessage {
     texts: Vec<String>,
 }
 
-impl Parser {
+impl ClaudeParser {
     /// Before the first line.
     #[must_use]
     pub fn new() -> Self {
@@ -63,6 +64,15 @@ impl Parser {
         }
         if let Some(kind) = fast_path::passed_over(line) {
             self.count_unread(&kind);
+            return events;
+        }
+        // `json` with `--verbose` prints all messages as one list.
+        if line.starts_with('[')
+            && let Ok(messages) = serde_json::from_str::<Vec<Value>>(line)
+        {
+            for message in messages {
+                self.read(Message::from_value(message), &mut events);
+            }
             return events;
         }
         for value in objects(line) {
@@ -135,45 +145,59 @@ impl Parser {
         self.not_json
     }
 
-    /// Sums up, once the process is gone.
+    /// Returns what the session came to, by the agent's own account. `exit` is for the message if there is
+    /// none.
     ///
     /// # Errors
     /// Every ending but a result that says it is no error. The exit status does not count: it is not
     /// reliable in either direction.
-    pub fn finish(self, ended: Ended) -> Result<Report, AgentError> {
+    pub fn finish(self, exit: &str) -> Result<Report, AgentError> {
+        let (failure, final_text) = match &self.outcome {
+            Some(outcome) if outcome.failed() => (Some(self.failure(outcome)), None),
+            Some(outcome) => (None, outcome.result.clone().or_else(|| self.last.text())),
+            None => {
+                let message = format!("the agent ended without a result ({exit})");
+                (Some((ErrorClass::Crashed, message)), None)
+            }
+        };
+        self.report(failure, final_text)
+    }
+
+    /// The same for a session whose last turn was the adapter's own, such as a hand-off: that it was
+    /// aborted is no failure, and its text is not the agent's last word on the task.
+    ///
+    /// # Errors
+    /// The turn failed for another reason than that.
+    pub fn finish_handed_off(self) -> Result<Report, AgentError> {
+        let failed = |outcome: &&Outcome| outcome.failed() && !outcome.aborted();
+        let failure = self.outcome.as_ref().filter(failed).map(|outcome| self.failure(outcome));
+        self.report(failure, None)
+    }
+
+    fn failure(&self, outcome: &Outcome) -> (ErrorClass, String) {
+        (ending::classify(outcome, &self.hints), ending::failure(outcome, &self.hints))
+    }
+
+    fn report(
+        self,
+        failure: Option<(ErrorClass, String)>,
+        final_text: Option<String>,
+    ) -> Result<Report, AgentError> {
         let outcome = self.outcome.as_ref();
-        let (class, message) = match outcome {
-            _ if ended.cancelled => {
-                let message = "the agent was ended because the orchestrator asked for it";
-                (Some(ErrorClass::Cancelled), message.to_owned())
-            }
-            _ if ended.on_purpose && outcome.is_none_or(Outcome::aborted) => (None, String::new()),
-            Some(outcome) if outcome.failed() => (
-                Some(ending::classify(outcome, &self.hints)),
-                ending::failure(outcome, &self.hints, &ended),
-            ),
-            Some(_) => (None, String::new()),
-            None => (Some(ErrorClass::Crashed), ending::no_result(&ended)),
-        };
-        let final_text = match outcome {
-            Some(outcome) if class.is_none() && !ended.on_purpose => {
-                outcome.result.clone().or_else(|| self.last.text())
-            }
-            _ => None,
-        };
         let report = Report {
             final_text,
             usage: outcome
                 .map_or_else(|| self.meter.estimate(), |outcome| self.meter.settle(outcome)),
             session: self.session,
-            exit: ended.exit,
-            left_behind: ended.leftovers.left_behind,
-            survived: ended.leftovers.survived,
             denied: outcome.map_or_else(Vec::new, |outcome| {
                 outcome.permission_denials.iter().map(ToString::to_string).collect()
             }),
+            ..Report::default()
         };
-        ending::end(class, message, report)
+        match failure {
+            None => Ok(report),
+            Some((class, message)) => Err(AgentError::new(class, message).with_report(report)),
+        }
     }
 
     fn read(&mut self, message: Message, events: &mut Vec<Event>) {
@@ -299,6 +323,22 @@ impl Parser {
     }
 }
 
+/// For programs that imitate Claude Code, whose exit status counts.
+impl LineParser for ClaudeParser {
+    fn line(&mut self, line: &str) -> Vec<Event> {
+        self.line(line)
+    }
+
+    fn is_done(&self) -> bool {
+        self.has_result()
+    }
+
+    fn finish(self, end: ProcessEnd) -> Result<Report, AgentError> {
+        let account = self.finish(&end.exit);
+        end.conclude(account)
+    }
+}
+
 impl LastMessage {
     fn text(&self) -> Option<String> {
         (!self.texts.is_empty()).then(|| self.texts.join("\n"))
@@ -333,31 +373,6 @@ pub fn objects(line: &str) -> Vec<Option<Value>> {
         }
     }
     objects
-}
-
-/// Reads what `--output-format json` prints: the result alone, or with `--verbose` a list of all
-/// messages. Lines around it that are no JSON are passed over.
-///
-/// # Errors
-/// As [`Parser::finish`].
-pub fn parse_json_document(document: &str, ended: Ended) -> Result<Report, AgentError> {
-    let mut parser = Parser::new();
-    let mut events = Vec::new();
-    match serde_json::from_str::<Value>(document.trim_start_matches('\u{feff}')) {
-        Ok(Value::Array(messages)) => {
-            for message in messages {
-                parser.read(Message::from_value(message), &mut events);
-            }
-        }
-        Ok(message) => parser.read(Message::from_value(message), &mut events),
-        Err(_) => document.lines().for_each(|line| match serde_json::from_str(line) {
-            Ok(Value::Array(messages)) => messages.into_iter().for_each(|message| {
-                parser.read(Message::from_value(message), &mut events);
-            }),
-            _ => events.extend(parser.line(line)),
-        }),
-    }
-    parser.finish(ended)
 }
 
 /// The warning that the agent works without some of the tools that it was configured with.

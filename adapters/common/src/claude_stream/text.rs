@@ -9,12 +9,3 @@ pub fn bounded(text: &str, max: usize) -> String {
     let end = text.floor_char_boundary(max);
     format!("{}…", text.get(..end).unwrap_or_default())
 }
-
-/// The same, from the end.
-pub(crate) fn bounded_tail(text: &str, max: usize) -> String {
-    if text.len() <= max {
-        return text.to_owned();
-    }
-    let start = text.ceil_char_boundary(text.len().saturating_sub(max));
-    format!("…{}", text.get(start..).unwrap_or_default())
-}

@@ -6,9 +6,10 @@ use jiff::Zoned;
 use ralph_orchestrator_contract::{AgentError, ErrorClass, Event, Report, Tokens, Usage};
 use serde_json::{Value, json};
 
-use crate::codex_stream::rate_limit_reset::reset;
+use crate::codex_stream::rate_limit_reset::rate_limit_reset;
 use crate::error_text::classify;
 use crate::json::{bounded, count, some_text, text};
+use crate::{LineParser, ProcessEnd};
 
 /// How many kinds of what has no meaning here are told apart, and how long their names may be, in
 /// characters.
@@ -17,7 +18,7 @@ const KIND_MAX: usize = 128;
 
 /// Reads what Codex prints, line by line.
 #[derive(Debug, Default)]
-pub struct Parser {
+pub struct CodexParser {
     session: Option<String>,
     turn: Turn,
     last_message: Option<String>,
@@ -41,7 +42,7 @@ enum Turn {
     Failed(String),
 }
 
-impl Parser {
+impl CodexParser {
     /// Nothing was said yet.
     #[must_use]
     pub fn new() -> Self {
@@ -135,7 +136,7 @@ impl Parser {
         };
         let class = match classify(&message) {
             ErrorClass::RateLimited { .. } => {
-                ErrorClass::RateLimited { until_ms: reset(&message, &Zoned::now()) }
+                ErrorClass::RateLimited { until_ms: rate_limit_reset(&message, &Zoned::now()) }
             }
             class => class,
         };
@@ -240,6 +241,20 @@ impl Parser {
     }
 }
 
+impl LineParser for CodexParser {
+    fn line(&mut self, line: &str) -> Vec<Event> {
+        self.line(line)
+    }
+
+    fn is_done(&self) -> bool {
+        self.has_result()
+    }
+
+    fn finish(self, end: ProcessEnd) -> Result<Report, AgentError> {
+        end.conclude(self.finish())
+    }
+}
+
 /// Counts as Codex writes them: the input includes what was cached.
 #[must_use]
 pub fn tokens(usage: &Value) -> Tokens {
@@ -283,7 +298,7 @@ mod tests {
     const HAPPY: &str = include_str!("../../tests/transcripts/codex/happy.jsonl");
 
     fn read(text: &str) -> (Vec<Event>, Result<Report, AgentError>) {
-        let mut parser = Parser::new();
+        let mut parser = CodexParser::new();
         let events = text.lines().flat_map(|line| parser.line(line)).collect();
         (events, parser.finish())
     }
@@ -339,7 +354,7 @@ mod tests {
             include_str!("../../tests/transcripts/codex/resume.jsonl"),
             include_str!("../../tests/transcripts/codex/patch.jsonl"),
         ] {
-            let (mut plain, mut more) = (Parser::new(), Parser::new());
+            let (mut plain, mut more) = (CodexParser::new(), CodexParser::new());
             for line in text.lines() {
                 let events = plain.line(line);
                 let field = line.replacen('{', "{\"field_of_the_future\":{\"a\":[1,null]},", 1);
@@ -353,7 +368,7 @@ mod tests {
             let counted = ["of_the_future", "item/of_the_future"].map(|kind| more.unread()[kind]);
             assert_eq!(counted, [lines, lines]);
             // When a limit is over is counted from the moment of reading.
-            let told = |parser: Parser| {
+            let told = |parser: CodexParser| {
                 parser.finish().map_err(|error| (error.class.word(), error.message, error.report))
             };
             assert_eq!(told(more), told(plain));
@@ -362,7 +377,7 @@ mod tests {
 
     #[test]
     fn figures_from_elsewhere_only_grow() {
-        let mut parser = Parser::new();
+        let mut parser = CodexParser::new();
         let some = Tokens { input: 10, output: 1, ..Tokens::default() };
         assert!(matches!(parser.used(some), Some(Event::Usage { .. })));
         assert_eq!(parser.used(some), None);

@@ -5,7 +5,7 @@ use jiff::{SignedDuration, ToSpan as _, Zoned};
 
 /// The moment that a message speaks of, in milliseconds since the Unix epoch: `try again at 2:36 AM`,
 /// `try again at Nov 25th, 2026 1:36 AM`, in the zone of `now`, or `try again in 1m30.5s`.
-pub(crate) fn reset(message: &str, now: &Zoned) -> Option<u64> {
+pub(crate) fn rate_limit_reset(message: &str, now: &Zoned) -> Option<u64> {
     let (_, rest) =
         message.rsplit_once("try again ").or_else(|| message.rsplit_once("Try again "))?;
     let rest = rest.trim_end().trim_end_matches('.');
@@ -66,7 +66,7 @@ mod tests {
 
     fn at(message: &str) -> Option<String> {
         let now: Zoned = "2026-11-22T22:30:10+01:00[Europe/Berlin]".parse().unwrap();
-        let ms = i64::try_from(reset(message, &now)?).unwrap();
+        let ms = i64::try_from(rate_limit_reset(message, &now)?).unwrap();
         let at = jiff::Timestamp::from_millisecond(ms).unwrap().to_zoned(now.time_zone().clone());
         Some(at.strftime("%F %T%.f").to_string())
     }

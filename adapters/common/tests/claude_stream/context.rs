@@ -1,14 +1,14 @@
 //! How full the context is.
 
-use ralph_adapter_common::claude_stream::{Context, Ended, Parser};
+use ralph_adapter_common::claude_stream::{ClaudeParser, Context};
 use ralph_orchestrator_contract::Event;
 use serde_json::{Value, json};
 
 use crate::{read, transcript};
 
 /// What is told of the context after these messages.
-fn told(messages: &[Value]) -> (Vec<(u64, Option<u64>)>, Parser) {
-    let mut parser = Parser::new();
+fn told(messages: &[Value]) -> (Vec<(u64, Option<u64>)>, ClaudeParser) {
+    let mut parser = ClaudeParser::new();
     let events = messages.iter().flat_map(|message| parser.line(&message.to_string()));
     let events: Vec<_> = events.collect();
     (contexts(&events), parser)
@@ -86,7 +86,7 @@ fn an_answer_goes_before_a_result_and_that_before_the_name() {
 
 #[test]
 fn an_answer_before_the_first_turn_stands() {
-    let mut parser = Parser::new();
+    let mut parser = ClaudeParser::new();
     assert_eq!(parser.window(200_000), None, "nothing is known to be in it");
     let lines = [init("m"), says("1", "m", None, 1000)];
     let events: Vec<_> = lines.iter().flat_map(|line| parser.line(&line.to_string())).collect();
@@ -97,7 +97,7 @@ fn an_answer_before_the_first_turn_stands() {
 
 #[test]
 fn a_compaction_begins_anew() {
-    let events = read(&transcript("compact.jsonl"), Ended::default()).0;
+    let events = read(&transcript("compact.jsonl")).0;
     let used: Vec<u64> = contexts(&events).into_iter().map(|(used, _)| used).collect();
     let falls = used.windows(2).filter(|pair| pair[1] < pair[0]).count();
     assert!(falls > 0, "{used:?}");
@@ -105,30 +105,33 @@ fn a_compaction_begins_anew() {
 
 #[test]
 fn a_turn_that_was_ended_on_purpose_is_no_failure_and_says_nothing() {
-    let on_purpose = Ended { on_purpose: true, ..Ended::default() };
     let aborted = json!({"type": "result", "subtype": "error_during_execution", "is_error": true,
         "terminal_reason": "aborted_tools", "total_cost_usd": 0.5});
-    let finished = |line: &Value| read(&line.to_string(), on_purpose.clone()).1;
+    let finished = |line: &Value| {
+        let mut parser = ClaudeParser::new();
+        parser.line(&line.to_string());
+        parser.finish_handed_off()
+    };
     let report = finished(&aborted).unwrap();
     assert_eq!((report.final_text, report.usage.cost.unwrap().dollars()), (None, 0.5));
     let notes = json!({"type": "result", "subtype": "success", "result": "notes"});
     assert_eq!(finished(&notes).unwrap().final_text, None);
-    assert!(read("", on_purpose.clone()).1.is_ok());
+    assert!(ClaudeParser::new().finish_handed_off().is_ok());
     let limited = json!({"type": "result", "subtype": "success", "is_error": true,
         "api_error_status": 429});
     assert!(finished(&limited).is_err(), "what the provider says still counts");
-    assert!(read(&aborted.to_string(), Ended::default()).1.is_err());
+    assert!(read(&aborted.to_string()).1.is_err());
 }
 
 #[test]
 fn a_cost_from_elsewhere_only_grows() {
     let usd = |dollars| ralph_orchestrator_contract::Usd::from_dollars(dollars).unwrap();
-    let mut parser = Parser::new();
+    let mut parser = ClaudeParser::new();
     assert_eq!(parser.cost(usd(0.0)), None);
     let Some(Event::Usage { usage }) = parser.cost(usd(0.2)) else { panic!("no usage") };
     assert_eq!(usage.cost, Some(usd(0.2)));
     assert_eq!(parser.cost(usd(0.1)), None);
     let last = json!({"type": "result", "subtype": "success", "total_cost_usd": 0.3, "result": ""});
     parser.line(&last.to_string());
-    assert_eq!(parser.finish(Ended::default()).unwrap().usage.cost, Some(usd(0.3)));
+    assert_eq!(parser.finish("exit 0").unwrap().usage.cost, Some(usd(0.3)));
 }

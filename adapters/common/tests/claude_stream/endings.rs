@@ -1,15 +1,18 @@
 //! Every way a stream can end.
 
-use ralph_adapter_common::claude_stream::{Ended, parse_json_document};
-use ralph_orchestrator_contract::{ErrorClass, Leftovers, Report, Tokens, Usage, Usd};
+use ralph_adapter_common::ProcessEnd;
+use ralph_adapter_common::claude_program::conclude;
+use ralph_orchestrator_contract::{
+    CancelReason, ErrorClass, Leftovers, Report, Tokens, Usage, Usd,
+};
 use serde_json::{Value, json};
 
 use crate::{read, transcript};
 
 const RATE_LIMITED: ErrorClass = ErrorClass::RateLimited { until_ms: None };
 
-fn exited(code: i32) -> Ended {
-    Ended { exit: Some(format!("exit {code}")), ..Ended::default() }
+fn exited(code: i32) -> ProcessEnd {
+    ProcessEnd { exit: format!("exit {code}"), ..ProcessEnd::default() }
 }
 
 /// A result like that of a request that failed for good.
@@ -28,7 +31,7 @@ fn lines(messages: &[Value]) -> String {
 }
 
 fn class(stream: &str) -> Option<ErrorClass> {
-    read(stream, exited(1)).1.err().map(|error| error.class)
+    read(stream).1.err().map(|error| error.class)
 }
 
 #[test]
@@ -60,13 +63,14 @@ fn recorded_endings() {
     ];
     for (name, code, expected) in cases {
         let stream = transcript(&format!("{name}.jsonl"));
-        let ended = read(&stream, exited(code)).1.err().map(|error| error.class);
+        let ended = conclude(read(&stream).1, exited(code)).err().map(|error| error.class);
         assert_eq!(ended, expected, "{name}");
         // The exit status changes nothing: it is 0 for an interrupted turn, and after a result the
         // process may have been ended by force.
-        assert_eq!(class(&stream), expected, "{name} with another exit status");
-        let cancelled = Ended { cancelled: true, ..exited(code) };
-        let error = read(&stream, cancelled).1.unwrap_err();
+        let other = conclude(read(&stream).1, exited(1)).err().map(|error| error.class);
+        assert_eq!(other, expected, "{name} with another exit status");
+        let cancelled = ProcessEnd { cancelled: Some(CancelReason::Signal), ..exited(code) };
+        let error = conclude(read(&stream).1, cancelled).unwrap_err();
         assert_eq!(error.class, ErrorClass::Cancelled, "{name} when cancelled");
         assert_eq!(error.report.final_text, None, "{name} when cancelled");
     }
@@ -159,8 +163,8 @@ fn words_in_the_text_are_no_evidence() {
 fn the_happy_report_is_exact() {
     let survivor = ("deaf".to_owned(), 4711, 12);
     let leftovers = Leftovers::new(vec!["sleep".to_owned()], [survivor.clone()]);
-    let ended = Ended { leftovers, ..exited(0) };
-    let report = read(&transcript("happy-bypass.jsonl"), ended).1.unwrap();
+    let end = ProcessEnd { leftovers, ..exited(0) };
+    let report = conclude(read(&transcript("happy-bypass.jsonl")).1, end).unwrap();
     let tokens = Tokens { input: 2032, output: 240, cache_read: 34300, cache_write: 15500 };
     assert_eq!(
         report,
@@ -182,7 +186,7 @@ fn the_happy_report_is_exact() {
 
 #[test]
 fn cost_and_tokens_of_all_models_and_subagents() {
-    let usage = |name: &str| match read(&transcript(name), exited(1)).1 {
+    let usage = |name: &str| match read(&transcript(name)).1 {
         Ok(report) => report.usage,
         Err(error) => error.report.usage,
     };
@@ -201,7 +205,7 @@ fn cost_and_tokens_of_all_models_and_subagents() {
     let unseen = json!({"type": "result", "subtype": "error_during_execution", "is_error": true,
         "terminal_reason": "aborted_streaming", "total_cost_usd": 0, "modelUsage": {}, "usage":
         {"input_tokens": 0, "output_tokens": 0}});
-    let error = read(&unseen.to_string(), exited(0)).1.unwrap_err();
+    let error = read(&unseen.to_string()).1.unwrap_err();
     assert_eq!(error.report.usage, Usage::default());
     assert_eq!(usage("sigint-tool.jsonl").cost, Usd::from_dollars(0.72575));
     // No result at all: what was seen.
@@ -211,7 +215,7 @@ fn cost_and_tokens_of_all_models_and_subagents() {
 
 #[test]
 fn an_imitator_without_cost_that_counts_cached_input_within_input() {
-    let report = read(&transcript("qwen.jsonl"), exited(0)).1.unwrap();
+    let report = read(&transcript("qwen.jsonl")).1.unwrap();
     let tokens = Tokens { input: 2200, output: 110, cache_read: 4100, cache_write: 0 };
     assert_eq!(report.usage, Usage { tokens: Some(tokens), ..Usage::default() });
     assert!(report.final_text.unwrap().contains("<promise>"));
@@ -219,7 +223,7 @@ fn an_imitator_without_cost_that_counts_cached_input_within_input() {
 
 #[test]
 fn refused_tool_calls_are_named() {
-    let report = read(&transcript("denied.jsonl"), exited(0)).1.unwrap();
+    let report = read(&transcript("denied.jsonl")).1.unwrap();
     assert_eq!(report.denied, ["Write: /workspace/hello.txt"]);
 }
 
@@ -237,28 +241,28 @@ fn only_the_main_threads_words_can_be_the_final_text() {
         words("m2", Value::Null, "second block"),
         end.clone(),
     ]);
-    let report = read(&stream, exited(0)).1.unwrap();
+    let report = read(&stream).1.unwrap();
     assert_eq!(report.final_text.as_deref(), Some("first block\nsecond block"));
-    let silent = read(&lines(&[words("s1", json!("t"), "sub"), end]), exited(0)).1.unwrap();
+    let silent = read(&lines(&[words("s1", json!("t"), "sub"), end])).1.unwrap();
     assert_eq!(silent.final_text, None);
-    let errors = read(&transcript("e400-credit.jsonl"), exited(1)).1.unwrap_err();
+    let errors = read(&transcript("e400-credit.jsonl")).1.unwrap_err();
     assert_eq!(errors.report.final_text, None, "an error's text claims nothing");
 }
 
 #[test]
 fn messages_say_what_was_decisive() {
-    let error = read(&transcript("e400-credit.jsonl"), exited(1)).1.unwrap_err();
+    let error = read(&transcript("e400-credit.jsonl")).1.unwrap_err();
     assert_eq!(
         error.to_string(),
         "the agent failed (billing_error, HTTP status 400): Credit balance is too low"
     );
-    let error = read(&transcript("maxturns.jsonl"), exited(1)).1.unwrap_err();
+    let error = read(&transcript("maxturns.jsonl")).1.unwrap_err();
     assert_eq!(
         error.to_string(),
         "the agent failed (error_max_turns, max_turns): Reached maximum number of turns (2)"
     );
     let stderr = "Error: Session ID is already in use.\n".to_owned();
-    let error = read("", Ended { stderr, ..exited(1) }).1.unwrap_err();
+    let error = conclude(read("").1, ProcessEnd { stderr, ..exited(1) }).unwrap_err();
     assert_eq!(
         error.to_string(),
         "the agent ended without a result (exit 1); its standard error: \
@@ -278,23 +282,19 @@ fn a_result_is_void_once_the_next_turn_begins() {
 #[test]
 fn json_output_alone_in_a_list_and_with_noise_around() {
     let document = transcript("json.json");
-    let expected = parse_json_document(&document, exited(0)).unwrap();
+    let expected = read(&document).1.unwrap();
     assert_eq!(expected.usage.cost, Usd::from_dollars(0.130_185));
     assert_eq!(expected.session.as_deref(), Some("7fa08439-c8dc-4799-888c-7ec6df7de52b"));
     let list: Vec<Value> = transcript("happy-bypass.jsonl")
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
-    let list = Value::Array(list);
-    let verbose = parse_json_document(&list.to_string(), exited(0)).unwrap();
+    let verbose = read(&Value::Array(list).to_string()).1.unwrap();
     assert_eq!((&verbose.final_text, verbose.usage), (&expected.final_text, expected.usage));
-    let pretty: Value = serde_json::from_str(&document).unwrap();
-    let pretty = format!("\u{feff}{pretty:#}\n");
-    assert_eq!(parse_json_document(&pretty, exited(0)).unwrap(), expected);
     let noisy = format!("warning: something\n{document}\nbye\n");
-    assert_eq!(parse_json_document(&noisy, exited(0)).unwrap(), expected);
+    assert_eq!(read(&noisy).1.unwrap(), expected);
     for nothing in ["", "null", "[]", "{}", "done", "[1, {\"type\": 7}]"] {
-        let error = parse_json_document(nothing, exited(0)).unwrap_err();
+        let error = read(nothing).1.unwrap_err();
         assert_eq!(error.class, ErrorClass::Crashed, "{nothing:?}");
     }
 }

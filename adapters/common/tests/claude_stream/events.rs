@@ -1,13 +1,13 @@
 //! What is told while the agent runs.
 
-use ralph_adapter_common::claude_stream::{Ended, Parser};
+use ralph_adapter_common::claude_stream::ClaudeParser;
 use ralph_orchestrator_contract::{Event, Tokens, Usd};
 use serde_json::json;
 
 use crate::{read, transcript};
 
 fn events(name: &str) -> Vec<Event> {
-    read(&transcript(name), Ended::default()).0
+    read(&transcript(name)).0
 }
 
 fn tokens_told(events: &[Event]) -> Vec<Tokens> {
@@ -91,12 +91,12 @@ fn a_later_turn_takes_nothing_back() {
         message,
         &result(50, 30),
     ];
-    let (events, end) = read(&stream.concat(), Ended::default());
+    let (events, end) = read(&stream.concat());
     let told: Vec<_> = tokens_told(&events).iter().map(|t| (t.input, t.output)).collect();
     assert_eq!(told, [(100, 20), (100, 20), (100, 30)]);
     assert_eq!(end.unwrap().usage.tokens.map(|t| (t.input, t.output)), Some((100, 30)));
     // The process ended in its second turn: what the first one cost is known all the same.
-    let (_, end) = read(&stream[..3].concat(), Ended::default());
+    let (_, end) = read(&stream[..3].concat());
     let usage = end.unwrap_err().report.usage;
     assert_eq!(
         (usage.tokens.map(|t| t.output), usage.cost.map(Usd::dollars)),
@@ -135,7 +135,7 @@ fn another_model_and_a_compaction_are_warned_of() {
     assert_eq!(warnings(&events), [expected]);
     let compaction = json!({"type": "system", "subtype": "compact_boundary",
         "compact_metadata": {"trigger": "manual", "pre_tokens": 111_030, "post_tokens": 585}});
-    let events = Parser::new().line(&compaction.to_string());
+    let events = ClaudeParser::new().line(&compaction.to_string());
     assert_eq!(warnings(&events), ["the agent compacted its context from 111030 to 585 tokens"]);
 }
 
@@ -148,7 +148,7 @@ fn a_failed_tool_is_told_and_a_subagents_words_are_not() {
     let subagent = json!({"type": "assistant", "parent_tool_use_id": "toolu_1", "message": {"id":
         "s", "content": [{"type": "text", "text": "sub"}, {"type": "thinking", "thinking": "hm"},
         {"type": "tool_use", "id": "t", "name": "Read", "input": {}}]}});
-    let events = Parser::new().line(&subagent.to_string());
+    let events = ClaudeParser::new().line(&subagent.to_string());
     assert!(matches!(events.as_slice(), [Event::ToolCall { .. }]), "{events:?}");
 }
 
@@ -157,14 +157,14 @@ fn long_tool_results_are_cut_at_a_character() {
     let long = "ß".repeat(100_000);
     let result = json!({"type": "user", "message": {"role": "user", "content": [
         {"type": "tool_result", "tool_use_id": "t", "content": [{"type": "text", "text": long}]}]}});
-    let events = Parser::new().line(&result.to_string());
+    let events = ClaudeParser::new().line(&result.to_string());
     let [Event::ToolResult { text, .. }] = events.as_slice() else { panic!("{events:?}") };
     assert_eq!(text.len(), 64 * 1024 + '…'.len_utf8());
 }
 
 #[test]
 fn what_cannot_be_read_is_counted_and_passed_over() {
-    let mut parser = Parser::new();
+    let mut parser = ClaudeParser::new();
     assert!(parser.line("").is_empty());
     assert_eq!(warnings(&parser.line("npm notice")).len(), 1);
     assert_eq!(warnings(&parser.line("{\"type\":\"assist")).len(), 0, "warned of once");
@@ -187,13 +187,13 @@ fn one_odd_field_costs_only_itself() {
     let odd = json!({"type": "assistant", "error": 7, "parent_tool_use_id": {}, "message": {
         "id": [], "usage": {"input_tokens": "many", "output_tokens": 3.0, "cache_read_input_tokens": -1},
         "content": [{"type": "text"}, 3, {"type": "text", "text": "heard"}, {"type": "new"}]}});
-    let events = Parser::new().line(&odd.to_string());
+    let events = ClaudeParser::new().line(&odd.to_string());
     assert_eq!(events[0], Event::Text { text: "heard".to_owned() });
     assert_eq!(tokens_told(&events), [Tokens { output: 3, ..Tokens::default() }]);
     let end = json!({"type": "result", "is_error": false, "result": "ok", "total_cost_usd": "free",
         "modelUsage": {"a": 1, "b": {"inputTokens": 5, "outputTokens": null}},
         "permission_denials": [7, {"tool_name": "Bash"}], "errors": "none"});
-    let report = read(&end.to_string(), Ended::default()).1.unwrap();
+    let report = read(&end.to_string()).1.unwrap();
     assert_eq!(report.usage.tokens.unwrap().input, 5);
     assert_eq!((report.usage.cost, report.denied.len()), (None, 1));
 }
@@ -211,7 +211,7 @@ fn servers_of_tools_that_did_not_start_are_a_warning_once() {
         {"name": "locked", "status": "needs-auth"},
         {"status": "failed"}, {}, 7,
     ]);
-    let mut parser = Parser::new();
+    let mut parser = ClaudeParser::new();
     let events = parser.line(&init(servers.clone()));
     let message = "the agent works without the tools of these MCP servers, which did not start: \
                    broken (failed), locked (needs-auth), ? (failed)";
@@ -220,11 +220,11 @@ fn servers_of_tools_that_did_not_start_are_a_warning_once() {
     assert_eq!(warnings(&parser.line(&init(servers))), [""; 0]);
     for fine in ["[]", "null", "{\"a\": 1}", "[{\"name\": \"a\", \"status\": \"connected\"}]"] {
         let servers = serde_json::from_str(fine).unwrap();
-        assert_eq!(warnings(&Parser::new().line(&init(servers))), [""; 0], "{fine}");
+        assert_eq!(warnings(&ClaudeParser::new().line(&init(servers))), [""; 0], "{fine}");
     }
     let many: Vec<_> = (0..10_000)
         .map(|n| serde_json::json!({"name": n.to_string(), "status": "failed"}))
         .collect();
-    let events = Parser::new().line(&init(many.into()));
+    let events = ClaudeParser::new().line(&init(many.into()));
     assert!(warnings(&events)[0].len() < 1000);
 }

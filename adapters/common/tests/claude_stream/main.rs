@@ -9,7 +9,7 @@ mod recorded;
 
 use std::path::Path;
 
-use ralph_adapter_common::claude_stream::{Ended, Parser};
+use ralph_adapter_common::claude_stream::ClaudeParser;
 use ralph_orchestrator_contract::{AgentError, Event, Report};
 
 fn transcript(name: &str) -> String {
@@ -18,8 +18,8 @@ fn transcript(name: &str) -> String {
 }
 
 /// Reads a whole stream.
-fn read(stream: &str, ended: Ended) -> (Vec<Event>, Result<Report, AgentError>) {
-    let mut parser = Parser::new();
+fn read(stream: &str) -> (Vec<Event>, Result<Report, AgentError>) {
+    let mut parser = ClaudeParser::new();
     let events = stream.lines().flat_map(|line| parser.line(line)).collect();
-    (events, parser.finish(ended))
+    (events, parser.finish("exit 1"))
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use claude_codes::ClaudeOutput;
-use ralph_adapter_common::claude_stream::{Ended, Message, Parser};
+use ralph_adapter_common::claude_stream::{ClaudeParser, Message};
 use ralph_orchestrator_contract::{Event, Usage};
 use serde_json::Value;
 
@@ -25,7 +25,7 @@ fn recordings() -> Vec<(String, Vec<Value>)> {
 #[test]
 fn every_line_is_read_or_counted() {
     for (name, lines) in recordings() {
-        let mut parser = Parser::new();
+        let mut parser = ClaudeParser::new();
         let mut told = Usage::default();
         for line in &lines {
             for event in parser.line(&line.to_string()) {
@@ -39,7 +39,7 @@ fn every_line_is_read_or_counted() {
         for kind in parser.unread().keys() {
             assert!(kind.starts_with("system/"), "{name}: {kind}");
         }
-        let report = parser.finish(Ended::default()).unwrap_or_else(|error| *error.report);
+        let report = parser.finish("exit 0").unwrap_or_else(|error| *error.report);
         assert!(report.session.is_some(), "{name}");
         assert_eq!(told.max(report.usage).tokens, report.usage.tokens, "{name}");
     }
@@ -48,7 +48,7 @@ fn every_line_is_read_or_counted() {
 #[test]
 fn what_is_not_known_is_counted_and_changes_nothing() {
     for (name, lines) in recordings() {
-        let (mut plain, mut more) = (Parser::new(), Parser::new());
+        let (mut plain, mut more) = (ClaudeParser::new(), ClaudeParser::new());
         for line in lines {
             let events = plain.line(&line.to_string());
             let mut line = line;
@@ -59,7 +59,7 @@ fn what_is_not_known_is_counted_and_changes_nothing() {
         }
         let unknown = more.unread()["of_the_future"];
         assert_eq!(more.unread()["system/of_the_future"], unknown, "{name}");
-        let ended = |parser: Parser| parser.finish(Ended::default());
+        let ended = |parser: ClaudeParser| parser.finish("exit 0");
         assert_eq!(format!("{:?}", ended(more)), format!("{:?}", ended(plain)), "{name}");
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use claude_codes::ClaudeOutput;
-use ralph_adapter_common::claude_stream::{Ended, Message, Parser};
+use ralph_adapter_common::claude_stream::{ClaudeParser, Message};
 use ralph_orchestrator_contract::Event;
 use serde_json::Value;
 
@@ -30,7 +30,7 @@ fn recordings() -> Vec<(String, Vec<Value>)> {
 fn every_line_is_read_without_loss() {
     let mut control = BTreeSet::new();
     for (name, said) in recordings() {
-        let mut parser = Parser::new();
+        let mut parser = ClaudeParser::new();
         let mut events = Vec::new();
         for value in said {
             match Incoming::read(&value) {
@@ -61,8 +61,7 @@ fn every_line_is_read_without_loss() {
             assert!(told(|event| matches!(event, Event::Usage { .. })), "{name}");
             assert!(told(|event| matches!(event, Event::Context { .. })), "{name}");
         }
-        let on_purpose = Ended { on_purpose: true, ..Ended::default() };
-        drop(parser.finish(on_purpose));
+        drop(parser.finish_handed_off());
     }
     assert_eq!(
         control.into_iter().collect::<Vec<_>>(),
@@ -101,7 +100,7 @@ fn the_types_of_another_crate_agree() {
 fn a_recorded_hand_off_is_metered_as_it_was() {
     let recordings = recordings();
     let (_, said) = recordings.iter().find(|(name, _)| name == "70pct-handoff").unwrap();
-    let mut parser = Parser::new();
+    let mut parser = ClaudeParser::new();
     let mut used = Vec::new();
     for value in said.iter().filter(|value| Incoming::read(value).is_none()) {
         for event in parser.message(Message::from_value(value.clone())) {

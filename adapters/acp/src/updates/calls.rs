@@ -1,4 +1,4 @@
-//! Calls of tools, which are told of piece by piece.
+//! Calls of tools, which are reported piece by piece.
 
 use std::collections::BTreeMap;
 
@@ -10,19 +10,19 @@ use ralph_adapter_common::json::bounded;
 use ralph_orchestrator_contract::Event;
 use serde_json::{Map, Value, json};
 
-/// So many calls are followed at a time; of more, nothing is told.
-const OPEN_MAX: usize = 1000;
-/// So much of what a terminal shows is kept, in bytes.
-const TERMINAL_MAX: usize = 128 * 1024;
+/// Most calls that are followed at a time; further ones are ignored.
+const MAX_OPEN: usize = 1000;
+/// How much of a terminal's output is kept, in bytes.
+const MAX_TERMINAL: usize = 128 * 1024;
 
 /// The calls that have not ended yet.
 #[derive(Debug, Default)]
-pub(super) struct Calls {
-    open: BTreeMap<String, Call>,
+pub(super) struct ToolCalls {
+    open: BTreeMap<String, OpenCall>,
 }
 
 #[derive(Debug, Default)]
-struct Call {
+struct OpenCall {
     name: Option<String>,
     title: Option<String>,
     kind: Option<ToolKind>,
@@ -30,11 +30,11 @@ struct Call {
     output: Option<Value>,
     content: String,
     terminal: String,
-    told: bool,
+    emitted: bool,
 }
 
-impl Calls {
-    pub(super) fn began(&mut self, call: ToolCall, events: &mut Vec<Event>) {
+impl ToolCalls {
+    pub(super) fn start(&mut self, call: ToolCall, events: &mut Vec<Event>) {
         let id = call.tool_call_id.to_string();
         let (kind, status) = (call.kind, call.status);
         let fields = ToolCallUpdateFields::new()
@@ -45,39 +45,39 @@ impl Calls {
             .content(call.content)
             .raw_input(call.raw_input)
             .raw_output(call.raw_output);
-        self.goes_on(id, fields, call.meta.as_ref(), events);
+        self.apply(id, fields, call.meta.as_ref(), events);
     }
 
-    pub(super) fn went_on(&mut self, update: ToolCallUpdate, events: &mut Vec<Event>) {
+    pub(super) fn update(&mut self, update: ToolCallUpdate, events: &mut Vec<Event>) {
         let id = update.tool_call_id.to_string();
-        self.goes_on(id, update.fields, update.meta.as_ref(), events);
+        self.apply(id, update.fields, update.meta.as_ref(), events);
     }
 
-    /// The agent wants to know whether it may: by now the call is whole.
-    pub(super) fn asked(&mut self, update: ToolCallUpdate, events: &mut Vec<Event>) {
+    /// Handles a request for permission: by now the call is complete.
+    pub(super) fn permission_requested(&mut self, update: ToolCallUpdate, events: &mut Vec<Event>) {
         let id = update.tool_call_id.to_string();
-        self.went_on(update, events);
+        self.update(update, events);
         if let Some(call) = self.open.get_mut(&id) {
-            call.tell(&id, events);
+            call.emit_once(&id, events);
         }
     }
 
-    fn goes_on(
+    fn apply(
         &mut self,
         id: String,
         fields: ToolCallUpdateFields,
         meta: Option<&Meta>,
         events: &mut Vec<Event>,
     ) {
-        if self.open.len() >= OPEN_MAX && !self.open.contains_key(&id) {
+        if self.open.len() >= MAX_OPEN && !self.open.contains_key(&id) {
             return;
         }
         let call = self.open.entry(id.clone()).or_default();
         let status = fields.status;
-        call.take(fields, meta);
+        call.merge(fields, meta);
         // The first word of a call often comes before its arguments.
         if call.has_input() || status.is_some_and(|status| status != ToolCallStatus::Pending) {
-            call.tell(&id, events);
+            call.emit_once(&id, events);
         }
         let is_error = match status {
             Some(ToolCallStatus::Completed) => false,
@@ -90,8 +90,8 @@ impl Calls {
     }
 }
 
-impl Call {
-    fn take(&mut self, fields: ToolCallUpdateFields, meta: Option<&Meta>) {
+impl OpenCall {
+    fn merge(&mut self, fields: ToolCallUpdateFields, meta: Option<&Meta>) {
         let of_claude = meta.and_then(|meta| meta.get("claudeCode")?.get("toolName")?.as_str());
         let name = fields.name.or_else(|| of_claude.map(str::to_owned));
         self.name = name.or_else(|| self.name.take());
@@ -100,11 +100,11 @@ impl Call {
         self.input = fields.raw_input.or_else(|| self.input.take());
         self.output = fields.raw_output.or_else(|| self.output.take());
         if let Some(content) = fields.content {
-            self.content = content.iter().filter_map(shown).collect::<Vec<_>>().join("\n");
+            self.content = content.iter().filter_map(content_text).collect::<Vec<_>>().join("\n");
         }
         let delta = meta.and_then(|meta| meta.get("terminal_output_delta")?.get("data")?.as_str());
         if let Some(delta) = delta
-            && self.terminal.len() < TERMINAL_MAX
+            && self.terminal.len() < MAX_TERMINAL
         {
             self.terminal.push_str(delta);
         }
@@ -118,8 +118,8 @@ impl Call {
         }
     }
 
-    fn tell(&mut self, id: &str, events: &mut Vec<Event>) {
-        if std::mem::replace(&mut self.told, true) {
+    fn emit_once(&mut self, id: &str, events: &mut Vec<Event>) {
+        if std::mem::replace(&mut self.emitted, true) {
             return;
         }
         let kind = self.kind.and_then(|kind| serde_json::to_value(kind).ok());
@@ -133,7 +133,7 @@ impl Call {
         events.push(Event::ToolCall { id: id.to_owned(), name, input });
     }
 
-    /// What the tool answered: as it was, else as it is shown.
+    /// Returns the tool's output, or else what the agent shows of it.
     fn answer(self) -> String {
         match self.output {
             Some(Value::String(output)) => output,
@@ -145,7 +145,7 @@ impl Call {
     }
 }
 
-fn shown(content: &ToolCallContent) -> Option<String> {
+fn content_text(content: &ToolCallContent) -> Option<String> {
     match content {
         ToolCallContent::Content(content) => match &content.content {
             ContentBlock::Text(text) => Some(text.text.clone()),

@@ -1,4 +1,4 @@
-//! What the agent tells of its work, as events.
+//! Translates the agent's updates into events.
 
 mod calls;
 
@@ -6,30 +6,30 @@ use agent_client_protocol::v1::schema::{
     ContentBlock, ContentChunk, Cost, NoticeSeverity, PlanEntryStatus, RequestPermissionRequest,
     SessionUpdate, UsageUpdate,
 };
-use ralph_adapter_common::claude_stream::{self as claude_stream, Parser};
+use ralph_adapter_common::claude_stream::{self, ClaudeParser};
 use ralph_orchestrator_contract::{Event, Tokens, Usage, Usd};
 use serde_json::Value;
 
 use crate::failure::Failure;
-use calls::Calls;
+use calls::ToolCalls;
 
 /// The model of messages that no model has written.
 const SYNTHETIC: &str = "<synthetic>";
 /// A message's text is handed over when the message is whole, or in pieces of this size in bytes.
-const PIECE: usize = 16 * 1024;
-/// So much of the end of a message is kept, in bytes: claims are at its end.
-const MESSAGE_MAX: usize = 1024 * 1024;
+const MAX_PIECE: usize = 16 * 1024;
+/// How much of the end of a message is kept, in bytes: claims are at its end.
+const MAX_MESSAGE: usize = 1024 * 1024;
 
-/// What was told so far.
+/// Translates a session's updates; keeps what the report needs of them.
 #[derive(Debug, Default)]
-pub(crate) struct Told {
-    /// Text that comes in a row, and what of it was not handed over yet.
-    current: Option<Current>,
+pub(crate) struct UpdateTranslator {
+    /// Text that arrives in a row, as far as it was not emitted yet.
+    current: Option<PendingText>,
     message: Message,
-    calls: Calls,
+    calls: ToolCalls,
     usage: Usage,
     /// Reads Claude Code's own messages, which tell tokens while it works.
-    claude: Parser,
+    claude: ClaudeParser,
     /// The model that they come from.
     model: Option<String>,
     /// Codex says so instead of answering with an error.
@@ -39,7 +39,7 @@ pub(crate) struct Told {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-struct Current {
+struct PendingText {
     thought: bool,
     pending: String,
 }
@@ -53,10 +53,10 @@ struct Message {
     over: bool,
 }
 
-impl Told {
-    /// The events behind a `session/update`; none if it is of a kind not known here, or makes no
-    /// sense, which costs no more than itself.
-    pub(crate) fn update(&mut self, update: &Value) -> Vec<Event> {
+impl UpdateTranslator {
+    /// Returns the events of a `session/update`; none if it is of a kind not known here, or malformed,
+    /// which costs no more than itself.
+    pub(crate) fn translate(&mut self, update: &Value) -> Vec<Event> {
         let mut events = Vec::new();
         self.note_status(update);
         let Ok(update) = serde_json::from_value::<SessionUpdate>(update.clone()) else {
@@ -66,15 +66,15 @@ impl Told {
             SessionUpdate::AgentMessageChunk(chunk) => self.chunk(chunk, false, &mut events),
             SessionUpdate::AgentThoughtChunk(chunk) => self.chunk(chunk, true, &mut events),
             SessionUpdate::ToolCall(call) => {
-                self.something_else(&mut events);
-                self.calls.began(call, &mut events);
+                self.end_message(&mut events);
+                self.calls.start(call, &mut events);
             }
             SessionUpdate::ToolCallUpdate(update) => {
-                self.something_else(&mut events);
-                self.calls.went_on(update, &mut events);
+                self.end_message(&mut events);
+                self.calls.update(update, &mut events);
             }
             SessionUpdate::Plan(plan) => {
-                self.something_else(&mut events);
+                self.end_message(&mut events);
                 let line = |entry: &agent_client_protocol::v1::schema::PlanEntry| {
                     let done = match entry.status {
                         PlanEntryStatus::Completed => "x",
@@ -86,7 +86,7 @@ impl Told {
                 let text: String = plan.entries.iter().map(line).collect();
                 events.push(Event::Thinking { text: format!("Plan:\n{text}") });
             }
-            SessionUpdate::UsageUpdate(usage) => self.used(&usage, &mut events),
+            SessionUpdate::UsageUpdate(usage) => self.add_usage(&usage, &mut events),
             SessionUpdate::Notice(notice) if notice.severity != NoticeSeverity::Info => {
                 let more = notice.description.map(|more| format!(": {more}")).unwrap_or_default();
                 let message = format!("the agent says: {}{more}", notice.title);
@@ -98,12 +98,12 @@ impl Told {
         events
     }
 
-    /// The events behind a request for a permission: the call may not have been told of as a whole.
-    pub(crate) fn asked(&mut self, params: &Value) -> Vec<Event> {
+    /// Returns the events of a request for a permission: the call may not have been reported completely.
+    pub(crate) fn translate_permission_request(&mut self, params: &Value) -> Vec<Event> {
         let mut events = Vec::new();
         if let Ok(request) = serde_json::from_value::<RequestPermissionRequest>(params.clone()) {
-            self.something_else(&mut events);
-            self.calls.asked(request.tool_call, &mut events);
+            self.end_message(&mut events);
+            self.calls.permission_requested(request.tool_call, &mut events);
         }
         events
     }
@@ -124,27 +124,27 @@ impl Told {
             self.flush(events);
         }
         let current =
-            self.current.get_or_insert_with(|| Current { thought, pending: String::new() });
+            self.current.get_or_insert_with(|| PendingText { thought, pending: String::new() });
         current.pending.push_str(&content.text);
-        if current.pending.len() >= PIECE {
+        if current.pending.len() >= MAX_PIECE {
             self.flush(events);
         }
     }
 
-    fn something_else(&mut self, events: &mut Vec<Event>) {
+    fn end_message(&mut self, events: &mut Vec<Event>) {
         self.message.over = true;
         self.flush(events);
     }
 
-    /// Hands over what has come of a text.
+    /// Emits the text that has arrived.
     pub(crate) fn flush(&mut self, events: &mut Vec<Event>) {
-        let Some(Current { thought, pending: text }) = self.current.take() else { return };
+        let Some(PendingText { thought, pending: text }) = self.current.take() else { return };
         if !text.is_empty() {
             events.push(if thought { Event::Thinking { text } } else { Event::Text { text } });
         }
     }
 
-    fn used(&mut self, update: &UsageUpdate, events: &mut Vec<Event>) {
+    fn add_usage(&mut self, update: &UsageUpdate, events: &mut Vec<Event>) {
         let window = (update.size > 0).then_some(update.size);
         events.push(Event::Context { used: update.used, window });
         let cost = update.cost.as_ref();
@@ -161,9 +161,13 @@ impl Told {
         }
     }
 
-    /// The events behind a message of Claude Code's own, of this session: what was used so far, and by
-    /// which model. All else is told by the protocol, too.
-    pub(crate) fn claude(&mut self, message: &Value, session: Option<&str>) -> Vec<Event> {
+    /// Returns the events of one of Claude Code's own messages, of this session: the usage so far, and the
+    /// model. All else is reported by the protocol, too.
+    pub(crate) fn translate_claude(
+        &mut self,
+        message: &Value,
+        session: Option<&str>,
+    ) -> Vec<Event> {
         let mut events = Vec::new();
         let model = message.pointer("/message/model").and_then(Value::as_str);
         let model =
@@ -174,7 +178,7 @@ impl Told {
         }
         for event in self.claude.message(claude_stream::Message::from_value(message.clone())) {
             if let Event::Usage { usage: Usage { tokens: Some(tokens), .. } } = event {
-                self.tokens(tokens, &mut events);
+                self.add_tokens(tokens, &mut events);
             }
         }
         events
@@ -189,8 +193,8 @@ impl Told {
         }
     }
 
-    /// The tokens of the prompt's turn, which is the session's only one.
-    pub(crate) fn tokens(&mut self, tokens: Tokens, events: &mut Vec<Event>) {
+    /// Adds the tokens of the prompt's turn, which is the session's only one.
+    pub(crate) fn add_tokens(&mut self, tokens: Tokens, events: &mut Vec<Event>) {
         self.add(Usage { tokens: Some(tokens), ..Usage::default() }, events);
     }
 
@@ -198,7 +202,7 @@ impl Told {
         self.usage
     }
 
-    /// The agent's last message.
+    /// Returns the agent's last message.
     pub(crate) fn final_text(&self) -> Option<String> {
         (!self.message.text.is_empty()).then(|| self.message.text.clone())
     }
@@ -210,9 +214,9 @@ impl Told {
         }
     }
 
-    /// A failure that is told of as if it were the agent's text.
+    /// Returns a failure that was reported as if it were the agent's text.
     pub(crate) fn failure(&self) -> Option<Failure> {
-        self.system_error.then(|| Failure::in_words(&self.message.text))
+        self.system_error.then(|| Failure::from_text(&self.message.text))
     }
 }
 
@@ -225,8 +229,8 @@ impl Message {
         self.over = false;
         self.text.push_str(text);
         // Seldom, so that a long message is not moved again and again.
-        if self.text.len() > 2 * MESSAGE_MAX {
-            let surplus = self.text.ceil_char_boundary(self.text.len() - MESSAGE_MAX);
+        if self.text.len() > 2 * MAX_MESSAGE {
+            let surplus = self.text.ceil_char_boundary(self.text.len() - MAX_MESSAGE);
             self.text.drain(..surplus);
         }
     }
