@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use ralph_orchestrator_core::config::{ConfigErrors, PluginConfig};
+use ralph_orchestrator_config::{ConfigErrors, PluginConfig};
 use ralph_orchestrator_core::engine::plain_environment;
 use ralph_orchestrator_core::registry::Registry;
 use ralph_orchestrator_plugin_host::{Plugin, ProgramError, check};

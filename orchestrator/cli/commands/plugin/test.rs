@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use ralph_orchestrator_config::PluginConfig;
 use ralph_orchestrator_conformance::{
     self as conformance, Fixture, ItemFixture, ItemReport, Subject,
 };
 use ralph_orchestrator_contract::BuildContext;
-use ralph_orchestrator_core::config::PluginConfig;
 use ralph_orchestrator_plugin_host::{Plugin, PrivateCopy, check};
 use ralph_orchestrator_plugin_protocol::{Item, ItemKind};
 use ralph_orchestrator_supervisor::{KillSwitch, Supervisor};
