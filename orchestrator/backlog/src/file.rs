@@ -162,7 +162,7 @@ impl BacklogFile {
         Ok(FileVersion { bytes, stat })
     }
 
-    /// Returns the size of the file, which is a regular one, in bytes.
+    /// Makes sure that the file is a regular one and not too large, without opening it.
     #[cfg(feature = "sqlite")]
     pub(crate) fn check_size(&self) -> Result<(), BacklogError> {
         let folder = self.open_folder()?;
@@ -201,8 +201,8 @@ impl BacklogFile {
         Err(BacklogError::Busy { path: self.relative.clone() })
     }
 
-    /// Replaces whatever has the file's name by `content`. `before` calls what has to happen
-    /// under the lock first.
+    /// Replaces whatever has the file's name by `content`, after removing the files whose names
+    /// have one of these suffixes.
     pub(crate) fn replace(&self, content: &[u8], remove: &[&str]) -> Result<(), BacklogError> {
         let folder = self.open_folder()?;
         self.lock(&folder)?;
@@ -328,3 +328,6 @@ fn is_same_version(a: &Stat, b: &Stat) -> bool {
         && (a.st_mtime, a.st_mtime_nsec) == (b.st_mtime, b.st_mtime_nsec)
         && (a.st_ctime, a.st_ctime_nsec) == (b.st_ctime, b.st_ctime_nsec)
 }
+
+#[cfg(test)]
+mod tests;

@@ -101,7 +101,7 @@ pub struct TextLocation {
 
 /// One version of a backlog: its bytes, and what they were read into. The bytes alone are enough
 /// to make it again ([`Backlog::parse`](crate::Backlog::parse)), so a caller can store them.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct BacklogSnapshot {
     /// The file as it was; of a database, a consistent copy.
     pub bytes: Vec<u8>,
@@ -111,6 +111,18 @@ pub struct BacklogSnapshot {
     pub order: crate::ItemOrder,
     /// The statuses that the file can hold.
     pub storable: Vec<ItemStatus>,
+}
+
+impl fmt::Debug for BacklogSnapshot {
+    /// Shows the length instead of the bytes.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BacklogSnapshot")
+            .field("bytes", &self.bytes.len())
+            .field("items", &self.items)
+            .field("order", &self.order)
+            .field("storable", &self.storable)
+            .finish()
+    }
 }
 
 impl BacklogSnapshot {

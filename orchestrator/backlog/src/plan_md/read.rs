@@ -123,6 +123,8 @@ impl IdAllocator {
 /// Collects the items that are checkboxes of lists at the top level.
 struct PlanScanner<'a> {
     text: &'a str,
+    /// The length of a byte order mark, which the parser would take for text.
+    base: usize,
     events: OffsetIter<'a>,
     /// How many lists are open.
     lists: usize,
@@ -137,9 +139,11 @@ struct PlanScanner<'a> {
 impl<'a> PlanScanner<'a> {
     fn new(text: &'a str) -> Self {
         let options = Options::ENABLE_TASKLISTS | Options::ENABLE_YAML_STYLE_METADATA_BLOCKS;
+        let body = text.strip_prefix('\u{feff}').unwrap_or(text);
         Self {
             text,
-            events: Parser::new_ext(text, options).into_offset_iter(),
+            base: text.len() - body.len(),
+            events: Parser::new_ext(body, options).into_offset_iter(),
             lists: 0,
             containers: 0,
             current: None,
@@ -151,6 +155,7 @@ impl<'a> PlanScanner<'a> {
 
     fn scan(mut self) -> Vec<PlanEntry> {
         while let Some((event, range)) = self.events.next() {
+            let range = range.start + self.base..range.end + self.base;
             match event {
                 Event::Start(tag) => self.enter(&tag, range),
                 Event::End(tag) => self.leave(tag),

@@ -5,10 +5,10 @@ use std::collections::{HashMap, HashSet};
 use rusqlite::{Connection, OpenFlags};
 
 use super::SqliteBacklog;
-use super::rows::{FeatureTable, delete_row, insert_row, restore_row, write_status};
-use crate::error::BacklogError;
+use super::rows::{FeatureTable, RowsError, delete_row, insert_row, restore_row, write_status};
+use crate::error::{BacklogDefect, BacklogError, DefectKind};
 use crate::guard::{Comparison, GuardFinding, GuardReport, GuardRules, TrustedEdit, compare_items};
-use crate::item::BacklogSnapshot;
+use crate::item::{BacklogItem, BacklogSnapshot};
 
 /// Files that SQLite keeps beside a database. They belong to the content that is replaced.
 const SIDE_FILES: [&str; 3] = ["-wal", "-shm", "-journal"];
@@ -50,10 +50,11 @@ impl SqliteBacklog {
         let (bytes, after) = self.copy(&mut connection)?;
         if let Some(column) = base.columns.iter().find(|column| !after.has_column(column)) {
             let expected = format!("a column `{column}` in the table `features`");
-            let kind = crate::error::DefectKind::Structure(expected);
-            let defect = crate::error::BacklogDefect { location: None, item: None, kind };
-            return Err(self.rows(super::RowsError::Defects(vec![defect])));
+            let kind = DefectKind::Structure(expected);
+            let defect = BacklogDefect { location: None, item: None, kind };
+            return Err(self.rows(RowsError::Defects(vec![defect])));
         }
+        self.check_ids(&after)?;
         let comparison =
             compare_items(&base.guarded_items(base), &after.guarded_items(base), rules);
         if !comparison.is_structural && comparison.reverted.is_empty() {
@@ -65,13 +66,28 @@ impl SqliteBacklog {
             });
         }
         write_rows(&connection, base, &after, &comparison).map_err(database)?;
-        let (restored, table) = self.copy(&mut connection)?;
+        self.checked_copy(&mut connection)?;
         connection.execute_batch("COMMIT").map_err(database)?;
+        let (restored, table) = self.checked_copy(&mut connection)?;
         Ok(GuardReport {
             findings: comparison.findings,
             is_restored: true,
             replaced: Some(bytes),
             current: self.snapshot(restored, &table),
+        })
+    }
+}
+
+impl SqliteBacklog {
+    /// Rows are found by id, so an id that two rows have cannot be restored row by row.
+    fn check_ids(&self, table: &FeatureTable) -> Result<(), BacklogError> {
+        let mut seen = HashSet::new();
+        let repeated = table.rows.iter().find(|row| !seen.insert(row.item.id.as_str()));
+        repeated.map_or(Ok(()), |row| {
+            let kind = DefectKind::DuplicateId;
+            let item = Some(row.item.id.clone());
+            let defect = BacklogDefect { location: None, item, kind };
+            Err(self.rows(RowsError::Defects(vec![defect])))
         })
     }
 }
@@ -158,7 +174,7 @@ fn merge_edit(table: &mut FeatureTable, before: &FeatureTable, after: FeatureTab
         let status = if is_status_kept { row.item.status } else { new.item.status };
         // The flags that say the status are not restored from values.
         row.values = new.values;
-        row.item = crate::item::BacklogItem { status, ..new.item };
+        row.item = BacklogItem { status, ..new.item };
     }
 }
 

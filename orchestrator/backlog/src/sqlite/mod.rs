@@ -77,11 +77,31 @@ impl SqliteBacklog {
         connection.map_err(|source| self.database(source))
     }
 
-    /// Reads a consistent copy of a database, and the table in it.
+    /// Reads a consistent copy of a database, and the table in it, without checking rules between
+    /// rows.
     fn copy(&self, connection: &mut Connection) -> Result<(Vec<u8>, FeatureTable), BacklogError> {
-        let data = connection.serialize(MAIN_DB).map_err(|source| self.database(source))?;
-        let bytes = data.to_vec();
+        let database = |source| self.database(source);
+        // Serializing a file that is no database, or has no pages, fails for want of memory.
+        let pages = connection.query_row("PRAGMA page_count", [], |row| row.get::<_, i64>(0));
+        let bytes = match pages.map_err(database)? {
+            0 => Vec::new(),
+            _ => connection.serialize(MAIN_DB).map_err(database)?.to_vec(),
+        };
         self.read_copy(bytes)
+    }
+
+    /// Reads a copy as [`copy`](Self::copy) does, and checks rules between rows.
+    fn checked_copy(
+        &self,
+        connection: &mut Connection,
+    ) -> Result<(Vec<u8>, FeatureTable), BacklogError> {
+        let (bytes, table) = self.copy(connection)?;
+        self.check(&table).map(|()| (bytes, table))
+    }
+
+    fn check(&self, table: &FeatureTable) -> Result<(), BacklogError> {
+        let defects = check_items(&items_of(table));
+        if defects.is_empty() { Ok(()) } else { Err(self.rows(RowsError::Defects(defects))) }
     }
 
     /// Reads the table of a copy. Returns the copy without a write-ahead log, which it does not
@@ -107,10 +127,6 @@ impl SqliteBacklog {
             read_table(&connection)
         };
         let table = read(&bytes).map_err(|error| self.rows(error))?;
-        let defects = check_items(&items_of(&table));
-        if !defects.is_empty() {
-            return Err(self.rows(RowsError::Defects(defects)));
-        }
         Ok((bytes, table))
     }
 
@@ -128,11 +144,12 @@ impl SqliteBacklog {
         let mut connection = self.open(OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         let database = |source| self.database(source);
         connection.execute_batch("BEGIN IMMEDIATE").map_err(database)?;
-        let (_, table) = self.copy(&mut connection)?;
+        let (_, table) = self.checked_copy(&mut connection)?;
         let result = edit(&connection, &table)?;
-        let (bytes, after) = self.copy(&mut connection)?;
+        self.checked_copy(&mut connection)?;
         // Without it, closing the connection rolls back.
         connection.execute_batch("COMMIT").map_err(database)?;
+        let (bytes, after) = self.checked_copy(&mut connection)?;
         Ok((result, self.snapshot(bytes, &after)))
     }
 
@@ -239,12 +256,13 @@ impl Backlog for SqliteBacklog {
 
     fn load(&self) -> Result<BacklogSnapshot, BacklogError> {
         let mut connection = self.open(OpenFlags::SQLITE_OPEN_READ_ONLY)?;
-        let (bytes, table) = self.copy(&mut connection)?;
+        let (bytes, table) = self.checked_copy(&mut connection)?;
         Ok(self.snapshot(bytes, &table))
     }
 
     fn parse(&self, bytes: &[u8]) -> Result<BacklogSnapshot, BacklogError> {
         let (bytes, table) = self.read_copy(bytes.to_vec())?;
+        self.check(&table)?;
         Ok(self.snapshot(bytes, &table))
     }
 
