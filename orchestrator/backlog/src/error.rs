@@ -77,7 +77,7 @@ pub enum BacklogError {
         /// What is wrong and what to do.
         problem: String,
     },
-    /// Another process edits the file for longer than is waited.
+    /// Another process locks or edits the file for longer than is waited, which is five seconds.
     #[error("{}: another process holds the backlog; retry when it has finished", path.display())]
     Busy {
         /// The file.

@@ -154,3 +154,12 @@ pub struct ItemCounts {
     /// All items.
     pub total: usize,
 }
+
+impl fmt::Display for ItemCounts {
+    /// Writes completed and all items, as `45/200 (22.5%)`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (completed, total) = (self.completed, self.total);
+        let tenths = (completed.saturating_mul(1000) + total / 2).checked_div(total).unwrap_or(0);
+        write!(f, "{completed}/{total} ({}.{}%)", tenths / 10, tenths % 10)
+    }
+}

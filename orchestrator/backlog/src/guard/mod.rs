@@ -15,6 +15,10 @@ pub(crate) use self::text::{GuardOutcome, guard_text};
 use crate::item::{BacklogItem, BacklogSnapshot, ItemStatus};
 
 /// An edit that did not come from the agent: the versions directly before and after it.
+///
+/// If the agent had not touched the file before it, the version after it is the new base. Else its
+/// items are merged: added, removed and changed ones, but neither their order nor the fields
+/// beside them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrustedEdit {
     /// The bytes of the version before.

@@ -43,6 +43,10 @@ pub(crate) fn guard_text<F: TextFormat>(
         base = merge_edit(format, &base, edit)?;
     }
     let base_document = format.parse(&base)?;
+    let defects = check_items(&base_document.items);
+    if !defects.is_empty() {
+        return Err(defects);
+    }
     let restore = |problem: String| GuardOutcome {
         findings: vec![GuardFinding::Corrupted { problem }],
         content: Some(base.clone().into_bytes()),
@@ -148,7 +152,8 @@ impl<F: TextFormat> Versions<'_, F> {
     }
 }
 
-/// Applies an edit that somebody made to another version of the file.
+/// Applies an edit that somebody made to another version of the file. Of items that both changed,
+/// the edit's source wins, and its status only if it changed the status.
 fn merge_edit<F: TextFormat>(
     format: &F,
     base: &str,
@@ -156,61 +161,92 @@ fn merge_edit<F: TextFormat>(
 ) -> Result<String, Defects> {
     let (before_text, before) = parse(format, &edit.before)?;
     let (after_text, after) = parse(format, &edit.after)?;
-    let source = |text: &str, document: &Document<F::Layout>, index: usize| {
-        let span = document.spans.get(index).cloned().unwrap_or_default();
-        text.get(span).unwrap_or_default().to_owned()
-    };
-    let was: HashMap<&str, usize> =
-        before.items.iter().enumerate().map(|(n, item)| (item.id.as_str(), n)).collect();
-    let is: HashSet<&str> = after.items.iter().map(|item| item.id.as_str()).collect();
+    if before_text == base {
+        return Ok(after_text.to_owned());
+    }
+    let before = guarded_items(format, before_text, &before);
+    let after = guarded_items(format, after_text, &after);
+    let was: HashMap<&str, &GuardedItem> =
+        before.iter().map(|guarded| (guarded.item.id.as_str(), guarded)).collect();
+    let is: HashSet<&str> = after.iter().map(|guarded| guarded.item.id.as_str()).collect();
+    let changed = after
+        .iter()
+        .filter(|new| was.get(new.item.id.as_str()).is_none_or(|old| !is_same_content(old, new)));
+    let changed: HashSet<&str> = changed.map(|new| new.item.id.as_str()).collect();
 
     let document = format.parse(base)?;
-    let removed: Vec<usize> = document
-        .items
-        .iter()
-        .enumerate()
-        .filter(|(_, item)| was.contains_key(item.id.as_str()) && !is.contains(item.id.as_str()))
-        .map(|(index, _)| index)
-        .collect();
-    let mut text = apply_edits(base, format.remove_items(base, &document, &removed));
-    let mut predecessor: Option<&str> = None;
-    for (index, item) in after.items.iter().enumerate() {
-        let new = source(after_text, &after, index);
-        let old = was.get(item.id.as_str()).copied();
-        let is_same = old.is_some_and(|old| source(before_text, &before, old) == new);
-        if !is_same {
-            let keep = old.and_then(|old| before.items.get(old));
-            let keep = keep.filter(|old| old.status == item.status).is_some();
-            text = put_item(format, &text, &item.id, &new, predecessor, keep)?;
-        }
-        predecessor = Some(&item.id);
-    }
-    Ok(text)
+    let is_removed = |id: &str| was.contains_key(id) && !is.contains(id);
+    let items = document.items.iter().enumerate();
+    let removed = items.filter(|(_, item)| is_removed(&item.id)).map(|(index, _)| index);
+    let removed: Vec<usize> = removed.collect();
+    let text = apply_edits(base, format.remove_items(base, &document, &removed));
+    let text = replace_items(format, &text, &after, &changed, &was)?;
+    insert_items(format, &text, &after, &changed)
 }
 
-/// Replaces the source of an item, or inserts it after another. With `keep_status`, an item that
-/// exists keeps the status it has.
-fn put_item<F: TextFormat>(
+fn is_same_content(a: &GuardedItem, b: &GuardedItem) -> bool {
+    a.fields == b.fields && a.item.status == b.item.status && a.item.notes == b.item.notes
+}
+
+/// Replaces the sources of the changed items that exist.
+fn replace_items<F: TextFormat>(
     format: &F,
     text: &str,
-    id: &str,
-    source: &str,
-    after: Option<&str>,
-    keep_status: bool,
+    after: &[GuardedItem],
+    changed: &HashSet<&str>,
+    was: &HashMap<&str, &GuardedItem>,
 ) -> Result<String, Defects> {
     let document = format.parse(text)?;
-    let find = |id: &str| document.items.iter().position(|item| item.id == id);
-    let Some((index, old)) = find(id).and_then(|n| document.items.get(n).map(|old| (n, old)))
-    else {
-        let edit = format.insert_source(text, &document, after.and_then(find), source);
-        return Ok(apply_edits(text, vec![edit]));
-    };
-    let span = document.spans.get(index).cloned().unwrap_or_default();
-    let replaced = apply_edits(text, vec![TextEdit::replace(span, source)]);
-    if !keep_status {
-        return Ok(replaced);
+    let new: HashMap<&str, &GuardedItem> =
+        after.iter().map(|guarded| (guarded.item.id.as_str(), guarded)).collect();
+    let mut edits = Vec::new();
+    let mut statuses = Vec::new();
+    for (index, (item, span)) in document.items.iter().zip(&document.spans).enumerate() {
+        let id = item.id.as_str();
+        let Some(new) = new.get(id).filter(|_| changed.contains(id)) else { continue };
+        edits.push(TextEdit::replace(span.clone(), &*new.source));
+        if was.get(id).is_some_and(|old| old.item.status == new.item.status) {
+            statuses.push((index, item.status));
+        }
     }
+    let replaced = apply_edits(text, edits);
     let document = format.parse(&replaced)?;
-    let edits = format.edit_status(&replaced, &document, index, old.status);
-    Ok(apply_edits(&replaced, edits.unwrap_or_default()))
+    let edits = statuses.into_iter().filter_map(|(index, status)| {
+        let is_other = document.items.get(index).is_some_and(|item| item.status != status);
+        is_other.then(|| format.edit_status(&replaced, &document, index, status)).flatten()
+    });
+    Ok(apply_edits(&replaced, edits.flatten().collect()))
+}
+
+/// Inserts the changed items that do not exist, each after the item that it follows.
+fn insert_items<F: TextFormat>(
+    format: &F,
+    text: &str,
+    after: &[GuardedItem],
+    changed: &HashSet<&str>,
+) -> Result<String, Defects> {
+    let document = format.parse(text)?;
+    let has: HashMap<&str, usize> =
+        document.items.iter().enumerate().map(|(n, item)| (item.id.as_str(), n)).collect();
+    let mut edits = Vec::new();
+    let mut anchor = None;
+    for guarded in after {
+        let id = guarded.item.id.as_str();
+        if let Some(index) = has.get(id) {
+            anchor = Some(*index);
+        } else if changed.contains(id) {
+            edits.push(format.insert_source(text, &document, anchor, &guarded.source));
+            if document.items.is_empty() {
+                // The others need this one to be inserted after.
+                let text = apply_edits(text, edits);
+                let is_item = !format.parse(&text)?.items.is_empty();
+                return if is_item {
+                    insert_items(format, &text, after, changed)
+                } else {
+                    Ok(text)
+                };
+            }
+        }
+    }
+    Ok(apply_edits(text, edits))
 }

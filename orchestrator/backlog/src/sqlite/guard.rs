@@ -26,6 +26,7 @@ impl SqliteBacklog {
             let (_, after) = self.read_copy(edit.after.clone())?;
             merge_edit(&mut table, &before, after);
         }
+        self.check(&table)?;
         match self.restore_rows(&table, rules) {
             Err(error) if is_corruption(&error) => {
                 self.file.replace(&bytes, &SIDE_FILES)?;

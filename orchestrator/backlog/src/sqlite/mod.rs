@@ -1,7 +1,8 @@
 //! Backlogs in the table `features` of an SQLite database, as AutoCoder keeps them.
 //!
 //! The file is written by agents, so views, triggers and virtual tables in it are not used. A
-//! write is one transaction; the engine makes it atomic.
+//! write is one transaction; the engine makes it atomic. SQLite opens files by path: it refuses links
+//! in it, but a folder that becomes a link between its check and its opening is followed.
 
 mod guard;
 mod rows;

@@ -241,3 +241,40 @@ fn ticking_nested_boxes_is_no_tampering() {
     assert!(report.findings.is_empty(), "{:?}", report.findings);
     assert_eq!(workspace.text(), "- [ ] a\n  - [x] step\n");
 }
+
+#[test]
+fn an_edit_before_the_agent_touched_the_file_is_a_new_base() {
+    let workspace = Workspace::json(ADA);
+    let base = workspace.load();
+    let after = ADA.replace("\"shop\"", "\"store\"").replace("400.50", "7");
+    let edit = TrustedEdit { before: base.bytes.clone(), after: after.clone().into_bytes() };
+    workspace.write(&after);
+    let report = workspace.backlog.guard(&base, &[edit], GuardRules::default()).unwrap();
+    assert!(report.findings.is_empty(), "{:?}", report.findings);
+    assert_eq!(workspace.text(), after);
+}
+
+#[test]
+fn merges_additions_to_an_empty_list() {
+    let empty = "{\"features\": []}";
+    let workspace = Workspace::json(empty);
+    let base = workspace.load();
+    let two = feature_list(&[feature("a", "pending", 1, &[]), feature("b", "pending", 1, &["a"])]);
+    let edit = TrustedEdit { before: b"{\"features\":[ ]}".to_vec(), after: two.into_bytes() };
+    workspace.backlog.guard(&base, &[edit], GuardRules::default()).unwrap();
+    assert_eq!(workspace.ids(), ["a", "b"]);
+}
+
+#[test]
+fn merges_an_edit_of_a_plan() {
+    let workspace = Workspace::plan("- [ ] a\n- [ ] b\n- [ ] c\n");
+    let base = workspace.load();
+    let edit = TrustedEdit {
+        before: b"- [x] a\n- [ ] b\n- [ ] c\n".to_vec(),
+        after: b"- [x] a\n  - now with a criterion\n- [ ] new\n- [ ] c\n".to_vec(),
+    };
+    workspace.write(&edit.after);
+    let report = workspace.backlog.guard(&base, &[edit], GuardRules::default()).unwrap();
+    assert_eq!(workspace.text(), "- [ ] a\n  - now with a criterion\n- [ ] new\n- [ ] c\n");
+    assert_eq!(report.completed_by_agent().collect::<Vec<_>>(), ["a"]);
+}

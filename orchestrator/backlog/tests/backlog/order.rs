@@ -125,3 +125,13 @@ fn kinds_have_the_names_of_the_configuration() {
     assert_eq!(ItemStatus::from_word("in_progress"), Some(ItemStatus::InProgress));
     assert_eq!(ItemStatus::from_word("done"), None);
 }
+
+#[test]
+fn counts_have_a_percentage() {
+    let counts = |completed, total| {
+        ralph_orchestrator_backlog::ItemCounts { completed, in_progress: 0, total }.to_string()
+    };
+    assert_eq!(counts(45, 200), "45/200 (22.5%)");
+    assert_eq!(counts(0, 0), "0/0 (0.0%)");
+    assert_eq!(counts(3, 3), "3/3 (100.0%)");
+}

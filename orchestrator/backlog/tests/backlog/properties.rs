@@ -1,5 +1,7 @@
 use proptest::prelude::*;
-use ralph_orchestrator_backlog::{BacklogItem, GuardFinding, GuardRules, ItemStatus, NextItem};
+use ralph_orchestrator_backlog::{
+    BacklogError, BacklogItem, GuardFinding, GuardRules, ItemStatus, NextItem, TrustedEdit,
+};
 
 use crate::fixture::Workspace;
 
@@ -130,6 +132,42 @@ proptest! {
         }
         let again = workspace.backlog.guard(&now, &[], GuardRules::default()).unwrap();
         prop_assert_eq!(again.findings, Vec::<GuardFinding>::new());
+    }
+
+    #[test]
+    fn an_edit_of_a_person_wins_whatever_the_agent_did(
+        base in backlogs(),
+        before in backlogs(),
+        after in backlogs(),
+        agent in backlogs(),
+    ) {
+        let workspace = Workspace::json(&base);
+        let snapshot = workspace.load();
+        let of = |text: &String| workspace.backlog.parse(text.as_bytes()).unwrap();
+        let (was, is) = (of(&before), of(&after));
+        workspace.write(&agent);
+        let edit = TrustedEdit { before: before.into_bytes(), after: after.into_bytes() };
+        let guarded = workspace.backlog.guard(&snapshot, &[edit], GuardRules::default());
+        let now = match guarded {
+            Ok(report) => report.current,
+            // The merged items may depend on removed ones.
+            Err(BacklogError::Invalid { .. }) => {
+                prop_assert_eq!(workspace.text(), agent);
+                return Ok(());
+            }
+            Err(error) => panic!("{error}"),
+        };
+        for item in &is.items {
+            let old = was.find(&item.id);
+            if old.is_none_or(|old| old.title != item.title || old.priority != item.priority) {
+                let now = now.find(&item.id).unwrap();
+                prop_assert_eq!(&now.title, &item.title);
+                prop_assert_eq!(now.priority, item.priority);
+            }
+        }
+        for item in &was.items {
+            prop_assert!(is.find(&item.id).is_some() || now.find(&item.id).is_none());
+        }
     }
 
     #[test]

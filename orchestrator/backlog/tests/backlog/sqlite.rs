@@ -178,7 +178,7 @@ fn guard_restores_rows_and_reports() {
     );
     run(&workspace, &insert(99, 0, 0, "NULL"));
     let report = workspace.backlog.guard(&base, &[], GuardRules::default()).unwrap();
-    let mut expected = base.items.clone();
+    let mut expected = base.items;
     expected[2].status = ItemStatus::InProgress;
     expected[2].notes = vec!["hm".to_owned()];
     assert_eq!(workspace.load().items, expected);
