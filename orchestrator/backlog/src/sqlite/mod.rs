@@ -19,7 +19,7 @@ use self::rows::{FeatureTable, RowsError, insert_row, read_table, write_status, 
 use crate::backlog::Backlog;
 use crate::check::check_items;
 use crate::error::{BacklogDefect, BacklogError, DefectKind, describe_status};
-use crate::file::BacklogFile;
+use crate::file::{BacklogFile, MAX_BYTES};
 use crate::guard::{GuardReport, GuardRules, TrustedEdit};
 use crate::item::{BacklogItem, BacklogSnapshot, ItemStatus, NewItem};
 use crate::order::ItemOrder;
@@ -82,9 +82,15 @@ impl SqliteBacklog {
     /// rows.
     fn copy(&self, connection: &mut Connection) -> Result<(Vec<u8>, FeatureTable), BacklogError> {
         let database = |source| self.database(source);
-        // Serializing a file that is no database, or has no pages, fails for want of memory.
-        let pages = connection.query_row("PRAGMA page_count", [], |row| row.get::<_, i64>(0));
-        let bytes = match pages.map_err(database)? {
+        // Serializing a file that is no database, or has no pages, fails for want of memory. The
+        // write-ahead log may make a database larger than its file.
+        let size = "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size";
+        let size: i64 = connection.query_row(size, [], |row| row.get(0)).map_err(database)?;
+        if u64::try_from(size).unwrap_or(u64::MAX) > MAX_BYTES {
+            let path = self.file.path().to_owned();
+            return Err(BacklogError::TooLarge { path, limit: MAX_BYTES });
+        }
+        let bytes = match size {
             0 => Vec::new(),
             _ => connection.serialize(MAIN_DB).map_err(database)?.to_vec(),
         };

@@ -179,6 +179,7 @@ proptest! {
                 for item in &snapshot.items {
                     let after = plan.backlog.set_status(&item.id, ItemStatus::Completed).unwrap();
                     prop_assert_eq!(after.items.len(), snapshot.items.len());
+                    prop_assert_eq!(after.bytes.len(), snapshot.bytes.len());
                 }
                 let report = plan.backlog.guard(&snapshot, &[], GuardRules::default()).unwrap();
                 let now = without_locations(&report.current.items);

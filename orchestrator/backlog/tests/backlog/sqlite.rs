@@ -1,7 +1,8 @@
 use std::os::unix::fs::symlink;
 
 use ralph_orchestrator_backlog::{
-    BacklogError, BacklogKind, GuardFinding, GuardRules, ItemStatus, NewItem, TrustedEdit,
+    BacklogError, BacklogKind, GuardFinding, GuardRules, ItemStatus, MAX_BYTES, NewItem, NextItem,
+    TrustedEdit,
 };
 use rusqlite::Connection;
 
@@ -236,4 +237,60 @@ fn a_locked_database_is_busy_only_for_writers() {
     assert_eq!(workspace.next(), "3");
     other.execute_batch("ROLLBACK").unwrap();
     workspace.backlog.set_status("3", ItemStatus::Completed).unwrap();
+}
+
+#[test]
+fn writers_at_the_same_time_lose_nothing() {
+    let workspace = features();
+    std::thread::scope(|scope| {
+        for id in ["2", "3", "10"] {
+            let backlog = &workspace.backlog;
+            scope.spawn(move || {
+                for note in 0..4 {
+                    backlog.append_note(id, &note.to_string()).unwrap();
+                }
+                backlog.set_status(id, ItemStatus::Completed).unwrap();
+            });
+        }
+    });
+    assert_eq!(workspace.next(), "(complete)");
+    assert!(workspace.load().items[1..].iter().all(|item| item.notes == ["0\n1\n2\n3"]));
+}
+
+#[test]
+fn both_sources_of_one_project_have_the_same_order() {
+    let array = r#"[
+        {"id": 1, "priority": 5, "name": "f1", "description": "d", "passes": true},
+        {"id": 2, "priority": 3, "name": "f2", "description": "d", "dependencies": [3]},
+        {"id": 3, "priority": 9, "name": "f3", "description": "d", "dependencies": [1]},
+        {"id": 10, "priority": 9, "name": "f10", "description": "d"}]"#;
+    let work = |workspace: &Workspace| {
+        let mut order = Vec::new();
+        while let NextItem::Item { item } = workspace.backlog.select_next().unwrap() {
+            workspace.backlog.set_status(&item.id, ItemStatus::Completed).unwrap();
+            order.push(item.id);
+        }
+        order
+    };
+    let json = Workspace::new(BacklogKind::Json, "feature_list.json", array);
+    let order = work(&json);
+    assert_eq!(order, ["3", "2", "10"]);
+    assert_eq!(work(&features()), order);
+}
+
+#[test]
+fn bounds_the_size_of_the_file_and_of_its_log() {
+    let workspace = features();
+    let writer = Connection::open(workspace.path()).unwrap();
+    writer.pragma_update(None, "journal_mode", "WAL").unwrap();
+    writer.execute_batch("CREATE TABLE blobs (b); PRAGMA wal_autocheckpoint = 0").unwrap();
+    writer
+        .execute("INSERT INTO blobs VALUES (zeroblob(?1))", [i64::try_from(MAX_BYTES).unwrap()])
+        .unwrap();
+    assert!(workspace.path().metadata().unwrap().len() < MAX_BYTES);
+    assert!(matches!(workspace.backlog.load(), Err(BacklogError::TooLarge { .. })));
+
+    let large = Workspace::empty(BacklogKind::Sqlite, "features.db");
+    std::fs::File::create(large.path()).unwrap().set_len(MAX_BYTES + 1).unwrap();
+    assert!(matches!(large.backlog.load(), Err(BacklogError::TooLarge { .. })));
 }
