@@ -49,12 +49,15 @@ impl Repository {
     /// Fails if git does, or its configuration is not the trusted one: a comparison runs filters.
     pub fn begin_iteration(&self, iteration: u64) -> Result<IterationStart> {
         let _lock = self.private.lock()?;
-        if let Some(start) = self.private.read_record::<IterationStart>(RECORD)?
-            && start.iteration == iteration
-        {
-            return Ok(start);
+        let earlier = self.private.read_record::<IterationStart>(RECORD)?;
+        if let Some(start) = earlier.as_ref().filter(|start| start.iteration == iteration) {
+            return Ok(start.clone());
         }
         self.verify_configuration(&self.workspace)?;
+        if let Some(earlier) = earlier {
+            let head = self.resolve("HEAD^{commit}")?;
+            self.finish_earlier_commit(&earlier, head.as_ref())?;
+        }
         let start = IterationStart {
             iteration,
             head: self.resolve("HEAD^{commit}")?,

@@ -1,8 +1,9 @@
 //! Real commits: on the user's branch, with the user's hooks, of what an iteration changed.
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::io::ErrorKind;
+use std::fs::File;
+use std::io::{self, ErrorKind};
+use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
@@ -69,10 +70,11 @@ impl Repository {
         let head = self.find_branch(policy)?;
         self.verify_configuration(&self.workspace)?;
         let start = self.read_iteration_start(iteration)?;
-        let earlier = self.finish_earlier_commit(&start, head.as_ref(), message)?;
+        let earlier = self.finish_earlier_commit(&start, head.as_ref())?;
         let selection = self.select_changes(&start)?;
         if selection.is_empty() {
-            let (commit, skipped) = (earlier, selection.skipped);
+            let commit = earlier.filter(|(_, earlier)| earlier == message).map(|(id, _)| id);
+            let skipped = selection.skipped;
             return Ok(CommitOutcome { commit, is_new: false, skipped });
         }
         self.prepare_index(head.as_ref(), &selection)?;
@@ -109,13 +111,13 @@ impl Repository {
         Ok(commit)
     }
 
-    /// Brings the user's index in line with a commit that was made before a crash, and returns it.
-    fn finish_earlier_commit(
+    /// Brings the user's index in line with a commit that was made before a crash, and returns that
+    /// commit and its message.
+    pub(crate) fn finish_earlier_commit(
         &self,
         start: &IterationStart,
         head: Option<&ObjectId>,
-        message: &str,
-    ) -> Result<Option<ObjectId>> {
+    ) -> Result<Option<(ObjectId, String)>> {
         let Some(intent) = self.private.read_record::<CommitIntent>(RECORD)? else {
             return Ok(None);
         };
@@ -131,7 +133,7 @@ impl Repository {
             self.update_user_index(&commit, intent.parent.as_ref(), &start.dirty)?;
             remove_if_there(&self.private.commit_index())?;
         }
-        Ok((intent.message == message).then_some(commit))
+        Ok(Some((commit, intent.message)))
     }
 
     /// Returns HEAD's commit if it is the intended one: that parent, and that time.
@@ -159,16 +161,11 @@ impl Repository {
         remove_if_there(&index)?;
         let user_index = self.user_git().args(["rev-parse", "--path-format=absolute"]);
         let user_index = user_index.args(["--git-path", "index"]).read_path(&*self.git)?;
-        // The copy spares git reading files whose size and time are unchanged.
-        match fs::copy(&user_index, &index) {
-            Ok(_) => {}
-            Err(error) if error.kind() == ErrorKind::NotFound => {}
-            Err(error) => return Err(GitError::io(user_index, error)),
-        }
+        copy_index(&user_index, &index)?;
         let command = self.commit_git().arg("read-tree");
         let command = match head {
             // Without an index there is nothing to merge with.
-            Some(head) if index.exists() => command.args(["-m", head.as_str()]),
+            Some(head) if index.exists() => command.args(["-i", "-m", head.as_str()]),
             Some(head) => command.arg(head.as_str()),
             None => command.arg("--empty"),
         };
@@ -241,4 +238,22 @@ impl Repository {
         // Files that differ from the index make this exit with 1, which is no failure.
         begin().args(["update-index", "-q", "--refresh"]).output(&*self.git).map(drop)
     }
+}
+
+/// Copies an index, if there is one; its entries spare git reading files that are unchanged.
+///
+/// The copy gets the original's time: by it git recognises files that were changed so soon after they
+/// were staged that their own time does not show it.
+fn copy_index(from: &Path, to: &Path) -> Result<()> {
+    let mut source = match File::open(from) {
+        Ok(source) => source,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(GitError::io(from, error)),
+    };
+    let copy = |source: &mut File| {
+        let mut target = File::create_new(to)?;
+        io::copy(source, &mut target)?;
+        target.set_modified(source.metadata()?.modified()?)
+    };
+    copy(&mut source).map_err(|error| GitError::io(to, error))
 }

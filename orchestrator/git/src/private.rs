@@ -27,7 +27,15 @@ pub(crate) struct PrivateFolder {
 /// Holds the private folder until it is dropped.
 #[derive(Debug)]
 pub(crate) struct PrivateLock {
-    _file: File,
+    file: File,
+}
+
+impl Drop for PrivateLock {
+    fn drop(&mut self) {
+        // Closing is not enough: a process that another thread has just forked holds the open file,
+        // and with it the lock, until it executes its program. If this fails, closing it is left.
+        let _ = self.file.unlock();
+    }
 }
 
 impl PrivateFolder {
@@ -76,6 +84,7 @@ impl PrivateFolder {
             Err(TryLockError::WouldBlock) => return Err(GitError::Busy(self.root.clone())),
             Err(TryLockError::Error(error)) => return Err(GitError::io(path, error)),
         }
+        let lock = PrivateLock { file };
         for stale in [
             self.git_dir().join("index.lock"),
             self.git_dir().join("config.lock"),
@@ -84,7 +93,7 @@ impl PrivateFolder {
         ] {
             remove_if_there(&stale)?;
         }
-        Ok(PrivateLock { _file: file })
+        Ok(lock)
     }
 
     /// Writes the attributes of the private git directory, unless they are there.
