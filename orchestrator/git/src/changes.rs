@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{GitError, Result};
 use crate::files::{EntryKind, WorkspaceFiles};
 use crate::path::{RepoPath, split_nul};
-use crate::repository::{ObjectId, Repository};
+use crate::repository::{Head, Repository};
 use crate::snapshot::{SkipReason, SkippedFile, find_content_reason};
 
 const RECORD: &str = "iteration.json";
@@ -17,8 +17,8 @@ const RECORD: &str = "iteration.json";
 pub struct IterationStart {
     /// The iteration.
     pub iteration: u64,
-    /// HEAD's commit, unless there was none.
-    pub head: Option<ObjectId>,
+    /// Where HEAD pointed.
+    pub head: Head,
     /// What was changed, staged or untracked already: the user's own, which no commit takes.
     pub dirty: BTreeSet<RepoPath>,
 }
@@ -48,7 +48,7 @@ impl Repository {
     ///
     /// Fails if git does, or its configuration is not the trusted one: a comparison runs filters.
     pub fn begin_iteration(&self, iteration: u64) -> Result<IterationStart> {
-        let _lock = self.private.lock()?;
+        let _lock = self.lock()?;
         let earlier = self.private.read_record::<IterationStart>(RECORD)?;
         if let Some(start) = earlier.as_ref().filter(|start| start.iteration == iteration) {
             return Ok(start.clone());
@@ -58,11 +58,7 @@ impl Repository {
             let head = self.resolve("HEAD^{commit}")?;
             self.finish_earlier_commit(&earlier, head.as_ref())?;
         }
-        let start = IterationStart {
-            iteration,
-            head: self.resolve("HEAD^{commit}")?,
-            dirty: self.list_dirty()?,
-        };
+        let start = IterationStart { iteration, head: self.head()?, dirty: self.list_dirty()? };
         self.private.write_record(RECORD, &start)?;
         Ok(start)
     }

@@ -96,7 +96,7 @@ pub struct Checkpoint {
     pub tree: ObjectId,
     /// When it was made, in seconds since 1970.
     pub time: i64,
-    /// The first line of its message.
+    /// The first line of its message. Whoever writes the ref decides it: escape it before it is shown.
     pub subject: String,
 }
 
@@ -128,7 +128,7 @@ impl Repository {
         iteration: u64,
         message: &str,
     ) -> Result<CheckpointOutcome> {
-        let _lock = self.private.lock()?;
+        let _lock = self.lock()?;
         let snapshot = self.take_snapshot()?;
         self.store_checkpoint(run, CheckpointName::Iteration(iteration), snapshot, message)
     }

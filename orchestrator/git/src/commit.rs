@@ -57,7 +57,7 @@ impl Repository {
     ///
     /// # Errors
     ///
-    /// Fails, with nothing committed, if HEAD is detached, the branch is protected, something is in
+    /// Fails, with nothing committed, if HEAD is detached, the branch is protected or another one than when the iteration began, something is in
     /// progress or unmerged, the index is locked, the configuration is not the trusted one, the
     /// iteration's start was not recorded, or a hook, the signature or git fails.
     pub fn commit(
@@ -66,10 +66,16 @@ impl Repository {
         message: &str,
         policy: &CommitPolicy,
     ) -> Result<CommitOutcome> {
-        let _lock = self.private.lock()?;
-        let head = self.find_branch(policy)?;
-        self.verify_configuration(&self.workspace)?;
+        let _lock = self.lock()?;
+        let (branch, head) = self.find_branch(policy)?;
         let start = self.read_iteration_start(iteration)?;
+        match start.head.branch() {
+            Some(expected) if expected != branch => {
+                let expected = expected.to_owned();
+                return Err(GitError::BranchChanged { expected, found: branch });
+            }
+            _ => self.verify_configuration(&self.workspace)?,
+        }
         let earlier = self.finish_earlier_commit(&start, head.as_ref())?;
         let selection = self.select_changes(&start)?;
         if selection.is_empty() {
@@ -92,8 +98,8 @@ impl Repository {
         Ok(CommitOutcome { commit: Some(commit), is_new: true, skipped: selection.skipped })
     }
 
-    /// Returns the current branch's commit, if the policy and the repository's state allow another.
-    fn find_branch(&self, policy: &CommitPolicy) -> Result<Option<ObjectId>> {
+    /// Returns the current branch and its commit, if the policy and the repository's state allow another.
+    fn find_branch(&self, policy: &CommitPolicy) -> Result<(String, Option<ObjectId>)> {
         if let Some(operation) = self.operation() {
             return Err(GitError::InProgress(operation));
         }
@@ -108,7 +114,7 @@ impl Repository {
         if policy.protected_branches.contains(&name) {
             return Err(GitError::ProtectedBranch(name));
         }
-        Ok(commit)
+        Ok((name, commit))
     }
 
     /// Brings the user's index in line with a commit that was made before a crash, and returns that

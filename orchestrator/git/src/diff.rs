@@ -90,7 +90,7 @@ impl Repository {
         match end {
             DiffEnd::Tree(tree) => Ok(tree.clone()),
             DiffEnd::Workspace => {
-                let _lock = self.private.lock()?;
+                let _lock = self.lock()?;
                 Ok(self.take_snapshot()?.tree)
             }
             DiffEnd::Empty => {

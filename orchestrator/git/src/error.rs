@@ -46,6 +46,9 @@ pub enum GitError {
         /// The bound, in bytes.
         limit: usize,
     },
+    /// Git is too old.
+    #[error("git {0}: expected version 2.36 or later; update git")]
+    TooOld(String),
     /// The workspace is in no repository.
     #[error(
         "{}: expected a git repository; run `git init`, or set [git] commit = \"off\"",
@@ -65,16 +68,17 @@ pub enum GitError {
     },
     /// The workspace belongs to another repository than when the private folder was made.
     #[error(
-        "{}: expected the repository {}; it is {} now; restore it, or start a new run",
-        .workspace.display(), .expected.display(), .found.display()
+        "{}: expected the repository at {expected}; git finds {found} now; \
+         restore it, or start a new run",
+        .workspace.display()
     )]
     RepositoryChanged {
         /// The workspace.
         workspace: PathBuf,
-        /// The git directory at the beginning.
-        expected: PathBuf,
-        /// The git directory now.
-        found: PathBuf,
+        /// Git directory, common directory and top level at the beginning, a line each.
+        expected: RepoPath,
+        /// The same now.
+        found: RepoPath,
     },
     /// The private folder lies where the agent works.
     #[error("{}: expected a folder outside the workspace", .0.display())]
@@ -110,6 +114,17 @@ pub enum GitError {
     /// HEAD is not on a branch.
     #[error("HEAD is detached: a commit would be on no branch; check out a branch first")]
     DetachedHead,
+    /// Another branch is checked out than when the iteration began.
+    #[error(
+        "branch {found} is checked out, but the iteration began on {expected}; \
+         check that out again, or commit by hand"
+    )]
+    BranchChanged {
+        /// The branch when the iteration began.
+        expected: String,
+        /// The branch now.
+        found: String,
+    },
     /// The policy protects the current branch.
     #[error("branch {0}: the policy forbids commits on it; check out another branch")]
     ProtectedBranch(String),

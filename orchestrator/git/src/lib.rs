@@ -23,7 +23,12 @@
 //!
 //! Unchanged means compared with [`Repository::trust_configuration`]; if not, nothing runs and
 //! [`GitError::ConfigurationChanged`] names what changed. What a hook executes in turn, such as the
-//! project's own tests, is the user's decision.
+//! project's own tests, is not compared, nor is a script in the workspace that the configuration names:
+//! who configures that has the agent's changes executed, by a commit of their own too.
+//!
+//! Functions block until git has exited. An agent that may write to the repository can delete or forge
+//! checkpoints; what a rollback writes stays inside the workspace all the same. A `git` that is killed
+//! while it writes the user's index leaves `index.lock` there, which is reported and never removed.
 
 mod changes;
 mod checkpoint;

@@ -3,15 +3,16 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use crate::command::GitCommand;
-use crate::error::{GitError, Result};
-use crate::path::split_nul;
-use crate::private::PrivateFolder;
+use crate::error::{GitError, Result, to_message};
+use crate::path::{RepoPath, split_nul};
+use crate::private::{PrivateFolder, PrivateLock};
 use crate::run_git::{GitExit, RunGit};
 use crate::snapshot::FilePolicy;
 
@@ -68,7 +69,7 @@ impl fmt::Display for ObjectId {
 }
 
 /// Where HEAD points.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum Head {
     /// A branch without a commit.
@@ -91,6 +92,15 @@ pub enum Head {
 }
 
 impl Head {
+    /// Returns the branch's name without `refs/heads/`, unless HEAD is detached.
+    pub fn branch(&self) -> Option<&str> {
+        match self {
+            Self::Unborn { branch } => Some(branch),
+            Self::Branch { name, .. } => Some(name),
+            Self::Detached { .. } => None,
+        }
+    }
+
     /// Returns the commit, unless there is none yet.
     pub fn commit(&self) -> Option<&ObjectId> {
         match self {
@@ -150,11 +160,14 @@ pub struct RepositoryState {
     pub is_index_locked: bool,
 }
 
+/// Where git finds the repository: git directory, common directory and top level, a line each.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Identity {
-    git_dir: PathBuf,
-    common_dir: PathBuf,
+    location: RepoPath,
 }
+
+/// The oldest version of git whose commands and variables are all known to this crate.
+const OLDEST: (u32, u32) = (2, 36);
 
 impl Repository {
     /// Finds the repository of a workspace, as git does, with this process's environment.
@@ -165,7 +178,7 @@ impl Repository {
     ///
     /// # Errors
     ///
-    /// Fails if there is no repository, git distrusts its owner, it is bare, it is another one than
+    /// Fails if git is older than 2.36, there is no repository, git distrusts its owner, it is bare, it is another one than
     /// before, or `private_folder` is inside the workspace or used by another operation.
     pub fn discover(workspace: &Path, private_folder: &Path, git: Arc<dyn RunGit>) -> Result<Self> {
         let outer = std::env::vars_os().collect();
@@ -184,6 +197,7 @@ impl Repository {
         environment: BTreeMap<OsString, OsString>,
     ) -> Result<Self> {
         let workspace = workspace.canonicalize().map_err(|error| GitError::io(workspace, error))?;
+        check_version(&GitCommand::new(&workspace, &environment).arg("version").read_text(&*git)?)?;
         let begin = || GitCommand::new(&workspace, &environment).arg("rev-parse");
         let facts = begin().args([
             "--is-bare-repository",
@@ -251,15 +265,11 @@ impl Repository {
 
     fn prepare_private(&self, format: &str) -> Result<()> {
         let _lock = self.private.lock()?;
-        let identity =
-            Identity { git_dir: self.git_dir.clone(), common_dir: self.common_dir.clone() };
+        self.verify_location()?;
+        let identity = Identity { location: RepoPath::from_bytes(self.expected_location()) };
         match self.private.read_record::<Identity>(IDENTITY)? {
             Some(expected) if expected != identity => {
-                return Err(GitError::RepositoryChanged {
-                    workspace: self.workspace.clone(),
-                    expected: expected.git_dir,
-                    found: identity.git_dir,
-                });
+                return Err(self.describe_change(&expected.location, &identity.location));
             }
             Some(_) => {}
             None => self.private.write_record(IDENTITY, &identity)?,
@@ -278,6 +288,40 @@ impl Repository {
         self.private.write_attributes()
     }
 
+    /// Locks the private folder, and makes sure that the repository is the one that was found: an
+    /// agent may have put another one in its place.
+    pub(crate) fn lock(&self) -> Result<PrivateLock> {
+        let lock = self.private.lock()?;
+        self.verify_location()?;
+        Ok(lock)
+    }
+
+    fn verify_location(&self) -> Result<()> {
+        let command = self.user_git().args(["rev-parse", "--path-format=absolute"]);
+        let command = command.args(["--git-dir", "--git-common-dir", "--show-toplevel"]);
+        let found = command.read(&*self.git)?;
+        let found = found.strip_suffix(b"\n").unwrap_or(&found);
+        let expected = self.expected_location();
+        if found == expected {
+            return Ok(());
+        }
+        let (expected, found) = (RepoPath::from_bytes(expected), RepoPath::from_bytes(found));
+        Err(self.describe_change(&expected, &found))
+    }
+
+    fn expected_location(&self) -> Vec<u8> {
+        let paths = [&self.git_dir, &self.common_dir, &self.top_level];
+        paths.map(|path| path.as_os_str().as_bytes()).join(&b'\n')
+    }
+
+    fn describe_change(&self, expected: &RepoPath, found: &RepoPath) -> GitError {
+        GitError::RepositoryChanged {
+            workspace: self.workspace.clone(),
+            expected: expected.clone(),
+            found: found.clone(),
+        }
+    }
+
     /// Begins a command in the user's repository.
     pub(crate) fn user_git(&self) -> GitCommand {
         GitCommand::new(&self.workspace, &self.outer)
@@ -294,9 +338,8 @@ impl Repository {
     ///
     /// Fails if git does.
     pub fn state(&self) -> Result<RepositoryState> {
-        let index = self.user_git().args(["ls-files", "-s", "-z", "--", ":/"]);
-        // `:/` is magic that literal pathspecs turn off.
-        let index = index.unset("GIT_LITERAL_PATHSPECS").read(&*self.git)?;
+        let index = GitCommand::new(&self.top_level, &self.outer).args(["ls-files", "-s", "-z"]);
+        let index = index.read(&*self.git)?;
         let sparse = self.user_git().args(["config", "--type=bool", "core.sparseCheckout"]);
         Ok(RepositoryState {
             head: self.head()?,
@@ -373,5 +416,32 @@ fn explain(workspace: &Path, (exit, message): (GitExit, String)) -> GitError {
         GitError::NotARepository(path)
     } else {
         GitError::Failed { command: "rev-parse".to_owned(), exit, message }
+    }
+}
+
+/// Fails if git is too old: it would silently ignore what keeps programs from running.
+fn check_version(text: &str) -> Result<()> {
+    let number = text.strip_prefix("git version ").unwrap_or(text);
+    let mut parts = number.split('.').map(|part| part.parse::<u32>().ok());
+    match (parts.next().flatten(), parts.next().flatten()) {
+        (Some(major), Some(minor)) if (major, minor) >= OLDEST => Ok(()),
+        _ => Err(GitError::TooOld(to_message(number.as_bytes()))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn accepts_git_2_36_and_later() {
+        for text in
+            ["git version 2.36.0", "git version 2.47.3 (Apple Git-1)", "git version 3.0.rc1"]
+        {
+            assert!(check_version(text).is_ok(), "{text}");
+        }
+        for text in ["git version 2.35.9", "git version 1.99", "", "git version two"] {
+            assert!(matches!(check_version(text), Err(GitError::TooOld(_))), "{text}");
+        }
     }
 }

@@ -51,7 +51,7 @@ impl Repository {
         to: CheckpointName,
         guard: RollbackGuard,
     ) -> Result<RollbackOutcome> {
-        let _lock = self.private.lock()?;
+        let _lock = self.lock()?;
         if let Some(operation) = self.operation() {
             return Err(GitError::InProgress(operation));
         }

@@ -41,7 +41,7 @@ impl Repository {
     ///
     /// Fails if git does, or the record cannot be written.
     pub fn trust_configuration(&self) -> Result<()> {
-        let _lock = self.private.lock()?;
+        let _lock = self.lock()?;
         self.private.write_record(RECORD, &self.collect_configuration(&self.workspace)?)
     }
 

@@ -69,7 +69,7 @@ impl Repository {
     /// Fails if the configuration is not the trusted one, the branch exists at another commit, the
     /// folder is in use, or git fails.
     pub fn create_worktree(&self, request: &WorktreeRequest) -> Result<WorktreeOutcome> {
-        let _lock = self.private.lock()?;
+        let _lock = self.lock()?;
         self.verify_configuration(&self.workspace)?;
         let path = to_real_path(&request.path)?;
         if let Some(worktree) = self.find_worktree(&path)? {
@@ -127,7 +127,7 @@ impl Repository {
     /// something in progress, a lock, or, if they are to be kept, ignored files; if it is the main
     /// worktree or none of this repository; or if the configuration is not the trusted one.
     pub fn remove_worktree(&self, path: &Path, ignored: IgnoredFiles) -> Result<bool> {
-        let _lock = self.private.lock()?;
+        let _lock = self.lock()?;
         let path = to_real_path(path)?;
         let Some(worktree) = self.find_worktree(&path)? else {
             return if path.exists() { Err(GitError::NoWorktree(path)) } else { Ok(false) };

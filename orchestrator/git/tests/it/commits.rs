@@ -175,8 +175,9 @@ fn refuses_where_a_commit_would_harm() {
     let error = commit(&repository, "m").unwrap_err();
     assert!(matches!(error, GitError::DetachedHead), "{error}");
 
-    let error = repository.commit(2, "m", &CommitPolicy::default()).unwrap_err();
-    assert!(matches!(error, GitError::DetachedHead), "{error}");
+    fixture.git(&["checkout", "-q", "-b", "another"]);
+    let error = commit(&repository, "m").unwrap_err();
+    assert!(matches!(error, GitError::BranchChanged { .. }), "{error}");
     fixture.git(&["checkout", "-q", "main"]);
     let error = repository.commit(2, "m", &CommitPolicy::default()).unwrap_err();
     assert!(matches!(error, GitError::IterationNotRecorded(2)), "{error}");

@@ -15,8 +15,6 @@ use crate::fixture::{Fixture, run};
 enum Fault {
     /// The orchestrator is gone as soon as this call of git has ended.
     KilledAfter(usize),
-    /// The orchestrator and git are gone before this call has done anything.
-    KilledBefore(usize),
     /// This call of git fails, and the orchestrator goes on.
     FullDisk(usize),
     None,
@@ -45,7 +43,6 @@ impl RunGit for FaultyGit {
                 self.git.run_git(request)?;
                 killed()
             }
-            Fault::KilledBefore(at) if call >= at => killed(),
             Fault::FullDisk(at) if call == at => Ok(GitOutput {
                 exit: GitExit::Status(128),
                 stdout: Vec::new(),
@@ -71,7 +68,7 @@ fn survive<T: PartialEq + std::fmt::Debug>(
     let calls = git.calls.load(Ordering::SeqCst);
     assert!(calls > 5, "{calls} calls");
     for call in 0..calls {
-        for fault in [Fault::KilledAfter(call), Fault::KilledBefore(call), Fault::FullDisk(call)] {
+        for fault in [Fault::KilledAfter(call), Fault::FullDisk(call)] {
             let fixture = prepare();
             let outcome = fixture
                 .open_with(FaultyGit::new(fault))
@@ -227,4 +224,46 @@ fn a_worktree_survives_every_fault() {
             (status, worktrees, std::fs::read(tree.join("a.txt")).unwrap())
         },
     );
+}
+
+/// Dies while git writes files: one is half written, and git's own lock is left.
+struct DyingGit {
+    git: SystemGit,
+    workspace: std::path::PathBuf,
+    lock: std::path::PathBuf,
+}
+
+impl RunGit for DyingGit {
+    fn run_git(&self, request: &GitRequest) -> io::Result<GitOutput> {
+        if request.arguments.iter().any(|argument| argument == "read-tree") {
+            std::fs::write(self.workspace.join("a.txt"), "on")?;
+            std::fs::write(&self.lock, "")?;
+            return Err(io::Error::other("killed"));
+        }
+        self.git.run_git(request)
+    }
+}
+
+#[test]
+fn a_rollback_completes_after_git_was_killed_in_the_middle_of_a_file() {
+    let fixture = Fixture::committed();
+    fixture.open().checkpoint(&run(), 1, "m").unwrap();
+    fixture.write("a.txt", "unsaved work");
+    fixture.write("new", "unsaved work");
+    let git = DyingGit {
+        git: SystemGit::find().unwrap(),
+        workspace: fixture.workspace.clone(),
+        lock: fixture.private().join("git/index.lock"),
+    };
+    let to = CheckpointName::Iteration(1);
+    let repository = fixture.open_with(Arc::new(git)).unwrap();
+    repository.rollback(&run(), to, RollbackGuard::SaveFirst).unwrap_err();
+    let repository = fixture.open();
+    // Half a file is in no checkpoint.
+    let error = repository.rollback(&run(), to, RollbackGuard::RequireCheckpoint).unwrap_err();
+    assert!(error.to_string().starts_with("a.txt: "), "{error}");
+    repository.rollback(&run(), to, RollbackGuard::SaveFirst).unwrap();
+    assert_eq!(fixture.read("a.txt"), b"one\n");
+    assert!(!fixture.path("new").exists());
+    assert_eq!(fixture.git(&["show", "refs/ralph/0198-run/rollback/1:a.txt"]), "unsaved work");
 }

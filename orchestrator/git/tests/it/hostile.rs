@@ -170,6 +170,27 @@ fn refuses_another_repository_in_the_same_place() {
 }
 
 #[test]
+fn notices_another_repository_while_it_is_in_use() {
+    let fixture = Fixture::committed();
+    let repository = fixture.begin(1);
+    let other = Fixture::committed();
+    let before = other.user_state();
+    fs::write(fixture.path(".git/commondir"), other.path(".git").as_os_str().as_encoded_bytes())
+        .unwrap();
+    let error = repository.checkpoint(&run(), 1, "m").unwrap_err();
+    assert!(matches!(error, GitError::RepositoryChanged { .. }), "{error}");
+    fs::remove_file(fixture.path(".git/commondir")).unwrap();
+    fixture.git(&["config", "core.worktree", other.folder.path().to_str().unwrap()]);
+    repository.checkpoint(&run(), 1, "m").unwrap_err();
+    let parent = fixture.folder.path().canonicalize().unwrap();
+    fixture.git(&["config", "core.worktree", parent.to_str().unwrap()]);
+    let error = repository.checkpoint(&run(), 1, "m").unwrap_err();
+    assert!(matches!(error, GitError::RepositoryChanged { .. }), "{error}");
+    assert_eq!(other.user_state(), before);
+    assert_eq!(other.git(&["for-each-ref", "refs/ralph"]), "");
+}
+
+#[test]
 fn takes_a_forged_checkpoint_for_none_of_its_own() {
     let fixture = Fixture::committed();
     let repository = fixture.open();

@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::Path;
 
+use proptest::prelude::*;
 use ralph_orchestrator_git::{CheckpointName, GitError, RollbackGuard};
 
 use crate::fixture::{Fixture, run};
@@ -157,4 +158,60 @@ fn refuses_an_unknown_checkpoint_and_a_rebase_in_progress() {
     let error = repository.rollback(&run(), TO_ONE, RollbackGuard::SaveFirst).unwrap_err();
     assert!(matches!(error, GitError::InProgress(_)), "{error}");
     assert_eq!(fixture.read("a.txt"), b"two");
+}
+
+/// Files whose names are folders of others' names, and links.
+fn arbitrary_files() -> impl Strategy<Value = Vec<(String, u8)>> {
+    proptest::collection::vec(("[ab]{1}(/[ab]{1}){0,2}", any::<u8>()), 0..8)
+}
+
+/// Writes what can be written; a name that is a folder, or below a file, is left out.
+fn write_files(fixture: &Fixture, files: &[(String, u8)]) {
+    for folder in ["a", "b"] {
+        let path = fixture.path(folder);
+        if path.is_dir() && !path.is_symlink() {
+            fs::remove_dir_all(path).unwrap();
+        } else {
+            let _ = fs::remove_file(path);
+        }
+    }
+    for (name, content) in files {
+        let path = fixture.path(name);
+        if fs::create_dir_all(path.parent().unwrap()).is_err() || path.is_dir() {
+            continue;
+        }
+        let _ = fs::remove_file(&path);
+        if content % 5 == 0 {
+            symlink("../nowhere", &path).unwrap();
+        } else {
+            fs::write(&path, content.to_string()).unwrap();
+            let mode = if content % 2 == 0 { 0o755 } else { 0o644 };
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 12, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn restores_any_tree_from_any_other_and_back(
+        first in arbitrary_files(),
+        second in arbitrary_files(),
+    ) {
+        let fixture = Fixture::new();
+        let repository = fixture.open();
+        write_files(&fixture, &first);
+        repository.checkpoint(&run(), 1, "m").unwrap();
+        let one = fixture.user_state();
+        write_files(&fixture, &second);
+        let two = fixture.user_state();
+        let outcome = repository.rollback(&run(), TO_ONE, RollbackGuard::SaveFirst).unwrap();
+        prop_assert_eq!(fixture.user_state(), one);
+        if let Some(saved) = outcome.saved {
+            let guard = RollbackGuard::RequireCheckpoint;
+            repository.rollback(&run(), saved.name, guard).unwrap();
+            prop_assert_eq!(fixture.user_state(), two);
+        }
+    }
 }

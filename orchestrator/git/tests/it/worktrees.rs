@@ -1,7 +1,7 @@
 //! Linked worktrees: created once, removed only without loss.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::Path;
 
 use ralph_orchestrator_git::{GitError, IgnoredFiles, WorktreeRequest};
 
@@ -15,7 +15,7 @@ fn request(fixture: &Fixture) -> WorktreeRequest {
     }
 }
 
-fn refusal(fixture: &Fixture, path: &PathBuf, ignored: IgnoredFiles) -> String {
+fn refusal(fixture: &Fixture, path: &Path, ignored: IgnoredFiles) -> String {
     let before = crate::fixture::list_files(path);
     let error = fixture.open().remove_worktree(path, ignored).unwrap_err();
     assert!(matches!(error, GitError::WorktreeInUse { .. }), "{error}");
@@ -80,7 +80,7 @@ fn refuses_a_branch_or_a_folder_that_is_in_use() {
         request.branch = name.to_owned();
         repository.create_worktree(&request).unwrap_err();
     }
-    request.path = fixture.workspace.clone();
+    request.path.clone_from(&fixture.workspace);
     let error = repository.create_worktree(&request).unwrap_err();
     assert!(matches!(error, GitError::WorktreeInUse { .. }), "{error}");
 }
