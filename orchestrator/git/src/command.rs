@@ -12,8 +12,11 @@ use crate::run_git::{GitExit, GitOutput, GitRequest, RunGit};
 /// How much a listing may print, in bytes.
 const MAX_LISTING: usize = 512 * 1024 * 1024;
 
-/// How long one command may run. Hooks with tests in them are the slowest.
-const TIMEOUT: Duration = Duration::from_secs(30 * 60);
+/// How long one command may run. A pipe in the place of `.gitignore` makes git wait for ever.
+const TIMEOUT: Duration = Duration::from_secs(10 * 60);
+
+/// How long one command with hooks may run: there may be tests in them.
+const HOOK_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 
 /// Variables `GIT_*` of the caller that survive: who commits, and which files configure git.
 const INHERITED: [&str; 8] = [
@@ -36,6 +39,7 @@ pub(crate) struct GitCommand {
     configuration: Vec<(OsString, OsString)>,
     stdin: Vec<u8>,
     max_output: usize,
+    timeout: Duration,
 }
 
 impl GitCommand {
@@ -74,6 +78,7 @@ impl GitCommand {
             configuration: Vec::new(),
             stdin: Vec::new(),
             max_output: MAX_LISTING,
+            timeout: TIMEOUT,
         };
         for (key, value) in [
             ("core.fsmonitor", "false"),
@@ -133,6 +138,7 @@ impl GitCommand {
     ///
     /// Only prompts, editors and pagers stay off, since nobody could answer them.
     pub(crate) fn for_hooks(mut self, outer: &BTreeMap<OsString, OsString>) -> Self {
+        self.timeout = HOOK_TIMEOUT;
         for name in [
             "GIT_OPTIONAL_LOCKS",
             "GIT_ALLOW_PROTOCOL",
@@ -187,7 +193,7 @@ impl GitCommand {
             environment: self.environment,
             stdin: self.stdin,
             max_output: self.max_output,
-            timeout: TIMEOUT,
+            timeout: self.timeout,
         };
         git.run_git(&request).map_err(|source| GitError::Run { command, source })
     }

@@ -238,7 +238,11 @@ impl Repository {
                 entries.extend_from_slice(&[mode, b" ", id, b"\t", path, b"\0"].concat());
             }
         }
-        let begin = || GitCommand::new(&self.top_level, &self.outer).for_hooks(&self.outer);
+        let begin = || {
+            // The user's cache of untracked files stays in the index that is written.
+            let command = GitCommand::new(&self.top_level, &self.outer).for_hooks(&self.outer);
+            command.configure("core.untrackedCache", "keep")
+        };
         let command = begin().args(["update-index", "-z", "--index-info"]).stdin(entries);
         command.read(&*self.git)?;
         // Files that differ from the index make this exit with 1, which is no failure.

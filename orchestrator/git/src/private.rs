@@ -18,7 +18,7 @@ const ATTRIBUTES: &str = "* -text !eol -ident -filter !working-tree-encoding !di
 /// The largest record that is read back, in bytes.
 const MAX_RECORD: u64 = 64 * 1024 * 1024;
 
-/// A folder outside the workspace, for one workspace.
+/// A folder outside the workspace, for one run.
 #[derive(Debug, Clone)]
 pub(crate) struct PrivateFolder {
     root: PathBuf,

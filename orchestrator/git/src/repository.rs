@@ -172,7 +172,7 @@ const OLDEST: (u32, u32) = (2, 36);
 impl Repository {
     /// Finds the repository of a workspace, as git does, with this process's environment.
     ///
-    /// `private_folder` is a folder of the orchestrator's own for this workspace, outside of it; it is
+    /// `private_folder` is a folder of the orchestrator's own for this run, outside the workspace; it is
     /// created if it is missing. It remembers which repository this is: an agent that puts another one
     /// in its place does not redirect what follows.
     ///

@@ -19,9 +19,12 @@ const RECORD: &str = "trusted.json";
 /// The largest hook that is compared, in bytes; a larger one is compared by its beginning.
 const MAX_HOOK: u64 = 16 * 1024 * 1024;
 
-/// Keys that name no program and that agents change in honest work.
-const HARMLESS: [&str; 7] =
-    ["advice.", "branch.", "color.", "remote.", "submodule.", "user.email", "user.name"];
+/// Beginnings of keys that name no program and that agents change in honest work.
+const HARMLESS: [&str; 5] = ["advice.", "branch.", "color.", "user.email", "user.name"];
+
+/// The same for sections of which other keys name programs.
+const PARTLY_HARMLESS: [(&str, &[&str]); 2] =
+    [("remote.", &[".url", ".pushurl", ".fetch"]), ("submodule.", &[".url", ".active", ".branch"])];
 
 /// Digests of git's configuration and hooks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -63,7 +66,7 @@ impl Repository {
         for entry in split_nul(&listed) {
             let key = entry.split(|byte| *byte == b'\n').next().unwrap_or_default();
             let key = RepoPath::from_bytes(key).to_string();
-            if !HARMLESS.iter().any(|harmless| key.starts_with(harmless)) {
+            if !is_harmless(&key) {
                 values.entry(key).or_default().update(entry).update(&[0]);
             }
         }
@@ -76,6 +79,13 @@ impl Repository {
             hooks: digest_hooks(&hooks.read_path(&*self.git)?)?,
         })
     }
+}
+
+fn is_harmless(key: &str) -> bool {
+    HARMLESS.iter().any(|beginning| key.starts_with(beginning))
+        || PARTLY_HARMLESS.iter().any(|(beginning, endings)| {
+            key.starts_with(beginning) && endings.iter().any(|ending| key.ends_with(ending))
+        })
 }
 
 fn list_differences<K: Ord + std::fmt::Display>(

@@ -25,10 +25,13 @@ fn stores_the_workspace_and_changes_nothing_of_the_users() {
     fixture.write("new.txt", "new\n");
     fixture.write("ignored/build", "x");
     fixture.write(".env", "TOKEN=1");
-    let before = fixture.user_state();
+    let (before, objects) = (fixture.user_state(), fixture.list_objects());
     let outcome = fixture.open().checkpoint(&run(), 1, "After iteration 1\n\nWhy.\n").unwrap();
     assert!(outcome.is_new);
     assert_eq!(fixture.user_state(), before);
+    assert!(fixture.list_objects().is_superset(&objects));
+    // Two files, the tree and the commit are new.
+    assert_eq!(fixture.list_objects().len(), objects.len() + 4);
     assert_eq!(
         list_tree(&fixture, "refs/ralph/0198-run/1"),
         [".gitignore", "a.txt", "new.txt", "src/lib.rs", "staged.txt"]
@@ -240,4 +243,17 @@ fn compares_trees_with_counts_and_a_bounded_patch() {
     let all = repository.diff(&DiffEnd::Empty, &from, 0).unwrap();
     assert_eq!(all.files.len(), 3);
     assert!(repository.diff(&from, &from, 100).unwrap().files.is_empty());
+}
+
+#[test]
+fn leaves_out_a_file_above_the_default_limit_without_reading_it() {
+    let fixture = Fixture::committed();
+    let limit = FilePolicy::default().max_file_bytes;
+    fs::File::create(fixture.path("image.iso")).unwrap().set_len(limit + 1).unwrap();
+    let outcome = fixture.open().checkpoint(&run(), 1, "m").unwrap();
+    let [skipped] = &outcome.skipped[..] else { panic!("{:?}", outcome.skipped) };
+    assert_eq!(
+        (skipped.path.as_bytes(), skipped.reason),
+        (&b"image.iso"[..], SkipReason::TooLarge)
+    );
 }

@@ -6,7 +6,7 @@ use ralph_orchestrator_git::{
     CommitOutcome, CommitPolicy, GitError, Repository, Result, SkipReason,
 };
 
-use crate::fixture::Fixture;
+use crate::fixture::{Fixture, bytes};
 
 fn commit(repository: &Repository, message: &str) -> Result<CommitOutcome> {
     repository.commit(1, message, &CommitPolicy::default())
@@ -126,7 +126,10 @@ fn reports_a_failing_hook_and_leaves_the_index_byte_by_byte() {
 fn runs_all_hooks_of_a_commit_and_takes_what_they_format() {
     let fixture = Fixture::committed();
     let hooks = fixture.path(".git/hooks");
-    fixture.write_script(&hooks.join("pre-commit"), "echo formatted > a.txt; git add a.txt");
+    fixture.write_script(
+        &hooks.join("pre-commit"),
+        "echo formatted > a.txt; git add a.txt; env > environment.log",
+    );
     fixture.write_script(&hooks.join("commit-msg"), "echo 'Checked-by: hook' >> \"$1\"");
     fixture.write_script(&hooks.join("post-commit"), "echo ran > ignored-post.log; exit 3");
     let repository = fixture.begin(1);
@@ -135,6 +138,10 @@ fn runs_all_hooks_of_a_commit_and_takes_what_they_format() {
     assert_eq!(fixture.git(&["show", "HEAD:a.txt"]), "formatted");
     assert!(fixture.git(&["log", "-1", "--format=%B"]).contains("Checked-by: hook"));
     assert!(fixture.path("ignored-post.log").exists());
+    let environment = String::from_utf8(fixture.read("environment.log")).unwrap();
+    for name in ["GIT_LITERAL_PATHSPECS", "GIT_ALLOW_PROTOCOL", "GIT_OPTIONAL_LOCKS", "LC_ALL"] {
+        assert!(!environment.contains(name), "{environment}");
+    }
     assert_eq!(fixture.git(&["status", "--porcelain"]), "");
 }
 
@@ -227,5 +234,55 @@ fn normalises_line_ends_as_the_users_git_does() {
     fixture.write("a.txt", "one\r\ntwo\r\n");
     commit(&repository, "m").unwrap();
     assert_eq!(fixture.try_git(&["cat-file", "blob", "HEAD:a.txt"]).stdout, b"one\ntwo\n");
+    assert_eq!(fixture.git(&["status", "--porcelain"]), "");
+}
+
+#[test]
+fn survives_a_real_kill_of_git_before_and_after_the_commit() {
+    let fixture = Fixture::committed();
+    fixture.write("staged", "by the user");
+    fixture.git(&["add", "staged"]);
+    let hook = fixture.path(".git/hooks/pre-commit");
+    fixture.write_script(&hook, "kill -9 $PPID");
+    let repository = fixture.begin(1);
+    fixture.write("a.txt", "two");
+    let before = fixture.user_state();
+    for _ in 0..2 {
+        let error = commit(&repository, "m").unwrap_err();
+        assert!(error.to_string().starts_with("git commit: exited with signal 9"), "{error}");
+        assert_eq!(fixture.user_state(), before);
+    }
+    fs::rename(&hook, fixture.path(".git/hooks/post-commit")).unwrap();
+    repository.trust_configuration().unwrap();
+    assert!(commit(&repository, "m").unwrap().is_new);
+    assert_eq!(fixture.git(&["status", "--porcelain"]), "A  staged");
+    fixture.git(&["fsck", "--strict"]);
+}
+
+#[test]
+fn commits_names_of_any_bytes_and_links_without_following_them() {
+    let fixture = Fixture::committed();
+    let repository = fixture.begin(1);
+    for name in [&b"new\nline \xff"[..], b":(top)magic", b"*", b"-f", b"\"quoted\""] {
+        fixture.write(bytes(name), "x");
+    }
+    std::os::unix::fs::symlink("/etc", fixture.path("link")).unwrap();
+    assert!(commit(&repository, "m").unwrap().is_new);
+    assert_eq!(committed_files(&fixture).len(), 6);
+    assert!(fixture.git(&["ls-tree", "HEAD", "link"]).starts_with("120000"));
+    assert_eq!(fixture.git(&["status", "--porcelain"]), "");
+}
+
+#[test]
+fn commits_nothing_behind_a_folder_that_became_a_link() {
+    let fixture = Fixture::committed();
+    let outside = fixture.folder.path().join("outside");
+    fs::create_dir(&outside).unwrap();
+    fs::write(outside.join("lib.rs"), "another project").unwrap();
+    let repository = fixture.begin(1);
+    fs::remove_dir_all(fixture.path("src")).unwrap();
+    std::os::unix::fs::symlink(&outside, fixture.path("src")).unwrap();
+    assert!(commit(&repository, "m").unwrap().is_new);
+    assert!(fixture.git(&["ls-tree", "HEAD", "src"]).starts_with("120000"));
     assert_eq!(fixture.git(&["status", "--porcelain"]), "");
 }

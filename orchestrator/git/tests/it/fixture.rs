@@ -1,6 +1,6 @@
 //! A repository in a temporary folder, and everything that must not change in it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
@@ -123,6 +123,12 @@ impl Fixture {
         repository.trust_configuration().unwrap();
         repository.begin_iteration(iteration).unwrap();
         repository
+    }
+
+    /// Returns all objects of the repository, with their kinds and sizes.
+    pub(crate) fn list_objects(&self) -> BTreeSet<String> {
+        let objects = self.git(&["cat-file", "--batch-all-objects", "--batch-check"]);
+        objects.lines().map(str::to_owned).collect()
     }
 
     /// Returns all of the user's: refs but the orchestrator's, reflogs, index, configuration, files.

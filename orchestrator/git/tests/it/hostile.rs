@@ -90,6 +90,14 @@ fn executes_no_program_of_the_agents_for_checkpoints_differences_and_rollbacks()
     }
     assert_eq!(fs::read_to_string(&trace).unwrap_or_default(), "");
     assert_eq!(fixture.read("a.txt"), b"changed");
+    // The traps work: git alone executes several of them.
+    fixture.write("a.txt", "changed again");
+    fixture.try_git(&["-p", "add", "a.txt"]);
+    fixture.try_git(&["update-ref", "refs/ralph/x", "HEAD"]);
+    let executed = fs::read_to_string(&trace).unwrap();
+    for part in ["reference-transaction", "post-index-change", "evil"] {
+        assert!(executed.contains(part), "{part}: {executed}");
+    }
 }
 
 #[test]
@@ -110,7 +118,13 @@ fn refuses_commits_and_worktrees_without_running_anything_if_programs_changed() 
         repository.create_worktree(&request).unwrap_err(),
     ] {
         let GitError::ConfigurationChanged(names) = error else { panic!("{error}") };
-        for expected in ["core.fsmonitor", "filter.evil.clean", "gpg.program", "hook pre-commit"] {
+        for expected in [
+            "core.fsmonitor",
+            "filter.evil.clean",
+            "gpg.program",
+            "hook pre-commit",
+            "remote.origin.uploadpack",
+        ] {
             assert!(names.iter().any(|name| name == expected), "{expected}: {names:?}");
         }
     }
