@@ -1,8 +1,8 @@
 //! The stream of a Claude-shaped agent: as `streams` has it, and only a result ends
 //! well.
 
-use ralph_orchestrator_contract::{ErrorClass, Event};
 use ralph_adapter_claude_stream::{Ended, Parser, parse_json_document};
+use ralph_orchestrator_contract::{ErrorClass, Event};
 
 use crate::streams::{Watch, end_of};
 

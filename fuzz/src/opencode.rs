@@ -1,9 +1,9 @@
 //! The stream of `opencode run --format json`: as `streams` has it, and every session
 //! is told of once.
 
-use ralph_orchestrator_contract::Event;
 use ralph_adapter_command::OpenCode;
 use ralph_adapter_drive::LineParser as _;
+use ralph_orchestrator_contract::Event;
 
 use crate::streams::Watch;
 
