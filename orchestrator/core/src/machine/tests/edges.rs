@@ -162,13 +162,13 @@ fn the_users_own_near_misses_stay_the_users_after_a_restart() {
     };
     let observed = || Observation { near_misses: vec![miss.clone()], ..observation("t0") };
     let mut world = World::started();
-    world.feed(Input::Observed(observation()));
+    world.feed(Input::Observed(observed()));
     world.feed(started_input());
-    world.feed(Input::Observed(observation()));
+    world.feed(Input::Observed(observed()));
     assert_eq!(world.state.claims.initial_near_misses, std::slice::from_ref(&miss));
     let other = Observation {
         near_misses: vec![NearMiss { detector: "other".into(), ..miss.clone() }, miss.clone()],
-        ..observation()
+        ..observed()
     };
     world.prepare();
     world.feed(Input::IterationEnded(ended(IterationOutcome::Succeeded)));

@@ -91,9 +91,9 @@ fn a_restart_in_a_wait_waits_for_the_rest_of_it() {
     let start = Input::Started(StartOptions { fresh: fresh() });
     let (state, _) = at(&state, start, 100, 2_000);
     let observed = || Input::Observed(observation("t0"));
-    let (_, effects) = at(&state, observation(), 100, 4_999);
+    let (_, effects) = at(&state, observed(), 100, 4_999);
     assert_eq!(effects.last(), Some(&Effect::WaitUntil(5_000)));
-    let (_, effects) = at(&state, observation(), 100, 5_000);
+    let (_, effects) = at(&state, observed(), 100, 5_000);
     let start = prepared_of(&effects);
     assert_eq!((start.iteration, start.attempt), (1, 2));
 }
