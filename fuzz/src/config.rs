@@ -4,7 +4,9 @@
 use std::fs;
 use std::path::Path;
 
-use ralph_orchestrator_config::{ConfigErrors, Defaults, SourceLocation, Sources, load, parse_duration};
+use ralph_orchestrator_config::{
+    ConfigErrors, Defaults, SourceLocation, Sources, load, parse_duration,
+};
 
 use crate::folder;
 
@@ -32,7 +34,8 @@ fn inside(folder: &Path, data: &[u8]) {
         .filter_map(|part| std::str::from_utf8(part).ok()?.split_once('='))
         .map(|(key, value)| (key.to_owned(), value.to_owned()))
         .collect();
-    let sources = Sources { file: file.clone(), user_file, sets, defaults: defaults(), ..Sources::default() };
+    let sources =
+        Sources { file: file.clone(), user_file, sets, defaults: defaults(), ..Sources::default() };
     match load(&sources) {
         Err(errors) => assert_told(&errors),
         Ok(loaded) => {

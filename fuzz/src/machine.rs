@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use ralph_orchestrator_contract::{Claim, Tokens, Usd};
 use ralph_orchestrator_core::machine::{
-    AfterRejection, BaselineCheck, BaselineMode, CompletionTrigger, ContextUsage, Effect, IterationEnd, LaunchDigests,
-    Input, Latch, RunLimits, Observation, ValidatorVerdict, Now, ObservedEvidence, PathIdentities, FrozenPolicy, Record,
-    RunStarted, StartOptions, State, StopReason, Timer, Validation, ValidatorInfo, step,
+    AfterRejection, BaselineCheck, BaselineMode, CompletionTrigger, ContextUsage, Effect,
+    FrozenPolicy, Input, IterationEnd, Latch, LaunchDigests, Now, Observation, ObservedEvidence,
+    PathIdentities, Record, RunLimits, RunStarted, StartOptions, State, StopReason, Timer,
+    Validation, ValidatorInfo, ValidatorVerdict, step,
 };
 
 use crate::bytes::Bytes;
@@ -83,7 +84,7 @@ fn fresh(bytes: &mut Bytes<'_>) -> RunStarted {
     }
 }
 
-/// A driver without a world, which does what the machine asks for, but for stray inputs.
+/// A driver without side effects, which does what the machine orders, except for stray inputs.
 #[derive(Clone)]
 struct World {
     fresh: RunStarted,
@@ -111,25 +112,25 @@ impl World {
     }
 
     fn input(&self, bytes: &mut Bytes<'_>) -> Input {
-        let asked = |wanted: fn(&Effect) -> bool| self.last.iter().any(wanted);
+        let ordered = |wanted: fn(&Effect) -> bool| self.last.iter().any(wanted);
         let stray = bytes.byte();
-        // Mostly the answer to what was asked for.
+        // Mostly the answer to what was ordered.
         if !stray.is_multiple_of(8) {
-            if asked(|effect| matches!(effect, Effect::Observe)) {
+            if ordered(|effect| matches!(effect, Effect::Observe)) {
                 // The detectors come first.
                 return if bytes.flag() {
                     Input::ClaimsFound(claims(bytes))
                 } else {
-                    Input::Observed(look(bytes))
+                    Input::Observed(observation(bytes))
                 };
             }
-            if asked(|effect| matches!(effect, Effect::CheckBaseline)) {
+            if ordered(|effect| matches!(effect, Effect::CheckBaseline)) {
                 return Input::Baseline(baseline(bytes));
             }
-            if asked(|effect| matches!(effect, Effect::Validate(_))) {
+            if ordered(|effect| matches!(effect, Effect::Validate(_))) {
                 return Input::Validated(self.validation(bytes));
             }
-            if asked(|effect| matches!(effect, Effect::Pause { .. } | Effect::WaitUntil(_))) {
+            if ordered(|effect| matches!(effect, Effect::Pause { .. } | Effect::WaitUntil(_))) {
                 return Input::WaitFinished;
             }
             if let Some(prepared) = self.prepared() {
@@ -137,7 +138,7 @@ impl World {
             }
         }
         match bytes.byte() % 17 {
-            0 => Input::Observed(look(bytes)),
+            0 => Input::Observed(observation(bytes)),
             1 => Input::Claimed(records::claim(bytes)),
             2 | 3 => Input::Usage(records::usage(bytes)),
             13 => Input::ClaimsFound(claims(bytes)),
@@ -190,8 +191,9 @@ impl World {
                 verdict: records::verdict(bytes),
             })
             .collect();
-        let tree =
-            |other: u8| if other % 4 == 3 { "moved".into() } else { self.state.workspace.tree.clone() };
+        let tree = |other: u8| {
+            if other % 4 == 3 { "moved".into() } else { self.state.workspace.tree.clone() }
+        };
         Validation {
             verdicts,
             tree_before: tree(bytes.byte()),
@@ -210,7 +212,7 @@ impl World {
     fn feed(&mut self, input: Input) {
         self.now.runtime_ms += 10;
         self.now.unix_ms += 10;
-        let asked = std::mem::take(&mut self.last);
+        let ordered = std::mem::take(&mut self.last);
         let (state, effects) = step(self.state.clone(), input, self.now);
         let before = std::mem::replace(&mut self.state, state);
         let known = self.journal.len();
@@ -219,9 +221,9 @@ impl World {
             _ => None,
         }));
         self.assert_rules(&before, &self.journal[known..], &effects);
-        // A stray input takes nothing back that was asked for.
+        // A stray input takes nothing back that was ordered for.
         let takes_back = |effect: &Effect| !matches!(effect, Effect::Append(_) | Effect::Latch);
-        self.last = if !effects.iter().any(takes_back) { asked } else { effects };
+        self.last = if !effects.iter().any(takes_back) { ordered } else { effects };
     }
 
     fn assert_rules(&self, before: &State, new: &[Record], effects: &[Effect]) {
@@ -300,7 +302,7 @@ impl World {
     }
 }
 
-fn look(bytes: &mut Bytes<'_>) -> Observation {
+fn observation(bytes: &mut Bytes<'_>) -> Observation {
     let tree = format!("t{}", bytes.byte() % 4);
     let file = |bytes: &mut Bytes<'_>| {
         (

@@ -1,8 +1,8 @@
 //! Any facts of a run.
 
 use ralph_orchestrator_contract::{
-    CancelReason, Claim, ClaimKind, ClaimSource, ErrorClass, EvidenceFile, NearMiss, Tokens, Usage, Usd,
-    Verdict,
+    CancelReason, Claim, ClaimKind, ClaimSource, ErrorClass, EvidenceFile, NearMiss, Tokens, Usage,
+    Usd, Verdict,
 };
 use ralph_orchestrator_core::machine::{
     BaselineMode, ChangedFile, Changes, FileChange, FrozenPolicy, IterationOutcome, PathIdentities,

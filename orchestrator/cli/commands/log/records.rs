@@ -92,12 +92,7 @@ impl Teller {
             Record::Note { iteration, text } => {
                 format!("note (iteration {iteration}): {}", one_line(text, 160))
             }
-            Record::Previewed { accepted: true, .. } => {
-                "the agent was told: would be accepted".into()
-            }
-            Record::Previewed { reasons, .. } => {
-                format!("the agent was told: would be rejected: {}", joined(reasons))
-            }
+            Record::Previewed { accepted, reasons, .. } => describe_preview(*accepted, reasons),
             Record::AgentChanged { from, to, reason } => {
                 format!("{to} takes over from {from}: {}", one_line(reason, 160))
             }
@@ -168,6 +163,14 @@ fn joined(reasons: &[String]) -> String {
 fn describe_artefacts(validator: Option<&str>, paths: &[String]) -> String {
     let whom = validator.map_or_else(|| "a validator".to_owned(), |name| format!("`{name}`"));
     format!("{whom} left {} (no part of the work)", one_line(&paths.join(", "), 160))
+}
+
+fn describe_preview(accepted: bool, reasons: &[String]) -> String {
+    if accepted {
+        "the agent was told: would be accepted".into()
+    } else {
+        format!("the agent was told: would be rejected: {}", joined(reasons))
+    }
 }
 
 fn describe_baseline(verdicts: &[ValidatorVerdict]) -> String {

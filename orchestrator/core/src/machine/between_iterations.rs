@@ -43,11 +43,12 @@ pub(super) fn claims_found(next: &mut Transition, claims: Vec<Claim>) {
     if next.state.started.is_none() || next.state.is_stopped() {
         return;
     }
-    let stands = |detector: &String| {
+    let is_standing = |detector: &String| {
         claims.iter().any(|claim| claim.source == ClaimSource::State && claim.detector == *detector)
     };
     let standing = next.state.claims.standing.keys();
-    let removed: Vec<String> = standing.filter(|detector| !stands(detector)).cloned().collect();
+    let removed: Vec<String> =
+        standing.filter(|detector| !is_standing(detector)).cloned().collect();
     for detector in removed {
         next.record(Record::MarkerRemoved { detector });
     }
@@ -298,7 +299,7 @@ fn repeated_check_error(state: &State) -> Option<Stop> {
     Some(Stop::new(StopReason::NeedsHuman, message))
 }
 
-/// Returns the stop if the last iteration failed in a way that no further one can mend.
+/// Returns the stop if the last iteration failed in a way that no further one can fix.
 fn unrecoverable_failure(state: &State) -> Option<Stop> {
     // Whoever resumes the run has fixed it, or will get the same message again.
     if state.process.resumed || state.agent.retrying {

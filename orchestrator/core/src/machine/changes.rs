@@ -1,11 +1,11 @@
-//! What an iteration changed in the workspace.
+//! The changes of an iteration in the workspace.
 
 use serde::{Deserialize, Serialize};
 
-/// Files that are named; of further ones only the number is kept.
+/// The most files that are named; further ones are only counted.
 const MOST_NAMED: usize = 20;
 
-/// What became of a file.
+/// How a file was changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FileChange {
@@ -13,18 +13,18 @@ pub enum FileChange {
     Added,
     /// Its content, kind or mode is another.
     Modified,
-    /// It is gone.
+    /// It is removed.
     Removed,
 }
 
 /// A file that was changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChangedFile {
-    /// Relative to the workspace.
+    /// Its path, relative to the workspace.
     pub path: String,
-    /// What became of it.
+    /// How it was changed.
     pub change: FileChange,
-    /// Lines added; `None` if it is no text, or too large to be compared.
+    /// Lines added; `None` if it is not text, or too large to be compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lines_added: Option<u64>,
     /// Lines removed.
@@ -38,7 +38,7 @@ impl ChangedFile {
     }
 }
 
-/// What was changed in the workspace, the prompt and the evidence folders aside.
+/// Changes in the workspace, except in the prompt and the evidence folders.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Changes {
     /// How many files.
@@ -47,7 +47,7 @@ pub struct Changes {
     pub lines_added: u64,
     /// Lines removed from them.
     pub lines_removed: u64,
-    /// The files with most changed lines.
+    /// The files with the most changed lines.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<ChangedFile>,
 }
@@ -62,7 +62,7 @@ impl FromIterator<ChangedFile> for Changes {
             changes.lines_removed =
                 changes.lines_removed.saturating_add(removed.unwrap_or_default());
         }
-        changes.shorten();
+        changes.truncate_paths();
         changes
     }
 }
@@ -80,13 +80,13 @@ impl Changes {
         self.lines_added > 0 || self.lines_removed > 0
     }
 
-    fn shorten(&mut self) {
+    fn truncate_paths(&mut self) {
         let key = |file: &ChangedFile| (std::cmp::Reverse(file.lines()), file.path.clone());
         self.paths.sort_by_cached_key(key);
         self.paths.truncate(MOST_NAMED);
     }
 
-    /// Adds what was changed after this. A file that both name counts once.
+    /// Adds later changes. A file that both name counts once.
     pub fn add(&mut self, later: &Self) {
         self.files = self.files.saturating_add(later.files);
         self.lines_added = self.lines_added.saturating_add(later.lines_added);
@@ -97,19 +97,19 @@ impl Changes {
                 continue;
             };
             self.files = self.files.saturating_sub(1);
-            known.lines_added = sum(known.lines_added, file.lines_added);
-            known.lines_removed = sum(known.lines_removed, file.lines_removed);
+            known.lines_added = add_lines(known.lines_added, file.lines_added);
+            known.lines_removed = add_lines(known.lines_removed, file.lines_removed);
             known.change = match (known.change, file.change) {
                 (FileChange::Added, FileChange::Modified) => FileChange::Added,
                 (FileChange::Removed, FileChange::Added) => FileChange::Modified,
                 (_, change) => change,
             };
         }
-        self.shorten();
+        self.truncate_paths();
     }
 }
 
-fn sum(one: Option<u64>, other: Option<u64>) -> Option<u64> {
+fn add_lines(one: Option<u64>, other: Option<u64>) -> Option<u64> {
     one.zip(other).map(|(one, other)| one.saturating_add(other))
 }
 
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_older_version_wrote_can_be_read() {
+    fn changes_without_paths_can_be_read() {
         let changes: Changes =
             serde_json::from_str(r#"{"files":1,"lines_added":2,"lines_removed":0}"#).unwrap();
         assert!(changes.paths.is_empty());

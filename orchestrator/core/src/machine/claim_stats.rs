@@ -30,7 +30,7 @@ pub struct RejectionCause {
 /// Counts of the claims of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ClaimStats {
-    /// Claims of completion.
+    /// How often completion was claimed.
     pub claims: u64,
     /// Validations that did not accept.
     pub rejections: u64,
@@ -84,7 +84,7 @@ impl ClaimStats {
         let full = self.causes.len() > MOST_CAUSES;
         let at = match self.causes.iter().position(same) {
             Some(at) => at,
-            // The last one stands for all further causes.
+            // The last one collects all further causes.
             None if full => self.causes.len() - 1,
             None => {
                 let text =

@@ -9,7 +9,7 @@ use ralph_orchestrator_contract::{CancelReason, Usage, Usd};
 
 /// The longest note, in bytes.
 const LONGEST_NOTE: usize = 8 * 1024;
-/// Most notes that are kept of one iteration.
+/// The most notes that are recorded of one iteration.
 const MOST_NOTES: u32 = 200;
 /// A change of the context is recorded from this fraction of its window on.
 const CONTEXT_FRACTION: u64 = 100;

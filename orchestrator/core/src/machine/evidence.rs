@@ -1,6 +1,6 @@
-//! When the contents of the evidence folders were written, as seen at the ends of iterations.
+//! When the contents of the evidence folders were written, as observed at the ends of iterations.
 //!
-//! Never told by a date: a file that was written again has another stamp, see
+//! Dates are not used: a file that was written again has another stamp, see
 //! [`EvidenceDigests`](crate::workspace::EvidenceDigests). What was there before the run stays old,
 //! however it is touched, renamed or copied.
 
@@ -8,25 +8,25 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// What was found in the evidence folders: digests of contents by the stamps of their files.
+/// The files in the evidence folders: digests of their contents by their stamps.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ObservedEvidence {
     /// Digest of the content by stamp.
     pub contents: BTreeMap<String, String>,
-    /// Files were left out that may be listed another time.
+    /// Files were left out that a later observation may list.
     pub overflowed: bool,
     /// Files were left out for their size, as they always are.
     pub skipped_large: bool,
 }
 
 impl ObservedEvidence {
-    /// Whether everything that lies in the folders is listed.
+    /// Whether all files in the folders are listed.
     #[must_use]
     pub const fn is_complete(&self) -> bool {
         !self.overflowed && !self.skipped_large
     }
 
-    /// Digest over all contents, whatever the files are called and whenever they were written.
+    /// Returns the digest over all contents, regardless of names and times of the files.
     pub(super) fn digest(&self) -> String {
         let mut hasher = blake3::Hasher::new();
         for digest in self.contents.values().collect::<BTreeSet<_>>() {
@@ -42,14 +42,14 @@ pub struct EvidenceHistory {
     /// The last iteration that wrote a file with this content; 0 for good if it was there before.
     pub written_in: Arc<BTreeMap<String, u64>>,
     stamps: Arc<BTreeSet<String>>,
-    /// Not everything that was there before the run is known: what turns up may be old.
+    /// Not all files from before the run are known: what appears later may be old.
     overflowed: bool,
-    /// Everything that was there when last observed is listed.
+    /// The last observation lists all files.
     complete: bool,
 }
 
 impl EvidenceHistory {
-    /// Takes in what was there before the run.
+    /// Adds the files from before the run.
     pub(super) fn begin<'a>(
         &mut self,
         old: impl IntoIterator<Item = &'a String>,
@@ -60,15 +60,14 @@ impl EvidenceHistory {
         self.overflowed |= overflowed;
     }
 
-    /// Whether everything that was there when last observed is listed, and so what is not listed was
-    /// written since.
+    /// Whether the last observation lists all files, so that any other file was written since.
     #[must_use]
     pub const fn is_complete(&self) -> bool {
         self.complete && !self.overflowed
     }
 
-    /// Returns the files that were written since this was last observed, as far as it matters: one whose
-    /// content was there before the run never counts.
+    /// Returns the files that were written since the last observation, except those whose content was
+    /// there before the run.
     #[must_use]
     pub fn written_since(&self, observed: &ObservedEvidence) -> BTreeMap<String, String> {
         let old = |digest: &String| self.written_in.get(digest) == Some(&0);
@@ -79,7 +78,7 @@ impl EvidenceHistory {
             .collect()
     }
 
-    /// Takes in what an iteration wrote. Returns whether a content among it is new.
+    /// Adds what an iteration wrote. Returns whether any of it is new content.
     pub fn record(
         &mut self,
         iteration: u64,

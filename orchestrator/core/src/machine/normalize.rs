@@ -1,12 +1,12 @@
-//! What of a verdict stays the same when the same check fails in the same way again.
+//! Normalizes the text of verdicts, so that two failures of the same kind compare as equal.
 
 use std::sync::LazyLock;
 
 use regex::Regex;
 
-/// What differs from one execution to the next without meaning anything: points in time, durations,
-/// addresses in memory and of sockets, temporary paths, and random identifiers. In this order, since a
-/// point in time looks like a duration in part. Other numbers, such as `12 failed`, mean something.
+/// Parts that differ between executions without meaning anything: times, durations, addresses in
+/// memory and of sockets, temporary paths, and random identifiers. In this order, since a time contains
+/// what looks like a duration. Other numbers, such as `12 failed`, are kept.
 const PATTERNS: &[&str] = &[
     // 2026-11-22T16:43:17.123Z, 2026-11-22 16:43, 16:43:17,123
     r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?(?:[.,]\d+)?(?:\s?(?:Z|UTC|[+-]\d\d:?\d\d))?)?",
@@ -29,7 +29,7 @@ const PATTERNS: &[&str] = &[
     r"(?i)\b(?:pid|process|thread)[ =:#]*\d+\b",
 ];
 
-/// Returns the text with everything that matches one of the [`PATTERNS`] taken out.
+/// Returns the text with everything that matches one of the [`PATTERNS`] replaced.
 pub(super) fn normalize(text: &str) -> String {
     static ALL: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(&PATTERNS.join("|")).ok());
     match &*ALL {

@@ -57,7 +57,7 @@ const fn yes() -> bool {
     true
 }
 
-/// What is frozen when the run starts.
+/// What decides about completion, frozen when the run starts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FrozenPolicy {
     /// The validators, in the order in which they run.
@@ -66,19 +66,19 @@ pub struct FrozenPolicy {
     pub digest: String,
     /// Whether a claim may be accepted without any required validator.
     pub trust_agent: bool,
-    /// What becomes of a rejected claim.
+    /// Whether a rejected claim stays pending.
     pub after_rejection: AfterRejection,
-    /// What makes the validators run.
+    /// What triggers a validation.
     #[serde(default)]
     pub when: CompletionTrigger,
-    /// For detectors and validators that are no part of this program: digests of their code, by the
-    /// names in the configuration.
+    /// Digests of the code of detectors and validators that are plugins, by their names in the
+    /// configuration.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub code: BTreeMap<String, String>,
 }
 
 impl FrozenPolicy {
-    /// Whether a completion under this policy was really checked.
+    /// Whether a completion under this policy is validated.
     #[must_use]
     pub fn validates(&self) -> bool {
         self.validators.iter().any(|validator| validator.required)

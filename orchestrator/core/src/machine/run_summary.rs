@@ -97,21 +97,18 @@ impl IterationSummary {
     /// Whether the same happened in both, numbers and money aside.
     #[must_use]
     pub fn is_like(&self, other: &Self) -> bool {
-        let facts = |iteration: &Self| {
+        let facts = |summary: &Self| {
+            let outcome = summary.outcome.as_ref();
             (
-                iteration.outcome.as_ref().map(std::mem::discriminant),
-                iteration
-                    .outcome
-                    .as_ref()
-                    .and_then(IterationOutcome::error_class)
-                    .map(ErrorClass::word),
-                iteration.outcome.as_ref().and_then(IterationOutcome::cancel_reason),
-                iteration.tree,
-                iteration.evidence_written > 0,
-                iteration.claims > 0,
-                (iteration.needs_human, iteration.says_done, iteration.near_misses > 0),
-                iteration.accepted,
-                iteration.causes.clone(),
+                outcome.map(std::mem::discriminant),
+                outcome.and_then(IterationOutcome::error_class).map(ErrorClass::word),
+                outcome.and_then(IterationOutcome::cancel_reason),
+                summary.tree,
+                summary.evidence_written > 0,
+                summary.claims > 0,
+                (summary.needs_human, summary.says_done, summary.near_misses > 0),
+                summary.accepted,
+                summary.causes.clone(),
             )
         };
         facts(self) == facts(other)
@@ -181,9 +178,9 @@ impl RunSummary {
             Record::IterationStarted { iteration, attempt, runtime_ms, .. } => {
                 self.began_ms = *runtime_ms;
                 let agent = self.agent.clone();
-                let iteration = self.iteration(*iteration);
-                iteration.agent = agent;
-                iteration.attempts = iteration.attempts.max(*attempt);
+                let summary = self.iteration(*iteration);
+                summary.agent = agent;
+                summary.attempts = summary.attempts.max(*attempt);
             }
             Record::IterationEnded { .. } => self.iteration_ended(record),
             Record::Claimed { iteration, claim } => match claim.kind {
@@ -231,13 +228,13 @@ impl RunSummary {
         self.tokens += usage.tokens.unwrap_or_default();
         self.claim_stats.count_done_statement(*says_done);
         let duration_ms = runtime_ms.saturating_sub(self.began_ms);
-        let iteration = self.iteration(*iteration);
-        iteration.outcome = Some(outcome.clone());
-        iteration.cost_usd += *cost_usd;
-        iteration.cost_reported |= usage.cost.is_some();
-        iteration.cost_estimated |= usage.estimated;
-        iteration.duration_ms = iteration.duration_ms.saturating_add(duration_ms);
-        iteration.says_done |= says_done;
+        let summary = self.iteration(*iteration);
+        summary.outcome = Some(outcome.clone());
+        summary.cost_usd += *cost_usd;
+        summary.cost_reported |= usage.cost.is_some();
+        summary.cost_estimated |= usage.estimated;
+        summary.duration_ms = summary.duration_ms.saturating_add(duration_ms);
+        summary.says_done |= says_done;
     }
 
     fn iteration(&mut self, iteration: u64) -> &mut IterationSummary {
@@ -255,13 +252,13 @@ impl RunSummary {
         if change != TreeChange::Unchanged {
             tree.clone_into(&mut self.tree);
         }
-        let iteration = self.iteration(iteration);
+        let summary = self.iteration(iteration);
         // After a restart the workspace is observed once more.
-        if !matches!(iteration.tree, TreeChange::New | TreeChange::Back) {
-            iteration.tree = change;
+        if !matches!(summary.tree, TreeChange::New | TreeChange::Back) {
+            summary.tree = change;
         }
-        iteration.evidence_written += written;
-        iteration.near_misses = near_misses;
+        summary.evidence_written += written;
+        summary.near_misses = near_misses;
     }
 
     fn add_changes(&mut self, iteration: u64, changes: Option<&Changes>) {
@@ -279,9 +276,9 @@ impl RunSummary {
     ) {
         let causes =
             if accepted { Vec::new() } else { self.claim_stats.count_rejection(verdicts, reasons) };
-        let iteration = self.iteration(iteration);
-        iteration.accepted = Some(accepted);
-        iteration.causes = causes;
+        let summary = self.iteration(iteration);
+        summary.accepted = Some(accepted);
+        summary.causes = causes;
     }
 }
 

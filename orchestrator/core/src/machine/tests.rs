@@ -1,15 +1,15 @@
-//! The rules of the loop as properties over random inputs, and as single cases.
+//! The invariants of the loop as properties over random inputs, and as single cases.
 
 mod artefacts;
 mod baseline;
 mod cases;
 mod edges;
+mod failover;
 mod figures;
 mod pauses;
 mod preview;
 mod progress;
 mod proved;
-mod takeover;
 
 use proptest::prelude::*;
 
@@ -100,7 +100,7 @@ fn ended(outcome: IterationOutcome) -> IterationEnd {
     IterationEnd::new(outcome)
 }
 
-fn look(tree: &str) -> Observation {
+fn observation(tree: &str) -> Observation {
     Observation {
         tree: tree.into(),
         evidence: evidence(&[("s0", "old")]),
@@ -114,7 +114,7 @@ fn evidence(files: &[(&str, &str)]) -> ObservedEvidence {
     ObservedEvidence { contents: contents.collect(), ..ObservedEvidence::default() }
 }
 
-/// A driver without a world: keeps the journal and checks the rules after every step.
+/// A driver without side effects, which keeps the journal and checks the invariants after every step.
 #[derive(Clone, Default)]
 struct World {
     state: State,
@@ -175,24 +175,24 @@ impl World {
         if new.iter().any(|record| matches!(record, Record::Previewed { .. })) {
             let mut expected = before.clone();
             expected.budget.runtime_ms = self.state.budget.runtime_ms;
-            assert_eq!(expected, self.state, "a judgement changed more than the time");
+            assert_eq!(expected, self.state, "a preview changed more than the time");
         }
-        assert!(self.state.notes.len() <= 16, "more notes than an iteration is told");
+        assert!(self.state.notes.len() <= 16, "more notes than an iteration is given");
         let taken_over = |state: &State| state.agent.fallback.len();
         let resumed = new.iter().any(|record| matches!(record, Record::RunResumed { .. }));
         assert!(
             resumed || before.started.is_none() || taken_over(&self.state) <= taken_over(before),
-            "an agent came back"
+            "an agent took over twice"
         );
         if matches!(before.latch, Latch::Claimed { .. }) {
             assert_ne!(self.state.latch, Latch::Open, "a pending claim was lost");
         }
     }
 
-    /// The claims that stand, and then the workspace.
-    fn look(&mut self, claims: Vec<Claim>, tree: &str) -> &[Effect] {
+    /// Reports the standing claims, then the observation of the workspace.
+    fn observe(&mut self, claims: Vec<Claim>, tree: &str) -> &[Effect] {
         self.feed(Input::ClaimsFound(claims));
-        self.feed(Input::Observed(look(tree)))
+        self.feed(Input::Observed(observation(tree)))
     }
 
     fn finished(&self) -> Option<StopReason> {
@@ -202,20 +202,20 @@ impl World {
         })
     }
 
-    /// One whole iteration up to what comes after its look.
+    /// Runs one whole iteration, its observation included.
     fn iterate(&mut self, outcome: IterationOutcome, claims: Vec<Claim>, tree: &str) {
         if self.last.iter().any(|e| matches!(e, Effect::Pause { .. } | Effect::WaitUntil(_))) {
             self.feed(Input::WaitFinished);
         }
         self.prepare();
-        self.end(ended(outcome), claims, look(tree));
+        self.end(ended(outcome), claims, observation(tree));
     }
 
-    /// The agent that runs ends.
-    fn end(&mut self, ended: IterationEnd, claims: Vec<Claim>, look: Observation) {
+    /// Ends the running agent.
+    fn end(&mut self, ended: IterationEnd, claims: Vec<Claim>, observation: Observation) {
         self.feed(Input::ClaimsFound(claims));
         self.feed(Input::IterationEnded(ended));
-        self.feed(Input::Observed(look));
+        self.feed(Input::Observed(observation));
     }
 
     fn prepare(&mut self) {
@@ -267,7 +267,7 @@ fn inputs() -> impl Strategy<Value = Input> {
         2 => proptest::collection::vec(one.clone(), 0..2).prop_map(Input::ClaimsFound),
         6 => (tree, "[a-c]", "s[0-9]").prop_map(|(tree, digest, stamp)| {
             let evidence = evidence(&[("s0", "old"), (&stamp, &digest)]);
-            Input::Observed(Observation { evidence, ..look(&tree) })
+            Input::Observed(Observation { evidence, ..observation(&tree) })
         }),
         1 => Just(Input::ObservationSkipped),
         1 => (any::<bool>(), tree).prop_map(|(good, tree)| {
@@ -303,7 +303,7 @@ fn inputs() -> impl Strategy<Value = Input> {
     ]
 }
 
-/// What can come at any time.
+/// Inputs that can come at any time.
 fn side_inputs() -> impl Strategy<Value = Input> {
     prop_oneof![
         1 => prop_oneof![
@@ -322,7 +322,7 @@ fn side_inputs() -> impl Strategy<Value = Input> {
     ]
 }
 
-/// A random walk in which the driver keeps to what the machine asked for, but for stray inputs.
+/// A random walk in which the driver does what the machine orders, except for stray inputs.
 fn walk(inputs: Vec<Input>) -> World {
     walk_at(inputs.into_iter().map(|input| (input, None)))
 }
@@ -352,7 +352,7 @@ fn walk_at(inputs: impl IntoIterator<Item = (Input, Option<Now>)>) -> World {
             }
             other => other,
         };
-        // The driver rests only when told to.
+        // The driver waits only when ordered to.
         if input == Input::WaitFinished
             && !world.last.iter().any(|e| matches!(e, Effect::Pause { .. } | Effect::WaitUntil(_)))
         {
@@ -413,7 +413,7 @@ proptest! {
             } else {
                 prop_assert!(again.last.contains(&Effect::Observe));
                 prop_assert!(again.state.running.is_none());
-                again.look(Vec::new(), "t9");
+                again.observe(Vec::new(), "t9");
                 let validates = again.last.iter().any(|e| matches!(e, Effect::Validate(_)));
                 prop_assert_eq!(validates, pending, "a pending claim is validated after a restart");
             }

@@ -38,7 +38,7 @@ impl Transition {
     /// Records a claim, unless it is already known or the run is complete.
     pub(super) fn claim(&mut self, claim: Claim) {
         let state = &self.state;
-        let stands = claim.source == ClaimSource::State
+        let is_standing = claim.source == ClaimSource::State
             && state.claims.standing.get(&claim.detector) == Some(&claim.kind);
         let iteration = state.iterations;
         // A repeated claim, as by a tool call that is made again, is still one claim.
@@ -48,7 +48,7 @@ impl Transition {
             }
             ClaimKind::NeedsHuman => state.claims.human_request.as_ref() == Some(&claim),
         };
-        if stands || is_pending || state.completion().is_some() || state.started.is_none() {
+        if is_standing || is_pending || state.completion().is_some() || state.started.is_none() {
             return;
         }
         self.record(Record::Claimed { iteration, claim });

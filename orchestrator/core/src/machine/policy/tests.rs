@@ -1,4 +1,4 @@
-//! What journals of other versions say of validators.
+//! Which policies validate, and how journals of other versions compare.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What validators do to the workspace.
+//! Changes of validators in the workspace.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ fn formatted(good: bool) -> Validation {
 
 fn claimed(tree: &str) -> World {
     let mut world = World::started();
-    world.look(vec![], "t0");
+    world.observe(vec![], "t0");
     let claims = vec![claim(ClaimKind::Complete, ClaimSource::Message)];
     world.iterate(IterationOutcome::Succeeded, claims, tree);
     world
@@ -41,7 +41,7 @@ fn artefacts_of_the_baseline_and_of_a_killed_validation_are_recorded() {
     let mut world = World::default();
     let fresh = RunStarted { baseline: BaselineMode::Warn, ..fresh() };
     world.feed(Input::Started(StartOptions { fresh }));
-    world.look(vec![], "t0");
+    world.observe(vec![], "t0");
     let verdicts = vec![validation(false, "t0").verdicts.remove(0)];
     world.feed(Input::Baseline(BaselineCheck {
         verdicts,
@@ -86,28 +86,28 @@ fn work_after_validators_changed_files_is_another_work() {
 #[test]
 fn a_validation_is_due_from_the_observation_to_its_end() {
     let mut world = World::started();
-    world.look(vec![], "t0");
+    world.observe(vec![], "t0");
     assert!(!world.state.is_validation_due(), "nothing is claimed");
     world.prepare();
     world.end(
         ended(IterationOutcome::Succeeded),
         vec![claim(ClaimKind::Complete, ClaimSource::Message)],
-        look("t1"),
+        observation("t1"),
     );
     assert!(world.state.is_validation_due());
     world.feed(Input::Validated(validation(false, "t1")));
     assert!(!world.state.is_validation_due());
 }
 
-/// A look at this tree, which is `work` but for artefacts.
-fn look_with(tree: &str, work: &str) -> Observation {
-    Observation { work: Some(work.into()), ..look(tree) }
+/// An observation of this tree, which is `work` without artefacts.
+fn observation_with(tree: &str, work: &str) -> Observation {
+    Observation { work: Some(work.into()), ..observation(tree) }
 }
 
 #[test]
 fn a_report_that_the_agent_writes_again_is_no_progress() {
     let mut world = World::started();
-    world.look(vec![], "t0");
+    world.observe(vec![], "t0");
     world.iterate(IterationOutcome::Succeeded, vec![], "t1");
     assert_eq!(world.state.progress.stagnant, 0);
     for n in 1..=2 {
@@ -116,7 +116,7 @@ fn a_report_that_the_agent_writes_again_is_no_progress() {
         world.end(
             ended(IterationOutcome::Succeeded),
             vec![],
-            look_with(&format!("report {n}"), "t1"),
+            observation_with(&format!("report {n}"), "t1"),
         );
         assert_eq!(world.state.progress.stagnant, n, "only an artefact was changed");
     }
@@ -132,7 +132,11 @@ fn work_in_what_a_validator_made_first_is_seen() {
     }));
     world.feed(Input::WaitFinished);
     world.prepare();
-    world.end(ended(IterationOutcome::Succeeded), vec![], look_with("t1 and other settings", "t1"));
+    world.end(
+        ended(IterationOutcome::Succeeded),
+        vec![],
+        observation_with("t1 and other settings", "t1"),
+    );
     assert_eq!(world.state.workspace.tree_since, 2, "older evidence proves nothing of it");
     world.feed(Input::Validated(Validation {
         tree_left: "t1 and other settings".into(),

@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn a_claim_before_the_first_iteration_is_validated_and_needs_no_agent() {
     let mut world = World::started();
-    world.look(vec![claim(ClaimKind::Complete, ClaimSource::State)], "t0");
+    world.observe(vec![claim(ClaimKind::Complete, ClaimSource::State)], "t0");
     world.feed(Input::Validated(validation(true, "t0")));
     assert_eq!(world.finished(), Some(StopReason::Completed));
     assert_eq!(world.state.iterations, 0);
@@ -14,7 +14,7 @@ fn a_claim_before_the_first_iteration_is_validated_and_needs_no_agent() {
 #[test]
 fn completion_in_the_last_allowed_iteration_wins_over_the_limit() {
     let mut world = World::started();
-    world.look(vec![], "t0");
+    world.observe(vec![], "t0");
     for n in 1..5 {
         world.iterate(IterationOutcome::Succeeded, vec![], &format!("t{n}"));
         assert_eq!(world.finished(), None);
@@ -32,7 +32,7 @@ fn completion_in_the_last_allowed_iteration_wins_over_the_limit() {
 #[test]
 fn a_rejected_claim_stays_pending_and_the_same_work_is_rejected_only_so_often() {
     let mut world = World::started();
-    world.look(vec![claim(ClaimKind::Complete, ClaimSource::State)], "t0");
+    world.observe(vec![claim(ClaimKind::Complete, ClaimSource::State)], "t0");
     world.feed(Input::Validated(validation(false, "t0")));
     for _ in 0..2 {
         assert_eq!(world.finished(), None);
@@ -46,7 +46,7 @@ fn a_rejected_claim_stays_pending_and_the_same_work_is_rejected_only_so_often() 
 #[test]
 fn a_changed_tree_is_another_piece_of_work() {
     let mut world = World::started();
-    world.look(vec![claim(ClaimKind::Complete, ClaimSource::State)], "t0");
+    world.observe(vec![claim(ClaimKind::Complete, ClaimSource::State)], "t0");
     for n in 1..5 {
         world.feed(Input::Validated(validation(false, &world.state.workspace.tree.clone())));
         assert_eq!(world.finished(), None);
@@ -59,7 +59,7 @@ fn a_changed_tree_is_another_piece_of_work() {
 #[test]
 fn trees_that_alternate_are_no_progress() {
     let mut world = World::started();
-    world.look(vec![], "t0");
+    world.observe(vec![], "t0");
     for n in 1..=4 {
         world.iterate(IterationOutcome::Succeeded, vec![], if n % 2 == 0 { "a" } else { "b" });
     }
@@ -69,7 +69,7 @@ fn trees_that_alternate_are_no_progress() {
 #[test]
 fn tree_changed_during_validation_rejects() {
     let mut world = World::started();
-    world.look(vec![claim(ClaimKind::Complete, ClaimSource::State)], "t0");
+    world.observe(vec![claim(ClaimKind::Complete, ClaimSource::State)], "t0");
     let mut changed = validation(true, "t0");
     changed.tree_after = "t1".into();
     world.feed(Input::Validated(changed));
@@ -88,7 +88,7 @@ fn human_is_asked_only_if_the_completion_does_not_stand() {
     ];
     for (good, end) in [(true, StopReason::Completed), (false, StopReason::NeedsHuman)] {
         let mut world = World::started();
-        world.look(vec![], "t0");
+        world.observe(vec![], "t0");
         world.iterate(IterationOutcome::Succeeded, both.clone(), "t1");
         world.feed(Input::Validated(validation(good, "t1")));
         assert_eq!(world.finished(), Some(end));
@@ -98,7 +98,7 @@ fn human_is_asked_only_if_the_completion_does_not_stand() {
 #[test]
 fn an_open_question_starts_no_iteration_until_it_is_answered() {
     let mut world = World::started();
-    world.look(vec![], "t0");
+    world.observe(vec![], "t0");
     let ask = claim(ClaimKind::NeedsHuman, ClaimSource::Message);
     let question = ask.text.clone();
     world.iterate(IterationOutcome::Succeeded, vec![ask], "t1");
@@ -106,14 +106,14 @@ fn an_open_question_starts_no_iteration_until_it_is_answered() {
         assert_eq!(world.finished(), Some(StopReason::NeedsHuman));
         assert_eq!(world.state.resume_blocker(), Some(ResumeBlocker::Question(question.clone())));
         world.feed(Input::Started(StartOptions { fresh: fresh() }));
-        world.look(vec![], "t1");
+        world.observe(vec![], "t1");
     }
     assert_eq!((world.finished(), world.state.iterations), (Some(StopReason::NeedsHuman), 1));
     let answered = Record::Answered { text: "blue".into() };
     world.state.apply(&answered);
     world.journal.push(answered);
     world.feed(Input::Started(StartOptions { fresh: fresh() }));
-    world.look(vec![], "t1");
+    world.observe(vec![], "t1");
     world.prepare();
     let told = [Answer { question: Some(question), text: "blue".into() }];
     assert_eq!((world.state.iterations, world.state.answers.as_slice()), (2, told.as_slice()));
@@ -121,7 +121,7 @@ fn an_open_question_starts_no_iteration_until_it_is_answered() {
     let failed = IterationOutcome::Failed { class: ErrorClass::Crashed, message: "m".into() };
     world.feed(Input::IterationEnded(ended(failed)));
     assert_eq!(world.state.answers, told);
-    world.look(vec![], "t1");
+    world.observe(vec![], "t1");
     world.feed(Input::WaitFinished);
     world.iterate(IterationOutcome::Succeeded, vec![], "t2");
     assert!(world.state.answers.is_empty());
@@ -130,7 +130,7 @@ fn an_open_question_starts_no_iteration_until_it_is_answered() {
 #[test]
 fn stagnation_is_counted_anew_by_whoever_starts_the_run_again() {
     let mut world = World::started();
-    world.look(vec![], "t0");
+    world.observe(vec![], "t0");
     while world.finished().is_none() {
         world.iterate(IterationOutcome::Succeeded, vec![], "t0");
     }
@@ -138,14 +138,14 @@ fn stagnation_is_counted_anew_by_whoever_starts_the_run_again() {
     assert_eq!(world.state.resume_blocker(), Some(ResumeBlocker::Stagnation));
     world.feed(Input::Started(StartOptions { fresh: fresh() }));
     assert_eq!((world.state.progress.stagnant, world.state.progress.stagnant_iterations), (0, 0));
-    world.look(vec![], "t0");
+    world.observe(vec![], "t0");
     world.prepare();
 }
 
 #[test]
 fn a_lost_iteration_is_charged_its_reservation_at_least() {
     let mut world = World::started();
-    world.look(vec![], "t0");
+    world.observe(vec![], "t0");
     world.prepare();
     let usage = Usage { cost: Some(Usd::from_nanos(500)), ..Usage::default() };
     world.feed(Input::Usage(usage));
@@ -157,7 +157,7 @@ fn a_lost_iteration_is_charged_its_reservation_at_least() {
 #[test]
 fn refusals_by_the_provider_are_no_iterations_and_no_failures() {
     let mut world = World::started();
-    world.look(vec![], "t0");
+    world.observe(vec![], "t0");
     let class = ErrorClass::Overloaded;
     let deferred = IterationOutcome::Deferred { class, message: "529".into() };
     for attempt in 1..=4 {
@@ -172,7 +172,7 @@ fn refusals_by_the_provider_are_no_iterations_and_no_failures() {
 #[test]
 fn a_wait_that_is_too_long_needs_a_human() {
     let mut world = World::started();
-    world.look(vec![], "t0");
+    world.observe(vec![], "t0");
     world.iterate(deferred(Some(10_000_000_000)), vec![], "t0");
     assert_eq!(world.finished(), Some(StopReason::NeedsHuman));
 }
@@ -180,20 +180,20 @@ fn a_wait_that_is_too_long_needs_a_human() {
 #[test]
 fn an_agent_that_is_not_logged_in_needs_a_human_and_is_tried_again_after_a_restart() {
     let mut world = World::started();
-    world.look(vec![], "t0");
+    world.observe(vec![], "t0");
     let failed =
         IterationOutcome::Failed { class: ErrorClass::Unauthenticated, message: "log in".into() };
     world.iterate(failed, vec![], "t0");
     assert_eq!(world.finished(), Some(StopReason::NeedsHuman));
     world.feed(Input::Started(StartOptions { fresh: fresh() }));
-    world.look(vec![], "t0");
+    world.observe(vec![], "t0");
     world.prepare();
 }
 
 #[test]
 fn cost_that_reaches_the_limit_cuts_the_iteration_once() {
     let mut world = World::started();
-    world.look(vec![], "t0");
+    world.observe(vec![], "t0");
     world.prepare();
     let dollars = |d| Usage { cost: Usd::from_dollars(d), ..Usage::default() };
     world.feed(Input::Usage(dollars(0.9)));
@@ -206,7 +206,7 @@ fn cost_that_reaches_the_limit_cuts_the_iteration_once() {
         class: ErrorClass::Cancelled,
         message: String::new(),
     })));
-    world.look(vec![], "t0");
+    world.observe(vec![], "t0");
     assert_eq!(world.finished(), Some(StopReason::MaxCost));
     assert_eq!(world.state.agent.failures, 0);
 }
@@ -222,7 +222,7 @@ fn reclaim_needs_a_new_claim_and_a_marker_that_stands_is_none() {
     world.state = state;
     let mut inputs = vec![
         Input::ClaimsFound(standing()),
-        Input::Observed(look("t0")),
+        Input::Observed(observation("t0")),
         Input::Validated(validation(false, "t0")),
     ];
     drop(effects);
@@ -232,7 +232,7 @@ fn reclaim_needs_a_new_claim_and_a_marker_that_stands_is_none() {
     assert_eq!(world.state.latch, Latch::Open);
     let mut again = |claims: Vec<Claim>| {
         let (state, _) = step(world.state.clone(), Input::ClaimsFound(claims), world.now);
-        let (state, effects) = step(state, Input::Observed(look("t0")), world.now);
+        let (state, effects) = step(state, Input::Observed(observation("t0")), world.now);
         world.state = state;
         effects.iter().any(|effect| matches!(effect, Effect::Validate(_)))
     };
@@ -244,7 +244,7 @@ fn reclaim_needs_a_new_claim_and_a_marker_that_stands_is_none() {
 #[test]
 fn a_signal_lets_the_claim_be_seen_but_starts_no_validation() {
     let mut world = World::started();
-    world.look(vec![], "t0");
+    world.observe(vec![], "t0");
     world.prepare();
     world.feed(Input::Signal);
     assert!(world.last.contains(&Effect::Cancel(CancelReason::Signal)));
@@ -252,7 +252,7 @@ fn a_signal_lets_the_claim_be_seen_but_starts_no_validation() {
         class: ErrorClass::Cancelled,
         message: String::new(),
     })));
-    world.look(vec![claim(ClaimKind::Complete, ClaimSource::State)], "t1");
+    world.observe(vec![claim(ClaimKind::Complete, ClaimSource::State)], "t1");
     assert_eq!(world.finished(), Some(StopReason::Interrupted));
     assert!(matches!(world.state.latch, Latch::Claimed { .. }));
 }
@@ -266,13 +266,13 @@ fn what_was_nearly_a_claim_before_the_run_is_not_held_against_the_agent() {
         hint: "use a box".into(),
     };
     let mut world = World::started();
-    let mut first = look("t0");
+    let mut first = observation("t0");
     first.near_misses = vec![miss("## TASK_COMPLETE", 3)];
     world.feed(Input::Observed(first));
     assert!(world.state.claims.near_misses.is_empty());
     world.prepare();
     world.feed(Input::IterationEnded(ended(IterationOutcome::Succeeded)));
-    let mut second = look("t1");
+    let mut second = observation("t1");
     second.near_misses = vec![miss("## TASK_COMPLETE", 4), miss("- TASK_COMPLETE", 9)];
     world.feed(Input::Observed(second));
     assert_eq!(world.state.claims.near_misses, [miss("- TASK_COMPLETE", 9)]);
@@ -281,13 +281,13 @@ fn what_was_nearly_a_claim_before_the_run_is_not_held_against_the_agent() {
 #[test]
 fn a_restart_does_not_make_rejected_work_worse() {
     let mut world = World::started();
-    world.look(vec![claim(ClaimKind::Complete, ClaimSource::State)], "t0");
+    world.observe(vec![claim(ClaimKind::Complete, ClaimSource::State)], "t0");
     for _ in 0..10 {
         world.feed(Input::Validated(validation(false, "t0")));
         assert_eq!(world.finished(), None, "nobody has worked on it");
         world.prepare();
         world.feed(Input::Started(StartOptions { fresh: fresh() }));
-        world.look(Vec::new(), "t0");
+        world.observe(Vec::new(), "t0");
         if world.state.iterations == 5 {
             break;
         }

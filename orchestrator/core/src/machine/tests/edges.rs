@@ -1,4 +1,4 @@
-//! Inputs that come when nobody asked, and the words for what happened.
+//! Unexpected inputs, and the messages for what happened.
 
 use super::*;
 
@@ -44,10 +44,10 @@ fn prepared_input() -> Input {
     Input::Prepared { start, prompt: "p".into(), given: LaunchDigests::default() }
 }
 
-/// What no run asks for between two iterations.
+/// Inputs that no run orders between two iterations.
 fn boundary_inputs() -> Vec<Input> {
     vec![
-        Input::Observed(look("t7")),
+        Input::Observed(observation("t7")),
         Input::ObservationSkipped,
         Input::Validated(validation(true, "t0")),
         Input::WaitFinished,
@@ -76,7 +76,7 @@ fn nothing_happens_before_the_start() {
 #[test]
 fn what_belongs_between_iterations_does_nothing_while_one_runs() {
     let mut world = World::started();
-    world.look(vec![], "t0");
+    world.observe(vec![], "t0");
     world.prepare();
     world.feed(Input::Claimed(complete()));
     for input in boundary_inputs() {
@@ -88,7 +88,7 @@ fn what_belongs_between_iterations_does_nothing_while_one_runs() {
 fn what_belongs_between_iterations_does_nothing_after_the_end() {
     let mut world = World::started();
     let both = vec![complete(), claim(ClaimKind::NeedsHuman, ClaimSource::Message)];
-    world.look(both, "t0");
+    world.observe(both, "t0");
     world.feed(Input::Validated(validation(false, "t0")));
     assert_eq!(world.finished(), Some(StopReason::NeedsHuman));
     let mut inputs = boundary_inputs();
@@ -114,9 +114,9 @@ fn a_warning_is_on_record_once_there_is_a_run() {
 #[test]
 fn a_claim_is_heard_only_while_the_agent_runs() {
     let mut world = World::started();
-    world.look(vec![], "t0");
+    world.observe(vec![], "t0");
     assert_eq!(world.feed(Input::Claimed(complete())), []);
-    world.look(vec![], "t0");
+    world.observe(vec![], "t0");
     world.prepare();
     world.feed(Input::Claimed(complete()));
     assert!(matches!(world.state.latch, Latch::Claimed { iteration: 1, .. }));
@@ -125,7 +125,7 @@ fn a_claim_is_heard_only_while_the_agent_runs() {
 #[test]
 fn a_message_is_a_claim_of_its_own_whatever_stands_in_the_file() {
     let mut world = World::started();
-    world.look(vec![complete()], "t0");
+    world.observe(vec![complete()], "t0");
     world.feed(Input::Validated(validation(false, "t0")));
     world.prepare();
     let claimed = |effects: &[Effect]| {
@@ -145,7 +145,7 @@ fn a_claim_is_withdrawn_though_another_detector_or_the_message_makes_one() {
     ];
     for other in others {
         let mut world = World::started();
-        world.look(vec![complete()], "t0");
+        world.observe(vec![complete()], "t0");
         world.feed(Input::Validated(validation(false, "t0")));
         world.iterate(IterationOutcome::Succeeded, vec![other.clone()], "t1");
         assert!(!world.state.claims.standing.contains_key("marker"), "{other:?}");
@@ -160,15 +160,15 @@ fn the_users_own_near_misses_stay_the_users_after_a_restart() {
         line: 3,
         hint: "use a box".into(),
     };
-    let look = || Observation { near_misses: vec![miss.clone()], ..look("t0") };
+    let observed = || Observation { near_misses: vec![miss.clone()], ..observation("t0") };
     let mut world = World::started();
-    world.feed(Input::Observed(look()));
+    world.feed(Input::Observed(observed()));
     world.feed(started_input());
-    world.feed(Input::Observed(look()));
+    world.feed(Input::Observed(observed()));
     assert_eq!(world.state.claims.initial_near_misses, std::slice::from_ref(&miss));
     let other = Observation {
         near_misses: vec![NearMiss { detector: "other".into(), ..miss.clone() }, miss.clone()],
-        ..look()
+        ..observed()
     };
     world.prepare();
     world.feed(Input::IterationEnded(ended(IterationOutcome::Succeeded)));
@@ -212,7 +212,7 @@ fn reasons_name_the_validator_and_nothing_but_what_was_wrong() {
     ];
     for (validation, reason) in table {
         let mut world = World::started();
-        world.look(vec![complete()], "t0");
+        world.observe(vec![complete()], "t0");
         let effects = world.feed(Input::Validated(validation));
         let expected: Vec<String> = reason.iter().map(ToString::to_string).collect();
         assert_eq!(reasons_of(effects), expected);
@@ -227,7 +227,7 @@ fn without_a_required_validator_only_trust_completes_and_says_so() {
         let start = Input::Started(StartOptions { fresh: options });
         let (state, _) = step(State::default(), start, now);
         let (state, _) = step(state, Input::ClaimsFound(vec![complete()]), now);
-        let (state, _) = step(state, Input::Observed(look("t0")), now);
+        let (state, _) = step(state, Input::Observed(observation("t0")), now);
         step(state, Input::Validated(validation(true, "t0")), now)
     };
     let (_, effects) = validated(trusting(false));
@@ -248,7 +248,7 @@ fn without_a_required_validator_only_trust_completes_and_says_so() {
 fn once_is_one_iteration_and_no_less() {
     let mut world = World::default();
     world.feed(Input::Started(StartOptions { fresh: RunStarted { once: true, ..fresh() } }));
-    world.look(vec![], "t0");
+    world.observe(vec![], "t0");
     assert_eq!(world.finished(), None);
     world.iterate(IterationOutcome::Succeeded, vec![], "t1");
     assert_eq!(world.finished(), Some(StopReason::Once));
@@ -257,7 +257,7 @@ fn once_is_one_iteration_and_no_less() {
 #[test]
 fn there_is_a_pause_after_an_iteration_and_none_before_the_first() {
     let mut world = World::started();
-    world.look(vec![], "t0");
+    world.observe(vec![], "t0");
     assert!(!world.last.iter().any(|effect| matches!(effect, Effect::Pause { .. })));
     world.iterate(IterationOutcome::Succeeded, vec![], "t1");
     assert_eq!(world.last.last(), Some(&Effect::Pause { failures: 0 }));
@@ -277,7 +277,7 @@ fn what_no_retry_can_mend_stops_at_once() {
     ];
     for (class, end) in table {
         let mut world = World::started();
-        world.look(vec![], "t0");
+        world.observe(vec![], "t0");
         world.iterate(failed(class.clone()), vec![], "t1");
         assert_eq!(world.finished(), end, "{class:?}");
     }
@@ -294,7 +294,7 @@ fn failures_in_a_row_end_the_run_by_what_they_were() {
     ];
     for ((outcome, timer), end) in table {
         let mut world = World::started();
-        world.look(vec![], "t0");
+        world.observe(vec![], "t0");
         for n in 1..=3 {
             assert_eq!(world.finished(), None);
             if n > 1 {
@@ -307,7 +307,7 @@ fn failures_in_a_row_end_the_run_by_what_they_were() {
             } else {
                 world.feed(Input::IterationEnded(ended(outcome.clone())));
             }
-            world.look(vec![], &format!("t{n}"));
+            world.observe(vec![], &format!("t{n}"));
             assert_eq!(world.state.agent.failures, n);
         }
         assert_eq!(world.finished(), Some(end), "{timer:?}");
@@ -317,7 +317,7 @@ fn failures_in_a_row_end_the_run_by_what_they_were() {
 #[test]
 fn an_agent_is_cancelled_once_and_a_signal_is_noted_all_the_same() {
     let mut world = World::started();
-    world.look(vec![], "t0");
+    world.observe(vec![], "t0");
     world.prepare();
     let cancel = |reason| [Effect::Append(Record::Cancelling { reason }), Effect::Cancel(reason)];
     assert_eq!(world.feed(Input::Timer(Timer::Idle)), cancel(CancelReason::Idle));
@@ -343,9 +343,9 @@ fn each_timer_cancels_for_its_own_reason_and_none_but_a_signal_stops_the_run() {
     ];
     for (timer, reason) in table {
         let mut world = World::started();
-        world.look(vec![], "t0");
+        world.observe(vec![], "t0");
         assert_eq!(world.feed(Input::Timer(timer)), [], "nothing runs");
-        world.look(vec![], "t0");
+        world.observe(vec![], "t0");
         world.prepare();
         assert!(world.feed(Input::Timer(timer)).contains(&Effect::Cancel(reason)));
         assert!(!world.state.process.stop_requested);
@@ -359,7 +359,7 @@ fn an_iteration_that_ended_well_was_not_cut_and_a_lost_one_is_lost() {
         (IterationOutcome::Interrupted, IterationOutcome::Interrupted),
     ] {
         let mut world = World::started();
-        world.look(vec![], "t0");
+        world.observe(vec![], "t0");
         world.prepare();
         world.feed(Input::Timer(Timer::Idle));
         world.feed(Input::IterationEnded(ended(outcome)));
@@ -370,15 +370,15 @@ fn an_iteration_that_ended_well_was_not_cut_and_a_lost_one_is_lost() {
 #[test]
 fn a_human_that_was_not_told_yet_is_still_asked_after_a_restart() {
     let mut world = World::started();
-    world.look(vec![], "t0");
+    world.observe(vec![], "t0");
     world.prepare();
     world.feed(Input::Signal);
     world.feed(Input::IterationEnded(ended(IterationOutcome::Succeeded)));
     let ask = claim(ClaimKind::NeedsHuman, ClaimSource::Message);
-    world.look(vec![ask], "t1");
+    world.observe(vec![ask], "t1");
     assert_eq!(world.finished(), Some(StopReason::Interrupted));
     world.feed(started_input());
-    world.look(vec![], "t1");
+    world.observe(vec![], "t1");
     assert_eq!(world.finished(), Some(StopReason::NeedsHuman));
 }
 
@@ -424,7 +424,7 @@ fn what_decides_is_on_disk_before_anything_follows() {
 #[test]
 fn a_validation_that_max_runtime_cuts_says_nothing_and_leaves_the_claim_pending() {
     let mut world = World::started();
-    world.look(vec![], "t0");
+    world.observe(vec![], "t0");
     world.iterate(IterationOutcome::Succeeded, vec![complete()], "t1");
     let before = world.state.latch.clone();
     let cut = Validation { out_of_time: true, ..Validation::default() };
@@ -433,16 +433,16 @@ fn a_validation_that_max_runtime_cuts_says_nothing_and_leaves_the_claim_pending(
     assert_eq!((&world.state.latch, world.state.validation.rejections), (&before, 0));
     // Started again it is validated first of all, and what that says counts.
     world.feed(started_input());
-    let effects = world.look(vec![], "t1").to_vec();
+    let effects = world.observe(vec![], "t1").to_vec();
     assert!(matches!(effects.last(), Some(Effect::Validate(_))));
     world.feed(Input::Validated(validation(true, "t1")));
     assert!(world.state.completion().is_some());
 }
 
 #[test]
-fn a_look_that_max_runtime_cuts_validates_nothing_and_keeps_what_was_claimed() {
+fn an_observation_that_max_runtime_stops_validates_nothing_and_keeps_what_was_claimed() {
     let mut world = World::started();
-    world.look(vec![], "t0");
+    world.observe(vec![], "t0");
     world.prepare();
     world.feed(Input::ClaimsFound(vec![complete()]));
     world.feed(Input::IterationEnded(ended(IterationOutcome::Succeeded)));
@@ -455,7 +455,7 @@ fn a_look_that_max_runtime_cuts_validates_nothing_and_keeps_what_was_claimed() {
 #[test]
 fn a_limit_is_compared_with_what_is_not_recorded_yet() {
     let mut world = World::started();
-    world.look(vec![], "t0");
+    world.observe(vec![], "t0");
     world.prepare();
     let cost = |dollars| Usage { cost: Usd::from_dollars(dollars), ..Usage::default() };
     assert_eq!(world.state.limit_reached_by(cost(0.99)), None);

@@ -1,4 +1,4 @@
-//! RunLimits, waits and charges to the last unit.
+//! Limits, waits and charges to the last unit.
 
 use super::*;
 
@@ -29,7 +29,7 @@ fn running(change: impl FnOnce(&mut RunLimits)) -> World {
     change(&mut options.limits);
     let mut world = World::default();
     world.feed(Input::Started(StartOptions { fresh: options }));
-    world.look(vec![], "t0");
+    world.observe(vec![], "t0");
     world.prepare();
     world
 }
@@ -38,12 +38,12 @@ fn end(world: &mut World, outcome: IterationOutcome, usage: Usage) {
     world.feed(Input::IterationEnded(IterationEnd { usage, ..ended(outcome) }));
 }
 
-/// The provider refuses, and the workspace is looked at; both at this time.
+/// The provider refuses, and the workspace is observed, both at this time.
 fn refused(world: &World, until_ms: Option<u64>, unix_ms: u64) -> (State, Vec<Effect>) {
     let runtime_ms = world.now.runtime_ms;
     let (state, _) =
         at(&world.state, Input::IterationEnded(ended(deferred(until_ms))), runtime_ms, unix_ms);
-    at(&state, Input::Observed(look("t0")), runtime_ms, unix_ms)
+    at(&state, Input::Observed(observation("t0")), runtime_ms, unix_ms)
 }
 
 #[test]
@@ -52,7 +52,7 @@ fn waits_double_from_half_a_minute_to_half_an_hour() {
     let minutes = [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0];
     for wait in minutes {
         world.feed(Input::IterationEnded(ended(deferred(None))));
-        let asked = world.look(vec![], "t0").last().cloned();
+        let asked = world.observe(vec![], "t0").last().cloned();
         let wait = std::time::Duration::from_secs_f64(60.0 * wait).as_millis();
         let until = world.now.unix_ms + u64::try_from(wait).unwrap();
         assert_eq!(asked, Some(Effect::WaitUntil(until)));
@@ -90,10 +90,10 @@ fn a_restart_in_a_wait_waits_for_the_rest_of_it() {
     let (state, _) = refused(&world, Some(5_000), 1_000);
     let start = Input::Started(StartOptions { fresh: fresh() });
     let (state, _) = at(&state, start, 100, 2_000);
-    let look = || Input::Observed(look("t0"));
-    let (_, effects) = at(&state, look(), 100, 4_999);
+    let observed = || Input::Observed(observation("t0"));
+    let (_, effects) = at(&state, observed(), 100, 4_999);
     assert_eq!(effects.last(), Some(&Effect::WaitUntil(5_000)));
-    let (_, effects) = at(&state, look(), 100, 5_000);
+    let (_, effects) = at(&state, observed(), 100, 5_000);
     let start = prepared_of(&effects);
     assert_eq!((start.iteration, start.attempt), (1, 2));
 }
@@ -103,7 +103,7 @@ fn a_time_that_is_past_is_no_wait_unless_it_is_told_again() {
     let mut world = running(|limits| limits.max_runtime_ms = None);
     world.now.unix_ms = 1_000_000;
     world.feed(Input::IterationEnded(ended(deferred(Some(5)))));
-    let asked = world.look(vec![], "t0").last().cloned();
+    let asked = world.observe(vec![], "t0").last().cloned();
     assert_eq!(asked, Some(Effect::WaitUntil(world.now.unix_ms)), "it goes on at once");
     world.feed(Input::WaitFinished);
     world.prepare();
@@ -119,13 +119,13 @@ fn the_last_allowed_iteration_is_done_again_when_it_was_put_off() {
     let (_, effects) = refused(&world, None, 1_000);
     assert_eq!(effects.last(), Some(&Effect::WaitUntil(31_000)));
     world.feed(Input::IterationEnded(ended(deferred(Some(1)))));
-    world.look(vec![], "t0");
+    world.observe(vec![], "t0");
     world.feed(Input::WaitFinished);
     let start = prepared_of(&world.last);
     assert_eq!((start.iteration, start.attempt), (1, 2));
     world.prepare();
     world.feed(Input::IterationEnded(ended(IterationOutcome::Succeeded)));
-    world.look(vec![], "t1");
+    world.observe(vec![], "t1");
     assert_eq!(world.finished(), Some(StopReason::MaxIterations));
 }
 
@@ -135,7 +135,7 @@ fn one_estimated_figure_makes_the_sum_an_estimate() {
         let mut world = running(|_| {});
         for estimated in [first, second] {
             end(&mut world, IterationOutcome::Succeeded, Usage { estimated, ..Usage::default() });
-            world.look(vec![], "t0");
+            world.observe(vec![], "t0");
             world.feed(Input::WaitFinished);
             world.prepare();
         }
@@ -159,7 +159,7 @@ fn limits_hold_from_their_value_on() {
         });
         assert_eq!(cancelled, expected.map(|(reason, _)| reason));
         end(&mut world, IterationOutcome::Succeeded, Usage::default());
-        world.look(vec![], "t1");
+        world.observe(vec![], "t1");
         assert_eq!(world.finished(), expected.map(|(_, reason)| reason));
     }
 }
@@ -179,7 +179,7 @@ fn runtime_is_counted_to_the_millisecond_and_never_goes_back() {
     let runtime_ms = world.now.runtime_ms;
     assert_eq!(effects, [Effect::Append(Record::Clock { runtime_ms })]);
     let (state, _) = at(&state, Input::IterationEnded(ended(IterationOutcome::Succeeded)), 900, 0);
-    let (state, _) = at(&state, Input::Observed(look("t1")), 900, 0);
+    let (state, _) = at(&state, Input::Observed(observation("t1")), 900, 0);
     let (_, effects) = at(&state, Input::WaitFinished, 999, 0);
     assert_eq!(prepared_of(&effects).budget.time, Some(std::time::Duration::from_millis(1)));
     let (_, effects) = at(&state, Input::WaitFinished, 1_000, 0);
@@ -190,7 +190,7 @@ fn runtime_is_counted_to_the_millisecond_and_never_goes_back() {
 #[test]
 fn iterations_without_anything_new_end_the_run() {
     let mut world = World::started();
-    world.look(vec![], "t0");
+    world.observe(vec![], "t0");
     let mut options = limits();
     options.max_stagnant = 2;
     world.state.limits = options.clone();
@@ -211,7 +211,7 @@ fn iterations_without_anything_new_end_the_run() {
 #[test]
 fn new_evidence_is_progress_and_refusals_do_not_count() {
     let mut world = World::started();
-    world.look(vec![], "t0");
+    world.observe(vec![], "t0");
     world.iterate(IterationOutcome::Succeeded, vec![], "t0");
     assert_eq!(world.state.progress.stagnant, 1);
     world.iterate(deferred(None), vec![], "t0");
@@ -221,7 +221,7 @@ fn new_evidence_is_progress_and_refusals_do_not_count() {
     world.prepare();
     world.feed(Input::IterationEnded(ended(IterationOutcome::Succeeded)));
     let evidence = evidence(&[("s1", "new")]);
-    world.feed(Input::Observed(Observation { evidence, ..look("t0") }));
+    world.feed(Input::Observed(Observation { evidence, ..observation("t0") }));
     assert_eq!(
         (world.state.progress.stagnant, world.state.workspace.evidence_history.written_in["new"]),
         (0, 2)
@@ -234,7 +234,7 @@ fn evidence_is_told_apart_and_so_is_the_work_it_belongs_to() {
         let mut world = World::started();
         let files: Vec<_> = names.iter().map(|name| (*name, *name)).collect();
         let evidence = evidence(&files);
-        world.feed(Input::Observed(Observation { evidence, ..look("t0") }));
+        world.feed(Input::Observed(Observation { evidence, ..observation("t0") }));
         world.state.workspace.evidence
     };
     assert_eq!(evidence_of(&["a", "b"]), evidence_of(&["a", "b"]));
@@ -245,7 +245,7 @@ fn evidence_is_told_apart_and_so_is_the_work_it_belongs_to() {
 #[test]
 fn a_tree_counts_from_the_iteration_that_showed_it_first() {
     let mut world = World::started();
-    world.look(vec![], "t0");
+    world.observe(vec![], "t0");
     for (tree, since) in [("t0", 0), ("a", 2), ("a", 2), ("b", 4)] {
         world.iterate(IterationOutcome::Succeeded, vec![], tree);
         assert_eq!(world.state.workspace.tree_since, since);
@@ -278,7 +278,7 @@ fn sums_are_sums_and_an_estimate_stays_one() {
     let mut world = running(|_| {});
     let first = Usage { estimated: true, ..output(100) };
     end(&mut world, IterationOutcome::Succeeded, Usage { cost: dollars(0.25).cost, ..first });
-    world.look(vec![], "t1");
+    world.observe(vec![], "t1");
     assert_eq!(world.state.tokens().total(), 100);
     world.feed(Input::WaitFinished);
     world.prepare();
@@ -294,12 +294,12 @@ fn sums_are_sums_and_an_estimate_stays_one() {
 #[test]
 fn a_reservation_is_the_dearest_iteration_so_far_within_what_is_left() {
     let next = |world: &mut World| {
-        world.look(vec![], "t1");
+        world.observe(vec![], "t1");
         let start = prepared_of(world.feed(Input::WaitFinished)).clone();
         (start.reservation, start.budget)
     };
     let mut world = World::started();
-    let first = prepared_of(world.look(vec![], "t0")).reservation;
+    let first = prepared_of(world.observe(vec![], "t0")).reservation;
     assert_eq!(first, limits().first_reservation);
 
     // That it has cost nothing so far says nothing of the next iteration.
@@ -324,7 +324,7 @@ fn a_reservation_is_the_dearest_iteration_so_far_within_what_is_left() {
 fn an_iteration_knows_why_it_was_started() {
     let trigger = |world: &World| prepared_of(&world.last).trigger;
     let mut world = World::started();
-    world.look(vec![], "t0");
+    world.observe(vec![], "t0");
     assert_eq!(trigger(&world), Trigger::Initial);
     let mut after = |outcome: IterationOutcome, claims: Vec<Claim>, tree: &str| {
         world.iterate(outcome, claims.clone(), tree);
@@ -339,7 +339,7 @@ fn an_iteration_knows_why_it_was_started() {
     let claims = vec![claim(ClaimKind::Complete, ClaimSource::Message)];
     assert_eq!(after(IterationOutcome::Succeeded, claims, "c"), Trigger::Rejected);
     world.feed(Input::Started(StartOptions { fresh: fresh() }));
-    world.look(vec![], "c");
+    world.observe(vec![], "c");
     world.feed(Input::Validated(validation(false, "c")));
     assert_eq!(trigger(&world), Trigger::Resumed);
 }
@@ -349,7 +349,7 @@ fn that_an_agent_tells_its_cost_is_not_forgotten_when_it_does_not_tell_it_once()
     let mut world = running(|_| {});
     end(&mut world, IterationOutcome::Succeeded, dollars(0.1));
     assert!(world.state.budget.cost_reported);
-    world.look(vec![], "t1");
+    world.observe(vec![], "t1");
     world.feed(Input::WaitFinished);
     world.prepare();
     end(&mut world, IterationOutcome::Succeeded, output(5));

@@ -1,10 +1,10 @@
-//! What an agent is told while it runs, claims by tools, notes, and how full the context is.
+//! Previews, claims by tools, notes, and the use of the context while the agent runs.
 
 use super::*;
 
 fn running() -> World {
     let mut world = World::started();
-    world.look(Vec::new(), "t0");
+    world.observe(Vec::new(), "t0");
     world.prepare();
     world
 }
@@ -22,22 +22,22 @@ fn a_judgement_neither_completes_nor_rejects_whatever_it_says() {
     world.feed(Input::Previewed { accepted: true, reasons: Vec::new() });
     assert!(matches!(world.state.latch, Latch::Claimed { .. }), "{:?}", world.state.latch);
     assert_eq!((world.state.validation.rejections, &world.state.validation.rejection), (0, &None));
-    let judged = world.journal.iter().filter_map(|record| match record {
+    let previews = world.journal.iter().filter_map(|record| match record {
         Record::Previewed { iteration, accepted, reasons, .. } => {
             Some((*iteration, *accepted, reasons.len()))
         }
         _ => None,
     });
-    assert_eq!(judged.collect::<Vec<_>>(), [(1, false, 1), (1, true, 0)]);
+    assert_eq!(previews.collect::<Vec<_>>(), [(1, false, 1), (1, true, 0)]);
     world.feed(Input::IterationEnded(ended(IterationOutcome::Succeeded)));
-    world.look(Vec::new(), "t1");
+    world.observe(Vec::new(), "t1");
     assert!(world.last.iter().any(|effect| matches!(effect, Effect::Validate(_))));
     world.feed(Input::Validated(validation(false, "t1")));
     assert_eq!((world.state.validation.rejections, world.finished()), (1, None));
 }
 
 #[test]
-fn nothing_is_judged_noted_or_measured_between_iterations() {
+fn nothing_is_previewed_noted_or_measured_between_iterations() {
     let mut world = World::started();
     for input in [
         Input::Previewed { accepted: true, reasons: Vec::new() },
@@ -62,7 +62,7 @@ fn a_claim_by_a_tool_stands_however_the_iteration_ends() {
             [Effect::Append(Record::Claimed { iteration: 1, .. }), Effect::Latch]
         ));
         world.feed(Input::IterationEnded(ended(outcome)));
-        world.look(Vec::new(), "t1");
+        world.observe(Vec::new(), "t1");
         world.feed(Input::Validated(validation(true, "t1")));
         assert_eq!(world.finished(), Some(StopReason::Completed));
     }
@@ -89,7 +89,7 @@ fn notes_are_told_to_the_next_iteration_and_to_those_after_one_that_failed() {
         world.state.notes.iter().map(|note| (note.iteration, note.text.clone())).collect::<Vec<_>>()
     };
     assert_eq!(told(&world), [(1, "first".to_owned())]);
-    world.look(Vec::new(), "t1");
+    world.observe(Vec::new(), "t1");
     let crashed = IterationOutcome::Failed { class: ErrorClass::Crashed, message: "exit 1".into() };
     world.iterate(crashed, Vec::new(), "t2");
     assert_eq!(told(&world), [(1, "first".to_owned())], "it may not have read them");
@@ -122,7 +122,7 @@ fn a_context_is_recorded_when_a_hundredth_of_it_came_or_went() {
     assert_eq!(world.state.agent.context, Some(ContextUsage { used: 110, window }));
     assert!(!Record::Context { used: 1, window }.is_barrier());
     world.feed(Input::IterationEnded(ended(IterationOutcome::Succeeded)));
-    world.look(Vec::new(), "t1");
+    world.observe(Vec::new(), "t1");
     world.feed(Input::WaitFinished);
     world.prepare();
     assert_eq!(world.state.agent.context, None, "a fresh session has a fresh context");

@@ -1,4 +1,4 @@
-//! What is progress and what is not; the words of a run that goes round in circles.
+//! What is progress and what is not, and the stop of a run without any.
 
 use super::*;
 
@@ -57,7 +57,7 @@ fn feed(world: &mut World, input: Input) {
     (world.state, world.last) = (state, effects);
 }
 
-fn iterate(world: &mut World, claims: Vec<Claim>, ended: IterationEnd, look: Observation) {
+fn iterate(world: &mut World, claims: Vec<Claim>, ended: IterationEnd, observation: Observation) {
     if world.last.iter().any(|effect| matches!(effect, Effect::Pause { .. })) {
         feed(world, Input::WaitFinished);
     }
@@ -69,12 +69,12 @@ fn iterate(world: &mut World, claims: Vec<Claim>, ended: IterationEnd, look: Obs
     feed(world, Input::Prepared { start, prompt: "p".into(), given: LaunchDigests::default() });
     feed(world, Input::ClaimsFound(claims));
     feed(world, Input::IterationEnded(ended));
-    feed(world, Input::Observed(look));
+    feed(world, Input::Observed(observation));
 }
 
 fn begun(world: &mut World) {
     feed(world, Input::ClaimsFound(Vec::new()));
-    feed(world, Input::Observed(look("t0")));
+    feed(world, Input::Observed(observation("t0")));
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn another_tree_is_no_progress_while_the_same_verdict_rejects() {
     begun(&mut world);
     let world = run_until_the_end(world, |world, n| {
         let tree = format!("t{n}");
-        iterate(world, marker(), ended(IterationOutcome::Succeeded), look(&tree));
+        iterate(world, marker(), ended(IterationOutcome::Succeeded), observation(&tree));
         feed(world, rejected(&tree, &format!("3 failed in 0.{n}1s")));
     });
     assert_eq!(world.state.iterations_seen(), 5, "the first verdict is new, four more are not");
@@ -104,7 +104,7 @@ fn a_claim_made_anew_each_time_is_no_progress_either() {
             let tree = format!("t{n}");
             // The marker comes and goes.
             let claims = if n % 2 == 1 { marker() } else { Vec::new() };
-            iterate(world, claims, ended(IterationOutcome::Succeeded), look(&tree));
+            iterate(world, claims, ended(IterationOutcome::Succeeded), observation(&tree));
             if world.last.iter().any(|effect| matches!(effect, Effect::Validate(_))) {
                 feed(world, rejected(&tree, "3 failed"));
             }
@@ -120,7 +120,7 @@ fn another_verdict_is_progress_and_one_seen_before_is_not() {
     begun(&mut world);
     let world = run_until_the_end(world, |world, n| {
         let tree = format!("t{n}");
-        iterate(world, marker(), ended(IterationOutcome::Succeeded), look(&tree));
+        iterate(world, marker(), ended(IterationOutcome::Succeeded), observation(&tree));
         // It gets better for a while, then two verdicts alternate.
         let failed = if n <= 6 { 12 - n } else { 6 + n % 2 };
         feed(world, rejected(&tree, &format!("{failed} failed")));
@@ -142,7 +142,7 @@ fn new_evidence_is_progress_while_a_claim_is_pending() {
             &mut world,
             marker(),
             ended(IterationOutcome::Succeeded),
-            Observation { evidence, ..look(&format!("t{n}")) },
+            Observation { evidence, ..observation(&format!("t{n}")) },
         );
         feed(&mut world, rejected(&format!("t{n}"), "3 failed"));
         assert_eq!(world.finished(), None);
@@ -156,7 +156,7 @@ fn lines_in_another_order_are_the_same_verdict() {
     begun(&mut world);
     let world = run_until_the_end(world, |world, n| {
         let tree = format!("t{n}");
-        iterate(world, marker(), ended(IterationOutcome::Succeeded), look(&tree));
+        iterate(world, marker(), ended(IterationOutcome::Succeeded), observation(&tree));
         let reason = if n % 2 == 0 { "a failed\nb failed" } else { "b failed\na failed" };
         feed(world, rejected(&tree, reason));
     });
@@ -173,7 +173,7 @@ fn prose_that_says_all_is_done_ends_the_run_though_the_tree_changes() {
             says_all_done: true,
             ..ended(IterationOutcome::Succeeded)
         };
-        iterate(world, Vec::new(), ended, look(&format!("t{n}")));
+        iterate(world, Vec::new(), ended, observation(&format!("t{n}")));
     });
     assert_eq!(end(&world), StopReason::Stagnation);
     assert_eq!(world.state.iterations_seen(), 4);
@@ -187,7 +187,7 @@ fn prose_about_a_part_of_the_work_does_not() {
     for n in 1..=20_u64 {
         world.state.iterations = 0;
         let part = IterationEnd { says_done: true, ..ended(IterationOutcome::Succeeded) };
-        iterate(&mut world, Vec::new(), part, look(&format!("t{n}")));
+        iterate(&mut world, Vec::new(), part, observation(&format!("t{n}")));
         assert_eq!(world.finished(), None);
     }
 }
@@ -200,8 +200,9 @@ fn an_idle_iteration_counts_for_three() {
     for (how, iterations) in [(idle, 2), (busy, 4), (unknown, 4)] {
         let mut world = roomy();
         begun(&mut world);
-        let world =
-            run_until_the_end(world, |world, _| iterate(world, vec![], how.clone(), look("t0")));
+        let world = run_until_the_end(world, |world, _| {
+            iterate(world, vec![], how.clone(), observation("t0"))
+        });
         assert_eq!(end(&world), StopReason::Stagnation);
         assert_eq!(world.state.iterations_seen(), iterations, "{how:?}");
         assert!(message(&world).starts_with(&format!("{iterations} iterations in a row")));
@@ -213,8 +214,8 @@ fn a_tree_seen_before_is_no_progress_but_not_idle() {
     let idle = || IterationEnd { tool_calls: Some(0), ..ended(IterationOutcome::Succeeded) };
     let mut world = roomy();
     begun(&mut world);
-    iterate(&mut world, vec![], idle(), look("t1"));
-    iterate(&mut world, vec![], idle(), look("t0"));
+    iterate(&mut world, vec![], idle(), observation("t1"));
+    iterate(&mut world, vec![], idle(), observation("t0"));
     assert_eq!(world.state.progress.stagnant, 1, "something changed the tree back");
 }
 
@@ -223,7 +224,7 @@ fn a_validator_that_cannot_check_is_the_users_to_mend() {
     let mut world = roomy();
     begun(&mut world);
     let world = run_until_the_end(world, |world, n| {
-        iterate(world, marker(), ended(IterationOutcome::Succeeded), look(&format!("t{n}")));
+        iterate(world, marker(), ended(IterationOutcome::Succeeded), observation(&format!("t{n}")));
         let mut validation = validation(false, &format!("t{n}"));
         validation.verdicts[0].verdict = Verdict::Error { message: "no such program".into() };
         feed(world, Input::Validated(validation));
@@ -249,7 +250,12 @@ fn a_verdict_in_between_begins_the_count_of_errors_anew() {
     begun(&mut world);
     for n in 1..=9_u64 {
         world.state.iterations = 0;
-        iterate(&mut world, marker(), ended(IterationOutcome::Succeeded), look(&format!("t{n}")));
+        iterate(
+            &mut world,
+            marker(),
+            ended(IterationOutcome::Succeeded),
+            observation(&format!("t{n}")),
+        );
         let mut validation = validation(false, &format!("t{n}"));
         validation.verdicts[0].verdict = if n % 3 == 0 {
             Verdict::rejected(format!("{n} failed"))
@@ -272,8 +278,8 @@ fn evidence_written_again_with_the_same_bytes_is_as_new_as_the_work() {
         |world: &World| world.state.workspace.evidence_history.written_in.get("report").copied();
     let at = |stamp| evidence(&[("s0", "old"), (stamp, "report")]);
     for (n, stamp, expected) in [(1, "s1", 1), (2, "s1", 1), (3, "s2", 3)] {
-        let look = Observation { evidence: at(stamp), ..look(&format!("t{n}")) };
-        iterate(&mut world, vec![], ended(IterationOutcome::Succeeded), look);
+        let observed = Observation { evidence: at(stamp), ..observation(&format!("t{n}")) };
+        iterate(&mut world, vec![], ended(IterationOutcome::Succeeded), observed);
         assert_eq!(written(&world), Some(expected), "{n}");
     }
 }
@@ -285,8 +291,8 @@ fn evidence_from_before_the_run_stays_old() {
     // Touched, renamed, copied: another stamp each time, the same content.
     for (n, stamp) in [(1, "s1"), (2, "s2")] {
         let evidence = evidence(&[("s0", "old"), (stamp, "old")]);
-        let look = Observation { evidence, ..look(&format!("t{n}")) };
-        iterate(&mut world, vec![], ended(IterationOutcome::Succeeded), look);
+        let observed = Observation { evidence, ..observation(&format!("t{n}")) };
+        iterate(&mut world, vec![], ended(IterationOutcome::Succeeded), observed);
         assert_eq!(world.state.workspace.evidence_history.written_in["old"], 0);
     }
 }
@@ -297,7 +303,7 @@ fn what_is_not_listed_may_be_old() {
     options.evidence_overflowed = true;
     let mut world = started_with(options);
     begun(&mut world);
-    let found = Observation { evidence: evidence(&[("s1", "turned up")]), ..look("t1") };
+    let found = Observation { evidence: evidence(&[("s1", "turned up")]), ..observation("t1") };
     iterate(&mut world, vec![], ended(IterationOutcome::Succeeded), found);
     assert_eq!(world.state.workspace.evidence_history.written_in["turned up"], 0);
     assert!(!world.state.workspace.evidence_history.is_complete());
@@ -310,7 +316,7 @@ fn what_is_not_listed_may_be_old() {
         &mut world,
         vec![],
         ended(IterationOutcome::Succeeded),
-        Observation { evidence, ..look("t1") },
+        Observation { evidence, ..observation("t1") },
     );
     assert_eq!(world.state.workspace.evidence_history.written_in["new"], 1);
     assert!(!world.state.workspace.evidence_history.is_complete());

@@ -8,7 +8,7 @@ fn world() -> World {
     fresh.limits.max_stagnant = 3;
     let mut world = World::default();
     world.feed(Input::Started(StartOptions { fresh }));
-    world.look(vec![], "t0");
+    world.observe(vec![], "t0");
     world
 }
 
@@ -95,7 +95,7 @@ fn a_kill_between_observation_and_validation_loses_nothing() {
         fresh.policy.when = CompletionTrigger::Proved;
         again.feed(Input::Started(StartOptions { fresh }));
         let observed = journal.iter().any(|r| matches!(r, Record::IterationEnded { .. }));
-        again.look(vec![], "t1");
+        again.observe(vec![], "t1");
         assert_eq!(validates(&again), again.state.iterations > 0 || observed, "cut at {cut}");
     }
 }

@@ -1,4 +1,4 @@
-//! Agents that take over from others.
+//! Failover from one agent to the next.
 
 use super::*;
 
@@ -10,7 +10,7 @@ fn begun(options: RunStarted) -> World {
 
 fn first() -> World {
     let mut world = begun(with_fallback());
-    world.look(Vec::new(), "t0");
+    world.observe(Vec::new(), "t0");
     world
 }
 
@@ -103,7 +103,7 @@ fn a_change_in_the_last_allowed_iteration_is_still_that_iteration() {
     (options.limits.max_iterations, options.limits.max_failures) = (Some(1), 1);
     options.once = true;
     let mut world = begun(options);
-    world.look(Vec::new(), "t0");
+    world.observe(Vec::new(), "t0");
     world.iterate(failed(ErrorClass::Unavailable), Vec::new(), "t0");
     assert_eq!(world.finished(), None);
     world.iterate(IterationOutcome::Succeeded, Vec::new(), "t1");
@@ -123,7 +123,7 @@ fn a_restart_begins_with_the_first_one_again() {
         ("fake", 2, false)
     );
     assert_eq!(state.agent.last_change, None);
-    world.look(Vec::new(), "t0");
+    world.observe(Vec::new(), "t0");
     world.prepare();
     assert_eq!(started(&world), (2, 1));
 }
@@ -131,11 +131,11 @@ fn a_restart_begins_with_the_first_one_again() {
 #[test]
 fn a_restart_tries_the_first_one_although_it_failed_when_there_was_no_other() {
     let mut world = World::started();
-    world.look(Vec::new(), "t0");
+    world.observe(Vec::new(), "t0");
     world.iterate(failed(ErrorClass::Billing), Vec::new(), "t0");
     assert_eq!(world.finished(), Some(StopReason::NeedsHuman));
     world.feed(Input::Started(StartOptions { fresh: with_fallback() }));
-    world.look(Vec::new(), "t0");
+    world.observe(Vec::new(), "t0");
     assert_eq!((changes(&world), world.state.agent.name.as_str()), (Vec::new(), "fake"));
     // And passed over if it fails once more.
     world.iterate(failed(ErrorClass::Billing), Vec::new(), "t0");
@@ -147,7 +147,7 @@ fn one_that_cannot_even_begin_is_passed_over_before_the_first_iteration() {
     let mut world = begun(with_fallback());
     world.feed(Input::AgentUnavailable("not there".into()));
     assert_eq!(world.state.agent.name, "spare");
-    world.look(Vec::new(), "t0");
+    world.observe(Vec::new(), "t0");
     world.prepare();
     assert_eq!(started(&world), (1, 1));
     assert!(
