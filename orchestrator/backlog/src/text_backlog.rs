@@ -75,11 +75,11 @@ impl<F: TextFormat> TextBacklog<F> {
             let ItemEdit { edits, expected } = edit(text, &document, at)?;
             let edited = apply_edits(text, edits).into_bytes();
             let isolated = |after: &BacklogSnapshot| {
-                let pairs = document.items.iter().zip(&after.items).enumerate();
+                let mut pairs = document.items.iter().zip(&after.items).enumerate();
                 document.items.len() == after.items.len()
-                    && pairs.fold(true, |same, (position, (before, after))| {
+                    && pairs.all(|(position, (before, after))| {
                         let before = if position == index { &expected } else { before };
-                        same && is_same_item(before, after)
+                        is_same_item(before, after)
                     })
             };
             let after = self.snapshot(edited).ok().filter(isolated);
@@ -122,8 +122,20 @@ struct ItemEdit {
 
 /// Returns whether two items are the same, wherever they are in the file.
 fn is_same_item(a: &BacklogItem, b: &BacklogItem) -> bool {
-    let b = BacklogItem { location: a.location, ..b.clone() };
-    *a == b
+    let BacklogItem {
+        id,
+        title,
+        description,
+        status,
+        priority,
+        criteria,
+        dependencies,
+        notes,
+        location: _,
+    } = a;
+    (id, title, description, status, priority)
+        == (&b.id, &b.title, &b.description, &b.status, &b.priority)
+        && (criteria, dependencies, notes) == (&b.criteria, &b.dependencies, &b.notes)
 }
 
 impl<F: TextFormat> Backlog for TextBacklog<F> {

@@ -23,6 +23,9 @@ pub(crate) struct JsonLayout {
     pub(super) members: Vec<Vec<Member>>,
 }
 
+/// What JSON ignores between values.
+const JSON_WHITESPACE: [char; 4] = [' ', '\t', '\n', '\r'];
+
 const STRUCTURE: &str = "an object with `features` or `userStories`, or an array of features";
 
 pub(super) fn read_document(text: &str) -> Result<Document<JsonLayout>, Vec<BacklogDefect>> {
@@ -64,22 +67,33 @@ type Items = (&'static Dialect, Vec<Member>, Range<usize>);
 fn find_items(text: &str, locator: &mut Locator<'_>) -> Result<Items, BacklogDefect> {
     let base = if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
     let body = text.get(base..).unwrap_or_default();
-    let whole: &serde_json::value::RawValue = serde_json::from_str(body).map_err(|error| {
-        let (offset, message) = locate_error(text, base, &error);
-        let location = Some(locator.locate(offset));
-        BacklogDefect { location, item: None, kind: DefectKind::Syntax(message) }
-    })?;
-    let start = text.len() - body.trim_start().len();
-    let span = start..start + whole.get().len();
+    let trimmed = body.trim_start_matches(JSON_WHITESPACE);
+    let is_array = trimmed.starts_with('[');
+    let start = text.len() - trimmed.len();
+    let span = start..start + trimmed.trim_end_matches(JSON_WHITESPACE).len();
+    let mut locate = |offset: usize| Some(locator.locate(offset));
     let mut structure = |expected: &str, at: usize| BacklogDefect {
-        location: Some(locator.locate(at)),
+        location: locate(at),
         item: None,
         kind: DefectKind::Structure(expected.to_owned()),
     };
-    if whole.get().starts_with('[') {
-        return Ok((&FEATURE_ARRAY, Vec::new(), span));
+    let parsed = if is_array {
+        read_elements(text, &span).map(|_| Vec::new())
+    } else {
+        read_members(text, &span)
+    };
+    let frame = match parsed {
+        Ok(frame) => frame,
+        Err(error) if error.is_data() => return Err(structure(STRUCTURE, start)),
+        Err(error) => {
+            let (offset, message) = locate_error(text, start, &error);
+            let kind = DefectKind::Syntax(message);
+            return Err(BacklogDefect { location: locate(offset), item: None, kind });
+        }
+    };
+    if is_array {
+        return Ok((&FEATURE_ARRAY, frame, span));
     }
-    let frame = read_members(text, &span).map_err(|_| structure(STRUCTURE, start))?;
     let mut found = frame.iter().filter_map(|member| {
         let dialects = [&FEATURE_LIST, &PRD].into_iter();
         let dialect = dialects.clone().find(|d| d.items_key == Some(member.key.as_str()))?;

@@ -197,6 +197,8 @@ fn rejects_bytes_that_are_no_text() {
     let expected =
         "feature-list.json:2:16: invalid syntax: the text is not UTF-8; save it as UTF-8";
     assert_eq!(error, expected);
+    let space = Workspace::json("\u{a0}{\"features\": []}").error();
+    assert_eq!(space, "feature-list.json:1:1: invalid syntax: expected value");
     let deep = format!("{{\"features\":[{}]}}", "[".repeat(100_000));
     assert!(Workspace::json(deep).error().contains("invalid syntax"));
 }
