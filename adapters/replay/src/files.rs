@@ -222,6 +222,6 @@ mod tests {
             assert!(matches!(write(&call, &here.paths), Err(FileError::Input(_))));
         }
         let outside = json!({"file_path": "/etc/x", "content": ""});
-        assert!(matches!(write(&outside, &here.paths), Err(FileError::Place(_))));
+        assert!(matches!(write(&outside, &here.paths), Err(FileError::Path(_))));
     }
 }

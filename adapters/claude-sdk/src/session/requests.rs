@@ -55,7 +55,7 @@ impl SdkSession<'_> {
                 ServerRequest::ToolCall { id: call_id, call } => self.call_tool(id, call_id, call),
             },
             Request::Mcp { .. } => {
-                self.channel.answer_error(id, "there is no such server of tools")
+                self.channel.answer_error(id, "there is no such server of tools");
             }
             Request::Unknown { kind } => {
                 self.channel

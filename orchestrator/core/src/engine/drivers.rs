@@ -6,9 +6,9 @@ use std::sync::OnceLock;
 use super::error::EngineError;
 use super::plan::Driver;
 use super::redact::Redactor;
-use crate::config::{ConfigErrors, Limits, Loaded};
 use crate::machine::{self, State};
 use crate::registry::Registry;
+use ralph_orchestrator_config::{ConfigErrors, Limits, LoadedConfig};
 use ralph_orchestrator_contract::BuildContext;
 
 /// An agent that could work.
@@ -24,7 +24,7 @@ pub(super) struct Ready {
 
 impl Ready {
     async fn build(
-        loaded: &Loaded,
+        loaded: &LoadedConfig,
         registry: &Registry,
         context: &BuildContext,
         name: Option<&str>,
@@ -52,7 +52,7 @@ pub(super) struct Drivers {
 impl Drivers {
     /// Builds the agent named in `[agents.NAME]`, or that of `[agent]`, and its fallbacks.
     pub(super) async fn build(
-        loaded: &Loaded,
+        loaded: &LoadedConfig,
         registry: &Registry,
         context: &BuildContext,
         name: Option<&str>,
@@ -74,14 +74,14 @@ impl Drivers {
 
     /// The one whose turn it is.
     pub(super) fn of(&self, state: &State) -> &Ready {
-        let changed = state.changed.as_ref();
+        let changed = state.agent.last_change.as_ref();
         let now = changed.and_then(|changed| self.rest.iter().find(|one| one.name == changed.to));
         now.unwrap_or(&self.first)
     }
 
     /// The same driver as [`of`](Self::of) gives.
     pub(super) fn of_mut(&mut self, state: &State) -> &mut Driver {
-        let changed = state.changed.as_ref();
+        let changed = state.agent.last_change.as_ref();
         let now =
             changed.and_then(|changed| self.rest.iter_mut().find(|one| one.name == changed.to));
         &mut now.unwrap_or(&mut self.first).driver
@@ -93,14 +93,14 @@ impl Drivers {
     }
 
     /// What must not be written down, whoever works.
-    pub(super) fn redactor(&self, loaded: &Loaded) -> Redactor {
+    pub(super) fn redactor(&self, loaded: &LoadedConfig) -> Redactor {
         let vars = self.all().flat_map(|one| one.env.clone()).collect();
         Redactor::new(&loaded.config.env, &vars)
     }
 
     /// Refuses a limit that the user set and that one of them cannot be held to. Says what else there
     /// is to warn of.
-    pub(super) fn check_limits(&self, loaded: &Loaded) -> Result<Vec<String>, ConfigErrors> {
+    pub(super) fn check_limits(&self, loaded: &LoadedConfig) -> Result<Vec<String>, ConfigErrors> {
         let mut warnings = Vec::new();
         for one in self.all() {
             warnings.extend(one.driver.check_limits(loaded)?);
@@ -109,7 +109,7 @@ impl Drivers {
     }
 
     /// The limits as the machine applies them.
-    pub(super) fn limits(&self, limits: &Limits) -> machine::Limits {
+    pub(super) fn limits(&self, limits: &Limits) -> machine::RunLimits {
         let mut all = self.first.driver.limits(limits);
         let reservations = self.all().map(|one| one.driver.limits(limits).first_reservation);
         all.first_reservation = reservations.max().unwrap_or_default();

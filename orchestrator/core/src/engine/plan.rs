@@ -10,13 +10,15 @@ use serde_json::json;
 use super::environment;
 use super::error::EngineError;
 use super::prices::{self, Pricing};
-use crate::config::{self, AgentConfig, Config, ConfigErrors, Limits, Loaded};
 use crate::machine::{
-    self, AfterRejection, BaselineMode, CompletionTrigger, Policy, ValidatorInfo,
+    self, AfterRejection, BaselineMode, CompletionTrigger, FrozenPolicy, ValidatorInfo,
 };
 use crate::registry::{Kinds, Registry};
 use crate::state::{self, StateError};
 use crate::workspace::ProtectedPaths;
+use ralph_orchestrator_config::{
+    self as config, AgentConfig, Config, ConfigErrors, Limits, LoadedConfig,
+};
 use ralph_orchestrator_contract::{
     Agent, BuildContext, BuildError, CompletionDetector, Description, EvidenceValidator, Usage, Usd,
 };
@@ -65,7 +67,7 @@ impl Judges {
     /// # Errors
     /// An unknown name or a mistake in their tables.
     pub async fn build(
-        loaded: &Loaded,
+        loaded: &LoadedConfig,
         registry: &Registry,
         context: &BuildContext,
     ) -> Result<Self, ConfigErrors> {
@@ -92,7 +94,7 @@ impl Judges {
                     required: validator.required,
                     runs_check: built.runs_check(),
                 },
-                place: loaded.error_at(&at, None, "").place.to_string(),
+                place: loaded.error_at(&at, None, "").location.to_string(),
                 at,
                 timeout: validator.timeout,
                 validator: built,
@@ -108,7 +110,7 @@ impl Judges {
             trust_agent: completion.trust_agent,
             after_rejection: match completion.after_rejection {
                 config::AfterRejection::Keep => AfterRejection::Keep,
-                config::AfterRejection::Reclaim => AfterRejection::Reclaim,
+                config::AfterRejection::Reclaim => AfterRejection::RequireNewClaim,
             },
             when: match completion.when {
                 config::CompletionTrigger::Claimed => CompletionTrigger::Claimed,
@@ -120,11 +122,11 @@ impl Judges {
     }
 
     /// What is frozen, with `baseline` being what protected paths were like.
-    pub(super) fn policy(&self, baseline: &[u8]) -> Policy {
+    pub(super) fn policy(&self, baseline: &[u8]) -> FrozenPolicy {
         let mut hasher = blake3::Hasher::new();
         hasher.update(self.source.to_string().as_bytes());
         hasher.update(baseline);
-        Policy {
+        FrozenPolicy {
             validators: self.checks.iter().map(|check| check.info.clone()).collect(),
             digest: hasher.finalize().to_hex().to_string(),
             trust_agent: self.trust_agent,
@@ -135,7 +137,7 @@ impl Judges {
     }
 
     /// A name in the configuration whose code is not what was frozen.
-    pub(super) fn other_code(&self, frozen: &Policy) -> Option<&str> {
+    pub(super) fn other_code(&self, frozen: &FrozenPolicy) -> Option<&str> {
         let other = |name: &&String| self.code.get(*name) != frozen.code.get(*name);
         self.code.keys().find(other).map(String::as_str)
     }
@@ -151,7 +153,7 @@ impl Judges {
 
     /// What a completion would rest on.
     #[must_use]
-    pub fn current_policy(&self) -> Policy {
+    pub fn current_policy(&self) -> FrozenPolicy {
         self.policy(&[])
     }
 
@@ -191,7 +193,11 @@ impl Judges {
 }
 
 /// Refuses globs that cannot be used.
-fn check_artefacts(loaded: &Loaded, at: &[String], globs: &[String]) -> Result<(), ConfigErrors> {
+fn check_artefacts(
+    loaded: &LoadedConfig,
+    at: &[String],
+    globs: &[String],
+) -> Result<(), ConfigErrors> {
     for (index, glob) in globs.iter().enumerate() {
         if let Err(error) = ProtectedPaths::new(std::slice::from_ref(glob)) {
             let key = ["artefacts".to_owned(), index.to_string()];
@@ -266,7 +272,7 @@ impl Driver {
     /// # Errors
     /// An unknown name or a mistake in its table.
     pub async fn build(
-        loaded: &Loaded,
+        loaded: &LoadedConfig,
         registry: &Registry,
         context: &BuildContext,
         name: Option<&str>,
@@ -302,7 +308,7 @@ impl Driver {
     #[must_use]
     pub fn environment(
         &self,
-        loaded: &Loaded,
+        loaded: &LoadedConfig,
         vars: &BTreeMap<String, String>,
     ) -> BTreeMap<String, String> {
         environment::build(&loaded.config.env, vars, &self.description)
@@ -337,7 +343,7 @@ impl Driver {
     ///
     /// # Errors
     /// The key of such a limit.
-    pub fn check_limits(&self, loaded: &Loaded) -> Result<Option<String>, ConfigErrors> {
+    pub fn check_limits(&self, loaded: &LoadedConfig) -> Result<Option<String>, ConfigErrors> {
         let limits = &loaded.config.limits;
         let name = &self.description.name;
         if limits.max_tokens.is_some() && !self.description.capabilities.tokens {
@@ -369,14 +375,14 @@ impl Driver {
     }
 
     /// The limits as the machine applies them.
-    pub(super) fn limits(&self, limits: &Limits) -> machine::Limits {
+    pub(super) fn limits(&self, limits: &Limits) -> machine::RunLimits {
         let first_reservation = match limits.max_cost_usd {
             _ if !self.costs() => Usd::ZERO,
             // The share of a very small limit is not nothing either.
             Some(max) => Usd::from_nanos(max.nanos().div_ceil(FIRST_RESERVATION_SHARE)),
             None => UNLIMITED_RESERVATION,
         };
-        machine::Limits {
+        machine::RunLimits {
             max_iterations: limits.max_iterations,
             max_runtime_ms: limits.max_runtime.map(millis),
             max_cost_usd: limits.max_cost_usd,
@@ -394,14 +400,14 @@ pub(super) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-fn error_at(loaded: &Loaded, key: &[&str], message: &str) -> ConfigErrors {
+fn error_at(loaded: &LoadedConfig, key: &[&str], message: &str) -> ConfigErrors {
     let key: Vec<String> = key.iter().map(|part| (*part).to_owned()).collect();
     loaded.error_at(&key, None, message).into()
 }
 
 /// Builds one thing, or says where the mistake is.
 async fn make<T: ?Sized>(
-    loaded: &Loaded,
+    loaded: &LoadedConfig,
     kinds: &Kinds<T>,
     (name, word): (&str, &str),
     at: &[String],
@@ -426,7 +432,7 @@ async fn make<T: ?Sized>(
 
 /// What factories may know.
 #[must_use]
-pub fn build_context(loaded: &Loaded, vars: &BTreeMap<String, String>) -> BuildContext {
+pub fn build_context(loaded: &LoadedConfig, vars: &BTreeMap<String, String>) -> BuildContext {
     // Programs are looked for where the processes themselves would find them.
     let path = loaded.config.env.set.get("PATH").or_else(|| vars.get("PATH"));
     BuildContext {
@@ -440,14 +446,14 @@ pub fn build_context(loaded: &Loaded, vars: &BTreeMap<String, String>) -> BuildC
 /// The environment of what belongs to no agent, out of the orchestrator's own.
 #[must_use]
 pub fn plain_environment(
-    loaded: &Loaded,
+    loaded: &LoadedConfig,
     vars: &BTreeMap<String, String>,
 ) -> BTreeMap<String, String> {
     environment::build(&loaded.config.env, vars, &Description::default())
 }
 
 /// Whose the state of this configuration's run is.
-pub(super) fn state_owner(loaded: &Loaded) -> state::Owner {
+pub(super) fn state_owner(loaded: &LoadedConfig) -> state::Owner {
     let workspace = real_path(&loaded.config.run.workspace);
     state::Owner::new(&workspace, loaded.configuration().as_deref())
 }
@@ -457,7 +463,7 @@ pub(super) fn state_owner(loaded: &Loaded) -> state::Owner {
 /// # Errors
 /// It does: the configuration is wrong if it names the directory, and otherwise somebody put another one
 /// in the place of its own.
-pub fn verify_owner(loaded: &Loaded, layout: &state::Layout) -> Result<(), EngineError> {
+pub fn verify_owner(loaded: &LoadedConfig, layout: &state::Layout) -> Result<(), EngineError> {
     match state_owner(loaded).verify(layout) {
         Err(StateError::Foreign { path, owner, asked }) => {
             let problem = format!("belongs to the run of {owner}, not to that of {asked}");
@@ -480,7 +486,10 @@ pub fn verify_owner(loaded: &Loaded, layout: &state::Layout) -> Result<(), Engin
 ///
 /// # Errors
 /// It would lie in the workspace, where the agent could reach it.
-pub fn state_layout(loaded: &Loaded, state_home: &Path) -> Result<state::Layout, ConfigErrors> {
+pub fn state_layout(
+    loaded: &LoadedConfig,
+    state_home: &Path,
+) -> Result<state::Layout, ConfigErrors> {
     let workspace = real_path(&loaded.config.run.workspace);
     let root = match &loaded.config.state.dir {
         Some(dir) => dir.clone(),

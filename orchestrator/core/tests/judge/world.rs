@@ -7,12 +7,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use ralph_orchestrator_config::{self as config, Sources};
 use ralph_orchestrator_contract::{
     Agent, AgentError, CancelSignal, Capabilities, Claim, ClaimKind, ClaimSource,
     CompletionDetector, Description, ErrorClass, Event, EventSink, EvidenceValidator, Findings,
     Iteration, Judgement, Report, Survivor, ValidationContext, ValidatorDescription, Verdict, View,
 };
-use ralph_orchestrator_core::config::{self, Sources};
 use ralph_orchestrator_core::engine::{
     Finished, NoProcesses, Notice, Observer, Opened, Processes, Request, open,
 };
@@ -218,8 +218,8 @@ impl After {
     pub(crate) fn story(&self) -> Vec<&'static str> {
         let word = |record: &Record| match record {
             Record::Claimed { .. } => Some("claimed"),
-            Record::Judged { accepted: true, .. } => Some("judged good"),
-            Record::Judged { .. } => Some("judged bad"),
+            Record::Previewed { accepted: true, .. } => Some("preview accepted"),
+            Record::Previewed { .. } => Some("preview rejected"),
             Record::Validated { accepted: true, .. } => Some("accepted"),
             Record::Validated { .. } => Some("rejected"),
             Record::IterationEnded { .. } => Some("ended"),
