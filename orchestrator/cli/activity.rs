@@ -42,7 +42,9 @@ impl Activity {
             Notice::IterationStarted { .. } => Some(Self::Agent),
             // An agent that asks for a preview goes on meanwhile, and so does one that waits itself.
             Notice::Validating { .. } if !matches!(self, Self::Agent) => Some(Self::Validators),
-            Notice::Paused { .. } | Notice::Waiting { .. } if !matches!(self, Self::Agent) => Some(Self::Waiting),
+            Notice::Paused { .. } | Notice::Waiting { .. } if !matches!(self, Self::Agent) => {
+                Some(Self::Waiting)
+            }
             Notice::IterationFinished { .. }
             | Notice::Verdict { .. }
             | Notice::Baseline { .. }
