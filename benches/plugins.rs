@@ -1,5 +1,5 @@
-//! What plugins cost: an event inside of this process and out of one of its own, a start, and memory,
-//! against the adapter `command`, which is built in. Prints; asserts nothing about time.
+//! What plugins cost: an event, a start, and memory, against the adapter `command`, which is built in.
+//! Prints; asserts nothing about time.
 //!
 //! `cargo bench --bench plugins`. The plugin is built for it, with optimisation.
 
@@ -19,11 +19,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use plugin_host::{Isolation, Plugin, PrivateCopy, check};
 use ralph_orchestrator_contract::{
     Agent, Budget, BuildContext, CancelReason, CancelSignal, Event, EventSink, Iteration,
     NeverCancelled, async_trait,
 };
+use ralph_orchestrator_plugin_host::{Plugin, PrivateCopy, check};
 use ralph_orchestrator_supervisor::Supervisor;
 use serde_json::json;
 use tempfile::TempDir;
@@ -39,9 +39,9 @@ fn main() {
     ralph_orchestrator_supervisor::shim::intercept();
     let arguments: Vec<_> = std::env::args_os().skip(1).collect();
     if let [command, library] = arguments.as_slice()
-        && command == plugin_host::HOST_COMMAND
+        && command == ralph_orchestrator_plugin_host::HOST_COMMAND
     {
-        println!("{}", plugin_host::serve(Path::new(library)));
+        println!("{}", ralph_orchestrator_plugin_host::run_host_process(Path::new(library)));
         std::process::exit(1);
     }
     let folder = TempDir::new().unwrap();
@@ -70,16 +70,13 @@ fn build() -> PathBuf {
 async fn measure(folder: &TempDir, copy: &PrivateCopy) {
     let supervisor = Supervisor::this_binary();
     let builtin = builtin(folder, &supervisor);
-    let inside = plugin(copy, Isolation::None, &supervisor, folder).await;
-    let apart = plugin(copy, Isolation::Process, &supervisor, folder).await;
+    let plugin = plugin(copy, &supervisor, folder).await;
 
     let before = memory("self");
     let of_builtin = each(&*builtin, folder).await;
     figure("an event of the adapter `command`", of_builtin, None, None);
-    let of_inside = each(&*inside, folder).await;
-    figure("an event, isolation none", of_inside, Some(2.0), Some(of_builtin));
-    let of_apart = each(&*apart, folder).await;
-    figure("an event, isolation process", of_apart, Some(20.0), Some(of_builtin));
+    let of_plugin = each(&*plugin, folder).await;
+    figure("an event of a plugin", of_plugin, Some(20.0), Some(of_builtin));
     let grown = memory("self").saturating_sub(before);
     println!(
         "{:<44} {grown:>9} KiB      aim: bounded, whatever the number",
@@ -87,18 +84,13 @@ async fn measure(folder: &TempDir, copy: &PrivateCopy) {
     );
 
     let env = env();
-    let start = best(&async || {
-        inside.check(&env).await.unwrap();
-    })
-    .await;
-    figure("a call, isolation none", start, None, None);
     let bare = best(&async || {
         builtin.run(task(folder, "0"), &Counts::default()).await.unwrap();
     })
     .await;
     figure("a start of the adapter `command`", bare, None, None);
     let start = best(&async || {
-        apart.check(&env).await.unwrap();
+        plugin.check(&env).await.unwrap();
     })
     .await;
     figure("start, hello, open, a call and its end", start, Some(15_000.0), Some(bare));
@@ -179,13 +171,8 @@ fn task(folder: &TempDir, prompt: &str) -> Iteration {
     }
 }
 
-async fn plugin(
-    copy: &PrivateCopy,
-    isolation: Isolation,
-    supervisor: &Supervisor,
-    folder: &TempDir,
-) -> Box<dyn Agent> {
-    let plugin = Arc::new(Plugin::library("bench", copy.clone(), isolation, env()));
+async fn plugin(copy: &PrivateCopy, supervisor: &Supervisor, folder: &TempDir) -> Box<dyn Agent> {
+    let plugin = Arc::new(Plugin::library("bench", copy.clone(), env()));
     plugin.agent(None, json!({}), &context(folder), supervisor).await.unwrap()
 }
 

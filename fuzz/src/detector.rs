@@ -5,7 +5,7 @@ use std::path::Path;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
-use ralph_orchestrator_contract::{BuildContext, CompletionDetector, Findings, View};
+use ralph_orchestrator_contract::{BuildContext, CompletionDetector, Findings, DetectorInput};
 
 pub(crate) fn context() -> BuildContext {
     BuildContext {
@@ -24,7 +24,7 @@ pub(crate) fn findings(
 ) -> Findings {
     // What claims must not be an echo of: here, nothing.
     let (workspace, given) = (Path::new("/project"), final_text.map(|_| ""));
-    let view = View { workspace, prompt_path: None, prompt, final_text, given };
+    let view = DetectorInput { workspace, prompt_path: None, prompt, final_text, given };
     let findings = inspect(detector, view);
     assert_eq!(findings, inspect(detector, view));
     assert!(findings.claims.len() <= 2 && findings.near_misses.len() <= 8);
@@ -43,7 +43,7 @@ pub(crate) fn findings(
     findings
 }
 
-fn inspect(detector: &dyn CompletionDetector, view: View<'_>) -> Findings {
+fn inspect(detector: &dyn CompletionDetector, view: DetectorInput<'_>) -> Findings {
     at_once(detector.inspect(view))
 }
 

@@ -350,26 +350,14 @@ pub(crate) struct NewPlugin {
     pub(crate) sdk: Option<PathBuf>,
 }
 
-/// Where the code of a library runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Where {
-    /// In a process of its own
-    Process,
-    /// In this process, which it can take down
-    None,
-}
-
 #[derive(Debug, clap::Args)]
 pub(crate) struct TestPlugin {
     /// A library, or the name of a plugin in ralph.toml
     pub(crate) plugin: PathBuf,
-    /// What its items are built with, and which scenarios are skipped: a TOML file with `[config]`,
-    /// `[env]` and `[[without]]`
+    /// Configuration of its items and scenarios to skip: a TOML file with `[config]`, `[env]` and
+    /// `[[skip]]`
     #[arg(long, value_name = "FILE")]
-    pub(crate) kit: Option<PathBuf>,
-    /// Only with this isolation [default: process, and then none]
-    #[arg(long, value_enum)]
-    pub(crate) isolation: Option<Where>,
+    pub(crate) conformance: Option<PathBuf>,
 }
 
 #[derive(Debug, clap::Args)]

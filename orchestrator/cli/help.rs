@@ -162,7 +162,7 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
         "plugin test",
         &[
             ("Test a library", "plugin test target/debug/libmy_agent.so"),
-            ("With its own configuration", "plugin test my-agent --kit conformance.toml"),
+            ("With its own configuration", "plugin test my-agent --conformance conformance.toml"),
         ],
     ),
     (

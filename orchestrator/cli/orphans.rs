@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use ralph_orchestrator_core::state::OrphanReport;
-use ralph_orchestrator_supervisor::Remains;
+use ralph_orchestrator_supervisor::OrphanCleanup;
 
 use crate::render::text::one_line;
 
@@ -12,7 +12,7 @@ const RUN_ID: &str = "RALPH_RUN_ID";
 
 /// Ends what the agents of a run have left, if nobody did.
 pub(crate) fn end_orphans(run: &str) -> OrphanReport {
-    let Remains { ended, survived } = ralph_orchestrator_supervisor::end_remains(RUN_ID, run);
+    let OrphanCleanup { ended, survived } = ralph_orchestrator_supervisor::end_orphans(RUN_ID, run);
     let survived: Vec<String> = survived.iter().map(ToString::to_string).collect();
     let say = |names: &[String], what: &str| {
         let count = names.len();

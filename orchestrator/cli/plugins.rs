@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use plugin_host::{Isolation, Plugin, ProgramError, check};
-use plugin_protocol::PluginHello;
-use ralph_orchestrator_config::{ConfigErrors, PluginConfig, PluginIsolation};
+use ralph_orchestrator_config::{ConfigErrors, PluginConfig};
 use ralph_orchestrator_core::engine::plain_environment;
 use ralph_orchestrator_core::registry::Registry;
+use ralph_orchestrator_plugin_host::{Plugin, ProgramError, check};
+use ralph_orchestrator_plugin_protocol::PluginHello;
 use ralph_orchestrator_supervisor::{KillSwitch, Supervisor};
 
 use crate::context::Context;
@@ -62,17 +62,13 @@ impl Plugins {
             let copy =
                 checked.map_err(|error| at(context, name, Some("library"), &error.to_string()))?;
             self.copies.push(copy.path().to_owned());
-            let isolation = match config.isolation {
-                Some(PluginIsolation::None) => Isolation::None,
-                Some(PluginIsolation::Process) | None => Isolation::Process,
-            };
-            Plugin::library(name, copy, isolation, env)
+            Plugin::library(name, copy, env)
         } else {
             let path = context.vars.get("PATH").map(String::as_str).unwrap_or_default();
             let place = (context.loaded.dir(), path);
             Plugin::program(name, &config.command, place, pinned, env).map_err(|error| {
                 let key = match error {
-                    ProgramError::OtherDigest { .. } => "digest",
+                    ProgramError::DigestMismatch { .. } => "digest",
                     _ => "command",
                 };
                 at(context, name, Some(key), &error.to_string())
@@ -120,7 +116,7 @@ impl Plugins {
         let supervisor = Supervisor::this_binary().with_kill_switch(KillSwitch::default());
         let mut hellos = Vec::new();
         for plugin in &self.all {
-            let hello = plugin.look(&supervisor).await.map_err(|broken| broken.0);
+            let hello = plugin.probe(&supervisor).await.map_err(|closed| closed.0);
             hellos.push((Arc::clone(plugin), hello));
         }
         hellos

@@ -12,7 +12,7 @@ pub(crate) struct Supervised;
 
 impl Processes for Supervised {
     fn of_iteration(&self, run: &str, iteration: u64) -> Vec<Survivor> {
-        from_supervisor(supervise::of_iteration(run, iteration))
+        from_supervisor(supervise::iteration_processes(run, iteration))
     }
 
     fn end(&self, run: &str, iteration: u64, survivors: Vec<Survivor>) -> Vec<Survivor> {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use ralph_orchestrator_config::{Config, SandboxMode, SandboxWorkspace};
 use ralph_orchestrator_core::workspace::Baseline;
-use ralph_orchestrator_supervisor::{Level, Sandbox};
+use ralph_orchestrator_supervisor::{LandlockLevel, Sandbox};
 
 use crate::context::{Context, user_file};
 use crate::error::CommandError;
@@ -47,7 +47,7 @@ impl Policy {
         if config.sandbox.mode == SandboxMode::Off {
             return Ok(None);
         }
-        Level::of_kernel().map_err(|error| {
+        LandlockLevel::from_kernel().map_err(|error| {
             CommandError::unavailable(format!("`[sandbox] mode = \"landlock\"`: {error}"))
                 .hinted("nothing was started; `mode = \"off\"` runs agents without a sandbox")
         })?;
@@ -164,7 +164,7 @@ fn not_hidden(key: &str, path: &Path, hide: &[PathBuf]) -> Result<(), CommandErr
 
 /// What `doctor` says of the kernel and the configuration.
 pub(crate) fn report(context: &Context) -> Result<String, String> {
-    let kernel = Level::of_kernel();
+    let kernel = LandlockLevel::from_kernel();
     if context.loaded.config.sandbox.mode == SandboxMode::Off {
         return Ok(match kernel {
             Ok(level) => format!("off; the kernel offers {}", text(level)),
@@ -175,7 +175,7 @@ pub(crate) fn report(context: &Context) -> Result<String, String> {
     kernel.map(|level| format!("on, by {}", text(level))).map_err(|error| error.to_string())
 }
 
-fn text(level: Level) -> String {
+fn text(level: LandlockLevel) -> String {
     let signals = if level.confines_signals() { "and signals" } else { "but not signals" };
     format!("Landlock level {}, which confines files {signals}", level.number())
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use ralph_orchestrator_testkit::loopback::no_network;
+use ralph_orchestrator_testkit::agent_env::no_network;
 use ralph_orchestrator_testkit::model_server::{ModelServer, Script};
 
 use crate::environment::TestEnvironment;

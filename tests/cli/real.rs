@@ -2,7 +2,9 @@
 
 use std::process::Command;
 
-use ralph_orchestrator_testkit::loopback::{IDLE, claude_env, codex_config, codex_env, no_network};
+use ralph_orchestrator_testkit::agent_env::{
+    IDLE, claude_env, codex_config, codex_env, no_network,
+};
 use ralph_orchestrator_testkit::model_server::ModelServer;
 use ralph_orchestrator_testkit::{claude_agent_acp, claude_binary, codex_acp, codex_binary};
 

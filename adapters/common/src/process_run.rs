@@ -7,7 +7,7 @@ use ralph_orchestrator_contract::{
     AgentError, CancelReason, ErrorClass, Event, EventSink, Leftovers, Report,
 };
 use ralph_orchestrator_supervisor::{
-    Chunk, Exit, Input, Process, SpawnError, Spec, Step, Stream, Supervisor, TurnBudget,
+    Chunk, Exit, Input, Process, ProcessEvent, SpawnError, Spec, Stream, Supervisor, TurnBudget,
 };
 use tokio::time::{Instant, sleep_until};
 use tracing::{debug, info};
@@ -34,7 +34,7 @@ enum Next {
     Cancelled(CancelReason),
     Handled,
     DeadlinePassed,
-    Process(Step),
+    Process(ProcessEvent),
 }
 
 impl<'a, H: ProcessHandler> ProcessRun<'a, H> {
@@ -69,8 +69,8 @@ impl<'a, H: ProcessHandler> ProcessRun<'a, H> {
                     info!("agent took too long");
                     self.handler.deadline_passed();
                 }
-                Next::Process(Step::Printed(chunk)) => self.read(&chunk).await,
-                Next::Process(Step::Gone(exit)) => break exit,
+                Next::Process(ProcessEvent::Output(chunk)) => self.read(&chunk).await,
+                Next::Process(ProcessEvent::Exited(exit)) => break exit,
             }
             self.perform_actions().await;
         };
@@ -97,7 +97,7 @@ impl<'a, H: ProcessHandler> ProcessRun<'a, H> {
             () = sleep_until(deadline.unwrap_or_else(Instant::now)), if deadline.is_some() => {
                 Next::DeadlinePassed
             }
-            step = self.process.step() => Next::Process(step),
+            step = self.process.next_event() => Next::Process(step),
         }
     }
 

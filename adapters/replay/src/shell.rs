@@ -10,7 +10,7 @@ use std::time::Duration;
 use ralph_orchestrator_contract::{BuildContext, Leftovers};
 use ralph_orchestrator_core::workspace::{Links, read_file};
 use ralph_orchestrator_supervisor::{
-    Ending, Exit, Grace, Process, Spec, Step, Stop, Supervisor, find_program,
+    Ending, Exit, Grace, Process, ProcessEvent, Spec, Stop, Supervisor, find_program,
 };
 use tokio::time::{Instant, sleep_until};
 
@@ -132,12 +132,12 @@ async fn watch(
             biased;
             () = cancel.wait(), if running => EarlyEnd::Cancelled,
             () = sleep_until(deadline), if running => EarlyEnd::TimedOut,
-            step = process.step() => match step {
-                Step::Printed(chunk) => {
+            step = process.next_event() => match step {
+                ProcessEvent::Output(chunk) => {
                     output.push(&chunk.bytes);
                     continue;
                 }
-                Step::Gone(exit) => break exit,
+                ProcessEvent::Exited(exit) => break exit,
             },
         };
         cut = Some(why);

@@ -6,9 +6,8 @@ use std::path::Path;
 use ralph_orchestrator_plugin_sdk::{
     Agent as _, AgentError, Budget, ErrorClass, Event, Iteration, Report, parse_config,
 };
-use ralph_orchestrator_testkit::conformance::{self, Cast, Options};
-use ralph_orchestrator_testkit::iteration::Sink;
-use ralph_orchestrator_testkit::model_server::{ModelServer, Reply, Script, Turn};
+use ralph_orchestrator_conformance::{self as conformance, Options, RecordingSink, Subject};
+use ralph_orchestrator_conformance::model_server::{ModelServer, Reply, Script, Turn};
 use serde_json::{Value, json};
 
 use super::{ChatAgent, Config};
@@ -36,7 +35,7 @@ fn task(workspace: &Path) -> Iteration {
     }
 }
 
-fn run(agent: &ChatAgent, sink: &Sink) -> Result<Report, AgentError> {
+fn run(agent: &ChatAgent, sink: &RecordingSink) -> Result<Report, AgentError> {
     let folder = tempfile::tempdir().unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(agent.run(task(folder.path()), sink))
@@ -45,8 +44,8 @@ fn run(agent: &ChatAgent, sink: &Sink) -> Result<Report, AgentError> {
 #[test]
 fn it_is_an_agent_in_every_respect() {
     // Whoever runs the plugin in a process of its own supervises it; here nobody does.
-    conformance::run(&Options::default().unsupervised(), |stage| {
-        Cast::new(agent(&stage.model())).env("KEY", "secret")
+    conformance::run(&Options::default().unsupervised(), |fixture| {
+        Subject::new(agent(&fixture.model_url())).env("KEY", "secret")
     })
     .assert();
 }
@@ -55,7 +54,7 @@ fn it_is_an_agent_in_every_respect() {
 fn the_key_is_sent_and_the_tool_offered() {
     let script = Script::new().then(Turn::shell("exit 3")).then(Turn::text("done"));
     let server = ModelServer::scripted(script);
-    let sink = Sink::new();
+    let sink = RecordingSink::new();
     let report = run(&agent(&server.base_url()), &sink).unwrap();
     assert_eq!(report.final_text.as_deref(), Some("done"));
     let requests = server.main_requests();
@@ -83,7 +82,7 @@ fn what_the_endpoint_refuses_has_its_class() {
     ];
     for (reply, class) in table {
         let server = ModelServer::scripted(Script::new().forever(reply));
-        let error = run(&agent(&server.base_url()), &Sink::new()).unwrap_err();
+        let error = run(&agent(&server.base_url()), &RecordingSink::new()).unwrap_err();
         assert_eq!(error.class, class, "{error}");
     }
 }
@@ -127,7 +126,7 @@ fn an_endpoint_that_speaks_something_else_is_no_agent() {
 fn an_agent_that_is_never_done_is_ended_by_its_own_bound() {
     let server = ModelServer::scripted(Script::new().forever(Turn::shell("true")));
     let agent = with(&server.base_url(), json!({"max_turns": 3}));
-    let error = run(&agent, &Sink::new()).unwrap_err();
+    let error = run(&agent, &RecordingSink::new()).unwrap_err();
     assert_eq!(error.class, ErrorClass::AgentLimit);
     assert_eq!(server.main_requests().len(), 3);
     assert!(error.report.usage.tokens.is_some(), "what it cost is known all the same");
@@ -150,7 +149,7 @@ fn a_command_that_takes_too_long_is_killed_and_its_output_kept() {
 fn what_runs_on_in_the_background_is_told_of() {
     let script = Script::new().then(Turn::shell("sleep 1000 & echo up")).then(Turn::text("done"));
     let server = ModelServer::scripted(script);
-    let report = run(&agent(&server.base_url()), &Sink::new()).unwrap();
+    let report = run(&agent(&server.base_url()), &RecordingSink::new()).unwrap();
     assert_eq!(report.left_behind, ["sleep"]);
 }
 

@@ -12,7 +12,7 @@
 use std::path::PathBuf;
 
 use ralph_orchestrator_plugin_sdk::{
-    BuildError, Claim, ClaimKind, ClaimSource, CompletionDetector, Findings, NearMiss, View,
+    BuildError, Claim, ClaimKind, ClaimSource, CompletionDetector, Findings, NearMiss, DetectorInput,
     async_trait, export_plugin,
 };
 use serde::Deserialize;
@@ -69,8 +69,8 @@ impl CompletionDetector for Plan {
         NAME
     }
 
-    async fn inspect(&self, view: View<'_>) -> Findings {
-        let path = view.workspace.join(&self.file);
+    async fn inspect(&self, input: DetectorInput<'_>) -> Findings {
+        let path = input.workspace.join(&self.file);
         let plan = match tokio::fs::read_to_string(&path).await {
             Ok(plan) => plan,
             Err(error) => {
@@ -122,9 +122,9 @@ mod tests {
     use std::path::Path;
 
     async fn look(workspace: &Path) -> Findings {
-        let view =
-            View { workspace, prompt_path: None, prompt: None, final_text: None, given: None };
-        Plan { file: plan() }.inspect(view).await
+        let input =
+            DetectorInput { workspace, prompt_path: None, prompt: None, final_text: None, given: None };
+        Plan { file: plan() }.inspect(input).await
     }
 
     #[tokio::test]

@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use plugin_protocol::ItemKind;
 use ralph_orchestrator_contract::{BuildContext, Description};
 use ralph_orchestrator_core::registry::Registry;
+use ralph_orchestrator_plugin_protocol::ItemKind;
 use serde_json::{Value, json};
 
 use crate::args::Agents;

@@ -5,7 +5,7 @@ mod test;
 
 use std::path::Path;
 
-use plugin_host::{Checked, Isolation, LibraryError, check, serve};
+use ralph_orchestrator_plugin_host::{CheckedLibrary, LibraryError, check, run_host_process};
 use ralph_orchestrator_supervisor::Supervisor;
 use serde_json::json;
 
@@ -26,9 +26,9 @@ pub(crate) fn plugin(file: &ConfigFile, command: Plugin) -> Result<u8, CommandEr
     }
 }
 
-/// What `plugin-host` does: returns only if the library cannot be served.
+/// Runs `plugin-host`; returns only on failure.
 pub(crate) fn host(host: &PluginHost) -> CommandError {
-    CommandError::unavailable(serve(&host.library).to_string())
+    CommandError::unavailable(run_host_process(&host.library).to_string())
 }
 
 fn list(context: &Context, json: bool) -> Result<u8, CommandError> {
@@ -37,15 +37,10 @@ fn list(context: &Context, json: bool) -> Result<u8, CommandError> {
     let well = hellos.iter().all(|(_, hello)| hello.is_ok());
     let mut rows = Vec::new();
     for (plugin, hello) in &hellos {
-        let isolation = match plugin.isolation() {
-            Isolation::Process => "process",
-            Isolation::None => "none",
-        };
         if json {
             rows.push(json!({
                 "name": plugin.name(),
                 "digest": plugin.digest(),
-                "isolation": isolation,
                 "hello": hello.as_ref().ok(),
                 "problem": hello.as_ref().err(),
             }));
@@ -56,7 +51,7 @@ fn list(context: &Context, json: bool) -> Result<u8, CommandError> {
             Err(problem) => format!("BAD: {problem}"),
         };
         output::result(&format!("{:<12} {found}", plugin.name()));
-        output::result(&format!("             isolation {isolation}, digest {}", plugin.digest()));
+        output::result(&format!("             digest {}", plugin.digest()));
     }
     if json {
         output::json(&rows);
@@ -66,19 +61,19 @@ fn list(context: &Context, json: bool) -> Result<u8, CommandError> {
     Ok(if well { exit::OK } else { exit::UNAVAILABLE })
 }
 
-/// Everything that can be said of a library without running its code. Of what the file needs, too, which
-/// is asked of the copy that would be loaded.
-async fn examined(file: &Path) -> Result<Checked, LibraryError> {
+/// Checks a library and its dependencies without running its code. The dependencies are those of the copy
+/// that would be loaded.
+async fn check_library(file: &Path) -> Result<CheckedLibrary, LibraryError> {
     let checked = check(file, None)?;
     let copy = checked.copy_to(&plugin_copies(&variables()))?;
-    let linkable = copy.linkable(&Supervisor::this_binary()).await;
-    // Of the file that was asked about, not of its copy.
-    linkable.map_err(|error| LibraryError { path: file.to_owned(), ..error })?;
+    let dependencies = copy.check_dependencies(&Supervisor::this_binary()).await;
+    // Report the given file, not its copy.
+    dependencies.map_err(|error| LibraryError { path: file.to_owned(), ..error })?;
     Ok(checked)
 }
 
 fn examine(file: &Path, json: bool) -> Result<u8, CommandError> {
-    let checked = block_on(async { Ok(examined(file).await) })?;
+    let checked = block_on(async { Ok(check_library(file).await) })?;
     if json {
         output::json(&match &checked {
             Ok(checked) => json!({

@@ -43,9 +43,8 @@ pub use layers::Flag;
 pub use loaded::LoadedConfig;
 pub use model::{
     AfterRejection, AgentConfig, BaselineMode, Completion, CompletionTrigger, Config,
-    DetectorConfig, Env, EnvMode, InstructionsMode, Limits, PluginConfig, PluginIsolation, Prices,
-    Run, Sandbox, SandboxMode, SandboxWorkspace, StateConfig, ValidatorConfig, duration_text,
-    parse_duration,
+    DetectorConfig, Env, EnvMode, InstructionsMode, Limits, PluginConfig, Prices, Run, Sandbox,
+    SandboxMode, SandboxWorkspace, StateConfig, ValidatorConfig, duration_text, parse_duration,
 };
 pub use run_paths::load_run_paths;
 pub use schema::{keys, schema};

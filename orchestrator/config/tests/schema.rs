@@ -102,7 +102,7 @@ fn bad_files_are_bad_for_both() {
         "plugins.x = {}",
         "plugins.x.command = 'python3'",
         "plugins.x.libary = 'x.so'",
-        "plugins.x = { library = 'x.so', isolation = 'thread' }",
+        "plugins.x = { library = 'x.so', isolation = 'none' }",
         "plugins.x = { library = 'x.so', digest = 'abc' }",
     ] {
         assert!(loaded(text).is_none(), "loading takes it: {text}");

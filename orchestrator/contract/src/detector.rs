@@ -23,7 +23,7 @@ pub enum ClaimKind {
 #[serde(rename_all = "snake_case")]
 pub enum ClaimSource {
     /// In the agent's final message: each message makes its own claim. What stands word for word in
-    /// [`View::given`] was not said by the agent.
+    /// [`DetectorInput::given`] was not said by the agent.
     Message,
     /// In a file, or any other state that stands until it is changed.
     State,
@@ -79,7 +79,7 @@ pub struct NearMiss {
     pub hint: String,
 }
 
-/// What a detector found at one look.
+/// What one inspection found.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Findings {
@@ -92,9 +92,9 @@ pub struct Findings {
     pub warnings: Vec<String>,
 }
 
-/// What a detector may look at.
+/// The input of [`CompletionDetector::inspect`].
 #[derive(Clone, Copy, Debug)]
-pub struct View<'a> {
+pub struct DetectorInput<'a> {
     /// Where the agent works.
     pub workspace: &'a Path,
     /// The prompt file, if the prompt is one.
@@ -130,7 +130,7 @@ pub trait CompletionDetector: Send + Sync {
 
     /// Looks at the workspace and the final message: before the first iteration, after each one, and,
     /// without a final message, whenever the prompt file changes while the agent runs.
-    async fn inspect(&self, view: View<'_>) -> Findings;
+    async fn inspect(&self, input: DetectorInput<'_>) -> Findings;
 
     /// The prompt without the claims this detector would find in it, so that two prompts can be
     /// compared for saying the same task.

@@ -168,19 +168,19 @@ pub trait EventSink: CancelSignal {
     /// Hands an event over. Waiting here is the backpressure: do not read on before it returns.
     async fn emit(&self, event: Event);
 
-    /// Asks what would become of the work if the agent ended now with `final_text` as its last
-    /// message: the detectors look, and if a claim is pending the validators run. To be called while
-    /// the agent does nothing. The answer decides nothing: when the agent has ended, its claims are
-    /// validated whatever was said here.
-    async fn judge(&self, _final_text: Option<&str>) -> Judgement {
-        Judgement::NotNow { why: "nobody can validate while the agent runs".to_owned() }
+    /// Previews what validation would result in if the agent ended now with `final_text` as its last
+    /// message: the detectors inspect the workspace and, if a claim is pending, the validators run. To be
+    /// called while the agent is idle. The preview decides nothing: when the agent has ended, its claims
+    /// are validated regardless.
+    async fn preview(&self, _final_text: Option<&str>) -> ValidationPreview {
+        ValidationPreview::NotNow { why: "nobody can validate while the agent runs".to_owned() }
     }
 }
 
-/// What would become of the work as it is now.
+/// The result that validation would have now.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "judgement", rename_all = "snake_case")]
-pub enum Judgement {
+#[serde(tag = "result", rename_all = "snake_case")]
+pub enum ValidationPreview {
     /// Nothing is claimed.
     NoClaim,
     /// A claim is pending, and every required validator accepts.
@@ -190,7 +190,7 @@ pub enum Judgement {
         /// Why, for the agent.
         reasons: Vec<String>,
     },
-    /// It cannot be told now.
+    /// Validation cannot run now.
     NotNow {
         /// Why, for people.
         why: String,

@@ -16,9 +16,11 @@ mod validator;
 pub use agent::{Agent, Budget, Capabilities, Description, Iteration, Launch, Report};
 pub use async_trait::async_trait;
 pub use build::{BuildContext, BuildError, parse_config};
-pub use detector::{Claim, ClaimKind, ClaimSource, CompletionDetector, Findings, NearMiss, View};
+pub use detector::{
+    Claim, ClaimKind, ClaimSource, CompletionDetector, DetectorInput, Findings, NearMiss,
+};
 pub use error::{AgentError, ErrorClass};
-pub use event::{CancelReason, CancelSignal, Event, EventSink, Judgement, NeverCancelled};
+pub use event::{CancelReason, CancelSignal, Event, EventSink, NeverCancelled, ValidationPreview};
 pub use leftovers::{Leftovers, Survivor, survivors_complaint};
 pub use usage::{Tokens, Usage};
 pub use usd::Usd;

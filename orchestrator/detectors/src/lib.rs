@@ -1,16 +1,16 @@
 //! The completion detectors that come with ralph-orchestrator.
 //!
-//! [`promise`] looks for a tag in the agent's final message, [`marker`] for a line in the prompt
-//! file. Both read their text as Markdown, because both texts speak *about* claims as often as they
-//! make one: an example in a code block, a quoted instruction. Where in doubt they see a claim: a
-//! missed claim costs an iteration, a false one only a validation.
+//! [`promise`] finds a tag in the agent's final message, [`marker`] a line in the prompt file. Both parse
+//! their text as Markdown, because the texts also mention claims without making them: an example in a
+//! code block, a quoted instruction. Doubtful cases are claims: a missed claim costs an iteration, a
+//! false one only a validation.
 
 pub mod marker;
 pub mod promise;
 
-mod structure;
+mod markdown;
 mod text;
 mod word;
 
-/// Near misses told at one look; more would bury what the agent has to read.
+/// The number of near misses reported per inspection; the agent has to read them.
 const MAX_NEAR_MISSES: usize = 8;

@@ -1,4 +1,4 @@
-//! Lines, and what terminals and keyboards add to them.
+//! Lines and their normalisation.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -7,7 +7,7 @@ use unicode_normalization::UnicodeNormalization as _;
 
 const ESC: char = '\u{1b}';
 
-/// The lines of a text, each as its range without and its end with the line ending. A line ends
+/// Iterates over the lines of a text: the range without, and the end with the line ending. A line ends
 /// with LF, CR LF or a lone CR, as in Markdown.
 pub(crate) fn lines(text: &str) -> impl Iterator<Item = (Range<usize>, usize)> + '_ {
     let bytes = text.as_bytes();
@@ -26,7 +26,7 @@ pub(crate) fn lines(text: &str) -> impl Iterator<Item = (Range<usize>, usize)> +
     })
 }
 
-/// The text without terminal escape sequences.
+/// Removes terminal escape sequences.
 pub(crate) fn strip_ansi(text: &str) -> Cow<'_, str> {
     if !text.contains([ESC, '\u{9b}']) {
         return Cow::Borrowed(text);
@@ -48,8 +48,8 @@ pub(crate) fn strip_ansi(text: &str) -> Cow<'_, str> {
                 while chars.next_if(|c| matches!(c, ' '..='?')).is_some() {}
                 chars.next_if(|c| matches!(c, '@'..='~'));
             }
-            // A string up to BEL or ESC \; never over the end of its line, or a stray opener would
-            // swallow the rest of the text.
+            // A string up to BEL or ESC \, but never past the end of its line: a stray opener would hide the
+            // rest of the text.
             Some(']' | 'P' | '_' | '^' | 'X') => {
                 while let Some(c) = chars.next_if(|c| !matches!(c, '\n' | '\r')) {
                     if c == '\u{7}' || (c == ESC && chars.next_if_eq(&'\\').is_some()) {
@@ -68,7 +68,7 @@ pub(crate) fn strip_ansi(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Whether a character takes no room on the screen and means nothing in a marker.
+/// Whether a character is invisible and ignored in a marker.
 pub(crate) const fn is_zero_width(c: char) -> bool {
     matches!(
         c,
@@ -84,8 +84,8 @@ pub(crate) const fn is_zero_width(c: char) -> bool {
     )
 }
 
-/// One line as a reader sees it: no escape sequences, no zero-width characters, full-width letters
-/// made plain (NFKC), Markdown escapes resolved, runs of white space made one space, trimmed.
+/// Normalises a line to what a reader sees: without escape sequences and zero-width characters, in NFKC,
+/// with Markdown escapes resolved, white space collapsed and trimmed.
 pub(crate) fn normalise(line: &str) -> String {
     let mut visible = strip_ansi(line);
     if !visible.is_ascii() {
@@ -106,9 +106,9 @@ pub(crate) fn normalise(line: &str) -> String {
     out
 }
 
-/// The text, cut after `most` characters and marked where it was cut.
-pub(crate) fn cut(text: &str, most: usize) -> String {
-    match text.char_indices().nth(most) {
+/// Truncates a text after `max` characters, with an ellipsis.
+pub(crate) fn truncate(text: &str, max: usize) -> String {
+    match text.char_indices().nth(max) {
         None => text.to_owned(),
         Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default().trim_end()),
     }
@@ -165,9 +165,9 @@ mod tests {
 
     #[test]
     fn cutting_counts_characters() {
-        assert_eq!(cut("äöü", 3), "äöü");
-        assert_eq!(cut("äöüß", 3), "äöü…");
-        assert_eq!(cut("a b c", 2), "a…");
+        assert_eq!(truncate("äöü", 3), "äöü");
+        assert_eq!(truncate("äöüß", 3), "äöü…");
+        assert_eq!(truncate("a b c", 2), "a…");
     }
 
     proptest! {

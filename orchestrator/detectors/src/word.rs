@@ -1,6 +1,6 @@
-//! Words that a configuration may choose.
+//! Checks of configured words.
 
-/// Words that turn up in ordinary prose, in Markdown or in HTML, so that finding them says nothing.
+/// Words of ordinary prose, Markdown or HTML, which cannot identify a claim.
 const COMMON: &[&str] = &[
     "agent",
     "answer",
@@ -87,20 +87,20 @@ const COMMON: &[&str] = &[
     "yes",
 ];
 
-const SHORTEST: usize = 4;
-const LONGEST: usize = 64;
+const MIN_LENGTH: usize = 4;
+const MAX_LENGTH: usize = 64;
 
 /// Checks the characters of a word: letters, digits, `_` and `-`, beginning and ending with a letter
 /// or digit.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The word is invalid.
 pub(crate) fn check_form(word: &str) -> Result<(), String> {
     if word.is_empty() {
         return Err("must not be empty".into());
     }
-    if word.len() > LONGEST {
-        return Err(format!("has {} bytes; at most {LONGEST} are allowed", word.len()));
+    if word.len() > MAX_LENGTH {
+        return Err(format!("has {} bytes; at most {MAX_LENGTH} are allowed", word.len()));
     }
     let inner = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
     if let Some(odd) = word.chars().find(|c| !inner(*c)) {
@@ -119,11 +119,11 @@ pub(crate) fn check_form(word: &str) -> Result<(), String> {
 /// short nor common.
 ///
 /// # Errors
-/// What is wrong with it and what to do.
+/// The word is invalid; says what to do.
 pub(crate) fn check_distinct(word: &str, example: &str) -> Result<(), String> {
     check_form(word)?;
-    if word.chars().count() < SHORTEST {
-        return Err(format!("`{word}` is shorter than {SHORTEST} characters: {example}"));
+    if word.chars().count() < MIN_LENGTH {
+        return Err(format!("`{word}` is shorter than {MIN_LENGTH} characters: {example}"));
     }
     if COMMON.contains(&word.to_lowercase().as_str()) {
         return Err(format!("`{word}` is too common a word to tell a claim from prose: {example}"));

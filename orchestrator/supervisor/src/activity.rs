@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::time::Duration;
 
+use crate::orphans::processes_with_marks;
 use crate::procfs::Stat;
-use crate::remains::of_marks;
 use crate::survivor::Survivor;
 
 /// So much of the processor's time, in clock ticks, is what any program uses that only waits.
@@ -22,22 +22,22 @@ const CONNECTED: [&str; 2] = ["01", "02"];
 /// Returns the processes of this iteration that are there now: those that were started with its
 /// `RALPH_RUN_ID` and `RALPH_ITERATION`, and their descendants.
 #[must_use]
-pub fn of_iteration(run: &str, iteration: u64) -> Vec<Survivor> {
-    of_marks(run, iteration).into_iter().map(Survivor::from).collect()
+pub fn iteration_processes(run: &str, iteration: u64) -> Vec<Survivor> {
+    processes_with_marks(run, iteration).into_iter().map(Survivor::from).collect()
 }
 
 /// Whether the processes of this iteration use the processor during `window`, or have a connection of the
 /// network open. Blocks for the window, unless a connection is open.
 #[must_use]
 pub fn are_busy(run: &str, iteration: u64, window: Duration) -> bool {
-    let before = of_marks(run, iteration);
+    let before = processes_with_marks(run, iteration);
     if before.iter().any(|process| is_connected(process.pid)) {
         return true;
     }
     std::thread::sleep(window);
     let window_ms = u64::try_from(window.as_millis()).unwrap_or(u64::MAX);
     let work = window_ms.saturating_mul(WORK_PER_MILLE) / (1000 * TICK_MS);
-    ticks_between(&before, &of_marks(run, iteration)) > work.max(NOISE)
+    ticks_between(&before, &processes_with_marks(run, iteration)) > work.max(NOISE)
 }
 
 /// The processor's time that was used between two looks, in clock ticks.
@@ -131,7 +131,7 @@ mod tests {
         end(sleeper);
         let (worker, run) = start("works", "echo; while :; do :; done");
         assert!(are_busy(&run, 1, WINDOW));
-        assert_eq!(of_iteration(&run, 1).len(), 1);
+        assert_eq!(iteration_processes(&run, 1).len(), 1);
         end(worker);
         // All of the work is done by children that have ended by the time of the second look.
         let forks = "echo; i=0; while [ $i -lt 100000 ]; do /bin/true; i=$((i + 1)); done";

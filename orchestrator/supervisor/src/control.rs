@@ -11,12 +11,12 @@ use tokio::net::UnixStream;
 
 use crate::kill_switch::KillSwitch;
 use crate::spec::Stop;
-use crate::wire::{JOB, MOST_JOB_FDS, Report, SANDBOX};
+use crate::wire::{JOB, MAX_JOB_FDS, Report, SANDBOX};
 
-/// While it is open, the tree may live.
+/// The orchestrator's end. Closing it ends the tree.
 #[derive(Debug)]
 pub(crate) struct Control {
-    /// `None` once it was given back.
+    /// `None` once it was released.
     stream: Option<UnixStream>,
     /// Lets a switch reach the shim, too.
     switched: Option<Arc<OwnedFd>>,
@@ -25,22 +25,21 @@ pub(crate) struct Control {
 }
 
 impl Control {
-    /// A new socket, and the shim's end of it.
+    /// Creates a socket pair; returns the shim's end too.
     pub(crate) fn new() -> io::Result<(Self, OwnedFd)> {
         let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
         Ok((Self::over(ours)?, theirs.into()))
     }
 
-    /// To a shim that waits for a job.
+    /// Connects to an idle shim.
     pub(crate) fn over(stream: std::os::unix::net::UnixStream) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
         let stream = Some(UnixStream::from_std(stream)?);
         Ok(Self { stream, switched: None, buffer: Vec::new() })
     }
 
-    /// Sends a job, as [`Job::encode`](crate::wire::Job::encode) wrote it, and only then lets the switch
-    /// give orders: those before it are for another tree. That a shim has gone is noticed when it is
-    /// listened to.
+    /// Sends a job, encoded by [`Job::encode`](crate::wire::Job::encode), and then connects the kill switch:
+    /// earlier orders are for another tree. A shim that is gone is noticed by the next read.
     pub(crate) async fn begin(
         &mut self,
         job: &[u8],
@@ -61,21 +60,21 @@ impl Control {
         Ok(())
     }
 
-    /// The socket, for another job, unless anything but reports has come or something has failed.
-    pub(crate) fn give_back(&mut self) -> Option<std::os::unix::net::UnixStream> {
+    /// Releases the socket for another job, unless unexpected data was received or it failed.
+    pub(crate) fn release(&mut self) -> Option<std::os::unix::net::UnixStream> {
         let stream = self.stream.take().filter(|_| self.buffer.is_empty())?;
         self.switched = None;
         stream.into_std().ok()
     }
 
-    /// The next report; `None` when the shim has gone. Nothing is lost when the future is dropped.
+    /// Returns the next report; `None` when the shim is gone. Cancel safe.
     pub(crate) async fn next(&mut self) -> Option<Report> {
         loop {
             if let Some(end) = memchr::memchr(b'\n', &self.buffer) {
                 let line: Vec<u8> = self.buffer.drain(..=end).collect();
                 match serde_json::from_slice(&line) {
                     Ok(report) => return Some(report),
-                    // Whatever writes this is no shim.
+                    // The peer is not a shim.
                     Err(_) => self.stream = None,
                 }
             }
@@ -87,7 +86,7 @@ impl Control {
         }
     }
 
-    /// Gives an order. A shim that has gone needs none.
+    /// Sends a stop. A shim that is gone needs none.
     pub(crate) fn order(&self, stop: Stop) {
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
         if let Some(stream) = &self.stream {
@@ -96,9 +95,9 @@ impl Control {
     }
 }
 
-/// Sends bytes with descriptors, and says how many.
+/// Sends bytes with descriptors, and returns the number of bytes.
 fn send(stream: &UnixStream, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<usize> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_JOB_FDS))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_JOB_FDS))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     if !ancillary.push(SendAncillaryMessage::ScmRights(fds)) {
         return Err(io::ErrorKind::InvalidInput.into());

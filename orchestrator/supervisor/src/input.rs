@@ -2,7 +2,7 @@
 
 use tokio::sync::mpsc;
 
-/// So many pieces may wait for the process to read them.
+/// The number of messages that may wait for the process to read them.
 const QUEUE: usize = 256;
 
 /// The standard input of a running process; dropping it closes it, once all was written that was
@@ -12,10 +12,10 @@ pub struct Input {
     queue: mpsc::Sender<Vec<u8>>,
 }
 
-/// The process does not read what it is sent.
+/// The process does not read its standard input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the process does not read its standard input; {QUEUE} messages wait for it")]
-pub struct NotRead;
+pub struct InputBlocked;
 
 impl Input {
     pub(crate) fn new() -> (Self, mpsc::Receiver<Vec<u8>>) {
@@ -28,10 +28,10 @@ impl Input {
     ///
     /// # Errors
     /// Too much waits already.
-    pub fn send(&self, bytes: Vec<u8>) -> Result<(), NotRead> {
+    pub fn send(&self, bytes: Vec<u8>) -> Result<(), InputBlocked> {
         match self.queue.try_send(bytes) {
             Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => Ok(()),
-            Err(mpsc::error::TrySendError::Full(_)) => Err(NotRead),
+            Err(mpsc::error::TrySendError::Full(_)) => Err(InputBlocked),
         }
     }
 }

@@ -11,45 +11,42 @@ use tracing::{debug, warn};
 
 use crate::control::Control;
 use crate::exit::{Ending, Exit};
-use crate::nursery::Nursery;
-use crate::remains::{Remains, end_tree, kill_session};
+use crate::fork_server::ForkServer;
+use crate::orphans::{OrphanCleanup, end_tree, kill_session};
 use crate::spec::Stop;
 use crate::streams::{Chunk, Streams};
 use crate::survivor::Survivor;
 use crate::turn::TurnBudget;
 use crate::wire::{Report, Status};
 
-/// How long the streams may stay open when the tree is gone, before somebody outside is held to have
-/// them.
+/// The time that the streams may stay open when the tree is gone; then a process outside of it holds them.
 const DRAIN: Duration = Duration::from_millis(200);
-/// What may still be in the streams by then, so that it is the tree's own: the size of the largest
-/// pipes, twice.
+/// The output that the tree itself may have left in the streams: twice the size of the largest pipe.
 const DRAIN_BYTES: usize = 2 * 1024 * 1024;
 
-/// What a process tree did next.
+/// An event of a process tree.
 #[derive(Debug)]
-pub enum Step {
+pub enum ProcessEvent {
     /// It printed something.
-    Printed(Chunk),
+    Output(Chunk),
     /// It is gone.
-    Gone(Exit),
+    Exited(Exit),
 }
 
-/// A running process tree. When it is dropped, the tree is ended as by [`Stop::Terminate`], without
-/// anybody waiting for it.
+/// A running process tree. Dropping it ends the tree as by [`Stop::Terminate`], without waiting.
 #[derive(Debug)]
 pub struct Process {
     leader: i32,
-    /// Variables of its environment that tell who belongs to it, as `NAME=value`.
+    /// Variables of its environment that identify its processes, as `NAME=value`.
     marks: Vec<String>,
     control: Control,
-    home: Home,
+    shim_return: ShimReturn,
     streams: Streams,
     stdin: Option<JoinHandle<()>>,
-    /// The strongest stop so far: 0 for none, or the order's rank.
-    asked: AtomicU8,
-    ended: Option<Ended>,
-    gone: Option<Gone>,
+    /// The rank of the strongest stop so far; 0 for none.
+    stop_rank: AtomicU8,
+    leader_exit: Option<LeaderExit>,
+    tree_end: Option<TreeEnd>,
     /// Set when the tree has gone.
     drain: Option<Drain>,
     leaked: bool,
@@ -57,30 +54,30 @@ pub struct Process {
     turn: TurnBudget,
 }
 
-/// Where the shim goes when the tree has gone.
+/// Returns a shim to its fork server when its tree is gone.
 #[derive(Debug)]
-pub(crate) struct Home {
-    pub(crate) nursery: Arc<Nursery>,
+pub(crate) struct ShimReturn {
+    pub(crate) fork_server: Arc<ForkServer>,
     pub(crate) guard: Option<Arc<File>>,
 }
 
-impl Home {
-    pub(crate) fn take_back(&self, control: &mut Control) {
-        if let Some(stream) = control.give_back() {
-            self.nursery.keep(stream, self.guard.clone());
+impl ShimReturn {
+    pub(crate) fn recycle(&self, control: &mut Control) {
+        if let Some(stream) = control.release() {
+            self.fork_server.recycle(stream, self.guard.clone());
         }
     }
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Ended {
+struct LeaderExit {
     status: Status,
     stopped: bool,
     killed: bool,
 }
 
 #[derive(Clone, Debug)]
-struct Gone {
+struct TreeEnd {
     left_behind: Vec<String>,
     survived: Vec<Survivor>,
 }
@@ -97,7 +94,7 @@ impl Process {
         leader: i32,
         marks: Vec<String>,
         control: Control,
-        home: Home,
+        shim_return: ShimReturn,
         streams: Streams,
         stdin: Option<JoinHandle<()>>,
     ) -> Self {
@@ -105,12 +102,12 @@ impl Process {
             leader,
             marks,
             control,
-            home,
+            shim_return,
             streams,
             stdin,
-            asked: AtomicU8::new(0),
-            ended: None,
-            gone: None,
+            stop_rank: AtomicU8::new(0),
+            leader_exit: None,
+            tree_end: None,
             drain: None,
             leaked: false,
             exit: None,
@@ -122,11 +119,11 @@ impl Process {
     /// ended.
     #[must_use]
     pub fn id(&self) -> Option<u32> {
-        let ended = self.ended.is_some() || self.drain.is_some();
+        let ended = self.leader_exit.is_some() || self.drain.is_some();
         if ended { None } else { u32::try_from(self.leader).ok() }
     }
 
-    /// The next piece of output, from whichever stream has one.
+    /// Returns the next piece of output, from either stream.
     ///
     /// `None` when both streams ended, or when the tree is gone and somebody outside it holds a stream
     /// open for 200 ms more ([`Exit::leaked`]); what the tree itself printed has been returned by then.
@@ -144,7 +141,7 @@ impl Process {
                 // Reports are few, so the streams get their turn; what can be read goes before the
                 // clock, which a slow reader must not lose output to.
                 biased;
-                report = self.control.next(), if drain.is_none() => self.note(report),
+                report = self.control.next(), if drain.is_none() => self.handle_report(report),
                 chunk = self.streams.next() => {
                     let length = chunk.as_ref().map_or(0, |chunk| chunk.bytes.len());
                     if let Some(drain) = &mut self.drain {
@@ -159,12 +156,11 @@ impl Process {
         None
     }
 
-    /// The next piece of output or, when there is no more, the end of the tree. Nothing is lost when
-    /// the future is dropped.
-    pub async fn step(&mut self) -> Step {
+    /// Returns the next piece of output or, when there is none, the exit of the tree. Cancel safe.
+    pub async fn next_event(&mut self) -> ProcessEvent {
         match self.next().await {
-            Some(chunk) => Step::Printed(chunk),
-            None => Step::Gone(self.wait().await),
+            Some(chunk) => ProcessEvent::Output(chunk),
+            None => ProcessEvent::Exited(self.wait().await),
         }
     }
 
@@ -174,42 +170,41 @@ impl Process {
         None
     }
 
-    fn note(&mut self, report: Option<Report>) {
+    fn handle_report(&mut self, report: Option<Report>) {
         match report {
             Some(Report::LeaderEnded { status, stopped, killed }) => {
-                self.ended = Some(Ended { status, stopped, killed });
+                self.leader_exit = Some(LeaderExit { status, stopped, killed });
             }
             Some(Report::Gone { left_behind, survived }) => {
-                self.gone = Some(Gone { left_behind, survived });
+                self.tree_end = Some(TreeEnd { left_behind, survived });
                 self.drain = Some(Drain { until: Instant::now() + DRAIN, bytes: DRAIN_BYTES });
             }
             // These come before there is a `Process`.
             Some(Report::Started { .. } | Report::SpawnFailed { .. } | Report::Broken { .. }) => {}
             None => {
                 self.drain = Some(Drain { until: Instant::now() + DRAIN, bytes: DRAIN_BYTES });
-                // Whoever keeps the streams open would be waited for.
+                // Processes that keep the streams open would be waited for.
                 kill_session(self.leader);
             }
         }
     }
 
-    /// Ends the tree, without waiting for it. The same again, or a weaker one, does nothing; a
-    /// stronger one goes to its step at once.
+    /// Stops the tree, without waiting. A repeated or weaker stop does nothing; a stronger one takes effect at
+    /// once.
     pub fn stop(&self, how: Stop) {
         let rank = match how {
             Stop::Gracefully => 1,
             Stop::Terminate => 2,
             Stop::Kill => 3,
         };
-        if self.asked.fetch_max(rank, Ordering::Relaxed) < rank {
-            debug!(pid = self.leader, ?how, "process tree is told to end");
+        if self.stop_rank.fetch_max(rank, Ordering::Relaxed) < rank {
+            debug!(pid = self.leader, ?how, "stopping process tree");
             self.control.order(how);
         }
     }
 
-    /// Waits until no process of the tree is left. Output that [`next`](Self::next) has not returned
-    /// yet is read and thrown away, since the tree might wait for that. May be called again, and gives
-    /// the same. Nothing is lost when the future is dropped.
+    /// Waits until no process of the tree is left. Pending output is read and discarded, since the tree might
+    /// wait for that. May be called again, with the same result. Cancel safe.
     pub async fn wait(&mut self) -> Exit {
         if let Some(exit) = &self.exit {
             return exit.clone();
@@ -217,64 +212,63 @@ impl Process {
         while self.next().await.is_some() {}
         while self.drain.is_none() {
             let report = self.control.next().await;
-            self.note(report);
+            self.handle_report(report);
         }
-        let exit = match self.gone.take() {
-            Some(gone) => {
-                // A shim that could not end its tree stays with it.
-                if gone.survived.is_empty() {
-                    self.home.take_back(&mut self.control);
+        let exit = match self.tree_end.take() {
+            Some(end) => {
+                // A shim with survivors is not reused.
+                if end.survived.is_empty() {
+                    self.shim_return.recycle(&mut self.control);
                 }
-                self.exit_of(gone)
+                self.exit_of(end)
             }
             None => self.lost().await,
         };
-        self.say(&exit);
+        self.log_exit(&exit);
         self.exit = Some(exit.clone());
         exit
     }
 
-    fn say(&self, exit: &Exit) {
+    fn log_exit(&self, exit: &Exit) {
         let (pid, left_behind) = (self.leader, exit.left_behind.len());
         debug!(pid, ending = %exit.ending, left_behind, killed = exit.killed, "process tree is gone");
         if matches!(exit.ending, Ending::Lost) {
-            warn!(pid, "the process that watched over a process tree was killed");
+            warn!(pid, "the shim of a process tree was killed");
         }
         if !exit.survived.is_empty() {
-            warn!(pid, survived = ?exit.survived, "processes could not be ended");
+            warn!(pid, survived = ?exit.survived, "processes survived SIGKILL");
         }
     }
 
-    fn exit_of(&self, gone: Gone) -> Exit {
-        let ending = self.ended.map_or(Ending::Lost, |ended| match ended.status {
+    fn exit_of(&self, end: TreeEnd) -> Exit {
+        let ending = self.leader_exit.map_or(Ending::Lost, |ended| match ended.status {
             Status::Exited(code) => Ending::Exited(code),
             Status::Signaled { signal, core } => Ending::Signaled { signal, core },
         });
-        let asked = self.asked.load(Ordering::Relaxed) > 0;
+        let asked = self.stop_rank.load(Ordering::Relaxed) > 0;
         Exit {
             ending,
-            left_behind: gone.left_behind,
-            survived: gone.survived,
+            left_behind: end.left_behind,
+            survived: end.survived,
             leaked: self.leaked,
-            stopped: self.ended.map_or(asked, |ended| ended.stopped),
-            killed: self.ended.map_or(asked, |ended| ended.killed),
+            stopped: self.leader_exit.map_or(asked, |ended| ended.stopped),
+            killed: self.leader_exit.map_or(asked, |ended| ended.killed),
         }
     }
 
-    /// The shim was killed, and the leader by that. The nursery has ended the rest; but if it was
-    /// killed as well, those that are left are known by the leader's session and by the environment
-    /// that they were started with.
+    /// Returns the exit after the shim was killed, and with it the leader. The fork server ends the orphans;
+    /// if it was killed as well, they are found by the leader's session and their environment.
     async fn lost(&self) -> Exit {
         let (leader, marks) = (self.leader, self.marks.clone());
-        // It looks at all processes, more than once.
+        // It scans all processes, repeatedly.
         let found = spawn_blocking(move || end_tree(leader, &marks)).await;
-        let Remains { ended, survived } = found.unwrap_or_default();
+        let OrphanCleanup { ended, survived } = found.unwrap_or_default();
         Exit {
             ending: Ending::Lost,
             left_behind: ended,
             survived,
             leaked: self.leaked,
-            stopped: self.asked.load(Ordering::Relaxed) > 0,
+            stopped: self.stop_rank.load(Ordering::Relaxed) > 0,
             killed: false,
         }
     }
@@ -285,7 +279,7 @@ impl Drop for Process {
         if let Some(stdin) = &self.stdin {
             stdin.abort();
         }
-        // The rest is the control socket's: its end is the shim's order to end the tree.
+        // Closing the control socket makes the shim end the tree.
     }
 }
 

@@ -20,35 +20,35 @@ use rustix::fs::{FileType, Mode, OFlags};
 
 use crate::shim::landlock_level;
 
-/// The least level that will do: below 3 (Linux 6.2) files could be truncated that may not be written.
-const LEAST: u32 = 3;
-/// The level that keeps signals in the sandbox, too.
-const SIGNALS: u32 = 6;
-/// More grants than this take too long to give at every start.
-const MOST_GRANTS: usize = 100_000;
+/// The lowest usable level: below 3 (Linux 6.2), read-only files could be truncated.
+const MIN_LEVEL: u32 = 3;
+/// The level that also restricts signals.
+const SIGNAL_LEVEL: u32 = 6;
+/// The number of rules that can be added at every start in acceptable time.
+const MAX_GRANTS: usize = 100_000;
 
-/// What a process tree may do to files. Paths may not exist; links in them are followed when the
-/// process starts. What is listed nowhere can neither be read nor written.
+/// The file access of a process tree. Paths may be missing; symlinks in them are followed when the process
+/// starts. Paths that are not listed can neither be read nor written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sandbox {
-    /// What may be read and executed, with all beneath.
+    /// Paths that may be read and executed, with all beneath.
     pub read: Vec<PathBuf>,
-    /// What may be written, too. The program itself can always be read, and the folder that the
-    /// variable `TMPDIR` of its environment names can always be written.
+    /// Paths that may also be written. The program itself can always be read, and the folder in its `TMPDIR`
+    /// always be written.
     pub write: Vec<PathBuf>,
-    /// What can be read at most, wherever it lies, and neither be written nor removed nor replaced.
+    /// Paths that can at most be read, wherever they are, and neither be written, removed nor replaced.
     pub keep: Vec<PathBuf>,
-    /// What can neither be read nor written, wherever it lies.
+    /// Paths that can neither be read nor written, wherever they are.
     pub hide: Vec<PathBuf>,
 }
 
-/// What the kernel offers.
+/// The kernel's Landlock level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Level(u32);
+pub struct LandlockLevel(u32);
 
-/// The kernel cannot confine processes.
+/// Why the kernel cannot confine processes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NoSandbox {
+pub enum SandboxUnsupported {
     /// It has no Landlock, or it is turned off.
     #[error(
         "this kernel offers no Landlock ({0}); it needs Linux 6.2 or later, with `landlock` among \
@@ -57,25 +57,25 @@ pub enum NoSandbox {
     Missing(String),
     /// Its Landlock is too old.
     #[error(
-        "this kernel offers Landlock level {0}, but level {LEAST} (Linux 6.2 or later) is needed"
+        "this kernel offers Landlock level {0}, but level {MIN_LEVEL} (Linux 6.2 or later) is needed"
     )]
     TooOld(u32),
 }
 
-impl Level {
-    /// Asks the kernel.
+impl LandlockLevel {
+    /// Queries the kernel.
     ///
     /// # Errors
-    /// It does not offer enough.
-    pub fn of_kernel() -> Result<Self, NoSandbox> {
+    /// Its level is too low.
+    pub fn from_kernel() -> Result<Self, SandboxUnsupported> {
         match landlock_level() {
-            Ok(level) if level >= LEAST => Ok(Self(level)),
-            Ok(level) => Err(NoSandbox::TooOld(level)),
-            Err(e) => Err(NoSandbox::Missing(e.to_string())),
+            Ok(level) if level >= MIN_LEVEL => Ok(Self(level)),
+            Ok(level) => Err(SandboxUnsupported::TooOld(level)),
+            Err(e) => Err(SandboxUnsupported::Missing(e.to_string())),
         }
     }
 
-    /// The number of Landlock's interface.
+    /// Returns the Landlock ABI number.
     #[must_use]
     pub const fn number(self) -> u32 {
         self.0
@@ -84,43 +84,43 @@ impl Level {
     /// Whether confined processes can send signals to confined ones only.
     #[must_use]
     pub const fn confines_signals(self) -> bool {
-        self.0 >= SIGNALS
+        self.0 >= SIGNAL_LEVEL
     }
 }
 
 impl Sandbox {
-    /// The folders that lead from something that may be written to something that may not: nothing
-    /// new can be made right in them.
+    /// Returns the folders between a writable path and an excluded one: nothing new can be created directly
+    /// in them.
     ///
     /// # Errors
     /// A folder that leads to what is left out cannot be listed, or there are too many grants.
     pub fn closed_folders(&self) -> io::Result<Vec<PathBuf>> {
-        let mut cover = Cover::of(self.keep.iter().chain(&self.hide));
+        let mut cover = Cover::new(self.keep.iter().chain(&self.hide));
         for tree in &self.write {
             cover.add(tree)?;
         }
         Ok(cover.closed.into_iter().collect())
     }
 
-    /// What may be read, and what may be written, so that nothing in it has to be left out.
+    /// Returns the readable and the writable paths, which contain nothing excluded.
     ///
     /// # Errors
     /// A folder that leads to what is left out cannot be listed, or there are too many grants.
     fn grants(&self) -> io::Result<(BTreeSet<PathBuf>, BTreeSet<PathBuf>)> {
-        let mut readable = Cover::of(&self.hide);
+        let mut readable = Cover::new(&self.hide);
         for tree in self.read.iter().chain(&self.write) {
             readable.add(tree)?;
         }
-        let mut writable = Cover::of(self.keep.iter().chain(&self.hide));
+        let mut writable = Cover::new(self.keep.iter().chain(&self.hide));
         for tree in &self.write {
             writable.add(tree)?;
         }
         Ok((readable.found, writable.found))
     }
 
-    /// The ruleset to restrict a process with.
+    /// Creates the ruleset that restricts a process.
     pub(crate) fn ruleset(&self) -> io::Result<OwnedFd> {
-        let level = Level::of_kernel().map_err(io::Error::other)?;
+        let level = LandlockLevel::from_kernel().map_err(io::Error::other)?;
         let (readable, writable) = self.grants()?;
         let mut ruleset = empty(level).map_err(io::Error::other)?;
         let all = AccessFs::from_all(ABI::V3) & !(AccessFs::MakeChar | AccessFs::MakeBlock);
@@ -134,7 +134,7 @@ impl Sandbox {
     }
 }
 
-fn empty(level: Level) -> Result<RulesetCreated, landlock::RulesetError> {
+fn empty(level: LandlockLevel) -> Result<RulesetCreated, landlock::RulesetError> {
     let ruleset = Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
         .handle_access(AccessFs::from_all(ABI::V3))?;
@@ -163,18 +163,18 @@ fn grant(
         .map_err(|e| io::Error::other(format!("{}: {e}", path.display())))
 }
 
-/// Trees without what lies in them and is to be left out.
+/// Covers trees except for the holes in them.
 struct Cover {
-    /// What is to be left out: real paths.
+    /// Excluded real paths.
     holes: BTreeSet<PathBuf>,
-    /// What has no hole in it and covers the rest.
+    /// Paths without holes that cover the rest.
     found: BTreeSet<PathBuf>,
-    /// Folders that have a hole in them.
+    /// Folders that contain a hole.
     closed: BTreeSet<PathBuf>,
 }
 
 impl Cover {
-    fn of<'a>(holes: impl IntoIterator<Item = &'a PathBuf>) -> Self {
+    fn new<'a>(holes: impl IntoIterator<Item = &'a PathBuf>) -> Self {
         // A link that is to be left out is so under its own name and with what it leads to.
         let names = |hole: &'a PathBuf| [real(hole), real_name(hole)];
         let holes = holes.into_iter().flat_map(names).collect();
@@ -191,9 +191,9 @@ impl Cover {
 
     fn cover(&mut self, tree: PathBuf) -> io::Result<()> {
         if !self.has_hole(&tree) {
-            if self.found.len() >= MOST_GRANTS {
+            if self.found.len() >= MAX_GRANTS {
                 let message = format!(
-                    "more than {MOST_GRANTS} files and folders lie beside what must not be \
+                    "more than {MAX_GRANTS} files and folders lie beside what must not be \
                      written; protect whole folders instead of files in many of them"
                 );
                 return Err(io::Error::other(message));
@@ -239,8 +239,8 @@ fn real_name(path: &Path) -> PathBuf {
     }
 }
 
-/// The sandbox of one process: with its program, and with its temporary folder.
-pub(crate) fn of_process(mut sandbox: Sandbox, program: &Path, tmp: Option<&str>) -> Sandbox {
+/// Adds the program and the temporary folder of a process to its sandbox.
+pub(crate) fn for_process(mut sandbox: Sandbox, program: &Path, tmp: Option<&str>) -> Sandbox {
     sandbox.read.push(program.to_owned());
     sandbox.write.extend(tmp.filter(|tmp| !tmp.is_empty()).map(PathBuf::from));
     sandbox
@@ -264,7 +264,7 @@ mod tests {
 
     fn covered(root: &Path, tree: &str, holes: &[&str]) -> Vec<String> {
         let holes: Vec<PathBuf> = holes.iter().map(|hole| root.join(hole)).collect();
-        let mut cover = Cover::of(&holes);
+        let mut cover = Cover::new(&holes);
         cover.add(&root.join(tree)).unwrap();
         let name = |path: &PathBuf| path.strip_prefix(root).unwrap().display().to_string();
         cover.found.iter().map(name).collect()

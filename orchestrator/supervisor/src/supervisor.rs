@@ -21,11 +21,11 @@ use tracing::debug;
 
 use crate::control::Control;
 use crate::error::SpawnError;
+use crate::fork_server::ForkServer;
 use crate::input::Input;
 use crate::kill_switch::KillSwitch;
-use crate::nursery::Nursery;
-use crate::process::{Home, Process};
-use crate::remains;
+use crate::orphans;
+use crate::process::{Process, ShimReturn};
 use crate::sandbox::{self, Sandbox};
 use crate::shim::FIRST_ARGUMENT;
 use crate::spec::Spec;
@@ -39,13 +39,13 @@ const START: Duration = Duration::from_secs(30);
 /// Starts process trees, each under a shim of its own. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Supervisor {
-    nursery: Arc<Nursery>,
+    fork_server: Arc<ForkServer>,
     guard: Option<Arc<File>>,
     switch: Option<KillSwitch>,
     sandbox: Option<MakeSandbox>,
 }
 
-/// Says what the process that is about to start may do.
+/// Creates the sandbox of a process that is about to start.
 #[derive(Clone)]
 struct MakeSandbox(Arc<dyn Fn() -> io::Result<Sandbox> + Send + Sync>);
 
@@ -56,62 +56,61 @@ impl fmt::Debug for MakeSandbox {
 }
 
 impl Supervisor {
-    /// With another program for the shims; `leading_args` come before the arguments that it is given
+    /// Creates a supervisor whose fork server is another program; `leading_args` precede the arguments added
     /// here.
     #[must_use]
     pub fn new(program: PathBuf, leading_args: Vec<OsString>) -> Self {
-        Self::with(Arc::new(Nursery::new(program, None, leading_args)))
+        Self::with(Arc::new(ForkServer::new(program, None, leading_args)))
     }
 
-    /// With the running program for the shims, whatever has become of its file meanwhile. Its `main`
-    /// must call [`shim::intercept`](crate::shim::intercept) first. All these supervisors share what
-    /// they start for it.
+    /// Creates a supervisor whose fork server is the running program, even if its file was replaced. Its
+    /// `main` must call [`shim::intercept`](crate::shim::intercept) first. All these supervisors share one
+    /// fork server.
     #[must_use]
     pub fn this_binary() -> Self {
-        static NURSERY: OnceLock<Arc<Nursery>> = OnceLock::new();
-        let nursery = NURSERY.get_or_init(|| {
+        static FORK_SERVER: OnceLock<Arc<ForkServer>> = OnceLock::new();
+        let fork_server = FORK_SERVER.get_or_init(|| {
             let name = std::env::args_os().next();
-            Arc::new(Nursery::new("/proc/self/exe".into(), name, vec![FIRST_ARGUMENT.into()]))
+            Arc::new(ForkServer::new("/proc/self/exe".into(), name, vec![FIRST_ARGUMENT.into()]))
         });
-        Self::with(Arc::clone(nursery))
+        Self::with(Arc::clone(fork_server))
     }
 
-    const fn with(nursery: Arc<Nursery>) -> Self {
-        Self { nursery, guard: None, switch: None, sandbox: None }
+    const fn with(fork_server: Arc<ForkServer>) -> Self {
+        Self { fork_server, guard: None, switch: None, sandbox: None }
     }
 
-    /// Starts what the first process needs to start, so that it does not have to wait for that. If it
-    /// cannot be started, the first process says so.
+    /// Starts the fork server and a first shim ahead of time. Failures are reported by the first spawn.
     pub fn prepare(&self) {
-        if self.nursery.start().is_err() || self.guard.is_none() {
+        if self.fork_server.start().is_err() || self.guard.is_none() {
             return;
         }
-        // What is started from now on holds the guard.
+        // Its shim holds the guard.
         if let Ok((ours, theirs)) = UnixStream::pair()
-            && self.nursery.fork(&theirs.into(), self.guard.as_deref()).is_ok()
+            && self.fork_server.fork(&theirs.into(), self.guard.as_deref()).is_ok()
         {
-            self.nursery.keep(ours, self.guard.clone());
+            self.fork_server.recycle(ours, self.guard.clone());
         }
     }
 
-    /// Has each shim hold this file open until its tree is gone: a `flock` on it then tells a later
-    /// orchestrator that a tree of an earlier one is still there. Whoever unlocks the file explicitly
-    /// unlocks it for the shims, too; it is closing that does not.
+    /// Makes each shim hold this file open until its tree is gone: a `flock` on it then tells a later
+    /// orchestrator that a tree of an earlier one still exists. Unlocking the file explicitly unlocks it for
+    /// the shims, too; closing it does not.
     #[must_use]
     pub fn with_guard(mut self, guard: Arc<File>) -> Self {
         self.guard = Some(guard);
         self
     }
 
-    /// Lets this switch kill all that is started.
+    /// Connects a kill switch to all trees.
     #[must_use]
     pub fn with_kill_switch(mut self, switch: KillSwitch) -> Self {
         self.switch = Some(switch);
         self
     }
 
-    /// Confines whatever is started from now on. `sandbox` is asked at each start, on a thread that may
-    /// wait for the disk; if it fails, nothing is started.
+    /// Confines all trees. `sandbox` is called at each start, on a thread that may block; if it fails, nothing
+    /// is started.
     #[must_use]
     pub fn with_sandbox(
         mut self,
@@ -150,7 +149,7 @@ impl Supervisor {
         let ruleset = self.ruleset(&spec).await?;
         let (pipes, given) = pipes(&stdin).map_err(|e| self.no_shim(&spec, &e))?;
         let (mut control, report) = self
-            .hand_over(&job, &given, ruleset.as_ref())
+            .send_job(&job, &given, ruleset.as_ref())
             .await
             .map_err(|e| self.no_shim(&spec, &e))?;
         // Whoever holds them keeps them open.
@@ -158,13 +157,13 @@ impl Supervisor {
         let leader = match report {
             Ok(Some(Report::Started { pid })) => pid,
             Ok(Some(Report::SpawnFailed { errno })) => {
-                self.home().take_back(&mut control);
+                self.shim_return().recycle(&mut control);
                 check_cwd(&spec)?;
                 return Err(SpawnError::from_errno(errno, &spec));
             }
             Ok(Some(Report::Broken { reason })) => return Err(self.bad_shim(&spec, reason)),
             Ok(_) => {
-                let reason = "it ended without a word: it is no shim, or was killed";
+                let reason = "it exited before reporting";
                 return Err(self.bad_shim(&spec, reason.to_owned()));
             }
             Err(_) => {
@@ -174,13 +173,13 @@ impl Supervisor {
         };
         debug!(pid = leader, program = %spec.program.display(), "process started");
         let more = if let Stdin::Open(more) = stdin { Some(more) } else { None };
-        let marks = remains::marks(&spec.env);
+        let marks = orphans::marks(&spec.env);
         let stdin = pipes.stdin.map(|pipe| tokio::spawn(feed(pipe, spec.stdin, more)));
-        Ok(Process::new(leader, marks, control, self.home(), pipes.streams, stdin))
+        Ok(Process::new(leader, marks, control, self.shim_return(), pipes.streams, stdin))
     }
 
-    fn home(&self) -> Home {
-        Home { nursery: Arc::clone(&self.nursery), guard: self.guard.clone() }
+    fn shim_return(&self) -> ShimReturn {
+        ShimReturn { fork_server: Arc::clone(&self.fork_server), guard: self.guard.clone() }
     }
 
     /// What confines the process, if anything does.
@@ -188,7 +187,7 @@ impl Supervisor {
         let Some(MakeSandbox(make)) = self.sandbox.clone() else { return Ok(None) };
         let (program, tmp) = (spec.program.clone(), spec.env.get("TMPDIR").cloned());
         let made = tokio::task::spawn_blocking(move || {
-            sandbox::of_process(make()?, &program, tmp.as_deref()).ruleset()
+            sandbox::for_process(make()?, &program, tmp.as_deref()).ruleset()
         });
         made.await.map_err(io::Error::other).flatten().map(Some).map_err(|e| SpawnError::Sandbox {
             program: spec.program.clone(),
@@ -196,9 +195,9 @@ impl Supervisor {
         })
     }
 
-    /// Gives the job to a shim that waits for one, or to a new one. What that says to it: nothing if it
-    /// went away, an error if it takes too long.
-    async fn hand_over(
+    /// Sends the job to an idle shim or a new one. Returns its first report: `None` if it is gone, an error
+    /// on timeout.
+    async fn send_job(
         &self,
         job: &[u8],
         streams: &[OwnedFd; 3],
@@ -207,7 +206,7 @@ impl Supervisor {
         let streams = streams.each_ref().map(OwnedFd::as_fd);
         let ruleset = ruleset.map(OwnedFd::as_fd);
         let switch = self.switch.as_ref();
-        if let Some(idle) = self.nursery.idle(self.guard.as_ref()) {
+        if let Some(idle) = self.fork_server.take_idle(self.guard.as_ref()) {
             let mut control = Control::over(idle)?;
             control.begin(job, streams, ruleset, switch).await?;
             let report = timeout(START, control.next()).await;
@@ -218,7 +217,7 @@ impl Supervisor {
             }
         }
         let (mut control, theirs) = Control::new()?;
-        self.nursery.fork(&theirs, self.guard.as_deref())?;
+        self.fork_server.fork(&theirs, self.guard.as_deref())?;
         drop(theirs);
         control.begin(job, streams, ruleset, switch).await?;
         let report = timeout(START, control.next()).await;
@@ -231,7 +230,7 @@ impl Supervisor {
     }
 
     fn bad_shim(&self, spec: &Spec, reason: String) -> SpawnError {
-        let shim = self.nursery.program().to_owned();
+        let shim = self.fork_server.program().to_owned();
         SpawnError::Shim { program: spec.program.clone(), shim, reason }
     }
 }

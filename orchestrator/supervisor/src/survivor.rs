@@ -6,8 +6,8 @@ use std::fmt;
 use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
+use crate::orphans::processes_with_marks;
 use crate::procfs::{self, Stat};
-use crate::remains::of_marks;
 use crate::shim::signal;
 
 /// A process that even SIGKILL did not end, as one of another user. The pid alone may belong to another
@@ -46,14 +46,14 @@ impl From<Survivor> for (String, i32, u64) {
     }
 }
 
-/// Sends SIGKILL to the processes of this iteration, see [`of_iteration`](crate::of_iteration), and
+/// Sends SIGKILL to the processes of this iteration, see [`iteration_processes`](crate::iteration_processes), and
 /// returns those that lived just now, and those of `survivors` that live. They may be gone a moment later:
 /// call it again.
 ///
 /// Who is named as a survivor by somebody else, such as a plugin, is only looked for, and not killed.
 #[must_use]
 pub fn end_iteration(run: &str, iteration: u64, survivors: Vec<Survivor>) -> Vec<Survivor> {
-    let mut found = of_marks(run, iteration);
+    let mut found = processes_with_marks(run, iteration);
     for process in &found {
         signal(process, Signal::KILL);
     }
@@ -84,7 +84,7 @@ mod tests {
         let mut mine = sleep().arg("1000").envs(marks).spawn().unwrap();
         let mut named = sleep().arg("1000").env_clear().spawn().unwrap();
         // Between fork and exec a process has its parent's environment.
-        while of_marks(&run, 2).is_empty() {
+        while processes_with_marks(&run, 2).is_empty() {
             std::thread::yield_now();
         }
         let survivor = Survivor::from(procfs::stat(pid(&named)).unwrap());

@@ -1,6 +1,5 @@
-//! What the orchestrator and a shim say to each other on the control socket: a job, then orders of one
-//! byte each to the shim, and reports of one JSON line each from it. When nothing of the tree is left,
-//! another job may follow.
+//! The protocol of the control socket: a job, then orders of one byte each to the shim, and reports of one
+//! JSON line each from it. When the tree is gone, another job may follow.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
@@ -11,24 +10,24 @@ use serde::{Deserialize, Serialize};
 use crate::spec::{Grace, Spec, Stop};
 use crate::survivor::Survivor;
 
-/// Said to the nursery with a new shim's descriptors: the control socket and, by this bit, a guard.
+/// A bit of the fork request, which carries the shim's control socket: a guard follows.
 pub(crate) const GUARD: u8 = 1;
-/// How many descriptors that are at most.
-pub(crate) const MOST_SHIM_FDS: usize = 2;
+/// The largest number of descriptors of a fork request.
+pub(crate) const MAX_FORK_FDS: usize = 2;
 
 /// Begins a job, after which come a byte of bits, the length of the rest, and the rest. With it come
 /// the standard streams and, by this bit, a ruleset.
 pub(crate) const JOB: u8 = b'J';
 pub(crate) const SANDBOX: u8 = 1;
-/// How many descriptors that are at most.
-pub(crate) const MOST_JOB_FDS: usize = 4;
-/// How long all of that is before the rest.
+/// The largest number of descriptors of a job.
+pub(crate) const MAX_JOB_FDS: usize = 4;
+/// The length of a job's header.
 pub(crate) const JOB_HEAD: usize = 2 + size_of::<u64>();
 
 /// Longer than anything the kernel would start, in bytes.
-pub(crate) const LONGEST_JOB: u64 = 64 * 1024 * 1024;
+pub(crate) const MAX_JOB_BYTES: u64 = 64 * 1024 * 1024;
 
-/// What a shim is to start, and how to end it.
+/// A job: what a shim starts, and how it ends it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Job {
     pub(crate) grace: Grace,
@@ -114,7 +113,7 @@ pub(crate) enum Status {
     Signaled { signal: i32, core: bool },
 }
 
-/// What the shim reports.
+/// A report of the shim.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Report {

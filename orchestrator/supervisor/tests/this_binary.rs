@@ -31,13 +31,13 @@ fn main() {
         let read =
             |pid: &str, what: &str| fs::read_to_string(format!("/proc/{pid}/{what}")).unwrap();
         let shim = parent(&process.id().unwrap().to_string());
-        let nursery = parent(&shim);
-        assert_eq!(parent(&nursery), std::process::id().to_string());
+        let fork_server = parent(&shim);
+        assert_eq!(parent(&fork_server), std::process::id().to_string());
         assert_eq!(read(&shim, "comm"), "ralph-supervise\n");
-        assert_eq!(read(&nursery, "comm"), "ralph-nursery\n");
+        assert_eq!(read(&fork_server, "comm"), "ralph-fork_server\n");
         let own_name = std::env::args().next().unwrap();
-        assert_eq!(read(&nursery, "cmdline"), format!("{own_name}\0__supervise\x003\0"));
-        assert_eq!(read(&nursery, "environ"), "", "secrets are for the agent alone");
+        assert_eq!(read(&fork_server, "cmdline"), format!("{own_name}\0__supervise\x003\0"));
+        assert_eq!(read(&fork_server, "environ"), "", "secrets are for the agent alone");
         process.stop(Stop::Terminate);
         let exit = process.wait().await;
         assert_eq!(exit.ending, Ending::Signaled { signal: 15, core: false });

@@ -18,26 +18,24 @@ fn old_libraries_load_and_work() {
     let kept = kept();
     assert!(kept.iter().any(|path| path.ends_with("abi-1.0.so")), "{kept:?}");
     for library in kept {
-        for isolation in ["process", "none"] {
-            let env = TestEnvironment::new();
-            // Git does not keep who may write.
-            let copy = env.root().join("library.so");
-            fs::copy(&library, &copy).unwrap();
-            env.raw_config(&format!(
-                "[run]\ndelay = \"0s\"\n\
-                 [plugins.old]\nlibrary = \"{}\"\nisolation = \"{isolation}\"\n\
-                 [agent]\nadapter = \"old\"\nunmetered = true\nconfig = {{ word = \"hello\" }}\n\
-                 [[completion.detector]]\nname = \"old\"\nword = \"x\"\n\
-                 [[validator]]\nkind = \"old\"\nword = \"hello\"\n",
-                copy.display()
-            ));
-            let ended = env.ralph(&["run", "--verbose"]);
-            assert_eq!(ended.code, Some(0), "{} loads: {ended:?}", library.display());
-            ended.says("completed: 1 iteration").says("works").says("199");
-            // It says where the mistake is.
-            let text = env.read("ralph.toml").replace("\"x\"", "\"refused\"");
-            env.write("ralph.toml", text);
-            env.ralph(&["config", "check"]).expect(78).says("refused in");
-        }
+        let env = TestEnvironment::new();
+        // Git does not keep who may write.
+        let copy = env.root().join("library.so");
+        fs::copy(&library, &copy).unwrap();
+        env.raw_config(&format!(
+            "[run]\ndelay = \"0s\"\n\
+             [plugins.old]\nlibrary = \"{}\"\n\
+             [agent]\nadapter = \"old\"\nunmetered = true\nconfig = {{ word = \"hello\" }}\n\
+             [[completion.detector]]\nname = \"old\"\nword = \"x\"\n\
+             [[validator]]\nkind = \"old\"\nword = \"hello\"\n",
+            copy.display()
+        ));
+        let ended = env.ralph(&["run", "--verbose"]);
+        assert_eq!(ended.code, Some(0), "{} loads: {ended:?}", library.display());
+        ended.says("completed: 1 iteration").says("works").says("199");
+        // It says where the mistake is.
+        let text = env.read("ralph.toml").replace("\"x\"", "\"refused\"");
+        env.write("ralph.toml", text);
+        env.ralph(&["config", "check"]).expect(78).says("refused in");
     }
 }

@@ -30,20 +30,15 @@ pub(super) fn example_with(built: &Path, name: &str, library: &str) -> TestEnvir
     env
 }
 
-/// Passes the kit in both isolations, and in the loop that it comes with.
+/// Passes the kit, by its file and by its name in ralph.toml.
 pub(super) fn holds(env: &TestEnvironment, library: &str, name: &str) {
     let library = format!("target/release/{library}");
-    let ended = env.ralph(&["plugin", "test", &library, "--kit", "conformance.toml"]).expect(0);
-    ended
-        .says("isolation = \"process\"")
-        .says("isolation = \"none\"")
-        .says("everything holds")
-        .says("passed");
+    let ended =
+        env.ralph(&["plugin", "test", &library, "--conformance", "conformance.toml"]).expect(0);
+    ended.says("everything holds").says("passed");
     assert!(!ended.stdout.contains("FAILED"), "{}", ended.stdout);
     // By its name in ralph.toml, too.
-    let only = ["plugin", "test", name, "--kit", "conformance.toml", "--isolation", "none"];
-    let ended = env.ralph(&only).expect(0);
-    assert!(!ended.stdout.contains("isolation = \"process\""), "{}", ended.stdout);
+    env.ralph(&["plugin", "test", name, "--conformance", "conformance.toml"]).expect(0);
 }
 
 #[test]
@@ -85,8 +80,8 @@ fn what_does_not_hold_is_said() {
     let env = TestEnvironment::new();
     env.write("kit.toml", "[items.bad.config]\nunknown = 1\n");
     let library = library.to_str().unwrap();
-    let test = ["plugin", "test", library, "--isolation", "process", "--kit", "kit.toml"];
-    env.ralph(&test).expect(69).says("FAILED").says("it refuses its table").says("do not hold");
+    let test = ["plugin", "test", library, "--conformance", "kit.toml"];
+    env.ralph(&test).expect(69).says("FAILED").says("it rejects its table").says("do not hold");
 }
 
 #[test]
@@ -96,12 +91,14 @@ fn mistakes_in_the_kit_are_said() {
     let library = library.to_str().unwrap();
     let said = |kit: &str, code: i32| {
         env.write("kit.toml", kit);
-        env.ralph(&["plugin", "test", library, "--kit", "kit.toml"]).expect(code)
+        env.ralph(&["plugin", "test", library, "--conformance", "kit.toml"]).expect(code)
     };
     said("[confg]\n", 78).says("confg");
     said("[items.other.config]\n", 78).says("no item `other`").says("plan");
     said("[config\n", 78).says("kit.toml");
-    env.ralph(&["plugin", "test", library, "--kit", "none.toml"]).expect(78).says("none.toml");
+    env.ralph(&["plugin", "test", library, "--conformance", "none.toml"])
+        .expect(78)
+        .says("none.toml");
     env.ralph(&["plugin", "test", "none.so"]).expect(69).says("there is no such file");
     env.ralph(&["plugin", "test", "nobody"]).expect(64).says("no [plugins.nobody]");
 }
@@ -112,11 +109,11 @@ fn what_an_agent_does_without_needs_a_reason_and_a_name() {
     let env = TestEnvironment::new();
     let library = library.to_str().unwrap();
     for (kit, why) in [
-        ("[[without]]\nscenarios = [\"drpo\"]\nwhy = \"x\"\n", "tree-end"),
-        ("[[without]]\nscenarios = [\"drop\"]\nwhy = \" \"\n", "needs a reason"),
-        ("[[without]]\nscenarios = [\"drop\"]\n", "why"),
+        ("[[skip]]\nscenarios = [\"drpo\"]\nwhy = \"x\"\n", "tree-end"),
+        ("[[skip]]\nscenarios = [\"drop\"]\nwhy = \" \"\n", "needs a reason"),
+        ("[[skip]]\nscenarios = [\"drop\"]\n", "why"),
     ] {
         env.write("kit.toml", kit);
-        env.ralph(&["plugin", "test", library, "--kit", "kit.toml"]).expect(78).says(why);
+        env.ralph(&["plugin", "test", library, "--conformance", "kit.toml"]).expect(78).says(why);
     }
 }

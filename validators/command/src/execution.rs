@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ralph_orchestrator_contract::{CancelReason, CancelSignal};
 use ralph_orchestrator_supervisor::lines::LineSplitter;
-use ralph_orchestrator_supervisor::{Exit, Process, Step, Stop, Stream};
+use ralph_orchestrator_supervisor::{Exit, Process, ProcessEvent, Stop, Stream};
 use tokio::time::Instant;
 
 use crate::display::Tail;
@@ -43,9 +43,9 @@ pub(crate) async fn run_to_end(
                 cancelled = Some(reason);
                 process.stop(Stop::Gracefully);
             }
-            step = process.step() => match step {
-                Step::Printed(chunk) => output.bytes(chunk.stream, &chunk.bytes),
-                Step::Gone(exit) => break exit,
+            step = process.next_event() => match step {
+                ProcessEvent::Output(chunk) => output.bytes(chunk.stream, &chunk.bytes),
+                ProcessEvent::Exited(exit) => break exit,
             },
         }
     };

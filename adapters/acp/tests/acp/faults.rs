@@ -8,10 +8,10 @@ use ralph_orchestrator_testkit::flood::assert_gives_way;
 use ralph_orchestrator_testkit::model_server::Script;
 use serde_json::json;
 
-use crate::rig::{Rig, Sink};
+use crate::rig::{RecordingSink, Rig};
 
 /// Answers in the right places; `work` is what it does with its prompt.
-async fn imitate(work: &str, sink: &Sink) -> (Rig, Result<Report, AgentError>) {
+async fn imitate(work: &str, sink: &RecordingSink) -> (Rig, Result<Report, AgentError>) {
     let rig = Rig::new(Script::new());
     let program = rig.folder().join("agent");
     let script = format!(
@@ -38,7 +38,7 @@ done
 
 #[tokio::test]
 async fn the_plain_case() {
-    let sink = Sink::new();
+    let sink = RecordingSink::new();
     let (_, result) = imitate("text hello; done_", &sink).await;
     assert_eq!(result.unwrap().final_text.as_deref(), Some("hello"));
 }
@@ -46,7 +46,7 @@ async fn the_plain_case() {
 #[tokio::test]
 async fn garbage_between_messages_is_warned_of_once_and_kept() {
     let work = r#"text one; echo '{"half": '; echo noise; printf '\377\376\n'; echo '[1,2]'; echo 7; done_"#;
-    let sink = Sink::new();
+    let sink = RecordingSink::new();
     let (_, result) = imitate(work, &sink).await;
     assert_eq!(result.unwrap().final_text.as_deref(), Some("one"));
     let events = sink.events();
@@ -68,23 +68,23 @@ async fn requests_that_are_not_offered_are_refused_and_unknown_notices_passed_ov
       read -r three
       line=$prompt
       text "$(printf '%s\n' "$one" "$two" "$three" | grep -c '.error.:{')"; done_"#;
-    let (_, result) = imitate(work, &Sink::new()).await;
+    let (_, result) = imitate(work, &RecordingSink::new()).await;
     assert_eq!(result.unwrap().final_text.as_deref().map(str::trim), Some("3"));
 }
 
 #[tokio::test]
 async fn a_line_too_long_is_cut_and_costs_no_memory() {
     let work = "text before; head -c 40000000 /dev/zero | tr '\\0' x; echo; text after; done_";
-    let sink = Sink::new();
+    let sink = RecordingSink::new();
     let (_, result) = imitate(work, &sink).await;
     assert_eq!(result.unwrap().final_text.as_deref(), Some("beforeafter"));
-    assert!(sink.warned("40000000 bytes"));
+    assert!(sink.has_warning("40000000 bytes"));
 }
 
 #[tokio::test]
 async fn an_end_without_an_answer_is_a_crash_with_its_status() {
     for (work, exit) in [("text half; exit 0", "exit 0"), ("text half; exit 7", "exit 7")] {
-        let (_, result) = imitate(work, &Sink::new()).await;
+        let (_, result) = imitate(work, &RecordingSink::new()).await;
         let error = result.unwrap_err();
         assert_eq!(error.class.word(), "crashed", "{error}");
         assert!(error.message.contains(exit), "{error}");
@@ -95,14 +95,14 @@ async fn an_end_without_an_answer_is_a_crash_with_its_status() {
 #[tokio::test]
 async fn an_answer_that_comes_twice_counts_once() {
     let work = r#"text one; done_; done_; fail '{"code":-32603,"message":"late"}'; say '{"jsonrpc":"2.0","id":99,"result":{}}'"#;
-    let (_, result) = imitate(work, &Sink::new()).await;
+    let (_, result) = imitate(work, &RecordingSink::new()).await;
     assert_eq!(result.unwrap().final_text.as_deref(), Some("one"));
 }
 
 #[tokio::test]
 async fn an_answer_of_the_wrong_shape_is_no_good_ending() {
     for work in ["answer '{}'", "answer '{\"stopReason\":\"tired\"}'", "answer null"] {
-        let (_, result) = imitate(work, &Sink::new()).await;
+        let (_, result) = imitate(work, &RecordingSink::new()).await;
         let error = result.unwrap_err();
         assert!(error.message.contains("session/prompt"), "{work}: {error}");
     }
@@ -112,7 +112,7 @@ async fn an_answer_of_the_wrong_shape_is_no_good_ending() {
 async fn who_ignores_the_end_of_its_input_is_ended_and_has_done_well() {
     let began = Instant::now();
     let work = "text one; done_; trap '' INT TERM; while :; do sleep 1000; done";
-    let (_, result) = imitate(work, &Sink::new()).await;
+    let (_, result) = imitate(work, &RecordingSink::new()).await;
     let report = result.unwrap();
     assert_eq!(report.final_text.as_deref(), Some("one"));
     assert!(began.elapsed() >= Duration::from_secs(10), "it had no time to end by itself");
@@ -120,7 +120,7 @@ async fn who_ignores_the_end_of_its_input_is_ended_and_has_done_well() {
 
 #[tokio::test]
 async fn how_it_exits_after_its_turn_says_nothing() {
-    let (_, result) = imitate("text one; done_; exit 9", &Sink::new()).await;
+    let (_, result) = imitate("text one; done_; exit 9", &RecordingSink::new()).await;
     let report = result.unwrap();
     assert_eq!(
         (report.final_text.as_deref(), report.exit.as_deref()),
@@ -132,9 +132,10 @@ async fn how_it_exits_after_its_turn_says_nothing() {
 async fn errors_are_classed_by_their_kind() {
     let work =
         r#"fail '{"code":-32603,"message":"Internal error","data":{"errorKind":"overloaded"}}'"#;
-    let (_, result) = imitate(work, &Sink::new()).await;
+    let (_, result) = imitate(work, &RecordingSink::new()).await;
     assert_eq!(result.unwrap_err().class.word(), "overloaded");
-    let (_, result) = imitate(r#"fail '{"code":-32000,"message":"x"}'"#, &Sink::new()).await;
+    let (_, result) =
+        imitate(r#"fail '{"code":-32000,"message":"x"}'"#, &RecordingSink::new()).await;
     assert_eq!(result.unwrap_err().class.word(), "unauthenticated");
 }
 
@@ -143,7 +144,7 @@ async fn prompts_that_cannot_be_sent_are_refused() {
     let rig = Rig::new(Script::new());
     for prompt in [b"".as_slice(), b" \n", b"\xff"] {
         let config = json!({"program": ["/bin/cat"]});
-        let result = rig.run_task(config, rig.task(prompt), &Sink::new()).await;
+        let result = rig.run_task(config, rig.task(prompt), &RecordingSink::new()).await;
         assert_eq!(result.unwrap_err().class.word(), "invalid_request", "{prompt:?}");
     }
 }
@@ -156,7 +157,7 @@ fn who_prints_without_an_end_gives_way() {
         for to in ["", ">&2"] {
             let work = format!("yes '{flood}' {to}");
             assert_gives_way(&work.clone(), move || async move {
-                drop(imitate(&work, &Sink::new()).await);
+                drop(imitate(&work, &RecordingSink::new()).await);
             });
         }
     }

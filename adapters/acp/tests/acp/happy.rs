@@ -4,7 +4,7 @@ use ralph_orchestrator_contract::{Event, Tokens};
 use ralph_orchestrator_testkit::model_server::{Script, Turn};
 use serde_json::json;
 
-use crate::rig::{Real, Rig, Sink};
+use crate::rig::{Real, RecordingSink, Rig};
 
 const FIRST: Tokens = Tokens { input: 2000, output: 120, cache_read: 0, cache_write: 15_000 };
 const LAST: Tokens = Tokens { input: 20, output: 40, cache_read: 17_000, cache_write: 300 };
@@ -21,7 +21,7 @@ async fn writes_a_file_and_reports_exact_figures() {
             )
             .then(Turn::text("Done. <promise>COMPLETE: written</promise>").usage(LAST));
         let rig = Rig::new(script);
-        let sink = Sink::new();
+        let sink = RecordingSink::new();
         let report = rig.run(real.config(), &sink).await.unwrap();
         let written = std::fs::read_to_string(rig.workspace().join("hello.txt")).unwrap();
         assert_eq!(written, "hello ralph\n");
@@ -67,8 +67,8 @@ async fn writes_a_file_and_reports_exact_figures() {
 #[tokio::test]
 async fn every_iteration_is_a_fresh_session_with_its_own_figures() {
     let rig = Rig::new(Script::new().forever(Turn::text("done").usage(LAST)));
-    let first = rig.run(Real::Codex.config(), &Sink::new()).await.unwrap();
-    let second = rig.run(Real::Codex.config(), &Sink::new()).await.unwrap();
+    let first = rig.run(Real::Codex.config(), &RecordingSink::new()).await.unwrap();
+    let second = rig.run(Real::Codex.config(), &RecordingSink::new()).await.unwrap();
     assert_ne!(first.session, second.session);
     assert_eq!((first.usage, second.usage.tokens), (second.usage, Some(LAST)));
 }
@@ -79,7 +79,7 @@ async fn mode_and_model_reach_the_agent_or_are_named() {
     let rig = Rig::new(Script::new().forever(Turn::text("ok")));
     let mut config = real.config();
     config["model"] = json!("haiku");
-    rig.run(config.clone(), &Sink::new()).await.unwrap();
+    rig.run(config.clone(), &RecordingSink::new()).await.unwrap();
     let asked = rig.server.main_requests();
     assert!(asked[0].model().contains("haiku"), "{}", asked[0].model());
     config["mode"] = json!("yolo");
@@ -92,9 +92,9 @@ async fn mode_and_model_reach_the_agent_or_are_named() {
 #[tokio::test]
 async fn what_the_program_says_is_no_text_of_the_model() {
     let rig = Rig::new(Script::new().then(Turn::text("ok")));
-    let sink = Sink::new();
+    let sink = RecordingSink::new();
     rig.run(Real::Codex.config(), &sink).await.unwrap();
-    assert!(sink.warned("Model metadata"), "{:?}", sink.events());
+    assert!(sink.has_warning("Model metadata"), "{:?}", sink.events());
     let texts: Vec<_> =
         sink.events().iter().filter(|e| matches!(e, Event::Text { .. })).cloned().collect();
     assert_eq!(texts, [Event::Text { text: "ok".to_owned() }]);

@@ -4,7 +4,7 @@ use ralph_orchestrator_contract::Event;
 use ralph_orchestrator_testkit::model_server::{Script, Turn};
 use serde_json::{Value, json};
 
-use crate::rig::{GUARDED, Real, Rig, Sink};
+use crate::rig::{GUARDED, Real, RecordingSink, Rig};
 
 fn config(permissions: &Value) -> Value {
     let mut config = Real::Claude.config();
@@ -17,7 +17,7 @@ fn config(permissions: &Value) -> Value {
 fn writing(rig: Rig, path: &std::path::Path) -> Rig {
     let input = json!({"file_path": path, "content": "x"});
     let script = Script::new().then(Turn::tool("Write", &input)).forever(Turn::text("I see."));
-    rig.scripted(script)
+    rig.with_script(script)
 }
 
 #[tokio::test]
@@ -25,7 +25,7 @@ async fn what_is_allowed_is_done() {
     let rig = Rig::new(Script::new());
     let file = rig.workspace().join("free.txt");
     let rig = writing(rig, &file);
-    let sink = Sink::new();
+    let sink = RecordingSink::new();
     let report = rig.run(config(&json!("allow")), &sink).await.unwrap();
     assert!(file.exists() && report.denied.is_empty(), "{report:?}");
     let asked = |e: &Event| matches!(e, Event::Raw { line } if line.contains("request_permission"));
@@ -40,7 +40,7 @@ async fn a_refusal_returns_to_the_model_and_is_reported() {
         let rig = Rig::new(Script::new());
         let file = rig.workspace().join(folder).join("a.txt");
         let rig = writing(rig, &file);
-        let sink = Sink::new();
+        let sink = RecordingSink::new();
         let report = rig.run(config(&permissions), &sink).await.unwrap();
         assert!(!file.exists(), "{permissions}");
         assert_eq!(report.final_text.as_deref(), Some("I see."));

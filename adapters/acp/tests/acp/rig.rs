@@ -5,14 +5,14 @@ use std::path::Path;
 use ralph_adapter_acp::WriteGuard;
 use ralph_orchestrator_contract::{Agent, BuildContext, BuildError};
 use ralph_orchestrator_supervisor::Supervisor;
-use ralph_orchestrator_testkit::iteration::{self, Adapter};
-use ralph_orchestrator_testkit::loopback::{IDLE, claude_env, codex_config, codex_env};
+use ralph_orchestrator_testkit::agent_env::{IDLE, claude_env, codex_config, codex_env};
+use ralph_orchestrator_testkit::agent_harness::{Adapter, AgentHarness};
 use ralph_orchestrator_testkit::{claude_agent_acp, codex_acp, codex_binary};
 use serde_json::{Value, json};
 
-pub(crate) use ralph_orchestrator_testkit::iteration::Sink;
+pub(crate) use ralph_orchestrator_testkit::RecordingSink;
 
-pub(crate) type Rig = iteration::Rig<Acp>;
+pub(crate) type Rig = AgentHarness<Acp>;
 
 pub(crate) struct Acp;
 
@@ -31,7 +31,7 @@ impl Adapter for Acp {
     }
 
     /// Both agents at once.
-    fn settle(home: &Path, tmp: &Path, model: &str) -> Vec<(&'static str, String)> {
+    fn configure_model(home: &Path, tmp: &Path, model: &str) -> Vec<(&'static str, String)> {
         codex_config(home, model, IDLE);
         let codex = codex_binary().to_str().unwrap().to_owned();
         let codex = codex_env().into_iter().chain([("CODEX_PATH", codex)]);

@@ -6,7 +6,7 @@ use ralph_orchestrator_contract::{AgentError, ErrorClass, Event};
 use ralph_orchestrator_testkit::model_server::{Reply, Script, Turn};
 use serde_json::json;
 
-use crate::rig::{Rig, Sink};
+use crate::rig::{RecordingSink, Rig};
 
 /// The end of an iteration in which every request is answered like this.
 async fn always(reply: Reply) -> AgentError {
@@ -19,7 +19,7 @@ async fn always(reply: Reply) -> AgentError {
 #[tokio::test]
 async fn rate_limited_for_ever() {
     let rig = Rig::new(Script::new().forever(Reply::error(429, "Too many requests")));
-    let sink = Sink::new();
+    let sink = RecordingSink::new();
     let error = rig.run(json!({}), &sink).await.unwrap_err();
     assert_eq!(error.class, ErrorClass::RateLimited { until_ms: None }, "{error}");
     assert_eq!(rig.server.main_requests().len(), 2, "back-off is the orchestrator's");

@@ -8,7 +8,7 @@ use ralph_orchestrator_testkit::flood::assert_gives_way;
 use ralph_orchestrator_testkit::model_server::Script;
 use serde_json::json;
 
-use crate::rig::{Rig, Sink};
+use crate::rig::{RecordingSink, Rig};
 
 const INIT: &str = r#"{"type":"system","subtype":"init","session_id":"s","model":"m"}"#;
 const RESULT: &str = r#"{"type":"result","subtype":"success","is_error":false,"result":"ok","total_cost_usd":0.25,"session_id":"s"}"#;
@@ -27,7 +27,8 @@ async fn is_given_arguments_folder_prompt_and_environment() {
     rig.budget = Budget { cost: Usd::from_dollars(1.5), ..Budget::default() };
     let prompt = b"caf\xe9 \0 {x} $HOME\r\nlast line".to_vec();
     let config = json!({"program": fake.program(), "allowed_tools": ["A", "B"]});
-    let report = rig.run_task(config, rig.task(prompt.clone()), &Sink::new()).await.unwrap();
+    let report =
+        rig.run_task(config, rig.task(prompt.clone()), &RecordingSink::new()).await.unwrap();
     assert_eq!(report.usage.cost, Usd::from_dollars(0.25));
     assert_eq!(
         fake.argv(1).join(" "),
@@ -52,7 +53,7 @@ async fn that_hangs_after_its_result_is_a_success() {
     let commands = format!("echo '{INIT}'; echo '{RESULT}'; trap '' INT; sleep 1000");
     let _ = fake.default_call().script(&commands);
     let start = Instant::now();
-    let report = rig.run(json!({"program": fake.program()}), &Sink::new()).await.unwrap();
+    let report = rig.run(json!({"program": fake.program()}), &RecordingSink::new()).await.unwrap();
     assert_eq!(report.final_text.as_deref(), Some("ok"));
     let took = start.elapsed();
     assert!(took >= Duration::from_secs(10) && took < Duration::from_secs(25), "{took:?}");
@@ -63,7 +64,7 @@ async fn that_leaves_a_process_behind() {
     let (rig, fake) = rig();
     let commands = format!("setsid sleep 1000 >/dev/null 2>&1 & echo '{RESULT}'");
     let _ = fake.default_call().script(&commands);
-    let report = rig.run(json!({"program": fake.program()}), &Sink::new()).await.unwrap();
+    let report = rig.run(json!({"program": fake.program()}), &RecordingSink::new()).await.unwrap();
     // By then it may or may not have become what it is to be.
     assert_eq!(report.left_behind.len(), 1, "{:?}", report.left_behind);
 }
@@ -75,7 +76,7 @@ async fn that_prints_what_cannot_be_read() {
     let commands = "head -c 9437184 /dev/zero | tr '\\0' x; echo; printf 'caf\\351 \\0 \\r\\n'; \
         echo '{\"type\":\"assistant\"'; echo oops >&2; printf unended >&2";
     let _ = fake.default_call().script(commands).out(RESULT);
-    let sink = Sink::new();
+    let sink = RecordingSink::new();
     let report = rig.run(json!({"program": fake.program()}), &sink).await.unwrap();
     assert_eq!(report.final_text.as_deref(), Some("ok"));
     let events = sink.events();
@@ -112,7 +113,7 @@ async fn that_ignores_every_polite_signal() {
     let (rig, fake) = rig();
     let commands = format!("trap '' INT TERM; echo '{INIT}'; while :; do sleep 1; done");
     let _ = fake.default_call().script(&commands);
-    let sink = Sink::cancelling_at(|event| matches!(event, Event::Session { .. }));
+    let sink = RecordingSink::cancelling_at(|event| matches!(event, Event::Session { .. }));
     let error = rig.run(json!({"program": fake.program()}), &sink).await.unwrap_err();
     assert_eq!(error.class, ErrorClass::Cancelled);
     assert!(error.report.exit.unwrap().contains("signal 9"));
@@ -124,7 +125,7 @@ async fn that_is_not_there() {
     let agent = rig.agent(json!({"program": "claude-that-is-nowhere"}));
     assert_eq!(agent.describe().program, None);
     let check = agent.check(&rig.env).await.unwrap_err();
-    let run = agent.run(rig.task("x"), &Sink::new()).await.unwrap_err();
+    let run = agent.run(rig.task("x"), &RecordingSink::new()).await.unwrap_err();
     for error in [check, run] {
         assert_eq!(error.class, ErrorClass::Unavailable);
         for part in
@@ -168,7 +169,8 @@ async fn that_fails_its_check() {
 async fn is_not_started_for_nothing() {
     let (mut rig, fake) = rig();
     let config = json!({"program": fake.program()});
-    let empty = rig.run_task(config.clone(), rig.task(""), &Sink::new()).await.unwrap_err();
+    let empty =
+        rig.run_task(config.clone(), rig.task(""), &RecordingSink::new()).await.unwrap_err();
     assert_eq!(empty.class, ErrorClass::InvalidRequest);
     rig.budget.cost = Some(Usd::ZERO);
     assert_eq!(rig.fail(config).await.class, ErrorClass::AgentLimit);
@@ -197,7 +199,7 @@ fn that_prints_without_an_end_gives_way() {
         assert_gives_way(&script.clone(), move || async move {
             let (rig, fake) = rig();
             let _ = fake.default_call().script(&script);
-            drop(rig.run(json!({"program": fake.program()}), &Sink::new()).await);
+            drop(rig.run(json!({"program": fake.program()}), &RecordingSink::new()).await);
         });
     }
 }

@@ -6,7 +6,7 @@ use ralph_orchestrator_contract::{Budget, Event, Tokens, Usage, Usd};
 use ralph_orchestrator_testkit::model_server::{Fault, Reply, Script, Turn};
 use serde_json::{Value, json};
 
-use crate::rig::{Rig, Sink};
+use crate::rig::{RecordingSink, Rig};
 
 /// What Claude Code reckons for the model it uses by default, in nano-dollars.
 fn cost(tokens: Tokens) -> Usd {
@@ -27,8 +27,8 @@ async fn writes_a_file_and_reports_exact_figures() {
     let script = Script::new()
         .then(Turn::text("I will write it.").thinking("hm").and_tool("Write", &write).usage(first))
         .then(Turn::text("Done. <promise>COMPLETE: written</promise>").usage(last));
-    let rig = rig.scripted(script);
-    let sink = Sink::new();
+    let rig = rig.with_script(script);
+    let sink = RecordingSink::new();
     let report = rig.run(json!({}), &sink).await.unwrap();
     assert_eq!(std::fs::read_to_string(path).unwrap(), "hello ralph\n");
     assert_eq!(report.final_text.as_deref(), Some("Done. <promise>COMPLETE: written</promise>"));
@@ -62,7 +62,7 @@ async fn a_prompt_of_two_mebibytes_arrives_byte_for_byte() {
     let line = "{x} $HOME {{y}} \"quoted\" `ticks` ünïcödé \u{1f980}\\n\n";
     let prompt = line.repeat(2 * 1024 * 1024 / line.len() + 1);
     let task = rig.task(prompt.as_bytes());
-    rig.run_task(json!({}), task, &Sink::new()).await.unwrap();
+    rig.run_task(json!({}), task, &RecordingSink::new()).await.unwrap();
     let requests = rig.server.main_requests();
     let texts = |value: &Value| value.get("text").and_then(Value::as_str).map(str::to_owned);
     let content = &requests[0].body["messages"][0]["content"];
@@ -75,7 +75,7 @@ async fn a_prompt_of_two_mebibytes_arrives_byte_for_byte() {
 async fn failed_requests_that_then_succeed_are_waiting() {
     let script = Script::new().then(Reply::error(529, "Overloaded")).then(Turn::text("fine"));
     let rig = Rig::new(script);
-    let sink = Sink::new();
+    let sink = RecordingSink::new();
     let report = rig.run(json!({}), &sink).await.unwrap();
     assert_eq!(report.final_text.as_deref(), Some("fine"));
     let waited = |event: &Event| matches!(event, Event::Waiting { delay_ms: Some(_), .. });
@@ -87,7 +87,7 @@ async fn a_stream_that_breaks_is_asked_for_again() {
     for fault in [Fault::Cut, Fault::Error] {
         let broken = Turn::text("never heard").fault(fault);
         let rig = Rig::new(Script::new().then(broken).forever(Turn::text("whole")));
-        let report = rig.run(json!({}), &Sink::new()).await.unwrap();
+        let report = rig.run(json!({}), &RecordingSink::new()).await.unwrap();
         assert_eq!(report.final_text.as_deref(), Some("whole"), "{fault:?}");
         assert!(report.usage.cost.unwrap() >= cost(rig.server.served()));
     }
@@ -97,7 +97,7 @@ async fn a_stream_that_breaks_is_asked_for_again() {
 async fn a_slow_stream_is_waited_for() {
     let slow = Turn::text("at last").slow(Duration::from_millis(20));
     let rig = Rig::new(Script::new().then(slow));
-    let report = rig.run(json!({}), &Sink::new()).await.unwrap();
+    let report = rig.run(json!({}), &RecordingSink::new()).await.unwrap();
     assert_eq!(report.final_text.as_deref(), Some("at last"));
 }
 
@@ -108,8 +108,9 @@ async fn what_the_permissions_refuse_is_named() {
     let write = json!({"file_path": path, "content": "no"});
     let script =
         Script::new().then(Turn::tool("Write", &write)).then(Turn::text("I was not allowed to."));
-    let rig = rig.scripted(script).without_env("IS_SANDBOX");
-    let report = rig.run(json!({"permission_mode": "default"}), &Sink::new()).await.unwrap();
+    let rig = rig.with_script(script).without_env("IS_SANDBOX");
+    let report =
+        rig.run(json!({"permission_mode": "default"}), &RecordingSink::new()).await.unwrap();
     assert_eq!(report.denied, [format!("Write: {}", path.display())]);
     assert!(!path.exists());
 }
@@ -120,9 +121,9 @@ async fn allowed_tools_work_for_root_too() {
     let path = rig.workspace().join("yes.txt");
     let write = json!({"file_path": path, "content": "yes"});
     let script = Script::new().then(Turn::tool("Write", &write)).then(Turn::text("written"));
-    let rig = rig.scripted(script).without_env("IS_SANDBOX");
+    let rig = rig.with_script(script).without_env("IS_SANDBOX");
     let config = json!({"permission_mode": "dontAsk", "allowed_tools": ["Write", "Bash(cat:*)"]});
-    let report = rig.run(config, &Sink::new()).await.unwrap();
+    let report = rig.run(config, &RecordingSink::new()).await.unwrap();
     assert_eq!((report.denied.len(), path.exists()), (0, true));
 }
 
@@ -131,7 +132,7 @@ async fn options_reach_the_model() {
     let rig = Rig::new(Script::new().then(Turn::text("ok")));
     let config = json!({"model": "claude-haiku-4-5", "disallowed_tools": ["WebSearch", "Bash"],
         "max_turns": 5, "args": ["--append-system-prompt", "Speak Latin."]});
-    rig.run(config, &Sink::new()).await.unwrap();
+    rig.run(config, &RecordingSink::new()).await.unwrap();
     let request = &rig.server.main_requests()[0];
     assert!(request.model().starts_with("claude-haiku-4-5"), "{}", request.model());
     assert!(request.body["system"].to_string().contains("Speak Latin."));

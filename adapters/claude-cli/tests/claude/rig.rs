@@ -2,12 +2,12 @@
 
 use ralph_orchestrator_contract::{Agent, BuildContext, BuildError};
 use ralph_orchestrator_supervisor::Supervisor;
-use ralph_orchestrator_testkit::iteration::{self, Adapter};
+use ralph_orchestrator_testkit::agent_harness::{Adapter, AgentHarness};
 use serde_json::Value;
 
-pub(crate) use ralph_orchestrator_testkit::iteration::Sink;
+pub(crate) use ralph_orchestrator_testkit::RecordingSink;
 
-pub(crate) type Rig = iteration::Rig<ClaudeCli>;
+pub(crate) type Rig = AgentHarness<ClaudeCli>;
 
 pub(crate) struct ClaudeCli;
 

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 
 use ralph_adapter_common::claude_stream::{Denial, Message, bounded};
-use ralph_orchestrator_contract::{ClaimKind, Event, Judgement};
+use ralph_orchestrator_contract::{ClaimKind, Event, ValidationPreview};
 use serde_json::{Value, json};
 
 use super::SdkSession;
@@ -23,7 +23,7 @@ pub(super) struct PendingPreview<'a> {
     /// The control request to answer.
     pub(super) id: String,
     trigger: PreviewTrigger,
-    pub(super) preview: Pin<Box<dyn Future<Output = Judgement> + Send + 'a>>,
+    pub(super) preview: Pin<Box<dyn Future<Output = ValidationPreview> + Send + 'a>>,
 }
 
 enum PreviewTrigger {
@@ -130,33 +130,36 @@ impl SdkSession<'_> {
 
     fn request_preview(&mut self, id: &str, trigger: PreviewTrigger, final_text: Option<String>) {
         let events = self.events;
-        let preview = Box::pin(async move { events.judge(final_text.as_deref()).await });
+        let preview = Box::pin(async move { events.preview(final_text.as_deref()).await });
         self.pending_previews.push_back(PendingPreview { id: id.to_owned(), trigger, preview });
     }
 
     /// Answers the first of the pending previews.
-    pub(super) fn answer_preview(&mut self, preview: Judgement) {
+    pub(super) fn answer_preview(&mut self, preview: ValidationPreview) {
         let Some(PendingPreview { id, trigger, .. }) = self.pending_previews.pop_front() else {
             return;
         };
-        if matches!(preview, Judgement::Rejected { .. }) {
+        if matches!(preview, ValidationPreview::Rejected { .. }) {
             self.rejections = self.rejections.saturating_add(1);
         }
-        self.accepted = preview == Judgement::Accepted;
+        self.accepted = preview == ValidationPreview::Accepted;
         match (trigger, preview) {
-            (PreviewTrigger::Stop, Judgement::Rejected { reasons }) => {
+            (PreviewTrigger::Stop, ValidationPreview::Rejected { reasons }) => {
                 self.channel
                     .answer(&id, &json!({"decision": "block", "reason": rejection(&reasons)}));
             }
             (PreviewTrigger::Stop, _) => self.channel.answer(&id, &json!({})),
-            (PreviewTrigger::Claim(call), Judgement::Rejected { reasons }) => {
+            (PreviewTrigger::Claim(call), ValidationPreview::Rejected { reasons }) => {
                 self.serve(&id, &tools::tool_result(&call, &rejection(&reasons), true));
             }
-            (PreviewTrigger::Claim(call), Judgement::Accepted) => {
+            (PreviewTrigger::Claim(call), ValidationPreview::Accepted) => {
                 let text = "The claim was validated and stands. End your turn now.";
                 self.serve(&id, &tools::tool_result(&call, text, false));
             }
-            (PreviewTrigger::Claim(call), Judgement::NoClaim | Judgement::NotNow { .. }) => {
+            (
+                PreviewTrigger::Claim(call),
+                ValidationPreview::NoClaim | ValidationPreview::NotNow { .. },
+            ) => {
                 self.serve(&id, &tools::tool_result(&call, VALIDATED_LATER, false));
             }
         }

@@ -4,13 +4,13 @@ use ralph_orchestrator_contract::{CancelReason, ErrorClass, Event, Tokens};
 use ralph_orchestrator_testkit::model_server::{Fault, Script, Turn};
 use serde_json::json;
 
-use crate::rig::{Rig, Sink};
+use crate::rig::{RecordingSink, Rig};
 
 #[tokio::test]
 async fn in_the_middle_of_a_message() {
     let usage = Tokens { input: 150_000, output: 500, ..Tokens::default() };
     let slow = Turn::text("slow words").usage(usage).fault(Fault::Stall);
-    let error = Rig::new(Script::new()).cancelled_in(slow, json!({}), &Sink::new()).await;
+    let error = Rig::new(Script::new()).cancelled_in(slow, json!({}), &RecordingSink::new()).await;
     // The agent's own figure leaves the interrupted call out; nothing is not what it has cost.
     assert_eq!(error.report.usage.cost, None);
     let exit = error.report.exit.unwrap_or_default();
@@ -20,7 +20,8 @@ async fn in_the_middle_of_a_message() {
 #[tokio::test]
 async fn while_a_tool_runs() {
     let usage = Tokens { input: 145_000, output: 30, ..Tokens::default() };
-    let error = Rig::new(Script::new()).cancelled_in_tool(json!({}), usage, &Sink::new()).await;
+    let error =
+        Rig::new(Script::new()).cancelled_in_tool(json!({}), usage, &RecordingSink::new()).await;
     // The call that led to the tool had ended, so it is counted.
     assert_eq!(error.report.usage.cost.unwrap().dollars(), 0.72575);
 }
@@ -30,9 +31,9 @@ async fn while_its_claim_is_judged() {
     let claim = json!({"message": "all"});
     for turn in [Turn::text("done"), Turn::tool("mcp__ralph__claim_complete", &claim)] {
         let rig = Rig::new(Script::new().forever(turn));
-        let sink = Sink::judging([None]);
+        let sink = RecordingSink::with_previews([None]);
         let cancel = async {
-            sink.wait_until_judging().await;
+            sink.wait_for_preview_request().await;
             sink.cancel(CancelReason::Signal);
         };
         let (result, ()) = tokio::join!(rig.run(json!({}), &sink), cancel);
@@ -46,6 +47,6 @@ async fn after_the_result_is_too_late_to_undo_it() {
     let rig = Rig::new(Script::new().then(Turn::text("finished")));
     let is_result = |event: &Event| matches!(event, Event::Raw { line } if line.starts_with("{\"type\":\"result\""));
     // The line is handed over before it is read, and the end is wanted from then on.
-    let report = rig.run(json!({}), &Sink::cancelling_at(is_result)).await.unwrap();
+    let report = rig.run(json!({}), &RecordingSink::cancelling_at(is_result)).await.unwrap();
     assert_eq!(report.final_text.as_deref(), Some("finished"));
 }

@@ -4,7 +4,7 @@ use ralph_orchestrator_contract::{ErrorClass, Event};
 use ralph_orchestrator_testkit::model_server::{Reply, Script, Turn};
 use serde_json::json;
 
-use crate::rig::{Rig, Sink};
+use crate::rig::{RecordingSink, Rig};
 
 #[tokio::test]
 async fn every_failure_of_the_provider_has_its_class() {
@@ -22,13 +22,13 @@ async fn every_failure_of_the_provider_has_its_class() {
         (refusal.into(), ErrorClass::InvalidRequest),
     ] {
         let rig = Rig::new(Script::new().forever(reply));
-        let sink = Sink::new();
+        let sink = RecordingSink::new();
         let error = rig.run(json!({}), &sink).await.unwrap_err();
         assert_eq!(error.class, class, "{error}");
         assert_eq!(error.report.final_text, None, "an error's text claims nothing");
         assert!(error.report.session.is_some() && error.report.exit.is_some());
         assert!(rig.server.main_requests().len() <= 2, "back-off is the orchestrator's");
-        let judged = sink.judged();
+        let judged = sink.preview_requests();
         assert!(judged.is_empty(), "a failure is no claim: {judged:?}");
     }
 }
@@ -63,7 +63,7 @@ async fn without_a_key_and_without_a_provider() {
 async fn too_many_turns_are_paid_for() {
     let tick = json!({"command": "echo tick", "description": "tick"});
     let rig = Rig::new(Script::new().forever(Turn::tool("Bash", &tick)));
-    let sink = Sink::new();
+    let sink = RecordingSink::new();
     let error = rig.run(json!({"max_turns": 2}), &sink).await.unwrap_err();
     assert_eq!(error.class, ErrorClass::AgentLimit, "{error}");
     assert_eq!(error.report.usage.tokens, Some(rig.server.served()));

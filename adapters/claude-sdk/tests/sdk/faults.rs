@@ -9,7 +9,7 @@ use ralph_orchestrator_testkit::flood::assert_gives_way;
 use ralph_orchestrator_testkit::model_server::Script;
 use serde_json::{Value, json};
 
-use crate::rig::{Rig, Sink, notes};
+use crate::rig::{RecordingSink, Rig, notes};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 const INIT: &str = r#"{"type":"system","subtype":"init","session_id":"s","model":"m"}"#;
@@ -34,20 +34,20 @@ fn scripted(script: &str) -> (Rig, Value) {
     (rig, json!({"program": path}))
 }
 
-async fn run(script: &str) -> (Rig, Sink, Result<Report, AgentError>) {
+async fn run(script: &str) -> (Rig, RecordingSink, Result<Report, AgentError>) {
     let (rig, config) = scripted(script);
-    let sink = Sink::new();
+    let sink = RecordingSink::new();
     let result = rig.run(config, &sink).await;
     (rig, sink, result)
 }
 
 /// The same; as soon as the script has written to `fifo`, so much time passes.
-async fn run_late(script: &str, late: Duration) -> (Sink, Result<Report, AgentError>) {
+async fn run_late(script: &str, late: Duration) -> (RecordingSink, Result<Report, AgentError>) {
     let (rig, config) = scripted(script);
     let fifo: PathBuf = rig.folder().join("fifo");
     rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, 0o600.into()).unwrap();
     let agent = rig.agent(config);
-    let sink = Sink::new();
+    let sink = RecordingSink::new();
     let pass = async {
         let there = tokio::task::spawn_blocking(move || std::fs::read_to_string(fifo));
         tokio::time::timeout(PATIENCE, there).await.expect("it is never there").unwrap().unwrap();
@@ -95,7 +95,9 @@ async fn what_makes_no_sense_is_kept_and_costs_nothing_else() {
         );
     }
     assert!(answers[0]["response"]["error"].as_str().unwrap().contains("dance"));
-    assert!(sink.warned("a line of 9437184 bytes") && sink.warned("no message: caf\u{fffd}"));
+    assert!(
+        sink.has_warning("a line of 9437184 bytes") && sink.has_warning("no message: caf\u{fffd}")
+    );
     let raw = |what: &str| {
         sink.events().iter().any(|e| matches!(e, Event::Raw { line } if line.contains(what)))
     };
@@ -171,7 +173,7 @@ async fn that_takes_its_question_back() {
     let script =
         format!("{BEGIN}; say '{INIT}'; say '{stop}'; say '{cancel}'; say '{RESULT}'; cat >rest");
     let (rig, config) = scripted(&script);
-    let report = rig.run(config, &Sink::judging([None])).await.unwrap();
+    let report = rig.run(config, &RecordingSink::with_previews([None])).await.unwrap();
     assert_eq!(report.final_text.as_deref(), Some("ok"));
     assert_eq!(std::fs::read_to_string(rig.folder().join("rest")).unwrap(), "");
 }
@@ -184,7 +186,9 @@ async fn that_never_stops_for_its_hand_off() {
     let (sink, result) = run_late(&script, Duration::from_secs(11)).await;
     let report = result.unwrap();
     assert_eq!((report.final_text, notes(&sink).len()), (None, 0));
-    assert!(sink.warned("handed over") && sink.warned("no notes for the hand-off in time"));
+    assert!(
+        sink.has_warning("handed over") && sink.has_warning("no notes for the hand-off in time")
+    );
 }
 
 #[tokio::test]
@@ -197,7 +201,7 @@ async fn that_never_writes_its_notes() {
     let report = result.unwrap();
     assert_eq!((report.final_text, notes(&sink).len()), (None, 0));
     assert_eq!(report.usage.cost, Usd::from_dollars(0.5));
-    assert!(sink.warned("no notes for the hand-off in time"));
+    assert!(sink.has_warning("no notes for the hand-off in time"));
 }
 
 #[tokio::test]
@@ -225,7 +229,7 @@ async fn that_is_not_there() {
     let error = rig.fail(json!({"program": "claude-that-is-nowhere"})).await;
     assert_eq!(error.class, ErrorClass::Unavailable);
     let (rig, config) = scripted("exit 0");
-    let empty = rig.run_task(config, rig.task(""), &Sink::new()).await.unwrap_err();
+    let empty = rig.run_task(config, rig.task(""), &RecordingSink::new()).await.unwrap_err();
     assert_eq!(empty.class, ErrorClass::InvalidRequest);
 }
 

@@ -4,7 +4,7 @@ use ralph_orchestrator_contract::{Budget, ClaimKind, Event, Tokens, Usage, Usd};
 use ralph_orchestrator_testkit::model_server::{Fault, Reply, Script, Turn};
 use serde_json::json;
 
-use crate::rig::{Rig, Sink, answers, contexts, cost, notes};
+use crate::rig::{RecordingSink, Rig, answers, contexts, cost, notes};
 
 #[tokio::test]
 async fn writes_a_file_and_reports_exact_figures() {
@@ -16,8 +16,8 @@ async fn writes_a_file_and_reports_exact_figures() {
     let script = Script::new()
         .then(Turn::text("I will write it.").thinking("hm").and_tool("Write", &write).usage(first))
         .then(Turn::text("Done. <promise>COMPLETE: written</promise>").usage(last));
-    let rig = rig.scripted(script);
-    let sink = Sink::new();
+    let rig = rig.with_script(script);
+    let sink = RecordingSink::new();
     let report = rig.run(json!({}), &sink).await.unwrap();
     assert_eq!(std::fs::read_to_string(path).unwrap(), "hello ralph\n");
     assert_eq!(report.final_text.as_deref(), Some("Done. <promise>COMPLETE: written</promise>"));
@@ -57,7 +57,7 @@ async fn the_tools_of_the_orchestrator() {
         .then(Turn::text("That is all."));
     let mut rig = Rig::new(script);
     rig.budget = Budget { cost: Usd::from_dollars(2.0), tokens: Some(5000), time: None };
-    let sink = Sink::new();
+    let sink = RecordingSink::new();
     let report = rig.run(json!({"validate_in_session": false}), &sink).await.unwrap();
     assert_eq!(report.final_text.as_deref(), Some("That is all."));
     assert_eq!(notes(&sink), ["the key is under the mat"]);
@@ -83,7 +83,7 @@ async fn the_tools_of_the_orchestrator() {
     ] {
         assert!(told.contains(part), "{part}: {told}");
     }
-    assert!(sink.judged().is_empty());
+    assert!(sink.preview_requests().is_empty());
 }
 
 #[tokio::test]
@@ -92,7 +92,7 @@ async fn a_prompt_of_two_mebibytes_arrives() {
     let line = "{x} $HOME {{y}} \"quoted\" `ticks` ünïcödé \u{1f980}\\n\n";
     let prompt = line.repeat(2 * 1024 * 1024 / line.len() + 1);
     let task = rig.task(prompt.as_bytes());
-    rig.run_task(json!({}), task, &Sink::new()).await.unwrap();
+    rig.run_task(json!({}), task, &RecordingSink::new()).await.unwrap();
     let requests = rig.server.main_requests();
     let body = &requests[0].body["messages"][0]["content"];
     let blocks = body.as_array().cloned().unwrap_or_else(|| vec![json!({"text": body})]);
@@ -104,7 +104,7 @@ async fn a_prompt_of_two_mebibytes_arrives() {
 async fn failed_requests_and_broken_streams_are_tried_again() {
     let rig =
         Rig::new(Script::new().then(Reply::error(529, "Overloaded")).then(Turn::text("fine")));
-    let sink = Sink::new();
+    let sink = RecordingSink::new();
     let report = rig.run(json!({}), &sink).await.unwrap();
     assert_eq!(report.final_text.as_deref(), Some("fine"));
     let waited = |event: &Event| matches!(event, Event::Waiting { delay_ms: Some(_), .. });
@@ -112,7 +112,7 @@ async fn failed_requests_and_broken_streams_are_tried_again() {
     for fault in [Fault::Cut, Fault::Error] {
         let broken = Turn::text("never heard").fault(fault);
         let rig = Rig::new(Script::new().then(broken).forever(Turn::text("whole")));
-        let report = rig.run(json!({}), &Sink::new()).await.unwrap();
+        let report = rig.run(json!({}), &RecordingSink::new()).await.unwrap();
         assert_eq!(report.final_text.as_deref(), Some("whole"), "{fault:?}");
         assert!(report.usage.cost.unwrap() >= cost(rig.server.served()));
     }
@@ -123,7 +123,7 @@ async fn options_reach_the_model() {
     let rig = Rig::new(Script::new().then(Turn::text("ok")));
     let config = json!({"model": "claude-haiku-4-5", "permissions": {"deny": ["WebSearch", "Bash"]},
         "max_turns": 5, "args": ["--append-system-prompt", "Speak Latin."]});
-    rig.run(config, &Sink::new()).await.unwrap();
+    rig.run(config, &RecordingSink::new()).await.unwrap();
     let request = &rig.server.main_requests()[0];
     assert!(request.model().starts_with("claude-haiku-4-5"), "{}", request.model());
     assert!(request.body["system"].to_string().contains("Speak Latin."));

@@ -3,7 +3,7 @@
 use ralph_orchestrator_testkit::model_server::{Script, Turn};
 use serde_json::{Value, json};
 
-use crate::rig::{GUARDED, Rig, Sink, answers};
+use crate::rig::{GUARDED, RecordingSink, Rig, answers};
 
 /// Has the model call this tool, and returns what it was answered.
 async fn answered(
@@ -13,8 +13,8 @@ async fn answered(
     input: &Value,
 ) -> (Rig, Vec<String>, String) {
     let script = Script::new().then(Turn::tool(tool, input)).then(Turn::text("so be it"));
-    let rig = rig.scripted(script);
-    let report = rig.run(config, &Sink::new()).await.unwrap();
+    let rig = rig.with_script(script);
+    let report = rig.run(config, &RecordingSink::new()).await.unwrap();
     let told = answers(&rig.server.main_requests()[1].body);
     (rig, report.denied, told)
 }

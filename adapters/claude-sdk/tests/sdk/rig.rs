@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use ralph_adapter_claude_sdk::WriteGuard;
 use ralph_orchestrator_contract::{Agent, BuildContext, BuildError, Event, Tokens, Usd};
 use ralph_orchestrator_supervisor::Supervisor;
-use ralph_orchestrator_testkit::iteration::{self, Adapter};
+use ralph_orchestrator_testkit::agent_harness::{Adapter, AgentHarness};
 use serde_json::Value;
 
-pub(crate) use ralph_orchestrator_testkit::iteration::Sink;
+pub(crate) use ralph_orchestrator_testkit::RecordingSink;
 
-pub(crate) type Rig = iteration::Rig<ClaudeSdk>;
+pub(crate) type Rig = AgentHarness<ClaudeSdk>;
 
 pub(crate) struct ClaudeSdk;
 
@@ -38,7 +38,7 @@ pub(crate) fn cost(tokens: Tokens) -> Usd {
     Usd::from_nanos(nanos)
 }
 
-pub(crate) fn contexts(sink: &Sink) -> Vec<(u64, Option<u64>)> {
+pub(crate) fn contexts(sink: &RecordingSink) -> Vec<(u64, Option<u64>)> {
     let context = |event: &Event| match event {
         Event::Context { used, window } => Some((*used, *window)),
         _ => None,
@@ -46,7 +46,7 @@ pub(crate) fn contexts(sink: &Sink) -> Vec<(u64, Option<u64>)> {
     sink.events().iter().filter_map(context).collect()
 }
 
-pub(crate) fn notes(sink: &Sink) -> Vec<String> {
+pub(crate) fn notes(sink: &RecordingSink) -> Vec<String> {
     let note = |event: &Event| match event {
         Event::Note { text } => Some(text.clone()),
         _ => None,

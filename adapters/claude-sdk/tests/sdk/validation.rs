@@ -1,13 +1,13 @@
 //! Claims that are validated while the session goes on.
 
-use ralph_orchestrator_contract::{Event, Judgement};
+use ralph_orchestrator_contract::{Event, ValidationPreview};
 use ralph_orchestrator_testkit::model_server::{Script, Turn};
 use serde_json::json;
 
-use crate::rig::{Rig, Sink, answers};
+use crate::rig::{RecordingSink, Rig, answers};
 
-fn rejected(reason: &str) -> Judgement {
-    Judgement::Rejected { reasons: vec![reason.to_owned(), "and more".to_owned()] }
+fn rejected(reason: &str) -> ValidationPreview {
+    ValidationPreview::Rejected { reasons: vec![reason.to_owned(), "and more".to_owned()] }
 }
 
 #[tokio::test]
@@ -19,13 +19,16 @@ async fn a_rejected_claim_is_repaired_in_the_same_session() {
         .then(Turn::text("<promise>COMPLETE: a</promise>"))
         .then(Turn::tool("Write", &write))
         .then(Turn::text("<promise>COMPLETE: b</promise>"));
-    let rig = rig.scripted(script);
-    let sink = Sink::judging([Some(rejected("hello.txt is missing")), Some(Judgement::Accepted)]);
+    let rig = rig.with_script(script);
+    let sink = RecordingSink::with_previews([
+        Some(rejected("hello.txt is missing")),
+        Some(ValidationPreview::Accepted),
+    ]);
     let report = rig.run(json!({}), &sink).await.unwrap();
     assert!(path.exists());
     assert_eq!(report.final_text.as_deref(), Some("<promise>COMPLETE: b</promise>"));
     let text = |claim: &str| Some(format!("<promise>COMPLETE: {claim}</promise>"));
-    assert_eq!(sink.judged(), [text("a"), text("b")]);
+    assert_eq!(sink.preview_requests(), [text("a"), text("b")]);
     let requests = rig.server.main_requests();
     assert_eq!(requests.len(), 3);
     let told = requests[1].body["messages"].to_string();
@@ -46,22 +49,24 @@ async fn rejections_are_bounded() {
         (json!({"validate_in_session": false}), 0),
     ] {
         let rig = Rig::new(Script::new().forever(Turn::text("done")));
-        let sink = Sink::judging((0..9).map(|_| Some(rejected("no"))));
+        let sink = RecordingSink::with_previews((0..9).map(|_| Some(rejected("no"))));
         let report = rig.run(config.clone(), &sink).await.unwrap();
         assert_eq!(report.final_text.as_deref(), Some("done"));
-        assert_eq!(sink.judged().len(), judged, "{config}");
+        assert_eq!(sink.preview_requests().len(), judged, "{config}");
         assert_eq!(rig.server.main_requests().len(), judged + 1, "{config}");
     }
 }
 
 #[tokio::test]
 async fn what_cannot_be_judged_is_left_to_the_end() {
-    for judgement in [Judgement::NoClaim, Judgement::NotNow { why: "busy".to_owned() }] {
+    for judgement in
+        [ValidationPreview::NoClaim, ValidationPreview::NotNow { why: "busy".to_owned() }]
+    {
         let rig = Rig::new(Script::new().then(Turn::text("done")));
-        let sink = Sink::judging([Some(judgement)]);
+        let sink = RecordingSink::with_previews([Some(judgement)]);
         let report = rig.run(json!({}), &sink).await.unwrap();
         assert_eq!(report.final_text.as_deref(), Some("done"));
-        assert_eq!(sink.judged().len(), 1);
+        assert_eq!(sink.preview_requests().len(), 1);
     }
 }
 
@@ -75,17 +80,17 @@ async fn a_claim_by_tool_is_answered_with_the_judgement() {
         .then(Turn::tool("Bash", &bash))
         .then(Turn::text("The end."));
     let rig = Rig::new(script);
-    let sink = Sink::judging([
+    let sink = RecordingSink::with_previews([
         Some(rejected("no tests")),
-        Some(Judgement::Accepted),
-        Some(Judgement::Accepted),
+        Some(ValidationPreview::Accepted),
+        Some(ValidationPreview::Accepted),
     ]);
     rig.run(json!({}), &sink).await.unwrap();
     let requests = rig.server.main_requests();
     assert!(answers(&requests[1].body).contains("no tests"));
     assert!(answers(&requests[2].body).contains("stands"));
     // It did something after it was accepted, so it is judged once more.
-    assert_eq!(sink.judged(), [None, None, Some("The end.".to_owned())]);
+    assert_eq!(sink.preview_requests(), [None, None, Some("The end.".to_owned())]);
     let claims = sink.events().iter().filter(|e| matches!(e, Event::Claim { .. })).count();
     assert_eq!(claims, 2);
 }

@@ -3,11 +3,11 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use ralph_orchestrator_contract::{AgentError, ErrorClass, Event, Tokens};
-use ralph_orchestrator_testkit::loopback::codex_config;
+use ralph_orchestrator_testkit::agent_env::codex_config;
 use ralph_orchestrator_testkit::model_server::{Fault, Reply, Script, Turn};
 use serde_json::json;
 
-use crate::rig::{Rig, Sink};
+use crate::rig::{RecordingSink, Rig};
 
 /// The end of an iteration in which every request is answered like this.
 async fn always(reply: Reply) -> AgentError {
@@ -26,7 +26,7 @@ async fn rate_limited_for_ever() {
         "rate_limit_exceeded",
         "Rate limit reached for x. Please try again in 1s.",
     )));
-    let sink = Sink::new();
+    let sink = RecordingSink::new();
     let error = rig.run(json!({}), &sink).await.unwrap_err();
     assert!(matches!(error.class, ErrorClass::RateLimited { until_ms: Some(_) }), "{error}");
     assert!(sink.events().iter().any(|event| matches!(event, Event::Waiting { .. })));
@@ -112,7 +112,8 @@ async fn arguments_and_configurations_that_it_does_not_know() {
 async fn prompts_that_it_does_not_take_are_not_given() {
     let rig = Rig::new(Script::new());
     for prompt in [&b""[..], b" \n", b"caf\xe9"] {
-        let error = rig.run_task(json!({}), rig.task(prompt), &Sink::new()).await.unwrap_err();
+        let error =
+            rig.run_task(json!({}), rig.task(prompt), &RecordingSink::new()).await.unwrap_err();
         assert_eq!(error.class, ErrorClass::InvalidRequest);
     }
     assert!(rig.server.requests().is_empty());

@@ -6,7 +6,7 @@ use ralph_orchestrator_contract::{Event, Tokens, Usage};
 use ralph_orchestrator_testkit::model_server::{Fault, Script, Turn};
 use serde_json::{Value, json};
 
-use crate::rig::{Rig, Sink};
+use crate::rig::{RecordingSink, Rig};
 
 const FIRST: Tokens = Tokens { input: 2000, output: 120, cache_read: 0, cache_write: 15_000 };
 const LAST: Tokens = Tokens { input: 20, output: 40, cache_read: 17_000, cache_write: 300 };
@@ -22,7 +22,7 @@ async fn writes_a_file_and_reports_exact_figures() {
         )
         .then(Turn::text("Done. <promise>COMPLETE: written</promise>").usage(LAST));
     let rig = Rig::new(script);
-    let sink = Sink::new();
+    let sink = RecordingSink::new();
     let report = rig.run(json!({}), &sink).await.unwrap();
     let written = std::fs::read_to_string(rig.workspace().join("hello.txt")).unwrap();
     assert_eq!(written, "hello ralph\n");
@@ -66,8 +66,8 @@ async fn writes_a_file_and_reports_exact_figures() {
 #[tokio::test]
 async fn every_iteration_is_a_fresh_thread_with_its_own_figures() {
     let rig = Rig::new(Script::new().forever(Turn::text("done").usage(LAST)));
-    let first = rig.run(json!({}), &Sink::new()).await.unwrap();
-    let second = rig.run(json!({}), &Sink::new()).await.unwrap();
+    let first = rig.run(json!({}), &RecordingSink::new()).await.unwrap();
+    let second = rig.run(json!({}), &RecordingSink::new()).await.unwrap();
     assert_ne!(first.session, second.session);
     assert_eq!((first.usage, second.usage.tokens), (second.usage, Some(LAST)));
 }
@@ -77,7 +77,7 @@ async fn a_prompt_of_almost_a_mebibyte_arrives_byte_for_byte() {
     let rig = Rig::new(Script::new().then(Turn::text("read")));
     let line = "{x} $HOME {{y}} \"quoted\" `ticks` ünïcödé \u{1f980}\\n\n";
     let prompt = line.repeat(1024 * 1024 / line.len() - 1);
-    rig.run_task(json!({}), rig.task(prompt.as_bytes()), &Sink::new()).await.unwrap();
+    rig.run_task(json!({}), rig.task(prompt.as_bytes()), &RecordingSink::new()).await.unwrap();
     let requests = rig.server.main_requests();
     let inputs = requests[0].body["input"].as_array().unwrap();
     let texts = inputs.iter().filter_map(|item| item["content"][0]["text"].as_str());
@@ -90,7 +90,7 @@ async fn a_stream_that_breaks_is_asked_for_again() {
     for fault in [Fault::Cut, Fault::Error] {
         let broken = Turn::text("never heard").fault(fault);
         let rig = Rig::new(Script::new().then(broken).forever(Turn::text("whole")));
-        let sink = Sink::new();
+        let sink = RecordingSink::new();
         let result = rig.run(json!({}), &sink).await;
         // An overloaded model is left to the orchestrator at once.
         match fault {
@@ -104,7 +104,7 @@ async fn a_stream_that_breaks_is_asked_for_again() {
 async fn a_slow_stream_is_waited_for() {
     let slow = Turn::text("at last").slow(Duration::from_millis(20));
     let rig = Rig::new(Script::new().then(slow));
-    let report = rig.run(json!({}), &Sink::new()).await.unwrap();
+    let report = rig.run(json!({}), &RecordingSink::new()).await.unwrap();
     assert_eq!(report.final_text.as_deref(), Some("at last"));
 }
 
@@ -113,7 +113,7 @@ async fn options_reach_the_model() {
     let rig = Rig::new(Script::new().then(Turn::text("ok")));
     let config = json!({"model": "gpt-5", "sandbox": "read-only",
         "args": ["-c", "instructions=\"x\"", "-c", "model_reasoning_effort=high"]});
-    rig.run(config, &Sink::new()).await.unwrap();
+    rig.run(config, &RecordingSink::new()).await.unwrap();
     let request = &rig.server.main_requests()[0];
     assert_eq!(request.model(), "gpt-5");
     assert_eq!(request.body["reasoning"]["effort"], Value::from("high"));

@@ -4,14 +4,14 @@ use std::path::{Path, PathBuf};
 
 use ralph_orchestrator_contract::{Agent, BuildContext, BuildError};
 use ralph_orchestrator_supervisor::Supervisor;
+use ralph_orchestrator_testkit::agent_env::{IDLE, codex_config, codex_env};
+use ralph_orchestrator_testkit::agent_harness::{Adapter, AgentHarness};
 use ralph_orchestrator_testkit::codex_binary;
-use ralph_orchestrator_testkit::iteration::{self, Adapter};
-use ralph_orchestrator_testkit::loopback::{IDLE, codex_config, codex_env};
 use serde_json::Value;
 
-pub(crate) use ralph_orchestrator_testkit::iteration::Sink;
+pub(crate) use ralph_orchestrator_testkit::RecordingSink;
 
-pub(crate) type Rig = iteration::Rig<Codex>;
+pub(crate) type Rig = AgentHarness<Codex>;
 
 pub(crate) struct Codex;
 
@@ -28,7 +28,7 @@ impl Adapter for Codex {
         codex_binary()
     }
 
-    fn settle(home: &Path, _tmp: &Path, model: &str) -> Vec<(&'static str, String)> {
+    fn configure_model(home: &Path, _tmp: &Path, model: &str) -> Vec<(&'static str, String)> {
         codex_config(home, model, IDLE);
         codex_env().into()
     }

@@ -69,6 +69,8 @@ impl ClaudeParser {
         // `json` with `--verbose` prints all messages as one list.
         if line.starts_with('[')
             && let Ok(messages) = serde_json::from_str::<Vec<Value>>(line)
+            && !messages.is_empty()
+            && messages.iter().all(Value::is_object)
         {
             for message in messages {
                 self.read(Message::from_value(message), &mut events);

@@ -171,7 +171,9 @@ fn say(folder: &Path, library: &str, by_version: bool) {
     output::result(&format!("next: cd {}", folder.display()));
     output::result("  cargo test                 # its own tests");
     output::result("  cargo build");
-    output::result(&format!("  ralph-orchestrator plugin test {library} --kit conformance.toml"));
+    output::result(&format!(
+        "  ralph-orchestrator plugin test {library} --conformance conformance.toml"
+    ));
     output::result("  ralph-orchestrator run     # a loop with it");
     if by_version {
         output::say(&format!(

@@ -1,20 +1,22 @@
 //! `plugin test`
 
-mod kit;
+mod config;
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use plugin_host::{Isolation, Plugin, PrivateCopy, check};
-use plugin_protocol::{Item, ItemKind};
 use ralph_orchestrator_config::PluginConfig;
+use ralph_orchestrator_conformance::{
+    self as conformance, Fixture, ItemFixture, ItemReport, Subject,
+};
 use ralph_orchestrator_contract::BuildContext;
+use ralph_orchestrator_plugin_host::{Plugin, PrivateCopy, check};
+use ralph_orchestrator_plugin_protocol::{Item, ItemKind};
 use ralph_orchestrator_supervisor::{KillSwitch, Supervisor};
-use ralph_orchestrator_testkit::conformance::{self, Cast, Judged, Place, Stage};
 
-use self::kit::{Kit, Part};
-use crate::args::{TestPlugin, Where};
+use self::config::{ConformanceConfig, ItemConfig};
+use crate::args::TestPlugin;
 use crate::commands::block_on;
 use crate::context::{Context, plugin_copies, variables};
 use crate::discovery::ConfigFile;
@@ -24,11 +26,11 @@ use crate::output;
 /// The plugin's name where it has none.
 const NAME: &str = "tested";
 
-/// What is examined.
-struct Subject {
+/// The plugin under test.
+struct TestedPlugin {
     name: String,
     code: Code,
-    kit: Kit,
+    config: ConformanceConfig,
     supervisor: Supervisor,
 }
 
@@ -37,26 +39,16 @@ enum Code {
     Program { config: PluginConfig, context: Box<Context> },
 }
 
-/// Examines all items of the plugin, first in a process of its own. Without one comes last: a plugin
-/// that takes its process down takes this one.
+/// Runs the conformance tests on all items of the plugin.
 pub(crate) fn test(file: &ConfigFile, args: &TestPlugin) -> Result<u8, CommandError> {
-    let kit = args.kit.as_deref().map_or_else(|| Ok(Kit::default()), Kit::read)?;
+    let config = args
+        .conformance
+        .as_deref()
+        .map_or_else(|| Ok(ConformanceConfig::default()), ConformanceConfig::read)?;
     let (name, code) = find(file, &args.plugin)?;
     let supervisor = Supervisor::this_binary().with_kill_switch(KillSwitch::default());
-    let subject = Subject { name, code, kit, supervisor };
-    let isolations: &[Isolation] = match (&subject.code, args.isolation) {
-        (_, Some(Where::Process)) | (Code::Program { .. }, None) => &[Isolation::Process],
-        (Code::Library(_), Some(Where::None)) => &[Isolation::None],
-        (Code::Library(_), None) => &[Isolation::Process, Isolation::None],
-        (Code::Program { .. }, Some(Where::None)) => {
-            let message = "a program always runs in a process of its own";
-            return Err(CommandError::user(message).hinted("leave `--isolation none` out"));
-        }
-    };
-    let mut failed = 0;
-    for isolation in isolations {
-        failed += block_on(subject.examine(*isolation))?;
-    }
+    let plugin = TestedPlugin { name, code, config, supervisor };
+    let failed = block_on(plugin.run_tests())?;
     if failed == 0 {
         output::result("everything holds");
         return Ok(exit::OK);
@@ -86,25 +78,20 @@ fn find(file: &ConfigFile, plugin: &Path) -> Result<(String, Code), CommandError
     Ok((name.to_owned(), code))
 }
 
-impl Subject {
+impl TestedPlugin {
     /// Prints a table for each item; how many lines of them failed.
-    async fn examine(&self, isolation: Isolation) -> Result<usize, CommandError> {
-        let word = match isolation {
-            Isolation::Process => "process",
-            Isolation::None => "none",
-        };
-        output::result(&format!("isolation = \"{word}\""));
-        let looked = self.plugin(isolation, BTreeMap::new())?.look(&self.supervisor).await;
-        let hello = looked.map_err(|broken| CommandError::unavailable(broken.0))?;
-        self.kit.knows_only(&hello.provides)?;
+    async fn run_tests(&self) -> Result<usize, CommandError> {
+        let hello = self.plugin(BTreeMap::new())?.probe(&self.supervisor).await;
+        let hello = hello.map_err(|closed| CommandError::unavailable(closed.0))?;
+        self.config.check_items(&hello.provides)?;
         let mut failed = 0;
         for item in &hello.provides {
-            let part = self.kit.of(&item.name);
+            let config = self.config.item(&item.name);
             let (table, wrong) = match item.kind {
-                ItemKind::Agent => self.agent(isolation, item, part).await?,
+                ItemKind::Agent => self.agent(item, config).await?,
                 ItemKind::Detector | ItemKind::Validator => {
-                    let judged = self.judge(isolation, item, part).await?;
-                    (judged.to_string(), count(judged.rows.iter().map(|(_, outcome, _)| outcome)))
+                    let report = self.check_item(item, config).await?;
+                    (report.to_string(), count(report.rows.iter().map(|(_, outcome, _)| outcome)))
                 }
                 // Of a newer version: it would not be used either.
                 ItemKind::Unknown => {
@@ -117,13 +104,9 @@ impl Subject {
         Ok(failed)
     }
 
-    fn plugin(
-        &self,
-        isolation: Isolation,
-        env: BTreeMap<String, String>,
-    ) -> Result<Arc<Plugin>, CommandError> {
+    fn plugin(&self, env: BTreeMap<String, String>) -> Result<Arc<Plugin>, CommandError> {
         let plugin = match &self.code {
-            Code::Library(copy) => Plugin::library(&self.name, copy.clone(), isolation, env),
+            Code::Library(copy) => Plugin::library(&self.name, copy.clone(), env),
             Code::Program { config, context } => {
                 let path = context.vars.get("PATH").map(String::as_str).unwrap_or_default();
                 let place = (context.loaded.dir(), path);
@@ -137,57 +120,53 @@ impl Subject {
 
     async fn agent(
         &self,
-        isolation: Isolation,
         item: &Item,
-        part: &Part,
+        config: &ItemConfig,
     ) -> Result<(String, usize), CommandError> {
         let env = variables().into_iter().filter(|(name, _)| name == "PATH").collect();
-        let plugin = self.plugin(isolation, env)?;
-        let options = part.options()?;
-        // In this process nobody else looks after what it starts.
-        let options = if isolation == Isolation::None { options.unsupervised() } else { options };
-        let make = |stage: &Stage| -> conformance::Making {
-            let (table, context) = (part.table(stage), stage.context.clone());
+        let plugin = self.plugin(env)?;
+        let options = config.options()?;
+        let make = |fixture: &Fixture| -> conformance::SubjectFuture {
+            let (table, context) = (config.table(fixture), fixture.context.clone());
             let (plugin, by) = (Arc::clone(&plugin), self.supervisor.clone());
-            let (name, env) = (item.name.clone(), part.env.clone());
+            let (name, env) = (item.name.clone(), config.env.clone());
             Box::pin(async move {
                 let agent = plugin.agent(Some(&name), table, &context, &by).await;
-                let cast = Cast::boxed(agent.map_err(|error| kit::refused(&error))?);
-                Ok(env.iter().fold(cast, |cast, (name, value)| cast.env(name, value)))
+                let subject = Subject::boxed(agent.map_err(|error| config::build_failure(&error))?);
+                Ok(env.iter().fold(subject, |subject, (name, value)| subject.env(name, value)))
             })
         };
-        let report = conformance::examine(&options, &make).await;
+        let report = conformance::run_async(&options, &make).await;
         Ok((report.to_string(), count(report.rows.iter().map(|(_, outcome, _)| outcome))))
     }
 
-    async fn judge(
+    async fn check_item(
         &self,
-        isolation: Isolation,
         item: &Item,
-        part: &Part,
-    ) -> Result<Judged, CommandError> {
-        let mut place = Place::new();
-        place.env.extend(part.env.clone());
-        let plugin = self.plugin(isolation, place.env.clone())?;
-        let table = part.plain_table();
+        config: &ItemConfig,
+    ) -> Result<ItemReport, CommandError> {
+        let mut fixture = ItemFixture::new();
+        fixture.env.extend(config.env.clone());
+        let plugin = self.plugin(fixture.env.clone())?;
+        let table = config.plain_table();
         let with = |context: &BuildContext| {
             let (plugin, by) = (Arc::clone(&plugin), self.supervisor.clone());
             (plugin, by, item.name.clone(), context.clone())
         };
-        let judged = if item.kind == ItemKind::Detector {
-            let make = |table, context: &BuildContext| -> conformance::Later<_> {
+        let report = if item.kind == ItemKind::Detector {
+            let make = |table, context: &BuildContext| -> conformance::ItemFuture<_> {
                 let (plugin, by, name, context) = with(context);
                 Box::pin(async move { plugin.detector(Some(&name), table, &context, &by).await })
             };
-            conformance::detector(&place, &table, &make).await
+            conformance::check_detector(&fixture, &table, &make).await
         } else {
-            let make = |table, context: &BuildContext| -> conformance::Later<_> {
+            let make = |table, context: &BuildContext| -> conformance::ItemFuture<_> {
                 let (plugin, by, name, context) = with(context);
                 Box::pin(async move { plugin.validator(Some(&name), table, &context, &by).await })
             };
-            conformance::validator(&place, &table, &make).await
+            conformance::check_validator(&fixture, &table, &make).await
         };
-        Ok(judged)
+        Ok(report)
     }
 }
 

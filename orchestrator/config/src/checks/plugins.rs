@@ -35,10 +35,6 @@ pub(crate) fn check(
             (None, Some(program)) if program.is_empty() => {
                 diagnostics.add(&below("command"), "expected a program, found \"\"");
             }
-            (None, Some(_)) if plugin.isolation.is_some() => diagnostics.add(
-                &below("isolation"),
-                "a `command` always runs in a process of its own; only a `library` can be told",
-            ),
             _ => {}
         }
         let is_digest = |digest: &String| {

@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 use crate::strict::{self, StrictEnum};
 
 pub use limits::Limits;
-pub use plugins::{PluginConfig, PluginIsolation};
+pub use plugins::PluginConfig;
 pub use units::{duration_text, parse_duration};
 
 /// A complete configuration: every default filled in, every path absolute.

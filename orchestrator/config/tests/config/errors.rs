@@ -126,12 +126,6 @@ fn plugins_that_cannot_be() {
             ],
         ),
         (
-            "[plugins.x]\ncommand = ['x']\nisolation = 'none'",
-            &[
-                "ralph.toml:3:13: plugins.x.isolation: a `command` always runs in a process of its own; only a `library` can be told",
-            ],
-        ),
-        (
             "[plugins.x]\ncommand = ['x']\ndigest = 'ab'",
             &[
                 "ralph.toml:3:10: plugins.x.digest: expected a BLAKE3 digest of 64 hexadecimal digits",

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use ralph_orchestrator_config::{
-    AfterRejection, AgentConfig, Env, EnvMode, Limits, PluginIsolation, Sandbox, SandboxMode,
-    SandboxWorkspace, SourceLocation, Sources, load,
+    AfterRejection, AgentConfig, Env, EnvMode, Limits, Sandbox, SandboxMode, SandboxWorkspace,
+    SourceLocation, Sources, load,
 };
 use ralph_orchestrator_contract::Usd;
 use serde_json::json;
@@ -84,7 +84,6 @@ fn a_complete_file() {
     assert_eq!(config.agents["judge"].config, json!({"program": ["./judge.sh"]}));
     let plan = &config.plugins["plan"];
     assert!(plan.library.as_ref().unwrap().is_absolute());
-    assert_eq!(plan.isolation, Some(PluginIsolation::None));
     assert_eq!(config.plugins["bot"].command, ["python3", "bot.py"]);
     let detectors = config.completion.detectors.iter().map(|d| (d.name.as_str(), d.config.clone()));
     assert_eq!(

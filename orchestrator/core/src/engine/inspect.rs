@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::look::blocking;
 use super::session::Session;
-use ralph_orchestrator_contract::{Claim, CompletionDetector, Findings, NearMiss, View};
+use ralph_orchestrator_contract::{Claim, CompletionDetector, DetectorInput, Findings, NearMiss};
 
 /// A prompt that is longer, in bytes, is read in a thread of its own: nothing else has to wait.
 const SHORT_PROMPT: usize = 64 * 1024;
@@ -56,7 +56,7 @@ impl Inspection {
 
     async fn find(&self) -> Findings {
         let prompt_path = self.prompt_path.as_deref();
-        let view = View {
+        let view = DetectorInput {
             workspace: &self.workspace,
             prompt_path,
             // Text in the configuration is the user's: no agent can have put a claim there.

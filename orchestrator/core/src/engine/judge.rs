@@ -15,19 +15,19 @@ use super::validate::Examined;
 use super::watching::{Inspecting, Watching};
 use crate::machine::{FrozenPolicy, Input, Latch};
 use crate::workspace::TreeHasher;
-use ralph_orchestrator_contract::{CancelReason, Judgement};
+use ralph_orchestrator_contract::{CancelReason, ValidationPreview};
 
 /// An agent asks, and waits for the answer.
 pub(super) struct Question {
     pub(super) final_text: Option<String>,
-    pub(super) answer: oneshot::Sender<Judgement>,
+    pub(super) answer: oneshot::Sender<ValidationPreview>,
 }
 
 /// The validators are at work while the agent waits.
 pub(super) struct Judging {
     work: Pin<Box<dyn Future<Output = Examined> + Send>>,
     tell: watch::Sender<Option<CancelReason>>,
-    answer: oneshot::Sender<Judgement>,
+    answer: oneshot::Sender<ValidationPreview>,
 }
 
 impl Judging {
@@ -81,7 +81,7 @@ impl Session {
             return reply(answer, not_now("the iteration is being ended"));
         }
         let Latch::Claimed { claim, .. } = &self.state.latch else {
-            return reply(answer, Judgement::NoClaim);
+            return reply(answer, ValidationPreview::NoClaim);
         };
         let claim = claim.clone();
         let (tell, told) = watch::channel(None);
@@ -111,7 +111,11 @@ impl Session {
                 if watching.held.words(reasons.iter().map(String::as_str), now_ms) {
                     self.act(Input::Previewed { accepted, reasons: reasons.clone() }, watching)?;
                 }
-                if accepted { Judgement::Accepted } else { Judgement::Rejected { reasons } }
+                if accepted {
+                    ValidationPreview::Accepted
+                } else {
+                    ValidationPreview::Rejected { reasons }
+                }
             }
             Ok(None) => not_now("the validators were broken off"),
             Err(error) => not_now(&self.redactor.text(&error.to_string())),
@@ -121,11 +125,11 @@ impl Session {
     }
 }
 
-fn not_now(why: &str) -> Judgement {
-    Judgement::NotNow { why: why.to_owned() }
+fn not_now(why: &str) -> ValidationPreview {
+    ValidationPreview::NotNow { why: why.to_owned() }
 }
 
-fn reply(answer: oneshot::Sender<Judgement>, judgement: Judgement) {
+fn reply(answer: oneshot::Sender<ValidationPreview>, judgement: ValidationPreview) {
     // An agent that no longer listens has given up.
     drop(answer.send(judgement));
 }

@@ -20,7 +20,7 @@ use super::transcript::{self, Transcript};
 use crate::machine::ContextUsage;
 use ralph_orchestrator_contract::{
     CancelReason, CancelSignal, Claim, ClaimKind, ClaimSource, CompletionDetector, Event,
-    EventSink, Judgement, Usage,
+    EventSink, Usage, ValidationPreview,
 };
 
 /// An event of so many bytes of text takes as much of the time on the agent's task as any other.
@@ -121,12 +121,12 @@ impl EventSink for Sink<'_> {
         }
     }
 
-    async fn judge(&self, final_text: Option<&str>) -> Judgement {
+    async fn preview(&self, final_text: Option<&str>) -> ValidationPreview {
         let (answer, answered) = oneshot::channel();
         let question = Question { final_text: final_text.map(str::to_owned), answer };
         // By the same way as the events: claims that were made before are known when it is looked at.
         self.tell(Heard::Question(question)).await;
-        let over = || Judgement::NotNow { why: "the iteration is being ended".to_owned() };
+        let over = || ValidationPreview::NotNow { why: "the iteration is being ended".to_owned() };
         answered.await.unwrap_or_else(|_| over())
     }
 }

@@ -9,9 +9,9 @@ use std::sync::Mutex;
 use async_trait::async_trait;
 use ralph_orchestrator_contract::{
     Agent, AgentError, CancelSignal, Capabilities, Claim, ClaimKind, ClaimSource,
-    CompletionDetector, Description, Event, EventSink, EvidenceFile, EvidenceValidator, Findings,
-    Iteration, Judgement, Report, Usage, Usd, ValidationContext, ValidatorDescription, Verdict,
-    View,
+    CompletionDetector, Description, DetectorInput, Event, EventSink, EvidenceFile,
+    EvidenceValidator, Findings, Iteration, Report, Usage, Usd, ValidationContext,
+    ValidationPreview, ValidatorDescription, Verdict,
 };
 use ralph_orchestrator_core::machine::Record;
 use ralph_orchestrator_core::registry::Registry;
@@ -112,8 +112,8 @@ impl Agent for Script {
             self.write("half", "1\n");
             events.emit(Event::Note { text: "the other half".into() }).await;
             // Whatever becomes of the state, there is an answer.
-            let judgement = events.judge(Some(CLAIM)).await;
-            assert!(!matches!(judgement, Judgement::Accepted | Judgement::NoClaim));
+            let judgement = events.preview(Some(CLAIM)).await;
+            assert!(!matches!(judgement, ValidationPreview::Accepted | ValidationPreview::NoClaim));
         }
         events.emit(Event::Usage { usage }).await;
         Ok(Report { final_text: Some(CLAIM.into()), usage, ..Report::default() })
@@ -126,7 +126,7 @@ impl CompletionDetector for Script {
         "scripted"
     }
 
-    async fn inspect(&self, view: View<'_>) -> Findings {
+    async fn inspect(&self, view: DetectorInput<'_>) -> Findings {
         let claimed = view.final_text.is_some_and(|text| text == CLAIM);
         let claim = Claim {
             kind: ClaimKind::Complete,

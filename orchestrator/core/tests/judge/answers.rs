@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use ralph_orchestrator_contract::{
-    CancelSignal, ClaimKind, Event, EventSink, Iteration, Judgement, Tokens, Usage, Usd,
-    ValidationContext, Verdict,
+    CancelSignal, ClaimKind, Event, EventSink, Iteration, Tokens, Usage, Usd, ValidationContext,
+    ValidationPreview, Verdict,
 };
 use ralph_orchestrator_core::machine::{Record, StopReason};
 use tokio::sync::Notify;
@@ -21,7 +21,7 @@ impl Play for Mender {
         stage.judge(events, Some("nothing to see")).await;
         stage.claim(events).await;
         stage.claim(events).await;
-        if let Judgement::Rejected { .. } = stage.judge(events, None).await {
+        if let ValidationPreview::Rejected { .. } = stage.judge(events, None).await {
             stage.write("done", "1\n");
         }
         stage.judge(events, None).await;
@@ -193,7 +193,7 @@ impl Play for Witness {
             stage.write("evidence/a.txt", "passed\n");
         }
         events.emit(Event::Claim { kind: ClaimKind::Complete, text: "mine".into() }).await;
-        events.judge(None).await;
+        events.preview(None).await;
     }
 
     async fn validate(

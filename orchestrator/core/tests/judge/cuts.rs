@@ -52,7 +52,9 @@ impl Play for Patient {
                     () = self.begun.notified() => {}
                 }
                 // The next question is answered only when the first is out of the way.
-                while events.judge(None).await != ralph_orchestrator_contract::Judgement::Accepted {
+                while events.preview(None).await
+                    != ralph_orchestrator_contract::ValidationPreview::Accepted
+                {
                     tokio::task::yield_now().await;
                 }
                 stage.say("answered");

@@ -10,8 +10,9 @@ use async_trait::async_trait;
 use ralph_orchestrator_config::{self as config, Sources};
 use ralph_orchestrator_contract::{
     Agent, AgentError, CancelSignal, Capabilities, Claim, ClaimKind, ClaimSource,
-    CompletionDetector, Description, ErrorClass, Event, EventSink, EvidenceValidator, Findings,
-    Iteration, Judgement, Report, Survivor, ValidationContext, ValidatorDescription, Verdict, View,
+    CompletionDetector, Description, DetectorInput, ErrorClass, Event, EventSink,
+    EvidenceValidator, Findings, Iteration, Report, Survivor, ValidationContext, ValidationPreview,
+    ValidatorDescription, Verdict,
 };
 use ralph_orchestrator_core::engine::{
     Finished, NoProcesses, Notice, Observer, Opened, Processes, Request, open,
@@ -98,13 +99,17 @@ impl Stage {
         }
     }
 
-    pub(crate) async fn judge(&self, events: &dyn EventSink, text: Option<&str>) -> Judgement {
-        let judgement = events.judge(text).await;
+    pub(crate) async fn judge(
+        &self,
+        events: &dyn EventSink,
+        text: Option<&str>,
+    ) -> ValidationPreview {
+        let judgement = events.preview(text).await;
         self.say(match &judgement {
-            Judgement::NoClaim => "no claim".into(),
-            Judgement::Accepted => "accepted".into(),
-            Judgement::Rejected { reasons } => format!("rejected: {}", reasons.join("; ")),
-            Judgement::NotNow { why } => format!("not now: {why}"),
+            ValidationPreview::NoClaim => "no claim".into(),
+            ValidationPreview::Accepted => "accepted".into(),
+            ValidationPreview::Rejected { reasons } => format!("rejected: {}", reasons.join("; ")),
+            ValidationPreview::NotNow { why } => format!("not now: {why}"),
         });
         judgement
     }
@@ -158,7 +163,7 @@ impl CompletionDetector for Player {
         "played"
     }
 
-    async fn inspect(&self, view: View<'_>) -> Findings {
+    async fn inspect(&self, view: DetectorInput<'_>) -> Findings {
         let claimed = view.final_text.filter(|text| text.contains("DONE"));
         let claim = claimed.map(|text| Claim {
             kind: ClaimKind::Complete,

@@ -1,27 +1,27 @@
-//! Reading one normalised line.
+//! Classifies one normalised line.
 
-use crate::structure::{is_quoted, strip_bullet};
+use crate::markdown::{is_quoted, strip_bullet};
 
 /// Emphasis around a word, longest first.
 const EMPHASIS: &[&str] = &["***", "___", "**", "__", "*", "_"];
-/// How deep emphasis may be nested.
+/// The depth to which emphasis may be nested.
 const DEPTH: u8 = 4;
-/// What may follow a marker.
+/// Characters that may follow a marker.
 const TRAILING: &[char] = &['.', '!', ',', ';', '。', '\\', ' '];
-/// The last word of a label that makes `label: TASK_COMPLETE` look meant.
+/// The last words of labels that make `label: TASK_COMPLETE` a near miss.
 const LABELS: &[&str] = &["status", "state", "result"];
 
-/// What a line is.
+/// The classification of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Reading {
+pub(super) enum LineMatch {
     Claim,
-    NotQuite(NotQuite),
-    Nothing,
+    NearMiss(LineNearMiss),
+    NoMatch,
 }
 
-/// Why a line is only nearly a claim.
+/// Why a line is a near miss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum NotQuite {
+pub(super) enum LineNearMiss {
     Heading,
     NoBox,
     TextFollows,
@@ -32,28 +32,28 @@ pub(super) enum NotQuite {
     Decorated,
 }
 
-impl NotQuite {
-    /// The first half of a sentence.
+impl LineNearMiss {
+    /// Returns the first half of a sentence.
     pub(super) fn explain(self, word: &str) -> String {
         match self {
-            Self::Heading => format!("`{word}` stands in a heading here"),
+            Self::Heading => format!("`{word}` is in a heading here"),
             Self::NoBox => format!("`{word}` is a plain list item here, without a checked box"),
             Self::TextFollows => format!("there is other text after `{word}` on this line"),
-            Self::Repeated => format!("`{word}` stands more than once on this line"),
+            Self::Repeated => format!("`{word}` occurs more than once on this line"),
             Self::Spelling => format!("this is not spelled `{word}`"),
-            Self::Code => format!("`{word}` stands between backticks here, as an example would"),
+            Self::Code => format!("`{word}` is between backticks here, like an example"),
             Self::Label => format!("this is no label for `{word}`, only `Status:` is"),
             Self::Decorated => format!("there are other signs around `{word}` on this line"),
         }
     }
 }
 
-/// Reads a line that went through [`normalise`](crate::text::normalise).
-pub(super) fn read(line: &str, word: &str) -> Reading {
+/// Classifies a line that went through [`normalise`](crate::text::normalise).
+pub(super) fn classify(line: &str, word: &str) -> LineMatch {
     if is_claim(line, word, DEPTH) {
-        Reading::Claim
+        LineMatch::Claim
     } else {
-        not_quite(line, word).map_or(Reading::Nothing, Reading::NotQuite)
+        near_miss(line, word).map_or(LineMatch::NoMatch, LineMatch::NearMiss)
     }
 }
 
@@ -65,7 +65,7 @@ fn is_claim(line: &str, word: &str, depth: u8) -> bool {
         || depth > 0 && unwrap(line).is_some_and(|inner| is_claim(inner, word, depth - 1))
 }
 
-/// The word, or `Status:` and the word, with any emphasis.
+/// Whether it is the word, or `Status:` and the word, with any emphasis.
 fn is_body(body: &str, word: &str, depth: u8) -> bool {
     let body = body.trim_end_matches(TRAILING).trim_start();
     body == word
@@ -86,7 +86,7 @@ fn strip_checked(text: &str) -> Option<&str> {
     text.strip_prefix("[x]").or_else(|| text.strip_prefix("[X]"))
 }
 
-/// What follows `Status:`, `**Status**:` or `**Status:**`.
+/// Returns what follows `Status:`, `**Status**:` or `**Status:**`.
 fn strip_status(text: &str) -> Option<&str> {
     let (label, value) = text.split_once(':')?;
     let label = label.trim();
@@ -100,14 +100,14 @@ fn strip_status(text: &str) -> Option<&str> {
     })
 }
 
-fn not_quite(line: &str, word: &str) -> Option<NotQuite> {
+fn near_miss(line: &str, word: &str) -> Option<LineNearMiss> {
     if is_quoted(line) {
         return None;
     }
     let coded = line.trim_end_matches(TRAILING);
     let code = coded.trim_matches('`');
     if code.len() < coded.len() && is_claim(code, word, DEPTH) {
-        return Some(NotQuite::Code);
+        return Some(LineNearMiss::Code);
     }
     let hashes = line.trim_start_matches('#');
     let heading = hashes.len() < line.len();
@@ -122,23 +122,23 @@ fn not_quite(line: &str, word: &str) -> Option<NotQuite> {
     let value = strip_label(bare);
     match value.unwrap_or(bare) {
         bare if bare == word => Some(if content.contains('`') {
-            NotQuite::Code
+            LineNearMiss::Code
         } else if heading {
-            NotQuite::Heading
+            LineNearMiss::Heading
         } else if checked.is_none() && is_body(content, word, DEPTH) {
-            NotQuite::NoBox
+            LineNearMiss::NoBox
         } else if value.is_some() && strip_status(content).is_none() {
-            NotQuite::Label
+            LineNearMiss::Label
         } else {
-            NotQuite::Decorated
+            LineNearMiss::Decorated
         }),
-        bare if is_misspelled(bare, word) => Some(NotQuite::Spelling),
+        bare if is_misspelled(bare, word) => Some(LineNearMiss::Spelling),
         bare => {
             let after = bare.strip_prefix(word)?;
             if after.replace(word, " ").chars().all(|c| !c.is_alphanumeric()) {
-                Some(NotQuite::Repeated)
+                Some(LineNearMiss::Repeated)
             } else if separates(after) || checked.is_some() && after.starts_with(' ') {
-                Some(NotQuite::TextFollows)
+                Some(LineNearMiss::TextFollows)
             } else {
                 None
             }
@@ -151,12 +151,12 @@ fn is_open_box(text: &str) -> bool {
     ["[ ]", "[]", "[-]", "[_]", "[~]", "[/]", "☐", "⬜"].iter().any(|open| text.starts_with(open))
 }
 
-/// Without quotation marks, emphasis, symbols and the like on both sides.
+/// Trims quotation marks, emphasis, symbols and the like on both sides.
 fn strip_signs(text: &str) -> &str {
     text.trim_matches(|c: char| !c.is_alphanumeric())
 }
 
-/// What follows a label of at most three words that speaks of a status.
+/// Returns what follows a status label of at most three words.
 fn strip_label(text: &str) -> Option<&str> {
     let (label, value) = text.split_once([':', '='])?;
     let words: Vec<_> = label.split_whitespace().map(strip_signs).take(4).collect();
@@ -180,8 +180,8 @@ fn is_misspelled(text: &str, word: &str) -> bool {
     text == word || text.strip_suffix('d') == Some(&word)
 }
 
-/// Whether what follows the word is set apart from it, as an explanation is; a sentence goes on
-/// with a word.
+/// Whether what follows the word is separated from it like an explanation, instead of continuing a
+/// sentence.
 fn separates(after: &str) -> bool {
     let dashed = after.strip_prefix(' ').is_some_and(|rest| rest.starts_with(['-', '–', '—', '=']));
     let after = after.trim_start_matches(['*', '_', ' ', '~', '"', '`']);

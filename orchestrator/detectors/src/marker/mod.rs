@@ -6,27 +6,27 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use ralph_orchestrator_contract::{
-    BuildContext, BuildError, Claim, ClaimKind, ClaimSource, CompletionDetector, Findings,
-    NearMiss, View, async_trait, parse_config,
+    BuildContext, BuildError, Claim, ClaimKind, ClaimSource, CompletionDetector, DetectorInput,
+    Findings, NearMiss, async_trait, parse_config,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 use unicode_normalization::UnicodeNormalization as _;
 
-use crate::structure::{Inside, Structure};
+use crate::markdown::{MarkdownContext, MarkdownStructure};
 use crate::{MAX_NEAR_MISSES, text, word};
-use line::{NotQuite, Reading};
+use line::{LineMatch, LineNearMiss};
 
 /// The detector's name in `[completion] detectors`.
 pub const NAME: &str = "marker";
 
-/// Lines longer than this, in bytes, are prose, and not worth normalising.
-const LONGEST_LINE: usize = 4096;
-const LONGEST_SHOWN: usize = 200;
-/// How often a prompt is read again for claims that were hidden by others. One is more than enough
-/// for any prompt but one that was made to take long.
-const MOST_STRIPS: usize = 16;
+/// Longer lines, in bytes, are prose.
+const MAX_LINE: usize = 4096;
+const MAX_SHOWN: usize = 200;
+/// The number of passes that strip claims which other claims had hidden. One is enough for any prompt
+/// that was not made to be slow.
+const MAX_STRIPS: usize = 16;
 const BOM: &str = "\u{feff}";
 
 /// The options of the `marker` detector.
@@ -63,18 +63,18 @@ struct Marker {
     word: String,
 }
 
-/// A line of the prompt that has to do with the marker.
-struct Found<'a> {
-    /// With its line ending.
-    whole: Range<usize>,
+/// A line of the prompt that is a claim or a near miss.
+struct MarkerLine<'a> {
+    /// Its range with its line ending.
+    range: Range<usize>,
     number: u64,
     text: &'a str,
-    reading: Reading,
+    matched: LineMatch,
 }
 
 impl Marker {
-    /// The lines that are claims or nearly so, in order.
-    fn look<'a>(&self, prompt: &'a str) -> Vec<Found<'a>> {
+    /// Finds claims and near misses, in order.
+    fn find_lines<'a>(&self, prompt: &'a str) -> Vec<MarkerLine<'a>> {
         // Offsets are those of the prompt, but a byte order mark is no part of its Markdown.
         let bom = if prompt.starts_with(BOM) { BOM.len() } else { 0 };
         let body = prompt.get(bom..).unwrap_or_default();
@@ -82,34 +82,41 @@ impl Marker {
         let mut found = Vec::new();
         for ((line, end), number) in text::lines(body).zip(1..) {
             let text = body.get(line.clone()).unwrap_or_default();
-            if text.len() > LONGEST_LINE {
+            if text.len() > MAX_LINE {
                 continue;
             }
-            let reading = line::read(&text::normalise(text), &self.word);
-            if reading == Reading::Nothing {
+            let matched = line::classify(&text::normalise(text), &self.word);
+            if matched == LineMatch::NoMatch {
                 continue;
             }
-            let structure = structure.get_or_insert_with(|| Structure::of(body));
+            let structure = structure.get_or_insert_with(|| MarkdownStructure::parse(body));
             let indent = text.len() - text.trim_start().len();
-            let reading = match (structure.at(line.start + indent), reading) {
-                // That is where examples stand: the prompt's author shows what a marker looks like.
-                (Some(Inside::Fence | Inside::Indented | Inside::Html), _) => continue,
-                (Some(Inside::Code), Reading::Claim) => Reading::NotQuite(NotQuite::Code),
-                (_, reading) => reading,
+            let matched = match (structure.context_at(line.start + indent), matched) {
+                // Examples: the prompt's author shows the form of a marker.
+                (
+                    Some(
+                        MarkdownContext::Fence | MarkdownContext::Indented | MarkdownContext::Html,
+                    ),
+                    _,
+                ) => continue,
+                (Some(MarkdownContext::Code), LineMatch::Claim) => {
+                    LineMatch::NearMiss(LineNearMiss::Code)
+                }
+                (_, matched) => matched,
             };
-            found.push(Found { whole: bom + line.start..bom + end, number, text, reading });
+            found.push(MarkerLine { range: bom + line.start..bom + end, number, text, matched });
         }
         found
     }
 
-    /// The prompt without the lines that are claims; `None` if there are none.
+    /// Removes the lines that are claims; `None` if there are none.
     fn strip_once(&self, prompt: &str) -> Option<String> {
         let mut out = String::new();
         let mut kept = 0;
-        for found in self.look(prompt) {
-            if found.reading == Reading::Claim {
-                out.push_str(prompt.get(kept..found.whole.start).unwrap_or_default());
-                kept = found.whole.end;
+        for found in self.find_lines(prompt) {
+            if found.matched == LineMatch::Claim {
+                out.push_str(prompt.get(kept..found.range.start).unwrap_or_default());
+                kept = found.range.end;
             }
         }
         if kept == 0 {
@@ -119,14 +126,14 @@ impl Marker {
         Some(out)
     }
 
-    fn near_miss(&self, found: &Found<'_>, why: NotQuite) -> NearMiss {
+    fn near_miss(&self, found: &MarkerLine<'_>, why: LineNearMiss) -> NearMiss {
         let word = &self.word;
         NearMiss {
             detector: NAME.into(),
-            text: text::cut(found.text.trim(), LONGEST_SHOWN),
+            text: text::truncate(found.text.trim(), MAX_SHOWN),
             line: found.number,
             hint: format!(
-                "{}, so it claims nothing. To claim that the task is complete, put one of these on \
+                "{}, so it is not a claim. To claim that the task is complete, put one of these on \
                  a line of its own, outside code and quotes: `- [x] {word}`, `[x] {word}`, \
                  `**{word}**`, `{word}`, `Status: {word}`",
                 why.explain(word)
@@ -141,22 +148,22 @@ impl CompletionDetector for Marker {
         NAME
     }
 
-    async fn inspect(&self, view: View<'_>) -> Findings {
-        let found = self.look(view.prompt.unwrap_or_default());
-        if let Some(claim) = found.iter().find(|found| found.reading == Reading::Claim) {
+    async fn inspect(&self, input: DetectorInput<'_>) -> Findings {
+        let found = self.find_lines(input.prompt.unwrap_or_default());
+        if let Some(claim) = found.iter().find(|found| found.matched == LineMatch::Claim) {
             let claim = Claim {
                 kind: ClaimKind::Complete,
                 detector: NAME.into(),
                 source: ClaimSource::State,
-                text: text::cut(&text::normalise(claim.text), LONGEST_SHOWN),
+                text: text::truncate(&text::normalise(claim.text), MAX_SHOWN),
             };
             return Findings { claims: vec![claim], ..Findings::default() };
         }
         let near_misses = found
             .iter()
-            .filter_map(|found| match found.reading {
-                Reading::NotQuite(why) => Some(self.near_miss(found, why)),
-                Reading::Claim | Reading::Nothing => None,
+            .filter_map(|found| match found.matched {
+                LineMatch::NearMiss(why) => Some(self.near_miss(found, why)),
+                LineMatch::Claim | LineMatch::NoMatch => None,
             })
             .take(MAX_NEAR_MISSES)
             .collect();
@@ -165,9 +172,9 @@ impl CompletionDetector for Marker {
 
     async fn strip_claims<'a>(&self, prompt: &'a str) -> Cow<'a, str> {
         let mut stripped = Cow::Borrowed(prompt);
-        // Without a claim's line, what follows it may be read otherwise: a fence in a list item whose
-        // text was the claim ends elsewhere, and what stood in it is a claim now.
-        for _ in 0..MOST_STRIPS {
+        // Without a claim's line, what follows may parse differently: a fence in a list item whose text was
+        // the claim ends elsewhere, and its content is a claim now.
+        for _ in 0..MAX_STRIPS {
             match self.strip_once(&stripped) {
                 Some(again) => stripped = Cow::Owned(again),
                 None => break,

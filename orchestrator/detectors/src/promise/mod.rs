@@ -4,22 +4,22 @@ mod echo;
 mod tags;
 
 use ralph_orchestrator_contract::{
-    BuildContext, BuildError, Claim, ClaimKind, ClaimSource, CompletionDetector, Findings,
-    NearMiss, View, async_trait, parse_config,
+    BuildContext, BuildError, Claim, ClaimKind, ClaimSource, CompletionDetector, DetectorInput,
+    Findings, NearMiss, async_trait, parse_config,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::{MAX_NEAR_MISSES, text, word};
-use echo::{Given, MOST_CLAIMS};
-use tags::{Message, NotQuite, Pair};
+use echo::{AgentInput, MAX_CLAIMS};
+use tags::{Message, Pair, TagNearMiss};
 
 /// The detector's name in `[completion] detectors`.
 pub const NAME: &str = "promise";
 
-const LONGEST_TEXT: usize = 4096;
-const LONGEST_SHOWN: usize = 200;
+const MAX_TEXT: usize = 4096;
+const MAX_SHOWN: usize = 200;
 
 /// The options of the `promise` detector.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -72,16 +72,16 @@ struct Promise {
     config: Keys,
 }
 
-/// What stands between an opening and a closing tag.
+/// The classified content of a pair of tags.
 enum Content<'a> {
     Claim(ClaimKind, &'a str),
-    NotQuite(NotQuite),
-    /// Nothing that was meant as a claim.
+    NearMiss(TagNearMiss),
+    /// Not meant as a claim.
     Other,
 }
 
 impl Promise {
-    fn read<'a>(&self, content: &'a str) -> Content<'a> {
+    fn parse_content<'a>(&self, content: &'a str) -> Content<'a> {
         let content = content.trim_matches(is_blank);
         let Keys { complete, needs_human, .. } = &self.config;
         for (word, kind) in [(complete, ClaimKind::Complete), (needs_human, ClaimKind::NeedsHuman)]
@@ -96,44 +96,47 @@ impl Promise {
             }
         }
         if content.contains(char::is_alphanumeric) {
-            Content::NotQuite(NotQuite::Keyword)
+            Content::NearMiss(TagNearMiss::Keyword)
         } else {
             Content::Other
         }
     }
 
-    /// Whether text begins as the content of a tag would, in any case.
-    fn begins(&self, content: &str) -> bool {
+    /// Whether text begins like the content of a tag, in any letter case.
+    fn begins_with_keyword(&self, content: &str) -> bool {
         let content = content.trim_start_matches(is_blank);
         [&self.config.complete, &self.config.needs_human].iter().any(|word| {
             content.get(..word.len()).is_some_and(|head| head.eq_ignore_ascii_case(word))
         })
     }
 
-    fn judge<'a>(&self, message: &Message<'a>, pair: &Pair) -> Content<'a> {
+    fn classify<'a>(&self, message: &Message<'a>, pair: &Pair) -> Content<'a> {
         let Some(closing) = &pair.closing else {
-            return if self.begins(message.after(&pair.opening)) {
-                Content::NotQuite(NotQuite::Unclosed)
+            return if self.begins_with_keyword(message.after(&pair.opening)) {
+                Content::NearMiss(TagNearMiss::Unclosed)
             } else {
                 Content::Other
             };
         };
-        match (self.read(message.between(&pair.opening, closing)), message.flaw(pair)) {
+        match (
+            self.parse_content(message.between(&pair.opening, closing)),
+            message.near_miss_reason(pair),
+        ) {
             (Content::Other, _) => Content::Other,
-            (_, Some(flaw)) => Content::NotQuite(flaw),
+            (_, Some(reason)) => Content::NearMiss(reason),
             (content, None) => content,
         }
     }
 
-    fn near_miss(&self, message: &Message<'_>, pair: &Pair, why: NotQuite) -> NearMiss {
+    fn near_miss(&self, message: &Message<'_>, pair: &Pair, why: TagNearMiss) -> NearMiss {
         let Keys { tag, complete, needs_human } = &self.config;
         let (line, shown) = message.line_of(&pair.opening);
         NearMiss {
             detector: NAME.into(),
-            text: text::cut(self.without_claims(shown.trim()).trim(), LONGEST_SHOWN),
+            text: text::truncate(self.without_claims(shown.trim()).trim(), MAX_SHOWN),
             line,
             hint: format!(
-                "{}, so it claims nothing. To claim that the task is complete, end your final \
+                "{}, so it is not a claim. To claim that the task is complete, end your final \
                  message with a line `<{tag}>{complete}: what was done</{tag}>`, and say after the \
                  colon in your own words what was done; to ask for a human, with \
                  `<{tag}>{needs_human}: what is needed</{tag}>`; as plain text, outside code and \
@@ -143,14 +146,14 @@ impl Promise {
         }
     }
 
-    /// The line without the messages of the claims in it. The agent is told the line: a claim that it
-    /// puts right must not be an echo of what it was told.
+    /// Removes the messages of claims from a line. The agent is shown the line, and its corrected claim must
+    /// not be an echo of it.
     fn without_claims(&self, line: &str) -> String {
-        let Some(message) = Message::of(line, &self.config.tag) else { return line.to_owned() };
+        let Some(message) = Message::parse(line, &self.config.tag) else { return line.to_owned() };
         let (mut out, mut kept) = (String::new(), 0);
         for between in message.contents() {
             let content = line.get(between.clone()).unwrap_or_default();
-            let Content::Claim(_, text) = self.read(content) else { continue };
+            let Content::Claim(_, text) = self.parse_content(content) else { continue };
             let Some(at) = content.rfind(text).filter(|_| !text.is_empty()) else { continue };
             out.push_str(line.get(kept..between.start + at).unwrap_or_default());
             out.push('…');
@@ -162,36 +165,36 @@ impl Promise {
 
     fn find(&self, final_text: &str, given: Option<&str>) -> Findings {
         let clean = text::strip_ansi(final_text);
-        let Some(message) = Message::of(&clean, &self.config.tag) else {
+        let Some(message) = Message::parse(&clean, &self.config.tag) else {
             return Findings::default();
         };
         let (mut complete, mut needs_human) = (Vec::new(), Vec::new());
         let mut near_misses = Vec::new();
         for pair in message.pairs() {
-            match self.judge(&message, &pair) {
+            match self.classify(&message, &pair) {
                 Content::Claim(ClaimKind::Complete, text) => complete.push((pair, text)),
                 Content::Claim(ClaimKind::NeedsHuman, text) => needs_human.push((pair, text)),
-                Content::NotQuite(why) if near_misses.len() < MAX_NEAR_MISSES => {
+                Content::NearMiss(why) if near_misses.len() < MAX_NEAR_MISSES => {
                     near_misses.push(self.near_miss(&message, &pair, why));
                 }
-                Content::NotQuite(_) | Content::Other => {}
+                Content::NearMiss(_) | Content::Other => {}
             }
         }
         let given = (!complete.is_empty() || !needs_human.is_empty())
-            .then(|| Given::of(given.unwrap_or_default()));
+            .then(|| AgentInput::new(given.unwrap_or_default()));
         let (mut claims, mut echoes) = (Vec::new(), Vec::new());
         for (kind, made) in [(ClaimKind::Complete, complete), (ClaimKind::NeedsHuman, needs_human)]
         {
-            match (self.last_own(kind, &made, given.as_ref()), made.last()) {
+            match (self.last_original(kind, &made, given.as_ref()), made.last()) {
                 (Some(text), _) => claims.push(claim(kind, text)),
                 (None, Some((pair, _))) => {
-                    echoes.push(self.near_miss(&message, pair, NotQuite::Echo));
+                    echoes.push(self.near_miss(&message, pair, TagNearMiss::Echo));
                 }
                 (None, None) => {}
             }
         }
         if claims.is_empty() {
-            // First what keeps the agent from being believed.
+            // Echoes first: they are why the agent has no claim.
             echoes.append(&mut near_misses);
             echoes.truncate(MAX_NEAR_MISSES);
         } else {
@@ -200,12 +203,12 @@ impl Promise {
         Findings { claims, near_misses: echoes, ..Findings::default() }
     }
 
-    /// The last claim of a kind that is no echo: the last word counts, as in a conversation.
-    fn last_own<'a>(
+    /// Returns the last claim of a kind that is not an echo: later claims supersede earlier ones.
+    fn last_original<'a>(
         &self,
         kind: ClaimKind,
         made: &[(Pair, &'a str)],
-        given: Option<&Given>,
+        given: Option<&AgentInput>,
     ) -> Option<&'a str> {
         let Keys { tag, complete, needs_human } = &self.config;
         let word = match kind {
@@ -214,8 +217,8 @@ impl Promise {
         };
         let mut texts: Vec<&str> = made.iter().rev().map(|(_, text)| *text).collect();
         texts.dedup();
-        let echoed = |text: &str| given.is_some_and(|given| given.has(tag, word, text));
-        texts.into_iter().take(MOST_CLAIMS).find(|text| !echoed(text))
+        let echoed = |text: &str| given.is_some_and(|given| given.contains(tag, word, text));
+        texts.into_iter().take(MAX_CLAIMS).find(|text| !echoed(text))
     }
 }
 
@@ -224,7 +227,7 @@ fn claim(kind: ClaimKind, message: &str) -> Claim {
         kind,
         detector: NAME.into(),
         source: ClaimSource::Message,
-        text: text::cut(message, LONGEST_TEXT),
+        text: text::truncate(message, MAX_TEXT),
     }
 }
 
@@ -238,8 +241,8 @@ impl CompletionDetector for Promise {
         NAME
     }
 
-    async fn inspect(&self, view: View<'_>) -> Findings {
-        view.final_text.map(|text| self.find(text, view.given)).unwrap_or_default()
+    async fn inspect(&self, input: DetectorInput<'_>) -> Findings {
+        input.final_text.map(|text| self.find(text, input.given)).unwrap_or_default()
     }
 
     fn instructions(&self) -> String {

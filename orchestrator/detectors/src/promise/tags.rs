@@ -1,16 +1,16 @@
-//! Opening and closing tags in a message, and what stands around them.
+//! Opening and closing tags in a message, and their surroundings.
 
 use std::ops::Range;
 
-use crate::structure::{Inside, Structure, is_quoted};
+use crate::markdown::{MarkdownContext, MarkdownStructure, is_quoted};
 use crate::text;
 
-/// Lines from an opening to its closing tag; a message that rambles on longer forgot to close one.
-const MOST_LINES: usize = 40;
+/// The largest number of lines between a tag and its closing tag; beyond it, the closing tag was forgotten.
+const MAX_LINES: usize = 40;
 
-/// Why a tag is only nearly a claim.
+/// Why a tag is a near miss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum NotQuite {
+pub(super) enum TagNearMiss {
     Code,
     Comment,
     Quote,
@@ -19,17 +19,17 @@ pub(super) enum NotQuite {
     Keyword,
     Unclosed,
     TooLong,
-    /// It stands in what the agent was given.
+    /// It occurs in the agent's input.
     Echo,
 }
 
-impl NotQuite {
-    /// The first half of a sentence.
+impl TagNearMiss {
+    /// Returns the first half of a sentence.
     pub(super) fn explain(self, tag: &str, complete: &str, needs_human: &str) -> String {
         match self {
-            Self::Code => format!("the `<{tag}>` tag stands in code here"),
-            Self::Comment => format!("the `<{tag}>` tag stands in an HTML comment here"),
-            Self::Quote => format!("the `<{tag}>` tag stands in a quote here"),
+            Self::Code => format!("the `<{tag}>` tag is in code here"),
+            Self::Comment => format!("the `<{tag}>` tag is in an HTML comment here"),
+            Self::Quote => format!("the `<{tag}>` tag is in a quote here"),
             Self::TextFollows => format!("there is other text after `</{tag}>` on its line"),
             Self::TagCase => format!("the tag is not written exactly as `<{tag}>` and `</{tag}>`"),
             Self::Keyword => {
@@ -37,9 +37,9 @@ impl NotQuite {
             }
             Self::Unclosed => format!("`<{tag}>` is not closed by `</{tag}>`"),
             Self::TooLong => {
-                format!("`</{tag}>` comes more than {MOST_LINES} lines after `<{tag}>`")
+                format!("`</{tag}>` comes more than {MAX_LINES} lines after `<{tag}>`")
             }
-            Self::Echo => "it stands word for word in what you were given".to_owned(),
+            Self::Echo => "it occurs word for word in your input".to_owned(),
         }
     }
 }
@@ -50,7 +50,7 @@ pub(super) struct Token {
     range: Range<usize>,
     closing: bool,
     exact: bool,
-    inside: Option<Inside>,
+    context: Option<MarkdownContext>,
 }
 
 /// An opening tag and the closing tag that belongs to it, if there is one.
@@ -69,20 +69,21 @@ pub(super) struct Message<'a> {
 }
 
 impl<'a> Message<'a> {
-    /// Reads a message; `None` if there is no tag in it.
-    pub(super) fn of(text: &'a str, tag: &str) -> Option<Self> {
+    /// Parses a message; `None` if it contains no tag.
+    pub(super) fn parse(text: &'a str, tag: &str) -> Option<Self> {
         let mut tokens: Vec<_> = text
             .match_indices('<')
-            .filter_map(|(start, _)| token(text.get(start..)?, tag, start))
+            .filter_map(|(start, _)| parse_token(text.get(start..)?, tag, start))
             .collect();
         if tokens.is_empty() {
             return None;
         }
-        let structure = Structure::of(text);
+        let structure = MarkdownStructure::parse(text);
         for token in &mut tokens {
-            // An indented line of a message is more often a habit than an example.
-            token.inside =
-                structure.at(token.range.start).filter(|inside| *inside != Inside::Indented);
+            // An indented line of a message is rarely an example.
+            token.context = structure
+                .context_at(token.range.start)
+                .filter(|context| *context != MarkdownContext::Indented);
         }
         let lines = text::lines(text)
             .map(|(line, _)| (line.clone(), text.get(line).is_some_and(is_quoted)))
@@ -90,13 +91,14 @@ impl<'a> Message<'a> {
         Some(Self { text, lines, tokens })
     }
 
-    /// The tags in pairs: a closing tag belongs to the last opening one before it. What is said in
-    /// code about tags neither opens nor closes a real one.
+    /// Returns the tags in pairs: a closing tag belongs to the last opening one before it. A tag in code
+    /// neither opens nor closes a tag outside of it.
     pub(super) fn pairs(&self) -> Vec<Pair> {
         let mut pairs = Vec::new();
         let mut open: Option<&Token> = None;
         for token in &self.tokens {
-            let blocked = open.is_some_and(|open| open.inside.is_none() && token.inside.is_some());
+            let blocked =
+                open.is_some_and(|open| open.context.is_none() && token.context.is_some());
             if blocked {
                 continue;
             }
@@ -110,29 +112,29 @@ impl<'a> Message<'a> {
         pairs
     }
 
-    /// What keeps a pair from being a claim, whatever its content is.
-    pub(super) fn flaw(&self, pair: &Pair) -> Option<NotQuite> {
+    /// Returns why a pair is not a claim, whatever its content.
+    pub(super) fn near_miss_reason(&self, pair: &Pair) -> Option<TagNearMiss> {
         let Pair { opening, closing } = pair;
-        let Some(closing) = closing else { return Some(NotQuite::Unclosed) };
+        let Some(closing) = closing else { return Some(TagNearMiss::Unclosed) };
         let (first, last) = (self.line(opening), self.line(closing));
         let quoted = |line: usize| self.lines.get(line).is_some_and(|(_, quoted)| *quoted);
-        match opening.inside.or(closing.inside) {
-            Some(Inside::Html) => Some(NotQuite::Comment),
-            Some(_) => Some(NotQuite::Code),
-            None if quoted(first) || quoted(last) => Some(NotQuite::Quote),
-            None if !opening.exact || !closing.exact => Some(NotQuite::TagCase),
-            None if !self.ends_line(closing) => Some(NotQuite::TextFollows),
-            None if last - first >= MOST_LINES => Some(NotQuite::TooLong),
+        match opening.context.or(closing.context) {
+            Some(MarkdownContext::Html) => Some(TagNearMiss::Comment),
+            Some(_) => Some(TagNearMiss::Code),
+            None if quoted(first) || quoted(last) => Some(TagNearMiss::Quote),
+            None if !opening.exact || !closing.exact => Some(TagNearMiss::TagCase),
+            None if !self.ends_line(closing) => Some(TagNearMiss::TextFollows),
+            None if last - first >= MAX_LINES => Some(TagNearMiss::TooLong),
             None => None,
         }
     }
 
-    /// The text between two tags.
+    /// Returns the text between two tags.
     pub(super) fn between(&self, opening: &Token, closing: &Token) -> &'a str {
         self.text.get(opening.range.end..closing.range.start).unwrap_or_default()
     }
 
-    /// Where the text between each opening tag and the next closing one is.
+    /// Returns the ranges between each opening tag and the next closing one.
     pub(super) fn contents(&self) -> Vec<Range<usize>> {
         let pairs = self.tokens.iter().zip(self.tokens.iter().skip(1));
         pairs
@@ -141,12 +143,12 @@ impl<'a> Message<'a> {
             .collect()
     }
 
-    /// All text after a tag.
+    /// Returns all text after a tag.
     pub(super) fn after(&self, token: &Token) -> &'a str {
         self.text.get(token.range.end..).unwrap_or_default()
     }
 
-    /// The number, from 1, and the text of the line on which a tag begins.
+    /// Returns number, from 1, and text of the line on which a tag begins.
     pub(super) fn line_of(&self, token: &Token) -> (u64, &'a str) {
         let index = self.line(token);
         let text = self.lines.get(index).and_then(|(line, _)| self.text.get(line.clone()));
@@ -158,19 +160,19 @@ impl<'a> Message<'a> {
         after.saturating_sub(1)
     }
 
-    /// Whether nothing but emphasis, punctuation and symbols follows on the tag's line. A quotation
-    /// mark, a bracket or a dash says that the tag is talked about, or that the sentence goes on.
+    /// Whether only emphasis, punctuation and symbols follow on the tag's line. A quotation mark, a bracket
+    /// or a dash means that the tag is mentioned, or that the sentence continues.
     fn ends_line(&self, token: &Token) -> bool {
-        const GOING_ON: &str = "`\"'“”„‘’«»‹›<>|/\\([{}]&@#$%^=+-–—→";
+        const CONTINUATION: &str = "`\"'“”„‘’«»‹›<>|/\\([{}]&@#$%^=+-–—→";
         self.after(token)
             .chars()
             .take_while(|c| !matches!(c, '\n' | '\r'))
-            .all(|c| !c.is_alphanumeric() && !GOING_ON.contains(c))
+            .all(|c| !c.is_alphanumeric() && !CONTINUATION.contains(c))
     }
 }
 
-/// The tag that `text` begins with.
-fn token(text: &str, tag: &str, start: usize) -> Option<Token> {
+/// Parses the tag that `text` begins with.
+fn parse_token(text: &str, tag: &str, start: usize) -> Option<Token> {
     let inner = text.strip_prefix('<')?.trim_start_matches([' ', '\t']);
     let (closing, name) = match inner.strip_prefix('/') {
         Some(name) => (true, name.trim_start_matches([' ', '\t'])),
@@ -181,5 +183,5 @@ fn token(text: &str, tag: &str, start: usize) -> Option<Token> {
     let length = text.len() - rest.len();
     let plain = tag.len() + if closing { "</>".len() } else { "<>".len() };
     let exact = head == tag && length == plain;
-    Some(Token { range: start..start + length, closing, exact, inside: None })
+    Some(Token { range: start..start + length, closing, exact, context: None })
 }

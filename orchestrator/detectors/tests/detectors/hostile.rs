@@ -6,7 +6,7 @@ use ralph_orchestrator_detectors::{marker, promise};
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::json;
 
-use crate::{context, inspect, view};
+use crate::{context, input, inspect};
 
 /// Builds a text of about `n` pieces.
 type Make = fn(usize) -> String;
@@ -44,9 +44,9 @@ fn time(make: Make, n: usize) -> Duration {
     let promise = promise::build(json!({}), &context()).unwrap();
     let text = make(n);
     let began = processor_time();
-    inspect(&*marker, view(Some(&text), None));
+    inspect(&*marker, input(Some(&text), None));
     let _rest = crate::strip(&*marker, &text);
-    inspect(&*promise, view(None, Some(&text)));
+    inspect(&*promise, input(None, Some(&text)));
     processor_time() - began
 }
 

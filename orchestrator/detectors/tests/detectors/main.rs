@@ -16,7 +16,7 @@ use std::borrow::Cow;
 use std::path::Path;
 use std::pin::Pin;
 
-use ralph_orchestrator_contract::{BuildContext, CompletionDetector, Findings, View};
+use ralph_orchestrator_contract::{BuildContext, CompletionDetector, DetectorInput, Findings};
 
 fn context() -> BuildContext {
     BuildContext {
@@ -27,8 +27,8 @@ fn context() -> BuildContext {
     }
 }
 
-fn inspect(detector: &dyn CompletionDetector, view: View<'_>) -> Findings {
-    at_once(detector.inspect(view))
+fn inspect(detector: &dyn CompletionDetector, input: DetectorInput<'_>) -> Findings {
+    at_once(detector.inspect(input))
 }
 
 fn strip<'a>(detector: &dyn CompletionDetector, prompt: &'a str) -> Cow<'a, str> {
@@ -44,6 +44,12 @@ fn at_once<T>(mut future: Pin<Box<dyn Future<Output = T> + Send + '_>>) -> T {
     }
 }
 
-fn view<'a>(prompt: Option<&'a str>, final_text: Option<&'a str>) -> View<'a> {
-    View { workspace: Path::new("/project"), prompt_path: None, prompt, final_text, given: None }
+fn input<'a>(prompt: Option<&'a str>, final_text: Option<&'a str>) -> DetectorInput<'a> {
+    DetectorInput {
+        workspace: Path::new("/project"),
+        prompt_path: None,
+        prompt,
+        final_text,
+        given: None,
+    }
 }

@@ -5,14 +5,14 @@ use ralph_orchestrator_contract::{ClaimKind, ClaimSource, CompletionDetector, Fi
 use ralph_orchestrator_detectors::marker;
 use serde_json::json;
 
-use crate::{context, view};
+use crate::{context, input};
 
 fn detector() -> Box<dyn CompletionDetector> {
     marker::build(json!({}), &context()).unwrap()
 }
 
 fn look(prompt: &str) -> Findings {
-    crate::inspect(&*detector(), view(Some(prompt), None))
+    crate::inspect(&*detector(), input(Some(prompt), None))
 }
 
 /// Claims that are accepted on a line of their own, whatever stands around it.
@@ -221,7 +221,7 @@ fn near_misses_are_few_and_short() {
 fn another_word() {
     let detector = marker::build(json!({"word": "Ｇeprüft-1"}), &context()).unwrap();
     let prompt = "TASK_COMPLETE\n- [x] Geprüft-1\n";
-    let found = crate::inspect(&*detector, view(Some(prompt), None));
+    let found = crate::inspect(&*detector, input(Some(prompt), None));
     assert_eq!(found.claims[0].text, "- [x] Geprüft-1");
     assert_eq!(crate::strip(&*detector, prompt), "TASK_COMPLETE\n");
     assert!(detector.instructions().contains("`- [x] Geprüft-1`"));
@@ -229,7 +229,7 @@ fn another_word() {
 
 #[test]
 fn the_final_message_is_not_looked_at() {
-    let found = crate::inspect(&*detector(), view(None, Some("TASK_COMPLETE")));
+    let found = crate::inspect(&*detector(), input(None, Some("TASK_COMPLETE")));
     assert_eq!(found, Findings::default());
 }
 

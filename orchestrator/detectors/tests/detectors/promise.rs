@@ -3,7 +3,7 @@ use ralph_orchestrator_contract::{Claim, ClaimKind, ClaimSource, CompletionDetec
 use ralph_orchestrator_detectors::promise;
 use serde_json::json;
 
-use crate::{context, view};
+use crate::{context, input};
 use ClaimKind::{Complete, NeedsHuman};
 
 fn detector() -> Box<dyn CompletionDetector> {
@@ -11,14 +11,16 @@ fn detector() -> Box<dyn CompletionDetector> {
 }
 
 fn look(message: &str) -> Findings {
-    crate::inspect(&*detector(), view(None, Some(message)))
+    crate::inspect(&*detector(), input(None, Some(message)))
 }
 
 /// What is found in a message of an agent that was given that.
 fn after(given: &str, message: &str) -> Findings {
-    let view =
-        ralph_orchestrator_contract::View { given: Some(given), ..view(None, Some(message)) };
-    crate::inspect(&*detector(), view)
+    let input = ralph_orchestrator_contract::DetectorInput {
+        given: Some(given),
+        ..input(None, Some(message))
+    };
+    crate::inspect(&*detector(), input)
 }
 
 fn claims(message: &str) -> Vec<(ClaimKind, String)> {
@@ -173,7 +175,7 @@ fn other_words() {
     let own = json!({"tag": "ralph-says", "complete": "FINI", "needs_human": "HELP"});
     let detector = promise::build(own, &context()).unwrap();
     let message = "<promise>COMPLETE: a</promise>\n<ralph-says>FINI: b</ralph-says>";
-    let found = crate::inspect(&*detector, view(None, Some(message)));
+    let found = crate::inspect(&*detector, input(None, Some(message)));
     assert_eq!(found.claims[0].text, "b");
     assert!(detector.instructions().contains("<ralph-says>HELP: "));
 }
@@ -274,7 +276,7 @@ fn ten_thousand_claims_and_a_huge_prompt_take_no_time() {
 #[test]
 fn the_prompt_is_not_looked_at() {
     let prompt = "<promise>COMPLETE: a</promise>";
-    let found = crate::inspect(&*detector(), view(Some(prompt), None));
+    let found = crate::inspect(&*detector(), input(Some(prompt), None));
     assert_eq!(found, Findings::default());
     assert_eq!(crate::strip(&*detector(), prompt), prompt);
 }

@@ -1,49 +1,49 @@
-//! Detectors of plugins: one conversation is kept, and begun anew when it broke.
+//! Detectors of plugins. One session serves the whole run, and is restarted when it closes.
 
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use plugin_protocol::{Answer, DetectorDescription, ItemKind, Method, Provided};
 use ralph_orchestrator_contract::{
-    BuildContext, BuildError, Claim, CompletionDetector, Event, Findings, Leftovers, View,
+    BuildContext, BuildError, Claim, CompletionDetector, DetectorInput, Event, Findings, Leftovers,
 };
+use ralph_orchestrator_plugin_protocol::{Answer, DetectorDescription, ItemKind, Method, Provided};
 use ralph_orchestrator_supervisor::Supervisor;
 use serde_json::Value;
 use tokio::time::timeout;
 
-use crate::agent::broke;
-use crate::plugin::{Entered, Plugin, Request, Seat, leave};
-use crate::process::{End, PluginProcess};
-use crate::talk::Outcome;
+use crate::agent::failure_message;
+use crate::call::CallOutcome;
+use crate::plugin::{Instance, InstanceRequest, Plugin, disconnect};
+use crate::process::{Connection, PluginProcess, Shutdown};
 
-/// How long a detector may take for one look.
-const LOOK: Duration = Duration::from_secs(30);
+/// The time that a detector has to answer a call.
+const CALL_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A detector of a plugin.
 struct PluginDetector {
     plugin: Arc<Plugin>,
     supervisor: Supervisor,
-    request: Request,
+    request: InstanceRequest,
     name: String,
     description: DetectorDescription,
-    live: tokio::sync::Mutex<Option<Live>>,
-    /// What went wrong while the agent worked, to be told at the next look.
-    troubles: Mutex<Vec<String>>,
+    connected: tokio::sync::Mutex<Option<Connected>>,
+    /// Warnings for the next inspection.
+    warnings: Mutex<Vec<String>>,
 }
 
-/// The conversation that is kept.
-struct Live {
-    seat: Seat,
-    process: Option<PluginProcess>,
+/// The detector's process and its instance.
+struct Connected {
+    process: PluginProcess,
+    instance: Instance,
 }
 
 impl Plugin {
-    /// Builds the detector `member`, or the only one. Its process is started by `supervisor`.
+    /// Builds the detector `member`, or the only one. `supervisor` starts its process.
     ///
     /// # Errors
-    /// The plugin cannot be talked to, provides no such detector, or refuses the table.
+    /// The plugin does not work, provides no such detector, or rejects the table.
     pub async fn detector(
         self: &Arc<Self>,
         member: Option<&str>,
@@ -51,24 +51,24 @@ impl Plugin {
         context: &BuildContext,
         supervisor: &Supervisor,
     ) -> Result<Box<dyn CompletionDetector>, BuildError> {
-        let request = Request {
+        let request = InstanceRequest {
             kind: ItemKind::Detector,
             member: member.map(str::to_owned),
             table,
             context: context.clone(),
         };
         let Provided::Detector(description) = self.describe(supervisor, &request).await? else {
-            let why = self.says("it provides something else than a detector");
+            let why = self.describe_error("it does not provide a detector");
             return Err(BuildError::at("", why));
         };
         Ok(Box::new(PluginDetector {
             plugin: Arc::clone(self),
             supervisor: supervisor.clone(),
             request,
-            name: self.called(member),
+            name: self.qualified_name(member),
             description,
-            live: tokio::sync::Mutex::default(),
-            troubles: Mutex::default(),
+            connected: tokio::sync::Mutex::default(),
+            warnings: Mutex::default(),
         }))
     }
 }
@@ -84,32 +84,32 @@ impl CompletionDetector for PluginDetector {
     }
 
     async fn observe(&self, event: &Event) -> Vec<Claim> {
-        match self.ask(Method::Observe { event: event.clone() }).await {
-            Ok(Answer::Claims(claims)) => self.own(claims),
+        match self.call(Method::Observe { event: event.clone() }).await {
+            Ok(Answer::Claims(claims)) => self.with_own_name(claims),
             Ok(_) => Vec::new(),
             Err(why) => {
-                self.trouble(&why);
+                self.warn(&why);
                 Vec::new()
             }
         }
     }
 
-    async fn inspect(&self, view: View<'_>) -> Findings {
-        let answer = self.ask(Method::Inspect { view: view.into() }).await;
+    async fn inspect(&self, input: DetectorInput<'_>) -> Findings {
+        let answer = self.call(Method::Inspect { input: input.into() }).await;
         let mut findings = match answer {
             Ok(Answer::Findings(findings)) => findings,
             Ok(_) => Findings::default(),
             Err(why) => {
-                self.trouble(&why);
+                self.warn(&why);
                 Findings::default()
             }
         };
-        findings.claims = self.own(findings.claims);
+        findings.claims = self.with_own_name(findings.claims);
         for miss in &mut findings.near_misses {
             miss.detector.clone_from(&self.name);
         }
-        let mut troubles = self.troubles.lock().unwrap_or_else(PoisonError::into_inner);
-        findings.warnings.append(&mut troubles);
+        let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
+        findings.warnings.append(&mut warnings);
         findings
     }
 
@@ -117,11 +117,11 @@ impl CompletionDetector for PluginDetector {
         if !self.description.strips {
             return Cow::Borrowed(prompt);
         }
-        match self.ask(Method::StripClaims { prompt: prompt.to_owned() }).await {
+        match self.call(Method::StripClaims { prompt: prompt.to_owned() }).await {
             Ok(Answer::Text(text)) => Cow::Owned(text),
             Ok(_) => Cow::Borrowed(prompt),
             Err(why) => {
-                self.trouble(&why);
+                self.warn(&why);
                 Cow::Borrowed(prompt)
             }
         }
@@ -137,64 +137,62 @@ impl CompletionDetector for PluginDetector {
 }
 
 impl PluginDetector {
-    /// Whatever it says, its claims are its own.
-    fn own(&self, claims: Vec<Claim>) -> Vec<Claim> {
-        let own = |claim| Claim { detector: self.name.clone(), ..claim };
-        claims.into_iter().map(own).collect()
+    /// Sets the detector's name in claims, whatever the plugin wrote there.
+    fn with_own_name(&self, claims: Vec<Claim>) -> Vec<Claim> {
+        let rename = |claim| Claim { detector: self.name.clone(), ..claim };
+        claims.into_iter().map(rename).collect()
     }
 
-    /// The same trouble is told once.
-    fn trouble(&self, why: &str) {
-        let message = format!("{}; it found no claims", self.plugin.says(why));
-        let mut troubles = self.troubles.lock().unwrap_or_else(PoisonError::into_inner);
-        if !troubles.contains(&message) {
-            troubles.push(message);
+    /// Adds a warning, unless the same one is pending.
+    fn warn(&self, why: &str) {
+        let message = format!("{}; it found no claims", self.plugin.describe_error(why));
+        let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
+        if !warnings.contains(&message) {
+            warnings.push(message);
         }
     }
 
-    async fn ask(&self, method: Method) -> Result<Answer, String> {
-        let seat = self.seat().await?;
-        let call = seat.session.call(seat.instance, method);
-        let answered =
-            async { Ok::<_, String>(call.await.map_err(|broken| broken.0)?.outcome().await) };
-        match timeout(LOOK, answered).await {
-            Ok(Ok(Outcome::Done(answer))) => Ok(answer),
-            Ok(Ok(outcome)) => Err(broke(outcome)),
+    async fn call(&self, method: Method) -> Result<Answer, String> {
+        let instance = self.instance().await?;
+        let call = instance.session.call(instance.id, method);
+        let outcome =
+            async { Ok::<_, String>(call.await.map_err(|closed| closed.0)?.outcome().await) };
+        match timeout(CALL_TIMEOUT, outcome).await {
+            Ok(Ok(CallOutcome::Done(answer))) => Ok(answer),
+            Ok(Ok(outcome)) => Err(failure_message(outcome)),
             Ok(Err(why)) => Err(why),
             Err(_) => {
-                let why = format!("it did not answer within {} s", LOOK.as_secs());
-                // In this process too: nobody knows what it is still at.
-                seat.session.give_up(&why);
+                let why = format!("no reply within {} s", CALL_TIMEOUT.as_secs());
+                instance.session.abort(&why);
                 Err(why)
             }
         }
     }
 
-    /// The conversation, begun anew if there is none any more.
-    async fn seat(&self) -> Result<Seat, String> {
-        let mut live = self.live.lock().await;
-        if let Some(Live { seat, .. }) = &*live
-            && seat.session.broken().is_none()
+    /// Returns the instance, in a new process if its session is closed.
+    async fn instance(&self) -> Result<Instance, String> {
+        let mut connected = self.connected.lock().await;
+        if let Some(Connected { instance, .. }) = &*connected
+            && instance.session.closed().is_none()
         {
-            return Ok(seat.clone());
+            return Ok(instance.clone());
         }
-        if let Some(Live { process, seat }) = live.take() {
-            let exit = leave(process, Some(&*seat.session), End::Kill).await;
-            let survived = exit.into_iter().flat_map(|exit| exit.survived);
-            if let Some(complaint) = Leftovers::new(Vec::new(), survived).complaint() {
-                self.trouble(&complaint);
+        if let Some(Connected { process, instance }) = connected.take() {
+            let exit = disconnect(process, Some(&*instance.session), Shutdown::Kill).await;
+            if let Some(complaint) = Leftovers::new(Vec::new(), exit.survived).complaint() {
+                self.warn(&complaint);
             }
         }
         self.plugin.verify().await?;
-        let entered = self.plugin.enter(&self.supervisor, self.plugin.env()).await;
-        let Entered { process, way } = entered?;
-        match self.plugin.sit(way, &self.request).await {
-            Ok(seat) => {
-                *live = Some(Live { seat: seat.clone(), process });
-                Ok(seat)
+        let connection = self.plugin.connect(&self.supervisor, self.plugin.env()).await;
+        let Connection { process, transport, inbound } = connection?;
+        match self.plugin.open_instance((transport, inbound), &self.request).await {
+            Ok(instance) => {
+                *connected = Some(Connected { process, instance: instance.clone() });
+                Ok(instance)
             }
             Err(error) => {
-                leave(process, None, End::Kill).await;
+                disconnect(process, None, Shutdown::Kill).await;
                 Err(error.to_string())
             }
         }

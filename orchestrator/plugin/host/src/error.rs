@@ -1,35 +1,35 @@
-//! Why a library is not loaded.
+//! Errors of loading a library.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::flaw::Flaws;
+use crate::library_defect::LibraryDefects;
 
-/// Why a library is not loaded.
+/// A library that cannot be loaded.
 #[derive(Debug, thiserror::Error)]
-#[error("the plugin library {}: {reason}", path.display())]
+#[error("the plugin library {}: {kind}", path.display())]
 pub struct LibraryError {
-    /// The file in question.
+    /// The file.
     pub path: PathBuf,
-    /// What is wrong.
-    pub reason: Refusal,
+    /// The cause.
+    pub kind: LibraryErrorKind,
 }
 
 impl LibraryError {
-    pub(crate) fn new(path: &Path, reason: Refusal) -> Self {
-        Self { path: path.to_owned(), reason }
+    pub(crate) fn new(path: &Path, kind: LibraryErrorKind) -> Self {
+        Self { path: path.to_owned(), kind }
     }
 }
 
-/// What is wrong with the file of a library.
+/// Why a library cannot be loaded.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Refusal {
-    /// It is not there.
+pub enum LibraryErrorKind {
+    /// It does not exist.
     #[error("there is no such file; build it, or correct the path")]
     Missing,
-    /// It is something else than a file.
-    #[error("it is {what} and not a file")]
+    /// It is not a regular file.
+    #[error("it is {what}, not a file")]
     NotAFile {
         /// What it is.
         what: &'static str,
@@ -37,95 +37,95 @@ pub enum Refusal {
     /// It cannot be read.
     #[error("it cannot be read: {0}")]
     Unreadable(#[source] io::Error),
-    /// It is too large to be read at once.
-    #[error("it has {found} bytes, at most {most} are read; strip it of debug information")]
+    /// It is too large.
+    #[error("it has {found} bytes, at most {most} are allowed; strip its debug information")]
     TooLarge {
         /// Its size.
         found: u64,
-        /// The largest that is read.
+        /// The largest size allowed.
         most: u64,
     },
-    /// Everybody may change it.
-    #[error("everybody on this machine may write to {what} (mode {mode:04o}); `chmod o-w` it")]
-    OpenToAll {
+    /// It is world-writable.
+    #[error("{what} is world-writable (mode {mode:04o}); run `chmod o-w` on it")]
+    WorldWritable {
         /// The file itself or its folder.
         what: &'static str,
         /// Its permissions.
         mode: u32,
     },
-    /// Its content is wrong.
+    /// Its content has defects.
     #[error("{0}")]
-    Content(#[from] Flaws),
-    /// The digest in the configuration is none.
+    Content(#[from] LibraryDefects),
+    /// The digest in the configuration is invalid.
     #[error(
-        "its `digest` in the configuration is `{pinned}`, and has to be 64 hexadecimal digits (BLAKE3)"
+        "its `digest` in the configuration is `{pinned}`, but must be 64 hexadecimal digits (BLAKE3)"
     )]
-    NoDigest {
-        /// What is there.
+    InvalidDigest {
+        /// The configured text.
         pinned: String,
     },
-    /// It is another one than the operator allowed.
+    /// Its digest is not the configured one.
     #[error(
         "its content has the BLAKE3 digest {found}, but the configuration allows only {pinned}; if it \
-         was built anew on purpose, write the new digest there"
+         was rebuilt on purpose, update the digest"
     )]
-    OtherDigest {
-        /// Of the file.
+    DigestMismatch {
+        /// The digest of the file.
         found: String,
-        /// Of the configuration.
+        /// The digest in the configuration.
         pinned: String,
     },
-    /// The private copy cannot be made.
-    #[error("a private copy of it cannot be made in {}: {error}", folder.display())]
-    NoCopy {
-        /// Where.
+    /// The private copy cannot be created.
+    #[error("cannot create a private copy of it in {}: {error}", folder.display())]
+    CopyFailed {
+        /// The folder of private copies.
         folder: PathBuf,
-        /// Why not.
+        /// The cause.
         error: io::Error,
     },
     /// The folder of private copies is not private.
     #[error(
-        "a private copy of it cannot be made in {}, to which others may write (mode {mode:04o}); \
-         `chmod go-w` it",
+        "cannot create a private copy of it in {}, which others may write to (mode {mode:04o}); run \
+         `chmod go-w` on it",
         folder.display()
     )]
-    CopiesOpen {
+    CacheNotPrivate {
         /// The folder.
         folder: PathBuf,
         /// Its permissions.
         mode: u32,
     },
-    /// Somebody changed the private copy.
+    /// The private copy was modified.
     #[error(
-        "it is a private copy that somebody has changed since it was made (its digest is now \
-         {found}); remove it, and it is made anew"
+        "this private copy was modified after its creation (its digest is now {found}); remove it, and \
+         it is created again"
     )]
-    Changed {
-        /// The digest that it has now.
+    CopyModified {
+        /// Its current digest.
         found: String,
     },
-    /// It is no private copy.
-    #[error("it is no private copy of a plugin: the name of one is its BLAKE3 digest and `.so`")]
-    NoCopyName,
-    /// The dynamic linker would refuse it.
+    /// It is not named like a private copy.
+    #[error("it is not a private copy of a plugin, whose name is its BLAKE3 digest and `.so`")]
+    NotAPrivateCopy,
+    /// Its dependencies are missing.
     #[error(
-        "it needs what is not here: {}; install that, or build it on this machine, linked with it",
+        "missing dependencies: {}; install them, or build the library on this machine",
         missing.join(", ")
     )]
-    Needs {
-        /// Libraries, versions and symbols, for people.
+    MissingDependencies {
+        /// Libraries, versions and symbols, for display.
         missing: Vec<String>,
     },
-    /// The dynamic linker refused it.
-    #[error("the dynamic linker refuses it: {message}")]
+    /// The dynamic linker failed.
+    #[error("the dynamic linker cannot load it: {message}")]
     Link {
-        /// What it said.
+        /// The linker's message.
         message: String,
     },
-    /// What was loaded is not what was read.
-    #[error("what the dynamic linker made of it is not what its file says: {what}")]
-    Differs {
-        /// What is different.
+    /// The loaded library differs from its file.
+    #[error("the loaded library differs from its file: {what}")]
+    LoadedDiffers {
+        /// The difference.
         what: &'static str,
     },
 }

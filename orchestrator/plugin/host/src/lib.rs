@@ -1,43 +1,41 @@
-//! Loads plugins and talks to them.
+//! Runs plugins: libraries and programs, named in the configuration, that provide agents, detectors and
+//! validators.
 //!
-//! A plugin provides agents, detectors and validators: a library or a program, named by the operator.
-//! A [`Carrier`] moves frames to and from it; a [`Session`] is a conversation over one.
+//! A plugin always runs in a process of its own. A [`Transport`] sends frames to it; a [`Session`] runs
+//! the protocol over one.
 
 mod actor;
 mod agent;
-mod carrier;
-mod copy;
+mod call;
 mod detector;
 mod error;
-mod flaw;
-mod inside;
+mod host_process;
 mod inspect;
 mod library;
-mod linking;
+mod library_cache;
+mod library_defect;
+mod link_check;
 mod log;
 mod manifest;
 mod plugin;
 mod process;
 mod program;
-mod running;
-mod serve;
+mod protocol_state;
 mod session;
-mod talk;
+mod transport;
 mod validator;
 mod violation;
 
-pub use carrier::{Carrier, Gone, Inbound, QUEUE};
-pub use copy::{Checked, PrivateCopy, check};
-pub use error::{LibraryError, Refusal};
-pub use flaw::{Flaw, Flaws};
-pub use inside::LibraryCarrier;
-pub use inspect::{Header, inspect};
-pub use library::{Loaded, load};
+pub use call::{CallEvent, CallHandle, CallOutcome};
+pub use error::{LibraryError, LibraryErrorKind};
+pub use host_process::{HostProcessError, run_host_process};
+pub use inspect::{LibraryHeader, inspect};
+pub use library::{LoadedLibrary, load};
+pub use library_cache::{CheckedLibrary, PrivateCopy, check};
+pub use library_defect::{LibraryDefect, LibraryDefects};
 pub use manifest::Manifest;
-pub use plugin::{HOST_COMMAND, Isolation, Plugin};
+pub use plugin::{HOST_COMMAND, Plugin};
 pub use program::ProgramError;
-pub use running::{Running, Told};
-pub use serve::{ServeError, serve};
-pub use session::{Broken, HELLO, OPENED, OpenError, Session};
-pub use talk::Outcome;
+pub use session::{HELLO_TIMEOUT, OPEN_TIMEOUT, OpenError, Session, SessionClosed};
+pub use transport::{INBOUND_QUEUE, Inbound, Transport, TransportClosed};
 pub use violation::Violation;

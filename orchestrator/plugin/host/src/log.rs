@@ -1,11 +1,11 @@
-//! A plugin's log as text.
+//! Forwards and formats log messages of plugins.
 
-use plugin_protocol::{LogLevel, LogLine};
+use ralph_orchestrator_plugin_protocol::{LogLevel, LogLine};
 use tracing::level_filters::LevelFilter;
 use tracing::{debug, error, info, trace, warn};
 
-/// What the host's own log wants to hear of a plugin.
-pub(crate) fn wanted() -> LogLevel {
+/// Returns the least severe level that the host's own log wants.
+pub(crate) fn wanted_level() -> LogLevel {
     match LevelFilter::current() {
         LevelFilter::TRACE => LogLevel::Trace,
         LevelFilter::DEBUG => LogLevel::Debug,
@@ -13,20 +13,20 @@ pub(crate) fn wanted() -> LogLevel {
     }
 }
 
-/// Puts the message into the host's own log.
+/// Logs the message in the host's own log.
 pub(crate) fn trace(line: &LogLine) {
-    let said = text(line);
+    let message = text(line);
     let origin = line.target.as_str();
     match line.level {
-        LogLevel::Error => error!(target: "plugin", origin, "{said}"),
-        LogLevel::Warn => warn!(target: "plugin", origin, "{said}"),
-        LogLevel::Info => info!(target: "plugin", origin, "{said}"),
-        LogLevel::Debug => debug!(target: "plugin", origin, "{said}"),
-        LogLevel::Trace => trace!(target: "plugin", origin, "{said}"),
+        LogLevel::Error => error!(target: "plugin", origin, "{message}"),
+        LogLevel::Warn => warn!(target: "plugin", origin, "{message}"),
+        LogLevel::Info => info!(target: "plugin", origin, "{message}"),
+        LogLevel::Debug => debug!(target: "plugin", origin, "{message}"),
+        LogLevel::Trace => trace!(target: "plugin", origin, "{message}"),
     }
 }
 
-/// The message as one line.
+/// Formats the message as one line.
 pub(crate) fn text(line: &LogLine) -> String {
     let level = match line.level {
         LogLevel::Error => "ERROR",
@@ -52,6 +52,6 @@ fn fields(
     if fields.is_empty() {
         return String::new();
     }
-    let said: Vec<String> = fields.iter().map(|(key, value)| format!("{key}={value}")).collect();
-    format!("{open}{}{close}", said.join(" "))
+    let pairs: Vec<String> = fields.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    format!("{open}{}{close}", pairs.join(" "))
 }

@@ -1,14 +1,14 @@
-//! What a library says of itself, in its file.
+//! The manifest in a library's file.
 
 use std::collections::BTreeSet;
 
-use plugin_protocol::{Item, ItemKind};
+use ralph_orchestrator_plugin_protocol::{Item, ItemKind};
 use serde::{Deserialize, Serialize};
 
-use crate::flaw::Flaw;
+use crate::library_defect::LibraryDefect;
 
 /// The longest name of an item, in bytes.
-const LONGEST_NAME: usize = 64;
+const MAX_NAME: usize = 64;
 
 /// The manifest of a library.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -17,20 +17,20 @@ pub struct Manifest {
     pub name: String,
     /// The plugin's version.
     pub version: String,
-    /// What it provides, in its order.
+    /// The items that it provides, in its order.
     pub provides: Vec<Item>,
-    /// Name and version of the SDK that it was made with, if any.
+    /// Name and version of the SDK that it was built with, if any.
     pub sdk: Option<String>,
-    /// The compiler that built it, if that is said.
+    /// The compiler that built it, if named.
     pub rustc: Option<String>,
 }
 
-/// As it is written: what a newer version adds is not looked at.
+/// The manifest as written. Keys of newer versions are ignored.
 #[derive(Deserialize)]
-struct Written {
+struct RawManifest {
     name: String,
     version: String,
-    provides: Vec<WrittenItem>,
+    provides: Vec<RawItem>,
     #[serde(default)]
     sdk: Option<String>,
     #[serde(default)]
@@ -40,86 +40,90 @@ struct Written {
 }
 
 #[derive(Deserialize)]
-struct WrittenItem {
+struct RawItem {
     kind: String,
     name: String,
     #[serde(default)]
     summary: String,
 }
 
-/// Reads a manifest. `newer` is whether the library was built for a newer minor version of the
-/// interface, which may have more kinds.
-pub(crate) fn read(text: &[u8], newer: bool, flaws: &mut Vec<Flaw>) -> Option<Manifest> {
+/// Parses a manifest. `newer` says that the library was built for a newer minor version of the interface,
+/// which may have more kinds of items.
+pub(crate) fn parse(
+    text: &[u8],
+    newer: bool,
+    defects: &mut Vec<LibraryDefect>,
+) -> Option<Manifest> {
     let value = serde_json::from_slice::<serde_json::Value>(text);
     let value = match value {
         Ok(value) => value,
         Err(error) => {
-            flaws.push(Flaw::ManifestNotJson { error: error.to_string() });
+            defects.push(LibraryDefect::ManifestNotJson { error: error.to_string() });
             return None;
         }
     };
-    let written = match Written::deserialize(value) {
-        Ok(written) => written,
+    let raw = match RawManifest::deserialize(value) {
+        Ok(raw) => raw,
         Err(error) => {
-            flaws.push(Flaw::ManifestWrong { error: error.to_string() });
+            defects.push(LibraryDefect::InvalidManifest { error: error.to_string() });
             return None;
         }
     };
-    if let Some(found) = written.panic.filter(|strategy| strategy != "unwind") {
-        flaws.push(Flaw::Panic { found: escaped(&found) });
+    if let Some(found) = raw.panic.filter(|strategy| strategy != "unwind") {
+        defects.push(LibraryDefect::PanicStrategy { found: escaped(&found) });
     }
     let mut provides = Vec::new();
     let mut seen = BTreeSet::new();
-    for item in written.provides {
-        if let Some(item) = read_item(item, newer, flaws)
-            && let Some(item) = unless_seen(item, &mut seen, flaws)
+    for item in raw.provides {
+        if let Some(item) = parse_item(item, newer, defects)
+            && let Some(item) = reject_duplicate(item, &mut seen, defects)
         {
             provides.push(item);
         }
     }
-    if provides.is_empty() && flaws.is_empty() {
-        flaws.push(Flaw::ProvidesNothing);
+    if provides.is_empty() && defects.is_empty() {
+        defects.push(LibraryDefect::ProvidesNothing);
     }
-    let Written { name, version, sdk, rustc, .. } = written;
+    let RawManifest { name, version, sdk, rustc, .. } = raw;
     Some(Manifest { name, version, provides, sdk, rustc })
 }
 
-fn read_item(item: WrittenItem, newer: bool, flaws: &mut Vec<Flaw>) -> Option<Item> {
-    let WrittenItem { kind, name, summary } = item;
+fn parse_item(item: RawItem, newer: bool, defects: &mut Vec<LibraryDefect>) -> Option<Item> {
+    let RawItem { kind, name, summary } = item;
     let kind = match kind.as_str() {
         "agent" => ItemKind::Agent,
         "detector" => ItemKind::Detector,
         "validator" => ItemKind::Validator,
         _ if newer => return None,
         _ => {
-            flaws.push(Flaw::UnknownKind { kind: escaped(&kind) });
+            defects.push(LibraryDefect::UnknownKind { kind: escaped(&kind) });
             return None;
         }
     };
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-    if name.is_empty() || name.len() > LONGEST_NAME || !name.chars().all(plain) {
-        flaws.push(Flaw::ItemName { kind: kind.word(), name: escaped(&name) });
+    if name.is_empty() || name.len() > MAX_NAME || !name.chars().all(plain) {
+        defects.push(LibraryDefect::InvalidItemName { kind: kind.word(), name: escaped(&name) });
         return None;
     }
     Some(Item { kind, name, summary })
 }
 
-fn unless_seen(
+fn reject_duplicate(
     item: Item,
     seen: &mut BTreeSet<(ItemKind, String)>,
-    flaws: &mut Vec<Flaw>,
+    defects: &mut Vec<LibraryDefect>,
 ) -> Option<Item> {
     if seen.insert((item.kind, item.name.clone())) {
         return Some(item);
     }
-    flaws.push(Flaw::Twice { kind: item.kind.word(), name: item.name });
+    defects.push(LibraryDefect::DuplicateItem { kind: item.kind.word(), name: item.name });
     None
 }
 
-/// For a message: without control characters, and not too long.
+/// Escapes and truncates a text for a message.
 pub(crate) fn escaped(text: &str) -> String {
-    let mut some: String = text.chars().take(LONGEST_NAME).flat_map(char::escape_debug).collect();
-    if text.chars().nth(LONGEST_NAME).is_some() {
+    let mut some: String = text.chars().take(MAX_NAME).flat_map(char::escape_debug).collect();
+    if text.chars().nth(MAX_NAME).is_some() {
         some.push('…');
     }
     some

@@ -1,61 +1,41 @@
-//! A plugin as the operator named it, and how a conversation with it begins.
+//! A plugin of the configuration, and how sessions with it are started and ended.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use plugin_protocol::{Item, ItemKind, PluginHello, Provided};
 use ralph_orchestrator_contract::{BuildContext, BuildError};
-use ralph_orchestrator_supervisor::{Grace, Spec, Supervisor};
+use ralph_orchestrator_plugin_protocol::{Item, ItemKind, PluginHello, Provided};
+use ralph_orchestrator_supervisor::{Exit, Grace, Spec, Supervisor};
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tracing::debug;
 
-use crate::carrier::{Carrier, Inbound};
-use crate::copy::PrivateCopy;
-use crate::inside::LibraryCarrier;
-use crate::library::load;
-use crate::process::{End, PluginProcess};
+use crate::library_cache::PrivateCopy;
+use crate::process::{Connection, PluginProcess, Shutdown};
 use crate::program::{Program, ProgramError};
-use crate::session::{Broken, OpenError, Session};
+use crate::session::{OpenError, Session, SessionClosed};
+use crate::transport::{Inbound, Transport};
 
-/// The program of the host, whatever has become of its file: it is looked up by a process of its own.
-const OURSELVES: &str = "/proc/self/exe";
-/// The hidden command by which the host serves a library.
+/// The running program, even if its file was replaced: a process resolves this path for itself.
+const OWN_PROGRAM: &str = "/proc/self/exe";
+/// The hidden command that runs a plugin library in its host process.
 pub const HOST_COMMAND: &str = "plugin-host";
 
-/// Where the code of a library runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Isolation {
-    /// In a process of its own.
-    Process,
-    /// In this process.
-    None,
-}
-
-/// A plugin as the operator named it.
+/// A plugin of the configuration.
 pub struct Plugin {
     name: String,
     code: Code,
-    /// For processes that belong to no iteration.
+    /// The environment of processes that belong to no iteration.
     env: BTreeMap<String, String>,
-    /// What instances said of themselves, by kind, member and table.
-    known: Mutex<BTreeMap<String, Known>>,
-    /// The session in this process.
-    inside: tokio::sync::Mutex<Option<Arc<Session>>>,
+    /// Descriptions of instances, by the key of their request.
+    descriptions: Mutex<BTreeMap<String, Provided>>,
 }
 
 enum Code {
     Program(Program),
-    Library(PrivateCopy, Isolation),
-}
-
-#[derive(Clone)]
-struct Known {
-    provided: Provided,
-    /// In this process: it is there.
-    instance: Option<u64>,
+    Library(PrivateCopy),
 }
 
 impl fmt::Debug for Plugin {
@@ -64,9 +44,9 @@ impl fmt::Debug for Plugin {
     }
 }
 
-/// What is asked of a plugin: one of its items, built from a table.
+/// A request for an instance of one of the plugin's items.
 #[derive(Clone, Debug)]
-pub(crate) struct Request {
+pub(crate) struct InstanceRequest {
     pub(crate) kind: ItemKind,
     /// `NAME` of `plugin/NAME`.
     pub(crate) member: Option<String>,
@@ -74,33 +54,20 @@ pub(crate) struct Request {
     pub(crate) context: BuildContext,
 }
 
-/// The way to a plugin.
-pub(crate) enum Way {
-    /// Of a process that was just started.
-    New(Arc<dyn Carrier>, mpsc::Receiver<Inbound>),
-    /// To the session in this process.
-    Inside(Arc<Session>),
-}
-
-/// A plugin that can be talked to.
-pub(crate) struct Entered {
-    pub(crate) process: Option<PluginProcess>,
-    pub(crate) way: Way,
-}
-
-/// An instance, ready for calls.
+/// An instance in an open session.
 #[derive(Clone)]
-pub(crate) struct Seat {
+pub(crate) struct Instance {
     pub(crate) session: Arc<Session>,
-    pub(crate) instance: u64,
+    pub(crate) id: u64,
     pub(crate) provided: Provided,
 }
 
 impl Plugin {
-    /// A program: its command is found in `path`, or from `dir`, where it also works.
+    /// Creates a plugin that is a program. Its command is looked up in `path`, or relative to `dir`,
+    /// which is also its working directory.
     ///
     /// # Errors
-    /// It is not there, or another one than `pinned` says.
+    /// The program is missing, or its content does not match the `pinned` digest.
     pub fn program(
         name: &str,
         command: &[String],
@@ -112,182 +79,141 @@ impl Plugin {
         Ok(Self::new(name, Code::Program(program), env))
     }
 
-    /// A library, by its private copy.
+    /// Creates a plugin that is a library, from its private copy.
     #[must_use]
-    pub fn library(
-        name: &str,
-        copy: PrivateCopy,
-        isolation: Isolation,
-        env: BTreeMap<String, String>,
-    ) -> Self {
-        Self::new(name, Code::Library(copy, isolation), env)
+    pub fn library(name: &str, copy: PrivateCopy, env: BTreeMap<String, String>) -> Self {
+        Self::new(name, Code::Library(copy), env)
     }
 
     fn new(name: &str, code: Code, env: BTreeMap<String, String>) -> Self {
-        let (known, inside) = (Mutex::default(), tokio::sync::Mutex::default());
-        Self { name: name.to_owned(), code, env, known, inside }
+        Self { name: name.to_owned(), code, env, descriptions: Mutex::default() }
     }
 
-    /// As it is called in the configuration.
+    /// Returns its name in the configuration.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// BLAKE3 of its content, in hexadecimal: of the library, or of the command and the files that it
+    /// Returns the BLAKE3 digest, in hexadecimal, of the library, or of the command and the files that it
     /// names.
     #[must_use]
     pub fn digest(&self) -> &str {
         match &self.code {
             Code::Program(program) => program.digest(),
-            Code::Library(copy, _) => copy.digest(),
+            Code::Library(copy) => copy.digest(),
         }
     }
 
-    /// Where its code runs.
-    #[must_use]
-    pub const fn isolation(&self) -> Isolation {
-        match &self.code {
-            Code::Program(_) => Isolation::Process,
-            Code::Library(_, isolation) => *isolation,
-        }
-    }
-
-    /// The environment of its processes outside of iterations.
+    /// Returns the environment of its processes outside of iterations.
     pub(crate) const fn env(&self) -> &BTreeMap<String, String> {
         &self.env
     }
 
-    /// Starts it, says hello and ends it: what it says of itself.
+    /// Returns the name of an item, as in the configuration.
+    pub(crate) fn qualified_name(&self, member: Option<&str>) -> String {
+        member.map_or_else(|| self.name.clone(), |member| format!("{}/{member}", self.name))
+    }
+
+    /// Starts the plugin, exchanges `hello` and ends it. Returns the plugin's `hello`.
     ///
     /// # Errors
-    /// It cannot be started, or does not say hello as it should.
-    pub async fn look(&self, supervisor: &Supervisor) -> Result<PluginHello, Broken> {
-        let Entered { process, way } = self.enter(supervisor, &self.env).await.map_err(Broken)?;
-        let session = begin(way).await;
+    /// It does not start, or does not send a valid `hello`.
+    pub async fn probe(&self, supervisor: &Supervisor) -> Result<PluginHello, SessionClosed> {
+        let connection = self.connect(supervisor, &self.env).await.map_err(SessionClosed)?;
+        let Connection { process, transport, inbound } = connection;
+        let session = Session::start(transport, inbound).await;
         let hello = session.as_ref().map(|session| session.hello().clone()).map_err(Clone::clone);
-        leave(process, session.as_deref().ok(), End::Gently).await;
+        disconnect(process, session.as_ref().ok(), Shutdown::Graceful).await;
         hello
     }
 
-    /// For messages: the plugin and what is the matter with it.
-    pub(crate) fn says(&self, why: &str) -> String {
+    /// Prefixes a message about the plugin with its name.
+    pub(crate) fn describe_error(&self, why: &str) -> String {
         format!("the plugin `{}`: {why}", self.name)
     }
 
-    /// A file of a program that decides about completion must stay what it is.
+    /// Checks that the files of a program are unchanged, for plugins that decide about completion.
     pub(crate) async fn verify(&self) -> Result<(), String> {
-        // A library is loaded from a private copy, which is verified where it is loaded.
+        // A library is loaded from a private copy, which its host process verifies.
         let Code::Program(program) = &self.code else { return Ok(()) };
         let program = program.clone();
         let verified = tokio::task::spawn_blocking(move || program.verify()).await;
         verified.map_err(|error| error.to_string()).flatten()
     }
 
-    /// Starts its process, or goes to the session in this one.
-    pub(crate) async fn enter(
+    /// Starts a process of the plugin.
+    pub(crate) async fn connect(
         &self,
         supervisor: &Supervisor,
         env: &BTreeMap<String, String>,
-    ) -> Result<Entered, String> {
-        debug!(plugin = self.name(), "plugin is entered");
-        let env = env.clone();
-        let spec = match &self.code {
-            Code::Library(copy, Isolation::None) => {
-                let session = self.inside(copy).await.map_err(|broken| broken.0)?;
-                return Ok(Entered { process: None, way: Way::Inside(session) });
-            }
-            Code::Library(copy, Isolation::Process) => {
-                let there = copy.clone();
-                let restored = tokio::task::spawn_blocking(move || there.restore()).await;
+    ) -> Result<Connection, String> {
+        debug!(plugin = self.name(), "starting plugin process");
+        let (program, args, cwd) = match &self.code {
+            Code::Library(copy) => {
+                let restored = copy.clone();
+                let restored = tokio::task::spawn_blocking(move || restored.restore()).await;
                 restored.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
-                Spec {
-                    program: OURSELVES.into(),
-                    args: vec![HOST_COMMAND.into(), copy.path().into()],
-                    cwd: copy.path().parent().unwrap_or(copy.path()).to_owned(),
-                    env,
-                    stdin: Vec::new(),
-                    grace: Grace::default(),
-                }
+                let dir = copy.path().parent().unwrap_or(copy.path());
+                (OWN_PROGRAM.into(), vec![HOST_COMMAND.into(), copy.path().into()], dir.to_owned())
             }
-            Code::Program(program) => Spec {
-                program: program.program.clone(),
-                args: program.args.clone(),
-                cwd: program.dir.clone(),
-                env,
-                stdin: Vec::new(),
-                grace: Grace::default(),
-            },
+            Code::Program(program) => {
+                (program.program.clone(), program.args.clone(), program.dir.clone())
+            }
         };
-        let started = PluginProcess::start(supervisor, spec).await;
-        let (process, carrier, inbound) = started.map_err(|error| error.to_string())?;
-        Ok(Entered { process: Some(process), way: Way::New(carrier, inbound) })
+        let (env, stdin, grace) = (env.clone(), Vec::new(), Grace::default());
+        let spec = Spec { program, args, cwd, env, stdin, grace };
+        PluginProcess::start(supervisor, spec).await.map_err(|error| error.to_string())
     }
 
-    /// The session in this process: one for all.
-    async fn inside(&self, copy: &PrivateCopy) -> Result<Arc<Session>, Broken> {
-        let mut inside = self.inside.lock().await;
-        if let Some(session) = &*inside {
-            return session.broken().map_or_else(|| Ok(Arc::clone(session)), Err);
-        }
-        let copy = copy.clone();
-        let loaded = tokio::task::spawn_blocking(move || load(&copy)).await;
-        let loaded = loaded
-            .map_err(|error| Broken(error.to_string()))?
-            .map_err(|error| Broken(error.to_string()))?;
-        let (carrier, inbound) =
-            LibraryCarrier::start(loaded).map_err(|error| Broken(error.to_string()))?;
-        let session = Arc::new(Session::begin(Arc::new(carrier), inbound).await?);
-        *inside = Some(Arc::clone(&session));
-        Ok(session)
+    /// Starts a session and opens the requested instance.
+    pub(crate) async fn open_instance(
+        &self,
+        (transport, inbound): (Arc<dyn Transport>, mpsc::Receiver<Inbound>),
+        request: &InstanceRequest,
+    ) -> Result<Instance, OpenError> {
+        let session = Arc::new(Session::start(transport, inbound).await?);
+        let name = self.select_item(session.hello(), request)?;
+        let InstanceRequest { kind, table, context, .. } = request;
+        let (id, provided) = session.open(*kind, Some(&name), table.clone(), context).await?;
+        debug!(plugin = self.name(), item = name, instance = id, "plugin instance opened");
+        self.descriptions().insert(request.key(), provided.clone());
+        Ok(Instance { session, id, provided })
     }
 
-    /// Builds what is asked for.
-    pub(crate) async fn sit(&self, way: Way, request: &Request) -> Result<Seat, OpenError> {
-        let inside = matches!(way, Way::Inside(_));
-        let session = begin(way).await?;
-        let key = request.key();
-        if inside && let Some(Known { provided, instance: Some(instance) }) = self.known(&key) {
-            return Ok(Seat { session, instance, provided });
-        }
-        let name = self.choose(session.hello(), request)?;
-        let Request { kind, table, context, .. } = request;
-        let (instance, provided) = session.open(*kind, Some(&name), table.clone(), context).await?;
-        debug!(plugin = self.name(), item = name, instance, "plugin has opened an item");
-        let known = Known { provided: provided.clone(), instance: inside.then_some(instance) };
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).insert(key, known);
-        Ok(Seat { session, instance, provided })
+    fn descriptions(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Provided>> {
+        self.descriptions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn known(&self, key: &str) -> Option<Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
-    }
-
-    /// What the item says of itself; it is built for that once, so that mistakes in its table show
-    /// before anything starts.
+    /// Returns the description of the requested item. The item is built for it once, so that errors in
+    /// its table are reported before anything starts.
     pub(crate) async fn describe(
         &self,
         supervisor: &Supervisor,
-        request: &Request,
+        request: &InstanceRequest,
     ) -> Result<Provided, BuildError> {
-        if let Some(known) = self.known(&request.key()) {
-            return Ok(known.provided);
+        if let Some(provided) = self.descriptions().get(&request.key()) {
+            return Ok(provided.clone());
         }
-        let wrong = |why: &str| BuildError::at("", self.says(why));
-        let entered = self.enter(supervisor, &self.env).await;
-        let Entered { process, way } = entered.map_err(|why| wrong(&why))?;
-        let seat = self.sit(way, request).await;
-        let session = seat.as_ref().ok().map(|seat| &*seat.session);
-        leave(process, session, End::Gently).await;
-        match seat {
-            Ok(seat) => Ok(seat.provided),
+        let failed = |why: &str| BuildError::at("", self.describe_error(why));
+        let connection = self.connect(supervisor, &self.env).await.map_err(|why| failed(&why))?;
+        let Connection { process, transport, inbound } = connection;
+        let instance = self.open_instance((transport, inbound), request).await;
+        let session = instance.as_ref().ok().map(|instance| &*instance.session);
+        disconnect(process, session, Shutdown::Graceful).await;
+        match instance {
+            Ok(instance) => Ok(instance.provided),
             Err(OpenError::Refused(error)) => Err(error),
-            Err(OpenError::Broken(broken)) => Err(wrong(&broken.0)),
+            Err(OpenError::SessionClosed(closed)) => Err(failed(&closed.0)),
         }
     }
 
-    /// The item's name, out of what the plugin provides.
-    fn choose(&self, hello: &PluginHello, request: &Request) -> Result<String, BuildError> {
+    /// Selects the requested item among those that the plugin provides, and returns its name.
+    fn select_item(
+        &self,
+        hello: &PluginHello,
+        request: &InstanceRequest,
+    ) -> Result<String, BuildError> {
         let items: Vec<&Item> =
             hello.provides.iter().filter(|item| item.kind == request.kind).collect();
         let (plugin, kind) = (&self.name, request.kind.word());
@@ -310,32 +236,29 @@ impl Plugin {
     }
 }
 
-impl Request {
+impl InstanceRequest {
+    /// Returns the key under which the description is cached.
     fn key(&self) -> String {
         let member = self.member.as_deref().unwrap_or_default();
         format!("{} {member} {}", self.kind.word(), self.table)
     }
 }
 
-async fn begin(way: Way) -> Result<Arc<Session>, Broken> {
-    match way {
-        Way::New(carrier, inbound) => Ok(Arc::new(Session::begin(carrier, inbound).await?)),
-        Way::Inside(session) => Ok(session),
-    }
-}
-
-/// Brings the process to its end, if there is one of its own.
-pub(crate) async fn leave(
-    process: Option<PluginProcess>,
+/// Closes the session, if it is still open, and ends the process. A process whose session failed is
+/// killed.
+pub(crate) async fn disconnect(
+    process: PluginProcess,
     session: Option<&Session>,
-    end: End,
-) -> Option<ralph_orchestrator_supervisor::Exit> {
-    let process = process?;
-    let broken = session.is_none_or(|session| session.broken().is_some());
-    debug!(broken, ?end, "plugin's process is left");
-    if let Some(session) = session.filter(|_| !broken && end == End::Gently) {
-        session.close();
+    shutdown: Shutdown,
+) -> Exit {
+    let open = session.filter(|session| session.closed().is_none());
+    debug!(open = open.is_some(), ?shutdown, "ending plugin process");
+    match (open, shutdown) {
+        (Some(session), Shutdown::Graceful) => {
+            session.close();
+            process.end(Shutdown::Graceful).await
+        }
+        (None, Shutdown::Graceful) => process.end(Shutdown::Kill).await,
+        (_, shutdown) => process.end(shutdown).await,
     }
-    let end = if broken && end == End::Gently { End::Kill } else { end };
-    Some(process.end(end).await)
 }

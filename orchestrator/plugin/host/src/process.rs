@@ -1,98 +1,107 @@
-//! The carrier `process`: a plugin that speaks lines over the standard streams of its process.
+//! A plugin's process, which exchanges frames as lines over its standard streams.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use plugin_protocol::MAX_FRAME;
+use ralph_orchestrator_plugin_protocol::MAX_FRAME;
 use ralph_orchestrator_supervisor::lines::{Line, LineSplitter};
 use ralph_orchestrator_supervisor::{
-    Chunk, Ending, Exit, Input, Process, SpawnError, Spec, Step, Stop, Stream, Supervisor,
+    Chunk, Ending, Exit, Input, Process, ProcessEvent, SpawnError, Spec, Stop, Stream, Supervisor,
 };
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use crate::carrier::{Carrier, Gone, Inbound, QUEUE};
+use crate::transport::{INBOUND_QUEUE, Inbound, Transport, TransportClosed};
 
-/// Longest line of standard error, in bytes.
-const STDERR_LINE: usize = 64 * 1024;
-/// How long a plugin may take to exit when it was told that the conversation is over.
-const LINGER: Duration = Duration::from_secs(5);
+/// The longest line of standard error, in bytes.
+const MAX_STDERR_LINE: usize = 64 * 1024;
+/// The time that a plugin has to exit after its session was closed.
+const EXIT_GRACE: Duration = Duration::from_secs(5);
 
-/// How a process comes to its end.
+/// How to end a plugin's process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum End {
-    /// By itself, since its standard input ends; after [`LINGER`] by SIGTERM.
-    Gently,
-    /// By SIGTERM.
+pub(crate) enum Shutdown {
+    /// Close its standard input; after [`EXIT_GRACE`] send SIGTERM.
+    Graceful,
+    /// Send SIGTERM.
     Terminate,
-    /// By SIGKILL.
+    /// Send SIGKILL.
     Kill,
 }
 
-/// A plugin's process. When it is dropped, its tree is ended, without anybody waiting for it.
+/// A plugin's process. Dropping it ends its process tree without waiting.
 pub(crate) struct PluginProcess {
-    lines: Arc<Lines>,
-    order: watch::Sender<Option<Stop>>,
-    pump: JoinHandle<Exit>,
+    stdin: Arc<StdinTransport>,
+    stop: watch::Sender<Option<Stop>>,
+    reader: JoinHandle<Exit>,
 }
 
 impl Drop for PluginProcess {
     fn drop(&mut self) {
-        self.pump.abort();
+        self.reader.abort();
     }
 }
 
-/// Writes frames as lines.
-struct Lines(Mutex<Option<Input>>);
+/// Writes frames as lines to the standard input.
+struct StdinTransport(Mutex<Option<Input>>);
 
-impl Carrier for Lines {
-    fn send(&self, mut frame: Vec<u8>) -> Result<(), Gone> {
+impl Transport for StdinTransport {
+    fn send(&self, mut frame: Vec<u8>) -> Result<(), TransportClosed> {
         frame.push(b'\n');
         match self.0.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {
-            Some(input) => input.send(frame).map_err(|error| Gone(error.to_string())),
-            None => Err(Gone("its standard input was closed".to_owned())),
+            Some(input) => input.send(frame).map_err(|error| TransportClosed(error.to_string())),
+            None => Err(TransportClosed("its standard input was closed".to_owned())),
         }
     }
 }
 
-impl Lines {
+impl StdinTransport {
     fn close(&self) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 }
 
-/// A process that was just started, and its frames.
-pub(crate) type Started = (PluginProcess, Arc<dyn Carrier>, mpsc::Receiver<Inbound>);
+/// A plugin's process that was just started, and the channels to it.
+pub(crate) struct Connection {
+    pub(crate) process: PluginProcess,
+    pub(crate) transport: Arc<dyn Transport>,
+    pub(crate) inbound: mpsc::Receiver<Inbound>,
+}
 
 impl PluginProcess {
-    pub(crate) async fn start(supervisor: &Supervisor, spec: Spec) -> Result<Started, SpawnError> {
+    pub(crate) async fn start(
+        supervisor: &Supervisor,
+        spec: Spec,
+    ) -> Result<Connection, SpawnError> {
         let (process, input) = supervisor.spawn_with_input(spec).await?;
-        let lines = Arc::new(Lines(Mutex::new(Some(input))));
-        let (order, ordered) = watch::channel(None);
-        let (to, inbound) = mpsc::channel(QUEUE);
-        let pump = tokio::spawn(Pump { process, ordered, to: Some(to) }.run());
-        let carrier: Arc<dyn Carrier> = Arc::<Lines>::clone(&lines);
-        Ok((Self { lines, order, pump }, carrier, inbound))
+        let stdin = Arc::new(StdinTransport(Mutex::new(Some(input))));
+        let (stop_tx, stop_rx) = watch::channel(None);
+        let (inbound_tx, inbound) = mpsc::channel(INBOUND_QUEUE);
+        let reader = OutputReader { process, stop_rx, inbound_tx: Some(inbound_tx) };
+        let reader = tokio::spawn(reader.run());
+        let transport: Arc<dyn Transport> = Arc::<StdinTransport>::clone(&stdin);
+        let process = Self { stdin, stop: stop_tx, reader };
+        Ok(Connection { process, transport, inbound })
     }
 
-    /// Brings it to its end and waits until no process of its tree is left.
-    pub(crate) async fn end(mut self, how: End) -> Exit {
-        self.lines.close();
-        let stop = match how {
-            End::Gently => match timeout(LINGER, &mut self.pump).await {
+    /// Ends the process and waits until no process of its tree is left.
+    pub(crate) async fn end(mut self, shutdown: Shutdown) -> Exit {
+        self.stdin.close();
+        let stop = match shutdown {
+            Shutdown::Graceful => match timeout(EXIT_GRACE, &mut self.reader).await {
                 Ok(exit) => return exit.unwrap_or_else(|_| lost()),
                 Err(_) => Stop::Terminate,
             },
-            End::Terminate => Stop::Terminate,
-            End::Kill => Stop::Kill,
+            Shutdown::Terminate => Stop::Terminate,
+            Shutdown::Kill => Stop::Kill,
         };
-        self.order.send_replace(Some(stop));
-        (&mut self.pump).await.unwrap_or_else(|_| lost())
+        self.stop.send_replace(Some(stop));
+        (&mut self.reader).await.unwrap_or_else(|_| lost())
     }
 }
 
-/// The pump is only aborted when nobody waits for it.
+/// Returns the exit of a reader that was aborted, which happens only when nobody waits for it.
 fn lost() -> Exit {
     Exit {
         ending: Ending::Lost,
@@ -104,85 +113,87 @@ fn lost() -> Exit {
     }
 }
 
-/// Reads what the process prints.
-struct Pump {
+/// Reads the output of the process.
+struct OutputReader {
     process: Process,
-    ordered: watch::Receiver<Option<Stop>>,
-    /// Who listens, if anybody still does.
-    to: Option<mpsc::Sender<Inbound>>,
+    stop_rx: watch::Receiver<Option<Stop>>,
+    /// `None` once output is discarded.
+    inbound_tx: Option<mpsc::Sender<Inbound>>,
 }
 
-impl Pump {
+impl OutputReader {
     async fn run(mut self) -> Exit {
         let mut stdout = LineSplitter::new(MAX_FRAME);
-        let mut stderr = LineSplitter::new(STDERR_LINE);
+        let mut stderr = LineSplitter::new(MAX_STDERR_LINE);
         loop {
             let step = tokio::select! {
                 biased;
-                stop = ordered(&mut self.ordered) => {
-                    self.obey(stop);
+                stop = next_stop(&mut self.stop_rx) => {
+                    self.stop(stop);
                     continue;
                 }
-                step = self.process.step() => step,
+                step = self.process.next_event() => step,
             };
-            let mut news = Vec::new();
+            let mut messages = Vec::new();
             match step {
-                Step::Printed(Chunk { stream: Stream::Stdout, bytes }) => {
-                    stdout.push(&bytes, |line| news.extend(frame(line)));
+                ProcessEvent::Output(Chunk { stream: Stream::Stdout, bytes }) => {
+                    stdout.push(&bytes, |line| messages.extend(parse_line(line)));
                 }
-                Step::Printed(Chunk { stream: Stream::Stderr, bytes }) => {
-                    stderr.push(&bytes, |line| news.push(Inbound::Stderr(line.text.into_owned())));
+                ProcessEvent::Output(Chunk { stream: Stream::Stderr, bytes }) => {
+                    stderr.push(&bytes, |line| {
+                        messages.push(Inbound::Stderr(line.text.into_owned()));
+                    });
                 }
-                Step::Gone(exit) => {
-                    stdout.finish(|line| news.extend(frame(line)));
-                    stderr.finish(|line| news.push(Inbound::Stderr(line.text.into_owned())));
-                    news.push(Inbound::Ended(format!("its process ended with {exit}")));
-                    self.pass_on(news).await;
+                ProcessEvent::Exited(exit) => {
+                    stdout.finish(|line| messages.extend(parse_line(line)));
+                    stderr.finish(|line| messages.push(Inbound::Stderr(line.text.into_owned())));
+                    messages.push(Inbound::Ended(format!("its process ended with {exit}")));
+                    self.forward(messages).await;
                     return exit;
                 }
             }
-            self.pass_on(news).await;
+            self.forward(messages).await;
         }
     }
 
-    /// Waits until there is room, which slows the process down. Once it has to end, or nobody listens
-    /// any more, what it prints is thrown away.
-    async fn pass_on(&mut self, news: Vec<Inbound>) {
-        for one in news {
-            let Some(to) = self.to.clone() else { return };
+    /// Forwards messages and waits for room, which slows the process down. Output is discarded once the
+    /// process has to end or the receiver is gone.
+    async fn forward(&mut self, messages: Vec<Inbound>) {
+        for message in messages {
+            let Some(inbound_tx) = self.inbound_tx.clone() else { return };
             let stop = tokio::select! {
                 biased;
-                sent = to.send(one) => {
+                sent = inbound_tx.send(message) => {
                     if sent.is_err() {
-                        self.to = None;
+                        self.inbound_tx = None;
                     }
                     continue;
                 }
-                stop = ordered(&mut self.ordered) => stop,
+                stop = next_stop(&mut self.stop_rx) => stop,
             };
-            self.obey(stop);
+            self.stop(stop);
         }
     }
 
-    fn obey(&mut self, stop: Stop) {
+    fn stop(&mut self, stop: Stop) {
         self.process.stop(stop);
-        self.to = None;
+        self.inbound_tx = None;
     }
 }
 
-/// The next order.
-async fn ordered(orders: &mut watch::Receiver<Option<Stop>>) -> Stop {
-    while orders.changed().await.is_ok() {
-        if let Some(stop) = *orders.borrow_and_update() {
+/// Waits for the next stop.
+async fn next_stop(stop_rx: &mut watch::Receiver<Option<Stop>>) -> Stop {
+    while stop_rx.changed().await.is_ok() {
+        if let Some(stop) = *stop_rx.borrow_and_update() {
             return stop;
         }
     }
-    // Nobody is left who could give one.
+    // The sender is gone.
     std::future::pending().await
 }
 
-/// A blank line is no frame, and no mistake either.
-fn frame(line: Line<'_>) -> Option<Inbound> {
+/// Converts a line to a frame. Blank lines are ignored.
+fn parse_line(line: Line<'_>) -> Option<Inbound> {
     if line.dropped > 0 {
         let kept = u64::try_from(line.text.len()).unwrap_or(u64::MAX);
         return Some(Inbound::TooLong { bytes: line.dropped.saturating_add(kept) });

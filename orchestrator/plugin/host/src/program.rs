@@ -1,4 +1,4 @@
-//! A plugin that is a program.
+//! Plugins that are programs.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -7,48 +7,48 @@ use std::path::{Path, PathBuf};
 
 use ralph_orchestrator_supervisor::find_program;
 
-/// The command of a plugin, found once.
+/// The resolved command of a plugin.
 #[derive(Clone, Debug)]
 pub(crate) struct Program {
     pub(crate) program: PathBuf,
     pub(crate) args: Vec<OsString>,
-    /// Where it works: arguments that name files are relative to it.
+    /// Its working directory; arguments that name files are relative to it.
     pub(crate) dir: PathBuf,
     digest: String,
 }
 
-/// A command that cannot be used.
+/// Why the command of a plugin cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ProgramError {
-    /// There is none.
+    /// It is empty.
     #[error("`command` is empty; expected the program and its arguments")]
     Empty,
-    /// The program is not there.
+    /// The program does not exist.
     #[error("{0}")]
     NotFound(String),
     /// One of its files cannot be read.
     #[error("{} cannot be read: {error}", path.display())]
     Unreadable {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         error: io::Error,
     },
-    /// Its content is not what was pinned.
+    /// Its digest is not the configured one.
     #[error(
-        "its content has the BLAKE3 digest {found}, pinned is {pinned}; if the change is meant, \
-         write the new digest"
+        "its content has the BLAKE3 digest {found}, but the configuration allows only {pinned}; if the \
+         change is intended, update the digest"
     )]
-    OtherDigest {
-        /// What was found.
+    DigestMismatch {
+        /// The digest of the content.
         found: String,
-        /// What is in the configuration.
+        /// The digest in the configuration.
         pinned: String,
     },
 }
 
 impl Program {
-    /// Looks for the program in `path`, or from `dir` if it is a path.
+    /// Resolves the command: a bare name in `path`, a path relative to `dir`.
     pub(crate) fn find(
         command: &[String],
         dir: &Path,
@@ -60,46 +60,47 @@ impl Program {
             .map_err(|error| ProgramError::NotFound(error.to_string()))?;
         let args = args.iter().map(OsString::from).collect();
         let mut this = Self { program, args, dir: dir.to_owned(), digest: String::new() };
-        this.digest = this.content()?;
+        this.digest = this.compute_digest()?;
         match pinned {
             Some(pinned) if !pinned.eq_ignore_ascii_case(&this.digest) => {
                 let (found, pinned) = (this.digest, pinned.to_owned());
-                Err(ProgramError::OtherDigest { found, pinned })
+                Err(ProgramError::DigestMismatch { found, pinned })
             }
             _ => Ok(this),
         }
     }
 
-    /// BLAKE3 of the command and the files that it names: the program, and arguments that are files.
+    /// Returns the BLAKE3 digest of the command and the files that it names: the program, and arguments
+    /// that are files.
     pub(crate) fn digest(&self) -> &str {
         &self.digest
     }
 
-    /// Whether these files are still what they were.
+    /// Checks that these files are unchanged.
     pub(crate) fn verify(&self) -> Result<(), String> {
-        match self.content() {
+        match self.compute_digest() {
             Ok(now) if now == self.digest => Ok(()),
-            Ok(_) => Err("its files are not what they were when it was loaded".to_owned()),
+            Ok(_) => Err("its files changed since it was loaded".to_owned()),
             Err(error) => Err(error.to_string()),
         }
     }
 
-    fn content(&self) -> Result<String, ProgramError> {
+    fn compute_digest(&self) -> Result<String, ProgramError> {
         let mut hasher = blake3::Hasher::new();
-        add(&mut hasher, &self.program)?;
+        hash_file(&mut hasher, &self.program)?;
         for arg in &self.args {
             hasher.update(arg.as_encoded_bytes());
             hasher.update(b"\0");
             let file = self.dir.join(arg);
             if file.is_file() {
-                add(&mut hasher, &file)?;
+                hash_file(&mut hasher, &file)?;
             }
         }
         Ok(hasher.finalize().to_hex().to_string())
     }
 }
 
-fn add(hasher: &mut blake3::Hasher, path: &Path) -> Result<(), ProgramError> {
+fn hash_file(hasher: &mut blake3::Hasher, path: &Path) -> Result<(), ProgramError> {
     let unreadable = |error| ProgramError::Unreadable { path: path.to_owned(), error };
     let mut file = File::open(path).map_err(unreadable)?;
     let bytes = io::copy(&mut file, hasher).map_err(unreadable)?;

@@ -1,94 +1,97 @@
-//! A conversation with a plugin, from hello to close.
+//! A session with a plugin, from `hello` to `close`.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use plugin_protocol::{
+use ralph_orchestrator_contract::{BuildContext, BuildError};
+use ralph_orchestrator_plugin_protocol::{
     Close, HostFrame, ItemKind, Method, PluginHello, Provided, WINDOW, encode, feature,
 };
-use ralph_orchestrator_contract::{BuildContext, BuildError};
 use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use crate::actor;
-use crate::carrier::{Carrier, Inbound};
-use crate::running::{Running, Told};
-use crate::talk::Talk;
+use crate::call::{CallEvent, CallHandle};
+use crate::protocol_state::ProtocolState;
+use crate::transport::{Inbound, Transport};
 
-/// How long a plugin may take to say hello.
-pub const HELLO: Duration = Duration::from_secs(10);
-/// How long a plugin may take to build an instance.
-pub const OPENED: Duration = Duration::from_secs(30);
-/// So much of the end of the standard error goes into messages, in bytes.
-const TAIL: usize = 2 * 1024;
-/// Lines that were printed before the first call, for that one.
-const EARLY: usize = 64;
-/// What waits for the one who called: events that there is credit for, a question, the end, and as
-/// much again for messages.
-pub(crate) const WAITING: usize = 2 * WINDOW as usize + 2;
+/// The time in which a plugin has to answer `hello`.
+pub const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
+/// The time in which a plugin has to build an instance.
+pub const OPEN_TIMEOUT: Duration = Duration::from_secs(30);
+/// The number of bytes from the end of the standard error that messages include.
+const STDERR_TAIL: usize = 2 * 1024;
+/// The number of events buffered before the first `run`.
+const BUFFERED_EVENTS: usize = 64;
+/// The capacity of a call's channel: events within the credit, a preview request, the end, and as much
+/// again for log messages.
+pub(crate) const CALL_QUEUE: usize = 2 * WINDOW as usize + 2;
 
-/// The conversation cannot go on; says why.
+/// The session is closed. Holds the reason.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct Broken(pub String);
+pub struct SessionClosed(pub String);
 
-/// An instance could not be built.
+/// Why an instance was not built.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OpenError {
-    /// The plugin refuses its table.
+    /// The plugin rejects its table.
     #[error(transparent)]
     Refused(#[from] BuildError),
-    /// The conversation broke.
+    /// The session closed.
     #[error(transparent)]
-    Broken(#[from] Broken),
+    SessionClosed(#[from] SessionClosed),
 }
 
-/// What the session and those who use it have in common.
+/// Shared by the session, its actor and its calls.
 pub(crate) struct Shared {
-    pub(crate) carrier: Arc<dyn Carrier>,
+    pub(crate) transport: Arc<dyn Transport>,
     state: Mutex<State>,
 }
 
-/// All that changes.
 #[derive(Default)]
 pub(crate) struct State {
-    pub(crate) talk: Talk,
-    pub(crate) greeting: Option<oneshot::Sender<PluginHello>>,
-    pub(crate) openings: BTreeMap<u64, oneshot::Sender<Result<Provided, BuildError>>>,
-    /// Those who wait for the answers to calls.
-    pub(crate) lines: BTreeMap<u64, mpsc::Sender<Told>>,
-    /// Of which those are of `run`, which is told everything.
-    pub(crate) runs: Vec<u64>,
-    pub(crate) early: VecDeque<Told>,
-    broken: Option<Broken>,
-    tail: String,
+    pub(crate) protocol: ProtocolState,
+    pub(crate) hello: Option<oneshot::Sender<PluginHello>>,
+    pub(crate) opening: BTreeMap<u64, oneshot::Sender<Result<Provided, BuildError>>>,
+    pub(crate) calls: BTreeMap<u64, mpsc::Sender<CallEvent>>,
+    /// Those of the calls that are a `run`, which also receive what belongs to no call.
+    runs: Vec<u64>,
+    buffered: VecDeque<CallEvent>,
+    closed: Option<SessionClosed>,
+    stderr_tail: String,
 }
 
 impl State {
-    /// Keeps the end of what was printed and logged.
-    pub(crate) fn printed(&mut self, line: &str) {
-        self.tail.push_str(line);
-        self.tail.push('\n');
-        if self.tail.len() > TAIL {
-            let surplus = self.tail.ceil_char_boundary(self.tail.len() - TAIL);
-            // Where it was cut has to be seen: what stands there may be the rest of a secret.
-            self.tail.replace_range(..surplus, "…");
+    /// Appends a line to the bounded tail of the standard error and the log.
+    pub(crate) fn append_output(&mut self, line: &str) {
+        self.stderr_tail.push_str(line);
+        self.stderr_tail.push('\n');
+        if self.stderr_tail.len() > STDERR_TAIL {
+            let surplus = self.stderr_tail.ceil_char_boundary(self.stderr_tail.len() - STDERR_TAIL);
+            // The cut has to be visible: what follows it may be the rest of a secret.
+            self.stderr_tail.replace_range(..surplus, "…");
         }
     }
 
-    /// The one who is told what belongs to no call.
-    pub(crate) fn first_run(&self) -> Option<mpsc::Sender<Told>> {
-        self.runs.first().and_then(|run| self.lines.get(run)).cloned()
+    /// Returns the channel of the first open `run`.
+    pub(crate) fn first_run(&self) -> Option<mpsc::Sender<CallEvent>> {
+        self.runs.first().and_then(|run| self.calls.get(run)).cloned()
     }
 
-    /// Keeps what is told before anybody is there to hear it.
-    pub(crate) fn early(&mut self, told: Told) {
-        if self.early.len() < EARLY {
-            self.early.push_back(told);
+    /// Buffers an event until the next `run`.
+    pub(crate) fn buffer(&mut self, event: CallEvent) {
+        if self.buffered.len() < BUFFERED_EVENTS {
+            self.buffered.push_back(event);
         }
+    }
+
+    pub(crate) fn remove_call(&mut self, call: u64) {
+        self.calls.remove(&call);
+        self.runs.retain(|run| *run != call);
     }
 }
 
@@ -97,113 +100,114 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends a frame; what cannot be sent breaks the conversation.
-    pub(crate) fn send(&self, frame: &HostFrame) -> Result<(), Broken> {
-        let bytes = encode(frame).map_err(|error| Broken(error.to_string()))?;
-        self.carrier.send(bytes).map_err(|gone| {
-            self.give_up(&gone.0);
-            Broken(gone.0)
+    /// Sends a frame. A transport that fails closes the session.
+    pub(crate) fn send(&self, frame: &HostFrame) -> Result<(), SessionClosed> {
+        let bytes = encode(frame).map_err(|error| SessionClosed(error.to_string()))?;
+        self.transport.send(bytes).map_err(|closed| {
+            self.close(&closed.0);
+            SessionClosed(closed.0)
         })
     }
 
-    /// Nothing goes on any more: everybody who waits is told why. The first reason stays.
-    pub(crate) fn give_up(&self, reason: &str) {
+    /// Closes the session: everything that waits fails with the reason. The first reason is kept.
+    pub(crate) fn close(&self, reason: &str) {
         let mut state = self.state();
-        let why = with_tail(reason, &state.tail);
-        state.broken.get_or_insert(Broken(why));
-        state.openings.clear();
-        state.lines.clear();
+        let reason = with_stderr(reason, &state.stderr_tail);
+        state.closed.get_or_insert(SessionClosed(reason));
+        state.opening.clear();
+        state.calls.clear();
         state.runs.clear();
-        state.greeting = None;
+        state.hello = None;
     }
 
-    /// Why nothing goes on any more.
-    pub(crate) fn broken(&self) -> Option<Broken> {
-        self.state().broken.clone()
+    /// Returns why the session is closed, if it is.
+    pub(crate) fn closed(&self) -> Option<SessionClosed> {
+        self.state().closed.clone()
     }
 
-    /// The same, where it is known that nothing goes on.
-    pub(crate) fn why(&self) -> Broken {
-        self.broken().unwrap_or_else(|| Broken("the conversation with it was ended".to_owned()))
+    /// Returns why the session is closed, where it is known to be.
+    pub(crate) fn close_reason(&self) -> SessionClosed {
+        self.closed().unwrap_or_else(|| SessionClosed("the session was closed".to_owned()))
     }
 }
 
-fn with_tail(reason: &str, tail: &str) -> String {
+fn with_stderr(reason: &str, tail: &str) -> String {
     match tail.trim() {
         "" => reason.to_owned(),
         tail => format!("{reason}; its standard error: {tail}"),
     }
 }
 
-/// A conversation with a plugin. When it is dropped, nothing is read from the carrier any more.
+/// A session with a plugin. Dropping it stops reading from the transport.
 pub struct Session {
     shared: Arc<Shared>,
     hello: PluginHello,
-    /// One call at a time, for those who give no credit.
+    /// Permits one call at a time, for a plugin without the feature `credit`.
     turns: Option<Arc<Semaphore>>,
-    _reading: Reading,
+    _actor: ActorGuard,
 }
 
-/// Reads what comes, until it is dropped.
-struct Reading {
+/// Stops the actor when dropped.
+struct ActorGuard {
     shared: Arc<Shared>,
     actor: JoinHandle<()>,
 }
 
-impl Drop for Reading {
+impl Drop for ActorGuard {
     fn drop(&mut self) {
         self.actor.abort();
-        self.shared.give_up("the conversation with it was ended");
+        self.shared.close("the session was closed");
     }
 }
 
 impl Session {
-    /// Says hello, and waits until the plugin has done so. Needs a runtime of tokio, on which it goes
-    /// on to read what comes.
+    /// Sends `hello` and waits for the plugin's. Needs a tokio runtime, on which it spawns the task that
+    /// reads from the transport.
     ///
     /// # Errors
-    /// The plugin does not say hello within [`HELLO`], or not as it should.
-    pub async fn begin(
-        carrier: Arc<dyn Carrier>,
+    /// The plugin does not send a valid `hello` within [`HELLO_TIMEOUT`].
+    pub async fn start(
+        transport: Arc<dyn Transport>,
         inbound: mpsc::Receiver<Inbound>,
-    ) -> Result<Self, Broken> {
-        let shared = Arc::new(Shared { carrier, state: Mutex::default() });
-        let (greeting, greeted) = oneshot::channel();
-        shared.state().greeting = Some(greeting);
+    ) -> Result<Self, SessionClosed> {
+        let shared = Arc::new(Shared { transport, state: Mutex::default() });
+        let (hello_tx, hello_rx) = oneshot::channel();
+        shared.state().hello = Some(hello_tx);
         let actor = tokio::spawn(actor::run(Arc::clone(&shared), inbound));
-        let reading = Reading { shared: Arc::clone(&shared), actor };
-        shared.send(&HostFrame::Hello(Talk::hello()))?;
-        let Ok(greeted) = timeout(HELLO, greeted).await else {
-            shared.give_up(&format!("it did not say hello within {} s", HELLO.as_secs()));
-            return Err(shared.why());
+        let guard = ActorGuard { shared: Arc::clone(&shared), actor };
+        shared.send(&HostFrame::Hello(ProtocolState::hello()))?;
+        let Ok(hello) = timeout(HELLO_TIMEOUT, hello_rx).await else {
+            shared.close(&format!("no reply to `hello` within {} s", HELLO_TIMEOUT.as_secs()));
+            return Err(shared.close_reason());
         };
-        let hello = greeted.map_err(|_| shared.why())?;
-        let credit = shared.state().talk.agreed(feature::CREDIT);
+        let hello = hello.map_err(|_| shared.close_reason())?;
+        let credit = shared.state().protocol.has_feature(feature::CREDIT);
         let turns = (!credit).then(|| Arc::new(Semaphore::new(1)));
-        Ok(Self { shared, hello, turns, _reading: reading })
+        Ok(Self { shared, hello, turns, _actor: guard })
     }
 
-    /// What the plugin said of itself.
+    /// Returns the plugin's `hello`.
     #[must_use]
     pub const fn hello(&self) -> &PluginHello {
         &self.hello
     }
 
-    /// Why nothing goes on any more, if that is so.
+    /// Returns why the session is closed, if it is.
     #[must_use]
-    pub fn broken(&self) -> Option<Broken> {
-        self.shared.broken()
+    pub fn closed(&self) -> Option<SessionClosed> {
+        self.shared.closed()
     }
 
-    /// Breaks the conversation, for this reason.
-    pub fn give_up(&self, reason: &str) {
-        self.shared.give_up(reason);
+    /// Closes the session with this reason; everything that waits fails with it.
+    pub fn abort(&self, reason: &str) {
+        self.shared.close(reason);
     }
 
-    /// Builds an instance: the item of that kind and name, or the only one of that kind.
+    /// Builds an instance of the item of that kind and name, or of the only one of that kind. Returns its
+    /// number and description.
     ///
     /// # Errors
-    /// The plugin refuses the table, does not answer within [`OPENED`], or the conversation broke.
+    /// The plugin rejects the table, does not answer within [`OPEN_TIMEOUT`], or the session closed.
     pub async fn open(
         &self,
         kind: ItemKind,
@@ -211,67 +215,65 @@ impl Session {
         config: Value,
         context: &BuildContext,
     ) -> Result<(u64, Provided), OpenError> {
-        let (answer, answered) = oneshot::channel();
+        let (result_tx, result_rx) = oneshot::channel();
         let open = {
             let mut state = self.shared.state();
-            if let Some(broken) = &state.broken {
-                return Err(broken.clone().into());
+            if let Some(closed) = &state.closed {
+                return Err(closed.clone().into());
             }
-            let open = state.talk.open(kind, name, config, context);
-            state.openings.insert(open.instance, answer);
+            let open = state.protocol.open(kind, name, config, context);
+            state.opening.insert(open.instance, result_tx);
             open
         };
         let instance = open.instance;
-        if let Err(broken) = self.shared.send(&HostFrame::Open(open)) {
+        if let Err(closed) = self.shared.send(&HostFrame::Open(open)) {
             let mut state = self.shared.state();
-            state.talk.not_opened(instance);
-            state.openings.remove(&instance);
-            return Err(broken.into());
+            state.protocol.forget_instance(instance);
+            state.opening.remove(&instance);
+            return Err(closed.into());
         }
-        match timeout(OPENED, answered).await {
+        match timeout(OPEN_TIMEOUT, result_rx).await {
             Ok(Ok(result)) => Ok((instance, result?)),
-            Ok(Err(_)) => Err(self.shared.why().into()),
+            Ok(Err(_)) => Err(self.shared.close_reason().into()),
             Err(_) => {
-                let seconds = OPENED.as_secs();
-                self.give_up(&format!("it did not answer `open` within {seconds} s"));
-                Err(self.shared.why().into())
+                self.abort(&format!("no reply to `open` within {} s", OPEN_TIMEOUT.as_secs()));
+                Err(self.shared.close_reason().into())
             }
         }
     }
 
-    /// Begins a call. A plugin that gives no credit has one at a time: then this waits for its turn.
+    /// Starts a call. A plugin without the feature `credit` has one at a time: then this waits.
     ///
     /// # Errors
-    /// The conversation broke, or the call cannot be said in a frame.
-    pub async fn call(&self, instance: u64, method: Method) -> Result<Running, Broken> {
+    /// The session closed, or the call cannot be encoded.
+    pub async fn call(&self, instance: u64, method: Method) -> Result<CallHandle, SessionClosed> {
         let turn = self.turn().await;
-        let (line, told) = mpsc::channel(WAITING);
-        let runs = matches!(method, Method::Run { .. });
+        let (events_tx, events_rx) = mpsc::channel(CALL_QUEUE);
+        let is_run = matches!(method, Method::Run { .. });
         let call = {
             let mut state = self.shared.state();
-            if let Some(broken) = &state.broken {
-                return Err(broken.clone());
+            if let Some(closed) = &state.closed {
+                return Err(closed.clone());
             }
-            let call = state.talk.call(instance, method);
-            if runs {
-                for early in std::mem::take(&mut state.early) {
-                    // There is room for all of them.
-                    drop(line.try_send(early));
+            let call = state.protocol.call(instance, method);
+            if is_run {
+                for event in std::mem::take(&mut state.buffered) {
+                    // The channel has room for all of them.
+                    drop(events_tx.try_send(event));
                 }
                 state.runs.push(call.call);
             }
-            state.lines.insert(call.call, line);
+            state.calls.insert(call.call, events_tx);
             call
         };
         let number = call.call;
-        if let Err(broken) = self.shared.send(&HostFrame::Call(call)) {
+        if let Err(closed) = self.shared.send(&HostFrame::Call(call)) {
             let mut state = self.shared.state();
-            state.talk.not_called(number);
-            state.lines.remove(&number);
-            state.runs.retain(|run| *run != number);
-            return Err(broken);
+            state.protocol.forget_call(number);
+            state.remove_call(number);
+            return Err(closed);
         }
-        Ok(Running::new(Arc::clone(&self.shared), number, told, turn))
+        Ok(CallHandle::new(Arc::clone(&self.shared), number, events_rx, turn))
     }
 
     async fn turn(&self) -> Option<OwnedSemaphorePermit> {
@@ -279,9 +281,9 @@ impl Session {
         turns.acquire_owned().await.ok()
     }
 
-    /// Tells the plugin that the conversation is over.
+    /// Sends `close`.
     pub fn close(&self) {
-        // One that is gone needs not to be told.
+        // A plugin that is gone needs no `close`.
         drop(self.shared.send(&HostFrame::Close(Close {})));
     }
 }

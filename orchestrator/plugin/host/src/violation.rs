@@ -1,111 +1,103 @@
-//! How a plugin can break the protocol.
+//! The ways in which a plugin can violate the protocol.
 
-use plugin_protocol::{DecodeError, ItemKind, MAX_FRAME, MethodName, PROTOCOL};
+use ralph_orchestrator_plugin_protocol::{DecodeError, ItemKind, MAX_FRAME, MethodName, PROTOCOL};
 
-/// A plugin did what the protocol does not allow.
+/// A violation of the protocol by a plugin.
 #[derive(Debug, thiserror::Error)]
 pub enum Violation {
-    /// What it sent is no frame, or none as it should be.
-    #[error("sent what is no frame: {0}; only frames belong on its standard output, one a line")]
-    NoFrame(#[from] DecodeError),
-    /// A frame that was too long to be kept.
-    #[error("sent a frame of {bytes} bytes; the longest one has {MAX_FRAME}")]
+    /// Something that is not a valid frame.
+    #[error("sent an invalid frame: {0}; its standard output is for frames only, one per line")]
+    InvalidFrame(#[from] DecodeError),
+    /// A frame that is too long.
+    #[error("sent a frame of {bytes} bytes; at most {MAX_FRAME} are allowed")]
     TooLong {
         /// Its length.
         bytes: u64,
     },
-    /// Its first frame was another one.
+    /// Another frame before `hello`.
     #[error("sent the frame `{frame}` before `hello`")]
     BeforeHello {
-        /// Which frame.
+        /// The frame.
         frame: &'static str,
     },
-    /// It said hello again.
+    /// A second `hello`.
     #[error("sent a second `hello`")]
     SecondHello,
-    /// It speaks another version.
-    #[error("speaks version {theirs} of the protocol, this host speaks {PROTOCOL}")]
+    /// Another version of the protocol.
+    #[error("uses version {theirs} of the protocol, this host uses {PROTOCOL}")]
     OtherProtocol {
         /// Its version.
         theirs: u32,
     },
-    /// It answers an `open` that was never sent, or that was answered.
+    /// An answer to an `open` that was never sent, or that is already answered.
     #[error("sent `{frame}` for the instance {instance}, which is not being opened")]
     UnknownInstance {
-        /// Which frame.
+        /// The frame.
         frame: &'static str,
-        /// The number that it named.
+        /// The number in the frame.
         instance: u64,
     },
-    /// It opened something else than it was asked to.
-    #[error("opened the instance {instance} as {got}, asked was for {asked}")]
+    /// An instance of another kind than requested.
+    #[error("opened the instance {instance} as {got} instead of {requested}")]
     OtherKind {
-        /// Which instance.
+        /// The instance.
         instance: u64,
-        /// What was asked for.
-        asked: &'static str,
-        /// What came.
+        /// The kind that was requested.
+        requested: &'static str,
+        /// The kind that was opened.
         got: &'static str,
     },
-    /// There is no call of that number.
-    #[error("sent `{frame}` for the call {call}, which there is not")]
+    /// A frame for an unknown call.
+    #[error("sent `{frame}` for the unknown call {call}")]
     UnknownCall {
-        /// Which frame.
+        /// The frame.
         frame: &'static str,
-        /// The number that it named.
+        /// The number in the frame.
         call: u64,
     },
-    /// The call was answered before.
-    #[error("sent `{frame}` for the call {call}, which had come to its end")]
+    /// A frame for a call that has ended.
+    #[error("sent `{frame}` for the call {call}, which had already ended")]
     AfterEnd {
-        /// Which frame.
+        /// The frame.
         frame: &'static str,
-        /// Which call.
+        /// The call.
         call: u64,
     },
-    /// Only `run` has events and questions.
-    #[error("sent `{frame}` in a call of `{}`; only `run` has that", .method.word())]
+    /// An event or a preview request in another method than `run`.
+    #[error("sent `{frame}` in a call of `{}`; it is only allowed in `run`", .method.word())]
     NotInThisCall {
-        /// Which frame.
+        /// The frame.
         frame: &'static str,
-        /// What was called.
+        /// The method of the call.
         method: MethodName,
     },
-    /// It did not wait for credit.
+    /// An event without credit.
     #[error("sent more events in the call {call} than it had credit for")]
     NoCredit {
-        /// Which call.
+        /// The call.
         call: u64,
     },
-    /// It asked again before it had an answer.
-    #[error("sent `judge` in the call {call} before the last one was answered")]
-    AskedTwice {
-        /// Which call.
+    /// A preview request while another one is open.
+    #[error("sent `preview` in the call {call} before the last one was answered")]
+    PreviewPending {
+        /// The call.
         call: u64,
     },
-    /// The answer belongs to another method.
+    /// An answer that belongs to another method.
     #[error(
         "answered the call {call} of `{}` without the key `{}`",
-        .method.word(), .method.answer()
+        .method.word(), .method.answer_key()
     )]
     OtherAnswer {
-        /// Which call.
+        /// The call.
         call: u64,
-        /// What was called.
+        /// The method of the call.
         method: MethodName,
     },
 }
 
-impl Violation {
-    /// Whether it is only a frame that comes too late: nobody waits for it.
-    #[must_use]
-    pub const fn is_late(&self) -> bool {
-        matches!(self, Self::AfterEnd { .. })
-    }
-}
-
-/// For messages, with its article.
-pub(crate) const fn a(kind: ItemKind) -> &'static str {
+/// Returns the kind with its article, for messages.
+pub(crate) const fn with_article(kind: ItemKind) -> &'static str {
     match kind {
         ItemKind::Agent => "an agent",
         ItemKind::Detector => "a detector",

@@ -1,10 +1,10 @@
-//! What the host says.
+//! Frames that the host sends.
 
-use ralph_orchestrator_contract::{BuildContext, CancelReason, Judgement};
+use ralph_orchestrator_contract::{BuildContext, CancelReason, ValidationPreview};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::code::{Frame, body};
+use crate::codec::{Frame, body};
 use crate::method::Method;
 use crate::plugin::{ItemKind, LogLevel};
 
@@ -16,28 +16,28 @@ pub enum HostFrame {
     Hello(HostHello),
     /// Builds an instance.
     Open(Open),
-    /// Asks an instance for something.
+    /// Calls a method of an instance.
     Call(Call),
-    /// A call has to come to an end.
+    /// Cancels a call.
     Cancel(Cancel),
-    /// The answer to `judge`.
-    Judgement(JudgementGiven),
-    /// More events may be sent.
+    /// Answers `preview`.
+    PreviewResult(PreviewResult),
+    /// Allows more events.
     Credit(Credit),
-    /// Asks for a `pong`.
+    /// Requests a `pong`.
     Ping(Ping),
     /// The last frame.
     Close(Close),
 }
 
 impl Frame for HostFrame {
-    fn read(name: &str, bytes: &[u8]) -> Option<Result<Self, serde_json::Error>> {
+    fn parse(name: &str, bytes: &[u8]) -> Option<Result<Self, serde_json::Error>> {
         Some(match name {
             "hello" => body(bytes, Self::Hello),
             "open" => body(bytes, Self::Open),
             "call" => body(bytes, Self::Call),
             "cancel" => body(bytes, Self::Cancel),
-            "judgement" => body(bytes, Self::Judgement),
+            "preview_result" => body(bytes, Self::PreviewResult),
             "credit" => body(bytes, Self::Credit),
             "ping" => body(bytes, Self::Ping),
             "close" => body(bytes, Self::Close),
@@ -51,16 +51,16 @@ impl Frame for HostFrame {
 pub struct HostHello {
     /// The version of the protocol, [`PROTOCOL`](crate::PROTOCOL).
     pub protocol: u32,
-    /// The host's name and version, for people.
+    /// The host's name and version, for display.
     #[serde(default)]
     pub host: String,
-    /// What the host can do, see [`feature`](crate::feature).
+    /// The features of the host, see [`feature`](crate::feature).
     #[serde(default)]
     pub features: Vec<String>,
-    /// Events that a call may send before it waits for credit, if `credit` is agreed on.
+    /// The number of events that a call may send before it waits for credit, if `credit` is negotiated.
     #[serde(default = "window")]
     pub window: u32,
-    /// The least severe messages of a log that are wanted.
+    /// The least severe log messages that the host wants.
     #[serde(default)]
     pub log: LogLevel,
 }
@@ -74,68 +74,68 @@ const fn window() -> u32 {
 pub struct Open {
     /// The host's number for it, from 1.
     pub instance: u64,
-    /// What it is.
+    /// Its kind.
     pub kind: ItemKind,
-    /// Which one, if the plugin provides several of that kind.
+    /// The item's name, if the plugin provides several of that kind.
     #[serde(default)]
     pub name: Option<String>,
     /// Its table in the configuration.
     pub config: Value,
-    /// Where the run happens.
+    /// The directories of the run.
     pub context: BuildContext,
 }
 
-/// Asks an instance for something; answered by exactly one of `done`, `failed` and `panicked`.
+/// Calls a method of an instance; answered by exactly one of `done`, `failed` and `panicked`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Call {
     /// The host's number for it, from 1.
     pub call: u64,
-    /// Whom it asks.
+    /// The instance called.
     pub instance: u64,
-    /// For what.
+    /// The method and its parameters.
     #[serde(flatten)]
     pub method: Method,
 }
 
-/// A call has to come to an end: it is still answered, usually by `failed` with the class `cancelled`.
+/// Cancels a call. It is still answered, usually by `failed` with the class `cancelled`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cancel {
-    /// Which one.
+    /// The call.
     pub call: u64,
     /// Why.
     pub reason: CancelReason,
-    /// After so many milliseconds the host waits for it no longer.
+    /// The milliseconds after which the host no longer waits for the call.
     pub grace_ms: u64,
 }
 
-/// The answer to `judge`.
+/// Answers `preview`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct JudgementGiven {
-    /// The call that asked.
+pub struct PreviewResult {
+    /// The call that requested the preview.
     pub call: u64,
-    /// The plugin's number for the question.
-    pub ask: u64,
-    /// What would become of the work.
+    /// The plugin's number of the request.
+    pub request: u64,
+    /// The preview.
     #[serde(flatten)]
-    pub judgement: Judgement,
+    pub preview: ValidationPreview,
 }
 
-/// More events may be sent.
+/// Allows more events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Credit {
-    /// By which call.
+    /// The call.
     pub call: u64,
-    /// How many more.
+    /// The number of additional events.
     pub events: u32,
 }
 
-/// Asks for a `pong` with the same number.
+/// Requests a `pong` with the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ping {
     /// The number.
     pub n: u64,
 }
 
-/// The conversation is over: the plugin comes to its end.
+/// Ends the session; the plugin exits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Close {}

@@ -1,33 +1,35 @@
 //! The frames between ralph-orchestrator and its plugins.
 //!
-//! A frame is one JSON object whose key `frame` says what it is. The same frames go over every carrier:
-//! one a line over the standard streams of a process, or as bytes over the C interface of a library.
-//! [`HostFrame`] is what the host sends, [`PluginFrame`] what a plugin sends; [`encode`] and [`decode`]
-//! turn them into bytes and back, within [`MAX_FRAME`]. Frames and keys that are not known are no
-//! mistake: they are what a newer version says.
+//! A frame is one JSON object whose key `frame` names its type. The same frames go over every transport:
+//! one per line over the standard streams of a process, or as bytes over the C interface of a library.
+//! The host sends [`HostFrame`]s, a plugin sends [`PluginFrame`]s; [`encode`] and [`decode`] convert them
+//! to and from bytes, within [`MAX_FRAME`]. Unknown frames and keys are ignored: a newer version sends
+//! them.
 
 mod base64;
-mod code;
+mod codec;
 mod host;
 mod method;
 mod plugin;
 
-pub use code::{DecodeError, Decoded, EncodeError, Frame, decode, encode};
-pub use host::{Call, Cancel, Close, Credit, HostFrame, HostHello, JudgementGiven, Open, Ping};
-pub use method::{Answer, LookAt, Method, MethodName, Task, TaskError, Validation};
+pub use codec::{DecodeError, Decoded, EncodeError, Frame, decode, encode};
+pub use host::{Call, Cancel, Close, Credit, HostFrame, HostHello, Open, Ping, PreviewResult};
+pub use method::{Answer, InspectInput, Method, MethodName, Task, TaskError, Validation};
 pub use plugin::{
-    DetectorDescription, Done, EventSent, Failed, Item, ItemKind, Judge, LogLevel, LogLine, Opened,
-    Panicked, PluginFrame, PluginHello, Pong, Provided, Refused, Span, ValidatorOpened,
+    DetectorDescription, Done, EventSent, Failed, Item, ItemKind, LogLevel, LogLine, Opened,
+    Panicked, PluginFrame, PluginHello, Pong, PreviewRequest, Provided, Refused, Span,
+    ValidatorDetails,
 };
 
-/// The version of this protocol. Another one is refused; what is new within one is a feature.
+/// The longest frame in bytes, without its line end.
+pub use ralph_orchestrator_plugin_abi::MAX_FRAME;
+
+/// The version of this protocol. Peers of another version are refused; additions within one are features.
 pub const PROTOCOL: u32 = 1;
-/// The longest frame, in bytes, without the end of its line.
-pub const MAX_FRAME: usize = 16 * 1024 * 1024;
-/// Events that a call may send before it waits for credit, if `credit` is agreed on.
+/// The number of events that a call may send before it waits for credit, if `credit` is negotiated.
 pub const WINDOW: u32 = 64;
 
-/// What both sides may announce in their hello. Only what both announce is in use.
+/// The features that either side may announce in its `hello`. Only those announced by both are used.
 pub mod feature {
     /// A call sends at most the window's number of events before it waits for more credit.
     pub const CREDIT: &str = "credit";

@@ -1,47 +1,48 @@
-//! What instances are asked for, and what they answer.
+//! The methods of instances, their parameters and their results.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use ralph_orchestrator_contract::{
-    Budget, Change, Claim, Event, Findings, Iteration, Report, ValidationContext, Verdict, View,
+    Budget, Change, Claim, DetectorInput, Event, Findings, Iteration, Report, ValidationContext,
+    Verdict,
 };
 use serde::{Deserialize, Serialize};
 
 use crate::base64;
 
-/// What an instance is asked for.
+/// A method call on an instance, with its parameters.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "method", rename_all = "snake_case")]
 pub enum Method {
-    /// Agents and validators: whether it could work. Spends nothing.
+    /// Agents and validators: checks whether it could work. Spends nothing.
     Check {
         /// The environment that a call would get.
         env: BTreeMap<String, String>,
     },
-    /// Agents: one iteration.
+    /// Agents: runs one iteration.
     Run {
-        /// What is to be done.
+        /// The task.
         task: Task,
     },
-    /// Detectors: claims in an event of the agent.
+    /// Detectors: finds claims in an event of the agent.
     Observe {
         /// The event.
         event: Event,
     },
-    /// Detectors: claims in the workspace and the final message.
+    /// Detectors: finds claims in the workspace and the final message.
     Inspect {
-        /// What it may look at.
-        view: LookAt,
+        /// The input.
+        input: InspectInput,
     },
-    /// Detectors: the prompt without the claims in it.
+    /// Detectors: removes the claims from the prompt.
     StripClaims {
         /// The prompt.
         prompt: String,
     },
-    /// Validators: whether a claim stands.
+    /// Validators: validates a claim.
     Validate {
-        /// What it may use.
+        /// The context.
         context: Validation,
     },
 }
@@ -65,7 +66,7 @@ pub enum MethodName {
 }
 
 impl MethodName {
-    /// As it is written in a frame.
+    /// Returns the name as written in a frame.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -78,9 +79,9 @@ impl MethodName {
         }
     }
 
-    /// The key of its answer in `done`.
+    /// Returns the key of its result in `done`.
     #[must_use]
-    pub const fn answer(self) -> &'static str {
+    pub const fn answer_key(self) -> &'static str {
         match self {
             Self::Check => "found",
             Self::Run => "report",
@@ -93,7 +94,7 @@ impl MethodName {
 }
 
 impl Method {
-    /// Its name.
+    /// Returns its name.
     #[must_use]
     pub const fn name(&self) -> MethodName {
         match self {
@@ -107,26 +108,26 @@ impl Method {
     }
 }
 
-/// The answer to a method, under the key that belongs to it.
+/// The result of a method, under the key that belongs to it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Answer {
-    /// To `check`: what was found, such as a version. May be empty.
+    /// Of `check`: what was found, such as a version. May be empty.
     Found(String),
-    /// To `run`.
+    /// Of `run`.
     Report(Report),
-    /// To `observe`.
+    /// Of `observe`.
     Claims(Vec<Claim>),
-    /// To `inspect`.
+    /// Of `inspect`.
     Findings(Findings),
-    /// To `strip_claims`.
+    /// Of `strip_claims`.
     Text(String),
-    /// To `validate`.
+    /// Of `validate`.
     Verdict(Verdict),
 }
 
 impl Answer {
-    /// The method that it is an answer to.
+    /// Returns the method that it is a result of.
     #[must_use]
     pub const fn method(&self) -> MethodName {
         match self {
@@ -153,21 +154,21 @@ pub struct Task {
     /// The prompt, if it is not UTF-8.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt_base64: Option<String>,
-    /// Where the agent works: absolute, without links.
+    /// The agent's working directory: absolute, without symlinks.
     pub workspace: PathBuf,
     /// The complete environment for the agent's processes.
     pub env: BTreeMap<String, String>,
-    /// What it may spend; the host watches too.
+    /// What it may spend; the host enforces it too.
     #[serde(default)]
     pub budget: Budget,
-    /// A private folder for this iteration, outside the workspace, which exists.
+    /// An existing private folder for this iteration, outside the workspace.
     pub scratch: PathBuf,
 }
 
-/// A task that holds no prompt, or one that cannot be read.
+/// Why a task has no usable prompt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TaskError {
-    /// Neither key is there.
+    /// Neither key is present.
     #[error("the task has neither `prompt` nor `prompt_base64`")]
     NoPrompt,
     /// The text is not Base64.
@@ -200,42 +201,42 @@ impl TryFrom<Task> for Iteration {
     }
 }
 
-/// What a detector may look at, see [`View`].
+/// The input of `inspect`, see [`DetectorInput`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LookAt {
-    /// Where the agent works.
+pub struct InspectInput {
+    /// The agent's working directory.
     pub workspace: PathBuf,
     /// The prompt file, if the prompt is one.
     #[serde(default)]
     pub prompt_path: Option<PathBuf>,
-    /// The prompt as it is on disk now.
+    /// The prompt as on disk now.
     #[serde(default)]
     pub prompt: Option<String>,
-    /// The final message of the iteration that just ended well.
+    /// The final message of the iteration that just succeeded.
     #[serde(default)]
     pub final_text: Option<String>,
-    /// All that the agent was given in that iteration: what stands in it word for word is an echo.
+    /// All input of the agent in that iteration: text that occurs in it verbatim is an echo.
     #[serde(default)]
     pub given: Option<String>,
 }
 
-impl From<View<'_>> for LookAt {
-    fn from(view: View<'_>) -> Self {
+impl From<DetectorInput<'_>> for InspectInput {
+    fn from(input: DetectorInput<'_>) -> Self {
         Self {
-            workspace: view.workspace.to_owned(),
-            prompt_path: view.prompt_path.map(ToOwned::to_owned),
-            prompt: view.prompt.map(ToOwned::to_owned),
-            final_text: view.final_text.map(ToOwned::to_owned),
-            given: view.given.map(ToOwned::to_owned),
+            workspace: input.workspace.to_owned(),
+            prompt_path: input.prompt_path.map(ToOwned::to_owned),
+            prompt: input.prompt.map(ToOwned::to_owned),
+            final_text: input.final_text.map(ToOwned::to_owned),
+            given: input.given.map(ToOwned::to_owned),
         }
     }
 }
 
-impl LookAt {
-    /// The same, borrowed.
+impl InspectInput {
+    /// Returns a borrowed view of it.
     #[must_use]
-    pub fn view(&self) -> View<'_> {
-        View {
+    pub fn as_detector_input(&self) -> DetectorInput<'_> {
+        DetectorInput {
             workspace: &self.workspace,
             prompt_path: self.prompt_path.as_deref(),
             prompt: self.prompt.as_deref(),
@@ -245,16 +246,16 @@ impl LookAt {
     }
 }
 
-/// What a validator may use, see [`ValidationContext`].
+/// The context of a validation, see [`ValidationContext`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Validation {
     /// The run's id.
     pub run: String,
     /// The iteration that just ended; 0 before the first.
     pub iteration: u64,
-    /// The claim under examination.
+    /// The claim to validate.
     pub claim: Claim,
-    /// Where the agent works: absolute, without links.
+    /// The agent's working directory: absolute, without symlinks.
     pub workspace: PathBuf,
     /// The iteration whose end first showed the present workspace tree; 0 if it is as at the start.
     pub tree_since: u64,
@@ -294,9 +295,9 @@ impl From<ValidationContext<'_>> for Validation {
 }
 
 impl Validation {
-    /// The same, borrowed.
+    /// Returns a borrowed view of it.
     #[must_use]
-    pub fn context(&self) -> ValidationContext<'_> {
+    pub fn as_context(&self) -> ValidationContext<'_> {
         ValidationContext {
             run: &self.run,
             iteration: self.iteration,

@@ -1,4 +1,4 @@
-//! What a plugin says.
+//! Frames that a plugin sends.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use ralph_orchestrator_contract::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::code::{Frame, body};
+use crate::codec::{Frame, body};
 use crate::method::Answer;
 
 /// A frame from a plugin to the host.
@@ -21,30 +21,30 @@ pub enum PluginFrame {
     Opened(Opened),
     /// An instance could not be built.
     Refused(Refused),
-    /// Something that happened inside a call.
+    /// An event within a call.
     Event(EventSent),
-    /// Asks what would become of the work.
-    Judge(Judge),
-    /// The end of a call: it was done.
+    /// Requests a preview of the validation.
+    Preview(PreviewRequest),
+    /// A call succeeded.
     Done(Done),
-    /// The end of a call: it failed.
+    /// A call failed.
     Failed(Failed),
-    /// The end of a call: the plugin's code panicked.
+    /// The plugin's code panicked in a call.
     Panicked(Panicked),
-    /// A message of the plugin's log.
+    /// A log message of the plugin.
     Log(LogLine),
-    /// The answer to `ping`.
+    /// Answers `ping`.
     Pong(Pong),
 }
 
 impl Frame for PluginFrame {
-    fn read(name: &str, bytes: &[u8]) -> Option<Result<Self, serde_json::Error>> {
+    fn parse(name: &str, bytes: &[u8]) -> Option<Result<Self, serde_json::Error>> {
         Some(match name {
             "hello" => body(bytes, Self::Hello),
             "opened" => body(bytes, Self::Opened),
             "refused" => body(bytes, Self::Refused),
             "event" => body(bytes, Self::Event),
-            "judge" => body(bytes, Self::Judge),
+            "preview" => body(bytes, Self::Preview),
             "done" => body(bytes, Self::Done),
             "failed" => body(bytes, Self::Failed),
             "panicked" => body(bytes, Self::Panicked),
@@ -55,7 +55,7 @@ impl Frame for PluginFrame {
     }
 }
 
-/// What a plugin can provide.
+/// The kinds of items that a plugin can provide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ItemKind {
@@ -65,13 +65,13 @@ pub enum ItemKind {
     Detector,
     /// For `[[validator]] kind`.
     Validator,
-    /// Something of a newer version.
+    /// A kind of a newer version.
     #[serde(other)]
     Unknown,
 }
 
 impl ItemKind {
-    /// For people.
+    /// Returns its name for messages.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -83,14 +83,14 @@ impl ItemKind {
     }
 }
 
-/// An item: its kind and its name.
+/// Something that a plugin provides.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Item {
-    /// What it is.
+    /// Its kind.
     pub kind: ItemKind,
     /// Its name, unique among those of its kind.
     pub name: String,
-    /// One line for people.
+    /// One line for display.
     #[serde(default)]
     pub summary: String,
 }
@@ -100,32 +100,32 @@ pub struct Item {
 pub struct PluginHello {
     /// The version of the protocol, [`PROTOCOL`](crate::PROTOCOL).
     pub protocol: u32,
-    /// The plugin's name, for people.
+    /// The plugin's name, for display.
     pub name: String,
-    /// Its version, for people.
+    /// Its version, for display.
     #[serde(default)]
     pub version: String,
-    /// What it was made with, for people.
+    /// The SDK that it was built with, for display.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sdk: Option<String>,
-    /// What the plugin can do, see [`feature`](crate::feature).
+    /// The features of the plugin, see [`feature`](crate::feature).
     #[serde(default)]
     pub features: Vec<String>,
-    /// What it provides.
+    /// The items that it provides.
     pub provides: Vec<Item>,
 }
 
 /// An instance was built.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Opened {
-    /// Which one.
+    /// The instance.
     pub instance: u64,
-    /// What it says of itself, under the key that is its kind.
+    /// Its description, under the key that is its kind.
     #[serde(flatten)]
     pub provided: Provided,
 }
 
-/// What an instance says of itself.
+/// The description of an instance.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Provided {
@@ -134,11 +134,11 @@ pub enum Provided {
     /// A detector.
     Detector(DetectorDescription),
     /// A validator.
-    Validator(ValidatorOpened),
+    Validator(ValidatorDetails),
 }
 
 impl Provided {
-    /// What it is.
+    /// Returns its kind.
     #[must_use]
     pub const fn kind(&self) -> ItemKind {
         match self {
@@ -149,36 +149,36 @@ impl Provided {
     }
 }
 
-/// What a detector says of itself.
+/// The description of a detector.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DetectorDescription {
     /// One or two sentences for the agent: how to claim completion.
     pub instructions: String,
-    /// Texts of which at least one stands in everything that says how to claim completion.
+    /// Texts of which at least one occurs in every instruction on how to claim completion.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub forms: Vec<String>,
-    /// It has to see every event of the agent.
+    /// Whether it observes every event of the agent.
     pub observes: bool,
-    /// There is something to take out of the prompt.
+    /// Whether it strips claims from the prompt.
     pub strips: bool,
 }
 
-/// What a validator says of itself.
+/// The description of a validator.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ValidatorOpened {
-    /// Its demands.
+pub struct ValidatorDetails {
+    /// Its requirements.
     pub description: ValidatorDescription,
-    /// Folders that hold evidence: absolute.
+    /// Absolute paths of the folders that hold evidence.
     #[serde(default)]
     pub evidence_dirs: Vec<PathBuf>,
-    /// Globs, relative to the workspace, of what must be as it was when the run began.
+    /// Globs, relative to the workspace, of files that must be as they were when the run began.
     #[serde(default)]
     pub protects: Vec<String>,
-    /// Any change that it makes to the workspace is its error.
+    /// Whether any change that it makes to the workspace is its error.
     #[serde(default)]
     pub read_only: bool,
-    /// It runs something, so that its verdict rests on more than what the agent wrote.
+    /// Whether it runs something, so that its verdict rests on more than what the agent wrote.
     #[serde(default = "yes")]
     pub runs_check: bool,
     /// How often in a row it has to accept, at least 1.
@@ -194,15 +194,15 @@ const fn one() -> u32 {
     1
 }
 
-/// An instance could not be built: the mistake in its table.
+/// An instance could not be built: the error in its table.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refused {
-    /// Which one.
+    /// The instance.
     pub instance: u64,
-    /// The keys that lead to the mistake, within the table.
+    /// The key path of the error within the table.
     #[serde(default)]
     pub key: Vec<String>,
-    /// The mistake is this key's name, not its value.
+    /// The name of an unknown key, if that is the error.
     #[serde(default)]
     pub unknown_key: Option<String>,
     /// What is wrong and what was expected.
@@ -210,7 +210,7 @@ pub struct Refused {
 }
 
 impl Refused {
-    /// From the mistake.
+    /// Creates the frame from a build error.
     #[must_use]
     pub fn new(instance: u64, error: BuildError) -> Self {
         let BuildError { key, unknown_key, message } = error;
@@ -225,54 +225,54 @@ impl From<Refused> for BuildError {
     }
 }
 
-/// Something that happened inside a call.
+/// An event within a call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EventSent {
-    /// In which one.
+    /// The call.
     pub call: u64,
-    /// What.
+    /// The event.
     pub event: Event,
 }
 
-/// Asks what would become of the work if the agent ended now; answered by `judgement`.
+/// Requests the result that validation would have if the agent ended now; answered by `preview_result`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Judge {
-    /// The call that asks.
+pub struct PreviewRequest {
+    /// The call that requests it.
     pub call: u64,
-    /// The plugin's number for the question.
-    pub ask: u64,
-    /// What the agent's last message would be.
+    /// The plugin's number of the request.
+    pub request: u64,
+    /// The agent's last message, if it ended now.
     #[serde(default)]
     pub final_text: Option<String>,
 }
 
-/// The end of a call: it was done.
+/// A call succeeded.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Done {
-    /// Which one.
+    /// The call.
     pub call: u64,
-    /// What came of it, under the key that belongs to its method.
+    /// The result, under the key that belongs to its method.
     #[serde(flatten)]
     pub answer: Answer,
 }
 
-/// The end of a call: it failed.
+/// A call failed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Failed {
-    /// Which one.
+    /// The call.
     pub call: u64,
-    /// What kind of failure; `class`, and for some `until_ms`.
+    /// The class of the failure: `class`, and for some `until_ms`.
     #[serde(flatten)]
     pub class: ErrorClass,
-    /// For people: what happened and, if known, what to do.
+    /// What happened and, if known, what to do; for display.
     pub message: String,
-    /// Usage and what else was learned before the failure.
+    /// Usage and other facts known before the failure.
     #[serde(default)]
     pub report: Box<Report>,
 }
 
 impl Failed {
-    /// From the error.
+    /// Creates the frame from an agent error.
     #[must_use]
     pub fn new(call: u64, error: AgentError) -> Self {
         let AgentError { class, message, report } = error;
@@ -287,19 +287,19 @@ impl From<Failed> for AgentError {
     }
 }
 
-/// The end of a call: the plugin's code panicked.
+/// The plugin's code panicked in a call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Panicked {
-    /// Which one.
+    /// The call.
     pub call: u64,
-    /// What it said.
+    /// The panic message.
     pub message: String,
-    /// Where, as `file:line:column`.
+    /// The source location, as `file:line:column`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub location: Option<String>,
 }
 
-/// How severe a message of a log is.
+/// The severity of a log message.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -312,43 +312,43 @@ pub enum LogLevel {
     /// Worth knowing.
     #[default]
     Info,
-    /// For those who look for a mistake.
+    /// For debugging.
     Debug,
     /// Everything.
     Trace,
 }
 
-/// A message of the plugin's log.
+/// A log message of the plugin.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LogLine {
-    /// How severe.
+    /// Its severity.
     #[serde(default)]
     pub level: LogLevel,
-    /// The part of the plugin that it is from.
+    /// The module that logged it.
     #[serde(default)]
     pub target: String,
     /// The message.
     #[serde(default)]
     pub message: String,
-    /// What else was said.
+    /// Its structured fields.
     #[serde(default)]
     pub fields: Map<String, Value>,
-    /// Inside of what, from the outermost.
+    /// The spans that enclose it, outermost first.
     #[serde(default)]
     pub spans: Vec<Span>,
 }
 
-/// Something that was going on when a message was logged.
+/// A span that encloses a log message.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Span {
     /// Its name.
     pub name: String,
-    /// What is said of it.
+    /// Its structured fields.
     #[serde(default)]
     pub fields: Map<String, Value>,
 }
 
-/// The answer to `ping`.
+/// Answers `ping`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pong {
     /// The number of the `ping`.

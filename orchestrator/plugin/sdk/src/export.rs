@@ -1,4 +1,4 @@
-//! The macro, and what it computes while the plugin is compiled.
+//! The macro `export_plugin!`, and the manifest that it computes at compile time.
 
 /// Makes a plugin of a crate whose `crate-type` is `cdylib`: each item is its kind (`agent`, `detector`
 /// or `validator`), its name, and how one is built from its table in the configuration.
@@ -62,11 +62,11 @@ macro_rules! export_plugin {
             // Items have no hygiene: these names must not hide those of the author.
             use $crate::__private as __ralph;
 
-            static __RALPH_ITEMS: &[__ralph::ItemOf] = &[$({
+            static __RALPH_ITEMS: &[__ralph::ItemDefinition] = &[$({
                 fn __ralph_build(
                     table: __ralph::Value,
                     context: &$crate::BuildContext,
-                ) -> ::core::result::Result<__ralph::Built, $crate::BuildError> {
+                ) -> ::core::result::Result<__ralph::BuiltItem, $crate::BuildError> {
                     let config = $crate::parse_config::<$table>(table)?;
                     let _ = context;
                     $( let $context: &$crate::BuildContext = context; )?
@@ -78,7 +78,7 @@ macro_rules! export_plugin {
                     })();
                     ::core::result::Result::Ok($crate::export_plugin!(@boxed $kind built?))
                 }
-                __ralph::ItemOf {
+                __ralph::ItemDefinition {
                     kind: $crate::export_plugin!(@kind $kind),
                     name: $name,
                     summary: __ralph::summary(
@@ -122,7 +122,7 @@ macro_rules! export_plugin {
             #[allow(non_upper_case_globals, reason = "the symbol is named so")]
             pub static ralph_plugin_manifest: [u8; __RALPH_LENGTH] = __ralph::text::<__RALPH_LENGTH>(__RALPH_PARTS);
 
-            static __RALPH_PLUGIN: __ralph::Plugin = __ralph::Plugin {
+            static __RALPH_PLUGIN: __ralph::PluginDefinition = __ralph::PluginDefinition {
                 name: ::core::env!("CARGO_PKG_NAME"),
                 version: ::core::env!("CARGO_PKG_VERSION"),
                 items: __RALPH_ITEMS,
@@ -150,13 +150,13 @@ macro_rules! export_plugin {
     (@kind detector) => { $crate::__private::ItemKind::Detector };
     (@kind validator) => { $crate::__private::ItemKind::Validator };
     (@boxed agent $built:expr) => {
-        $crate::__private::Built::Agent(::std::boxed::Box::new($built))
+        $crate::__private::BuiltItem::Agent(::std::boxed::Box::new($built))
     };
     (@boxed detector $built:expr) => {
-        $crate::__private::Built::Detector(::std::boxed::Box::new($built))
+        $crate::__private::BuiltItem::Detector(::std::boxed::Box::new($built))
     };
     (@boxed validator $built:expr) => {
-        $crate::__private::Built::Validator(::std::boxed::Box::new($built))
+        $crate::__private::BuiltItem::Validator(::std::boxed::Box::new($built))
     };
 }
 

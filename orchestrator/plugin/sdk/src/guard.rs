@@ -1,4 +1,4 @@
-//! Panics of the plugin: caught, with their text and place.
+//! Catches the plugin's panics, with message and location.
 //!
 //! Every library has its own copy of the standard library, so the hook sees the plugin's panics only,
 //! and `catch_unwind` here is the only one that can catch them.
@@ -11,12 +11,12 @@ use std::pin::Pin;
 use std::sync::Once;
 use std::task::{Context, Poll};
 
-use plugin_protocol::{LogLevel, LogLine};
+use ralph_orchestrator_plugin_protocol::{LogLevel, LogLine};
 use serde_json::Map;
 
 use crate::log;
 
-/// What is known of a panic.
+/// A caught panic.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Panic {
     pub(crate) message: String,
@@ -34,20 +34,20 @@ impl std::fmt::Display for Panic {
 }
 
 thread_local! {
-    /// Something on this thread will catch a panic.
+    /// Whether code on this thread catches panics.
     static GUARDED: Cell<bool> = const { Cell::new(false) };
     /// The last panic on this thread since it was last guarded.
     static LAST: RefCell<Option<Panic>> = const { RefCell::new(None) };
 }
 
-/// Takes over the hook, once for all sessions.
+/// Installs the panic hook, once for all sessions.
 pub(crate) fn install() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| set_hook(Box::new(hook)));
 }
 
 fn hook(info: &PanicHookInfo<'_>) {
-    let message = info.payload_as_str().unwrap_or("a panic without a text").to_owned();
+    let message = info.payload_as_str().unwrap_or("a panic without a message").to_owned();
     let panic = Panic { message, location: info.location().map(ToString::to_string) };
     // A thread that is about to end has no such data any more.
     let guarded = GUARDED.try_with(Cell::get).unwrap_or(false);
@@ -75,7 +75,7 @@ fn log_it(panic: &Panic) {
     if let Some(thread) = std::thread::current().name() {
         fields.insert("thread".to_owned(), thread.into());
     }
-    log::say(LogLine {
+    log::send(LogLine {
         level: LogLevel::Error,
         target: "panic".to_owned(),
         message: format!("panicked: {}", panic.message),
@@ -84,37 +84,40 @@ fn log_it(panic: &Panic) {
     });
 }
 
-/// Calls something that may panic.
+/// Calls a function and catches its panic.
 pub(crate) fn catch<T>(call: impl FnOnce() -> T) -> Result<T, Panic> {
     let before = GUARDED.replace(true);
     LAST.take();
     let result = catch_unwind(AssertUnwindSafe(call));
     GUARDED.set(before);
     let last = LAST.take();
-    result.map_err(|payload| last.unwrap_or_else(|| of_payload(payload)))
+    result.map_err(|payload| last.unwrap_or_else(|| from_payload(payload)))
 }
 
-/// What is known of a panic by what was thrown alone.
-pub(crate) fn of_payload(payload: Box<dyn Any + Send>) -> Panic {
+/// Returns the panic that a payload describes, without location.
+pub(crate) fn from_payload(payload: Box<dyn Any + Send>) -> Panic {
     let text = payload
         .downcast_ref::<&str>()
         .map(|text| (*text).to_owned())
         .or_else(|| payload.downcast_ref::<String>().cloned());
-    // What was thrown can itself throw when it is dropped.
+    // Dropping the payload may panic, too.
     drop(catch_unwind(AssertUnwindSafe(|| drop(payload))));
-    Panic { message: text.unwrap_or_else(|| "a panic without a text".to_owned()), location: None }
+    Panic {
+        message: text.unwrap_or_else(|| "a panic without a message".to_owned()),
+        location: None,
+    }
 }
 
-/// A future whose panics are caught by the thread that polls it.
-pub(crate) struct Guarded<F>(Pin<Box<F>>);
+/// A future that catches its panics.
+pub(crate) struct CatchPanic<F>(Pin<Box<F>>);
 
-impl<F> Guarded<F> {
+impl<F> CatchPanic<F> {
     pub(crate) fn new(future: F) -> Self {
         Self(Box::pin(future))
     }
 }
 
-impl<F: Future> Future for Guarded<F> {
+impl<F: Future> Future for CatchPanic<F> {
     type Output = Result<F::Output, Panic>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {

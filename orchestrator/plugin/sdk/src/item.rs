@@ -1,39 +1,41 @@
-//! What a plugin provides.
+//! The items of a plugin.
 
-use plugin_protocol::{DetectorDescription, Item, ItemKind, MethodName, Provided, ValidatorOpened};
 use ralph_orchestrator_contract::{
     Agent, BuildContext, BuildError, CompletionDetector, EvidenceValidator,
 };
+use ralph_orchestrator_plugin_protocol::{
+    DetectorDescription, Item, ItemKind, MethodName, Provided, ValidatorDetails,
+};
 use serde_json::Value;
 
-/// A plugin, as the macro knows it.
+/// The definition of a plugin, built by the macro.
 #[derive(Debug)]
-pub struct Plugin {
+pub struct PluginDefinition {
     /// The crate's name.
     pub name: &'static str,
     /// The crate's version.
     pub version: &'static str,
-    /// What it provides.
-    pub items: &'static [ItemOf],
+    /// Its items.
+    pub items: &'static [ItemDefinition],
 }
 
-/// One item.
+/// The definition of an item.
 #[derive(Clone, Copy, Debug)]
-pub struct ItemOf {
-    /// What it is.
+pub struct ItemDefinition {
+    /// Its kind.
     pub kind: ItemKind,
     /// Its name.
     pub name: &'static str,
-    /// One line for people.
+    /// One line for display.
     pub summary: &'static str,
-    /// Builds one from its table.
-    pub build: fn(Value, &BuildContext) -> Result<Built, BuildError>,
+    /// Builds an instance from its table.
+    pub build: fn(Value, &BuildContext) -> Result<BuiltItem, BuildError>,
 }
 
-impl Plugin {
-    /// As the first frame says it.
+impl PluginDefinition {
+    /// Returns the items as in `hello`.
     pub(crate) fn provides(&self) -> Vec<Item> {
-        let item = |item: &ItemOf| Item {
+        let item = |item: &ItemDefinition| Item {
             kind: item.kind,
             name: item.name.to_owned(),
             summary: item.summary.to_owned(),
@@ -41,8 +43,12 @@ impl Plugin {
         self.items.iter().map(item).collect()
     }
 
-    /// The item of that kind and name, or the only one of that kind.
-    pub(crate) fn find(&self, kind: ItemKind, name: Option<&str>) -> Result<ItemOf, BuildError> {
+    /// Finds the item of that kind and name, or the only one of that kind.
+    pub(crate) fn find(
+        &self,
+        kind: ItemKind,
+        name: Option<&str>,
+    ) -> Result<ItemDefinition, BuildError> {
         let of_kind: Vec<_> = self.items.iter().filter(|item| item.kind == kind).collect();
         let found = match (name, of_kind.as_slice()) {
             (None, [only]) => Some(*only),
@@ -62,8 +68,8 @@ impl Plugin {
     }
 }
 
-/// What was built.
-pub enum Built {
+/// A built instance.
+pub enum BuiltItem {
     /// An agent.
     Agent(Box<dyn Agent>),
     /// A detector.
@@ -72,13 +78,13 @@ pub enum Built {
     Validator(Box<dyn EvidenceValidator>),
 }
 
-impl std::fmt::Debug for Built {
+impl std::fmt::Debug for BuiltItem {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.kind().word())
     }
 }
 
-impl Built {
+impl BuiltItem {
     pub(crate) const fn kind(&self) -> ItemKind {
         match self {
             Self::Agent(_) => ItemKind::Agent,
@@ -87,7 +93,7 @@ impl Built {
         }
     }
 
-    /// What it says of itself.
+    /// Returns its description.
     pub(crate) fn describe(&self) -> Provided {
         match self {
             Self::Agent(agent) => Provided::Agent(agent.describe()),
@@ -95,10 +101,10 @@ impl Built {
                 instructions: detector.instructions(),
                 forms: detector.forms(),
                 observes: detector.observes(),
-                // The trait does not say: it is asked, and may give the text back as it is.
+                // The trait cannot tell: the method may return the text unchanged.
                 strips: true,
             }),
-            Self::Validator(validator) => Provided::Validator(ValidatorOpened {
+            Self::Validator(validator) => Provided::Validator(ValidatorDetails {
                 description: validator.describe(),
                 evidence_dirs: validator.evidence_dirs(),
                 protects: validator.protects(),
@@ -109,8 +115,8 @@ impl Built {
         }
     }
 
-    /// What is said to a call that it does not know.
-    pub(crate) fn has_no(&self, method: MethodName) -> String {
+    /// Returns the message for a method that its kind does not have.
+    pub(crate) fn unknown_method(&self, method: MethodName) -> String {
         format!("a plugin's {} has no method `{}`", self.kind().word(), method.word())
     }
 }

@@ -2,11 +2,10 @@
 //!
 //! A plugin is a library (`crate-type = ["cdylib"]`) that implements the same traits as everything that
 //! is built in, [`Agent`], [`CompletionDetector`] and [`EvidenceValidator`], and names what it provides
-//! with [`export_plugin!`]. The operator names the library in `[plugins.NAME]` and decides whether it
-//! runs in a process of its own (`isolation = "process"`, the default) or inside of the orchestrator
-//! (`isolation = "none"`). The plugin need not know.
+//! with [`export_plugin!`]. The configuration names the library in `[plugins.NAME]`. It always runs in a
+//! process of its own.
 //!
-//! # What a plugin finds
+//! # The environment of a plugin
 //!
 //! - **A runtime.** Its code runs on a multi-threaded runtime of tokio with two workers that belongs to
 //!   the plugin alone: `tokio::process`, `tokio::time` and threads of its own work as usual. A future
@@ -14,35 +13,35 @@
 //! - **Backpressure.** [`EventSink::emit`] returns when there is room. Do not read on before.
 //! - **Cancellation.** [`CancelSignal::cancelled`] resolves when the call has to end. What has not
 //!   returned when the grace has passed is aborted: its future is dropped.
-//! - **Panics** are caught and reported with their text and place; the call fails, the plugin goes on.
-//!   A panic during a panic, `abort` and `exit` end the process, which is why it is one of its own.
-//! - **A log.** What is said with `tracing` appears in the orchestrator's own, with fields and spans.
-//! - **Standard output** of the process is not the plugin's: what it prints there goes to standard
-//!   error. `SIGINT` is not the plugin's either: a run that has to end is cancelled.
+//! - **Panics** are caught and reported with message and location; the call fails, the plugin continues.
+//!   A panic during a panic, `abort` and `exit` end the process, and so the call.
+//! - **A log.** `tracing` events appear in the orchestrator's own log, with fields and spans.
+//! - **Standard output** of the process carries frames: what the plugin prints there goes to standard
+//!   error. `SIGINT` is handled by the orchestrator: a run that has to end is cancelled.
 //!
-//! With process isolation an instance lives for one iteration. Keep nothing in it for the next.
+//! An instance lives for one iteration. Keep nothing in it for the next one.
 
-#![allow(unsafe_code, reason = "see glue.rs, which says why each is sound")]
+#![allow(unsafe_code, reason = "see ffi.rs, where each is justified")]
 
-mod calls;
 mod export;
-mod glue;
+mod ffi;
 mod guard;
+mod in_flight;
 mod item;
 mod log;
-mod out;
+mod outbox;
 mod session;
 mod sink;
 
 pub use ralph_orchestrator_contract::*;
 
-/// For [`export_plugin!`] alone.
+/// For [`export_plugin!`] only.
 #[doc(hidden)]
 pub mod __private {
     pub use crate::export::{Part, check, length, summary, text};
-    pub use crate::glue::{RUSTC, SDK, decl, open};
-    pub use crate::item::{Built, ItemOf, Plugin};
-    pub use plugin_abi::{HostApi, PluginDecl};
-    pub use plugin_protocol::ItemKind;
+    pub use crate::ffi::{RUSTC, SDK, decl, open};
+    pub use crate::item::{BuiltItem, ItemDefinition, PluginDefinition};
+    pub use ralph_orchestrator_plugin_abi::{HostApi, PluginDecl};
+    pub use ralph_orchestrator_plugin_protocol::ItemKind;
     pub use serde_json::Value;
 }

@@ -1,14 +1,13 @@
-//! What the plugin says with `tracing`, sent to the host.
+//! Forwards the plugin's `tracing` events to the host.
 //!
-//! Every library has its own copy of `tracing` with an empty dispatcher, so that what a plugin says
-//! would be heard by nobody.
+//! Every library has its own copy of `tracing` with an empty dispatcher, so its events would be lost.
 
 use std::cell::RefCell;
 use std::fmt;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Once, PoisonError, RwLock};
 
-use plugin_protocol::{LogLevel, LogLine, Span};
+use ralph_orchestrator_plugin_protocol::{LogLevel, LogLine, Span};
 use serde_json::{Map, Value};
 use tracing_core::field::{Field, Visit};
 use tracing_core::span::{Attributes, Id, Record};
@@ -17,69 +16,68 @@ use tracing_core::{Dispatch, Event, Level, LevelFilter, Metadata, Subscriber, di
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
 use tracing_subscriber::registry::{LookupSpan, Registry, SpanRef};
 
-use crate::out::Out;
+use crate::outbox::Outbox;
 
-/// The least severe that is sent, as [`number`] counts; 0 is none.
+/// The least severe level that is sent, numbered by [`number`]; 0 is none.
 static LEVEL: AtomicU8 = AtomicU8::new(0);
-/// Where threads that belong to no session speak: in the session that said hello last. In a process of
-/// its own there is only one.
-static LAST: RwLock<Option<Home>> = RwLock::new(None);
+/// The log target of threads that belong to no session: that of the newest session.
+static DEFAULT_TARGET: RwLock<Option<LogTarget>> = RwLock::new(None);
 
 thread_local! {
-    /// The session that this thread belongs to.
-    static HOME: RefCell<Option<Home>> = const { RefCell::new(None) };
+    /// The log target of this thread's session.
+    static THREAD_TARGET: RefCell<Option<LogTarget>> = const { RefCell::new(None) };
 }
 
-/// Where a session's log goes: nowhere before its hello, and after its end.
+/// The destination of a session's log: none before its `hello` and after its end.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Home(Arc<RwLock<Option<Out>>>);
+pub(crate) struct LogTarget(Arc<RwLock<Option<Outbox>>>);
 
-impl Home {
-    /// This thread belongs to the session.
-    pub(crate) fn enter(&self) {
-        HOME.set(Some(self.clone()));
+impl LogTarget {
+    /// Binds this thread to the session.
+    pub(crate) fn bind_thread(&self) {
+        THREAD_TARGET.set(Some(self.clone()));
     }
 
-    /// The host has said hello, and what it wants to hear.
-    pub(crate) fn begin(&self, out: Out, least: LogLevel) {
-        self.put(Some(out));
-        *LAST.write().unwrap_or_else(PoisonError::into_inner) = Some(self.clone());
+    /// Starts forwarding, with the host's minimum level.
+    pub(crate) fn open(&self, outbox: Outbox, least: LogLevel) {
+        self.set(Some(outbox));
+        *DEFAULT_TARGET.write().unwrap_or_else(PoisonError::into_inner) = Some(self.clone());
         LEVEL.store(number(least), Ordering::Relaxed);
         tracing_core::callsite::rebuild_interest_cache();
     }
 
-    /// The session is over.
-    pub(crate) fn end(&self) {
-        self.put(None);
+    /// Stops forwarding.
+    pub(crate) fn close(&self) {
+        self.set(None);
     }
 
-    fn put(&self, out: Option<Out>) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = out;
+    fn set(&self, outbox: Option<Outbox>) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = outbox;
     }
 
-    fn out(&self) -> Option<Out> {
+    fn outbox(&self) -> Option<Outbox> {
         self.0.try_read().ok()?.clone()
     }
 }
 
-/// Listens from now on, once for all sessions. An author's own subscriber goes before.
+/// Installs the subscriber once for all sessions, unless the author has installed one.
 pub(crate) fn install() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        drop(dispatcher::set_global_default(Dispatch::new(Registry::default().with(Forward))));
+        drop(dispatcher::set_global_default(Dispatch::new(Registry::default().with(ForwardLayer))));
     });
 }
 
-/// Sends a message, if anybody wants to hear it. Never waits.
-pub(crate) fn say(line: LogLine) {
+/// Sends a message, if its level is wanted. Never waits.
+pub(crate) fn send(line: LogLine) {
     if number(line.level) > LEVEL.load(Ordering::Relaxed) {
         return;
     }
-    // A thread that is about to end has no such data any more.
-    let home = HOME.try_with(|home| home.try_borrow().ok()?.clone()).ok().flatten();
-    let home = home.or_else(|| LAST.try_read().ok()?.clone());
-    if let Some(out) = home.and_then(|home| home.out()) {
-        out.log(line);
+    // A thread that is about to end has no thread-local data any more.
+    let target = THREAD_TARGET.try_with(|target| target.try_borrow().ok()?.clone()).ok().flatten();
+    let target = target.or_else(|| DEFAULT_TARGET.try_read().ok()?.clone());
+    if let Some(outbox) = target.and_then(|target| target.outbox()) {
+        outbox.log(line);
     }
 }
 
@@ -103,12 +101,12 @@ fn level_of(metadata: &Metadata<'_>) -> LogLevel {
     }
 }
 
-struct Forward;
+struct ForwardLayer;
 
-/// The fields of a span, as they were last recorded.
+/// The recorded fields of a span.
 struct SpanFields(Map<String, Value>);
 
-impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Forward {
+impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for ForwardLayer {
     fn enabled(&self, metadata: &Metadata<'_>, _: Context<'_, S>) -> bool {
         number(level_of(metadata)) <= LEVEL.load(Ordering::Relaxed)
     }
@@ -162,7 +160,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Forward {
             .event_scope(event)
             .map(|scope| scope.from_root().map(|span| span_of(&span)).collect())
             .unwrap_or_default();
-        say(LogLine {
+        send(LogLine {
             level: level_of(event.metadata()),
             target: event.metadata().target().to_owned(),
             message,
@@ -181,37 +179,37 @@ fn span_of<'a, S: LookupSpan<'a>>(span: &SpanRef<'a, S>) -> Span {
 struct Fields(Map<String, Value>);
 
 impl Fields {
-    fn put(&mut self, field: &Field, value: impl Into<Value>) {
+    fn insert(&mut self, field: &Field, value: impl Into<Value>) {
         self.0.insert(field.name().to_owned(), value.into());
     }
 }
 
 impl Visit for Fields {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        self.put(field, format!("{value:?}"));
+        self.insert(field, format!("{value:?}"));
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
-        self.put(field, value);
+        self.insert(field, value);
     }
 
     fn record_bool(&mut self, field: &Field, value: bool) {
-        self.put(field, value);
+        self.insert(field, value);
     }
 
     fn record_i64(&mut self, field: &Field, value: i64) {
-        self.put(field, value);
+        self.insert(field, value);
     }
 
     fn record_u64(&mut self, field: &Field, value: u64) {
-        self.put(field, value);
+        self.insert(field, value);
     }
 
     fn record_f64(&mut self, field: &Field, value: f64) {
-        self.put(field, value);
+        self.insert(field, value);
     }
 
     fn record_error(&mut self, field: &Field, value: &(dyn std::error::Error + 'static)) {
-        self.put(field, value.to_string());
+        self.insert(field, value.to_string());
     }
 }

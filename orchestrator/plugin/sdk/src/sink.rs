@@ -1,41 +1,42 @@
-//! What a call gets to send its events with, and to learn that it has to end.
+//! The event sink of a call.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex as StdMutex, PoisonError};
 
-use plugin_protocol::{EventSent, Judge, LogLevel, LogLine, PluginFrame};
 use ralph_orchestrator_contract::{
-    CancelReason, CancelSignal, Event, EventSink, Judgement, async_trait,
+    CancelReason, CancelSignal, Event, EventSink, ValidationPreview, async_trait,
+};
+use ralph_orchestrator_plugin_protocol::{
+    EventSent, LogLevel, LogLine, PluginFrame, PreviewRequest,
 };
 use tokio::sync::{Mutex, Semaphore, oneshot, watch};
 
 use crate::log;
-use crate::out::{Out, SendError};
+use crate::outbox::{Outbox, SendError};
 
-/// Questions of a call to the host. The host wants one at a time.
+/// The preview requests of a call. The host accepts one at a time.
 #[derive(Debug, Default)]
-pub(crate) struct Asks {
+pub(crate) struct PreviewRequests {
     next: AtomicU64,
-    waiting: StdMutex<HashMap<u64, oneshot::Sender<Judgement>>>,
-    /// The answer to the question that was asked last, if it is still to come: also when who asked
-    /// does not wait for it any more.
-    last: Mutex<Option<oneshot::Receiver<Judgement>>>,
+    pending: StdMutex<HashMap<u64, oneshot::Sender<ValidationPreview>>>,
+    /// The receiver of the last request, if it is unanswered; kept even if its caller stopped waiting.
+    last: Mutex<Option<oneshot::Receiver<ValidationPreview>>>,
 }
 
-impl Asks {
-    fn ask(&self) -> (u64, oneshot::Receiver<Judgement>) {
+impl PreviewRequests {
+    fn register(&self) -> (u64, oneshot::Receiver<ValidationPreview>) {
         let number = self.next.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
-        let (answer, answered) = oneshot::channel();
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).insert(number, answer);
-        (number, answered)
+        let (preview_tx, preview_rx) = oneshot::channel();
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner).insert(number, preview_tx);
+        (number, preview_rx)
     }
 
-    pub(crate) fn answer(&self, number: u64, judgement: Judgement) {
-        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(&number);
-        if let Some(waiting) = waiting {
+    pub(crate) fn complete(&self, number: u64, preview: ValidationPreview) {
+        let pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner).remove(&number);
+        if let Some(pending) = pending {
             // The call may have ended meanwhile.
-            drop(waiting.send(judgement));
+            drop(pending.send(preview));
         }
     }
 }
@@ -43,11 +44,11 @@ impl Asks {
 /// The sink of one call.
 pub(crate) struct CallSink {
     pub(crate) call: u64,
-    pub(crate) out: Out,
-    /// How many events may be sent, if the host counts them.
+    pub(crate) outbox: Outbox,
+    /// The number of events that may be sent, if credit is negotiated.
     pub(crate) credits: Option<Arc<Semaphore>>,
     pub(crate) cancelled: watch::Receiver<Option<CancelReason>>,
-    pub(crate) asks: Arc<Asks>,
+    pub(crate) previews: Arc<PreviewRequests>,
 }
 
 #[async_trait]
@@ -70,37 +71,38 @@ impl EventSink for CallSink {
             let Ok(credit) = credits.acquire().await else { return };
             credit.forget();
         }
-        let sent = self.out.send(&PluginFrame::Event(EventSent { call: self.call, event })).await;
-        if let Err(SendError::Frame(error)) = sent {
-            // It was not sent, so it cost nothing.
+        let sent =
+            self.outbox.send(&PluginFrame::Event(EventSent { call: self.call, event })).await;
+        if let Err(SendError::Encode(error)) = sent {
+            // It was not sent, so the credit is returned.
             if let Some(credits) = &self.credits {
                 credits.add_permits(1);
             }
-            log::say(warning(format!("an event of the agent is lost: {error}")));
+            log::send(warning(format!("an event of the agent was dropped: {error}")));
         }
     }
 
-    async fn judge(&self, final_text: Option<&str>) -> Judgement {
-        let not_now = |why: &str| Judgement::NotNow { why: why.to_owned() };
-        let mut last = self.asks.last.lock().await;
+    async fn preview(&self, final_text: Option<&str>) -> ValidationPreview {
+        let not_now = |why: &str| ValidationPreview::NotNow { why: why.to_owned() };
+        let mut last = self.previews.last.lock().await;
         if let Some(before) = last.as_mut() {
-            // Whoever asked that has gone; the answer was for another text.
+            // Its caller stopped waiting; the preview was for another text.
             drop(before.await);
             *last = None;
         }
-        let (ask, answered) = self.asks.ask();
+        let (request, preview_rx) = self.previews.register();
         let final_text = final_text.map(ToOwned::to_owned);
-        let question = PluginFrame::Judge(Judge { call: self.call, ask, final_text });
-        let answer = match self.out.send(&question).await {
+        let frame = PluginFrame::Preview(PreviewRequest { call: self.call, request, final_text });
+        let preview = match self.outbox.send(&frame).await {
             Ok(()) => {
-                let answered = last.insert(answered);
-                answered.await.map_err(|_| not_now("the orchestrator did not answer"))
+                let preview_rx = last.insert(preview_rx);
+                preview_rx.await.map_err(|_| not_now("the orchestrator did not answer"))
             }
-            Err(SendError::Frame(error)) => Err(not_now(&error.to_string())),
-            Err(SendError::Gone) => Err(not_now("the orchestrator is gone")),
+            Err(SendError::Encode(error)) => Err(not_now(&error.to_string())),
+            Err(SendError::Disconnected) => Err(not_now("the orchestrator is gone")),
         };
         *last = None;
-        answer.unwrap_or_else(|not_now| not_now)
+        preview.unwrap_or_else(|not_now| not_now)
     }
 }
 

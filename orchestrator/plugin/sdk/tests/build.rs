@@ -21,7 +21,7 @@ const DEPENDENCIES: [&str; 29] = [
     "pin-project-lite",
     "proc-macro2",
     "quote",
-    "ralph-orchestrator-core",
+    "ralph-orchestrator-contract",
     "ralph-orchestrator-plugin-abi",
     "ralph-orchestrator-plugin-protocol",
     "ralph-orchestrator-plugin-sdk",

@@ -1,4 +1,4 @@
-//! A shim: its jobs, each from the start of a leader to the end of its tree.
+//! A shim: runs jobs, each from the start of a leader to the end of its process tree.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -8,81 +8,80 @@ use std::time::Duration;
 use rustix::fs::{Mode, OFlags};
 use rustix::process::Pid;
 
-use super::link::{Handed, Link};
-use super::tree::Tree;
-use super::{BROKEN, DONE, call_me, sys};
+use super::control_socket::{ControlSocket, SpawnRequest};
+use super::tree::ProcessTree;
+use super::{BROKEN, DONE, set_process_name, sys};
 use crate::wire::{Job, Report};
 
-/// How often, and how long apart, a program is tried that somebody is just writing.
+/// Retries of a program that is open for writing.
 const BUSY_TRIES: u32 = 10;
 const BUSY_PAUSE: Duration = Duration::from_millis(10);
 
-/// What the shim needs before it may start a leader.
-struct Place {
+/// What a shim sets up once, before it starts a leader.
+struct ShimContext {
     own: Pid,
     signals: OwnedFd,
     null: OwnedFd,
 }
 
-/// Does the jobs that come by the control socket, one after the other, until that is closed. A tree that
-/// does not end is the last.
+/// Runs the jobs of the control socket in turn, until it is closed. A tree that survives is the last one.
 pub(super) fn serve(control: OwnedFd, guard: Option<OwnedFd>) -> u8 {
-    let Ok(mut link) = Link::new(UnixStream::from(control)) else { return BROKEN };
-    let place = match prepare() {
-        Ok(place) => place,
+    let Ok(mut socket) = ControlSocket::new(UnixStream::from(control)) else { return BROKEN };
+    let context = match set_up() {
+        Ok(context) => context,
         Err(reason) => {
-            link.send(&Report::Broken { reason });
+            socket.send(&Report::Broken { reason });
             return BROKEN;
         }
     };
-    while let Some(handed) = link.next_job() {
-        if !perform(handed, &place, &mut link) {
+    while let Some(request) = socket.next_job() {
+        if !run_job(request, &context, &mut socket) {
             break;
         }
     }
-    // Only now may a later orchestrator see the guard unlocked.
+    // Only now a later orchestrator may find the guard unlocked.
     drop(guard);
     DONE
 }
 
-fn prepare() -> Result<Place, String> {
-    let say = |what: &'static str| move |e: io::Error| format!("{what}: {e}");
+fn set_up() -> Result<ShimContext, String> {
+    let failed = |what: &'static str| move |e: io::Error| format!("{what}: {e}");
     let own = rustix::process::getpid();
     rustix::process::setpgid(None, None)
-        .map_err(|e| say("cannot make a process group")(e.into()))?;
-    sys::close_all_on_exec().map_err(say("cannot read /proc/self/fd (is /proc mounted?)"))?;
+        .map_err(|e| failed("cannot make a process group")(e.into()))?;
+    sys::close_all_on_exec().map_err(failed("cannot read /proc/self/fd (is /proc mounted?)"))?;
     let signals = sys::take_over_signals(&[libc::SIGCHLD, libc::SIGTERM, libc::SIGINT])
-        .map_err(say("cannot make a signalfd"))?;
+        .map_err(failed("cannot make a signalfd"))?;
     rustix::process::set_child_subreaper(Some(own))
-        .map_err(|e| say("cannot become a sub-reaper")(e.into()))?;
+        .map_err(|e| failed("cannot become a sub-reaper")(e.into()))?;
     let null = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
-        .map_err(|e| say("cannot open /dev/null")(e.into()))?;
-    call_me("ralph-supervise");
-    Ok(Place { own, signals, null })
+        .map_err(|e| failed("cannot open /dev/null")(e.into()))?;
+    set_process_name("ralph-supervise");
+    Ok(ShimContext { own, signals, null })
 }
 
-/// Whether nothing of it is left, and more can be done.
-fn perform(handed: Handed, place: &Place, link: &mut Link) -> bool {
-    let Handed { job, streams, sandbox } = handed;
-    let started = start(&job, &streams, place.own, sandbox.as_ref());
+/// Runs a job. Returns whether its tree is gone and another job can follow.
+fn run_job(request: SpawnRequest, context: &ShimContext, socket: &mut ControlSocket) -> bool {
+    let SpawnRequest { job, streams, sandbox } = request;
+    let started = start(&job, &streams, context.own, sandbox.as_ref());
     drop((streams, sandbox));
-    // The orchestrator waits for the end of the tree's output: nothing may hold it open here.
-    let let_go = rustix::stdio::dup2_stdin(&place.null)
-        .and_then(|()| rustix::stdio::dup2_stdout(&place.null))
-        .and_then(|()| rustix::stdio::dup2_stderr(&place.null));
+    // The orchestrator waits for the end of the tree's output: this process must not hold it open.
+    let closed = rustix::stdio::dup2_stdin(&context.null)
+        .and_then(|()| rustix::stdio::dup2_stdout(&context.null))
+        .and_then(|()| rustix::stdio::dup2_stderr(&context.null));
     let ended = match started {
         Ok(leader) => {
-            link.send(&Report::Started { pid: leader.as_raw_pid() });
-            Tree::new(place.own, leader, job.grace, link).watch(&place.signals)
+            socket.send(&Report::Started { pid: leader.as_raw_pid() });
+            ProcessTree::new(context.own, leader, job.grace, socket).supervise(&context.signals)
         }
         Err(e) => {
-            // Every failure of fork and exec has a number.
+            // Every failure of fork and exec has an errno.
             let errno = e.raw_os_error().unwrap_or(libc::EINVAL);
-            link.send(&Report::SpawnFailed { errno });
+            socket.send(&Report::SpawnFailed { errno });
             true
         }
     };
-    ended && let_go.is_ok() && link.is_open()
+    ended && closed.is_ok() && socket.is_open()
 }
 
 fn start(
@@ -98,8 +97,8 @@ fn start(
     let mut tries = 1;
     loop {
         match sys::start(job, own, sandbox) {
-            // Every file that is just being installed is open for writing for a moment, in the
-            // installer or in a process that was forked off it.
+            // A file that was just installed may still be open for writing, in the installer or a process
+            // that it forked.
             Err(e) if e.kind() == io::ErrorKind::ExecutableFileBusy && tries < BUSY_TRIES => {
                 tries += 1;
                 std::thread::sleep(BUSY_PAUSE);

@@ -15,7 +15,7 @@ use rustix::process::{Pid, Signal};
 
 use crate::wire::{Job, Status};
 
-/// Takes an inherited file descriptor, named by the arguments.
+/// Takes an inherited file descriptor, given as an argument.
 pub(super) fn take_fd(fd: RawFd) -> io::Result<OwnedFd> {
     // SAFETY: F_GETFD takes any number, and fails for one that is not open.
     if fd <= libc::STDERR_FILENO || unsafe { libc::fcntl(fd, libc::F_GETFD) } == -1 {
@@ -26,7 +26,7 @@ pub(super) fn take_fd(fd: RawFd) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Keeps from the leader every file descriptor but the three standard ones, whoever left it open.
+/// Marks every file descriptor but the three standard ones close-on-exec, whoever opened it.
 pub(super) fn close_all_on_exec() -> io::Result<()> {
     for entry in std::fs::read_dir("/proc/self/fd")? {
         let name = entry?.file_name();
@@ -66,9 +66,9 @@ pub(super) fn take_over_signals(those: &[libc::c_int]) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Splits this process in two: `None` in the new one.
+/// Forks this process; returns `None` in the child.
 ///
-/// To be called with a single thread only: then the new process may do whatever this one may.
+/// To be called with a single thread only: then the child has no restrictions.
 pub(super) fn fork() -> io::Result<Option<Pid>> {
     // SAFETY: without other threads nothing of the memory is in the middle of a change.
     match unsafe { libc::fork() } {
@@ -77,7 +77,7 @@ pub(super) fn fork() -> io::Result<Option<Pid>> {
     }
 }
 
-/// The level of the kernel's Landlock.
+/// Returns the kernel's Landlock ABI level.
 pub(crate) fn landlock_level() -> io::Result<u32> {
     let (nothing, version) = (ptr::null::<libc::c_void>(), 1);
     // SAFETY: with this flag the call reads no memory, makes nothing, and only answers a number.
@@ -85,7 +85,7 @@ pub(crate) fn landlock_level() -> io::Result<u32> {
     u32::try_from(level).map_err(|_| io::Error::last_os_error())
 }
 
-/// Confines this thread, and whatever it will start, for good.
+/// Confines this thread and its descendants permanently.
 fn confine(ruleset: RawFd) -> io::Result<()> {
     // SAFETY: both calls take numbers only; those of the first are all zero but for the flag itself.
     let done = unsafe {
@@ -240,9 +240,9 @@ fn exec(leader: &Leader<'_>) -> io::Error {
     io::Error::last_os_error()
 }
 
-/// A child that ended, which stays a zombie: its pid is not given out again before it is reaped.
-/// `None` if no child has ended; [`Errno::CHILD`] if there is no child.
-pub(super) fn peek() -> Result<Option<(Pid, Status)>, Errno> {
+/// Returns a child that ended, and leaves it a zombie: its pid is not reused before it is reaped. `None` if
+/// no child has ended; [`Errno::CHILD`] if there is no child.
+pub(super) fn peek_exited_child() -> Result<Option<(Pid, Status)>, Errno> {
     let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
     let options = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
     // SAFETY: the pointer is valid for the call.

@@ -1,4 +1,4 @@
-//! The process tree under the shim, from the leader's start until nothing is left of it.
+//! The process tree under the shim, from the leader's start until it is gone.
 
 use std::collections::HashSet;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -11,86 +11,85 @@ use rustix::process::{
     pidfd_send_signal, waitpid,
 };
 
-use super::ladder::{Act, Ladder};
-use super::link::{Heard, Link};
+use super::control_socket::{ControlMessage, ControlSocket};
+use super::escalation::{StopAction, StopEscalation};
 use super::sys;
 use crate::procfs::{self, Stat};
 use crate::spec::{Grace, Stop};
 use crate::survivor::Survivor;
 use crate::wire::{Report, Status};
 
-/// How many names a report lists at most.
-const NAMES: usize = 32;
-/// How many processes that live on it lists at most.
-const SURVIVORS: usize = 1024;
+/// The number of names in a report.
+const MAX_NAMES: usize = 32;
+/// The number of survivors in a report.
+const MAX_SURVIVORS: usize = 1024;
 
-pub(super) struct Tree<'a> {
+pub(super) struct ProcessTree<'a> {
     own: Pid,
     leader: Pid,
-    link: &'a mut Link,
-    ladder: Ladder,
+    socket: &'a mut ControlSocket,
+    escalation: StopEscalation,
     leader_ended: bool,
-    /// The leader's pid, and so its group's id, may belong to somebody else by now.
+    /// The leader's pid, and so its group's id, may have been reused.
     leader_reaped: bool,
-    /// The orchestrator asked to stop it.
-    asked: bool,
+    /// The orchestrator requested a stop.
+    stop_requested: bool,
     /// SIGKILL was sent to the leader.
     killed: bool,
-    /// The group got its SIGTERM, and these processes theirs. One is enough: a second one makes some
-    /// programs leave their cleaning up.
-    group_told: bool,
-    told: HashSet<(i32, u64)>,
+    /// Whether the group, and which processes, got SIGTERM. It is sent once: a second one makes some
+    /// programs abort their cleanup.
+    group_terminated: bool,
+    terminated: HashSet<(i32, u64)>,
     left_behind: Vec<String>,
     survived: Vec<Survivor>,
 }
 
-impl<'a> Tree<'a> {
-    pub(super) fn new(own: Pid, leader: Pid, grace: Grace, link: &'a mut Link) -> Self {
+impl<'a> ProcessTree<'a> {
+    pub(super) fn new(own: Pid, leader: Pid, grace: Grace, socket: &'a mut ControlSocket) -> Self {
         Self {
             own,
             leader,
-            link,
-            ladder: Ladder::new(grace),
+            socket,
+            escalation: StopEscalation::new(grace),
             leader_ended: false,
             leader_reaped: false,
-            asked: false,
+            stop_requested: false,
             killed: false,
-            group_told: false,
-            told: HashSet::new(),
+            group_terminated: false,
+            terminated: HashSet::new(),
             left_behind: Vec::new(),
             survived: Vec::new(),
         }
     }
 
-    /// Returns when no descendant is left, or when those that are cannot be ended: then false.
-    pub(super) fn watch(mut self, signals: &OwnedFd) -> bool {
+    /// Waits until no descendant is left. Returns false if some cannot be ended.
+    pub(super) fn supervise(mut self, signals: &OwnedFd) -> bool {
         while !self.reap() {
-            match self.ladder.due(Instant::now()) {
-                Some(Act::GiveUp) => {
-                    self.survived = self.rest().into_iter().map(Survivor::from).collect();
-                    self.survived.truncate(SURVIVORS);
+            match self.escalation.due(Instant::now()) {
+                Some(StopAction::GiveUp) => {
+                    self.survived = self.remaining().into_iter().map(Survivor::from).collect();
+                    self.survived.truncate(MAX_SURVIVORS);
                     break;
                 }
-                Some(act) => self.perform(act),
+                Some(action) => self.perform(action),
                 None => self.wait(signals),
             }
         }
         let (left_behind, survived) = (self.left_behind, self.survived);
         let ended = survived.is_empty();
-        self.link.send(&Report::Gone { left_behind, survived });
+        self.socket.send(&Report::Gone { left_behind, survived });
         ended
     }
 
-    /// Reaps who ended, and tells whether nobody is left.
+    /// Reaps children that ended. Returns whether none is left.
     fn reap(&mut self) -> bool {
         loop {
-            match sys::peek() {
+            match sys::peek_exited_child() {
                 Ok(Some((pid, status))) => {
                     if pid == self.leader {
                         self.leader_ended(status);
                     }
-                    // It is a zombie, so this cannot wait; were it to fail, the next look would find
-                    // the same one again.
+                    // It is a zombie, so this does not wait; on failure it is found again.
                     let _ = waitpid(Some(pid), WaitOptions::NOHANG);
                     self.leader_reaped |= pid == self.leader;
                 }
@@ -101,48 +100,48 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// Goes on while the leader is a zombie: its group's id still means its group.
+    /// Handles the end of the leader while it is a zombie, so that its group's id is not reused.
     fn leader_ended(&mut self, status: Status) {
         self.leader_ended = true;
-        // What its descendants left is this process's child by now.
+        // Its orphans are this process's children by now.
         let alone = procfs::only_child(self.leader.as_raw_pid());
-        if !self.asked && !alone {
-            self.left_behind = names(&self.rest());
+        if !self.stop_requested && !alone {
+            self.left_behind = names(&self.remaining());
         }
-        let (stopped, killed) = (self.asked, self.killed);
-        self.link.send(&Report::LeaderEnded { status, stopped, killed });
+        let (stopped, killed) = (self.stop_requested, self.killed);
+        self.socket.send(&Report::LeaderEnded { status, stopped, killed });
         if alone {
             return;
         }
-        if let Some(act) = self.ladder.leader_ended(Instant::now()) {
-            self.perform(act);
+        if let Some(action) = self.escalation.leader_ended(Instant::now()) {
+            self.perform(action);
         }
     }
 
-    fn perform(&mut self, act: Act) {
-        match act {
-            Act::Interrupt => {
+    fn perform(&mut self, action: StopAction) {
+        match action {
+            StopAction::Interrupt => {
                 self.signal_group(Signal::INT);
                 self.signal_group(Signal::CONT);
             }
-            Act::Terminate => self.terminate(),
-            Act::Kill => self.kill(),
-            Act::GiveUp => {}
+            StopAction::Terminate => self.terminate(),
+            StopAction::Kill => self.kill(),
+            StopAction::GiveUp => {}
         }
     }
 
     fn terminate(&mut self) {
-        let rest = self.rest();
-        let tell_group = !self.group_told;
-        if tell_group {
-            self.group_told = true;
+        let remaining = self.remaining();
+        let signal_group = !self.group_terminated;
+        if signal_group {
+            self.group_terminated = true;
             self.signal_group(Signal::TERM);
             // A stopped process acts on a signal only when it is continued.
             self.signal_group(Signal::CONT);
         }
-        for process in rest {
-            let by_group = tell_group && process.group == self.leader.as_raw_pid();
-            if self.told.insert((process.pid, process.started)) && !by_group {
+        for process in remaining {
+            let by_group = signal_group && process.group == self.leader.as_raw_pid();
+            if self.terminated.insert((process.pid, process.started)) && !by_group {
                 signal(&process, Signal::TERM);
                 signal(&process, Signal::CONT);
             }
@@ -150,59 +149,58 @@ impl<'a> Tree<'a> {
     }
 
     fn kill(&mut self) {
-        let rest = self.rest();
+        let remaining = self.remaining();
         if !self.leader_ended {
             self.killed = true;
-        } else if self.asked && self.left_behind.is_empty() {
-            self.left_behind = names(&rest);
+        } else if self.stop_requested && self.left_behind.is_empty() {
+            self.left_behind = names(&remaining);
         }
         self.signal_group(Signal::KILL);
-        for process in rest {
+        for process in remaining {
             signal(&process, Signal::KILL);
         }
     }
 
-    /// Signals the leader's group. That it may be empty by now is no error.
+    /// Signals the leader's group, which may be empty by now.
     fn signal_group(&self, signal: Signal) {
         if !self.leader_reaped {
             let _ = kill_process_group(self.leader, signal);
         }
     }
 
-    /// The living descendants, without the leader, who is always reached by its group.
-    fn rest(&self) -> Vec<Stat> {
+    /// Returns the living descendants without the leader, which is signalled by its group.
+    fn remaining(&self) -> Vec<Stat> {
         let mut all = procfs::descendants(self.own.as_raw_pid());
         all.retain(|p| !p.zombie && p.pid != self.leader.as_raw_pid());
         all
     }
 
-    /// Waits for an order, a signal, or the next step.
+    /// Waits for a message, a signal, or the next action.
     fn wait(&mut self, signals: &OwnedFd) {
-        let timeout = self.ladder.idle(Instant::now()).map(round_up);
+        let timeout = self.escalation.time_to_next(Instant::now()).map(round_up);
         let mut fds = vec![PollFd::new(signals, PollFlags::IN)];
-        fds.extend(self.link.to_poll().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
-        // An interrupted or failed poll is like one that found nothing: the loop looks at everything
-        // anyway.
+        fds.extend(self.socket.poll_fd().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
+        // An interrupted or failed poll is harmless: everything is checked anyway.
         let _ = poll(&mut fds, timeout.as_ref());
         drop(fds);
-        let mut stop = told_by_signal(signals);
-        match self.link.hear() {
-            Some(Heard::Order(order)) => {
-                self.asked |= !self.leader_ended;
-                stop = stop.max(Some(order));
+        let mut stop = stop_by_signal(signals);
+        match self.socket.receive_message() {
+            Some(ControlMessage::Stop(requested)) => {
+                self.stop_requested |= !self.leader_ended;
+                stop = stop.max(Some(requested));
             }
-            Some(Heard::End) => stop = stop.max(Some(Stop::Terminate)),
+            Some(ControlMessage::Closed) => stop = stop.max(Some(Stop::Terminate)),
             None => {}
         }
-        if let Some(act) = stop.and_then(|stop| self.ladder.ask(stop, Instant::now())) {
-            self.perform(act);
+        if let Some(action) = stop.and_then(|stop| self.escalation.request(stop, Instant::now())) {
+            self.perform(action);
         }
     }
 }
 
-/// Empties the signalfd. SIGCHLD only wakes; SIGTERM or SIGINT means that somebody outside wants this
-/// process to end, which it does by ending its tree.
-fn told_by_signal(signals: &OwnedFd) -> Option<Stop> {
+/// Drains the signalfd. SIGCHLD only wakes; SIGTERM or SIGINT asks this process to end, which it does by
+/// ending its tree.
+fn stop_by_signal(signals: &OwnedFd) -> Option<Stop> {
     let mut stop = None;
     // One signalfd_siginfo at a time; its first field is the signal's number.
     let mut info = [0_u8; size_of::<libc::signalfd_siginfo>()];
@@ -215,14 +213,14 @@ fn told_by_signal(signals: &OwnedFd) -> Option<Stop> {
     stop
 }
 
-/// Signals the very process that was found, never one that got its pid since.
+/// Signals exactly this process, never another one that got its pid since.
 pub(crate) fn signal(process: &Stat, signal: Signal) {
     let Some(pid) = Pid::from_raw(process.pid) else { return };
     let handle = pidfd_open(pid, PidfdFlags::empty());
     if procfs::stat(process.pid).is_none_or(|now| now.started != process.started) {
         return;
     }
-    // It may end at any time, or belong to another user; who is left is seen afterwards.
+    // It may end at any time, or belong to another user; survivors are found afterwards.
     let _ = match handle {
         Ok(handle) => pidfd_send_signal(&handle, signal),
         // Out of descriptors, or an old kernel: the pid was right a moment ago.
@@ -233,15 +231,15 @@ pub(crate) fn signal(process: &Stat, signal: Signal) {
 fn names(processes: &[Stat]) -> Vec<String> {
     let mut names: Vec<String> = processes.iter().map(|p| p.name.clone()).collect();
     names.sort();
-    if names.len() > NAMES {
-        let more = names.len() - NAMES;
-        names.truncate(NAMES);
+    if names.len() > MAX_NAMES {
+        let more = names.len() - MAX_NAMES;
+        names.truncate(MAX_NAMES);
         names.push(format!("and {more} more"));
     }
     names
 }
 
-/// So that a poll does not return a moment too early, and is called again for nothing.
+/// Rounds up, so that a poll does not return too early.
 fn round_up(duration: Duration) -> Timespec {
     let millis = duration.as_millis().saturating_add(1);
     let seconds = i64::try_from(millis / 1000).unwrap_or(i64::MAX);

@@ -68,20 +68,20 @@ fn a_killed_orchestrator_and_shim_take_their_tree_with_them() {
 
 /// Nobody is left then who could know the whole tree, but the kernel knows the leader.
 #[test]
-fn a_killed_orchestrator_nursery_and_shim_take_the_leader_with_them() {
+fn a_killed_orchestrator_fork_server_and_shim_take_the_leader_with_them() {
     let (mut host, mut tree) = doomed_host(NEVER);
     let shim = tree.pop().unwrap();
-    let nursery = Watched::new(parent(shim.pid));
+    let fork_server = Watched::new(parent(shim.pid));
     // The orphan is the shim's child by now, too.
     let leads =
         |p: &Watched| parent(p.pid) == shim.pid && stat_field(p.pid, 3) == p.pid.to_string();
     let leader = tree.remove(tree.iter().position(leads).unwrap());
     host.kill().unwrap();
     host.wait().unwrap();
-    for who in [&nursery, &shim] {
+    for who in [&fork_server, &shim] {
         kill_process(Pid::from_raw(who.pid).unwrap(), Signal::KILL).unwrap();
     }
-    assert_gone(&[nursery, shim], LIMIT);
+    assert_gone(&[fork_server, shim], LIMIT);
     assert_gone(std::slice::from_ref(&leader), LIMIT);
     for who in tree.iter().chain([&leader]) {
         // The orphan has no group of its own, and the leader's has a shell's child in it.

@@ -115,11 +115,11 @@ async fn a_waiting_shim_that_was_killed_is_not_asked_and_one_waits_for_each_guar
         shim
     };
     let shim = run(supervisor.clone()).await;
-    let nursery = Watched::new(parent(shim.pid));
+    let fork_server = Watched::new(parent(shim.pid));
     signal(&shim, Signal::KILL);
     assert_gone(&[shim], LIMIT);
     let second = run(supervisor.clone()).await;
-    assert_eq!(parent(second.pid), nursery.pid);
+    assert_eq!(parent(second.pid), fork_server.pid);
     let guard = Arc::new(tempfile::tempfile().unwrap());
     let guarded = run(supervisor.clone().with_guard(Arc::clone(&guard))).await;
     assert_ne!(guarded.pid, second.pid);
@@ -128,7 +128,7 @@ async fn a_waiting_shim_that_was_killed_is_not_asked_and_one_waits_for_each_guar
     assert_eq!(run(supervisor.clone().with_guard(guard)).await.pid, guarded.pid);
     assert_eq!(run(supervisor).await.pid, second.pid);
     // Without anybody to ask for more, all of them end.
-    assert_gone(&[guarded, second, other, nursery], LIMIT);
+    assert_gone(&[guarded, second, other, fork_server], LIMIT);
 }
 
 #[tokio::test]
@@ -198,13 +198,13 @@ async fn without_its_shim_the_whole_tree_dies() {
 }
 
 #[tokio::test]
-async fn without_the_nursery_trees_live_on_and_new_ones_get_another() {
+async fn without_the_fork_server_trees_live_on_and_new_ones_get_another() {
     let supervisor = supervisor();
     let start = || async { supervisor.spawn(sh("sleep 1000")).await.unwrap() };
     let first = start().await;
-    let nursery = Watched::new(parent(shim_of(&first).pid));
-    signal(&nursery, Signal::KILL);
-    assert_gone(&[nursery], Duration::from_secs(30));
+    let fork_server = Watched::new(parent(shim_of(&first).pid));
+    signal(&fork_server, Signal::KILL);
+    assert_gone(&[fork_server], Duration::from_secs(30));
     let second = start().await;
     for mut process in [first, second] {
         assert!(!shim_of(&process).ended_by(Instant::now()));
@@ -215,11 +215,11 @@ async fn without_the_nursery_trees_live_on_and_new_ones_get_another() {
 }
 
 #[tokio::test]
-async fn a_stopped_nursery_is_continued() {
+async fn a_stopped_fork_server_is_continued() {
     let supervisor = supervisor();
     let first = supervisor.spawn(sh("sleep 1000")).await.unwrap();
-    let nursery = Watched::new(parent(shim_of(&first).pid));
-    signal(&nursery, Signal::STOP);
+    let fork_server = Watched::new(parent(shim_of(&first).pid));
+    signal(&fork_server, Signal::STOP);
     let second = bounded("the start", supervisor.spawn(sh("sleep 1000"))).await.unwrap();
     for mut process in [first, second] {
         process.stop(Stop::Kill);
@@ -290,7 +290,7 @@ async fn who_cannot_be_ended_is_named_with_its_pid_and_its_start() {
 }
 
 #[tokio::test]
-async fn a_daemon_whose_shim_and_nursery_were_killed_is_found_by_its_environment() {
+async fn a_daemon_whose_shim_and_fork_server_were_killed_is_found_by_its_environment() {
     let supervisor = supervisor();
     let run = format!("unwatched-{}", std::process::id());
     let mut spec = sh("setsid sh -c 'trap \"\" HUP TERM; echo $$; exec >/dev/null 2>&1

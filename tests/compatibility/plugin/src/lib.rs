@@ -7,7 +7,7 @@ use std::time::Duration;
 use ralph_orchestrator_plugin_sdk::{
     Agent, AgentError, BuildContext, BuildError, CancelSignal, Claim, ClaimKind, ClaimSource,
     CompletionDetector, Description, ErrorClass, Event, EventSink, EvidenceValidator, Findings,
-    Iteration, Report, ValidationContext, ValidatorDescription, Verdict, View, async_trait,
+    Iteration, Report, ValidationContext, ValidatorDescription, Verdict, DetectorInput, async_trait,
     export_plugin,
 };
 use serde::Deserialize;
@@ -50,7 +50,7 @@ impl Agent for Echo {
             events.emit(Event::Text { text: format!("{number}") }).await;
         }
         tokio::time::sleep(Duration::from_millis(1)).await;
-        let judgement = events.judge(Some(&prompt)).await;
+        let judgement = events.preview(Some(&prompt)).await;
         let text = format!("{} {prompt} {judgement:?}", self.0);
         Ok(Report { final_text: Some(text), ..Report::default() })
     }
@@ -62,14 +62,14 @@ impl CompletionDetector for Echo {
         "echo"
     }
 
-    async fn inspect(&self, view: View<'_>) -> Findings {
+    async fn inspect(&self, input: DetectorInput<'_>) -> Findings {
         let claim = |text: &str| Claim {
             kind: ClaimKind::Complete,
             detector: "echo".to_owned(),
             source: ClaimSource::Message,
             text: text.to_owned(),
         };
-        Findings { claims: view.final_text.map(claim).into_iter().collect(), ..Findings::default() }
+        Findings { claims: input.final_text.map(claim).into_iter().collect(), ..Findings::default() }
     }
 
     fn instructions(&self) -> String {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use plugin_host::{LibraryError, PrivateCopy, check, load};
+use ralph_orchestrator_plugin_host::{LibraryError, PrivateCopy, check, load};
 
 use crate::c;
 
@@ -102,14 +102,14 @@ fn provides(items: &[String], more: &str) -> Vec<String> {
 fn wrong_declarations() -> Vec<Case> {
     vec![
         ("no declaration", vec!["-DDECL_NONE".into()], "does not export `ralph_plugin_decl`"),
-        ("declaration wanted", vec!["-DDECL_UNDEFINED".into()], "wants `ralph_plugin_decl` from"),
+        ("declaration wanted", vec!["-DDECL_UNDEFINED".into()], "imports `ralph_plugin_decl`"),
         ("declaration is code", vec!["-DDECL_FUNCTION".into()], "is a function"),
         ("declaration in no file", vec!["-DDECL_ZERO".into()], "has no content in the file"),
-        ("declaration of 4 bytes", vec!["-DDECL_TINY".into()], "has 4 bytes, at least 16"),
+        ("declaration of 4 bytes", vec!["-DDECL_TINY".into()], "has 4 bytes, expected at least 16"),
         (
             "only the prefix",
             vec!["-DDECL_PREFIX".into()],
-            "says that it has 56 bytes; at least 56 are needed, and the file has 16",
+            "a size field of 56 bytes; expected at least 56 and at most the 16 bytes",
         ),
         ("bad magic", vec!["-DMAGIC=\"RALPHPL?\"".into()], "begins with `RALPHPL?`"),
         (
@@ -120,13 +120,13 @@ fn wrong_declarations() -> Vec<Case> {
         (
             "major version 0",
             vec!["-DMAJOR=0".into(), "-DMANIFEST_NONE".into()],
-            "version 0 of the plugin interface, and",
+            "version 0 of the plugin interface, but",
         ),
-        ("shorter", vec!["-DSIZE=48".into()], "says that it has 48 bytes"),
+        ("shorter", vec!["-DSIZE=48".into()], "a size field of 48 bytes"),
         (
             "longer than it is",
             vec!["-DSIZE=64".into()],
-            "says that it has 64 bytes; at least 56 are needed, and the file has 56",
+            "a size field of 64 bytes; expected at least 56 and at most the 56 bytes",
         ),
         (
             "open is null",
@@ -199,13 +199,14 @@ async fn what_it_needs_and_nobody_has_is_named_before_any_of_it_runs() {
     let supervisor = Supervisor::new(env!("CARGO_BIN_EXE_ralph-plugin-host").into(), Vec::new());
     let linkable = async |library: &Path| {
         let copy = check(library, None).unwrap().copy_to(&folder.path("copies")).unwrap();
-        let linkable = copy.linkable(&supervisor).await.map_err(|error| error.to_string());
+        let linkable =
+            copy.check_dependencies(&supervisor).await.map_err(|error| error.to_string());
         assert!(!folder.marker.exists(), "its constructor ran: {linkable:?}");
         linkable
     };
     assert_eq!(linkable(&folder.compile("good.so", &[])).await, Ok(()));
     let message = linkable(&folder.compile("symbol.so", &["-DUNDEFINED"])).await.unwrap_err();
-    let expected = "it needs what is not here: the symbol `a_function_that_nobody_has`; install";
+    let expected = "missing dependencies: the symbol `a_function_that_nobody_has`; install";
     assert!(message.contains(expected), "{message}");
 
     let other = folder.write("other.c", b"int other(void) { return 1; }");
@@ -219,7 +220,7 @@ async fn what_it_needs_and_nobody_has_is_named_before_any_of_it_runs() {
 }
 
 #[test]
-fn everything_that_is_wrong_is_said_at_once() {
+fn reports_all_defects_at_once() {
     let folder = Folder::new();
     let library =
         folder.compile("all.so", &["-DSEND=NULL", "-DCLOSE=NULL", "-DMANIFEST=\"nonsense\""]);
@@ -247,17 +248,17 @@ fn each_kind_of_other_file_has_its_message() {
         ("windows", b"MZ\x90\0rest".to_vec(), "for Windows"),
         ("macos", b"\xcf\xfa\xed\xfe\x07\0\0\x01".to_vec(), "for macOS"),
         ("wasm", b"\0asm\x01\0\0\0".to_vec(), "WebAssembly"),
-        ("bits", edited(&good, 4, &[1]), "a processor of 32 bits"),
-        ("big-endian", edited(&good, 5, &[2]), "of the other byte order"),
-        ("arm", edited(&good, 18, &[0xb7, 0]), "the processor aarch64"),
-        ("unknown-processor", edited(&good, 18, &[0xee, 0xee]), "the processor number 61166"),
-        ("magic-only", good[..4].to_vec(), "has 4 bytes and should have 64"),
-        ("program-type", edited(&good, 16, &[2, 0]), "a program and no shared"),
-        ("object", fs::read(&object).unwrap(), "an object file and no shared"),
-        ("core", edited(&good, 16, &[4, 0]), "the memory of a crashed program"),
+        ("bits", edited(&good, 4, &[1]), "a 32-bit library"),
+        ("big-endian", edited(&good, 5, &[2]), "another byte order"),
+        ("arm", edited(&good, 18, &[0xb7, 0]), "built for aarch64"),
+        ("unknown-processor", edited(&good, 18, &[0xee, 0xee]), "built for machine number 61166"),
+        ("magic-only", good[..4].to_vec(), "has 4 of 64 bytes"),
+        ("program-type", edited(&good, 16, &[2, 0]), "a program, not a shared"),
+        ("object", fs::read(&object).unwrap(), "an object file, not a shared"),
+        ("core", edited(&good, 16, &[4, 0]), "a core dump"),
         ("no-type", edited(&good, 16, &[99, 0]), "an ELF file of an unknown type"),
-        ("no-segments", edited(&good, 56, &[0, 0]), "without a part for the dynamic linker"),
-        ("damaged", edited(&good, 62, &[0xfe, 0xfe]), "it is damaged"),
+        ("no-segments", edited(&good, 56, &[0, 0]), "without a dynamic section"),
+        ("damaged", edited(&good, 62, &[0xfe, 0xfe]), "it is corrupt"),
     ];
     let mut messages = BTreeSet::new();
     for (name, content, expected) in &cases {
@@ -267,7 +268,7 @@ fn each_kind_of_other_file_has_its_message() {
     }
     assert_eq!(messages.len(), cases.len(), "two kinds share a message");
     let message = folder.refusal(&program);
-    assert!(message.contains("a program and no shared"), "a program that can be moved: {message}");
+    assert!(message.contains("a program, not a shared"), "a program that can be moved: {message}");
 }
 
 #[test]
@@ -280,7 +281,7 @@ fn a_library_that_is_cut_off_anywhere_is_refused() {
         let expected = match length {
             0 => "the file is empty",
             1..4 => "begins with",
-            _ => "cut off",
+            _ => "truncated",
         };
         assert!(message.contains(expected), "{length} bytes: {message}");
     }

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 
-use plugin_host::check;
+use ralph_orchestrator_plugin_host::check;
 
 use crate::c;
 
@@ -26,15 +26,15 @@ fn what_is_no_file_is_named() {
         ("missing.so", "there is no such file"),
         ("file/below.so", "there is no such file"),
         ("link.so", "there is no such file"),
-        ("folder.so", "it is a folder and not a file"),
-        ("pipe.so", "it is a named pipe and not a file"),
-        ("socket.so", "it is a socket and not a file"),
+        ("folder.so", "it is a folder, not a file"),
+        ("pipe.so", "it is a named pipe, not a file"),
+        ("socket.so", "it is a socket, not a file"),
     ] {
         let message = refusal(&path(name));
         assert!(message.contains(expected), "{name}: {message}");
         assert!(message.contains(name), "the path is named: {message}");
     }
-    assert!(refusal(Path::new("/dev/zero")).contains("it is a device and not a file"));
+    assert!(refusal(Path::new("/dev/zero")).contains("it is a device, not a file"));
 }
 
 #[test]
@@ -44,12 +44,12 @@ fn what_everybody_may_write_is_refused() {
     check(&library, None).unwrap();
     fs::set_permissions(&library, Permissions::from_mode(0o646)).unwrap();
     let message = refusal(&library);
-    assert!(message.contains("everybody on this machine may write to it (mode 0646)"), "{message}");
+    assert!(message.contains("it is world-writable (mode 0646)"), "{message}");
 
     fs::set_permissions(&library, Permissions::from_mode(0o644)).unwrap();
     fs::set_permissions(folder.path(), Permissions::from_mode(0o777)).unwrap();
     let message = refusal(&library);
-    assert!(message.contains("may write to its folder (mode 0777)"), "{message}");
+    assert!(message.contains("its folder is world-writable (mode 0777)"), "{message}");
 
     // As in /tmp: nobody can replace the files of others there.
     fs::set_permissions(folder.path(), Permissions::from_mode(0o1777)).unwrap();
@@ -70,7 +70,7 @@ fn only_the_pinned_content_is_allowed() {
     assert!(message.contains(&format!("allows only {digest}")), "{message}");
 
     let message = check(&library, Some("abc")).unwrap_err().to_string();
-    assert!(message.contains("is `abc`, and has to be 64 hexadecimal digits"), "{message}");
+    assert!(message.contains("is `abc`, but must be 64 hexadecimal digits"), "{message}");
 }
 
 #[test]

@@ -6,10 +6,11 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use plugin_host::{Carrier as _, Inbound, LibraryCarrier, PrivateCopy, check, load};
+use ralph_orchestrator_plugin_host::{Inbound, PrivateCopy, Transport as _, check};
 use tempfile::TempDir;
 
 use crate::c;
+use crate::common::{HostProcess, error_of};
 
 /// Far more than any answer takes.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -44,13 +45,12 @@ async fn next(from: &mut tokio::sync::mpsc::Receiver<Inbound>) -> String {
     }
 }
 
-/// What a loaded library says for its version.
+/// Loads the copy in a host process, and returns the version in its `hello`.
 async fn version(copy: &PrivateCopy) -> String {
-    let (carrier, mut inbound) = LibraryCarrier::start(load(copy).unwrap()).unwrap();
-    carrier.send(b"{}".to_vec()).unwrap();
+    copy.restore().unwrap();
+    let (process, mut inbound) = HostProcess::start(copy);
+    process.send(b"{}".to_vec()).unwrap();
     let hello: serde_json::Value = serde_json::from_str(&next(&mut inbound).await).unwrap();
-    drop(carrier);
-    assert_eq!(next(&mut inbound).await, "Ended(\"its session was closed\")");
     hello["version"].as_str().unwrap().to_owned()
 }
 
@@ -65,14 +65,13 @@ async fn what_was_checked_is_loaded_although_it_was_replaced_since() {
 }
 
 #[tokio::test]
-async fn what_is_loaded_goes_on_when_the_file_is_overwritten() {
+async fn a_loaded_library_works_on_when_the_file_is_overwritten() {
     let place = Place::new();
     let library = place.build("1.0.0");
-    let loaded = load(&place.copy(&library)).unwrap();
-    let (carrier, mut inbound) = LibraryCarrier::start(loaded).unwrap();
-    // In place: the same inode, which would pull the ground from under it.
+    let (process, mut inbound) = HostProcess::start(&place.copy(&library));
+    // In place: the same inode, which would change the mapped code.
     fs::OpenOptions::new().write(true).truncate(true).open(&library).unwrap();
-    carrier.send(b"{}".to_vec()).unwrap();
+    process.send(b"{}".to_vec()).unwrap();
     assert!(next(&mut inbound).await.contains("1.0.0"));
 }
 
@@ -81,16 +80,8 @@ async fn what_is_built_anew_at_the_same_path_is_really_loaded() {
     let place = Place::new();
     assert_eq!(version(&place.copy(&place.build("1.0.0"))).await, "1.0.0");
     assert_eq!(version(&place.copy(&place.build("2.0.0"))).await, "2.0.0");
-    // And the first again, although the second is loaded.
+    // And the first again.
     assert_eq!(version(&place.copy(&place.build("1.0.0"))).await, "1.0.0");
-}
-
-#[tokio::test]
-async fn two_sessions_with_one_library_do_not_disturb_each_other() {
-    let place = Place::new();
-    let copy = place.copy(&place.build("1.0.0"));
-    assert_eq!(version(&copy).await, "1.0.0");
-    assert_eq!(version(&copy).await, "1.0.0");
 }
 
 #[test]
@@ -118,13 +109,12 @@ fn a_copy_that_was_changed_is_refused_and_then_made_anew() {
     let mut content = fs::read(copy.path()).unwrap();
     content.push(0);
     fs::write(copy.path(), content).unwrap();
-    let message = load(&copy).unwrap_err().to_string();
-    assert!(message.contains("a private copy that somebody has changed"), "{message}");
-    let message = PrivateCopy::at(copy.path()).unwrap_err().to_string();
-    assert!(message.contains("a private copy that somebody has changed"), "{message}");
+    assert!(error_of(copy.path()).contains("this private copy was modified"));
+    let message = PrivateCopy::open(copy.path()).unwrap_err().to_string();
+    assert!(message.contains("this private copy was modified"), "{message}");
 
     let copy = place.copy(&library);
-    load(&copy).unwrap();
+    PrivateCopy::open(copy.path()).unwrap();
     assert_eq!(fs::metadata(copy.path()).unwrap().mode() & 0o7777, 0o500);
 }
 
@@ -150,7 +140,7 @@ fn a_copy_that_was_changed_and_then_removed_is_not_made_again() {
     fs::OpenOptions::new().append(true).open(copy.path()).unwrap().write_all(b"x").unwrap();
     fs::remove_file(copy.path()).unwrap();
     let message = copy.restore().unwrap_err().to_string();
-    assert!(message.contains("a private copy that somebody has changed"), "{message}");
+    assert!(message.contains("this private copy was modified"), "{message}");
     assert!(!copy.path().exists());
 }
 
@@ -186,7 +176,7 @@ fn a_folder_to_which_others_may_write_holds_no_private_copy() {
     fs::create_dir_all(&place.copies).unwrap();
     fs::set_permissions(&place.copies, Permissions::from_mode(0o770)).unwrap();
     let message = check(&library, None).unwrap().copy_to(&place.copies).unwrap_err().to_string();
-    assert!(message.contains("to which others may write (mode 0770)"), "{message}");
+    assert!(message.contains("which others may write to (mode 0770)"), "{message}");
 }
 
 #[test]
@@ -194,7 +184,7 @@ fn a_folder_that_cannot_be_made_is_named() {
     let place = Place::new();
     let library = place.build("1.0.0");
     let message = check(&library, None).unwrap().copy_to(&library).unwrap_err().to_string();
-    assert!(message.contains("a private copy of it cannot be made in"), "{message}");
+    assert!(message.contains("cannot create a private copy of it in"), "{message}");
 }
 
 #[test]
@@ -202,28 +192,26 @@ fn a_copy_is_found_by_its_path_alone() {
     let place = Place::new();
     let library = place.build("1.0.0");
     let copy = place.copy(&library);
-    assert_eq!(PrivateCopy::at(copy.path()).unwrap().digest(), copy.digest());
-    let message = PrivateCopy::at(&library).unwrap_err().to_string();
-    assert!(message.contains("it is no private copy of a plugin"), "{message}");
+    assert_eq!(PrivateCopy::open(copy.path()).unwrap().digest(), copy.digest());
+    let message = PrivateCopy::open(&library).unwrap_err().to_string();
+    assert!(message.contains("it is not a private copy of a plugin"), "{message}");
 }
 
-#[tokio::test]
-async fn a_session_that_cannot_be_opened_ends_with_the_reason() {
+#[test]
+fn a_failure_to_open_a_session_is_reported() {
     let place = Place::new();
     let library = c::plugin(place.dir.path(), "lib.so", &["-DOPEN_FAILS=-4"]);
-    let loaded = load(&place.copy(&library)).unwrap();
-    let (_carrier, mut inbound) = LibraryCarrier::start(loaded).unwrap();
-    assert_eq!(next(&mut inbound).await, "Ended(\"its function `open` answered -4 (failed)\")");
+    let error = error_of(place.copy(&library).path());
+    assert!(error.contains("its function `open` returned -4 (failed)"), "{error}");
 }
 
 #[tokio::test]
-async fn a_function_that_answers_with_a_failure_ends_the_session() {
+async fn a_function_that_returns_an_error_ends_the_process() {
     let place = Place::new();
-    let loaded = load(&place.copy(&place.build("1.0.0"))).unwrap();
-    let (carrier, mut inbound) = LibraryCarrier::start(loaded).unwrap();
+    let (process, mut inbound) = HostProcess::start(&place.copy(&place.build("1.0.0")));
     // The plugin in C takes no empty frame.
-    carrier.send(Vec::new()).unwrap();
-    assert_eq!(next(&mut inbound).await, "Ended(\"its function `send` answered -1 (invalid)\")");
-    assert_eq!(next(&mut inbound).await, "nothing");
-    assert_eq!(carrier.send(b"{}".to_vec()).unwrap_err().0, "its session is closed");
+    process.send(Vec::new()).unwrap();
+    let error = next(&mut inbound).await;
+    assert!(error.contains("its function `send` returned -1 (invalid)"), "{error}");
+    assert!(next(&mut inbound).await.contains("Ended"));
 }

@@ -11,5 +11,7 @@
 mod bad_content;
 mod bad_files;
 mod c;
+#[path = "../common/mod.rs"]
+mod common;
 mod copies;
 mod mutants;

@@ -5,8 +5,8 @@ use std::fs;
 use std::mem::discriminant;
 use std::panic::catch_unwind;
 
-use plugin_abi::{ABI_MAJOR, MAGIC};
-use plugin_host::inspect;
+use ralph_orchestrator_plugin_abi::{ABI_MAJOR, MAGIC};
+use ralph_orchestrator_plugin_host::inspect;
 
 use crate::c;
 
@@ -89,14 +89,16 @@ fn no_mutant_of_a_good_library_upsets_it() {
                 assert_eq!(found, (MAGIC, ABI_MAJOR), "mutant {number}");
                 assert!(!header.manifest.provides.is_empty(), "mutant {number}");
             }
-            Ok(Err(flaws)) => {
-                assert!(!flaws.to_string().is_empty(), "mutant {number}");
-                kinds.extend(flaws.all().iter().map(|flaw| format!("{:?}", discriminant(flaw))));
+            Ok(Err(defects)) => {
+                assert!(!defects.to_string().is_empty(), "mutant {number}");
+                kinds.extend(
+                    defects.all().iter().map(|defect| format!("{:?}", discriminant(defect))),
+                );
             }
             Err(_) => panic!("mutant {number} made it panic"),
         }
     }
     // Otherwise they would all be refused by the first look.
     assert!(fine > MUTANTS / 100, "only {fine} of {MUTANTS} were still good");
-    assert!(kinds.len() >= 12, "only {} kinds of flaws were seen", kinds.len());
+    assert!(kinds.len() >= 12, "only {} kinds of defects were seen", kinds.len());
 }

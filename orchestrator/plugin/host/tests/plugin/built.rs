@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use plugin_host::{PrivateCopy, check};
+use ralph_orchestrator_plugin_host::{PrivateCopy, check};
 
 const HERE: &str = env!("CARGO_MANIFEST_DIR");
 

@@ -1,5 +1,4 @@
-//! Real plugins: built as their authors would build them, inside of this process and in one of their
-//! own.
+//! Real plugins, built as their authors would build them.
 
 #![allow(
     clippy::unwrap_used,
@@ -9,11 +8,13 @@
     missing_docs
 )]
 
-mod apart;
 mod built;
+#[path = "../common/mod.rs"]
+mod common;
 mod example;
+mod harness;
+mod host_process;
 mod hostile;
-mod inside;
-mod rig;
-mod served;
-mod talk;
+mod process;
+mod sdk;
+mod session;

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use plugin_host::{Inbound, OpenError, Outcome, Told};
-use plugin_protocol::{
-    Answer, Done, Failed, HostFrame, ItemKind, Judge, LogLevel, LogLine, Panicked, PluginFrame,
-    Refused,
-};
 use ralph_orchestrator_contract::{
-    AgentError, BuildError, CancelReason, ErrorClass, Event, Judgement, Report,
+    AgentError, BuildError, CancelReason, ErrorClass, Event, Report, ValidationPreview,
+};
+use ralph_orchestrator_plugin_host::{CallEvent, CallOutcome, Inbound, OpenError};
+use ralph_orchestrator_plugin_protocol::{
+    Answer, Done, Failed, HostFrame, ItemKind, LogLevel, LogLine, Panicked, PluginFrame,
+    PreviewRequest, Refused,
 };
 use serde_json::Value;
 use tokio::time::timeout;
@@ -21,45 +21,53 @@ fn report(call: u64) -> PluginFrame {
 
 #[tokio::test]
 async fn a_run_with_events_a_question_and_an_end() {
-    let (session, mut running, call, mut plugin) = run(false, &["credit", "ping"]).await;
+    let (session, mut running, call, mut plugin) = run(&["credit", "ping"]).await;
     assert_eq!((session.hello().name.as_str(), session.hello().version.as_str()), ("bot", "1.2"));
     plugin.event(call, "working").await;
-    plugin.say(&PluginFrame::Judge(Judge { call, ask: 9, final_text: Some("all".into()) })).await;
-    let Told::Event(Event::Text { text }) = running.next().await else { panic!() };
+    plugin
+        .say(&PluginFrame::Preview(PreviewRequest {
+            call,
+            request: 9,
+            final_text: Some("all".into()),
+        }))
+        .await;
+    let CallEvent::Agent(Event::Text { text }) = running.next_event().await else { panic!() };
     assert_eq!(text, "working");
-    let Told::Judge { ask, final_text } = running.next().await else { panic!() };
-    assert_eq!((ask, final_text.as_deref()), (9, Some("all")));
-    running.answer(ask, Judgement::Accepted);
-    let HostFrame::Judgement(given) = plugin.hears().await else { panic!() };
-    assert_eq!((given.ask, given.judgement), (9, Judgement::Accepted));
+    let CallEvent::PreviewRequested { request, final_text } = running.next_event().await else {
+        panic!()
+    };
+    assert_eq!((request, final_text.as_deref()), (9, Some("all")));
+    running.send_preview(request, ValidationPreview::Accepted);
+    let HostFrame::PreviewResult(result) = plugin.hears().await else { panic!() };
+    assert_eq!((result.request, result.preview), (9, ValidationPreview::Accepted));
     plugin.say(&report(call)).await;
-    let Outcome::Done(Answer::Report(_)) = running.outcome().await else { panic!() };
+    let CallOutcome::Done(Answer::Report(_)) = running.outcome().await else { panic!() };
     session.close();
     assert!(matches!(plugin.hears().await, HostFrame::Close(_)));
-    assert_eq!(session.broken(), None);
+    assert_eq!(session.closed(), None);
 }
 
 #[tokio::test]
 async fn failures_and_panics_are_told_as_they_are() {
-    let (session, instance, mut plugin) = agent(false, &[]).await;
+    let (session, instance, mut plugin) = agent(&[]).await;
     let mut running = session.call(instance, task()).await.unwrap();
     let call = plugin.called().await;
     let error = AgentError::new(ErrorClass::Billing, "no credit");
     plugin.say(&PluginFrame::Failed(Failed::new(call, error))).await;
-    let Outcome::Failed(error) = running.outcome().await else { panic!() };
+    let CallOutcome::Failed(error) = running.outcome().await else { panic!() };
     assert_eq!((error.class, error.message.as_str()), (ErrorClass::Billing, "no credit"));
     drop(running);
     let mut running = session.call(instance, task()).await.unwrap();
     let call = plugin.called().await;
     let location = Some("src/bot.rs:7:1".into());
     plugin.say(&PluginFrame::Panicked(Panicked { call, message: "boo".into(), location })).await;
-    let Outcome::Panicked { message } = running.outcome().await else { panic!() };
+    let CallOutcome::Panicked { message } = running.outcome().await else { panic!() };
     assert_eq!(message, "it panicked at src/bot.rs:7:1: boo");
 }
 
 #[tokio::test]
 async fn a_refused_table_keeps_its_key() {
-    let (session, mut plugin) = session(false, &[]).await;
+    let (session, mut plugin) = session(&[]).await;
     let context = context();
     let opens = session.open(ItemKind::Detector, Some("plan"), Value::Null, &context);
     let mistake = BuildError {
@@ -78,12 +86,12 @@ async fn a_refused_table_keeps_its_key() {
 
 #[tokio::test]
 async fn credit_is_given_for_what_was_taken() {
-    let (_session, mut running, call, mut plugin) = run(false, &["credit"]).await;
+    let (_session, mut running, call, mut plugin) = run(&["credit"]).await;
     for n in 0..64 {
         plugin.event(call, &n.to_string()).await;
     }
     for _ in 0..32 {
-        assert!(matches!(running.next().await, Told::Event(_)));
+        assert!(matches!(running.next_event().await, CallEvent::Agent(_)));
     }
     let HostFrame::Credit(credit) = plugin.hears().await else { panic!() };
     assert_eq!((credit.call, credit.events), (call, 32));
@@ -92,7 +100,7 @@ async fn credit_is_given_for_what_was_taken() {
 
 #[tokio::test]
 async fn without_credit_the_host_stops_reading_and_calls_take_turns() {
-    let (session, instance, mut plugin) = agent(false, &[]).await;
+    let (session, instance, mut plugin) = agent(&[]).await;
     let mut running = session.call(instance, task()).await.unwrap();
     let call = plugin.called().await;
     let second = session.call(instance, task());
@@ -107,28 +115,28 @@ async fn without_credit_the_host_stops_reading_and_calls_take_turns() {
         assert!(said < 1000, "nothing holds the plugin back");
     }
     for _ in 0..said {
-        assert!(matches!(running.next().await, Told::Event(_)));
+        assert!(matches!(running.next_event().await, CallEvent::Agent(_)));
     }
     plugin.say(&report(call)).await;
-    assert!(matches!(running.outcome().await, Outcome::Done(_)));
+    assert!(matches!(running.outcome().await, CallOutcome::Done(_)));
     drop(running);
     let mut second = timeout(LONG, second).await.unwrap().unwrap();
     let call = plugin.called().await;
     plugin.say(&report(call)).await;
-    assert!(matches!(second.outcome().await, Outcome::Done(_)));
+    assert!(matches!(second.outcome().await, CallOutcome::Done(_)));
 }
 
 #[tokio::test]
 async fn cancelling_is_asked_for_and_the_call_still_ends() {
-    let (_session, mut running, call, mut plugin) = run(false, &["credit"]).await;
+    let (_session, mut running, call, mut plugin) = run(&["credit"]).await;
     running.cancel(CancelReason::MaxCost, Duration::from_secs(5));
     let HostFrame::Cancel(cancel) = plugin.hears().await else { panic!() };
     assert_eq!((cancel.call, cancel.reason, cancel.grace_ms), (call, CancelReason::MaxCost, 5000));
     plugin.event(call, "a last word").await;
     let error = AgentError::new(ErrorClass::Cancelled, "ended");
     plugin.say(&PluginFrame::Failed(Failed::new(call, error))).await;
-    assert!(matches!(running.next().await, Told::Event(_)));
-    assert!(matches!(running.next().await, Told::Ended(Outcome::Failed(_))));
+    assert!(matches!(running.next_event().await, CallEvent::Agent(_)));
+    assert!(matches!(running.next_event().await, CallEvent::Ended(CallOutcome::Failed(_))));
     running.cancel(CancelReason::Signal, Duration::ZERO);
     drop(running);
     assert!(plugin.from_host.try_recv().is_err(), "a call that ended is not cancelled");
@@ -136,7 +144,7 @@ async fn cancelling_is_asked_for_and_the_call_still_ends() {
 
 #[tokio::test]
 async fn a_call_that_nobody_waits_for_is_cancelled_and_its_answer_harms_nobody() {
-    let (session, instance, mut plugin) = agent(false, &["credit"]).await;
+    let (session, instance, mut plugin) = agent(&["credit"]).await;
     let running = session.call(instance, task()).await.unwrap();
     let call = plugin.called().await;
     drop(running);
@@ -147,12 +155,12 @@ async fn a_call_that_nobody_waits_for_is_cancelled_and_its_answer_harms_nobody()
     let mut next = session.call(instance, task()).await.unwrap();
     let call = plugin.called().await;
     plugin.say(&report(call)).await;
-    assert!(matches!(next.outcome().await, Outcome::Done(_)));
+    assert!(matches!(next.outcome().await, CallOutcome::Done(_)));
 }
 
 #[tokio::test]
 async fn what_is_printed_and_logged_reaches_the_run_even_if_it_came_before() {
-    let (session, instance, mut plugin) = agent(false, &[]).await;
+    let (session, instance, mut plugin) = agent(&[]).await;
     plugin.inbound(Inbound::Stderr("starting".into())).await;
     let line = LogLine {
         level: LogLevel::Warn,
@@ -173,8 +181,8 @@ async fn what_is_printed_and_logged_reaches_the_run_even_if_it_came_before() {
     };
     tokio::join!(opens, answers).0.unwrap_err();
     let mut running = session.call(instance, task()).await.unwrap();
-    let Told::Stderr(text) = running.next().await else { panic!() };
+    let CallEvent::Stderr(text) = running.next_event().await else { panic!() };
     assert_eq!(text, "starting");
-    let Told::Log(told) = running.next().await else { panic!() };
+    let CallEvent::Log(told) = running.next_event().await else { panic!() };
     assert_eq!(told, line);
 }

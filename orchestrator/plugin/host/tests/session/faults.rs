@@ -2,25 +2,27 @@
 
 use std::time::Duration;
 
-use plugin_host::{Inbound, OpenError, Outcome, Session};
-use plugin_protocol::{Answer, Done, HostFrame, ItemKind, Method, PluginFrame, Pong};
-use ralph_orchestrator_contract::{CancelReason, Report};
+use ralph_orchestrator_contract::{CancelReason, Event, Report};
+use ralph_orchestrator_plugin_host::{CallOutcome, Inbound, OpenError, Session};
+use ralph_orchestrator_plugin_protocol::{
+    Answer, Done, EventSent, HostFrame, ItemKind, Method, PluginFrame, Pong,
+};
 use serde_json::Value;
 
-use crate::plugin::{agent, carrier, context, run, session, task};
+use crate::plugin::{agent, context, run, session, task, transport};
 
 fn report(call: u64) -> PluginFrame {
     PluginFrame::Done(Done { call, answer: Answer::Report(Report::default()) })
 }
 
 async fn begin_with(news: Vec<Inbound>) -> String {
-    let (carrier, inbound, plugin) = carrier(false);
+    let (transport, inbound, plugin) = transport();
     for one in news {
         plugin.inbound(one).await;
     }
-    match Session::begin(carrier, inbound).await {
+    match Session::start(transport, inbound).await {
         Ok(_) => panic!("it should not have begun"),
-        Err(broken) => broken.0,
+        Err(closed) => closed.0,
     }
 }
 
@@ -28,13 +30,13 @@ async fn begin_with(news: Vec<Inbound>) -> String {
 async fn no_session_begins_without_a_proper_hello() {
     let line = |text: &str| Inbound::Frame(text.into());
     let of = begin_with(vec![line("Starting bot…")]).await;
-    assert!(of.contains("`Starting bot…` is no frame"), "{of}");
+    assert!(of.contains("`Starting bot…` is not a frame"), "{of}");
     let of = begin_with(vec![line(r#"{"frame":"pong","n":1}"#)]).await;
     assert!(of.contains("the frame `pong` before `hello`"), "{of}");
     let of = begin_with(vec![line(r#"{"frame":"hello","protocol":9,"name":"x","provides":[]}"#)]);
     assert!(of.await.contains("version 9"));
     let of = begin_with(vec![line(r#"{"frame":"hello","protocol":1}"#)]).await;
-    assert!(of.contains("the frame `hello` is not as it should be: missing field `name`"), "{of}");
+    assert!(of.contains("invalid frame `hello`: missing field `name`"), "{of}");
     let trouble = Inbound::Stderr("ModuleNotFoundError: No module named 'bot'".into());
     let of = begin_with(vec![trouble, Inbound::Ended("exit 1".into())]).await;
     assert!(of.starts_with("exit 1; its standard error: ModuleNotFoundError"), "{of}");
@@ -44,62 +46,67 @@ async fn no_session_begins_without_a_proper_hello() {
 
 #[tokio::test(start_paused = true)]
 async fn a_hello_that_does_not_come_is_not_waited_for_for_ever() {
-    let (carrier, inbound, _plugin) = carrier(false);
-    let broken = Session::begin(carrier, inbound).await.err().unwrap();
-    assert_eq!(broken.0, "it did not say hello within 10 s");
+    let (transport, inbound, _plugin) = transport();
+    let closed = Session::start(transport, inbound).await.err().unwrap();
+    assert_eq!(closed.0, "no reply to `hello` within 10 s");
 }
 
 #[tokio::test(start_paused = true)]
 async fn neither_is_the_answer_to_open() {
-    let (session, _plugin) = session(false, &["ping"]).await;
+    let (session, _plugin) = session(&["ping"]).await;
     let error = session.open(ItemKind::Agent, None, Value::Null, &context()).await.unwrap_err();
-    let OpenError::Broken(broken) = error else { panic!() };
-    assert_eq!(broken.0, "it did not answer `open` within 30 s");
+    let OpenError::SessionClosed(closed) = error else { panic!() };
+    assert_eq!(closed.0, "no reply to `open` within 30 s");
     let error = session.open(ItemKind::Agent, None, Value::Null, &context()).await.unwrap_err();
-    assert_eq!(error, OpenError::Broken(broken.clone()));
-    assert_eq!(session.call(1, task()).await.err(), Some(broken));
+    assert_eq!(error, OpenError::SessionClosed(closed.clone()));
+    assert_eq!(session.call(1, task()).await.err(), Some(closed));
 }
 
 #[tokio::test]
 async fn the_end_in_a_call_is_told_after_what_came_before() {
-    let (session, mut running, call, plugin) = run(false, &[]).await;
+    let (session, mut running, call, plugin) = run(&[]).await;
     plugin.event(call, "nearly").await;
     plugin.inbound(Inbound::Ended("signal 9 (SIGKILL)".into())).await;
-    assert!(matches!(running.next().await, plugin_host::Told::Event(_)));
-    let Outcome::Broken(why) = running.outcome().await else { panic!() };
+    assert!(matches!(
+        running.next_event().await,
+        ralph_orchestrator_plugin_host::CallEvent::Agent(_)
+    ));
+    let CallOutcome::SessionClosed(why) = running.outcome().await else { panic!() };
     assert_eq!(why, "signal 9 (SIGKILL)");
-    assert_eq!(session.broken().unwrap().0, "signal 9 (SIGKILL)");
+    assert_eq!(session.closed().unwrap().0, "signal 9 (SIGKILL)");
 }
 
 #[tokio::test]
 async fn a_violation_breaks_all_calls_with_the_same_reason() {
-    let (session, instance, mut plugin) = agent(false, &["credit"]).await;
+    let (session, instance, mut plugin) = agent(&["credit"]).await;
     let mut first = session.call(instance, task()).await.unwrap();
     let mut second = session.call(instance, task()).await.unwrap();
     plugin.called().await;
     plugin.event(77, "whose?").await;
     for running in [&mut first, &mut second] {
-        let Outcome::Broken(why) = running.outcome().await else { panic!() };
-        let expected = "it broke the protocol: it sent `event` for the call 77, which there is not";
+        let CallOutcome::SessionClosed(why) = running.outcome().await else { panic!() };
+        let expected = "it violated the protocol: it sent `event` for the unknown call 77";
         assert_eq!(why, expected);
     }
 }
 
 #[tokio::test]
 async fn more_events_than_credit_are_not_kept() {
-    let (session, mut running, call, plugin) = run(false, &["credit"]).await;
+    let (session, mut running, call, plugin) = run(&["credit"]).await;
     for _ in 0..65 {
         plugin.event(call, "flood").await;
     }
     // Nothing is taken, so that no more credit is given.
-    while session.broken().is_none() {
+    while session.closed().is_none() {
         tokio::task::yield_now().await;
     }
     let mut events = 0;
     let why = loop {
-        match running.next().await {
-            plugin_host::Told::Event(_) => events += 1,
-            plugin_host::Told::Ended(Outcome::Broken(why)) => break why,
+        match running.next_event().await {
+            ralph_orchestrator_plugin_host::CallEvent::Agent(_) => events += 1,
+            ralph_orchestrator_plugin_host::CallEvent::Ended(CallOutcome::SessionClosed(why)) => {
+                break why;
+            }
             other => panic!("{other:?}"),
         }
     };
@@ -108,33 +115,23 @@ async fn more_events_than_credit_are_not_kept() {
 }
 
 #[tokio::test]
-async fn late_frames_end_a_process_but_not_a_plugin_that_lasts() {
-    for lasts in [false, true] {
-        let (session, mut running, call, mut plugin) = run(lasts, &["credit"]).await;
+async fn a_frame_after_the_end_of_its_call_closes_the_session() {
+    let event =
+        |call| PluginFrame::Event(EventSent { call, event: Event::Text { text: "late".into() } });
+    for late in [report, event] {
+        let (session, mut running, call, plugin) = run(&["credit"]).await;
         plugin.say(&report(call)).await;
-        assert!(matches!(running.outcome().await, Outcome::Done(_)));
-        plugin.say(&report(call)).await;
-        plugin.event(call, "late").await;
-        // Taken after them.
-        let opens = context();
-        let opens = session.open(ItemKind::Agent, None, Value::Null, &opens);
-        let answers = async {
-            if lasts {
-                let HostFrame::Open(open) = plugin.hears().await else { panic!() };
-                let error = ralph_orchestrator_contract::BuildError::at("", "no");
-                let refused = plugin_protocol::Refused::new(open.instance, error);
-                plugin.say(&PluginFrame::Refused(refused)).await;
-            }
-        };
-        let error = tokio::join!(opens, answers).0.unwrap_err();
-        assert_eq!(matches!(error, OpenError::Refused(_)), lasts, "{error}");
-        assert_eq!(session.broken().is_none(), lasts);
+        assert!(matches!(running.outcome().await, CallOutcome::Done(_)));
+        plugin.say(&late(call)).await;
+        let error = session.open(ItemKind::Agent, None, Value::Null, &context()).await.unwrap_err();
+        assert!(matches!(error, OpenError::SessionClosed(_)), "{error}");
+        assert!(session.closed().unwrap().0.contains("already ended"));
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_plugin_that_answers_no_ping_hangs() {
-    let (_session, mut running, _call, mut plugin) = run(false, &["ping", "credit"]).await;
+    let (_session, mut running, _call, mut plugin) = run(&["ping", "credit"]).await;
     let answer = async {
         // It answers for a while.
         for _ in 0..20 {
@@ -144,7 +141,7 @@ async fn a_plugin_that_answers_no_ping_hangs() {
         tokio::time::Instant::now()
     };
     let (outcome, fell_silent) = tokio::join!(running.outcome(), answer);
-    let Outcome::Broken(why) = outcome else { panic!() };
+    let CallOutcome::SessionClosed(why) = outcome else { panic!() };
     assert!(why.contains("it hangs"), "{why}");
     let waited = fell_silent.elapsed();
     assert!(waited >= Duration::from_secs(30) && waited < Duration::from_secs(40), "{waited:?}");
@@ -152,40 +149,40 @@ async fn a_plugin_that_answers_no_ping_hangs() {
 
 #[tokio::test(start_paused = true)]
 async fn one_that_never_announced_ping_is_not_asked() {
-    let (_session, mut running, call, mut plugin) = run(false, &[]).await;
+    let (_session, mut running, call, mut plugin) = run(&[]).await;
     tokio::time::sleep(Duration::from_secs(3600)).await;
     assert!(plugin.from_host.try_recv().is_err());
     plugin.say(&report(call)).await;
-    assert!(matches!(running.outcome().await, Outcome::Done(_)));
+    assert!(matches!(running.outcome().await, CallOutcome::Done(_)));
 }
 
 #[tokio::test]
 async fn a_plugin_that_takes_no_frames_breaks_the_conversation() {
-    let (session, mut running, _call, plugin) = run(false, &[]).await;
+    let (session, mut running, _call, plugin) = run(&[]).await;
     let crate::plugin::Plugin { from_host, to_host: _to_host } = plugin;
     drop(from_host);
     running.cancel(CancelReason::Idle, Duration::ZERO);
-    let Outcome::Broken(why) = running.outcome().await else { panic!() };
+    let CallOutcome::SessionClosed(why) = running.outcome().await else { panic!() };
     assert_eq!(why, "it takes no frames any more");
-    assert!(session.broken().is_some());
+    assert!(session.closed().is_some());
 }
 
 #[tokio::test]
 async fn what_cannot_be_said_breaks_nothing() {
-    let (session, instance, mut plugin) = agent(false, &["credit"]).await;
-    let prompt = "x".repeat(plugin_protocol::MAX_FRAME);
+    let (session, instance, mut plugin) = agent(&["credit"]).await;
+    let prompt = "x".repeat(ralph_orchestrator_plugin_protocol::MAX_FRAME);
     let error = session.call(instance, Method::StripClaims { prompt }).await.err().unwrap();
-    assert!(error.0.contains("the longest one has"), "{error}");
+    assert!(error.0.contains("at most"), "{error}");
     let mut running = session.call(instance, task()).await.unwrap();
     let call = plugin.called().await;
     plugin.say(&report(call)).await;
-    assert!(matches!(running.outcome().await, Outcome::Done(_)));
+    assert!(matches!(running.outcome().await, CallOutcome::Done(_)));
 }
 
 #[tokio::test]
 async fn a_session_that_is_dropped_tells_its_calls() {
-    let (session, mut running, _call, _plugin) = run(false, &["credit"]).await;
+    let (session, mut running, _call, _plugin) = run(&["credit"]).await;
     drop(session);
-    let Outcome::Broken(why) = running.outcome().await else { panic!() };
-    assert_eq!(why, "the conversation with it was ended");
+    let CallOutcome::SessionClosed(why) = running.outcome().await else { panic!() };
+    assert_eq!(why, "the session was closed");
 }

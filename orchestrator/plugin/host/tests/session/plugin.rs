@@ -1,14 +1,16 @@
-//! The plugin's side, played by hand.
+//! The plugin's side of a session, scripted by the test.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use plugin_host::{Carrier, Gone, Inbound, QUEUE, Running, Session};
-use plugin_protocol::{
+use ralph_orchestrator_contract::{BuildContext, Description, Event};
+use ralph_orchestrator_plugin_host::{
+    CallHandle, INBOUND_QUEUE, Inbound, Session, Transport, TransportClosed,
+};
+use ralph_orchestrator_plugin_protocol::{
     Decoded, EventSent, HostFrame, ItemKind, Method, Opened, PROTOCOL, PluginFrame, PluginHello,
     Provided, Task, decode, encode,
 };
-use ralph_orchestrator_contract::{BuildContext, Description, Event};
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
@@ -18,16 +20,11 @@ pub(crate) const LONG: Duration = Duration::from_secs(60);
 
 struct Wire {
     sent: mpsc::UnboundedSender<Vec<u8>>,
-    lasts: bool,
 }
 
-impl Carrier for Wire {
-    fn send(&self, frame: Vec<u8>) -> Result<(), Gone> {
-        self.sent.send(frame).map_err(|_| Gone("it takes no frames any more".into()))
-    }
-
-    fn lasts(&self) -> bool {
-        self.lasts
+impl Transport for Wire {
+    fn send(&self, frame: Vec<u8>) -> Result<(), TransportClosed> {
+        self.sent.send(frame).map_err(|_| TransportClosed("it takes no frames any more".into()))
     }
 }
 
@@ -37,11 +34,11 @@ pub(crate) struct Plugin {
     pub(crate) to_host: mpsc::Sender<Inbound>,
 }
 
-/// A carrier whose other end is in the test's hands.
-pub(crate) fn carrier(lasts: bool) -> (Arc<dyn Carrier>, mpsc::Receiver<Inbound>, Plugin) {
+/// A transport whose other end is in the test's hands.
+pub(crate) fn transport() -> (Arc<dyn Transport>, mpsc::Receiver<Inbound>, Plugin) {
     let (sent, from_host) = mpsc::unbounded_channel();
-    let (to_host, inbound) = mpsc::channel(QUEUE);
-    (Arc::new(Wire { sent, lasts }), inbound, Plugin { from_host, to_host })
+    let (to_host, inbound) = mpsc::channel(INBOUND_QUEUE);
+    (Arc::new(Wire { sent }), inbound, Plugin { from_host, to_host })
 }
 
 impl Plugin {
@@ -95,15 +92,15 @@ impl Plugin {
 }
 
 /// A session after both hellos.
-pub(crate) async fn session(lasts: bool, features: &[&str]) -> (Session, Plugin) {
-    let (carrier, inbound, mut plugin) = carrier(lasts);
-    let (session, ()) = tokio::join!(Session::begin(carrier, inbound), plugin.hello(features));
+pub(crate) async fn session(features: &[&str]) -> (Session, Plugin) {
+    let (transport, inbound, mut plugin) = transport();
+    let (session, ()) = tokio::join!(Session::start(transport, inbound), plugin.hello(features));
     (session.unwrap(), plugin)
 }
 
 /// The same with an agent.
-pub(crate) async fn agent(lasts: bool, features: &[&str]) -> (Session, u64, Plugin) {
-    let (session, mut plugin) = session(lasts, features).await;
+pub(crate) async fn agent(features: &[&str]) -> (Session, u64, Plugin) {
+    let (session, mut plugin) = session(features).await;
     let context = context();
     let opens = session.open(ItemKind::Agent, None, Value::Null, &context);
     let answers = async {
@@ -117,8 +114,8 @@ pub(crate) async fn agent(lasts: bool, features: &[&str]) -> (Session, u64, Plug
 }
 
 /// And with a call of `run`.
-pub(crate) async fn run(lasts: bool, features: &[&str]) -> (Session, Running, u64, Plugin) {
-    let (session, instance, mut plugin) = agent(lasts, features).await;
+pub(crate) async fn run(features: &[&str]) -> (Session, CallHandle, u64, Plugin) {
+    let (session, instance, mut plugin) = agent(features).await;
     let running = session.call(instance, task()).await.unwrap();
     let call = plugin.called().await;
     (session, running, call, plugin)

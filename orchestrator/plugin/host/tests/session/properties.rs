@@ -1,11 +1,11 @@
 //! Whatever comes, in whatever order: every call has one outcome.
 
-use plugin_host::{Inbound, Outcome, Told};
-use plugin_protocol::{
-    Answer, Done, EventSent, Judge, LogLevel, LogLine, PluginFrame, Pong, encode,
-};
 use proptest::prelude::*;
 use ralph_orchestrator_contract::{Event, Report};
+use ralph_orchestrator_plugin_host::{CallEvent, CallOutcome, Inbound};
+use ralph_orchestrator_plugin_protocol::{
+    Answer, Done, EventSent, LogLevel, LogLine, PluginFrame, Pong, PreviewRequest, encode,
+};
 
 use crate::plugin::{LONG, agent, task};
 
@@ -26,8 +26,8 @@ fn any_inbound() -> impl Strategy<Value = Inbound> {
     prop_oneof![
         40 => (1..4_u64).prop_map(move |call| frame(&event(call))),
         3 => (1..4_u64).prop_map(move |call| frame(&done(call))),
-        4 => (1..4_u64, 0..2_u64).prop_map(|(call, ask)| {
-            frame(&PluginFrame::Judge(Judge { call, ask, final_text: None }))
+        4 => (1..4_u64, 0..2_u64).prop_map(|(call, request)| {
+            frame(&PluginFrame::Preview(PreviewRequest { call, request, final_text: None }))
         }),
         3 => Just(frame(&PluginFrame::Pong(Pong { n: 0 }))),
         5 => Just(frame(&PluginFrame::Log(log))),
@@ -43,13 +43,12 @@ proptest! {
     #[test]
     fn every_call_has_exactly_one_outcome(
         news in prop::collection::vec(any_inbound(), 0..200),
-        lasts in any::<bool>(),
         credit in any::<bool>(),
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let ended = runtime.block_on(async {
             let features: &[&str] = if credit { &["credit"] } else { &[] };
-            let (session, instance, mut plugin) = agent(lasts, features).await;
+            let (session, instance, mut plugin) = agent(features).await;
             // Those without credit have one call at a time.
             let calls = if credit { 3 } else { 1 };
             let mut running = Vec::new();
@@ -67,8 +66,8 @@ proptest! {
                 .into_iter()
                 .map(|mut running| tokio::spawn(async move {
                     loop {
-                        if let Told::Ended(outcome) = running.next().await {
-                            return matches!(outcome, Outcome::Done(_) | Outcome::Broken(_));
+                        if let CallEvent::Ended(outcome) = running.next_event().await {
+                            return matches!(outcome, CallOutcome::Done(_) | CallOutcome::SessionClosed(_));
                         }
                     }
                 }))
@@ -79,12 +78,12 @@ proptest! {
                 ended += u32::from(tokio::time::timeout(LONG, take).await.unwrap().unwrap());
             }
             // All calls may have been answered before the end is heard of.
-            let broken = async {
-                while session.broken().is_none() {
+            let closed = async {
+                while session.closed().is_none() {
                     tokio::task::yield_now().await;
                 }
             };
-            tokio::time::timeout(LONG, broken).await.unwrap();
+            tokio::time::timeout(LONG, closed).await.unwrap();
             (ended, calls)
         });
         prop_assert_eq!(ended.0, ended.1);

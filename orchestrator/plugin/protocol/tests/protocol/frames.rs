@@ -2,17 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use plugin_protocol::{
-    Answer, Call, Cancel, Close, Credit, DecodeError, Decoded, DetectorDescription, Done,
-    EncodeError, EventSent, Failed, Frame, HostFrame, HostHello, Item, ItemKind, Judge,
-    JudgementGiven, LogLevel, LogLine, LookAt, MAX_FRAME, Method, Open, Opened, PROTOCOL, Panicked,
-    Ping, PluginFrame, PluginHello, Pong, Provided, Refused, Span, Task, Validation,
-    ValidatorOpened, WINDOW, decode, encode,
-};
 use proptest::prelude::*;
 use ralph_orchestrator_contract::{
     AgentError, Budget, BuildContext, CancelReason, Claim, ClaimKind, ClaimSource, Description,
-    ErrorClass, Event, Findings, Iteration, Judgement, Report, ValidatorDescription, Verdict,
+    ErrorClass, Event, Findings, Iteration, Report, ValidationPreview, ValidatorDescription,
+    Verdict,
+};
+use ralph_orchestrator_plugin_protocol::{
+    Answer, Call, Cancel, Close, Credit, DecodeError, Decoded, DetectorDescription, Done,
+    EncodeError, EventSent, Failed, Frame, HostFrame, HostHello, InspectInput, Item, ItemKind,
+    LogLevel, LogLine, MAX_FRAME, Method, Open, Opened, PROTOCOL, Panicked, Ping, PluginFrame,
+    PluginHello, Pong, PreviewRequest, PreviewResult, Provided, Refused, Span, Task, Validation,
+    ValidatorDetails, WINDOW, decode, encode,
 };
 use serde_json::{Value, json};
 
@@ -44,7 +45,7 @@ fn methods() -> Vec<Method> {
         Method::Run { task: iteration(b"do it").into() },
         Method::Observe { event: Event::Text { text: "hi".into() } },
         Method::Inspect {
-            view: LookAt {
+            input: InspectInput {
                 workspace: "/w".into(),
                 prompt_path: None,
                 prompt: Some("p".into()),
@@ -91,10 +92,10 @@ pub(crate) fn host_frames() -> Vec<HostFrame> {
             },
         }),
         HostFrame::Cancel(Cancel { call: 1, reason: CancelReason::Idle, grace_ms: 5000 }),
-        HostFrame::Judgement(JudgementGiven {
+        HostFrame::PreviewResult(PreviewResult {
             call: 1,
-            ask: 2,
-            judgement: Judgement::Rejected { reasons: vec!["no".into()] },
+            request: 2,
+            preview: ValidationPreview::Rejected { reasons: vec!["no".into()] },
         }),
         HostFrame::Credit(Credit { call: 1, events: 32 }),
         HostFrame::Ping(Ping { n: u64::MAX }),
@@ -145,7 +146,7 @@ pub(crate) fn plugin_frames() -> Vec<PluginFrame> {
         }),
         PluginFrame::Opened(Opened {
             instance: 3,
-            provided: Provided::Validator(ValidatorOpened {
+            provided: Provided::Validator(ValidatorDetails {
                 description: ValidatorDescription { kind: "v".into(), demands: "d".into() },
                 evidence_dirs: vec!["/e".into()],
                 protects: vec!["tests/**".into()],
@@ -161,7 +162,7 @@ pub(crate) fn plugin_frames() -> Vec<PluginFrame> {
             message: "unknown field".into(),
         }),
         PluginFrame::Event(EventSent { call: 1, event: Event::Note { text: "n".into() } }),
-        PluginFrame::Judge(Judge { call: 1, ask: 1, final_text: None }),
+        PluginFrame::Preview(PreviewRequest { call: 1, request: 1, final_text: None }),
         PluginFrame::Failed(Failed::new(
             2,
             AgentError::new(ErrorClass::RateLimited { until_ms: Some(5) }, "later"),
@@ -213,7 +214,7 @@ fn every_method_has_its_answer() {
     for (method, answer) in methods().into_iter().zip(answers()) {
         assert_eq!(method.name(), answer.method());
         let done = value(&PluginFrame::Done(Done { call: 1, answer }));
-        assert!(done.get(method.name().answer()).is_some(), "{done}");
+        assert!(done.get(method.name().answer_key()).is_some(), "{done}");
         let call = value(&HostFrame::Call(Call { call: 1, instance: 1, method: method.clone() }));
         assert_eq!(call["method"], method.name().word());
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use jsonschema::Validator;
-use plugin_protocol::{Decoded, Frame, HostFrame, PluginFrame, decode, encode};
+use ralph_orchestrator_plugin_protocol::{Decoded, Frame, HostFrame, PluginFrame, decode, encode};
 use serde_json::{Map, Value, json};
 
 use crate::frames::{host_frames, plugin_frames};

@@ -36,18 +36,18 @@ pub async fn run(
             let reason = events.cancelled().await;
             return Err(AgentError::new(ErrorClass::Cancelled, reason.because()));
         }
-        "judge" => {
-            let first = events.judge(Some(more)).await;
-            let second = events.judge(None).await;
+        "preview" => {
+            let first = events.preview(Some(more)).await;
+            let second = events.preview(None).await;
             said(&format!("{first:?} {second:?}"))
         }
         "forget-a-question" => {
             // Whoever asked has gone before the answer comes: it is polled once and dropped.
-            let mut asked = events.judge(Some("first"));
+            let mut asked = events.preview(Some("first"));
             std::future::poll_fn(|context| Poll::Ready(asked.as_mut().poll(context).is_pending()))
                 .await;
             drop(asked);
-            said(&format!("{:?}", events.judge(Some("second")).await))
+            said(&format!("{:?}", events.preview(Some("second")).await))
         }
         "log" => {
             log().await;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use ralph_orchestrator_plugin_sdk::{
     Agent, AgentError, BuildContext, BuildError, CancelSignal, Claim, CompletionDetector,
     Description, ErrorClass, Event, EventSink, EvidenceValidator, Findings, Iteration, Report,
-    ValidationContext, ValidatorDescription, Verdict, View, async_trait, export_plugin,
+    ValidationContext, ValidatorDescription, Verdict, DetectorInput, async_trait, export_plugin,
 };
 use serde::Deserialize;
 
@@ -94,8 +94,8 @@ impl CompletionDetector for BadDetector {
         Vec::new()
     }
 
-    async fn inspect(&self, view: View<'_>) -> Findings {
-        assert!(view.prompt != Some("panic"), "deliberate panic in inspect");
+    async fn inspect(&self, input: DetectorInput<'_>) -> Findings {
+        assert!(input.prompt != Some("panic"), "deliberate panic in inspect");
         Findings::default()
     }
 

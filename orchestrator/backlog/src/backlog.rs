@@ -1,0 +1,116 @@
+//! The trait that every backlog implements, and how one is opened.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::BacklogError;
+use crate::file::BacklogFile;
+use crate::guard::{GuardReport, GuardRules, TrustedEdit};
+use crate::item::{BacklogSnapshot, ItemStatus, NewItem};
+use crate::json::JsonFormat;
+use crate::order::{ItemOrder, ItemPlacement, NextItem};
+use crate::plan_md::PlanFormat;
+use crate::text_backlog::TextBacklog;
+
+/// A list of items in one file. Holds no state of its own: every call reads the file afresh, so
+/// edits by people and other processes count at once. Calls block on the disk.
+pub trait Backlog: Send + Sync {
+    /// Returns the name of the format, as configuration has it.
+    fn format(&self) -> &str;
+
+    /// Returns the file's path for messages, relative to the workspace.
+    fn path(&self) -> &Path;
+
+    /// Reads the file and checks it.
+    ///
+    /// # Errors
+    /// If it cannot be read, or [`BacklogError::Invalid`] with all defects.
+    fn load(&self) -> Result<BacklogSnapshot, BacklogError>;
+
+    /// Reads a stored version, as [`load`](Self::load) reads the file.
+    ///
+    /// # Errors
+    /// [`BacklogError::Invalid`] with all defects.
+    fn parse(&self, bytes: &[u8]) -> Result<BacklogSnapshot, BacklogError>;
+
+    /// Sets an item's status, and changes nothing else. Returns the version after it.
+    ///
+    /// # Errors
+    /// [`BacklogError::UnknownItem`], [`BacklogError::NotStorable`] where the format has no such
+    /// status ([`BacklogSnapshot::storable`]), and what reading and writing meet.
+    fn set_status(&self, id: &str, status: ItemStatus) -> Result<BacklogSnapshot, BacklogError>;
+
+    /// Appends a note to an item, and changes nothing else. Returns the version after it.
+    ///
+    /// # Errors
+    /// [`BacklogError::UnknownItem`], [`BacklogError::NotStorable`], and what reading and writing
+    /// meet.
+    fn append_note(&self, id: &str, note: &str) -> Result<BacklogSnapshot, BacklogError>;
+
+    /// Adds a pending item as the last one. Returns its id and the version after it.
+    ///
+    /// # Errors
+    /// [`BacklogError::InvalidNewItem`] for a taken id, an unknown dependency or an empty title,
+    /// [`BacklogError::NotStorable`], and what reading and writing meet.
+    fn add_item(&self, item: &NewItem) -> Result<(String, BacklogSnapshot), BacklogError>;
+
+    /// Compares the file with `base`, the version before an agent's session, and takes back what
+    /// an agent may not change. `edits` are what people and the orchestrator itself changed
+    /// meanwhile, in order; they become part of the base. A file that is broken, missing or no
+    /// regular file is restored from the base.
+    ///
+    /// # Errors
+    /// If `base` or an edit is no valid version, or the file cannot be written.
+    fn guard(
+        &self,
+        base: &BacklogSnapshot,
+        edits: &[TrustedEdit],
+        rules: GuardRules,
+    ) -> Result<GuardReport, BacklogError>;
+
+    /// Reads the file and returns what to do next.
+    ///
+    /// # Errors
+    /// As [`load`](Self::load).
+    fn select_next(&self) -> Result<NextItem, BacklogError> {
+        self.load().map(|snapshot| snapshot.select_next())
+    }
+
+    /// Reads the file and returns every item's place and why it has it.
+    ///
+    /// # Errors
+    /// As [`load`](Self::load).
+    fn explain(&self) -> Result<Vec<ItemPlacement>, BacklogError> {
+        self.load().map(|snapshot| snapshot.explain())
+    }
+}
+
+/// The built-in formats.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BacklogKind {
+    /// feature-list.json, prd.json or feature_list.json; the content says which.
+    Json,
+    /// Checkboxes in Markdown.
+    PlanMd,
+    /// features.db.
+    #[cfg(feature = "sqlite")]
+    Sqlite,
+}
+
+/// Returns the backlog in `file`, which is not read yet. Without `order`, items have the order of
+/// the format.
+#[must_use]
+pub fn open_backlog(
+    kind: BacklogKind,
+    file: BacklogFile,
+    order: Option<ItemOrder>,
+) -> Box<dyn Backlog> {
+    match kind {
+        BacklogKind::Json => Box::new(TextBacklog::new(JsonFormat, file, order)),
+        BacklogKind::PlanMd => Box::new(TextBacklog::new(PlanFormat, file, order)),
+        #[cfg(feature = "sqlite")]
+        BacklogKind::Sqlite => Box::new(crate::sqlite::SqliteBacklog::new(file, order)),
+    }
+}

@@ -1,0 +1,226 @@
+//! A backlog in a text file.
+
+use std::path::Path;
+
+use crate::backlog::Backlog;
+use crate::check::check_items;
+use crate::error::{BacklogDefect, BacklogError, describe_status};
+use crate::file::BacklogFile;
+use crate::format::{AddProblem, Document, TextFormat};
+use crate::guard::{GuardFinding, GuardOutcome, GuardReport, GuardRules, TrustedEdit, guard_text};
+use crate::item::{BacklogItem, BacklogSnapshot, ItemStatus, NewItem};
+use crate::order::ItemOrder;
+use crate::text::{TextEdit, apply_edits, read_utf8};
+
+/// A backlog in a text file of one format.
+pub(crate) struct TextBacklog<F> {
+    format: F,
+    pub(crate) file: BacklogFile,
+    order: Option<ItemOrder>,
+}
+
+impl<F: TextFormat> TextBacklog<F> {
+    pub(crate) const fn new(format: F, file: BacklogFile, order: Option<ItemOrder>) -> Self {
+        Self { format, file, order }
+    }
+
+    fn invalid(&self, defects: Vec<BacklogDefect>) -> BacklogError {
+        BacklogError::Invalid { path: self.file.path().to_owned(), defects }
+    }
+
+    fn not_storable(&self, what: String) -> BacklogError {
+        let path = self.file.path().to_owned();
+        BacklogError::NotStorable { path, format: F::NAME, what }
+    }
+
+    fn invalid_new(&self, problem: String) -> BacklogError {
+        BacklogError::InvalidNewItem { path: self.file.path().to_owned(), problem }
+    }
+
+    fn read<'a>(&self, bytes: &'a [u8]) -> Result<(&'a str, Document<F::Layout>), BacklogError> {
+        let text = read_utf8(bytes).map_err(|defect| self.invalid(vec![defect]))?;
+        let document = self.format.parse(text).map_err(|defects| self.invalid(defects))?;
+        let defects = check_items(&document.items);
+        if defects.is_empty() { Ok((text, document)) } else { Err(self.invalid(defects)) }
+    }
+
+    fn snapshot(&self, bytes: Vec<u8>) -> Result<BacklogSnapshot, BacklogError> {
+        let (_, document) = self.read(&bytes)?;
+        let statuses = ItemStatus::ALL.into_iter();
+        let storable = statuses.filter(|s| self.format.has_status(&document, *s)).collect();
+        let order = self.order.unwrap_or(document.order);
+        Ok(BacklogSnapshot { bytes, items: document.items, order, storable })
+    }
+
+    fn find(&self, document: &Document<F::Layout>, id: &str) -> Result<ItemAt, BacklogError> {
+        let mut items = document.items.iter().enumerate();
+        let found = items.find(|(_, item)| item.id == id);
+        let at = found.map(|(index, item)| ItemAt { index, item: item.clone() });
+        at.ok_or_else(|| BacklogError::UnknownItem {
+            path: self.file.path().to_owned(),
+            id: id.to_owned(),
+        })
+    }
+
+    /// Edits one item, and makes sure that the edited text reads as `expect` makes of it.
+    fn edit_item(
+        &self,
+        id: &str,
+        edit: impl Fn(&str, &Document<F::Layout>, ItemAt) -> Result<ItemEdit, BacklogError>,
+    ) -> Result<BacklogSnapshot, BacklogError> {
+        self.file.update(|bytes| {
+            let (text, document) = self.read(bytes)?;
+            let at = self.find(&document, id)?;
+            let index = at.index;
+            let ItemEdit { edits, expected } = edit(text, &document, at)?;
+            let edited = apply_edits(text, edits).into_bytes();
+            let isolated = |after: &BacklogSnapshot| {
+                let pairs = document.items.iter().zip(&after.items).enumerate();
+                document.items.len() == after.items.len()
+                    && pairs.fold(true, |same, (position, (before, after))| {
+                        let before = if position == index { &expected } else { before };
+                        same && is_same_item(before, after)
+                    })
+            };
+            let after = self.snapshot(edited).ok().filter(isolated);
+            let after = after.ok_or_else(|| BacklogError::EditNotIsolated {
+                path: self.file.path().to_owned(),
+                id: id.to_owned(),
+            })?;
+            let is_changed = after.bytes != bytes;
+            Ok((is_changed.then(|| after.bytes.clone()), after))
+        })
+    }
+
+    fn check_new(&self, items: &[BacklogItem], item: &NewItem) -> Result<(), BacklogError> {
+        if item.title.trim().is_empty() {
+            return Err(self.invalid_new("the title is empty; give it one".to_owned()));
+        }
+        let has = |id: &str| items.iter().any(|item| item.id == id);
+        if let Some(id) = item.id.as_deref().filter(|id| has(id)) {
+            return Err(self.invalid_new(format!("the id `{id}` is taken; choose another")));
+        }
+        let unknown = item.dependencies.iter().find(|id| !has(id));
+        unknown.map_or(Ok(()), |id| {
+            Err(self
+                .invalid_new(format!("it depends on `{id}`, which does not exist; add that first")))
+        })
+    }
+}
+
+/// An item and its position in its document.
+struct ItemAt {
+    index: usize,
+    item: BacklogItem,
+}
+
+/// Edits of one item, and the item that they make.
+struct ItemEdit {
+    edits: Vec<TextEdit>,
+    expected: BacklogItem,
+}
+
+/// Returns whether two items are the same, wherever they are in the file.
+fn is_same_item(a: &BacklogItem, b: &BacklogItem) -> bool {
+    let b = BacklogItem { location: a.location, ..b.clone() };
+    *a == b
+}
+
+impl<F: TextFormat> Backlog for TextBacklog<F> {
+    fn format(&self) -> &str {
+        F::NAME
+    }
+
+    fn path(&self) -> &Path {
+        self.file.path()
+    }
+
+    fn load(&self) -> Result<BacklogSnapshot, BacklogError> {
+        self.snapshot(self.file.read()?)
+    }
+
+    fn parse(&self, bytes: &[u8]) -> Result<BacklogSnapshot, BacklogError> {
+        self.snapshot(bytes.to_vec())
+    }
+
+    fn set_status(&self, id: &str, status: ItemStatus) -> Result<BacklogSnapshot, BacklogError> {
+        self.edit_item(id, |text, document, ItemAt { index, item: mut expected }| {
+            if expected.status == status {
+                return Ok(ItemEdit { edits: Vec::new(), expected });
+            }
+            expected.status = status;
+            let edits = self.format.edit_status(text, document, index, status);
+            let edits = edits.ok_or_else(|| self.not_storable(describe_status(status)))?;
+            Ok(ItemEdit { edits, expected })
+        })
+    }
+
+    fn append_note(&self, id: &str, note: &str) -> Result<BacklogSnapshot, BacklogError> {
+        self.edit_item(id, |text, document, ItemAt { index, item: mut expected }| {
+            if note.trim().is_empty() {
+                return Ok(ItemEdit { edits: Vec::new(), expected });
+            }
+            let edit = self.format.edit_note(text, document, index, note);
+            let (edit, notes) = edit.ok_or_else(|| self.not_storable("notes".to_owned()))?;
+            expected.notes = notes;
+            Ok(ItemEdit { edits: vec![edit], expected })
+        })
+    }
+
+    fn add_item(&self, item: &NewItem) -> Result<(String, BacklogSnapshot), BacklogError> {
+        self.file.update(|bytes| {
+            let (text, document) = self.read(bytes)?;
+            self.check_new(&document.items, item)?;
+            let edit = self.format.edit_add(text, &document, item).map_err(|p| match p {
+                AddProblem::NotStorable(what) => self.not_storable(what),
+                AddProblem::Invalid(problem) => self.invalid_new(problem),
+            })?;
+            let after = self.snapshot(apply_edits(text, vec![edit]).into_bytes())?;
+            let mut others = document.items.iter().zip(&after.items);
+            let added = after.items.last().filter(|_| {
+                after.items.len() == document.items.len() + 1
+                    && others.all(|(before, after)| is_same_item(before, after))
+            });
+            let id =
+                added.map(|item| item.id.clone()).ok_or_else(|| BacklogError::EditNotIsolated {
+                    path: self.file.path().to_owned(),
+                    id: item.title.clone(),
+                })?;
+            Ok((Some(after.bytes.clone()), (id, after)))
+        })
+    }
+
+    fn guard(
+        &self,
+        base: &BacklogSnapshot,
+        edits: &[TrustedEdit],
+        rules: GuardRules,
+    ) -> Result<GuardReport, BacklogError> {
+        let compare = |after: Result<&[u8], String>| -> Result<GuardOutcome, BacklogError> {
+            guard_text(&self.format, &base.bytes, after, edits, rules)
+                .map_err(|defects| self.invalid(defects))
+        };
+        let guarded = self.file.update(|bytes| {
+            let outcome = compare(Ok(bytes))?;
+            let replaced = outcome.content.is_some().then(|| bytes.to_vec());
+            let current = outcome.content.clone().unwrap_or_else(|| bytes.to_vec());
+            Ok((outcome.content, (outcome.findings, replaced, current)))
+        });
+        let (findings, replaced, current) = match guarded {
+            Ok(guarded) => guarded,
+            Err(
+                error @ (BacklogError::NotFound { .. }
+                | BacklogError::UnsafePath { .. }
+                | BacklogError::TooLarge { .. }),
+            ) => {
+                let outcome = compare(Err(error.to_string()))?;
+                let content = outcome.content.unwrap_or_default();
+                self.file.replace(&content, &[])?;
+                (outcome.findings, None, content)
+            }
+            Err(error) => return Err(error),
+        };
+        let is_restored = findings.iter().any(GuardFinding::is_reverted);
+        Ok(GuardReport { findings, is_restored, replaced, current: self.snapshot(current)? })
+    }
+}

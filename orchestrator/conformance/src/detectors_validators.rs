@@ -1,0 +1,429 @@
+//! Conformance tests for detectors and validators.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::time::{Duration, Instant};
+
+use ralph_orchestrator_contract::{
+    BuildContext, BuildError, CancelReason, CancelSignal, Claim, ClaimKind, ClaimSource,
+    CompletionDetector, DetectorInput, Event, EvidenceValidator, NeverCancelled, Tokens, Usage,
+    ValidationContext, Verdict, async_trait,
+};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::processes::marked;
+use crate::{Outcome, TableRow};
+
+/// Nothing that is asked here takes longer, unless something hangs.
+const TIMEOUT: Duration = Duration::from_secs(60);
+/// How long whoever was told to end may take.
+const GRACE: Duration = Duration::from_secs(5);
+/// A key that no table has.
+const UNKNOWN: &str = "conformance_unknown_key";
+const MARK: &str = "RALPH_CONFORMANCE_MARK";
+/// As long as a prompt may be, in bytes.
+const HUGE: usize = 2 * 1024 * 1024;
+
+/// A built item, or why it was not built.
+pub type ItemResult<T> = Result<Box<T>, BuildError>;
+/// An item being built.
+pub type ItemFuture<T> = Pin<Box<dyn Future<Output = ItemResult<T>>>>;
+/// Builds an item from its table.
+pub type BuildItem<'a, T> = &'a dyn Fn(Value, &BuildContext) -> ItemFuture<T>;
+type Examined = Result<(), String>;
+
+/// The fixture of a detector or validator.
+pub struct ItemFixture {
+    /// For building it.
+    pub context: BuildContext,
+    /// The environment that its processes have to be started with: they are found by it.
+    pub env: BTreeMap<String, String>,
+    folder: TempDir,
+}
+
+impl Default for ItemFixture {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl ItemFixture {
+    /// An empty workspace.
+    ///
+    /// # Panics
+    /// If there is no room for folders.
+    #[must_use]
+    pub fn new() -> Self {
+        let folder = tempfile::tempdir().expect("there is room for a folder");
+        let root = folder.path().canonicalize().expect("the folder is there");
+        for name in ["home", "workspace"] {
+            std::fs::create_dir(root.join(name)).expect("there is room for a folder");
+        }
+        let context = BuildContext {
+            config_dir: root.clone(),
+            workspace: root.join("workspace"),
+            prompt_dir: root.clone(),
+            path: "/usr/local/bin:/usr/bin:/bin".to_owned(),
+        };
+        let texts = [
+            ("PATH", context.path.clone()),
+            ("HOME", root.join("home").display().to_string()),
+            (MARK, root.display().to_string()),
+        ];
+        let env = texts.map(|(name, value)| (name.to_owned(), value)).into();
+        Self { context, env, folder }
+    }
+
+    /// What all of it is in.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    fn workspace(&self) -> &Path {
+        &self.context.workspace
+    }
+
+    fn files(&self) -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(self.workspace()).into_iter().flatten().flatten();
+        entries.map(|entry| entry.path()).collect()
+    }
+
+    /// An error if processes are there once they had some time to go.
+    async fn check_no_processes(&self) -> Examined {
+        let mark = self.env.get(MARK).map(String::as_str).unwrap_or_default();
+        let mut left = Vec::new();
+        for _ in 0..250 {
+            left = marked(MARK, mark);
+            if left.is_empty() {
+                return Ok(());
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        Err(format!("processes were left: {left:?}"))
+    }
+}
+
+/// The outcomes of all checks, displayed as a table.
+#[derive(Clone, Debug)]
+pub struct ItemReport {
+    /// The item's name.
+    pub name: String,
+    /// Each check's outcome, and how long it took.
+    pub rows: Vec<(&'static str, Outcome, Duration)>,
+}
+
+impl ItemReport {
+    /// Whether everything holds.
+    #[must_use]
+    pub fn passed(&self) -> bool {
+        !self.rows.iter().any(|(_, outcome, _)| matches!(outcome, Outcome::Failed(_)))
+    }
+
+    async fn ask(&mut self, what: &'static str, question: impl Future<Output = Examined>) {
+        let began = Instant::now();
+        let outcome = match tokio::time::timeout(TIMEOUT, question).await {
+            Ok(Ok(())) => Outcome::Passed,
+            Ok(Err(why)) => Outcome::Failed(why),
+            Err(_) => Outcome::Failed(format!("not within {} s", TIMEOUT.as_secs())),
+        };
+        self.rows.push((what, outcome, began.elapsed()));
+    }
+}
+
+impl fmt::Display for ItemReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}", self.name)?;
+        self.rows.iter().try_for_each(|row| writeln!(f, "{}", TableRow(row)))
+    }
+}
+
+/// Examines a detector that is built from `table`; prints nothing.
+pub async fn check_detector(
+    place: &ItemFixture,
+    table: &Value,
+    make: BuildItem<'_, dyn CompletionDetector>,
+) -> ItemReport {
+    let mut report = ItemReport { name: "a detector".to_owned(), rows: Vec::new() };
+    let made = make(table.clone(), &place.context).await;
+    let strange = make(with_unknown(table), &place.context).await;
+    report.ask("unknown key", async { unknown_key(strange) }).await;
+    let Some(built) = opened(&mut report, made) else { return report };
+    let detector = &*built;
+    detector.name().clone_into(&mut report.name);
+    report.ask("instructions", async { instructions(detector) }).await;
+    report.ask("same twice", same_findings(place, detector)).await;
+    report.ask("odd texts", odd_texts(place, detector)).await;
+    report.ask("own instructions", own_instructions(place, detector)).await;
+    report.ask("events", odd_events(place, detector)).await;
+    report.ask("workspace unchanged", async { unchanged(place) }).await;
+    report.ask("an end in the middle", interrupted(place, detector)).await;
+    drop(built);
+    report.ask("no process is left", place.check_no_processes()).await;
+    report
+}
+
+async fn same_findings(place: &ItemFixture, detector: &dyn CompletionDetector) -> Examined {
+    let text = Some("The task is complete.");
+    let first = look(place, detector, text, text).await?;
+    same(&first, &look(place, detector, text, text).await?)
+}
+
+async fn odd_texts(place: &ItemFixture, detector: &dyn CompletionDetector) -> Examined {
+    for text in odd() {
+        look(place, detector, Some(&text), Some(&text)).await?;
+        let stripped = detector.strip_claims(&text).await.into_owned();
+        let again = detector.strip_claims(&stripped).await.into_owned();
+        if again != stripped {
+            let start: String = stripped.chars().take(80).collect();
+            return Err(format!("a text without claims was stripped again: {start:?}"));
+        }
+    }
+    look(place, detector, None, None).await.map(drop)
+}
+
+/// An agent may repeat what it was told.
+async fn own_instructions(place: &ItemFixture, detector: &dyn CompletionDetector) -> Examined {
+    let said = detector.instructions();
+    let found = look(place, detector, Some(&said), None).await?;
+    match found.claims.first() {
+        Some(claim) => {
+            Err(format!("to be told how to claim is taken for a claim: {:?}", claim.text))
+        }
+        None => Ok(()),
+    }
+}
+
+async fn odd_events(place: &ItemFixture, detector: &dyn CompletionDetector) -> Examined {
+    if !detector.observes() {
+        return Ok(());
+    }
+    for event in events() {
+        detector.observe(&event).await;
+    }
+    look(place, detector, None, None).await.map(drop)
+}
+
+async fn interrupted(place: &ItemFixture, detector: &dyn CompletionDetector) -> Examined {
+    let slow = look(place, detector, Some("x"), Some("x"));
+    drop(tokio::time::timeout(Duration::ZERO, slow).await);
+    look(place, detector, None, None).await.map(drop)
+}
+
+/// Examines a validator that is built from `table`; prints nothing.
+pub async fn check_validator(
+    place: &ItemFixture,
+    table: &Value,
+    make: BuildItem<'_, dyn EvidenceValidator>,
+) -> ItemReport {
+    let mut report = ItemReport { name: "a validator".to_owned(), rows: Vec::new() };
+    let made = make(table.clone(), &place.context).await;
+    let strange = make(with_unknown(table), &place.context).await;
+    report.ask("unknown key", async { unknown_key(strange) }).await;
+    let Some(built) = opened(&mut report, made) else { return report };
+    let validator = &*built;
+    report.name = validator.describe().kind;
+    report.ask("demands", async { demands(validator) }).await;
+    report.ask("check", same_check(place, validator)).await;
+    report.ask("same twice", same_verdict(place, validator)).await;
+    report.ask("odd claims", odd_claims(place, validator)).await;
+    report.ask("cancel", ends(place, validator)).await;
+    report.ask("an end in the middle", given_up(place, validator)).await;
+    if validator.is_read_only() || !validator.runs_check() {
+        report.ask("workspace unchanged", async { unchanged(place) }).await;
+    }
+    drop(built);
+    report.ask("no process is left", place.check_no_processes()).await;
+    report
+}
+
+fn demands(validator: &dyn EvidenceValidator) -> Examined {
+    same(&validator.describe(), &validator.describe())?;
+    said("what it demands", &validator.describe().demands)
+}
+
+async fn same_check(place: &ItemFixture, validator: &dyn EvidenceValidator) -> Examined {
+    let first = validator.check(&place.env).await;
+    same(&first, &validator.check(&place.env).await)
+}
+
+async fn same_verdict(place: &ItemFixture, validator: &dyn EvidenceValidator) -> Examined {
+    let text = "The task is complete.";
+    let first = verdict(place, validator, text, &NeverCancelled).await?;
+    same(&first, &verdict(place, validator, text, &NeverCancelled).await?)
+}
+
+async fn odd_claims(place: &ItemFixture, validator: &dyn EvidenceValidator) -> Examined {
+    for text in odd() {
+        verdict(place, validator, &text, &NeverCancelled).await?;
+    }
+    Ok(())
+}
+
+async fn ends(place: &ItemFixture, validator: &dyn EvidenceValidator) -> Examined {
+    let began = Instant::now();
+    let verdict = verdict(place, validator, "done", &Cancelled).await?;
+    if began.elapsed() >= GRACE {
+        return Err(format!("it took {:.1} s to end", began.elapsed().as_secs_f64()));
+    }
+    match verdict {
+        Verdict::Accepted { summary, .. } => Err(format!("it accepted all the same: {summary}")),
+        _ => Ok(()),
+    }
+}
+
+async fn given_up(place: &ItemFixture, validator: &dyn EvidenceValidator) -> Examined {
+    let slow = verdict(place, validator, "done", &NeverCancelled);
+    drop(tokio::time::timeout(Duration::ZERO, slow).await);
+    place.check_no_processes().await
+}
+
+fn same<T: PartialEq + fmt::Debug>(first: &T, second: &T) -> Examined {
+    if first == second { Ok(()) } else { Err(format!("{first:?}, then {second:?}")) }
+}
+
+fn opened<T: ?Sized>(report: &mut ItemReport, made: ItemResult<T>) -> Option<Box<T>> {
+    let (outcome, built) = match made {
+        Ok(built) => (Outcome::Passed, Some(built)),
+        Err(error) => {
+            let place = if error.key.is_empty() {
+                String::new()
+            } else {
+                format!("`{}`: ", error.key.join("."))
+            };
+            let why = format!(
+                "it rejects its table: {place}{error}; give one with `[config]` in --conformance FILE"
+            );
+            (Outcome::Failed(why), None)
+        }
+    };
+    report.rows.insert(0, ("opens", outcome, Duration::ZERO));
+    built
+}
+
+fn with_unknown(table: &Value) -> Value {
+    let mut table = table.clone();
+    if let Some(table) = table.as_object_mut() {
+        table.insert(UNKNOWN.to_owned(), json!(1));
+    }
+    table
+}
+
+fn unknown_key<T: ?Sized>(built: ItemResult<T>) -> Examined {
+    match built {
+        Ok(_) => Err("a key that it does not know is accepted: `deny_unknown_fields`".to_owned()),
+        Err(error) if error.unknown_key.as_deref() == Some(UNKNOWN) => Ok(()),
+        Err(error) => Err(format!("it does not name the unknown key: {error}")),
+    }
+}
+
+fn said(what: &str, text: &str) -> Examined {
+    if text.trim().is_empty() { Err(format!("{what} is empty")) } else { Ok(()) }
+}
+
+fn instructions(detector: &dyn CompletionDetector) -> Examined {
+    let first = detector.instructions();
+    if first != detector.instructions() {
+        return Err("they are not always the same".to_owned());
+    }
+    said("how to claim", &first)
+}
+
+fn unchanged(place: &ItemFixture) -> Examined {
+    let files = place.files();
+    if files.is_empty() { Ok(()) } else { Err(format!("it wrote {files:?}")) }
+}
+
+/// Looks, where warnings say that it could not.
+async fn look(
+    place: &ItemFixture,
+    detector: &dyn CompletionDetector,
+    prompt: Option<&str>,
+    final_text: Option<&str>,
+) -> Result<ralph_orchestrator_contract::Findings, String> {
+    let path = place.context.prompt_dir.join("PROMPT.md");
+    let prompt_path = prompt.is_some().then_some(path.as_path());
+    let given = final_text.map(|_| "# Task\n");
+    let input =
+        DetectorInput { workspace: place.workspace(), prompt_path, prompt, final_text, given };
+    let found = detector.inspect(input).await;
+    match found.warnings.first() {
+        Some(warning) => Err(warning.clone()),
+        None => Ok(found),
+    }
+}
+
+/// Validates, where whoever rejects has to say why.
+async fn verdict(
+    place: &ItemFixture,
+    validator: &dyn EvidenceValidator,
+    text: &str,
+    cancel: &dyn CancelSignal,
+) -> Result<Verdict, String> {
+    let claim = Claim {
+        kind: ClaimKind::Complete,
+        detector: "conformance".to_owned(),
+        source: ClaimSource::Message,
+        text: text.to_owned(),
+    };
+    let context = ValidationContext {
+        run: "conformance",
+        iteration: 1,
+        claim: &claim,
+        workspace: place.workspace(),
+        tree_since: 1,
+        written_in: &BTreeMap::new(),
+        evidence_listed: true,
+        protected_changes: &[],
+        env: &place.env,
+    };
+    let verdict = validator.validate(context, cancel).await;
+    match &verdict {
+        Verdict::Rejected { reasons } if reasons.is_empty() => {
+            Err("it rejects without a reason".to_owned())
+        }
+        Verdict::Rejected { reasons } => {
+            reasons.iter().try_for_each(|reason| said("a reason", reason))
+        }
+        Verdict::Error { message } => said("the message of its error", message),
+        Verdict::Accepted { summary, .. } => said("the summary of what it accepted", summary),
+    }?;
+    Ok(verdict)
+}
+
+/// Wants the end from the beginning.
+struct Cancelled;
+
+#[async_trait]
+impl CancelSignal for Cancelled {
+    async fn cancelled(&self) -> CancelReason {
+        CancelReason::Signal
+    }
+}
+
+/// Texts that an agent may well write.
+fn odd() -> [String; 6] {
+    [
+        String::new(),
+        " \n\r\n\t\u{feff}\u{2028}".to_owned(),
+        "\u{1b}[31m\0\u{7f}\u{202e}ünïcödé \u{1f980}".to_owned(),
+        "<".repeat(10_000) + &"[".repeat(10_000),
+        "x".repeat(HUGE),
+        "- [ ] a line\n".repeat(HUGE / 13),
+    ]
+}
+
+fn events() -> Vec<Event> {
+    let usage = Usage { tokens: Some(Tokens::default()), ..Usage::default() };
+    vec![
+        Event::Session { id: "s".to_owned(), model: None },
+        Event::Text { text: String::new() },
+        Event::ToolCall { id: "1".to_owned(), name: "bash".to_owned(), input: Value::Null },
+        Event::ToolResult { id: "1".to_owned(), is_error: true, text: "x".repeat(HUGE) },
+        Event::Usage { usage },
+        Event::Unknown,
+    ]
+}

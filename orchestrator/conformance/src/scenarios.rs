@@ -1,0 +1,406 @@
+//! Runs the scenarios.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use ralph_orchestrator_contract::{
+    AgentError, CancelReason, CancelSignal, ErrorClass, Event, EventSink, NeverCancelled, Report,
+    Usage, async_trait,
+};
+
+use crate::fixture::{Behaviour, FIRST, Fixture, LAST, Subject};
+use crate::{BusyTool, Options, RecordingSink, Scenario, SubjectFuture};
+
+const SAID: &str = "All is well: ünïcödé \u{1f980}.";
+const PROMPT: &[u8] = b"Do it.";
+/// No event is larger, in bytes, however much is printed.
+const EVENT_MAX: usize = 16 * 1024 * 1024;
+/// What is printed in a flood may not be held all at once.
+const GROWTH_MAX: u64 = 256 * 1024;
+/// How long an agent may take until it waits for something.
+const SLOW: Duration = Duration::from_secs(60);
+
+type Examined = Result<(), String>;
+type Make<'a> = &'a dyn Fn(&Fixture) -> SubjectFuture;
+
+/// Runs a scenario, and returns the adapter's name.
+pub(super) async fn run_scenario(
+    scenario: Scenario,
+    options: &Options,
+    make: Make<'_>,
+) -> Result<String, String> {
+    let fixture = Fixture::new(behaviour(scenario));
+    let subject = make(&fixture).await?;
+    let name = subject.agent().describe().name;
+    match scenario {
+        Scenario::Check => check(&fixture, &subject).await,
+        Scenario::Start => said(&ended(&fixture, &subject, PROMPT, &RecordingSink::new()).await?),
+        Scenario::TreeEnd | Scenario::BadOutput => {
+            said_after(&ended(&fixture, &subject, PROMPT, &RecordingSink::new()).await?)
+        }
+        Scenario::Order => order(&fixture, &subject).await,
+        Scenario::LongPrompt => long_prompt(&fixture, &subject, options.prompt_max).await,
+        Scenario::BadPrompt => bad_prompt(&fixture, &subject).await,
+        Scenario::Flood => flood(&fixture, &subject).await,
+        Scenario::CancelBefore => cancel_before(&fixture, &subject).await,
+        Scenario::CancelAtFirstEvent => {
+            let sink = RecordingSink::cancelling_at(|_| true);
+            cancelled(&sink, ended(&fixture, &subject, PROMPT, &sink).await)
+        }
+        Scenario::Deadline | Scenario::CancelInMessage => slow(&fixture, &subject).await,
+        Scenario::CancelInTool | Scenario::Drop => {
+            let tool = BusyTool::new();
+            let tool = if options.supervised { tool } else { tool.hiding_nothing() };
+            in_tool(make, tool, scenario == Scenario::Drop).await
+        }
+        Scenario::Usage => usage(&fixture, &subject).await,
+        Scenario::RateLimited
+        | Scenario::Unauthenticated
+        | Scenario::InvalidRequest
+        | Scenario::ProviderFails => refused(scenario, &fixture, &subject).await,
+    }
+    .and_then(|()| fixture.check_no_processes())?;
+    Ok(name)
+}
+
+fn behaviour(scenario: Scenario) -> Behaviour {
+    let runs =
+        |command: &str| Behaviour::Command { command: command.to_owned(), text: SAID.to_owned() };
+    match scenario {
+        Scenario::Check
+        | Scenario::Start
+        | Scenario::LongPrompt
+        | Scenario::BadPrompt
+        | Scenario::CancelBefore => Behaviour::Message { text: SAID.to_owned() },
+        Scenario::Order | Scenario::Usage => runs("echo from the tool"),
+        Scenario::BadOutput => runs("printf 'a\\377\\376\\000b\\n\\033[31m\\303'"),
+        Scenario::Flood => runs("head -c 67108864 /dev/zero | tr '\\000' x"),
+        Scenario::TreeEnd => runs("setsid sleep 1000 </dev/null >/dev/null 2>&1 & echo begun"),
+        // Their command needs a place of its own.
+        Scenario::CancelInTool
+        | Scenario::Drop
+        | Scenario::CancelAtFirstEvent
+        | Scenario::Deadline => Behaviour::Hang,
+        Scenario::CancelInMessage => Behaviour::StallInMessage,
+        Scenario::RateLimited => Behaviour::HttpError { status: 429 },
+        Scenario::Unauthenticated => Behaviour::HttpError { status: 401 },
+        Scenario::InvalidRequest => Behaviour::HttpError { status: 400 },
+        Scenario::ProviderFails => Behaviour::HttpError { status: 500 },
+    }
+}
+
+/// Runs to the end, after which nothing may be left.
+async fn ended(
+    fixture: &Fixture,
+    subject: &Subject,
+    prompt: &[u8],
+    sink: &dyn EventSink,
+) -> Result<Result<Report, AgentError>, String> {
+    let result = subject.agent().run(fixture.task(subject, prompt.to_vec()), sink).await;
+    fixture.check_no_processes()?;
+    Ok(result)
+}
+
+fn said(result: &Result<Report, AgentError>) -> Examined {
+    let report = result.as_ref().map_err(|error| format!("it failed: {error}"))?;
+    let text = report.final_text.as_deref().map(str::trim_end);
+    if text == Some(SAID) { Ok(()) } else { Err(format!("its final text is {text:?}")) }
+}
+
+/// It has ended as it was asked to.
+fn cancelled(sink: &RecordingSink, result: Result<Result<Report, AgentError>, String>) -> Examined {
+    match result? {
+        Err(error) if error.class == ErrorClass::Cancelled => claims_nothing(sink, &error),
+        Err(error) => Err(format!("its error is {}: {error}", error.class.word())),
+        Ok(report) => Err(format!("it went on to a good end: {report:?}")),
+    }
+}
+
+/// A failure says nothing that counts but whose session it was.
+fn claims_nothing(sink: &RecordingSink, error: &AgentError) -> Examined {
+    let session = sink.events().iter().find_map(|event| match event {
+        Event::Session { id, .. } => Some(id.clone()),
+        _ => None,
+    });
+    let report = &error.report;
+    if report.final_text.is_some() || session.is_some() && report.session != session {
+        return Err(format!("its report has a text, or not its session: {report:?}"));
+    }
+    Ok(())
+}
+
+async fn cancel_before(fixture: &Fixture, subject: &Subject) -> Examined {
+    let sink = RecordingSink::new();
+    sink.cancel(CancelReason::Signal);
+    cancelled(&sink, ended(fixture, subject, PROMPT, &sink).await)?;
+    match fixture.server.main_requests().len() {
+        0 => Ok(()),
+        count => Err(format!("it asked the model {count} times")),
+    }
+}
+
+async fn check(fixture: &Fixture, subject: &Subject) -> Examined {
+    let env = fixture.env(subject);
+    let before = fixture.files();
+    let mut told = BTreeSet::new();
+    for _ in 0..2 {
+        told.insert(subject.agent().check(&env).await.map_err(|error| error.to_string())?);
+    }
+    if told.len() != 1 || told.first().is_none_or(String::is_empty) {
+        return Err(format!("it does not say the same, or nothing: {told:?}"));
+    }
+    if subject.agent().describe() != subject.agent().describe() {
+        return Err("it does not describe itself always the same".to_owned());
+    }
+    if !fixture.server.main_requests().is_empty() {
+        return Err("it asked the model".to_owned());
+    }
+    if fixture.files() != before {
+        return Err(format!("it changed the workspace: {:?}", fixture.files()));
+    }
+    fixture.wait_for_no_processes().await
+}
+
+async fn order(fixture: &Fixture, subject: &Subject) -> Examined {
+    let sink = RecordingSink::new();
+    said_after(&ended(fixture, subject, PROMPT, &sink).await?)?;
+    let events = sink.events();
+    let (mut session, mut began) = (None, None);
+    let (mut called, mut answered) = (BTreeSet::new(), BTreeSet::new());
+    for event in events.iter() {
+        match event {
+            // Agents without sessions tell of none.
+            Event::Session { id, .. } => {
+                if let (None, Some(event)) = (session, began) {
+                    return Err(format!("before the session began: {event:?}"));
+                }
+                if session.replace(id).is_some_and(|before| before != id) {
+                    return Err("two sessions began".to_owned());
+                }
+            }
+            Event::ToolCall { id, .. } if !called.insert(id) => {
+                return Err(format!("the call {id} was told of twice"));
+            }
+            Event::Text { .. } | Event::ToolCall { .. } => began = Some(event),
+            Event::ToolResult { id, .. } if !called.contains(id) || !answered.insert(id) => {
+                return Err(format!("a result without its call, or twice: {id}"));
+            }
+            _ => {}
+        }
+    }
+    if called != answered {
+        return Err(format!("calls without a result: {called:?}, {answered:?}"));
+    }
+    let text =
+        |event: &Event| matches!(event, Event::Text { text } if text.trim_end().ends_with(SAID));
+    if events.iter().any(text) { Ok(()) } else { Err("its text was not told".to_owned()) }
+}
+
+async fn long_prompt(fixture: &Fixture, subject: &Subject, bytes: usize) -> Examined {
+    let line = "{x} $HOME {{y}} \"quoted\" `ticks` ünïcödé \u{1f980}\\n ";
+    let end = "and this is the very end";
+    let prompt = line.repeat(bytes.saturating_sub(end.len()) / line.len()) + end;
+    said(&ended(fixture, subject, prompt.as_bytes(), &RecordingSink::new()).await?)?;
+    // Who asks no model was not seen to read it, but has come to its end.
+    let requests = fixture.server.main_requests();
+    let Some(request) = requests.first() else { return Ok(()) };
+    if holds(&request.body, &prompt) {
+        Ok(())
+    } else {
+        Err("the prompt did not arrive as it is".to_owned())
+    }
+}
+
+/// Whether a text in it, wherever, has this one in it.
+fn holds(value: &serde_json::Value, wanted: &str) -> bool {
+    match value {
+        serde_json::Value::String(text) => text.contains(wanted),
+        serde_json::Value::Array(values) => values.iter().any(|value| holds(value, wanted)),
+        serde_json::Value::Object(values) => values.values().any(|value| holds(value, wanted)),
+        _ => false,
+    }
+}
+
+async fn bad_prompt(fixture: &Fixture, subject: &Subject) -> Examined {
+    match ended(fixture, subject, b"Do \xff\xfe it.", &RecordingSink::new()).await? {
+        Err(error) if error.class != ErrorClass::InvalidRequest => {
+            Err(format!("its error is {}: {error}", error.class.word()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Keeps nothing but the size of the largest event.
+#[derive(Default)]
+struct Largest(AtomicUsize);
+
+#[async_trait]
+impl CancelSignal for Largest {
+    async fn cancelled(&self) -> CancelReason {
+        NeverCancelled.cancelled().await
+    }
+}
+
+#[async_trait]
+impl EventSink for Largest {
+    async fn emit(&self, event: Event) {
+        let size = serde_json::to_vec(&event).map_or(usize::MAX, |bytes| bytes.len());
+        self.0.fetch_max(size, Ordering::Relaxed);
+    }
+}
+
+async fn flood(fixture: &Fixture, subject: &Subject) -> Examined {
+    let (largest, before) = (Largest::default(), memory());
+    let result = ended(fixture, subject, PROMPT, &largest).await?;
+    let grown = memory().saturating_sub(before);
+    said_after(&result)?;
+    let largest = largest.0.into_inner();
+    if largest > EVENT_MAX {
+        return Err(format!("an event has {largest} bytes"));
+    }
+    if grown > GROWTH_MAX {
+        return Err(format!("memory grew by {grown} KiB"));
+    }
+    Ok(())
+}
+
+/// An agent whose tool's output is its own text may end its text so.
+fn said_after(result: &Result<Report, AgentError>) -> Examined {
+    let report = result.as_ref().map_err(|error| format!("it failed: {error}"))?;
+    let text = report.final_text.as_deref().unwrap_or_default().trim_end();
+    if text.ends_with(SAID) {
+        Ok(())
+    } else {
+        let tail: String = text.chars().rev().take(80).collect();
+        Err(format!("its final text has {} bytes and ends, reversed, with {tail:?}", text.len()))
+    }
+}
+
+/// What the process holds, in KiB.
+fn memory() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0)
+}
+
+/// Ends it once it waits, or has begun to say something.
+async fn slow(fixture: &Fixture, subject: &Subject) -> Examined {
+    let sink = RecordingSink::new();
+    let cancel = async {
+        let server = Arc::clone(&fixture.server);
+        let stalled =
+            tokio::task::spawn_blocking(move || server.wait_for_stalled(1, Duration::from_secs(5)));
+        let waits = stalled.await.unwrap_or(false);
+        if !waits && !fixture.server.requests().is_empty() {
+            // It asks its model, and is only slow.
+            let server = Arc::clone(&fixture.server);
+            let again = tokio::task::spawn_blocking(move || server.wait_for_stalled(1, SLOW));
+            let _ = again.await;
+        }
+        sink.cancel(CancelReason::Timeout);
+    };
+    let (result, ()) = tokio::join!(ended(fixture, subject, PROMPT, &sink), cancel);
+    if let Ok(Err(error)) = &result
+        && !error.message.contains(CancelReason::Timeout.because())
+    {
+        return Err(format!("it does not say why: {error}"));
+    }
+    cancelled(&sink, result)
+}
+
+/// Ends it while its tool runs: one that has started processes in sessions of their own.
+async fn in_tool(make: Make<'_>, mut tool: BusyTool, drop_it: bool) -> Examined {
+    let fixture =
+        Fixture::new(Behaviour::Command { command: tool.command(), text: SAID.to_owned() });
+    let subject = make(&fixture).await?;
+    let sink = RecordingSink::new();
+    let mut ran = false;
+    let up = async { ran = tokio::time::timeout(SLOW, tool.up()).await.is_ok() };
+    if drop_it {
+        let task = fixture.task(&subject, PROMPT.to_vec());
+        tokio::select! {
+            result = subject.agent().run(task, &sink) => return Err(format!("it ended: {result:?}")),
+            () = up => {}
+        }
+        fixture.wait_for_no_processes().await?;
+        // One of them is not to be told by its environment.
+        let gone = async {
+            while !tool.is_gone() {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        let _ = tokio::time::timeout(SLOW, gone).await;
+    } else {
+        let cancel = async {
+            up.await;
+            sink.cancel(CancelReason::Signal);
+        };
+        let whole = ended(&fixture, &subject, PROMPT, &sink);
+        tokio::pin!(whole);
+        // Who is done without the tool is not waited for.
+        let result = tokio::select! {
+            result = &mut whole => result,
+            () = cancel => whole.await,
+        };
+        cancelled(&sink, result)?;
+    }
+    match (ran, tool.is_gone()) {
+        (true, true) => Ok(()),
+        (true, false) => Err("something that the tool has started is left".to_owned()),
+        (false, _) => Err("the tool never ran".to_owned()),
+    }
+}
+
+async fn usage(fixture: &Fixture, subject: &Subject) -> Examined {
+    let sink = RecordingSink::new();
+    let result = ended(fixture, subject, PROMPT, &sink).await?;
+    said_after(&result)?;
+    let report = result.map_err(|error| error.to_string())?;
+    let (mut last, mut context) = (Usage::default(), None);
+    for event in sink.events().iter() {
+        match event {
+            Event::Usage { usage } => {
+                // A figure that is not told is what it was.
+                let fell = usage.tokens.is_some() && usage.tokens != last.max(*usage).tokens
+                    || usage.cost.is_some_and(|cost| Some(cost) < last.cost);
+                if fell {
+                    return Err(format!("figures went down: {last:?}, then {usage:?}"));
+                }
+                last = last.max(*usage);
+            }
+            Event::Context { used, .. } => context = Some(*used),
+            _ => {}
+        }
+    }
+    let can = subject.agent().describe().capabilities;
+    if can.tokens && report.usage.tokens != Some(FIRST + LAST) {
+        return Err(format!("{:?}, but the model served {:?}", report.usage, FIRST + LAST));
+    }
+    if last.max(report.usage) != report.usage {
+        return Err(format!("the report has less than was told: {:?}, {last:?}", report.usage));
+    }
+    if can.context && !context.is_some_and(|used| used > 0 && used <= LAST.total()) {
+        return Err(format!("the context is said to have {context:?} tokens"));
+    }
+    Ok(())
+}
+
+async fn refused(scenario: Scenario, fixture: &Fixture, subject: &Subject) -> Examined {
+    let sink = RecordingSink::new();
+    let error = match ended(fixture, subject, PROMPT, &sink).await? {
+        Err(error) => error,
+        Ok(report) => return Err(format!("it came to a good end: {report:?}")),
+    };
+    let fits = match scenario {
+        Scenario::RateLimited => matches!(error.class, ErrorClass::RateLimited { .. }),
+        Scenario::Unauthenticated => error.class == ErrorClass::Unauthenticated,
+        Scenario::InvalidRequest => error.class == ErrorClass::InvalidRequest,
+        _ => matches!(error.class, ErrorClass::Overloaded | ErrorClass::Crashed),
+    };
+    if !fits {
+        return Err(format!("its error is {}: {error}", error.class.word()));
+    }
+    claims_nothing(&sink, &error)
+}

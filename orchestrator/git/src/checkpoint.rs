@@ -1,0 +1,267 @@
+//! Checkpoints: the workspace under refs of the orchestrator's own, and nothing else touched.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{GitError, Result};
+use crate::repository::{ObjectId, Repository};
+use crate::snapshot::{SkippedFile, Snapshot};
+
+/// The id of a run, as part of a ref's name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct RunRef(String);
+
+impl RunRef {
+    /// Takes a run's id.
+    ///
+    /// # Errors
+    ///
+    /// Fails unless it is 1 to 64 ASCII letters, digits, `-` or `_`.
+    pub fn new(run: impl Into<String>) -> Result<Self> {
+        let run = run.into();
+        let is_plain =
+            run.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'));
+        if is_plain && (1..=64).contains(&run.len()) {
+            Ok(Self(run))
+        } else {
+            Err(GitError::InvalidRun(run))
+        }
+    }
+
+    fn folder(&self) -> String {
+        format!("refs/ralph/{}/", self.0)
+    }
+}
+
+impl TryFrom<String> for RunRef {
+    type Error = GitError;
+
+    fn try_from(run: String) -> Result<Self> {
+        Self::new(run)
+    }
+}
+
+impl From<RunRef> for String {
+    fn from(run: RunRef) -> Self {
+        run.0
+    }
+}
+
+/// Which checkpoint of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CheckpointName {
+    /// After an iteration, under `refs/ralph/<run>/<iteration>`; 0 is the run's start.
+    Iteration(u64),
+    /// Before a rollback, under `refs/ralph/<run>/rollback/<number>`; numbered from 1.
+    BeforeRollback(u64),
+}
+
+impl CheckpointName {
+    pub(crate) fn reference(self, run: &RunRef) -> String {
+        format!("{}{self}", run.folder())
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let number = |digits: &str| {
+            let number: u64 = digits.parse().ok()?;
+            (number.to_string() == digits).then_some(number)
+        };
+        match text.strip_prefix("rollback/") {
+            Some(digits) => number(digits).map(Self::BeforeRollback),
+            None => number(text).map(Self::Iteration),
+        }
+    }
+}
+
+impl fmt::Display for CheckpointName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Iteration(number) => write!(f, "{number}"),
+            Self::BeforeRollback(number) => write!(f, "rollback/{number}"),
+        }
+    }
+}
+
+/// A checkpoint that exists.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Checkpoint {
+    /// Which one.
+    pub name: CheckpointName,
+    /// Its commit. The first parent is the checkpoint before it, the last one HEAD at that moment.
+    pub commit: ObjectId,
+    /// The workspace's files, with the workspace as the root.
+    pub tree: ObjectId,
+    /// When it was made, in seconds since 1970.
+    pub time: i64,
+    /// The first line of its message. Whoever writes the ref decides it: escape it before it is shown.
+    pub subject: String,
+}
+
+/// What a request for a checkpoint led to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct CheckpointOutcome {
+    /// The checkpoint.
+    pub checkpoint: Checkpoint,
+    /// Whether it is new; otherwise it existed already with these files.
+    pub is_new: bool,
+    /// What of the workspace is not in it, ignored files aside.
+    pub skipped: Vec<SkippedFile>,
+}
+
+impl Repository {
+    /// Stores the workspace's files, byte by byte, under `refs/ralph/<run>/<iteration>`.
+    ///
+    /// Neither HEAD, branches, reflogs, the user's index nor any file is changed, and no hook, filter
+    /// or other program is executed. Ignored files, secrets, files larger than the policy allows and
+    /// the content of submodules are left out. If the checkpoint exists with the same files, it is
+    /// returned; with other files, a new commit on top of it takes its place.
+    ///
+    /// # Errors
+    ///
+    /// Fails if git does, or another operation of this run is active.
+    pub fn checkpoint(
+        &self,
+        run: &RunRef,
+        iteration: u64,
+        message: &str,
+    ) -> Result<CheckpointOutcome> {
+        let _lock = self.lock()?;
+        let snapshot = self.take_snapshot()?;
+        self.store_checkpoint(run, CheckpointName::Iteration(iteration), snapshot, message)
+    }
+
+    /// Returns a run's checkpoints: iterations in order, then those before rollbacks.
+    ///
+    /// # Errors
+    ///
+    /// Fails if git does.
+    pub fn list_checkpoints(&self, run: &RunRef) -> Result<Vec<Checkpoint>> {
+        let fields = "%(refname)%00%(objectname)%00%(tree)%00%(committerdate:unix)%00%(subject)";
+        let command = self.user_git().arg("for-each-ref").arg(format!("--format={fields}"));
+        let output = command.arg(run.folder()).read(&*self.git)?;
+        let text = String::from_utf8_lossy(&output);
+        let mut checkpoints: Vec<_> =
+            text.lines().filter_map(|line| parse_checkpoint(line, run)).collect();
+        checkpoints.sort_by_key(|checkpoint| checkpoint.name);
+        Ok(checkpoints)
+    }
+
+    /// Returns one checkpoint of a run.
+    ///
+    /// # Errors
+    ///
+    /// Fails with [`GitError::NoCheckpoint`] if it does not exist, or if git fails.
+    pub fn find_checkpoint(&self, run: &RunRef, name: CheckpointName) -> Result<Checkpoint> {
+        let found = self.list_checkpoints(run)?.into_iter().find(|entry| entry.name == name);
+        found.ok_or_else(|| GitError::NoCheckpoint(name.reference(run)))
+    }
+
+    /// Gives a snapshot its commit and its ref. The caller holds the private folder's lock.
+    pub(crate) fn store_checkpoint(
+        &self,
+        run: &RunRef,
+        name: CheckpointName,
+        snapshot: Snapshot,
+        message: &str,
+    ) -> Result<CheckpointOutcome> {
+        let existing = self.list_checkpoints(run)?;
+        let same = existing.iter().find(|entry| entry.name == name);
+        if let Some(same) = same
+            && same.tree == snapshot.tree
+        {
+            let (checkpoint, skipped) = (same.clone(), snapshot.skipped);
+            return Ok(CheckpointOutcome { checkpoint, is_new: false, skipped });
+        }
+        let before = existing.iter().rfind(|entry| entry.name < name);
+        let mut parents: Vec<ObjectId> =
+            same.or(before).map(|entry| entry.commit.clone()).into_iter().collect();
+        if let Some(head) = self.resolve("HEAD^{commit}")?
+            && !parents.contains(&head)
+        {
+            parents.push(head);
+        }
+        let commit = self.write_commit(&snapshot.tree, &parents, message)?;
+        let old = same.map(|entry| &entry.commit);
+        self.set_ref(&name.reference(run), &commit, old)?;
+        let checkpoint = self.find_checkpoint(run, name)?;
+        Ok(CheckpointOutcome { checkpoint, is_new: true, skipped: snapshot.skipped })
+    }
+
+    fn write_commit(
+        &self,
+        tree: &ObjectId,
+        parents: &[ObjectId],
+        message: &str,
+    ) -> Result<ObjectId> {
+        let (name, email) = self.identity()?;
+        let mut command = self
+            .private_git()
+            .env("GIT_AUTHOR_NAME", &name)
+            .env("GIT_AUTHOR_EMAIL", &email)
+            .env("GIT_COMMITTER_NAME", &name)
+            .env("GIT_COMMITTER_EMAIL", &email)
+            .args(["commit-tree", tree.as_str()]);
+        for parent in parents {
+            command = command.args(["-p", parent.as_str()]);
+        }
+        let commit = command.args(["-F", "-"]).stdin(message.as_bytes().to_vec());
+        ObjectId::parse(&commit.read_text(&*self.git)?, "commit-tree")
+    }
+
+    /// Returns name and address from the user's configuration, or the orchestrator's if it has none.
+    fn identity(&self) -> Result<(String, String)> {
+        let found = self.user_git().args(["var", "GIT_COMMITTER_IDENT"]).read_if(&*self.git)?;
+        let text = found.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        let parts = text.as_deref().ok().and_then(|text| {
+            let (name, rest) = text.split_once(" <")?;
+            let (email, _) = rest.split_once('>')?;
+            Some((name.to_owned(), email.to_owned()))
+        });
+        let fallback = ("ralph-orchestrator", "ralph-orchestrator@localhost");
+        Ok(parts.unwrap_or_else(|| (fallback.0.to_owned(), fallback.1.to_owned())))
+    }
+
+    /// Sets a ref of the orchestrator's own if it still has the old value; without hooks or reflog.
+    fn set_ref(&self, name: &str, new: &ObjectId, old: Option<&ObjectId>) -> Result<()> {
+        let zero = "0".repeat(new.as_str().len());
+        let mut command = self
+            .user_git()
+            .configure("core.hooksPath", "/dev/null")
+            .configure("core.logAllRefUpdates", "false");
+        for hook in self.list_configured_hooks()? {
+            command = command.configure(format!("hook.{hook}.enabled"), "false");
+        }
+        let old = old.map_or(zero.as_str(), ObjectId::as_str);
+        let command = command.args(["update-ref", "--no-deref", name, new.as_str(), old]);
+        command.read(&*self.git).map(drop)
+    }
+
+    /// Returns the names of hooks that newer versions of git read from the configuration.
+    fn list_configured_hooks(&self) -> Result<Vec<String>> {
+        let command = self.user_git().args(["config", "-z", "--name-only", "--get-regexp"]);
+        let keys = command.arg(r"^hook\.").read_optional(&*self.git)?.unwrap_or_default();
+        let mut hooks: Vec<String> = crate::path::split_nul(&keys)
+            .filter_map(|key| {
+                let key = String::from_utf8_lossy(key);
+                let (name, _) = key.strip_prefix("hook.")?.rsplit_once('.')?;
+                Some(name.to_owned())
+            })
+            .collect();
+        hooks.dedup();
+        Ok(hooks)
+    }
+}
+
+fn parse_checkpoint(line: &str, run: &RunRef) -> Option<Checkpoint> {
+    let mut fields = line.splitn(5, '\0');
+    let name = fields.next()?.strip_prefix(&run.folder())?;
+    let name = CheckpointName::parse(name)?;
+    let commit = ObjectId::parse(fields.next()?, "for-each-ref").ok()?;
+    // Only commits have a tree: a ref to anything else is none of ours.
+    let tree = ObjectId::parse(fields.next()?, "for-each-ref").ok()?;
+    let time = fields.next()?.parse().ok()?;
+    Some(Checkpoint { name, commit, tree, time, subject: fields.next()?.to_owned() })
+}

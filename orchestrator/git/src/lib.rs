@@ -1,0 +1,62 @@
+//! What the orchestrator does with the user's git repository: checkpoints under refs of its own, real
+//! commits, differences, rollback and worktrees.
+//!
+//! It uses the program `git`, started by whoever implements [`RunGit`], and knows nothing of runs but
+//! their ids. It never pushes or fetches, never changes another branch, never stashes or resets, and
+//! never touches ignored or secret-looking files.
+//!
+//! An agent can write the repository's configuration. What that means for each program which the
+//! configuration may name:
+//!
+//! | configuration | checkpoints, differences, rollback | real commits and worktrees |
+//! |---|---|---|
+//! | `filter.*`, attributes, line ends | a private git directory has no filters; bytes are stored as they are | run, if unchanged since the run began |
+//! | hooks (folder, `core.hooksPath`, `hook.*`) | switched off for the one ref that is written | run, never bypassed, if unchanged since the run began |
+//! | `gpg.*`, signing | checkpoints are never signed | as configured, if unchanged since the run began |
+//! | `core.fsmonitor` | off | off |
+//! | `diff.*` drivers, `textconv`, external diff | unknown to the private git directory, and off | not used |
+//! | `core.sshCommand`, remote helpers, lazy fetches, `credential.*` | no network command; all protocols forbidden | no network command; a partial clone's filters and checkout may fetch |
+//! | `core.pager`, `core.editor`, `core.askPass` | off, never asked | off, never asked |
+//! | `core.worktree`, `.git` replaced | the repository is compared with the one found first; files outside the workspace are not in reach | the same |
+//! | `gc.*`, `maintenance.*` | automatic runs are off | automatic runs are off |
+//! | submodules' own configuration | submodules are not entered | not entered |
+//!
+//! Unchanged means compared with [`Repository::trust_configuration`]; if not, nothing runs and
+//! [`GitError::ConfigurationChanged`] names what changed. What a hook executes in turn, such as the
+//! project's own tests, is not compared, nor is a script in the workspace that the configuration names:
+//! who configures that has the agent's changes executed, by a commit of their own too.
+//!
+//! Functions block until git has exited. An agent that may write to the repository can delete or forge
+//! checkpoints; what a rollback writes stays inside the workspace all the same. A `git` that is killed
+//! while it writes the user's index leaves `index.lock` there, which is reported and never removed.
+
+mod changes;
+mod checkpoint;
+mod command;
+mod commit;
+mod diff;
+mod error;
+mod files;
+mod path;
+mod private;
+mod repository;
+mod rollback;
+mod run_git;
+mod secrets;
+mod snapshot;
+mod system_git;
+mod trust;
+mod worktree;
+
+pub use changes::IterationStart;
+pub use checkpoint::{Checkpoint, CheckpointName, CheckpointOutcome, RunRef};
+pub use commit::{CommitOutcome, CommitPolicy};
+pub use diff::{Diff, DiffEnd, FileChange, FileStatus};
+pub use error::{GitError, Result};
+pub use path::RepoPath;
+pub use repository::{Head, ObjectId, Operation, Repository, RepositoryState};
+pub use rollback::{RollbackGuard, RollbackOutcome};
+pub use run_git::{GitExit, GitOutput, GitRequest, MAX_STDERR, RunGit};
+pub use snapshot::{FilePolicy, SkipReason, SkippedFile};
+pub use system_git::SystemGit;
+pub use worktree::{IgnoredFiles, Worktree, WorktreeOutcome, WorktreeRequest};

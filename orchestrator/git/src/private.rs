@@ -1,0 +1,160 @@
+//! The orchestrator's own folder: a git directory whose configuration no agent writes, and small
+//! records of what was begun.
+
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::io::{ErrorKind, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::error::{GitError, Result};
+
+/// The attributes of the private git directory. They have precedence over every `.gitattributes`:
+/// bytes are stored and restored as they are, and no filter or diff driver is ever looked up.
+const ATTRIBUTES: &str = "* -text !eol -ident -filter !working-tree-encoding !diff !merge\n";
+
+/// The largest record that is read back, in bytes.
+const MAX_RECORD: u64 = 64 * 1024 * 1024;
+
+/// A folder outside the workspace, for one run.
+#[derive(Debug, Clone)]
+pub(crate) struct PrivateFolder {
+    root: PathBuf,
+}
+
+/// Holds the private folder until it is dropped.
+#[derive(Debug)]
+pub(crate) struct PrivateLock {
+    file: File,
+}
+
+impl Drop for PrivateLock {
+    fn drop(&mut self) {
+        // Closing is not enough: a process that another thread has just forked holds the open file,
+        // and with it the lock, until it executes its program. If this fails, closing it is left.
+        let _ = self.file.unlock();
+    }
+}
+
+impl PrivateFolder {
+    /// Creates the folder, unless it exists.
+    pub(crate) fn create(root: &Path, workspace: &Path) -> Result<Self> {
+        let mut builder = DirBuilder::new();
+        builder.recursive(true).mode(0o700);
+        builder.create(root).map_err(|error| GitError::io(root, error))?;
+        let root = root.canonicalize().map_err(|error| GitError::io(root, error))?;
+        if root.starts_with(workspace) {
+            return Err(GitError::PrivateFolderInWorkspace(root));
+        }
+        let folder = Self { root };
+        for inner in [folder.home(), folder.git_dir().join("info")] {
+            builder.create(&inner).map_err(|error| GitError::io(&inner, error))?;
+        }
+        Ok(folder)
+    }
+
+    pub(crate) fn git_dir(&self) -> PathBuf {
+        self.root.join("git")
+    }
+
+    /// An empty home, so that no configuration below the user's home is read.
+    pub(crate) fn home(&self) -> PathBuf {
+        self.root.join("home")
+    }
+
+    /// Where the index of a real commit is prepared.
+    pub(crate) fn commit_index(&self) -> PathBuf {
+        self.root.join("commit-index")
+    }
+
+    /// Locks the folder, and removes locks that killed processes of git left in it.
+    pub(crate) fn lock(&self) -> Result<PrivateLock> {
+        let path = self.root.join("lock");
+        let file = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .mode(0o600)
+            .open(&path)
+            .map_err(|error| GitError::io(&path, error))?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(GitError::Busy(self.root.clone())),
+            Err(TryLockError::Error(error)) => return Err(GitError::io(path, error)),
+        }
+        let lock = PrivateLock { file };
+        for stale in [
+            self.git_dir().join("index.lock"),
+            self.git_dir().join("config.lock"),
+            self.git_dir().join("HEAD.lock"),
+            self.root.join("commit-index.lock"),
+        ] {
+            remove_if_there(&stale)?;
+        }
+        Ok(lock)
+    }
+
+    /// Writes the attributes of the private git directory, unless they are there.
+    pub(crate) fn write_attributes(&self) -> Result<()> {
+        let path = self.git_dir().join("info").join("attributes");
+        match fs::read_to_string(&path) {
+            Ok(text) if text == ATTRIBUTES => Ok(()),
+            _ => write_atomically(&path, ATTRIBUTES.as_bytes()),
+        }
+    }
+
+    /// Reads a record, if it was written.
+    pub(crate) fn read_record<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>> {
+        let path = self.root.join(name);
+        let file = match File::open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(GitError::io(path, error)),
+        };
+        serde_json::from_reader(std::io::Read::take(file, MAX_RECORD))
+            .map(Some)
+            .map_err(|source| GitError::DamagedFile { path, source })
+    }
+
+    /// Writes a record, durably and at once.
+    pub(crate) fn write_record<T: Serialize>(&self, name: &str, record: &T) -> Result<()> {
+        let path = self.root.join(name);
+        let bytes = serde_json::to_vec(record)
+            .map_err(|source| GitError::DamagedFile { path: path.clone(), source })?;
+        write_atomically(&path, &bytes)
+    }
+
+    /// Removes a record, if there is one.
+    pub(crate) fn remove_record(&self, name: &str) -> Result<()> {
+        remove_if_there(&self.root.join(name))
+    }
+}
+
+/// Removes a file, if there is one.
+pub(crate) fn remove_if_there(path: &Path) -> Result<()> {
+    match fs::remove_file(path) {
+        Ok(()) => Ok(()),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(GitError::io(path, error)),
+    }
+}
+
+/// Writes a file beside its final name, syncs it, renames it, and syncs the folder.
+fn write_atomically(path: &Path, bytes: &[u8]) -> Result<()> {
+    let temporary = path.with_extension("tmp");
+    let write = || {
+        let mut file = OpenOptions::new()
+            .create(true)
+            .truncate(true)
+            .write(true)
+            .mode(0o600)
+            .open(&temporary)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        fs::rename(&temporary, path)?;
+        path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
+    };
+    write().map_err(|error| GitError::io(path, error))
+}

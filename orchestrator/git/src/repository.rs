@@ -1,0 +1,447 @@
+//! The user's repository: found, described, and the base of everything else.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fmt;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::command::GitCommand;
+use crate::error::{GitError, Result, to_message};
+use crate::path::{RepoPath, split_nul};
+use crate::private::{PrivateFolder, PrivateLock};
+use crate::run_git::{GitExit, RunGit};
+use crate::snapshot::FilePolicy;
+
+const IDENTITY: &str = "repository.json";
+
+/// A repository with a workspace in it.
+#[derive(Clone)]
+pub struct Repository {
+    pub(crate) git: Arc<dyn RunGit>,
+    pub(crate) outer: BTreeMap<OsString, OsString>,
+    pub(crate) workspace: PathBuf,
+    pub(crate) top_level: PathBuf,
+    pub(crate) git_dir: PathBuf,
+    pub(crate) common_dir: PathBuf,
+    pub(crate) objects: PathBuf,
+    pub(crate) private: PrivateFolder,
+    pub(crate) file_policy: FilePolicy,
+    is_shallow: bool,
+}
+
+impl fmt::Debug for Repository {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Repository")
+            .field("workspace", &self.workspace)
+            .field("git_dir", &self.git_dir)
+            .finish_non_exhaustive()
+    }
+}
+
+/// An object's id, in hexadecimal digits.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ObjectId(String);
+
+impl ObjectId {
+    pub(crate) fn parse(text: &str, command: &str) -> Result<Self> {
+        let is_id = matches!(text.len(), 40 | 64) && text.bytes().all(|b| b.is_ascii_hexdigit());
+        is_id.then(|| Self(text.to_owned())).ok_or_else(|| GitError::UnexpectedOutput {
+            command: command.to_owned(),
+            expected: "an object id",
+        })
+    }
+
+    /// Returns the hexadecimal digits.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for ObjectId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Where HEAD points.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "kind")]
+pub enum Head {
+    /// A branch without a commit.
+    Unborn {
+        /// The branch's name, without `refs/heads/`.
+        branch: String,
+    },
+    /// A branch.
+    Branch {
+        /// The branch's name, without `refs/heads/`.
+        name: String,
+        /// Its newest commit.
+        commit: ObjectId,
+    },
+    /// A commit, and no branch.
+    Detached {
+        /// The commit.
+        commit: ObjectId,
+    },
+}
+
+impl Head {
+    /// Returns the branch's name without `refs/heads/`, unless HEAD is detached.
+    pub fn branch(&self) -> Option<&str> {
+        match self {
+            Self::Unborn { branch } => Some(branch),
+            Self::Branch { name, .. } => Some(name),
+            Self::Detached { .. } => None,
+        }
+    }
+
+    /// Returns the commit, unless there is none yet.
+    pub fn commit(&self) -> Option<&ObjectId> {
+        match self {
+            Self::Unborn { .. } => None,
+            Self::Branch { commit, .. } | Self::Detached { commit } => Some(commit),
+        }
+    }
+}
+
+/// What the user, or an agent, has begun and not finished.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Operation {
+    /// `git rebase`.
+    Rebase,
+    /// `git am`.
+    ApplyMailbox,
+    /// `git merge`.
+    Merge,
+    /// `git cherry-pick`.
+    CherryPick,
+    /// `git revert`.
+    Revert,
+    /// `git bisect`.
+    Bisect,
+}
+
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Rebase => "a rebase",
+            Self::ApplyMailbox => "`git am`",
+            Self::Merge => "a merge",
+            Self::CherryPick => "a cherry-pick",
+            Self::Revert => "a revert",
+            Self::Bisect => "a bisect",
+        })
+    }
+}
+
+/// What is known about the repository at one moment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct RepositoryState {
+    /// Where HEAD points.
+    pub head: Head,
+    /// What is in progress.
+    pub operation: Option<Operation>,
+    /// Whether the index has submodules, in the whole repository.
+    pub has_submodules: bool,
+    /// Whether only a part of the tree is checked out.
+    pub is_sparse: bool,
+    /// Whether the history is cut off.
+    pub is_shallow: bool,
+    /// Whether the workspace is in a linked worktree (`git worktree add`).
+    pub is_linked_worktree: bool,
+    /// Whether `index.lock` exists: another git works, or was killed.
+    pub is_index_locked: bool,
+}
+
+/// Where git finds the repository: git directory, common directory and top level, a line each.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Identity {
+    location: RepoPath,
+}
+
+/// The oldest version of git whose commands and variables are all known to this crate.
+const OLDEST: (u32, u32) = (2, 36);
+
+impl Repository {
+    /// Finds the repository of a workspace, as git does, with this process's environment.
+    ///
+    /// `private_folder` is a folder of the orchestrator's own for this run, outside the workspace; it is
+    /// created if it is missing. It remembers which repository this is: an agent that puts another one
+    /// in its place does not redirect what follows.
+    ///
+    /// # Errors
+    ///
+    /// Fails if git is older than 2.36, there is no repository, git distrusts its owner, it is bare, it is another one than
+    /// before, or `private_folder` is inside the workspace or used by another operation.
+    pub fn discover(workspace: &Path, private_folder: &Path, git: Arc<dyn RunGit>) -> Result<Self> {
+        let outer = std::env::vars_os().collect();
+        Self::discover_with(workspace, private_folder, git, outer)
+    }
+
+    /// Finds the repository of a workspace, with this environment in place of the process's own.
+    ///
+    /// # Errors
+    ///
+    /// See [`Repository::discover`].
+    pub fn discover_with(
+        workspace: &Path,
+        private_folder: &Path,
+        git: Arc<dyn RunGit>,
+        environment: BTreeMap<OsString, OsString>,
+    ) -> Result<Self> {
+        let workspace = workspace.canonicalize().map_err(|error| GitError::io(workspace, error))?;
+        check_version(&GitCommand::new(&workspace, &environment).arg("version").read_text(&*git)?)?;
+        let begin = || GitCommand::new(&workspace, &environment).arg("rev-parse");
+        let facts = begin().args([
+            "--is-bare-repository",
+            "--is-inside-work-tree",
+            "--is-shallow-repository",
+            "--show-object-format",
+        ]);
+        let facts = facts.read_if(&*git)?.map_err(|error| explain(&workspace, error))?;
+        let facts = String::from_utf8_lossy(&facts).into_owned();
+        let mut facts = facts.lines();
+        let (is_bare, is_inside) = (facts.next() == Some("true"), facts.next() == Some("true"));
+        let is_shallow = facts.next() == Some("true");
+        let format = facts.next().unwrap_or("sha1").to_owned();
+        if is_bare {
+            return Err(GitError::Bare(workspace));
+        }
+        if !is_inside {
+            return Err(GitError::NotARepository(workspace));
+        }
+        let path_of = |words: &[&str]| {
+            begin().arg("--path-format=absolute").args(words.iter().copied()).read_path(&*git)
+        };
+        let top_level = path_of(&["--show-toplevel"])?;
+        let git_dir = path_of(&["--git-dir"])?;
+        let common_dir = path_of(&["--git-common-dir"])?;
+        let objects = path_of(&["--git-path", "objects"])?;
+        let private = PrivateFolder::create(private_folder, &workspace)?;
+        let repository = Self {
+            git,
+            outer: environment,
+            workspace,
+            top_level,
+            git_dir,
+            common_dir,
+            objects,
+            private,
+            file_policy: FilePolicy::default(),
+            is_shallow,
+        };
+        repository.prepare_private(&format)?;
+        Ok(repository)
+    }
+
+    /// Sets which files checkpoints and commits take.
+    #[must_use]
+    pub fn with_file_policy(mut self, policy: FilePolicy) -> Self {
+        self.file_policy = policy;
+        self
+    }
+
+    /// Returns the workspace's real path.
+    pub fn workspace(&self) -> &Path {
+        &self.workspace
+    }
+
+    /// Returns the topmost folder of the working tree, which holds the workspace.
+    pub fn top_level(&self) -> &Path {
+        &self.top_level
+    }
+
+    /// Returns the repository's git directory, that of the linked worktree if it is one.
+    pub fn git_dir(&self) -> &Path {
+        &self.git_dir
+    }
+
+    fn prepare_private(&self, format: &str) -> Result<()> {
+        let _lock = self.private.lock()?;
+        self.verify_location()?;
+        let identity = Identity { location: RepoPath::from_bytes(self.expected_location()) };
+        match self.private.read_record::<Identity>(IDENTITY)? {
+            Some(expected) if expected != identity => {
+                return Err(self.describe_change(&expected.location, &identity.location));
+            }
+            Some(_) => {}
+            None => self.private.write_record(IDENTITY, &identity)?,
+        }
+        let git_dir = self.private.git_dir();
+        if !git_dir.join("HEAD").is_file() || !git_dir.join("refs").is_dir() {
+            let home = self.private.home();
+            GitCommand::new(&self.workspace, &self.outer)
+                .in_private(&git_dir, &home, &git_dir.join("objects"))
+                .unset("GIT_WORK_TREE")
+                .args(["init", "--quiet", "--bare", "--template="])
+                .arg(format!("--object-format={format}"))
+                .arg(&git_dir)
+                .read(&*self.git)?;
+        }
+        self.private.write_attributes()
+    }
+
+    /// Locks the private folder, and makes sure that the repository is the one that was found: an
+    /// agent may have put another one in its place.
+    pub(crate) fn lock(&self) -> Result<PrivateLock> {
+        let lock = self.private.lock()?;
+        self.verify_location()?;
+        Ok(lock)
+    }
+
+    fn verify_location(&self) -> Result<()> {
+        let command = self.user_git().args(["rev-parse", "--path-format=absolute"]);
+        let command = command.args(["--git-dir", "--git-common-dir", "--show-toplevel"]);
+        let found = command.read(&*self.git)?;
+        let found = found.strip_suffix(b"\n").unwrap_or(&found);
+        let expected = self.expected_location();
+        if found == expected {
+            return Ok(());
+        }
+        let (expected, found) = (RepoPath::from_bytes(expected), RepoPath::from_bytes(found));
+        Err(self.describe_change(&expected, &found))
+    }
+
+    fn expected_location(&self) -> Vec<u8> {
+        let paths = [&self.git_dir, &self.common_dir, &self.top_level];
+        paths.map(|path| path.as_os_str().as_bytes()).join(&b'\n')
+    }
+
+    fn describe_change(&self, expected: &RepoPath, found: &RepoPath) -> GitError {
+        GitError::RepositoryChanged {
+            workspace: self.workspace.clone(),
+            expected: expected.clone(),
+            found: found.clone(),
+        }
+    }
+
+    /// Begins a command in the user's repository.
+    pub(crate) fn user_git(&self) -> GitCommand {
+        GitCommand::new(&self.workspace, &self.outer)
+    }
+
+    /// Begins a command in the private git directory, on the user's files and objects.
+    pub(crate) fn private_git(&self) -> GitCommand {
+        self.user_git().in_private(&self.private.git_dir(), &self.private.home(), &self.objects)
+    }
+
+    /// Returns the repository's state now.
+    ///
+    /// # Errors
+    ///
+    /// Fails if git does.
+    pub fn state(&self) -> Result<RepositoryState> {
+        let index = GitCommand::new(&self.top_level, &self.outer).args(["ls-files", "-s", "-z"]);
+        let index = index.read(&*self.git)?;
+        let sparse = self.user_git().args(["config", "--type=bool", "core.sparseCheckout"]);
+        Ok(RepositoryState {
+            head: self.head()?,
+            operation: self.operation(),
+            has_submodules: split_nul(&index).any(|entry| entry.starts_with(b"160000 ")),
+            is_sparse: sparse.read_optional(&*self.git)?.is_some_and(|value| value == b"true"),
+            is_shallow: self.is_shallow,
+            is_linked_worktree: self.git_dir != self.common_dir,
+            is_index_locked: self.index_lock().is_some(),
+        })
+    }
+
+    pub(crate) fn head(&self) -> Result<Head> {
+        let branch = self.user_git().args(["symbolic-ref", "-q", "HEAD"]);
+        let branch = branch.read_optional(&*self.git)?;
+        let commit = self.resolve("HEAD^{commit}")?;
+        let name = branch.map(|bytes| {
+            let name = String::from_utf8_lossy(&bytes).into_owned();
+            name.strip_prefix("refs/heads/").unwrap_or(&name).to_owned()
+        });
+        match (name, commit) {
+            (Some(branch), None) => Ok(Head::Unborn { branch }),
+            (Some(name), Some(commit)) => Ok(Head::Branch { name, commit }),
+            (None, Some(commit)) => Ok(Head::Detached { commit }),
+            (None, None) => Err(GitError::UnexpectedOutput {
+                command: "symbolic-ref".to_owned(),
+                expected: "a branch or a commit",
+            }),
+        }
+    }
+
+    /// Returns the object that a name stands for in the user's repository, if there is one.
+    pub(crate) fn resolve(&self, name: &str) -> Result<Option<ObjectId>> {
+        let command = self.user_git().args(["rev-parse", "-q", "--verify"]);
+        let found = command.arg(name).read_optional(&*self.git)?;
+        found.map(|id| ObjectId::parse(&String::from_utf8_lossy(&id), "rev-parse")).transpose()
+    }
+
+    pub(crate) fn operation(&self) -> Option<Operation> {
+        find_operation(&self.git_dir)
+    }
+
+    /// Returns the path of `index.lock`, if it exists.
+    pub(crate) fn index_lock(&self) -> Option<PathBuf> {
+        let lock = self.git_dir.join("index.lock");
+        lock.symlink_metadata().is_ok().then_some(lock)
+    }
+}
+
+/// Returns what is in progress in a worktree with this git directory.
+pub(crate) fn find_operation(git_dir: &Path) -> Option<Operation> {
+    let has = |name: &str| git_dir.join(name).symlink_metadata().is_ok();
+    if has("rebase-merge") {
+        Some(Operation::Rebase)
+    } else if has("rebase-apply") {
+        let is_mailbox = has("rebase-apply/applying");
+        Some(if is_mailbox { Operation::ApplyMailbox } else { Operation::Rebase })
+    } else if has("MERGE_HEAD") {
+        Some(Operation::Merge)
+    } else if has("CHERRY_PICK_HEAD") {
+        Some(Operation::CherryPick)
+    } else if has("REVERT_HEAD") {
+        Some(Operation::Revert)
+    } else {
+        has("BISECT_LOG").then_some(Operation::Bisect)
+    }
+}
+
+fn explain(workspace: &Path, (exit, message): (GitExit, String)) -> GitError {
+    let path = workspace.to_path_buf();
+    if message.contains("dubious ownership") {
+        GitError::UnsafeOwnership { path, message }
+    } else if message.contains("not a git repository") {
+        GitError::NotARepository(path)
+    } else {
+        GitError::Failed { command: "rev-parse".to_owned(), exit, message }
+    }
+}
+
+/// Fails if git is too old: it would silently ignore what keeps programs from running.
+fn check_version(text: &str) -> Result<()> {
+    let number = text.strip_prefix("git version ").unwrap_or(text);
+    let mut parts = number.split('.').map(|part| part.parse::<u32>().ok());
+    match (parts.next().flatten(), parts.next().flatten()) {
+        (Some(major), Some(minor)) if (major, minor) >= OLDEST => Ok(()),
+        _ => Err(GitError::TooOld(to_message(number.as_bytes()))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn accepts_git_2_36_and_later() {
+        for text in
+            ["git version 2.36.0", "git version 2.47.3 (Apple Git-1)", "git version 3.0.rc1"]
+        {
+            assert!(check_version(text).is_ok(), "{text}");
+        }
+        for text in ["git version 2.35.9", "git version 1.99", "", "git version two"] {
+            assert!(matches!(check_version(text), Err(GitError::TooOld(_))), "{text}");
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! Linked worktrees: a working tree and a branch of a run's own.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use crate::command::GitCommand;
+use crate::error::{GitError, Result};
+use crate::path::{RepoPath, split_nul};
+use crate::repository::{ObjectId, Repository, find_operation};
+
+/// The reason by which git itself locks a worktree while it is created.
+const INITIALIZING: &str = "initializing";
+
+/// Which worktree is wanted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WorktreeRequest {
+    /// Its folder, which does not exist or is empty.
+    pub path: PathBuf,
+    /// Its branch, which is created.
+    pub branch: String,
+    /// Where the branch begins; HEAD's commit if nothing is given.
+    pub start: Option<ObjectId>,
+}
+
+/// A worktree of the repository.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Worktree {
+    /// Its folder.
+    pub path: PathBuf,
+    /// Its branch without `refs/heads/`, unless HEAD is detached.
+    pub branch: Option<String>,
+    /// HEAD's commit, unless there is none.
+    pub head: Option<ObjectId>,
+    /// Whether it is the main one, which is never removed.
+    pub is_main: bool,
+    /// Why it is locked, if it is; perhaps without a reason.
+    pub lock: Option<String>,
+}
+
+/// What a request for a worktree led to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct WorktreeOutcome {
+    /// The worktree.
+    pub worktree: Worktree,
+    /// Whether it was created now.
+    pub is_new: bool,
+}
+
+/// What becomes of ignored files, such as build products, when a worktree is removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IgnoredFiles {
+    /// They are worth keeping: with any of them the worktree is not removed.
+    Keep,
+    /// They may be deleted.
+    Delete,
+}
+
+impl Repository {
+    /// Creates a worktree with a branch of its own, unless it exists on this branch.
+    ///
+    /// The user's hooks and filters run as with `git worktree add`. What a killed attempt left is
+    /// removed first.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the configuration is not the trusted one, the branch exists at another commit, the
+    /// folder is in use, or git fails.
+    pub fn create_worktree(&self, request: &WorktreeRequest) -> Result<WorktreeOutcome> {
+        let _lock = self.lock()?;
+        self.verify_configuration(&self.workspace)?;
+        let path = to_real_path(&request.path)?;
+        if let Some(worktree) = self.find_worktree(&path)? {
+            if worktree.lock.as_deref() == Some(INITIALIZING) && !worktree.is_main {
+                let command = self.worktree_git().args(["remove", "--force", "--force"]);
+                command.arg(&path).read(&*self.git)?;
+            } else if worktree.branch.as_ref() == Some(&request.branch) && path.is_dir() {
+                return Ok(WorktreeOutcome { worktree, is_new: false });
+            } else {
+                let branch = worktree.branch.unwrap_or_else(|| "no branch".to_owned());
+                let reason = format!("the worktree that is there, on {branch}");
+                return Err(GitError::WorktreeInUse { path, reason });
+            }
+        }
+        let reference = format!("refs/heads/{}", request.branch);
+        self.user_git().args(["check-ref-format", &reference]).read(&*self.git)?;
+        let start = match &request.start {
+            Some(start) => Some(start.clone()),
+            None => self.resolve("HEAD^{commit}")?,
+        };
+        let existing = self.resolve(&reference)?;
+        let command = self.worktree_git().args(["add", "--quiet"]);
+        let command = match (&existing, &start) {
+            // A killed attempt created the branch and nothing else.
+            (Some(existing), Some(start)) if existing == start => {
+                command.arg(&path).arg(&request.branch)
+            }
+            (Some(_), _) => return Err(GitError::BranchExists(request.branch.clone())),
+            (None, start) => command
+                .args(["--no-track", "-b", &request.branch])
+                .arg(&path)
+                .args(start.as_ref().map(ObjectId::as_str)),
+        };
+        command.read(&*self.git)?;
+        let found = self.find_worktree(&path)?;
+        let worktree = found.ok_or_else(|| GitError::NoWorktree(path.clone()))?;
+        Ok(WorktreeOutcome { worktree, is_new: true })
+    }
+
+    /// Returns the repository's worktrees, the main one first.
+    ///
+    /// # Errors
+    ///
+    /// Fails if git does.
+    pub fn list_worktrees(&self) -> Result<Vec<Worktree>> {
+        let output = self.user_git().args(["worktree", "list", "--porcelain", "-z"]);
+        Ok(parse_worktrees(&output.read(&*self.git)?))
+    }
+
+    /// Removes a worktree if nothing would be lost; its branch stays. Returns whether it was there.
+    ///
+    /// # Errors
+    ///
+    /// Fails, with nothing removed, if it has uncommitted or untracked files, commits on no branch,
+    /// something in progress, a lock, or, if they are to be kept, ignored files; if it is the main
+    /// worktree or none of this repository; or if the configuration is not the trusted one.
+    pub fn remove_worktree(&self, path: &Path, ignored: IgnoredFiles) -> Result<bool> {
+        let _lock = self.lock()?;
+        let path = to_real_path(path)?;
+        let Some(worktree) = self.find_worktree(&path)? else {
+            return if path.exists() { Err(GitError::NoWorktree(path)) } else { Ok(false) };
+        };
+        if worktree.is_main {
+            return Err(GitError::NoWorktree(path));
+        }
+        if path.exists() {
+            self.verify_configuration(&path)?;
+            if let Some(reason) = self.find_loss(&worktree, ignored)? {
+                return Err(GitError::WorktreeInUse { path, reason });
+            }
+        }
+        self.worktree_git().arg("remove").arg(&path).read(&*self.git)?;
+        Ok(true)
+    }
+
+    /// Returns what would be lost with a worktree, if anything would.
+    fn find_loss(&self, worktree: &Worktree, ignored: IgnoredFiles) -> Result<Option<String>> {
+        let begin = || GitCommand::new(&worktree.path, &self.outer);
+        if let Some(reason) = &worktree.lock {
+            return Ok(Some(format!("a lock: {reason}")));
+        }
+        let git_dir = begin().args(["rev-parse", "--absolute-git-dir"]).read_path(&*self.git)?;
+        if let Some(operation) = find_operation(&git_dir) {
+            return Ok(Some(operation.to_string()));
+        }
+        let ignored = match ignored {
+            IgnoredFiles::Keep => "--ignored=matching",
+            IgnoredFiles::Delete => "--ignored=no",
+        };
+        let status = begin().args(["status", "--porcelain=v1", "-z", "--untracked-files=all"]);
+        let status = status.args(["--ignore-submodules=all", ignored]).read(&*self.git)?;
+        if let Some(first) = split_nul(&status).next() {
+            let path = RepoPath::from_bytes(first.get(3..).unwrap_or_default());
+            return Ok(Some(format!("{path}, which is not committed")));
+        }
+        if let (None, Some(head)) = (&worktree.branch, &worktree.head) {
+            let command = self.user_git().args(["for-each-ref", "--count=1", "--contains"]);
+            if command.arg(head.as_str()).read(&*self.git)?.is_empty() {
+                return Ok(Some(format!("commit {head}, which is on no branch")));
+            }
+        }
+        Ok(None)
+    }
+
+    fn find_worktree(&self, path: &Path) -> Result<Option<Worktree>> {
+        Ok(self.list_worktrees()?.into_iter().find(|worktree| worktree.path == path))
+    }
+
+    fn worktree_git(&self) -> GitCommand {
+        let command = self.user_git().for_hooks(&self.outer);
+        // The reason of git's own lock is compared.
+        command.env("LC_ALL", "C").env("LANGUAGE", "C").arg("worktree")
+    }
+}
+
+/// Returns a path as git lists it: absolute, with links in its parent resolved.
+fn to_real_path(path: &Path) -> Result<PathBuf> {
+    let fail = |error| GitError::io(path, error);
+    if let Ok(real) = path.canonicalize() {
+        return Ok(real);
+    }
+    let absolute = std::path::absolute(path).map_err(fail)?;
+    let (Some(parent), Some(name)) = (absolute.parent(), absolute.file_name()) else {
+        return Ok(absolute);
+    };
+    Ok(parent.canonicalize().map_or_else(|_| absolute.clone(), |parent| parent.join(name)))
+}
+
+/// Reads records of lines that end with NUL, each record ended by an empty line.
+fn parse_worktrees(output: &[u8]) -> Vec<Worktree> {
+    let mut worktrees: Vec<Worktree> = Vec::new();
+    for line in split_nul(output) {
+        let mut parts = line.splitn(2, |byte| *byte == b' ');
+        let (key, value) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+        let text = || String::from_utf8_lossy(value).into_owned();
+        if key == b"worktree" {
+            worktrees.push(Worktree {
+                path: PathBuf::from(OsStr::from_bytes(value)),
+                branch: None,
+                head: None,
+                is_main: worktrees.is_empty(),
+                lock: None,
+            });
+            continue;
+        }
+        let Some(worktree) = worktrees.last_mut() else { continue };
+        match key {
+            b"HEAD" => worktree.head = ObjectId::parse(&text(), "worktree").ok(),
+            b"branch" => {
+                worktree.branch = text().strip_prefix("refs/heads/").map(str::to_owned);
+            }
+            b"locked" => worktree.lock = Some(text()),
+            _ => {}
+        }
+    }
+    worktrees
+}

@@ -1,0 +1,217 @@
+//! Rollbacks, and what they must not lose.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
+use std::path::Path;
+
+use proptest::prelude::*;
+use ralph_orchestrator_git::{CheckpointName, GitError, RollbackGuard};
+
+use crate::fixture::{Fixture, run};
+
+const TO_ONE: CheckpointName = CheckpointName::Iteration(1);
+
+#[test]
+fn restores_files_and_leaves_head_branches_index_and_ignored_files() {
+    let fixture = Fixture::committed();
+    fixture.git(&["config", "core.autocrlf", "true"]);
+    fixture.write("crlf.txt", "a\r\nb\r\n");
+    fixture.write("gone.sh", "x");
+    fs::set_permissions(fixture.path("gone.sh"), fs::Permissions::from_mode(0o755)).unwrap();
+    symlink("a.txt", fixture.path("link")).unwrap();
+    let repository = fixture.open();
+    repository.checkpoint(&run(), 1, "m").unwrap();
+    let before = fixture.user_state();
+    fixture.write("crlf.txt", "changed\n");
+    fixture.write("deep/er/new.txt", "new");
+    fixture.write("ignored/build", "kept");
+    fixture.write(".env", "kept");
+    fs::remove_file(fixture.path("gone.sh")).unwrap();
+    fs::remove_file(fixture.path("link")).unwrap();
+    fixture.write("link/file", "a folder now");
+    fixture.write("staged.txt", "staged");
+    fixture.git(&["add", "staged.txt"]);
+    let index = fixture.user_state().index;
+    repository.checkpoint(&run(), 2, "m").unwrap();
+    let outcome = repository.rollback(&run(), TO_ONE, RollbackGuard::RequireCheckpoint).unwrap();
+    assert_eq!((outcome.saved, outcome.files.len()), (None, 6));
+    let after = fixture.user_state();
+    assert_eq!(after.index, index, "what was staged stays staged");
+    assert_eq!((&after.refs, &after.head, &after.logs), (&before.refs, &before.head, &before.logs));
+    let mut files = after.files;
+    assert_eq!(files.remove(Path::new(".env")).unwrap().1, b"kept");
+    assert_eq!(files.remove(Path::new("ignored/build")).unwrap().1, b"kept");
+    assert_eq!(files, before.files);
+    assert!(!fixture.path("deep").exists());
+    // And forwards again.
+    let two = CheckpointName::Iteration(2);
+    repository.rollback(&run(), two, RollbackGuard::RequireCheckpoint).unwrap();
+    assert_eq!(fixture.read("deep/er/new.txt"), b"new");
+}
+
+#[test]
+fn loses_nothing_that_no_checkpoint_has() {
+    let fixture = Fixture::committed();
+    let repository = fixture.open();
+    repository.checkpoint(&run(), 1, "m").unwrap();
+    fixture.write("a.txt", "by hand");
+    fixture.write("new.txt", "by hand");
+    let before = fixture.user_state();
+    let error = repository.rollback(&run(), TO_ONE, RollbackGuard::RequireCheckpoint).unwrap_err();
+    assert!(matches!(&error, GitError::Unsaved { others: 1, .. }), "{error}");
+    assert_eq!(
+        error.to_string(),
+        "a.txt: its content is in no checkpoint (and 1 more); make a checkpoint first"
+    );
+    assert_eq!(fixture.user_state(), before);
+    let outcome = repository.rollback(&run(), TO_ONE, RollbackGuard::SaveFirst).unwrap();
+    let saved = outcome.saved.unwrap();
+    assert_eq!(saved.name, CheckpointName::BeforeRollback(1));
+    assert_eq!(fixture.read("a.txt"), b"one\n");
+    assert!(!fixture.path("new.txt").exists());
+    // The rollback can be taken back.
+    repository.rollback(&run(), saved.name, RollbackGuard::RequireCheckpoint).unwrap();
+    assert_eq!(fixture.user_state().files, before.files);
+    let again = repository.rollback(&run(), saved.name, RollbackGuard::SaveFirst).unwrap();
+    assert!(again.files.is_empty() && again.saved.is_none());
+}
+
+#[test]
+fn accepts_content_that_head_has() {
+    let fixture = Fixture::committed();
+    let repository = fixture.open();
+    repository.checkpoint(&run(), 1, "m").unwrap();
+    fixture.write("a.txt", "committed by the agent");
+    fixture.git(&["commit", "-qam", "agent"]);
+    let head = fixture.git(&["rev-parse", "HEAD"]);
+    repository.rollback(&run(), TO_ONE, RollbackGuard::RequireCheckpoint).unwrap();
+    assert_eq!(fixture.read("a.txt"), b"one\n");
+    assert_eq!(fixture.git(&["rev-parse", "HEAD"]), head);
+}
+
+#[test]
+fn refuses_when_a_file_that_checkpoints_leave_out_is_in_the_way() {
+    let fixture = Fixture::committed();
+    fixture.write("data.log.txt", "x");
+    fixture.write("folder/inner", "x");
+    fixture.write("plain", "x");
+    let repository = fixture.open();
+    repository.checkpoint(&run(), 1, "m").unwrap();
+    // The same names are ignored, or hold ignored files, now.
+    fixture.write(".gitignore", "ignored/\ndata.log.txt\n/folder\nplain/secret\n");
+    fixture.write("data.log.txt", "ignored content");
+    fs::remove_dir_all(fixture.path("folder")).unwrap();
+    fixture.write("folder", "an ignored file");
+    fs::remove_file(fixture.path("plain")).unwrap();
+    fixture.write("plain/secret", "ignored in a folder");
+    repository.checkpoint(&run(), 2, "m").unwrap();
+    let before = fixture.user_state();
+    for guard in [RollbackGuard::SaveFirst, RollbackGuard::RequireCheckpoint] {
+        let error = repository.rollback(&run(), TO_ONE, guard).unwrap_err();
+        assert!(
+            matches!(&error, GitError::WouldOverwrite { first, others: 2 }
+                if first.as_bytes() == b"data.log.txt"),
+            "{error}"
+        );
+        assert_eq!(fixture.user_state(), before);
+    }
+}
+
+#[test]
+fn keeps_permissions_of_files_that_are_written_anew() {
+    let fixture = Fixture::committed();
+    let repository = fixture.open();
+    repository.checkpoint(&run(), 1, "m").unwrap();
+    fixture.write("a.txt", "two");
+    let path = fixture.path("a.txt");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+    repository.rollback(&run(), TO_ONE, RollbackGuard::SaveFirst).unwrap();
+    assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, 0o600);
+    assert_eq!(fixture.read("a.txt"), b"one\n");
+}
+
+#[test]
+fn writes_nothing_through_a_link_that_took_a_folders_place() {
+    let fixture = Fixture::committed();
+    let outside = fixture.folder.path().join("outside");
+    fs::create_dir(&outside).unwrap();
+    fs::write(outside.join("lib.rs"), "another project").unwrap();
+    let repository = fixture.open();
+    repository.checkpoint(&run(), 1, "m").unwrap();
+    fs::remove_dir_all(fixture.path("src")).unwrap();
+    symlink(&outside, fixture.path("src")).unwrap();
+    repository.rollback(&run(), TO_ONE, RollbackGuard::SaveFirst).unwrap();
+    assert_eq!(fs::read(outside.join("lib.rs")).unwrap(), b"another project");
+    assert_eq!(fixture.read("src/lib.rs"), b"fn main() {}\n");
+    assert!(!fixture.path("src").is_symlink());
+}
+
+#[test]
+fn refuses_an_unknown_checkpoint_and_a_rebase_in_progress() {
+    let fixture = Fixture::committed();
+    let repository = fixture.open();
+    let error = repository.rollback(&run(), TO_ONE, RollbackGuard::SaveFirst).unwrap_err();
+    assert!(matches!(error, GitError::NoCheckpoint(_)), "{error}");
+    repository.checkpoint(&run(), 1, "m").unwrap();
+    fixture.write("a.txt", "two");
+    fs::create_dir(fixture.path(".git/rebase-merge")).unwrap();
+    let error = repository.rollback(&run(), TO_ONE, RollbackGuard::SaveFirst).unwrap_err();
+    assert!(matches!(error, GitError::InProgress(_)), "{error}");
+    assert_eq!(fixture.read("a.txt"), b"two");
+}
+
+/// Files whose names are folders of others' names, and links.
+fn arbitrary_files() -> impl Strategy<Value = Vec<(String, u8)>> {
+    proptest::collection::vec(("[ab]{1}(/[ab]{1}){0,2}", any::<u8>()), 0..8)
+}
+
+/// Writes what can be written; a name that is a folder, or below a file, is left out.
+fn write_files(fixture: &Fixture, files: &[(String, u8)]) {
+    for folder in ["a", "b"] {
+        let path = fixture.path(folder);
+        if path.is_dir() && !path.is_symlink() {
+            fs::remove_dir_all(path).unwrap();
+        } else {
+            let _ = fs::remove_file(path);
+        }
+    }
+    for (name, content) in files {
+        let path = fixture.path(name);
+        if fs::create_dir_all(path.parent().unwrap()).is_err() || path.is_dir() {
+            continue;
+        }
+        let _ = fs::remove_file(&path);
+        if content % 5 == 0 {
+            symlink("../nowhere", &path).unwrap();
+        } else {
+            fs::write(&path, content.to_string()).unwrap();
+            let mode = if content % 2 == 0 { 0o755 } else { 0o644 };
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 12, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn restores_any_tree_from_any_other_and_back(
+        first in arbitrary_files(),
+        second in arbitrary_files(),
+    ) {
+        let fixture = Fixture::new();
+        let repository = fixture.open();
+        write_files(&fixture, &first);
+        repository.checkpoint(&run(), 1, "m").unwrap();
+        let one = fixture.user_state();
+        write_files(&fixture, &second);
+        let two = fixture.user_state();
+        let outcome = repository.rollback(&run(), TO_ONE, RollbackGuard::SaveFirst).unwrap();
+        prop_assert_eq!(fixture.user_state(), one);
+        if let Some(saved) = outcome.saved {
+            let guard = RollbackGuard::RequireCheckpoint;
+            repository.rollback(&run(), saved.name, guard).unwrap();
+            prop_assert_eq!(fixture.user_state(), two);
+        }
+    }
+}

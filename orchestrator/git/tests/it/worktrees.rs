@@ -1,0 +1,125 @@
+//! Linked worktrees: created once, removed only without loss.
+
+use std::fs;
+use std::path::Path;
+
+use ralph_orchestrator_git::{GitError, IgnoredFiles, WorktreeRequest};
+
+use crate::fixture::Fixture;
+
+fn request(fixture: &Fixture) -> WorktreeRequest {
+    WorktreeRequest {
+        path: fixture.folder.path().canonicalize().unwrap().join("trees\n1"),
+        branch: "ralph/0198".to_owned(),
+        start: None,
+    }
+}
+
+fn refusal(fixture: &Fixture, path: &Path, ignored: IgnoredFiles) -> String {
+    let before = crate::fixture::list_files(path);
+    let error = fixture.open().remove_worktree(path, ignored).unwrap_err();
+    assert!(matches!(error, GitError::WorktreeInUse { .. }), "{error}");
+    assert_eq!(crate::fixture::list_files(path), before);
+    error.to_string()
+}
+
+#[test]
+fn creates_a_worktree_once_and_leaves_the_users_alone() {
+    let fixture = Fixture::committed();
+    fixture.write("a.txt", "uncommitted");
+    let repository = fixture.begin(1);
+    let before = fixture.user_state();
+    let request = request(&fixture);
+    let first = repository.create_worktree(&request).unwrap();
+    assert!(first.is_new);
+    assert_eq!(fs::read(request.path.join("a.txt")).unwrap(), b"one\n");
+    let second = repository.create_worktree(&request).unwrap();
+    assert_eq!((second.is_new, second.worktree), (false, first.worktree));
+    let after = fixture.user_state();
+    assert_eq!((after.files, after.index, after.head), (before.files, before.index, before.head));
+    assert_eq!(repository.list_worktrees().unwrap().len(), 2);
+    assert!(repository.remove_worktree(&request.path, IgnoredFiles::Keep).unwrap());
+    assert!(!request.path.exists());
+    assert!(!repository.remove_worktree(&request.path, IgnoredFiles::Keep).unwrap());
+    fixture.git(&["rev-parse", "--verify", "refs/heads/ralph/0198"]);
+    // The branch stays, and serves the same request again.
+    assert!(repository.create_worktree(&request).unwrap().is_new);
+}
+
+#[test]
+fn completes_what_a_killed_attempt_left() {
+    let fixture = Fixture::committed();
+    let repository = fixture.begin(1);
+    let request = request(&fixture);
+    repository.create_worktree(&request).unwrap();
+    let metadata = fixture.path(".git/worktrees");
+    let name = fs::read_dir(&metadata).unwrap().next().unwrap().unwrap().path();
+    fs::write(name.join("locked"), "initializing").unwrap();
+    fs::remove_file(request.path.join("a.txt")).unwrap();
+    assert!(repository.create_worktree(&request).unwrap().is_new);
+    assert!(request.path.join("a.txt").exists());
+}
+
+#[test]
+fn refuses_a_branch_or_a_folder_that_is_in_use() {
+    let fixture = Fixture::committed();
+    fixture.git(&["branch", "ralph/0198"]);
+    fixture.write("a.txt", "two");
+    fixture.git(&["commit", "-qam", "second"]);
+    let repository = fixture.begin(1);
+    let mut request = request(&fixture);
+    let error = repository.create_worktree(&request).unwrap_err();
+    assert!(matches!(error, GitError::BranchExists(_)), "{error}");
+    request.branch = "other".to_owned();
+    fs::create_dir(&request.path).unwrap();
+    fs::write(request.path.join("mine"), "x").unwrap();
+    let error = repository.create_worktree(&request).unwrap_err();
+    assert!(matches!(error, GitError::Failed { .. }), "{error}");
+    assert!(request.path.join("mine").exists());
+    for name in ["-d", "a..b", "a b", ""] {
+        request.branch = name.to_owned();
+        repository.create_worktree(&request).unwrap_err();
+    }
+    request.path.clone_from(&fixture.workspace);
+    let error = repository.create_worktree(&request).unwrap_err();
+    assert!(matches!(error, GitError::WorktreeInUse { .. }), "{error}");
+}
+
+#[test]
+fn removes_a_worktree_only_if_nothing_would_be_lost() {
+    let fixture = Fixture::committed();
+    let repository = fixture.begin(1);
+    let WorktreeRequest { path, .. } = request(&fixture);
+    repository.create_worktree(&request(&fixture)).unwrap();
+    let tree = path.to_str().unwrap();
+
+    fs::write(path.join("untracked"), "x").unwrap();
+    assert!(refusal(&fixture, &path, IgnoredFiles::Delete).contains("untracked"));
+    fs::remove_file(path.join("untracked")).unwrap();
+
+    fs::write(path.join("a.txt"), "changed").unwrap();
+    assert!(refusal(&fixture, &path, IgnoredFiles::Delete).contains("a.txt"));
+    fixture.git(&["-C", tree, "checkout", "-q", "a.txt"]);
+
+    fs::write(path.join("x.log"), "ignored").unwrap();
+    assert!(refusal(&fixture, &path, IgnoredFiles::Keep).contains("x.log"));
+
+    fixture.git(&["-C", tree, "checkout", "-q", "--detach"]);
+    fixture.git(&["-C", tree, "commit", "-q", "--allow-empty", "-m", "on no branch"]);
+    assert!(refusal(&fixture, &path, IgnoredFiles::Delete).contains("on no branch"));
+    fixture.git(&["-C", tree, "branch", "kept"]);
+
+    fixture.git(&["worktree", "lock", "--reason", "mine", tree]);
+    assert!(refusal(&fixture, &path, IgnoredFiles::Delete).contains("a lock: mine"));
+    fixture.git(&["worktree", "unlock", tree]);
+
+    fixture.git(&["-C", tree, "bisect", "start"]);
+    assert!(refusal(&fixture, &path, IgnoredFiles::Delete).contains("a bisect"));
+    fixture.git(&["-C", tree, "bisect", "reset"]);
+
+    assert!(repository.remove_worktree(&path, IgnoredFiles::Delete).unwrap());
+    for other in [fixture.workspace.clone(), fixture.folder.path().to_path_buf()] {
+        let error = repository.remove_worktree(&other, IgnoredFiles::Delete).unwrap_err();
+        assert!(matches!(error, GitError::NoWorktree(_)), "{error}");
+    }
+}

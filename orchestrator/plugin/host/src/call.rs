@@ -1,0 +1,131 @@
+//! A call in progress.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ralph_orchestrator_contract::{AgentError, CancelReason, Event, ValidationPreview};
+use ralph_orchestrator_plugin_protocol::{Answer, HostFrame, LogLine, WINDOW};
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
+
+use crate::session::Shared;
+
+/// Credit is granted in batches of so many events.
+const CREDIT_BATCH: u32 = WINDOW / 2;
+
+/// How a call ended.
+#[derive(Clone, Debug)]
+pub enum CallOutcome {
+    /// It succeeded, with the answer of its method.
+    Done(Answer),
+    /// The plugin reported a failure.
+    Failed(AgentError),
+    /// The plugin's code panicked.
+    Panicked {
+        /// The panic message and its location.
+        message: String,
+    },
+    /// The session closed: the plugin is gone or violated the protocol. Holds the reason.
+    SessionClosed(String),
+}
+
+/// An event of a call.
+#[derive(Debug)]
+pub enum CallEvent {
+    /// An event of the agent.
+    Agent(Event),
+    /// A line of the plugin's standard error.
+    Stderr(String),
+    /// A log message of the plugin.
+    Log(LogLine),
+    /// The plugin requests a validation preview; answered by [`CallHandle::send_preview`].
+    PreviewRequested {
+        /// The number of the request.
+        request: u64,
+        /// The agent's last message, if it ended now.
+        final_text: Option<String>,
+    },
+    /// The call ended. The last event.
+    Ended(CallOutcome),
+}
+
+/// A call in progress. Dropping it cancels the call.
+pub struct CallHandle {
+    shared: Arc<Shared>,
+    call: u64,
+    events: mpsc::Receiver<CallEvent>,
+    /// Events received since credit was last granted.
+    ungranted: u32,
+    ended: bool,
+    _turn: Option<OwnedSemaphorePermit>,
+}
+
+impl CallHandle {
+    pub(crate) const fn new(
+        shared: Arc<Shared>,
+        call: u64,
+        events: mpsc::Receiver<CallEvent>,
+        turn: Option<OwnedSemaphorePermit>,
+    ) -> Self {
+        Self { shared, call, events, ungranted: 0, ended: false, _turn: turn }
+    }
+
+    /// Receives the next event. Not to be called again after [`CallEvent::Ended`]. Not calling it slows
+    /// the plugin down. Cancel safe.
+    pub async fn next_event(&mut self) -> CallEvent {
+        let event = self.events.recv().await.unwrap_or_else(|| {
+            CallEvent::Ended(CallOutcome::SessionClosed(self.shared.close_reason().0))
+        });
+        match &event {
+            CallEvent::Agent(_) => {
+                self.ungranted += 1;
+                if self.ungranted >= CREDIT_BATCH {
+                    self.grant_credit();
+                }
+            }
+            CallEvent::Ended(_) => self.ended = true,
+            _ => {}
+        }
+        event
+    }
+
+    /// Waits for the outcome and discards all other events.
+    pub async fn outcome(&mut self) -> CallOutcome {
+        loop {
+            if let CallEvent::Ended(outcome) = self.next_event().await {
+                return outcome;
+            }
+        }
+    }
+
+    /// Asks the plugin to end the call within `grace`. The caller enforces the grace period.
+    pub fn cancel(&self, reason: CancelReason, grace: Duration) {
+        let grace_ms = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
+        let cancel = self.shared.state().protocol.cancel(self.call, reason, grace_ms);
+        self.send(cancel.map(HostFrame::Cancel));
+    }
+
+    /// Answers [`CallEvent::PreviewRequested`].
+    pub fn send_preview(&self, request: u64, preview: ValidationPreview) {
+        let result = self.shared.state().protocol.answer_preview(self.call, request, preview);
+        self.send(result.map(HostFrame::PreviewResult));
+    }
+
+    fn grant_credit(&mut self) {
+        let events = std::mem::take(&mut self.ungranted);
+        let credit = self.shared.state().protocol.grant_credit(self.call, events);
+        self.send(credit.map(HostFrame::Credit));
+    }
+
+    fn send(&self, frame: Option<HostFrame>) {
+        // A failure closes the session, which the next event reports.
+        frame.map(|frame| self.shared.send(&frame).ok());
+    }
+}
+
+impl Drop for CallHandle {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.cancel(CancelReason::Signal, Duration::ZERO);
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! The orchestrator's handle to the fork server, the process that shims are forked from.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, IoSlice};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+
+use command_fds::CommandFdExt as _;
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags,
+    SocketType, recv, sendmsg, socketpair,
+};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::wire::{GUARD, MAX_FORK_FDS};
+
+/// The fork server's end of the request socket, as its file descriptor.
+const REQUEST_FD: i32 = 3;
+/// The number of idle shims that are kept.
+const MAX_IDLE: usize = 4;
+
+/// A fork server. It is started when it is first needed, and again if it was killed.
+#[derive(Debug)]
+pub(crate) struct ForkServer {
+    program: PathBuf,
+    /// Its name in process lists.
+    name: Option<OsString>,
+    leading_args: Vec<OsString>,
+    running: Mutex<Option<RunningServer>>,
+    idle: Mutex<Vec<IdleShim>>,
+}
+
+#[derive(Debug)]
+struct RunningServer {
+    requests: OwnedFd,
+    pid: Option<Pid>,
+    /// The process until it is waited for.
+    process: Option<Child>,
+}
+
+/// A shim without a process tree that waits for a job.
+#[derive(Debug)]
+struct IdleShim {
+    control: UnixStream,
+    guard: Option<Arc<File>>,
+}
+
+impl ForkServer {
+    pub(crate) const fn new(
+        program: PathBuf,
+        name: Option<OsString>,
+        leading_args: Vec<OsString>,
+    ) -> Self {
+        Self {
+            program,
+            name,
+            leading_args,
+            running: Mutex::new(None),
+            idle: Mutex::new(Vec::new()),
+        }
+    }
+
+    pub(crate) fn program(&self) -> &Path {
+        &self.program
+    }
+
+    /// Starts it, unless it runs.
+    pub(crate) fn start(&self) -> io::Result<()> {
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        if running.is_none() {
+            *running = Some(self.launch()?);
+        }
+        Ok(())
+    }
+
+    /// Forks a new shim, which gets this end of the control socket and holds the guard.
+    pub(crate) fn fork(&self, control: &OwnedFd, guard: Option<&File>) -> io::Result<()> {
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(running) = &*running
+            && running.send_request(control, guard).is_ok()
+        {
+            return Ok(());
+        }
+        // It never ran, or is gone: nobody has received the request.
+        let fresh = self.launch()?;
+        let sent = fresh.send_request(control, guard);
+        *running = Some(fresh);
+        sent.map_err(Into::into)
+    }
+
+    /// Takes the control socket of an idle shim that holds this guard, if there is one.
+    pub(crate) fn take_idle(&self, guard: Option<&Arc<File>>) -> Option<UnixStream> {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        // Drop those that ended meanwhile.
+        idle.retain(|idle| is_silent(&idle.control));
+        let same = |idle: &IdleShim| match (&idle.guard, guard) {
+            (Some(theirs), Some(guard)) => Arc::ptr_eq(theirs, guard),
+            (None, None) => true,
+            _ => false,
+        };
+        let at = idle.iter().position(same)?;
+        Some(idle.swap_remove(at).control)
+    }
+
+    /// Keeps an idle shim for the next job. Beyond the limit, the oldest one ends.
+    pub(crate) fn recycle(&self, control: UnixStream, guard: Option<Arc<File>>) {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        if idle.len() >= MAX_IDLE {
+            drop(idle.remove(0));
+        }
+        idle.push(IdleShim { control, guard });
+    }
+
+    #[allow(clippy::disallowed_methods)] // This crate starts all processes.
+    fn launch(&self) -> io::Result<RunningServer> {
+        unwaited().retain_mut(|process| matches!(process.try_wait(), Ok(None)));
+        let (ours, theirs) =
+            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+        let mut command = Command::new(&self.program);
+        if let Some(name) = &self.name {
+            command.arg0(name);
+        }
+        command
+            .args(&self.leading_args)
+            .arg(REQUEST_FD.to_string())
+            .env_clear()
+            // The orchestrator handles Ctrl-C at the terminal.
+            .process_group(0)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .fd_mappings(vec![command_fds::FdMapping { parent_fd: theirs, child_fd: REQUEST_FD }])
+            .map_err(io::Error::other)?;
+        let process = command.spawn()?;
+        let pid = i32::try_from(process.id()).ok().and_then(Pid::from_raw);
+        Ok(RunningServer { requests: ours, pid, process: Some(process) })
+    }
+}
+
+impl RunningServer {
+    fn send_request(&self, control: &OwnedFd, guard: Option<&File>) -> Result<(), Errno> {
+        // It may have been stopped.
+        if let Some(pid) = self.pid {
+            let _ = kill_process(pid, Signal::CONT);
+        }
+        let mut fds = vec![control.as_fd()];
+        fds.extend(guard.map(AsFd::as_fd));
+        let flags = if guard.is_some() { GUARD } else { 0 };
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FORK_FDS))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        if !ancillary.push(SendAncillaryMessage::ScmRights(&fds)) {
+            return Err(Errno::INVAL);
+        }
+        let bytes = [flags];
+        loop {
+            let sent = sendmsg(
+                self.requests.as_fd(),
+                &[IoSlice::new(&bytes)],
+                &mut ancillary,
+                SendFlags::NOSIGNAL,
+            );
+            match sent {
+                Err(Errno::INTR) => {}
+                sent => return sent.map(drop),
+            }
+        }
+    }
+}
+
+/// Whether the socket has neither data nor end of file.
+fn is_silent(control: &UnixStream) -> bool {
+    let mut byte = [0];
+    let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+    matches!(recv(control, &mut byte, flags), Err(Errno::AGAIN))
+}
+
+/// Fork servers for which no waiting thread could be started; reaped when the next one is started.
+fn unwaited() -> MutexGuard<'static, Vec<Child>> {
+    static UNWAITED: Mutex<Vec<Child>> = Mutex::new(Vec::new());
+    UNWAITED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Drop for RunningServer {
+    fn drop(&mut self) {
+        // It exits when its socket is closed and its last shim is gone. Wait for that on another thread.
+        let Some(process) = self.process.take() else { return };
+        let (hand_over, handed_over) = mpsc::sync_channel::<Child>(1);
+        let wait = move || handed_over.recv().map(|mut process| process.wait());
+        let thread = std::thread::Builder::new().name("fork-server".to_owned()).spawn(wait);
+        let unsent = match thread {
+            Ok(_) => hand_over.send(process).err().map(|error| error.0),
+            Err(_) => Some(process),
+        };
+        unwaited().extend(unsent);
+    }
+}
