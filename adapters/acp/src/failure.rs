@@ -114,8 +114,8 @@ fn class_of_text(text: &str) -> ErrorClass {
     match error_text::classify(text) {
         ErrorClass::Crashed => status(text)
             .and_then(|status| match status {
-                500..=599 => error_text::of_status(status).or(Some(ErrorClass::Overloaded)),
-                _ => error_text::of_status(status),
+                500..=599 => error_text::class_of_status(status).or(Some(ErrorClass::Overloaded)),
+                _ => error_text::class_of_status(status),
             })
             .unwrap_or(ErrorClass::Crashed),
         class => class,

@@ -23,7 +23,7 @@ impl CodexOutput {
 
     fn apply(&mut self, update: ThreadUpdate) -> Option<Event> {
         let used = match update {
-            ThreadUpdate::Usage(tokens) => return self.parser.used(tokens),
+            ThreadUpdate::Usage(tokens) => return self.parser.add_usage(tokens),
             ThreadUpdate::Model(model) => {
                 if self.model.as_ref() == Some(&model) {
                     return None;

@@ -1,6 +1,6 @@
-//! Failure classes for agents that report errors in words only.
+//! Classifies errors that agents report as text only.
 //!
-//! Looked at are the agent's own error messages, never its text or a tool's output: words in
+//! Only the agent's own error messages are classified, never its text or a tool's output: words in
 //! content are no evidence of anything.
 
 use ralph_orchestrator_contract::ErrorClass;
@@ -23,39 +23,40 @@ const OVERLOADED: [&str; 6] = [
     "error sending request",
 ];
 
-/// The class that an error message of the agent speaks of; `Crashed` if it speaks of none.
+/// Returns the class of an error message; `Crashed` if it names no known cause.
 #[must_use]
 pub fn classify(message: &str) -> ErrorClass {
     let lower = message.to_lowercase();
-    let says = |words: &[&str]| words.iter().any(|word| lower.contains(word));
-    if says(&["context window", "context length", "maximum context", "prompt is too long"]) {
+    let contains = |words: &[&str]| words.iter().any(|word| lower.contains(word));
+    if contains(&["context window", "context length", "maximum context", "prompt is too long"]) {
         return ErrorClass::ContextExceeded;
     }
     // Before the credit words: the usage-limit message offers to buy credits.
-    if says(&["usage limit"]) {
+    if contains(&["usage limit"]) {
         return ErrorClass::RateLimited { until_ms: None };
     }
-    let names_no_model = says(&["model_not_found"])
-        || (says(&["model"]) && says(&["does not exist", "not found", "not supported"]));
-    match http_status(&lower).and_then(of_status) {
+    let names_no_model = contains(&["model_not_found"])
+        || (contains(&["model"]) && contains(&["does not exist", "not found", "not supported"]));
+    match http_status(&lower).and_then(class_of_status) {
         // Some providers answer 400 where others answer 404.
         Some(ErrorClass::InvalidRequest) if names_no_model => return ErrorClass::NotFound,
         Some(class) => return class,
         None => {}
     }
-    if says(&["rate limit", "too many requests"]) {
+    if contains(&["rate limit", "too many requests"]) {
         ErrorClass::RateLimited { until_ms: None }
-    } else if says(&["insufficient_quota", "quota exceeded", "credit balance", "out of credit"]) {
+    } else if contains(&["insufficient_quota", "quota exceeded", "credit balance", "out of credit"])
+    {
         ErrorClass::Billing
-    } else if says(&UNAUTHENTICATED) {
+    } else if contains(&UNAUTHENTICATED) {
         ErrorClass::Unauthenticated
-    } else if says(&OVERLOADED) {
+    } else if contains(&OVERLOADED) {
         ErrorClass::Overloaded
     } else if names_no_model {
         ErrorClass::NotFound
-    } else if says(&["invalid_request", "bad request"]) {
+    } else if contains(&["invalid_request", "bad request"]) {
         ErrorClass::InvalidRequest
-    } else if says(&["timed out", "timeout"]) {
+    } else if contains(&["timed out", "timeout"]) {
         ErrorClass::TimedOut
     } else {
         ErrorClass::Crashed
@@ -64,7 +65,7 @@ pub fn classify(message: &str) -> ErrorClass {
 
 /// What an HTTP status from the provider means; nothing for those that say too little.
 #[must_use]
-pub fn of_status(status: u64) -> Option<ErrorClass> {
+pub fn class_of_status(status: u64) -> Option<ErrorClass> {
     match status {
         401 | 403 => Some(ErrorClass::Unauthenticated),
         402 => Some(ErrorClass::Billing),

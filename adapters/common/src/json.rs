@@ -1,29 +1,29 @@
-//! Lenient access to JSON whose shape belongs to somebody else.
+//! Lenient access to JSON of other programs.
 
 use serde_json::Value;
 
 /// Longest text of a tool's result that is passed on, in bytes.
 const RESULT_MAX: usize = 64 * 1024;
 
-/// The string under `key`, or an empty one.
+/// Returns the string under `key`, or an empty one.
 #[must_use]
 pub fn text<'a>(value: &'a Value, key: &str) -> &'a str {
     value.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The string under `key`, if it says something.
+/// Returns the string under `key`, unless it is empty.
 #[must_use]
 pub fn some_text(value: &Value, key: &str) -> Option<String> {
     Some(text(value, key)).filter(|text| !text.is_empty()).map(str::to_owned)
 }
 
-/// The count under `key`; what is none counts nothing.
+/// Returns the count under `key`, or 0.
 #[must_use]
 pub fn count(value: &Value, key: &str) -> u64 {
     value.get(key).and_then(Value::as_u64).unwrap_or(0)
 }
 
-/// A tool's answer, cut where it is too long for an event.
+/// Returns a tool's result, cut where it is too long for an event.
 #[must_use]
 pub fn bounded(text: &str) -> String {
     if text.len() <= RESULT_MAX {

@@ -1,13 +1,13 @@
-//! `opencode run --format json`.
+//! Reads what `opencode run --format json` prints.
 
 use ralph_orchestrator_contract::{AgentError, ErrorClass, Event, Report, Tokens, Usage, Usd};
 use serde_json::Value;
 
-use crate::error_text::{classify, of_status};
+use crate::error_text::{class_of_status, classify};
 use crate::json::{bounded, count, some_text, text};
 use crate::{LineParser, ProcessEnd};
 
-/// What `opencode run --format json` has said so far. It prints one step per call of the model and no final event: the
+/// Reads the output of `opencode run --format json`. It prints one step per call of the model and no final event: the
 /// end of its output and its exit status are all there is.
 #[derive(Debug, Default)]
 pub struct OpenCodeParser {
@@ -127,7 +127,7 @@ impl OpenCodeParser {
     }
 }
 
-/// A tool is told once, when it has ended.
+/// Returns the call and the result of a tool, which is reported once, when it has ended.
 fn tool(part: &Value) -> Vec<Event> {
     let id = text(part, "callID").to_owned();
     let state = part.get("state").unwrap_or(&Value::Null);
@@ -143,7 +143,7 @@ fn tool(part: &Value) -> Vec<Event> {
     ]
 }
 
-/// Class and message of `{"name":"APIError","data":{"message":"…","statusCode":429}}`.
+/// Returns class and message of `{"name":"APIError","data":{"message":"…","statusCode":429}}`.
 fn error(error: &Value) -> (ErrorClass, String) {
     let data = error.get("data").unwrap_or(&Value::Null);
     let name = text(error, "name");
@@ -158,9 +158,11 @@ fn error(error: &Value) -> (ErrorClass, String) {
         "ProviderModelNotFoundError" => ErrorClass::NotFound,
         _ => match classify(message) {
             class @ ErrorClass::ContextExceeded => class,
-            class => {
-                data.get("statusCode").and_then(Value::as_u64).and_then(of_status).unwrap_or(class)
-            }
+            class => data
+                .get("statusCode")
+                .and_then(Value::as_u64)
+                .and_then(class_of_status)
+                .unwrap_or(class),
         },
     };
     (class, format!("opencode: {message}"))

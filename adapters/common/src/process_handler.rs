@@ -65,13 +65,17 @@ impl Actions {
 /// All methods but two are synchronous: what they want done goes into their [`Actions`], so that neither
 /// a full sink nor a slow agent holds up a cancellation.
 pub trait ProcessHandler: Send {
+    /// Whether output is read line by line. Actions are then performed after each line, so that a burst of
+    /// short lines does not pile up what is sent in return.
+    const READS_LINES: bool = true;
+
     /// Returns what is to be done; the run takes it after each call of another method.
     fn actions(&mut self) -> &mut Actions;
 
     /// Begins the session, before anything is read.
     fn start(&mut self) {}
 
-    /// Reads a piece of standard output.
+    /// Reads a piece of standard output: at most up to the end of a line if it [`READS_LINES`](Self::READS_LINES).
     fn read(&mut self, bytes: &[u8]);
 
     /// Reads an unfinished last line.

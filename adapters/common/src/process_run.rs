@@ -69,7 +69,7 @@ impl<'a, H: ProcessHandler> ProcessRun<'a, H> {
                     info!("agent took too long");
                     self.handler.deadline_passed();
                 }
-                Next::Process(ProcessEvent::Output(chunk)) => self.read(&chunk),
+                Next::Process(ProcessEvent::Output(chunk)) => self.read(&chunk).await,
                 Next::Process(ProcessEvent::Exited(exit)) => break exit,
             }
             self.perform_actions().await;
@@ -101,8 +101,16 @@ impl<'a, H: ProcessHandler> ProcessRun<'a, H> {
         }
     }
 
-    fn read(&mut self, chunk: &Chunk) {
+    async fn read(&mut self, chunk: &Chunk) {
         match chunk.stream {
+            Stream::Stdout if H::READS_LINES => {
+                for line in chunk.bytes.split_inclusive(|byte| *byte == b'\n') {
+                    self.handler.read(line);
+                    // Not every line makes an event.
+                    self.turn.spend(line.len()).await;
+                    self.perform_actions().await;
+                }
+            }
             Stream::Stdout => self.handler.read(&chunk.bytes),
             Stream::Stderr => {
                 let events = self.stderr.push(&chunk.bytes);

@@ -1,4 +1,4 @@
-//! The agent's program: finding it, and asking it who it is.
+//! Finds an agent's program and asks for its version.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -11,10 +11,10 @@ use ralph_orchestrator_supervisor::{
 };
 
 /// How long `--version` may take.
-const CHECK: Duration = Duration::from_secs(20);
-/// How much is shown of what it says of its version, and of why it cannot, in characters.
-const MOST_OF_VERSION: usize = 200;
-const MOST_OF_PROBLEM: usize = 500;
+const VERSION_TIMEOUT: Duration = Duration::from_secs(20);
+/// How much is shown of its version, and of why it printed none, in characters.
+const MAX_VERSION: usize = 200;
+const MAX_PROBLEM: usize = 500;
 
 /// A program that is found once: what an iteration puts in the way later is not run.
 #[derive(Debug)]
@@ -48,19 +48,19 @@ impl Program {
         this
     }
 
-    /// Where it is, if it was found.
+    /// Returns its path, if it was found.
     #[must_use]
     pub fn found(&self) -> Option<&PathBuf> {
         self.found.get()
     }
 
-    /// Who starts it.
+    /// Returns who starts it.
     #[must_use]
     pub const fn supervisor(&self) -> &Supervisor {
         &self.supervisor
     }
 
-    /// Where it is.
+    /// Returns its path.
     ///
     /// # Errors
     /// It is still not there.
@@ -74,7 +74,7 @@ impl Program {
         Ok(self.found.get_or_init(|| found).clone())
     }
 
-    /// The error that it cannot be used, why, and how to install it.
+    /// Returns the error that it cannot be used, why, and how to install it.
     #[must_use]
     pub fn unavailable(&self, what: &str) -> AgentError {
         let install = self.install.iter().map(|how| format!(". {how}")).collect::<String>();
@@ -82,7 +82,7 @@ impl Program {
         AgentError::new(ErrorClass::Unavailable, message)
     }
 
-    /// Says which version is there, having asked it by `--version`.
+    /// Returns its version and path, having run it with `--version`.
     ///
     /// # Errors
     /// It is not there, or does not work in this environment.
@@ -99,18 +99,18 @@ impl Program {
         let version = format!("`{} --version`", program.display());
         let output = self
             .supervisor
-            .output(spec, CaptureLimit::default(), tokio::time::sleep(CHECK))
+            .output(spec, CaptureLimit::default(), tokio::time::sleep(VERSION_TIMEOUT))
             .await
             .map_err(|error| self.unavailable(&error.to_string()))?;
         if output.stopped {
-            let seconds = CHECK.as_secs();
+            let seconds = VERSION_TIMEOUT.as_secs();
             return Err(self.unavailable(&format!("{version} took more than {seconds} s")));
         }
         let (stdout, stderr) = (output.stdout.text(), output.stderr.text());
-        let first = harmless_line(stdout.lines().next().unwrap_or_default(), MOST_OF_VERSION);
+        let first = harmless_line(stdout.lines().next().unwrap_or_default(), MAX_VERSION);
         if !output.exit.ending.is_success() || first.is_empty() {
             let exit = &output.exit;
-            let said = harmless_line(&stderr, MOST_OF_PROBLEM);
+            let said = harmless_line(&stderr, MAX_PROBLEM);
             return Err(self.unavailable(&format!("{version} ended with {exit}: {said}")));
         }
         Ok(format!("{first} at {}", program.display()))

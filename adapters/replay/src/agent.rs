@@ -10,22 +10,20 @@ use ralph_orchestrator_contract::{
 use ralph_orchestrator_supervisor::Supervisor;
 
 use crate::config::Config;
-use crate::pace::Pace;
-use crate::play::Play;
+use crate::player::Player;
 use crate::session::{Session, SessionError, Sessions};
 use crate::shell::Shell;
 
-/// Recorded sessions.
+/// Replays recorded sessions.
 pub(crate) struct ReplayAgent {
     sessions: Sessions,
-    speed: f64,
     shell: Shell,
 }
 
 impl ReplayAgent {
     pub(crate) fn new(config: Config, context: &BuildContext, supervisor: &Supervisor) -> Self {
         let sessions = Sessions::new(context.config_dir.join(config.session));
-        Self { sessions, speed: config.speed, shell: Shell::new(context, supervisor) }
+        Self { sessions, shell: Shell::new(context, supervisor) }
     }
 }
 
@@ -54,9 +52,9 @@ impl Agent for ReplayAgent {
 
     async fn run(&self, task: Iteration, events: &dyn EventSink) -> Result<Report, AgentError> {
         let file = self.sessions.file(task.number).map_err(not_there)?;
-        tracing::debug!(session = %file.display(), "a recorded session is performed");
+        tracing::debug!(session = %file.display(), "a recorded session is replayed");
         let session = Session::read(file).map_err(not_there)?;
-        Play::new(&session, &self.shell, Pace::new(self.speed), task, events).perform().await
+        Player::new(&session, &self.shell, task, events).play().await
     }
 }
 

@@ -13,9 +13,6 @@ use serde_json::Value;
 pub struct Config {
     /// A recorded session of Claude Code, or a folder with `1.jsonl`, `2.jsonl`, … for the iterations.
     pub(crate) session: PathBuf,
-    /// How many times faster than recorded; 0 is without pauses.
-    #[serde(default)]
-    pub(crate) speed: f64,
 }
 
 impl Config {
@@ -24,10 +21,6 @@ impl Config {
         if config.session.as_os_str().is_empty() {
             let message = "expected the path of a recorded session, or of a folder with 1.jsonl, …";
             return Err(BuildError::at("session", message));
-        }
-        if !config.speed.is_finite() || config.speed < 0.0 {
-            let message = "expected a number that is not negative: 1 as recorded, 0 without pauses";
-            return Err(BuildError::at("speed", message));
         }
         Ok(config)
     }
@@ -40,12 +33,9 @@ mod tests {
 
     #[test]
     fn mistakes_are_named_by_their_key() {
-        assert!(Config::parse(json!({"session": "x", "speed": 2})).is_ok());
-        assert!((Config::parse(json!({"session": "x"})).unwrap().speed).abs() < f64::EPSILON);
+        assert!(Config::parse(json!({"session": "x"})).is_ok());
         let key = |table| Config::parse(table).unwrap_err().key.join(".");
         assert_eq!(key(json!({"session": ""})), "session");
-        assert_eq!(key(json!({"session": "x", "speed": -1.0})), "speed");
-        assert_eq!(key(json!({"session": "x", "speed": "fast"})), "speed");
         assert!(Config::parse(json!({})).unwrap_err().message.contains("session"));
     }
 }

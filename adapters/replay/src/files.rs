@@ -8,7 +8,7 @@ use ralph_orchestrator_core::workspace::{Links, read_file, write_file};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::places::{PlaceError, Places};
+use crate::path_mapping::{PathError, PathMapper};
 
 /// Largest file that is changed, in bytes.
 const LARGEST: usize = 64 * 1024 * 1024;
@@ -17,7 +17,7 @@ const LARGEST: usize = 64 * 1024 * 1024;
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FileError {
     #[error(transparent)]
-    Place(#[from] PlaceError),
+    Path(#[from] PathError),
     #[error("the recorded call has no usable input: {0}")]
     Input(#[from] serde_json::Error),
     #[error("{} is no regular file", .0.display())]
@@ -57,9 +57,9 @@ struct Edit {
 }
 
 /// Does what the tool did; the answer is as the tool's own.
-pub(crate) fn write(input: &Value, places: &Places) -> Result<String, FileError> {
+pub(crate) fn write(input: &Value, paths: &PathMapper) -> Result<String, FileError> {
     let Write { file_path, content } = Deserialize::deserialize(input)?;
-    let path = places.find(&file_path)?;
+    let path = paths.resolve(&file_path)?;
     let existed = is_file(&path)?;
     save(&path, &content)?;
     Ok(if existed {
@@ -70,20 +70,20 @@ pub(crate) fn write(input: &Value, places: &Places) -> Result<String, FileError>
 }
 
 /// One replacement in a file.
-pub(crate) fn edit(input: &Value, places: &Places) -> Result<String, FileError> {
+pub(crate) fn edit(input: &Value, paths: &PathMapper) -> Result<String, FileError> {
     let edit = Edit::deserialize(input)?;
     let file_path = input.get("file_path").and_then(Value::as_str).unwrap_or_default();
-    change(file_path, &[edit], places)
+    change(file_path, &[edit], paths)
 }
 
 /// Several replacements in a file: all of them or none.
-pub(crate) fn multi_edit(input: &Value, places: &Places) -> Result<String, FileError> {
+pub(crate) fn multi_edit(input: &Value, paths: &PathMapper) -> Result<String, FileError> {
     let Edits { file_path, edits } = Deserialize::deserialize(input)?;
-    change(&file_path, &edits, places)
+    change(&file_path, &edits, paths)
 }
 
-fn change(file_path: &str, edits: &[Edit], places: &Places) -> Result<String, FileError> {
-    let path = places.find(file_path)?;
+fn change(file_path: &str, edits: &[Edit], paths: &PathMapper) -> Result<String, FileError> {
+    let path = paths.resolve(file_path)?;
     let mut text = if is_file(&path)? {
         let read = read_file(&path, LARGEST, Links::Refuse);
         let bytes =
@@ -145,14 +145,14 @@ mod tests {
 
     struct Fixture {
         folder: tempfile::TempDir,
-        places: Places,
+        paths: PathMapper,
     }
 
     impl Fixture {
         fn new() -> Self {
             let folder = tempfile::tempdir().unwrap();
             let workspace = fs::canonicalize(folder.path()).unwrap();
-            Self { folder, places: Places::new(Some("/workspace".into()), workspace) }
+            Self { folder, paths: PathMapper::new(Some("/workspace".into()), workspace) }
         }
 
         fn text(&self, name: &str) -> String {
@@ -164,8 +164,8 @@ mod tests {
     fn written_files_are_what_was_recorded() {
         let here = Fixture::new();
         let call = json!({"file_path": "a/b.txt", "content": "x\r\n\u{0}é"});
-        assert!(write(&call, &here.places).unwrap().starts_with("File created"));
-        assert!(write(&call, &here.places).unwrap().contains("updated"));
+        assert!(write(&call, &here.paths).unwrap().starts_with("File created"));
+        assert!(write(&call, &here.paths).unwrap().contains("updated"));
         assert_eq!(here.text("a/b.txt"), "x\r\n\u{0}é");
     }
 
@@ -176,7 +176,7 @@ mod tests {
         let call = |old: &str, new: &str, all: bool| {
             edit(
                 &json!({"file_path": "f", "old_string": old, "new_string": new, "replace_all": all}),
-                &here.places,
+                &here.paths,
             )
         };
         assert!(matches!(call("a", "c", false), Err(FileError::Ambiguous { count: 2, .. })));
@@ -194,7 +194,7 @@ mod tests {
     fn several_edits_are_done_together_or_not_at_all() {
         let here = Fixture::new();
         let edits =
-            |list: Value| multi_edit(&json!({"file_path": "f", "edits": list}), &here.places);
+            |list: Value| multi_edit(&json!({"file_path": "f", "edits": list}), &here.paths);
         edits(json!([{"old_string": "", "new_string": "one two"},
                      {"old_string": "two", "new_string": "three"}]))
         .unwrap();
@@ -213,15 +213,15 @@ mod tests {
             std::os::unix::net::UnixListener::bind(here.folder.path().join("socket")).unwrap();
         for name in ["dir", "socket", "."] {
             let call = json!({"file_path": name, "content": ""});
-            assert!(matches!(write(&call, &here.places), Err(FileError::NotAFile(_))), "{name}");
+            assert!(matches!(write(&call, &here.paths), Err(FileError::NotAFile(_))), "{name}");
         }
         fs::write(here.folder.path().join("binary"), b"\xFF").unwrap();
         let call = json!({"file_path": "binary", "old_string": "a", "new_string": "b"});
-        assert!(matches!(edit(&call, &here.places), Err(FileError::NotText(_))));
+        assert!(matches!(edit(&call, &here.paths), Err(FileError::NotText(_))));
         for call in [json!({}), json!({"file_path": 7, "content": "x"}), json!(null)] {
-            assert!(matches!(write(&call, &here.places), Err(FileError::Input(_))));
+            assert!(matches!(write(&call, &here.paths), Err(FileError::Input(_))));
         }
         let outside = json!({"file_path": "/etc/x", "content": ""});
-        assert!(matches!(write(&outside, &here.places), Err(FileError::Place(_))));
+        assert!(matches!(write(&outside, &here.paths), Err(FileError::Path(_))));
     }
 }

@@ -1,29 +1,27 @@
-//! The `replay` adapter: performs a recorded session of Claude Code again.
+//! The `replay` adapter: replays a recorded session of Claude Code.
 //!
 //! Keys of `[agent.config]`:
 //!
 //! | key | meaning |
 //! |---|---|
-//! | `session` | a recorded `--output-format stream-json` file, or a folder with `1.jsonl`, `2.jsonl`, …: iteration n performs file n, and the last one again beyond that. Relative to the folder of the configuration file |
-//! | `speed` | how many times faster than recorded; 0 (default) is without pauses |
+//! | `session` | a recorded `--output-format stream-json` file, or a folder with `1.jsonl`, `2.jsonl`, …: iteration n replays file n, and the last one again beyond that. Relative to the folder of the configuration file |
 //!
-//! The recorded agent's Write, Edit, MultiEdit and Bash calls really happen in the workspace, and the
-//! results shown are those that really came out. The recorded working folder is replaced by the
+//! The recorded agent's Write, Edit, MultiEdit and Bash calls are executed in the workspace, and the
+//! results shown are those of the execution. The recorded working folder is replaced by the
 //! workspace, in commands too; files outside the workspace are never written, also not through links.
 //! What was refused or failed to change a file when it was recorded is not done, and background
 //! commands are not started. Everything else (Read, subagents' answers, unknown tools) is only shown.
 //! Nothing is spent: the usage is no cost and no tokens, whatever the recording says.
 
 mod agent;
-mod cancel;
+mod cancellation;
 mod config;
 mod files;
-mod pace;
-mod places;
-mod play;
+mod path_mapping;
+mod player;
 mod session;
 mod shell;
-mod stage;
+mod tool_executor;
 
 /// The keys of `[agent.config]`.
 pub use config::Config as Keys;

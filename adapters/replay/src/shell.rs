@@ -1,4 +1,4 @@
-//! The Bash tool: really runs the recorded commands.
+//! The Bash tool: runs the recorded commands.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -14,7 +14,7 @@ use ralph_orchestrator_supervisor::{
 };
 use tokio::time::{Instant, sleep_until};
 
-use crate::cancel::Cancel;
+use crate::cancellation::Cancellation;
 
 /// How much of a command's output goes into its result, in bytes.
 const OUTPUT_MAX: usize = 30_000;
@@ -35,7 +35,7 @@ pub(crate) struct Shell {
 }
 
 /// Where the commands of one iteration run.
-pub(crate) struct Seat {
+pub(crate) struct ShellState {
     /// Outside of it no command starts.
     pub(crate) workspace: PathBuf,
     /// Where the last command ended.
@@ -46,26 +46,26 @@ pub(crate) struct Seat {
     pub(crate) cwd_file: PathBuf,
 }
 
-/// What a command came to.
+/// The result of a command.
 #[derive(Debug)]
-pub(crate) struct Ran {
+pub(crate) struct CommandResult {
     /// Its output, and its exit status unless that is 0.
     pub(crate) text: String,
     /// It failed.
     pub(crate) is_error: bool,
-    /// What was left of its processes.
+    /// Processes that it left behind.
     pub(crate) leftovers: Leftovers,
 }
 
 /// Why a command ended before its time.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Cut {
+enum EarlyEnd {
     Cancelled,
     TimedOut,
 }
 
 impl Shell {
-    /// `bash`, or else `sh`, found once.
+    /// Looks for `bash`, or else `sh`.
     pub(crate) fn new(context: &BuildContext, supervisor: &Supervisor) -> Self {
         let find = |name| find_program(name, &context.path, &context.config_dir);
         let program = find("bash").or_else(|_| find("sh"));
@@ -74,7 +74,7 @@ impl Shell {
         Self { program, supervisor: supervisor.clone() }
     }
 
-    /// Where it is, or why it is nowhere.
+    /// Returns the shell's path, or why there is none.
     pub(crate) fn program(&self) -> Result<&Path, &str> {
         self.program.as_deref().map_err(String::as_str)
     }
@@ -85,10 +85,11 @@ impl Shell {
         &self,
         command: &str,
         timeout_ms: Option<u64>,
-        seat: &mut Seat,
-        cancel: &mut Cancel<'_>,
-    ) -> Result<Ran, Leftovers> {
-        let failed = |text: String| Ran { text, is_error: true, leftovers: Leftovers::default() };
+        state: &mut ShellState,
+        cancel: &mut Cancellation<'_>,
+    ) -> Result<CommandResult, Leftovers> {
+        let failed =
+            |text: String| CommandResult { text, is_error: true, leftovers: Leftovers::default() };
         let program = match self.program() {
             Ok(program) => program.to_owned(),
             Err(message) => return Ok(failed(message.to_owned())),
@@ -99,9 +100,9 @@ impl Shell {
             SCRIPT.into(),
             name,
             command.into(),
-            seat.cwd_file.clone().into_os_string(),
+            state.cwd_file.clone().into_os_string(),
         ];
-        let (cwd, env) = (seat.cwd.clone(), seat.env.clone());
+        let (cwd, env) = (state.cwd.clone(), state.env.clone());
         let spec = Spec { program, args, cwd, env, stdin: Vec::new(), grace: Grace::default() };
         let process = match self.supervisor.spawn(spec).await {
             Ok(process) => process,
@@ -109,10 +110,10 @@ impl Shell {
         };
         let timeout = timeout_ms.map_or(TIMEOUT, Duration::from_millis).min(TIMEOUT_MAX);
         let (output, exit, cut) = watch(process, timeout, cancel).await;
-        if cut == Some(Cut::Cancelled) {
+        if cut == Some(EarlyEnd::Cancelled) {
             return Err(Leftovers::new(exit.left_behind, exit.survived));
         }
-        let note = seat.follow();
+        let note = state.follow_cwd();
         Ok(result(&output, exit, cut.map(|_| timeout), note))
     }
 }
@@ -120,8 +121,8 @@ impl Shell {
 async fn watch(
     mut process: Process,
     timeout: Duration,
-    cancel: &mut Cancel<'_>,
-) -> (Output, Exit, Option<Cut>) {
+    cancel: &mut Cancellation<'_>,
+) -> (Output, Exit, Option<EarlyEnd>) {
     let deadline = Instant::now() + timeout;
     let mut output = Output::default();
     let mut cut = None;
@@ -129,8 +130,8 @@ async fn watch(
         let running = cut.is_none();
         let why = tokio::select! {
             biased;
-            () = cancel.wait(), if running => Cut::Cancelled,
-            () = sleep_until(deadline), if running => Cut::TimedOut,
+            () = cancel.wait(), if running => EarlyEnd::Cancelled,
+            () = sleep_until(deadline), if running => EarlyEnd::TimedOut,
             step = process.next_event() => match step {
                 ProcessEvent::Output(chunk) => {
                     output.push(&chunk.bytes);
@@ -145,7 +146,12 @@ async fn watch(
     (output, exit, cut)
 }
 
-fn result(output: &Output, exit: Exit, timed_out: Option<Duration>, note: Option<String>) -> Ran {
+fn result(
+    output: &Output,
+    exit: Exit,
+    timed_out: Option<Duration>,
+    note: Option<String>,
+) -> CommandResult {
     let status = match (timed_out, exit.ending) {
         (Some(limit), _) => Some(format!("Command timed out after {} ms", limit.as_millis())),
         (None, Ending::Exited(0)) => None,
@@ -157,16 +163,17 @@ fn result(output: &Output, exit: Exit, timed_out: Option<Duration>, note: Option
     let is_error = status.is_some();
     let parts = [status, output.text(), note];
     let text = parts.into_iter().flatten().collect::<Vec<_>>().join("\n");
-    Ran { text, is_error, leftovers: Leftovers::new(exit.left_behind, exit.survived) }
+    CommandResult { text, is_error, leftovers: Leftovers::new(exit.left_behind, exit.survived) }
 }
 
-impl Seat {
-    /// Goes where the last command ended, if that is inside the workspace; else back to its root.
-    fn follow(&mut self) -> Option<String> {
-        let told = read_file(&self.cwd_file, LONGEST_PATH, Links::Refuse).ok()?;
-        // A command that ends its shell does not tell; the old answer must not stand for it.
+impl ShellState {
+    /// Changes to the folder where the last command ended, if that is inside the workspace; else back to its
+    /// root.
+    fn follow_cwd(&mut self) -> Option<String> {
+        let written = read_file(&self.cwd_file, LONGEST_PATH, Links::Refuse).ok()?;
+        // A command that ends its shell writes nothing; the old file must not stand for it.
         let _ = fs::remove_file(&self.cwd_file);
-        let folder = PathBuf::from(OsString::from_vec(told.strip_suffix(b"\n")?.to_vec()));
+        let folder = PathBuf::from(OsString::from_vec(written.strip_suffix(b"\n")?.to_vec()));
         if folder.starts_with(&self.workspace) {
             self.cwd = folder;
             None

@@ -1,4 +1,4 @@
-//! What the output has to say and must not say, watched line by line while it passes.
+//! What the output must and must not contain, matched line by line while it is printed.
 
 use std::borrow::Cow;
 
@@ -6,8 +6,6 @@ use ralph_orchestrator_contract::BuildError;
 use regex::{Regex, RegexBuilder};
 
 use crate::config::{Config, Patterns};
-use ralph_orchestrator_supervisor::without_escapes;
-
 use crate::display::escape;
 
 /// The compiled expressions of one validator.
@@ -25,7 +23,7 @@ impl Rules {
         })
     }
 
-    /// What they demand, for the agent; empty if nothing.
+    /// Returns what they demand, for the agent; empty if nothing.
     pub(crate) fn demands(&self) -> String {
         let list = |rules: &[Regex], says: &str| -> String {
             rules.iter().map(|rule| format!(", {says} /{}/", escape(rule.as_str()))).collect()
@@ -49,9 +47,9 @@ fn compile(key: &str, patterns: &Patterns) -> Result<Vec<Regex>, BuildError> {
     .collect()
 }
 
-/// What the lines of one output have shown so far.
+/// Matches the lines of one output.
 #[derive(Debug)]
-pub(crate) struct Watch<'a> {
+pub(crate) struct PatternMatcher<'a> {
     rules: &'a Rules,
     matched: Vec<bool>,
     /// For each forbidden expression the first line that it matched.
@@ -60,7 +58,7 @@ pub(crate) struct Watch<'a> {
     unseen: u64,
 }
 
-impl<'a> Watch<'a> {
+impl<'a> PatternMatcher<'a> {
     pub(crate) fn new(rules: &'a Rules) -> Self {
         Self {
             rules,
@@ -70,9 +68,13 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Looks at a line; `dropped` bytes of it are missing at its end.
+    /// Matches a line; `dropped` bytes of it are missing at its end.
     pub(crate) fn line(&mut self, line: &str, dropped: u64) {
-        let plain = without_escapes(line);
+        let plain: Cow<'_, str> = if line.contains('\u{1b}') {
+            anstream::adapter::strip_str(line).to_string().into()
+        } else {
+            line.into()
+        };
         self.unseen = self.unseen.saturating_add(dropped);
         for (rule, matched) in self.rules.must_match.iter().zip(&mut self.matched) {
             *matched = *matched || rule.is_match(&plain);
@@ -86,7 +88,7 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// What is wrong with the whole output.
+    /// Returns how the whole output breaks the rules.
     pub(crate) fn complaints(&self) -> Vec<String> {
         let missing = self.rules.must_match.iter().zip(&self.matched);
         let missing = missing
@@ -130,7 +132,7 @@ mod tests {
     }
 
     fn complaints(rules: &Rules, lines: &[&str]) -> Vec<String> {
-        let mut watch = Watch::new(rules);
+        let mut watch = PatternMatcher::new(rules);
         lines.iter().for_each(|line| watch.line(line, 0));
         watch.complaints()
     }
@@ -158,11 +160,11 @@ mod tests {
     #[test]
     fn what_could_not_be_searched_is_no_proof_of_absence() {
         let forbidding = rules(json!({"must_not_match": "FAIL"})).unwrap();
-        let mut watch = Watch::new(&forbidding);
+        let mut watch = PatternMatcher::new(&forbidding);
         watch.line("xxx", 5);
         assert!(watch.complaints()[0].contains("5 bytes"));
         let wanting = rules(json!({"must_match": "xxx"})).unwrap();
-        let mut watch = Watch::new(&wanting);
+        let mut watch = PatternMatcher::new(&wanting);
         watch.line("xxx", 5);
         assert!(watch.complaints().is_empty());
     }

@@ -13,15 +13,15 @@ use ralph_orchestrator_supervisor::{Grace, SpawnError, Spec, Supervisor, find_pr
 
 use crate::config::Config;
 use crate::display::{escape, typed};
+use crate::execution::{Execution, run_to_end};
 use crate::patterns::Rules;
 use crate::reserved;
 use crate::setup;
-use crate::trial::{Trial, watch};
 
 /// How many changed paths a rejection names.
 const CHANGES_NAMED: usize = 20;
 
-/// A command that decides.
+/// Validates a claim by running a command.
 pub(crate) struct CommandValidator {
     config: Config,
     rules: Rules,
@@ -80,7 +80,7 @@ impl CommandValidator {
         Ok(Spec { program, args, cwd, env, stdin: Vec::new(), grace: Grace::default() })
     }
 
-    /// Where it runs; a folder that is not there, or not inside the workspace, is the agent's to mend.
+    /// Returns where it runs; a folder that is not there, or not inside the workspace, is the agent's to mend.
     fn cwd(&self, workspace: &Path) -> Result<PathBuf, String> {
         let Some(cwd) = &self.config.cwd else { return Ok(workspace.to_owned()) };
         let wanted = workspace.join(cwd);
@@ -99,36 +99,36 @@ impl CommandValidator {
         }
     }
 
-    /// Why its exit status says nothing of the work: by convention of all shells, a program that it needs
+    /// Returns why its exit status says nothing about the work: by convention of all shells, a program that it needs
     /// is not there (127) or cannot be executed (126).
-    fn not_checked(&self, trial: &Trial) -> Option<String> {
-        if let Some(message) = self.missing_module(trial) {
+    fn unusable(&self, execution: &Execution) -> Option<String> {
+        if let Some(message) = self.missing_module(execution) {
             return Some(message);
         }
-        let code = trial.exit.ending.code().filter(|code| *code != self.config.expect_exit)?;
+        let code = execution.exit.ending.code().filter(|code| *code != self.config.expect_exit)?;
         let why = match code {
             126 => "a program that it runs cannot be executed",
             127 => "a program that it runs was not found",
             _ => return None,
         };
-        Some(format!("`{}` ended with exit {code}: {why}.\n{}", self.typed, trial.output))
+        Some(format!("`{}` ended with exit {code}: {why}.\n{}", self.typed, execution.output))
     }
 
     /// Python says so, and ends with the status of a failed test, if what it is to run is not installed.
-    fn missing_module(&self, trial: &Trial) -> Option<String> {
+    fn missing_module(&self, execution: &Execution) -> Option<String> {
         let module = reserved::module(&self.config.program)?;
         let says = format!(": No module named {module}");
-        let is_missing = trial.exit.ending.code() == Some(1)
-            && trial.output.lines().any(|line| line.trim_end().ends_with(&says));
+        let is_missing = execution.exit.ending.code() == Some(1)
+            && execution.output.lines().any(|line| line.trim_end().ends_with(&says));
         is_missing.then(|| {
             format!(
                 "`{}` could not be run: {module} is not installed.\n{}",
-                self.typed, trial.output
+                self.typed, execution.output
             )
         })
     }
 
-    /// What was changed although it is protected, and what appeared although it is reserved.
+    /// Returns what was changed although it is protected, and what appeared although it is reserved.
     fn tampered(&self, changes: &[Change]) -> Vec<String> {
         let reserved = reserved::paths(&self.config);
         let is_reserved = |change: &&Change| {
@@ -141,7 +141,7 @@ impl CommandValidator {
         if !changed.is_empty() {
             reasons.push(format!(
                 "protected paths must be as they were when the run began, put them back: {}",
-                named(&changed)
+                list_changes(&changed)
             ));
         }
         if !appeared.is_empty() {
@@ -149,27 +149,27 @@ impl CommandValidator {
                 "these were not there when the run began, and change what `{}` does; remove or rename \
                  them: {}",
                 self.typed,
-                named(&appeared)
+                list_changes(&appeared)
             ));
         }
         reasons
     }
 
-    /// Nothing if it passed.
-    fn reason(&self, trial: &Trial) -> Option<String> {
+    /// Returns why it failed; nothing if it passed.
+    fn rejection(&self, execution: &Execution) -> Option<String> {
         let mut wrong = Vec::new();
-        if trial.exit.ending.code() != Some(self.config.expect_exit) {
+        if execution.exit.ending.code() != Some(self.config.expect_exit) {
             wrong.push(format!(
                 "ended with {}, expected exit {}",
-                trial.exit, self.config.expect_exit
+                execution.exit, self.config.expect_exit
             ));
         }
-        wrong.extend(trial.complaints.iter().cloned());
+        wrong.extend(execution.complaints.iter().cloned());
         if wrong.is_empty() {
             return None;
         }
-        let left = left_behind(&trial.exit.left_behind);
-        let output = &trial.output;
+        let left = left_behind(&execution.exit.left_behind);
+        let output = &execution.output;
         Some(format!("`{}` failed: {}{left}.\n{output}", self.typed, wrong.join("; ")))
     }
 
@@ -190,13 +190,13 @@ impl CommandValidator {
         Verdict::Error { message }
     }
 
-    /// What lives on may change what is examined.
-    fn outlived(&self, complaint: &str) -> Verdict {
+    /// Rejects what was checked beside processes that live on: they may change it afterwards.
+    fn survived(&self, complaint: &str) -> Verdict {
         let message = format!("`{}` ran, but {}", self.typed, escape(complaint));
         Verdict::Error { message }
     }
 
-    fn cut_short(&self, trial: &Trial, reason: CancelReason) -> Verdict {
+    fn cancelled(&self, execution: &Execution, reason: CancelReason) -> Verdict {
         let why = match reason {
             CancelReason::Timeout => "timed out",
             CancelReason::MaxRuntime => "was ended because the run's time is up",
@@ -205,8 +205,8 @@ impl CommandValidator {
                 "was ended by the orchestrator"
             }
         };
-        let (seconds, output) = (trial.took.as_secs_f64(), &trial.output);
-        let left = left_behind(&trial.exit.left_behind);
+        let (seconds, output) = (execution.took.as_secs_f64(), &execution.output);
+        let left = left_behind(&execution.exit.left_behind);
         let message = format!("`{}` {why} after {seconds:.1} s{left}. {output}", self.typed);
         Verdict::Error { message }
     }
@@ -215,7 +215,7 @@ impl CommandValidator {
 #[async_trait]
 impl EvidenceValidator for CommandValidator {
     fn describe(&self) -> ValidatorDescription {
-        let times = match self.config.confirm {
+        let times = match self.config.passes_required {
             1 => String::new(),
             times => format!(", {times} times in a row"),
         };
@@ -241,7 +241,7 @@ impl EvidenceValidator for CommandValidator {
     }
 
     fn passes_required(&self) -> u32 {
-        self.config.confirm
+        self.config.passes_required
     }
 
     async fn check(&self, _env: &BTreeMap<String, String>) -> Result<(), String> {
@@ -271,20 +271,20 @@ impl EvidenceValidator for CommandValidator {
             Ok(process) => process,
             Err(error) => return self.not_started(&error),
         };
-        let trial = watch(process, &self.rules, cancel).await;
-        let survived = trial.exit.survived.iter().cloned();
+        let execution = run_to_end(process, &self.rules, cancel).await;
+        let survived = execution.exit.survived.iter().cloned();
         if let Some(complaint) = Leftovers::new(Vec::new(), survived).complaint() {
-            return self.outlived(&complaint);
+            return self.survived(&complaint);
         }
-        if let Some(reason) = trial.cancelled {
-            return self.cut_short(&trial, reason);
+        if let Some(reason) = execution.cancelled {
+            return self.cancelled(&execution, reason);
         }
-        if let Some(message) = self.not_checked(&trial) {
+        if let Some(message) = self.unusable(&execution) {
             return Verdict::Error { message };
         }
-        match self.reason(&trial) {
+        match self.rejection(&execution) {
             Some(reason) => Verdict::rejected(reason),
-            None => self.accepted(&left_behind(&trial.exit.left_behind)),
+            None => self.accepted(&left_behind(&execution.exit.left_behind)),
         }
     }
 }
@@ -301,7 +301,7 @@ fn left_behind(names: &[String]) -> String {
     }
 }
 
-fn named(changes: &[&Change]) -> String {
+fn list_changes(changes: &[&Change]) -> String {
     let named = changes.iter().take(CHANGES_NAMED).map(|change| {
         let kind = match change.kind {
             ChangeKind::Added => "added",

@@ -5,7 +5,7 @@ use std::io::Cursor;
 use png::{Decoder, Limits, Transformations};
 use serde::de::IgnoredAny;
 
-use crate::pace::{Pace, STRIDE, Step};
+use crate::cooperative::{Cancellable, STRIDE, Yielder};
 
 /// Pixels of an image.
 const MOST_PIXELS: u64 = 64 << 20;
@@ -34,10 +34,10 @@ pub(crate) async fn check<'a>(
     content: &'a [u8],
     extension: &str,
     min_side: u32,
-    pace: &mut Pace<'_>,
-) -> Step<Result<Content<'a>, String>> {
+    yielder: &mut Yielder<'_>,
+) -> Cancellable<Result<Content<'a>, String>> {
     Ok(match extension {
-        "png" => image(content, min_side, pace).await?.map(|()| Content::Binary),
+        "png" => image(content, min_side, yielder).await?.map(|()| Content::Binary),
         "json" => text(content).and_then(json).map(Content::Text),
         other if TEXT.contains(&other) => text(content).map(Content::Text),
         _ if content.iter().all(u8::is_ascii_whitespace) => Err("holds only white space".into()),
@@ -90,7 +90,11 @@ fn is_deep(text: &str) -> bool {
 }
 
 /// Decodes a PNG image to its end, a row at a time.
-async fn image(content: &[u8], min_side: u32, pace: &mut Pace<'_>) -> Step<Result<(), String>> {
+async fn image(
+    content: &[u8],
+    min_side: u32,
+    yielder: &mut Yielder<'_>,
+) -> Cancellable<Result<(), String>> {
     let damaged = |error: png::DecodingError| format!("is not a PNG image that decodes: {error}");
     let limits = Limits { bytes: DECODER_MEMORY };
     let mut decoder = Decoder::new_with_limits(Cursor::new(content), limits);
@@ -123,7 +127,7 @@ async fn image(content: &[u8], min_side: u32, pace: &mut Pace<'_>) -> Step<Resul
         done += row.len();
         if done >= STRIDE {
             done = 0;
-            pace.step().await?;
+            yielder.yield_now().await?;
         }
     }
     Ok(match reader.finish() {

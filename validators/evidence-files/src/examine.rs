@@ -12,8 +12,8 @@ use rustix::fs::{FileType, Stat, fstat};
 use crate::EvidenceFiles;
 use crate::config::{Fresh, ReportsFailure, Settings};
 use crate::content::{self, Content};
+use crate::cooperative::{Cancellable, STRIDE, Yielder};
 use crate::failure;
-use crate::pace::{Pace, STRIDE, Step};
 use crate::reasons::{bytes, files, quote, rejected, show};
 use crate::walk::{Entry, MOST_ENTRIES, NoFolder, Walk, errno_text, extension};
 
@@ -37,8 +37,8 @@ struct Found<'a> {
     bytes_read: u64,
 }
 
-/// Why the examination cannot go on.
-enum Excess {
+/// A limit that the evidence exceeds: nothing more is read.
+enum LimitExceeded {
     Files,
     Bytes,
 }
@@ -50,8 +50,8 @@ impl EvidenceFiles {
     pub(crate) async fn examine(
         &self,
         context: ValidationContext<'_>,
-        pace: &mut Pace<'_>,
-    ) -> Step<Verdict> {
+        yielder: &mut Yielder<'_>,
+    ) -> Cancellable<Verdict> {
         let settings = &self.settings;
         let extensions = &settings.extensions;
         let walk = match Walk::new(&self.prompt_dir, &settings.dir, &self.path, extensions) {
@@ -60,10 +60,10 @@ impl EvidenceFiles {
         };
         let mut found = Found::new(settings, context);
         for entry in walk {
-            pace.step().await?;
-            let excess = match entry {
-                Entry::File(path, file) => found.file(&self.path, path, file, pace).await?,
-                Entry::Useless(path, why) => {
+            yielder.yield_now().await?;
+            let exceeded = match entry {
+                Entry::File(path, file) => found.file(&self.path, path, file, yielder).await?,
+                Entry::Rejected(path, why) => {
                     found.ignored.push((path, why));
                     None
                 }
@@ -74,8 +74,8 @@ impl EvidenceFiles {
                     )));
                 }
             };
-            if let Some(excess) = excess {
-                return Ok(Verdict::rejected(self.excess(&excess)));
+            if let Some(exceeded) = exceeded {
+                return Ok(Verdict::rejected(self.limit_reason(&exceeded)));
             }
         }
         Ok(self.verdict(found))
@@ -105,15 +105,15 @@ impl EvidenceFiles {
         }
     }
 
-    fn excess(&self, excess: &Excess) -> String {
+    fn limit_reason(&self, exceeded: &LimitExceeded) -> String {
         let Settings { max_files, max_file_size, .. } = self.settings;
-        match excess {
-            Excess::Files => format!(
+        match exceeded {
+            LimitExceeded::Files => format!(
                 "`{}` holds more than max_files = {max_files} fresh files: keep the ones that show \
                  best that the work is done, remove the others",
                 self.shown
             ),
-            Excess::Bytes => format!(
+            LimitExceeded::Bytes => format!(
                 "`{}` holds more than {} of files: remove what is no evidence",
                 self.shown,
                 bytes(most_bytes(max_files, max_file_size))
@@ -191,9 +191,9 @@ impl<'a> Found<'a> {
         folder: &Path,
         path: PathBuf,
         file: File,
-        pace: &mut Pace<'_>,
-    ) -> Step<Option<Excess>> {
-        let content = match read(file, self.settings.max_file_size, pace).await? {
+        yielder: &mut Yielder<'_>,
+    ) -> Cancellable<Option<LimitExceeded>> {
+        let content = match read(file, self.settings.max_file_size, yielder).await? {
             Ok(content) => content,
             Err(why) => {
                 self.ignored.push((path, why));
@@ -204,7 +204,7 @@ impl<'a> Found<'a> {
         self.bytes_read = self.bytes_read.saturating_add(size);
         let Settings { max_files, max_file_size, .. } = *self.settings;
         if self.bytes_read > most_bytes(max_files, max_file_size) {
-            return Ok(Some(Excess::Bytes));
+            return Ok(Some(LimitExceeded::Bytes));
         }
         let digest = blake3::hash(&content).to_hex().to_string();
         if let Some(why) = self.age_or_copy(&digest) {
@@ -213,16 +213,16 @@ impl<'a> Found<'a> {
         }
         self.fresh += 1;
         if self.fresh > max_files {
-            return Ok(Some(Excess::Files));
+            return Ok(Some(LimitExceeded::Files));
         }
         let extension = extension(&path).unwrap_or_default();
         let min_side = self.settings.min_image_size;
-        match content::check(&content, &extension, min_side, pace).await? {
+        match content::check(&content, &extension, min_side, yielder).await? {
             Err(why) => self.ignored.push((path, why)),
             Ok(content) => {
                 if let Content::Text(text) = content {
                     self.predicates(&path, text);
-                    self.failure(&path, text, pace).await?;
+                    self.failure(&path, text, yielder).await?;
                 }
                 *self.types.entry(extension).or_default() += 1;
                 self.paths.insert(digest.clone(), path.clone());
@@ -277,11 +277,16 @@ impl<'a> Found<'a> {
     }
 
     /// Evidence that says itself that something failed proves that the work is not done.
-    async fn failure(&mut self, path: &Path, text: &str, pace: &mut Pace<'_>) -> Step<()> {
+    async fn failure(
+        &mut self,
+        path: &Path,
+        text: &str,
+        yielder: &mut Yielder<'_>,
+    ) -> Cancellable<()> {
         if self.settings.reports_failure == ReportsFailure::Allow {
             return Ok(());
         }
-        if let Some(failure) = failure::find(text, pace).await? {
+        if let Some(failure) = failure::find(text, yielder).await? {
             self.unwanted.push(format!(
                 "`{}` line {} reports a failure ({}): `{}`. Make it pass, then write the file \
                  again; keep results from before elsewhere (reports_failure)",
@@ -307,7 +312,7 @@ fn most_bytes(max_files: usize, max_file_size: u64) -> u64 {
 
 /// Reads a file whole, if it is a regular one with one name, not too large, and stays as it is
 /// meanwhile.
-async fn read(mut file: File, most: u64, pace: &mut Pace<'_>) -> Step<Whole> {
+async fn read(mut file: File, most: u64, yielder: &mut Yielder<'_>) -> Cancellable<Whole> {
     let unreadable = |error: std::io::Error| format!("cannot be read: {error}; make it readable");
     let before = match fstat(&file) {
         Ok(stat) => stat,
@@ -337,7 +342,7 @@ async fn read(mut file: File, most: u64, pace: &mut Pace<'_>) -> Step<Whole> {
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) => return Ok(Err(unreadable(error))),
         }
-        pace.step().await?;
+        yielder.yield_now().await?;
         if u64::try_from(content.len()).unwrap_or(u64::MAX) > size {
             break;
         }

@@ -9,7 +9,7 @@ mod junit;
 mod lines;
 mod traceback;
 
-use crate::pace::{Pace, Step};
+use crate::cooperative::{Cancellable, Yielder};
 use lines::Lines;
 
 /// A line that reports a failure.
@@ -24,15 +24,15 @@ pub(crate) struct Failure {
 }
 
 /// Finds the line that says most clearly that something failed.
-pub(crate) async fn find(text: &str, pace: &mut Pace<'_>) -> Step<Option<Failure>> {
+pub(crate) async fn find(text: &str, yielder: &mut Yielder<'_>) -> Cancellable<Option<Failure>> {
     if let Some(found) = json::find(text) {
         return Ok(found);
     }
-    pace.step().await?;
+    yielder.yield_now().await?;
     if let Some(found) = junit::find(text) {
         return Ok(found);
     }
-    pace.step().await?;
+    yielder.yield_now().await?;
     let mut lines = Lines::default();
     let mut done = 0;
     for (index, line) in text.split('\n').enumerate() {
@@ -43,7 +43,7 @@ pub(crate) async fn find(text: &str, pace: &mut Pace<'_>) -> Step<Option<Failure
         done += line.len() + 1;
         if done >= lines::STRIDE {
             done = 0;
-            pace.step().await?;
+            yielder.yield_now().await?;
         }
     }
     Ok(lines.finish())

@@ -9,9 +9,9 @@
 
 mod config;
 mod content;
+mod cooperative;
 mod examine;
 mod failure;
-mod pace;
 mod reasons;
 mod walk;
 
@@ -26,7 +26,7 @@ use serde_json::Value;
 /// The keys of `[[validator]]`.
 pub use config::Config as Keys;
 use config::{Config, Fresh, ReportsFailure, Settings};
-use pace::Pace;
+use cooperative::Yielder;
 
 /// The validator's kind in `[[validator]] kind`.
 pub const KIND: &str = "evidence-files";
@@ -148,7 +148,7 @@ impl EvidenceValidator for EvidenceFiles {
     }
 
     async fn validate(&self, context: ValidationContext<'_>, cancel: &dyn CancelSignal) -> Verdict {
-        self.examine(context, &mut Pace::new(cancel)).await.unwrap_or_else(|reason| {
+        self.examine(context, &mut Yielder::new(cancel)).await.unwrap_or_else(|reason| {
             let why = match reason {
                 CancelReason::Timeout => "its time was up",
                 _ => "the orchestrator had to stop",

@@ -42,7 +42,7 @@ pub(crate) enum Entry {
     /// An opened file that was a regular one a moment ago.
     File(PathBuf, File),
     /// Something that cannot count, and why.
-    Useless(PathBuf, String),
+    Rejected(PathBuf, String),
     /// There are more than [`MOST_ENTRIES`]. Nothing comes after this.
     TooMany,
 }
@@ -146,7 +146,7 @@ impl<'a> Walk<'a> {
         let depth = self.levels.len();
         let level = self.levels.last()?;
         let path = level.path.join(OsStr::from_bytes(name.to_bytes()));
-        let useless = |why: &str| Some(Entry::Useless(path.clone(), why.to_owned()));
+        let useless = |why: &str| Some(Entry::Rejected(path.clone(), why.to_owned()));
         let failed = |errno: Errno| match errno {
             Errno::NOENT => useless("was gone when it was looked at; claim when all is written"),
             Errno::LOOP => useless("is a link; put the file itself there"),

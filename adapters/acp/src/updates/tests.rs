@@ -20,7 +20,7 @@ fn recorded(name: &str) -> (UpdateTranslator, Vec<Event>) {
                 events.extend(updates.translate(update));
             }
             Some("session/request_permission") => {
-                events.extend(updates.translate_permission_request(&message["params"]))
+                events.extend(updates.translate_permission_request(&message["params"]));
             }
             _ => {}
         }

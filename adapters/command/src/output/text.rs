@@ -50,6 +50,8 @@ impl TextHandler {
 }
 
 impl ProcessHandler for TextHandler {
+    const READS_LINES: bool = false;
+
     fn actions(&mut self) -> &mut Actions {
         &mut self.actions
     }

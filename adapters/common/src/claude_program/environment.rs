@@ -61,8 +61,8 @@ pub(crate) fn complete(mut env: BTreeMap<String, String>) -> BTreeMap<String, St
     env
 }
 
-/// As root `claude` refuses to bypass permissions, unless it is told that it is in a sandbox; it says
-/// so in one line on standard error, which helps nobody in the morning. `allow` is the key of what is
+/// Refuses to start as root: there `claude` does not bypass permissions unless it is marked as being in a
+/// sandbox, and reports that in one line on standard error only. `allow` is the key of what is
 /// allowed.
 pub(crate) fn refuse_root(
     is_root: bool,

@@ -1,4 +1,4 @@
-//! What can be asked of `claude` in every mode, and the arguments it stands for.
+//! Options of `claude` in every mode, and the arguments they stand for.
 
 use std::ffi::OsString;
 
@@ -29,7 +29,7 @@ const RESERVED: [(&str, &str); 13] = [
     ("--session-id", "each iteration is a fresh session"),
 ];
 
-/// What can be asked of `claude`, whichever adapter drives it.
+/// Options of `claude`, whichever adapter runs it.
 #[derive(Clone, Debug)]
 pub struct ClaudeOptions {
     /// A name looked for in `PATH`, or a path.
@@ -38,9 +38,9 @@ pub struct ClaudeOptions {
     pub model: Option<String>,
     /// The permission mode; `bypassPermissions` by default.
     pub permission_mode: Option<String>,
-    /// Rules of what needs nobody's leave.
+    /// Rules of what needs no approval.
     pub allowed: Vec<String>,
-    /// Rules of what is never done.
+    /// Rules of what is always refused.
     pub disallowed: Vec<String>,
     /// The most turns.
     pub max_turns: Option<u32>,
@@ -88,13 +88,13 @@ impl ClaudeOptions {
         self.permission_mode.as_deref().unwrap_or(BYPASS)
     }
 
-    /// Whether nothing waits for a person to agree.
+    /// Returns whether nothing waits for a person to agree.
     #[must_use]
     pub fn bypasses_permissions(&self) -> bool {
         self.mode() == BYPASS
     }
 
-    /// The arguments of an iteration that may cost so much, `first` before them.
+    /// Returns the arguments of an iteration with this budget, after `first`.
     #[must_use]
     pub fn argv(&self, first: &[&str], budget: Option<Usd>) -> Vec<OsString> {
         let mut argv: Vec<OsString> = first.iter().map(OsString::from).collect();
@@ -140,14 +140,14 @@ pub fn no_empty<'a>(
     }
 }
 
-/// A mistake in an element of the list at `key`.
+/// Returns a mistake in an element of the list at `key`.
 #[must_use]
 pub fn wrong_element(key: &[&str], index: usize, message: String) -> BuildError {
     let key = key.iter().map(|part| (*part).to_owned()).chain([index.to_string()]).collect();
     BuildError { key, unknown_key: None, message }
 }
 
-/// Exact, with at least two decimals: rounding could make nothing of what is left.
+/// Returns an exact amount with at least two decimals: rounding could make nothing of what is left.
 fn dollars(amount: Usd) -> String {
     const NANOS: u64 = 1_000_000_000;
     let (whole, rest) = (amount.nanos() / NANOS, amount.nanos() % NANOS);

@@ -1,4 +1,4 @@
-//! The program: finding it, and looking whether it works.
+//! Finds the program, and checks whether it works.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -16,13 +16,13 @@ use crate::claude_program::options::BUDGET;
 #[derive(Debug)]
 pub struct ClaudeProgram {
     program: Program,
-    /// Nobody is asked for leave, and the key that lists what is allowed otherwise.
+    /// Permissions are bypassed; the key that lists what is allowed otherwise.
     bypass: Option<&'static str>,
 }
 
 impl ClaudeProgram {
-    /// Looks for the program; that it is missing is reported when it is needed. `bypass` if it is to
-    /// ask nobody for leave, with the key that lists what is allowed otherwise.
+    /// Looks for the program; that it is missing is reported when it is needed. `bypass` if permissions
+    /// are bypassed, with the key that lists what is allowed otherwise.
     #[must_use]
     pub fn new(
         name: &str,
@@ -35,25 +35,26 @@ impl ClaudeProgram {
         Self { program, bypass }
     }
 
-    /// Who starts it.
+    /// Returns who starts it.
     #[must_use]
     pub const fn supervisor(&self) -> &Supervisor {
         self.program.supervisor()
     }
 
-    /// The adapter of this name, that drives it in such a way and can do this beyond what every one can.
+    /// Describes the adapter of this name, which runs the program in `mode` and has `more` capabilities than
+    /// every one for `claude`.
     #[must_use]
     pub fn describe(
         &self,
         adapter: &str,
-        way: &str,
+        mode: &str,
         model: Option<String>,
         more: Capabilities,
     ) -> Description {
         let of_model = model.iter().map(|model| format!(", model {model}")).collect::<String>();
         Description {
             name: adapter.to_owned(),
-            summary: format!("Claude Code ({way}){of_model}"),
+            summary: format!("Claude Code ({mode}){of_model}"),
             program: self.program.found().cloned(),
             model,
             capabilities: Capabilities {
@@ -78,7 +79,7 @@ impl ClaudeProgram {
         }
     }
 
-    /// Says which version is there, having asked it.
+    /// Returns its version and path, having run it.
     ///
     /// # Errors
     /// It is not there, does not work, or would not start in this environment.
@@ -88,7 +89,7 @@ impl ClaudeProgram {
         self.program.version(environment::complete(env.clone())).await
     }
 
-    /// What would be started for a task, with these arguments.
+    /// Returns what would be started for a task, with these arguments.
     #[must_use]
     pub fn launch(&self, task: &Iteration, args: &[OsString]) -> Launch {
         let mut argv: Vec<String> =
@@ -104,7 +105,7 @@ impl ClaudeProgram {
         }
     }
 
-    /// What to start for a task.
+    /// Returns what to start for a task.
     ///
     /// # Errors
     /// It is not there, would not start, or could do nothing with the task.

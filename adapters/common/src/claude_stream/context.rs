@@ -1,4 +1,4 @@
-//! How full the main conversation's context is.
+//! Follows how full the main conversation's context is.
 
 use ralph_orchestrator_contract::Event;
 use serde_json::Value;
@@ -20,7 +20,7 @@ pub struct Context {
 }
 
 impl Context {
-    /// The share that is used, if the window is known.
+    /// Returns the share that is used, if the window is known.
     #[must_use]
     pub fn share(&self) -> Option<f64> {
         let window = self.window.filter(|window| *window > 0)?;
@@ -35,11 +35,11 @@ impl Context {
 #[derive(Debug, Default)]
 pub(crate) struct ContextMeter {
     used: Option<u64>,
-    /// What the agent said when asked.
+    /// The window that the agent gave when it was asked.
     answered: Option<u64>,
-    /// What a result said.
-    told: Option<u64>,
-    /// What the model's name says.
+    /// The window that a result reported.
+    reported: Option<u64>,
+    /// The window that the model's name promises.
     named: Option<u64>,
     /// The model of the session, and of its last message.
     model: Option<String>,
@@ -49,7 +49,7 @@ pub(crate) struct ContextMeter {
 
 impl ContextMeter {
     pub(crate) fn now(&self) -> Option<Context> {
-        let window = self.answered.or(self.told).or(self.named);
+        let window = self.answered.or(self.reported).or(self.named);
         self.used.map(|used| Context { used, window })
     }
 
@@ -60,7 +60,7 @@ impl ContextMeter {
         if before.is_some_and(|before| before != model) {
             // The answers were about another model.
             self.answered = None;
-            self.told = None;
+            self.reported = None;
         }
     }
 
@@ -77,7 +77,7 @@ impl ContextMeter {
         self.read(message.usage?, message.model.as_deref())
     }
 
-    /// The same for an event of the model's own stream, of the main conversation.
+    /// Follows an event of the model's own stream, of the main conversation.
     pub(crate) fn stream(&mut self, event: &Value) -> Option<Event> {
         if event.get("type")?.as_str()? != "message_start" {
             return None;
@@ -107,8 +107,8 @@ impl ContextMeter {
     }
 
     pub(crate) fn result(&mut self, outcome: &Outcome) -> Option<Event> {
-        let told = self.window_in(outcome).filter(|window| *window > 0);
-        self.told = told.or(self.told);
+        let reported = self.window_in(outcome).filter(|window| *window > 0);
+        self.reported = reported.or(self.reported);
         self.changed()
     }
 

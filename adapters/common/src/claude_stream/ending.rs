@@ -22,7 +22,7 @@ pub(crate) struct Hints {
     pub(crate) unanswered: bool,
 }
 
-/// The class of a failed turn. Only structured fields count: the texts are content.
+/// Returns the class of a failed turn. Only structured fields count: the texts are content.
 pub(crate) fn classify(outcome: &Outcome, hints: &Hints) -> ErrorClass {
     let error = hints.error.as_deref().unwrap_or_default();
     by_reason(outcome)
@@ -93,7 +93,7 @@ fn rate_limited(hints: &Hints) -> ErrorClass {
     ErrorClass::RateLimited { until_ms }
 }
 
-/// The message of a turn that failed: the fields that were decisive, and what the agent says.
+/// Returns the message of a failed turn: the decisive fields, and the agent's own text.
 pub(crate) fn failure(outcome: &Outcome, hints: &Hints) -> String {
     let facts: Vec<String> = [
         outcome.subtype.clone().filter(|subtype| subtype != "success"),

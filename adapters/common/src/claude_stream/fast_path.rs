@@ -1,4 +1,4 @@
-//! The messages that come most often, read in one pass over the line.
+//! Reads the most frequent messages in one pass over the line.
 //!
 //! This knows only their usual form. Whatever is different in any way is left to
 //! [`Message::from_value`], which takes several times as long and reads everything.
@@ -12,8 +12,8 @@ use serde_json::Value;
 
 use crate::claude_stream::message::{Assistant, Block, Message, System, User, WireUsage};
 
-/// The message of a line, if it is one of these in its usual form: then what
-/// [`Message::from_value`] makes of it.
+/// Returns the message of a line, if it is one of these in its usual form: the same as
+/// [`Message::from_value`] returns.
 pub(crate) fn message(line: &str) -> Option<Message> {
     // Those that print them put the type first.
     let assistant = line.starts_with(r#"{"type":"assistant""#);
@@ -37,8 +37,8 @@ pub(crate) fn message(line: &str) -> Option<Message> {
     }
 }
 
-/// What a system message is called that has no meaning here.
-pub(crate) fn passed_over(line: &str) -> Option<String> {
+/// Returns the kind of a system message that has no meaning here.
+pub(crate) fn ignored_kind(line: &str) -> Option<String> {
     #[derive(Deserialize)]
     struct Head<'a> {
         #[serde(borrow, rename = "type")]
@@ -266,7 +266,7 @@ mod tests {
     fn a_system_message_is_passed_over_only_if_it_has_no_meaning() {
         let mut passed = 0;
         for line in recorded() {
-            if let Some(over) = passed_over(&line) {
+            if let Some(over) = ignored_kind(&line) {
                 passed += 1;
                 assert!(
                     matches!(whole(&line), Some(Message::Other { kind, .. }) if kind == over),
@@ -277,7 +277,7 @@ mod tests {
         assert!(passed > 3, "{passed}");
         for subtype in System::SUBTYPES {
             let line = format!(r#"{{"type":"system","subtype":"{subtype}"}}"#);
-            assert_eq!(passed_over(&line), None);
+            assert_eq!(ignored_kind(&line), None);
             assert!(matches!(whole(&line), Some(Message::System(_))), "{line}");
         }
         for odd in [
@@ -287,7 +287,7 @@ mod tests {
             r#"{"type":"system","subtype":"x"} x"#,
             r#"{"type":"systems","subtype":"x"}"#,
         ] {
-            assert_eq!(passed_over(odd), None, "{odd}");
+            assert_eq!(ignored_kind(odd), None, "{odd}");
         }
     }
 

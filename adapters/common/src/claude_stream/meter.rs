@@ -1,4 +1,4 @@
-//! Counting tokens while the agent runs.
+//! Counts tokens while the agent runs.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -22,12 +22,12 @@ pub(crate) struct Meter {
     /// The message now being streamed, by the tool call whose subagent it belongs to.
     streaming: BTreeMap<Option<String>, String>,
     sum: Tokens,
-    /// The most that results told: a process may take several turns, each with a result of its own.
-    told: Usage,
+    /// The most that results reported: a process may take several turns, each with a result of its own.
+    reported: Usage,
 }
 
 impl Meter {
-    /// The sum so far, if this line changed it.
+    /// Returns the sum so far, if this line changed it.
     pub(crate) fn assistant(&mut self, message: &Assistant) -> Option<Tokens> {
         let usage = message.usage?;
         self.record(message.id.as_deref().unwrap_or_default(), usage.tokens())
@@ -52,11 +52,11 @@ impl Meter {
         }
     }
 
-    /// The whole usage, if this cost is more than was known.
+    /// Returns the whole usage, if this cost is more than was known.
     pub(crate) fn cost(&mut self, cost: Usd) -> Option<Usage> {
-        let more = cost > Usd::ZERO && self.told.cost.is_none_or(|told| cost > told);
+        let more = cost > Usd::ZERO && self.reported.cost.is_none_or(|reported| cost > reported);
         more.then(|| {
-            self.told.cost = Some(cost);
+            self.reported.cost = Some(cost);
             self.estimate()
         })
     }
@@ -75,23 +75,23 @@ impl Meter {
         }
         self.sum += difference(larger, *known);
         *known = larger;
-        Some(self.told.tokens.map_or(self.sum, |told| told.max(self.sum)))
+        Some(self.reported.tokens.map_or(self.sum, |reported| reported.max(self.sum)))
     }
 
-    /// The usage of the whole, as far as it is known without a result.
+    /// Returns the whole usage, as far as it is known without a result.
     pub(crate) fn estimate(&self) -> Usage {
-        self.told.max(Usage { tokens: self.seen(), ..Usage::default() })
+        self.reported.max(Usage { tokens: self.seen(), ..Usage::default() })
     }
 
-    /// The usage of the whole: what the result says, but never less than what was seen and told.
+    /// Returns the whole usage by the result, but never less than what was seen and reported.
     pub(crate) fn settle(&self, outcome: &Outcome) -> Usage {
-        self.told.max(self.settled(outcome))
+        self.reported.max(self.settled(outcome))
     }
 
     /// The same, once this result has come: later figures are never less.
     pub(crate) fn result(&mut self, outcome: &Outcome) -> Usage {
-        self.told = self.settle(outcome);
-        self.told
+        self.reported = self.settle(outcome);
+        self.reported
     }
 
     fn seen(&self) -> Option<Tokens> {
@@ -108,10 +108,10 @@ impl Meter {
             return Usage { tokens: seen, ..Usage::default() };
         }
         let by_model = outcome.model_usage.values().map(ModelUsage::tokens).reduce(|a, b| a + b);
-        let told = by_model.or_else(|| outcome.usage.map(|usage| usage.tokens()));
-        let tokens = match (told, seen) {
-            (Some(told), Some(seen)) => Some(told.max(seen)),
-            (told, seen) => told.or(seen),
+        let reported = by_model.or_else(|| outcome.usage.map(|usage| usage.tokens()));
+        let tokens = match (reported, seen) {
+            (Some(reported), Some(seen)) => Some(reported.max(seen)),
+            (reported, seen) => reported.or(seen),
         };
         Usage { tokens, cost, estimated: false }
     }

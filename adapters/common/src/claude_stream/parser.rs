@@ -1,4 +1,4 @@
-//! Reading a whole stream.
+//! Reads a whole stream.
 
 use std::collections::BTreeMap;
 
@@ -44,14 +44,14 @@ struct LastMessage {
 }
 
 impl ClaudeParser {
-    /// Before the first line.
+    /// Creates a parser that has read nothing yet.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The events that a line, given without its end, stands for. Anything can be a line: what
-    /// cannot be read is counted and has no events but, the first time, a warning.
+    /// Returns the events of a line, given without its end. Anything can be a line: what cannot be read
+    /// is counted and has no events but, the first time, a warning.
     pub fn line(&mut self, line: &str) -> Vec<Event> {
         let line = line.trim();
         if line.is_empty() {
@@ -62,13 +62,15 @@ impl ClaudeParser {
             self.read(message, &mut events);
             return events;
         }
-        if let Some(kind) = fast_path::passed_over(line) {
+        if let Some(kind) = fast_path::ignored_kind(line) {
             self.count_unread(&kind);
             return events;
         }
         // `json` with `--verbose` prints all messages as one list.
         if line.starts_with('[')
             && let Ok(messages) = serde_json::from_str::<Vec<Value>>(line)
+            && !messages.is_empty()
+            && messages.iter().all(Value::is_object)
         {
             for message in messages {
                 self.read(Message::from_value(message), &mut events);
@@ -84,7 +86,7 @@ impl ClaudeParser {
         events
     }
 
-    /// The events that a message stands for.
+    /// Returns the events of a message.
     pub fn message(&mut self, message: Message) -> Vec<Event> {
         let mut events = Vec::new();
         self.read(message, &mut events);
@@ -99,47 +101,47 @@ impl ClaudeParser {
         })
     }
 
-    /// What the process has cost so far, from somebody who asked it.
+    /// Takes what the process has cost so far, by its own answer to a question.
     pub fn cost(&mut self, cost: Usd) -> Option<Event> {
         self.meter.cost(cost).map(usage)
     }
 
-    /// How many tokens the context can hold, from somebody who asked the agent.
+    /// Takes how many tokens the context can hold, by the agent's answer to a question.
     pub fn window(&mut self, tokens: u64) -> Option<Event> {
         self.context.set_window(tokens)
     }
 
-    /// How full the main conversation's context is, if anything is known of it.
+    /// Returns how full the main conversation's context is, if anything is known of it.
     #[must_use]
     pub fn context(&self) -> Option<Context> {
         self.context.now()
     }
 
-    /// What was used so far.
+    /// Returns what was used so far.
     #[must_use]
     pub fn usage(&self) -> Usage {
         self.meter.estimate()
     }
 
-    /// The text of the main thread's last message so far.
+    /// Returns the text of the main thread's last message so far.
     #[must_use]
     pub fn last_text(&self) -> Option<String> {
         self.last.text()
     }
 
-    /// Whether the turn's last line was seen: the process should end by itself now.
+    /// Returns whether the turn's last line was seen: the process should exit by itself now.
     #[must_use]
     pub fn has_result(&self) -> bool {
         self.outcome.is_some()
     }
 
-    /// How often messages came that have no meaning here, by `type` or `type/subtype`.
+    /// Returns how often messages came that have no meaning here, by `type` or `type/subtype`.
     #[must_use]
     pub fn unread(&self) -> &BTreeMap<String, u64> {
         &self.unread
     }
 
-    /// How many lines were no messages at all.
+    /// Returns how many lines were no messages at all.
     #[must_use]
     pub fn not_json(&self) -> u64 {
         self.not_json
@@ -359,7 +361,7 @@ fn answer(block: Block) -> Option<Event> {
     }
 }
 
-/// The objects on a line, and nothing at the end if something else follows. Two messages on one line
+/// Returns the objects on a line, and `None` at the end if something else follows. Two messages on one line
 /// happen when a newline is lost.
 #[must_use]
 pub fn objects(line: &str) -> Vec<Option<Value>> {
@@ -375,7 +377,7 @@ pub fn objects(line: &str) -> Vec<Option<Value>> {
     objects
 }
 
-/// The warning that the agent works without some of the tools that it was configured with.
+/// Returns the warning that the agent works without some of the tools that it was configured with.
 fn missing_servers(servers: &[McpServer]) -> Option<Event> {
     let missing: Vec<String> = servers
         .iter()

@@ -1,6 +1,6 @@
-//! Keeping texts short.
+//! Bounded texts.
 
-/// The text, cut at a character's end to at most `max` bytes and an ellipsis.
+/// Returns the text, cut at a character's end to at most `max` bytes and an ellipsis.
 #[must_use]
 pub fn bounded(text: &str, max: usize) -> String {
     if text.len() <= max {

@@ -1,8 +1,8 @@
-//! What `codex exec --json` prints, and how to read it.
+//! Reads what `codex exec --json` prints.
 //!
 //! [`CodexParser`] turns lines into events while the agent runs and, when it has ended, the whole into a
 //! report or a classed error. Everything is read leniently: an item that is new is passed over, a field
-//! of the wrong type costs no more than itself. The stream's figures are sums over a whole thread, told
+//! of the wrong type costs no more than itself. The stream's figures are sums over a whole thread, reported
 //! once a turn has ended well; a thread that is resumed counts what was used before, too. Nothing here
 //! starts processes.
 

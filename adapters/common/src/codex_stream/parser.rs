@@ -11,8 +11,7 @@ use crate::error_text::classify;
 use crate::json::{bounded, count, some_text, text};
 use crate::{LineParser, ProcessEnd};
 
-/// How many kinds of what has no meaning here are told apart, and how long their names may be, in
-/// characters.
+/// How many kinds of ignored events are counted apart, and how long their names may be, in characters.
 const KINDS_MAX: usize = 64;
 const KIND_MAX: usize = 128;
 
@@ -28,7 +27,7 @@ pub struct CodexParser {
     tokens: Option<Tokens>,
     /// The sums over the threads before it.
     earlier: Tokens,
-    /// Items whose call was already told.
+    /// Items whose call was already reported.
     open: Vec<String>,
     /// How often events came that have no meaning here, by their type.
     unread: BTreeMap<String, u64>,
@@ -43,19 +42,19 @@ enum Turn {
 }
 
 impl CodexParser {
-    /// Nothing was said yet.
+    /// Creates a parser that has read nothing yet.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The thread that runs, if one began: `codex exec resume` takes its id.
+    /// Returns the id of the thread, if one began: `codex exec resume` takes its id.
     #[must_use]
     pub fn session(&self) -> Option<&str> {
         self.session.as_deref()
     }
 
-    /// The events behind a line.
+    /// Returns the events of a line.
     pub fn line(&mut self, line: &str) -> Vec<Event> {
         // Warnings of the program come between the events as plain lines.
         let Ok(event) = serde_json::from_str::<Value>(line) else { return Vec::new() };
@@ -86,7 +85,7 @@ impl CodexParser {
         }
     }
 
-    /// How often events or items came that have no meaning here, by `type` or `item/type`.
+    /// Returns how often events or items came that have no meaning here, by `type` or `item/type`.
     #[must_use]
     pub fn unread(&self) -> &BTreeMap<String, u64> {
         &self.unread
@@ -99,15 +98,15 @@ impl CodexParser {
         *count = count.saturating_add(1);
     }
 
-    /// Whether the turn has ended: nothing more is to be expected.
+    /// Returns whether the turn has ended: nothing more is to be expected.
     #[must_use]
     pub fn has_result(&self) -> bool {
         !matches!(self.turn, Turn::Open)
     }
 
-    /// What the thread has used by what is told elsewhere, such as in its recording: the figures of
-    /// the stream come only when a turn has ended well. An event if that is news.
-    pub fn used(&mut self, tokens: Tokens) -> Option<Event> {
+    /// Takes what the thread has used according to another source, such as its recording: the figures of
+    /// the stream come only when a turn has ended well. Returns an event if the figures grew.
+    pub fn add_usage(&mut self, tokens: Tokens) -> Option<Event> {
         let known = self.tokens.unwrap_or_default();
         let tokens = known.max(tokens);
         if self.tokens.is_some() && tokens == known {
@@ -117,7 +116,7 @@ impl CodexParser {
         Some(Event::Usage { usage: self.usage() })
     }
 
-    /// What it came to, if the process ended well.
+    /// Returns what the thread came to, by the agent's own account.
     ///
     /// # Errors
     /// The turn failed, with the class that its message speaks of, or did not end.
@@ -162,7 +161,7 @@ impl CodexParser {
     fn turn_completed(&mut self, event: &Value) -> Vec<Event> {
         self.turn = Turn::Completed;
         let Some(usage) = event.get("usage") else { return Vec::new() };
-        self.used(tokens(usage)).into_iter().collect()
+        self.add_usage(tokens(usage)).into_iter().collect()
     }
 
     fn error(&mut self, message: &str) -> Vec<Event> {
@@ -191,7 +190,7 @@ impl CodexParser {
         }
     }
 
-    /// The call behind an item, unless it was told when the item began.
+    /// Returns the call of an item, unless it was reported when the item began.
     fn call(&mut self, item: &Value) -> Vec<Event> {
         let id = text(item, "id").to_owned();
         let pick = |keys: &[&str]| -> Value {
@@ -255,7 +254,7 @@ impl LineParser for CodexParser {
     }
 }
 
-/// Counts as Codex writes them: the input includes what was cached.
+/// Returns counts as Codex writes them: the input includes what was cached.
 #[must_use]
 pub fn tokens(usage: &Value) -> Tokens {
     let cache_read = count(usage, "cached_input_tokens");
@@ -379,9 +378,9 @@ mod tests {
     fn figures_from_elsewhere_only_grow() {
         let mut parser = CodexParser::new();
         let some = Tokens { input: 10, output: 1, ..Tokens::default() };
-        assert!(matches!(parser.used(some), Some(Event::Usage { .. })));
-        assert_eq!(parser.used(some), None);
-        assert_eq!(parser.used(Tokens::default()), None);
+        assert!(matches!(parser.add_usage(some), Some(Event::Usage { .. })));
+        assert_eq!(parser.add_usage(some), None);
+        assert_eq!(parser.add_usage(Tokens::default()), None);
         for line in HAPPY.lines() {
             parser.line(line);
         }

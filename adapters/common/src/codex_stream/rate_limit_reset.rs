@@ -1,9 +1,9 @@
-//! When requests are accepted again, out of a message in words.
+//! Finds when requests are accepted again in a message for people.
 
 use jiff::civil::{DateTime, Time};
 use jiff::{SignedDuration, ToSpan as _, Zoned};
 
-/// The moment that a message speaks of, in milliseconds since the Unix epoch: `try again at 2:36 AM`,
+/// Returns the moment that a message names, in milliseconds since the Unix epoch: `try again at 2:36 AM`,
 /// `try again at Nov 25th, 2026 1:36 AM`, in the zone of `now`, or `try again in 1m30.5s`.
 pub(crate) fn rate_limit_reset(message: &str, now: &Zoned) -> Option<u64> {
     let (_, rest) =

@@ -98,8 +98,10 @@ fn wrong_types() {
             &["ralph.toml:1:14: run.prompt: no key takes a date or a time; text goes in quotes"],
         ),
         (
-            "[[validator]]\nkind = 'command'\nconfirm = 99999999999999999999",
-            &["ralph.toml:3:11: validator.0.confirm: the number 99999999999999999999 is too large"],
+            "[[validator]]\nkind = 'command'\npasses_required = 99999999999999999999",
+            &[
+                "ralph.toml:3:19: validator.0.passes_required: the number 99999999999999999999 is too large",
+            ],
         ),
     ]);
 }

@@ -5,7 +5,7 @@ use super::forms::{Meaning, Rank, meanings};
 use super::traceback::Traceback;
 
 /// Bytes of lines between two looks at the clock; each line costs more than its bytes.
-pub(super) const STRIDE: usize = crate::pace::STRIDE / 16;
+pub(super) const STRIDE: usize = crate::cooperative::STRIDE / 16;
 /// Bytes of a line that can be a report. No tool prints a longer one.
 const LONGEST: usize = 4096;
 

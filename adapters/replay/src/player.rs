@@ -1,4 +1,4 @@
-//! Performs a recorded session from its first line to its last.
+//! Replays a recorded session from its first line to its last.
 
 use std::collections::BTreeMap;
 
@@ -8,26 +8,24 @@ use ralph_orchestrator_contract::{
 };
 use serde_json::{Value, json};
 
-use crate::cancel::Cancel;
-use crate::pace::Pace;
-use crate::places::Places;
+use crate::cancellation::Cancellation;
+use crate::path_mapping::PathMapper;
 use crate::session::{Line, Session, call_id};
-use crate::shell::{Seat, Shell};
-use crate::stage::{Answer, Performed, Stage};
+use crate::shell::{Shell, ShellState};
+use crate::tool_executor::{ToolExecution, ToolExecutor, ToolResult};
 
 /// What a recorded session costs.
 const USAGE: Usage = Usage { tokens: None, cost: Some(Usd::ZERO), estimated: false };
 
-/// One performance.
-pub(crate) struct Play<'a> {
+/// Replays one session.
+pub(crate) struct Player<'a> {
     session: &'a Session,
     events: &'a dyn EventSink,
-    cancel: Cancel<'a>,
-    pace: Pace,
+    cancel: Cancellation<'a>,
     parser: ClaudeParser,
-    stage: Stage<'a>,
-    /// What calls really came to, until their recorded result comes by.
-    answers: BTreeMap<String, Answer>,
+    executor: ToolExecutor<'a>,
+    /// Results of executed calls, until their recorded result is reached.
+    results: BTreeMap<String, ToolResult>,
 }
 
 /// The orchestrator asked for the end.
@@ -40,33 +38,34 @@ struct Call {
     input: Value,
 }
 
-impl<'a> Play<'a> {
+impl<'a> Player<'a> {
     pub(crate) fn new(
         session: &'a Session,
         shell: &'a Shell,
-        pace: Pace,
         task: Iteration,
         events: &'a dyn EventSink,
     ) -> Self {
         let mut env = task.env;
         env.entry("RALPH_RUN_ID".to_owned()).or_insert(task.run);
         env.entry("RALPH_ITERATION".to_owned()).or_insert_with(|| task.number.to_string());
-        let seat = Seat {
+        let shell_state = ShellState {
             cwd: task.workspace.clone(),
             cwd_file: task.scratch.join("replay-cwd"),
             workspace: task.workspace.clone(),
             env,
         };
-        let places = Places::new(session.cwd.clone(), task.workspace);
-        let stage = Stage { session, shell, places, seat, leftovers: Leftovers::default() };
-        let (cancel, parser, answers) = (Cancel::new(events), ClaudeParser::new(), BTreeMap::new());
-        Self { session, events, cancel, pace, parser, stage, answers }
+        let paths = PathMapper::new(session.cwd.clone(), task.workspace);
+        let leftovers = Leftovers::default();
+        let executor = ToolExecutor { session, shell, paths, shell_state, leftovers };
+        let (cancel, parser, results) =
+            (Cancellation::new(events), ClaudeParser::new(), BTreeMap::new());
+        Self { session, events, cancel, parser, executor, results }
     }
 
-    pub(crate) async fn perform(mut self) -> Result<Report, AgentError> {
-        let finished = self.all().await;
+    pub(crate) async fn play(mut self) -> Result<Report, AgentError> {
+        let finished = self.play_lines().await;
         let last = self.session.lines.last().map_or(0, |line| line.number);
-        let leftovers = self.stage.leftovers;
+        let leftovers = self.executor.leftovers;
         let labelled = |report: Report| {
             let mut report = Report { usage: USAGE, ..report };
             report.add_leftovers(leftovers);
@@ -90,25 +89,24 @@ impl<'a> Play<'a> {
         }
     }
 
-    async fn all(&mut self) -> Result<(), Cancelled> {
+    async fn play_lines(&mut self) -> Result<(), Cancelled> {
         let session = self.session;
         for line in &session.lines {
-            self.line(line).await?;
+            self.play_line(line).await?;
         }
         // A recording that was cut off has calls without a result.
-        for (id, Answer { text, is_error }) in std::mem::take(&mut self.answers) {
+        for (id, ToolResult { text, is_error }) in std::mem::take(&mut self.results) {
             self.emit(Event::ToolResult { id, is_error, text }).await?;
         }
         self.emit(Event::Usage { usage: USAGE }).await
     }
 
-    async fn line(&mut self, line: &Line) -> Result<(), Cancelled> {
+    async fn play_line(&mut self, line: &Line) -> Result<(), Cancelled> {
         let Some(recorded) = &line.message else {
             let place = self.session.place(line.number);
             let message = format!("{place}: no JSON object, passed over");
             return self.emit(Event::Warning { message }).await;
         };
-        self.cancel.race(self.pace.wait(recorded)).await.ok_or(Cancelled)?;
         let mut message = recorded.clone();
         let calls = self.rewrite(&mut message);
         // What is the same is shown as it was recorded, byte for byte.
@@ -122,22 +120,22 @@ impl<'a> Play<'a> {
             }
         }
         for call in calls {
-            self.call(line, call).await?;
+            self.execute(line, call).await?;
         }
         Ok(())
     }
 
-    /// Puts this workspace's places into the message's calls, which are returned, and what really
-    /// happened into its results.
+    /// Puts this workspace's paths into the message's calls, which are returned, and the results of
+    /// executed calls into its results.
     fn rewrite(&mut self, message: &mut Value) -> Vec<Call> {
         let content = message.pointer_mut("/message/content").and_then(Value::as_array_mut);
         let (mut calls, mut changed) = (Vec::new(), false);
         for block in content.into_iter().flatten() {
             match block.get("type").and_then(Value::as_str) {
-                Some("tool_use") => calls.extend(self.call_of(block)),
+                Some("tool_use") => calls.extend(self.map_call(block)),
                 Some("tool_result") => {
-                    let answer = call_id(block).and_then(|id| self.answers.remove(&id));
-                    if let (Some(Answer { text, is_error }), Some(block)) =
+                    let answer = call_id(block).and_then(|id| self.results.remove(&id));
+                    if let (Some(ToolResult { text, is_error }), Some(block)) =
                         (answer, block.as_object_mut())
                     {
                         block.insert("content".to_owned(), json!(text));
@@ -155,33 +153,33 @@ impl<'a> Play<'a> {
         calls
     }
 
-    fn call_of(&self, block: &mut Value) -> Option<Call> {
+    fn map_call(&self, block: &mut Value) -> Option<Call> {
         let text = |key: &str| block.get(key).and_then(Value::as_str).map(str::to_owned);
         let (id, name) = (text("id")?, text("name")?);
         let input = block.get_mut("input")?;
-        self.stage.rename(&name, input);
+        self.executor.map_paths(&name, input);
         Some(Call { id, name, input: input.clone() })
     }
 
-    async fn call(&mut self, line: &Line, call: Call) -> Result<(), Cancelled> {
+    async fn execute(&mut self, line: &Line, call: Call) -> Result<(), Cancelled> {
         let Call { id, name, input } = call;
-        let answer = match self.stage.perform(&id, &name, &input, &mut self.cancel).await {
-            Performed::Really(answer) => answer,
-            Performed::Shown => return Ok(()),
-            Performed::Cancelled => return Err(Cancelled),
+        let result = match self.executor.execute(&id, &name, &input, &mut self.cancel).await {
+            ToolExecution::Executed(result) => result,
+            ToolExecution::Shown => return Ok(()),
+            ToolExecution::Cancelled => return Err(Cancelled),
         };
-        if answer.is_error && !self.session.failed.contains(&id) {
+        if result.is_error && !self.session.failed.contains(&id) {
             let place = self.session.place(line.number);
-            let text = &answer.text;
+            let text = &result.text;
             let message =
                 format!("{place}: {name} went well when it was recorded, not now: {text}");
             self.emit(Event::Warning { message }).await?;
         }
-        self.answers.insert(id, answer);
+        self.results.insert(id, result);
         Ok(())
     }
 
-    /// Hands an event over, unless the end is asked for meanwhile.
+    /// Emits an event, unless the end is asked for meanwhile.
     async fn emit(&mut self, event: Event) -> Result<(), Cancelled> {
         self.cancel.race(self.events.emit(event)).await.ok_or(Cancelled)
     }

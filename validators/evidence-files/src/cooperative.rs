@@ -1,4 +1,4 @@
-//! Working in small steps.
+//! Cooperative blocking work: it yields between steps, and can be cancelled there.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -6,27 +6,27 @@ use std::task::Poll;
 
 use ralph_orchestrator_contract::{CancelReason, CancelSignal};
 
-/// The outcome of work that may be ended early.
-pub(crate) type Step<T> = Result<T, CancelReason>;
+/// The result of work, or why it was cancelled.
+pub(crate) type Cancellable<T> = Result<T, CancelReason>;
 
-/// Bytes of work between two looks at the clock.
+/// Bytes of work between two yields.
 pub(crate) const STRIDE: usize = 1 << 20;
 
-/// Breaks blocking work into steps, between which others run and the end may be called.
-pub(crate) struct Pace<'a> {
+/// Yields to other tasks between the steps of blocking work.
+pub(crate) struct Yielder<'a> {
     cancelled: Pin<Box<dyn Future<Output = CancelReason> + Send + 'a>>,
 }
 
-impl<'a> Pace<'a> {
+impl<'a> Yielder<'a> {
     pub(crate) fn new(cancel: &'a dyn CancelSignal) -> Self {
         Self { cancelled: cancel.cancelled() }
     }
 
-    /// Lets others run once.
+    /// Lets other tasks run once.
     ///
     /// # Errors
-    /// Work has to end. It must not be called again then.
-    pub(crate) async fn step(&mut self) -> Step<()> {
+    /// The work was cancelled. It must not be called again then.
+    pub(crate) async fn yield_now(&mut self) -> Cancellable<()> {
         let mut yielded = false;
         poll_fn(|context| {
             if let Poll::Ready(reason) = self.cancelled.as_mut().poll(context) {

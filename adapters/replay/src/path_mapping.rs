@@ -1,33 +1,33 @@
-//! From recorded paths to places in the workspace.
+//! Maps recorded paths to paths in the workspace.
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-/// Where the recorded agent worked, and where its work is done again.
+/// Maps the folder in which the recorded agent worked to the workspace.
 #[derive(Clone, Debug)]
-pub(crate) struct Places {
+pub(crate) struct PathMapper {
     recorded: Option<PathBuf>,
     workspace: PathBuf,
 }
 
 /// Why a path cannot be used.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum PlaceError {
+pub(crate) enum PathError {
     #[error("{0} is outside the workspace: a recorded session changes files inside it only")]
     Outside(String),
-    #[error("cannot look at {path}: {error}")]
+    #[error("cannot read {path}: {error}")]
     Unreadable { path: String, error: String },
 }
 
-impl Places {
+impl PathMapper {
     /// `workspace` is absolute and without links.
     pub(crate) fn new(recorded: Option<PathBuf>, workspace: PathBuf) -> Self {
         let recorded = recorded.filter(|path| path.is_absolute() && path.parent().is_some());
         Self { recorded, workspace }
     }
 
-    /// The recorded path as it is called here: nothing is looked at on disk.
-    pub(crate) fn rename(&self, recorded: &str) -> PathBuf {
+    /// Returns a recorded path in the workspace; reads nothing from disk.
+    pub(crate) fn map(&self, recorded: &str) -> PathBuf {
         let path = Path::new(recorded);
         let inside = self.recorded.as_ref().and_then(|cwd| path.strip_prefix(cwd).ok());
         match inside {
@@ -38,13 +38,13 @@ impl Places {
         }
     }
 
-    /// The place of a path as it is called here, all links followed.
+    /// Returns a mapped path with all links followed.
     ///
     /// # Errors
     /// It is outside the workspace, or a link on the way leads out of it or nowhere.
-    pub(crate) fn find(&self, renamed: &str) -> Result<PathBuf, PlaceError> {
-        let outside = || PlaceError::Outside(renamed.to_owned());
-        let path = self.workspace.join(renamed);
+    pub(crate) fn resolve(&self, mapped: &str) -> Result<PathBuf, PathError> {
+        let outside = || PathError::Outside(mapped.to_owned());
+        let path = self.workspace.join(mapped);
         let rest = path.strip_prefix(&self.workspace).map_err(|_| outside())?;
         let mut place = self.workspace.clone();
         for part in rest.components() {
@@ -56,7 +56,7 @@ impl Places {
                     {
                         place = fs::canonicalize(&place).map_err(|error| {
                             let (path, error) = (place.display().to_string(), error.to_string());
-                            PlaceError::Unreadable { path, error }
+                            PathError::Unreadable { path, error }
                         })?;
                     }
                 }
@@ -73,13 +73,13 @@ impl Places {
         Ok(place)
     }
 
-    /// A recorded command with the recorded folder's path replaced wherever it stands as a path.
-    pub(crate) fn rename_in_command(&self, command: &str) -> String {
+    /// Returns a recorded command with the recorded folder's path replaced wherever it stands as a path.
+    pub(crate) fn map_command(&self, command: &str) -> String {
         let Some(recorded) = self.recorded.as_deref().and_then(Path::to_str) else {
             return command.to_owned();
         };
         let workspace = self.workspace.to_string_lossy();
-        let mut renamed = String::with_capacity(command.len());
+        let mut mapped = String::with_capacity(command.len());
         let mut quote = Quote::None;
         let mut before = None;
         let mut rest = command;
@@ -88,17 +88,17 @@ impl Places {
                 !before.is_some_and(continues_path) && !behind.starts_with(continues_name)
             });
             if let Some(behind) = behind {
-                quote.push(&workspace, &mut renamed);
+                quote.push(&workspace, &mut mapped);
                 before = recorded.chars().last();
                 rest = behind;
             } else {
                 quote = quote.after(before, next);
-                renamed.push(next);
+                mapped.push(next);
                 before = Some(next);
                 rest = rest.get(next.len_utf8()..).unwrap_or_default();
             }
         }
-        renamed
+        mapped
     }
 }
 
@@ -151,21 +151,21 @@ mod tests {
     use super::*;
     use std::os::unix::fs::symlink;
 
-    fn places(workspace: &str) -> Places {
-        Places::new(Some("/workspace".into()), workspace.into())
+    fn mapper(workspace: &str) -> PathMapper {
+        PathMapper::new(Some("/workspace".into()), workspace.into())
     }
 
     #[test]
     fn recorded_paths_get_their_new_root() {
-        let places = places("/new/place");
-        for (recorded, renamed) in [
+        let paths = mapper("/new/place");
+        for (recorded, mapped) in [
             ("/workspace/a/b.txt", "/new/place/a/b.txt"),
             ("/workspace", "/new/place"),
             ("a/b", "/new/place/a/b"),
             ("/workspace2/a", "/workspace2/a"),
             ("/etc/passwd", "/etc/passwd"),
         ] {
-            assert_eq!(places.rename(recorded), Path::new(renamed));
+            assert_eq!(paths.map(recorded), Path::new(mapped));
         }
     }
 
@@ -181,7 +181,7 @@ mod tests {
         symlink("../absent", workspace.join("dangling")).unwrap();
         symlink("loop", workspace.join("loop")).unwrap();
         symlink("sub", workspace.join("inner")).unwrap();
-        let places = Places::new(Some("/workspace".into()), workspace.clone());
+        let paths = PathMapper::new(Some("/workspace".into()), workspace.clone());
         for bad in [
             "/etc/passwd",
             "../secret",
@@ -195,7 +195,7 @@ mod tests {
             "up/w/a",
             "inner/../../secret",
         ] {
-            assert!(places.find(places.rename(bad).to_str().unwrap()).is_err(), "{bad}");
+            assert!(paths.resolve(paths.map(bad).to_str().unwrap()).is_err(), "{bad}");
         }
         for (good, place) in [
             ("/workspace/new/deep/file", "new/deep/file"),
@@ -203,25 +203,25 @@ mod tests {
             ("inner/x", "sub/x"),
             ("./sub/./x", "sub/x"),
         ] {
-            let found = places.find(places.rename(good).to_str().unwrap()).unwrap();
+            let found = paths.resolve(paths.map(good).to_str().unwrap()).unwrap();
             assert_eq!(found, workspace.join(place), "{good}");
         }
     }
 
     #[test]
-    fn a_workspace_below_the_recorded_folder_is_renamed_once_only() {
+    fn a_workspace_below_the_recorded_folder_is_mapped_once_only() {
         let folder = tempfile::tempdir().unwrap();
         let root = fs::canonicalize(folder.path()).unwrap();
         let workspace = root.join("w");
-        let places = Places::new(Some(root.clone()), workspace.clone());
-        let renamed = places.rename(root.join("a").to_str().unwrap());
-        assert_eq!(places.find(renamed.to_str().unwrap()).unwrap(), workspace.join("a"));
+        let paths = PathMapper::new(Some(root.clone()), workspace.clone());
+        let mapped = paths.map(root.join("a").to_str().unwrap());
+        assert_eq!(paths.resolve(mapped.to_str().unwrap()).unwrap(), workspace.join("a"));
     }
 
     #[test]
     fn commands_name_the_new_root_in_every_kind_of_quotes() {
-        let plain = places("/n/w");
-        for (recorded, renamed) in [
+        let plain = mapper("/n/w");
+        for (recorded, mapped) in [
             ("cd /workspace && ls", "cd /n/w && ls"),
             ("cat /workspace/a '/workspace/b' \"/workspace\"", "cat /n/w/a '/n/w/b' \"/n/w\""),
             (
@@ -231,19 +231,17 @@ mod tests {
             ("A=/workspace:/workspace/bin;", "A=/n/w:/n/w/bin;"),
             ("echo é/workspace", "echo é/workspace"),
         ] {
-            assert_eq!(plain.rename_in_command(recorded), renamed);
+            assert_eq!(plain.map_command(recorded), mapped);
         }
-        let spaced = places("/my w/it's $x");
+        let spaced = mapper("/my w/it's $x");
         assert_eq!(
-            spaced.rename_in_command(
-                "cat /workspace/a '/workspace/b' \"/workspace/c\" \\' /workspace"
-            ),
+            spaced.map_command("cat /workspace/a '/workspace/b' \"/workspace/c\" \\' /workspace"),
             r#"cat /my\ w/it\'s\ \$x/a '/my w/it'\''s $x/b' "/my w/it's \$x/c" \' /my\ w/it\'s\ \$x"#
         );
-        let nowhere = Places::new(None, "/n/w".into());
-        assert_eq!(nowhere.rename_in_command("ls /workspace"), "ls /workspace");
+        let nowhere = PathMapper::new(None, "/n/w".into());
+        assert_eq!(nowhere.map_command("ls /workspace"), "ls /workspace");
         // A recording made at the root of the file system says nothing about what belongs to it.
-        let root = Places::new(Some("/".into()), "/n/w".into());
-        assert_eq!(root.rename("/etc/x"), Path::new("/etc/x"));
+        let root = PathMapper::new(Some("/".into()), "/n/w".into());
+        assert_eq!(root.map("/etc/x"), Path::new("/etc/x"));
     }
 }

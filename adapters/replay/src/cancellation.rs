@@ -1,4 +1,4 @@
-//! The orchestrator's wish to end, as often as it is asked for.
+//! The orchestrator's cancellation, which can be awaited repeatedly.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -6,12 +6,12 @@ use std::pin::Pin;
 use ralph_orchestrator_contract::{CancelReason, CancelSignal};
 
 /// Resolves once the activity has to end, and at once from then on.
-pub(crate) struct Cancel<'a> {
+pub(crate) struct Cancellation<'a> {
     signal: Pin<Box<dyn Future<Output = CancelReason> + Send + 'a>>,
     fired: Option<CancelReason>,
 }
 
-impl<'a> Cancel<'a> {
+impl<'a> Cancellation<'a> {
     pub(crate) fn new<S: CancelSignal + ?Sized>(signal: &'a S) -> Self {
         Self { signal: signal.cancelled(), fired: None }
     }
@@ -23,12 +23,12 @@ impl<'a> Cancel<'a> {
         }
     }
 
-    /// Why, once it has fired.
+    /// Returns the reason, once it has fired.
     pub(crate) const fn reason(&self) -> Option<CancelReason> {
         self.fired
     }
 
-    /// What `work` comes to; nothing if the end is asked for first.
+    /// Returns the result of `work`; nothing if the end is asked for first.
     pub(crate) async fn race<T>(&mut self, work: impl Future<Output = T>) -> Option<T> {
         tokio::select! {
             biased;

@@ -8,29 +8,33 @@ use ralph_orchestrator_supervisor::{Exit, Process, ProcessEvent, Stop, Stream};
 use tokio::time::Instant;
 
 use crate::display::Tail;
-use crate::patterns::{Rules, Watch};
+use crate::patterns::{PatternMatcher, Rules};
 
 /// Longest part of a line that expressions see, in bytes.
-const LINE_MAX: usize = 1024 * 1024;
+const MAX_LINE: usize = 1024 * 1024;
 
-/// What an execution came to.
+/// How the command ran and ended.
 #[derive(Debug)]
-pub(crate) struct Trial {
+pub(crate) struct Execution {
     pub(crate) exit: Exit,
     pub(crate) took: Duration,
-    /// What is wrong with its output.
+    /// How its output breaks the rules.
     pub(crate) complaints: Vec<String>,
     /// The end of its output, for people and agents.
     pub(crate) output: String,
-    /// Why it was ended early.
+    /// Why it was cancelled.
     pub(crate) cancelled: Option<CancelReason>,
 }
 
 /// Watches a command to its end; afterwards all of its processes are gone.
-pub(crate) async fn watch(mut process: Process, rules: &Rules, cancel: &dyn CancelSignal) -> Trial {
+pub(crate) async fn run_to_end(
+    mut process: Process,
+    rules: &Rules,
+    cancel: &dyn CancelSignal,
+) -> Execution {
     let started = Instant::now();
     let mut cancel = cancel.cancelled();
-    let mut seen = Seen::new(rules);
+    let mut output = OutputMatcher::new(rules);
     let mut cancelled = None;
     let exit = loop {
         tokio::select! {
@@ -40,18 +44,18 @@ pub(crate) async fn watch(mut process: Process, rules: &Rules, cancel: &dyn Canc
                 process.stop(Stop::Gracefully);
             }
             step = process.next_event() => match step {
-                ProcessEvent::Output(chunk) => seen.bytes(chunk.stream, &chunk.bytes),
+                ProcessEvent::Output(chunk) => output.bytes(chunk.stream, &chunk.bytes),
                 ProcessEvent::Exited(exit) => break exit,
             },
         }
     };
-    let (complaints, tail) = seen.finish();
-    Trial { exit, took: started.elapsed(), complaints, output: tail.show(), cancelled }
+    let (complaints, tail) = output.finish();
+    Execution { exit, took: started.elapsed(), complaints, output: tail.show(), cancelled }
 }
 
-/// The output as far as it was printed.
-struct Seen<'a> {
-    watch: Watch<'a>,
+/// Matches the output while it is printed, and keeps its end.
+struct OutputMatcher<'a> {
+    patterns: PatternMatcher<'a>,
     tail: Tail,
     stdout: LineSplitter,
     stderr: LineSplitter,
@@ -59,19 +63,19 @@ struct Seen<'a> {
     unfinished: Option<Stream>,
 }
 
-impl<'a> Seen<'a> {
+impl<'a> OutputMatcher<'a> {
     fn new(rules: &'a Rules) -> Self {
         Self {
-            watch: Watch::new(rules),
+            patterns: PatternMatcher::new(rules),
             tail: Tail::new(),
-            stdout: LineSplitter::new(LINE_MAX),
-            stderr: LineSplitter::new(LINE_MAX),
+            stdout: LineSplitter::new(MAX_LINE),
+            stderr: LineSplitter::new(MAX_LINE),
             unfinished: None,
         }
     }
 
     fn bytes(&mut self, stream: Stream, bytes: &[u8]) {
-        let Self { watch, tail, stdout, stderr, unfinished } = self;
+        let Self { patterns, tail, stdout, stderr, unfinished } = self;
         let splitter = match stream {
             Stream::Stdout => stdout,
             Stream::Stderr => stderr,
@@ -82,14 +86,14 @@ impl<'a> Seen<'a> {
         }
         tail.push(bytes);
         *unfinished = if bytes.ends_with(b"\n") { None } else { Some(stream) };
-        splitter.push(bytes, |line| watch.line(&line.text, line.dropped));
+        splitter.push(bytes, |line| patterns.line(&line.text, line.dropped));
     }
 
     fn finish(mut self) -> (Vec<String>, Tail) {
-        let Self { watch, stdout, stderr, .. } = &mut self;
+        let Self { patterns, stdout, stderr, .. } = &mut self;
         for splitter in [stdout, stderr] {
-            splitter.finish(|line| watch.line(&line.text, line.dropped));
+            splitter.finish(|line| patterns.line(&line.text, line.dropped));
         }
-        (self.watch.complaints(), self.tail)
+        (self.patterns.complaints(), self.tail)
     }
 }
