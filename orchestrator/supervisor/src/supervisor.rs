@@ -40,7 +40,8 @@ const START: Duration = Duration::from_secs(30);
 #[derive(Clone, Debug)]
 pub struct Supervisor {
     nursery: Arc<Nursery>,
-    guard: Option<Arc<File>>,
+    /// Shared by all clones, and set at most once.
+    guard: Arc<OnceLock<Arc<File>>>,
     switch: Option<KillSwitch>,
     sandbox: Option<MakeSandbox>,
 }
@@ -76,21 +77,21 @@ impl Supervisor {
         Self::with(Arc::clone(nursery))
     }
 
-    const fn with(nursery: Arc<Nursery>) -> Self {
-        Self { nursery, guard: None, switch: None, sandbox: None }
+    fn with(nursery: Arc<Nursery>) -> Self {
+        Self { nursery, guard: Arc::default(), switch: None, sandbox: None }
     }
 
     /// Starts what the first process needs to start, so that it does not have to wait for that. If it
     /// cannot be started, the first process says so.
     pub fn prepare(&self) {
-        if self.nursery.start().is_err() || self.guard.is_none() {
+        if self.nursery.start().is_err() || self.guard.get().is_none() {
             return;
         }
         // What is started from now on holds the guard.
         if let Ok((ours, theirs)) = UnixStream::pair()
-            && self.nursery.fork(&theirs.into(), self.guard.as_deref()).is_ok()
+            && self.nursery.fork(&theirs.into(), self.guard.get().map(Arc::as_ref)).is_ok()
         {
-            self.nursery.keep(ours, self.guard.clone());
+            self.nursery.keep(ours, self.guard.get().cloned());
         }
     }
 
@@ -99,8 +100,14 @@ impl Supervisor {
     /// unlocks it for the shims, too; it is closing that does not.
     #[must_use]
     pub fn with_guard(mut self, guard: Arc<File>) -> Self {
-        self.guard = Some(guard);
+        self.guard = Arc::new(guard.into());
         self
+    }
+
+    /// Does the same for this supervisor and all its clones, from now on. A guard that is set already
+    /// stays.
+    pub fn set_guard(&self, guard: Arc<File>) {
+        drop(self.guard.set(guard));
     }
 
     /// Lets this switch kill all that is started.
@@ -180,7 +187,7 @@ impl Supervisor {
     }
 
     fn home(&self) -> Home {
-        Home { nursery: Arc::clone(&self.nursery), guard: self.guard.clone() }
+        Home { nursery: Arc::clone(&self.nursery), guard: self.guard.get().cloned() }
     }
 
     /// What confines the process, if anything does.
@@ -207,7 +214,7 @@ impl Supervisor {
         let streams = streams.each_ref().map(OwnedFd::as_fd);
         let ruleset = ruleset.map(OwnedFd::as_fd);
         let switch = self.switch.as_ref();
-        if let Some(idle) = self.nursery.idle(self.guard.as_ref()) {
+        if let Some(idle) = self.nursery.idle(self.guard.get()) {
             let mut control = Control::over(idle)?;
             control.begin(job, streams, ruleset, switch).await?;
             let report = timeout(START, control.next()).await;
@@ -218,7 +225,7 @@ impl Supervisor {
             }
         }
         let (mut control, theirs) = Control::new()?;
-        self.nursery.fork(&theirs, self.guard.as_deref())?;
+        self.nursery.fork(&theirs, self.guard.get().map(Arc::as_ref))?;
         drop(theirs);
         control.begin(job, streams, ruleset, switch).await?;
         let report = timeout(START, control.next()).await;

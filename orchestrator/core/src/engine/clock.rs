@@ -10,6 +10,9 @@ const BEAT: Duration = Duration::from_millis(250);
 /// or frozen.
 const LONGEST_GAP: Duration = Duration::from_secs(1);
 
+/// The longest sleep between two looks at this clock, which stands still when the machine does.
+pub(super) const LONGEST_SLEEP_MS: u64 = 10_000;
+
 /// A stopwatch that goes on where an earlier start of the orchestrator left it.
 #[derive(Debug)]
 pub(super) struct Clock {
@@ -59,6 +62,11 @@ impl Clock {
 /// The wall clock, in milliseconds since the Unix epoch.
 pub(super) fn unix_ms() -> u64 {
     u64::try_from(jiff::Timestamp::now().as_millisecond()).unwrap_or_default()
+}
+
+/// Returns whole milliseconds.
+pub(super) fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use super::plan::Check;
-use super::sink::Cancel;
+use super::cancel::CancelToken;
+use super::validation_policy::ConfiguredValidator;
 use ralph_orchestrator_contract::{CancelReason, ValidationContext, Verdict};
 
 /// How long a validator that was told to end may take to do so.
@@ -22,12 +22,12 @@ pub(super) enum Over {
 
 /// Executes a validator until `over` resolves; `None` if it was cancelled.
 pub(super) async fn execute(
-    check: &Check,
+    check: &ConfiguredValidator,
     context: ValidationContext<'_>,
     over: impl Future<Output = Over>,
 ) -> Option<Verdict> {
     let (tell, told) = watch::channel(None);
-    let cancel = Cancel::new(told);
+    let cancel = CancelToken::new(told);
     let mut work = check.validator.validate(context, &cancel);
     let over = tokio::select! {
         biased;

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use super::drivers::Drivers;
-use super::inputs::Inputs;
+use super::agent_inputs::AgentInputs;
+use super::agents::AgentPool;
 use super::redact::Redactor;
 use crate::machine::Given;
 use crate::state::Store;
@@ -20,7 +20,7 @@ const SCRATCH: &str = "{scratch}";
 
 /// What was seen of an iteration's start, for people who want to know what differed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub(super) struct Start {
+pub(super) struct StartDetails {
     agent: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     version: Option<String>,
@@ -45,7 +45,7 @@ struct Program {
 
 /// The prompt as it is handed over.
 #[derive(Clone, Copy)]
-pub(super) struct Handed<'a> {
+pub(super) struct AgentPrompt<'a> {
     /// What is put before the prompt.
     pub(super) feedback: &'a [u8],
     /// What follows the prompt: how to claim completion.
@@ -53,9 +53,9 @@ pub(super) struct Handed<'a> {
     pub(super) task: &'a Iteration,
 }
 
-impl Start {
+impl StartDetails {
     /// The digests of all that.
-    fn given(&self, handed: Handed<'_>, config: &[u8]) -> Given {
+    fn given(&self, handed: AgentPrompt<'_>, config: &[u8]) -> Given {
         let mut fields = BTreeMap::from([
             ("prompt", digest(&handed.task.prompt)),
             ("agent", digest(&json(&(&self.agent, &self.version, &self.model)))),
@@ -93,7 +93,7 @@ impl Start {
 /// Takes fingerprints, and holds the files that are part of them.
 #[derive(Debug, Default)]
 pub(super) struct Fingerprints {
-    pub(super) inputs: Inputs,
+    pub(super) inputs: AgentInputs,
     programs: ProgramDigests,
 }
 
@@ -101,14 +101,14 @@ impl Fingerprints {
     /// What the agent whose turn it is will be given, in digests and for people.
     pub(super) fn take(
         &mut self,
-        drivers: &Drivers,
+        agents: &AgentPool,
         state: &crate::machine::State,
-        handed: Handed<'_>,
+        handed: AgentPrompt<'_>,
         store: &Store,
         redactor: &Redactor,
-    ) -> (Given, Start) {
-        let now = drivers.of(state);
-        let (driver, task) = (&now.driver, handed.task);
+    ) -> (Given, StartDetails) {
+        let now = agents.current(state);
+        let (driver, task) = (&now.configured, handed.task);
         let launch = driver.agent.launch(task);
         let scratch = task.scratch.display().to_string();
         let plain = |text: &str| match scratch.as_str() {
@@ -122,7 +122,7 @@ impl Fingerprints {
         let env = env.map(|(name, value)| (name.clone(), store.keyed(plain(value).as_bytes())));
         let argv: Vec<String> = argv.iter().map(|word| plain(word)).collect();
         let inputs = self.inputs.of(&now.name);
-        let start = Start {
+        let start = StartDetails {
             agent: now.name.clone(),
             version: now.version().map(|version| redactor.text(version).into_owned()),
             model: driver.description.model.clone(),
@@ -139,7 +139,7 @@ impl Fingerprints {
         let argv = start
             .argv
             .map(|argv| argv.iter().map(|word| redactor.text(word).into_owned()).collect());
-        (given, Start { argv, ..start })
+        (given, StartDetails { argv, ..start })
     }
 }
 

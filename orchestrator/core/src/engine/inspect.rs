@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::look::blocking;
+use super::blocking::blocking;
 use super::session::Session;
 use ralph_orchestrator_contract::{Claim, CompletionDetector, Findings, NearMiss, View};
 
@@ -16,7 +16,7 @@ pub(super) const LONGEST_CLAIM: usize = 8 * 1024;
 const LONGEST_MISS: usize = 2 * 1024;
 
 /// All that the detectors look at, so that they can work beside something else.
-pub(super) struct Inspection {
+pub(super) struct InspectionTask {
     detectors: Arc<Vec<Box<dyn CompletionDetector>>>,
     workspace: PathBuf,
     prompt_path: Option<PathBuf>,
@@ -28,19 +28,19 @@ pub(super) struct Inspection {
 
 impl Session {
     /// Ready to look for claims in the prompt and the final message.
-    pub(super) fn inspection(&self, prompt: String, final_text: Option<String>) -> Inspection {
-        Inspection {
-            detectors: Arc::clone(&self.judges.detectors),
+    pub(super) fn inspection(&self, prompt: String, final_text: Option<String>) -> InspectionTask {
+        InspectionTask {
+            detectors: Arc::clone(&self.policy.detectors),
             workspace: self.workspace.clone(),
             prompt_path: self.prompt.path().map(ToOwned::to_owned),
             prompt,
-            given: final_text.as_ref().and(self.given.clone()),
+            given: final_text.as_ref().and(self.sent_prompt.clone()),
             final_text,
         }
     }
 }
 
-impl Inspection {
+impl InspectionTask {
     /// What all detectors find.
     pub(super) async fn run(self) -> Findings {
         if self.prompt.len() <= SHORT_PROMPT {

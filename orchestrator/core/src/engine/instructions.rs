@@ -9,15 +9,15 @@ impl Session {
     /// prompt or by its command line, if no claim is needed, or if the configuration forbids it.
     pub(super) fn instructions(&mut self, prompt: &str, task: &Iteration) -> Option<String> {
         let block = self.possible_instructions(prompt)?;
-        let agent = self.drivers.of(&self.state);
+        let agent = self.agents.current(&self.state);
         let name = agent.name.clone();
         // What it is started with is the same each time, but for the prompt and the budget.
-        let told = self.told_by_argv.get(&name).copied();
+        let told = self.argv_shows_form.get(&name).copied();
         let told = told.unwrap_or_else(|| {
-            let launch = agent.driver.agent.launch(task).unwrap_or_default();
+            let launch = agent.configured.agent.launch(task).unwrap_or_default();
             launch.argv.iter().any(|word| self.shows_form(word))
         });
-        self.told_by_argv.insert(name, told);
+        self.argv_shows_form.insert(name, told);
         (!told).then_some(block)
     }
 
@@ -30,14 +30,14 @@ impl Session {
             return None;
         }
         // One way is enough: that of the first detector.
-        let mut instructions = self.judges.detectors.iter().map(|detector| detector.instructions());
+        let mut instructions = self.policy.detectors.iter().map(|detector| detector.instructions());
         let first = instructions.find(|text| !text.trim().is_empty())?;
         Some(format!("\n\n---\n\n{}\n", first.trim()))
     }
 
     /// Whether a text shows a form in which completion can be claimed.
     fn shows_form(&self, text: &str) -> bool {
-        let forms = self.judges.detectors.iter().flat_map(|detector| detector.forms());
+        let forms = self.policy.detectors.iter().flat_map(|detector| detector.forms());
         forms.into_iter().any(|form| !form.is_empty() && text.contains(&form))
     }
 }

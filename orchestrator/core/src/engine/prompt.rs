@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::place;
+use super::location;
 use crate::config;
 use crate::machine::Pins;
 use crate::workspace::{Prompt, PromptError, PromptPlace};
@@ -25,7 +25,7 @@ impl PromptSource {
     /// The prompt of a run that has begun, with what was recorded of it.
     pub(super) fn recorded(run: &config::Run, pins: &Pins) -> Self {
         Self::new(run, |configured| {
-            place::recorded_prompt(pins, configured)
+            location::recorded_prompt(pins, configured)
                 .unwrap_or_else(|| PromptPlace::find(configured))
         })
     }

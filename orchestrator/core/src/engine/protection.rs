@@ -6,9 +6,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::allowance::cancellable;
+use super::blocking::cancellable;
 use super::error::EngineError;
-use super::plan::Check;
+use super::validation_policy::ConfiguredValidator;
 use crate::workspace::{Baseline, ProtectedError, ProtectedHasher, ProtectedPaths};
 use ralph_orchestrator_contract::{Change, ChangeKind};
 
@@ -48,7 +48,7 @@ pub(super) struct Protection {
 
 impl Protection {
     pub(super) async fn begin(
-        checks: &[&Check],
+        checks: &[&ConfiguredValidator],
         state: Arc<ProtectedState>,
         workspace: &Path,
         enough: impl Future<Output = ()>,
@@ -78,7 +78,10 @@ impl Protection {
     }
 
     /// What this validator protects and is different since the run began, as last compared.
-    pub(super) fn changes_for(&self, check: &Check) -> Result<Vec<Change>, EngineError> {
+    pub(super) fn changes_for(
+        &self,
+        check: &ConfiguredValidator,
+    ) -> Result<Vec<Change>, EngineError> {
         self.changes(&globs(check, &self.state.baseline))
     }
 
@@ -166,7 +169,7 @@ impl Protection {
 
 /// What a validator protects, and what must not appear: only what was not there when the run began, as
 /// recorded then.
-fn globs(check: &Check, baseline: &Baseline) -> Vec<String> {
+fn globs(check: &ConfiguredValidator, baseline: &Baseline) -> Vec<String> {
     let mut globs = check.validator.protects();
     globs.extend(baseline.reserved(&check.validator.reserved_paths()));
     globs

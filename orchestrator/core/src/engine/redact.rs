@@ -25,10 +25,10 @@ use crate::config::Env;
 use crate::machine::Input;
 use finder::{Edges, Finder};
 use ralph_orchestrator_contract::{AgentError, Event, Report};
-pub(super) use stream::Events;
+pub(super) use stream::StreamRedactor;
 
 /// What stands where a secret was.
-const STARS: &str = "***";
+const MASK: &str = "***";
 /// What the names of variables with secrets end with.
 const SECRET_NAMES: [&str; 4] = ["_KEY", "_TOKEN", "_SECRET", "PASSWORD"];
 
@@ -55,16 +55,16 @@ impl Redactor {
                 || environment::is_passed_as_secret(env, name)
         };
         let values = vars.iter().filter(|(name, _)| secret(name)).map(|(_, value)| value);
-        Self::of(values.map(String::as_str))
+        Self::from_values(values.map(String::as_str))
     }
 
-    fn of<'a>(values: impl Iterator<Item = &'a str>) -> Self {
+    fn from_values<'a>(values: impl Iterator<Item = &'a str>) -> Self {
         Self { finder: Finder::new(values).map(Arc::new) }
     }
 
     /// Whether nothing is secret.
     #[must_use]
-    pub const fn is_idle(&self) -> bool {
+    pub const fn is_empty(&self) -> bool {
         self.finder.is_none()
     }
 
@@ -73,7 +73,7 @@ impl Redactor {
     pub fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let Some(finder) = &self.finder else { return Cow::Borrowed(text) };
         let found = finder.find(text, Edges::OPEN);
-        if found.is_empty() { Cow::Borrowed(text) } else { Cow::Owned(starred(text, &found)) }
+        if found.is_empty() { Cow::Borrowed(text) } else { Cow::Owned(masked(text, &found)) }
     }
 
     /// The bytes without secrets, if they are text.
@@ -85,7 +85,7 @@ impl Redactor {
     }
 
     /// The same without secrets in any of its texts.
-    pub(super) fn all_of<T: Serialize + DeserializeOwned>(&self, whole: T) -> T {
+    pub(super) fn redact<T: Serialize + DeserializeOwned>(&self, whole: T) -> T {
         if self.finder.is_none() {
             return whole;
         }
@@ -113,7 +113,7 @@ impl Redactor {
                 self.value(input, true);
                 event
             }
-            _ => self.all_of(event),
+            _ => self.redact(event),
         }
     }
 
@@ -150,29 +150,29 @@ impl Redactor {
     /// What the machine is told, so that the state never holds what the journal must not.
     pub(super) fn input(&self, mut input: Input) -> Input {
         match &mut input {
-            Input::ClaimsFound(claims) => *claims = self.all_of(std::mem::take(claims)),
+            Input::ClaimsFound(claims) => *claims = self.redact(std::mem::take(claims)),
             Input::Looked(look) => {
-                look.near_misses = self.all_of(std::mem::take(&mut look.near_misses));
-                look.changes = self.all_of(look.changes.take());
+                look.near_misses = self.redact(std::mem::take(&mut look.near_misses));
+                look.changes = self.redact(look.changes.take());
             }
             Input::ModelSeen(text) => *text = self.text(text).into_owned(),
             Input::Noted(text) => *text = self.text(text).into_owned(),
             Input::AgentOut(reason) => *reason = self.text(reason).into_owned(),
-            Input::Judged { reasons, .. } => *reasons = self.all_of(std::mem::take(reasons)),
+            Input::Judged { reasons, .. } => *reasons = self.redact(std::mem::take(reasons)),
             Input::ClaimSeen(claim) => claim.text = self.text(&claim.text).into_owned(),
             Input::Ended(ended) => {
-                ended.outcome = self.all_of(ended.outcome.clone());
-                ended.left_behind = self.all_of(std::mem::take(&mut ended.left_behind));
-                ended.survived = self.all_of(std::mem::take(&mut ended.survived));
+                ended.outcome = self.redact(ended.outcome.clone());
+                ended.left_behind = self.redact(std::mem::take(&mut ended.left_behind));
+                ended.survived = self.redact(std::mem::take(&mut ended.survived));
             }
             Input::Survived(message) => *message = self.text(message).into_owned(),
             Input::BaselineChecked(check) => {
-                check.verdicts = self.all_of(std::mem::take(&mut check.verdicts));
+                check.verdicts = self.redact(std::mem::take(&mut check.verdicts));
             }
             Input::Validated(validation) => {
-                validation.verdicts = self.all_of(std::mem::take(&mut validation.verdicts));
-                validation.tampering = self.all_of(std::mem::take(&mut validation.tampering));
-                validation.warnings = self.all_of(std::mem::take(&mut validation.warnings));
+                validation.verdicts = self.redact(std::mem::take(&mut validation.verdicts));
+                validation.tampering = self.redact(std::mem::take(&mut validation.tampering));
+                validation.warnings = self.redact(std::mem::take(&mut validation.warnings));
             }
             Input::Warn(message) => *message = self.text(message).into_owned(),
             Input::Started(_)
@@ -191,17 +191,17 @@ impl Redactor {
 
     /// What an iteration came to.
     pub(super) fn result(&self, result: Result<Report, AgentError>) -> Result<Report, AgentError> {
-        result.map(|report| self.all_of(report)).map_err(|error| self.all_of(error))
+        result.map(|report| self.redact(report)).map_err(|error| self.redact(error))
     }
 }
 
 /// The text with stars in these places, which are in order.
-fn starred(text: &str, places: &[Range<usize>]) -> String {
+fn masked(text: &str, places: &[Range<usize>]) -> String {
     let mut shown = String::with_capacity(text.len());
     let mut at = 0;
     for place in places {
         shown.push_str(text.get(at..place.start).unwrap_or_default());
-        shown.push_str(STARS);
+        shown.push_str(MASK);
         at = place.end;
     }
     shown.push_str(text.get(at..).unwrap_or_default());

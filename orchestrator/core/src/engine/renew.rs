@@ -9,7 +9,7 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
 use super::error::EngineError;
-use super::place::file_pin;
+use super::location::file_pin;
 use crate::config::Loaded;
 use crate::state::{Disk, Layout, Origin, occupy_workspace};
 use crate::workspace::{HeldWorkspace, create_from_template};

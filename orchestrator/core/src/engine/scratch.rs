@@ -10,11 +10,11 @@ use crate::state::StateError;
 /// The private folder of a run: made when it is first needed, empty at the start of each iteration, and
 /// gone with the session.
 #[derive(Debug, Default)]
-pub(super) struct Scratch {
+pub(super) struct ScratchDir {
     path: Option<PathBuf>,
 }
 
-impl Scratch {
+impl ScratchDir {
     /// The folder, empty.
     pub(super) fn fresh(&mut self, run: &str) -> Result<&Path, EngineError> {
         if !self.path.as_deref().is_some_and(is_empty_dir) {
@@ -31,7 +31,7 @@ impl Scratch {
     }
 }
 
-impl Drop for Scratch {
+impl Drop for ScratchDir {
     fn drop(&mut self) {
         self.remove();
     }
@@ -84,7 +84,7 @@ mod tests {
         let run = format!("scratch-test-{}", std::process::id());
         let elsewhere = tempfile::tempdir().unwrap();
         fs::write(elsewhere.path().join("precious"), "x").unwrap();
-        let mut scratch = Scratch::default();
+        let mut scratch = ScratchDir::default();
         // Whoever knows the run makes what could be next.
         let guessed: Vec<PathBuf> =
             (0..9).map(|n| std::env::temp_dir().join(format!("{}{n}", prefix(&run)))).collect();

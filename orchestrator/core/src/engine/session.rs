@@ -6,38 +6,33 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::Serialize;
-use tokio::sync::watch;
 use tracing::{Instrument as _, info_span};
 
+use super::agents::AgentPool;
 use super::clock::{self, Clock};
-use super::drivers::Drivers;
 use super::error::EngineError;
 use super::feedback;
-use super::fingerprint::{Fingerprints, Handed, Start};
-use super::notice::{Notice, Observer};
-use super::observe::{KnownTree, Observation};
-use super::pinned;
-use super::place;
-use super::plan::{self, Judges};
+use super::fingerprint::{AgentPrompt, Fingerprints, StartDetails};
+use super::location;
+use super::observation::{KnownTree, Observation};
+use super::pinned_paths;
 use super::processes::Processes;
 use super::prompt::PromptSource;
 use super::protection::ProtectedState;
 use super::redact::Redactor;
-use super::scratch::Scratch;
+use super::run_event::RunObserver;
+use super::scratch::ScratchDir;
+use super::stop::StopRequests;
 use super::trace;
+use super::validation_policy::{self, CompletionPolicy};
 use crate::config::Config;
 use crate::machine::{
-    Effect, Input, Now, ObservedEvidence, Outcome, Policy, Record, RunStarted, StartIteration,
-    StartOptions, State, StopReason, step,
+    Effect, Input, Now, ObservedEvidence, Policy, Record, RunStarted, StartIteration, StartOptions,
+    State, StopReason, step,
 };
-use crate::state::{FORMAT_VERSION, Found, Layout, Store};
-use crate::workspace::{
-    Baseline, EvidenceHasher, HeldWorkspace, PinnedPaths, PromptWatch, TreeHasher,
-};
+use crate::state::{FORMAT_VERSION, Layout, Store};
+use crate::workspace::{EvidenceHasher, HeldWorkspace, PinnedPaths, PromptWatch, TreeHasher};
 use ralph_orchestrator_contract::{Iteration, NearMiss};
-
-/// How often the run was asked to stop: once is an orderly stop, twice a quick one.
-pub type StopRequests = watch::Receiver<u32>;
 
 /// How a run ended, or ended for now.
 #[derive(Clone, Debug, PartialEq)]
@@ -52,27 +47,7 @@ pub struct Finished {
     pub state: State,
 }
 
-pub(super) struct New {
-    pub(super) run: String,
-    pub(super) policy: Policy,
-    pub(super) baseline: Baseline,
-    pub(super) found: Option<Found>,
-    pub(super) store: Store,
-    pub(super) drivers: Drivers,
-    pub(super) judges: Judges,
-    pub(super) redactor: Redactor,
-    pub(super) notes: Vec<String>,
-    pub(super) out: Vec<String>,
-    pub(super) config_file: PathBuf,
-    pub(super) processes: Arc<dyn Processes>,
-    pub(super) once: bool,
-    pub(super) config: Config,
-    pub(super) workspace: HeldWorkspace,
-    pub(super) occupied: Arc<File>,
-    pub(super) prompt: PromptSource,
-}
-
-/// A run that can begin or go on.
+/// A run that can begin or be resumed.
 pub struct Session {
     pub(super) run: String,
     pub(super) workspace: PathBuf,
@@ -82,8 +57,8 @@ pub struct Session {
     pub(super) occupied: Arc<File>,
     pub(super) state: State,
     pub(super) store: Store,
-    pub(super) drivers: Drivers,
-    pub(super) judges: Arc<Judges>,
+    pub(super) agents: AgentPool,
+    pub(super) policy: Arc<CompletionPolicy>,
     /// The environment of validators: that of the first agent, whoever works.
     pub(super) env: BTreeMap<String, String>,
     pub(super) redactor: Redactor,
@@ -101,7 +76,7 @@ pub struct Session {
     pub(super) observation: Option<Observation>,
     pub(super) known_tree: KnownTree,
     pub(super) clock: Arc<Clock>,
-    pub(super) observer: Arc<dyn Observer>,
+    pub(super) observer: Arc<dyn RunObserver>,
     pub(super) stop: StopRequests,
     /// Runtime when the agent was last started, in milliseconds.
     pub(super) began_ms: u64,
@@ -110,25 +85,25 @@ pub struct Session {
     /// What was nearly a claim, until the workspace is looked at.
     pub(super) near_misses: Option<Vec<NearMiss>>,
     /// What the agent is given in the iteration that is about to start.
-    pub(super) prepared: Option<(Iteration, Start)>,
+    pub(super) prepared: Option<(Iteration, StartDetails)>,
     /// What the agent was given in the iteration that was started last, as text.
-    pub(super) given: Option<String>,
+    pub(super) sent_prompt: Option<String>,
     pub(super) processes: Arc<dyn Processes>,
-    fingerprints: Fingerprints,
+    pub(super) fingerprints: Fingerprints,
     pub(super) config_file: ConfigFile,
-    pub(super) scratch: Scratch,
+    pub(super) scratch: ScratchDir,
     /// Whether an agent's command line says how to claim completion, by its name.
-    pub(super) told_by_argv: BTreeMap<String, bool>,
+    pub(super) argv_shows_form: BTreeMap<String, bool>,
     /// Digest of the prompt that was kept last.
-    pub(super) kept_prompt: Option<blake3::Hash>,
+    pub(super) stored_prompt: Option<blake3::Hash>,
     /// What was kept last of how an agent was started.
-    pub(super) kept_start: Option<Start>,
-    policy: Policy,
-    notes: Vec<String>,
+    pub(super) stored_start: Option<StartDetails>,
+    pub(super) recorded_policy: Policy,
+    pub(super) notes: Vec<String>,
     /// Why agents before the one that can begin cannot.
-    out: Vec<String>,
-    once: bool,
-    resumed: bool,
+    pub(super) unavailable: Vec<String>,
+    pub(super) once: bool,
+    pub(super) resumed: bool,
 }
 
 /// What would be run.
@@ -167,64 +142,7 @@ pub(super) struct ConfigFile {
     pub(super) content: Vec<u8>,
 }
 
-struct Silent;
-
-impl Observer for Silent {
-    fn notice(&self, _run: &str, _notice: &Notice) {}
-}
-
 impl Session {
-    pub(super) fn new(new: New) -> Self {
-        let workspace = new.workspace.path().to_owned();
-        let resumed = new.found.is_some();
-        let state = new.found.map(|found| found.state).unwrap_or_default();
-        let clock = Arc::new(Clock::starting_at(state.runtime_ms));
-        let state_began_ms = state.current.as_ref().map_or(0, |current| current.began_ms);
-        let content = super::look::read_config(&new.config_file);
-        Self {
-            prompt: new.prompt,
-            prompt_watch: None,
-            held: new.workspace,
-            occupied: new.occupied,
-            hasher: None,
-            pinned: Arc::default(),
-            evidence_hasher: EvidenceHasher::default(),
-            observation: None,
-            known_tree: KnownTree::default(),
-            run: new.run,
-            workspace,
-            state,
-            store: new.store,
-            env: new.drivers.first.env.clone(),
-            drivers: new.drivers,
-            judges: Arc::new(new.judges),
-            redactor: new.redactor,
-            config: new.config,
-            baseline: Arc::new(ProtectedState::new(new.baseline)),
-            clock,
-            observer: Arc::new(Silent),
-            stop: watch::channel(0).1,
-            // Of the iteration in which the orchestrator went away, if there is one.
-            began_ms: state_began_ms,
-            final_text: None,
-            near_misses: None,
-            prepared: None,
-            given: None,
-            processes: new.processes,
-            fingerprints: Fingerprints::default(),
-            config_file: ConfigFile { path: new.config_file, content },
-            scratch: Scratch::default(),
-            told_by_argv: BTreeMap::new(),
-            kept_prompt: None,
-            kept_start: None,
-            policy: new.policy,
-            notes: new.notes,
-            out: new.out,
-            once: new.once,
-            resumed,
-        }
-    }
-
     /// The run's id.
     #[must_use]
     pub fn run_id(&self) -> &str {
@@ -246,7 +164,7 @@ impl Session {
     /// Globs of what must be as it was when the run began.
     #[must_use]
     pub fn protects(&self) -> Vec<String> {
-        self.judges.protects()
+        self.policy.protects()
     }
 
     /// The state as it is before the run begins or goes on.
@@ -269,16 +187,16 @@ impl Session {
     /// What would be run.
     #[must_use]
     pub fn plan(&self) -> DryRun {
-        let first = &self.drivers.first.driver.description;
+        let first = &self.agents.first.configured.description;
         DryRun {
             agent: first.name.clone(),
-            fallback: self.drivers.fallback(),
+            fallback: self.agents.fallback_names(),
             program: first.program.as_ref().map(|program| program.display().to_string()),
             workspace: self.workspace.clone(),
-            detectors: self.judges.detectors.iter().map(|d| d.name().to_owned()).collect(),
-            validators: self.judges.demands(),
-            validation_required: self.policy.validates(),
-            evidence_only: self.policy.is_evidence_only(),
+            detectors: self.policy.detectors.iter().map(|d| d.name().to_owned()).collect(),
+            validators: self.policy.demands(),
+            validation_required: self.recorded_policy.validates(),
+            evidence_only: self.recorded_policy.is_evidence_only(),
             env: self.env.keys().cloned().collect(),
             state_dir: self.layout().root().to_owned(),
             instructions: self
@@ -296,7 +214,7 @@ impl Session {
     /// The state cannot be written, or the workspace or prompt cannot be read. The run can be resumed.
     pub async fn drive(
         mut self,
-        observer: Arc<dyn Observer>,
+        observer: Arc<dyn RunObserver>,
         stop: StopRequests,
     ) -> Result<Finished, EngineError> {
         self.observer = observer;
@@ -306,15 +224,15 @@ impl Session {
         })?;
         let span = info_span!("run", run = self.run);
         // It is large, and awaited by others that are.
-        Box::pin(self.turns().instrument(span)).await
+        Box::pin(self.run_loop().instrument(span)).await
     }
 
-    async fn turns(&mut self) -> Result<Finished, EngineError> {
+    async fn run_loop(&mut self) -> Result<Finished, EngineError> {
         if self.resumed {
             super::scratch::sweep(&self.run);
         }
         let mut inputs = VecDeque::new();
-        let Some(started) = self.started().await? else {
+        let Some(started) = self.run_start().await? else {
             // Nothing is recorded, so the next start begins anew.
             return Ok(if *self.stop.borrow() > 0 {
                 self.finished(StopReason::Interrupted, "asked to stop before the run began".into())
@@ -325,7 +243,7 @@ impl Session {
         };
         inputs.push_back(Input::Started(StartOptions { fresh: started }));
         inputs.extend(self.find_artefacts().await?);
-        inputs.extend(std::mem::take(&mut self.out).into_iter().map(Input::AgentOut));
+        inputs.extend(std::mem::take(&mut self.unavailable).into_iter().map(Input::AgentOut));
         for note in std::mem::take(&mut self.notes) {
             inputs.push_back(Input::Warn(note));
         }
@@ -349,9 +267,9 @@ impl Session {
     }
 
     /// What a new run begins with; `None` if there was no time to look at all of it.
-    async fn started(&mut self) -> Result<Option<RunStarted>, EngineError> {
+    async fn run_start(&mut self) -> Result<Option<RunStarted>, EngineError> {
         let (tree, evidence) = if self.resumed {
-            self.pinned = Arc::new(pinned::read(&self.store)?);
+            self.pinned = Arc::new(pinned_paths::read(&self.store)?);
             (String::new(), ObservedEvidence::default())
         } else {
             let Some(observed) = self.observed().await? else { return Ok(None) };
@@ -363,17 +281,17 @@ impl Session {
         let contents: BTreeSet<String> = evidence.contents.into_values().collect();
         Ok(Some(RunStarted {
             version: FORMAT_VERSION,
-            agent: self.drivers.first.name.clone(),
-            fallback: self.drivers.fallback(),
+            agent: self.agents.first.name.clone(),
+            fallback: self.agents.fallback_names(),
             workspace: self.workspace.display().to_string(),
-            policy: self.policy.clone(),
-            limits: self.drivers.limits(&self.config.limits),
+            policy: self.recorded_policy.clone(),
+            limits: self.agents.limits(&self.config.limits),
             tree,
             evidence: contents.into_iter().collect(),
             evidence_overflowed: evidence.overflowed,
-            baseline: plan::baseline_mode(self.config.completion.baseline),
+            baseline: validation_policy::baseline_mode(self.config.completion.baseline),
             once: self.once,
-            pins: place::pins(&self.held, &self.prompt),
+            pins: location::pins(&self.held, &self.prompt),
         }))
     }
 
@@ -400,16 +318,16 @@ impl Session {
     fn append(&mut self, record: &Record) -> Result<(), EngineError> {
         if self.store.append(record)? {
             let message = "the state directory was changed from outside; it was written again";
-            self.warn_only(message);
+            self.warn_unrecorded(message);
         }
         trace::record(record);
-        self.tell(record);
+        self.announce(record);
         Ok(())
     }
 
     async fn perform(&mut self, effect: Effect) -> Result<Vec<Input>, EngineError> {
         match effect {
-            Effect::Look => self.look().await,
+            Effect::Look => self.observe_workspace().await,
             Effect::CheckBaseline => {
                 self.check_baseline().await.map(|done| vec![Input::BaselineChecked(done)])
             }
@@ -422,7 +340,7 @@ impl Session {
             Effect::Start(start) => {
                 let (iteration, attempt) = (start.iteration, start.attempt);
                 let span = info_span!("iteration", iteration, attempt);
-                self.iterate(start).instrument(span).await
+                self.run_iteration(start).instrument(span).await
             }
             Effect::Pause { failures } => self.pause(failures).await,
             Effect::WaitUntil(until_ms) => self.wait_until(until_ms).await,
@@ -438,26 +356,26 @@ impl Session {
         let (prompt, warning) = self.prompt.read(&self.workspace)?;
         // Before the iteration is recorded as started: then what was to be told counts as told.
         let instructions: Vec<String> =
-            self.judges.detectors.iter().map(|detector| detector.instructions()).collect();
+            self.policy.detectors.iter().map(|detector| detector.instructions()).collect();
         let feedback = feedback::block(&self.state, &instructions);
         let bytes = [feedback.as_bytes(), &prompt.bytes].concat();
         let mut inputs: Vec<Input> = warning.map(Input::Warn).into_iter().collect();
-        let mut task = self.task(&start, bytes)?;
+        let mut task = self.iteration_task(&start, bytes)?;
         let instructions = self.instructions(&prompt.text, &task).unwrap_or_default();
         task.prompt.extend_from_slice(instructions.as_bytes());
-        let agent = self.drivers.of(&self.state).name.clone();
+        let agent = self.agents.current(&self.state).name.clone();
         let config_dir = self.config_file.path.parent().unwrap_or_else(|| Path::new(""));
         let (inputs_of, store) = (&mut self.fingerprints.inputs, &mut self.store);
-        let changed = inputs_of.put_back(&self.drivers, &agent, &task, config_dir, store)?;
+        let changed = inputs_of.put_back(&self.agents, &agent, &task, config_dir, store)?;
         inputs.extend(changed.into_iter().map(|path| {
             Input::Warn(format!(
                 "{path}, which the agent `{agent}` reads, was changed; it was put back"
             ))
         }));
         let (feedback, instructions) = (feedback.as_bytes(), instructions.as_bytes());
-        let handed = Handed { feedback, instructions, task: &task };
+        let handed = AgentPrompt { feedback, instructions, task: &task };
         let (given, seen) =
-            self.fingerprints.take(&self.drivers, &self.state, handed, &self.store, &self.redactor);
+            self.fingerprints.take(&self.agents, &self.state, handed, &self.store, &self.redactor);
         self.prepared = Some((task, seen));
         if *self.stop.borrow() > 0 {
             inputs.push(Input::Signal);
@@ -467,23 +385,7 @@ impl Session {
     }
 
     fn finished(&self, reason: StopReason, message: String) -> Finished {
-        let state = self.state.clone();
-        self.notice(&Notice::RunFinished {
-            iteration: state.iterations,
-            stop_reason: reason,
-            message: message.clone(),
-            agent: state.agent.clone(),
-            agent_changed: state.changed.clone(),
-            ended_well: matches!(state.last_outcome, Some(Outcome::Succeeded)),
-            validated: state.completion().is_some_and(|completion| completion.validated),
-            evidence_only: self.policy.is_evidence_only(),
-            iterations: state.iterations,
-            cost_usd: state.cost(),
-            cost_estimated: state.estimated,
-            cost_told: state.cost_told,
-            tokens: state.tokens(),
-            runtime_ms: state.runtime_ms,
-        });
-        Finished { run: self.run.clone(), reason, message, state }
+        self.announce_end(reason, &message);
+        Finished { run: self.run.clone(), reason, message, state: self.state.clone() }
     }
 }

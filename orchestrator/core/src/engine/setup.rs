@@ -5,9 +5,12 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::bytecode::BytecodeDir;
+use super::clock::millis;
 use super::execution::{Over, execute};
-use super::plan::{Judges, millis, real_path};
-use super::validate::{Selection, baseline_claim};
+use super::paths::real_path;
+use super::validate::baseline_claim;
+use super::validation_policy::CompletionPolicy;
+use super::validation_task::Selection;
 use crate::config::{ConfigError, ConfigErrors, Loaded};
 use crate::machine::NamedVerdict;
 use crate::workspace::ProtectedPaths;
@@ -21,7 +24,7 @@ pub struct SetupFinding {
     /// What it is.
     pub problem: SetupProblem,
     /// The key of the validator's table.
-    at: Vec<String>,
+    key: Vec<String>,
 }
 
 /// What was found in the set-up of all validators.
@@ -33,7 +36,7 @@ pub struct SetupReport {
     pub findings: Vec<SetupFinding>,
 }
 
-impl Judges {
+impl CompletionPolicy {
     /// Asks every validator what the user should know of its set-up, in this environment.
     pub async fn check_setup(
         &self,
@@ -42,13 +45,13 @@ impl Judges {
     ) -> SetupReport {
         let workspace = real_path(&loaded.config.run.workspace);
         // What only an optional validator protects, the agent can change all the same.
-        let required = self.checks.iter().filter(|check| check.info.required);
+        let required = self.validators.iter().filter(|check| check.info.required);
         let globs: Vec<String> = required.flat_map(|check| check.validator.protects()).collect();
         // A glob that is wrong is found when the protected paths are looked at.
         let protected = ProtectedPaths::new(&globs).ok();
         let protected = |path: &Path| protected.as_ref().is_none_or(|globs| globs.contains(path));
         let mut report = SetupReport::default();
-        for check in &self.checks {
+        for check in &self.validators {
             let name = &check.info.name;
             let required = check.info.required;
             // What an optional validator says decides nothing.
@@ -59,14 +62,14 @@ impl Judges {
             report.findings.extend(problems.into_iter().map(|problem| SetupFinding {
                 validator: name.clone(),
                 problem,
-                at: check.at.clone(),
+                key: check.key.clone(),
             }));
         }
         report
     }
 }
 
-impl Judges {
+impl CompletionPolicy {
     /// Runs the required validators that run something, once and apart from any run: what do they say
     /// before any work is done? Each may take as long as its time-out allows, and no longer than
     /// `at_most`.
@@ -98,7 +101,7 @@ impl Judges {
             env,
         };
         let mut verdicts = Vec::new();
-        for check in self.checks.iter().filter(|check| Selection::RequiredChecks.takes(check)) {
+        for check in self.validators.iter().filter(|check| Selection::RequiredChecks.takes(check)) {
             let started = Instant::now();
             let time = at_most.map_or(check.timeout, |most| most.min(check.timeout));
             let over = async {
@@ -144,7 +147,7 @@ impl SetupFinding {
     }
 
     fn error(&self, loaded: &Loaded, message: &str) -> ConfigError {
-        let key: Vec<String> = self.at.iter().chain(&self.problem.key).cloned().collect();
+        let key: Vec<String> = self.key.iter().chain(&self.problem.key).cloned().collect();
         loaded.error_at(&key, None, message)
     }
 

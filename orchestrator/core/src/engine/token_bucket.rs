@@ -3,14 +3,14 @@
 /// A token bucket: so much at once, and so much more with the time that passes. All in thousandths, so
 /// that nothing is lost to rounding.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Pace {
+pub(super) struct TokenBucket {
     capacity: u64,
     per_second: u64,
     left: u64,
     at_ms: u64,
 }
 
-impl Pace {
+impl TokenBucket {
     /// Allows `capacity` at once and `per_second` from then on.
     pub(super) const fn new(capacity: u64, per_second: u64, now_ms: u64) -> Self {
         let capacity = capacity.saturating_mul(1000);
@@ -45,7 +45,7 @@ mod tests {
 
     #[test]
     fn allows_a_burst_and_then_a_steady_rate() {
-        let mut pace = Pace::new(3, 2, 1_000);
+        let mut pace = TokenBucket::new(3, 2, 1_000);
         assert!((0..3).all(|_| pace.take(1, 1_000)));
         assert!(!pace.take(1, 1_499));
         assert_eq!(pace.ready_ms(1), 1_500);
@@ -59,7 +59,7 @@ mod tests {
 
     #[test]
     fn over_any_time_it_allows_no_more_than_burst_and_rate() {
-        let mut pace = Pace::new(8, 1, 0);
+        let mut pace = TokenBucket::new(8, 1, 0);
         let taken = (0..100_000_u64).filter(|now| pace.take(2, *now)).count();
         assert_eq!(taken, (8 + 100) / 2 - 1);
     }

@@ -13,14 +13,14 @@ const LARGEST_PROMPT: usize = 64 * 1024 * 1024;
 
 /// Where the files of one iteration go.
 #[derive(Clone, Debug)]
-pub(super) struct Files {
+pub(super) struct IterationFiles {
     disk: Disk,
     /// The state directory.
     root: PathBuf,
     folder: PathBuf,
 }
 
-impl Files {
+impl IterationFiles {
     pub(super) fn new(disk: Disk, root: &Path, folder: PathBuf) -> Self {
         Self { disk, root: root.to_owned(), folder }
     }

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
+use super::agent_setup::ConfiguredAgent;
 use super::error::EngineError;
-use super::plan::Driver;
 use super::redact::Redactor;
 use crate::config::{ConfigErrors, Limits, Loaded};
 use crate::machine::{self, State};
@@ -12,17 +12,17 @@ use crate::registry::Registry;
 use ralph_orchestrator_contract::BuildContext;
 
 /// An agent that could work.
-pub(super) struct Ready {
+pub(super) struct AgentRuntime {
     /// Its name in `[agents]`; for the first, the adapter's name.
     pub(super) name: String,
-    pub(super) driver: Driver,
+    pub(super) configured: ConfiguredAgent,
     /// The environment that it gets.
     pub(super) env: BTreeMap<String, String>,
     /// What it said when it was asked whether it would start.
-    found: OnceLock<String>,
+    version: OnceLock<String>,
 }
 
-impl Ready {
+impl AgentRuntime {
     async fn build(
         loaded: &Loaded,
         registry: &Registry,
@@ -30,26 +30,26 @@ impl Ready {
         name: Option<&str>,
         vars: &BTreeMap<String, String>,
     ) -> Result<Self, ConfigErrors> {
-        let driver = Driver::build(loaded, registry, context, name).await?;
-        let env = driver.environment(loaded, vars);
-        let name = name.unwrap_or(&driver.description.name).to_owned();
-        Ok(Self { name, driver, env, found: OnceLock::new() })
+        let configured = ConfiguredAgent::build(loaded, registry, context, name).await?;
+        let env = configured.environment(loaded, vars);
+        let name = name.unwrap_or(&configured.description.name).to_owned();
+        Ok(Self { name, configured, env, version: OnceLock::new() })
     }
 
     /// What it said of its version, if it was asked.
     pub(super) fn version(&self) -> Option<&str> {
-        self.found.get().map(String::as_str)
+        self.version.get().map(String::as_str)
     }
 }
 
 /// All agents of a run.
-pub(super) struct Drivers {
-    pub(super) first: Ready,
+pub(super) struct AgentPool {
+    pub(super) first: AgentRuntime,
     /// In the order in which they take over.
-    pub(super) rest: Vec<Ready>,
+    pub(super) rest: Vec<AgentRuntime>,
 }
 
-impl Drivers {
+impl AgentPool {
     /// Builds the agent named in `[agents.NAME]`, or that of `[agent]`, and its fallbacks.
     pub(super) async fn build(
         loaded: &Loaded,
@@ -58,37 +58,37 @@ impl Drivers {
         name: Option<&str>,
         vars: &BTreeMap<String, String>,
     ) -> Result<Self, ConfigErrors> {
-        let first = Ready::build(loaded, registry, context, name, vars).await?;
-        let first = Ready { name: first.driver.description.name.clone(), ..first };
+        let first = AgentRuntime::build(loaded, registry, context, name, vars).await?;
+        let first = AgentRuntime { name: first.configured.description.name.clone(), ..first };
         let mut rest = Vec::new();
         for name in loaded.config.fallback(name) {
-            rest.push(Ready::build(loaded, registry, context, Some(name), vars).await?);
+            rest.push(AgentRuntime::build(loaded, registry, context, Some(name), vars).await?);
         }
         Ok(Self { first, rest })
     }
 
     /// Each of them, the first first.
-    pub(super) fn all(&self) -> impl Iterator<Item = &Ready> {
+    pub(super) fn all(&self) -> impl Iterator<Item = &AgentRuntime> {
         std::iter::once(&self.first).chain(&self.rest)
     }
 
     /// The one whose turn it is.
-    pub(super) fn of(&self, state: &State) -> &Ready {
+    pub(super) fn current(&self, state: &State) -> &AgentRuntime {
         let changed = state.changed.as_ref();
         let now = changed.and_then(|changed| self.rest.iter().find(|one| one.name == changed.to));
         now.unwrap_or(&self.first)
     }
 
-    /// The same driver as [`of`](Self::of) gives.
-    pub(super) fn of_mut(&mut self, state: &State) -> &mut Driver {
+    /// Returns the same agent as [`current`](Self::current).
+    pub(super) fn current_mut(&mut self, state: &State) -> &mut ConfiguredAgent {
         let changed = state.changed.as_ref();
         let now =
             changed.and_then(|changed| self.rest.iter_mut().find(|one| one.name == changed.to));
-        &mut now.unwrap_or(&mut self.first).driver
+        &mut now.unwrap_or(&mut self.first).configured
     }
 
     /// The names of those that take over.
-    pub(super) fn fallback(&self) -> Vec<String> {
+    pub(super) fn fallback_names(&self) -> Vec<String> {
         self.rest.iter().map(|one| one.name.clone()).collect()
     }
 
@@ -103,32 +103,35 @@ impl Drivers {
     pub(super) fn check_limits(&self, loaded: &Loaded) -> Result<Vec<String>, ConfigErrors> {
         let mut warnings = Vec::new();
         for one in self.all() {
-            warnings.extend(one.driver.check_limits(loaded)?);
+            warnings.extend(one.configured.check_limits(loaded)?);
         }
         Ok(warnings)
     }
 
     /// The limits as the machine applies them.
     pub(super) fn limits(&self, limits: &Limits) -> machine::Limits {
-        let mut all = self.first.driver.limits(limits);
-        let reservations = self.all().map(|one| one.driver.limits(limits).first_reservation);
+        let mut all = self.first.configured.limits(limits);
+        let reservations = self.all().map(|one| one.configured.limits(limits).first_reservation);
         all.first_reservation = reservations.max().unwrap_or_default();
         all
     }
 
     /// Asks the first whether it would start; if it would not, the next, and so on. Says why those
     /// before the one that would cannot begin.
-    pub(super) async fn check(&self, redactor: &Redactor) -> Result<Vec<String>, EngineError> {
+    pub(super) async fn check_availability(
+        &self,
+        redactor: &Redactor,
+    ) -> Result<Vec<String>, EngineError> {
         let mut out = Vec::new();
         let mut problem = None;
         for one in self.all() {
-            match one.driver.agent.check(&one.env).await {
+            match one.configured.agent.check(&one.env).await {
                 Ok(found) => {
-                    let _ = one.found.set(found);
+                    let _ = one.version.set(found);
                     return Ok(out);
                 }
                 Err(error) => {
-                    let error = redactor.all_of(error);
+                    let error = redactor.redact(error);
                     out.push(format!("{}: {error}", error.class.word()));
                     problem.get_or_insert(error);
                 }

@@ -11,7 +11,7 @@ use ralph_orchestrator_contract::{Claim, Event, NearMiss, Tokens, Usage, Usd};
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 #[allow(missing_docs)]
-pub enum Notice {
+pub enum RunEvent {
     /// A new run began.
     RunStarted {
         agent: String,
@@ -129,7 +129,7 @@ pub enum Notice {
 }
 
 /// Watches a run. Must not block for long: the loop waits for it.
-pub trait Observer: Send + Sync {
+pub trait RunObserver: Send + Sync {
     /// Something happened in `run`.
-    fn notice(&self, run: &str, notice: &Notice);
+    fn on_event(&self, run: &str, notice: &RunEvent);
 }

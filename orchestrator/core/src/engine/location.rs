@@ -95,7 +95,7 @@ fn boot() -> String {
 
 /// The ways to the workspace: where the path in the configuration leads, and where it would lead if
 /// one of the links in it were none.
-pub(super) struct Ways {
+pub(super) struct WorkspacePaths {
     /// As configured.
     configured: PathBuf,
     /// Without links.
@@ -105,7 +105,7 @@ pub(super) struct Ways {
     states: Option<PathBuf>,
 }
 
-impl Ways {
+impl WorkspacePaths {
     pub(super) fn of(loaded: &Loaded, real: &Path, state_home: &Path) -> Self {
         let default = loaded.config.state.dir.is_none();
         Self {

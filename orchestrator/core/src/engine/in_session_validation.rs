@@ -8,32 +8,27 @@ use std::pin::Pin;
 use tokio::sync::{oneshot, watch};
 use tracing::{Instrument as _, info_span};
 
+use super::agent_message::ValidationRequest;
 use super::error::EngineError;
 use super::execution::GRACE;
+use super::iteration_watch::{IterationWatch, PendingInspection};
 use super::session::Session;
-use super::validate::Examined;
-use super::watching::{Inspecting, Watching};
+use super::validation_task::ValidationOutcome;
 use crate::machine::{Input, Latch, Policy};
 use crate::workspace::TreeHasher;
 use ralph_orchestrator_contract::{CancelReason, Judgement};
 
-/// An agent asks, and waits for the answer.
-pub(super) struct Question {
-    pub(super) final_text: Option<String>,
-    pub(super) answer: oneshot::Sender<Judgement>,
-}
-
 /// The validators are at work while the agent waits.
-pub(super) struct Judging {
-    work: Pin<Box<dyn Future<Output = Examined> + Send>>,
-    tell: watch::Sender<Option<CancelReason>>,
+pub(super) struct PendingValidation {
+    work: Pin<Box<dyn Future<Output = ValidationOutcome> + Send>>,
+    cancel: watch::Sender<Option<CancelReason>>,
     answer: oneshot::Sender<Judgement>,
 }
 
-impl Judging {
+impl PendingValidation {
     /// Breaks it off.
     pub(super) fn cancel(&self, reason: CancelReason) {
-        self.tell.send_replace(Some(reason));
+        self.cancel.send_replace(Some(reason));
     }
 
     /// Breaks it off and waits until no process of a validator is left.
@@ -44,71 +39,75 @@ impl Judging {
 }
 
 /// Resolves when the validators have come to an end, if they are at work.
-pub(super) async fn examined(judging: Option<&mut Judging>) -> Examined {
-    let Some(judging) = judging else { return std::future::pending().await };
+pub(super) async fn next_validation(pending: Option<&mut PendingValidation>) -> ValidationOutcome {
+    let Some(pending) = pending else { return std::future::pending().await };
     tokio::select! {
         biased;
-        done = &mut judging.work => return done,
+        done = &mut pending.work => return done,
         // Nobody waits for the answer any more.
-        () = judging.answer.closed() => {}
+        () = pending.answer.closed() => {}
     }
-    judging.tell.send_replace(Some(CancelReason::Signal));
-    (&mut judging.work).await
+    pending.cancel.send_replace(Some(CancelReason::Signal));
+    (&mut pending.work).await
 }
 
 impl Session {
     /// Looks for claims, to judge the work if one is pending.
-    pub(super) fn question(&mut self, question: Question, watching: &mut Watching) {
-        if watching.judging.is_some() || watching.waiting.is_some() {
-            return reply(question.answer, not_now("a judgement goes on already"));
+    pub(super) fn request_validation(
+        &mut self,
+        request: ValidationRequest,
+        watch: &mut IterationWatch,
+    ) {
+        if watch.validation.is_some() || watch.queued_request.is_some() {
+            return reply(request.answer, not_now("a judgement goes on already"));
         }
-        if watching.inspecting.is_some() {
+        if watch.inspection.is_some() {
             // Its turn comes when the detectors are done.
-            watching.waiting = Some(question);
+            watch.queued_request = Some(request);
             return;
         }
-        let final_text = question.final_text.as_deref();
+        let final_text = request.final_text.as_deref();
         let final_text = final_text.map(|text| self.redactor.text(text).into_owned());
         let prompt = self.prompt.glance().unwrap_or_default();
         let inspection = self.inspection(prompt, final_text);
-        watching.inspecting = Some(Inspecting::begin(inspection, Some(question)));
+        watch.inspection = Some(PendingInspection::begin(inspection, Some(request)));
     }
 
     /// What the detectors found is recorded: begins to examine the work if a claim is pending.
-    pub(super) fn judge(&mut self, question: Question, watching: &mut Watching) {
-        let answer = question.answer;
-        if watching.is_ending() {
+    pub(super) fn begin_preview(&mut self, request: ValidationRequest, watch: &mut IterationWatch) {
+        let answer = request.answer;
+        if watch.is_ending() {
             return reply(answer, not_now("the iteration is being ended"));
         }
         let Latch::Claimed { claim, .. } = &self.state.latch else {
             return reply(answer, Judgement::NoClaim);
         };
         let claim = claim.clone();
-        let (tell, told) = watch::channel(None);
+        let (cancel, cancelled) = watch::channel(None);
         let span = info_span!("validation", in_session = true);
-        let work = Box::pin(self.examination(claim, told, true).run().instrument(span));
-        watching.judging = Some(Judging { work, tell, answer });
+        let work = Box::pin(self.validation_task(claim, cancelled, true).run().instrument(span));
+        watch.validation = Some(PendingValidation { work, cancel, answer });
     }
 
     /// The validators have come to an end: records what they say and tells the agent.
-    pub(super) fn judged(
+    pub(super) fn handle_validation(
         &mut self,
-        (hasher, result): Examined,
-        watching: &mut Watching,
+        (hasher, result): ValidationOutcome,
+        watch: &mut IterationWatch,
     ) -> Result<(), EngineError> {
         self.hasher = hasher;
         // The agent was not idle, it waited.
-        watching.heard_something(self.clock.runtime_ms());
-        let Some(Judging { answer, .. }) = watching.judging.take() else { return Ok(()) };
+        watch.agent_is_active(self.clock.runtime_ms());
+        let Some(PendingValidation { answer, .. }) = watch.validation.take() else { return Ok(()) };
         let judgement = match result {
             Ok(Some(validation)) => {
                 let policy = self.state.policy().map_or_else(Policy::default, Policy::clone);
                 let reasons = validation.objections(&policy);
-                let reasons = self.redactor.all_of(reasons);
+                let reasons = self.redactor.redact(reasons);
                 let accepted = reasons.is_empty();
                 let now_ms = self.clock.runtime_ms();
-                if watching.held.words(reasons.iter().map(String::as_str), now_ms) {
-                    self.act(Input::Judged { accepted, reasons: reasons.clone() }, watching)?;
+                if watch.pending.admit_text(reasons.iter().map(String::as_str), now_ms) {
+                    self.feed(Input::Judged { accepted, reasons: reasons.clone() }, watch)?;
                 }
                 if accepted { Judgement::Accepted } else { Judgement::Rejected { reasons } }
             }

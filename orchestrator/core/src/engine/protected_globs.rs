@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::error::EngineError;
-use super::plan::Judges;
+use super::validation_policy::CompletionPolicy;
 use crate::config::{ConfigErrors, Loaded, ValidatorConfig};
 use crate::workspace::{Baseline, ProtectedError, ProtectedPaths};
 use ralph_orchestrator_contract::EvidenceValidator;
@@ -25,7 +25,7 @@ pub(super) fn check_syntax(
     ConfigErrors::unless_empty(wrong.collect())
 }
 
-impl Judges {
+impl CompletionPolicy {
     /// Looks at everything that is protected, as it is when a run begins.
     pub(super) fn take_baseline(
         &self,
@@ -36,7 +36,7 @@ impl Judges {
         let mut baseline = Baseline::take(workspace, &self.protects()).map_err(failed)?;
         self.refuse_unmatched(loaded, workspace, &baseline)?;
         let reserved: Vec<String> =
-            self.checks.iter().flat_map(|check| check.validator.reserved_paths()).collect();
+            self.validators.iter().flat_map(|check| check.validator.reserved_paths()).collect();
         baseline.reserve(workspace, &reserved).map_err(failed)?;
         Ok(baseline)
     }
@@ -66,7 +66,7 @@ impl Judges {
     ) -> Result<(), ConfigErrors> {
         let mut errors = Vec::new();
         // Both are in the order of the configuration.
-        for (check, config) in self.checks.iter().zip(&loaded.config.validators) {
+        for (check, config) in self.validators.iter().zip(&loaded.config.validators) {
             for glob in check.validator.protects() {
                 if baseline.has_match(&glob).unwrap_or(true) {
                     continue;
@@ -77,7 +77,7 @@ impl Judges {
                     place.display()
                 );
                 errors.push(loaded.error_at(
-                    &key_of(&check.at, &config.config, &glob),
+                    &key_of(&check.key, &config.config, &glob),
                     None,
                     &message,
                 ));

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::drivers::Drivers;
+use super::agents::AgentPool;
 use super::error::EngineError;
 use crate::state::{Layout, StateError, Store};
 use crate::workspace::{PinRecord, PinnedFile};
@@ -16,22 +16,22 @@ const FILE_OPTIONS: [&str; 2] = ["--mcp-config", "--settings"];
 
 /// The files that agents read, by the names of the agents.
 #[derive(Debug, Default)]
-pub(super) struct Inputs(Option<BTreeMap<String, Vec<PinnedFile>>>);
+pub(super) struct AgentInputs(Option<BTreeMap<String, Vec<PinnedFile>>>);
 
 /// What is kept of them with the run.
 #[derive(Serialize, Deserialize)]
-struct KeptInputs {
+struct StoredInputs {
     /// Those of another run mean nothing.
     run: String,
     files: Vec<PinRecord>,
 }
 
-impl Inputs {
+impl AgentInputs {
     /// Puts back the files that the agent whose turn it is reads. Says which were changed since they were
     /// first needed in this run, by whichever start of it.
     pub(super) fn put_back(
         &mut self,
-        drivers: &Drivers,
+        agents: &AgentPool,
         agent: &str,
         task: &Iteration,
         config_dir: &Path,
@@ -39,7 +39,7 @@ impl Inputs {
     ) -> Result<Vec<String>, EngineError> {
         let inputs = match self.0.take() {
             Some(inputs) => inputs,
-            None => pin_all(drivers, task, config_dir, store)?,
+            None => pin_all(agents, task, config_dir, store)?,
         };
         let inputs = self.0.insert(inputs);
         let mut changed = Vec::new();
@@ -70,7 +70,7 @@ fn cannot_put_back(path: &str, agent: &str, error: &std::io::Error) -> EngineErr
 /// The files that each agent reads: as they were kept with the run or, if they were not, as they are now,
 /// which is kept.
 fn pin_all(
-    drivers: &Drivers,
+    agents: &AgentPool,
     task: &Iteration,
     config_dir: &Path,
     store: &mut Store,
@@ -78,9 +78,10 @@ fn pin_all(
     let mut kept = read_kept(store, &task.run)?;
     let known: BTreeSet<PathBuf> = kept.iter().filter_map(PinRecord::path).collect();
     let mut all = BTreeMap::new();
-    for one in drivers.all() {
-        let configured = one.driver.config.inputs.iter().map(|path| (config_dir.join(path), true));
-        let launch = one.driver.agent.launch(task).unwrap_or_default();
+    for one in agents.all() {
+        let configured =
+            one.configured.config.inputs.iter().map(|path| (config_dir.join(path), true));
+        let launch = one.configured.agent.launch(task).unwrap_or_default();
         let named = files_in(&launch.argv);
         let named = named.into_iter().map(|path| (task.workspace.join(path), false));
         let mut files: Vec<PinnedFile> = Vec::new();
@@ -101,7 +102,7 @@ fn pin_all(
         all.insert(one.name.clone(), files);
     }
     if kept.len() > known.len() {
-        let kept = KeptInputs { run: task.run.clone(), files: kept };
+        let kept = StoredInputs { run: task.run.clone(), files: kept };
         let object = serde_json::to_string(&kept)
             .map_err(|error| EngineError::Internal(error.to_string()))?;
         store.keep_sealed(Layout::INPUTS, &object)?;
@@ -112,7 +113,7 @@ fn pin_all(
 fn read_kept(store: &Store, run: &str) -> Result<Vec<PinRecord>, EngineError> {
     let Some(object) = store.sealed_file(Layout::INPUTS)? else { return Ok(Vec::new()) };
     let damaged = |problem: String| StateError::Damaged { path: store.layout().run(run), problem };
-    let kept: KeptInputs = serde_json::from_str(&object)
+    let kept: StoredInputs = serde_json::from_str(&object)
         .map_err(|error| damaged(format!("inputs.json is not what was written: {error}")))?;
     if kept.run != run {
         return Err(damaged(format!("inputs.json belongs to the run {}", kept.run)).into());

@@ -9,19 +9,23 @@ use std::time::Duration;
 use tokio::sync::{Notify, mpsc, watch};
 use tracing::{Instrument as _, info, info_span};
 
+use super::agent_message::AgentMessage;
+use super::cancel::CancelToken;
+use super::completion_phrases::{says_all_done, says_done};
 use super::error::EngineError;
-use super::files::Files;
-use super::fingerprint::Start;
-use super::held::Rest;
+use super::fingerprint::StartDetails;
+use super::in_session_validation::next_validation;
 use super::inspect::cut;
-use super::judge::examined;
-use super::phrases::{says_all_done, says_done};
-use super::redact::Events;
-use super::rest::asked;
+use super::iteration_files::IterationFiles;
+use super::iteration_watch::{
+    EXIT_GRACE, InspectionOutcome, IterationWatch, PendingInspection, next_inspection,
+};
+use super::pending_records::Remaining;
+use super::redact::StreamRedactor;
 use super::session::Session;
-use super::sink::{Cancel, Heard, Sink};
+use super::sink::Sink;
+use super::stop::stop_requested;
 use super::transcript::Transcript;
-use super::watching::{Inspected, Inspecting, LAST_GRACE, Watching, inspected};
 use crate::config::SandboxMode;
 use crate::machine::{Effect, Ended, Input, Latch, Outcome, StartIteration, Timer};
 use crate::workspace::PromptWatch;
@@ -30,7 +34,7 @@ use ralph_orchestrator_contract::{
     survivors_complaint,
 };
 
-/// Events that may wait for the driver; more and the agent waits.
+/// How many messages of the agent may wait to be handled; with more, the agent waits.
 const QUEUE: usize = 64;
 /// The longest account of a failure that is kept, in bytes.
 const LONGEST_MESSAGE: usize = 8 * 1024;
@@ -42,7 +46,7 @@ type AgentRun<'a> = Pin<Box<dyn Future<Output = Result<Report, AgentError>> + Se
 
 impl Session {
     /// Runs the agent once. What it leads to is told by the machine's inputs.
-    pub(super) async fn iterate(
+    pub(super) async fn run_iteration(
         &mut self,
         start: StartIteration,
     ) -> Result<Vec<Input>, EngineError> {
@@ -50,57 +54,58 @@ impl Session {
         let (number, began_ms) = (start.iteration, self.clock.runtime_ms());
         self.began_ms = began_ms;
         let folder = self.layout().iteration(&self.run, number);
-        let files = Files::new(self.store.disk().clone(), self.layout().root(), folder);
+        let files = IterationFiles::new(self.store.disk().clone(), self.layout().root(), folder);
         let (task, seen) = self
             .prepared
             .take()
             .ok_or_else(|| EngineError::Internal("an iteration without a task".into()))?;
         // As its final message will be.
-        self.given = Some(self.redactor.text(&String::from_utf8_lossy(&task.prompt)).into_owned());
+        self.sent_prompt =
+            Some(self.redactor.text(&String::from_utf8_lossy(&task.prompt)).into_owned());
         let kept = (self.prompt_to_keep(&task.prompt), self.start_to_keep(seen));
 
-        let (tell, told) = watch::channel(None);
-        let (heard, hear) = mpsc::channel(QUEUE);
+        let (cancel, cancelled) = watch::channel(None);
+        let (sender, messages) = mpsc::channel(QUEUE);
         let last_event_ms = Arc::new(AtomicU64::new(began_ms));
         let transcript = Mutex::new(Transcript::new(files.clone()));
-        let detectors = Arc::clone(&self.judges.detectors);
+        let detectors = Arc::clone(&self.policy.detectors);
         let run = self.run.clone();
-        self.drivers.of_mut(&self.state).pricing().begin();
+        self.agents.current_mut(&self.state).pricing().begin();
         let sink = Sink {
             run: &run,
             iteration: number,
-            cancel: Cancel::new(told),
-            heard,
-            events: Mutex::new(Events::new(self.redactor.clone())),
+            cancel: CancelToken::new(cancelled),
+            messages: sender,
+            redactor: Mutex::new(StreamRedactor::new(self.redactor.clone())),
             transcript,
             observer: Arc::clone(&self.observer),
             detectors: &detectors,
             clock: Arc::clone(&self.clock),
             last_event_ms: Arc::clone(&last_event_ms),
-            last_words: AtomicUsize::new(0),
+            bytes_after_cancel: AtomicUsize::new(0),
             tool_calls: AtomicU64::new(0),
             unwritten: Notify::new(),
         };
         self.mark_tree();
-        let agent = Arc::clone(&self.drivers.of(&self.state).driver.agent);
-        let watching = Watching::new(self, last_event_ms, tell, hear);
+        let agent = Arc::clone(&self.agents.current(&self.state).configured.agent);
+        let watch = IterationWatch::new(self, last_event_ms, cancel, messages);
         if let Some(prompt_watch) = &mut self.prompt_watch {
             prompt_watch.restart();
         }
-        let name = self.drivers.of(&self.state).name.as_str();
+        let name = self.agents.current(&self.state).name.as_str();
         let span = info_span!("session", agent = name);
         let session = Box::pin(agent.run(task, &sink).instrument(span));
-        let agent = self.start(session, kept, &files).await;
+        let agent = self.start_agent(session, kept, &files).await;
         info!("session begins");
-        let attended = tokio::select! {
+        let result = tokio::select! {
             biased;
-            attended = self.attend(watching, agent) => attended,
+            result = self.run_to_end(watch, agent) => result,
             never = sink.keep_transcript_current() => match never {},
         };
-        log_end(&attended);
-        let tool_calls = self.close(sink).await;
-        let (result, held) = attended?;
-        let mut ended = self.ended(self.redactor.result(result), tool_calls);
+        log_end(&result);
+        let tool_calls = self.close_sink(sink).await;
+        let (result, held) = result?;
+        let mut ended = self.iteration_end(self.redactor.result(result), tool_calls);
         ended.usage = held.map_or(ended.usage, |held| held.max(ended.usage));
         // While the iteration is not over on record: a claim in its last words is not lost then.
         let mut inputs = self.find_claims().await?;
@@ -109,19 +114,19 @@ impl Session {
     }
 
     /// Nothing comes from the agent any more. Returns how many tools it called.
-    async fn close(&self, sink: Sink<'_>) -> u64 {
+    async fn close_sink(&self, sink: Sink<'_>) -> u64 {
         if let Some(trouble) = sink.finish().await {
-            self.warn_only(&trouble);
+            self.warn_unrecorded(&trouble);
         }
         sink.tool_calls()
     }
 
     /// Sets the agent going. It comes first: what is written for people is written while it starts.
-    async fn start<'a>(
+    async fn start_agent<'a>(
         &self,
         mut agent: AgentRun<'a>,
         (prompt, start): (Option<Vec<u8>>, Option<Vec<u8>>),
-        files: &Files,
+        files: &IterationFiles,
     ) -> AgentRun<'a> {
         self.known_tree.set(None);
         let early = std::future::poll_fn(|context| Poll::Ready(agent.as_mut().poll(context))).await;
@@ -130,7 +135,7 @@ impl Session {
             start.and_then(|start| files.keep_start(&start)),
         ];
         for trouble in troubles.into_iter().flatten() {
-            self.warn_only(&trouble);
+            self.warn_unrecorded(&trouble);
         }
         match early {
             Poll::Ready(result) => Box::pin(std::future::ready(result)),
@@ -141,26 +146,26 @@ impl Session {
     /// The prompt, unless it is the one that was kept last.
     fn prompt_to_keep(&mut self, prompt: &[u8]) -> Option<Vec<u8>> {
         let digest = blake3::hash(prompt);
-        let other = self.kept_prompt.replace(digest) != Some(digest);
+        let other = self.stored_prompt.replace(digest) != Some(digest);
         other.then(|| self.redactor.bytes(prompt).into_owned())
     }
 
     /// How the agent is started, unless it is as it was kept last.
-    fn start_to_keep(&mut self, seen: Start) -> Option<Vec<u8>> {
-        let other = self.kept_start.as_ref() != Some(&seen);
+    fn start_to_keep(&mut self, seen: StartDetails) -> Option<Vec<u8>> {
+        let other = self.stored_start.as_ref() != Some(&seen);
         let bytes = other.then(|| serde_json::to_vec_pretty(&seen).unwrap_or_default());
-        self.kept_start = Some(seen);
+        self.stored_start = Some(seen);
         bytes
     }
 
     /// What the agent is given.
-    pub(super) fn task(
+    pub(super) fn iteration_task(
         &mut self,
         start: &StartIteration,
         prompt: Vec<u8>,
     ) -> Result<Iteration, EngineError> {
         let scratch = self.scratch.fresh(&self.run)?.to_owned();
-        let mut env = self.drivers.of(&self.state).env.clone();
+        let mut env = self.agents.current(&self.state).env.clone();
         env.insert("RALPH_RUN_ID".into(), self.run.clone());
         env.insert("RALPH_ITERATION".into(), start.iteration.to_string());
         if self.config.sandbox.mode != SandboxMode::Off {
@@ -184,14 +189,18 @@ impl Session {
     /// Waits for the agent's end, and for everything that may bring it about. Returns what it came to, and
     /// figures that are not written down yet. When the state cannot be written any more the agent is ended
     /// before that is told.
-    async fn attend(&mut self, mut watching: Watching, mut agent: AgentRun<'_>) -> Attended {
-        let result = self.watch(&mut watching, &mut agent).await;
+    async fn run_to_end(
+        &mut self,
+        mut watch: IterationWatch,
+        mut agent: AgentRun<'_>,
+    ) -> SessionResult {
+        let result = self.watch_agent(&mut watch, &mut agent).await;
         if result.is_err() {
-            watching.end(CancelReason::Signal);
+            watch.end(CancelReason::Signal);
         }
         // Before the agent is waited for: it may wait for the answer.
-        watching.drop_questions();
-        if let Some(judging) = watching.judging.take() {
+        watch.drop_requests();
+        if let Some(judging) = watch.validation.take() {
             self.hasher = judging.end().await;
         }
         if result.is_err() {
@@ -200,32 +209,32 @@ impl Session {
                     tokio::select! {
                         _ = &mut agent => break,
                         // It must not wait for somebody to listen.
-                        Some(_) = watching.hear.recv() => {}
+                        Some(_) = watch.messages.recv() => {}
                     }
                 }
             };
             // Dropping it ends what does not end.
-            drop(tokio::time::timeout(LAST_GRACE, end).await);
+            drop(tokio::time::timeout(EXIT_GRACE, end).await);
         }
         drop(agent);
         let result = result?;
         // What it had to say before its end still counts.
-        while let Ok(heard) = watching.hear.try_recv() {
+        while let Ok(heard) = watch.messages.try_recv() {
             match heard {
                 // Nobody waits for the answer.
-                Heard::Question(_) => {}
-                heard => self.heard(heard, &mut watching)?,
+                AgentMessage::Validation(_) => {}
+                heard => self.handle_message(heard, &mut watch)?,
             }
         }
-        let usage = self.write_held(&mut watching)?;
+        let usage = self.write_held(&mut watch)?;
         Ok((result, usage))
     }
 
     /// Deadlines and requests to stop are looked at first, in every turn: an agent that always has
     /// something more to say does not keep them from being met.
-    async fn watch(
+    async fn watch_agent(
         &mut self,
-        watching: &mut Watching,
+        watch: &mut IterationWatch,
         agent: &mut AgentRun<'_>,
     ) -> Result<Result<Report, AgentError>, EngineError> {
         let mut prompt_watch = self.prompt_watch.take();
@@ -233,14 +242,14 @@ impl Session {
             // One for the whole run. The agent starts meanwhile.
             prompt_watch = self.prompt.file().map(PromptWatch::new);
         }
-        let result = self.turn(watching, agent, prompt_watch.as_mut()).await;
+        let result = self.event_loop(watch, agent, prompt_watch.as_mut()).await;
         self.prompt_watch = prompt_watch;
         result
     }
 
-    async fn turn(
+    async fn event_loop(
         &mut self,
-        watching: &mut Watching,
+        watch: &mut IterationWatch,
         agent: &mut AgentRun<'_>,
         mut prompt_watch: Option<&mut PromptWatch>,
     ) -> Result<Result<Report, AgentError>, EngineError> {
@@ -248,52 +257,55 @@ impl Session {
         let clock = Arc::clone(&self.clock);
         let mut timer = std::pin::pin!(tokio::time::sleep(Duration::ZERO));
         loop {
-            if let Some(given_up) = self.keep_times(watching)? {
+            if let Some(given_up) = self.handle_deadlines(watch)? {
                 return Ok(Err(given_up));
             }
-            watching.arm(timer.as_mut(), self);
-            let (requests, inspects) = (watching.requests, watching.may_inspect(self));
+            watch.arm(timer.as_mut(), self);
+            let (requests, inspects) = (watch.requests, watch.can_inspect(self));
             tokio::select! {
                 biased;
                 // Both are looked at above.
-                () = asked(&mut stop, requests + 1), if requests < 2 => {}
+                () = stop_requested(&mut stop, requests + 1), if requests < 2 => {}
                 () = timer.as_mut() => {}
-                done = examined(watching.judging.as_mut()) => self.judged(done, watching)?,
-                findings = inspected(watching.inspecting.as_mut()) => {
-                    self.inspected(findings, watching)?;
+                done = next_validation(watch.validation.as_mut()) => self.handle_validation(done, watch)?,
+                findings = next_inspection(watch.inspection.as_mut()) => {
+                    self.handle_inspection(findings, watch)?;
                 }
                 // Who waits for a judgement by now is not idle.
-                idle = watching.idle.answered(&clock) => if idle && watching.judging.is_none() {
-                    self.act(Input::Timer(Timer::Idle), watching)?;
+                idle = watch.idle.probe_result(&clock) => if idle && watch.validation.is_none() {
+                    self.feed(Input::Timer(Timer::Idle), watch)?;
                 },
                 () = prompt_changed(prompt_watch.as_deref_mut()), if inspects => {
-                    self.prompt_changed(watching);
+                    self.prompt_changed(watch);
                 }
-                Some(heard) = watching.hear.recv() => self.heard(heard, watching)?,
+                Some(heard) = watch.messages.recv() => self.handle_message(heard, watch)?,
                 result = &mut *agent => return Ok(result),
             }
         }
     }
 
     /// Does what its time has come for. What it returns ends the iteration without the agent.
-    fn keep_times(&mut self, watching: &mut Watching) -> Result<Option<AgentError>, EngineError> {
+    fn handle_deadlines(
+        &mut self,
+        watch: &mut IterationWatch,
+    ) -> Result<Option<AgentError>, EngineError> {
         let requests = *self.stop.borrow();
-        if requests > 0 && watching.requests == 0 {
-            watching.requests = 1;
-            self.act(Input::Signal, watching)?;
+        if requests > 0 && watch.requests == 0 {
+            watch.requests = 1;
+            self.feed(Input::Signal, watch)?;
         }
-        if requests > 1 && watching.requests == 1 {
+        if requests > 1 && watch.requests == 1 {
             // Whoever asked has seen to it that its processes are killed.
-            watching.requests = 2;
-            watching.killed(self.clock.runtime_ms());
+            watch.requests = 2;
+            watch.set_kill_deadline(self.clock.runtime_ms());
         }
-        let in_time = watching.look(self)?;
-        let (usage, context) = watching.held.due(self.clock.runtime_ms());
+        let in_time = watch.fire_timers(self)?;
+        let (usage, context) = watch.pending.take_due(self.clock.runtime_ms());
         if let Some(usage) = usage {
-            self.act(Input::Used(usage), watching)?;
+            self.feed(Input::Used(usage), watch)?;
         }
         if let Some(context) = context {
-            self.act(Input::ContextSeen(context), watching)?;
+            self.feed(Input::ContextSeen(context), watch)?;
         }
         if in_time {
             return Ok(None);
@@ -308,121 +320,129 @@ impl Session {
         Ok(Some(error.with_report(Report { survived, ..Report::default() })))
     }
 
-    fn heard(&mut self, heard: Heard, watching: &mut Watching) -> Result<(), EngineError> {
+    fn handle_message(
+        &mut self,
+        heard: AgentMessage,
+        watch: &mut IterationWatch,
+    ) -> Result<(), EngineError> {
         let now_ms = self.clock.runtime_ms();
         match heard {
-            Heard::Usage(usage) => self.used(usage, watching),
-            Heard::Model(model) => {
-                self.drivers.of_mut(&self.state).pricing().uses(model.clone());
-                self.act(Input::ModelSeen(model), watching)
+            AgentMessage::Usage(usage) => self.handle_usage(usage, watch),
+            AgentMessage::Model(model) => {
+                self.agents.current_mut(&self.state).pricing().uses(model.clone());
+                self.feed(Input::ModelSeen(model), watch)
             }
-            Heard::Context(context) => match watching.held.context(context, now_ms) {
-                Some(context) => self.act(Input::ContextSeen(context), watching),
+            AgentMessage::Context(context) => match watch.pending.admit_context(context, now_ms) {
+                Some(context) => self.feed(Input::ContextSeen(context), watch),
                 None => Ok(()),
             },
-            Heard::Note(text) if watching.held.words([text.as_str()], now_ms) => {
-                self.act(Input::Noted(text), watching)
+            AgentMessage::Note(text) if watch.pending.admit_text([text.as_str()], now_ms) => {
+                self.feed(Input::Noted(text), watch)
             }
-            Heard::Note(_) => Ok(()),
-            Heard::Question(question) => {
-                self.question(question, watching);
+            AgentMessage::Note(_) => Ok(()),
+            AgentMessage::Validation(question) => {
+                self.request_validation(question, watch);
                 Ok(())
             }
-            Heard::Claim(claim) => self.claimed(claim, watching),
-            Heard::Trouble(message) => self.act(Input::Warn(message), watching),
+            AgentMessage::Claim(claim) => self.handle_claim(claim, watch),
+            AgentMessage::Warning(message) => self.feed(Input::Warn(message), watch),
         }
     }
 
     /// A limit is compared with every figure; only what is written down keeps a pace.
-    fn used(&mut self, usage: Usage, watching: &mut Watching) -> Result<(), EngineError> {
-        let usage = self.drivers.of_mut(&self.state).with_cost(usage);
+    fn handle_usage(
+        &mut self,
+        usage: Usage,
+        watch: &mut IterationWatch,
+    ) -> Result<(), EngineError> {
+        let usage = self.agents.current_mut(&self.state).with_cost(usage);
         let Some(current) = &self.state.current else { return Ok(()) };
         let usage = current.usage.max(usage);
         if usage == current.usage {
             return Ok(());
         }
         let reached = current.cancelling.is_none() && self.state.reached_by(usage).is_some();
-        match watching.held.usage(usage, reached, self.clock.runtime_ms()) {
-            Some(usage) => self.act(Input::Used(usage), watching),
+        match watch.pending.admit_usage(usage, reached, self.clock.runtime_ms()) {
+            Some(usage) => self.feed(Input::Used(usage), watch),
             None => Ok(()),
         }
     }
 
     /// Records a claim that was seen while the agent runs.
-    pub(super) fn claimed(
+    pub(super) fn handle_claim(
         &mut self,
         claim: Claim,
-        watching: &mut Watching,
+        watch: &mut IterationWatch,
     ) -> Result<(), EngineError> {
         let first = match claim.kind {
             ClaimKind::Complete => self.state.latch == Latch::Open,
             ClaimKind::NeedsHuman => self.state.human.is_none(),
         };
-        match watching.held.claim(claim, first, self.clock.runtime_ms()) {
-            Some(claim) => self.act(Input::ClaimSeen(claim), watching),
+        match watch.pending.admit_claim(claim, first, self.clock.runtime_ms()) {
+            Some(claim) => self.feed(Input::ClaimSeen(claim), watch),
             None => Ok(()),
         }
     }
 
-    fn prompt_changed(&self, watching: &mut Watching) {
-        watching.prompt_changed(self.clock.runtime_ms());
+    fn prompt_changed(&self, watch: &mut IterationWatch) {
+        watch.inspection_began(self.clock.runtime_ms());
         if let Some(text) = self.prompt.glance() {
-            watching.inspecting = Some(Inspecting::begin(self.inspection(text, None), None));
+            watch.inspection = Some(PendingInspection::begin(self.inspection(text, None), None));
         }
     }
 
     /// The detectors have looked at the prompt as it is while the agent runs.
-    fn inspected(
+    fn handle_inspection(
         &mut self,
-        (findings, question): Inspected,
-        watching: &mut Watching,
+        (findings, question): InspectionOutcome,
+        watch: &mut IterationWatch,
     ) -> Result<(), EngineError> {
-        watching.was_inspected(self.clock.runtime_ms());
+        watch.inspection_ended(self.clock.runtime_ms());
         for claim in findings.claims {
-            self.claimed(claim, watching)?;
+            self.handle_claim(claim, watch)?;
         }
         if let Some(question) = question {
             for warning in findings.warnings {
-                if watching.held.words([warning.as_str()], self.clock.runtime_ms()) {
-                    self.act(Input::Warn(warning), watching)?;
+                if watch.pending.admit_text([warning.as_str()], self.clock.runtime_ms()) {
+                    self.feed(Input::Warn(warning), watch)?;
                 }
             }
-            self.judge(question, watching);
+            self.begin_preview(question, watch);
         }
-        if let Some(question) = watching.waiting.take() {
-            self.question(question, watching);
+        if let Some(question) = watch.queued_request.take() {
+            self.request_validation(question, watch);
         }
         Ok(())
     }
 
     /// What was held back is written down now, but for the figures, which are part of the record of the
     /// iteration's end.
-    fn write_held(&mut self, watching: &mut Watching) -> Result<Option<Usage>, EngineError> {
-        let Rest { usage, context, claims, dropped } = watching.held.finish();
+    fn write_held(&mut self, watch: &mut IterationWatch) -> Result<Option<Usage>, EngineError> {
+        let Remaining { usage, context, claims, dropped } = watch.pending.finish();
         if let Some(context) = context {
-            self.act(Input::ContextSeen(context), watching)?;
+            self.feed(Input::ContextSeen(context), watch)?;
         }
         for claim in claims {
-            self.act(Input::ClaimSeen(claim), watching)?;
+            self.feed(Input::ClaimSeen(claim), watch)?;
         }
         if dropped > 0 {
             let what = "notes and answers of this iteration were too many to be kept";
-            self.act(Input::Warn(format!("{dropped} {what}")), watching)?;
+            self.feed(Input::Warn(format!("{dropped} {what}")), watch)?;
         }
         Ok(usage)
     }
 
     /// Feeds the machine while the agent runs; all it can want is to cancel.
-    pub(super) fn act(&mut self, input: Input, watching: &Watching) -> Result<(), EngineError> {
+    pub(super) fn feed(&mut self, input: Input, watch: &IterationWatch) -> Result<(), EngineError> {
         for effect in self.advance(input)? {
             if let Effect::Cancel(reason) = effect {
-                watching.end(reason);
+                watch.end(reason);
             }
         }
         Ok(())
     }
 
-    fn ended(&mut self, result: Result<Report, AgentError>, tool_calls: u64) -> Ended {
+    fn iteration_end(&mut self, result: Result<Report, AgentError>, tool_calls: u64) -> Ended {
         let (outcome, mut report) = match result {
             Ok(report) => (Outcome::Succeeded, report),
             Err(error) => (outcome_of(&error.class, error.message), *error.report),
@@ -430,22 +450,22 @@ impl Session {
         let good = outcome == Outcome::Succeeded;
         let final_text = report.final_text.as_deref().unwrap_or_default();
         let (says_done, says_all_done) = (says_done(final_text), says_all_done(final_text));
-        let told = self.drivers.of(&self.state).driver.description.capabilities.tool_calls;
+        let told = self.agents.current(&self.state).configured.description.capabilities.tool_calls;
         let count = report.left_behind.len();
         let left_behind = shortened(std::mem::take(&mut report.left_behind));
         if !left_behind.is_empty() {
             let names = left_behind.join(", ");
-            self.warn_only(&format!(
+            self.warn_unrecorded(&format!(
                 "the agent left {count} processes behind, which were ended: {names}"
             ));
         }
         if let Some(complaint) = survivors_complaint(&report.survived) {
-            self.warn_only(&complaint);
+            self.warn_unrecorded(&complaint);
         }
         self.final_text = report.final_text.filter(|_| good);
         Ended {
             outcome,
-            usage: self.drivers.of_mut(&self.state).with_cost(report.usage),
+            usage: self.agents.current_mut(&self.state).with_cost(report.usage),
             says_done,
             says_all_done,
             tool_calls: told.then_some(tool_calls),
@@ -456,10 +476,10 @@ impl Session {
 }
 
 /// What a session came to, and figures that are not written down yet.
-type Attended = Result<(Result<Report, AgentError>, Option<Usage>), EngineError>;
+type SessionResult = Result<(Result<Report, AgentError>, Option<Usage>), EngineError>;
 
-fn log_end(attended: &Attended) {
-    match attended {
+fn log_end(result: &SessionResult) {
+    match result {
         Ok((Err(error), _)) => info!(class = error.class.word(), "session failed"),
         _ => info!("session is over"),
     }

@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::error::EngineError;
-use super::look::scan;
-use super::plan::Check;
+use super::observe::scan;
 use super::protection::{NAMED, join_names};
 use super::session::Session;
+use super::validation_policy::ConfiguredValidator;
 use crate::machine::Input;
 use crate::state::read_regular;
 use crate::workspace::{
@@ -86,7 +86,11 @@ impl WorkspaceChanges {
     }
 
     /// Takes in what `check` did. Returns its error if it must not change anything.
-    pub(super) fn observe(&mut self, check: &Check, now: TreeSnapshot) -> Option<Verdict> {
+    pub(super) fn observe(
+        &mut self,
+        check: &ConfiguredValidator,
+        now: TreeSnapshot,
+    ) -> Option<Verdict> {
         let mut diff = self.now.diff(&now);
         if diff.is_empty() {
             return None;
@@ -242,7 +246,7 @@ impl Session {
         let Some(before) = kept.filter(|kept| state.is_same_tree(kept.digest().as_str())) else {
             return Ok(None);
         };
-        let enough = self.time_to_look().over();
+        let enough = self.observation_allowance().over();
         let (hasher, now) = scan(self.take_hasher(), enough, TreeHasher::snapshot).await?;
         self.hasher = Some(hasher);
         let known = artefact_paths(&self.state.artefacts).collect();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::error::EngineError;
-use super::observe::Observed;
+use super::observation::Observed;
 use super::session::Session;
 use crate::state::{Layout, StateError, Store};
 use crate::workspace::{PinnedPaths, escape, unescape};

@@ -1,0 +1,61 @@
+//! How agents, detectors and validators are built from their tables.
+
+use std::collections::BTreeMap;
+
+use super::environment;
+use super::paths::real_path;
+use crate::config::{ConfigErrors, Loaded};
+use crate::registry::FactoryMap;
+use ralph_orchestrator_contract::{BuildContext, BuildError, Description};
+
+/// Builds one thing, or says where the mistake is.
+pub(super) async fn make<T: ?Sized>(
+    loaded: &Loaded,
+    kinds: &FactoryMap<T>,
+    (name, word): (&str, &str),
+    at: &[String],
+    config: &serde_json::Value,
+    context: &BuildContext,
+) -> Result<Box<T>, ConfigErrors> {
+    let below = |part: &str| at.iter().cloned().chain([part.to_owned()]).collect::<Vec<_>>();
+    let Some(built) = kinds.build(name, config.clone(), context).await else {
+        let key = match word {
+            "adapter" => below("adapter"),
+            "validator" => below("kind"),
+            _ => at.to_vec(),
+        };
+        return Err(loaded.unknown_name_error(&key, name, word, &kinds.names()).into());
+    };
+    built.map_err(|BuildError { key, unknown_key, message }| {
+        let mut path = if word == "adapter" { below("config") } else { at.to_vec() };
+        path.extend(key);
+        loaded.error_at(&path, unknown_key.as_deref(), &message).into()
+    })
+}
+
+/// What factories may know.
+#[must_use]
+pub fn build_context(loaded: &Loaded, vars: &BTreeMap<String, String>) -> BuildContext {
+    // Programs are looked for where the processes themselves would find them.
+    let path = loaded.config.env.set.get("PATH").or_else(|| vars.get("PATH"));
+    BuildContext {
+        config_dir: loaded.dir().to_owned(),
+        workspace: real_path(&loaded.config.run.workspace),
+        prompt_dir: loaded.prompt_dir().to_owned(),
+        path: path.cloned().unwrap_or_default(),
+    }
+}
+
+/// The environment of what belongs to no agent, out of the orchestrator's own.
+#[must_use]
+pub fn plain_environment(
+    loaded: &Loaded,
+    vars: &BTreeMap<String, String>,
+) -> BTreeMap<String, String> {
+    environment::build(&loaded.config.env, vars, &Description::default())
+}
+
+pub(super) fn error_at(loaded: &Loaded, key: &[&str], message: &str) -> ConfigErrors {
+    let key: Vec<String> = key.iter().map(|part| (*part).to_owned()).collect();
+    loaded.error_at(&key, None, message).into()
+}
