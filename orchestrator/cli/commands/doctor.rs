@@ -5,8 +5,8 @@ mod surroundings;
 
 use std::collections::BTreeMap;
 
+use ralph_orchestrator_config::{BaselineMode, ValidatorConfig};
 use ralph_orchestrator_contract::Verdict;
-use ralph_orchestrator_core::config::{BaselineMode, ValidatorConfig};
 use ralph_orchestrator_core::engine::{
     CompletionPolicy, ConfiguredAgent, Redactor, SetupReport, build_context,
 };

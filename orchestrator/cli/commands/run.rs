@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use ralph_orchestrator_core::config::{Loaded, duration_text};
+use ralph_orchestrator_config::{LoadedConfig, duration_text};
 use ralph_orchestrator_core::engine::{
     OpenOutcome, Request, RunObserver, Session, find_completed, open,
 };
@@ -193,7 +193,7 @@ fn complete(found: &Found, layout: &Layout, json: bool) -> u8 {
     exit::OK
 }
 
-fn dry_run(session: &Session, loaded: &Loaded, json: bool) {
+fn dry_run(session: &Session, loaded: &LoadedConfig, json: bool) {
     let plan = session.plan();
     if json {
         return output::json(&plan);
@@ -222,7 +222,7 @@ fn dry_run(session: &Session, loaded: &Loaded, json: bool) {
 }
 
 /// The limits that end most runs.
-fn limits(loaded: &Loaded) -> String {
+fn limits(loaded: &LoadedConfig) -> String {
     let limits = &loaded.config.limits;
     let none = || "no limit".to_owned();
     let iterations = limits.max_iterations.map_or_else(none, |most| most.to_string());

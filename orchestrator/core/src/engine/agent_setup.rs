@@ -7,9 +7,9 @@ use super::clock::millis;
 use super::construction::{error_at, make};
 use super::environment;
 use super::prices::{self, Pricing};
-use crate::config::{AgentConfig, ConfigErrors, Limits, Loaded};
 use crate::machine;
 use crate::registry::Registry;
+use ralph_orchestrator_config::{AgentConfig, ConfigErrors, Limits, LoadedConfig};
 use ralph_orchestrator_contract::{Agent, BuildContext, Description, Usage, Usd};
 
 /// Share of the cost limit that a first iteration is charged at least if its end is never known, and what
@@ -32,7 +32,7 @@ impl ConfiguredAgent {
     /// # Errors
     /// An unknown name or a mistake in its table.
     pub async fn build(
-        loaded: &Loaded,
+        loaded: &LoadedConfig,
         registry: &Registry,
         context: &BuildContext,
         name: Option<&str>,
@@ -68,7 +68,7 @@ impl ConfiguredAgent {
     #[must_use]
     pub fn environment(
         &self,
-        loaded: &Loaded,
+        loaded: &LoadedConfig,
         vars: &BTreeMap<String, String>,
     ) -> BTreeMap<String, String> {
         environment::build(&loaded.config.env, vars, &self.description)
@@ -103,7 +103,7 @@ impl ConfiguredAgent {
     ///
     /// # Errors
     /// The key of such a limit.
-    pub fn check_limits(&self, loaded: &Loaded) -> Result<Option<String>, ConfigErrors> {
+    pub fn check_limits(&self, loaded: &LoadedConfig) -> Result<Option<String>, ConfigErrors> {
         let limits = &loaded.config.limits;
         let name = &self.description.name;
         if limits.max_tokens.is_some() && !self.description.capabilities.tokens {

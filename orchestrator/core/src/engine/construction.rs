@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use super::environment;
 use super::paths::real_path;
-use crate::config::{ConfigErrors, Loaded};
 use crate::registry::FactoryMap;
+use ralph_orchestrator_config::{ConfigErrors, LoadedConfig};
 use ralph_orchestrator_contract::{BuildContext, BuildError, Description};
 
 /// Builds one thing, or says where the mistake is.
 pub(super) async fn make<T: ?Sized>(
-    loaded: &Loaded,
+    loaded: &LoadedConfig,
     kinds: &FactoryMap<T>,
     (name, word): (&str, &str),
     at: &[String],
@@ -35,7 +35,7 @@ pub(super) async fn make<T: ?Sized>(
 
 /// What factories may know.
 #[must_use]
-pub fn build_context(loaded: &Loaded, vars: &BTreeMap<String, String>) -> BuildContext {
+pub fn build_context(loaded: &LoadedConfig, vars: &BTreeMap<String, String>) -> BuildContext {
     // Programs are looked for where the processes themselves would find them.
     let path = loaded.config.env.set.get("PATH").or_else(|| vars.get("PATH"));
     BuildContext {
@@ -49,13 +49,13 @@ pub fn build_context(loaded: &Loaded, vars: &BTreeMap<String, String>) -> BuildC
 /// The environment of what belongs to no agent, out of the orchestrator's own.
 #[must_use]
 pub fn plain_environment(
-    loaded: &Loaded,
+    loaded: &LoadedConfig,
     vars: &BTreeMap<String, String>,
 ) -> BTreeMap<String, String> {
     environment::build(&loaded.config.env, vars, &Description::default())
 }
 
-pub(super) fn error_at(loaded: &Loaded, key: &[&str], message: &str) -> ConfigErrors {
+pub(super) fn error_at(loaded: &LoadedConfig, key: &[&str], message: &str) -> ConfigErrors {
     let key: Vec<String> = key.iter().map(|part| (*part).to_owned()).collect();
     loaded.error_at(&key, None, message).into()
 }

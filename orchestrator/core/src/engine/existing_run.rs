@@ -7,9 +7,9 @@ use super::construction::build_context;
 use super::paths::real_path;
 use super::prompt::PromptSource;
 use super::validation_policy::CompletionPolicy;
-use crate::config::{self, Loaded, Sources};
 use crate::registry::Registry;
 use crate::state::{Found, Layout, StateError, peek_completed};
+use ralph_orchestrator_config::{self as config, LoadedConfig, Sources};
 use ralph_orchestrator_contract::BuildContext;
 
 const OTHER_TASK: &str = "the prompt changed since completion: this is a new run";
@@ -28,7 +28,7 @@ pub(super) enum ExistingRun {
 /// The configuration that a start is given, and what builds its parts.
 #[derive(Clone, Copy)]
 pub(super) struct RunSetup<'a> {
-    pub(super) loaded: &'a Loaded,
+    pub(super) loaded: &'a LoadedConfig,
     pub(super) layout: &'a Layout,
     pub(super) registry: &'a Registry,
     pub(super) context: &'a BuildContext,
@@ -38,7 +38,7 @@ pub(super) struct RunSetup<'a> {
 
 /// The configuration that was stored when a run began, and the policy built from it.
 pub(super) struct FrozenPolicy {
-    pub(super) loaded: Loaded,
+    pub(super) loaded: LoadedConfig,
     pub(super) policy: CompletionPolicy,
 }
 
@@ -127,7 +127,7 @@ pub(super) fn verify_workspace(
     Ok(())
 }
 
-fn load_frozen_config(layout: &Layout, run: &str) -> Option<Loaded> {
+fn load_frozen_config(layout: &Layout, run: &str) -> Option<LoadedConfig> {
     let sources = Sources { file: layout.config(run), ..Sources::default() };
     config::load(&sources).ok()
 }

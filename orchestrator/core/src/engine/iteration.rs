@@ -26,9 +26,9 @@ use super::session::Session;
 use super::sink::Sink;
 use super::stop::stop_requested;
 use super::transcript::Transcript;
-use crate::config::SandboxMode;
 use crate::machine::{Effect, Ended, Input, Latch, Outcome, StartIteration, Timer};
 use crate::workspace::PromptWatch;
+use ralph_orchestrator_config::SandboxMode;
 use ralph_orchestrator_contract::{
     AgentError, CancelReason, Claim, ClaimKind, ErrorClass, Iteration, Report, Usage,
     survivors_complaint,

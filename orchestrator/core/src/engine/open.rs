@@ -13,21 +13,21 @@ use super::location::{self, WorkspacePaths};
 use super::paths::{real_path, state_layout, state_owner, verify_owner};
 use super::processes::Processes;
 use super::prompt::PromptSource;
-use super::relocated;
+use super::relocated::Beginning;
 use super::renew::{self, Renewal};
 use super::session::Session;
 use super::session_builder::SessionBuilder;
 use super::validation_policy::CompletionPolicy;
-use crate::config::Loaded;
 use crate::machine::Pins;
 use crate::registry::{LaunchContext, Registry};
 use crate::state::{Disk, Found, Layout, OrphanReport, StateError, Store, occupy_workspace};
 use crate::workspace::{Baseline, HeldWorkspace, PromptPlace, create_from_template};
+use ralph_orchestrator_config::LoadedConfig;
 
 /// What [`open`] is asked for.
 pub struct Request<'a> {
     /// The configuration.
-    pub loaded: Loaded,
+    pub loaded: LoadedConfig,
     /// The configuration file.
     pub config_file: PathBuf,
     /// The orchestrator's own environment.
@@ -223,9 +223,13 @@ fn record_owner(
 ) -> Result<Vec<String>, EngineError> {
     let folder = location::file_pin(location.workspace.id());
     let owner = state_owner(&request.loaded).with_folder(folder);
+    let layout = store.layout().clone();
+    let beginning = Beginning { request, layout: &layout, owner: &owner, folder };
+    let is_first = is_new && !layout.latch().exists();
+    let notes = if is_first { beginning.notes()? } else { Vec::new() };
     store.set_owner(&owner)?;
-    let is_first = is_new && !store.layout().latch().exists();
-    Ok(if is_first { relocated::notes(&request.states(), &owner, folder) } else { Vec::new() })
+    beginning.record();
+    Ok(notes)
 }
 
 impl Request<'_> {
@@ -239,7 +243,7 @@ impl Request<'_> {
     }
 
     /// Returns the folder of all states whose place no configuration names.
-    fn states(&self) -> PathBuf {
+    pub(super) fn states(&self) -> PathBuf {
         self.state_home.join("ralph-orchestrator")
     }
 
@@ -344,7 +348,7 @@ fn take_location(
 }
 
 /// Makes the workspace from its template if it is not there. Returns whether it did.
-fn make_workspace(loaded: &Loaded) -> Result<bool, EngineError> {
+fn make_workspace(loaded: &LoadedConfig) -> Result<bool, EngineError> {
     let run = &loaded.config.run;
     let Some(template) = run.template.as_ref().filter(|_| !run.workspace.exists()) else {
         return Ok(false);
@@ -355,7 +359,7 @@ fn make_workspace(loaded: &Loaded) -> Result<bool, EngineError> {
 
 /// Returns the run of this configuration's workspace if it is complete and its task is still the same.
 pub async fn find_completed(
-    loaded: &Loaded,
+    loaded: &LoadedConfig,
     state_home: &Path,
     vars: &BTreeMap<String, String>,
     registry: &Registry,

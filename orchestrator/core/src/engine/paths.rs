@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 
 use super::construction::error_at;
 use super::error::EngineError;
-use crate::config::{ConfigErrors, Loaded};
 use crate::state::{self, StateError};
+use ralph_orchestrator_config::{ConfigErrors, LoadedConfig};
 
 /// Whose the state of this configuration's run is.
-pub(super) fn state_owner(loaded: &Loaded) -> state::Owner {
+pub(super) fn state_owner(loaded: &LoadedConfig) -> state::Owner {
     let workspace = real_path(&loaded.config.run.workspace);
     state::Owner::new(&workspace, loaded.configuration().as_deref())
 }
@@ -18,7 +18,7 @@ pub(super) fn state_owner(loaded: &Loaded) -> state::Owner {
 /// # Errors
 /// It does: the configuration is wrong if it names the directory, and otherwise somebody put another one
 /// in the place of its own.
-pub fn verify_owner(loaded: &Loaded, layout: &state::Layout) -> Result<(), EngineError> {
+pub fn verify_owner(loaded: &LoadedConfig, layout: &state::Layout) -> Result<(), EngineError> {
     match state_owner(loaded).verify(layout) {
         Err(StateError::Foreign { path, owner, asked }) => {
             let problem = format!("belongs to the run of {owner}, not to that of {asked}");
@@ -41,7 +41,10 @@ pub fn verify_owner(loaded: &Loaded, layout: &state::Layout) -> Result<(), Engin
 ///
 /// # Errors
 /// It would lie in the workspace, where the agent could reach it.
-pub fn state_layout(loaded: &Loaded, state_home: &Path) -> Result<state::Layout, ConfigErrors> {
+pub fn state_layout(
+    loaded: &LoadedConfig,
+    state_home: &Path,
+) -> Result<state::Layout, ConfigErrors> {
     let workspace = real_path(&loaded.config.run.workspace);
     let root = match &loaded.config.state.dir {
         Some(dir) => dir.clone(),

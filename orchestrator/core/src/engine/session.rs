@@ -25,13 +25,13 @@ use super::scratch::ScratchDir;
 use super::stop::StopRequests;
 use super::trace;
 use super::validation_policy::{self, CompletionPolicy};
-use crate::config::Config;
 use crate::machine::{
     Effect, Input, Now, ObservedEvidence, Policy, Record, RunStarted, StartIteration, StartOptions,
     State, StopReason, step,
 };
 use crate::state::{FORMAT_VERSION, Layout, Store};
 use crate::workspace::{EvidenceHasher, HeldWorkspace, PinnedPaths, PromptWatch, TreeHasher};
+use ralph_orchestrator_config::Config;
 use ralph_orchestrator_contract::{Iteration, NearMiss};
 
 /// How a run ended, or ended for now.

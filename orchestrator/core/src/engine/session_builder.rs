@@ -21,10 +21,10 @@ use super::run_event::{RunEvent, RunObserver};
 use super::scratch::ScratchDir;
 use super::session::{ConfigFile, Session};
 use super::validation_policy::CompletionPolicy;
-use crate::config::{Config, Loaded};
 use crate::machine::{Policy, State};
 use crate::state::{Found, Layout, StateError, Store};
 use crate::workspace::{Baseline, EvidenceHasher, HeldWorkspace};
+use ralph_orchestrator_config::{Config, LoadedConfig};
 
 /// What [`open`](super::open()) has built, locked and checked.
 pub(super) struct SessionBuilder {
@@ -58,7 +58,7 @@ impl SessionBuilder {
     /// Stores what the new run is frozen to, and returns its session.
     pub(super) fn begin(
         mut self,
-        loaded: Loaded,
+        loaded: LoadedConfig,
         baseline: Baseline,
     ) -> Result<Session, EngineError> {
         let run = uuid::Uuid::now_v7().to_string();
@@ -82,7 +82,7 @@ impl SessionBuilder {
     /// Returns the session of a run that is resumed with the policy that it began with.
     pub(super) fn resume(
         mut self,
-        loaded: Loaded,
+        loaded: LoadedConfig,
         found: Found,
         frozen: Option<FrozenPolicy>,
         vars: &BTreeMap<String, String>,

@@ -8,10 +8,10 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::construction::make;
-use crate::config::{self, Config, ConfigErrors, Loaded};
 use crate::machine::{AfterRejection, BaselineMode, CompletionTrigger, Policy, ValidatorInfo};
 use crate::registry::Registry;
 use crate::workspace::ProtectedPaths;
+use ralph_orchestrator_config::{self as config, Config, ConfigErrors, LoadedConfig};
 use ralph_orchestrator_contract::{BuildContext, CompletionDetector, EvidenceValidator};
 
 /// A validator with what the engine has to know of it.
@@ -53,7 +53,7 @@ impl CompletionPolicy {
     /// # Errors
     /// An unknown name or a mistake in their tables.
     pub async fn build(
-        loaded: &Loaded,
+        loaded: &LoadedConfig,
         registry: &Registry,
         context: &BuildContext,
     ) -> Result<Self, ConfigErrors> {
@@ -80,7 +80,7 @@ impl CompletionPolicy {
                     required: validator.required,
                     runs_check: built.runs_check(),
                 },
-                place: loaded.error_at(&at, None, "").place.to_string(),
+                place: loaded.error_at(&at, None, "").location.to_string(),
                 key: at,
                 timeout: validator.timeout,
                 validator: built,
@@ -179,7 +179,11 @@ impl CompletionPolicy {
 }
 
 /// Refuses globs that cannot be used.
-fn check_artefacts(loaded: &Loaded, at: &[String], globs: &[String]) -> Result<(), ConfigErrors> {
+fn check_artefacts(
+    loaded: &LoadedConfig,
+    at: &[String],
+    globs: &[String],
+) -> Result<(), ConfigErrors> {
     for (index, glob) in globs.iter().enumerate() {
         if let Err(error) = ProtectedPaths::new(std::slice::from_ref(glob)) {
             let key = ["artefacts".to_owned(), index.to_string()];
