@@ -177,6 +177,9 @@ pub trait EventSink: CancelSignal {
     }
 }
 
+/// The first line that an agent reads about a rejected claim; the reasons follow.
+pub const REJECTED_CLAIM: &str = "Your claim that the task is complete was checked and REJECTED:";
+
 /// What would become of the work as it is now.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "judgement", rename_all = "snake_case")]

@@ -18,7 +18,9 @@ pub use async_trait::async_trait;
 pub use build::{BuildContext, BuildError, parse_config};
 pub use detector::{Claim, ClaimKind, ClaimSource, CompletionDetector, Findings, NearMiss, View};
 pub use error::{AgentError, ErrorClass};
-pub use event::{CancelReason, CancelSignal, Event, EventSink, Judgement, NeverCancelled};
+pub use event::{
+    CancelReason, CancelSignal, Event, EventSink, Judgement, NeverCancelled, REJECTED_CLAIM,
+};
 pub use leftovers::{Leftovers, Survivor, survivors_complaint};
 pub use usage::{Tokens, Usage};
 pub use usd::Usd;

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 
 use ralph_adapter_claude_stream::{Denial, Message, bounded};
-use ralph_orchestrator_contract::{ClaimKind, Event, Judgement};
+use ralph_orchestrator_contract::{ClaimKind, Event, Judgement, REJECTED_CLAIM};
 use serde_json::{Value, json};
 
 use super::Session;
@@ -206,7 +206,7 @@ impl<'a> Session<'a> {
 }
 
 fn rejection(reasons: &[String]) -> String {
-    let mut text = "Your claim that the task is complete was checked and REJECTED:".to_owned();
+    let mut text = REJECTED_CLAIM.to_owned();
     for reason in reasons {
         text.push_str("\n- ");
         text.push_str(reason);

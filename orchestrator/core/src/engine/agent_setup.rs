@@ -1,4 +1,4 @@
-//! An agent of the configuration, built, with what the engine has to know of it.
+//! An agent of the configuration, with its limits and its prices.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use ralph_orchestrator_contract::{Agent, BuildContext, Description, Usage, Usd};
 const FIRST_RESERVATION_SHARE: u64 = 100;
 const UNLIMITED_RESERVATION: Usd = Usd::from_nanos(100_000_000);
 
-/// The agent of a run.
+/// An agent, with its table in the configuration.
 #[derive(Clone)]
 pub struct ConfiguredAgent {
     pub(super) agent: Arc<dyn Agent>,
@@ -58,13 +58,13 @@ impl ConfiguredAgent {
         Ok(Self { description, agent, config: config.clone(), pricing })
     }
 
-    /// The agent itself.
+    /// Returns the agent itself.
     #[must_use]
     pub fn agent(&self) -> &dyn Agent {
         &*self.agent
     }
 
-    /// The environment that the agent gets, out of the orchestrator's own.
+    /// Returns the environment of the agent, out of the orchestrator's own.
     #[must_use]
     pub fn environment(
         &self,
@@ -74,18 +74,18 @@ impl ConfiguredAgent {
         environment::build(&loaded.config.env, vars, &self.description)
     }
 
-    /// What puts a price on what it uses.
+    /// Returns what computes the cost of its usage.
     pub(super) fn pricing(&mut self) -> &mut Pricing {
         &mut self.pricing
     }
 
-    /// The usage with its cost, estimated if the agent reports none and it can be.
+    /// Returns the usage with its cost, estimated if the agent reports none and it can be.
     pub(super) fn with_cost(&mut self, usage: Usage) -> Usage {
         self.pricing.with_cost(usage, self.config.prices.as_ref())
     }
 
-    /// Whether its cost can be told: by itself, or from its tokens and the prices that are given or
-    /// known for its model.
+    /// Returns whether its cost is known: reported by itself, or computed from its tokens and the prices
+    /// that are given or known for its model.
     #[must_use]
     pub fn is_metered(&self) -> bool {
         let can = &self.description.capabilities;
@@ -93,13 +93,13 @@ impl ConfiguredAgent {
         can.cost || can.free || (can.tokens && (self.config.prices.is_some() || known()))
     }
 
-    /// Whether what it costs is known as it grows, so that a limit of cost ends the run some time.
+    /// Returns whether its cost is known as it grows, so that a cost limit ends the run some time.
     fn has_metered_cost(&self) -> bool {
         self.is_metered() && !self.description.capabilities.free
     }
 
-    /// Refuses a limit that the user set and that this agent cannot be held to. Says what else there
-    /// is to warn of.
+    /// Refuses a limit that the user set and that cannot be enforced for this agent. Returns a warning if
+    /// one that is a default cannot be.
     ///
     /// # Errors
     /// The key of such a limit.
@@ -108,7 +108,7 @@ impl ConfiguredAgent {
         let name = &self.description.name;
         if limits.max_tokens.is_some() && !self.description.capabilities.tokens {
             let message =
-                format!("the agent `{name}` reports no tokens, so this limit cannot be kept");
+                format!("the agent `{name}` reports no tokens, so this limit cannot be enforced");
             return Err(error_at(loaded, &["limits", "max_tokens"], &message));
         }
         let ends = limits.max_runtime.is_some()
@@ -116,8 +116,7 @@ impl ConfiguredAgent {
         if limits.max_iterations.is_none() && !ends {
             let message = format!(
                 "no limit would ever end this run: `max_iterations` is off, there is no \
-                 `max_runtime`, and what the agent `{name}` costs cannot be told; set one of the first \
-                 two"
+                 `max_runtime`, and what the agent `{name}` costs is not known; set one of the first two"
             );
             return Err(error_at(loaded, &["limits", "max_iterations"], &message));
         }
@@ -126,16 +125,18 @@ impl ConfiguredAgent {
         }
         if loaded.set_by_user("limits.max_cost_usd") {
             let message = format!(
-                "the agent `{name}` reports no cost, so this limit cannot be kept; say \
+                "the agent `{name}` reports no cost, so this limit cannot be enforced; say \
                  `unmetered = true` in [agent], or, if it reports tokens, name a `model` whose \
                  prices are known or give [agent.prices]"
             );
             return Err(error_at(loaded, &["limits", "max_cost_usd"], &message));
         }
-        Ok(Some(format!("the agent `{name}` reports no cost: limits.max_cost_usd cannot be kept")))
+        Ok(Some(format!(
+            "the agent `{name}` reports no cost: limits.max_cost_usd cannot be enforced"
+        )))
     }
 
-    /// The limits as the machine applies them.
+    /// Returns the limits as the machine applies them.
     pub(super) fn limits(&self, limits: &Limits) -> machine::Limits {
         let first_reservation = match limits.max_cost_usd {
             _ if !self.has_metered_cost() => Usd::ZERO,

@@ -1,4 +1,4 @@
-//! The agents of a run: the first, and those that take over.
+//! The agents of a run: the first, and its fallbacks.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -11,14 +11,14 @@ use crate::registry::Registry;
 use ralph_orchestrator_config::{ConfigErrors, Limits, LoadedConfig};
 use ralph_orchestrator_contract::BuildContext;
 
-/// An agent that could work.
+/// An agent of the run, with its environment.
 pub(super) struct AgentRuntime {
     /// Its name in `[agents]`; for the first, the adapter's name.
     pub(super) name: String,
     pub(super) configured: ConfiguredAgent,
-    /// The environment that it gets.
+    /// Its environment.
     pub(super) env: BTreeMap<String, String>,
-    /// What it said when it was asked whether it would start.
+    /// What it reported when its availability was checked.
     version: OnceLock<String>,
 }
 
@@ -36,7 +36,7 @@ impl AgentRuntime {
         Ok(Self { name, configured, env, version: OnceLock::new() })
     }
 
-    /// What it said of its version, if it was asked.
+    /// Returns the version that it reported, if it was checked.
     pub(super) fn version(&self) -> Option<&str> {
         self.version.get().map(String::as_str)
     }
@@ -67,12 +67,12 @@ impl AgentPool {
         Ok(Self { first, rest })
     }
 
-    /// Each of them, the first first.
+    /// Returns all of them, the first first.
     pub(super) fn all(&self) -> impl Iterator<Item = &AgentRuntime> {
         std::iter::once(&self.first).chain(&self.rest)
     }
 
-    /// The one whose turn it is.
+    /// Returns the agent that works now.
     pub(super) fn current(&self, state: &State) -> &AgentRuntime {
         let changed = state.changed.as_ref();
         let now = changed.and_then(|changed| self.rest.iter().find(|one| one.name == changed.to));
@@ -87,19 +87,18 @@ impl AgentPool {
         &mut now.unwrap_or(&mut self.first).configured
     }
 
-    /// The names of those that take over.
+    /// Returns the names of the fallbacks.
     pub(super) fn fallback_names(&self) -> Vec<String> {
         self.rest.iter().map(|one| one.name.clone()).collect()
     }
 
-    /// What must not be written down, whoever works.
+    /// Returns the redactor for the secrets of all agents.
     pub(super) fn redactor(&self, loaded: &LoadedConfig) -> Redactor {
         let vars = self.all().flat_map(|one| one.env.clone()).collect();
         Redactor::new(&loaded.config.env, &vars)
     }
 
-    /// Refuses a limit that the user set and that one of them cannot be held to. Says what else there
-    /// is to warn of.
+    /// Refuses a limit that the user set and that cannot be enforced for one of them. Returns warnings.
     pub(super) fn check_limits(&self, loaded: &LoadedConfig) -> Result<Vec<String>, ConfigErrors> {
         let mut warnings = Vec::new();
         for one in self.all() {
@@ -108,7 +107,7 @@ impl AgentPool {
         Ok(warnings)
     }
 
-    /// The limits as the machine applies them.
+    /// Returns the limits as the machine applies them.
     pub(super) fn limits(&self, limits: &Limits) -> machine::Limits {
         let mut all = self.first.configured.limits(limits);
         let reservations = self.all().map(|one| one.configured.limits(limits).first_reservation);
@@ -116,30 +115,30 @@ impl AgentPool {
         all
     }
 
-    /// Asks the first whether it would start; if it would not, the next, and so on. Says why those
-    /// before the one that would cannot begin.
+    /// Checks whether the first is available; if not, the next, and so on. Returns why those before the
+    /// available one are not.
     pub(super) async fn check_availability(
         &self,
         redactor: &Redactor,
     ) -> Result<Vec<String>, EngineError> {
-        let mut out = Vec::new();
+        let mut unavailable = Vec::new();
         let mut problem = None;
         for one in self.all() {
             match one.configured.agent.check(&one.env).await {
                 Ok(found) => {
                     let _ = one.version.set(found);
-                    return Ok(out);
+                    return Ok(unavailable);
                 }
                 Err(error) => {
                     let error = redactor.redact(error);
-                    out.push(format!("{}: {error}", error.class.word()));
+                    unavailable.push(format!("{}: {error}", error.class.word()));
                     problem.get_or_insert(error);
                 }
             }
         }
         match problem {
             Some(error) => Err(EngineError::Agent { agent: self.first.name.clone(), error }),
-            None => Ok(out),
+            None => Ok(unavailable),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! How long work beside the agent may take.
+//! How long observations and validations may take.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,14 +7,14 @@ use super::clock::{Clock, LONGEST_SLEEP_MS, millis};
 use super::session::Session;
 use super::stop::{StopRequests, stop_requested};
 
-/// How long a look may take once the run was asked to stop.
+/// How long an observation may take once the run was asked to stop.
 pub(super) const OBSERVE_AFTER_STOP: Duration = Duration::from_secs(2);
-/// How long a look may always take, however late it is.
+/// How long an observation may always take, however late it begins.
 const OBSERVE_WHEN_LATE: Duration = Duration::from_secs(10);
 /// How long a validation may take that begins so late: what was done in time still counts.
 const VALIDATE_WHEN_LATE: Duration = Duration::from_secs(60);
 
-/// Until when something may go on: the limit on the run's time, or requests to stop, end it.
+/// Until when something may take: the limit on the run's time, or requests to stop, end it.
 #[derive(Clone)]
 pub(super) struct TimeAllowance {
     stop: StopRequests,
@@ -23,13 +23,13 @@ pub(super) struct TimeAllowance {
 }
 
 impl Session {
-    /// For a look at the workspace, which the rest depends on.
+    /// Returns the allowance for an observation of the workspace, which everything else depends on.
     pub(super) fn observation_allowance(&self) -> TimeAllowance {
         let late_ms = self.clock.runtime_ms().saturating_add(millis(OBSERVE_WHEN_LATE));
         self.allowance(self.max_runtime_ms().max(late_ms))
     }
 
-    /// For a validation.
+    /// Returns the allowance for a validation.
     pub(super) fn validation_allowance(&self) -> TimeAllowance {
         let (now_ms, max_ms) = (self.clock.runtime_ms(), self.max_runtime_ms());
         let late_ms = now_ms.saturating_add(millis(VALIDATE_WHEN_LATE));
@@ -58,18 +58,18 @@ impl TimeAllowance {
         }
     }
 
-    /// Resolves when the time is used up, when a request to stop has come and a look has had the time
-    /// that one usually takes, or at another request.
-    pub(super) async fn over(self) {
+    /// Resolves when the time is used up, [`OBSERVE_AFTER_STOP`] after a request to stop, or at a second
+    /// request.
+    pub(super) async fn expired_or_stopped(self) {
         let mut stop = self.stop.clone();
-        let asked_once = async {
+        let stopped = async {
             stop_requested(&mut stop, 1).await;
             tokio::time::sleep(OBSERVE_AFTER_STOP).await;
         };
         let mut again = self.stop.clone();
         tokio::select! {
             () = self.expired() => {}
-            () = asked_once => {}
+            () = stopped => {}
             () = stop_requested(&mut again, 2) => {}
         }
     }

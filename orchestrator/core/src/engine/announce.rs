@@ -10,7 +10,7 @@ impl Session {
         self.observer.on_event(&self.run, event);
     }
 
-    /// Warns without leaving a record.
+    /// Warns without a record.
     pub(super) fn warn_unrecorded(&self, message: &str) {
         let message = self.redactor.text(message).into_owned();
         self.emit(&RunEvent::Warning { iteration: self.state.iterations, message });
@@ -60,7 +60,7 @@ impl Session {
         }
     }
 
-    /// Iterations without progress, and how many are allowed.
+    /// Returns the number of iterations without progress, and how many are allowed.
     fn stagnation(&self) -> (u32, Option<u32>) {
         let max = self.state.limits.max_stagnant;
         (self.state.stagnant, (max < u32::MAX).then_some(max))

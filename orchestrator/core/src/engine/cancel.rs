@@ -1,11 +1,11 @@
-//! How an agent or a validator is asked to end.
+//! How an agent or a validator is cancelled.
 
 use async_trait::async_trait;
 use tokio::sync::watch;
 
 use ralph_orchestrator_contract::{CancelReason, CancelSignal};
 
-/// Asks an activity to end, with the reason.
+/// Receives the request to cancel an activity, with its reason.
 pub(super) struct CancelToken(watch::Receiver<Option<CancelReason>>);
 
 impl CancelToken {
@@ -13,7 +13,7 @@ impl CancelToken {
         Self(reason)
     }
 
-    /// Returns whether it was asked to end.
+    /// Returns whether it was cancelled.
     pub(super) fn is_cancelled(&self) -> bool {
         self.0.borrow().is_some()
     }
@@ -26,7 +26,7 @@ impl CancelSignal for CancelToken {
         let reason = reason.wait_for(Option::is_some).await.ok().and_then(|reason| *reason);
         match reason {
             Some(reason) => reason,
-            // Nobody is left who could cancel.
+            // The sender is gone: it is never cancelled.
             None => std::future::pending().await,
         }
     }

@@ -8,7 +8,10 @@ use crate::registry::FactoryMap;
 use ralph_orchestrator_config::{ConfigErrors, LoadedConfig};
 use ralph_orchestrator_contract::{BuildContext, BuildError, Description};
 
-/// Builds one thing, or says where the mistake is.
+/// Builds one agent, detector or validator.
+///
+/// # Errors
+/// An unknown name or a mistake in its table, with its place.
 pub(super) async fn make<T: ?Sized>(
     loaded: &LoadedConfig,
     kinds: &FactoryMap<T>,
@@ -33,10 +36,10 @@ pub(super) async fn make<T: ?Sized>(
     })
 }
 
-/// What factories may know.
+/// Returns what factories are given.
 #[must_use]
 pub fn build_context(loaded: &LoadedConfig, vars: &BTreeMap<String, String>) -> BuildContext {
-    // Programs are looked for where the processes themselves would find them.
+    // Programs are searched where the processes themselves would find them.
     let path = loaded.config.env.set.get("PATH").or_else(|| vars.get("PATH"));
     BuildContext {
         config_dir: loaded.dir().to_owned(),
@@ -46,7 +49,7 @@ pub fn build_context(loaded: &LoadedConfig, vars: &BTreeMap<String, String>) -> 
     }
 }
 
-/// The environment of what belongs to no agent, out of the orchestrator's own.
+/// Returns the environment of what belongs to no agent, out of the orchestrator's own.
 #[must_use]
 pub fn plain_environment(
     loaded: &LoadedConfig,

@@ -1,4 +1,4 @@
-//! What the agent of an iteration is really given: field by field, and as one digest.
+//! What the agent of an iteration is actually given: field by field, and as one digest.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -13,12 +13,12 @@ use crate::state::Store;
 use crate::workspace::ProgramDigests;
 use ralph_orchestrator_contract::{Iteration, Launch};
 
-/// Differs by its nature.
+/// The variable that differs in every iteration.
 const ITERATION: &str = "RALPH_ITERATION";
-/// What stands for the private folder of a start.
+/// Replaces the path of the private folder, which differs at every start.
 const SCRATCH: &str = "{scratch}";
 
-/// What was seen of an iteration's start, for people who want to know what differed.
+/// How an iteration was started, so that people can compare two iterations.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub(super) struct StartDetails {
     agent: String,
@@ -32,7 +32,7 @@ pub(super) struct StartDetails {
     /// Without the program.
     #[serde(skip_serializing_if = "Option::is_none")]
     argv: Option<Vec<String>>,
-    /// Digests of the values; they tell nothing to who has not the state's key.
+    /// Keyed digests of the values; they reveal nothing without the state's key.
     env: BTreeMap<String, String>,
     inputs: BTreeMap<String, String>,
 }
@@ -43,7 +43,7 @@ struct Program {
     digest: String,
 }
 
-/// The prompt as it is handed over.
+/// The parts of what an agent is given.
 #[derive(Clone, Copy)]
 pub(super) struct AgentPrompt<'a> {
     /// What is put before the prompt.
@@ -54,7 +54,7 @@ pub(super) struct AgentPrompt<'a> {
 }
 
 impl StartDetails {
-    /// The digests of all that.
+    /// Returns the digests of all fields.
     fn given(&self, handed: AgentPrompt<'_>, config: &[u8]) -> Given {
         let mut fields = BTreeMap::from([
             ("prompt", digest(&handed.task.prompt)),
@@ -98,7 +98,7 @@ pub(super) struct Fingerprints {
 }
 
 impl Fingerprints {
-    /// What the agent whose turn it is will be given, in digests and for people.
+    /// Returns what the current agent will be given, as digests and for people.
     pub(super) fn take(
         &mut self,
         agents: &AgentPool,
@@ -108,15 +108,15 @@ impl Fingerprints {
         redactor: &Redactor,
     ) -> (Given, StartDetails) {
         let now = agents.current(state);
-        let (driver, task) = (&now.configured, handed.task);
-        let launch = driver.agent.launch(task);
+        let (agent, task) = (&now.configured, handed.task);
+        let launch = agent.agent.launch(task);
         let scratch = task.scratch.display().to_string();
         let plain = |text: &str| match scratch.as_str() {
             "" => text.to_owned(),
             scratch => text.replace(scratch, SCRATCH),
         };
         let Launch { program, argv, env } = launch.clone().unwrap_or_default();
-        let program = program.or_else(|| driver.description.program.clone());
+        let program = program.or_else(|| agent.description.program.clone());
         let env = if env.is_empty() { &task.env } else { &env };
         let env = env.iter().filter(|(name, _)| *name != ITERATION);
         let env = env.map(|(name, value)| (name.clone(), store.keyed(plain(value).as_bytes())));
@@ -125,7 +125,7 @@ impl Fingerprints {
         let start = StartDetails {
             agent: now.name.clone(),
             version: now.version().map(|version| redactor.text(version).into_owned()),
-            model: driver.description.model.clone(),
+            model: agent.description.model.clone(),
             program: program.map(|path| Program { digest: self.programs.of(&path), path }),
             workspace: task.workspace.clone(),
             argv: launch.is_some().then_some(argv),
@@ -134,7 +134,7 @@ impl Fingerprints {
                 .map(|file| (file.path().display().to_string(), file.digest().to_owned()))
                 .collect(),
         };
-        let config = json(&(&driver.description, &driver.config.config));
+        let config = json(&(&agent.description, &agent.config.config));
         let given = start.given(handed, &config);
         let argv = start
             .argv

@@ -1,5 +1,4 @@
-//! Whether an agent that says nothing is idle: not if it is at work all the same, but never after twice
-//! the time.
+//! Whether a silent agent is idle: not if its processes are busy, but always after twice the time-out.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,24 +10,24 @@ use super::clock::Clock;
 use super::clock::millis;
 use super::processes::Processes;
 
-/// How many times as long an agent may be silent that is at work.
-const AT_WORK: u64 = 2;
-/// Share of the time-out between two questions whether it is at work, and for which it is watched then.
+/// How many time-outs a busy agent may be silent.
+const BUSY_FACTOR: u64 = 2;
+/// Share of the time-out between two probes of its processes, and for which each of them lasts.
 const SHARE: u64 = 10;
-/// The shortest and the longest time between two questions.
+/// The shortest and the longest time between two probes.
 const SHORTEST_PAUSE_MS: u64 = 500;
 const LONGEST_PAUSE_MS: u64 = 60_000;
-/// The longest time for which it is watched.
+/// The longest duration of a probe.
 const LONGEST_WINDOW_MS: u64 = 1_000;
 
-/// The silence of an agent.
+/// Watches an agent for silence.
 pub(super) struct IdleMonitor {
     timeout_ms: u64,
-    /// When it was last heard, in milliseconds of runtime.
+    /// When its last event came, in milliseconds of runtime.
     last_event_ms: Arc<AtomicU64>,
-    /// The question that is under way, and when the agent had been heard last by then.
+    /// The probe that is running, and the time of the last event when it began.
     probe: Option<(u64, JoinHandle<bool>)>,
-    /// It was at work: when it had been heard last by then, and when to ask again.
+    /// It was busy: the time of the last event then, and when to probe again.
     last_busy: Option<(u64, u64)>,
 }
 
@@ -42,20 +41,20 @@ impl IdleMonitor {
         self.last_event_ms.load(Ordering::Relaxed)
     }
 
-    /// The agent was heard, or had a reason to be silent.
+    /// Notes that the agent sent something, or had a reason to be silent.
     pub(super) fn mark_active(&self, now_ms: u64) {
         self.last_event_ms.store(now_ms, Ordering::Relaxed);
     }
 
     fn end_ms(&self) -> u64 {
-        self.last_ms().saturating_add(self.timeout_ms.saturating_mul(AT_WORK))
+        self.last_ms().saturating_add(self.timeout_ms.saturating_mul(BUSY_FACTOR))
     }
 
     fn pause_ms(&self) -> u64 {
         (self.timeout_ms / SHARE).clamp(SHORTEST_PAUSE_MS, LONGEST_PAUSE_MS)
     }
 
-    /// When there is something to do, in milliseconds of runtime.
+    /// Returns when [`check`](Self::check) is due, in milliseconds of runtime.
     pub(super) fn due_ms(&self) -> u64 {
         if self.probe.is_some() {
             return self.end_ms();
@@ -68,8 +67,8 @@ impl IdleMonitor {
         }
     }
 
-    /// The time has come. True if the agent is idle whatever it does; else it is asked whether it is at
-    /// work, for [`probe_result`](Self::probe_result) to tell.
+    /// Returns true if the agent has been silent for too long, busy or not; else begins to probe its
+    /// processes, see [`probe_result`](Self::probe_result).
     pub(super) fn check(
         &mut self,
         now_ms: u64,
@@ -89,11 +88,10 @@ impl IdleMonitor {
         false
     }
 
-    /// Resolves when it is known whether the agent is idle; never if nobody asks. Nothing is lost when
-    /// the future is dropped.
+    /// Resolves to whether the agent is idle once a probe ends; never without one. Cancel-safe.
     pub(super) async fn probe_result(&mut self, clock: &Clock) -> bool {
         let Some((then, question)) = &mut self.probe else { return std::future::pending().await };
-        // Who cannot be looked at is not known to be at work.
+        // A probe that failed shows no activity.
         let busy = question.await.unwrap_or(false);
         let then = *then;
         self.probe = None;

@@ -1,7 +1,7 @@
-//! What would become of the work if the agent ended now.
+//! Validation within a session: a preview of the verdict if the agent ended now.
 //!
-//! The answer is recorded and decides nothing: what an agent is told here never touches the claim, the
-//! count of rejections, or what counts as seen.
+//! The answer is recorded and decides nothing: it never touches the claim, the count of rejections, or
+//! what counts as observed.
 
 use std::pin::Pin;
 
@@ -18,7 +18,7 @@ use crate::machine::{Input, Latch, Policy};
 use crate::workspace::TreeHasher;
 use ralph_orchestrator_contract::{CancelReason, Judgement};
 
-/// The validators are at work while the agent waits.
+/// A validation that the agent waits for.
 pub(super) struct PendingValidation {
     work: Pin<Box<dyn Future<Output = ValidationOutcome> + Send>>,
     cancel: watch::Sender<Option<CancelReason>>,
@@ -26,25 +26,25 @@ pub(super) struct PendingValidation {
 }
 
 impl PendingValidation {
-    /// Breaks it off.
+    /// Cancels it.
     pub(super) fn cancel(&self, reason: CancelReason) {
         self.cancel.send_replace(Some(reason));
     }
 
-    /// Breaks it off and waits until no process of a validator is left.
+    /// Cancels it and waits until no process of a validator is left.
     pub(super) async fn end(self) -> Option<TreeHasher> {
         self.cancel(CancelReason::Signal);
         tokio::time::timeout(GRACE, self.work).await.ok().and_then(|(hasher, _)| hasher)
     }
 }
 
-/// Resolves when the validators have come to an end, if they are at work.
+/// Resolves when the pending validation ends; never without one.
 pub(super) async fn next_validation(pending: Option<&mut PendingValidation>) -> ValidationOutcome {
     let Some(pending) = pending else { return std::future::pending().await };
     tokio::select! {
         biased;
         done = &mut pending.work => return done,
-        // Nobody waits for the answer any more.
+        // The agent does not wait for the answer any more.
         () = pending.answer.closed() => {}
     }
     pending.cancel.send_replace(Some(CancelReason::Signal));
@@ -52,14 +52,14 @@ pub(super) async fn next_validation(pending: Option<&mut PendingValidation>) -> 
 }
 
 impl Session {
-    /// Looks for claims, to judge the work if one is pending.
+    /// Asks the detectors for claims first: the work is validated if a claim is pending.
     pub(super) fn request_validation(
         &mut self,
         request: ValidationRequest,
         watch: &mut IterationWatch,
     ) {
         if watch.validation.is_some() || watch.queued_request.is_some() {
-            return reply(request.answer, not_now("a judgement goes on already"));
+            return reply(request.answer, not_now("another validation is running"));
         }
         if watch.inspection.is_some() {
             // Its turn comes when the detectors are done.
@@ -73,7 +73,7 @@ impl Session {
         watch.inspection = Some(PendingInspection::begin(inspection, Some(request)));
     }
 
-    /// What the detectors found is recorded: begins to examine the work if a claim is pending.
+    /// Begins to validate the work if a claim is pending, once what the detectors found is recorded.
     pub(super) fn begin_preview(&mut self, request: ValidationRequest, watch: &mut IterationWatch) {
         let answer = request.answer;
         if watch.is_ending() {
@@ -89,15 +89,15 @@ impl Session {
         watch.validation = Some(PendingValidation { work, cancel, answer });
     }
 
-    /// The validators have come to an end: records what they say and tells the agent.
+    /// Records the result of a validation and sends it to the agent.
     pub(super) fn handle_validation(
         &mut self,
         (hasher, result): ValidationOutcome,
         watch: &mut IterationWatch,
     ) -> Result<(), EngineError> {
         self.hasher = hasher;
-        // The agent was not idle, it waited.
-        watch.agent_is_active(self.clock.runtime_ms());
+        // The agent waited for the answer.
+        watch.mark_active(self.clock.runtime_ms());
         let Some(PendingValidation { answer, .. }) = watch.validation.take() else { return Ok(()) };
         let judgement = match result {
             Ok(Some(validation)) => {
@@ -111,7 +111,7 @@ impl Session {
                 }
                 if accepted { Judgement::Accepted } else { Judgement::Rejected { reasons } }
             }
-            Ok(None) => not_now("the validators were broken off"),
+            Ok(None) => not_now("the validators were cancelled"),
             Err(error) => not_now(&self.redactor.text(&error.to_string())),
         };
         reply(answer, judgement);

@@ -9,13 +9,13 @@ use ralph_orchestrator_contract::{Claim, CompletionDetector, Findings, NearMiss,
 
 /// A prompt that is longer, in bytes, is read in a thread of its own: nothing else has to wait.
 const SHORT_PROMPT: usize = 64 * 1024;
-/// Most claims and near misses that are taken from one look.
+/// Most claims and near misses that are taken from one inspection.
 const MOST_FINDINGS: usize = 32;
 /// The longest text of a claim, and of the parts of a near miss, in bytes.
 pub(super) const LONGEST_CLAIM: usize = 8 * 1024;
 const LONGEST_MISS: usize = 2 * 1024;
 
-/// All that the detectors look at, so that they can work beside something else.
+/// The input of the detectors, owned, so that they can run concurrently.
 pub(super) struct InspectionTask {
     detectors: Arc<Vec<Box<dyn CompletionDetector>>>,
     workspace: PathBuf,
@@ -27,7 +27,7 @@ pub(super) struct InspectionTask {
 }
 
 impl Session {
-    /// Ready to look for claims in the prompt and the final message.
+    /// Returns the task of searching the prompt and the final message for claims.
     pub(super) fn inspection(&self, prompt: String, final_text: Option<String>) -> InspectionTask {
         InspectionTask {
             detectors: Arc::clone(&self.policy.detectors),
@@ -41,7 +41,7 @@ impl Session {
 }
 
 impl InspectionTask {
-    /// What all detectors find.
+    /// Returns what all detectors find.
     pub(super) async fn run(self) -> Findings {
         if self.prompt.len() <= SHORT_PROMPT {
             return self.find().await;
@@ -76,7 +76,7 @@ impl InspectionTask {
     }
 }
 
-/// A claim whose text is no longer than can be kept, whoever found it.
+/// Returns the claim with its text cut to the longest that is stored.
 pub(super) fn bounded(mut claim: Claim) -> Claim {
     cut(&mut claim.text, LONGEST_CLAIM);
     claim

@@ -1,4 +1,4 @@
-//! The times that an iteration must keep, and what goes on in it beside the agent.
+//! The deadlines of an iteration, and what runs in it beside the agent.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -20,25 +20,25 @@ use super::token_bucket::TokenBucket;
 use crate::machine::{Input, Timer};
 use ralph_orchestrator_contract::{CancelReason, Findings};
 
-/// How long an agent that was told to end may take, beyond the graces that it has itself.
+/// How long a cancelled agent may take to exit, beyond the graces that its adapter has.
 pub(super) const EXIT_GRACE: Duration = Duration::from_secs(60);
-/// How long it may take that was asked to end twice.
+/// How long it may take after a second request to stop.
 const KILL_GRACE: Duration = Duration::from_secs(10);
-/// The shortest and the longest time between two notes of how much time has passed.
+/// The shortest and the longest time between two records of the runtime.
 const SHORTEST_TICK_MS: u64 = 250;
 const LONGEST_TICK_MS: u64 = 30_000;
-/// Share of `max_runtime` between two such notes.
+/// Share of `max_runtime` between two such records.
 const TICK_SHARE: u64 = 100;
-/// Looks at a changed prompt: so many at once, then so many a second.
+/// Inspections of a changed prompt: so many at once, then so many a second.
 const INSPECTIONS: u64 = 8;
 const INSPECTIONS_PER_SECOND: u64 = 4;
-/// After a look that took long, so many times as long passes before the next.
+/// After an inspection, at least so many times its duration passes before the next.
 const INSPECTION_PAUSE_FACTOR: u64 = 3;
 
-/// What detectors found, and the request that it is needed for.
+/// What detectors found, and the validation request that it is needed for.
 pub(super) type InspectionOutcome = (Findings, Option<ValidationRequest>);
 
-/// The detectors are at work.
+/// A running inspection by the detectors.
 pub(super) struct PendingInspection {
     work: Pin<Box<dyn Future<Output = Findings> + Send>>,
     request: Option<ValidationRequest>,
@@ -50,7 +50,7 @@ impl PendingInspection {
     }
 }
 
-/// Resolves when the detectors have come to an end, if they are at work.
+/// Resolves when the pending inspection ends; never without one.
 pub(super) async fn next_inspection(
     inspection: Option<&mut PendingInspection>,
 ) -> InspectionOutcome {
@@ -66,25 +66,25 @@ pub(super) struct IterationWatch {
     pub(super) idle: IdleMonitor,
     cancel: watch::Sender<Option<CancelReason>>,
     pub(super) messages: mpsc::Receiver<AgentMessage>,
-    /// When the agent was first told to end.
+    /// When the agent was cancelled.
     cancelled_ms: Option<u64>,
-    /// When it is given up because it was asked to end twice.
+    /// When it is no longer waited for after a second request to stop.
     kill_deadline_ms: Option<u64>,
-    /// For which time the timer is set.
+    /// The time for which the timer is set.
     armed_ms: u64,
-    /// Requests to stop that were seen to.
+    /// How many requests to stop were handled.
     pub(super) requests: u32,
-    /// What is not written down yet.
+    /// What is not recorded yet.
     pub(super) pending: PendingRecords,
     inspections: TokenBucket,
-    /// When the last look at a changed prompt began, and before when there is none.
+    /// When the last inspection of a changed prompt began, and the earliest time for the next.
     inspection_began_ms: u64,
     next_inspection_ms: u64,
-    /// The detectors look at the prompt.
+    /// The inspection that is running.
     pub(super) inspection: Option<PendingInspection>,
-    /// A request that came while they did.
+    /// A validation request that waits for that inspection.
     pub(super) queued_request: Option<ValidationRequest>,
-    /// The validators are at work because the agent asked for a judgement.
+    /// The validation that the agent waits for.
     pub(super) validation: Option<PendingValidation>,
 }
 
@@ -116,7 +116,7 @@ impl IterationWatch {
         }
     }
 
-    /// Ends the iteration, validators included.
+    /// Cancels the agent, and validators that run for it.
     pub(super) fn end(&self, reason: CancelReason) {
         self.cancel.send_replace(Some(reason));
         if let Some(validation) = &self.validation {
@@ -128,34 +128,34 @@ impl IterationWatch {
         self.cancel.borrow().is_some()
     }
 
-    pub(super) fn agent_is_active(&self, now_ms: u64) {
+    pub(super) fn mark_active(&self, now_ms: u64) {
         self.idle.mark_active(now_ms);
     }
 
-    /// It is given up soon.
+    /// Sets the time after which the agent is no longer waited for.
     pub(super) fn set_kill_deadline(&mut self, now_ms: u64) {
         self.kill_deadline_ms = Some(now_ms.saturating_add(millis(KILL_GRACE)));
     }
 
-    /// Whoever has asked is told nothing any more.
+    /// Drops the validation requests that are not answered yet.
     pub(super) fn drop_requests(&mut self) {
         self.inspection = None;
         self.queued_request = None;
     }
 
-    /// Whether a change of the prompt is looked at now. A change that is not stays one.
+    /// Returns whether a changed prompt may be inspected now. If not, the change stays pending.
     pub(super) fn can_inspect(&self, session: &Session) -> bool {
         self.inspection.is_none() && session.clock.runtime_ms() >= self.next_inspection_ms
     }
 
-    /// A look at a changed prompt begins.
+    /// Notes that an inspection of a changed prompt begins.
     pub(super) fn inspection_began(&mut self, now_ms: u64) {
         self.inspection_began_ms = now_ms;
         self.inspections.take(1, now_ms);
         self.next_inspection_ms = self.inspections.ready_ms(1);
     }
 
-    /// It is over.
+    /// Notes that it is over.
     pub(super) fn inspection_ended(&mut self, now_ms: u64) {
         self.inspection = None;
         let took_ms = now_ms.saturating_sub(self.inspection_began_ms);
@@ -163,10 +163,10 @@ impl IterationWatch {
         self.next_inspection_ms = self.next_inspection_ms.max(next_ms);
     }
 
-    /// When each of the times has come, in milliseconds of runtime.
+    /// Returns the deadlines, in milliseconds of runtime.
     fn deadlines(&self, session: &Session) -> [(u64, Timer); 4] {
         let limits = &session.config.limits;
-        // An agent that waits for a judgement is not idle.
+        // An agent that waits for a validation is not idle.
         let idle_ms = match self.validation {
             Some(_) => u64::MAX,
             None => self.idle.due_ms(),
@@ -183,21 +183,21 @@ impl IterationWatch {
         ]
     }
 
-    /// When it is given up, if it was told to end.
+    /// Returns when the agent is no longer waited for, if it was cancelled.
     fn give_up_ms(&self) -> Option<u64> {
-        let told = self.cancelled_ms.map(|told| told.saturating_add(millis(EXIT_GRACE)));
-        told.into_iter().chain(self.kill_deadline_ms).min()
+        let exit_ms = self.cancelled_ms.map(|at| at.saturating_add(millis(EXIT_GRACE)));
+        exit_ms.into_iter().chain(self.kill_deadline_ms).min()
     }
 
-    /// Sets the timer for the next time at which there is something to look at. A timer that is set is
-    /// only ever set earlier: one that goes off for nothing is cheaper than one set at every event.
+    /// Sets the timer for the next deadline. It is only ever set earlier: a timer that fires for nothing
+    /// is cheaper than one set at every event.
     pub(super) fn arm(&mut self, mut timer: Pin<&mut Sleep>, session: &Session) {
         let now = session.clock.runtime_ms();
-        let told = self.cancelled_ms.is_some();
+        let is_cancelled = self.cancelled_ms.is_some();
         let times = self.deadlines(session).into_iter();
         let inspection = Some(self.next_inspection_ms).filter(|at| *at > now);
         let next = times
-            .filter(|(_, timer)| !told || *timer == Timer::Tick)
+            .filter(|(_, timer)| !is_cancelled || *timer == Timer::Tick)
             .map(|(at, _)| at)
             .chain(self.give_up_ms())
             .chain(self.pending.due_ms())
@@ -211,7 +211,8 @@ impl IterationWatch {
         }
     }
 
-    /// Tells the machine which times have come. False if the agent was told to end long ago.
+    /// Feeds the timers that are due to the machine. Returns false if the cancelled agent is no longer
+    /// waited for.
     pub(super) fn fire_timers(&mut self, session: &mut Session) -> Result<bool, EngineError> {
         let now = session.clock.runtime_ms();
         for (at, timer) in self.deadlines(session) {
@@ -235,7 +236,7 @@ impl IterationWatch {
     }
 }
 
-/// How often it is noted how much time has passed: a crash loses no more than that.
+/// Returns how often the runtime is recorded: a crash loses no more than that.
 fn tick_interval_ms(session: &Session) -> u64 {
     let share = session.state.limits.max_runtime_ms.unwrap_or(u64::MAX) / TICK_SHARE;
     share.clamp(SHORTEST_TICK_MS, LONGEST_TICK_MS)

@@ -1,8 +1,7 @@
-//! The driver of a run.
+//! The engine: drives a run.
 //!
-//! [`open`] checks a configuration, takes the lock and finds out whether there is a run to go on
-//! with; [`Session::drive`] performs the effects of the [`machine`](crate::machine) until the run
-//! ends. Nothing in here knows a particular agent, detector or validator, or a terminal.
+//! [`open`] checks a configuration, takes the lock and decides whether a run begins or is resumed; [`Session::drive`] performs the effects of the [`machine`](crate::machine) until the run
+//! ends. Nothing in here depends on a particular agent, detector or validator, or on a terminal.
 
 mod agent_inputs;
 mod agent_message;
@@ -18,6 +17,7 @@ mod completion_phrases;
 mod construction;
 mod environment;
 mod error;
+mod event_loop;
 mod execution;
 mod existing_run;
 mod feedback;

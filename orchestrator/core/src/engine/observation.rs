@@ -1,4 +1,4 @@
-//! A look at the workspace that goes on beside the driver: its tree and its evidence, in one task.
+//! An observation of the workspace on another thread: its tree and its evidence, in one task.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +11,7 @@ use super::session::Session;
 use crate::machine::ObservedEvidence;
 use crate::workspace::{EvidenceDigests, EvidenceHasher, TreeError, TreeHasher};
 
-/// A tree and the evidence in it.
+/// The observed tree and the evidence in it.
 #[derive(Clone)]
 pub(super) struct Observed {
     /// Digest of the tree.
@@ -23,15 +23,15 @@ pub(super) struct Observed {
     pub(super) paths: Option<Vec<PathBuf>>,
 }
 
-/// What is found out about the workspace.
+/// An observation of the workspace.
 pub(super) enum Observation {
-    /// It is being looked at.
+    /// It is running.
     Running(RunningObservation),
-    /// As it was found before the first record, and is still.
+    /// It was made before the first record, and still holds.
     Done(Observed),
 }
 
-/// Ends soon after it is dropped.
+/// A running observation, which is cancelled when it is dropped.
 pub(super) struct RunningObservation {
     work: JoinHandle<Ended>,
     cancelled: Arc<AtomicBool>,
@@ -55,7 +55,7 @@ struct Ended {
     found: Result<Option<Observed>, TreeError>,
 }
 
-/// The digest of the tree as last seen, as long as nothing was run since that could have changed it.
+/// The digest of the tree as last observed, as long as nothing was run since that could have changed it.
 #[derive(Clone, Default)]
 pub(super) struct KnownTree(Arc<Mutex<Option<String>>>);
 
@@ -76,8 +76,8 @@ impl Drop for RunningObservation {
 }
 
 impl Session {
-    /// Begins to look at the workspace. What is done until [`observed`](Self::observed) is called goes on
-    /// beside it, so nothing of that may change the workspace.
+    /// Begins to observe the workspace. Until [`finish_observation`](Self::finish_observation) is called,
+    /// nothing may change the workspace.
     pub(super) fn begin_observation(&mut self) {
         if self.observation.is_some() {
             return;
@@ -115,16 +115,16 @@ impl Session {
         self.observation = Some(Observation::Running(RunningObservation { work, cancelled }));
     }
 
-    /// What the look has found; `None` if a signal or the limit on the run's time broke it off, which may
-    /// take for ever: a file can be as large as the agent says.
-    pub(super) async fn observed(&mut self) -> Result<Option<Observed>, EngineError> {
+    /// Returns the result of the observation; `None` if a signal or the limit on the run's time interrupted
+    /// it, which may be needed: a file can be as large as the agent wants.
+    pub(super) async fn finish_observation(&mut self) -> Result<Option<Observed>, EngineError> {
         self.begin_observation();
         let mut running = match self.observation.take() {
             Some(Observation::Running(running)) => running,
             Some(Observation::Done(observed)) => return Ok(Some(observed)),
             None => return Ok(None),
         };
-        let enough = self.observation_allowance().over();
+        let enough = self.observation_allowance().expired_or_stopped();
         tokio::select! {
             biased;
             ended = running.end() => return self.take_back(ended?),
@@ -135,8 +135,8 @@ impl Session {
         self.take_back(ended)
     }
 
-    /// Breaks the look off, if one goes on.
-    pub(super) async fn end_observation(&mut self) -> Result<(), EngineError> {
+    /// Cancels the running observation, if there is one.
+    pub(super) async fn cancel_observation(&mut self) -> Result<(), EngineError> {
         if let Some(Observation::Running(mut running)) = self.observation.take() {
             running.cancel();
             let ended = running.end().await?;

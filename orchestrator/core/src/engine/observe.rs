@@ -1,4 +1,4 @@
-//! Looking at the workspace between iterations.
+//! Observing the workspace between iterations.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,13 +23,13 @@ const LONGEST_PATH: usize = 512;
 
 impl Session {
     /// Asks the detectors. What they find is recorded before anything slow begins, so that a claim
-    /// survives whatever happens then; the rest is kept until the workspace was looked at.
+    /// survives whatever happens then; the rest is kept until the workspace was observed.
     pub(super) async fn find_claims(&mut self) -> Result<Vec<Input>, EngineError> {
-        let made = self.make_workspace_again()?;
+        let made = self.recreate_workspace()?;
         let (prompt, warning) = self.prompt.read(&self.workspace)?;
         let final_text = self.final_text.take();
         // A detector that is no part of this program may take its time.
-        let enough = self.observation_allowance().over();
+        let enough = self.observation_allowance().expired_or_stopped();
         let findings = tokio::select! {
             biased;
             findings = self.inspect(&prompt.text, final_text.as_deref()) => findings,
@@ -43,7 +43,7 @@ impl Session {
         Ok(made.into_iter().chain(warnings).chain([claims]).collect())
     }
 
-    /// Tree, evidence, and whether anything else was changed that matters.
+    /// Observes tree and evidence, and whether the configuration was changed.
     pub(super) async fn observe_workspace(&mut self) -> Result<Vec<Input>, EngineError> {
         if self.near_misses.is_none() {
             for input in self.find_claims().await? {
@@ -52,14 +52,14 @@ impl Session {
         }
         if !self.state.survived.is_empty() {
             // They may change the work as long as they live.
-            self.end_observation().await?;
+            self.cancel_observation().await?;
         }
         if let Some(survived) = self.wait_for_survivors().await? {
             let signal = (*self.stop.borrow() > 0).then_some(Input::Signal);
             return Ok(signal.into_iter().chain([survived]).collect());
         }
         let near_misses = self.near_misses.take().unwrap_or_default();
-        let observed = self.observed().await?;
+        let observed = self.finish_observation().await?;
         let mut inputs: Vec<Input> = self.config_change().map(Input::Warn).into_iter().collect();
         if *self.stop.borrow() > 0 {
             inputs.push(Input::Signal);
@@ -78,20 +78,20 @@ impl Session {
         self.inspection(prompt.to_owned(), final_text.map(str::to_owned)).run().await
     }
 
-    /// Digest of the workspace tree, taken now unless nothing was run since it was taken last; `None` if a
-    /// signal or the limit on the run's time broke the look off.
+    /// Returns the digest of the workspace tree, taken now unless nothing was run since it was taken last;
+    /// `None` if a signal or the limit on the run's time interrupted the observation.
     pub(super) async fn tree(&mut self) -> Result<Option<String>, EngineError> {
         if let Some(known) = self.known_tree.get() {
             return Ok(Some(known));
         }
         let hasher = self.take_hasher();
-        let enough = self.observation_allowance().over();
+        let enough = self.observation_allowance().expired_or_stopped();
         let (hasher, state) = scan(hasher, enough, TreeHasher::digest).await?;
         self.hasher = Some(hasher);
         Ok(state.map(|state| state.digest.into()))
     }
 
-    /// What remembers the contents that it has seen; another one if it got lost.
+    /// Takes the hasher, which remembers the contents that it has read; a new one if it was lost.
     pub(super) fn take_hasher(&mut self) -> TreeHasher {
         let mut hasher = self.hasher.take().unwrap_or_else(|| {
             let mut exclude = self.policy.evidence_dirs();
@@ -107,15 +107,15 @@ impl Session {
         hasher
     }
 
-    /// From now on changes are those of the iteration that begins: what validators changed since the last
-    /// scan is none of its doing.
+    /// Attributes changes from now on to the iteration that begins, and none that validators made since the
+    /// last scan.
     pub(super) fn mark_tree(&mut self) {
         if let Some(hasher) = &mut self.hasher {
             hasher.mark();
         }
     }
 
-    /// What was changed since the last iteration began, for people.
+    /// Returns what was changed since the last iteration began, for people.
     async fn changes(&mut self) -> Result<Option<Changes>, EngineError> {
         let Some(hasher) = self.hasher.take() else { return Ok(None) };
         let compare = move || (hasher.changes().as_ref().map(named), hasher);
@@ -124,12 +124,16 @@ impl Session {
         Ok(changes)
     }
 
-    /// What lies in the evidence folders; `None` if the look was broken off.
+    /// Observes the evidence folders; `None` if that was interrupted.
     pub(super) async fn evidence(&self) -> Result<Option<ObservedEvidence>, EngineError> {
-        observe_evidence(self.policy.evidence_dirs(), self.observation_allowance().over()).await
+        observe_evidence(
+            self.policy.evidence_dirs(),
+            self.observation_allowance().expired_or_stopped(),
+        )
+        .await
     }
 
-    /// Says once that the configuration was changed on disk.
+    /// Returns a warning, once, if the configuration was changed on disk.
     fn config_change(&mut self) -> Option<String> {
         let content = read_config(&self.config_file.path);
         if content == self.config_file.content {
@@ -165,7 +169,7 @@ fn changed_file(file: &FileChanged) -> ChangedFile {
     }
 }
 
-/// What lies in these folders; `None` if it took longer than until `enough`.
+/// Observes these evidence folders; `None` if it took longer than until `enough`.
 pub(super) async fn observe_evidence(
     dirs: Vec<PathBuf>,
     enough: impl Future<Output = ()>,
@@ -177,7 +181,7 @@ pub(super) async fn observe_evidence(
     Ok(found.map(from_digests))
 }
 
-/// Has the hasher look at the workspace; `None` if it took longer than until `enough`.
+/// Scans the workspace with the hasher; `None` if it took longer than until `enough`.
 pub(super) async fn scan<T: Send + 'static>(
     hasher: TreeHasher,
     enough: impl Future<Output = ()>,
@@ -196,7 +200,7 @@ pub(super) async fn scan<T: Send + 'static>(
     }
 }
 
-/// The configuration file as it is now; empty if it cannot be read, whatever is in its place.
+/// Returns the configuration file as it is now; empty if it cannot be read.
 pub(super) fn read_config(path: &Path) -> Vec<u8> {
     read_regular(path, LARGEST_CONFIG).unwrap_or_default()
 }

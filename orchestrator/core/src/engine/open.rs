@@ -85,7 +85,7 @@ async fn open_run(request: Request<'_>) -> Result<OpenOutcome, EngineError> {
     let layout = state_layout(loaded, &request.state_home)?;
     let workspace = real_path(&loaded.config.run.workspace);
     request.verify_owner(&layout)?;
-    let paths = WorkspacePaths::of(loaded, &workspace, &request.state_home);
+    let paths = WorkspacePaths::new(loaded, &workspace, &request.state_home);
     let vars = &request.vars;
     let setup = RunSetup { loaded, layout: &layout, registry, context: &context, vars };
     if !request.restart {
@@ -150,7 +150,7 @@ impl BuiltRun {
         renew_workspace(&request, workspace, &layout, &agents).await?;
         let pins = resumed.as_ref().map(|resumed| &resumed.found.state.pins);
         let location = take_location(&request, workspace, &layout, pins)?;
-        paths.keep(&request.disk)?;
+        paths.store(&request.disk)?;
         notes.extend(record_owner(&mut store, &request, &location, resumed.is_none())?);
         notes.extend(pins.and_then(|pins| location::other_prompt(pins, &location.prompt)));
         request.registry.set_launch_context(LaunchContext {

@@ -7,7 +7,7 @@ use super::error::EngineError;
 use crate::state::{self, StateError};
 use ralph_orchestrator_config::{ConfigErrors, LoadedConfig};
 
-/// Whose the state of this configuration's run is.
+/// Returns the owner of the state of this configuration's run.
 pub(super) fn state_owner(loaded: &LoadedConfig) -> state::Owner {
     let workspace = real_path(&loaded.config.run.workspace);
     state::Owner::new(&workspace, loaded.configuration().as_deref())
@@ -16,8 +16,8 @@ pub(super) fn state_owner(loaded: &LoadedConfig) -> state::Owner {
 /// Refuses a state directory that belongs to another workspace or configuration.
 ///
 /// # Errors
-/// It does: the configuration is wrong if it names the directory, and otherwise somebody put another one
-/// in the place of its own.
+/// It does: the configuration is wrong if it names the directory, and otherwise another directory was put
+/// in its place.
 pub fn verify_owner(loaded: &LoadedConfig, layout: &state::Layout) -> Result<(), EngineError> {
     match state_owner(loaded).verify(layout) {
         Err(StateError::Foreign { path, owner, asked }) => {
@@ -37,7 +37,7 @@ pub fn verify_owner(loaded: &LoadedConfig, layout: &state::Layout) -> Result<(),
     }
 }
 
-/// Where the state of this configuration's run lies.
+/// Returns where the state of this configuration's run is.
 ///
 /// # Errors
 /// It would lie in the workspace, where the agent could reach it.
@@ -64,7 +64,7 @@ pub fn state_layout(
     Ok(state::Layout::new(root))
 }
 
-/// The path without links, as far as it exists.
+/// Returns the path without links, as far as it exists.
 pub(super) fn real_path(path: &Path) -> PathBuf {
     let mut missing = Vec::new();
     let mut at = path;

@@ -1,8 +1,8 @@
-//! What the agent says faster than it is worth being written down.
+//! What an agent sends faster than it is recorded.
 //!
 //! The journal has to stay small whatever an agent does, and each record costs time. So figures are
 //! written down at a steady pace, of which the last is never lost: it is part of the record of the
-//! iteration's end. Words have a budget of bytes, and what exceeds it is told as a number.
+//! iteration's end. Text has a budget of bytes, and what exceeds it is counted.
 
 use super::token_bucket::TokenBucket;
 use crate::machine::Context;
@@ -36,7 +36,7 @@ pub(super) struct PendingRecords {
     dropped: u64,
 }
 
-/// What is left of it when the iteration is over.
+/// What is held back at the iteration's end.
 #[derive(Debug)]
 pub(super) struct Remaining {
     pub(super) usage: Option<Usage>,
@@ -59,7 +59,7 @@ impl PendingRecords {
         }
     }
 
-    /// The sums so far, if they may be written down now, or must.
+    /// Returns the sums so far if they may be recorded now, or must.
     pub(super) fn admit_usage(&mut self, usage: Usage, must: bool, now_ms: u64) -> Option<Usage> {
         let usage = self.usage.take().map_or(usage, |held| held.max(usage));
         if must || self.figures.take(FIGURE, now_ms) {
@@ -69,7 +69,7 @@ impl PendingRecords {
         None
     }
 
-    /// How full the context is, if it may be written down now.
+    /// Returns how full the context is if that may be recorded now.
     pub(super) fn admit_context(&mut self, context: Context, now_ms: u64) -> Option<Context> {
         self.context = None;
         if self.figures.take(FIGURE, now_ms) {
@@ -79,7 +79,7 @@ impl PendingRecords {
         None
     }
 
-    /// A claim, if it may be written down now. The first of its kind always may.
+    /// Returns the claim if it may be recorded now. The first of its kind always may.
     pub(super) fn admit_claim(&mut self, claim: Claim, first: bool, now_ms: u64) -> Option<Claim> {
         let kind = match claim.kind {
             ClaimKind::Complete => 0,
@@ -96,7 +96,7 @@ impl PendingRecords {
         None
     }
 
-    /// Whether a record with these words may be written down.
+    /// Returns whether a record with these texts may be written.
     pub(super) fn admit_text<'a>(
         &mut self,
         words: impl IntoIterator<Item = &'a str>,
@@ -108,20 +108,20 @@ impl PendingRecords {
         may
     }
 
-    /// When figures that are held back may be written down.
+    /// Returns when figures that are held back may be recorded.
     pub(super) fn due_ms(&self) -> Option<u64> {
         let waits = self.usage.is_some() || self.context.is_some();
         waits.then(|| self.figures.ready_ms(FIGURE))
     }
 
-    /// Figures that may be written down by now.
+    /// Takes the figures that may be recorded by now.
     pub(super) fn take_due(&mut self, now_ms: u64) -> (Option<Usage>, Option<Context>) {
         let usage = self.usage.take().and_then(|usage| self.admit_usage(usage, false, now_ms));
         let context = self.context.take().and_then(|context| self.admit_context(context, now_ms));
         (usage, context)
     }
 
-    /// The iteration is over: all that was held back.
+    /// Takes all that was held back, at the iteration's end.
     pub(super) fn finish(&mut self) -> Remaining {
         Remaining {
             usage: self.usage.take(),
@@ -132,7 +132,7 @@ impl PendingRecords {
     }
 }
 
-/// Bytes of a text in JSON.
+/// Returns the bytes of a text in JSON.
 fn encoded(text: &str) -> u64 {
     let extra = |byte: u8| match byte {
         b'"' | b'\\' | b'\n' | b'\r' | b'\t' => 2,

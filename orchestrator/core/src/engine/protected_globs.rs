@@ -26,7 +26,7 @@ pub(super) fn check_syntax(
 }
 
 impl CompletionPolicy {
-    /// Looks at everything that is protected, as it is when a run begins.
+    /// Takes the baseline of everything that is protected, when a run begins.
     pub(super) fn take_baseline(
         &self,
         loaded: &LoadedConfig,
@@ -42,7 +42,7 @@ impl CompletionPolicy {
     }
 
     /// Refuses globs that match nothing in the workspace, or in the template that it would be made from.
-    /// Where there is neither, nothing can be said.
+    /// Where there is neither, nothing is checked.
     ///
     /// # Errors
     /// All such globs, each with its place; or that the workspace cannot be read.
@@ -116,8 +116,8 @@ fn unprotected_target(place: &Path, baseline: &Baseline, glob: &str) -> Option<P
     unprotected
 }
 
-/// The key of a glob in the table of its validator, which alone knows what it calls its lists: that of
-/// the element that is this text.
+/// Returns the key of a glob in the table of its validator: that of the first list element with this text,
+/// since only the validator knows the names of its lists.
 fn key_of(at: &[String], table: &serde_json::Value, glob: &str) -> Vec<String> {
     let lists = table.as_object().into_iter().flatten();
     let found = lists.into_iter().find_map(|(key, list)| {

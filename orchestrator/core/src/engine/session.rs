@@ -1,4 +1,4 @@
-//! The driver: performs the machine's effects and feeds its inputs.
+//! The session of a run: performs the machine's effects and feeds its inputs.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs::File;
@@ -41,7 +41,7 @@ pub struct Finished {
     pub run: String,
     /// Why.
     pub reason: StopReason,
-    /// For people.
+    /// The message for people.
     pub message: String,
     /// The state at the end.
     pub state: State,
@@ -51,28 +51,28 @@ pub struct Finished {
 pub struct Session {
     pub(super) run: String,
     pub(super) workspace: PathBuf,
-    /// What has that path must be this.
+    /// The folder that has to be at that path.
     pub(super) held: HeldWorkspace,
-    /// What is locked as long as nobody else may work in it.
+    /// The lock of the workspace.
     pub(super) occupied: Arc<File>,
     pub(super) state: State,
     pub(super) store: Store,
     pub(super) agents: AgentPool,
     pub(super) policy: Arc<CompletionPolicy>,
-    /// The environment of validators: that of the first agent, whoever works.
+    /// The environment of validators: that of the first agent, whichever works.
     pub(super) env: BTreeMap<String, String>,
     pub(super) redactor: Redactor,
     pub(super) config: Config,
     pub(super) baseline: Arc<ProtectedState>,
     pub(super) prompt: PromptSource,
-    /// Notices changes of the prompt file while an agent runs; one for the whole run.
+    /// Watches the prompt file for changes while an agent runs; one for the whole run.
     pub(super) prompt_watch: Option<PromptWatch>,
-    /// What counted in the workspace when the run began, and counts on.
+    /// The paths that counted in the workspace when the run began, and count to its end.
     pub(super) pinned: Arc<PinnedPaths>,
-    /// `None` while a look at the tree goes on, or if one was broken off.
+    /// `None` while an observation runs, or if one was interrupted.
     pub(super) hasher: Option<TreeHasher>,
     pub(super) evidence_hasher: EvidenceHasher,
-    /// A look at the workspace that was begun, until its result is needed.
+    /// An observation that was begun, until its result is needed.
     pub(super) observation: Option<Observation>,
     pub(super) known_tree: KnownTree,
     pub(super) clock: Arc<Clock>,
@@ -82,7 +82,7 @@ pub struct Session {
     pub(super) began_ms: u64,
     /// The final message of the iteration that just ended well.
     pub(super) final_text: Option<String>,
-    /// What was nearly a claim, until the workspace is looked at.
+    /// Near misses, until the workspace is observed.
     pub(super) near_misses: Option<Vec<NearMiss>>,
     /// What the agent is given in the iteration that is about to start.
     pub(super) prepared: Option<(Iteration, StartDetails)>,
@@ -92,15 +92,15 @@ pub struct Session {
     pub(super) fingerprints: Fingerprints,
     pub(super) config_file: ConfigFile,
     pub(super) scratch: ScratchDir,
-    /// Whether an agent's command line says how to claim completion, by its name.
+    /// Whether an agent's command line explains how to claim completion, by its name.
     pub(super) argv_shows_form: BTreeMap<String, bool>,
-    /// Digest of the prompt that was kept last.
+    /// Digest of the prompt that was stored last.
     pub(super) stored_prompt: Option<blake3::Hash>,
-    /// What was kept last of how an agent was started.
+    /// How an agent was started, as stored last.
     pub(super) stored_start: Option<StartDetails>,
     pub(super) recorded_policy: Policy,
     pub(super) notes: Vec<String>,
-    /// Why agents before the one that can begin cannot.
+    /// Why the agents before the first available one are not available.
     pub(super) unavailable: Vec<String>,
     pub(super) once: bool,
     pub(super) resumed: bool,
@@ -115,11 +115,11 @@ pub struct DryRun {
     pub fallback: Vec<String>,
     /// The agent's program, resolved.
     pub program: Option<String>,
-    /// Where it would work.
+    /// The workspace.
     pub workspace: PathBuf,
-    /// Who would look for claims.
+    /// The detectors.
     pub detectors: Vec<String>,
-    /// What a completion would have to pass.
+    /// The validators and what they demand.
     pub validators: Vec<String>,
     /// Whether any of that is required.
     pub validation_required: bool,
@@ -129,51 +129,51 @@ pub struct DryRun {
     pub env: Vec<String>,
     /// Where the state lies.
     pub state_dir: PathBuf,
-    /// What follows the prompt: how to claim completion.
+    /// The block after the prompt that explains how to claim completion.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instructions: Option<String>,
     /// The number of the next iteration.
     pub next_iteration: u64,
 }
 
-/// The configuration file, watched for changes while the run goes on.
+/// The configuration file, watched for changes during the run.
 pub(super) struct ConfigFile {
     pub(super) path: PathBuf,
     pub(super) content: Vec<u8>,
 }
 
 impl Session {
-    /// The run's id.
+    /// Returns the run's id.
     #[must_use]
     pub fn run_id(&self) -> &str {
         &self.run
     }
 
-    /// Where its state lies.
+    /// Returns the paths of its state.
     #[must_use]
     pub const fn layout(&self) -> &Layout {
         self.store.layout()
     }
 
-    /// What takes the secrets of this run out of texts.
+    /// Returns what removes the secrets of this run from texts.
     #[must_use]
     pub fn redactor(&self) -> Redactor {
         self.redactor.clone()
     }
 
-    /// Globs of what must be as it was when the run began.
+    /// Returns the globs of what must be as it was when the run began.
     #[must_use]
     pub fn protects(&self) -> Vec<String> {
         self.policy.protects()
     }
 
-    /// The state as it is before the run begins or goes on.
+    /// Returns the state before the run begins or is resumed.
     #[must_use]
     pub const fn state(&self) -> &State {
         &self.state
     }
 
-    /// Records what a human answers to the open question before the run goes on.
+    /// Records a human's answer to the open question before the run is resumed.
     ///
     /// # Errors
     /// The state cannot be written.
@@ -184,7 +184,7 @@ impl Session {
         Ok(())
     }
 
-    /// What would be run.
+    /// Returns what would be run.
     #[must_use]
     pub fn plan(&self) -> DryRun {
         let first = &self.agents.first.configured.description;
@@ -237,7 +237,7 @@ impl Session {
             return Ok(if *self.stop.borrow() > 0 {
                 self.finished(StopReason::Interrupted, "asked to stop before the run began".into())
             } else {
-                let message = "limits.max_runtime was used up before the workspace was looked at";
+                let message = "limits.max_runtime was used up before the workspace was observed";
                 self.finished(StopReason::MaxRuntime, message.into())
             });
         };
@@ -247,7 +247,7 @@ impl Session {
         for note in std::mem::take(&mut self.notes) {
             inputs.push_back(Input::Warn(note));
         }
-        // The answer to the start comes after what is to be said about it.
+        // The effects of the start come after its notes.
         let mut next = Vec::new();
         loop {
             while let Some(input) = inputs.pop_front() {
@@ -266,15 +266,15 @@ impl Session {
         }
     }
 
-    /// What a new run begins with; `None` if there was no time to look at all of it.
+    /// Observes what a new run begins with; `None` if that took too long.
     async fn run_start(&mut self) -> Result<Option<RunStarted>, EngineError> {
         let (tree, evidence) = if self.resumed {
             self.pinned = Arc::new(pinned_paths::read(&self.store)?);
             (String::new(), ObservedEvidence::default())
         } else {
-            let Some(observed) = self.observed().await? else { return Ok(None) };
+            let Some(observed) = self.finish_observation().await? else { return Ok(None) };
             self.pin_paths(&observed)?;
-            // Nothing happens until the first look, which finds the same.
+            // Nothing changes the workspace until the first observation, which would find the same.
             self.observation = Some(Observation::Done(observed.clone()));
             (observed.tree, observed.evidence)
         };
@@ -295,7 +295,7 @@ impl Session {
         }))
     }
 
-    /// One step of the machine: records are written here, what else is to be done is handed back.
+    /// Feeds one input to the machine and writes its records. Returns the other effects.
     pub(super) fn advance(&mut self, input: Input) -> Result<Vec<Effect>, EngineError> {
         let now = Now { runtime_ms: self.clock.runtime_ms(), unix_ms: clock::unix_ms() };
         let state = std::mem::take(&mut self.state);
@@ -354,7 +354,7 @@ impl Session {
     fn prepare(&mut self, start: StartIteration) -> Result<Vec<Input>, EngineError> {
         self.held.verify()?;
         let (prompt, warning) = self.prompt.read(&self.workspace)?;
-        // Before the iteration is recorded as started: then what was to be told counts as told.
+        // Before the iteration is recorded as started: from then on the feedback counts as given.
         let instructions: Vec<String> =
             self.policy.detectors.iter().map(|detector| detector.instructions()).collect();
         let feedback = feedback::block(&self.state, &instructions);

@@ -37,7 +37,7 @@ pub(super) struct SessionBuilder {
     pub(super) agents: AgentPool,
     pub(super) redactor: Redactor,
     pub(super) notes: Vec<String>,
-    /// Why agents before the one that can begin cannot.
+    /// Why the agents before the first available one are not available.
     pub(super) unavailable: Vec<String>,
     pub(super) workspace: HeldWorkspace,
     pub(super) occupied: Arc<File>,

@@ -1,4 +1,4 @@
-//! What the user should know of the validators before a run.
+//! Problems in the set-up of validators, and their verdicts before a run.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::bytecode::BytecodeDir;
 use super::clock::millis;
-use super::execution::{Over, execute};
+use super::execution::{WaitEnd, execute};
 use super::paths::real_path;
 use super::validate::baseline_claim;
 use super::validation_policy::CompletionPolicy;
@@ -16,12 +16,12 @@ use crate::workspace::ProtectedPaths;
 use ralph_orchestrator_config::{ConfigError, ConfigErrors, LoadedConfig};
 use ralph_orchestrator_contract::{Setup, SetupProblem, ValidationContext};
 
-/// Something in the set-up of a validator.
+/// A problem in the set-up of a validator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SetupFinding {
     /// The validator's name.
     pub validator: String,
-    /// What it is.
+    /// The problem.
     pub problem: SetupProblem,
     /// The key of the validator's table.
     key: Vec<String>,
@@ -37,7 +37,7 @@ pub struct SetupReport {
 }
 
 impl CompletionPolicy {
-    /// Asks every validator what the user should know of its set-up, in this environment.
+    /// Returns the problems that all validators find in their set-up, in this environment.
     pub async fn check_setup(
         &self,
         loaded: &LoadedConfig,
@@ -70,8 +70,8 @@ impl CompletionPolicy {
 }
 
 impl CompletionPolicy {
-    /// Runs the required validators that run something, once and apart from any run: what do they say
-    /// before any work is done? Each may take as long as its time-out allows, and no longer than
+    /// Returns the verdicts of the required validators that run something, before any work is done and
+    /// outside of any run. Each may take as long as its time-out allows, and no longer than
     /// `at_most`.
     pub async fn check_baseline(
         &self,
@@ -81,7 +81,7 @@ impl CompletionPolicy {
     ) -> Vec<NamedVerdict> {
         let claim = baseline_claim();
         let mut env = env.clone();
-        // As during a run, where it is gone afterwards. Without it the check works all the same.
+        // As during a run, and removed afterwards. Without it the check works all the same.
         let bytecode = BytecodeDir::create("setup").ok();
         if let Some(folder) = &bytecode {
             let path = folder.path().display().to_string();
@@ -101,15 +101,17 @@ impl CompletionPolicy {
             env,
         };
         let mut verdicts = Vec::new();
-        for check in self.validators.iter().filter(|check| Selection::RequiredChecks.takes(check)) {
+        for check in
+            self.validators.iter().filter(|check| Selection::RequiredChecks.includes(check))
+        {
             let started = Instant::now();
             let time = at_most.map_or(check.timeout, |most| most.min(check.timeout));
-            let over = async {
+            let end = async {
                 tokio::time::sleep(time).await;
-                Over::TimedOut(time)
+                WaitEnd::TimedOut(time)
             };
-            // Nobody cancels it.
-            let Some(verdict) = execute(check, context, over).await else { continue };
+            // Nothing cancels it.
+            let Some(verdict) = execute(check, context, end).await else { continue };
             verdicts.push(NamedVerdict {
                 validator: check.info.name.clone(),
                 required: true,
@@ -122,10 +124,10 @@ impl CompletionPolicy {
 }
 
 impl SetupReport {
-    /// The warnings, if nothing keeps a validator from working. `clean` takes secrets out.
+    /// Returns the findings as warnings if none is fatal. `clean` removes secrets.
     ///
     /// # Errors
-    /// Everything that does, with its place.
+    /// Every fatal finding, with its place.
     pub(super) fn accept(
         &self,
         loaded: &LoadedConfig,
@@ -140,7 +142,7 @@ impl SetupReport {
 }
 
 impl SetupFinding {
-    /// In one line, with the validator's name.
+    /// Returns the finding in one line, with the validator's name.
     #[must_use]
     pub fn text(&self) -> String {
         format!("validator `{}`: {}", self.validator, self.problem.message)
@@ -151,7 +153,7 @@ impl SetupFinding {
         loaded.error_at(&key, None, message)
     }
 
-    /// Where its cause stands, such as `ralph.toml:9:12`.
+    /// Returns the place of its cause, such as `ralph.toml:9:12`.
     #[must_use]
     pub fn place(&self, loaded: &LoadedConfig) -> String {
         self.error(loaded, "").location.to_string()

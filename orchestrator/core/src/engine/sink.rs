@@ -1,4 +1,4 @@
-//! Where the agent's events go.
+//! The sink of an agent's events.
 
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -27,22 +27,21 @@ use ralph_orchestrator_contract::{
 
 /// An event of so many bytes of text takes as much of the time on the agent's task as any other.
 const STRIDE: usize = 16 * 1024;
-/// Who watches the run and took so long holds up everything else too: it gets its turn at once.
+/// An observer that took so long holds up everything else too, which gets its turn at once.
 const SLOW_OBSERVER: Duration = Duration::from_millis(1);
-/// The longest time until those who follow the transcript can read what was noted in it.
+/// The longest time until an event is in the transcript's file.
 const TRANSCRIPT_DELAY: Duration = Duration::from_millis(100);
-/// What an agent may still say once it was told to end, in bytes: an account of how it does. More would
+/// How much text is accepted from a cancelled agent, in bytes: enough to report how it ends. More would
 /// only keep it from ending.
 const MOST_BYTES_AFTER_CANCEL: usize = 1024 * 1024;
 
-/// Takes an agent's events: into the transcript, to those who watch, to the detectors, and, what
-/// matters to the loop, to the driver.
+/// Passes an agent's events to the transcript, the observer, the detectors and the session.
 pub(super) struct Sink<'a> {
     pub(super) run: &'a str,
     pub(super) iteration: u64,
     pub(super) cancel: CancelToken,
     pub(super) messages: mpsc::Sender<AgentMessage>,
-    /// Everything goes through it first.
+    /// Every event passes it first.
     pub(super) redactor: Mutex<StreamRedactor>,
     pub(super) transcript: Mutex<Transcript>,
     pub(super) observer: Arc<dyn RunObserver>,
@@ -52,7 +51,7 @@ pub(super) struct Sink<'a> {
     pub(super) last_event_ms: Arc<AtomicU64>,
     /// How many tools the agent called.
     pub(super) tool_calls: AtomicU64,
-    /// Bytes that it said since it was told to end.
+    /// Bytes of text that it sent since it was cancelled.
     pub(super) bytes_after_cancel: AtomicUsize,
     /// There are events in the transcript that are not in its file yet.
     pub(super) unwritten: Notify,
@@ -78,7 +77,7 @@ impl EventSink for Sink<'_> {
         } else if let Some(len) = len {
             self.transcript.lock().unwrap_or_else(PoisonError::into_inner).count_skipped(len);
         }
-        // However fast it talks, timers and signals, which wait on the same task, get their turn.
+        // Timers and signals, which wait on the same task, get their turn however many events come.
         for _ in 0..=len.unwrap_or_default() / STRIDE {
             consume_budget().await;
         }
@@ -86,28 +85,28 @@ impl EventSink for Sink<'_> {
 
     async fn judge(&self, final_text: Option<&str>) -> Judgement {
         let (answer, answered) = oneshot::channel();
-        let question = ValidationRequest { final_text: final_text.map(str::to_owned), answer };
-        // By the same way as the events: claims that were made before are known when it is looked at.
-        self.send(AgentMessage::Validation(question)).await;
+        let request = ValidationRequest { final_text: final_text.map(str::to_owned), answer };
+        // Through the same channel as the events: earlier claims are known when it is handled.
+        self.send(AgentMessage::Validation(request)).await;
         let over = || Judgement::NotNow { why: "the iteration is being ended".to_owned() };
         answered.await.unwrap_or_else(|_| over())
     }
 }
 
-/// A claim that the agent made by a tool call of the adapter's own. Such a call is told when it has
-/// come whole, so it counts whatever becomes of the iteration: at worst it costs a validation.
+/// Returns the claim that the agent made by calling the adapter's own tool. Such a call is reported when
+/// it is complete, so it counts whatever becomes of the iteration: at worst it costs a validation.
 fn claim_by_tool(kind: ClaimKind, text: &str) -> Claim {
     let kept = text.get(..text.floor_char_boundary(LONGEST_CLAIM)).unwrap_or(text);
     Claim { kind, detector: "tool".to_owned(), source: ClaimSource::Tool, text: kept.to_owned() }
 }
 
 impl Sink<'_> {
-    /// How many tools the agent called so far.
+    /// Returns how many tools the agent called so far.
     pub(super) fn tool_calls(&self) -> u64 {
         self.tool_calls.load(Ordering::Relaxed)
     }
 
-    /// Whether so many more bytes of text are of interest.
+    /// Returns whether so many more bytes of text are accepted.
     fn accepts_text(&self, len: usize) -> bool {
         !self.cancel.is_cancelled()
             || self.bytes_after_cancel.fetch_add(len, Ordering::Relaxed).saturating_add(len)
@@ -119,14 +118,14 @@ impl Sink<'_> {
         loop {
             self.unwritten.notified().await;
             sleep(TRANSCRIPT_DELAY).await;
-            let trouble = self.transcript.lock().unwrap_or_else(PoisonError::into_inner).flush();
-            if let Some(trouble) = trouble {
-                self.send(AgentMessage::Warning(trouble)).await;
+            let warning = self.transcript.lock().unwrap_or_else(PoisonError::into_inner).flush();
+            if let Some(warning) = warning {
+                self.send(AgentMessage::Warning(warning)).await;
             }
         }
     }
 
-    /// Nothing comes any more.
+    /// Flushes what is left after the last event. Returns what went wrong with the transcript.
     pub(super) async fn finish(&self) -> Option<String> {
         let events = self.redactor.lock().unwrap_or_else(PoisonError::into_inner).finish();
         for event in events {
@@ -136,10 +135,10 @@ impl Sink<'_> {
     }
 
     async fn dispatch(&self, event: Event) {
-        let trouble = self.transcript.lock().unwrap_or_else(PoisonError::into_inner).append(&event);
+        let warning = self.transcript.lock().unwrap_or_else(PoisonError::into_inner).append(&event);
         self.unwritten.notify_one();
-        if let Some(trouble) = trouble {
-            self.send(AgentMessage::Warning(trouble)).await;
+        if let Some(warning) = warning {
+            self.send(AgentMessage::Warning(warning)).await;
         }
         for detector in self.detectors.iter().filter(|detector| detector.observes()) {
             for claim in detector.observe(&event).await {
@@ -174,7 +173,7 @@ impl Sink<'_> {
     }
 
     async fn send(&self, message: AgentMessage) {
-        // A driver that no longer listens has given the iteration up.
+        // A closed channel means that the session no longer waits for this agent.
         drop(self.messages.send(message).await);
     }
 }

@@ -10,8 +10,7 @@ use super::stop::stop_requested;
 use crate::machine::Input;
 use ralph_orchestrator_contract::survivors_complaint;
 
-/// How long they are waited for. Who waits for a disk that has gone may still end by then; after that
-/// somebody has to look.
+/// How long they are waited for. A process that waits for an unreachable disk may still end by then.
 const LONGEST_WAIT_MS: u64 = 10 * 60_000;
 /// Between two attempts to end them: first, and at most. It is doubled each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
@@ -19,8 +18,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 impl Session {
     /// Waits until none of the processes that outlived the last iteration lives, and kills again what can
-    /// be killed. Returns what the machine has to be told if one lives for too long: longer than a
-    /// stop or `max_runtime` allows.
+    /// be killed. Returns the input for the machine if one lives longer than a stop or `max_runtime`
+    /// allows.
     pub(super) async fn wait_for_survivors(&mut self) -> Result<Option<Input>, EngineError> {
         if self.state.survived.is_empty() {
             return Ok(None);

@@ -1,10 +1,10 @@
-//! What the driver does, for those who look for a mistake. The machine itself says nothing.
+//! Trace events of the session: inputs, effects and records. The machine itself emits none.
 
 use tracing::{Level, debug, info, warn};
 
 use crate::machine::{Effect, Input, Record};
 
-/// The machine is told something.
+/// Traces an input to the machine.
 pub(super) fn input(input: &Input) {
     if tracing::enabled!(Level::DEBUG) {
         let name = match input {
@@ -31,11 +31,11 @@ pub(super) fn input(input: &Input) {
             Input::ArtefactsFound(_) => "artefacts_found",
             Input::Warn(_) => "warn",
         };
-        debug!(input = name, "the machine is told");
+        debug!(input = name, "machine input");
     }
 }
 
-/// The machine wants something done.
+/// Traces an effect of the machine.
 pub(super) fn effect(effect: &Effect) {
     match effect {
         Effect::Look => debug!("effect: look"),
@@ -52,7 +52,7 @@ pub(super) fn effect(effect: &Effect) {
     }
 }
 
-/// A fact was recorded. Secrets are out of it already.
+/// Traces a record, which has no secrets any more.
 pub(super) fn record(record: &Record) {
     match record {
         Record::RunStarted(started) => {
@@ -80,12 +80,12 @@ pub(super) fn record(record: &Record) {
         }
         Record::Completed { validated, tree, .. } => info!(validated, tree, "completed"),
         Record::Stopped { reason, message, .. } => {
-            info!(reason = reason.word(), said = message.as_str(), "stopped");
+            info!(reason = reason.word(), message = message.as_str(), "stopped");
         }
         Record::AgentChanged { from, to, reason } => {
             warn!(from, to, reason = reason.as_str(), "another agent takes over");
         }
-        Record::Cancelling { reason } => info!(?reason, "the agent is being ended"),
+        Record::Cancelling { reason } => info!(?reason, "the agent is cancelled"),
         Record::Waiting { until_ms, reason } => {
             info!(until_ms, reason = reason.as_str(), "waiting for the provider");
         }

@@ -1,4 +1,4 @@
-//! The record of one iteration: what was sent, what came back.
+//! The transcript of one iteration: the agent's events and its standard error.
 
 use std::io::{self, BufWriter, Write as _};
 
@@ -8,11 +8,11 @@ use super::iteration_files::IterationFiles;
 use crate::state::File;
 use ralph_orchestrator_contract::Event;
 
-/// Most bytes kept of each stream of an iteration.
+/// Most bytes stored of each stream of an iteration.
 const LARGEST: u64 = 64 * 1024 * 1024;
 
 /// Writes `transcript.jsonl` and `stderr.log` of an iteration, each if there is something to write.
-/// Trouble with them never ends an iteration: it is told once.
+/// A failure to write them never ends an iteration: it is reported once.
 #[derive(Debug)]
 pub(super) struct Transcript {
     events: CappedFile,
@@ -27,7 +27,7 @@ impl Transcript {
         }
     }
 
-    /// Notes an event. Says what went wrong, the first time.
+    /// Appends an event. Returns what went wrong, the first time.
     pub(super) fn append(&mut self, event: &Event) -> Option<String> {
         if let Event::Stderr { text } = event {
             return self.stderr.write(&[text.as_bytes(), b"\n"]);
@@ -49,18 +49,18 @@ impl Transcript {
         ])
     }
 
-    /// Counts what is not written down at all.
+    /// Counts bytes that are not written at all.
     pub(super) fn count_skipped(&mut self, bytes: usize) {
         self.events.count_skipped(u64::try_from(bytes).unwrap_or(u64::MAX));
     }
 
-    /// Hands over to the system what was noted so far. Says what went wrong, if nothing did before.
+    /// Passes what was appended so far to the system. Returns what went wrong, if nothing did before.
     pub(super) fn flush(&mut self) -> Option<String> {
         let events = self.events.flush();
         events.or(self.stderr.flush())
     }
 
-    /// Says in the files what was cut. Says what went wrong, if nothing did before.
+    /// Notes in the files how much was cut. Returns what went wrong, if nothing did before.
     pub(super) fn finish(&mut self) -> Option<String> {
         let events = self.events.finish(|cut| format!("{{\"type\":\"cut\",\"bytes\":{cut}}}\n"));
         let stderr = self.stderr.finish(|cut| format!("[{cut} bytes cut]\n"));
@@ -68,7 +68,7 @@ impl Transcript {
     }
 }
 
-/// The bytes of the text of an event that is nothing but text.
+/// Returns the bytes of an event that is nothing but text.
 pub(super) fn text_len(event: &Event) -> Option<usize> {
     match event {
         Event::Text { text }
@@ -80,7 +80,7 @@ pub(super) fn text_len(event: &Event) -> Option<usize> {
     }
 }
 
-/// The same as a number to count with; others are not worth counting.
+/// Returns the same for counting; 0 for other events.
 fn length(event: &Event) -> u64 {
     u64::try_from(text_len(event).unwrap_or_default()).unwrap_or(u64::MAX)
 }

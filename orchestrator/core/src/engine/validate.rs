@@ -1,4 +1,4 @@
-//! Running the validators on a claim.
+//! Validations between iterations: of a claim, and of the baseline.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,14 +18,14 @@ use ralph_orchestrator_contract::{
 };
 
 impl Session {
-    /// Ready to examine the work as it is now. `cancel` breaks it off.
+    /// Returns the task of validating the work as it is now, which `cancel` ends early.
     pub(super) fn validation_task(
         &mut self,
         claim: Claim,
         cancel: watch::Receiver<Option<CancelReason>>,
-        ahead: bool,
+        is_preview: bool,
     ) -> ValidationTask {
-        self.selected_validation_task(Selection::All, claim, cancel, ahead)
+        self.selected_validation_task(Selection::All, claim, cancel, is_preview)
     }
 
     fn selected_validation_task(
@@ -33,11 +33,11 @@ impl Session {
         selection: Selection,
         claim: Claim,
         cancel: watch::Receiver<Option<CancelReason>>,
-        ahead: bool,
+        is_preview: bool,
     ) -> ValidationTask {
-        let taken = self.policy.validators.iter().filter(|check| selection.takes(check));
+        let taken = self.policy.validators.iter().filter(|check| selection.includes(check));
         let names = taken.map(|check| check.info.name.clone()).collect();
-        // What is accepted was looked at right before it was examined.
+        // What is accepted has to be observed right before it is validated.
         if selection == Selection::All {
             self.known_tree.set(None);
         }
@@ -66,18 +66,18 @@ impl Session {
             known_tree: self.known_tree.clone(),
             cancel,
             stop: self.stop.clone(),
-            ahead,
+            is_preview,
         }
     }
 
-    /// All validators in order, on one tree. What they accept is copied before anything is recorded.
+    /// Runs all validators in order, on one tree. Accepted evidence is copied before anything is recorded.
     pub(super) async fn validate(&mut self, claim: &Claim) -> Result<Validation, EngineError> {
         let mut validation = self.run_validators(Selection::All, claim.clone()).await?;
         if validation.interrupted || validation.out_of_time {
             return Ok(validation);
         }
         if validation.tampering.is_empty() {
-            match self.keep(&mut validation.verdicts)? {
+            match self.store_evidence(&mut validation.verdicts)? {
                 Some(evidence) => validation.evidence = evidence,
                 None => return Ok(Validation { interrupted: true, ..validation }),
             }
@@ -89,7 +89,7 @@ impl Session {
         Ok(validation)
     }
 
-    /// The required validators that run something, before any work is done.
+    /// Runs the required validators that run something, before any work is done.
     pub(super) async fn check_baseline(&mut self) -> Result<BaselineCheck, EngineError> {
         let done = self.run_validators(Selection::RequiredChecks, baseline_claim()).await?;
         let Validation { verdicts, artefacts, mut warnings, interrupted, out_of_time, .. } = done;
@@ -107,32 +107,33 @@ impl Session {
         Ok(BaselineCheck { tree, evidence, ..check })
     }
 
-    /// Runs validators while the time that passes is noted.
+    /// Runs validators while the runtime is recorded.
     async fn run_validators(
         &mut self,
         selection: Selection,
         claim: Claim,
     ) -> Result<Validation, EngineError> {
-        let (tell, told) = watch::channel(None);
-        let mut work = Box::pin(self.selected_validation_task(selection, claim, told, false).run());
+        let (cancel, cancelled) = watch::channel(None);
+        let mut work =
+            Box::pin(self.selected_validation_task(selection, claim, cancelled, false).run());
         let (mut stop, allowance) = (self.stop.clone(), self.validation_allowance());
         let (hasher, result) = loop {
-            let goes_on = tell.borrow().is_none();
+            let goes_on = cancel.borrow().is_none();
             tokio::select! {
                 biased;
                 done = &mut work => break done,
                 () = stop_requested(&mut stop, 1), if goes_on => {
-                    tell.send_replace(Some(CancelReason::Signal));
+                    cancel.send_replace(Some(CancelReason::Signal));
                 }
                 () = allowance.expired(), if goes_on => {
-                    tell.send_replace(Some(CancelReason::MaxRuntime));
+                    cancel.send_replace(Some(CancelReason::MaxRuntime));
                 }
                 () = tokio::time::sleep(Duration::from_millis(LONGEST_SLEEP_MS)) => {}
             }
-            if let Err(trouble) = self.tick() {
-                tell.send_replace(Some(CancelReason::Signal));
+            if let Err(error) = self.tick() {
+                cancel.send_replace(Some(CancelReason::Signal));
                 drop(tokio::time::timeout(GRACE, work).await);
-                return Err(trouble);
+                return Err(error);
             }
         };
         self.hasher = hasher;
@@ -140,14 +141,14 @@ impl Session {
         if !validation.interrupted {
             return Ok(validation);
         }
-        // What was broken off says nothing, but for what it left.
-        let out_of_time = *tell.borrow() == Some(CancelReason::MaxRuntime);
+        // A cancelled validation decides nothing; only what it left is recorded.
+        let out_of_time = *cancel.borrow() == Some(CancelReason::MaxRuntime);
         Ok(Validation { interrupted: !out_of_time, out_of_time, ..validation })
     }
 
-    /// Copies accepted evidence, if everything that is required was accepted. What is no longer what
-    /// was examined is not accepted. `None` if the run was asked to stop meanwhile.
-    fn keep(
+    /// Copies accepted evidence if every required validator accepted. A file that changed since it was
+    /// examined is not accepted. `None` if the run was asked to stop meanwhile.
+    fn store_evidence(
         &self,
         verdicts: &mut [NamedVerdict],
     ) -> Result<Option<Vec<EvidenceFile>>, EngineError> {
@@ -175,7 +176,7 @@ impl Session {
     }
 }
 
-/// What stands for a claim where nothing is claimed.
+/// Returns what takes the place of a claim where nothing is claimed.
 pub(super) fn baseline_claim() -> Claim {
     Claim {
         kind: ClaimKind::Complete,

@@ -1,4 +1,4 @@
-//! Who decides about completion: the detectors and validators of a configuration.
+//! What decides about completion: the detectors and validators of a configuration.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use crate::workspace::ProtectedPaths;
 use ralph_orchestrator_config::{self as config, Config, ConfigErrors, LoadedConfig};
 use ralph_orchestrator_contract::{BuildContext, CompletionDetector, EvidenceValidator};
 
-/// A validator with what the engine has to know of it.
+/// A validator, with its table in the configuration.
 pub(super) struct ConfiguredValidator {
     pub(super) info: ValidatorInfo,
     /// The key of its table.
@@ -26,13 +26,13 @@ pub(super) struct ConfiguredValidator {
 }
 
 impl ConfiguredValidator {
-    /// Whether any change that it makes is its error.
+    /// Returns whether any change that it makes is its error.
     pub(super) fn is_read_only(&self) -> bool {
         self.validator.is_read_only()
     }
 }
 
-/// Who decides about completion: frozen when a run starts.
+/// What decides about completion: frozen when a run starts.
 pub struct CompletionPolicy {
     pub(super) detectors: Arc<Vec<Box<dyn CompletionDetector>>>,
     pub(super) validators: Vec<ConfiguredValidator>,
@@ -43,7 +43,7 @@ pub struct CompletionPolicy {
     pub(super) when: CompletionTrigger,
     /// The part of the configuration that all this comes from, for its digest.
     config_part: serde_json::Value,
-    /// Digests of the code that is not this program's own, by the names in the configuration.
+    /// Returns the digests of the code that is not this program's own, by the names in the configuration.
     code: BTreeMap<String, String>,
 }
 
@@ -107,7 +107,7 @@ impl CompletionPolicy {
         })
     }
 
-    /// What is frozen, with `baseline` being what protected paths were like.
+    /// Returns what is recorded of it, with `baseline` as the state of the protected paths.
     pub(super) fn freeze(&self, baseline: &[u8]) -> Policy {
         let mut hasher = blake3::Hasher::new();
         hasher.update(self.config_part.to_string().as_bytes());
@@ -122,13 +122,13 @@ impl CompletionPolicy {
         }
     }
 
-    /// A name in the configuration whose code is not what was frozen.
+    /// Returns a name in the configuration whose code is not what was frozen.
     pub(super) fn changed_code(&self, frozen: &Policy) -> Option<&str> {
         let other = |name: &&String| self.code.get(*name) != frozen.code.get(*name);
         self.code.keys().find(other).map(String::as_str)
     }
 
-    /// Each validator's name and demands.
+    /// Returns each validator's name and demands.
     pub(super) fn demands(&self) -> Vec<String> {
         let line = |check: &ConfiguredValidator| {
             let optional = if check.info.required { "" } else { " (not required)" };
@@ -137,13 +137,13 @@ impl CompletionPolicy {
         self.validators.iter().map(line).collect()
     }
 
-    /// What a completion would rest on.
+    /// Returns what a completion would be based on.
     #[must_use]
     pub fn current_policy(&self) -> Policy {
         self.freeze(&[])
     }
 
-    /// Whether both come from the same configuration.
+    /// Returns whether both come from the same configuration.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         self.config_part == other.config_part && self.code == other.code
     }
@@ -152,7 +152,7 @@ impl CompletionPolicy {
         self.validators.iter().flat_map(|check| check.validator.evidence_dirs()).collect()
     }
 
-    /// Globs of what must be as it was when the run began.
+    /// Returns the globs of what must be as it was when the run began.
     #[must_use]
     pub fn protects(&self) -> Vec<String> {
         let mut globs: Vec<String> =
@@ -162,7 +162,7 @@ impl CompletionPolicy {
         globs
     }
 
-    /// Digest of what the prompt asks for, whatever is claimed in it.
+    /// Returns the digest of what the prompt asks for, without claims in it.
     pub(super) async fn task_digest(&self, prompt: &str) -> String {
         let mut stripped = prompt.to_owned();
         for detector in self.detectors.iter() {
@@ -194,7 +194,7 @@ fn check_artefacts(
     Ok(())
 }
 
-/// What follows from checks that accept before any work is done.
+/// Converts the mode of the baseline.
 pub(super) const fn baseline_mode(mode: config::BaselineMode) -> BaselineMode {
     match mode {
         config::BaselineMode::Off => BaselineMode::Off,
@@ -203,7 +203,7 @@ pub(super) const fn baseline_mode(mode: config::BaselineMode) -> BaselineMode {
     }
 }
 
-/// Everything in the configuration that decides about completion, in one canonical form.
+/// Returns everything in the configuration that decides about completion, in one canonical form.
 fn config_part(config: &Config) -> serde_json::Value {
     let detectors: Vec<_> = config
         .completion
@@ -231,7 +231,7 @@ fn config_part(config: &Config) -> serde_json::Value {
     })
 }
 
-/// Digests of the code of detectors and validators that is not this program's own.
+/// Returns the digests of the code of detectors and validators that is not this program's own.
 fn plugin_digests(config: &Config, registry: &Registry) -> BTreeMap<String, String> {
     let detectors = config.completion.detectors.iter().map(|detector| detector.name.as_str());
     let validators = config.validators.iter().map(|validator| validator.kind.as_str());

@@ -1,4 +1,4 @@
-//! One validation: all validators in order, on one tree, beside whatever else goes on.
+//! One validation: all validators in order, on one tree, concurrently with the event loop.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,7 +13,7 @@ use super::bytecode::BytecodeDir;
 use super::cancel::CancelToken;
 use super::clock::{Clock, LONGEST_SLEEP_MS, millis};
 use super::error::EngineError;
-use super::execution::{self, Over};
+use super::execution::{self, WaitEnd};
 use super::observation::KnownTree;
 use super::observe::{observe_evidence, scan};
 use super::protection::{ProtectedState, Protection};
@@ -27,11 +27,11 @@ use ralph_orchestrator_contract::{
     CancelReason, CancelSignal as _, Claim, ValidationContext, Verdict,
 };
 
-/// A workspace with more entries is not kept for the next start: to write them would take longer than
-/// most checks.
-const MOST_KEPT: usize = 100_000;
+/// The snapshot of a workspace with more entries is not stored for the next start: writing it would take
+/// longer than most checks.
+const MOST_STORED_ENTRIES: usize = 100_000;
 
-/// All that the validators need, so that they can work beside something else.
+/// The input of the validators, owned, so that they can run concurrently.
 pub(super) struct ValidationTask {
     pub(super) run: String,
     pub(super) workspace: PathBuf,
@@ -49,7 +49,7 @@ pub(super) struct ValidationTask {
     pub(super) snapshot_file: PathBuf,
     pub(super) pinned: Arc<PinnedPaths>,
     pub(super) artefacts: BTreeSet<String>,
-    /// What validators have done so far.
+    /// What validators have done to the workspace so far.
     pub(super) changes: Option<WorkspaceChanges>,
     pub(super) selection: Selection,
     pub(super) claim: Claim,
@@ -57,8 +57,8 @@ pub(super) struct ValidationTask {
     pub(super) known_tree: KnownTree,
     pub(super) cancel: watch::Receiver<Option<CancelReason>>,
     pub(super) stop: StopRequests,
-    /// The iteration goes on: what it has made so far is not recorded yet.
-    pub(super) ahead: bool,
+    /// The agent is still running: what it has done so far is not recorded yet.
+    pub(super) is_preview: bool,
 }
 
 /// Variables by name.
@@ -73,7 +73,7 @@ pub(super) enum Selection {
 }
 
 impl Selection {
-    pub(super) fn takes(self, check: &ConfiguredValidator) -> bool {
+    pub(super) fn includes(self, check: &ConfiguredValidator) -> bool {
         match self {
             Self::All => true,
             Self::RequiredChecks => check.info.required && check.info.runs_check,
@@ -81,50 +81,51 @@ impl Selection {
     }
 }
 
-/// What came of it, and the hasher that was lent to it. `None` if it was broken off.
+/// The hasher that was lent to a validation, and its result; `None` if it was cancelled.
 pub(super) type ValidationOutcome = (Option<TreeHasher>, Result<Option<Validation>, EngineError>);
 
 impl ValidationTask {
-    /// All validators in order, on one tree. Keeps no evidence.
+    /// Runs all validators in order, on one tree. Stores no evidence.
     pub(super) async fn run(mut self) -> ValidationOutcome {
-        let mut result = self.validation().await;
-        if matches!(result, Ok(None)) && !self.ahead {
-            result = self.artefacts_left().await.map(|artefacts| {
+        let mut result = self.validate().await;
+        if matches!(result, Ok(None)) && !self.is_preview {
+            result = self.find_artefacts().await.map(|artefacts| {
                 Some(Validation { artefacts, interrupted: true, ..Validation::default() })
             });
         }
         (self.hasher, result)
     }
 
-    async fn validation(&mut self) -> Result<Option<Validation>, EngineError> {
+    async fn validate(&mut self) -> Result<Option<Validation>, EngineError> {
         let Some(before) = self.snapshot().await? else { return Ok(None) };
-        self.keep_snapshot(&before)?;
-        if self.ahead && !self.look_ahead(before.digest().as_str()).await? {
+        self.store_snapshot(&before)?;
+        if self.is_preview && !self.observe_preview(before.digest().as_str()).await? {
             return Ok(None);
         }
         let policy = Arc::clone(&self.policy);
         let checks: Vec<&ConfiguredValidator> =
-            policy.validators.iter().filter(|check| self.selection.takes(check)).collect();
+            policy.validators.iter().filter(|check| self.selection.includes(check)).collect();
         let baseline = Arc::clone(&self.baseline);
-        let begun = Protection::begin(&checks, baseline, &self.workspace, self.enough()).await?;
+        let begun =
+            Protection::begin(&checks, baseline, &self.workspace, self.observation_end()).await?;
         let Some(mut protection) = begun else { return Ok(None) };
         self.changes = Some(self.begin_changes(before));
-        let Some(mut verdicts) = self.attempt(&checks, &mut protection).await? else {
+        let Some(mut verdicts) = self.run_once(&checks, &mut protection).await? else {
             return Ok(None);
         };
         // While the agent runs, whatever changes may be its own doing.
-        if !self.is_settled() && !self.ahead {
+        if !self.is_settled() && !self.is_preview {
             self.changes.iter_mut().for_each(WorkspaceChanges::begin_again);
-            let again = self.attempt(&checks, &mut protection).await?;
+            let again = self.run_once(&checks, &mut protection).await?;
             let Some(again) = again else { return Ok(None) };
             verdicts = again;
-            self.settle(&mut verdicts);
+            self.reject_unsettled(&mut verdicts);
         }
-        if protection.compare("a process", self.enough()).await?.is_none() {
+        if protection.compare("a process", self.observation_end()).await?.is_none() {
             return Ok(None);
         }
         let Some(changes) = self.changes.take() else { return Ok(None) };
-        let outcome = if self.ahead { changes.into_preview() } else { changes.into_outcome() };
+        let outcome = if self.is_preview { changes.into_preview() } else { changes.into_outcome() };
         let Outcome { tree_before, tree_after, tree_left, artefacts, warnings } = outcome;
         Ok(Some(Validation {
             verdicts,
@@ -147,15 +148,17 @@ impl ValidationTask {
         self.changes.as_ref().is_some_and(WorkspaceChanges::is_settled)
     }
 
-    /// All these validators in order, once; `None` if it was broken off.
-    async fn attempt(
+    /// Runs these validators in order, once; `None` if it was cancelled.
+    async fn run_once(
         &mut self,
         checks: &[&ConfiguredValidator],
         protection: &mut Protection,
     ) -> Result<Option<Vec<NamedVerdict>>, EngineError> {
         let mut verdicts = Vec::new();
         for check in checks {
-            let Some(mut verdict) = self.check(check, protection).await? else { return Ok(None) };
+            let Some(mut verdict) = self.run_validator(check, protection).await? else {
+                return Ok(None);
+            };
             if check.info.runs_check {
                 let Some(now) = self.snapshot().await? else { return Ok(None) };
                 let error = self.changes.as_mut().and_then(|changes| changes.observe(check, now));
@@ -166,8 +169,8 @@ impl ValidationTask {
         Ok(Some(verdicts))
     }
 
-    /// Decides about validators that change work each time they run.
-    fn settle(&mut self, verdicts: &mut [NamedVerdict]) {
+    /// Replaces the verdicts of validators that change work each time they run.
+    fn reject_unsettled(&mut self, verdicts: &mut [NamedVerdict]) {
         let Some(changes) = &mut self.changes else { return };
         if self.selection == Selection::RequiredChecks {
             return changes.warn_of_changes();
@@ -180,29 +183,30 @@ impl ValidationTask {
         }
     }
 
-    /// What validators that were broken off have left. The next start need not find it out.
-    async fn artefacts_left(&mut self) -> Result<BTreeMap<String, Vec<String>>, EngineError> {
+    /// Returns what cancelled validators have left, so that the next start does not have to.
+    async fn find_artefacts(&mut self) -> Result<BTreeMap<String, Vec<String>>, EngineError> {
         let Some(changes) = self.changes.take() else { return Ok(BTreeMap::new()) };
         let Some(now) = self.snapshot().await? else { return Ok(BTreeMap::new()) };
         self.disk.remove_private(&self.snapshot_file)?;
         Ok(changes.into_artefacts(&now))
     }
 
-    /// Takes what is new for the work of the running iteration, as the look after its end will. False if
-    /// it was broken off.
-    async fn look_ahead(&mut self, tree: &str) -> Result<bool, EngineError> {
+    /// Attributes what is new to the running iteration, as the observation after its end will. Returns
+    /// false if it was cancelled.
+    async fn observe_preview(&mut self, tree: &str) -> Result<bool, EngineError> {
         if self.tree != tree && self.tree_left.as_deref() != Some(tree) {
             self.tree_since = self.iteration;
         }
-        let observed = observe_evidence(self.policy.evidence_dirs(), self.enough()).await?;
+        let observed =
+            observe_evidence(self.policy.evidence_dirs(), self.observation_end()).await?;
         let Some(observed) = observed else { return Ok(false) };
         let written = self.evidence.written_since(&observed);
         self.evidence.record(self.iteration, &written, observed.is_complete());
         Ok(true)
     }
 
-    /// Resolves when there is no time for another look: soon after the end was asked for.
-    fn enough(&self) -> impl Future<Output = ()> + Send + 'static {
+    /// Resolves when no observation may run any longer: soon after the cancellation.
+    fn observation_end(&self) -> impl Future<Output = ()> + Send + 'static {
         let (cancel, mut stop) = (CancelToken::new(self.cancel.clone()), self.stop.clone());
         async move {
             tokio::select! {
@@ -217,30 +221,30 @@ impl ValidationTask {
         let Some(hasher) = self.hasher.take() else {
             return Err(EngineError::Internal("an observation of the tree was broken off".into()));
         };
-        let (hasher, snapshot) = scan(hasher, self.enough(), TreeHasher::snapshot).await?;
+        let (hasher, snapshot) = scan(hasher, self.observation_end(), TreeHasher::snapshot).await?;
         self.hasher = Some(hasher);
-        if !self.ahead {
+        if !self.is_preview {
             let digest = snapshot.as_ref().map(|snapshot| snapshot.digest().to_string());
             self.known_tree.set(digest);
         }
         Ok(snapshot)
     }
 
-    /// Keeps what is there before validators run. Should nobody see their end, the next start tells from
-    /// it what they left.
-    fn keep_snapshot(&self, before: &TreeSnapshot) -> Result<(), EngineError> {
+    /// Stores what is there before validators run. If the orchestrator does not live to their end, the next
+    /// start compares with it to find what they left.
+    fn store_snapshot(&self, before: &TreeSnapshot) -> Result<(), EngineError> {
         let runs_check =
-            |check: &ConfiguredValidator| self.selection.takes(check) && check.info.runs_check;
+            |check: &ConfiguredValidator| self.selection.includes(check) && check.info.runs_check;
         let is_needed = self.policy.validators.iter().any(runs_check);
-        if self.ahead || !is_needed || before.len() > MOST_KEPT {
+        if self.is_preview || !is_needed || before.len() > MOST_STORED_ENTRIES {
             return Ok(());
         }
         self.disk.write_unsynced(&self.snapshot_file, before.to_json().as_bytes())?;
         Ok(())
     }
 
-    /// One validator, as often as it has to accept; `None` if it was broken off.
-    async fn check(
+    /// Runs one validator as often as it has to accept; `None` if it was cancelled.
+    async fn run_validator(
         &self,
         check: &ConfiguredValidator,
         protection: &mut Protection,
@@ -255,12 +259,12 @@ impl ValidationTask {
                 return Ok(None);
             };
             let whom = format!("`{}`", check.info.name);
-            let Some(intact) = protection.compare(&whom, self.enough()).await? else {
+            let Some(intact) = protection.compare(&whom, self.observation_end()).await? else {
                 return Ok(None);
             };
             match verdict {
                 Verdict::Accepted { .. } if intact && pass < passes => pass += 1,
-                verdict => break times(verdict, pass, passes),
+                verdict => break with_pass_count(verdict, pass, passes),
             }
         };
         Ok(Some(NamedVerdict {
@@ -271,7 +275,7 @@ impl ValidationTask {
         }))
     }
 
-    /// One execution of a validator; `None` if it was broken off.
+    /// Executes a validator once; `None` if it was cancelled.
     async fn execute(
         &self,
         check: &ConfiguredValidator,
@@ -280,7 +284,7 @@ impl ValidationTask {
     ) -> Result<Option<Verdict>, EngineError> {
         self.held.verify()?;
         let changes = protection.changes_for(check)?;
-        let (_bytecode, env) = self.keep_bytecode_apart(protection)?;
+        let (_bytecode, env) = self.isolate_bytecode(protection)?;
         let context = ValidationContext {
             run: &self.run,
             iteration: self.iteration,
@@ -293,12 +297,12 @@ impl ValidationTask {
             env: &env,
         };
         self.known_tree.set(None);
-        Ok(execution::execute(check, context, self.over(until_ms, check.timeout)).await)
+        Ok(execution::execute(check, context, self.wait_end(until_ms, check.timeout)).await)
     }
 
-    /// Lets Python keep its bytecode where neither an agent nor another validator has been, if there is
-    /// anything to protect: it would believe bytecode that stands for a protected test.
-    fn keep_bytecode_apart(
+    /// Has Python cache its bytecode where neither an agent nor another validator has written, if there is
+    /// anything to protect: it trusts bytecode that takes the place of a protected test.
+    fn isolate_bytecode(
         &self,
         protection: &Protection,
     ) -> Result<(Option<BytecodeDir>, Environment<'_>), EngineError> {
@@ -311,26 +315,26 @@ impl ValidationTask {
         Ok((Some(folder), Cow::Owned(env)))
     }
 
-    /// Resolves when a validator is waited for no longer.
-    async fn over(&self, until_ms: u64, timeout: Duration) -> Over {
+    /// Resolves when a validator is no longer waited for.
+    async fn wait_end(&self, until_ms: u64, timeout: Duration) -> WaitEnd {
         let cancel = CancelToken::new(self.cancel.clone());
         loop {
             let left = until_ms.saturating_sub(self.clock.runtime_ms());
             if left == 0 {
-                return Over::TimedOut(timeout);
+                return WaitEnd::TimedOut(timeout);
             }
             let pause = left.min(LONGEST_SLEEP_MS);
             tokio::select! {
                 biased;
-                reason = cancel.cancelled() => return Over::Cancelled(reason),
+                reason = cancel.cancelled() => return WaitEnd::Cancelled(reason),
                 () = tokio::time::sleep(Duration::from_millis(pause)) => {}
             }
         }
     }
 }
 
-/// Says of a verdict after how many executions it came, if there was to be more than one.
-fn times(verdict: Verdict, pass: u32, passes: u32) -> Verdict {
+/// Adds to a verdict after how many executions it came, if several were required.
+fn with_pass_count(verdict: Verdict, pass: u32, passes: u32) -> Verdict {
     match verdict {
         verdict if passes == 1 => verdict,
         Verdict::Accepted { summary, evidence } => {

@@ -1,4 +1,4 @@
-//! Pauses between iterations, waits for the provider, and notes of the time that passes meanwhile.
+//! Pauses between iterations, and waits for the provider.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ impl Session {
         self.wait_for(|runtime_ms| wait.left(Now { runtime_ms, unix_ms: clock::unix_ms() })).await
     }
 
-    /// The pause between two iterations.
+    /// Pauses between two iterations.
     pub(super) async fn pause(&mut self, failures: u32) -> Result<Vec<Input>, EngineError> {
         let pause = self.pause_length(failures);
         if !pause.is_zero() {
@@ -44,8 +44,8 @@ impl Session {
         self.wait_for(|now_ms| until_ms.saturating_sub(now_ms)).await
     }
 
-    /// Rests as long as `left` says, given the runtime, but no longer than `max_runtime` allows and not
-    /// once the run is asked to stop. Notes from time to time how much time has passed.
+    /// Waits until `left`, given the runtime, is 0, but no longer than `max_runtime` allows and not once
+    /// the run is asked to stop. Records the runtime from time to time.
     async fn wait_for(&mut self, left: impl Fn(u64) -> u64) -> Result<Vec<Input>, EngineError> {
         loop {
             if *self.stop.borrow() > 0 {
@@ -65,7 +65,7 @@ impl Session {
         }
     }
 
-    /// Notes how much time has passed, so that a crash does not make it undone.
+    /// Records the runtime, so that a crash does not lose it.
     pub(super) fn tick(&mut self) -> Result<(), EngineError> {
         self.advance(Input::Timer(Timer::Tick)).map(drop)
     }
@@ -92,7 +92,7 @@ impl ProviderWait {
     }
 }
 
-/// `run.delay`; after failures doubled with each of them in a row, and never nothing. Up to a quarter is
+/// Returns `run.delay`; after failures doubled with each of them in a row, and never nothing. Up to a quarter is
 /// added to that at random.
 fn shortest_pause(delay: Duration, failures: u32) -> Duration {
     if failures == 0 {
@@ -102,7 +102,7 @@ fn shortest_pause(delay: Duration, failures: u32) -> Duration {
     delay.max(SHORTEST_PAUSE).saturating_mul(factor).min(LONGEST_PAUSE.max(delay))
 }
 
-/// Between 0 and 0.25.
+/// Returns a number between 0 and 0.25.
 fn random_quarter() -> f64 {
     let mut byte = [0_u8];
     // Without random numbers there is no jitter, which does no harm.

@@ -1,4 +1,4 @@
-//! Secrets in what comes in pieces.
+//! Secrets in text that comes in pieces.
 
 use super::Redactor;
 use super::canonical::complete;
@@ -25,7 +25,7 @@ impl StreamRedactor {
         Self { redactor, text: String::new(), thinking: String::new(), stderr: String::new() }
     }
 
-    /// What may be told after this event.
+    /// Takes an event. Returns the events that may be passed on now.
     pub(in crate::engine) fn push(&mut self, event: Event) -> Vec<Event> {
         let Some(finder) = self.redactor.finder.as_deref() else { return vec![event] };
         match event {
@@ -56,7 +56,7 @@ impl StreamRedactor {
         }
     }
 
-    /// What was kept back.
+    /// Returns what was held back.
     pub(in crate::engine) fn finish(&mut self) -> Vec<Event> {
         let mut events = self.texts();
         if let Some(finder) = self.redactor.finder.as_deref() {
