@@ -42,7 +42,9 @@ impl Activity {
             RunEvent::IterationStarted { .. } => Some(Self::Agent),
             // An agent that asks for a preview goes on meanwhile, and so does one that waits itself.
             RunEvent::Validating { .. } if !matches!(self, Self::Agent) => Some(Self::Validators),
-            RunEvent::Waiting { .. } if !matches!(self, Self::Agent) => Some(Self::Waiting),
+            RunEvent::Paused { .. } | RunEvent::Waiting { .. } if !matches!(self, Self::Agent) => {
+                Some(Self::Waiting)
+            }
             RunEvent::IterationFinished { .. }
             | RunEvent::Verdict { .. }
             | RunEvent::Baseline { .. }
@@ -84,7 +86,7 @@ mod tests {
     fn validators_count_only_while_no_agent_works() {
         assert_eq!(Activity::Between.after(&validating()), Some(Activity::Validators));
         assert_eq!(Activity::Agent.after(&validating()), None);
-        let waiting = RunEvent::Waiting { iteration: 1, ms: 1, reason: "pause".into() };
+        let waiting = RunEvent::Paused { iteration: 1, ms: 1 };
         assert_eq!(Activity::Between.after(&waiting), Some(Activity::Waiting));
         assert_eq!(Activity::Agent.after(&waiting), None);
     }

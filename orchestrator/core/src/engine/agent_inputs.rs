@@ -67,7 +67,7 @@ fn cannot_put_back(path: &str, agent: &str, error: &std::io::Error) -> EngineErr
     ))
 }
 
-/// Pins the files that each agent reads: to what is stored with the run, or else to what they are now,
+/// PathIdentities the files that each agent reads: to what is stored with the run, or else to what they are now,
 /// which is then stored.
 fn pin_all(
     agents: &AgentPool,
@@ -121,7 +121,7 @@ fn read_stored(store: &Store, run: &str) -> Result<Vec<PinRecord>, EngineError> 
     Ok(stored.files)
 }
 
-/// Pins a file as it is now; `None` if it is not needed and cannot be pinned.
+/// PathIdentities a file as it is now; `None` if it is not needed and cannot be pinned.
 fn pin(path: &Path, needed: bool) -> Result<Option<PinnedFile>, EngineError> {
     let problem = match PinnedFile::pin(path) {
         Ok(Some(file)) => return Ok(Some(file)),

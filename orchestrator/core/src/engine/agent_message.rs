@@ -2,7 +2,7 @@
 
 use tokio::sync::oneshot;
 
-use crate::machine::Context;
+use crate::machine::ContextUsage;
 use ralph_orchestrator_contract::{Claim, Judgement, Usage};
 
 /// The part of an agent's events that the session handles.
@@ -10,7 +10,7 @@ pub(super) enum AgentMessage {
     /// The model in use.
     Model(String),
     Usage(Usage),
-    Context(Context),
+    Context(ContextUsage),
     Claim(Claim),
     Note(String),
     Validation(ValidationRequest),

@@ -137,14 +137,14 @@ impl ConfiguredAgent {
     }
 
     /// Returns the limits as the machine applies them.
-    pub(super) fn limits(&self, limits: &Limits) -> machine::Limits {
+    pub(super) fn limits(&self, limits: &Limits) -> machine::RunLimits {
         let first_reservation = match limits.max_cost_usd {
             _ if !self.has_metered_cost() => Usd::ZERO,
             // The share of a very small limit is not nothing either.
             Some(max) => Usd::from_nanos(max.nanos().div_ceil(FIRST_RESERVATION_SHARE)),
             None => UNLIMITED_RESERVATION,
         };
-        machine::Limits {
+        machine::RunLimits {
             max_iterations: limits.max_iterations,
             max_runtime_ms: limits.max_runtime.map(millis),
             max_cost_usd: limits.max_cost_usd,

@@ -74,14 +74,14 @@ impl AgentPool {
 
     /// Returns the agent that works now.
     pub(super) fn current(&self, state: &State) -> &AgentRuntime {
-        let changed = state.changed.as_ref();
+        let changed = state.agent.last_change.as_ref();
         let now = changed.and_then(|changed| self.rest.iter().find(|one| one.name == changed.to));
         now.unwrap_or(&self.first)
     }
 
     /// Returns the same agent as [`current`](Self::current).
     pub(super) fn current_mut(&mut self, state: &State) -> &mut ConfiguredAgent {
-        let changed = state.changed.as_ref();
+        let changed = state.agent.last_change.as_ref();
         let now =
             changed.and_then(|changed| self.rest.iter_mut().find(|one| one.name == changed.to));
         &mut now.unwrap_or(&mut self.first).configured
@@ -108,7 +108,7 @@ impl AgentPool {
     }
 
     /// Returns the limits as the machine applies them.
-    pub(super) fn limits(&self, limits: &Limits) -> machine::Limits {
+    pub(super) fn limits(&self, limits: &Limits) -> machine::RunLimits {
         let mut all = self.first.configured.limits(limits);
         let reservations = self.all().map(|one| one.configured.limits(limits).first_reservation);
         all.first_reservation = reservations.max().unwrap_or_default();

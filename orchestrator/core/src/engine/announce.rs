@@ -2,7 +2,7 @@
 
 use super::run_event::RunEvent;
 use super::session::Session;
-use crate::machine::{Changes, Latch, Outcome, Record, RunStarted, StopReason};
+use crate::machine::{Changes, IterationOutcome, Latch, Record, RunStarted, StopReason};
 use ralph_orchestrator_contract::{Event, NearMiss, Usage, Usd};
 
 impl Session {
@@ -16,7 +16,12 @@ impl Session {
         self.emit(&RunEvent::Warning { iteration: self.state.iterations, message });
     }
 
-    /// Announces a pause, or a wait for something outside.
+    /// Announces a pause between iterations.
+    pub(super) fn announce_pause(&self, ms: u64) {
+        self.emit(&RunEvent::Paused { iteration: self.state.iterations, ms });
+    }
+
+    /// Announces a wait for something outside.
     pub(super) fn announce_wait(&self, ms: u64, reason: String) {
         self.emit(&RunEvent::Waiting { iteration: self.state.iterations, ms, reason });
     }
@@ -33,17 +38,17 @@ impl Session {
             iteration: state.iterations,
             stop_reason: reason,
             message: message.to_owned(),
-            agent: state.agent.clone(),
-            agent_changed: state.changed.clone(),
-            ended_well: matches!(state.last_outcome, Some(Outcome::Succeeded)),
+            agent: state.agent.name.clone(),
+            agent_changed: state.agent.last_change.clone(),
+            ended_well: matches!(state.last_outcome, Some(IterationOutcome::Succeeded)),
             validated: state.completion().is_some_and(|completion| completion.validated),
             evidence_only: self.recorded_policy.is_evidence_only(),
             iterations: state.iterations,
             cost_usd: state.cost(),
-            cost_estimated: state.estimated,
-            cost_told: state.cost_told,
+            cost_estimated: state.budget.cost_estimated,
+            cost_reported: state.budget.cost_reported,
             tokens: state.tokens(),
-            runtime_ms: state.runtime_ms,
+            runtime_ms: state.budget.runtime_ms,
         });
     }
 
@@ -63,7 +68,7 @@ impl Session {
     /// Returns the number of iterations without progress, and how many are allowed.
     fn stagnation(&self) -> (u32, Option<u32>) {
         let max = self.state.limits.max_stagnant;
-        (self.state.stagnant, (max < u32::MAX).then_some(max))
+        (self.state.progress.stagnant, (max < u32::MAX).then_some(max))
     }
 
     fn announce_changes(&self, changes: Option<Changes>) {
@@ -85,8 +90,8 @@ impl Session {
             state_dir: self.layout().root().to_owned(),
             iterations: self.state.iterations,
             cost_usd: self.state.cost(),
-            cost_reported: self.state.cost_told,
-            runtime_ms: self.state.runtime_ms,
+            cost_reported: self.state.budget.cost_reported,
+            runtime_ms: self.state.budget.runtime_ms,
             max_runtime_ms: self.state.limits.max_runtime_ms,
             max_cost_usd: self.state.limits.max_cost_usd,
         }
@@ -102,7 +107,7 @@ impl Session {
     fn iteration_finished(
         &self,
         iteration: u64,
-        outcome: Outcome,
+        outcome: IterationOutcome,
         usage: Usage,
         cost_usd: Usd,
         runtime_ms: u64,
@@ -112,10 +117,10 @@ impl Session {
             outcome,
             usage,
             cost_usd,
-            total_cost_usd: self.state.charged,
+            total_cost_usd: self.state.budget.cost_charged,
             max_cost_usd: self.state.limits.max_cost_usd,
             duration_ms: runtime_ms.saturating_sub(self.began_ms),
-            agent: self.state.agent.clone(),
+            agent: self.state.agent.name.clone(),
         }
     }
 
@@ -143,7 +148,7 @@ impl Session {
             Record::Artefacts { validator, paths, .. } => {
                 RunEvent::Artefacts { iteration, validator, paths }
             }
-            Record::Looked { near_misses, changes, .. } => {
+            Record::Observed { near_misses, changes, .. } => {
                 self.announce_changes(changes);
                 return self.announce_near_misses(near_misses);
             }
@@ -155,19 +160,19 @@ impl Session {
                 RunEvent::Baseline { accepted, verdicts }
             }
             Record::Note { text, .. } => RunEvent::Note { iteration, text },
-            Record::Judged { accepted, reasons, .. } => {
-                RunEvent::Judged { iteration, accepted, reasons }
+            Record::Previewed { accepted, reasons, .. } => {
+                RunEvent::Previewed { iteration, accepted, reasons }
             }
             Record::AgentChanged { from, to, reason } => {
                 RunEvent::AgentChanged { iteration, from, to, reason }
             }
             Record::Warning { message } => RunEvent::Warning { iteration, message },
             Record::Usage { usage, .. } => RunEvent::Usage { iteration, usage },
-            Record::Tick { .. }
+            Record::Clock { .. }
             | Record::WorkspaceMade { .. }
             | Record::Model { .. }
             | Record::Context { .. }
-            | Record::Withdrawn { .. }
+            | Record::MarkerRemoved { .. }
             | Record::Cancelling { .. }
             | Record::Completed { .. }
             | Record::Waiting { .. }

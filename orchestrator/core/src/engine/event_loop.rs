@@ -143,10 +143,10 @@ impl Session {
         let in_time = watch.fire_timers(self)?;
         let (usage, context) = watch.pending.take_due(self.clock.runtime_ms());
         if let Some(usage) = usage {
-            self.feed(Input::Used(usage), watch)?;
+            self.feed(Input::Usage(usage), watch)?;
         }
         if let Some(context) = context {
-            self.feed(Input::ContextSeen(context), watch)?;
+            self.feed(Input::Context(context), watch)?;
         }
         if in_time {
             return Ok(None);
@@ -171,14 +171,14 @@ impl Session {
             AgentMessage::Usage(usage) => self.handle_usage(usage, watch),
             AgentMessage::Model(model) => {
                 self.agents.current_mut(&self.state).pricing().set_model(model.clone());
-                self.feed(Input::ModelSeen(model), watch)
+                self.feed(Input::Model(model), watch)
             }
             AgentMessage::Context(context) => match watch.pending.admit_context(context, now_ms) {
-                Some(context) => self.feed(Input::ContextSeen(context), watch),
+                Some(context) => self.feed(Input::Context(context), watch),
                 None => Ok(()),
             },
             AgentMessage::Note(text) if watch.pending.admit_text([text.as_str()], now_ms) => {
-                self.feed(Input::Noted(text), watch)
+                self.feed(Input::Note(text), watch)
             }
             AgentMessage::Note(_) => Ok(()),
             AgentMessage::Validation(question) => {
@@ -186,7 +186,7 @@ impl Session {
                 Ok(())
             }
             AgentMessage::Claim(claim) => self.handle_claim(claim, watch),
-            AgentMessage::Warning(message) => self.feed(Input::Warn(message), watch),
+            AgentMessage::Warning(message) => self.feed(Input::Warning(message), watch),
         }
     }
 
@@ -197,14 +197,14 @@ impl Session {
         watch: &mut IterationWatch,
     ) -> Result<(), EngineError> {
         let usage = self.agents.current_mut(&self.state).with_cost(usage);
-        let Some(current) = &self.state.current else { return Ok(()) };
+        let Some(current) = &self.state.running else { return Ok(()) };
         let usage = current.usage.max(usage);
         if usage == current.usage {
             return Ok(());
         }
-        let reached = current.cancelling.is_none() && self.state.reached_by(usage).is_some();
+        let reached = current.cancelling.is_none() && self.state.limit_reached_by(usage).is_some();
         match watch.pending.admit_usage(usage, reached, self.clock.runtime_ms()) {
-            Some(usage) => self.feed(Input::Used(usage), watch),
+            Some(usage) => self.feed(Input::Usage(usage), watch),
             None => Ok(()),
         }
     }
@@ -217,10 +217,10 @@ impl Session {
     ) -> Result<(), EngineError> {
         let first = match claim.kind {
             ClaimKind::Complete => self.state.latch == Latch::Open,
-            ClaimKind::NeedsHuman => self.state.human.is_none(),
+            ClaimKind::NeedsHuman => self.state.claims.human_request.is_none(),
         };
         match watch.pending.admit_claim(claim, first, self.clock.runtime_ms()) {
-            Some(claim) => self.feed(Input::ClaimSeen(claim), watch),
+            Some(claim) => self.feed(Input::Claimed(claim), watch),
             None => Ok(()),
         }
     }
@@ -245,7 +245,7 @@ impl Session {
         if let Some(question) = question {
             for warning in findings.warnings {
                 if watch.pending.admit_text([warning.as_str()], self.clock.runtime_ms()) {
-                    self.feed(Input::Warn(warning), watch)?;
+                    self.feed(Input::Warning(warning), watch)?;
                 }
             }
             self.begin_preview(question, watch);
@@ -263,14 +263,14 @@ impl Session {
     ) -> Result<Option<Usage>, EngineError> {
         let Remaining { usage, context, claims, dropped } = watch.pending.finish();
         if let Some(context) = context {
-            self.feed(Input::ContextSeen(context), watch)?;
+            self.feed(Input::Context(context), watch)?;
         }
         for claim in claims {
-            self.feed(Input::ClaimSeen(claim), watch)?;
+            self.feed(Input::Claimed(claim), watch)?;
         }
         if dropped > 0 {
             let what = "notes and answers of this iteration were too many to be kept";
-            self.feed(Input::Warn(format!("{dropped} {what}")), watch)?;
+            self.feed(Input::Warning(format!("{dropped} {what}")), watch)?;
         }
         Ok(usage)
     }

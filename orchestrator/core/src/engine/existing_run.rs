@@ -37,7 +37,7 @@ pub(super) struct RunSetup<'a> {
 }
 
 /// The configuration that was stored when a run began, and the policy built from it.
-pub(super) struct FrozenPolicy {
+pub(super) struct StoredPolicy {
     pub(super) loaded: LoadedConfig,
     pub(super) policy: CompletionPolicy,
 }
@@ -72,13 +72,13 @@ impl RunSetup<'_> {
 
     /// Builds the policy that was frozen when the run began. `None` if its configuration is gone or
     /// cannot be built any more.
-    pub(super) async fn load_frozen_policy(self, run: &str) -> Option<FrozenPolicy> {
+    pub(super) async fn load_frozen_policy(self, run: &str) -> Option<StoredPolicy> {
         let loaded = load_frozen_config(self.layout, run)?;
         // What validators find in their PATH is as frozen as they are.
         let path = build_context(&loaded, self.vars).path;
         let context = BuildContext { path, ..self.context.clone() };
         let policy = CompletionPolicy::build(&loaded, self.registry, &context).await.ok()?;
-        Some(FrozenPolicy { loaded, policy })
+        Some(StoredPolicy { loaded, policy })
     }
 
     /// Returns whether the prompt still asks for what was completed. In doubt it does.
@@ -87,7 +87,8 @@ impl RunSetup<'_> {
         let Some(task) = task.filter(|task| !task.is_empty()) else { return true };
         // The task is compared as the detectors of that run saw it, whatever is configured now.
         let frozen = self.load_frozen_policy(&found.run).await;
-        let prompt = PromptSource::recorded(&self.loaded.config.run, &found.state.pins).read_text();
+        let prompt =
+            PromptSource::recorded(&self.loaded.config.run, &found.state.identities).read_text();
         match (frozen, prompt.filter(|text| !text.trim().is_empty())) {
             (Some(frozen), Some(prompt)) => frozen.policy.task_digest(&prompt).await == task,
             _ => true,

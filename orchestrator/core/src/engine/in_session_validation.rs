@@ -14,7 +14,7 @@ use super::execution::GRACE;
 use super::iteration_watch::{IterationWatch, PendingInspection};
 use super::session::Session;
 use super::validation_task::ValidationOutcome;
-use crate::machine::{Input, Latch, Policy};
+use crate::machine::{FrozenPolicy, Input, Latch};
 use crate::workspace::TreeHasher;
 use ralph_orchestrator_contract::{CancelReason, Judgement};
 
@@ -101,13 +101,14 @@ impl Session {
         let Some(PendingValidation { answer, .. }) = watch.validation.take() else { return Ok(()) };
         let judgement = match result {
             Ok(Some(validation)) => {
-                let policy = self.state.policy().map_or_else(Policy::default, Policy::clone);
-                let reasons = validation.objections(&policy);
+                let policy =
+                    self.state.policy().map_or_else(FrozenPolicy::default, FrozenPolicy::clone);
+                let reasons = validation.rejection_reasons(&policy);
                 let reasons = self.redactor.redact(reasons);
                 let accepted = reasons.is_empty();
                 let now_ms = self.clock.runtime_ms();
                 if watch.pending.admit_text(reasons.iter().map(String::as_str), now_ms) {
-                    self.feed(Input::Judged { accepted, reasons: reasons.clone() }, watch)?;
+                    self.feed(Input::Previewed { accepted, reasons: reasons.clone() }, watch)?;
                 }
                 if accepted { Judgement::Accepted } else { Judgement::Rejected { reasons } }
             }

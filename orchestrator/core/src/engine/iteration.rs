@@ -19,7 +19,7 @@ use super::redact::StreamRedactor;
 use super::session::Session;
 use super::sink::Sink;
 use super::transcript::Transcript;
-use crate::machine::{Ended, Input, Outcome, StartIteration};
+use crate::machine::{Input, IterationEnd, IterationOutcome, StartIteration};
 use ralph_orchestrator_config::SandboxMode;
 use ralph_orchestrator_contract::{AgentError, ErrorClass, Iteration, Report, survivors_complaint};
 
@@ -96,7 +96,7 @@ impl Session {
         ended.usage = held.map_or(ended.usage, |held| held.max(ended.usage));
         // Before the end of the iteration is recorded: a claim in the final message is not lost then.
         let mut inputs = self.find_claims().await?;
-        inputs.push(Input::Ended(ended));
+        inputs.push(Input::IterationEnded(ended));
         Ok(inputs)
     }
 
@@ -173,12 +173,16 @@ impl Session {
         })
     }
 
-    fn iteration_end(&mut self, result: Result<Report, AgentError>, tool_calls: u64) -> Ended {
+    fn iteration_end(
+        &mut self,
+        result: Result<Report, AgentError>,
+        tool_calls: u64,
+    ) -> IterationEnd {
         let (outcome, mut report) = match result {
-            Ok(report) => (Outcome::Succeeded, report),
-            Err(error) => (outcome_of(&error.class, error.message), *error.report),
+            Ok(report) => (IterationOutcome::Succeeded, report),
+            Err(error) => (outcome_of(error.class, error.message), *error.report),
         };
-        let good = outcome == Outcome::Succeeded;
+        let good = outcome == IterationOutcome::Succeeded;
         let final_text = report.final_text.as_deref().unwrap_or_default();
         let (says_done, says_all_done) = (says_done(final_text), says_all_done(final_text));
         let is_counted =
@@ -195,7 +199,7 @@ impl Session {
             self.warn_unrecorded(&complaint);
         }
         self.final_text = report.final_text.filter(|_| good);
-        Ended {
+        IterationEnd {
             outcome,
             usage: self.agents.current_mut(&self.state).with_cost(report.usage),
             says_done,
@@ -225,23 +229,7 @@ fn shortened(mut names: Vec<String>) -> Vec<String> {
     names
 }
 
-fn outcome_of(class: &ErrorClass, mut message: String) -> Outcome {
+fn outcome_of(class: ErrorClass, mut message: String) -> IterationOutcome {
     cut(&mut message, LONGEST_MESSAGE);
-    let word = class.word().to_owned();
-    match class {
-        ErrorClass::RateLimited { until_ms } => {
-            Outcome::Deferred { class: word, message, until_ms: *until_ms }
-        }
-        ErrorClass::Overloaded => Outcome::Deferred { class: word, message, until_ms: None },
-        ErrorClass::AgentLimit => Outcome::Bounded { message },
-        ErrorClass::Unauthenticated
-        | ErrorClass::Billing
-        | ErrorClass::InvalidRequest
-        | ErrorClass::NotFound
-        | ErrorClass::ContextExceeded
-        | ErrorClass::Crashed
-        | ErrorClass::TimedOut
-        | ErrorClass::Cancelled
-        | ErrorClass::Unavailable => Outcome::Failed { class: word, message },
-    }
+    IterationOutcome::from_error(class, message)
 }

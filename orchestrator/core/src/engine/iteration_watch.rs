@@ -179,7 +179,7 @@ impl IterationWatch {
                 Timer::IterationTimeout,
             ),
             (idle_ms, Timer::Idle),
-            (self.next_tick_ms, Timer::Tick),
+            (self.next_tick_ms, Timer::Clock),
         ]
     }
 
@@ -197,7 +197,7 @@ impl IterationWatch {
         let times = self.deadlines(session).into_iter();
         let inspection = Some(self.next_inspection_ms).filter(|at| *at > now);
         let next = times
-            .filter(|(_, timer)| !is_cancelled || *timer == Timer::Tick)
+            .filter(|(_, timer)| !is_cancelled || *timer == Timer::Clock)
             .map(|(at, _)| at)
             .chain(self.give_up_ms())
             .chain(self.pending.due_ms())
@@ -216,7 +216,7 @@ impl IterationWatch {
     pub(super) fn fire_timers(&mut self, session: &mut Session) -> Result<bool, EngineError> {
         let now = session.clock.runtime_ms();
         for (at, timer) in self.deadlines(session) {
-            if at > now || (self.cancelled_ms.is_some() && timer != Timer::Tick) {
+            if at > now || (self.cancelled_ms.is_some() && timer != Timer::Clock) {
                 continue;
             }
             if timer == Timer::Idle
@@ -225,7 +225,7 @@ impl IterationWatch {
                 continue;
             }
             session.feed(Input::Timer(timer), self)?;
-            if timer == Timer::Tick {
+            if timer == Timer::Clock {
                 self.next_tick_ms = now.saturating_add(tick_interval_ms(session));
             }
         }

@@ -24,7 +24,7 @@ pub(super) struct Observed {
 }
 
 /// An observation of the workspace.
-pub(super) enum Observation {
+pub(super) enum WorkspaceObservation {
     /// It is running.
     Running(RunningObservation),
     /// It was made before the first record, and still holds.
@@ -112,7 +112,8 @@ impl Session {
             Ended { tree, evidence, found }
         };
         let work = spawn_blocking(work);
-        self.observation = Some(Observation::Running(RunningObservation { work, cancelled }));
+        self.observation =
+            Some(WorkspaceObservation::Running(RunningObservation { work, cancelled }));
     }
 
     /// Returns the result of the observation; `None` if a signal or the limit on the run's time interrupted
@@ -120,8 +121,8 @@ impl Session {
     pub(super) async fn finish_observation(&mut self) -> Result<Option<Observed>, EngineError> {
         self.begin_observation();
         let mut running = match self.observation.take() {
-            Some(Observation::Running(running)) => running,
-            Some(Observation::Done(observed)) => return Ok(Some(observed)),
+            Some(WorkspaceObservation::Running(running)) => running,
+            Some(WorkspaceObservation::Done(observed)) => return Ok(Some(observed)),
             None => return Ok(None),
         };
         let enough = self.observation_allowance().expired_or_stopped();
@@ -137,7 +138,7 @@ impl Session {
 
     /// Cancels the running observation, if there is one.
     pub(super) async fn cancel_observation(&mut self) -> Result<(), EngineError> {
-        if let Some(Observation::Running(mut running)) = self.observation.take() {
+        if let Some(WorkspaceObservation::Running(mut running)) = self.observation.take() {
             running.cancel();
             let ended = running.end().await?;
             drop(self.take_back(ended)?);

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::agents::AgentPool;
 use super::construction::build_context;
 use super::error::EngineError;
-use super::existing_run::{ExistingRun, FrozenPolicy, RunSetup, verify_workspace};
+use super::existing_run::{ExistingRun, RunSetup, StoredPolicy, verify_workspace};
 use super::location::{self, WorkspacePaths};
 use super::paths::{real_path, state_layout, state_owner, verify_owner};
 use super::processes::Processes;
@@ -18,7 +18,7 @@ use super::renew::{self, Renewal};
 use super::session::Session;
 use super::session_builder::SessionBuilder;
 use super::validation_policy::CompletionPolicy;
-use crate::machine::Pins;
+use crate::machine::PathIdentities;
 use crate::registry::{LaunchContext, Registry};
 use crate::state::{Disk, Found, Layout, OrphanReport, StateError, Store, occupy_workspace};
 use crate::workspace::{Baseline, HeldWorkspace, PromptPlace, create_from_template};
@@ -125,7 +125,7 @@ async fn open_run(request: Request<'_>) -> Result<OpenOutcome, EngineError> {
 /// A run that is resumed, and the policy that it began with, if that can still be built.
 struct ResumedRun {
     found: Found,
-    frozen: Option<FrozenPolicy>,
+    frozen: Option<StoredPolicy>,
 }
 
 /// A run whose state is locked and whose parts are built, each of them once.
@@ -148,7 +148,7 @@ impl BuiltRun {
         let Self { mut store, policy, agents, mut notes, resumed } = self;
         let (loaded, layout) = (&request.loaded, store.layout().clone());
         renew_workspace(&request, workspace, &layout, &agents).await?;
-        let pins = resumed.as_ref().map(|resumed| &resumed.found.state.pins);
+        let pins = resumed.as_ref().map(|resumed| &resumed.found.state.identities);
         let location = take_location(&request, workspace, &layout, pins)?;
         paths.store(&request.disk)?;
         notes.extend(record_owner(&mut store, &request, &location, resumed.is_none())?);
@@ -320,12 +320,12 @@ fn take_location(
     request: &Request<'_>,
     workspace: &Path,
     layout: &Layout,
-    pins: Option<&Pins>,
+    pins: Option<&PathIdentities>,
 ) -> Result<Location, EngineError> {
     let run = &request.loaded.config.run;
     let recorded = pins.map(|pins| PromptSource::recorded(run, pins));
     recorded.as_ref().and_then(PromptSource::place).map_or(Ok(()), PromptPlace::verify)?;
-    let hold = |pins: Option<&Pins>| {
+    let hold = |pins: Option<&PathIdentities>| {
         let held = HeldWorkspace::hold(workspace)?;
         pins.map_or(Ok(()), |pins| location::compare(pins, &held))?;
         Ok::<_, EngineError>(held)

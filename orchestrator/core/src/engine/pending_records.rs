@@ -5,7 +5,7 @@
 //! iteration's end. Text has a budget of bytes, and what exceeds it is counted.
 
 use super::token_bucket::TokenBucket;
-use crate::machine::Context;
+use crate::machine::ContextUsage;
 use ralph_orchestrator_contract::{Claim, ClaimKind, Usage};
 
 /// Records of figures: so many at once, then one in two seconds.
@@ -29,7 +29,7 @@ pub(super) struct PendingRecords {
     words: TokenBucket,
     claims: [TokenBucket; 2],
     usage: Option<Usage>,
-    context: Option<Context>,
+    context: Option<ContextUsage>,
     /// The last of each kind.
     claim: [Option<Claim>; 2],
     /// Notes and answers that were not written down.
@@ -40,7 +40,7 @@ pub(super) struct PendingRecords {
 #[derive(Debug)]
 pub(super) struct Remaining {
     pub(super) usage: Option<Usage>,
-    pub(super) context: Option<Context>,
+    pub(super) context: Option<ContextUsage>,
     pub(super) claims: Vec<Claim>,
     pub(super) dropped: u64,
 }
@@ -70,7 +70,11 @@ impl PendingRecords {
     }
 
     /// Returns how full the context is if that may be recorded now.
-    pub(super) fn admit_context(&mut self, context: Context, now_ms: u64) -> Option<Context> {
+    pub(super) fn admit_context(
+        &mut self,
+        context: ContextUsage,
+        now_ms: u64,
+    ) -> Option<ContextUsage> {
         self.context = None;
         if self.figures.take(FIGURE, now_ms) {
             return Some(context);
@@ -115,7 +119,7 @@ impl PendingRecords {
     }
 
     /// Takes the figures that may be recorded by now.
-    pub(super) fn take_due(&mut self, now_ms: u64) -> (Option<Usage>, Option<Context>) {
+    pub(super) fn take_due(&mut self, now_ms: u64) -> (Option<Usage>, Option<ContextUsage>) {
         let usage = self.usage.take().and_then(|usage| self.admit_usage(usage, false, now_ms));
         let context = self.context.take().and_then(|context| self.admit_context(context, now_ms));
         (usage, context)
@@ -176,12 +180,15 @@ mod tests {
         assert_eq!(pending.admit_usage(used(7), true, 0), Some(used(7)));
         assert_eq!(pending.due_ms(), None);
         assert_eq!(pending.admit_usage(used(9), false, 1), None);
-        assert_eq!(pending.admit_context(Context { used: 3, window: None }, 1), None);
+        assert_eq!(pending.admit_context(ContextUsage { used: 3, window: None }, 1), None);
         let due_ms = pending.due_ms().unwrap();
         assert_eq!(pending.take_due(due_ms - 1), (None, None));
         // A smaller figure does not take the place of a larger one.
         assert_eq!(pending.admit_usage(used(8), false, due_ms), Some(used(9)));
-        assert_eq!(pending.take_due(due_ms + 2_000).1, Some(Context { used: 3, window: None }));
+        assert_eq!(
+            pending.take_due(due_ms + 2_000).1,
+            Some(ContextUsage { used: 3, window: None })
+        );
     }
 
     #[test]

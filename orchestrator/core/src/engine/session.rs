@@ -14,7 +14,7 @@ use super::error::EngineError;
 use super::feedback;
 use super::fingerprint::{AgentPrompt, Fingerprints, StartDetails};
 use super::location;
-use super::observation::{KnownTree, Observation};
+use super::observation::{KnownTree, WorkspaceObservation};
 use super::pinned_paths;
 use super::processes::Processes;
 use super::prompt::PromptSource;
@@ -26,8 +26,8 @@ use super::stop::StopRequests;
 use super::trace;
 use super::validation_policy::{self, CompletionPolicy};
 use crate::machine::{
-    Effect, Input, Now, ObservedEvidence, Policy, Record, RunStarted, StartIteration, StartOptions,
-    State, StopReason, step,
+    Effect, FrozenPolicy, Input, Now, ObservedEvidence, Record, RunStarted, StartIteration,
+    StartOptions, State, StopReason, step,
 };
 use crate::state::{FORMAT_VERSION, Layout, Store};
 use crate::workspace::{EvidenceHasher, HeldWorkspace, PinnedPaths, PromptWatch, TreeHasher};
@@ -73,7 +73,7 @@ pub struct Session {
     pub(super) hasher: Option<TreeHasher>,
     pub(super) evidence_hasher: EvidenceHasher,
     /// An observation that was begun, until its result is needed.
-    pub(super) observation: Option<Observation>,
+    pub(super) observation: Option<WorkspaceObservation>,
     pub(super) known_tree: KnownTree,
     pub(super) clock: Arc<Clock>,
     pub(super) observer: Arc<dyn RunObserver>,
@@ -98,7 +98,7 @@ pub struct Session {
     pub(super) stored_prompt: Option<blake3::Hash>,
     /// How an agent was started, as stored last.
     pub(super) stored_start: Option<StartDetails>,
-    pub(super) recorded_policy: Policy,
+    pub(super) recorded_policy: FrozenPolicy,
     pub(super) notes: Vec<String>,
     /// Why the agents before the first available one are not available.
     pub(super) unavailable: Vec<String>,
@@ -243,9 +243,10 @@ impl Session {
         };
         inputs.push_back(Input::Started(StartOptions { fresh: started }));
         inputs.extend(self.find_artefacts().await?);
-        inputs.extend(std::mem::take(&mut self.unavailable).into_iter().map(Input::AgentOut));
+        inputs
+            .extend(std::mem::take(&mut self.unavailable).into_iter().map(Input::AgentUnavailable));
         for note in std::mem::take(&mut self.notes) {
-            inputs.push_back(Input::Warn(note));
+            inputs.push_back(Input::Warning(note));
         }
         // The effects of the start come after its notes.
         let mut next = Vec::new();
@@ -275,7 +276,7 @@ impl Session {
             let Some(observed) = self.finish_observation().await? else { return Ok(None) };
             self.pin_paths(&observed)?;
             // Nothing changes the workspace until the first observation, which would find the same.
-            self.observation = Some(Observation::Done(observed.clone()));
+            self.observation = Some(WorkspaceObservation::Done(observed.clone()));
             (observed.tree, observed.evidence)
         };
         let contents: BTreeSet<String> = evidence.contents.into_values().collect();
@@ -291,7 +292,7 @@ impl Session {
             evidence_overflowed: evidence.overflowed,
             baseline: validation_policy::baseline_mode(self.config.completion.baseline),
             once: self.once,
-            pins: location::pins(&self.held, &self.prompt),
+            identities: location::pins(&self.held, &self.prompt),
         }))
     }
 
@@ -327,9 +328,9 @@ impl Session {
 
     async fn perform(&mut self, effect: Effect) -> Result<Vec<Input>, EngineError> {
         match effect {
-            Effect::Look => self.observe_workspace().await,
+            Effect::Observe => self.observe_workspace().await,
             Effect::CheckBaseline => {
-                self.check_baseline().await.map(|done| vec![Input::BaselineChecked(done)])
+                self.check_baseline().await.map(|done| vec![Input::Baseline(done)])
             }
             Effect::Validate(claim) => {
                 let span = info_span!("validation", iteration = self.state.iterations);
@@ -359,7 +360,7 @@ impl Session {
             self.policy.detectors.iter().map(|detector| detector.instructions()).collect();
         let feedback = feedback::block(&self.state, &instructions);
         let bytes = [feedback.as_bytes(), &prompt.bytes].concat();
-        let mut inputs: Vec<Input> = warning.map(Input::Warn).into_iter().collect();
+        let mut inputs: Vec<Input> = warning.map(Input::Warning).into_iter().collect();
         let mut task = self.iteration_task(&start, bytes)?;
         let instructions = self.instructions(&prompt.text, &task).unwrap_or_default();
         task.prompt.extend_from_slice(instructions.as_bytes());
@@ -368,7 +369,7 @@ impl Session {
         let (inputs_of, store) = (&mut self.fingerprints.inputs, &mut self.store);
         let changed = inputs_of.put_back(&self.agents, &agent, &task, config_dir, store)?;
         inputs.extend(changed.into_iter().map(|path| {
-            Input::Warn(format!(
+            Input::Warning(format!(
                 "{path}, which the agent `{agent}` reads, was changed; it was put back"
             ))
         }));

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use super::agents::AgentPool;
 use super::clock::Clock;
 use super::error::EngineError;
-use super::existing_run::FrozenPolicy;
+use super::existing_run::StoredPolicy;
 use super::fingerprint::Fingerprints;
 use super::observation::KnownTree;
 use super::processes::Processes;
@@ -21,7 +21,7 @@ use super::run_event::{RunEvent, RunObserver};
 use super::scratch::ScratchDir;
 use super::session::{ConfigFile, Session};
 use super::validation_policy::CompletionPolicy;
-use crate::machine::{Policy, State};
+use crate::machine::{FrozenPolicy, State};
 use crate::state::{Found, Layout, StateError, Store};
 use crate::workspace::{Baseline, EvidenceHasher, HeldWorkspace};
 use ralph_orchestrator_config::{Config, LoadedConfig};
@@ -47,7 +47,7 @@ pub(super) struct SessionBuilder {
 /// What a new run decides and a resumed one has recorded.
 struct RunRecord {
     run: String,
-    policy: Policy,
+    policy: FrozenPolicy,
     baseline: Baseline,
     /// The environment of validators: that of the first agent, whichever works.
     env: BTreeMap<String, String>,
@@ -84,7 +84,7 @@ impl SessionBuilder {
         mut self,
         loaded: LoadedConfig,
         found: Found,
-        frozen: Option<FrozenPolicy>,
+        frozen: Option<StoredPolicy>,
         vars: &BTreeMap<String, String>,
     ) -> Result<Session, EngineError> {
         let layout = self.store.layout().clone();
@@ -135,8 +135,8 @@ impl SessionBuilder {
             held,
             occupied,
             // Of the iteration in which the orchestrator went away, if there is one.
-            began_ms: state.current.as_ref().map_or(0, |current| current.began_ms),
-            clock: Arc::new(Clock::starting_at(state.runtime_ms)),
+            began_ms: state.running.as_ref().map_or(0, |current| current.began_ms),
+            clock: Arc::new(Clock::starting_at(state.budget.runtime_ms)),
             state,
             store,
             agents,
@@ -176,10 +176,10 @@ impl SessionBuilder {
 
 /// Refuses a policy that does not decide as the recorded one does.
 fn verify_frozen(
-    frozen: Option<FrozenPolicy>,
-    recorded: &Policy,
+    frozen: Option<StoredPolicy>,
+    recorded: &FrozenPolicy,
     baseline: &[u8],
-) -> Result<FrozenPolicy, String> {
+) -> Result<StoredPolicy, String> {
     if let Some(name) = frozen.as_ref().and_then(|frozen| frozen.policy.changed_code(recorded)) {
         return Err(format!(
             "was begun with another content of the plugin behind `{name}`; put that back, or \

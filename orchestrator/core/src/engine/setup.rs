@@ -11,7 +11,7 @@ use super::paths::real_path;
 use super::validate::baseline_claim;
 use super::validation_policy::CompletionPolicy;
 use super::validation_task::Selection;
-use crate::machine::NamedVerdict;
+use crate::machine::ValidatorVerdict;
 use crate::workspace::ProtectedPaths;
 use ralph_orchestrator_config::{ConfigError, ConfigErrors, LoadedConfig};
 use ralph_orchestrator_contract::{Setup, SetupProblem, ValidationContext};
@@ -78,7 +78,7 @@ impl CompletionPolicy {
         workspace: &Path,
         env: &BTreeMap<String, String>,
         at_most: Option<Duration>,
-    ) -> Vec<NamedVerdict> {
+    ) -> Vec<ValidatorVerdict> {
         let claim = baseline_claim();
         let mut env = env.clone();
         // As during a run, and removed afterwards. Without it the check works all the same.
@@ -112,7 +112,7 @@ impl CompletionPolicy {
             };
             // Nothing cancels it.
             let Some(verdict) = execute(check, context, end).await else { continue };
-            verdicts.push(NamedVerdict {
+            verdicts.push(ValidatorVerdict {
                 validator: check.info.name.clone(),
                 required: true,
                 duration_ms: millis(started.elapsed()),

@@ -19,7 +19,7 @@ use super::inspect::{self, LONGEST_CLAIM};
 use super::redact::StreamRedactor;
 use super::run_event::RunObserver;
 use super::transcript::{self, Transcript};
-use crate::machine::Context;
+use crate::machine::ContextUsage;
 use ralph_orchestrator_contract::{
     CancelReason, CancelSignal, Claim, ClaimKind, ClaimSource, CompletionDetector, Event,
     EventSink, Judgement,
@@ -153,7 +153,7 @@ impl Sink<'_> {
             Event::Claim { kind, text } => Some(AgentMessage::Claim(claim_by_tool(*kind, text))),
             Event::Note { text } => Some(AgentMessage::Note(text.clone())),
             Event::Context { used, window } => {
-                Some(AgentMessage::Context(Context { used: *used, window: *window }))
+                Some(AgentMessage::Context(ContextUsage { used: *used, window: *window }))
             }
             Event::ToolCall { .. } => {
                 self.tool_calls.fetch_add(1, Ordering::Relaxed);

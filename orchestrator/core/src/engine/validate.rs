@@ -11,7 +11,7 @@ use super::execution::GRACE;
 use super::session::Session;
 use super::stop::stop_requested;
 use super::validation_task::{Selection, ValidationTask};
-use crate::machine::{BaselineCheck, NamedVerdict, Validation};
+use crate::machine::{BaselineCheck, Validation, ValidatorVerdict};
 use crate::state::keep_evidence;
 use ralph_orchestrator_contract::{
     CancelReason, Claim, ClaimKind, ClaimSource, EvidenceFile, Verdict,
@@ -51,15 +51,15 @@ impl Session {
             baseline: Arc::clone(&self.baseline),
             clock: Arc::clone(&self.clock),
             iteration: self.state.iterations,
-            tree: self.state.tree.clone(),
-            tree_left: self.state.tree_left.clone(),
+            tree: self.state.workspace.tree.clone(),
+            tree_left: self.state.workspace.tree_left.clone(),
             disk: self.store.disk().clone(),
             snapshot_file: self.layout().snapshot(&self.run),
             pinned: Arc::clone(&self.pinned),
-            artefacts: self.state.artefacts.clone(),
+            artefacts: self.state.workspace.artefacts.clone(),
             changes: None,
-            tree_since: self.state.tree_since,
-            evidence: self.state.evidence_history.clone(),
+            tree_since: self.state.workspace.tree_since,
+            evidence: self.state.workspace.evidence_history.clone(),
             selection,
             claim,
             hasher: Some(self.take_hasher()),
@@ -150,7 +150,7 @@ impl Session {
     /// examined is not accepted. `None` if the run was asked to stop meanwhile.
     fn store_evidence(
         &self,
-        verdicts: &mut [NamedVerdict],
+        verdicts: &mut [ValidatorVerdict],
     ) -> Result<Option<Vec<EvidenceFile>>, EngineError> {
         if verdicts.iter().any(|verdict| verdict.required && !verdict.verdict.is_accepted()) {
             return Ok(Some(Vec::new()));

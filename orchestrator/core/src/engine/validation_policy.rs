@@ -8,7 +8,9 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::construction::make;
-use crate::machine::{AfterRejection, BaselineMode, CompletionTrigger, Policy, ValidatorInfo};
+use crate::machine::{
+    AfterRejection, BaselineMode, CompletionTrigger, FrozenPolicy, ValidatorInfo,
+};
 use crate::registry::Registry;
 use crate::workspace::ProtectedPaths;
 use ralph_orchestrator_config::{self as config, Config, ConfigErrors, LoadedConfig};
@@ -96,7 +98,7 @@ impl CompletionPolicy {
             trust_agent: completion.trust_agent,
             after_rejection: match completion.after_rejection {
                 config::AfterRejection::Keep => AfterRejection::Keep,
-                config::AfterRejection::Reclaim => AfterRejection::Reclaim,
+                config::AfterRejection::Reclaim => AfterRejection::RequireNewClaim,
             },
             when: match completion.when {
                 config::CompletionTrigger::Claimed => CompletionTrigger::Claimed,
@@ -108,11 +110,11 @@ impl CompletionPolicy {
     }
 
     /// Returns what is recorded of it, with `baseline` as the state of the protected paths.
-    pub(super) fn freeze(&self, baseline: &[u8]) -> Policy {
+    pub(super) fn freeze(&self, baseline: &[u8]) -> FrozenPolicy {
         let mut hasher = blake3::Hasher::new();
         hasher.update(self.config_part.to_string().as_bytes());
         hasher.update(baseline);
-        Policy {
+        FrozenPolicy {
             validators: self.validators.iter().map(|check| check.info.clone()).collect(),
             digest: hasher.finalize().to_hex().to_string(),
             trust_agent: self.trust_agent,
@@ -123,7 +125,7 @@ impl CompletionPolicy {
     }
 
     /// Returns a name in the configuration whose code is not what was frozen.
-    pub(super) fn changed_code(&self, frozen: &Policy) -> Option<&str> {
+    pub(super) fn changed_code(&self, frozen: &FrozenPolicy) -> Option<&str> {
         let other = |name: &&String| self.code.get(*name) != frozen.code.get(*name);
         self.code.keys().find(other).map(String::as_str)
     }
@@ -139,7 +141,7 @@ impl CompletionPolicy {
 
     /// Returns what a completion would be based on.
     #[must_use]
-    pub fn current_policy(&self) -> Policy {
+    pub fn current_policy(&self) -> FrozenPolicy {
         self.freeze(&[])
     }
 

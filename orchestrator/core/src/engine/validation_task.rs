@@ -20,7 +20,7 @@ use super::protection::{ProtectedState, Protection};
 use super::stop::{StopRequests, stop_requested};
 use super::validation_policy::{CompletionPolicy, ConfiguredValidator};
 use super::validator_changes::{Outcome, WorkspaceChanges, artefact_paths};
-use crate::machine::{EvidenceHistory, NamedVerdict, Validation};
+use crate::machine::{EvidenceHistory, Validation, ValidatorVerdict};
 use crate::state::Disk;
 use crate::workspace::{HeldWorkspace, PinnedPaths, TreeHasher, TreeSnapshot};
 use ralph_orchestrator_contract::{
@@ -153,7 +153,7 @@ impl ValidationTask {
         &mut self,
         checks: &[&ConfiguredValidator],
         protection: &mut Protection,
-    ) -> Result<Option<Vec<NamedVerdict>>, EngineError> {
+    ) -> Result<Option<Vec<ValidatorVerdict>>, EngineError> {
         let mut verdicts = Vec::new();
         for check in checks {
             let Some(mut verdict) = self.run_validator(check, protection).await? else {
@@ -170,7 +170,7 @@ impl ValidationTask {
     }
 
     /// Replaces the verdicts of validators that change work each time they run.
-    fn reject_unsettled(&mut self, verdicts: &mut [NamedVerdict]) {
+    fn reject_unsettled(&mut self, verdicts: &mut [ValidatorVerdict]) {
         let Some(changes) = &mut self.changes else { return };
         if self.selection == Selection::RequiredChecks {
             return changes.warn_of_changes();
@@ -248,7 +248,7 @@ impl ValidationTask {
         &self,
         check: &ConfiguredValidator,
         protection: &mut Protection,
-    ) -> Result<Option<NamedVerdict>, EngineError> {
+    ) -> Result<Option<ValidatorVerdict>, EngineError> {
         let started = Instant::now();
         // By the clock of the run: a time of standstill is nobody's fault.
         let until_ms = self.clock.runtime_ms().saturating_add(millis(check.timeout));
@@ -267,7 +267,7 @@ impl ValidationTask {
                 verdict => break with_pass_count(verdict, pass, passes),
             }
         };
-        Ok(Some(NamedVerdict {
+        Ok(Some(ValidatorVerdict {
             validator: check.info.name.clone(),
             required: check.info.required,
             duration_ms: millis(started.elapsed()),

@@ -8,8 +8,6 @@ use super::session::Session;
 use super::stop::stop_requested;
 use crate::machine::{Input, Now, Timer};
 
-/// The reason of a wait between two iterations.
-const PAUSE: &str = "pause";
 /// The longest pause after failures, and the shortest, whatever `run.delay` is: an agent that fails at
 /// once must not be started again at once.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5 * 60);
@@ -38,7 +36,7 @@ impl Session {
     pub(super) async fn pause(&mut self, failures: u32) -> Result<Vec<Input>, EngineError> {
         let pause = self.pause_length(failures);
         if !pause.is_zero() {
-            self.announce_wait(millis(pause), PAUSE.to_owned());
+            self.announce_pause(millis(pause));
         }
         let until_ms = self.clock.runtime_ms().saturating_add(millis(pause));
         self.wait_for(|now_ms| until_ms.saturating_sub(now_ms)).await
@@ -49,13 +47,13 @@ impl Session {
     async fn wait_for(&mut self, left: impl Fn(u64) -> u64) -> Result<Vec<Input>, EngineError> {
         loop {
             if *self.stop.borrow() > 0 {
-                return Ok(vec![Input::Signal, Input::Rested]);
+                return Ok(vec![Input::Signal, Input::WaitFinished]);
             }
             let now_ms = self.clock.runtime_ms();
             let allowed = self.state.limits.max_runtime_ms.unwrap_or(u64::MAX);
             let piece = left(now_ms).min(allowed.saturating_sub(now_ms)).min(LONGEST_SLEEP_MS);
             if piece == 0 {
-                return Ok(vec![Input::Rested]);
+                return Ok(vec![Input::WaitFinished]);
             }
             tokio::select! {
                 () = tokio::time::sleep(Duration::from_millis(piece)) => {}
@@ -67,7 +65,7 @@ impl Session {
 
     /// Records the runtime, so that a crash does not lose it.
     pub(super) fn tick(&mut self) -> Result<(), EngineError> {
-        self.advance(Input::Timer(Timer::Tick)).map(drop)
+        self.advance(Input::Timer(Timer::Clock)).map(drop)
     }
 }
 
