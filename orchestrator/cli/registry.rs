@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use ralph_adapter_claude_sdk::Guarded;
+use ralph_adapter_claude_sdk::WriteGuard;
 use ralph_orchestrator_config::Defaults;
 use ralph_orchestrator_contract::BuildContext;
 use ralph_orchestrator_core::registry::{LaunchContext, Registry};
@@ -92,12 +92,12 @@ pub(crate) fn whole(plugins: &Plugins, sandbox: Option<&Policy>, switch: KillSwi
 /// until these are known.
 fn guarded(
     launch: &Arc<OnceLock<LaunchContext>>,
-) -> impl Fn(&BuildContext) -> Guarded + Clone + use<> {
+) -> impl Fn(&BuildContext) -> WriteGuard + Clone + use<> {
     let launch = Arc::clone(launch);
     move |context| {
         let (launch, workspace) = (Arc::clone(&launch), context.workspace.clone());
         let guard: OnceLock<Option<Guard>> = OnceLock::new();
-        Guarded::new(move |path| {
+        WriteGuard::new(move |path| {
             let Some(LaunchContext { protects, orchestrator_paths, .. }) = launch.get() else {
                 return true;
             };
