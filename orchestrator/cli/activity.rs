@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use ralph_orchestrator_core::engine::Notice;
+use ralph_orchestrator_core::engine::RunEvent;
 
 /// What goes on in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,25 +31,25 @@ impl Activity {
     }
 
     /// Takes in what happened in the run.
-    pub(crate) fn follow(notice: &Notice) {
+    pub(crate) fn follow(notice: &RunEvent) {
         if let Some(next) = Self::now().after(notice) {
             NOW.store(next as u8, Ordering::Relaxed);
         }
     }
 
-    const fn after(self, notice: &Notice) -> Option<Self> {
+    const fn after(self, notice: &RunEvent) -> Option<Self> {
         match notice {
-            Notice::IterationStarted { .. } => Some(Self::Agent),
+            RunEvent::IterationStarted { .. } => Some(Self::Agent),
             // An agent that asks for a preview goes on meanwhile, and so does one that waits itself.
-            Notice::Validating { .. } if !matches!(self, Self::Agent) => Some(Self::Validators),
-            Notice::Paused { .. } | Notice::Waiting { .. } if !matches!(self, Self::Agent) => {
+            RunEvent::Validating { .. } if !matches!(self, Self::Agent) => Some(Self::Validators),
+            RunEvent::Paused { .. } | RunEvent::Waiting { .. } if !matches!(self, Self::Agent) => {
                 Some(Self::Waiting)
             }
-            Notice::IterationFinished { .. }
-            | Notice::Verdict { .. }
-            | Notice::Baseline { .. }
-            | Notice::Changes { .. }
-            | Notice::RunFinished { .. } => Some(Self::Between),
+            RunEvent::IterationFinished { .. }
+            | RunEvent::Verdict { .. }
+            | RunEvent::Baseline { .. }
+            | RunEvent::Changes { .. }
+            | RunEvent::RunFinished { .. } => Some(Self::Between),
             _ => None,
         }
     }
@@ -78,15 +78,15 @@ impl Activity {
 mod tests {
     use super::*;
 
-    fn validating() -> Notice {
-        Notice::Validating { iteration: 1, validators: Vec::new() }
+    fn validating() -> RunEvent {
+        RunEvent::Validating { iteration: 1, validators: Vec::new() }
     }
 
     #[test]
     fn validators_count_only_while_no_agent_works() {
         assert_eq!(Activity::Between.after(&validating()), Some(Activity::Validators));
         assert_eq!(Activity::Agent.after(&validating()), None);
-        let waiting = Notice::Paused { iteration: 1, ms: 1 };
+        let waiting = RunEvent::Paused { iteration: 1, ms: 1 };
         assert_eq!(Activity::Between.after(&waiting), Some(Activity::Waiting));
         assert_eq!(Activity::Agent.after(&waiting), None);
     }

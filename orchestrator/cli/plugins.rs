@@ -35,9 +35,9 @@ impl Plugins {
         let built_in = registry::plain(&plugins);
         for (name, config) in &context.loaded.config.plugins {
             let kinds = [
-                ("an adapter", built_in.agents.knows(name)),
-                ("a detector", built_in.detectors.knows(name)),
-                ("a validator", built_in.validators.knows(name)),
+                ("an adapter", built_in.agents.contains(name)),
+                ("a detector", built_in.detectors.contains(name)),
+                ("a validator", built_in.validators.contains(name)),
             ];
             if let Some((what, _)) = kinds.iter().find(|(_, known)| *known) {
                 let message = format!("{what} of that name is built in; choose another name");

@@ -1,11 +1,11 @@
 //! The adapters, detectors and validators that are built in, and those of plugins.
 
-use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
 
 use ralph_adapter_claude_sdk::WriteGuard;
 use ralph_orchestrator_config::Defaults;
-use ralph_orchestrator_contract::{BuildContext, BuildError};
-use ralph_orchestrator_core::registry::{Registry, Surroundings};
+use ralph_orchestrator_contract::BuildContext;
+use ralph_orchestrator_core::registry::{LaunchContext, Registry};
 use ralph_orchestrator_core::workspace::Guard;
 use ralph_orchestrator_detectors::{marker, promise};
 use ralph_orchestrator_supervisor::{KillSwitch, Supervisor};
@@ -23,33 +23,21 @@ pub(crate) fn config_defaults() -> Defaults {
 
 /// A registry of everything, for those who start nothing that lasts.
 pub(crate) fn plain(plugins: &Plugins) -> Registry {
-    whole(plugins, None, Surroundings::default(), KillSwitch::default())
+    whole(plugins, None, KillSwitch::default())
 }
 
 /// A registry of everything. Agents, but not validators, are confined by `sandbox`; all
 /// processes end at `switch`.
-pub(crate) fn whole(
-    plugins: &Plugins,
-    sandbox: Option<&Policy>,
-    surroundings: Surroundings,
-    switch: KillSwitch,
-) -> Registry {
-    let Surroundings { guard, protects, own } = surroundings;
+pub(crate) fn whole(plugins: &Plugins, sandbox: Option<&Policy>, switch: KillSwitch) -> Registry {
+    let launch: Arc<OnceLock<LaunchContext>> = Arc::default();
     let supervisor = Supervisor::this_binary().with_kill_switch(switch);
-    let supervisor = match guard {
-        Some(guard) => {
-            let guarded = supervisor.with_guard(guard);
-            // While everything else is looked at.
-            guarded.prepare();
-            guarded
-        }
-        None => supervisor,
-    };
-    let guarded = guarded(protects.clone(), own);
+    let guarded = guarded(&launch);
     let confined = match sandbox.cloned() {
         Some(policy) => {
-            let policy = policy.reading(plugins.copies());
-            supervisor.clone().with_sandbox(move || policy.now(&protects))
+            let (policy, launch) = (policy.reading(plugins.copies()), Arc::clone(&launch));
+            supervisor.clone().with_sandbox(move || {
+                policy.now(launch.get().map_or(&[][..], |launch| &launch.protects))
+            })
         }
         None => supervisor.clone(),
     };
@@ -58,7 +46,7 @@ pub(crate) fn whole(
 
     let (s, guards) = (confined.clone(), guarded.clone());
     registry.agents.add("acp", move |config, context| {
-        ralph_adapter_acp::build(config, context, &s, guards(context)?)
+        ralph_adapter_acp::build(config, context, &s, guards(context))
     });
     let s = confined.clone();
     registry.agents.add("claude-cli", move |config, context| {
@@ -66,7 +54,7 @@ pub(crate) fn whole(
     });
     let (s, guards) = (confined.clone(), guarded);
     registry.agents.add("claude-sdk", move |config, context| {
-        ralph_adapter_claude_sdk::build(config, context, &s, guards(context)?)
+        ralph_adapter_claude_sdk::build(config, context, &s, guards(context))
     });
     let s = confined.clone();
     registry
@@ -83,22 +71,39 @@ pub(crate) fn whole(
     registry.detectors.add("promise", promise::build);
     registry.detectors.add("marker", marker::build);
 
-    registry.validators.add("command", move |config, context| {
-        ralph_validator_command::build(config, context, &supervisor)
-    });
+    let s = supervisor.clone();
+    registry
+        .validators
+        .add("command", move |config, context| ralph_validator_command::build(config, context, &s));
     registry.validators.add("evidence-files", ralph_validator_evidence_files::build);
     registry.validators.add("protected-paths", ralph_validator_protected_paths::build);
+    registry.on_launch(move |context| {
+        if let Some(guard) = &context.guard {
+            supervisor.set_guard(Arc::clone(guard));
+            // While everything else is looked at.
+            supervisor.prepare();
+        }
+        drop(launch.set(context));
+    });
     registry
 }
 
-/// What agents are refused to write: what is protected, and the orchestrator's own files.
+/// What agents are refused to write: what is protected, and the orchestrator's own files; everything
+/// until these are known.
 fn guarded(
-    globs: Vec<String>,
-    own: Vec<PathBuf>,
-) -> impl Fn(&BuildContext) -> Result<WriteGuard, BuildError> + Clone {
+    launch: &Arc<OnceLock<LaunchContext>>,
+) -> impl Fn(&BuildContext) -> WriteGuard + Clone + use<> {
+    let launch = Arc::clone(launch);
     move |context| {
-        let guard = Guard::new(&context.workspace, &globs, &own)
-            .map_err(|error| BuildError::at("", error.to_string()))?;
-        Ok(WriteGuard::new(move |path| guard.guards(path)))
+        let (launch, workspace) = (Arc::clone(&launch), context.workspace.clone());
+        let guard: OnceLock<Option<Guard>> = OnceLock::new();
+        WriteGuard::new(move |path| {
+            let Some(LaunchContext { protects, orchestrator_paths, .. }) = launch.get() else {
+                return true;
+            };
+            let guard =
+                guard.get_or_init(|| Guard::new(&workspace, protects, orchestrator_paths).ok());
+            guard.as_ref().is_none_or(|guard| guard.guards(path))
+        })
     }
 }

@@ -152,7 +152,7 @@ fn a_cost_limit_that_cannot_be_kept_is_refused() {
     env.run().expect(78).says("max_tokens");
     env.raw_config(config);
     env.agent.default_call().out("<promise>COMPLETE: x</promise>\n");
-    env.run().expect(0).says("cannot be kept");
+    env.run().expect(0).says("cannot be enforced");
 }
 
 #[test]

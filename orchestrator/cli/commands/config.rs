@@ -1,6 +1,6 @@
 //! `config`
 
-use ralph_orchestrator_core::engine::{Driver, Judges, build_context};
+use ralph_orchestrator_core::engine::{CompletionPolicy, ConfiguredAgent, build_context};
 
 use crate::args::Config;
 use crate::commands::block_on;
@@ -45,14 +45,14 @@ fn show(context: &Context, json: bool) {
 async fn check(context: &Context) -> Result<(), CommandError> {
     let registry = registry::plain(&Plugins::of(context)?);
     let build = build_context(&context.loaded, &context.vars);
-    let judges = Judges::build(&context.loaded, &registry, &build).await?;
-    let first = Driver::build(&context.loaded, &registry, &build, None).await?;
+    let judges = CompletionPolicy::build(&context.loaded, &registry, &build).await?;
+    let first = ConfiguredAgent::build(&context.loaded, &registry, &build, None).await?;
     for name in context.loaded.config.agents.keys() {
-        Driver::build(&context.loaded, &registry, &build, Some(name)).await?;
+        ConfiguredAgent::build(&context.loaded, &registry, &build, Some(name)).await?;
     }
     let warning = first.check_limits(&context.loaded)?;
     for name in context.loaded.config.fallback(None) {
-        let next = Driver::build(&context.loaded, &registry, &build, Some(name)).await?;
+        let next = ConfiguredAgent::build(&context.loaded, &registry, &build, Some(name)).await?;
         next.check_limits(&context.loaded)?;
     }
     let run = &context.loaded.config.run;

@@ -7,9 +7,11 @@ use std::collections::BTreeMap;
 
 use ralph_orchestrator_config::{BaselineMode, ValidatorConfig};
 use ralph_orchestrator_contract::Verdict;
-use ralph_orchestrator_core::engine::{Driver, Judges, Redactor, SetupReport, build_context};
+use ralph_orchestrator_core::engine::{
+    CompletionPolicy, ConfiguredAgent, Redactor, SetupReport, build_context,
+};
 use ralph_orchestrator_core::machine::ValidatorVerdict;
-use ralph_orchestrator_core::registry::Surroundings;
+use ralph_orchestrator_core::registry::LaunchContext;
 use ralph_orchestrator_core::state::{Lock, peek};
 use ralph_orchestrator_supervisor::KillSwitch;
 use ralph_validator_command::PLACEHOLDER;
@@ -132,12 +134,14 @@ async fn examine(context: &Context) -> Result<Vec<Finding>, CommandError> {
         let result = result.map(|found| format!("{name}: {found}"));
         findings.push(Finding::new("plugin", result, exit::CONFIG));
     }
-    let plain = registry::plain(&plugins);
+    let registry = registry::whole(&plugins, policy.as_ref(), KillSwitch::default());
     let build = build_context(&context.loaded, &context.vars);
-    let judges = Judges::build(&context.loaded, &plain, &build).await?;
-    let surroundings = Surroundings { protects: judges.protects(), ..Surroundings::default() };
-    let registry = registry::whole(&plugins, policy.as_ref(), surroundings, KillSwitch::default());
-    let first = Driver::build(&context.loaded, &registry, &build, None).await?;
+    let judges = CompletionPolicy::build(&context.loaded, &registry, &build).await?;
+    registry.set_launch_context(LaunchContext {
+        protects: judges.protects(),
+        ..LaunchContext::default()
+    });
+    let first = ConfiguredAgent::build(&context.loaded, &registry, &build, None).await?;
     let env = first.environment(&context.loaded, &context.vars);
     findings.push(Finding::new("files", files(context), exit::CONFIG));
     findings.extend(prompt(context));
@@ -155,7 +159,7 @@ async fn examine(context: &Context) -> Result<Vec<Finding>, CommandError> {
         findings.extend(problem.map(|problem| Finding::new("login", Err(problem), exit::HUMAN)));
     }
     for name in context.loaded.config.fallback(None) {
-        let next = Driver::build(&context.loaded, &registry, &build, Some(name)).await?;
+        let next = ConfiguredAgent::build(&context.loaded, &registry, &build, Some(name)).await?;
         let env = next.environment(&context.loaded, &context.vars);
         let result = examine_agent(context, &next, &env).await;
         let result = result.map(|found| format!("{name}: {found}"));
@@ -209,7 +213,7 @@ fn prompt(context: &Context) -> Option<Finding> {
 /// Nothing if that run would not run them, or another one goes on.
 async fn baseline(
     context: &Context,
-    judges: &Judges,
+    judges: &CompletionPolicy,
     env: &BTreeMap<String, String>,
 ) -> Option<Finding> {
     let config = &context.loaded.config;
@@ -248,7 +252,7 @@ async fn baseline(
 }
 
 /// A limit that this agent cannot be held to, as the run would refuse it or warn of it.
-fn limits(context: &Context, agent: &Driver) -> Option<Finding> {
+fn limits(context: &Context, agent: &ConfiguredAgent) -> Option<Finding> {
     let (level, detail) = match agent.check_limits(&context.loaded) {
         Ok(warning) => (Level::Warning, warning?),
         Err(errors) => (Level::Failed(exit::CONFIG), errors.to_string()),
@@ -287,7 +291,7 @@ fn validators(context: &Context, report: &SetupReport) -> Vec<Finding> {
 }
 
 /// What a completion would be worth less for.
-fn completion(judges: &Judges) -> Option<Finding> {
+fn completion(judges: &CompletionPolicy) -> Option<Finding> {
     let policy = judges.current_policy();
     let detail = if !policy.validates() {
         "NOT validated: the agent's claim is trusted"
@@ -302,7 +306,7 @@ fn completion(judges: &Judges) -> Option<Finding> {
 /// Whether an agent would start, what was found, and what it can do.
 async fn examine_agent(
     context: &Context,
-    driver: &Driver,
+    driver: &ConfiguredAgent,
     env: &BTreeMap<String, String>,
 ) -> Result<String, String> {
     let redactor = Redactor::new(&context.loaded.config.env, env);

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use ralph_orchestrator_config::{LoadedConfig, duration_text};
-use ralph_orchestrator_core::engine::{Observer, Opened, Request, Session, find_completed, open};
+use ralph_orchestrator_core::engine::{
+    OpenOutcome, Request, RunObserver, Session, find_completed, open,
+};
 use ralph_orchestrator_core::machine::{FrozenPolicy, IterationOutcome, StopReason};
-use ralph_orchestrator_core::registry::Surroundings;
 use ralph_orchestrator_core::state::{Disk, Found, Layout};
 use ralph_orchestrator_supervisor::Supervisor;
 
@@ -66,9 +67,7 @@ async fn start(
         Ok(both) => both,
         Err(error) => return complete_or(error, Some(&context), &args).await,
     };
-    let registry = |surroundings: Surroundings| {
-        registry::whole(&plugins, policy.as_ref(), surroundings, switch.clone())
-    };
+    let registry = registry::whole(&plugins, policy.as_ref(), switch);
     let Context { file: config_file, loaded, vars } = context;
     let opened = open(Request {
         loaded: loaded.clone(),
@@ -88,8 +87,8 @@ async fn start(
     .await
     .map_err(|error| missing::explain(error, &loaded, &vars, args.agent.as_deref()))?;
     let mut session = match opened {
-        Opened::Complete { found, layout } => return Ok(complete(&found, &layout, args.json)),
-        Opened::Ready(session) => session,
+        OpenOutcome::Complete { found, layout } => return Ok(complete(&found, &layout, args.json)),
+        OpenOutcome::Ready(session) => session,
     };
     if args.dry_run {
         dry_run(&session, &loaded, args.json);
@@ -115,8 +114,8 @@ async fn start(
 }
 
 /// Who shows what happens.
-fn observer(args: &Run, quiet: bool, signals: &Signals) -> Arc<dyn Observer> {
-    let observer: Arc<dyn Observer> = if args.json {
+fn observer(args: &Run, quiet: bool, signals: &Signals) -> Arc<dyn RunObserver> {
+    let observer: Arc<dyn RunObserver> = if args.json {
         Arc::new(Json::new(Arc::clone(&signals.status)))
     } else if quiet {
         Arc::new(Quiet)

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use ralph_orchestrator_contract::{ClaimKind, Verdict};
-use ralph_orchestrator_core::engine::{Notice, Observer};
+use ralph_orchestrator_core::engine::{RunEvent, RunObserver};
 use ralph_orchestrator_core::machine::{StopReason, ValidatorVerdict};
 use ralph_orchestrator_core::state::Layout;
 
@@ -166,8 +166,8 @@ impl Human {
         }
     }
 
-    fn finished(&self, view: &mut View, run: &str, notice: &Notice) {
-        let Notice::RunFinished {
+    fn finished(&self, view: &mut View, run: &str, notice: &RunEvent) {
+        let RunEvent::RunFinished {
             stop_reason,
             message,
             validated,
@@ -225,10 +225,10 @@ impl Human {
 }
 
 impl Human {
-    fn run(&self, view: &mut View, run: &str, notice: &Notice) {
+    fn run(&self, view: &mut View, run: &str, notice: &RunEvent) {
         let head = format!("run {run}");
         match notice {
-            Notice::RunStarted {
+            RunEvent::RunStarted {
                 agent,
                 workspace,
                 state_dir,
@@ -243,7 +243,7 @@ impl Human {
                 self.line(view, BOLD, &head, &format!(": {agent} in {}", workspace.display()));
                 self.policy(view, notice);
             }
-            Notice::RunResumed {
+            RunEvent::RunResumed {
                 agent,
                 state_dir,
                 iterations,
@@ -267,7 +267,7 @@ impl Human {
                 let tail = format!(" goes on after {}: {agent}", so_far.join(", "));
                 self.line(view, BOLD, &head, &tail);
             }
-            Notice::AgentChanged { from, to, reason, .. } => {
+            RunEvent::AgentChanged { from, to, reason, .. } => {
                 let text = format!("  {to} takes over from {from}: {}", one_line(reason, 300));
                 self.line(view, YELLOW, &text, "");
             }
@@ -276,8 +276,8 @@ impl Human {
     }
 
     /// What a completion has to pass.
-    fn policy(&self, view: &mut View, notice: &Notice) {
-        let Notice::RunStarted { validators, validation_required, evidence_only, .. } = notice
+    fn policy(&self, view: &mut View, notice: &RunEvent) {
+        let RunEvent::RunStarted { validators, validation_required, evidence_only, .. } = notice
         else {
             return;
         };
@@ -293,9 +293,9 @@ impl Human {
         }
     }
 
-    fn completion(&self, view: &mut View, notice: &Notice) {
+    fn completion(&self, view: &mut View, notice: &RunEvent) {
         match notice {
-            Notice::Claim { claim, .. } => {
+            RunEvent::Claim { claim, .. } => {
                 let what = match claim.kind {
                     ClaimKind::Complete => "claims completion",
                     ClaimKind::NeedsHuman => "asks for a human",
@@ -303,21 +303,21 @@ impl Human {
                 let text = one_line(&claim.text, 200);
                 self.line(view, "", &format!("  {what} ({}): {text}", claim.detector), "");
             }
-            Notice::NearMiss { near_miss, .. } => {
+            RunEvent::NearMiss { near_miss, .. } => {
                 let text = one_line(&near_miss.text, 80);
                 let line = near_miss.line;
                 let text = format!("  near miss, not a valid claim (line {line}): {text}");
                 self.line(view, "", &text, "");
             }
-            Notice::Validating { validators, .. } => {
+            RunEvent::Validating { validators, .. } => {
                 view.live.begin(Doing::Validating(validators.join(", ")));
                 self.refresh(view);
             }
-            Notice::Previewed { accepted: true, .. } => {
+            RunEvent::Previewed { accepted: true, .. } => {
                 view.live.begin(Doing::Working(String::new()));
                 self.line(view, GREEN, "  the agent was told that this would be accepted", "");
             }
-            Notice::Previewed { reasons, .. } => {
+            RunEvent::Previewed { reasons, .. } => {
                 view.live.begin(Doing::Working(String::new()));
                 let text = "  the agent was told that this would be rejected, and goes on:";
                 self.line(view, YELLOW, text, "");
@@ -325,18 +325,18 @@ impl Human {
                     self.block(view, "", "    - ", reason);
                 }
             }
-            Notice::Baseline { verdicts, .. } => {
+            RunEvent::Baseline { verdicts, .. } => {
                 view.live.begin(Doing::Scanning);
                 for named in verdicts {
                     self.baseline(view, named);
                 }
             }
-            Notice::Artefacts { validator, paths, .. } => {
+            RunEvent::Artefacts { validator, paths, .. } => {
                 let whom = validator.as_deref().unwrap_or("a validator");
                 let paths = one_line(&paths.join(", "), 160);
                 self.line(view, "", &format!("  {whom} left {paths} (no part of the work)"), "");
             }
-            Notice::Verdict { verdicts, accepted, reasons, stagnant, max_stagnant, .. } => {
+            RunEvent::Verdict { verdicts, accepted, reasons, stagnant, max_stagnant, .. } => {
                 view.live.begin(Doing::Scanning);
                 self.verdicts(view, verdicts);
                 if !accepted {
@@ -363,36 +363,36 @@ impl Human {
     }
 }
 
-impl Observer for Human {
-    fn notice(&self, run: &str, notice: &Notice) {
+impl RunObserver for Human {
+    fn on_event(&self, run: &str, notice: &RunEvent) {
         let mut guard = self.view.lock().unwrap_or_else(PoisonError::into_inner);
         let view = &mut *guard;
         match notice {
-            Notice::RunStarted { .. }
-            | Notice::RunResumed { .. }
-            | Notice::AgentChanged { .. }
-            | Notice::RunFinished { .. } => {
+            RunEvent::RunStarted { .. }
+            | RunEvent::RunResumed { .. }
+            | RunEvent::AgentChanged { .. }
+            | RunEvent::RunFinished { .. } => {
                 self.run(view, run, notice);
             }
-            Notice::IterationStarted { .. }
-            | Notice::IterationFinished { .. }
-            | Notice::Changes { .. }
-            | Notice::Paused { .. }
-            | Notice::Waiting { .. } => self.iteration(view, notice),
-            Notice::AgentText { .. }
-            | Notice::AgentTool { .. }
-            | Notice::AgentEvent { .. }
-            | Notice::Context { .. }
-            | Notice::Note { .. }
-            | Notice::Usage { .. } => self.agent(view, notice),
-            Notice::Claim { .. }
-            | Notice::NearMiss { .. }
-            | Notice::Validating { .. }
-            | Notice::Previewed { .. }
-            | Notice::Verdict { .. }
-            | Notice::Artefacts { .. }
-            | Notice::Baseline { .. } => self.completion(view, notice),
-            Notice::Warning { message, .. } => {
+            RunEvent::IterationStarted { .. }
+            | RunEvent::IterationFinished { .. }
+            | RunEvent::Changes { .. }
+            | RunEvent::Paused { .. }
+            | RunEvent::Waiting { .. } => self.iteration(view, notice),
+            RunEvent::AgentText { .. }
+            | RunEvent::AgentTool { .. }
+            | RunEvent::AgentEvent { .. }
+            | RunEvent::Context { .. }
+            | RunEvent::Note { .. }
+            | RunEvent::Usage { .. } => self.agent(view, notice),
+            RunEvent::Claim { .. }
+            | RunEvent::NearMiss { .. }
+            | RunEvent::Validating { .. }
+            | RunEvent::Previewed { .. }
+            | RunEvent::Verdict { .. }
+            | RunEvent::Artefacts { .. }
+            | RunEvent::Baseline { .. } => self.completion(view, notice),
+            RunEvent::Warning { message, .. } => {
                 let text = format!("  warning: {}", one_line(message, 400));
                 self.line(view, YELLOW, &text, "");
             }

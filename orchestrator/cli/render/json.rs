@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use ralph_orchestrator_core::engine::{Notice, Observer};
+use ralph_orchestrator_core::engine::{RunEvent, RunObserver};
 use serde_json::{Value, json};
 
 use crate::error::of_stop;
@@ -21,8 +21,8 @@ impl Json {
     }
 }
 
-impl Observer for Json {
-    fn notice(&self, run: &str, notice: &Notice) {
+impl RunObserver for Json {
+    fn on_event(&self, run: &str, notice: &RunEvent) {
         let Ok(Value::Object(fields)) = serde_json::to_value(notice) else { return };
         let mut object = serde_json::Map::new();
         if let Some(event) = fields.get("event") {
@@ -31,8 +31,8 @@ impl Observer for Json {
         object.insert("time".into(), json!(jiff::Timestamp::now()));
         object.insert("run".into(), json!(run));
         object.extend(fields);
-        let is_last = matches!(notice, Notice::RunFinished { .. });
-        if let Notice::RunFinished { stop_reason, ended_well, .. } = notice {
+        let is_last = matches!(notice, RunEvent::RunFinished { .. });
+        if let RunEvent::RunFinished { stop_reason, ended_well, .. } = notice {
             let status = self.interrupted.load(Ordering::Relaxed);
             object.insert("exit_code".into(), json!(of_stop(*stop_reason, *ended_well, status)));
         }

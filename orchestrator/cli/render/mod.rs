@@ -12,7 +12,7 @@ pub(crate) mod text;
 
 use std::sync::Arc;
 
-use ralph_orchestrator_core::engine::{Notice, Observer};
+use ralph_orchestrator_core::engine::{RunEvent, RunObserver};
 
 pub(crate) use human::Human;
 pub(crate) use json::Json;
@@ -21,17 +21,17 @@ pub(crate) use quiet::Quiet;
 use crate::activity::Activity;
 
 /// Passes everything on, and keeps in mind what goes on.
-pub(crate) struct Watched(Arc<dyn Observer>);
+pub(crate) struct Watched(Arc<dyn RunObserver>);
 
 impl Watched {
-    pub(crate) fn around(observer: Arc<dyn Observer>) -> Arc<dyn Observer> {
+    pub(crate) fn around(observer: Arc<dyn RunObserver>) -> Arc<dyn RunObserver> {
         Arc::new(Self(observer))
     }
 }
 
-impl Observer for Watched {
-    fn notice(&self, run: &str, notice: &Notice) {
+impl RunObserver for Watched {
+    fn on_event(&self, run: &str, notice: &RunEvent) {
         Activity::follow(notice);
-        self.0.notice(run, notice);
+        self.0.on_event(run, notice);
     }
 }

@@ -1,6 +1,6 @@
 //! `run --quiet`: one line at the end.
 
-use ralph_orchestrator_core::engine::{Notice, Observer};
+use ralph_orchestrator_core::engine::{RunEvent, RunObserver};
 use ralph_orchestrator_core::machine::StopReason;
 
 use crate::output;
@@ -9,9 +9,10 @@ use crate::render::text::one_line;
 /// Prints how the run ended, and nothing else.
 pub(crate) struct Quiet;
 
-impl Observer for Quiet {
-    fn notice(&self, _: &str, notice: &Notice) {
-        let Notice::RunFinished { stop_reason, message, validated, iterations, .. } = notice else {
+impl RunObserver for Quiet {
+    fn on_event(&self, _: &str, notice: &RunEvent) {
+        let RunEvent::RunFinished { stop_reason, message, validated, iterations, .. } = notice
+        else {
             return;
         };
         let plural = if *iterations == 1 { "" } else { "s" };

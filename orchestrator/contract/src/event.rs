@@ -177,6 +177,9 @@ pub trait EventSink: CancelSignal {
     }
 }
 
+/// The first line that an agent reads about a rejected claim; the reasons follow.
+pub const REJECTED_CLAIM: &str = "Your claim that the task is complete was checked and REJECTED:";
+
 /// The result that validation would have now.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "result", rename_all = "snake_case")]

@@ -20,7 +20,9 @@ pub use detector::{
     Claim, ClaimKind, ClaimSource, CompletionDetector, DetectorInput, Findings, NearMiss,
 };
 pub use error::{AgentError, ErrorClass};
-pub use event::{CancelReason, CancelSignal, Event, EventSink, NeverCancelled, ValidationPreview};
+pub use event::{
+    CancelReason, CancelSignal, Event, EventSink, NeverCancelled, REJECTED_CLAIM, ValidationPreview,
+};
 pub use leftovers::{Leftovers, Survivor, survivors_complaint};
 pub use usage::{Tokens, Usage};
 pub use usd::Usd;

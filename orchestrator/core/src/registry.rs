@@ -14,58 +14,58 @@ use ralph_orchestrator_contract::{
     Agent, BuildContext, BuildError, CompletionDetector, EvidenceValidator,
 };
 
-/// What a factory comes to.
-pub type Built<T> = Result<Box<T>, BuildError>;
-/// What a factory that takes its time comes to.
-pub type Later<'a, T> = Pin<Box<dyn Future<Output = Built<T>> + Send + 'a>>;
-type Now<T> = Box<dyn Fn(Value, &BuildContext) -> Built<T> + Send + Sync>;
-type OneOf<T> =
-    Box<dyn for<'a> Fn(Option<&'a str>, Value, &'a BuildContext) -> Later<'a, T> + Send + Sync>;
+/// The result of a factory.
+pub type BuildResult<T> = Result<Box<T>, BuildError>;
+/// The result of an asynchronous factory.
+pub type BuildFuture<'a, T> = Pin<Box<dyn Future<Output = BuildResult<T>> + Send + 'a>>;
+type SyncFactory<T> = Box<dyn Fn(Value, &BuildContext) -> BuildResult<T> + Send + Sync>;
+type AsyncFactory<T> = Box<
+    dyn for<'a> Fn(Option<&'a str>, Value, &'a BuildContext) -> BuildFuture<'a, T> + Send + Sync,
+>;
 
-/// A factory of several members.
-struct Family<T: ?Sized> {
-    factory: OneOf<T>,
+/// The factory of a plugin, which may provide several members.
+struct PluginFactory<T: ?Sized> {
+    factory: AsyncFactory<T>,
     digest: Option<String>,
 }
 
 /// Factories by name.
-pub struct Kinds<T: ?Sized> {
-    one: BTreeMap<String, Now<T>>,
-    families: BTreeMap<String, Family<T>>,
+pub struct FactoryMap<T: ?Sized> {
+    built_in: BTreeMap<String, SyncFactory<T>>,
+    plugins: BTreeMap<String, PluginFactory<T>>,
 }
 
-impl<T: ?Sized> Default for Kinds<T> {
+impl<T: ?Sized> Default for FactoryMap<T> {
     fn default() -> Self {
-        Self { one: BTreeMap::new(), families: BTreeMap::new() }
+        Self { built_in: BTreeMap::new(), plugins: BTreeMap::new() }
     }
 }
 
-impl<T: ?Sized> Kinds<T> {
+impl<T: ?Sized> FactoryMap<T> {
     /// Registers a factory; a later one of the same name takes its place.
     pub fn add<F>(&mut self, name: &str, factory: F)
     where
-        F: Fn(Value, &BuildContext) -> Built<T> + Send + Sync + 'static,
+        F: Fn(Value, &BuildContext) -> BuildResult<T> + Send + Sync + 'static,
     {
-        self.one.insert(name.to_owned(), Box::new(factory));
+        self.built_in.insert(name.to_owned(), Box::new(factory));
     }
 
-    /// Registers a factory that takes its time, for `name` and for all that is called `name/MEMBER`: it
-    /// is told the member. What it builds is told from what it would build of another content by
-    /// `digest`, see [`digest`](Self::digest).
+    /// Registers an asynchronous factory for `name` and for every `name/MEMBER`, which is passed to it.
+    /// `digest` identifies its code, see [`digest`](Self::digest).
     pub fn add_async<F>(&mut self, name: &str, digest: Option<String>, factory: F)
     where
-        F: for<'a> Fn(Option<&'a str>, Value, &'a BuildContext) -> Later<'a, T>
+        F: for<'a> Fn(Option<&'a str>, Value, &'a BuildContext) -> BuildFuture<'a, T>
             + Send
             + Sync
             + 'static,
     {
-        self.families.insert(name.to_owned(), Family { factory: Box::new(factory), digest });
+        self.plugins.insert(name.to_owned(), PluginFactory { factory: Box::new(factory), digest });
     }
 
-    /// Whether there is a factory of that name.
+    /// Returns whether there is a factory of that name.
     #[must_use]
-    pub fn knows(&self, name: &str) -> bool {
-        self.one.contains_key(name) || self.family(name).is_some()
+    pub fn contains(&self, name: &str) -> bool {
+        self.built_in.contains_key(name) || self.plugin(name).is_some()
     }
 
     /// Builds what is called `name` from its table; `None` if there is no such factory.
@@ -74,58 +74,79 @@ impl<T: ?Sized> Kinds<T> {
         name: &str,
         table: Value,
         context: &BuildContext,
-    ) -> Option<Built<T>> {
-        if let Some(factory) = self.one.get(name) {
+    ) -> Option<BuildResult<T>> {
+        if let Some(factory) = self.built_in.get(name) {
             return Some(factory(table, context));
         }
-        let (family, member) = self.family(name)?;
-        Some((family.factory)(member, table, context).await)
+        let (plugin, member) = self.plugin(name)?;
+        Some((plugin.factory)(member, table, context).await)
     }
 
-    /// Digest of the code behind a name, if it is not this program's own.
+    /// Returns the digest of the code behind a name, unless it is this program's own.
     #[must_use]
     pub fn digest(&self, name: &str) -> Option<&str> {
-        let (family, _) = self.family(name).filter(|_| !self.one.contains_key(name))?;
-        family.digest.as_deref()
+        let (plugin, _) = self.plugin(name).filter(|_| !self.built_in.contains_key(name))?;
+        plugin.digest.as_deref()
     }
 
-    /// All names, sorted.
+    /// Returns all names, sorted.
     #[must_use]
     pub fn names(&self) -> Vec<&str> {
-        let mut names: Vec<_> = self.one.keys().chain(self.families.keys()).collect();
+        let mut names: Vec<_> = self.built_in.keys().chain(self.plugins.keys()).collect();
         names.sort();
         names.dedup();
         names.into_iter().map(String::as_str).collect()
     }
 
-    fn family<'a>(&self, name: &'a str) -> Option<(&Family<T>, Option<&'a str>)> {
-        if let Some(whole) = self.families.get(name) {
+    fn plugin<'a>(&self, name: &'a str) -> Option<(&PluginFactory<T>, Option<&'a str>)> {
+        if let Some(whole) = self.plugins.get(name) {
             return Some((whole, None));
         }
         let (first, member) = name.split_once('/')?;
-        Some((self.families.get(first)?, Some(member)))
+        Some((self.plugins.get(first)?, Some(member)))
     }
 }
 
-/// What the things in a registry are to be used for.
+/// What is known of a run once its workspace is locked, and needed by whatever starts its processes.
 #[derive(Clone, Debug, Default)]
-pub struct Surroundings {
-    /// Has to be handed to every process that is started.
+pub struct LaunchContext {
+    /// The lock that every process of the run has to inherit.
     pub guard: Option<Arc<File>>,
-    /// What validators protect in the workspace: globs, as `protects` of each gives them.
+    /// Globs of what validators protect in the workspace.
     pub protects: Vec<String>,
     /// The orchestrator's own files and folders, which no agent has to write: state, configuration,
     /// and the prompt if it is fixed.
-    pub own: Vec<PathBuf>,
+    pub orchestrator_paths: Vec<PathBuf>,
 }
 
+/// Receives the launch context of a run.
+type LaunchHook = Box<dyn Fn(LaunchContext) + Send + Sync>;
+
 /// Everything that a configuration can name.
+///
+/// Agents, detectors and validators are built once, before the run is locked, so that a mistake in
+/// the configuration changes nothing on disk. What depends on the lock follows in a [`LaunchContext`].
 #[derive(Default)]
 pub struct Registry {
     /// `[agent] adapter`.
-    pub agents: Kinds<dyn Agent>,
+    pub agents: FactoryMap<dyn Agent>,
     /// `[completion] detectors`.
-    pub detectors: Kinds<dyn CompletionDetector>,
+    pub detectors: FactoryMap<dyn CompletionDetector>,
     /// `[[validator]] kind`.
-    pub validators: Kinds<dyn EvidenceValidator>,
+    pub validators: FactoryMap<dyn EvidenceValidator>,
+    launch_hook: Option<LaunchHook>,
+}
+
+impl Registry {
+    /// Has `hook` called with the launch context of a run before any of its processes starts.
+    pub fn on_launch(&mut self, hook: impl Fn(LaunchContext) + Send + Sync + 'static) {
+        self.launch_hook = Some(Box::new(hook));
+    }
+
+    /// Passes the launch context to whatever starts the processes of the run.
+    pub fn set_launch_context(&self, context: LaunchContext) {
+        if let Some(hook) = &self.launch_hook {
+            hook(context);
+        }
+    }
 }

@@ -40,7 +40,8 @@ const START: Duration = Duration::from_secs(30);
 #[derive(Clone, Debug)]
 pub struct Supervisor {
     fork_server: Arc<ForkServer>,
-    guard: Option<Arc<File>>,
+    /// Shared by all clones, and set at most once.
+    guard: Arc<OnceLock<Arc<File>>>,
     switch: Option<KillSwitch>,
     sandbox: Option<MakeSandbox>,
 }
@@ -76,20 +77,20 @@ impl Supervisor {
         Self::with(Arc::clone(fork_server))
     }
 
-    const fn with(fork_server: Arc<ForkServer>) -> Self {
-        Self { fork_server, guard: None, switch: None, sandbox: None }
+    fn with(fork_server: Arc<ForkServer>) -> Self {
+        Self { fork_server, guard: Arc::default(), switch: None, sandbox: None }
     }
 
     /// Starts the fork server and a first shim ahead of time. Failures are reported by the first spawn.
     pub fn prepare(&self) {
-        if self.fork_server.start().is_err() || self.guard.is_none() {
+        if self.fork_server.start().is_err() || self.guard.get().is_none() {
             return;
         }
         // Its shim holds the guard.
         if let Ok((ours, theirs)) = UnixStream::pair()
-            && self.fork_server.fork(&theirs.into(), self.guard.as_deref()).is_ok()
+            && self.fork_server.fork(&theirs.into(), self.guard.get().map(Arc::as_ref)).is_ok()
         {
-            self.fork_server.recycle(ours, self.guard.clone());
+            self.fork_server.recycle(ours, self.guard.get().cloned());
         }
     }
 
@@ -98,8 +99,14 @@ impl Supervisor {
     /// the shims, too; closing it does not.
     #[must_use]
     pub fn with_guard(mut self, guard: Arc<File>) -> Self {
-        self.guard = Some(guard);
+        self.guard = Arc::new(guard.into());
         self
+    }
+
+    /// Does the same for this supervisor and all its clones, from now on. A guard that is set already
+    /// stays.
+    pub fn set_guard(&self, guard: Arc<File>) {
+        drop(self.guard.set(guard));
     }
 
     /// Connects a kill switch to all trees.
@@ -179,7 +186,7 @@ impl Supervisor {
     }
 
     fn shim_return(&self) -> ShimReturn {
-        ShimReturn { fork_server: Arc::clone(&self.fork_server), guard: self.guard.clone() }
+        ShimReturn { fork_server: Arc::clone(&self.fork_server), guard: self.guard.get().cloned() }
     }
 
     /// What confines the process, if anything does.
@@ -206,7 +213,7 @@ impl Supervisor {
         let streams = streams.each_ref().map(OwnedFd::as_fd);
         let ruleset = ruleset.map(OwnedFd::as_fd);
         let switch = self.switch.as_ref();
-        if let Some(idle) = self.fork_server.take_idle(self.guard.as_ref()) {
+        if let Some(idle) = self.fork_server.take_idle(self.guard.get()) {
             let mut control = Control::over(idle)?;
             control.begin(job, streams, ruleset, switch).await?;
             let report = timeout(START, control.next()).await;
@@ -217,7 +224,7 @@ impl Supervisor {
             }
         }
         let (mut control, theirs) = Control::new()?;
-        self.fork_server.fork(&theirs, self.guard.as_deref())?;
+        self.fork_server.fork(&theirs, self.guard.get().map(Arc::as_ref))?;
         drop(theirs);
         control.begin(job, streams, ruleset, switch).await?;
         let report = timeout(START, control.next()).await;

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 
 use ralph_adapter_common::claude_stream::{Denial, Message, bounded};
-use ralph_orchestrator_contract::{ClaimKind, Event, ValidationPreview};
+use ralph_orchestrator_contract::{ClaimKind, Event, REJECTED_CLAIM, ValidationPreview};
 use serde_json::{Value, json};
 
 use super::SdkSession;
@@ -215,7 +215,7 @@ impl SdkSession<'_> {
 }
 
 fn rejection(reasons: &[String]) -> String {
-    let mut text = "Your claim that the task is complete was checked and REJECTED:".to_owned();
+    let mut text = REJECTED_CLAIM.to_owned();
     for reason in reasons {
         text.push_str("\n- ");
         text.push_str(reason);

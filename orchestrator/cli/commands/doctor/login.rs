@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use ralph_orchestrator_core::engine::Driver;
+use ralph_orchestrator_core::engine::ConfiguredAgent;
 use serde_json::Value;
 
 use crate::ask::ask;
@@ -17,7 +17,7 @@ const CODEX_KEYS: [&str; 2] = ["CODEX_API_KEY", "CODEX_ACCESS_TOKEN"];
 pub(super) async fn problem(
     context: &Context,
     adapter: &str,
-    driver: &Driver,
+    driver: &ConfiguredAgent,
     env: &BTreeMap<String, String>,
 ) -> Option<String> {
     let program = driver.agent().describe().program?;

@@ -5,7 +5,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use ralph_orchestrator_contract::Verdict;
-use ralph_orchestrator_core::engine::{Judges, SetupReport, build_context, plain_environment};
+use ralph_orchestrator_core::engine::{
+    CompletionPolicy, SetupReport, build_context, plain_environment,
+};
 use ralph_orchestrator_core::machine::ValidatorVerdict;
 
 use crate::commands::block_on;
@@ -43,7 +45,8 @@ fn entries(folder: &Path) -> BTreeSet<String> {
 async fn verdicts(context: &Context) -> Result<Vec<String>, CommandError> {
     let plugins = Plugins::of(context)?;
     let build = build_context(&context.loaded, &context.vars);
-    let judges = Judges::build(&context.loaded, &registry::plain(&plugins), &build).await?;
+    let judges =
+        CompletionPolicy::build(&context.loaded, &registry::plain(&plugins), &build).await?;
     let env = plain_environment(&context.loaded, &context.vars);
     let setup = judges.check_setup(&context.loaded, &env).await;
     let workspace = context.loaded.config.run.workspace.canonicalize()?;

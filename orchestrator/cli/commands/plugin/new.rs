@@ -103,9 +103,9 @@ fn check(name: &str) -> Result<(), CommandError> {
         return Err(CommandError::user(message));
     }
     let built_in = registry::plain(&Plugins::default());
-    if built_in.agents.knows(name)
-        || built_in.detectors.knows(name)
-        || built_in.validators.knows(name)
+    if built_in.agents.contains(name)
+        || built_in.detectors.contains(name)
+        || built_in.validators.contains(name)
     {
         let message = format!("something that is called `{name}` is built in");
         return Err(CommandError::user(message).hinted("choose another name"));

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use ralph_orchestrator_contract::{Event, Usage, Usd};
-use ralph_orchestrator_core::engine::Notice;
+use ralph_orchestrator_core::engine::RunEvent;
 use ralph_orchestrator_core::machine::{Changes, IterationOutcome};
 
 use super::{BOLD, DIM, Human, RED, View, YELLOW};
@@ -17,9 +17,9 @@ use crate::render::text::{
 const MOST_FILES: usize = 3;
 
 impl Human {
-    pub(super) fn iteration(&self, view: &mut View, notice: &Notice) {
+    pub(super) fn iteration(&self, view: &mut View, notice: &RunEvent) {
         match notice {
-            Notice::IterationStarted {
+            RunEvent::IterationStarted {
                 iteration,
                 attempt,
                 trigger: why,
@@ -37,11 +37,11 @@ impl Human {
                 let text = format!("iteration {iteration}{of} started ({}{again})", trigger(*why));
                 self.line(view, DIM, &text, "");
             }
-            Notice::Paused { ms, .. } => {
+            RunEvent::Paused { ms, .. } => {
                 view.live.begin(Doing::Pausing(Instant::now() + Duration::from_millis(*ms)));
             }
-            Notice::Waiting { ms, reason, .. } => self.waiting(view, *ms, reason),
-            Notice::Changes { changes, stagnant, max_stagnant, claim_pending, .. } => {
+            RunEvent::Waiting { ms, reason, .. } => self.waiting(view, *ms, reason),
+            RunEvent::Changes { changes, stagnant, max_stagnant, claim_pending, .. } => {
                 view.live.begin(Doing::Scanning);
                 let stagnation = stagnation(*stagnant, *max_stagnant).filter(|_| !claim_pending);
                 self.changes(view, changes, stagnation);
@@ -61,8 +61,8 @@ impl Human {
         self.line(view, YELLOW, &text, "");
     }
 
-    fn ended(&self, view: &mut View, notice: &Notice) {
-        let Notice::IterationFinished {
+    fn ended(&self, view: &mut View, notice: &RunEvent) {
+        let RunEvent::IterationFinished {
             iteration,
             outcome: how,
             cost_usd,
@@ -109,22 +109,22 @@ impl Human {
         self.line(view, code, &format!("  {what}{stagnation}"), "");
     }
 
-    pub(super) fn agent(&self, view: &mut View, notice: &Notice) {
+    pub(super) fn agent(&self, view: &mut View, notice: &RunEvent) {
         match notice {
-            Notice::AgentText { text, .. } => self.text(view, text),
-            Notice::AgentTool { name, input, .. } => {
+            RunEvent::AgentText { text, .. } => self.text(view, text),
+            RunEvent::AgentTool { name, input, .. } => {
                 let call = tool_line(name, input);
                 if self.verbose {
                     self.line(view, "", &format!("  {call}"), "");
                 }
                 view.live.doing = Doing::Working(call);
             }
-            Notice::AgentEvent { detail, .. } if self.verbose => self.detail(view, detail),
-            Notice::Usage { usage, .. } => view.live.usage = *usage,
-            Notice::Context { used, window, .. } => {
+            RunEvent::AgentEvent { detail, .. } if self.verbose => self.detail(view, detail),
+            RunEvent::Usage { usage, .. } => view.live.usage = *usage,
+            RunEvent::Context { used, window, .. } => {
                 view.live.context = Some(fullness(*used, *window));
             }
-            Notice::Note { text, .. } => {
+            RunEvent::Note { text, .. } => {
                 self.line(view, "", &format!("  note: {}", one_line(text, 200)), "");
             }
             _ => {}

@@ -1,23 +1,59 @@
-//! Telling those who watch a run what happens in it.
+//! Run events: everything that observers see of a run is made here.
 
-use super::notice::Notice;
+use super::run_event::RunEvent;
 use super::session::Session;
-use crate::machine::{Changes, Latch, Record, RunStarted};
-use ralph_orchestrator_contract::NearMiss;
+use crate::machine::{Changes, IterationOutcome, Latch, Record, RunStarted, StopReason};
+use ralph_orchestrator_contract::{Event, NearMiss, Usage, Usd};
 
 impl Session {
-    pub(super) fn notice(&self, notice: &Notice) {
-        self.observer.notice(&self.run, notice);
+    pub(super) fn emit(&self, event: &RunEvent) {
+        self.observer.on_event(&self.run, event);
     }
 
-    /// Warns without leaving a record.
-    pub(super) fn warn_only(&self, message: &str) {
+    /// Warns without a record.
+    pub(super) fn warn_unrecorded(&self, message: &str) {
         let message = self.redactor.text(message).into_owned();
-        self.notice(&Notice::Warning { iteration: self.state.iterations, message });
+        self.emit(&RunEvent::Warning { iteration: self.state.iterations, message });
     }
 
-    fn run_started(&self, started: RunStarted) -> Notice {
-        Notice::RunStarted {
+    /// Announces a pause between iterations.
+    pub(super) fn announce_pause(&self, ms: u64) {
+        self.emit(&RunEvent::Paused { iteration: self.state.iterations, ms });
+    }
+
+    /// Announces a wait for something outside.
+    pub(super) fn announce_wait(&self, ms: u64, reason: String) {
+        self.emit(&RunEvent::Waiting { iteration: self.state.iterations, ms, reason });
+    }
+
+    /// Announces that these validators begin.
+    pub(super) fn announce_validators(&self, validators: Vec<String>) {
+        self.emit(&RunEvent::Validating { iteration: self.state.iterations, validators });
+    }
+
+    /// Announces the end of the run, or of this start of it.
+    pub(super) fn announce_end(&self, reason: StopReason, message: &str) {
+        let state = &self.state;
+        self.emit(&RunEvent::RunFinished {
+            iteration: state.iterations,
+            stop_reason: reason,
+            message: message.to_owned(),
+            agent: state.agent.name.clone(),
+            agent_changed: state.agent.last_change.clone(),
+            ended_well: matches!(state.last_outcome, Some(IterationOutcome::Succeeded)),
+            validated: state.completion().is_some_and(|completion| completion.validated),
+            evidence_only: self.recorded_policy.is_evidence_only(),
+            iterations: state.iterations,
+            cost_usd: state.cost(),
+            cost_estimated: state.budget.cost_estimated,
+            cost_reported: state.budget.cost_reported,
+            tokens: state.tokens(),
+            runtime_ms: state.budget.runtime_ms,
+        });
+    }
+
+    fn run_started(&self, started: RunStarted) -> RunEvent {
+        RunEvent::RunStarted {
             agent: started.agent,
             workspace: self.workspace.clone(),
             state_dir: self.layout().root().to_owned(),
@@ -29,7 +65,7 @@ impl Session {
         }
     }
 
-    /// Iterations without progress, and how many are allowed.
+    /// Returns the number of iterations without progress, and how many are allowed.
     fn stagnation(&self) -> (u32, Option<u32>) {
         let max = self.state.limits.max_stagnant;
         (self.state.progress.stagnant, (max < u32::MAX).then_some(max))
@@ -38,7 +74,7 @@ impl Session {
     fn announce_changes(&self, changes: Option<Changes>) {
         let Some(changes) = changes else { return };
         let (stagnant, max_stagnant) = self.stagnation();
-        self.notice(&Notice::Changes {
+        self.emit(&RunEvent::Changes {
             iteration: self.state.iterations,
             changes,
             stagnant,
@@ -47,8 +83,8 @@ impl Session {
         });
     }
 
-    fn run_resumed(&self, agent: String) -> Notice {
-        Notice::RunResumed {
+    fn run_resumed(&self, agent: String) -> RunEvent {
+        RunEvent::RunResumed {
             agent,
             workspace: self.workspace.clone(),
             state_dir: self.layout().root().to_owned(),
@@ -61,58 +97,77 @@ impl Session {
         }
     }
 
-    fn tell_near_misses(&self, near_misses: Vec<NearMiss>) {
+    fn announce_near_misses(&self, near_misses: Vec<NearMiss>) {
         let iteration = self.state.iterations;
         for near_miss in near_misses {
-            self.notice(&Notice::NearMiss { iteration, near_miss });
+            self.emit(&RunEvent::NearMiss { iteration, near_miss });
         }
     }
 
-    /// Tells those who watch what a record says.
-    pub(super) fn tell(&self, record: &Record) {
+    fn iteration_finished(
+        &self,
+        iteration: u64,
+        outcome: IterationOutcome,
+        usage: Usage,
+        cost_usd: Usd,
+        runtime_ms: u64,
+    ) -> RunEvent {
+        RunEvent::IterationFinished {
+            iteration,
+            outcome,
+            usage,
+            cost_usd,
+            total_cost_usd: self.state.budget.cost_charged,
+            max_cost_usd: self.state.limits.max_cost_usd,
+            duration_ms: runtime_ms.saturating_sub(self.began_ms),
+            agent: self.state.agent.name.clone(),
+        }
+    }
+
+    /// Announces what a record says.
+    pub(super) fn announce(&self, record: &Record) {
         let iteration = self.state.iterations;
         let notice = match record.clone() {
             Record::RunStarted(started) => self.run_started(started),
             Record::RunResumed { agent, .. } => self.run_resumed(agent),
             Record::IterationStarted { iteration, attempt, trigger, runtime_ms, .. } => {
                 let max_iterations = self.state.limits.max_iterations;
-                Notice::IterationStarted { iteration, attempt, trigger, max_iterations, runtime_ms }
-            }
-            Record::IterationEnded { iteration, outcome, usage, cost_usd, runtime_ms, .. } => {
-                Notice::IterationFinished {
+                RunEvent::IterationStarted {
                     iteration,
-                    outcome,
-                    usage,
-                    cost_usd,
-                    total_cost_usd: self.state.budget.cost_charged,
-                    max_cost_usd: self.state.limits.max_cost_usd,
-                    duration_ms: runtime_ms.saturating_sub(self.began_ms),
-                    agent: self.state.agent.name.clone(),
+                    attempt,
+                    trigger,
+                    max_iterations,
+                    runtime_ms,
                 }
             }
+            Record::IterationEnded { iteration, outcome, usage, cost_usd, runtime_ms, .. } => {
+                self.iteration_finished(iteration, outcome, usage, cost_usd, runtime_ms)
+            }
             Record::Claimed { claim, .. } if claim.is_automatic() => return,
-            Record::Claimed { claim, .. } => Notice::Claim { iteration, claim },
+            Record::Claimed { claim, .. } => RunEvent::Claim { iteration, claim },
             Record::Artefacts { validator, paths, .. } => {
-                Notice::Artefacts { iteration, validator, paths }
+                RunEvent::Artefacts { iteration, validator, paths }
             }
             Record::Observed { near_misses, changes, .. } => {
                 self.announce_changes(changes);
-                return self.tell_near_misses(near_misses);
+                return self.announce_near_misses(near_misses);
             }
             Record::Validated { accepted, verdicts, reasons, .. } => {
                 let (stagnant, max_stagnant) = self.stagnation();
-                Notice::Verdict { iteration, accepted, verdicts, reasons, stagnant, max_stagnant }
+                RunEvent::Verdict { iteration, accepted, verdicts, reasons, stagnant, max_stagnant }
             }
-            Record::Baseline { accepted, verdicts, .. } => Notice::Baseline { accepted, verdicts },
-            Record::Note { text, .. } => Notice::Note { iteration, text },
+            Record::Baseline { accepted, verdicts, .. } => {
+                RunEvent::Baseline { accepted, verdicts }
+            }
+            Record::Note { text, .. } => RunEvent::Note { iteration, text },
             Record::Previewed { accepted, reasons, .. } => {
-                Notice::Previewed { iteration, accepted, reasons }
+                RunEvent::Previewed { iteration, accepted, reasons }
             }
             Record::AgentChanged { from, to, reason } => {
-                Notice::AgentChanged { iteration, from, to, reason }
+                RunEvent::AgentChanged { iteration, from, to, reason }
             }
-            Record::Warning { message } => Notice::Warning { iteration, message },
-            Record::Usage { usage, .. } => Notice::Usage { iteration, usage },
+            Record::Warning { message } => RunEvent::Warning { iteration, message },
+            Record::Usage { usage, .. } => RunEvent::Usage { iteration, usage },
             Record::Clock { .. }
             | Record::WorkspaceMade { .. }
             | Record::Model { .. }
@@ -124,6 +179,26 @@ impl Session {
             | Record::Answered { .. }
             | Record::Stopped { .. } => return,
         };
-        self.notice(&notice);
+        self.emit(&notice);
     }
+}
+
+/// Returns what observers see of an agent's event: nothing of what is announced once it is recorded, and
+/// of what only the transcript keeps.
+pub(super) fn event_of_agent(iteration: u64, event: Event) -> Option<RunEvent> {
+    Some(match event {
+        Event::Usage { .. }
+        | Event::Claim { .. }
+        | Event::Note { .. }
+        | Event::Raw { .. }
+        | Event::Unknown => return None,
+        Event::Context { used, window } => RunEvent::Context { iteration, used, window },
+        Event::Text { text } => RunEvent::AgentText { iteration, text },
+        Event::ToolCall { name, input, .. } => RunEvent::AgentTool { iteration, name, input },
+        Event::Warning { message } => RunEvent::Warning { iteration, message },
+        Event::Waiting { reason, delay_ms } => {
+            RunEvent::Waiting { iteration, ms: delay_ms.unwrap_or_default(), reason }
+        }
+        detail => RunEvent::AgentEvent { iteration, detail },
+    })
 }

@@ -13,11 +13,11 @@ use crate::state::StateError;
 pub(super) struct BytecodeDir(PathBuf);
 
 impl BytecodeDir {
-    /// The variable by which Python is told of it.
+    /// The variable that passes it to Python.
     pub(super) const VARIABLE: &str = "PYTHONPYCACHEPREFIX";
 
     pub(super) fn create(run: &str) -> Result<Self, EngineError> {
-        // Nobody can have prepared a folder whose name cannot be guessed.
+        // A folder whose name cannot be guessed cannot have been prepared.
         let name = format!("{}bytecode-{}", scratch::prefix(run), uuid::Uuid::now_v7().simple());
         let path = std::env::temp_dir().join(name);
         let made = fs::DirBuilder::new().mode(0o700).create(&path);

@@ -3,14 +3,16 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How often somebody looks at the clock, whatever else goes on.
+/// How often the clock is read, whatever else happens.
 const BEAT: Duration = Duration::from_millis(250);
 
-/// A gap longer than this between two looks is no runtime but for one beat: the process was stopped
-/// or frozen.
+/// A gap longer than this between two readings counts as one beat: the process was stopped or frozen.
 const LONGEST_GAP: Duration = Duration::from_secs(1);
 
-/// A stopwatch that goes on where an earlier start of the orchestrator left it.
+/// The longest sleep between two readings of this clock, which stops while the machine is suspended.
+pub(super) const LONGEST_SLEEP_MS: u64 = 10_000;
+
+/// A stopwatch that continues where an earlier start of the orchestrator left it.
 #[derive(Debug)]
 pub(super) struct Clock {
     marks: Mutex<Marks>,
@@ -28,7 +30,7 @@ impl Clock {
         Self { marks: Mutex::new(Marks { counted, last: Instant::now() }) }
     }
 
-    /// The runtime so far, in milliseconds.
+    /// Returns the runtime so far, in milliseconds.
     pub(super) fn runtime_ms(&self) -> u64 {
         self.tick(Instant::now())
     }
@@ -41,8 +43,8 @@ impl Clock {
         u64::try_from(marks.counted.as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// Looks at the clock at every beat, as long as anybody else has it, so that a longer gap can only
-    /// be a time of standstill. A thread of its own, because the loop may be held up by a slow disk.
+    /// Reads the clock at every beat as long as it is in use, so that a longer gap can only be a
+    /// suspension. A thread of its own does it, because a slow disk may block the event loop.
     pub(super) fn keep(clock: &Arc<Self>) -> std::io::Result<()> {
         let clock = Arc::downgrade(clock);
         let beats = move || {
@@ -56,9 +58,14 @@ impl Clock {
     }
 }
 
-/// The wall clock, in milliseconds since the Unix epoch.
+/// Returns the wall clock, in milliseconds since the Unix epoch.
 pub(super) fn unix_ms() -> u64 {
     u64::try_from(jiff::Timestamp::now().as_millisecond()).unwrap_or_default()
+}
+
+/// Returns whole milliseconds.
+pub(super) fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -43,7 +43,7 @@ const ALLOWED: &[&str] = &[
     "WAYLAND_DISPLAY",
 ];
 
-/// The environment for `agent` out of the orchestrator's own `vars`.
+/// Returns the environment for `agent` out of the orchestrator's own `vars`.
 pub(super) fn build(
     env: &Env,
     vars: &BTreeMap<String, String>,
@@ -67,7 +67,7 @@ pub(super) fn build(
     result
 }
 
-/// Whether the variable is handed on only because the configuration names it.
+/// Returns whether the variable is passed only because the configuration names it.
 pub(super) fn is_passed_as_secret(env: &Env, name: &str) -> bool {
     env.pass.iter().any(|pattern| matches(pattern, name))
         && !ALLOWED.iter().any(|pattern| matches(pattern, name))

@@ -1,11 +1,11 @@
-//! Why a run could not be started or had to be broken off.
+//! Why a run could not start or had to be interrupted.
 
 use crate::state::StateError;
 use crate::workspace::{PromptError, TreeError, WorkspaceError};
 use ralph_orchestrator_config::ConfigErrors;
 use ralph_orchestrator_contract::AgentError;
 
-/// A problem that is none of the run's stop reasons.
+/// A failure that is none of the run's stop reasons.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
     /// The configuration is wrong.
@@ -14,7 +14,7 @@ pub enum EngineError {
     /// The state on disk is held, damaged, or cannot be written.
     #[error(transparent)]
     State(#[from] StateError),
-    /// The agent is not there.
+    /// No agent is available.
     #[error("{error}")]
     Agent {
         /// The adapter's name.

@@ -4,42 +4,42 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use super::plan::Check;
-use super::sink::Cancel;
+use super::cancel::CancelToken;
+use super::validation_policy::ConfiguredValidator;
 use ralph_orchestrator_contract::{CancelReason, ValidationContext, Verdict};
 
-/// How long a validator that was told to end may take to do so.
+/// How long a cancelled validator may take to end.
 pub(super) const GRACE: Duration = Duration::from_secs(30);
 
-/// Why a validator is waited for no longer.
+/// Why a validator is no longer waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Over {
-    /// It had all the time that it may take: so much.
+pub(super) enum WaitEnd {
+    /// It used up its time.
     TimedOut(Duration),
-    /// Nobody wants its verdict any more.
+    /// The validation was cancelled.
     Cancelled(CancelReason),
 }
 
-/// Executes a validator until `over` resolves; `None` if it was cancelled.
+/// Executes a validator until `end` resolves; `None` if it was cancelled.
 pub(super) async fn execute(
-    check: &Check,
+    check: &ConfiguredValidator,
     context: ValidationContext<'_>,
-    over: impl Future<Output = Over>,
+    end: impl Future<Output = WaitEnd>,
 ) -> Option<Verdict> {
-    let (tell, told) = watch::channel(None);
-    let cancel = Cancel::new(told);
+    let (cancel_sender, cancelled) = watch::channel(None);
+    let cancel = CancelToken::new(cancelled);
     let mut work = check.validator.validate(context, &cancel);
-    let over = tokio::select! {
+    let end = tokio::select! {
         biased;
         verdict = &mut work => return Some(verdict),
-        over = over => over,
+        end = end => end,
     };
-    let (reason, verdict) = match over {
-        Over::TimedOut(after) => (CancelReason::Timeout, Some(timed_out(after))),
-        Over::Cancelled(reason) => (reason, None),
+    let (reason, verdict) = match end {
+        WaitEnd::TimedOut(after) => (CancelReason::Timeout, Some(timed_out(after))),
+        WaitEnd::Cancelled(reason) => (reason, None),
     };
     // The validator ends its processes; if it cannot, dropping it does.
-    tell.send_replace(Some(reason));
+    cancel_sender.send_replace(Some(reason));
     drop(tokio::time::timeout(GRACE, &mut work).await);
     verdict
 }

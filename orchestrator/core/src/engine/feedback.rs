@@ -1,15 +1,16 @@
-//! What the agent is told before the prompt, when there is something to say.
+//! The feedback that precedes the prompt, if there is any.
 
 use std::fmt::Write as _;
 
 use crate::machine::{Answer, Latch, State};
+use ralph_orchestrator_contract::REJECTED_CLAIM;
 
-/// After so many iterations that spoke of being done without a claim, the agent is told how to claim.
-const SAYS_DONE_TOLD: u32 = 3;
-const REASONS_TOLD: usize = 40;
-const NEAR_MISSES_TOLD: usize = 5;
+/// After so many iterations that spoke of being done without a claim, the feedback explains how to claim.
+const SAYS_DONE_LIMIT: u32 = 3;
+const MOST_REASONS: usize = 40;
+const MOST_NEAR_MISSES: usize = 5;
 
-/// The block before the prompt; empty when there is nothing to say, so that the agent then reads the
+/// Returns the block before the prompt; empty if there is no feedback, so that the agent then reads the
 /// prompt byte for byte.
 pub(super) fn block(state: &State, instructions: &[String]) -> String {
     let mut text = String::new();
@@ -17,11 +18,12 @@ pub(super) fn block(state: &State, instructions: &[String]) -> String {
         let automatic =
             matches!(&state.latch, Latch::Claimed { claim, .. } if claim.is_automatic());
         text.push_str(if automatic {
-            "The checks of your work do not accept it yet:\n"
+            "The checks of your work do not accept it yet:"
         } else {
-            "Your claim that the task is complete was checked and REJECTED:\n"
+            REJECTED_CLAIM
         });
-        list(&mut text, rejection.reasons.iter().map(String::as_str), REASONS_TOLD);
+        text.push('\n');
+        list(&mut text, rejection.reasons.iter().map(String::as_str), MOST_REASONS);
         text.push_str(match &state.latch {
             Latch::Claimed { .. } if automatic => {
                 "They run again when you stop. Fix the issues above.\n\n"
@@ -40,10 +42,10 @@ pub(super) fn block(state: &State, instructions: &[String]) -> String {
             .iter()
             .map(|miss| format!("line {}: {}: {}", miss.line, miss.text, miss.hint))
             .collect();
-        list(&mut text, lines.iter().map(String::as_str), NEAR_MISSES_TOLD);
+        list(&mut text, lines.iter().map(String::as_str), MOST_NEAR_MISSES);
         text.push('\n');
     }
-    if state.claims.says_done >= SAYS_DONE_TOLD && !state.needs_no_claim() {
+    if state.claims.says_done >= SAYS_DONE_LIMIT && !state.needs_no_claim() {
         text.push_str("You say that the work is done, but completion was not claimed.\n");
         list(&mut text, instructions.iter().map(String::as_str), instructions.len());
         text.push('\n');
@@ -64,7 +66,7 @@ pub(super) fn block(state: &State, instructions: &[String]) -> String {
     if text.is_empty() { text } else { format!("{text}---\n\n") }
 }
 
-/// Each answer after its question; then what nobody had asked for.
+/// Lists each answer after its question; then guidance that answers no question.
 fn answers(text: &mut String, answers: &[Answer]) {
     for Answer { question, text: answer } in answers {
         let Some(question) = question else { continue };

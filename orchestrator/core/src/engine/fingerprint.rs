@@ -1,26 +1,26 @@
-//! What the agent of an iteration is really given: field by field, and as one digest.
+//! What the agent of an iteration is actually given: field by field, and as one digest.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::Serialize;
 
-use super::drivers::Drivers;
-use super::inputs::Inputs;
+use super::agent_inputs::AgentInputs;
+use super::agents::AgentPool;
 use super::redact::Redactor;
 use crate::machine::LaunchDigests;
 use crate::state::Store;
 use crate::workspace::ProgramDigests;
 use ralph_orchestrator_contract::{Iteration, Launch};
 
-/// Differs by its nature.
+/// The variable that differs in every iteration.
 const ITERATION: &str = "RALPH_ITERATION";
-/// What stands for the private folder of a start.
+/// Replaces the path of the private folder, which differs at every start.
 const SCRATCH: &str = "{scratch}";
 
-/// What was seen of an iteration's start, for people who want to know what differed.
+/// How an iteration was started, so that people can compare two iterations.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub(super) struct Start {
+pub(super) struct StartDetails {
     agent: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     version: Option<String>,
@@ -32,7 +32,7 @@ pub(super) struct Start {
     /// Without the program.
     #[serde(skip_serializing_if = "Option::is_none")]
     argv: Option<Vec<String>>,
-    /// Digests of the values; they tell nothing to who has not the state's key.
+    /// Keyed digests of the values; they reveal nothing without the state's key.
     env: BTreeMap<String, String>,
     inputs: BTreeMap<String, String>,
 }
@@ -43,9 +43,9 @@ struct Program {
     digest: String,
 }
 
-/// The prompt as it is handed over.
+/// The parts of what an agent is given.
 #[derive(Clone, Copy)]
-pub(super) struct Handed<'a> {
+pub(super) struct AgentPrompt<'a> {
     /// What is put before the prompt.
     pub(super) feedback: &'a [u8],
     /// What follows the prompt: how to claim completion.
@@ -53,9 +53,9 @@ pub(super) struct Handed<'a> {
     pub(super) task: &'a Iteration,
 }
 
-impl Start {
-    /// The digests of all that.
-    fn given(&self, handed: Handed<'_>, config: &[u8]) -> LaunchDigests {
+impl StartDetails {
+    /// Returns the digests of all fields.
+    fn given(&self, handed: AgentPrompt<'_>, config: &[u8]) -> LaunchDigests {
         let mut fields = BTreeMap::from([
             ("prompt", digest(&handed.task.prompt)),
             ("agent", digest(&json(&(&self.agent, &self.version, &self.model)))),
@@ -93,39 +93,39 @@ impl Start {
 /// Takes fingerprints, and holds the files that are part of them.
 #[derive(Debug, Default)]
 pub(super) struct Fingerprints {
-    pub(super) inputs: Inputs,
+    pub(super) inputs: AgentInputs,
     programs: ProgramDigests,
 }
 
 impl Fingerprints {
-    /// What the agent whose turn it is will be given, in digests and for people.
+    /// Returns what the current agent will be given, as digests and for people.
     pub(super) fn take(
         &mut self,
-        drivers: &Drivers,
+        agents: &AgentPool,
         state: &crate::machine::State,
-        handed: Handed<'_>,
+        handed: AgentPrompt<'_>,
         store: &Store,
         redactor: &Redactor,
-    ) -> (LaunchDigests, Start) {
-        let now = drivers.of(state);
-        let (driver, task) = (&now.driver, handed.task);
-        let launch = driver.agent.launch(task);
+    ) -> (LaunchDigests, StartDetails) {
+        let now = agents.current(state);
+        let (agent, task) = (&now.configured, handed.task);
+        let launch = agent.agent.launch(task);
         let scratch = task.scratch.display().to_string();
         let plain = |text: &str| match scratch.as_str() {
             "" => text.to_owned(),
             scratch => text.replace(scratch, SCRATCH),
         };
         let Launch { program, argv, env } = launch.clone().unwrap_or_default();
-        let program = program.or_else(|| driver.description.program.clone());
+        let program = program.or_else(|| agent.description.program.clone());
         let env = if env.is_empty() { &task.env } else { &env };
         let env = env.iter().filter(|(name, _)| *name != ITERATION);
         let env = env.map(|(name, value)| (name.clone(), store.keyed(plain(value).as_bytes())));
         let argv: Vec<String> = argv.iter().map(|word| plain(word)).collect();
         let inputs = self.inputs.of(&now.name);
-        let start = Start {
+        let start = StartDetails {
             agent: now.name.clone(),
             version: now.version().map(|version| redactor.text(version).into_owned()),
-            model: driver.description.model.clone(),
+            model: agent.description.model.clone(),
             program: program.map(|path| Program { digest: self.programs.of(&path), path }),
             workspace: task.workspace.clone(),
             argv: launch.is_some().then_some(argv),
@@ -134,12 +134,12 @@ impl Fingerprints {
                 .map(|file| (file.path().display().to_string(), file.digest().to_owned()))
                 .collect(),
         };
-        let config = json(&(&driver.description, &driver.config.config));
+        let config = json(&(&agent.description, &agent.config.config));
         let given = start.given(handed, &config);
         let argv = start
             .argv
             .map(|argv| argv.iter().map(|word| redactor.text(word).into_owned()).collect());
-        (given, Start { argv, ..start })
+        (given, StartDetails { argv, ..start })
     }
 }
 

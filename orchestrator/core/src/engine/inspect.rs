@@ -3,20 +3,20 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::look::blocking;
+use super::blocking::blocking;
 use super::session::Session;
 use ralph_orchestrator_contract::{Claim, CompletionDetector, DetectorInput, Findings, NearMiss};
 
 /// A prompt that is longer, in bytes, is read in a thread of its own: nothing else has to wait.
 const SHORT_PROMPT: usize = 64 * 1024;
-/// Most claims and near misses that are taken from one look.
+/// Most claims and near misses that are taken from one inspection.
 const MOST_FINDINGS: usize = 32;
 /// The longest text of a claim, and of the parts of a near miss, in bytes.
 pub(super) const LONGEST_CLAIM: usize = 8 * 1024;
 const LONGEST_MISS: usize = 2 * 1024;
 
-/// All that the detectors look at, so that they can work beside something else.
-pub(super) struct Inspection {
+/// The input of the detectors, owned, so that they can run concurrently.
+pub(super) struct InspectionTask {
     detectors: Arc<Vec<Box<dyn CompletionDetector>>>,
     workspace: PathBuf,
     prompt_path: Option<PathBuf>,
@@ -27,21 +27,21 @@ pub(super) struct Inspection {
 }
 
 impl Session {
-    /// Ready to look for claims in the prompt and the final message.
-    pub(super) fn inspection(&self, prompt: String, final_text: Option<String>) -> Inspection {
-        Inspection {
-            detectors: Arc::clone(&self.judges.detectors),
+    /// Returns the task of searching the prompt and the final message for claims.
+    pub(super) fn inspection(&self, prompt: String, final_text: Option<String>) -> InspectionTask {
+        InspectionTask {
+            detectors: Arc::clone(&self.policy.detectors),
             workspace: self.workspace.clone(),
             prompt_path: self.prompt.path().map(ToOwned::to_owned),
             prompt,
-            given: final_text.as_ref().and(self.given.clone()),
+            given: final_text.as_ref().and(self.sent_prompt.clone()),
             final_text,
         }
     }
 }
 
-impl Inspection {
-    /// What all detectors find.
+impl InspectionTask {
+    /// Returns what all detectors find.
     pub(super) async fn run(self) -> Findings {
         if self.prompt.len() <= SHORT_PROMPT {
             return self.find().await;
@@ -76,7 +76,7 @@ impl Inspection {
     }
 }
 
-/// A claim whose text is no longer than can be kept, whoever found it.
+/// Returns the claim with its text cut to the longest that is stored.
 pub(super) fn bounded(mut claim: Claim) -> Claim {
     cut(&mut claim.text, LONGEST_CLAIM);
     claim

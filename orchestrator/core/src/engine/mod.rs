@@ -1,62 +1,75 @@
-//! The driver of a run.
+//! The engine: drives a run.
 //!
-//! [`open`] checks a configuration, takes the lock and finds out whether there is a run to go on
-//! with; [`Session::drive`] performs the effects of the [`machine`](crate::machine) until the run
-//! ends. Nothing in here knows a particular agent, detector or validator, or a terminal.
+//! [`open`] checks a configuration, takes the lock and decides whether a run begins or is resumed; [`Session::drive`] performs the effects of the [`machine`](crate::machine) until the run
+//! ends. Nothing in here depends on a particular agent, detector or validator, or on a terminal.
 
+mod agent_inputs;
+mod agent_message;
+mod agent_setup;
+mod agents;
 mod allowance;
 mod announce;
+mod blocking;
 mod bytecode;
-mod changes;
+mod cancel;
 mod clock;
-mod drivers;
+mod completion_phrases;
+mod construction;
 mod environment;
 mod error;
+mod event_loop;
 mod execution;
-mod existing;
+mod existing_run;
 mod feedback;
-mod files;
 mod fingerprint;
-mod globs;
-mod held;
 mod idle;
-mod inputs;
+mod in_session_validation;
 mod inspect;
 mod instructions;
-mod iterate;
-mod judge;
-mod look;
-mod notice;
+mod iteration;
+mod iteration_files;
+mod iteration_watch;
+mod location;
+mod observation;
 mod observe;
 mod open;
-mod pace;
-mod phrases;
-mod pinned;
-mod place;
-mod plan;
+mod paths;
+mod pending_records;
+mod pinned_paths;
 mod prices;
 mod processes;
 mod prompt;
+mod protected_globs;
 mod protection;
 mod redact;
 mod relocated;
 mod renew;
-mod rest;
+mod run_event;
 mod scratch;
 mod session;
+mod session_builder;
 mod setup;
 mod sink;
+mod stop;
 mod survivors;
+mod token_bucket;
 mod trace;
 mod transcript;
 mod validate;
-mod watching;
+mod validation_policy;
+mod validation_task;
+mod validator_changes;
+mod wait;
 
+pub use agent_setup::ConfiguredAgent;
+pub use construction::{build_context, plain_environment};
 pub use error::EngineError;
-pub use notice::{Notice, Observer};
-pub use open::{Opened, Request, find_completed, open};
-pub use plan::{Driver, Judges, build_context, plain_environment, state_layout, verify_owner};
+pub use open::{OpenOutcome, Request, find_completed, open};
+pub use paths::{state_layout, verify_owner};
 pub use processes::{NoProcesses, Processes};
 pub use redact::Redactor;
-pub use session::{DryRun, Finished, Session, StopRequests};
+pub use run_event::{RunEvent, RunObserver};
+pub use session::{DryRun, Finished, Session};
 pub use setup::{SetupFinding, SetupReport};
+pub use stop::StopRequests;
+pub use validation_policy::CompletionPolicy;

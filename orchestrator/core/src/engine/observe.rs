@@ -1,161 +1,206 @@
-//! A look at the workspace that goes on beside the driver: its tree and its evidence, in one task.
+//! Observing the workspace between iterations.
 
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use tokio::task::{JoinHandle, spawn_blocking};
-
+use super::blocking::{blocking, cancellable};
 use super::error::EngineError;
+use super::inspect::cut;
+use super::observation::{Observed, from_digests};
 use super::session::Session;
-use crate::machine::ObservedEvidence;
-use crate::workspace::{EvidenceDigests, EvidenceHasher, TreeError, TreeHasher};
+use super::validator_changes::artefact_paths;
+use crate::machine::{ChangedFile, Changes, FileChange, Input, Observation, ObservedEvidence};
+use crate::state::read_regular;
+use crate::workspace::{
+    self as tree, FileChanged, TreeChanges, TreeError, TreeHasher, evidence_digests_until,
+};
+use ralph_orchestrator_contract::Findings;
 
-/// A tree and the evidence in it.
-#[derive(Clone)]
-pub(super) struct Observed {
-    /// Digest of the tree.
-    pub(super) tree: String,
-    /// The same without artefacts, if there are any.
-    pub(super) work: Option<String>,
-    pub(super) evidence: ObservedEvidence,
-    /// The paths that count, relative to the workspace, if they were asked for.
-    pub(super) paths: Option<Vec<PathBuf>>,
-}
-
-/// What is found out about the workspace.
-pub(super) enum Observation {
-    /// It is being looked at.
-    Running(RunningObservation),
-    /// As it was found before the first record, and is still.
-    Done(Observed),
-}
-
-/// Ends soon after it is dropped.
-pub(super) struct RunningObservation {
-    work: JoinHandle<Ended>,
-    cancelled: Arc<AtomicBool>,
-}
-
-impl RunningObservation {
-    async fn end(&mut self) -> Result<Ended, EngineError> {
-        let ended = (&mut self.work).await;
-        ended.map_err(|error| EngineError::Internal(error.to_string()))
-    }
-
-    fn cancel(&self) {
-        self.cancelled.store(true, Ordering::Relaxed);
-    }
-}
-
-/// The hashers that were lent, and what they found.
-struct Ended {
-    tree: TreeHasher,
-    evidence: EvidenceHasher,
-    found: Result<Option<Observed>, TreeError>,
-}
-
-/// The digest of the tree as last seen, as long as nothing was run since that could have changed it.
-#[derive(Clone, Default)]
-pub(super) struct KnownTree(Arc<Mutex<Option<String>>>);
-
-impl KnownTree {
-    pub(super) fn get(&self) -> Option<String> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    pub(super) fn set(&self, tree: Option<String>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = tree;
-    }
-}
-
-impl Drop for RunningObservation {
-    fn drop(&mut self) {
-        self.cancel();
-    }
-}
+/// Larger than any configuration, in bytes.
+const LARGEST_CONFIG: u64 = 4 * 1024 * 1024;
+/// The longest path of a changed file that is recorded, in bytes.
+const LONGEST_PATH: usize = 512;
 
 impl Session {
-    /// Begins to look at the workspace. What is done until [`observed`](Self::observed) is called goes on
-    /// beside it, so nothing of that may change the workspace.
-    pub(super) fn begin_observation(&mut self) {
-        if self.observation.is_some() {
-            return;
-        }
-        let dirs = self.judges.evidence_dirs();
-        let tree = self.take_hasher();
-        let mut evidence = std::mem::take(&mut self.evidence_hasher);
-        let cancelled = Arc::new(AtomicBool::new(false));
-        let flag = Arc::clone(&cancelled);
-        let wants_paths = self.state.started.is_none();
-        let work = move || {
-            let mut tree = tree.cancelled_by(Arc::clone(&flag));
-            let digest = if wants_paths {
-                let both = tree.digest_and_snapshot();
-                both.map(|(state, snapshot)| (state, Some(snapshot.paths().collect())))
-            } else {
-                tree.digest().map(|state| (state, None))
-            };
-            let found = match digest {
-                Ok((state, paths)) => {
-                    let found = evidence.digests_until(&dirs, flag);
-                    Ok(found.map(|found| Observed {
-                        tree: state.digest.into(),
-                        work: state.work.map(Into::into),
-                        evidence: from_digests(found),
-                        paths,
-                    }))
-                }
-                Err(TreeError::Cancelled) => Ok(None),
-                Err(error) => Err(error),
-            };
-            Ended { tree, evidence, found }
-        };
-        let work = spawn_blocking(work);
-        self.observation = Some(Observation::Running(RunningObservation { work, cancelled }));
-    }
-
-    /// What the look has found; `None` if a signal or the limit on the run's time broke it off, which may
-    /// take for ever: a file can be as large as the agent says.
-    pub(super) async fn observed(&mut self) -> Result<Option<Observed>, EngineError> {
-        self.begin_observation();
-        let mut running = match self.observation.take() {
-            Some(Observation::Running(running)) => running,
-            Some(Observation::Done(observed)) => return Ok(Some(observed)),
-            None => return Ok(None),
-        };
-        let enough = self.time_to_look().over();
-        tokio::select! {
+    /// Asks the detectors. What they find is recorded before anything slow begins, so that a claim
+    /// survives whatever happens then; the rest is kept until the workspace was observed.
+    pub(super) async fn find_claims(&mut self) -> Result<Vec<Input>, EngineError> {
+        let made = self.recreate_workspace()?;
+        let (prompt, warning) = self.prompt.read(&self.workspace)?;
+        let final_text = self.final_text.take();
+        // A detector that is no part of this program may take its time.
+        let enough = self.observation_allowance().expired_or_stopped();
+        let findings = tokio::select! {
             biased;
-            ended = running.end() => return self.take_back(ended?),
-            () = enough => {}
-        }
-        running.cancel();
-        let ended = running.end().await?;
-        self.take_back(ended)
+            findings = self.inspect(&prompt.text, final_text.as_deref()) => findings,
+            () = enough => Findings::default(),
+        };
+        self.near_misses = Some(findings.near_misses);
+        // Beside what is recorded until it is needed.
+        self.begin_observation();
+        let warnings = warning.into_iter().chain(findings.warnings).map(Input::Warning);
+        let claims = Input::ClaimsFound(findings.claims);
+        Ok(made.into_iter().chain(warnings).chain([claims]).collect())
     }
 
-    /// Breaks the look off, if one goes on.
-    pub(super) async fn end_observation(&mut self) -> Result<(), EngineError> {
-        if let Some(Observation::Running(mut running)) = self.observation.take() {
-            running.cancel();
-            let ended = running.end().await?;
-            drop(self.take_back(ended)?);
+    /// Observes tree and evidence, and whether the configuration was changed.
+    pub(super) async fn observe_workspace(&mut self) -> Result<Vec<Input>, EngineError> {
+        if self.near_misses.is_none() {
+            for input in self.find_claims().await? {
+                self.advance(input)?;
+            }
         }
-        Ok(())
+        if !self.state.agent.survivors.is_empty() {
+            // They may change the work as long as they live.
+            self.cancel_observation().await?;
+        }
+        if let Some(survived) = self.wait_for_survivors().await? {
+            let signal = (*self.stop.borrow() > 0).then_some(Input::Signal);
+            return Ok(signal.into_iter().chain([survived]).collect());
+        }
+        let near_misses = self.near_misses.take().unwrap_or_default();
+        let observed = self.finish_observation().await?;
+        let mut inputs: Vec<Input> = self.config_change().map(Input::Warning).into_iter().collect();
+        if *self.stop.borrow() > 0 {
+            inputs.push(Input::Signal);
+        }
+        inputs.push(match observed {
+            Some(Observed { tree, work, evidence, .. }) => {
+                let changes = self.changes().await?;
+                Input::Observed(Observation { near_misses, tree, work, evidence, changes })
+            }
+            None => Input::ObservationSkipped,
+        });
+        Ok(inputs)
     }
 
-    fn take_back(&mut self, ended: Ended) -> Result<Option<Observed>, EngineError> {
-        let Ended { tree, evidence, found } = ended;
-        self.hasher = Some(tree);
-        self.evidence_hasher = evidence;
-        let found = found?;
-        self.known_tree.set(found.as_ref().map(|found| found.tree.clone()));
-        Ok(found)
+    pub(super) async fn inspect(&self, prompt: &str, final_text: Option<&str>) -> Findings {
+        self.inspection(prompt.to_owned(), final_text.map(str::to_owned)).run().await
+    }
+
+    /// Returns the digest of the workspace tree, taken now unless nothing was run since it was taken last;
+    /// `None` if a signal or the limit on the run's time interrupted the observation.
+    pub(super) async fn tree(&mut self) -> Result<Option<String>, EngineError> {
+        if let Some(known) = self.known_tree.get() {
+            return Ok(Some(known));
+        }
+        let hasher = self.take_hasher();
+        let enough = self.observation_allowance().expired_or_stopped();
+        let (hasher, state) = scan(hasher, enough, TreeHasher::digest).await?;
+        self.hasher = Some(hasher);
+        Ok(state.map(|state| state.digest.into()))
+    }
+
+    /// Takes the hasher, which remembers the contents that it has read; a new one if it was lost.
+    pub(super) fn take_hasher(&mut self) -> TreeHasher {
+        let mut hasher = self.hasher.take().unwrap_or_else(|| {
+            let mut exclude = self.policy.evidence_dirs();
+            exclude.extend(self.config.run.prompt.clone());
+            exclude.extend(self.prompt.file().map(Path::to_owned));
+            let mut hasher = TreeHasher::new(self.workspace.clone(), exclude);
+            hasher.pin(Arc::clone(&self.pinned));
+            hasher.ignoring(Arc::clone(&self.policy.artefacts))
+        });
+        if hasher.artefacts() != self.state.workspace.artefacts.len() {
+            hasher.set_artefacts(artefact_paths(&self.state.workspace.artefacts));
+        }
+        hasher
+    }
+
+    /// Attributes changes from now on to the iteration that begins, and none that validators made since the
+    /// last scan.
+    pub(super) fn mark_tree(&mut self) {
+        if let Some(hasher) = &mut self.hasher {
+            hasher.mark();
+        }
+    }
+
+    /// Returns what was changed since the last iteration began, for people.
+    async fn changes(&mut self) -> Result<Option<Changes>, EngineError> {
+        let Some(hasher) = self.hasher.take() else { return Ok(None) };
+        let compare = move || (hasher.changes().as_ref().map(named), hasher);
+        let (changes, hasher) = blocking(compare).await?;
+        self.hasher = Some(hasher);
+        Ok(changes)
+    }
+
+    /// Observes the evidence folders; `None` if that was interrupted.
+    pub(super) async fn evidence(&self) -> Result<Option<ObservedEvidence>, EngineError> {
+        observe_evidence(
+            self.policy.evidence_dirs(),
+            self.observation_allowance().expired_or_stopped(),
+        )
+        .await
+    }
+
+    /// Returns a warning, once, if the configuration was changed on disk.
+    fn config_change(&mut self) -> Option<String> {
+        let content = read_config(&self.config_file.path);
+        if content == self.config_file.content {
+            return None;
+        }
+        let gone = content.is_empty();
+        self.config_file.content = content;
+        let path = self.config_file.path.display();
+        let what = if gone { "is gone" } else { "was changed" };
+        Some(format!(
+            "{path} {what}; this run goes on with what it was started with (limits and agent are \
+             read again by the next `run`, detectors and validators by `run --restart`)"
+        ))
     }
 }
 
-pub(super) fn from_digests(found: EvidenceDigests) -> ObservedEvidence {
-    let EvidenceDigests { contents, overflowed, skipped_large, .. } = found;
-    ObservedEvidence { contents, overflowed, skipped_large }
+fn named(changes: &TreeChanges) -> Changes {
+    changes.iter().map(changed_file).collect()
+}
+
+fn changed_file(file: &FileChanged) -> ChangedFile {
+    let mut path = file.path.to_string_lossy().into_owned();
+    cut(&mut path, LONGEST_PATH);
+    ChangedFile {
+        path,
+        change: match file.change {
+            tree::FileChange::Added => FileChange::Added,
+            tree::FileChange::Modified => FileChange::Modified,
+            tree::FileChange::Removed => FileChange::Removed,
+        },
+        lines_added: file.lines.map(|(added, _)| added),
+        lines_removed: file.lines.map(|(_, removed)| removed),
+    }
+}
+
+/// Observes these evidence folders; `None` if it took longer than until `enough`.
+pub(super) async fn observe_evidence(
+    dirs: Vec<PathBuf>,
+    enough: impl Future<Output = ()>,
+) -> Result<Option<ObservedEvidence>, EngineError> {
+    if dirs.is_empty() {
+        return Ok(Some(ObservedEvidence::default()));
+    }
+    let found = cancellable(enough, move |flag| evidence_digests_until(&dirs, flag)).await?;
+    Ok(found.map(from_digests))
+}
+
+/// Scans the workspace with the hasher; `None` if it took longer than until `enough`.
+pub(super) async fn scan<T: Send + 'static>(
+    hasher: TreeHasher,
+    enough: impl Future<Output = ()>,
+    scan: fn(&mut TreeHasher) -> Result<T, TreeError>,
+) -> Result<(TreeHasher, Option<T>), EngineError> {
+    let work = move |flag| {
+        let mut hasher = hasher.cancelled_by(flag);
+        let result = scan(&mut hasher);
+        (hasher, result)
+    };
+    let (hasher, result) = cancellable(enough, work).await?;
+    match result {
+        Ok(found) => Ok((hasher, Some(found))),
+        Err(TreeError::Cancelled) => Ok((hasher, None)),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Returns the configuration file as it is now; empty if it cannot be read.
+pub(super) fn read_config(path: &Path) -> Vec<u8> {
+    read_regular(path, LARGEST_CONFIG).unwrap_or_default()
 }

@@ -1,31 +1,30 @@
-//! From a configuration to a run that can go on: the same way for a new run and for an old one.
+//! From a configuration to a run that can begin or be resumed: the same way for both.
 
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::drivers::Drivers;
+use super::agents::AgentPool;
+use super::construction::build_context;
 use super::error::EngineError;
-use super::existing::{Existing, belongs_here, classify, kept_config, kept_judges, same_task};
-use super::place::{self, Ways};
-use super::plan::{self, Judges};
+use super::existing_run::{ExistingRun, RunSetup, StoredPolicy, verify_workspace};
+use super::location::{self, WorkspacePaths};
+use super::paths::{real_path, state_layout, state_owner, verify_owner};
 use super::processes::Processes;
 use super::prompt::PromptSource;
-use super::redact::Redactor;
 use super::relocated::Beginning;
 use super::renew::{self, Renewal};
 use super::session::Session;
+use super::session_builder::SessionBuilder;
+use super::validation_policy::CompletionPolicy;
 use crate::machine::PathIdentities;
-use crate::registry::{Registry, Surroundings};
-use crate::state::{
-    Disk, Found, Layout, OrphanReport, StateError, Store, occupy_workspace, peek_completed,
-};
+use crate::registry::{LaunchContext, Registry};
+use crate::state::{Disk, Found, Layout, OrphanReport, StateError, Store, occupy_workspace};
 use crate::workspace::{Baseline, HeldWorkspace, PromptPlace, create_from_template};
 use ralph_orchestrator_config::LoadedConfig;
-use ralph_orchestrator_contract::BuildContext;
 
-/// How a run is asked for.
+/// What [`open`] is asked for.
 pub struct Request<'a> {
     /// The configuration.
     pub loaded: LoadedConfig,
@@ -37,12 +36,12 @@ pub struct Request<'a> {
     pub disk: Disk,
     /// The folder for state, such as `$XDG_STATE_HOME`.
     pub state_home: PathBuf,
-    /// Fills a registry.
-    pub registry: &'a (dyn Fn(Surroundings) -> Registry + Sync),
-    /// Ends what is left of the processes of the run with this id. Called when nobody can be watching
-    /// over them any more.
+    /// What the configuration can name.
+    pub registry: &'a Registry,
+    /// Ends leftover processes of the run with this id. Called when nothing can be supervising them any
+    /// more.
     pub end_orphans: &'a (dyn Fn(&str) -> OrphanReport + Sync),
-    /// Looks after the processes of the iterations.
+    /// Inspects and ends the processes of the iterations.
     pub processes: Arc<dyn Processes>,
     /// `[agents.NAME]` instead of `[agent]`.
     pub agent: Option<String>,
@@ -52,13 +51,13 @@ pub struct Request<'a> {
     pub restart: bool,
     /// With `restart`: move a workspace that came from its template aside, and make it anew.
     pub renew: bool,
-    /// Tells the user of what is done before there is a run to record it.
+    /// Prints what is done before there is a run to record it.
     pub say: &'a (dyn Fn(&str) + Sync),
 }
 
-/// What a request leads to.
+/// The result of [`open`].
 #[allow(clippy::large_enum_variant)]
-pub enum Opened {
+pub enum OpenOutcome {
     /// The run is complete already: nothing is started.
     Complete {
         /// The run.
@@ -66,91 +65,136 @@ pub enum Opened {
         /// Its state.
         layout: Layout,
     },
-    /// A run that can begin or go on.
+    /// A run that can begin or be resumed.
     Ready(Box<Session>),
 }
 
-/// Checks everything, takes the lock, and finds out what there is to do. Starts nothing.
+/// Checks everything, takes the lock, and decides whether a run begins, resumes or is complete. Starts
+/// no iteration.
 ///
 /// # Errors
 /// See [`EngineError`]; nothing was started.
-pub async fn open(request: Request<'_>) -> Result<Opened, EngineError> {
+pub async fn open(request: Request<'_>) -> Result<OpenOutcome, EngineError> {
     // It is large, and awaited by others that are.
-    Box::pin(look(request)).await
+    Box::pin(open_run(request)).await
 }
 
-async fn look(request: Request<'_>) -> Result<Opened, EngineError> {
-    let context = plan::build_context(&request.loaded, &request.vars);
-    let plain = (request.registry)(Surroundings::default());
-    let layout = plan::state_layout(&request.loaded, &request.state_home)?;
-    let workspace = plan::real_path(&request.loaded.config.run.workspace);
+async fn open_run(request: Request<'_>) -> Result<OpenOutcome, EngineError> {
+    let (loaded, registry) = (&request.loaded, request.registry);
+    let context = build_context(loaded, &request.vars);
+    let layout = state_layout(loaded, &request.state_home)?;
+    let workspace = real_path(&loaded.config.run.workspace);
     request.verify_owner(&layout)?;
-    let ways = Ways::of(&request.loaded, &workspace, &request.state_home);
+    let paths = WorkspacePaths::new(loaded, &workspace, &request.state_home);
+    let vars = &request.vars;
+    let setup = RunSetup { loaded, layout: &layout, registry, context: &context, vars };
     if !request.restart {
         // First of all: what is complete stays so, whatever has become of its configuration.
-        if let Some(found) = completed(&request.loaded, &layout, &plain, &context).await {
-            return Ok(Opened::Complete { found: Box::new(found), layout });
+        if let Some(found) = setup.find_completed().await {
+            return Ok(OpenOutcome::Complete { found: Box::new(found), layout });
         }
-        ways.verify()?;
+        paths.verify()?;
     }
+    let policy = CompletionPolicy::build(loaded, registry, &context).await?;
     let name = request.agent.as_deref();
-    let mut protects = Judges::build(&request.loaded, &plain, &context).await?.protects();
-    let drivers = Drivers::build(&request.loaded, &plain, &context, name, &request.vars).await?;
-    let mut notes = drivers.check_limits(&request.loaded)?;
+    let agents = AgentPool::build(loaded, registry, &context, name, vars).await?;
+    let mut notes = agents.check_limits(loaded)?;
 
     let mut store = Store::open_on(request.disk.clone(), layout.clone())
         .map_err(|error| request.name_outer_run(error))?;
     let found = take_run(&mut store, &request, &workspace, &mut notes)?;
-    let kept = match found {
+    let resumed = match found {
         None => None,
-        Some(found) => match classify(found, &request.loaded, &layout, &plain, &context).await {
-            Existing::Complete(found) => return Ok(Opened::Complete { found, layout }),
-            Existing::Resumes(found) => Some(found),
-            Existing::OtherTask(note) => {
+        Some(found) => match setup.classify(found).await {
+            ExistingRun::Complete(found) => return Ok(OpenOutcome::Complete { found, layout }),
+            ExistingRun::Resumes(found) => {
+                let frozen = setup.load_frozen_policy(&found.run).await;
+                Some(ResumedRun { found: *found, frozen })
+            }
+            ExistingRun::OtherTask(note) => {
                 notes.push(note);
                 None
             }
         },
     };
-    protects.extend(kept_protects(kept.as_deref(), &layout, &plain, &context).await);
-    renew_workspace(&request, &workspace, &layout, &drivers).await?;
-    let pins = kept.as_ref().map(|found| &found.state.identities);
-    let place = take_place(&request, &workspace, &layout, pins)?;
-    ways.keep(&request.disk)?;
-    notes.extend(record_owner(&mut store, &request, &place, kept.is_none())?);
-    notes.extend(pins.and_then(|pins| place::other_prompt(pins, &place.prompt)));
-
-    let guard = Some(store.agents_guard(&place.occupied)?);
-    let own = own(&request, &layout, &place.prompt);
-    let registry = (request.registry)(Surroundings { guard, protects, own });
-    let drivers = Drivers::build(&request.loaded, &registry, &context, name, &request.vars).await?;
-    let judges = Judges::build(&request.loaded, &registry, &context).await?;
-    let redactor = drivers.redactor(&request.loaded);
-    let setup = judges.check_setup(&request.loaded, &drivers.first.env).await;
-    notes.extend(setup.accept(&request.loaded, |text| redactor.text(text).into_owned())?);
-    let baseline = match &kept {
-        Some(_) => Baseline::default(),
-        None => judges.take_baseline(&request.loaded, place.workspace.path())?,
-    };
-    let out = drivers.check(&redactor).await?;
-    let parts = Parts { request, store, drivers, judges, redactor, notes, out, place, baseline };
-    match kept {
-        Some(found) => parts.go_on(*found, &registry, &context).await,
-        None => parts.begin(),
-    }
-    .map(|session| Opened::Ready(Box::new(session)))
+    let built = BuiltRun { store, policy, agents, notes, resumed };
+    let session = built.into_session(request, &workspace, &paths).await?;
+    Ok(OpenOutcome::Ready(Box::new(session)))
 }
 
-/// What a run that goes on protects, whatever is configured now.
-async fn kept_protects(
-    kept: Option<&Found>,
-    layout: &Layout,
-    registry: &Registry,
-    context: &BuildContext,
-) -> Vec<String> {
-    let Some(found) = kept else { return Vec::new() };
-    let judges = kept_judges(layout, &found.run, registry, context).await;
-    judges.map(|judges| judges.protects()).unwrap_or_default()
+/// A run that is resumed, and the policy that it began with, if that can still be built.
+struct ResumedRun {
+    found: Found,
+    frozen: Option<StoredPolicy>,
+}
+
+/// A run whose state is locked and whose parts are built, each of them once.
+struct BuiltRun {
+    store: Store,
+    policy: CompletionPolicy,
+    agents: AgentPool,
+    notes: Vec<String>,
+    resumed: Option<ResumedRun>,
+}
+
+impl BuiltRun {
+    /// Takes the workspace, then checks what processes and files tell.
+    async fn into_session(
+        self,
+        request: Request<'_>,
+        workspace: &Path,
+        paths: &WorkspacePaths,
+    ) -> Result<Session, EngineError> {
+        let Self { mut store, policy, agents, mut notes, resumed } = self;
+        let (loaded, layout) = (&request.loaded, store.layout().clone());
+        renew_workspace(&request, workspace, &layout, &agents).await?;
+        let pins = resumed.as_ref().map(|resumed| &resumed.found.state.identities);
+        let location = take_location(&request, workspace, &layout, pins)?;
+        paths.store(&request.disk)?;
+        notes.extend(record_owner(&mut store, &request, &location, resumed.is_none())?);
+        notes.extend(pins.and_then(|pins| location::other_prompt(pins, &location.prompt)));
+        request.registry.set_launch_context(LaunchContext {
+            guard: Some(store.agents_guard(&location.occupied)?),
+            protects: protected_globs(&policy, resumed.as_ref()),
+            orchestrator_paths: request.orchestrator_paths(&layout, &location.prompt),
+        });
+
+        let redactor = agents.redactor(loaded);
+        let report = policy.check_setup(loaded, &agents.first.env).await;
+        notes.extend(report.accept(loaded, |text| redactor.text(text).into_owned())?);
+        let baseline = match &resumed {
+            Some(_) => Baseline::default(),
+            None => policy.take_baseline(loaded, location.workspace.path())?,
+        };
+        let unavailable = agents.check_availability(&redactor).await?;
+        let Location { workspace, occupied, prompt } = location;
+        let Request { loaded, config_file, vars, processes, once, .. } = request;
+        let builder = SessionBuilder {
+            config_file,
+            processes,
+            once,
+            store,
+            policy,
+            agents,
+            redactor,
+            notes,
+            unavailable,
+            workspace,
+            occupied,
+            prompt,
+        };
+        match resumed {
+            Some(ResumedRun { found, frozen }) => builder.resume(loaded, found, frozen, &vars),
+            None => builder.begin(loaded, baseline),
+        }
+    }
+}
+
+/// Returns what is protected: a resumed run protects on what it began with, whatever is configured now.
+fn protected_globs(policy: &CompletionPolicy, resumed: Option<&ResumedRun>) -> Vec<String> {
+    let frozen = resumed.and_then(|resumed| resumed.frozen.as_ref());
+    let frozen = frozen.into_iter().flat_map(|frozen| frozen.policy.protects());
+    policy.protects().into_iter().chain(frozen).collect()
 }
 
 /// Makes a workspace anew that came from its template, if that was asked for.
@@ -158,27 +202,27 @@ async fn renew_workspace(
     request: &Request<'_>,
     workspace: &Path,
     layout: &Layout,
-    drivers: &Drivers,
+    agents: &AgentPool,
 ) -> Result<(), EngineError> {
     let renewal = request.renewal(workspace, layout);
     if !request.renew || !renewal.is_due() {
         return Ok(());
     }
     // Nothing is moved for a run that cannot begin.
-    drivers.check(&drivers.redactor(&request.loaded)).await?;
+    agents.check_availability(&agents.redactor(&request.loaded)).await?;
     renewal.perform()?;
     request.record_origin(&HeldWorkspace::hold(workspace)?, layout)
 }
 
-/// Records whose the state is. Returns what there is to say of runs whose paths were others.
+/// Records whose the state is. Returns notes on runs that had other paths.
 fn record_owner(
     store: &mut Store,
     request: &Request<'_>,
-    place: &Place,
+    location: &Location,
     is_new: bool,
 ) -> Result<Vec<String>, EngineError> {
-    let folder = place::file_pin(place.workspace.id());
-    let owner = plan::state_owner(&request.loaded).with_folder(folder);
+    let folder = location::file_pin(location.workspace.id());
+    let owner = state_owner(&request.loaded).with_folder(folder);
     let layout = store.layout().clone();
     let beginning = Beginning { request, layout: &layout, owner: &owner, folder };
     let is_first = is_new && !layout.latch().exists();
@@ -189,16 +233,16 @@ fn record_owner(
 }
 
 impl Request<'_> {
-    /// Refuses a state directory of another configuration. Who begins anew wants nothing of one that was
-    /// put in the place of its own.
+    /// Refuses a state directory of another configuration. A restart needs nothing of one that was put in
+    /// the place of its own.
     fn verify_owner(&self, layout: &Layout) -> Result<(), EngineError> {
         if self.restart && self.loaded.config.state.dir.is_none() {
             return Ok(());
         }
-        plan::verify_owner(&self.loaded, layout)
+        verify_owner(&self.loaded, layout)
     }
 
-    /// The folder of all states that no configuration has named.
+    /// Returns the folder of all states whose place no configuration names.
     pub(super) fn states(&self) -> PathBuf {
         self.state_home.join("ralph-orchestrator")
     }
@@ -215,7 +259,7 @@ impl Request<'_> {
         }
     }
 
-    /// Says so if this was started by an agent, in its own workspace.
+    /// Names the outer run if this was started by an agent in its own workspace.
     fn name_outer_run(&self, error: StateError) -> EngineError {
         match (error, self.vars.get("RALPH_RUN_ID")) {
             (StateError::Busy { holder }, Some(run)) => {
@@ -224,10 +268,21 @@ impl Request<'_> {
             (error, _) => error.into(),
         }
     }
+
+    /// Returns the orchestrator's own files and folders, which no agent has to write.
+    fn orchestrator_paths(&self, layout: &Layout, prompt: &PromptSource) -> Vec<PathBuf> {
+        let run = &self.loaded.config.run;
+        let fixed =
+            [prompt.path(), prompt.file()].into_iter().flatten().filter(|_| !run.prompt_mutable);
+        [layout.root().to_owned(), self.states(), self.config_file.clone()]
+            .into_iter()
+            .chain(fixed.map(Path::to_owned))
+            .collect()
+    }
 }
 
-/// The run that can go on, or is complete; none if a new one is wanted. Nothing that a killed start has
-/// left is there any more.
+/// Returns the stored run, complete or not; `None` if a new one is wanted. Leftover processes of a killed
+/// start have ended by then.
 fn take_run(
     store: &mut Store,
     request: &Request<'_>,
@@ -235,7 +290,7 @@ fn take_run(
     notes: &mut Vec<String>,
 ) -> Result<Option<Found>, EngineError> {
     let found = store.resume();
-    // Whoever watched over the agent may have been killed together with the orchestrator.
+    // The agent's supervisor may have been killed together with the orchestrator.
     let left = store.end_orphans(found.as_ref().ok().and_then(Option::as_ref), request.end_orphans);
     notes.extend(left.notes);
     if !left.survived.is_empty() {
@@ -246,85 +301,53 @@ fn take_run(
     }
     let found = found?;
     if let Some(found) = &found {
-        belongs_here(found, workspace, store.layout())?;
+        verify_workspace(found, workspace, store.layout())?;
     }
     Ok(found)
 }
 
-/// The workspace, made from its template if need be, held, and nobody else's; and the prompt. They are
+/// Where a run takes place.
+struct Location {
+    workspace: HeldWorkspace,
+    /// The lock of the workspace.
+    occupied: Arc<File>,
+    prompt: PromptSource,
+}
+
+/// Holds and locks the workspace, made from its template if need be, and finds the prompt. Both have to be
 /// what was recorded, if anything was.
-fn take_place(
+fn take_location(
     request: &Request<'_>,
     workspace: &Path,
     layout: &Layout,
     pins: Option<&PathIdentities>,
-) -> Result<Place, EngineError> {
+) -> Result<Location, EngineError> {
     let run = &request.loaded.config.run;
     let recorded = pins.map(|pins| PromptSource::recorded(run, pins));
     recorded.as_ref().and_then(PromptSource::place).map_or(Ok(()), PromptPlace::verify)?;
-    let held = |pins: Option<&PathIdentities>| {
+    let hold = |pins: Option<&PathIdentities>| {
         let held = HeldWorkspace::hold(workspace)?;
-        pins.map_or(Ok(()), |pins| place::compare(pins, &held))?;
+        pins.map_or(Ok(()), |pins| location::compare(pins, &held))?;
         Ok::<_, EngineError>(held)
     };
-    let there = if workspace.is_dir() { Some(held(pins)?) } else { None };
-    let made = make_workspace(&request.loaded)?;
+    let existing = if workspace.is_dir() { Some(hold(pins)?) } else { None };
+    let is_made = make_workspace(&request.loaded)?;
     request.loaded.check_files()?;
-    let held = match there {
-        Some(there) => there,
+    let held = match existing {
+        Some(existing) => existing,
         // Made this moment from its template: it is no other one that somebody put there.
-        None => held(None)?,
+        None => hold(None)?,
     };
-    if made {
+    if is_made {
         request.record_origin(&held, layout)?;
     }
     let occupied = occupy_workspace(&request.disk, held.folder(), &request.states())
         .map_err(|error| request.name_outer_run(error))?;
     let prompt = recorded.unwrap_or_else(|| PromptSource::find(run));
-    Ok(Place { workspace: held, occupied, prompt })
+    Ok(Location { workspace: held, occupied, prompt })
 }
 
-/// What no agent has to write.
-fn own(request: &Request<'_>, layout: &Layout, prompt: &PromptSource) -> Vec<PathBuf> {
-    let run = &request.loaded.config.run;
-    let state = [layout.root().to_owned(), request.states()];
-    let fixed =
-        [prompt.path(), prompt.file()].into_iter().flatten().filter(|_| !run.prompt_mutable);
-    state
-        .into_iter()
-        .chain([request.config_file.clone()])
-        .chain(fixed.map(Path::to_owned))
-        .collect()
-}
-
-/// The run of this configuration's workspace, if it is complete and its task is still the same.
-pub async fn find_completed(
-    loaded: &LoadedConfig,
-    state_home: &Path,
-    vars: &BTreeMap<String, String>,
-    registry: &Registry,
-) -> Option<(Found, Layout)> {
-    let layout = plan::state_layout(loaded, state_home).ok()?;
-    plan::verify_owner(loaded, &layout).ok()?;
-    let context = plan::build_context(loaded, vars);
-    let found = completed(loaded, &layout, registry, &context).await?;
-    Some((found, layout))
-}
-
-/// Damage is told by who goes on from here.
-async fn completed(
-    loaded: &LoadedConfig,
-    layout: &Layout,
-    registry: &Registry,
-    context: &BuildContext,
-) -> Option<Found> {
-    let found = peek_completed(layout).ok()??;
-    let workspace = plan::real_path(&loaded.config.run.workspace);
-    belongs_here(&found, &workspace, layout).ok()?;
-    same_task(&found, loaded, layout, registry, context).await.then_some(found)
-}
-
-/// Makes the workspace from its template if it is not there. Whether it did.
+/// Makes the workspace from its template if it is not there. Returns whether it did.
 fn make_workspace(loaded: &LoadedConfig) -> Result<bool, EngineError> {
     let run = &loaded.config.run;
     let Some(template) = run.template.as_ref().filter(|_| !run.workspace.exists()) else {
@@ -334,139 +357,17 @@ fn make_workspace(loaded: &LoadedConfig) -> Result<bool, EngineError> {
         .map_err(|error| EngineError::Workspace(error.to_string()))
 }
 
-struct Parts<'a> {
-    request: Request<'a>,
-    store: Store,
-    drivers: Drivers,
-    judges: Judges,
-    redactor: Redactor,
-    notes: Vec<String>,
-    /// Why agents before the one that can begin cannot.
-    out: Vec<String>,
-    place: Place,
-    /// Of a new run.
-    baseline: Baseline,
-}
-
-/// Where it takes place.
-struct Place {
-    workspace: HeldWorkspace,
-    /// What is locked for it.
-    occupied: Arc<File>,
-    prompt: PromptSource,
-}
-
-impl Parts<'_> {
-    fn begin(mut self) -> Result<Session, EngineError> {
-        let run = uuid::Uuid::now_v7().to_string();
-        let baseline = std::mem::take(&mut self.baseline);
-        let kept = match &baseline {
-            // Nothing is protected: there is nothing to keep.
-            nothing if *nothing == Baseline::default() => Vec::new(),
-            baseline => serde_json::to_vec(baseline)
-                .map_err(|error| EngineError::Internal(error.to_string()))?,
-        };
-        let config = self.request.loaded.resolved_toml();
-        let mut files = vec![(Layout::CONFIG, config.as_bytes())];
-        if !kept.is_empty() {
-            files.push((Layout::BASELINE, &kept));
-        }
-        self.store.begin(&run, &files)?;
-        let policy = self.judges.policy(&kept);
-        Ok(self.session(run, policy, baseline, None))
-    }
-
-    async fn go_on(
-        mut self,
-        found: Found,
-        registry: &Registry,
-        context: &BuildContext,
-    ) -> Result<Session, EngineError> {
-        let layout = self.store.layout().clone();
-        let frozen = found.state.policy().cloned().unwrap_or_default();
-        let path = layout.baseline(&found.run);
-        let kept = match self.store.disk().read(&path) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                return Err(StateError::io("read", &path)(error).into());
-            }
-            kept => kept.unwrap_or_default(),
-        };
-        let kept_config = kept_config(&layout, &found.run);
-        // What validators find in their PATH is as frozen as they are.
-        let judges = match &kept_config {
-            Some(loaded) => {
-                let path = plan::build_context(loaded, &self.request.vars).path;
-                let context = BuildContext { path, ..context.clone() };
-                Judges::build(loaded, registry, &context).await.ok()
-            }
-            None => None,
-        };
-        if let Some(name) = judges.as_ref().and_then(|judges| judges.other_code(&frozen)) {
-            let problem = format!(
-                "was begun with another content of the plugin behind `{name}`; put that back, or \
-                 begin a new run with `run --restart`"
-            );
-            return Err(StateError::Damaged { path: layout.run(&found.run), problem }.into());
-        }
-        let judges = judges
-            .filter(|judges| judges.policy(&kept).decides_like(&frozen))
-            .ok_or_else(|| StateError::Damaged {
-                path: layout.run(&found.run),
-                problem: "config.toml or baseline.json is not what this run began with".into(),
-            })?;
-        let baseline = if kept.is_empty() {
-            Baseline::default()
-        } else {
-            serde_json::from_slice(&kept)
-                .map_err(|error| EngineError::Internal(error.to_string()))?
-        };
-        if !judges.same_as(&self.judges) {
-            self.notes.push(
-                "detectors, validators or their [env] were changed in the configuration; this run goes \
-                 on with those it began with (`run --restart` begins a new one)"
-                    .into(),
-            );
-        }
-        if let Some(torn) = found.torn {
-            self.notes.push(format!(
-                "the last record of the journal was torn by a crash; its {} bytes were cut",
-                torn.bytes
-            ));
-        }
-        self.judges = judges;
-        let run = found.run.clone();
-        let first = self.drivers.first.driver.clone();
-        let env = kept_config.map(|kept| first.environment(&kept, &self.request.vars));
-        let mut session = self.session(run, frozen, baseline, Some(found));
-        session.env = env.unwrap_or(session.env);
-        Ok(session)
-    }
-
-    fn session(
-        self,
-        run: String,
-        policy: crate::machine::FrozenPolicy,
-        baseline: Baseline,
-        found: Option<Found>,
-    ) -> Session {
-        Session::new(super::session::New {
-            run,
-            policy,
-            baseline,
-            found,
-            store: self.store,
-            drivers: self.drivers,
-            judges: self.judges,
-            redactor: self.redactor,
-            notes: self.notes,
-            out: self.out,
-            config_file: self.request.config_file,
-            processes: self.request.processes,
-            once: self.request.once,
-            config: self.request.loaded.config,
-            workspace: self.place.workspace,
-            occupied: self.place.occupied,
-            prompt: self.place.prompt,
-        })
-    }
+/// Returns the run of this configuration's workspace if it is complete and its task is still the same.
+pub async fn find_completed(
+    loaded: &LoadedConfig,
+    state_home: &Path,
+    vars: &BTreeMap<String, String>,
+    registry: &Registry,
+) -> Option<(Found, Layout)> {
+    let layout = state_layout(loaded, state_home).ok()?;
+    verify_owner(loaded, &layout).ok()?;
+    let context = build_context(loaded, vars);
+    let setup = RunSetup { loaded, layout: &layout, registry, context: &context, vars };
+    let found = setup.find_completed().await?;
+    Some((found, layout))
 }

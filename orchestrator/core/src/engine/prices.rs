@@ -1,4 +1,4 @@
-//! Cost of an agent that reports only tokens.
+//! The cost of an agent that reports only tokens.
 
 use genai_prices::{Calculator, PriceRequest, UsageKey};
 
@@ -7,17 +7,17 @@ use ralph_orchestrator_contract::{Tokens, Usage, Usd};
 
 const PER_MILLION: f64 = 1e6;
 
-/// Whose prices the table is asked for first: many sell the same models, these make them.
+/// The providers whose prices are looked up first: many sell the same models, these make them.
 const MAKERS: [&str; 5] = ["openai", "anthropic", "google", "x-ai", "deepseek"];
 
-/// Puts a price on what an agent uses.
+/// Computes the cost of what an agent uses.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pricing {
     /// The model that the agent was asked to use.
     asked_for: Option<String>,
-    /// The model that the agent says it uses.
-    says: Option<String>,
-    /// What this iteration has used so far, and what the table says of it.
+    /// The model that the agent reports.
+    reported: Option<String>,
+    /// What this iteration has used so far, and its cost by the table.
     so_far: Option<(Tokens, Usd)>,
 }
 
@@ -27,18 +27,18 @@ impl Pricing {
         Self { asked_for, ..Self::default() }
     }
 
-    /// An iteration begins: nothing is used yet.
+    /// Begins an iteration: nothing is used yet.
     pub(super) fn begin(&mut self) {
         self.so_far = None;
     }
 
-    /// The agent says which model it uses.
-    pub(super) fn uses(&mut self, model: String) {
-        self.says = Some(model);
+    /// Sets the model that the agent reports.
+    pub(super) fn set_model(&mut self, model: String) {
+        self.reported = Some(model);
     }
 
-    /// The usage with its cost, computed if there is none: from the prices that are given, or from the
-    /// table's for the model that the agent says it uses, or else the one it was asked to use.
+    /// Returns the usage with its cost, computed if there is none: from the prices that are given, or from the
+    /// table's for the model that the agent reports, or else the one it was asked to use.
     pub(super) fn with_cost(&mut self, usage: Usage, prices: Option<&Prices>) -> Usage {
         let (None, Some(tokens)) = (usage.cost, usage.tokens) else { return usage };
         let cost = match prices {
@@ -63,18 +63,18 @@ impl Pricing {
             cache_write: sum.cache_write - before.cache_write,
         };
         let of = |model: &Option<String>| table_price(model.as_deref()?, more);
-        let cost = cost + of(&self.says).or_else(|| of(&self.asked_for))?;
+        let cost = cost + of(&self.reported).or_else(|| of(&self.asked_for))?;
         self.so_far = Some((sum, cost));
         Some(cost)
     }
 }
 
-/// Whether the table knows what this model costs. The table is decoded when it is first needed.
+/// Returns whether the table has prices for this model. The table is decoded when it is first needed.
 pub(super) fn is_known(model: &str) -> bool {
     table_price(model, Tokens { input: 1, output: 1, ..Tokens::default() }).is_some()
 }
 
-/// What the table says; nothing if it does not know the model, or not all that it charges for.
+/// Returns the cost by the table; `None` if it does not have the model, or not all that it charges for.
 fn table_price(model: &str, tokens: Tokens) -> Option<Usd> {
     let count = |count: u64| {
         // Counts of tokens are far below 2^53.
@@ -171,7 +171,7 @@ mod tests {
         let mut pricing = Pricing::new(Some("gpt-5".to_owned()));
         let mut cost = |says: Option<&str>| {
             pricing.begin();
-            says.into_iter().for_each(|model| pricing.uses(model.to_owned()));
+            says.into_iter().for_each(|model| pricing.set_model(model.to_owned()));
             pricing.with_cost(usage, None).cost
         };
         assert_eq!(cost(None), Usd::from_dollars(10.0));

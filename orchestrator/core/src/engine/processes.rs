@@ -1,27 +1,27 @@
-//! What the engine asks of whoever starts processes.
+//! What the engine needs to know of the processes of agents, which others start.
 
 use std::time::Duration;
 
 use ralph_orchestrator_contract::Survivor;
 
-/// Looks after the processes of an iteration. The engine itself starts none.
+/// Inspects and ends the processes of an iteration. The engine itself starts none.
 ///
 /// The processes of an iteration are those that were started with its `RALPH_RUN_ID` and
 /// `RALPH_ITERATION` in their environment, and their descendants.
 pub trait Processes: Send + Sync {
-    /// Returns the processes of an iteration that are there now. Blocks for a look at all processes.
+    /// Returns the processes of an iteration that are there now. Blocks while all processes are listed.
     fn of_iteration(&self, run: &str, iteration: u64) -> Vec<Survivor>;
 
     /// Kills the processes of an iteration, and returns those that lived just now, and those of
-    /// `survivors` that live. Blocks for a look at all processes.
+    /// `survivors` that live. Blocks while all processes are listed.
     fn end(&self, run: &str, iteration: u64, survivors: Vec<Survivor>) -> Vec<Survivor>;
 
-    /// Whether the processes of an iteration use the processor during `window`, or have a connection of
+    /// Returns whether the processes of an iteration use the processor during `window`, or have a connection of
     /// the network open. Blocks for the window.
     fn are_busy(&self, run: &str, iteration: u64, window: Duration) -> bool;
 }
 
-/// For agents that start no processes: nobody is there, nobody is busy.
+/// For agents that start no processes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoProcesses;
 

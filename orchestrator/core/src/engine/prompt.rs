@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::place;
+use super::location;
 use crate::machine::PathIdentities;
 use crate::workspace::{Prompt, PromptError, PromptPlace};
 use ralph_orchestrator_config as config;
@@ -17,15 +17,15 @@ pub(super) enum PromptSource {
 }
 
 impl PromptSource {
-    /// The prompt of a run that begins: links to it are followed now and never again.
+    /// Returns the prompt of a run that begins: links to it are followed now and never again.
     pub(super) fn find(run: &config::Run) -> Self {
         Self::new(run, PromptPlace::find)
     }
 
-    /// The prompt of a run that has begun, with what was recorded of it.
+    /// Returns the prompt of a run that has begun, with what was recorded of it.
     pub(super) fn recorded(run: &config::Run, pins: &PathIdentities) -> Self {
         Self::new(run, |configured| {
-            place::recorded_prompt(pins, configured)
+            location::recorded_prompt(pins, configured)
                 .unwrap_or_else(|| PromptPlace::find(configured))
         })
     }
@@ -41,7 +41,7 @@ impl PromptSource {
         }
     }
 
-    /// Its place, if it is a file.
+    /// Returns its place, if it is a file.
     pub(super) const fn place(&self) -> Option<&PromptPlace> {
         match self {
             Self::File { place, .. } => Some(place),
@@ -49,17 +49,17 @@ impl PromptSource {
         }
     }
 
-    /// The path in the configuration, if it is a file.
+    /// Returns the path in the configuration, if it is a file.
     pub(super) fn path(&self) -> Option<&Path> {
         self.place().map(PromptPlace::configured)
     }
 
-    /// The path of the file without links.
+    /// Returns the path of the file without links.
     pub(super) fn file(&self) -> Option<&Path> {
         self.place().map(PromptPlace::file)
     }
 
-    /// The text as it is now, if it can be read.
+    /// Returns the text as it is now, if it can be read.
     pub(super) fn read_text(&self) -> Option<String> {
         match self {
             Self::Text(text) => Some(text.clone()),
@@ -67,7 +67,7 @@ impl PromptSource {
         }
     }
 
-    /// The text as it was read last, whatever has become of the file since.
+    /// Returns the text as it was read last, whatever has become of the file since.
     pub(super) fn last_text(&self) -> Option<String> {
         match self {
             Self::File { last: Some(prompt), .. } => Some(prompt.text.clone()),
@@ -75,14 +75,14 @@ impl PromptSource {
         }
     }
 
-    /// The text as it is at this very moment, finished or not: what is seen in it costs a validation
-    /// at most. `None` if it cannot be read.
+    /// Returns the text as it is at this moment, finished or not: what is found in it costs a validation at
+    /// most. `None` if it cannot be read.
     pub(super) fn glance(&self) -> Option<String> {
         let bytes = self.place()?.glance()?;
         Some(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// The prompt as it is now. A file that the agent deleted, put a link in the place of, or edited
+    /// Reads the prompt as it is now. A file that the agent deleted, put a link in the place of, or edited
     /// though it may not, is restored; the second value says so.
     pub(super) fn read(
         &mut self,

@@ -6,9 +6,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::allowance::cancellable;
+use super::blocking::cancellable;
 use super::error::EngineError;
-use super::plan::Check;
+use super::validation_policy::ConfiguredValidator;
 use crate::workspace::{Baseline, ProtectedError, ProtectedHasher, ProtectedPaths};
 use ralph_orchestrator_contract::{Change, ChangeKind};
 
@@ -17,9 +17,9 @@ pub(super) const NAMED: usize = 10;
 
 /// The protected paths of a run.
 pub(super) struct ProtectedState {
-    /// As they were when it began.
+    /// What they were when the run began.
     baseline: Baseline,
-    /// What it has read is not read again as long as nobody touches it.
+    /// Files are read again only when they were touched.
     hasher: Mutex<ProtectedHasher>,
 }
 
@@ -33,22 +33,22 @@ impl ProtectedState {
 pub(super) struct Protection {
     state: Arc<ProtectedState>,
     workspace: PathBuf,
-    /// Of all validators.
+    /// The globs of all validators.
     globs: Vec<String>,
-    /// Of those whose acceptance is needed.
+    /// The globs of the required validators.
     required: Vec<String>,
-    /// As last compared.
+    /// The paths as last observed.
     now: Baseline,
-    /// What is known to be different.
+    /// The known changes.
     known: Vec<Change>,
     tampering: Vec<String>,
-    /// What was changed in any way since it was compared before, even if it is as it was.
+    /// What was touched since the comparison before, even if its content is the same.
     touched: Vec<PathBuf>,
 }
 
 impl Protection {
     pub(super) async fn begin(
-        checks: &[&Check],
+        checks: &[&ConfiguredValidator],
         state: Arc<ProtectedState>,
         workspace: &Path,
         enough: impl Future<Output = ()>,
@@ -69,7 +69,7 @@ impl Protection {
             touched: Vec::new(),
         };
         if !protection.is_empty() {
-            if !protection.take(enough).await? {
+            if !protection.observe(enough).await? {
                 return Ok(None);
             }
             protection.known = protection.changes(&protection.required)?;
@@ -77,26 +77,29 @@ impl Protection {
         Ok(Some(protection))
     }
 
-    /// What this validator protects and is different since the run began, as last compared.
-    pub(super) fn changes_for(&self, check: &Check) -> Result<Vec<Change>, EngineError> {
+    /// Returns the changes since the run began of what this validator protects, as last observed.
+    pub(super) fn changes_for(
+        &self,
+        check: &ConfiguredValidator,
+    ) -> Result<Vec<Change>, EngineError> {
         self.changes(&globs(check, &self.state.baseline))
     }
 
-    /// Whether nothing is protected.
+    /// Returns whether nothing is protected.
     pub(super) const fn is_empty(&self) -> bool {
         self.globs.is_empty()
     }
 
-    /// False if it took longer than until `enough`.
-    async fn take(&mut self, enough: impl Future<Output = ()>) -> Result<bool, EngineError> {
+    /// Observes the paths. Returns false if that took longer than until `enough`.
+    async fn observe(&mut self, enough: impl Future<Output = ()>) -> Result<bool, EngineError> {
         let (workspace, globs) = (self.workspace.clone(), self.globs.clone());
         let state = Arc::clone(&self.state);
-        let look = move |flag| {
+        let observe = move |flag| {
             let mut hasher = state.hasher.lock().unwrap_or_else(PoisonError::into_inner);
             let now = hasher.observe(&workspace, &globs, flag);
             now.map(|now| (now, hasher.touched().to_vec()))
         };
-        match cancellable(enough, look).await? {
+        match cancellable(enough, observe).await? {
             Ok((now, touched)) => (self.now, self.touched) = (now, touched),
             Err(ProtectedError::Cancelled) => return Ok(false),
             Err(error) => return Err(EngineError::Workspace(error.to_string())),
@@ -104,7 +107,7 @@ impl Protection {
         Ok(true)
     }
 
-    /// What is different since the run began, as far as these globs go, as last compared.
+    /// Returns the changes since the run began within these globs, as last observed.
     fn changes(&self, globs: &[String]) -> Result<Vec<Change>, EngineError> {
         if globs.is_empty() {
             return Ok(Vec::new());
@@ -113,8 +116,8 @@ impl Protection {
         changes.map_err(|error| EngineError::Workspace(error.to_string()))
     }
 
-    /// Compares again, after an execution by `whom`: whether that changed nothing. `None` if it took longer
-    /// than until `enough`.
+    /// Compares again, after an execution by `whom`. Returns whether that changed nothing; `None` if it took
+    /// longer than until `enough`.
     pub(super) async fn compare(
         &mut self,
         whom: &str,
@@ -123,7 +126,7 @@ impl Protection {
         if self.is_empty() {
             return Ok(Some(true));
         }
-        if !self.take(enough).await? {
+        if !self.observe(enough).await? {
             return Ok(None);
         }
         let changes = self.changes(&self.required)?;
@@ -158,7 +161,7 @@ impl Protection {
         Ok(Some(false))
     }
 
-    /// What was changed during the validation, for the agent.
+    /// Returns what was changed during the validation, for the agent.
     pub(super) fn into_tampering(self) -> Vec<String> {
         self.tampering
     }
@@ -166,13 +169,13 @@ impl Protection {
 
 /// What a validator protects, and what must not appear: only what was not there when the run began, as
 /// recorded then.
-fn globs(check: &Check, baseline: &Baseline) -> Vec<String> {
+fn globs(check: &ConfiguredValidator, baseline: &Baseline) -> Vec<String> {
     let mut globs = check.validator.protects();
     globs.extend(baseline.reserved(&check.validator.reserved_paths()));
     globs
 }
 
-/// The first of these names, and how many more there are.
+/// Joins the first of these names, and adds how many more there are.
 pub(super) fn join_names(names: Vec<String>) -> String {
     let more = names.len().saturating_sub(NAMED);
     let named: Vec<String> = names.into_iter().take(NAMED).collect();

@@ -1,4 +1,4 @@
-//! Keeping secrets out of what is written down and shown.
+//! Keeping secrets out of what is stored and shown.
 //!
 //! A secret is found as it is, escaped, percent-encoded, in base64 and in hexadecimal digits, also when
 //! it is spread over lines; and so is what a cut has left of it at the end or the beginning of a text
@@ -25,15 +25,15 @@ use crate::machine::Input;
 use finder::{Edges, Finder};
 use ralph_orchestrator_config::Env;
 use ralph_orchestrator_contract::{AgentError, Event, Report};
-pub(super) use stream::Events;
+pub(super) use stream::StreamRedactor;
 
-/// What stands where a secret was.
-const STARS: &str = "***";
+/// What replaces a secret.
+const MASK: &str = "***";
 /// What the names of variables with secrets end with.
 const SECRET_NAMES: [&str; 4] = ["_KEY", "_TOKEN", "_SECRET", "PASSWORD"];
 
-/// Knows the secrets of a run: the values of variables that are passed by name, and of those whose
-/// names say that they are secrets.
+/// Removes the secrets of a run: the values of variables that are passed by name, and of those whose
+/// names mark them as secrets.
 #[derive(Clone, Default)]
 pub struct Redactor {
     /// `None` if there are no secrets.
@@ -47,7 +47,7 @@ impl fmt::Debug for Redactor {
 }
 
 impl Redactor {
-    /// For agents and validators with this environment.
+    /// Returns a redactor for agents and validators with this environment.
     #[must_use]
     pub fn new(env: &Env, vars: &BTreeMap<String, String>) -> Self {
         let secret = |name: &str| {
@@ -55,28 +55,28 @@ impl Redactor {
                 || environment::is_passed_as_secret(env, name)
         };
         let values = vars.iter().filter(|(name, _)| secret(name)).map(|(_, value)| value);
-        Self::of(values.map(String::as_str))
+        Self::from_values(values.map(String::as_str))
     }
 
-    fn of<'a>(values: impl Iterator<Item = &'a str>) -> Self {
+    fn from_values<'a>(values: impl Iterator<Item = &'a str>) -> Self {
         Self { finder: Finder::new(values).map(Arc::new) }
     }
 
-    /// Whether nothing is secret.
+    /// Returns whether nothing is secret.
     #[must_use]
-    pub const fn is_idle(&self) -> bool {
+    pub const fn is_empty(&self) -> bool {
         self.finder.is_none()
     }
 
-    /// The text without secrets.
+    /// Returns the text without secrets.
     #[must_use]
     pub fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let Some(finder) = &self.finder else { return Cow::Borrowed(text) };
         let found = finder.find(text, Edges::OPEN);
-        if found.is_empty() { Cow::Borrowed(text) } else { Cow::Owned(starred(text, &found)) }
+        if found.is_empty() { Cow::Borrowed(text) } else { Cow::Owned(masked(text, &found)) }
     }
 
-    /// The bytes without secrets, if they are text.
+    /// Returns the bytes without secrets, if they are text.
     pub(super) fn bytes<'a>(&self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
         match std::str::from_utf8(bytes).map(|text| self.text(text)) {
             Ok(Cow::Owned(text)) => Cow::Owned(text.into_bytes()),
@@ -84,8 +84,8 @@ impl Redactor {
         }
     }
 
-    /// The same without secrets in any of its texts.
-    pub(super) fn all_of<T: Serialize + DeserializeOwned>(&self, whole: T) -> T {
+    /// Returns the value without secrets in any of its texts.
+    pub(super) fn redact<T: Serialize + DeserializeOwned>(&self, whole: T) -> T {
         if self.finder.is_none() {
             return whole;
         }
@@ -113,18 +113,18 @@ impl Redactor {
                 self.value(input, true);
                 event
             }
-            _ => self.all_of(event),
+            _ => self.redact(event),
         }
     }
 
-    /// Whether there was a secret in it.
+    /// Removes secrets. Returns whether there were any.
     fn string(&self, text: &mut String) -> bool {
         let Cow::Owned(redacted) = self.text(text) else { return false };
         *text = redacted;
         true
     }
 
-    /// Whether there was a secret in it. Names are an agent's own only in some places.
+    /// Removes secrets. Returns whether there were any. Names are an agent's own only in some places.
     fn value(&self, value: &mut Value, names: bool) -> bool {
         match value {
             Value::String(text) => self.string(text),
@@ -147,32 +147,32 @@ impl Redactor {
         }
     }
 
-    /// What the machine is told, so that the state never holds what the journal must not.
+    /// Removes secrets from an input, so that the state never holds what the journal must not.
     pub(super) fn input(&self, mut input: Input) -> Input {
         match &mut input {
-            Input::ClaimsFound(claims) => *claims = self.all_of(std::mem::take(claims)),
+            Input::ClaimsFound(claims) => *claims = self.redact(std::mem::take(claims)),
             Input::Observed(look) => {
-                look.near_misses = self.all_of(std::mem::take(&mut look.near_misses));
-                look.changes = self.all_of(look.changes.take());
+                look.near_misses = self.redact(std::mem::take(&mut look.near_misses));
+                look.changes = self.redact(look.changes.take());
             }
             Input::Model(text) => *text = self.text(text).into_owned(),
             Input::Note(text) => *text = self.text(text).into_owned(),
             Input::AgentUnavailable(reason) => *reason = self.text(reason).into_owned(),
-            Input::Previewed { reasons, .. } => *reasons = self.all_of(std::mem::take(reasons)),
+            Input::Previewed { reasons, .. } => *reasons = self.redact(std::mem::take(reasons)),
             Input::Claimed(claim) => claim.text = self.text(&claim.text).into_owned(),
             Input::IterationEnded(ended) => {
-                ended.outcome = self.all_of(ended.outcome.clone());
-                ended.left_behind = self.all_of(std::mem::take(&mut ended.left_behind));
-                ended.survived = self.all_of(std::mem::take(&mut ended.survived));
+                ended.outcome = self.redact(ended.outcome.clone());
+                ended.left_behind = self.redact(std::mem::take(&mut ended.left_behind));
+                ended.survived = self.redact(std::mem::take(&mut ended.survived));
             }
             Input::ProcessesSurvived(message) => *message = self.text(message).into_owned(),
             Input::Baseline(check) => {
-                check.verdicts = self.all_of(std::mem::take(&mut check.verdicts));
+                check.verdicts = self.redact(std::mem::take(&mut check.verdicts));
             }
             Input::Validated(validation) => {
-                validation.verdicts = self.all_of(std::mem::take(&mut validation.verdicts));
-                validation.tampering = self.all_of(std::mem::take(&mut validation.tampering));
-                validation.warnings = self.all_of(std::mem::take(&mut validation.warnings));
+                validation.verdicts = self.redact(std::mem::take(&mut validation.verdicts));
+                validation.tampering = self.redact(std::mem::take(&mut validation.tampering));
+                validation.warnings = self.redact(std::mem::take(&mut validation.warnings));
             }
             Input::Warning(message) => *message = self.text(message).into_owned(),
             Input::Started(_)
@@ -189,19 +189,19 @@ impl Redactor {
         input
     }
 
-    /// What an iteration came to.
+    /// Removes secrets from the result of an iteration.
     pub(super) fn result(&self, result: Result<Report, AgentError>) -> Result<Report, AgentError> {
-        result.map(|report| self.all_of(report)).map_err(|error| self.all_of(error))
+        result.map(|report| self.redact(report)).map_err(|error| self.redact(error))
     }
 }
 
-/// The text with stars in these places, which are in order.
-fn starred(text: &str, places: &[Range<usize>]) -> String {
+/// Returns the text with these places masked, which are in order.
+fn masked(text: &str, places: &[Range<usize>]) -> String {
     let mut shown = String::with_capacity(text.len());
     let mut at = 0;
     for place in places {
         shown.push_str(text.get(at..place.start).unwrap_or_default());
-        shown.push_str(STARS);
+        shown.push_str(MASK);
         at = place.end;
     }
     shown.push_str(text.get(at..).unwrap_or_default());

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::open::Request;
-use super::plan;
+use super::paths::real_path;
 use crate::machine::FileIdentity;
 use crate::state::{Layout, Owner, StateDir, StateError, record_elsewhere, state_dirs};
 use crate::workspace::identity;
@@ -46,7 +46,7 @@ impl Beginning<'_> {
     pub(super) fn record(&self) {
         let loaded = &self.request.loaded;
         if loaded.config.state.dir.is_some() {
-            let workspace = plan::real_path(&loaded.config.run.workspace);
+            let workspace = real_path(&loaded.config.run.workspace);
             let name = identity(&workspace, loaded.configuration().as_deref());
             let default = self.request.states().join(name);
             let _ = record_elsewhere(&self.request.disk, &default, self.layout);

@@ -1,5 +1,5 @@
-//! A workspace that came from a template is made anew for a new run. Nothing is deleted: nobody can
-//! tell what in it a person made, so the old one is moved aside.
+//! Recreates a workspace from its template for a new run. Nothing is deleted, since a person may have made
+//! some of it: the old workspace is moved aside.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -9,15 +9,15 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
 use super::error::EngineError;
-use super::place::file_pin;
+use super::location::file_pin;
 use crate::state::{Disk, Layout, Origin, occupy_workspace};
 use crate::workspace::{HeldWorkspace, create_from_template};
 use ralph_orchestrator_config::LoadedConfig;
 
-/// How many names are tried for what is moved aside.
+/// How many names are tried for the old workspace.
 const NAMES: usize = 100;
 
-/// The workspace that may be made anew, and where.
+/// A workspace that may be recreated.
 pub(super) struct Renewal<'a> {
     pub(super) loaded: &'a LoadedConfig,
     pub(super) workspace: &'a Path,
@@ -29,7 +29,7 @@ pub(super) struct Renewal<'a> {
 }
 
 impl Renewal<'_> {
-    /// Whether there is anything to be made anew. Says why not, if the configuration has a template.
+    /// Returns whether the workspace is to be recreated. Prints why not, if the configuration has a template.
     pub(super) fn is_due(&self) -> bool {
         let run = &self.loaded.config.run;
         if run.template.is_none() || !self.workspace.is_dir() {
@@ -43,7 +43,7 @@ impl Renewal<'_> {
         false
     }
 
-    /// Whoever is in doubt leaves it as it is.
+    /// Returns why the workspace is left as it is.
     fn reason_against(&self) -> Option<String> {
         let run = &self.loaded.config.run;
         if run.workspace.is_symlink() {
@@ -61,7 +61,7 @@ impl Renewal<'_> {
         (!is_ours).then(|| "nothing is recorded of its having come from there".into())
     }
 
-    /// Moves the workspace aside and makes it anew, if nobody works in it.
+    /// Moves the workspace aside and recreates it, if it is not in use.
     pub(super) fn perform(&self) -> Result<(), EngineError> {
         let failed = |what: String| EngineError::Workspace(what);
         let Some(template) = &self.loaded.config.run.template else { return Ok(()) };
@@ -85,7 +85,7 @@ impl Renewal<'_> {
         Ok(())
     }
 
-    /// Where it was moved to: a name beside it that nothing has.
+    /// Moves it to an unused name beside it, which is returned.
     fn move_aside(&self) -> std::io::Result<PathBuf> {
         let time = Timestamp::now().strftime("%Y%m%dT%H%M%SZ").to_string();
         let mut name = self.workspace.file_name().unwrap_or_default().to_owned();
@@ -106,7 +106,7 @@ impl Renewal<'_> {
     }
 }
 
-/// Renames to a path that nothing has.
+/// Renames to an unused path.
 fn rename_new(from: &Path, to: &Path) -> Result<(), Errno> {
     match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
         // Not every file system knows that; of a folder none loses more than an empty one.

@@ -10,12 +10,12 @@ use crate::state::StateError;
 /// The private folder of a run: made when it is first needed, empty at the start of each iteration, and
 /// gone with the session.
 #[derive(Debug, Default)]
-pub(super) struct Scratch {
+pub(super) struct ScratchDir {
     path: Option<PathBuf>,
 }
 
-impl Scratch {
-    /// The folder, empty.
+impl ScratchDir {
+    /// Returns the folder, empty.
     pub(super) fn fresh(&mut self, run: &str) -> Result<&Path, EngineError> {
         if !self.path.as_deref().is_some_and(is_empty_dir) {
             self.remove();
@@ -31,14 +31,14 @@ impl Scratch {
     }
 }
 
-impl Drop for Scratch {
+impl Drop for ScratchDir {
     fn drop(&mut self) {
         self.remove();
     }
 }
 
-/// Makes a folder with a name that nobody can have guessed: what cannot be emptied is left behind, and
-/// whoever knows the run could have made one with any other name. Its path has no link, whatever is put
+/// Creates a folder with a name that cannot be guessed: what cannot be emptied is left behind, and an agent
+/// that knows the run could have created one with any other name. Its path has no link, whatever is put
 /// in its place.
 fn make(run: &str) -> Result<PathBuf, EngineError> {
     let above = std::env::temp_dir();
@@ -53,7 +53,7 @@ fn make(run: &str) -> Result<PathBuf, EngineError> {
     Ok(path)
 }
 
-/// A folder, not a link to one, with nothing in it.
+/// Returns whether this is a folder, not a link to one, with nothing in it.
 fn is_empty_dir(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|meta| meta.is_dir())
         && fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none())
@@ -63,7 +63,7 @@ pub(super) fn prefix(run: &str) -> String {
     format!("ralph-{run}-")
 }
 
-/// Removes what a killed orchestrator has left of this run's private folders. Only for who holds the run.
+/// Removes what a killed orchestrator has left of this run's private folders. Only for the holder of the run.
 pub(super) fn sweep(run: &str) {
     let prefix = prefix(run);
     for entry in fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten() {
@@ -84,8 +84,8 @@ mod tests {
         let run = format!("scratch-test-{}", std::process::id());
         let elsewhere = tempfile::tempdir().unwrap();
         fs::write(elsewhere.path().join("precious"), "x").unwrap();
-        let mut scratch = Scratch::default();
-        // Whoever knows the run makes what could be next.
+        let mut scratch = ScratchDir::default();
+        // An agent that knows the run creates what could be next.
         let guessed: Vec<PathBuf> =
             (0..9).map(|n| std::env::temp_dir().join(format!("{}{n}", prefix(&run)))).collect();
         guessed.iter().for_each(|path| fs::create_dir(path).unwrap());

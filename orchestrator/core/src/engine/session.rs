@@ -1,4 +1,4 @@
-//! The driver: performs the machine's effects and feeds its inputs.
+//! The session of a run: performs the machine's effects and feeds its inputs.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs::File;
@@ -6,38 +6,33 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::Serialize;
-use tokio::sync::watch;
 use tracing::{Instrument as _, info_span};
 
+use super::agents::AgentPool;
 use super::clock::{self, Clock};
-use super::drivers::Drivers;
 use super::error::EngineError;
 use super::feedback;
-use super::fingerprint::{Fingerprints, Handed, Start};
-use super::notice::{Notice, Observer};
-use super::observe::{KnownTree, Observation};
-use super::pinned;
-use super::place;
-use super::plan::{self, Judges};
+use super::fingerprint::{AgentPrompt, Fingerprints, StartDetails};
+use super::location;
+use super::observation::{KnownTree, WorkspaceObservation};
+use super::pinned_paths;
 use super::processes::Processes;
 use super::prompt::PromptSource;
 use super::protection::ProtectedState;
 use super::redact::Redactor;
-use super::scratch::Scratch;
+use super::run_event::RunObserver;
+use super::scratch::ScratchDir;
+use super::stop::StopRequests;
 use super::trace;
+use super::validation_policy::{self, CompletionPolicy};
 use crate::machine::{
-    Effect, FrozenPolicy, Input, IterationOutcome, Now, ObservedEvidence, Record, RunStarted,
-    StartIteration, StartOptions, State, StopReason, step,
+    Effect, FrozenPolicy, Input, Now, ObservedEvidence, Record, RunStarted, StartIteration,
+    StartOptions, State, StopReason, step,
 };
-use crate::state::{FORMAT_VERSION, Found, Layout, Store};
-use crate::workspace::{
-    Baseline, EvidenceHasher, HeldWorkspace, PinnedPaths, PromptWatch, TreeHasher,
-};
+use crate::state::{FORMAT_VERSION, Layout, Store};
+use crate::workspace::{EvidenceHasher, HeldWorkspace, PinnedPaths, PromptWatch, TreeHasher};
 use ralph_orchestrator_config::Config;
 use ralph_orchestrator_contract::{Iteration, NearMiss};
-
-/// How often the run was asked to stop: once is an orderly stop, twice a quick one.
-pub type StopRequests = watch::Receiver<u32>;
 
 /// How a run ended, or ended for now.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,89 +41,69 @@ pub struct Finished {
     pub run: String,
     /// Why.
     pub reason: StopReason,
-    /// For people.
+    /// The message for people.
     pub message: String,
     /// The state at the end.
     pub state: State,
 }
 
-pub(super) struct New {
-    pub(super) run: String,
-    pub(super) policy: FrozenPolicy,
-    pub(super) baseline: Baseline,
-    pub(super) found: Option<Found>,
-    pub(super) store: Store,
-    pub(super) drivers: Drivers,
-    pub(super) judges: Judges,
-    pub(super) redactor: Redactor,
-    pub(super) notes: Vec<String>,
-    pub(super) out: Vec<String>,
-    pub(super) config_file: PathBuf,
-    pub(super) processes: Arc<dyn Processes>,
-    pub(super) once: bool,
-    pub(super) config: Config,
-    pub(super) workspace: HeldWorkspace,
-    pub(super) occupied: Arc<File>,
-    pub(super) prompt: PromptSource,
-}
-
-/// A run that can begin or go on.
+/// A run that can begin or be resumed.
 pub struct Session {
     pub(super) run: String,
     pub(super) workspace: PathBuf,
-    /// What has that path must be this.
+    /// The folder that has to be at that path.
     pub(super) held: HeldWorkspace,
-    /// What is locked as long as nobody else may work in it.
+    /// The lock of the workspace.
     pub(super) occupied: Arc<File>,
     pub(super) state: State,
     pub(super) store: Store,
-    pub(super) drivers: Drivers,
-    pub(super) judges: Arc<Judges>,
-    /// The environment of validators: that of the first agent, whoever works.
+    pub(super) agents: AgentPool,
+    pub(super) policy: Arc<CompletionPolicy>,
+    /// The environment of validators: that of the first agent, whichever works.
     pub(super) env: BTreeMap<String, String>,
     pub(super) redactor: Redactor,
     pub(super) config: Config,
     pub(super) baseline: Arc<ProtectedState>,
     pub(super) prompt: PromptSource,
-    /// Notices changes of the prompt file while an agent runs; one for the whole run.
+    /// Watches the prompt file for changes while an agent runs; one for the whole run.
     pub(super) prompt_watch: Option<PromptWatch>,
-    /// What counted in the workspace when the run began, and counts on.
+    /// The paths that counted in the workspace when the run began, and count to its end.
     pub(super) pinned: Arc<PinnedPaths>,
-    /// `None` while a look at the tree goes on, or if one was broken off.
+    /// `None` while an observation runs, or if one was interrupted.
     pub(super) hasher: Option<TreeHasher>,
     pub(super) evidence_hasher: EvidenceHasher,
-    /// A look at the workspace that was begun, until its result is needed.
-    pub(super) observation: Option<Observation>,
+    /// An observation that was begun, until its result is needed.
+    pub(super) observation: Option<WorkspaceObservation>,
     pub(super) known_tree: KnownTree,
     pub(super) clock: Arc<Clock>,
-    pub(super) observer: Arc<dyn Observer>,
+    pub(super) observer: Arc<dyn RunObserver>,
     pub(super) stop: StopRequests,
     /// Runtime when the agent was last started, in milliseconds.
     pub(super) began_ms: u64,
     /// The final message of the iteration that just ended well.
     pub(super) final_text: Option<String>,
-    /// What was nearly a claim, until the workspace is looked at.
+    /// Near misses, until the workspace is observed.
     pub(super) near_misses: Option<Vec<NearMiss>>,
     /// What the agent is given in the iteration that is about to start.
-    pub(super) prepared: Option<(Iteration, Start)>,
+    pub(super) prepared: Option<(Iteration, StartDetails)>,
     /// What the agent was given in the iteration that was started last, as text.
-    pub(super) given: Option<String>,
+    pub(super) sent_prompt: Option<String>,
     pub(super) processes: Arc<dyn Processes>,
-    fingerprints: Fingerprints,
+    pub(super) fingerprints: Fingerprints,
     pub(super) config_file: ConfigFile,
-    pub(super) scratch: Scratch,
-    /// Whether an agent's command line says how to claim completion, by its name.
-    pub(super) told_by_argv: BTreeMap<String, bool>,
-    /// Digest of the prompt that was kept last.
-    pub(super) kept_prompt: Option<blake3::Hash>,
-    /// What was kept last of how an agent was started.
-    pub(super) kept_start: Option<Start>,
-    policy: FrozenPolicy,
-    notes: Vec<String>,
-    /// Why agents before the one that can begin cannot.
-    out: Vec<String>,
-    once: bool,
-    resumed: bool,
+    pub(super) scratch: ScratchDir,
+    /// Whether an agent's command line explains how to claim completion, by its name.
+    pub(super) argv_shows_form: BTreeMap<String, bool>,
+    /// Digest of the prompt that was stored last.
+    pub(super) stored_prompt: Option<blake3::Hash>,
+    /// How an agent was started, as stored last.
+    pub(super) stored_start: Option<StartDetails>,
+    pub(super) recorded_policy: FrozenPolicy,
+    pub(super) notes: Vec<String>,
+    /// Why the agents before the first available one are not available.
+    pub(super) unavailable: Vec<String>,
+    pub(super) once: bool,
+    pub(super) resumed: bool,
 }
 
 /// What would be run.
@@ -140,11 +115,11 @@ pub struct DryRun {
     pub fallback: Vec<String>,
     /// The agent's program, resolved.
     pub program: Option<String>,
-    /// Where it would work.
+    /// The workspace.
     pub workspace: PathBuf,
-    /// Who would look for claims.
+    /// The detectors.
     pub detectors: Vec<String>,
-    /// What a completion would have to pass.
+    /// The validators and what they demand.
     pub validators: Vec<String>,
     /// Whether any of that is required.
     pub validation_required: bool,
@@ -154,108 +129,51 @@ pub struct DryRun {
     pub env: Vec<String>,
     /// Where the state lies.
     pub state_dir: PathBuf,
-    /// What follows the prompt: how to claim completion.
+    /// The block after the prompt that explains how to claim completion.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instructions: Option<String>,
     /// The number of the next iteration.
     pub next_iteration: u64,
 }
 
-/// The configuration file, watched for changes while the run goes on.
+/// The configuration file, watched for changes during the run.
 pub(super) struct ConfigFile {
     pub(super) path: PathBuf,
     pub(super) content: Vec<u8>,
 }
 
-struct Silent;
-
-impl Observer for Silent {
-    fn notice(&self, _run: &str, _notice: &Notice) {}
-}
-
 impl Session {
-    pub(super) fn new(new: New) -> Self {
-        let workspace = new.workspace.path().to_owned();
-        let resumed = new.found.is_some();
-        let state = new.found.map(|found| found.state).unwrap_or_default();
-        let clock = Arc::new(Clock::starting_at(state.budget.runtime_ms));
-        let state_began_ms = state.running.as_ref().map_or(0, |current| current.began_ms);
-        let content = super::look::read_config(&new.config_file);
-        Self {
-            prompt: new.prompt,
-            prompt_watch: None,
-            held: new.workspace,
-            occupied: new.occupied,
-            hasher: None,
-            pinned: Arc::default(),
-            evidence_hasher: EvidenceHasher::default(),
-            observation: None,
-            known_tree: KnownTree::default(),
-            run: new.run,
-            workspace,
-            state,
-            store: new.store,
-            env: new.drivers.first.env.clone(),
-            drivers: new.drivers,
-            judges: Arc::new(new.judges),
-            redactor: new.redactor,
-            config: new.config,
-            baseline: Arc::new(ProtectedState::new(new.baseline)),
-            clock,
-            observer: Arc::new(Silent),
-            stop: watch::channel(0).1,
-            // Of the iteration in which the orchestrator went away, if there is one.
-            began_ms: state_began_ms,
-            final_text: None,
-            near_misses: None,
-            prepared: None,
-            given: None,
-            processes: new.processes,
-            fingerprints: Fingerprints::default(),
-            config_file: ConfigFile { path: new.config_file, content },
-            scratch: Scratch::default(),
-            told_by_argv: BTreeMap::new(),
-            kept_prompt: None,
-            kept_start: None,
-            policy: new.policy,
-            notes: new.notes,
-            out: new.out,
-            once: new.once,
-            resumed,
-        }
-    }
-
-    /// The run's id.
+    /// Returns the run's id.
     #[must_use]
     pub fn run_id(&self) -> &str {
         &self.run
     }
 
-    /// Where its state lies.
+    /// Returns the paths of its state.
     #[must_use]
     pub const fn layout(&self) -> &Layout {
         self.store.layout()
     }
 
-    /// What takes the secrets of this run out of texts.
+    /// Returns what removes the secrets of this run from texts.
     #[must_use]
     pub fn redactor(&self) -> Redactor {
         self.redactor.clone()
     }
 
-    /// Globs of what must be as it was when the run began.
+    /// Returns the globs of what must be as it was when the run began.
     #[must_use]
     pub fn protects(&self) -> Vec<String> {
-        self.judges.protects()
+        self.policy.protects()
     }
 
-    /// The state as it is before the run begins or goes on.
+    /// Returns the state before the run begins or is resumed.
     #[must_use]
     pub const fn state(&self) -> &State {
         &self.state
     }
 
-    /// Records what a human answers to the open question before the run goes on.
+    /// Records a human's answer to the open question before the run is resumed.
     ///
     /// # Errors
     /// The state cannot be written.
@@ -266,19 +184,19 @@ impl Session {
         Ok(())
     }
 
-    /// What would be run.
+    /// Returns what would be run.
     #[must_use]
     pub fn plan(&self) -> DryRun {
-        let first = &self.drivers.first.driver.description;
+        let first = &self.agents.first.configured.description;
         DryRun {
             agent: first.name.clone(),
-            fallback: self.drivers.fallback(),
+            fallback: self.agents.fallback_names(),
             program: first.program.as_ref().map(|program| program.display().to_string()),
             workspace: self.workspace.clone(),
-            detectors: self.judges.detectors.iter().map(|d| d.name().to_owned()).collect(),
-            validators: self.judges.demands(),
-            validation_required: self.policy.validates(),
-            evidence_only: self.policy.is_evidence_only(),
+            detectors: self.policy.detectors.iter().map(|d| d.name().to_owned()).collect(),
+            validators: self.policy.demands(),
+            validation_required: self.recorded_policy.validates(),
+            evidence_only: self.recorded_policy.is_evidence_only(),
             env: self.env.keys().cloned().collect(),
             state_dir: self.layout().root().to_owned(),
             instructions: self
@@ -296,7 +214,7 @@ impl Session {
     /// The state cannot be written, or the workspace or prompt cannot be read. The run can be resumed.
     pub async fn drive(
         mut self,
-        observer: Arc<dyn Observer>,
+        observer: Arc<dyn RunObserver>,
         stop: StopRequests,
     ) -> Result<Finished, EngineError> {
         self.observer = observer;
@@ -306,30 +224,31 @@ impl Session {
         })?;
         let span = info_span!("run", run = self.run);
         // It is large, and awaited by others that are.
-        Box::pin(self.turns().instrument(span)).await
+        Box::pin(self.run_loop().instrument(span)).await
     }
 
-    async fn turns(&mut self) -> Result<Finished, EngineError> {
+    async fn run_loop(&mut self) -> Result<Finished, EngineError> {
         if self.resumed {
             super::scratch::sweep(&self.run);
         }
         let mut inputs = VecDeque::new();
-        let Some(started) = self.started().await? else {
+        let Some(started) = self.run_start().await? else {
             // Nothing is recorded, so the next start begins anew.
             return Ok(if *self.stop.borrow() > 0 {
                 self.finished(StopReason::Interrupted, "asked to stop before the run began".into())
             } else {
-                let message = "limits.max_runtime was used up before the workspace was looked at";
+                let message = "limits.max_runtime was used up before the workspace was observed";
                 self.finished(StopReason::MaxRuntime, message.into())
             });
         };
         inputs.push_back(Input::Started(StartOptions { fresh: started }));
         inputs.extend(self.find_artefacts().await?);
-        inputs.extend(std::mem::take(&mut self.out).into_iter().map(Input::AgentUnavailable));
+        inputs
+            .extend(std::mem::take(&mut self.unavailable).into_iter().map(Input::AgentUnavailable));
         for note in std::mem::take(&mut self.notes) {
             inputs.push_back(Input::Warning(note));
         }
-        // The answer to the start comes after what is to be said about it.
+        // The effects of the start come after its notes.
         let mut next = Vec::new();
         loop {
             while let Some(input) = inputs.pop_front() {
@@ -348,36 +267,36 @@ impl Session {
         }
     }
 
-    /// What a new run begins with; `None` if there was no time to look at all of it.
-    async fn started(&mut self) -> Result<Option<RunStarted>, EngineError> {
+    /// Observes what a new run begins with; `None` if that took too long.
+    async fn run_start(&mut self) -> Result<Option<RunStarted>, EngineError> {
         let (tree, evidence) = if self.resumed {
-            self.pinned = Arc::new(pinned::read(&self.store)?);
+            self.pinned = Arc::new(pinned_paths::read(&self.store)?);
             (String::new(), ObservedEvidence::default())
         } else {
-            let Some(observed) = self.observed().await? else { return Ok(None) };
+            let Some(observed) = self.finish_observation().await? else { return Ok(None) };
             self.pin_paths(&observed)?;
-            // Nothing happens until the first look, which finds the same.
-            self.observation = Some(Observation::Done(observed.clone()));
+            // Nothing changes the workspace until the first observation, which would find the same.
+            self.observation = Some(WorkspaceObservation::Done(observed.clone()));
             (observed.tree, observed.evidence)
         };
         let contents: BTreeSet<String> = evidence.contents.into_values().collect();
         Ok(Some(RunStarted {
             version: FORMAT_VERSION,
-            agent: self.drivers.first.name.clone(),
-            fallback: self.drivers.fallback(),
+            agent: self.agents.first.name.clone(),
+            fallback: self.agents.fallback_names(),
             workspace: self.workspace.display().to_string(),
-            policy: self.policy.clone(),
-            limits: self.drivers.limits(&self.config.limits),
+            policy: self.recorded_policy.clone(),
+            limits: self.agents.limits(&self.config.limits),
             tree,
             evidence: contents.into_iter().collect(),
             evidence_overflowed: evidence.overflowed,
-            baseline: plan::baseline_mode(self.config.completion.baseline),
+            baseline: validation_policy::baseline_mode(self.config.completion.baseline),
             once: self.once,
-            identities: place::pins(&self.held, &self.prompt),
+            identities: location::pins(&self.held, &self.prompt),
         }))
     }
 
-    /// One step of the machine: records are written here, what else is to be done is handed back.
+    /// Feeds one input to the machine and writes its records. Returns the other effects.
     pub(super) fn advance(&mut self, input: Input) -> Result<Vec<Effect>, EngineError> {
         let now = Now { runtime_ms: self.clock.runtime_ms(), unix_ms: clock::unix_ms() };
         let state = std::mem::take(&mut self.state);
@@ -400,16 +319,16 @@ impl Session {
     fn append(&mut self, record: &Record) -> Result<(), EngineError> {
         if self.store.append(record)? {
             let message = "the state directory was changed from outside; it was written again";
-            self.warn_only(message);
+            self.warn_unrecorded(message);
         }
         trace::record(record);
-        self.tell(record);
+        self.announce(record);
         Ok(())
     }
 
     async fn perform(&mut self, effect: Effect) -> Result<Vec<Input>, EngineError> {
         match effect {
-            Effect::Observe => self.look().await,
+            Effect::Observe => self.observe_workspace().await,
             Effect::CheckBaseline => {
                 self.check_baseline().await.map(|done| vec![Input::Baseline(done)])
             }
@@ -422,7 +341,7 @@ impl Session {
             Effect::Start(start) => {
                 let (iteration, attempt) = (start.iteration, start.attempt);
                 let span = info_span!("iteration", iteration, attempt);
-                self.iterate(start).instrument(span).await
+                self.run_iteration(start).instrument(span).await
             }
             Effect::Pause { failures } => self.pause(failures).await,
             Effect::WaitUntil(until_ms) => self.wait_until(until_ms).await,
@@ -436,28 +355,28 @@ impl Session {
     fn prepare(&mut self, start: StartIteration) -> Result<Vec<Input>, EngineError> {
         self.held.verify()?;
         let (prompt, warning) = self.prompt.read(&self.workspace)?;
-        // Before the iteration is recorded as started: then what was to be told counts as told.
+        // Before the iteration is recorded as started: from then on the feedback counts as given.
         let instructions: Vec<String> =
-            self.judges.detectors.iter().map(|detector| detector.instructions()).collect();
+            self.policy.detectors.iter().map(|detector| detector.instructions()).collect();
         let feedback = feedback::block(&self.state, &instructions);
         let bytes = [feedback.as_bytes(), &prompt.bytes].concat();
         let mut inputs: Vec<Input> = warning.map(Input::Warning).into_iter().collect();
-        let mut task = self.task(&start, bytes)?;
+        let mut task = self.iteration_task(&start, bytes)?;
         let instructions = self.instructions(&prompt.text, &task).unwrap_or_default();
         task.prompt.extend_from_slice(instructions.as_bytes());
-        let agent = self.drivers.of(&self.state).name.clone();
+        let agent = self.agents.current(&self.state).name.clone();
         let config_dir = self.config_file.path.parent().unwrap_or_else(|| Path::new(""));
         let (inputs_of, store) = (&mut self.fingerprints.inputs, &mut self.store);
-        let changed = inputs_of.put_back(&self.drivers, &agent, &task, config_dir, store)?;
+        let changed = inputs_of.put_back(&self.agents, &agent, &task, config_dir, store)?;
         inputs.extend(changed.into_iter().map(|path| {
             Input::Warning(format!(
                 "{path}, which the agent `{agent}` reads, was changed; it was put back"
             ))
         }));
         let (feedback, instructions) = (feedback.as_bytes(), instructions.as_bytes());
-        let handed = Handed { feedback, instructions, task: &task };
+        let handed = AgentPrompt { feedback, instructions, task: &task };
         let (given, seen) =
-            self.fingerprints.take(&self.drivers, &self.state, handed, &self.store, &self.redactor);
+            self.fingerprints.take(&self.agents, &self.state, handed, &self.store, &self.redactor);
         self.prepared = Some((task, seen));
         if *self.stop.borrow() > 0 {
             inputs.push(Input::Signal);
@@ -467,23 +386,7 @@ impl Session {
     }
 
     fn finished(&self, reason: StopReason, message: String) -> Finished {
-        let state = self.state.clone();
-        self.notice(&Notice::RunFinished {
-            iteration: state.iterations,
-            stop_reason: reason,
-            message: message.clone(),
-            agent: state.agent.name.clone(),
-            agent_changed: state.agent.last_change.clone(),
-            ended_well: matches!(state.last_outcome, Some(IterationOutcome::Succeeded)),
-            validated: state.completion().is_some_and(|completion| completion.validated),
-            evidence_only: self.policy.is_evidence_only(),
-            iterations: state.iterations,
-            cost_usd: state.cost(),
-            cost_estimated: state.budget.cost_estimated,
-            cost_reported: state.budget.cost_reported,
-            tokens: state.tokens(),
-            runtime_ms: state.budget.runtime_ms,
-        });
-        Finished { run: self.run.clone(), reason, message, state }
+        self.announce_end(reason, &message);
+        Finished { run: self.run.clone(), reason, message, state: self.state.clone() }
     }
 }

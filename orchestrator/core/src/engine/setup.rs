@@ -1,27 +1,30 @@
-//! What the user should know of the validators before a run.
+//! Problems in the set-up of validators, and their verdicts before a run.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::bytecode::BytecodeDir;
-use super::execution::{Over, execute};
-use super::plan::{Judges, millis, real_path};
-use super::validate::{Selection, baseline_claim};
+use super::clock::millis;
+use super::execution::{WaitEnd, execute};
+use super::paths::real_path;
+use super::validate::baseline_claim;
+use super::validation_policy::CompletionPolicy;
+use super::validation_task::Selection;
 use crate::machine::ValidatorVerdict;
 use crate::workspace::ProtectedPaths;
 use ralph_orchestrator_config::{ConfigError, ConfigErrors, LoadedConfig};
 use ralph_orchestrator_contract::{Setup, SetupProblem, ValidationContext};
 
-/// Something in the set-up of a validator.
+/// A problem in the set-up of a validator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SetupFinding {
     /// The validator's name.
     pub validator: String,
-    /// What it is.
+    /// The problem.
     pub problem: SetupProblem,
     /// The key of the validator's table.
-    at: Vec<String>,
+    key: Vec<String>,
 }
 
 /// What was found in the set-up of all validators.
@@ -33,8 +36,8 @@ pub struct SetupReport {
     pub findings: Vec<SetupFinding>,
 }
 
-impl Judges {
-    /// Asks every validator what the user should know of its set-up, in this environment.
+impl CompletionPolicy {
+    /// Returns the problems that all validators find in their set-up, in this environment.
     pub async fn check_setup(
         &self,
         loaded: &LoadedConfig,
@@ -42,13 +45,13 @@ impl Judges {
     ) -> SetupReport {
         let workspace = real_path(&loaded.config.run.workspace);
         // What only an optional validator protects, the agent can change all the same.
-        let required = self.checks.iter().filter(|check| check.info.required);
+        let required = self.validators.iter().filter(|check| check.info.required);
         let globs: Vec<String> = required.flat_map(|check| check.validator.protects()).collect();
         // A glob that is wrong is found when the protected paths are looked at.
         let protected = ProtectedPaths::new(&globs).ok();
         let protected = |path: &Path| protected.as_ref().is_none_or(|globs| globs.contains(path));
         let mut report = SetupReport::default();
-        for check in &self.checks {
+        for check in &self.validators {
             let name = &check.info.name;
             let required = check.info.required;
             // What an optional validator says decides nothing.
@@ -59,16 +62,16 @@ impl Judges {
             report.findings.extend(problems.into_iter().map(|problem| SetupFinding {
                 validator: name.clone(),
                 problem,
-                at: check.at.clone(),
+                key: check.key.clone(),
             }));
         }
         report
     }
 }
 
-impl Judges {
-    /// Runs the required validators that run something, once and apart from any run: what do they say
-    /// before any work is done? Each may take as long as its time-out allows, and no longer than
+impl CompletionPolicy {
+    /// Returns the verdicts of the required validators that run something, before any work is done and
+    /// outside of any run. Each may take as long as its time-out allows, and no longer than
     /// `at_most`.
     pub async fn check_baseline(
         &self,
@@ -78,7 +81,7 @@ impl Judges {
     ) -> Vec<ValidatorVerdict> {
         let claim = baseline_claim();
         let mut env = env.clone();
-        // As during a run, where it is gone afterwards. Without it the check works all the same.
+        // As during a run, and removed afterwards. Without it the check works all the same.
         let bytecode = BytecodeDir::create("setup").ok();
         if let Some(folder) = &bytecode {
             let path = folder.path().display().to_string();
@@ -98,15 +101,17 @@ impl Judges {
             env,
         };
         let mut verdicts = Vec::new();
-        for check in self.checks.iter().filter(|check| Selection::RequiredChecks.takes(check)) {
+        for check in
+            self.validators.iter().filter(|check| Selection::RequiredChecks.includes(check))
+        {
             let started = Instant::now();
             let time = at_most.map_or(check.timeout, |most| most.min(check.timeout));
-            let over = async {
+            let end = async {
                 tokio::time::sleep(time).await;
-                Over::TimedOut(time)
+                WaitEnd::TimedOut(time)
             };
-            // Nobody cancels it.
-            let Some(verdict) = execute(check, context, over).await else { continue };
+            // Nothing cancels it.
+            let Some(verdict) = execute(check, context, end).await else { continue };
             verdicts.push(ValidatorVerdict {
                 validator: check.info.name.clone(),
                 required: true,
@@ -119,10 +124,10 @@ impl Judges {
 }
 
 impl SetupReport {
-    /// The warnings, if nothing keeps a validator from working. `clean` takes secrets out.
+    /// Returns the findings as warnings if none is fatal. `clean` removes secrets.
     ///
     /// # Errors
-    /// Everything that does, with its place.
+    /// Every fatal finding, with its place.
     pub(super) fn accept(
         &self,
         loaded: &LoadedConfig,
@@ -137,18 +142,18 @@ impl SetupReport {
 }
 
 impl SetupFinding {
-    /// In one line, with the validator's name.
+    /// Returns the finding in one line, with the validator's name.
     #[must_use]
     pub fn text(&self) -> String {
         format!("validator `{}`: {}", self.validator, self.problem.message)
     }
 
     fn error(&self, loaded: &LoadedConfig, message: &str) -> ConfigError {
-        let key: Vec<String> = self.at.iter().chain(&self.problem.key).cloned().collect();
+        let key: Vec<String> = self.key.iter().chain(&self.problem.key).cloned().collect();
         loaded.error_at(&key, None, message)
     }
 
-    /// Where its cause stands, such as `ralph.toml:9:12`.
+    /// Returns the place of its cause, such as `ralph.toml:9:12`.
     #[must_use]
     pub fn place(&self, loaded: &LoadedConfig) -> String {
         self.error(loaded, "").location.to_string()

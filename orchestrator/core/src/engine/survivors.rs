@@ -3,16 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::blocking::blocking;
 use super::error::EngineError;
-use super::look::blocking;
-use super::notice::Notice;
-use super::rest::asked;
 use super::session::Session;
+use super::stop::stop_requested;
 use crate::machine::Input;
 use ralph_orchestrator_contract::survivors_complaint;
 
-/// How long they are waited for. Who waits for a disk that has gone may still end by then; after that
-/// somebody has to look.
+/// How long they are waited for. A process that waits for an unreachable disk may still end by then.
 const LONGEST_WAIT_MS: u64 = 10 * 60_000;
 /// Between two attempts to end them: first, and at most. It is doubled each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
@@ -20,9 +18,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 impl Session {
     /// Waits until none of the processes that outlived the last iteration lives, and kills again what can
-    /// be killed. Returns what the machine has to be told if one lives for too long: longer than a
-    /// stop or `max_runtime` allows.
-    pub(super) async fn outlive(&mut self) -> Result<Option<Input>, EngineError> {
+    /// be killed. Returns the input for the machine if one lives longer than a stop or `max_runtime`
+    /// allows.
+    pub(super) async fn wait_for_survivors(&mut self) -> Result<Option<Input>, EngineError> {
         if self.state.agent.survivors.is_empty() {
             return Ok(None);
         }
@@ -49,12 +47,11 @@ impl Session {
             }
             if pause == FIRST_PAUSE {
                 let reason = format!("{complaint}; nothing is validated beside them");
-                let iteration = self.state.iterations;
-                self.notice(&Notice::Waiting { iteration, ms: left_ms, reason });
+                self.announce_wait(left_ms, reason);
             }
             tokio::select! {
                 () = tokio::time::sleep(pause.min(Duration::from_millis(left_ms))) => {}
-                () = asked(&mut self.stop, 1) => {}
+                () = stop_requested(&mut self.stop, 1) => {}
             }
             pause = pause.saturating_mul(2).min(LONGEST_PAUSE);
             self.tick()?;

@@ -1,15 +1,15 @@
-//! What the driver does, for those who look for a mistake. The machine itself says nothing.
+//! Trace events of the session: inputs, effects and records. The machine itself emits none.
 
 use tracing::{debug, info, warn};
 
 use crate::machine::{Effect, Input, Record};
 
-/// Logs an input of the machine.
+/// Traces an input to the machine.
 pub(super) fn input(input: &Input) {
     debug!(input = input.name(), "machine input");
 }
 
-/// The machine wants something done.
+/// Traces an effect of the machine.
 pub(super) fn effect(effect: &Effect) {
     match effect {
         Effect::Observe => debug!("effect: observe"),
@@ -26,7 +26,7 @@ pub(super) fn effect(effect: &Effect) {
     }
 }
 
-/// A fact was recorded. Secrets are out of it already.
+/// Traces a record, which has no secrets any more.
 pub(super) fn record(record: &Record) {
     match record {
         Record::RunStarted(started) => {
@@ -54,12 +54,12 @@ pub(super) fn record(record: &Record) {
         }
         Record::Completed { validated, tree, .. } => info!(validated, tree, "completed"),
         Record::Stopped { reason, message, .. } => {
-            info!(reason = reason.word(), said = message.as_str(), "stopped");
+            info!(reason = reason.word(), message = message.as_str(), "stopped");
         }
         Record::AgentChanged { from, to, reason } => {
             warn!(from, to, reason = reason.as_str(), "another agent takes over");
         }
-        Record::Cancelling { reason } => info!(?reason, "the agent is being ended"),
+        Record::Cancelling { reason } => info!(?reason, "the agent is cancelled"),
         Record::Waiting { until_ms, reason } => {
             info!(until_ms, reason = reason.as_str(), "waiting for the provider");
         }

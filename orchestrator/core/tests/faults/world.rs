@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use ralph_orchestrator_config::{self as config, LoadedConfig, Sources};
 use ralph_orchestrator_core::engine::{
-    EngineError, Finished, NoProcesses, Notice, Observer, Opened, Request, open,
+    EngineError, Finished, NoProcesses, OpenOutcome, Request, RunEvent, RunObserver, open,
 };
 use ralph_orchestrator_core::machine::{Record, State};
 use ralph_orchestrator_core::state::{Disk, Found, Layout, OrphanReport, peek};
@@ -53,8 +53,8 @@ pub(crate) struct Outcome {
 
 struct Nobody;
 
-impl Observer for Nobody {
-    fn notice(&self, _run: &str, _notice: &Notice) {}
+impl RunObserver for Nobody {
+    fn on_event(&self, _run: &str, _notice: &RunEvent) {}
 }
 
 impl World {
@@ -112,7 +112,7 @@ impl World {
                 vars: BTreeMap::new(),
                 disk,
                 state_home: self.root(),
-                registry: &|_| self.script.registry(),
+                registry: &self.script.registry(),
                 end_orphans: &|_| OrphanReport::default(),
                 processes: Arc::new(NoProcesses),
                 agent: None,
@@ -123,8 +123,8 @@ impl World {
             })
             .await?;
             let session = match opened {
-                Opened::Complete { .. } => return Ok(Ended::Complete),
-                Opened::Ready(session) => session,
+                OpenOutcome::Complete { .. } => return Ok(Ended::Complete),
+                OpenOutcome::Ready(session) => session,
             };
             let (_ask, asked) = tokio::sync::watch::channel(0);
             let finished = session.drive(Arc::new(Nobody), asked).await?;

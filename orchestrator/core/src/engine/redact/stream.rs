@@ -1,4 +1,4 @@
-//! Secrets in what comes in pieces.
+//! Secrets in text that comes in pieces.
 
 use super::Redactor;
 use super::canonical::complete;
@@ -12,7 +12,7 @@ const OPEN_LINE: usize = 4;
 
 /// Takes the secrets out of the events of one iteration, those too that come in pieces.
 #[derive(Debug)]
-pub(in crate::engine) struct Events {
+pub(in crate::engine) struct StreamRedactor {
     redactor: Redactor,
     text: String,
     thinking: String,
@@ -20,13 +20,13 @@ pub(in crate::engine) struct Events {
     stderr: String,
 }
 
-impl Events {
+impl StreamRedactor {
     pub(in crate::engine) const fn new(redactor: Redactor) -> Self {
         Self { redactor, text: String::new(), thinking: String::new(), stderr: String::new() }
     }
 
-    /// What may be told after this event.
-    pub(in crate::engine) fn next(&mut self, event: Event) -> Vec<Event> {
+    /// Takes an event. Returns the events that may be passed on now.
+    pub(in crate::engine) fn push(&mut self, event: Event) -> Vec<Event> {
         let Some(finder) = self.redactor.finder.as_deref() else { return vec![event] };
         match event {
             Event::Text { text } => {
@@ -56,8 +56,8 @@ impl Events {
         }
     }
 
-    /// What was kept back.
-    pub(in crate::engine) fn rest(&mut self) -> Vec<Event> {
+    /// Returns what was held back.
+    pub(in crate::engine) fn finish(&mut self) -> Vec<Event> {
         let mut events = self.texts();
         if let Some(finder) = self.redactor.finder.as_deref() {
             let whole = std::mem::take(&mut self.stderr);
@@ -115,9 +115,9 @@ fn ready(finder: &Finder, text: &mut String, mut cut: usize, edges: Edges) -> St
     let rest = if text.is_char_boundary(cut) { text.split_off(cut) } else { String::new() };
     let ready = std::mem::replace(text, rest);
     let found: Vec<_> = found.into_iter().filter(|range| range.end <= cut).collect();
-    super::starred(&ready, &found)
+    super::masked(&ready, &found)
 }
 
 fn replaced(finder: &Finder, text: &str, edges: Edges) -> String {
-    super::starred(text, &finder.find(text, edges))
+    super::masked(text, &finder.find(text, edges))
 }

@@ -11,17 +11,17 @@ const SECRET: &str = "sk-abcabd";
 
 fn redactor() -> Redactor {
     static THREE: LazyLock<Redactor> =
-        LazyLock::new(|| Redactor::of([SECRET, "five!", "of\n\"two lines\""].into_iter()));
+        LazyLock::new(|| Redactor::from_values([SECRET, "five!", "of\n\"two lines\""].into_iter()));
     THREE.clone()
 }
 
-fn told(pieces: &[&str]) -> String {
-    let mut events = Events::new(redactor());
+fn stream(pieces: &[&str]) -> String {
+    let mut events = StreamRedactor::new(redactor());
     let mut all: Vec<Event> = pieces
         .iter()
-        .flat_map(|text| events.next(Event::Text { text: (*text).to_owned() }))
+        .flat_map(|text| events.push(Event::Text { text: (*text).to_owned() }))
         .collect();
-    all.extend(events.rest());
+    all.extend(events.finish());
     let text = |event: &Event| match event {
         Event::Text { text } => text.clone(),
         other => panic!("{other:?}"),
@@ -65,24 +65,24 @@ fn nothing_else_is_changed_in_what_is_nested() {
         name: "Bash".into(),
         input: json!({"command": [text, 7, null, {"deep": text}]}),
     };
-    assert_eq!(Events::new(redactor()).next(event("x sk-abcabd")), [event("x ***")]);
+    assert_eq!(StreamRedactor::new(redactor()).push(event("x sk-abcabd")), [event("x ***")]);
     let event =
         |text: &str| Event::ToolResult { id: "1".into(), is_error: false, text: text.to_owned() };
-    assert_eq!(Events::new(redactor()).next(event("x sk-abcabd")), [event("x ***")]);
+    assert_eq!(StreamRedactor::new(redactor()).push(event("x sk-abcabd")), [event("x ***")]);
 }
 
 #[test]
 fn a_secret_in_two_pieces_is_found_whatever_comes_between() {
-    let mut events = Events::new(redactor());
-    assert_eq!(events.next(Event::Text { text: "it is sk-ab".into() }).len(), 1);
+    let mut events = StreamRedactor::new(redactor());
+    assert_eq!(events.push(Event::Text { text: "it is sk-ab".into() }).len(), 1);
     let between = Event::Stderr { text: "hm".into() };
-    assert_eq!(events.next(between.clone()), [between]);
-    let end = events.next(Event::Text { text: "cabd.".into() });
+    assert_eq!(events.push(between.clone()), [between]);
+    let end = events.push(Event::Text { text: "cabd.".into() });
     assert_eq!(end, [Event::Text { text: "***.".into() }]);
     // What only began like one is told before the next thing that happens.
-    assert!(events.next(Event::Text { text: "sk-".into() }).is_empty());
+    assert!(events.push(Event::Text { text: "sk-".into() }).is_empty());
     let call = Event::Warning { message: "w".into() };
-    assert_eq!(events.next(call.clone()), [Event::Text { text: "sk-".into() }, call]);
+    assert_eq!(events.push(call.clone()), [Event::Text { text: "sk-".into() }, call]);
 }
 
 proptest! {
@@ -96,10 +96,10 @@ proptest! {
         cuts.retain(|cut| text.is_char_boundary(*cut));
         cuts.sort_unstable();
         let pieces: Vec<&str> = cuts.windows(2).map(|pair| text.get(pair[0]..pair[1]).unwrap()).collect();
-        let told = told(&pieces);
-        let mut expected = text.replace(SECRET, STARS);
+        let told = stream(&pieces);
+        let mut expected = text.replace(SECRET, MASK);
         if let Some(before) = expected.strip_suffix("sk-abc") {
-            expected = format!("{before}{STARS}");
+            expected = format!("{before}{MASK}");
         }
         prop_assert_eq!(&told, &expected);
         prop_assert!(!told.contains(SECRET));
@@ -110,7 +110,7 @@ proptest! {
 const LONG: &str = "Tk9/wQz+7Lr=\"Vb&2Xm?Ye~é4Hs\\c3Jd8Gf6Pa";
 
 fn long() -> Redactor {
-    static LONGS: LazyLock<Redactor> = LazyLock::new(|| Redactor::of([LONG].into_iter()));
+    static LONGS: LazyLock<Redactor> = LazyLock::new(|| Redactor::from_values([LONG].into_iter()));
     LONGS.clone()
 }
 
@@ -149,14 +149,14 @@ fn encoded_forms_are_found() {
 
 #[test]
 fn an_escape_right_before_a_secret_hides_it_not() {
-    let redactor = Redactor::of(["name-of-secret", "41-of-secret"].into_iter());
+    let redactor = Redactor::from_values(["name-of-secret", "41-of-secret"].into_iter());
     assert_eq!(redactor.text(r"a\name-of-secret"), r"a\***");
     assert_eq!(redactor.text("a%41-of-secret"), "a%***");
 }
 
 #[test]
 fn what_stands_at_a_cut_is_found_and_what_is_like_it_elsewhere_is_not() {
-    let redactor = Redactor::of(["k3y-of-thirty-six-characters-in-all!"].into_iter());
+    let redactor = Redactor::from_values(["k3y-of-thirty-six-characters-in-all!"].into_iter());
     for (text, expected) in [
         ("x k3y-of-thirty-six-ch", "x ***"),
         ("x k3y-of-thirty-six-ch…", "x ***…"),
@@ -181,10 +181,10 @@ fn folders_and_what_urls_begin_with_are_named_everywhere() {
     let inner = folder.path().join("inner-folder");
     std::fs::create_dir(&inner).unwrap();
     let (inner, outer) = (inner.display().to_string(), folder.path().display().to_string());
-    let redactor = Redactor::of([inner.as_str(), "https://example.com/key"].into_iter());
+    let redactor = Redactor::from_values([inner.as_str(), "https://example.com/key"].into_iter());
     assert_eq!(redactor.text(&outer), outer);
     assert_eq!(redactor.text(&format!("in {inner}/x")), "in ***/x");
-    for (text, expected) in [("see https://", "see https://"), ("https://example.com/key", STARS)] {
+    for (text, expected) in [("see https://", "see https://"), ("https://example.com/key", MASK)] {
         assert_eq!(redactor.text(text), expected);
     }
 }
@@ -193,11 +193,11 @@ fn folders_and_what_urls_begin_with_are_named_everywhere() {
 fn a_part_of_a_long_secret_is_found_wherever_it_stands() {
     let key: String =
         (0..400_u32).map(|n| char::from(b'!' + u8::try_from(n * n % 89).unwrap())).collect();
-    let redactor = Redactor::of([key.as_str()].into_iter());
+    let redactor = Redactor::from_values([key.as_str()].into_iter());
     for start in [1, 17, 100, 300] {
         let shown =
             redactor.text(&format!("aaa{}bbb", key.get(start..start + 90).unwrap())).into_owned();
-        assert!(shown.len() < 3 * 16 && shown.contains(STARS), "{shown}");
+        assert!(shown.len() < 3 * 16 && shown.contains(MASK), "{shown}");
     }
 }
 
@@ -208,7 +208,7 @@ fn names_in_a_tools_arguments_are_texts_too() {
         name: text.into(),
         input: json!({text: {text: 1}, "other": 2}),
     };
-    assert_eq!(Events::new(redactor()).next(event(SECRET)), [event(STARS)]);
+    assert_eq!(StreamRedactor::new(redactor()).push(event(SECRET)), [event(MASK)]);
 }
 
 fn stderr(events: Vec<Event>) -> Vec<String> {
@@ -221,8 +221,8 @@ fn stderr(events: Vec<Event>) -> Vec<String> {
 
 #[test]
 fn a_secret_on_several_lines_of_standard_error_is_found() {
-    let mut events = Events::new(long());
-    let mut line = |text: &str| stderr(events.next(Event::Stderr { text: text.into() }));
+    let mut events = StreamRedactor::new(long());
+    let mut line = |text: &str| stderr(events.push(Event::Stderr { text: text.into() }));
     assert_eq!(line("first"), ["first"]);
     assert_eq!(line(""), [""]);
     let parts = LONG.char_indices().map(|(at, _)| at).collect::<Vec<_>>();
@@ -236,16 +236,16 @@ fn a_secret_on_several_lines_of_standard_error_is_found() {
     assert!(line("Tk9/wQz").is_empty());
     assert_eq!(line("other"), ["Tk9/wQz", "other"]);
     assert!(line("Tk9/wQz+7Lr").is_empty());
-    assert_eq!(stderr(events.rest()), ["***"]);
+    assert_eq!(stderr(events.finish()), ["***"]);
 }
 
 #[test]
 fn what_is_kept_back_is_bounded() {
-    let mut events = Events::new(long());
+    let mut events = StreamRedactor::new(long());
     let mut told = 0;
     for _ in 0..1000 {
         let text = format!("Tk9/{}", "\n".repeat(200));
-        for event in events.next(Event::Text { text }) {
+        for event in events.push(Event::Text { text }) {
             let Event::Text { text } = event else { panic!() };
             told += text.len();
         }
@@ -276,8 +276,8 @@ proptest! {
     fn base64_is_found_whatever_stands_around(before in "[a-z]{0,7}", after in "[a-z]{0,7}") {
         let whole = data_encoding::BASE64.encode(format!("{before}{LONG}{after}").as_bytes());
         let shown = long().text(&whole).into_owned();
-        let most = (before.len() + after.len()).div_ceil(3) * 4 + 8 + STARS.len();
-        prop_assert!(shown.contains(STARS) && shown.len() <= most, "{}", shown);
+        let most = (before.len() + after.len()).div_ceil(3) * 4 + 8 + MASK.len();
+        prop_assert!(shown.contains(MASK) && shown.len() <= most, "{}", shown);
     }
 
     #[test]
@@ -286,7 +286,7 @@ proptest! {
         cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..6),
     ) {
         let _ = long().text(&text);
-        let mut events = Events::new(long());
+        let mut events = StreamRedactor::new(long());
         let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(text.len() + 1)).collect();
         cuts.extend([0, text.len()]);
         cuts.retain(|cut| text.is_char_boundary(*cut));
@@ -294,17 +294,17 @@ proptest! {
         let mut told = String::new();
         for pair in cuts.windows(2) {
             let text = text.get(pair[0]..pair[1]).unwrap().to_owned();
-            for event in events.next(Event::Text { text }) {
+            for event in events.push(Event::Text { text }) {
                 if let Event::Text { text } = event { told.push_str(&text) }
             }
         }
-        for event in events.rest() {
+        for event in events.finish() {
             if let Event::Text { text } = event { told.push_str(&text) }
         }
-        let mut at_once = Events::new(long());
+        let mut at_once = StreamRedactor::new(long());
         let mut whole = String::new();
-        let first = at_once.next(Event::Text { text });
-        for event in first.into_iter().chain(at_once.rest()) {
+        let first = at_once.push(Event::Text { text });
+        for event in first.into_iter().chain(at_once.finish()) {
             if let Event::Text { text } = event { whole.push_str(&text) }
         }
         prop_assert_eq!(told, whole);

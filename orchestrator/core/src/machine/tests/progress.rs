@@ -201,7 +201,7 @@ fn an_idle_iteration_counts_for_three() {
         let mut world = roomy();
         begun(&mut world);
         let world = run_until_the_end(world, |world, _| {
-            iterate(world, vec![], how.clone(), observation("t0"))
+            iterate(world, vec![], how.clone(), observation("t0"));
         });
         assert_eq!(end(&world), StopReason::Stagnation);
         assert_eq!(world.state.iterations_seen(), iterations, "{how:?}");

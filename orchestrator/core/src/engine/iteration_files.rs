@@ -1,5 +1,5 @@
-//! The files that are kept of an iteration, for people. To make a file takes longer than to start some
-//! agents, so each is made when there is something to write, and none for the agent to wait for.
+//! The files that are stored of an iteration, for people. Creating a file takes longer than starting some
+//! agents, so each is created when there is something to write, and no agent waits for one.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write as _};
@@ -8,39 +8,39 @@ use std::path::{Path, PathBuf};
 
 use crate::state::{Disk, File, private_flags};
 
-/// Most bytes kept of a prompt.
+/// Most bytes stored of a prompt.
 const LARGEST_PROMPT: usize = 64 * 1024 * 1024;
 
 /// Where the files of one iteration go.
 #[derive(Clone, Debug)]
-pub(super) struct Files {
+pub(super) struct IterationFiles {
     disk: Disk,
     /// The state directory.
     root: PathBuf,
     folder: PathBuf,
 }
 
-impl Files {
+impl IterationFiles {
     pub(super) fn new(disk: Disk, root: &Path, folder: PathBuf) -> Self {
         Self { disk, root: root.to_owned(), folder }
     }
 
-    /// Keeps what the agent read. Says what went wrong: nothing depends on it.
-    pub(super) fn keep_prompt(&self, prompt: &[u8]) -> Option<String> {
+    /// Stores what the agent read. Returns what went wrong: nothing depends on it.
+    pub(super) fn store_prompt(&self, prompt: &[u8]) -> Option<String> {
         let kept = prompt.get(..LARGEST_PROMPT).unwrap_or(prompt);
-        self.keep("prompt.md", kept, "the prompt of this iteration")
+        self.store("prompt.md", kept, "the prompt of this iteration")
     }
 
-    /// Keeps how the agent was started. Says what went wrong: nothing depends on it.
-    pub(super) fn keep_start(&self, start: &[u8]) -> Option<String> {
-        self.keep("start.json", start, "how the agent of this iteration was started")
+    /// Stores how the agent was started. Returns what went wrong: nothing depends on it.
+    pub(super) fn store_start(&self, start: &[u8]) -> Option<String> {
+        self.store("start.json", start, "how the agent of this iteration was started")
     }
 
-    fn keep(&self, name: &str, bytes: &[u8], what: &str) -> Option<String> {
+    fn store(&self, name: &str, bytes: &[u8], what: &str) -> Option<String> {
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(true);
         let written = self.open(name, options).and_then(|mut file| file.write_all(bytes));
-        written.err().map(|error| format!("{what} is not kept: {error}"))
+        written.err().map(|error| format!("{what} is not stored: {error}"))
     }
 
     /// Opens a file to append to.
@@ -51,7 +51,7 @@ impl Files {
     }
 
     fn open(&self, name: &str, mut options: OpenOptions) -> io::Result<File> {
-        // Whatever an agent has put in the folder's place gives way.
+        // Whatever an agent has put in the folder's place is replaced.
         self.disk.restore_dir(&self.root, &self.folder).map_err(io::Error::other)?;
         let path = self.folder.join(name);
         self.disk.clear(&path, std::fs::Metadata::is_file).map_err(io::Error::other)?;

@@ -1,4 +1,4 @@
-//! What counted in the workspace when the run began: it counts to the run's end.
+//! The paths that counted in the workspace when the run began: they count to the run's end.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -6,39 +6,38 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::error::EngineError;
-use super::observe::Observed;
+use super::observation::Observed;
 use super::session::Session;
 use crate::state::{Layout, StateError, Store};
 use crate::workspace::{PinnedPaths, escape, unescape};
 
-/// As it is kept: JSON.
+/// The stored form, in JSON.
 #[derive(Default, Serialize, Deserialize)]
 struct StoredPaths {
     paths: BTreeSet<String>,
 }
 
 impl Session {
-    /// Keeps the paths that count now for the run.
+    /// Stores the paths that count now for the run.
     pub(super) fn pin_paths(&mut self, observed: &Observed) -> Result<(), EngineError> {
         let Some(paths) = &observed.paths else { return Ok(()) };
         self.pinned = Arc::new(paths.iter().collect());
         if let Some(hasher) = &mut self.hasher {
             hasher.pin(Arc::clone(&self.pinned));
         }
-        let kept = StoredPaths { paths: paths.iter().map(|path| escape(path)).collect() };
-        let object = serde_json::to_string(&kept)
+        let stored = StoredPaths { paths: paths.iter().map(|path| escape(path)).collect() };
+        let object = serde_json::to_string(&stored)
             .map_err(|error| EngineError::Internal(error.to_string()))?;
         self.store.keep_sealed(Layout::PATHS, &object)?;
         Ok(())
     }
 }
 
-/// What was kept of the run that goes on.
+/// Reads the stored paths of a run that is resumed.
 pub(super) fn read(store: &Store) -> Result<PinnedPaths, EngineError> {
     let Some(object) = store.sealed_file(Layout::PATHS)? else { return Ok(PinnedPaths::default()) };
-    let kept: StoredPaths = serde_json::from_str(&object).map_err(|error| StateError::Damaged {
-        path: Layout::PATHS.into(),
-        problem: error.to_string(),
+    let stored: StoredPaths = serde_json::from_str(&object).map_err(|error| {
+        StateError::Damaged { path: Layout::PATHS.into(), problem: error.to_string() }
     })?;
-    Ok(kept.paths.iter().filter_map(|path| unescape(path)).collect())
+    Ok(stored.paths.iter().filter_map(|path| unescape(path)).collect())
 }

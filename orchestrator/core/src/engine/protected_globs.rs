@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::error::EngineError;
-use super::plan::Judges;
+use super::validation_policy::CompletionPolicy;
 use crate::workspace::{Baseline, ProtectedError, ProtectedPaths};
 use ralph_orchestrator_config::{ConfigErrors, LoadedConfig, ValidatorConfig};
 use ralph_orchestrator_contract::EvidenceValidator;
@@ -25,8 +25,8 @@ pub(super) fn check_syntax(
     ConfigErrors::ensure_none(wrong.collect())
 }
 
-impl Judges {
-    /// Looks at everything that is protected, as it is when a run begins.
+impl CompletionPolicy {
+    /// Takes the baseline of everything that is protected, when a run begins.
     pub(super) fn take_baseline(
         &self,
         loaded: &LoadedConfig,
@@ -36,13 +36,13 @@ impl Judges {
         let mut baseline = Baseline::take(workspace, &self.protects()).map_err(failed)?;
         self.refuse_unmatched(loaded, workspace, &baseline)?;
         let reserved: Vec<String> =
-            self.checks.iter().flat_map(|check| check.validator.reserved_paths()).collect();
+            self.validators.iter().flat_map(|check| check.validator.reserved_paths()).collect();
         baseline.reserve(workspace, &reserved).map_err(failed)?;
         Ok(baseline)
     }
 
     /// Refuses globs that match nothing in the workspace, or in the template that it would be made from.
-    /// Where there is neither, nothing can be said.
+    /// Where there is neither, nothing is checked.
     ///
     /// # Errors
     /// All such globs, each with its place; or that the workspace cannot be read.
@@ -66,7 +66,7 @@ impl Judges {
     ) -> Result<(), ConfigErrors> {
         let mut errors = Vec::new();
         // Both are in the order of the configuration.
-        for (check, config) in self.checks.iter().zip(&loaded.config.validators) {
+        for (check, config) in self.validators.iter().zip(&loaded.config.validators) {
             for glob in check.validator.protects() {
                 let message = if !baseline.has_match(&glob).unwrap_or(true) {
                     format!(
@@ -83,7 +83,7 @@ impl Judges {
                     continue;
                 };
                 errors.push(loaded.error_at(
-                    &key_of(&check.at, &config.config, &glob),
+                    &key_of(&check.key, &config.config, &glob),
                     None,
                     &message,
                 ));
@@ -116,8 +116,8 @@ fn unprotected_target(place: &Path, baseline: &Baseline, glob: &str) -> Option<P
     unprotected
 }
 
-/// The key of a glob in the table of its validator, which alone knows what it calls its lists: that of
-/// the element that is this text.
+/// Returns the key of a glob in the table of its validator: that of the first list element with this text,
+/// since only the validator knows the names of its lists.
 fn key_of(at: &[String], table: &serde_json::Value, glob: &str) -> Vec<String> {
     let lists = table.as_object().into_iter().flatten();
     let found = lists.into_iter().find_map(|(key, list)| {

@@ -1,4 +1,4 @@
-//! Where a run takes place: its workspace and its prompt, told from whatever is put in their place.
+//! Where a run takes place: its workspace and its prompt, distinguished from whatever replaces them.
 
 use std::path::{Path, PathBuf};
 
@@ -18,9 +18,8 @@ const LEADS_TO: &str = "workspace";
 const LONGEST_PATH: u64 = 64 * 1024;
 
 impl Session {
-    /// Makes a workspace that was deleted again, as an empty folder; refuses anything else that has its
-    /// place.
-    pub(super) fn make_workspace_again(&mut self) -> Result<Vec<Input>, EngineError> {
+    /// Recreates a deleted workspace as an empty folder; refuses anything else in its place.
+    pub(super) fn recreate_workspace(&mut self) -> Result<Vec<Input>, EngineError> {
         match self.held.verify() {
             Ok(()) => Ok(Vec::new()),
             Err(WorkspaceError::Gone { .. }) => {
@@ -40,7 +39,7 @@ impl Session {
     }
 }
 
-/// What is recorded of the workspace and the prompt.
+/// Returns what is recorded of the workspace and the prompt.
 pub(super) fn pins(workspace: &HeldWorkspace, prompt: &PromptSource) -> PathIdentities {
     PathIdentities {
         workspace: Some(file_pin(workspace.id())),
@@ -72,7 +71,7 @@ pub(super) fn compare(
     Err(workspace.replaced())
 }
 
-/// The place of the prompt that was recorded, unless the configuration names another one now.
+/// Returns the recorded place of the prompt, unless the configuration names another one now.
 pub(super) fn recorded_prompt(pins: &PathIdentities, configured: &Path) -> Option<PromptPlace> {
     let pin = pins.prompt.as_ref()?;
     if unescape(&pin.configured)? != configured {
@@ -82,7 +81,7 @@ pub(super) fn recorded_prompt(pins: &PathIdentities, configured: &Path) -> Optio
     Some(PromptPlace::recorded(configured.to_owned(), unescape(&pin.file)?, shared))
 }
 
-/// What to say if the configuration names another prompt than when the run began.
+/// Returns a note if the configuration names another prompt than when the run began.
 pub(super) fn other_prompt(pins: &PathIdentities, prompt: &PromptSource) -> Option<String> {
     let (pin, path) = (pins.prompt.as_ref()?, prompt.path()?);
     (unescape(&pin.configured)? != path).then(|| {
@@ -90,15 +89,15 @@ pub(super) fn other_prompt(pins: &PathIdentities, prompt: &PromptSource) -> Opti
     })
 }
 
-/// Names the time since the machine was started; empty where the system does not tell.
+/// Returns the id of the machine's boot; empty where the system has none.
 fn boot() -> String {
     let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     id.trim().to_owned()
 }
 
-/// The ways to the workspace: where the path in the configuration leads, and where it would lead if
-/// one of the links in it were none.
-pub(super) struct Ways {
+/// The paths to the workspace: where the path in the configuration leads, and where it would lead if one
+/// of the links in it were none.
+pub(super) struct WorkspacePaths {
     /// As configured.
     configured: PathBuf,
     /// Without links.
@@ -108,8 +107,8 @@ pub(super) struct Ways {
     states: Option<PathBuf>,
 }
 
-impl Ways {
-    pub(super) fn of(loaded: &LoadedConfig, real: &Path, state_home: &Path) -> Self {
+impl WorkspacePaths {
+    pub(super) fn new(loaded: &LoadedConfig, real: &Path, state_home: &Path) -> Self {
         let default = loaded.config.state.dir.is_none();
         Self {
             configured: loaded.config.run.workspace.clone(),
@@ -118,13 +117,13 @@ impl Ways {
         }
     }
 
-    /// Whether a run of any configuration began while this was where its path led.
-    fn has_run(&self, way: &Path) -> bool {
-        let found = self.states.iter().flat_map(|states| state_dirs_of(states, way));
+    /// Returns whether a run of any configuration began while this was where its path led.
+    fn has_run(&self, path: &Path) -> bool {
+        let found = self.states.iter().flat_map(|states| state_dirs_of(states, path));
         found.into_iter().any(|state| state.layout.latch().exists())
     }
 
-    /// Each way, with the folder that says where it led: the same for all configurations.
+    /// Returns each path, with the folder that stores where it led: the same for all configurations.
     fn all(&self) -> Vec<(PathBuf, PathBuf)> {
         let Some(states) = &self.states else { return Vec::new() };
         // Usually there is no link.
@@ -133,7 +132,7 @@ impl Ways {
         } else {
             usize::MAX
         });
-        let mut ways: Vec<PathBuf> = ancestors
+        let mut paths: Vec<PathBuf> = ancestors
             .filter_map(|ancestor| {
                 let rest = self.configured.strip_prefix(ancestor).ok()?;
                 let real = ancestor.canonicalize().ok()?;
@@ -141,10 +140,10 @@ impl Ways {
             })
             .chain([self.real.clone()])
             .collect();
-        ways.sort();
-        ways.dedup();
-        let with_state = |way: PathBuf| (states.join(identity_of_link(&way)), way);
-        ways.into_iter().map(with_state).map(|(state, way)| (way, state)).collect()
+        paths.sort();
+        paths.dedup();
+        let with_state = |path: PathBuf| (states.join(identity_of_link(&path)), path);
+        paths.into_iter().map(with_state).map(|(state, path)| (path, state)).collect()
     }
 
     /// Refuses a path that led elsewhere when a run began.
@@ -152,10 +151,10 @@ impl Ways {
     /// # Errors
     /// A run began where the path led then.
     pub(super) fn verify(&self) -> Result<(), WorkspaceError> {
-        for (way, state) in self.all() {
+        for (path, state) in self.all() {
             let before = match leads_to(&state) {
                 Some(before) => before,
-                None if way != self.real && self.has_run(&way) => way,
+                None if path != self.real && self.has_run(&path) => path,
                 None => continue,
             };
             if before != self.real {
@@ -172,19 +171,19 @@ impl Ways {
         Ok(())
     }
 
-    /// Keeps where the path leads, for the next start.
-    pub(super) fn keep(&self, disk: &Disk) -> Result<(), EngineError> {
-        for (way, state) in self.all() {
+    /// Stores where the path leads, for the next start.
+    pub(super) fn store(&self, disk: &Disk) -> Result<(), EngineError> {
+        for (path, state) in self.all() {
             let before = leads_to(&state);
-            if before.as_ref() == Some(&self.real) && way != self.real {
+            if before.as_ref() == Some(&self.real) && path != self.real {
                 continue;
             }
             let pointer = state.join(LEADS_TO);
-            if way == self.real {
+            if path == self.real {
                 if before.is_some() {
                     disk.remove_private(&pointer)?;
                 }
-            } else if way == self.configured || before.is_some() || self.has_run(&way) {
+            } else if path == self.configured || before.is_some() || self.has_run(&path) {
                 disk.create_dir(&state)?;
                 disk.write_private(&pointer, escape(&self.real).as_bytes())?;
             }
@@ -193,7 +192,7 @@ impl Ways {
     }
 }
 
-/// Where the path led whose state would lie in this folder.
+/// Returns where the path led whose state would be in this folder.
 fn leads_to(state: &Path) -> Option<PathBuf> {
     let bytes = read_regular(&state.join(LEADS_TO), LONGEST_PATH).ok()?;
     unescape(std::str::from_utf8(&bytes).ok()?)

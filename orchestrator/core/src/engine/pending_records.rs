@@ -1,10 +1,10 @@
-//! What the agent says faster than it is worth being written down.
+//! What an agent sends faster than it is recorded.
 //!
 //! The journal has to stay small whatever an agent does, and each record costs time. So figures are
 //! written down at a steady pace, of which the last is never lost: it is part of the record of the
-//! iteration's end. Words have a budget of bytes, and what exceeds it is told as a number.
+//! iteration's end. Text has a budget of bytes, and what exceeds it is counted.
 
-use super::pace::Pace;
+use super::token_bucket::TokenBucket;
 use crate::machine::ContextUsage;
 use ralph_orchestrator_contract::{Claim, ClaimKind, Usage};
 
@@ -24,10 +24,10 @@ const CLAIM: u64 = 10;
 
 /// What is held back of an iteration, and how much may still be written down.
 #[derive(Debug)]
-pub(super) struct Held {
-    figures: Pace,
-    words: Pace,
-    claims: [Pace; 2],
+pub(super) struct PendingRecords {
+    figures: TokenBucket,
+    words: TokenBucket,
+    claims: [TokenBucket; 2],
     usage: Option<Usage>,
     context: Option<ContextUsage>,
     /// The last of each kind.
@@ -36,21 +36,21 @@ pub(super) struct Held {
     dropped: u64,
 }
 
-/// What is left of it when the iteration is over.
+/// What is held back at the iteration's end.
 #[derive(Debug)]
-pub(super) struct Rest {
+pub(super) struct Remaining {
     pub(super) usage: Option<Usage>,
     pub(super) context: Option<ContextUsage>,
     pub(super) claims: Vec<Claim>,
     pub(super) dropped: u64,
 }
 
-impl Held {
+impl PendingRecords {
     pub(super) const fn new(now_ms: u64) -> Self {
-        let claims = Pace::new(CLAIMS, CLAIMS_PER_SECOND, now_ms);
+        let claims = TokenBucket::new(CLAIMS, CLAIMS_PER_SECOND, now_ms);
         Self {
-            figures: Pace::new(FIGURES, FIGURES_PER_SECOND, now_ms),
-            words: Pace::new(WORDS, WORDS_PER_SECOND, now_ms),
+            figures: TokenBucket::new(FIGURES, FIGURES_PER_SECOND, now_ms),
+            words: TokenBucket::new(WORDS, WORDS_PER_SECOND, now_ms),
             claims: [claims, claims],
             usage: None,
             context: None,
@@ -59,8 +59,8 @@ impl Held {
         }
     }
 
-    /// The sums so far, if they may be written down now, or must.
-    pub(super) fn usage(&mut self, usage: Usage, must: bool, now_ms: u64) -> Option<Usage> {
+    /// Returns the sums so far if they may be recorded now, or must.
+    pub(super) fn admit_usage(&mut self, usage: Usage, must: bool, now_ms: u64) -> Option<Usage> {
         let usage = self.usage.take().map_or(usage, |held| held.max(usage));
         if must || self.figures.take(FIGURE, now_ms) {
             return Some(usage);
@@ -69,8 +69,12 @@ impl Held {
         None
     }
 
-    /// How full the context is, if it may be written down now.
-    pub(super) fn context(&mut self, context: ContextUsage, now_ms: u64) -> Option<ContextUsage> {
+    /// Returns how full the context is if that may be recorded now.
+    pub(super) fn admit_context(
+        &mut self,
+        context: ContextUsage,
+        now_ms: u64,
+    ) -> Option<ContextUsage> {
         self.context = None;
         if self.figures.take(FIGURE, now_ms) {
             return Some(context);
@@ -79,8 +83,8 @@ impl Held {
         None
     }
 
-    /// A claim, if it may be written down now. The first of its kind always may.
-    pub(super) fn claim(&mut self, claim: Claim, first: bool, now_ms: u64) -> Option<Claim> {
+    /// Returns the claim if it may be recorded now. The first of its kind always may.
+    pub(super) fn admit_claim(&mut self, claim: Claim, first: bool, now_ms: u64) -> Option<Claim> {
         let kind = match claim.kind {
             ClaimKind::Complete => 0,
             ClaimKind::NeedsHuman => 1,
@@ -96,8 +100,8 @@ impl Held {
         None
     }
 
-    /// Whether a record with these words may be written down.
-    pub(super) fn words<'a>(
+    /// Returns whether a record with these texts may be written.
+    pub(super) fn admit_text<'a>(
         &mut self,
         words: impl IntoIterator<Item = &'a str>,
         now_ms: u64,
@@ -108,22 +112,22 @@ impl Held {
         may
     }
 
-    /// When figures that are held back may be written down.
+    /// Returns when figures that are held back may be recorded.
     pub(super) fn due_ms(&self) -> Option<u64> {
         let waits = self.usage.is_some() || self.context.is_some();
         waits.then(|| self.figures.ready_ms(FIGURE))
     }
 
-    /// Figures that may be written down by now.
-    pub(super) fn due(&mut self, now_ms: u64) -> (Option<Usage>, Option<ContextUsage>) {
-        let usage = self.usage.take().and_then(|usage| self.usage(usage, false, now_ms));
-        let context = self.context.take().and_then(|context| self.context(context, now_ms));
+    /// Takes the figures that may be recorded by now.
+    pub(super) fn take_due(&mut self, now_ms: u64) -> (Option<Usage>, Option<ContextUsage>) {
+        let usage = self.usage.take().and_then(|usage| self.admit_usage(usage, false, now_ms));
+        let context = self.context.take().and_then(|context| self.admit_context(context, now_ms));
         (usage, context)
     }
 
-    /// The iteration is over: all that was held back.
-    pub(super) fn finish(&mut self) -> Rest {
-        Rest {
+    /// Takes all that was held back, at the iteration's end.
+    pub(super) fn finish(&mut self) -> Remaining {
+        Remaining {
             usage: self.usage.take(),
             context: self.context.take(),
             claims: self.claim.iter_mut().filter_map(Option::take).collect(),
@@ -132,7 +136,7 @@ impl Held {
     }
 }
 
-/// Bytes of a text in JSON.
+/// Returns the bytes of a text in JSON.
 fn encoded(text: &str) -> u64 {
     let extra = |byte: u8| match byte {
         b'"' | b'\\' | b'\n' | b'\r' | b'\t' => 2,
@@ -158,51 +162,57 @@ mod tests {
 
     #[test]
     fn of_a_flood_of_figures_few_are_written_down_and_the_last_is_never_lost() {
-        let mut held = Held::new(0);
+        let mut pending = PendingRecords::new(0);
         let hour = 3_600_000;
-        let written = (1..=hour).filter(|now| held.usage(used(*now), false, *now).is_some());
+        let written =
+            (1..=hour).filter(|now| pending.admit_usage(used(*now), false, *now).is_some());
         assert!(written.count() < 2_000);
-        let rest = held.finish();
+        let rest = pending.finish();
         let last = rest.usage.unwrap();
         assert_eq!(last, used(hour), "the last one");
-        assert!(held.finish().usage.is_none());
+        assert!(pending.finish().usage.is_none());
     }
 
     #[test]
     fn figures_that_must_be_written_down_are_and_held_ones_become_due() {
-        let mut held = Held::new(0);
-        while held.usage(used(1), false, 0).is_some() {}
-        assert_eq!(held.usage(used(7), true, 0), Some(used(7)));
-        assert_eq!(held.due_ms(), None);
-        assert_eq!(held.usage(used(9), false, 1), None);
-        assert_eq!(held.context(ContextUsage { used: 3, window: None }, 1), None);
-        let due_ms = held.due_ms().unwrap();
-        assert_eq!(held.due(due_ms - 1), (None, None));
+        let mut pending = PendingRecords::new(0);
+        while pending.admit_usage(used(1), false, 0).is_some() {}
+        assert_eq!(pending.admit_usage(used(7), true, 0), Some(used(7)));
+        assert_eq!(pending.due_ms(), None);
+        assert_eq!(pending.admit_usage(used(9), false, 1), None);
+        assert_eq!(pending.admit_context(ContextUsage { used: 3, window: None }, 1), None);
+        let due_ms = pending.due_ms().unwrap();
+        assert_eq!(pending.take_due(due_ms - 1), (None, None));
         // A smaller figure does not take the place of a larger one.
-        assert_eq!(held.usage(used(8), false, due_ms), Some(used(9)));
-        assert_eq!(held.due(due_ms + 2_000).1, Some(ContextUsage { used: 3, window: None }));
+        assert_eq!(pending.admit_usage(used(8), false, due_ms), Some(used(9)));
+        assert_eq!(
+            pending.take_due(due_ms + 2_000).1,
+            Some(ContextUsage { used: 3, window: None })
+        );
     }
 
     #[test]
     fn the_first_claim_and_the_last_of_each_kind_are_never_lost() {
-        let mut held = Held::new(0);
+        let mut pending = PendingRecords::new(0);
         let (complete, human) = (ClaimKind::Complete, ClaimKind::NeedsHuman);
         let mut written = 0;
         for n in 0..1_000 {
-            written += u32::from(held.claim(claim(complete, &n.to_string()), n == 0, 0).is_some());
+            written += u32::from(
+                pending.admit_claim(claim(complete, &n.to_string()), n == 0, 0).is_some(),
+            );
         }
         assert_eq!(written, 8);
-        assert!(held.claim(claim(human, "help"), true, 0).is_some());
-        let rest = held.finish();
+        assert!(pending.admit_claim(claim(human, "help"), true, 0).is_some());
+        let rest = pending.finish();
         assert_eq!(rest.claims, [claim(complete, "999")]);
     }
 
     #[test]
     fn words_have_a_budget_of_bytes_as_they_are_written() {
-        let mut held = Held::new(0);
+        let mut pending = PendingRecords::new(0);
         let note = "\u{1}".repeat(8 * 1024);
-        let kept = (0..1_000).filter(|_| held.words([note.as_str()], 0)).count();
+        let kept = (0..1_000).filter(|_| pending.admit_text([note.as_str()], 0)).count();
         assert_eq!(kept, 512 / 48 - usize::from(512 % 48 < 3));
-        assert_eq!(held.finish().dropped, 1_000 - u64::try_from(kept).unwrap());
+        assert_eq!(pending.finish().dropped, 1_000 - u64::try_from(kept).unwrap());
     }
 }

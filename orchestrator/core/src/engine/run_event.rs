@@ -1,4 +1,4 @@
-//! What the engine tells those who watch a run.
+//! What observers see of a run.
 
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ use ralph_orchestrator_contract::{Claim, Event, NearMiss, Tokens, Usage, Usd};
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 #[allow(missing_docs)]
-pub enum Notice {
+pub enum RunEvent {
     /// A new run began.
     RunStarted {
         agent: String,
@@ -25,7 +25,7 @@ pub enum Notice {
         max_runtime_ms: Option<u64>,
         max_cost_usd: Option<Usd>,
     },
-    /// An earlier run goes on.
+    /// An earlier run is resumed.
     RunResumed {
         agent: String,
         workspace: PathBuf,
@@ -59,13 +59,13 @@ pub enum Notice {
     Context { iteration: u64, used: u64, window: Option<u64> },
     /// The agent left a note for the iterations after it.
     Note { iteration: u64, text: String },
-    /// The agent was told what would become of its work. Decides nothing.
+    /// The work was validated within the session, for the agent. Decides nothing.
     Previewed { iteration: u64, accepted: bool, reasons: Vec<String> },
-    /// Another agent takes over from one that cannot go on.
+    /// Another agent takes over from one that is not available.
     AgentChanged { iteration: u64, from: String, to: String, reason: String },
     /// A claim was seen.
     Claim { iteration: u64, claim: Claim },
-    /// Something looked like a claim but is none.
+    /// A near miss, which is not a valid claim.
     NearMiss { iteration: u64, near_miss: NearMiss },
     /// The validators begin.
     Validating { iteration: u64, validators: Vec<String> },
@@ -132,8 +132,8 @@ pub enum Notice {
     },
 }
 
-/// Watches a run. Must not block for long: the loop waits for it.
-pub trait Observer: Send + Sync {
+/// Observes a run. Must not block for long: the event loop waits for it.
+pub trait RunObserver: Send + Sync {
     /// Something happened in `run`.
-    fn notice(&self, run: &str, notice: &Notice);
+    fn on_event(&self, run: &str, notice: &RunEvent);
 }

@@ -1,4 +1,4 @@
-//! Agents that ask what would become of their work, while everything else goes on.
+//! Validation within a session: agents that ask for a preview of the verdict while the run goes on.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

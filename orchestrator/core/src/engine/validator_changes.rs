@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::error::EngineError;
-use super::look::scan;
-use super::plan::Check;
+use super::observe::scan;
 use super::protection::{NAMED, join_names};
 use super::session::Session;
+use super::validation_policy::ConfiguredValidator;
 use crate::machine::Input;
 use crate::state::read_regular;
 use crate::workspace::{
@@ -85,8 +85,12 @@ impl WorkspaceChanges {
         }
     }
 
-    /// Takes in what `check` did. Returns its error if it must not change anything.
-    pub(super) fn observe(&mut self, check: &Check, now: TreeSnapshot) -> Option<Verdict> {
+    /// Observes what `check` did. Returns its error if it must not change anything.
+    pub(super) fn observe(
+        &mut self,
+        check: &ConfiguredValidator,
+        now: TreeSnapshot,
+    ) -> Option<Verdict> {
         let mut diff = self.now.diff(&now);
         if diff.is_empty() {
             return None;
@@ -116,7 +120,7 @@ impl WorkspaceChanges {
         None
     }
 
-    /// What of these new paths is an artefact. Too many cannot be told from work.
+    /// Returns which of these new paths are artefacts. Too many cannot be told from work.
     fn new_artefacts(&self, added: &[PathBuf]) -> BTreeSet<PathBuf> {
         let new: Vec<PathBuf> = added
             .iter()
@@ -127,12 +131,12 @@ impl WorkspaceChanges {
         if named.len() > MOST_ARTEFACTS { BTreeSet::new() } else { named.into_iter().collect() }
     }
 
-    /// Whether what was validated is still there: no work was changed.
+    /// Returns whether what was validated is still there: no work was changed.
     pub(super) const fn is_settled(&self) -> bool {
         self.changes.is_empty()
     }
 
-    /// Begins again with the workspace as it is now.
+    /// Begins the second attempt with the workspace as it is now.
     pub(super) fn begin_again(&mut self) {
         for change in std::mem::take(&mut self.changes) {
             self.warnings.push(format!(
@@ -144,7 +148,7 @@ impl WorkspaceChanges {
         self.before = self.now.digest().clone();
     }
 
-    /// What is wrong with each validator that changed work in the second attempt too: it is at fault, not
+    /// Returns the error of each validator that changed work in the second attempt too: it is at fault, not
     /// the work.
     pub(super) fn errors(&self) -> BTreeMap<&str, String> {
         let message = |change: &Change| {
@@ -163,7 +167,7 @@ impl WorkspaceChanges {
         self.changes.iter().map(|change| (change.validator.as_str(), message(change))).collect()
     }
 
-    /// Says to the user, before there is any work, what no claim will get past.
+    /// Warns, before there is any work, of validators that will accept nothing.
     pub(super) fn warn_of_changes(&mut self) {
         let warning = |(validator, error): (&str, String)| {
             format!("the validator `{validator}` will accept nothing: {error}")
@@ -185,12 +189,12 @@ impl WorkspaceChanges {
         }
     }
 
-    /// The same for an agent that goes on working: what is new may be its own, and is no artefact.
+    /// Returns the same while the agent is running: what is new may be its own, and is no artefact.
     pub(super) fn into_preview(self) -> Outcome {
         Outcome { artefacts: BTreeMap::new(), warnings: Vec::new(), ..self.into_outcome() }
     }
 
-    /// What validators had left when they were broken off, with the workspace as it is now.
+    /// Returns what cancelled validators had left, with the workspace as it is now.
     pub(super) fn into_artefacts(mut self, now: &TreeSnapshot) -> BTreeMap<String, Vec<String>> {
         let new = self.new_artefacts(&self.now.diff(now).added);
         if !new.is_empty() {
@@ -201,12 +205,12 @@ impl WorkspaceChanges {
     }
 }
 
-/// Whether one of these is this path or a folder above it.
+/// Returns whether one of these is this path or a folder above it.
 fn is_beneath(paths: &BTreeSet<PathBuf>, path: &Path) -> bool {
     !paths.is_empty() && path.ancestors().any(|above| paths.contains(above))
 }
 
-/// Artefacts as paths relative to the workspace, as they are recorded.
+/// Returns artefacts as paths relative to the workspace, as they are recorded.
 pub(super) fn artefact_paths(recorded: &BTreeSet<String>) -> impl Iterator<Item = PathBuf> + '_ {
     recorded.iter().filter_map(|path| unescape(path))
 }
@@ -216,7 +220,7 @@ fn read_only_error(diff: &TreeDiff) -> Verdict {
     Verdict::Error { message }
 }
 
-/// What is different, in words.
+/// Names the differences.
 fn named(diff: &TreeDiff) -> String {
     let added = diff.added.iter().map(|path| (path, "added"));
     let modified = diff.modified.iter().map(|path| (path, "modified"));
@@ -229,7 +233,7 @@ fn named(diff: &TreeDiff) -> String {
 }
 
 impl Session {
-    /// What validators left that nobody saw end: the orchestrator was gone. Nothing else ran since the
+    /// Finds what validators left whose end the orchestrator did not live to see. Nothing else ran since the
     /// workspace was last observed.
     pub(super) async fn find_artefacts(&mut self) -> Result<Option<Input>, EngineError> {
         let state = &self.state;
@@ -243,7 +247,7 @@ impl Session {
         else {
             return Ok(None);
         };
-        let enough = self.time_to_look().over();
+        let enough = self.observation_allowance().expired_or_stopped();
         let (hasher, now) = scan(self.take_hasher(), enough, TreeHasher::snapshot).await?;
         self.hasher = Some(hasher);
         let known = artefact_paths(&self.state.workspace.artefacts).collect();

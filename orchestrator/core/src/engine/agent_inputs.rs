@@ -1,11 +1,11 @@
-//! The files that agents read: as they were when the run first needed them, whatever is done to them.
+//! The files that agents read, pinned to what they were when the run first needed them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::drivers::Drivers;
+use super::agents::AgentPool;
 use super::error::EngineError;
 use crate::state::{Layout, StateError, Store};
 use crate::workspace::{PinRecord, PinnedFile};
@@ -16,22 +16,22 @@ const FILE_OPTIONS: [&str; 2] = ["--mcp-config", "--settings"];
 
 /// The files that agents read, by the names of the agents.
 #[derive(Debug, Default)]
-pub(super) struct Inputs(Option<BTreeMap<String, Vec<PinnedFile>>>);
+pub(super) struct AgentInputs(Option<BTreeMap<String, Vec<PinnedFile>>>);
 
-/// What is kept of them with the run.
+/// What is stored of them with the run.
 #[derive(Serialize, Deserialize)]
-struct KeptInputs {
-    /// Those of another run mean nothing.
+struct StoredInputs {
+    /// The run they belong to.
     run: String,
     files: Vec<PinRecord>,
 }
 
-impl Inputs {
-    /// Puts back the files that the agent whose turn it is reads. Says which were changed since they were
+impl AgentInputs {
+    /// Restores the files that the current agent reads. Returns those that were changed since they were
     /// first needed in this run, by whichever start of it.
     pub(super) fn put_back(
         &mut self,
-        drivers: &Drivers,
+        agents: &AgentPool,
         agent: &str,
         task: &Iteration,
         config_dir: &Path,
@@ -39,7 +39,7 @@ impl Inputs {
     ) -> Result<Vec<String>, EngineError> {
         let inputs = match self.0.take() {
             Some(inputs) => inputs,
-            None => pin_all(drivers, task, config_dir, store)?,
+            None => pin_all(agents, task, config_dir, store)?,
         };
         let inputs = self.0.insert(inputs);
         let mut changed = Vec::new();
@@ -54,7 +54,7 @@ impl Inputs {
         Ok(changed)
     }
 
-    /// Those that this agent reads.
+    /// Returns the files that this agent reads.
     pub(super) fn of(&self, agent: &str) -> impl Iterator<Item = &PinnedFile> {
         self.0.iter().filter_map(|inputs| inputs.get(agent)).flatten()
     }
@@ -67,20 +67,21 @@ fn cannot_put_back(path: &str, agent: &str, error: &std::io::Error) -> EngineErr
     ))
 }
 
-/// The files that each agent reads: as they were kept with the run or, if they were not, as they are now,
-/// which is kept.
+/// PathIdentities the files that each agent reads: to what is stored with the run, or else to what they are now,
+/// which is then stored.
 fn pin_all(
-    drivers: &Drivers,
+    agents: &AgentPool,
     task: &Iteration,
     config_dir: &Path,
     store: &mut Store,
 ) -> Result<BTreeMap<String, Vec<PinnedFile>>, EngineError> {
-    let mut kept = read_kept(store, &task.run)?;
-    let known: BTreeSet<PathBuf> = kept.iter().filter_map(PinRecord::path).collect();
+    let mut stored = read_stored(store, &task.run)?;
+    let known: BTreeSet<PathBuf> = stored.iter().filter_map(PinRecord::path).collect();
     let mut all = BTreeMap::new();
-    for one in drivers.all() {
-        let configured = one.driver.config.inputs.iter().map(|path| (config_dir.join(path), true));
-        let launch = one.driver.agent.launch(task).unwrap_or_default();
+    for one in agents.all() {
+        let configured =
+            one.configured.config.inputs.iter().map(|path| (config_dir.join(path), true));
+        let launch = one.configured.agent.launch(task).unwrap_or_default();
         let named = files_in(&launch.argv);
         let named = named.into_iter().map(|path| (task.workspace.join(path), false));
         let mut files: Vec<PinnedFile> = Vec::new();
@@ -88,43 +89,43 @@ fn pin_all(
             if files.iter().any(|file| file.path() == path) {
                 continue;
             }
-            let record = kept.iter().find(|record| record.path().as_ref() == Some(&path));
+            let record = stored.iter().find(|record| record.path().as_ref() == Some(&path));
             if let Some(record) = record {
                 let shown = path.display().to_string();
                 let pinned = PinnedFile::from_record(record);
                 files.push(pinned.map_err(|error| cannot_put_back(&shown, &one.name, &error))?);
             } else if let Some(file) = pin(&path, needed)? {
-                kept.push(file.to_record());
+                stored.push(file.to_record());
                 files.push(file);
             }
         }
         all.insert(one.name.clone(), files);
     }
-    if kept.len() > known.len() {
-        let kept = KeptInputs { run: task.run.clone(), files: kept };
-        let object = serde_json::to_string(&kept)
+    if stored.len() > known.len() {
+        let stored = StoredInputs { run: task.run.clone(), files: stored };
+        let object = serde_json::to_string(&stored)
             .map_err(|error| EngineError::Internal(error.to_string()))?;
         store.keep_sealed(Layout::INPUTS, &object)?;
     }
     Ok(all)
 }
 
-fn read_kept(store: &Store, run: &str) -> Result<Vec<PinRecord>, EngineError> {
+fn read_stored(store: &Store, run: &str) -> Result<Vec<PinRecord>, EngineError> {
     let Some(object) = store.sealed_file(Layout::INPUTS)? else { return Ok(Vec::new()) };
     let damaged = |problem: String| StateError::Damaged { path: store.layout().run(run), problem };
-    let kept: KeptInputs = serde_json::from_str(&object)
+    let stored: StoredInputs = serde_json::from_str(&object)
         .map_err(|error| damaged(format!("inputs.json is not what was written: {error}")))?;
-    if kept.run != run {
-        return Err(damaged(format!("inputs.json belongs to the run {}", kept.run)).into());
+    if stored.run != run {
+        return Err(damaged(format!("inputs.json belongs to the run {}", stored.run)).into());
     }
-    Ok(kept.files)
+    Ok(stored.files)
 }
 
-/// A file as it is now; `None` if what looks like a file may be something else.
+/// PathIdentities a file as it is now; `None` if it is not needed and cannot be pinned.
 fn pin(path: &Path, needed: bool) -> Result<Option<PinnedFile>, EngineError> {
     let problem = match PinnedFile::pin(path) {
         Ok(Some(file)) => return Ok(Some(file)),
-        // It is the agent's to say so.
+        // The agent reports it.
         Ok(None) | Err(_) if !needed => return Ok(None),
         Ok(None) => ", named in [agent] inputs, is not there".to_owned(),
         Err(error) => format!(", named in [agent] inputs: {error}"),
@@ -132,7 +133,7 @@ fn pin(path: &Path, needed: bool) -> Result<Option<PinnedFile>, EngineError> {
     Err(EngineError::Workspace(format!("{}{problem}", path.display())))
 }
 
-/// The files that a command line names. Such options take JSON as well, and some several values.
+/// Returns the files that a command line names. Such options take JSON as well, and some several values.
 fn files_in(argv: &[String]) -> Vec<&str> {
     let mut files = Vec::new();
     let mut open = false;

@@ -1,5 +1,5 @@
-//! Words that sound like completion. They change nothing; they are counted, so that an agent that
-//! means to be done can be told what a claim looks like.
+//! Phrases that sound like completion. They decide nothing; they are counted, so that the feedback can
+//! explain to an agent that speaks of being done what a claim looks like.
 
 const PHRASES: &[&str] = &[
     "all done",
@@ -29,7 +29,7 @@ const PHRASES: &[&str] = &[
     "completed.",
 ];
 
-/// What is only said of the whole task.
+/// Phrases that are only used of the whole task.
 const OF_ALL: &[&str] = &[
     "all done",
     "task complete",
@@ -48,13 +48,13 @@ const OF_ALL: &[&str] = &[
     "no remaining work",
 ];
 
-/// With what a short message begins that says nothing but that.
+/// The first words of short messages that say nothing but that.
 const FIRST_WORDS: &[&str] = &["done", "finished", "complete", "completed"];
 
 /// More characters and a message says more than that.
 const SHORT: usize = 80;
 
-/// Whether the text says of the whole task that it is done. A message about one part of it, such as
+/// Returns whether the text says of the whole task that it is done. A message about one part of it, such as
 /// `US-3 is done, next is US-4`, does not.
 pub(super) fn says_all_done(text: &str) -> bool {
     let text = text.trim().to_lowercase();
@@ -66,7 +66,7 @@ pub(super) fn says_all_done(text: &str) -> bool {
     short || OF_ALL.iter().any(|phrase| text.contains(phrase))
 }
 
-/// Whether the text speaks of being done.
+/// Returns whether the text speaks of being done.
 pub(super) fn says_done(text: &str) -> bool {
     let text = text.to_lowercase();
     let whole = text.trim();

@@ -15,7 +15,7 @@ use ralph_orchestrator_contract::{
     ValidatorDescription, Verdict,
 };
 use ralph_orchestrator_core::engine::{
-    Finished, NoProcesses, Notice, Observer, Opened, Processes, Request, open,
+    Finished, NoProcesses, OpenOutcome, Processes, Request, RunEvent, RunObserver, open,
 };
 use ralph_orchestrator_core::machine::Record;
 use ralph_orchestrator_core::registry::Registry;
@@ -197,12 +197,12 @@ impl EvidenceValidator for Player {
 #[derive(Default)]
 struct Watcher(Mutex<Vec<String>>);
 
-impl Observer for Watcher {
-    fn notice(&self, _run: &str, notice: &Notice) {
+impl RunObserver for Watcher {
+    fn on_event(&self, _run: &str, notice: &RunEvent) {
         let mut shown = self.0.lock().unwrap();
         match notice {
-            Notice::Warning { message, .. } => shown.push(message.clone()),
-            Notice::Waiting { reason, .. } => shown.push(reason.clone()),
+            RunEvent::Warning { message, .. } => shown.push(message.clone()),
+            RunEvent::Waiting { reason, .. } => shown.push(reason.clone()),
             _ => {}
         }
     }
@@ -250,7 +250,7 @@ pub(crate) async fn run_with(
     let stage = Stage { workspace: root.join("w"), said: Arc::default() };
     let play: Arc<dyn Play> = Arc::new(play);
     let player = || Player { play: Arc::clone(&play), stage: stage.clone() };
-    let registry = |_| {
+    let registry = {
         let mut registry = Registry::default();
         let (a, d, v) = (player(), player(), player());
         let again = |p: &Player| Player { play: Arc::clone(&p.play), stage: p.stage.clone() };
@@ -280,9 +280,9 @@ pub(crate) async fn run_with(
         renew: false,
         say: &|_| (),
     });
-    let Opened::Ready(session) = opened.await.unwrap() else { panic!("complete already") };
+    let OpenOutcome::Ready(session) = opened.await.unwrap() else { panic!("complete already") };
     let watcher = Arc::new(Watcher::default());
-    let observer: Arc<dyn Observer> = Arc::<Watcher>::clone(&watcher);
+    let observer: Arc<dyn RunObserver> = Arc::<Watcher>::clone(&watcher);
     let finished = tokio::time::timeout(PATIENCE, session.drive(observer, ask));
     let finished = finished.await.expect("the run never ended").unwrap();
     let mut records = Vec::new();

@@ -167,7 +167,7 @@ impl Play for Talker {
 #[tokio::test]
 async fn events_that_come_meanwhile_are_neither_lost_nor_in_the_way() {
     let after = run(Talker { told: Arc::default() }, "").await;
-    assert_eq!(after.said, ["not now: a judgement goes on already", "accepted"]);
+    assert_eq!(after.said, ["not now: another validation is running", "accepted"]);
     assert_eq!(after.finished.state.tokens().output, 500);
     let of = |what: fn(&Record) -> bool| after.records.iter().position(what).unwrap();
     let judged = of(|record| matches!(record, Record::Previewed { .. }));

@@ -1,0 +1,24 @@
+//! What a running agent sends to the session.
+
+use tokio::sync::oneshot;
+
+use crate::machine::ContextUsage;
+use ralph_orchestrator_contract::{Claim, Usage, ValidationPreview};
+
+/// The part of an agent's events that the session handles.
+pub(super) enum AgentMessage {
+    /// The model in use.
+    Model(String),
+    Usage(Usage),
+    Context(ContextUsage),
+    Claim(Claim),
+    Note(String),
+    Validation(ValidationRequest),
+    Warning(String),
+}
+
+/// A request to validate the work as it is now. The agent waits for the answer.
+pub(super) struct ValidationRequest {
+    pub(super) final_text: Option<String>,
+    pub(super) answer: oneshot::Sender<ValidationPreview>,
+}

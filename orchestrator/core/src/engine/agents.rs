@@ -1,0 +1,144 @@
+//! The agents of a run: the first, and its fallbacks.
+
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+use super::agent_setup::ConfiguredAgent;
+use super::error::EngineError;
+use super::redact::Redactor;
+use crate::machine::{self, State};
+use crate::registry::Registry;
+use ralph_orchestrator_config::{ConfigErrors, Limits, LoadedConfig};
+use ralph_orchestrator_contract::BuildContext;
+
+/// An agent of the run, with its environment.
+pub(super) struct AgentRuntime {
+    /// Its name in `[agents]`; for the first, the adapter's name.
+    pub(super) name: String,
+    pub(super) configured: ConfiguredAgent,
+    /// Its environment.
+    pub(super) env: BTreeMap<String, String>,
+    /// What it reported when its availability was checked.
+    version: OnceLock<String>,
+}
+
+impl AgentRuntime {
+    async fn build(
+        loaded: &LoadedConfig,
+        registry: &Registry,
+        context: &BuildContext,
+        name: Option<&str>,
+        vars: &BTreeMap<String, String>,
+    ) -> Result<Self, ConfigErrors> {
+        let configured = ConfiguredAgent::build(loaded, registry, context, name).await?;
+        let env = configured.environment(loaded, vars);
+        let name = name.unwrap_or(&configured.description.name).to_owned();
+        Ok(Self { name, configured, env, version: OnceLock::new() })
+    }
+
+    /// Returns the version that it reported, if it was checked.
+    pub(super) fn version(&self) -> Option<&str> {
+        self.version.get().map(String::as_str)
+    }
+}
+
+/// All agents of a run.
+pub(super) struct AgentPool {
+    pub(super) first: AgentRuntime,
+    /// In the order in which they take over.
+    pub(super) rest: Vec<AgentRuntime>,
+}
+
+impl AgentPool {
+    /// Builds the agent named in `[agents.NAME]`, or that of `[agent]`, and its fallbacks.
+    pub(super) async fn build(
+        loaded: &LoadedConfig,
+        registry: &Registry,
+        context: &BuildContext,
+        name: Option<&str>,
+        vars: &BTreeMap<String, String>,
+    ) -> Result<Self, ConfigErrors> {
+        let first = AgentRuntime::build(loaded, registry, context, name, vars).await?;
+        let first = AgentRuntime { name: first.configured.description.name.clone(), ..first };
+        let mut rest = Vec::new();
+        for name in loaded.config.fallback(name) {
+            rest.push(AgentRuntime::build(loaded, registry, context, Some(name), vars).await?);
+        }
+        Ok(Self { first, rest })
+    }
+
+    /// Returns all of them, the first first.
+    pub(super) fn all(&self) -> impl Iterator<Item = &AgentRuntime> {
+        std::iter::once(&self.first).chain(&self.rest)
+    }
+
+    /// Returns the agent that works now.
+    pub(super) fn current(&self, state: &State) -> &AgentRuntime {
+        let changed = state.agent.last_change.as_ref();
+        let now = changed.and_then(|changed| self.rest.iter().find(|one| one.name == changed.to));
+        now.unwrap_or(&self.first)
+    }
+
+    /// Returns the same agent as [`current`](Self::current).
+    pub(super) fn current_mut(&mut self, state: &State) -> &mut ConfiguredAgent {
+        let changed = state.agent.last_change.as_ref();
+        let now =
+            changed.and_then(|changed| self.rest.iter_mut().find(|one| one.name == changed.to));
+        &mut now.unwrap_or(&mut self.first).configured
+    }
+
+    /// Returns the names of the fallbacks.
+    pub(super) fn fallback_names(&self) -> Vec<String> {
+        self.rest.iter().map(|one| one.name.clone()).collect()
+    }
+
+    /// Returns the redactor for the secrets of all agents.
+    pub(super) fn redactor(&self, loaded: &LoadedConfig) -> Redactor {
+        let vars = self.all().flat_map(|one| one.env.clone()).collect();
+        Redactor::new(&loaded.config.env, &vars)
+    }
+
+    /// Refuses a limit that the user set and that cannot be enforced for one of them. Returns warnings.
+    pub(super) fn check_limits(&self, loaded: &LoadedConfig) -> Result<Vec<String>, ConfigErrors> {
+        let mut warnings = Vec::new();
+        for one in self.all() {
+            warnings.extend(one.configured.check_limits(loaded)?);
+        }
+        Ok(warnings)
+    }
+
+    /// Returns the limits as the machine applies them.
+    pub(super) fn limits(&self, limits: &Limits) -> machine::RunLimits {
+        let mut all = self.first.configured.limits(limits);
+        let reservations = self.all().map(|one| one.configured.limits(limits).first_reservation);
+        all.first_reservation = reservations.max().unwrap_or_default();
+        all
+    }
+
+    /// Checks whether the first is available; if not, the next, and so on. Returns why those before the
+    /// available one are not.
+    pub(super) async fn check_availability(
+        &self,
+        redactor: &Redactor,
+    ) -> Result<Vec<String>, EngineError> {
+        let mut unavailable = Vec::new();
+        let mut problem = None;
+        for one in self.all() {
+            match one.configured.agent.check(&one.env).await {
+                Ok(found) => {
+                    let _ = one.version.set(found);
+                    return Ok(unavailable);
+                }
+                Err(error) => {
+                    let error = redactor.redact(error);
+                    unavailable.push(format!("{}: {error}", error.class.word()));
+                    problem.get_or_insert(error);
+                }
+            }
+        }
+        match problem {
+            Some(error) => Err(EngineError::Agent { agent: self.first.name.clone(), error }),
+            None => Ok(unavailable),
+        }
+    }
+}
