@@ -30,16 +30,16 @@ fn deaths_are_told_with_how_it_died() {
 
 #[test]
 fn what_breaks_the_protocol_is_named() {
-    fails_once("garbage", "", "`Traceback (most recent call last):` is no frame");
+    fails_once("garbage", "", "`Traceback (most recent call last):` is not a frame");
     fails_once("other answer", "", "answered the call 1 of `run` without the key `report`");
-    fails_once("other call", "", "sent `event` for the call 99, which there is not");
-    fails_once("oversized", "", "the longest one has 16777216");
-    fails_once("other protocol", "", "speaks version 2 of the protocol");
+    fails_once("other call", "", "sent `event` for the unknown call 99");
+    fails_once("oversized", "", "at most 16777216 are allowed");
+    fails_once("other protocol", "", "uses version 2 of the protocol");
 }
 
 #[test]
 fn a_handshake_that_hangs_is_given_up() {
-    fails_once("mute", "", "it did not say hello within 10 s");
+    fails_once("mute", "", "no reply to `hello` within 10 s");
 }
 
 #[test]
