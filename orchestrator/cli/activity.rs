@@ -31,7 +31,7 @@ impl Activity {
     }
 
     /// Takes in what happened in the run.
-    pub(crate) fn follow(notice: &Notice) {
+    pub(crate) fn update(notice: &Notice) {
         if let Some(next) = Self::now().after(notice) {
             NOW.store(next as u8, Ordering::Relaxed);
         }

@@ -27,12 +27,12 @@ impl Plugins {
     ///
     /// # Errors
     /// The place of the first that cannot be used, and why.
-    pub(crate) fn of(context: &Context) -> Result<Self, CommandError> {
+    pub(crate) fn from_context(context: &Context) -> Result<Self, CommandError> {
         let mut plugins = Self::default();
         if context.loaded.config.plugins.is_empty() {
             return Ok(plugins);
         }
-        let built_in = registry::plain(&plugins);
+        let built_in = registry::unsupervised(&plugins);
         for (name, config) in &context.loaded.config.plugins {
             let kinds = [
                 ("an adapter", built_in.agents.knows(name)),
@@ -41,7 +41,7 @@ impl Plugins {
             ];
             if let Some((what, _)) = kinds.iter().find(|(_, known)| *known) {
                 let message = format!("{what} of that name is built in; choose another name");
-                return Err(at(context, name, None, &message).into());
+                return Err(error_at(context, name, None, &message).into());
             }
             plugins.add(context, name, config)?;
         }
@@ -57,10 +57,10 @@ impl Plugins {
         let env = plain_environment(&context.loaded, &context.vars);
         let pinned = config.digest.as_deref();
         let plugin = if let Some(library) = &config.library {
-            let checked = check(library, pinned)
-                .and_then(|checked| checked.copy_to(&context.plugin_copies()));
-            let copy =
-                checked.map_err(|error| at(context, name, Some("library"), &error.to_string()))?;
+            let checked =
+                check(library, pinned).and_then(|checked| checked.copy_to(&context.plugin_cache()));
+            let copy = checked
+                .map_err(|error| error_at(context, name, Some("library"), &error.to_string()))?;
             self.copies.push(copy.path().to_owned());
             let isolation = match config.isolation {
                 Some(PluginIsolation::None) => Isolation::None,
@@ -75,7 +75,7 @@ impl Plugins {
                     ProgramError::OtherDigest { .. } => "digest",
                     _ => "command",
                 };
-                at(context, name, Some(key), &error.to_string())
+                error_at(context, name, Some(key), &error.to_string())
             })?
         };
         self.all.push(Arc::new(plugin));
@@ -116,7 +116,7 @@ impl Plugins {
     }
 
     /// Starts each and says hello.
-    pub(crate) async fn hellos(&self) -> Vec<(Arc<Plugin>, Result<PluginHello, String>)> {
+    pub(crate) async fn handshakes(&self) -> Vec<(Arc<Plugin>, Result<PluginHello, String>)> {
         let supervisor = Supervisor::this_binary().with_kill_switch(KillSwitch::default());
         let mut hellos = Vec::new();
         for plugin in &self.all {
@@ -127,8 +127,8 @@ impl Plugins {
     }
 
     /// What there is to say of each.
-    pub(crate) async fn look(&self) -> Vec<(String, Result<String, String>)> {
-        let hellos = self.hellos().await.into_iter();
+    pub(crate) async fn probe_all(&self) -> Vec<(String, Result<String, String>)> {
+        let hellos = self.handshakes().await.into_iter();
         let look = |(plugin, hello): (Arc<Plugin>, Result<PluginHello, String>)| {
             let name = plugin.name().to_owned();
             match hello {
@@ -152,7 +152,7 @@ pub(crate) fn summary(hello: &PluginHello) -> String {
     format!("{} {version} provides {provides}", hello.name)
 }
 
-fn at(context: &Context, name: &str, key: Option<&str>, message: &str) -> ConfigErrors {
+fn error_at(context: &Context, name: &str, key: Option<&str>, message: &str) -> ConfigErrors {
     let path: Vec<String> = ["plugins", name].into_iter().chain(key).map(str::to_owned).collect();
     context.loaded.error_at(&path, None, message).into()
 }

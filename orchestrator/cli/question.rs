@@ -9,17 +9,17 @@ use crate::render::text::escape;
 ///
 /// # Errors
 /// The terminal cannot be read.
-pub(crate) fn ask(question: &str) -> io::Result<Option<String>> {
+pub(crate) fn ask_on_terminal(question: &str) -> io::Result<Option<String>> {
     let stdin = io::stdin();
     if !stdin.is_terminal() || !io::stderr().is_terminal() {
         return Ok(None);
     }
-    output::say(&format!("the agent asks: {}", escape(question)));
-    output::say_part("answer: ");
+    output::info(&format!("the agent asks: {}", escape(question)));
+    output::info_part("answer: ");
     let mut answer = String::new();
     if stdin.lock().read_line(&mut answer)? == 0 {
         // The end of the input leaves the cursor where it is.
-        output::say("");
+        output::info("");
     }
     Ok(Some(answer.trim().to_owned()).filter(|answer| !answer.is_empty()))
 }

@@ -10,18 +10,18 @@ use ralph_orchestrator_detectors::{marker, promise};
 use ralph_orchestrator_supervisor::{KillSwitch, Supervisor};
 
 use crate::plugins::Plugins;
-use crate::sandbox::Policy;
+use crate::sandbox::SandboxPolicy;
 
 /// A registry of everything, for those who start nothing that lasts.
-pub(crate) fn plain(plugins: &Plugins) -> Registry {
-    whole(plugins, None, Surroundings::default(), KillSwitch::default())
+pub(crate) fn unsupervised(plugins: &Plugins) -> Registry {
+    for_run(plugins, None, Surroundings::default(), KillSwitch::default())
 }
 
 /// A registry of everything. Agents, but not validators, are confined by `sandbox`; all
 /// processes end at `switch`.
-pub(crate) fn whole(
+pub(crate) fn for_run(
     plugins: &Plugins,
-    sandbox: Option<&Policy>,
+    sandbox: Option<&SandboxPolicy>,
     surroundings: Surroundings,
     switch: KillSwitch,
 ) -> Registry {
@@ -39,8 +39,8 @@ pub(crate) fn whole(
     let guarded = guarded(protects.clone(), own);
     let confined = match sandbox.cloned() {
         Some(policy) => {
-            let policy = policy.reading(plugins.copies());
-            supervisor.clone().with_sandbox(move || policy.now(&protects))
+            let policy = policy.with_readable(plugins.copies());
+            supervisor.clone().with_sandbox(move || policy.resolve(&protects))
         }
         None => supervisor.clone(),
     };

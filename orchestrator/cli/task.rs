@@ -8,7 +8,7 @@ use ralph_orchestrator_core::config::{Flag, command_words};
 use toml::{Table, Value};
 
 use crate::agent_words;
-use crate::args::Run;
+use crate::commands::run::RunArgs;
 use crate::context::Overrides;
 use crate::error::CommandError;
 
@@ -20,7 +20,7 @@ const LIMITS: [(&str, &str); 3] =
 ///
 /// # Errors
 /// An empty goal or check.
-pub(crate) fn overrides(args: &Run) -> Result<Overrides, CommandError> {
+pub(crate) fn overrides(args: &RunArgs) -> Result<Overrides, CommandError> {
     let mut flags = limits(args);
     let given = |flag: &str, text: &str| match text.trim() {
         "" => Err(CommandError::user(format!("{flag} is empty"))),
@@ -58,7 +58,7 @@ pub(crate) fn overrides(args: &Run) -> Result<Overrides, CommandError> {
     })
 }
 
-fn limits(args: &Run) -> Vec<Flag> {
+fn limits(args: &RunArgs) -> Vec<Flag> {
     let limits = [
         ("--max-iterations", "limits.max_iterations", &args.max_iterations),
         ("--max-cost", "limits.max_cost_usd", &args.max_cost),

@@ -3,37 +3,70 @@
 mod new;
 mod test;
 
-use std::path::Path;
+pub(crate) use new::NewPluginArgs;
+pub(crate) use test::TestPluginArgs;
+
+use std::path::{Path, PathBuf};
 
 use plugin_host::{Checked, Isolation, LibraryError, check, serve};
 use ralph_orchestrator_supervisor::Supervisor;
 use serde_json::json;
 
-use crate::args::{Plugin, PluginHost};
+use crate::args::SetArgs;
 use crate::commands::block_on;
-use crate::context::{Context, plugin_copies, variables};
+use crate::context::{Context, plugin_cache, variables};
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::output;
 use crate::plugins::{Plugins, summary};
 
-pub(crate) fn plugin(file: &ConfigFile, command: Plugin) -> Result<u8, CommandError> {
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum PluginCommand {
+    /// List the plugins of ralph.toml, what they provide, and their digests
+    List {
+        /// Print one JSON array
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        sets: SetArgs,
+    },
+    /// Check a library without running its code
+    Check {
+        /// The library
+        file: PathBuf,
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// Write a plugin crate that builds, passes its tests, and runs in a loop
+    New(NewPluginArgs),
+    /// Run the conformance tests on a plugin
+    Test(TestPluginArgs),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct PluginHostArgs {
+    /// The private copy of the library
+    pub(crate) library: PathBuf,
+}
+
+pub(crate) fn plugin(file: &ConfigFile, command: PluginCommand) -> Result<u8, CommandError> {
     match command {
-        Plugin::List { json, sets } => list(&Context::load(file, sets.sets)?, json),
-        Plugin::Check { file, json } => examine(&file, json),
-        Plugin::New(args) => new::new(&args),
-        Plugin::Test(args) => test::test(file, &args),
+        PluginCommand::List { json, sets } => list(&Context::load(file, sets.sets)?, json),
+        PluginCommand::Check { file, json } => check_library(&file, json),
+        PluginCommand::New(args) => new::new(&args),
+        PluginCommand::Test(args) => test::test(file, &args),
     }
 }
 
 /// What `plugin-host` does: returns only if the library cannot be served.
-pub(crate) fn host(host: &PluginHost) -> CommandError {
+pub(crate) fn host(host: &PluginHostArgs) -> CommandError {
     CommandError::unavailable(serve(&host.library).to_string())
 }
 
 fn list(context: &Context, json: bool) -> Result<u8, CommandError> {
-    let plugins = Plugins::of(context)?;
-    let hellos = block_on(async { Ok(plugins.hellos().await) })?;
+    let plugins = Plugins::from_context(context)?;
+    let hellos = block_on(async { Ok(plugins.handshakes().await) })?;
     let well = hellos.iter().all(|(_, hello)| hello.is_ok());
     let mut rows = Vec::new();
     for (plugin, hello) in &hellos {
@@ -61,24 +94,24 @@ fn list(context: &Context, json: bool) -> Result<u8, CommandError> {
     if json {
         output::json(&rows);
     } else if hellos.is_empty() {
-        output::say(&format!("{} names no plugins", context.file.display()));
+        output::info(&format!("{} names no plugins", context.file.display()));
     }
     Ok(if well { exit::OK } else { exit::UNAVAILABLE })
 }
 
 /// Everything that can be said of a library without running its code. Of what the file needs, too, which
 /// is asked of the copy that would be loaded.
-async fn examined(file: &Path) -> Result<Checked, LibraryError> {
+async fn verify_library(file: &Path) -> Result<Checked, LibraryError> {
     let checked = check(file, None)?;
-    let copy = checked.copy_to(&plugin_copies(&variables()))?;
+    let copy = checked.copy_to(&plugin_cache(&variables()))?;
     let linkable = copy.linkable(&Supervisor::this_binary()).await;
     // Of the file that was asked about, not of its copy.
     linkable.map_err(|error| LibraryError { path: file.to_owned(), ..error })?;
     Ok(checked)
 }
 
-fn examine(file: &Path, json: bool) -> Result<u8, CommandError> {
-    let checked = block_on(async { Ok(examined(file).await) })?;
+fn check_library(file: &Path, json: bool) -> Result<u8, CommandError> {
+    let checked = block_on(async { Ok(verify_library(file).await) })?;
     if json {
         output::json(&match &checked {
             Ok(checked) => json!({

@@ -5,8 +5,8 @@ use ralph_orchestrator_core::machine::{Episode, Outcome, State, Story, TreeChang
 use ralph_orchestrator_core::state::{Found, Layout, Lock};
 use serde_json::{Value, json};
 
-use super::stored::{self, Stored};
-use crate::args::Why;
+use super::run_selection::{self, SelectedRun};
+use crate::args::SetArgs;
 use crate::context::{self, Context, NO_RUN};
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
@@ -15,15 +15,27 @@ use crate::output;
 use crate::render::terminal::{USUAL_WIDTH, stdout_width};
 use crate::render::text::{changes, duration, one_line, outcome, wrap};
 
+#[derive(Debug, clap::Args)]
+pub(crate) struct WhyArgs {
+    /// Explain an earlier run, by the beginning of its id: see `runs`
+    #[arg(long, value_name = "ID")]
+    pub(crate) run: Option<String>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) sets: SetArgs,
+}
+
 /// Wider lines are hard to read.
 const WIDEST: usize = 120;
 /// Groups of iterations that are shown; of more, the first and the last.
 const MOST_GROUPS: usize = 40;
 
-pub(crate) fn why(file: &ConfigFile, args: &Why) -> Result<u8, CommandError> {
+pub(crate) fn why(file: &ConfigFile, args: &WhyArgs) -> Result<u8, CommandError> {
     let context = Context::with(file, &args.sets)?;
-    let stored = stored::read_story(&context, args.run.as_deref())?;
-    let Some((Stored { layout, found, running }, story)) = stored else {
+    let stored = run_selection::read_story(&context, args.run.as_deref())?;
+    let Some((SelectedRun { layout, found, running }, story)) = stored else {
         let layout = context.layout()?;
         let running = Lock::holder(&layout).is_some();
         if args.json {
@@ -33,7 +45,7 @@ pub(crate) fn why(file: &ConfigFile, args: &Why) -> Result<u8, CommandError> {
         }
         return Ok(exit::OK);
     };
-    let program = context::program(file);
+    let program = context::invocation(file);
     if args.json {
         output::json(&object(&found, &story, running, &layout, &program));
     } else {
@@ -45,11 +57,11 @@ pub(crate) fn why(file: &ConfigFile, args: &Why) -> Result<u8, CommandError> {
 }
 
 /// Iterations in a row in which the same happened.
-struct Group<'a> {
+struct IterationGroup<'a> {
     episodes: Vec<&'a Episode>,
 }
 
-impl Group<'_> {
+impl IterationGroup<'_> {
     fn first(&self) -> u64 {
         self.episodes.first().map_or(0, |episode| episode.iteration)
     }
@@ -81,8 +93,8 @@ impl Group<'_> {
     }
 }
 
-fn groups(story: &Story) -> Vec<Group<'_>> {
-    let mut groups: Vec<Group<'_>> = Vec::new();
+fn groups(story: &Story) -> Vec<IterationGroup<'_>> {
+    let mut groups: Vec<IterationGroup<'_>> = Vec::new();
     for episode in story.episodes.values().filter(|episode| !episode.is_empty()) {
         match groups.last_mut() {
             // What was before the first iteration is no iteration.
@@ -92,7 +104,7 @@ fn groups(story: &Story) -> Vec<Group<'_>> {
             {
                 group.episodes.push(episode);
             }
-            _ => groups.push(Group { episodes: vec![episode] }),
+            _ => groups.push(IterationGroup { episodes: vec![episode] }),
         }
     }
     groups
@@ -191,7 +203,7 @@ fn lines(
 }
 
 /// The first and last groups, each with how many were left out before it.
-fn shown<'a, 'b>(groups: &'b [Group<'a>]) -> Vec<(&'b Group<'a>, usize)> {
+fn shown<'a, 'b>(groups: &'b [IterationGroup<'a>]) -> Vec<(&'b IterationGroup<'a>, usize)> {
     let half = MOST_GROUPS / 2;
     let left_out = groups.len().saturating_sub(MOST_GROUPS);
     let last = if left_out > 0 { half + left_out } else { 0 };
@@ -228,7 +240,7 @@ fn headline(state: &State, story: &Story, running: bool) -> String {
     )
 }
 
-fn money(state: &State, story: &Story, groups: &[(&Group<'_>, usize)]) -> Vec<String> {
+fn money(state: &State, story: &Story, groups: &[(&IterationGroup<'_>, usize)]) -> Vec<String> {
     let limit = state.limits.max_cost_usd.map(|max| format!(" of {max}")).unwrap_or_default();
     if !state.cost_told && state.cost() == Usd::ZERO {
         let mut lines =

@@ -13,24 +13,24 @@ use std::sync::Arc;
 
 use ralph_orchestrator_core::engine::{Notice, Observer};
 
-pub(crate) use human::Human;
-pub(crate) use json::Json;
-pub(crate) use quiet::Quiet;
+pub(crate) use human::HumanReporter;
+pub(crate) use json::JsonReporter;
+pub(crate) use quiet::QuietReporter;
 
 use crate::activity::Activity;
 
 /// Passes everything on, and keeps in mind what goes on.
-pub(crate) struct Watched(Arc<dyn Observer>);
+pub(crate) struct ActivityObserver(Arc<dyn Observer>);
 
-impl Watched {
-    pub(crate) fn around(observer: Arc<dyn Observer>) -> Arc<dyn Observer> {
+impl ActivityObserver {
+    pub(crate) fn wrap(observer: Arc<dyn Observer>) -> Arc<dyn Observer> {
         Arc::new(Self(observer))
     }
 }
 
-impl Observer for Watched {
+impl Observer for ActivityObserver {
     fn notice(&self, run: &str, notice: &Notice) {
-        Activity::follow(notice);
+        Activity::update(notice);
         self.0.notice(run, notice);
     }
 }

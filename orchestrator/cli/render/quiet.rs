@@ -7,9 +7,9 @@ use crate::output;
 use crate::render::text::one_line;
 
 /// Prints how the run ended, and nothing else.
-pub(crate) struct Quiet;
+pub(crate) struct QuietReporter;
 
-impl Observer for Quiet {
+impl Observer for QuietReporter {
     fn notice(&self, _: &str, notice: &Notice) {
         let Notice::RunFinished { stop_reason, message, validated, iterations, .. } = notice else {
             return;

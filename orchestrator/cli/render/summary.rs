@@ -7,7 +7,9 @@ use ralph_orchestrator_core::machine::{Episode, NamedVerdict, Outcome, Story};
 use ralph_orchestrator_core::state::{Found, Layout, read_run};
 
 use super::terminal::{NO_BREAK, USUAL_WIDTH, columns, fold, stderr_width};
-use super::text::{at_home, changed_files, changes, cost, count, duration, len, local, one_line};
+use super::text::{
+    changed_files, changes, cost, count, duration, len, local, one_line, shorten_home,
+};
 use crate::output;
 
 /// Where values begin.
@@ -80,7 +82,7 @@ impl Rows {
     }
 
     fn path(&mut self, label: &str, path: &Path) {
-        self.lines.push(format!("  {label:<10}  {}", at_home(path)));
+        self.lines.push(format!("  {label:<10}  {}", shorten_home(path)));
     }
 }
 

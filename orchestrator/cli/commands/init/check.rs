@@ -1,37 +1,37 @@
 //! The command that proves the work done.
 
-use super::protect::{self, Protected};
-use super::systems::{self, System};
+use super::protect::{self, ProtectedGlobs};
+use super::systems::{self, TestSystem};
 use crate::error::CommandError;
 use ralph_validator_command::PLACEHOLDER;
 
 /// A validator that is to be written, with what it relies on.
-pub(super) struct Check {
-    pub(super) system: System,
-    pub(super) protected: Protected,
+pub(super) struct ProposedCheck {
+    pub(super) system: TestSystem,
+    pub(super) protected: ProtectedGlobs,
 }
 
 /// What proves the work.
-pub(super) struct Checks {
-    pub(super) found: Vec<Check>,
+pub(super) struct ProposedChecks {
+    pub(super) found: Vec<ProposedCheck>,
     /// Why something that looks like a test is not one of them.
     pub(super) notes: Vec<String>,
 }
 
-impl Checks {
+impl ProposedChecks {
     /// The command that was asked for, or those that fit what lies in the folder.
     pub(super) fn find(
         folder: &std::path::Path,
         asked: Option<&str>,
     ) -> Result<Self, CommandError> {
         let (systems, notes) = match asked {
-            Some(command) => (vec![System::asked(words(command)?)], Vec::new()),
+            Some(command) => (vec![TestSystem::asked(words(command)?)], Vec::new()),
             None => systems::find(folder),
         };
-        let protect = |system: System| {
+        let protect = |system: TestSystem| {
             let mut protected = protect::find(folder, &system.program);
             protected.add(folder, system.definitions);
-            Check { protected, system }
+            ProposedCheck { protected, system }
         };
         Ok(Self { found: systems.into_iter().map(protect).collect(), notes })
     }
@@ -82,7 +82,7 @@ impl Checks {
     }
 }
 
-impl Check {
+impl ProposedCheck {
     fn toml(&self, name: &str) -> Result<String, CommandError> {
         let mut toml = format!("{}program = {}\n", head(name), list(&self.system.program)?);
         match self.system.must_match.as_slice() {
@@ -117,7 +117,7 @@ impl Check {
     }
 
     fn describe(&self, lines: &mut Vec<String>) {
-        let System { program, because, must_match, open, .. } = &self.system;
+        let TestSystem { program, because, must_match, open, .. } = &self.system;
         let because = because.as_ref().map_or(String::new(), |file| format!(" ({file})"));
         lines.push(format!("  completion is proved by `{}`{because}", program.join(" ")));
         if must_match.is_empty() {

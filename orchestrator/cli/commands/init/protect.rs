@@ -84,7 +84,7 @@ const FOREIGN: [&str; 10] = [
 
 /// What to protect.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Protected {
+pub(super) struct ProtectedGlobs {
     /// Each matches something.
     pub(super) globs: Vec<String>,
     /// Folders with tests for which there was no room.
@@ -93,7 +93,7 @@ pub(super) struct Protected {
     pub(super) lacks_tests: bool,
 }
 
-impl Protected {
+impl ProtectedGlobs {
     /// Adds those of these files that are there.
     pub(super) fn add(&mut self, folder: &Path, files: &[&str]) {
         let there = files.iter().filter(|name| folder.join(name).is_file());
@@ -178,7 +178,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// Finds what the command names, what defines it, and the tests that it most likely runs.
-pub(super) fn find(folder: &Path, program: &[String]) -> Protected {
+pub(super) fn find(folder: &Path, program: &[String]) -> ProtectedGlobs {
     let mut globs: Vec<String> = program.iter().filter_map(|word| named(folder, word)).collect();
     let definitions: &[&str] = match program.first().map(String::as_str) {
         Some("make" | "gmake") => &["GNUmakefile", "makefile", "Makefile"],
@@ -187,7 +187,7 @@ pub(super) fn find(folder: &Path, program: &[String]) -> Protected {
     };
     let files = definitions.iter().chain(&SETTINGS).filter(|name| folder.join(name).is_file());
     globs.extend(files.map(|name| (*name).to_owned()));
-    let mut tests = Tests::default();
+    let mut tests = TestFiles::default();
     tests.walk(folder, Path::new(""), 0);
     let found = tests.globs();
     let lacks_tests = found.is_empty();
@@ -198,7 +198,7 @@ pub(super) fn find(folder: &Path, program: &[String]) -> Protected {
     }
     let more = globs.len().saturating_sub(MOST_GLOBS);
     globs.truncate(MOST_GLOBS);
-    Protected { globs, more, lacks_tests }
+    ProtectedGlobs { globs, more, lacks_tests }
 }
 
 /// The glob for a word of the command that is the path of something in the folder.
@@ -221,16 +221,16 @@ fn named(folder: &Path, word: &str) -> Option<String> {
     meta.is_file().then_some(plain)
 }
 
-/// Tests that were found: for each folder, the globs below it.
+/// Test files that were found: for each folder, the globs below it.
 #[derive(Default)]
-struct Tests {
+struct TestFiles {
     found: BTreeMap<PathBuf, BTreeSet<String>>,
     /// Folders right in the top folder that hold what others wrote somewhere.
     mixed: BTreeSet<PathBuf>,
     seen: usize,
 }
 
-impl Tests {
+impl TestFiles {
     fn walk(&mut self, top: &Path, at: &Path, depth: usize) {
         let Ok(entries) = top.join(at).read_dir() else { return };
         let mut names: Vec<_> = entries

@@ -17,7 +17,7 @@ const FULL_TIME: usize = 60;
 const TIME_INDENT: usize = 10;
 
 /// Tells a run record by record.
-pub(super) struct Teller {
+pub(super) struct RecordFormatter {
     story: Story,
     /// Columns to fold lines at.
     width: Option<usize>,
@@ -27,7 +27,7 @@ pub(super) struct Teller {
     is_instructed: bool,
 }
 
-impl Teller {
+impl RecordFormatter {
     pub(super) fn new(width: Option<usize>) -> Self {
         Self { story: Story::default(), width, attempts: (0, 0), is_instructed: false }
     }

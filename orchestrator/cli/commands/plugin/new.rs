@@ -4,10 +4,34 @@ use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use crate::args::{Kind, NewPlugin};
 use crate::error::{CommandError, exit};
 use crate::plugins::Plugins;
 use crate::{output, registry};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum PluginKind {
+    /// Does the work of an iteration
+    Agent,
+    /// Finds claims that the task is complete
+    Detector,
+    /// Decides whether a claim is accepted
+    Validator,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct NewPluginArgs {
+    /// Name of the crate, and of the plugin in ralph.toml
+    pub(crate) name: String,
+    /// What it provides
+    #[arg(long, value_enum)]
+    pub(crate) kind: PluginKind,
+    /// Folder to create [default: the name]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) path: Option<PathBuf>,
+    /// Folder of the SDK's source, instead of its version on a registry
+    #[arg(long, value_name = "PATH")]
+    pub(crate) sdk: Option<PathBuf>,
+}
 
 /// The longest name of a plugin, in bytes.
 const LONGEST: usize = 64;
@@ -55,14 +79,14 @@ const VALIDATOR: Template = Template {
     conformance: template!("validator/conformance.toml.in"),
 };
 
-pub(crate) fn new(args: &NewPlugin) -> Result<u8, CommandError> {
-    let NewPlugin { name, kind, path, sdk } = args;
+pub(crate) fn new(args: &NewPluginArgs) -> Result<u8, CommandError> {
+    let NewPluginArgs { name, kind, path, sdk } = args;
     check(name)?;
     let folder = path.clone().unwrap_or_else(|| name.into());
     let template = match kind {
-        Kind::Agent => AGENT,
-        Kind::Detector => DETECTOR,
-        Kind::Validator => VALIDATOR,
+        PluginKind::Agent => AGENT,
+        PluginKind::Detector => DETECTOR,
+        PluginKind::Validator => VALIDATOR,
     };
     let dependency = dependency(sdk.as_deref())?;
     let library = format!("target/debug/lib{}.so", name.replace('-', "_"));
@@ -102,7 +126,7 @@ fn check(name: &str) -> Result<(), CommandError> {
         );
         return Err(CommandError::user(message));
     }
-    let built_in = registry::plain(&Plugins::default());
+    let built_in = registry::unsupervised(&Plugins::default());
     if built_in.agents.knows(name)
         || built_in.detectors.knows(name)
         || built_in.validators.knows(name)
@@ -174,7 +198,7 @@ fn say(folder: &Path, library: &str, by_version: bool) {
     output::result(&format!("  ralph-orchestrator plugin test {library} --kit conformance.toml"));
     output::result("  ralph-orchestrator run     # a loop with it");
     if by_version {
-        output::say(&format!(
+        output::info(&format!(
             "note: Cargo.toml asks for {SDK} {version} of crates.io; while it is not there, put the \
              source in its place:\n  git clone the source of ralph-orchestrator {version}, and in \
              Cargo.toml: {SDK} = {{ path = \"CLONE/orchestrator/plugin/sdk\" }}\n  or write the crate \

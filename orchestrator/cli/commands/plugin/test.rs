@@ -3,7 +3,7 @@
 mod kit;
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use plugin_host::{Isolation, Plugin, PrivateCopy, check};
@@ -14,12 +14,32 @@ use ralph_orchestrator_supervisor::{KillSwitch, Supervisor};
 use ralph_orchestrator_testkit::conformance::{self, Cast, Judged, Place, Stage};
 
 use self::kit::{Kit, Part};
-use crate::args::{TestPlugin, Where};
 use crate::commands::block_on;
-use crate::context::{Context, plugin_copies, variables};
+use crate::context::{Context, plugin_cache, variables};
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::output;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum IsolationArg {
+    /// In a process of its own
+    Process,
+    /// In this process, which it can take down
+    None,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct TestPluginArgs {
+    /// A library, or the name of a plugin in ralph.toml
+    pub(crate) plugin: PathBuf,
+    /// What its items are built with, and which scenarios are skipped: a TOML file with `[config]`,
+    /// `[env]` and `[[without]]`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) kit: Option<PathBuf>,
+    /// Only with this isolation [default: process, and then none]
+    #[arg(long, value_enum)]
+    pub(crate) isolation: Option<IsolationArg>,
+}
 
 /// The plugin's name where it has none.
 const NAME: &str = "tested";
@@ -39,16 +59,16 @@ enum Code {
 
 /// Examines all items of the plugin, first in a process of its own. Without one comes last: a plugin
 /// that takes its process down takes this one.
-pub(crate) fn test(file: &ConfigFile, args: &TestPlugin) -> Result<u8, CommandError> {
+pub(crate) fn test(file: &ConfigFile, args: &TestPluginArgs) -> Result<u8, CommandError> {
     let kit = args.kit.as_deref().map_or_else(|| Ok(Kit::default()), Kit::read)?;
     let (name, code) = find(file, &args.plugin)?;
     let supervisor = Supervisor::this_binary().with_kill_switch(KillSwitch::default());
     let subject = Subject { name, code, kit, supervisor };
     let isolations: &[Isolation] = match (&subject.code, args.isolation) {
-        (_, Some(Where::Process)) | (Code::Program { .. }, None) => &[Isolation::Process],
-        (Code::Library(_), Some(Where::None)) => &[Isolation::None],
+        (_, Some(IsolationArg::Process)) | (Code::Program { .. }, None) => &[Isolation::Process],
+        (Code::Library(_), Some(IsolationArg::None)) => &[Isolation::None],
         (Code::Library(_), None) => &[Isolation::Process, Isolation::None],
-        (Code::Program { .. }, Some(Where::None)) => {
+        (Code::Program { .. }, Some(IsolationArg::None)) => {
             let message = "a program always runs in a process of its own";
             return Err(CommandError::user(message).hinted("leave `--isolation none` out"));
         }
@@ -69,7 +89,7 @@ pub(crate) fn test(file: &ConfigFile, args: &TestPlugin) -> Result<u8, CommandEr
 fn find(file: &ConfigFile, plugin: &Path) -> Result<(String, Code), CommandError> {
     let library = |path: &Path, pinned: Option<&str>| {
         let checked =
-            check(path, pinned).and_then(|checked| checked.copy_to(&plugin_copies(&variables())));
+            check(path, pinned).and_then(|checked| checked.copy_to(&plugin_cache(&variables())));
         checked.map(Code::Library).map_err(|error| CommandError::unavailable(error.to_string()))
     };
     let named = plugin.to_str().filter(|name| !name.contains(['/', '.']) && !plugin.exists());

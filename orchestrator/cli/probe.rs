@@ -7,22 +7,22 @@ use std::time::Duration;
 use ralph_orchestrator_supervisor::{CaptureLimit, Grace, Spec, Supervisor};
 
 /// How long an answer may take.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// What a program answered.
-pub(crate) struct Answer {
+pub(crate) struct ProbeOutput {
     pub(crate) succeeded: bool,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
 }
 
 /// Runs a program to its end. `None` if it could not be started, or took too long.
-pub(crate) async fn ask(
+pub(crate) async fn probe(
     program: PathBuf,
     args: &[&str],
     cwd: &Path,
     env: BTreeMap<String, String>,
-) -> Option<Answer> {
+) -> Option<ProbeOutput> {
     let spec = Spec {
         program,
         args: args.iter().map(Into::into).collect(),
@@ -32,9 +32,9 @@ pub(crate) async fn ask(
         grace: Grace::default(),
     };
     let limit = CaptureLimit::default();
-    let patience = tokio::time::sleep(PATIENCE);
-    let output = Supervisor::this_binary().output(spec, limit, patience).await.ok()?;
-    (!output.stopped).then(|| Answer {
+    let timeout = tokio::time::sleep(TIMEOUT);
+    let output = Supervisor::this_binary().output(spec, limit, timeout).await.ok()?;
+    (!output.stopped).then(|| ProbeOutput {
         succeeded: output.exit.ending.is_success(),
         stdout: output.stdout.text(),
         stderr: output.stderr.text(),
