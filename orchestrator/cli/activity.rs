@@ -56,9 +56,9 @@ impl Activity {
     pub(crate) const fn stopping(self) -> &'static str {
         match self {
             Self::Between => "stopping as soon as the workspace is scanned",
-            Self::Agent => "stopping: the agent is asked to end",
-            Self::Validators => "stopping: the validators are ended, their verdict does not count",
-            Self::Waiting => "stopping: the wait is broken off",
+            Self::Agent => "stopping: interrupting the agent",
+            Self::Validators => "stopping: ending the validators, whose verdict is discarded",
+            Self::Waiting => "stopping: the wait is cancelled",
         }
     }
 

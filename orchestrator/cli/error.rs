@@ -128,14 +128,14 @@ impl From<StateError> for CommandError {
     fn from(error: StateError) -> Self {
         let (kind, hint) = match &error {
             StateError::Busy { .. } => {
-                (ErrorKind::Busy, "wait for it, or end it with `ralph-orchestrator stop`")
+                (ErrorKind::Busy, "wait for it, or stop it with `ralph-orchestrator stop`")
             }
             StateError::Nested { .. } => (
                 ErrorKind::Busy,
-                "an agent cannot start a run in the workspace that it works in; another one can be",
+                "an agent cannot start a run in its own workspace; use another workspace",
             ),
             StateError::AgentsLeft { .. } | StateError::OrphansLeft { .. } => {
-                (ErrorKind::Busy, "look for its processes and end them")
+                (ErrorKind::Busy, "find its processes and end them")
             }
             StateError::Exposed { .. } => (ErrorKind::Config, "nothing was started"),
             StateError::Foreign { .. } => (
@@ -168,8 +168,8 @@ impl From<EngineError> for CommandError {
             }
             EngineError::Prompt(PromptError::Link { .. } | PromptError::HardLink { .. }) => {
                 Self::new(ErrorKind::Damaged, error).hinted(
-                    "nothing was read through it; put the file itself back, or, if the exchange is \
-                     meant, begin a new run with `run --restart`",
+                    "nothing was read through it; restore the file, or, if the change is intended, \
+                     start a new run with `run --restart`",
                 )
             }
             EngineError::Prompt(_) | EngineError::Workspace(_) => {

@@ -133,7 +133,7 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
     (
         "plugin",
         &[
-            ("Begin a plugin", "plugin new my-agent --kind agent"),
+            ("Create a plugin for an agent", "plugin new my-agent --kind agent"),
             ("Run the conformance tests", "plugin test target/debug/libmy_agent.so"),
         ],
     ),
@@ -175,9 +175,9 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
 ];
 
 /// What `run --help` ends with.
-const RUN: &str = "Where there is a ralph.toml, each of --goal, --prompt, --check and AGENT replaces its part of \
-it; all else in it holds. After --goal or --check the checks decide after each iteration, \
-without a claim of the agent, unless ralph.toml sets completion.when.
+const RUN: &str = "With a ralph.toml, --goal, --prompt, --check and AGENT each replace their part of it; the rest of \
+it still applies. After --goal or --check the checks decide after each iteration, without a \
+claim by the agent, unless ralph.toml sets completion.when.
 
 Exit status: 0 completed, 1 stopped by a limit, 2 a human is needed, 64 usage, 65 state damaged, 69 agent \
 not available, 70 internal error, 75 workspace busy, 78 configuration wrong, 130 and 143 interrupted.";

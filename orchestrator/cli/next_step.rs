@@ -36,7 +36,7 @@ pub(crate) fn after(state: &State, program: &str) -> Option<String> {
         Obstacle::Login => format!("log the agent in, or set its key, then {resumes}"),
         Obstacle::Credit => format!("add credit at the agent's provider, then {resumes}"),
         Obstacle::Provider => format!(
-            "raise limits.max_wait ({}) to wait that long, or come back later: {resumes}",
+            "raise limits.max_wait ({}) to wait that long, or wait yourself: then {resumes}",
             value(state, "limits.max_wait")
         ),
         Obstacle::Validator(name) => format!(
@@ -47,7 +47,10 @@ pub(crate) fn after(state: &State, program: &str) -> Option<String> {
             format!("end {}, then {resumes}", one_line(&names.join(", "), 200))
         }
         Obstacle::Baseline => {
-            format!("write a check that fails until the work is done, then {restart}")
+            format!(
+                "correct what the check runs until it rejects the unchanged workspace, then {resumes}; or \
+                 change the validator in the configuration, and {restart}"
+            )
         }
         Obstacle::Nothing => resumes,
     })

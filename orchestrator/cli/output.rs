@@ -60,7 +60,7 @@ fn same_place(one: BorrowedFd<'_>, other: BorrowedFd<'_>) -> bool {
 }
 
 fn dropped(lines: u64) -> String {
-    format!("{lines} lines were dropped because the reader did not read")
+    format!("dropped {lines} lines: the reader did not read them")
 }
 
 fn dropped_event(lines: u64) -> String {

@@ -141,7 +141,7 @@ fn check(config: &Config, hide: &[PathBuf]) -> Result<(), CommandError> {
     for (key, path) in listed.iter().flat_map(|(key, list)| list.iter().map(move |p| (*key, p))) {
         let real = path.canonicalize().map_err(|error| {
             let message = format!("sandbox.{key}: {}: {error}", path.display());
-            CommandError::config(message).hinted("make it, or take it from the list")
+            CommandError::config(message).hinted("create it, or remove it from the list")
         })?;
         not_hidden(&format!("sandbox.{key}"), &real, hide)?;
     }

@@ -135,7 +135,7 @@ fn checks_that_the_doctor_runs_leave_no_bytecode() {
     let config = env.read("ralph.toml");
     env.write("ralph.toml", config.replace("program = [\"test\", \"-e\", \"done\"]", program));
     env.write("check.py", "import helper\n").write("helper.py", "open('done')\n");
-    env.ralph(&["doctor"]).expect(0).says("`tests` rejects before any work is done");
+    env.ralph(&["doctor"]).expect(0).says("`tests` rejects the unchanged workspace");
     assert!(!env.path("__pycache__").exists());
 }
 

@@ -56,7 +56,7 @@ pub(crate) fn agents(file: &ConfigFile, args: &AgentsArgs) -> Result<u8, Command
         let (Ok(state) | Err(state)) = state;
         output::result(&format!("             {state}"));
     }
-    output::info("`doctor` looks into the agent of ralph.toml in depth");
+    output::info("`doctor` checks the agent of ralph.toml in detail");
     Ok(exit::OK)
 }
 
@@ -96,7 +96,7 @@ async fn list_plugin_agents(file: &ConfigFile) -> Result<Vec<AdapterRow>, Comman
                         summary: item.summary.clone(),
                         ..Description::default()
                     },
-                    state: Ok(format!("of the plugin {} {}", hello.name, hello.version)),
+                    state: Ok(format!("provided by the plugin {} {}", hello.name, hello.version)),
                 }));
             }
             Err(problem) => rows.push(AdapterRow {
@@ -134,5 +134,8 @@ async fn describe_adapter(registry: &Registry, name: &str, context: &BuildContex
         description.summary =
             "any program; its output as text or claude, codex or opencode JSON".into();
     }
-    AdapterRow { description, state: Ok("built in; ralph.toml names what it drives".to_owned()) }
+    AdapterRow {
+        description,
+        state: Ok("built in; ralph.toml names its program or recording".to_owned()),
+    }
 }

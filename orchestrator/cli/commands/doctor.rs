@@ -6,7 +6,7 @@ mod surroundings;
 use std::collections::BTreeMap;
 
 use ralph_orchestrator_contract::Verdict;
-use ralph_orchestrator_core::config::{BaselineMode, ValidatorConfig};
+use ralph_orchestrator_core::config::{BaselineMode, CompletionTrigger, ValidatorConfig};
 use ralph_orchestrator_core::engine::{Driver, Judges, Redactor, SetupReport, build_context};
 use ralph_orchestrator_core::machine::NamedVerdict;
 use ralph_orchestrator_core::registry::Surroundings;
@@ -217,8 +217,8 @@ fn check_prompt(context: &Context) -> Option<Finding> {
     Some(Finding::new("prompt", Err(init::needs_task(&place)), exit::CONFIG))
 }
 
-/// What the checks say before any work is done, as the next run would find out: they are run once.
-/// Nothing if that run would not run them, or another one goes on.
+/// Runs the checks once on the unchanged workspace, as the next run would. `None` if that run would not, or
+/// if a run is active.
 async fn check_baseline(
     context: &Context,
     judges: &Judges,
@@ -237,24 +237,30 @@ async fn check_baseline(
     let failing = verdicts.iter().find(|named| !named.verdict.is_accepted());
     let (severity, detail) = match failing {
         _ if verdicts.is_empty() => return None,
-        Some(NamedVerdict { validator, verdict: Verdict::Error { message }, .. }) => (
-            Severity::Warning,
-            format!("`{validator}` could not check: {}", one_line(message, 200)),
-        ),
+        Some(NamedVerdict { validator, verdict: Verdict::Error { message }, .. }) => {
+            (Severity::Warning, format!("no verdict by `{validator}`: {}", one_line(message, 200)))
+        }
         Some(NamedVerdict { validator, .. }) => {
-            (Severity::Ok, format!("`{validator}` rejects before any work is done, as it should"))
+            (Severity::Ok, format!("`{validator}` rejects the unchanged workspace, as it should"))
         }
         None => {
             let names: Vec<&str> = accepting.map(|named| named.validator.as_str()).collect();
-            let detail = format!(
-                "{} accept before any work is done: a claim would complete the run at once",
-                names.join(", ")
-            );
-            let severity = match mode {
-                BaselineMode::MustFail => Severity::Failed(exit::HUMAN),
-                BaselineMode::Warn | BaselineMode::Off => Severity::Warning,
+            let (severity, consequence) = match mode {
+                BaselineMode::MustFail => {
+                    let must_fail = "`completion.baseline = \"must_fail\"` lets no run begin";
+                    (Severity::Failed(exit::HUMAN), must_fail)
+                }
+                BaselineMode::Warn | BaselineMode::Off => match config.completion.when {
+                    CompletionTrigger::Claimed => {
+                        (Severity::Warning, "a claim would complete the run at once")
+                    }
+                    CompletionTrigger::Proved => {
+                        (Severity::Warning, "the first change would complete the run")
+                    }
+                },
             };
-            (severity, detail)
+            let names = names.join(", ");
+            (severity, format!("accepted by {names}, although nothing is done yet: {consequence}"))
         }
     };
     Some(Finding { what: "baseline", severity, detail })
@@ -275,7 +281,7 @@ fn check_files(context: &Context) -> Result<String, String> {
         Ok(()) => Ok(run.workspace.display().to_string()),
         // It is made when the run begins.
         Err(_) if run.template.is_some() => {
-            Ok("the workspace will be made from its template".to_owned())
+            Ok("the workspace will be created from its template".to_owned())
         }
         Err(errors) => Err(errors.to_string()),
     }

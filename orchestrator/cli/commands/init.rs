@@ -6,6 +6,7 @@ mod check_run;
 mod ignore;
 mod prompt;
 mod protect;
+mod subprojects;
 mod systemd;
 mod systems;
 
@@ -61,7 +62,7 @@ pub(crate) fn init(file: &Path, args: &InitArgs) -> Result<u8, CommandError> {
     refuse(file, &prompt, args, (keeps_config, keeps_prompt))?;
     let mut checks = None;
     if keeps_config {
-        output::result(&format!("kept {} as it is", file.display()));
+        output::result(&format!("kept {} unchanged", file.display()));
     } else {
         let found = ProposedChecks::find(folder, args.test.as_deref())?;
         write_config(file, &found, args, folder)?;
@@ -69,7 +70,7 @@ pub(crate) fn init(file: &Path, args: &InitArgs) -> Result<u8, CommandError> {
     }
     if keeps_prompt || !create(&prompt, &prompt::text(args.goal.as_deref()))? {
         output::result(&format!(
-            "kept {} as it is{}",
+            "kept {} unchanged{}",
             prompt.display(),
             prompt::missing_claim(&prompt)
         ));
@@ -140,7 +141,7 @@ fn write_config(
         let disk = ralph_orchestrator_core::state::Disk::default();
         disk.write_atomically(file, text.as_bytes(), 0o644)?;
     } else if !create(file, &text)? {
-        let message = format!("{} has just been made by another program", file.display());
+        let message = format!("{} was just created by another program", file.display());
         return Err(CommandError::user(message));
     }
     output::result(&format!("wrote {}", file.display()));
@@ -191,7 +192,7 @@ fn next(file: &Path, prompt: &Path, needs_task: bool, needs_check: bool) {
     if needs_check {
         output::result(&format!(
             "first: write the check: `program` below [[validator]] in {} (or `init --force --test \
-             COMMAND`);\n       nothing can be proved without it, and `run` starts nothing",
+             COMMAND`);\n       `run` refuses to start without it",
             file.display()
         ));
     }

@@ -130,7 +130,7 @@ fn iteration(
     if args.prompt {
         let Some(kept) = layout.kept_prompt(run, number) else {
             return Err(CommandError::user(format!(
-                "the prompt of iteration {number} was not kept"
+                "the prompt of iteration {number} was not stored"
             )));
         };
         output::raw(&std::fs::read(kept)?);

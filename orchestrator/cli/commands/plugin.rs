@@ -86,7 +86,7 @@ fn list(context: &Context, json: bool) -> Result<u8, CommandError> {
         }
         let found = match hello {
             Ok(hello) => summary(hello),
-            Err(problem) => format!("BAD: {problem}"),
+            Err(problem) => format!("FAIL: {problem}"),
         };
         output::result(&format!("{:<12} {found}", plugin.name()));
         output::result(&format!("             isolation {isolation}, digest {}", plugin.digest()));
@@ -127,12 +127,12 @@ fn check_library(file: &Path, json: bool) -> Result<u8, CommandError> {
         CommandError::unavailable(error.to_string()).hinted("none of its code has run")
     })?;
     let manifest = &checked.header().manifest;
-    output::result(&format!("{}: right", file.display()));
+    output::result(&format!("{}: ok", file.display()));
     output::result(&format!("  plugin      {} {}", manifest.name, manifest.version));
     for item in &manifest.provides {
         output::result(&format!("  {:<11} {} {}", item.kind.word(), item.name, item.summary));
     }
-    output::result(&format!("  made with   {}", manifest.sdk.as_deref().unwrap_or("no SDK")));
+    output::result(&format!("  built with  {}", manifest.sdk.as_deref().unwrap_or("no SDK")));
     output::result(&format!("  digest      {}", checked.digest()));
     Ok(exit::OK)
 }

@@ -33,7 +33,7 @@ pub(crate) fn stop(file: &ConfigFile, args: &StopArgs) -> Result<u8, CommandErro
     let pid = pid.ok_or_else(|| CommandError::user("the run has only just started; try again"))?;
     kill_process(pid, Signal::TERM).map_err(std::io::Error::from)?;
     if args.no_wait {
-        output::result(&format!("asked {holder} to stop"));
+        output::result(&format!("stop requested: {holder}"));
         return Ok(exit::OK);
     }
     let deadline = std::time::Instant::now() + LONGEST_WAIT;

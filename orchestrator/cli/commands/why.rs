@@ -1,7 +1,7 @@
 //! `why`
 
 use ralph_orchestrator_contract::Usd;
-use ralph_orchestrator_core::machine::{Episode, Outcome, State, Story, TreeChange};
+use ralph_orchestrator_core::machine::{Episode, Obstacle, Outcome, State, Story, TreeChange};
 use ralph_orchestrator_core::state::{Found, Layout, Lock};
 use serde_json::{Value, json};
 
@@ -117,7 +117,7 @@ fn facts(episode: &Episode, alone: bool, story: &Story) -> String {
         facts.push(match &episode.outcome {
             Some(Outcome::Succeeded) => "agent ended".to_owned(),
             Some(how) => one_line(&outcome(how), 160),
-            None => "not ended yet".to_owned(),
+            None => "not finished".to_owned(),
         });
         facts.extend(tree(episode.tree).map(|what| match &episode.changes {
             Some(changed) if alone && episode.tree == TreeChange::New => {
@@ -139,7 +139,7 @@ fn facts(episode: &Episode, alone: bool, story: &Story) -> String {
         facts.push("near miss, not a valid claim".into());
     }
     if episode.says_done && episode.claims == 0 {
-        facts.push("said to be done, but claimed nothing".into());
+        facts.push("said that it was done, but claimed nothing".into());
     }
     match episode.accepted {
         Some(true) => facts.push("accepted".into()),
@@ -158,7 +158,7 @@ const fn tree(change: TreeChange) -> Option<&'static str> {
         TreeChange::Unknown => None,
         TreeChange::Unchanged => Some("changed nothing"),
         TreeChange::New => Some("changed files"),
-        TreeChange::Back => Some("put files back as they were before"),
+        TreeChange::Back => Some("restored files to an earlier state"),
     }
 }
 
@@ -189,7 +189,7 @@ fn lines(
         }
         lines.extend(text);
     }
-    lines.extend([String::new(), "Where the money went:".into()]);
+    lines.extend([String::new(), "Cost:".into()]);
     lines.extend(money(state, story, &shown));
     lines.extend([String::new(), "What to do:".into()]);
     for advice in advice(state, story, running, program) {
@@ -266,7 +266,10 @@ fn money(state: &State, story: &Story, groups: &[(&IterationGroup<'_>, usize)]) 
     let dearest = story.episodes.values().max_by_key(|episode| episode.cost_usd);
     let several = story.episodes.keys().filter(|iteration| **iteration > 0).count() > 1;
     if let Some(dearest) = dearest.filter(|_| several) {
-        lines.push(format!("  dearest: iteration {}, {}", dearest.iteration, dearest.cost_usd));
+        lines.push(format!(
+            "  most expensive: iteration {}, {}",
+            dearest.iteration, dearest.cost_usd
+        ));
     }
     lines
 }
@@ -281,11 +284,16 @@ fn advice(state: &State, story: &Story, running: bool, program: &str) -> Vec<Str
         return vec![say("wait; `log --follow` shows what happens, `stop` ends the run")];
     }
     let mut advice = Vec::new();
-    for cause in story.tally.causes.iter().filter(|cause| cause.is_error) {
+    // Of the validator that stopped the run, the last advice says the same.
+    let stopper = match state.obstacle() {
+        Some(Obstacle::Validator(name)) => Some(name),
+        _ => None,
+    };
+    let errors = story.tally.causes.iter().filter(|cause| cause.is_error);
+    for cause in errors.filter(|cause| stopper.as_ref() != Some(&cause.validator)) {
         let name = one_line(&cause.validator, 60);
         advice.push(format!(
-            "fix the validator `{name}`: it could not check the work, which is no fault of the \
-             agent. `doctor` shows what it lacks"
+            "fix the validator `{name}`, which reached no verdict: `doctor` shows what it lacks"
         ));
     }
     advice.dedup();

@@ -20,7 +20,7 @@ pub(crate) fn trajectory(
 ) -> Result<Value, CommandError> {
     let prompt = match layout.kept_prompt(run, iteration) {
         Some(kept) => std::fs::read(kept)?,
-        None => b"(the prompt was not kept)".to_vec(),
+        None => b"(the prompt was not stored)".to_vec(),
     };
     let transcript = read_transcript(layout, run, iteration)?;
     let facts = Facts::of(entries, iteration);

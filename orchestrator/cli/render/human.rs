@@ -142,28 +142,29 @@ impl HumanReporter {
                     }
                 }
                 Verdict::Error { message } => {
-                    let head = format!("  {name} could not check{optional}: ");
+                    let head = format!("  no verdict by {name}{optional}: ");
                     self.block(state, RED, &head, message);
                 }
             }
         }
     }
 
-    /// What a check says before any work is done: only that it fails then makes it worth anything.
+    /// Prints the verdict of a check on the unchanged workspace. Only one that rejects it proves anything later.
     fn baseline(&self, state: &mut ReporterState, named: &NamedVerdict) {
         let (name, time) = (&named.validator, duration(named.duration_ms));
         match &named.verdict {
             Verdict::Accepted { .. } => {
-                let text = format!("  {name} accepts before any work is done ({time})");
+                let text = format!("  baseline: {name} accepts the unchanged workspace ({time})");
                 self.line(state, YELLOW, &text, "");
             }
             Verdict::Rejected { .. } => {
-                let text =
-                    format!("  {name} rejects before any work is done, as it should ({time})");
+                let text = format!(
+                    "  baseline: {name} rejects the unchanged workspace, as it should ({time})"
+                );
                 self.line(state, DIM, &text, "");
             }
             Verdict::Error { message } => {
-                self.block(state, RED, &format!("  {name} could not check: "), message);
+                self.block(state, RED, &format!("  baseline: no verdict by {name}: "), message);
             }
         }
     }
@@ -266,7 +267,7 @@ impl HumanReporter {
                     duration(*runtime_ms),
                     cost(*cost_usd, *cost_reported, false),
                 ];
-                let tail = format!(" goes on after {}: {agent}", so_far.join(", "));
+                let tail = format!(" resumed after {}: {agent}", so_far.join(", "));
                 self.line(state, BOLD, &head, &tail);
             }
             Notice::AgentChanged { from, to, reason, .. } => {
@@ -284,7 +285,7 @@ impl HumanReporter {
             return;
         };
         if *validation_required {
-            let text = format!("  completion has to pass: {}", validators.join(", "));
+            let text = format!("  completion requires: {}", validators.join(", "));
             self.line(state, "", &text, "");
             if *evidence_only {
                 self.line(state, YELLOW, &format!("  completion is proved {EVIDENCE_ONLY}"), "");
@@ -317,11 +318,11 @@ impl HumanReporter {
             }
             Notice::Judged { accepted: true, .. } => {
                 state.live.begin(LiveActivity::Working(String::new()));
-                self.line(state, GREEN, "  the agent was told that this would be accepted", "");
+                self.line(state, GREEN, "  in-session validation: the claim would be accepted", "");
             }
             Notice::Judged { reasons, .. } => {
                 state.live.begin(LiveActivity::Working(String::new()));
-                let text = "  the agent was told that this would be rejected, and goes on:";
+                let text = "  in-session validation: the claim would be rejected:";
                 self.line(state, YELLOW, text, "");
                 for reason in reasons {
                     self.block(state, "", "    - ", reason);
@@ -336,7 +337,12 @@ impl HumanReporter {
             Notice::Artefacts { validator, paths, .. } => {
                 let whom = validator.as_deref().unwrap_or("a validator");
                 let paths = one_line(&paths.join(", "), 160);
-                self.line(state, "", &format!("  {whom} left {paths} (no part of the work)"), "");
+                self.line(
+                    state,
+                    "",
+                    &format!("  artefacts of {whom}: {paths} (not part of the work)"),
+                    "",
+                );
             }
             Notice::Verdict { verdicts, accepted, reasons, stagnant, max_stagnant, .. } => {
                 state.live.begin(LiveActivity::Scanning);

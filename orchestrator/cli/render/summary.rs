@@ -114,7 +114,7 @@ fn verdict(named: &NamedVerdict) -> String {
             format!("{name} rejected{optional} ({time}): {}", one_line(first, LONGEST_REASON))
         }
         Verdict::Error { message } => {
-            format!("{name} could not check{optional}: {}", one_line(message, LONGEST_REASON))
+            format!("{name} no verdict{optional}: {}", one_line(message, LONGEST_REASON))
         }
     }
 }

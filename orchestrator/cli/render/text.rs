@@ -205,7 +205,7 @@ pub(crate) fn outcome(outcome: &Outcome) -> String {
             format!("deferred ({class}): {}", one_line(message, 200))
         }
         Outcome::Bounded { message } => {
-            format!("ended by the agent's own limit: {}", one_line(message, 200))
+            format!("stopped by the agent's own limit: {}", one_line(message, 200))
         }
         Outcome::Lost => "interrupted (the orchestrator died)".into(),
         Outcome::Cut { reason } => format!("stopped by {}", cancel_reason(*reason)),

@@ -74,9 +74,9 @@ pub(super) fn find(asked: Option<&str>, folder: &Path) -> Result<AgentChoice, Co
     let known = match name {
         Some(name) => KNOWN.iter().find(|known| known.name == name).ok_or_else(|| {
             let names: Vec<&str> = KNOWN.iter().map(|known| known.name).collect();
-            let message = format!("no agent is called {name:?}; known are: {}", names.join(", "));
+            let message = format!("unknown agent {name:?}; known agents: {}", names.join(", "));
             CommandError::user(message)
-                .hinted("any other one is driven by the adapter `command`: see docs/user/agents")
+                .hinted("use the adapter `command` for any other: see docs/user/agents")
         })?,
         None => match KNOWN.iter().find(|known| is_installed(known)).or(KNOWN.first()) {
             Some(known) => known,

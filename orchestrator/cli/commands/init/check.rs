@@ -1,6 +1,7 @@
 //! The command that proves the work done.
 
 use super::protect::{self, ProtectedGlobs};
+use super::subprojects::Subprojects;
 use super::systems::{self, TestSystem};
 use crate::error::CommandError;
 use ralph_validator_command::PLACEHOLDER;
@@ -16,6 +17,7 @@ pub(super) struct ProposedChecks {
     pub(super) found: Vec<ProposedCheck>,
     /// Why something that looks like a test is not one of them.
     pub(super) notes: Vec<String>,
+    subprojects: Subprojects,
 }
 
 impl ProposedChecks {
@@ -33,21 +35,27 @@ impl ProposedChecks {
             protected.add(folder, system.definitions);
             ProposedCheck { protected, system }
         };
-        Ok(Self { found: systems.into_iter().map(protect).collect(), notes })
+        let found: Vec<ProposedCheck> = systems.into_iter().map(protect).collect();
+        let subprojects = match asked {
+            Some(_) => Subprojects::default(),
+            None => Subprojects::find(folder, &found),
+        };
+        Ok(Self { found, notes, subprojects })
     }
 
     /// The tables of the validators.
     pub(super) fn toml(&self) -> Result<String, CommandError> {
         if self.found.is_empty() {
-            return Ok(format!("{}program = {}\n", head("tests"), list(&PLACEHOLDER)?));
+            let placeholder = format!("{}program = {}\n", head("tests"), list(&PLACEHOLDER)?);
+            return Ok(placeholder + &self.subprojects.toml()?);
         }
         let is_one = self.found.len() == 1;
         let tables: Result<Vec<String>, CommandError> = self
             .found
             .iter()
-            .map(|check| check.toml(if is_one { "tests" } else { check.system.name }))
+            .map(|check| check.toml(if is_one { "tests" } else { check.system.name }, None))
             .collect();
-        Ok(tables?.join("\n"))
+        Ok(tables?.join("\n") + &self.subprojects.toml()?)
     }
 
     /// What the user has to know of them.
@@ -68,6 +76,7 @@ impl ProposedChecks {
         if let Some(first) = self.found.first() {
             first.protected.describe(&mut lines);
         }
+        self.subprojects.describe(&mut lines);
         lines.extend(self.notes.iter().map(|note| format!("  {note}")));
         lines
     }
@@ -83,8 +92,12 @@ impl ProposedChecks {
 }
 
 impl ProposedCheck {
-    fn toml(&self, name: &str) -> Result<String, CommandError> {
+    /// Returns the table of its validator, which runs in this folder of the workspace.
+    pub(super) fn toml(&self, name: &str, folder: Option<&str>) -> Result<String, CommandError> {
         let mut toml = format!("{}program = {}\n", head(name), list(&self.system.program)?);
+        if let Some(folder) = folder {
+            toml.push_str(&format!("cwd = {}\n", list(&[folder])?.trim_matches(['[', ']'])));
+        }
         match self.system.must_match.as_slice() {
             [] => {}
             patterns => {
@@ -101,15 +114,13 @@ impl ProposedCheck {
             }
         }
         if !self.protected.globs.is_empty() {
-            toml.push_str(
-                "# The agent must not change what checks it. Remove what it is to write.\n",
-            );
+            toml.push_str("# The agent must not change these. Remove what it has to write.\n");
             toml.push_str(&format!("protect = {}\n", list(&self.protected.globs)?));
         }
         for file in &self.system.open {
             toml.push_str(&format!(
-                "# {file} has a part in the check too, but the agent may have to change it: protect it \
-                 if not.\n"
+                "# {file} is used by the check too, but the agent may have to change it: protect it if \
+                 not.\n"
             ));
         }
         toml.push_str("timeout = \"10m\"\n");
@@ -127,8 +138,7 @@ impl ProposedCheck {
             );
         }
         lines.extend(
-            open.iter()
-                .map(|file| format!("    {file} has a part in the check and is not protected")),
+            open.iter().map(|file| format!("    {file} is used by the check and is not protected")),
         );
     }
 }

@@ -60,7 +60,7 @@ fn line(context: &Context, setup: &SetupReport, named: &NamedVerdict) -> String 
             let program = program(context, name);
             format!("could not be run: {program} is not installed")
         }
-        Verdict::Accepted { .. } => "passes already: what is to be done?".to_owned(),
+        Verdict::Accepted { .. } => "already passes, so it proves nothing".to_owned(),
         Verdict::Rejected { reasons } => {
             let why = clause(reasons.first().map(String::as_str).unwrap_or_default());
             format!("fails now, as it should ({why})")

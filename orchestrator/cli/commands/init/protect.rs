@@ -11,7 +11,7 @@ const MOST_ENTRIES: usize = 50_000;
 const DEEPEST: usize = 8;
 
 /// Folders of tests, wherever they are.
-const FOLDERS: [&str; 5] = ["tests", "test", "spec", "__tests__", "Tests"];
+pub(super) const FOLDERS: [&str; 5] = ["tests", "test", "spec", "__tests__", "Tests"];
 /// Files of tests, wherever they are: globs for names.
 const FILES: [&str; 27] = [
     "*_test.go",
@@ -69,7 +69,7 @@ const SETTINGS: [&str; 23] = [
     "ava.config.js",
 ];
 /// Folders of what others wrote or programs made. What lies in them comes and goes.
-const FOREIGN: [&str; 10] = [
+pub(super) const FOREIGN: [&str; 10] = [
     "node_modules",
     "vendor",
     "target",
@@ -111,7 +111,7 @@ impl ProtectedGlobs {
         }
         if self.lacks_tests {
             lines.push(
-                "  no test files were found: whoever writes them decides what proves the work"
+                "  no test files were found: an agent that writes them decides what they prove"
                     .to_owned(),
             );
         }
@@ -299,7 +299,7 @@ fn matches(glob: &str, name: &str) -> bool {
 }
 
 /// A path as a glob that matches nothing else.
-fn escape(path: &str) -> String {
+pub(super) fn escape(path: &str) -> String {
     path.chars().fold(String::new(), |mut glob, c| {
         if matches!(c, '*' | '?' | '[' | ']' | '{' | '}' | '\\') {
             glob.push('\\');

@@ -25,6 +25,8 @@ pub(super) struct TestSystem {
     pub(super) open: Vec<String>,
     /// What it leaves behind, as lines of a `.gitignore`.
     pub(super) artefacts: &'static [&'static str],
+    /// It is a Makefile, justfile or script, which most likely runs all tests below it.
+    pub(super) is_task: bool,
 }
 
 impl TestSystem {
@@ -44,7 +46,7 @@ pub(super) fn find(folder: &Path) -> (Vec<TestSystem>, Vec<String>) {
     systems.extend(python::find(&project));
     let tasks = tasks::find(&project);
     match tasks {
-        Some(task) if systems.is_empty() => systems.push(task),
+        Some(task) if systems.is_empty() => systems.push(TestSystem { is_task: true, ..task }),
         Some(task) => notes.push(format!(
             "`{}` exists too and was not added: it most likely runs the same tests",
             task.program.join(" ")

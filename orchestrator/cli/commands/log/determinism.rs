@@ -125,7 +125,7 @@ fn creation(entries: &[Entry], starts: &[IterationStart<'_>]) -> ComponentRow {
         return row(
             ROW,
             Comparison::NotRecorded,
-            "no start, or of a version that did not note this",
+            "nothing started, or recorded by a version without this data",
         );
     }
     let mut varied: Vec<String> = Vec::new();
@@ -168,7 +168,7 @@ fn prompt(starts: &[IterationStart<'_>]) -> ComponentRow {
         return row(
             ROW,
             Comparison::Identical,
-            "the prompt was read anew each time and never changed",
+            "the prompt was read for each iteration and did not change",
         );
     }
     row(ROW, Comparison::Varies, format!("the prompt was edited before iteration {}", at(&changed)))
@@ -189,10 +189,10 @@ fn scoping(entries: &[Entry], starts: &[IterationStart<'_>]) -> ComponentRow {
         })
         .collect();
     if left.is_empty() {
-        let notes = "each iteration was a process and a session of its own, and left none behind";
+        let notes = "each iteration had its own process and session, and left none behind";
         return row(ROW, Comparison::Identical, notes);
     }
-    let notes = format!("processes were left behind, and ended, in iteration {}", at(&left));
+    let notes = format!("leftover processes were ended in iteration {}", at(&left));
     row(ROW, Comparison::Varies, notes)
 }
 
@@ -205,7 +205,7 @@ fn continuing(starts: &[IterationStart<'_>]) -> ComponentRow {
         starts.iter().filter(|start| start.attempt > 1).map(|start| start.iteration).collect();
     let mut notes = format!("iterations {} to {} without a gap", first.iteration, last.iteration);
     if !again.is_empty() {
-        notes.push_str(&format!("; tried again: {}", at(&again)));
+        notes.push_str(&format!("; retried: {}", at(&again)));
     }
     let in_order = starts.windows(2).all(|pair| match pair {
         [one, other] => {
@@ -248,18 +248,18 @@ fn notes(entries: &[Entry], starts: &[IterationStart<'_>]) -> ComponentRow {
         return row(
             ROW,
             Comparison::NotRecorded,
-            "no start, or of a version that did not note this",
+            "nothing started, or recorded by a version without this data",
         );
     }
     let noted = entries.iter().filter(|entry| matches!(entry.record, Record::Note { .. })).count();
     let changed = changes(starts, |start| start.given.get("feedback").cloned());
     if noted == 0 && changed.is_empty() {
-        let notes = "what stood before the prompt, if anything did, was the same each time";
+        let notes = "the feedback before the prompt did not change";
         return row(ROW, Comparison::Identical, notes);
     }
     let mut parts = Vec::new();
     if !changed.is_empty() {
-        parts.push(format!("what stood before the prompt changed at iteration {}", at(&changed)));
+        parts.push(format!("the feedback before the prompt changed at iteration {}", at(&changed)));
     }
     if noted > 0 {
         parts.push(format!("agents left {noted} notes"));

@@ -81,8 +81,7 @@ fn recorded_inputs(
         return Err(CommandError::user(message).hinted("`log` without a number lists them"));
     };
     if fields.is_empty() {
-        let message =
-            format!("iteration {number} was recorded by a version that did not note this");
+        let message = format!("iteration {number} was recorded by a version without this data");
         return Err(CommandError::user(message));
     }
     let read = |path: Option<std::path::PathBuf>| {

@@ -1,6 +1,6 @@
 //! Records of a run in words.
 
-use ralph_orchestrator_contract::CancelReason;
+use ralph_orchestrator_contract::{CancelReason, Verdict};
 use ralph_orchestrator_core::machine::{Given, NamedVerdict, Record, Story};
 use ralph_orchestrator_core::state::Entry;
 
@@ -49,7 +49,7 @@ impl RecordFormatter {
             Record::RunStarted(started) => {
                 format!("run started with {} in {}", started.agent, started.workspace)
             }
-            Record::WorkspaceMade { .. } => "workspace made again".into(),
+            Record::WorkspaceMade { .. } => "workspace created again from its template".into(),
             Record::RunResumed { agent, .. } => format!("run resumed with {agent}"),
             Record::IterationStarted { .. } => self.started(record)?,
             Record::Artefacts { validator, paths, .. } => {
@@ -67,7 +67,7 @@ impl RecordFormatter {
                 claim.detector,
                 one_line(&claim.text, 120)
             ),
-            Record::Withdrawn { detector } => format!("the {detector} claim is no longer there"),
+            Record::Withdrawn { detector } => format!("the claim found by {detector} was removed"),
             Record::Baseline { verdicts, .. } => describe_baseline(verdicts),
             Record::Validated { accepted: true, verdicts, .. } => {
                 format!("accepted by {}", count(len(verdicts), "validator"))
@@ -83,16 +83,18 @@ impl RecordFormatter {
                 format!("stopped: {} ({})", reason.word(), one_line(message, 160))
             }
             Record::Warning { message } => format!("warning: {}", one_line(message, 200)),
-            Record::Cancelling { reason: CancelReason::Signal } => "asked to stop".into(),
+            Record::Cancelling { reason: CancelReason::Signal } => "stop requested".into(),
             Record::Cancelling { reason } => {
-                format!("ending the agent: {} is reached", cancel_reason(*reason))
+                format!("stopping the agent: {} reached", cancel_reason(*reason))
             }
             Record::Note { iteration, text } => {
                 format!("note (iteration {iteration}): {}", one_line(text, 160))
             }
-            Record::Judged { accepted: true, .. } => "the agent was told: would be accepted".into(),
+            Record::Judged { accepted: true, .. } => {
+                "in-session validation: would be accepted".into()
+            }
             Record::Judged { reasons, .. } => {
-                format!("the agent was told: would be rejected: {}", joined(reasons))
+                format!("in-session validation: would be rejected: {}", joined(reasons))
             }
             Record::AgentChanged { from, to, reason } => {
                 format!("{to} takes over from {from}: {}", one_line(reason, 160))
@@ -114,7 +116,7 @@ impl RecordFormatter {
         let again = if *attempt > 1 { format!(", attempt {attempt}") } else { String::new() };
         let is_instructed = given.contains_key(Given::INSTRUCTIONS);
         let is_news = is_instructed && !std::mem::replace(&mut self.is_instructed, true);
-        let instructed = if is_news { "; after the prompt: how to claim completion" } else { "" };
+        let instructed = if is_news { "; claim instructions after the prompt" } else { "" };
         Some(format!("iteration {iteration} started ({}{again}){instructed}", trigger(*why)))
     }
 
@@ -163,14 +165,16 @@ fn joined(reasons: &[String]) -> String {
 /// What validators left, in one line.
 fn describe_artefacts(validator: Option<&str>, paths: &[String]) -> String {
     let whom = validator.map_or_else(|| "a validator".to_owned(), |name| format!("`{name}`"));
-    format!("{whom} left {} (no part of the work)", one_line(&paths.join(", "), 160))
+    format!("artefacts of {whom}: {} (not part of the work)", one_line(&paths.join(", "), 160))
 }
 
 fn describe_baseline(verdicts: &[NamedVerdict]) -> String {
-    let failing = verdicts.iter().filter(|named| !named.verdict.is_accepted());
-    let names: Vec<&str> = failing.map(|named| named.validator.as_str()).collect();
-    if names.is_empty() {
-        return "every check accepts before any work is done".to_owned();
-    }
-    format!("before any work is done, not accepted by {}", names.join(", "))
+    let of = |verdict: &NamedVerdict| match verdict.verdict {
+        Verdict::Accepted { .. } => "accepted",
+        Verdict::Rejected { .. } => "rejected, as it should be",
+        Verdict::Error { .. } => "no verdict",
+    };
+    let each: Vec<String> =
+        verdicts.iter().map(|named| format!("{} by {}", of(named), named.validator)).collect();
+    format!("baseline, the unchanged workspace: {}", each.join("; "))
 }

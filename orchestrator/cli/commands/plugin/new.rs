@@ -63,7 +63,7 @@ const AGENT: Template = Template {
     conformance: template!("agent/conformance.toml.in"),
 };
 const DETECTOR: Template = Template {
-    summary: "Takes a file in the workspace for a claim",
+    summary: "Reports a file in the workspace as a claim",
     tokio: "\"fs\", \"io-util\"",
     lib: template!("detector/lib.rs.in"),
     tests: template!("detector/tests.rs.in"),
@@ -71,7 +71,7 @@ const DETECTOR: Template = Template {
     conformance: template!("detector/conformance.toml.in"),
 };
 const VALIDATOR: Template = Template {
-    summary: "Demands a file with a text in it",
+    summary: "Requires a file with a text in it",
     tokio: "\"fs\", \"io-util\", \"macros\"",
     lib: template!("validator/lib.rs.in"),
     tests: template!("validator/tests.rs.in"),
@@ -131,7 +131,7 @@ fn check(name: &str) -> Result<(), CommandError> {
         || built_in.detectors.knows(name)
         || built_in.validators.knows(name)
     {
-        let message = format!("something that is called `{name}` is built in");
+        let message = format!("the name `{name}` is built in");
         return Err(CommandError::user(message).hinted("choose another name"));
     }
     // Cargo refuses these.
@@ -155,7 +155,7 @@ fn dependency(sdk: Option<&Path>) -> Result<String, CommandError> {
     }
     let sdk = sdk.canonicalize()?;
     let path = sdk.to_str().ok_or_else(|| {
-        CommandError::user(format!("--sdk {}: the path is no UTF-8", sdk.display()))
+        CommandError::user(format!("--sdk {}: the path is not UTF-8", sdk.display()))
     })?;
     // A string of JSON is one of TOML.
     let path = serde_json::to_string(path).map_err(CommandError::internal)?;
@@ -167,8 +167,8 @@ fn make(folder: &Path) -> Result<(), CommandError> {
     let taken = folder.symlink_metadata().is_ok()
         && fs::read_dir(folder).map_or(true, |mut entries| entries.next().is_some());
     if taken {
-        let message = format!("{} is there already", folder.display());
-        return Err(CommandError::user(message).hinted("`--path DIR` makes another folder"));
+        let message = format!("{} already exists", folder.display());
+        return Err(CommandError::user(message).hinted("`--path DIR` creates another folder"));
     }
     let made = ["src", "template"]
         .into_iter()

@@ -19,6 +19,7 @@ use crate::context::{Context, plugin_cache, variables};
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::output;
+use crate::render::text;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum IsolationArg {
@@ -78,10 +79,13 @@ pub(crate) fn test(file: &ConfigFile, args: &TestPluginArgs) -> Result<u8, Comma
         failed += block_on(subject.examine(*isolation))?;
     }
     if failed == 0 {
-        output::result("everything holds");
+        output::result("all checks passed");
         return Ok(exit::OK);
     }
-    output::result(&format!("{failed} of these do not hold"));
+    output::result(&format!(
+        "{} failed",
+        text::count(u64::try_from(failed).unwrap_or(u64::MAX), "check")
+    ));
     Ok(exit::UNAVAILABLE)
 }
 
@@ -126,7 +130,7 @@ impl Subject {
                     let judged = self.judge(isolation, item, part).await?;
                     (judged.to_string(), count(judged.rows.iter().map(|(_, outcome, _)| outcome)))
                 }
-                // Of a newer version: it would not be used either.
+                // From a newer version: a run would not use it either.
                 ItemKind::Unknown => {
                     (format!("{}: of a kind that this version does not know\n", item.name), 0)
                 }

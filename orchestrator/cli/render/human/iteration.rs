@@ -100,10 +100,10 @@ impl HumanReporter {
 
     fn changes(&self, state: &mut ReporterState, changed: &Changes, stagnation: Option<String>) {
         let files = changed_files(changed, MOST_FILES).join(", ");
-        let what = match (changed.is_empty(), &stagnation) {
-            (true, Some(_)) => "nothing new".to_owned(),
-            (true, None) => "changed no files".to_owned(),
-            (false, _) => format!("changed {}: {files}", changes(changed)),
+        let what = if changed.is_empty() {
+            "changed no files".to_owned()
+        } else {
+            format!("changed {}: {files}", changes(changed))
         };
         let stagnation = stagnation.map(|count| format!(", {count}")).unwrap_or_default();
         let code = if stagnation.is_empty() { "" } else { YELLOW };

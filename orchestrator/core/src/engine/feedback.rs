@@ -1,58 +1,58 @@
-//! What the agent is told before the prompt, when there is something to say.
+//! The feedback before the prompt, if there is any.
 
 use std::fmt::Write as _;
 
 use crate::machine::{Answer, Latch, State};
 
-/// After so many iterations that spoke of being done without a claim, the agent is told how to claim.
-const SAYS_DONE_TOLD: u32 = 3;
-const REASONS_TOLD: usize = 40;
-const NEAR_MISSES_TOLD: usize = 5;
+/// After so many iterations that said they were done without a claim, the feedback says how to claim.
+const UNCLAIMED_DONE_LIMIT: u32 = 3;
+const MAX_REASONS: usize = 40;
+const MAX_NEAR_MISSES: usize = 5;
 
-/// The block before the prompt; empty when there is nothing to say, so that the agent then reads the
-/// prompt byte for byte.
+/// Returns the block before the prompt; empty without feedback, so that the agent then reads the prompt byte for
+/// byte.
 pub(super) fn block(state: &State, instructions: &[String]) -> String {
     let mut text = String::new();
     if let Some(rejection) = &state.rejection {
         let automatic =
             matches!(&state.latch, Latch::Claimed { claim, .. } if claim.is_automatic());
         text.push_str(if automatic {
-            "The checks of your work do not accept it yet:\n"
+            "Your work is not accepted yet. The checks report:\n"
         } else {
             "Your claim that the task is complete was checked and REJECTED:\n"
         });
-        list(&mut text, rejection.reasons.iter().map(String::as_str), REASONS_TOLD);
+        list(&mut text, rejection.reasons.iter().map(String::as_str), MAX_REASONS);
         text.push_str(match &state.latch {
             Latch::Claimed { .. } if automatic => {
-                "They run again when you stop. Fix the issues above.\n\n"
+                "The checks run again when you stop. Fix the issues above.\n\n"
             }
             Latch::Claimed { .. } => {
-                "The claim stands; it is checked again when you stop. Fix the issues above.\n\n"
+                "The claim is still pending; it is checked again when you stop. Fix the issues above.\n\n"
             }
             _ => "Fix the issues above, then claim completion again.\n\n",
         });
     }
     if !state.near_misses.is_empty() && !state.needs_no_claim() {
-        text.push_str("This looked like a claim of completion but is none:\n");
+        text.push_str("Near miss: this resembles a claim of completion, but is not a valid one:\n");
         let lines: Vec<String> = state
             .near_misses
             .iter()
             .map(|miss| format!("line {}: {}: {}", miss.line, miss.text, miss.hint))
             .collect();
-        list(&mut text, lines.iter().map(String::as_str), NEAR_MISSES_TOLD);
+        list(&mut text, lines.iter().map(String::as_str), MAX_NEAR_MISSES);
         text.push('\n');
     }
-    if state.says_done >= SAYS_DONE_TOLD && !state.needs_no_claim() {
-        text.push_str("You say that the work is done, but completion was not claimed.\n");
+    if state.says_done >= UNCLAIMED_DONE_LIMIT && !state.needs_no_claim() {
+        text.push_str("You said that the work is done, but did not claim completion:\n");
         list(&mut text, instructions.iter().map(String::as_str), instructions.len());
         text.push('\n');
     }
     if !state.notes.is_empty() {
         let last = state.notes.iter().all(|note| note.iteration == state.iterations);
         text.push_str(if last {
-            "Notes that the iteration before left:\n"
+            "Notes from the previous iteration:\n"
         } else {
-            "Notes that iterations before left:\n"
+            "Notes from previous iterations:\n"
         });
         list(&mut text, state.notes.iter().map(|note| note.text.as_str()), usize::MAX);
         text.push('\n');
@@ -63,7 +63,7 @@ pub(super) fn block(state: &State, instructions: &[String]) -> String {
     if text.is_empty() { text } else { format!("{text}---\n\n") }
 }
 
-/// Each answer after its question; then what nobody had asked for.
+/// Appends each answer after its question, then guidance that no question asked for.
 fn answers(text: &mut String, answers: &[Answer]) {
     for Answer { question, text: answer } in answers {
         let Some(question) = question else { continue };

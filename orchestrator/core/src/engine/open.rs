@@ -113,7 +113,7 @@ async fn look(request: Request<'_>) -> Result<Opened, EngineError> {
         },
     };
     protects.extend(kept_protects(kept.as_deref(), &layout, &plain, &context).await);
-    renew_workspace(&request, &workspace, &layout, &drivers).await?;
+    renew_workspace(&request, &workspace, &layout, &drivers, kept.is_none()).await?;
     let pins = kept.as_ref().map(|found| &found.state.pins);
     let place = take_place(&request, &workspace, &layout, pins)?;
     ways.keep(&request.disk)?;
@@ -159,8 +159,12 @@ async fn renew_workspace(
     workspace: &Path,
     layout: &Layout,
     drivers: &Drivers,
+    is_new: bool,
 ) -> Result<(), EngineError> {
     let renewal = request.renewal(workspace, layout);
+    if is_new && !request.renew {
+        renewal.warn_of_other_origin();
+    }
     if !request.renew || !renewal.is_due() {
         return Ok(());
     }
@@ -404,7 +408,7 @@ impl Parts<'_> {
             );
             return Err(StateError::Damaged { path: layout.run(&found.run), problem }.into());
         }
-        let judges = judges
+        let mut judges = judges
             .filter(|judges| judges.policy(&kept).decides_like(&frozen))
             .ok_or_else(|| StateError::Damaged {
                 path: layout.run(&found.run),
@@ -429,6 +433,7 @@ impl Parts<'_> {
                 torn.bytes
             ));
         }
+        judges.adopt_places(&self.judges, &self.request.config_file);
         self.judges = judges;
         let run = found.run.clone();
         let first = self.drivers.first.driver.clone();

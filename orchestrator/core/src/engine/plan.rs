@@ -140,6 +140,15 @@ impl Judges {
         self.code.keys().find(other).map(String::as_str)
     }
 
+    /// Makes advice name the places in the user's configuration, of which `self` was built from a stored copy.
+    pub(super) fn adopt_places(&mut self, current: &Self, config_file: &Path) {
+        for check in &mut self.checks {
+            let same = current.checks.iter().find(|other| other.info.name == check.info.name);
+            check.place =
+                same.map_or_else(|| config_file.display().to_string(), |other| other.place.clone());
+        }
+    }
+
     /// Each validator's name and demands.
     pub(super) fn demands(&self) -> Vec<String> {
         let line = |check: &Check| {

@@ -7,7 +7,7 @@ use super::record::{BaselineMode, Record};
 use super::state::State;
 use super::step::Turn;
 
-const ALREADY: &str = "every check accepts before any work is done";
+const ALREADY: &str = "every check accepts the unchanged workspace";
 
 /// Whether the checks have to be run before the first iteration.
 pub(super) fn is_due(state: &State) -> bool {
@@ -45,10 +45,8 @@ pub(super) fn checked(turn: &mut Turn, check: BaselineCheck) {
         runtime_ms,
     });
     if accepted && turn.state.baseline == BaselineMode::MustFail {
-        let message = format!(
-            "{ALREADY}, which completion.baseline = \"must_fail\" forbids: write a check that fails \
-             until the work is done"
-        );
+        let message =
+            format!("{ALREADY}, which completion.baseline = \"must_fail\" does not allow");
         return turn.finish(StopReason::NeedsHuman, message);
     }
     if accepted {
@@ -74,7 +72,7 @@ fn what_follows(state: &State) -> &'static str {
 /// What has to be said of a completion, as the end of a sentence.
 pub(super) fn note(state: &State) -> &'static str {
     match state.baseline_accepted {
-        Some(true) => ", but every check accepted before any work was done",
+        Some(true) => ", but every check had accepted the unchanged workspace",
         Some(false) | None => "",
     }
 }

@@ -172,7 +172,7 @@ pub(super) const fn finished(state: &State) -> bool {
 }
 
 pub(super) fn interrupted(turn: &mut Turn) {
-    turn.finish(StopReason::Interrupted, "asked to stop".into());
+    turn.finish(StopReason::Interrupted, "stop requested".into());
 }
 
 pub(super) fn validated(turn: &mut Turn, mut validation: Validation) {
@@ -253,7 +253,7 @@ pub(super) fn go_on(turn: &mut Turn) {
         return turn.finish(reason, message);
     }
     if turn.state.once && turn.state.ended_here > 0 && !turn.state.again {
-        return turn.finish(StopReason::Once, "one iteration, as asked for".into());
+        return turn.finish(StopReason::Once, "stopped after one iteration (`--once`)".into());
     }
     if let Some(Outcome::Deferred { message, until_ms, .. }) = turn.state.last_outcome.clone()
         && !turn.state.again
@@ -268,28 +268,26 @@ pub(super) fn go_on(turn: &mut Turn) {
     }
 }
 
-/// The user hears at once of a validator that could not come to a verdict: it is no fault of the work.
+/// Warns the user at once of a required validator without a verdict. The error itself is in the record of the
+/// validation.
 fn warn_of_errors(turn: &mut Turn) {
     let Some(rejection) = &turn.state.rejection else { return };
-    let messages: Vec<String> = rejection
+    let errors = rejection
         .verdicts
         .iter()
-        .filter_map(|named| match &named.verdict {
-            Verdict::Error { message } if named.required => {
-                Some(could_not_check(&named.validator, message))
-            }
-            _ => None,
+        .filter(|named| named.required && matches!(named.verdict, Verdict::Error { .. }));
+    let messages: Vec<String> = errors
+        .map(|named| {
+            format!(
+                "the validator `{}` reached no verdict, so the work is neither accepted nor rejected; \
+                 {MOST_CHECK_ERRORS} such errors in a row stop the run",
+                named.validator
+            )
         })
         .collect();
     for message in messages {
         turn.record(Record::Warning { message });
     }
-}
-
-fn could_not_check(validator: &str, message: &str) -> String {
-    format!(
-        "the validator `{validator}` could not check the work, which is no fault of it: {message}"
-    )
 }
 
 /// A validator that cannot come to a verdict time and again: no iteration will change that.
@@ -302,11 +300,14 @@ fn unchecked(state: &State) -> Option<(StopReason, String)> {
                 .get(&named.validator)
                 .is_some_and(|n| *n >= MOST_CHECK_ERRORS) =>
         {
-            Some(could_not_check(&named.validator, message))
+            Some(format!(
+                "the validator `{}` reached no verdict {MOST_CHECK_ERRORS} times in a row: {message}",
+                named.validator
+            ))
         }
         _ => None,
     })?;
-    Some((StopReason::NeedsHuman, format!("{MOST_CHECK_ERRORS} times in a row, {message}")))
+    Some((StopReason::NeedsHuman, message))
 }
 
 /// Failures that no further iteration can mend.

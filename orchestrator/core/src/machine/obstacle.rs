@@ -1,7 +1,7 @@
 //! What keeps a stopped run from going on, told from the state alone: it decides what helps.
 
 use super::limits::StopReason;
-use super::record::Outcome;
+use super::record::{BaselineMode, Outcome};
 use super::state::State;
 use ralph_orchestrator_contract::Verdict;
 
@@ -92,7 +92,7 @@ impl State {
             Obstacle::Validator(named.validator.clone())
         } else if !self.survived.is_empty() {
             Obstacle::Processes(self.survived.iter().map(ToString::to_string).collect())
-        } else if self.baseline_accepted == Some(true) {
+        } else if self.baseline == BaselineMode::MustFail && self.baseline_accepted == Some(true) {
             Obstacle::Baseline
         } else {
             Obstacle::Nothing

@@ -5,8 +5,8 @@ use super::record::Policy;
 use ralph_orchestrator_contract::Verdict;
 
 /// What holds for one tree proves nothing of another.
-const UNSETTLED: &str = "the checks change the files that they check, each time they run: this was \
-                         reported to the user, and is no fault of your work";
+const UNSETTLED: &str = "the checks change the files that they check, each time they run; the user has been \
+                         warned, and your work did not cause it";
 
 impl Validation {
     /// Why it does not prove that the work is done, for the agent. Empty if it does.
@@ -39,7 +39,7 @@ fn reasons_of(name: &str, verdict: &Verdict) -> Vec<String> {
         }
         Verdict::Error { message } => {
             vec![format!(
-                "{name}: could not be checked, which may be no fault of your work: {message}"
+                "{name}: the check could not run, and your work may not be the cause: {message}"
             )]
         }
     }
