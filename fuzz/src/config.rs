@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use ralph_orchestrator_core::config::{ConfigErrors, Place, Sources, load, parse_duration};
+use ralph_orchestrator_config::{ConfigErrors, Defaults, SourceLocation, Sources, load, parse_duration};
 
 use crate::folder;
 
@@ -14,7 +14,7 @@ pub fn check(data: &[u8]) {
     if let Ok(text) = std::str::from_utf8(data)
         && let Some(duration) = parse_duration(text)
     {
-        let shown = ralph_orchestrator_core::config::duration_text(duration);
+        let shown = ralph_orchestrator_config::duration_text(duration);
         assert_eq!(parse_duration(&shown), Some(duration), "{shown}");
     }
 }
@@ -32,13 +32,13 @@ fn inside(folder: &Path, data: &[u8]) {
         .filter_map(|part| std::str::from_utf8(part).ok()?.split_once('='))
         .map(|(key, value)| (key.to_owned(), value.to_owned()))
         .collect();
-    let sources = Sources { file: file.clone(), user_file, sets, ..Sources::default() };
+    let sources = Sources { file: file.clone(), user_file, sets, defaults: defaults(), ..Sources::default() };
     match load(&sources) {
         Err(errors) => assert_told(&errors),
         Ok(loaded) => {
             let text = loaded.resolved_toml();
             fs::write(&file, &text).unwrap();
-            let again = load(&Sources { file, ..Sources::default() })
+            let again = load(&Sources { file, defaults: defaults(), ..Sources::default() })
                 .unwrap_or_else(|errors| panic!("{errors}\n{text}"));
             assert_eq!(again.config, loaded.config, "{text}");
             assert_eq!(again.resolved_toml(), text);
@@ -49,12 +49,16 @@ fn inside(folder: &Path, data: &[u8]) {
     }
 }
 
+fn defaults() -> Defaults {
+    Defaults { adapter: "claude-cli".to_owned(), detectors: vec!["promise".to_owned()] }
+}
+
 fn assert_told(errors: &ConfigErrors) {
     assert!(!errors.errors().is_empty());
-    assert!(!errors.render(false).is_empty());
+    assert!(!errors.to_string().is_empty());
     for error in errors.errors() {
         assert!(!error.message.is_empty());
-        if let Place::File { position: Some(at), .. } = &error.place {
+        if let SourceLocation::File { position: Some(at), .. } = &error.location {
             assert!(at.line > 0 && at.column > 0);
             assert!(at.text.get(at.span.clone()).is_some(), "{at:?}");
         }

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 
 use clap::{Arg, Command};
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
-use ralph_orchestrator_core::config;
+use ralph_orchestrator_config as config;
 
 use crate::context::Context;
 use crate::discovery::ConfigFile;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use ralph_orchestrator_core::config::{self, Flag, Loaded, Sources, foreign_variables};
+use ralph_orchestrator_config::{self as config, Flag, LoadedConfig, Sources, foreign_variables};
 use ralph_orchestrator_core::engine::{state_layout, verify_owner};
 use ralph_orchestrator_core::state::{Layout, peek};
 
@@ -12,11 +12,12 @@ use crate::args::SetArgs;
 use crate::discovery::ConfigFile;
 use crate::error::CommandError;
 use crate::output;
+use crate::registry;
 
 /// The configuration as it was asked for.
 pub(crate) struct Context {
     pub(crate) file: PathBuf,
-    pub(crate) loaded: Loaded,
+    pub(crate) loaded: LoadedConfig,
     pub(crate) vars: BTreeMap<String, String>,
 }
 
@@ -59,7 +60,7 @@ impl Context {
     pub(crate) fn load_places(file: &ConfigFile, overrides: impl Into<Overrides>) -> Option<Self> {
         let vars = variables();
         let (sources, file) = sources(file, &vars, overrides.into()).ok()?;
-        let loaded = config::load_places(&sources)?;
+        let loaded = config::load_run_paths(&sources)?;
         Some(Self { file, loaded, vars })
     }
 
@@ -127,6 +128,7 @@ fn sources(
         implied: Vec::new(),
         replaced,
         without_file: None,
+        defaults: registry::config_defaults(),
     };
     let mut path = sources.file.clone();
     if let ConfigFile::Missing { folders } = file {
@@ -152,9 +154,10 @@ fn stored_config(folder: &Path, vars: &BTreeMap<String, String>) -> Option<PathB
         user_file: user_file(vars),
         vars: vars.clone(),
         without_file: Some(folder.to_owned()),
+        defaults: registry::config_defaults(),
         ..Sources::default()
     };
-    let layout = state_layout(&config::load_places(&sources)?, &state_home(vars)).ok()?;
+    let layout = state_layout(&config::load_run_paths(&sources)?, &state_home(vars)).ok()?;
     let found = peek(&layout, |_| {}).ok()??;
     Some(layout.config(&found.run)).filter(|config| config.exists())
 }

@@ -3,12 +3,13 @@
 use std::error::Error;
 use std::io;
 
-use ralph_orchestrator_core::config::ConfigErrors;
+use ralph_orchestrator_config::ConfigErrors;
 use ralph_orchestrator_core::engine::EngineError;
 use ralph_orchestrator_core::machine::StopReason;
 use ralph_orchestrator_core::state::StateError;
 use ralph_orchestrator_core::workspace::PromptError;
 
+use crate::render::config_errors;
 use crate::render::text::escape;
 
 /// Exit statuses, as documented.
@@ -107,7 +108,7 @@ impl CommandError {
     /// The message, for a terminal or not.
     pub(crate) fn render(&self, colour: bool) -> String {
         let mut text = match self.error.downcast_ref::<ConfigErrors>() {
-            Some(errors) => errors.render(colour),
+            Some(errors) => config_errors::render(errors, colour),
             // Programs have their say in it.
             None => format!("error: {}", escape(&self.error.to_string())),
         };
@@ -142,6 +143,10 @@ impl From<StateError> for CommandError {
                 ErrorKind::Config,
                 "name another folder in `state.dir`; if the configuration or the workspace was moved, \
                  put it back",
+            ),
+            StateError::Elsewhere { .. } => (
+                ErrorKind::Config,
+                "put it back to resume that run; `run --restart` begins a new one",
             ),
             StateError::Damaged { .. } => (
                 ErrorKind::Damaged,

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
+use ralph_orchestrator_config::{ConfigErrors, LoadedConfig, nearest};
 use ralph_orchestrator_contract::ErrorClass;
-use ralph_orchestrator_core::config::{ConfigErrors, Loaded, nearest};
 use ralph_orchestrator_core::engine::EngineError;
 use ralph_orchestrator_supervisor::{NotFound, find_program};
 
@@ -14,7 +14,7 @@ use crate::error::CommandError;
 /// The error of a run that could not begin. `agent` is the name of `[agents.NAME]`, if it was asked for.
 pub(crate) fn explain(
     error: EngineError,
-    loaded: &Loaded,
+    loaded: &LoadedConfig,
     vars: &BTreeMap<String, String>,
     agent: Option<&str>,
 ) -> CommandError {
@@ -31,7 +31,7 @@ pub(crate) fn explain(
 
 /// The mistake in the key that names the program, if nothing of that name is there.
 fn missing_program(
-    loaded: &Loaded,
+    loaded: &LoadedConfig,
     vars: &BTreeMap<String, String>,
     agent: Option<&str>,
 ) -> Option<ConfigErrors> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use plugin_host::{Isolation, Plugin, ProgramError, check};
 use plugin_protocol::PluginHello;
-use ralph_orchestrator_core::config::{ConfigErrors, PluginConfig, PluginIsolation};
+use ralph_orchestrator_config::{ConfigErrors, PluginConfig, PluginIsolation};
 use ralph_orchestrator_core::engine::plain_environment;
 use ralph_orchestrator_core::registry::Registry;
 use ralph_orchestrator_supervisor::{KillSwitch, Supervisor};

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use ralph_adapter_claude_sdk::Guarded;
+use ralph_orchestrator_config::Defaults;
 use ralph_orchestrator_contract::{BuildContext, BuildError};
 use ralph_orchestrator_core::registry::{Registry, Surroundings};
 use ralph_orchestrator_core::workspace::Guard;
@@ -11,6 +12,14 @@ use ralph_orchestrator_supervisor::{KillSwitch, Supervisor};
 
 use crate::plugins::Plugins;
 use crate::sandbox::SandboxPolicy;
+
+/// Returns the names of the adapter and the detectors where a configuration names none.
+pub(crate) fn config_defaults() -> Defaults {
+    Defaults {
+        adapter: "claude-cli".to_owned(),
+        detectors: vec!["promise".to_owned(), "marker".to_owned()],
+    }
+}
 
 /// A registry of everything, for those who start nothing that lasts.
 pub(crate) fn unsupervised(plugins: &Plugins) -> Registry {

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use ralph_orchestrator_core::config::{Config, SandboxMode, SandboxWorkspace};
+use ralph_orchestrator_config::{Config, SandboxMode, SandboxWorkspace};
 use ralph_orchestrator_core::workspace::Baseline;
 use ralph_orchestrator_supervisor::{Level, Sandbox};
 

@@ -1,10 +1,12 @@
 //! The JSON Schema of `ralph.toml`: what core knows of it, and the keys of all that is built in.
 
-use ralph_orchestrator_core::config;
+use ralph_orchestrator_config as config;
 use ralph_orchestrator_detectors::{marker, promise};
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
+
+use crate::registry;
 
 /// Keys of something that is built in, by its name.
 type Keys = (&'static str, Value);
@@ -14,7 +16,7 @@ const AGENT: &str = "AgentConfig";
 
 /// Returns the JSON Schema of `ralph.toml`.
 pub(crate) fn schema() -> Value {
-    let mut schema = config::schema();
+    let mut schema = config::schema(&registry::config_defaults());
     let Some(definitions) = schema.get_mut("definitions").and_then(Value::as_object_mut) else {
         return schema;
     };
@@ -140,7 +142,6 @@ fn without_null(node: &mut Value) {
 mod tests {
     use super::*;
     use crate::plugins::Plugins;
-    use crate::registry;
 
     #[test]
     fn describes_everything_that_is_built_in() {

@@ -2,7 +2,7 @@
 
 use clap::Command;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use ralph_orchestrator_core::config::nearest;
+use ralph_orchestrator_config::nearest;
 
 /// The error with the nearest right name, if one is near. `clap` itself knows letters that are missing or
 /// too many, but not those that have changed places.

@@ -4,7 +4,7 @@
 //! `--check` the validators, the words after `--` the agent. So a task on the command line needs no file,
 //! and where there is one its limits, environment and sandbox still hold.
 
-use ralph_orchestrator_core::config::{Flag, command_words};
+use ralph_orchestrator_config::{Flag, command_words};
 use toml::{Table, Value};
 
 use crate::agent_words;

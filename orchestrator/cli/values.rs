@@ -1,6 +1,6 @@
 //! What the values of flags have to look like.
 
-use ralph_orchestrator_core::config::parse_duration;
+use ralph_orchestrator_config::parse_duration;
 
 /// What a limit that is off is called.
 const NONE: &str = "none";

@@ -5,8 +5,8 @@ mod surroundings;
 
 use std::collections::BTreeMap;
 
+use ralph_orchestrator_config::{BaselineMode, CompletionTrigger, ValidatorConfig};
 use ralph_orchestrator_contract::Verdict;
-use ralph_orchestrator_core::config::{BaselineMode, CompletionTrigger, ValidatorConfig};
 use ralph_orchestrator_core::engine::{Driver, Judges, Redactor, SetupReport, build_context};
 use ralph_orchestrator_core::machine::NamedVerdict;
 use ralph_orchestrator_core::registry::Surroundings;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use ralph_orchestrator_core::config::{Loaded, duration_text};
+use ralph_orchestrator_config::{LoadedConfig, duration_text};
 use ralph_orchestrator_core::engine::{Observer, Opened, Request, Session, find_completed, open};
 use ralph_orchestrator_core::machine::{Outcome, Policy, StopReason};
 use ralph_orchestrator_core::registry::Surroundings;
@@ -248,7 +248,7 @@ fn report_completed(found: &Found, layout: &Layout, json: bool) -> u8 {
     exit::OK
 }
 
-fn dry_run(session: &Session, loaded: &Loaded, json: bool) {
+fn dry_run(session: &Session, loaded: &LoadedConfig, json: bool) {
     let plan = session.plan();
     if json {
         return output::json(&plan);
@@ -277,7 +277,7 @@ fn dry_run(session: &Session, loaded: &Loaded, json: bool) {
 }
 
 /// The limits that end most runs.
-fn limits(loaded: &Loaded) -> String {
+fn limits(loaded: &LoadedConfig) -> String {
     let limits = &loaded.config.limits;
     let none = || "no limit".to_owned();
     let iterations = limits.max_iterations.map_or_else(none, |most| most.to_string());

@@ -1,6 +1,7 @@
 //! What a run looks like while it goes on, and afterwards.
 
 pub(crate) mod atif;
+pub(crate) mod config_errors;
 mod human;
 mod json;
 mod live;

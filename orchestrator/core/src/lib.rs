@@ -1,10 +1,9 @@
-//! The engine of ralph-orchestrator: a pure state machine, the journal that it is a fold of, the
-//! configuration, and the driver that turns them into a loop.
+//! The engine of ralph-orchestrator: a pure state machine, the journal that it is a fold of, and the
+//! driver that turns them into a loop.
 //!
 //! Knows no adapter, no validator and no terminal: those come in through the traits of
 //! `ralph-orchestrator-contract` and through [`registry`].
 
-pub mod config;
 pub mod engine;
 pub mod machine;
 pub mod registry;

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use ralph_orchestrator_core::config::Config;
+use ralph_orchestrator_config::Config;
 
 use crate::error::CommandError;
 

@@ -169,12 +169,10 @@ fn describe_artefacts(validator: Option<&str>, paths: &[String]) -> String {
 }
 
 fn describe_baseline(verdicts: &[NamedVerdict]) -> String {
-    let of = |verdict: &NamedVerdict| match verdict.verdict {
-        Verdict::Accepted { .. } => "accepted",
-        Verdict::Rejected { .. } => "rejected, as it should be",
-        Verdict::Error { .. } => "no verdict",
-    };
-    let each: Vec<String> =
-        verdicts.iter().map(|named| format!("{} by {}", of(named), named.validator)).collect();
-    format!("baseline, the unchanged workspace: {}", each.join("; "))
+    let each = verdicts.iter().map(|named| match named.verdict {
+        Verdict::Accepted { .. } => format!("accepted by {}", named.validator),
+        Verdict::Rejected { .. } => format!("rejected by {}, as it should be", named.validator),
+        Verdict::Error { .. } => format!("no verdict by {}", named.validator),
+    });
+    format!("baseline: {}", each.collect::<Vec<_>>().join("; "))
 }

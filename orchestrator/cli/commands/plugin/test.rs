@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use plugin_host::{Isolation, Plugin, PrivateCopy, check};
 use plugin_protocol::{Item, ItemKind};
+use ralph_orchestrator_config::PluginConfig;
 use ralph_orchestrator_contract::BuildContext;
-use ralph_orchestrator_core::config::PluginConfig;
 use ralph_orchestrator_supervisor::{KillSwitch, Supervisor};
 use ralph_orchestrator_testkit::conformance::{self, Cast, Judged, Place, Stage};
 

@@ -6,9 +6,9 @@ use std::sync::OnceLock;
 use super::error::EngineError;
 use super::plan::Driver;
 use super::redact::Redactor;
-use crate::config::{ConfigErrors, Limits, Loaded};
 use crate::machine::{self, State};
 use crate::registry::Registry;
+use ralph_orchestrator_config::{ConfigErrors, Limits, LoadedConfig};
 use ralph_orchestrator_contract::BuildContext;
 
 /// An agent that could work.
@@ -24,7 +24,7 @@ pub(super) struct Ready {
 
 impl Ready {
     async fn build(
-        loaded: &Loaded,
+        loaded: &LoadedConfig,
         registry: &Registry,
         context: &BuildContext,
         name: Option<&str>,
@@ -52,7 +52,7 @@ pub(super) struct Drivers {
 impl Drivers {
     /// Builds the agent named in `[agents.NAME]`, or that of `[agent]`, and its fallbacks.
     pub(super) async fn build(
-        loaded: &Loaded,
+        loaded: &LoadedConfig,
         registry: &Registry,
         context: &BuildContext,
         name: Option<&str>,
@@ -93,14 +93,14 @@ impl Drivers {
     }
 
     /// What must not be written down, whoever works.
-    pub(super) fn redactor(&self, loaded: &Loaded) -> Redactor {
+    pub(super) fn redactor(&self, loaded: &LoadedConfig) -> Redactor {
         let vars = self.all().flat_map(|one| one.env.clone()).collect();
         Redactor::new(&loaded.config.env, &vars)
     }
 
     /// Refuses a limit that the user set and that one of them cannot be held to. Says what else there
     /// is to warn of.
-    pub(super) fn check_limits(&self, loaded: &Loaded) -> Result<Vec<String>, ConfigErrors> {
+    pub(super) fn check_limits(&self, loaded: &LoadedConfig) -> Result<Vec<String>, ConfigErrors> {
         let mut warnings = Vec::new();
         for one in self.all() {
             warnings.extend(one.driver.check_limits(loaded)?);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::config::{Env, EnvMode};
+use ralph_orchestrator_config::{Env, EnvMode};
 use ralph_orchestrator_contract::Description;
 
 /// What a clean environment takes over: what programs need to find their way about, and nothing that

@@ -1,8 +1,8 @@
 //! Why a run could not be started or had to be broken off.
 
-use crate::config::ConfigErrors;
 use crate::state::StateError;
 use crate::workspace::{PromptError, TreeError, WorkspaceError};
+use ralph_orchestrator_config::ConfigErrors;
 use ralph_orchestrator_contract::AgentError;
 
 /// A problem that is none of the run's stop reasons.

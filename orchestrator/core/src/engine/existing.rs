@@ -4,9 +4,9 @@ use std::path::Path;
 
 use super::plan::Judges;
 use super::prompt::PromptSource;
-use crate::config::{self, Loaded, Sources};
 use crate::registry::Registry;
 use crate::state::{Found, Layout, StateError};
+use ralph_orchestrator_config::{self as config, LoadedConfig, Sources};
 use ralph_orchestrator_contract::BuildContext;
 
 const OTHER_TASK: &str = "the prompt changed since completion: this is a new run";
@@ -25,7 +25,7 @@ pub(super) enum Existing {
 /// What becomes of it, as this configuration is now.
 pub(super) async fn classify(
     found: Found,
-    loaded: &Loaded,
+    loaded: &LoadedConfig,
     layout: &Layout,
     registry: &Registry,
     context: &BuildContext,
@@ -64,7 +64,7 @@ pub(super) fn belongs_here(
 /// Whether the prompt still asks for what was completed. What cannot be told leaves it complete.
 pub(super) async fn same_task(
     found: &Found,
-    loaded: &Loaded,
+    loaded: &LoadedConfig,
     layout: &Layout,
     registry: &Registry,
     context: &BuildContext,
@@ -82,7 +82,7 @@ pub(super) async fn same_task(
 
 /// Whether a run that has no configuration file was begun with another text of its task: then it is
 /// another run. Whoever edits a file may mend the prompt of a run that goes on.
-fn is_other_task(found: &Found, loaded: &Loaded, layout: &Layout) -> bool {
+fn is_other_task(found: &Found, loaded: &LoadedConfig, layout: &Layout) -> bool {
     if loaded.configuration().is_some() {
         return false;
     }
@@ -93,7 +93,7 @@ fn is_other_task(found: &Found, loaded: &Loaded, layout: &Layout) -> bool {
     }
 }
 
-pub(super) fn kept_config(layout: &Layout, run: &str) -> Option<Loaded> {
+pub(super) fn kept_config(layout: &Layout, run: &str) -> Option<LoadedConfig> {
     let sources = Sources { file: layout.config(run), ..Sources::default() };
     config::load(&sources).ok()
 }

@@ -1,11 +1,11 @@
 //! The globs of what validators protect: one that protects nothing is a mistake.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::error::EngineError;
 use super::plan::Judges;
-use crate::config::{ConfigErrors, Loaded, ValidatorConfig};
 use crate::workspace::{Baseline, ProtectedError, ProtectedPaths};
+use ralph_orchestrator_config::{ConfigErrors, LoadedConfig, ValidatorConfig};
 use ralph_orchestrator_contract::EvidenceValidator;
 
 /// Refuses malformed globs of one validator.
@@ -13,7 +13,7 @@ use ralph_orchestrator_contract::EvidenceValidator;
 /// # Errors
 /// All of them, each with its place.
 pub(super) fn check_syntax(
-    loaded: &Loaded,
+    loaded: &LoadedConfig,
     at: &[String],
     config: &ValidatorConfig,
     validator: &dyn EvidenceValidator,
@@ -22,14 +22,14 @@ pub(super) fn check_syntax(
         let error = ProtectedPaths::new(std::slice::from_ref(&glob)).err()?;
         Some(loaded.error_at(&key_of(at, &config.config, &glob), None, &error.to_string()))
     });
-    ConfigErrors::unless_empty(wrong.collect())
+    ConfigErrors::ensure_none(wrong.collect())
 }
 
 impl Judges {
     /// Looks at everything that is protected, as it is when a run begins.
     pub(super) fn take_baseline(
         &self,
-        loaded: &Loaded,
+        loaded: &LoadedConfig,
         workspace: &Path,
     ) -> Result<Baseline, EngineError> {
         let failed = |error: ProtectedError| EngineError::Workspace(error.to_string());
@@ -46,7 +46,7 @@ impl Judges {
     ///
     /// # Errors
     /// All such globs, each with its place; or that the workspace cannot be read.
-    pub fn check_globs(&self, loaded: &Loaded) -> Result<(), EngineError> {
+    pub fn check_globs(&self, loaded: &LoadedConfig) -> Result<(), EngineError> {
         let run = &loaded.config.run;
         let template = run.template.as_deref().filter(|_| !run.workspace.exists());
         let place = template.unwrap_or(&run.workspace);
@@ -60,7 +60,7 @@ impl Judges {
 
     fn refuse_unmatched(
         &self,
-        loaded: &Loaded,
+        loaded: &LoadedConfig,
         place: &Path,
         baseline: &Baseline,
     ) -> Result<(), ConfigErrors> {
@@ -68,14 +68,20 @@ impl Judges {
         // Both are in the order of the configuration.
         for (check, config) in self.checks.iter().zip(&loaded.config.validators) {
             for glob in check.validator.protects() {
-                if baseline.has_match(&glob).unwrap_or(true) {
+                let message = if !baseline.has_match(&glob).unwrap_or(true) {
+                    format!(
+                        "the glob {glob:?} matches nothing in {}, so it protects nothing: name what is \
+                         there, relative to the workspace, or remove it",
+                        place.display()
+                    )
+                } else if let Some(target) = unprotected_target(place, baseline, &glob) {
+                    format!(
+                        "the glob {glob:?} matches only links, which are protected, but not what they \
+                         lead to: add {target:?}"
+                    )
+                } else {
                     continue;
-                }
-                let message = format!(
-                    "the glob {glob:?} matches nothing in {}, so it protects nothing: name what is \
-                     there, relative to the workspace, or remove it",
-                    place.display()
-                );
+                };
                 errors.push(loaded.error_at(
                     &key_of(&check.at, &config.config, &glob),
                     None,
@@ -83,8 +89,31 @@ impl Judges {
                 ));
             }
         }
-        ConfigErrors::unless_empty(errors)
+        ConfigErrors::ensure_none(errors)
     }
+}
+
+/// What a link leads to in the workspace without being protected itself, if the glob matches nothing but
+/// links.
+fn unprotected_target(place: &Path, baseline: &Baseline, glob: &str) -> Option<PathBuf> {
+    let place = place.canonicalize().ok()?;
+    let matching = ProtectedPaths::new(&[glob.to_owned()]).ok()?;
+    let mut links = baseline.paths().filter(|path| matching.contains(path)).peekable();
+    links.peek()?;
+    let mut unprotected = None;
+    for path in links {
+        let path = place.join(path);
+        if !path.is_symlink() {
+            return None;
+        }
+        let Ok(real) = path.canonicalize() else { continue };
+        let Ok(target) = real.strip_prefix(&place) else { continue };
+        if !baseline.paths().any(|path| path.starts_with(target)) {
+            let all = if real.is_dir() { target.join("**") } else { target.to_owned() };
+            unprotected.get_or_insert(all);
+        }
+    }
+    unprotected
 }
 
 /// The key of a glob in the table of its validator, which alone knows what it calls its lists: that of

@@ -1,7 +1,7 @@
 //! Telling the agent how to claim completion, where nothing else does.
 
 use super::session::Session;
-use crate::config::{CompletionTrigger, InstructionsMode};
+use ralph_orchestrator_config::{CompletionTrigger, InstructionsMode};
 use ralph_orchestrator_contract::Iteration;
 
 impl Session {

@@ -22,9 +22,9 @@ use super::session::Session;
 use super::sink::{Cancel, Heard, Sink};
 use super::transcript::Transcript;
 use super::watching::{Inspected, Inspecting, LAST_GRACE, Watching, inspected};
-use crate::config::SandboxMode;
 use crate::machine::{Effect, Ended, Input, Latch, Outcome, StartIteration, Timer};
 use crate::workspace::PromptWatch;
+use ralph_orchestrator_config::SandboxMode;
 use ralph_orchestrator_contract::{
     AgentError, CancelReason, Claim, ClaimKind, ErrorClass, Iteration, Report, Usage,
     survivors_complaint,

@@ -13,22 +13,22 @@ use super::plan::{self, Judges};
 use super::processes::Processes;
 use super::prompt::PromptSource;
 use super::redact::Redactor;
-use super::relocated;
+use super::relocated::Beginning;
 use super::renew::{self, Renewal};
 use super::session::Session;
-use crate::config::Loaded;
 use crate::machine::Pins;
 use crate::registry::{Registry, Surroundings};
 use crate::state::{
     Disk, Found, Layout, OrphanReport, StateError, Store, occupy_workspace, peek_completed,
 };
 use crate::workspace::{Baseline, HeldWorkspace, PromptPlace, create_from_template};
+use ralph_orchestrator_config::LoadedConfig;
 use ralph_orchestrator_contract::BuildContext;
 
 /// How a run is asked for.
 pub struct Request<'a> {
     /// The configuration.
-    pub loaded: Loaded,
+    pub loaded: LoadedConfig,
     /// The configuration file.
     pub config_file: PathBuf,
     /// The orchestrator's own environment.
@@ -183,9 +183,13 @@ fn record_owner(
 ) -> Result<Vec<String>, EngineError> {
     let folder = place::file_pin(place.workspace.id());
     let owner = plan::state_owner(&request.loaded).with_folder(folder);
+    let layout = store.layout().clone();
+    let beginning = Beginning { request, layout: &layout, owner: &owner, folder };
+    let is_first = is_new && !layout.latch().exists();
+    let notes = if is_first { beginning.notes()? } else { Vec::new() };
     store.set_owner(&owner)?;
-    let is_first = is_new && !store.layout().latch().exists();
-    Ok(if is_first { relocated::notes(&request.states(), &owner, folder) } else { Vec::new() })
+    beginning.record();
+    Ok(notes)
 }
 
 impl Request<'_> {
@@ -199,7 +203,7 @@ impl Request<'_> {
     }
 
     /// The folder of all states that no configuration has named.
-    fn states(&self) -> PathBuf {
+    pub(super) fn states(&self) -> PathBuf {
         self.state_home.join("ralph-orchestrator")
     }
 
@@ -299,7 +303,7 @@ fn own(request: &Request<'_>, layout: &Layout, prompt: &PromptSource) -> Vec<Pat
 
 /// The run of this configuration's workspace, if it is complete and its task is still the same.
 pub async fn find_completed(
-    loaded: &Loaded,
+    loaded: &LoadedConfig,
     state_home: &Path,
     vars: &BTreeMap<String, String>,
     registry: &Registry,
@@ -313,7 +317,7 @@ pub async fn find_completed(
 
 /// Damage is told by who goes on from here.
 async fn completed(
-    loaded: &Loaded,
+    loaded: &LoadedConfig,
     layout: &Layout,
     registry: &Registry,
     context: &BuildContext,
@@ -325,7 +329,7 @@ async fn completed(
 }
 
 /// Makes the workspace from its template if it is not there. Whether it did.
-fn make_workspace(loaded: &Loaded) -> Result<bool, EngineError> {
+fn make_workspace(loaded: &LoadedConfig) -> Result<bool, EngineError> {
     let run = &loaded.config.run;
     let Some(template) = run.template.as_ref().filter(|_| !run.workspace.exists()) else {
         return Ok(false);

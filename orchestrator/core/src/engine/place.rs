@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use super::error::EngineError;
 use super::prompt::PromptSource;
 use super::session::Session;
-use crate::config::Loaded;
 use crate::machine::{FilePin, Input, Pins, PromptPin};
 use crate::state::{Disk, occupy_workspace, read_regular, state_dirs_of};
 use crate::workspace::{
     FileId, HeldWorkspace, PromptPlace, WorkspaceError, escape, identity_of_link, unescape,
 };
+use ralph_orchestrator_config::LoadedConfig;
 
 /// The file that says where the path in the configuration leads, where that is another one.
 const LEADS_TO: &str = "workspace";
@@ -106,7 +106,7 @@ pub(super) struct Ways {
 }
 
 impl Ways {
-    pub(super) fn of(loaded: &Loaded, real: &Path, state_home: &Path) -> Self {
+    pub(super) fn of(loaded: &LoadedConfig, real: &Path, state_home: &Path) -> Self {
         let default = loaded.config.state.dir.is_none();
         Self {
             configured: loaded.config.run.workspace.clone(),

@@ -10,13 +10,15 @@ use serde_json::json;
 use super::environment;
 use super::error::EngineError;
 use super::prices::{self, Pricing};
-use crate::config::{self, AgentConfig, Config, ConfigErrors, Limits, Loaded};
 use crate::machine::{
     self, AfterRejection, BaselineMode, CompletionTrigger, Policy, ValidatorInfo,
 };
 use crate::registry::{Kinds, Registry};
 use crate::state::{self, StateError};
 use crate::workspace::ProtectedPaths;
+use ralph_orchestrator_config::{
+    self as config, AgentConfig, Config, ConfigErrors, Limits, LoadedConfig,
+};
 use ralph_orchestrator_contract::{
     Agent, BuildContext, BuildError, CompletionDetector, Description, EvidenceValidator, Usage, Usd,
 };
@@ -65,7 +67,7 @@ impl Judges {
     /// # Errors
     /// An unknown name or a mistake in their tables.
     pub async fn build(
-        loaded: &Loaded,
+        loaded: &LoadedConfig,
         registry: &Registry,
         context: &BuildContext,
     ) -> Result<Self, ConfigErrors> {
@@ -92,7 +94,7 @@ impl Judges {
                     required: validator.required,
                     runs_check: built.runs_check(),
                 },
-                place: loaded.error_at(&at, None, "").place.to_string(),
+                place: loaded.error_at(&at, None, "").location.to_string(),
                 at,
                 timeout: validator.timeout,
                 validator: built,
@@ -200,7 +202,11 @@ impl Judges {
 }
 
 /// Refuses globs that cannot be used.
-fn check_artefacts(loaded: &Loaded, at: &[String], globs: &[String]) -> Result<(), ConfigErrors> {
+fn check_artefacts(
+    loaded: &LoadedConfig,
+    at: &[String],
+    globs: &[String],
+) -> Result<(), ConfigErrors> {
     for (index, glob) in globs.iter().enumerate() {
         if let Err(error) = ProtectedPaths::new(std::slice::from_ref(glob)) {
             let key = ["artefacts".to_owned(), index.to_string()];
@@ -275,7 +281,7 @@ impl Driver {
     /// # Errors
     /// An unknown name or a mistake in its table.
     pub async fn build(
-        loaded: &Loaded,
+        loaded: &LoadedConfig,
         registry: &Registry,
         context: &BuildContext,
         name: Option<&str>,
@@ -311,7 +317,7 @@ impl Driver {
     #[must_use]
     pub fn environment(
         &self,
-        loaded: &Loaded,
+        loaded: &LoadedConfig,
         vars: &BTreeMap<String, String>,
     ) -> BTreeMap<String, String> {
         environment::build(&loaded.config.env, vars, &self.description)
@@ -346,7 +352,7 @@ impl Driver {
     ///
     /// # Errors
     /// The key of such a limit.
-    pub fn check_limits(&self, loaded: &Loaded) -> Result<Option<String>, ConfigErrors> {
+    pub fn check_limits(&self, loaded: &LoadedConfig) -> Result<Option<String>, ConfigErrors> {
         let limits = &loaded.config.limits;
         let name = &self.description.name;
         if limits.max_tokens.is_some() && !self.description.capabilities.tokens {
@@ -403,14 +409,14 @@ pub(super) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-fn error_at(loaded: &Loaded, key: &[&str], message: &str) -> ConfigErrors {
+fn error_at(loaded: &LoadedConfig, key: &[&str], message: &str) -> ConfigErrors {
     let key: Vec<String> = key.iter().map(|part| (*part).to_owned()).collect();
     loaded.error_at(&key, None, message).into()
 }
 
 /// Builds one thing, or says where the mistake is.
 async fn make<T: ?Sized>(
-    loaded: &Loaded,
+    loaded: &LoadedConfig,
     kinds: &Kinds<T>,
     (name, word): (&str, &str),
     at: &[String],
@@ -435,7 +441,7 @@ async fn make<T: ?Sized>(
 
 /// What factories may know.
 #[must_use]
-pub fn build_context(loaded: &Loaded, vars: &BTreeMap<String, String>) -> BuildContext {
+pub fn build_context(loaded: &LoadedConfig, vars: &BTreeMap<String, String>) -> BuildContext {
     // Programs are looked for where the processes themselves would find them.
     let path = loaded.config.env.set.get("PATH").or_else(|| vars.get("PATH"));
     BuildContext {
@@ -449,14 +455,14 @@ pub fn build_context(loaded: &Loaded, vars: &BTreeMap<String, String>) -> BuildC
 /// The environment of what belongs to no agent, out of the orchestrator's own.
 #[must_use]
 pub fn plain_environment(
-    loaded: &Loaded,
+    loaded: &LoadedConfig,
     vars: &BTreeMap<String, String>,
 ) -> BTreeMap<String, String> {
     environment::build(&loaded.config.env, vars, &Description::default())
 }
 
 /// Whose the state of this configuration's run is.
-pub(super) fn state_owner(loaded: &Loaded) -> state::Owner {
+pub(super) fn state_owner(loaded: &LoadedConfig) -> state::Owner {
     let workspace = real_path(&loaded.config.run.workspace);
     state::Owner::new(&workspace, loaded.configuration().as_deref())
 }
@@ -466,7 +472,7 @@ pub(super) fn state_owner(loaded: &Loaded) -> state::Owner {
 /// # Errors
 /// It does: the configuration is wrong if it names the directory, and otherwise somebody put another one
 /// in the place of its own.
-pub fn verify_owner(loaded: &Loaded, layout: &state::Layout) -> Result<(), EngineError> {
+pub fn verify_owner(loaded: &LoadedConfig, layout: &state::Layout) -> Result<(), EngineError> {
     match state_owner(loaded).verify(layout) {
         Err(StateError::Foreign { path, owner, asked }) => {
             let problem = format!("belongs to the run of {owner}, not to that of {asked}");
@@ -489,7 +495,10 @@ pub fn verify_owner(loaded: &Loaded, layout: &state::Layout) -> Result<(), Engin
 ///
 /// # Errors
 /// It would lie in the workspace, where the agent could reach it.
-pub fn state_layout(loaded: &Loaded, state_home: &Path) -> Result<state::Layout, ConfigErrors> {
+pub fn state_layout(
+    loaded: &LoadedConfig,
+    state_home: &Path,
+) -> Result<state::Layout, ConfigErrors> {
     let workspace = real_path(&loaded.config.run.workspace);
     let root = match &loaded.config.state.dir {
         Some(dir) => dir.clone(),

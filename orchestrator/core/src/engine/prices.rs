@@ -2,7 +2,7 @@
 
 use genai_prices::{Calculator, PriceRequest, UsageKey};
 
-use crate::config::Prices;
+use ralph_orchestrator_config::Prices;
 use ralph_orchestrator_contract::{Tokens, Usage, Usd};
 
 const PER_MILLION: f64 = 1e6;

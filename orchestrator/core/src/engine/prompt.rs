@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use super::place;
-use crate::config;
 use crate::machine::Pins;
 use crate::workspace::{Prompt, PromptError, PromptPlace};
+use ralph_orchestrator_config as config;
 
 /// A prompt file, or a prompt in the configuration.
 #[derive(Clone, Debug)]

@@ -21,9 +21,9 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::environment;
-use crate::config::Env;
 use crate::machine::Input;
 use finder::{Edges, Finder};
+use ralph_orchestrator_config::Env;
 use ralph_orchestrator_contract::{AgentError, Event, Report};
 pub(super) use stream::Events;
 

@@ -10,16 +10,16 @@ use rustix::io::Errno;
 
 use super::error::EngineError;
 use super::place::file_pin;
-use crate::config::Loaded;
 use crate::state::{Disk, Layout, Origin, occupy_workspace};
 use crate::workspace::{HeldWorkspace, create_from_template};
+use ralph_orchestrator_config::LoadedConfig;
 
 /// How many names are tried for what is moved aside.
 const NAMES: usize = 100;
 
 /// The workspace that may be made anew, and where.
 pub(super) struct Renewal<'a> {
-    pub(super) loaded: &'a Loaded,
+    pub(super) loaded: &'a LoadedConfig,
     pub(super) workspace: &'a Path,
     pub(super) layout: &'a Layout,
     pub(super) disk: &'a Disk,

@@ -25,7 +25,6 @@ use super::protection::ProtectedState;
 use super::redact::Redactor;
 use super::scratch::Scratch;
 use super::trace;
-use crate::config::Config;
 use crate::machine::{
     Effect, Input, Now, ObservedEvidence, Outcome, Policy, Record, RunStarted, StartIteration,
     StartOptions, State, StopReason, step,
@@ -34,6 +33,7 @@ use crate::state::{FORMAT_VERSION, Found, Layout, Store};
 use crate::workspace::{
     Baseline, EvidenceHasher, HeldWorkspace, PinnedPaths, PromptWatch, TreeHasher,
 };
+use ralph_orchestrator_config::Config;
 use ralph_orchestrator_contract::{Iteration, NearMiss};
 
 /// How often the run was asked to stop: once is an orderly stop, twice a quick one.

@@ -8,9 +8,9 @@ use super::bytecode::BytecodeDir;
 use super::execution::{Over, execute};
 use super::plan::{Judges, millis, real_path};
 use super::validate::{Selection, baseline_claim};
-use crate::config::{ConfigError, ConfigErrors, Loaded};
 use crate::machine::NamedVerdict;
 use crate::workspace::ProtectedPaths;
+use ralph_orchestrator_config::{ConfigError, ConfigErrors, LoadedConfig};
 use ralph_orchestrator_contract::{Setup, SetupProblem, ValidationContext};
 
 /// Something in the set-up of a validator.
@@ -37,7 +37,7 @@ impl Judges {
     /// Asks every validator what the user should know of its set-up, in this environment.
     pub async fn check_setup(
         &self,
-        loaded: &Loaded,
+        loaded: &LoadedConfig,
         env: &BTreeMap<String, String>,
     ) -> SetupReport {
         let workspace = real_path(&loaded.config.run.workspace);
@@ -125,13 +125,13 @@ impl SetupReport {
     /// Everything that does, with its place.
     pub(super) fn accept(
         &self,
-        loaded: &Loaded,
+        loaded: &LoadedConfig,
         clean: impl Fn(&str) -> String,
     ) -> Result<Vec<String>, ConfigErrors> {
         let fatal = self.findings.iter().filter(|finding| finding.problem.is_fatal);
         let errors: Vec<ConfigError> =
             fatal.map(|finding| finding.error(loaded, &clean(&finding.text()))).collect();
-        ConfigErrors::unless_empty(errors)?;
+        ConfigErrors::ensure_none(errors)?;
         Ok(self.findings.iter().map(|finding| clean(&finding.text())).collect())
     }
 }
@@ -143,14 +143,14 @@ impl SetupFinding {
         format!("validator `{}`: {}", self.validator, self.problem.message)
     }
 
-    fn error(&self, loaded: &Loaded, message: &str) -> ConfigError {
+    fn error(&self, loaded: &LoadedConfig, message: &str) -> ConfigError {
         let key: Vec<String> = self.at.iter().chain(&self.problem.key).cloned().collect();
         loaded.error_at(&key, None, message)
     }
 
     /// Where its cause stands, such as `ralph.toml:9:12`.
     #[must_use]
-    pub fn place(&self, loaded: &Loaded) -> String {
-        self.error(loaded, "").place.to_string()
+    pub fn place(&self, loaded: &LoadedConfig) -> String {
+        self.error(loaded, "").location.to_string()
     }
 }

@@ -60,6 +60,25 @@ pub enum StateError {
         /// Those that it was opened for.
         asked: String,
     },
+    /// The configuration, which lies in the workspace, leads elsewhere than when its run began, which is
+    /// not finished.
+    #[error(
+        "{} has an unfinished run {run}, whose state is in {}, for the workspace {}; its {key} leads \
+         elsewhere now",
+        configuration.display(), state.display(), workspace.display()
+    )]
+    Elsewhere {
+        /// The configuration file.
+        configuration: PathBuf,
+        /// The run.
+        run: String,
+        /// Its state directory.
+        state: PathBuf,
+        /// Its workspace.
+        workspace: PathBuf,
+        /// The key that differs.
+        key: &'static str,
+    },
     /// The state was damaged or tampered with.
     #[error("{}: {problem}", path.display())]
     Damaged {

@@ -50,6 +50,6 @@ pub use lock::{Holder, Lock};
 pub use occupancy::occupy_workspace;
 pub use origin::Origin;
 pub use orphans::OrphanReport;
-pub use owner::{Owner, StateDir, state_dirs, state_dirs_of};
+pub use owner::{Owner, StateDir, record_elsewhere, state_dirs, state_dirs_of};
 pub use runs::{StoredRun, list_runs, read_run};
 pub use store::{Found, Store, peek, peek_completed, reset};

@@ -10,10 +10,12 @@ use super::error::StateError;
 use super::latch::LatchFile;
 use super::layout::Layout;
 use super::{Key, kept::KeptFile};
-use crate::machine::FilePin;
+use crate::machine::{FilePin, Latch};
 use crate::workspace::{escape, unescape};
 
 const VERSION: u32 = 1;
+/// In the place that a state directory would have by default: where it is instead.
+const ELSEWHERE: &str = "elsewhere.json";
 /// Larger than any such file, in bytes: two paths and little more.
 const LARGEST: u64 = 256 * 1024;
 
@@ -129,7 +131,34 @@ impl Owner {
     }
 }
 
-/// A state directory below the folder of all states.
+/// Where a state directory is that the configuration put elsewhere.
+#[derive(Serialize, Deserialize)]
+struct Elsewhere {
+    dir: String,
+}
+
+/// Records that the state directory that would have been `default` is `layout`, for [`state_dirs`].
+///
+/// # Errors
+/// It cannot be written.
+pub fn record_elsewhere(disk: &Disk, default: &Path, layout: &Layout) -> Result<(), StateError> {
+    let text = serde_json::to_string(&Elsewhere { dir: escape(layout.root()) }).unwrap_or_default();
+    let path = default.join(ELSEWHERE);
+    if disk.read_at_most(&path, LARGEST).is_ok_and(|known| known == text.as_bytes()) {
+        return Ok(());
+    }
+    disk.make_dir(default).map_err(StateError::io("create", default))?;
+    disk.clear(&path, fs::Metadata::is_file)?;
+    disk.write_private(&path, text.as_bytes())
+}
+
+fn elsewhere(default: &Path) -> Option<Layout> {
+    let bytes = read_regular(&default.join(ELSEWHERE), LARGEST).ok()?;
+    let found: Elsewhere = serde_json::from_slice(&bytes).ok()?;
+    unescape(&found.dir).map(Layout::new)
+}
+
+/// A state directory below the folder of all states, or known there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StateDir {
     /// Its paths.
@@ -142,26 +171,38 @@ impl StateDir {
     /// The run that it has now, if it has one and that can be told.
     #[must_use]
     pub fn run(&self) -> Option<String> {
+        Some(self.latch()?.run)
+    }
+
+    /// The same, if it is not complete.
+    #[must_use]
+    pub fn unfinished_run(&self) -> Option<String> {
+        let latch = self.latch()?;
+        (!matches!(latch.latch, Latch::Completed(_))).then_some(latch.run)
+    }
+
+    fn latch(&self) -> Option<LatchFile> {
         let disk = &Disk::default();
         let key = Key::read(disk, &self.layout.key()).ok()??;
-        let latch = LatchFile::read(disk, &key, &self.layout.latch()).ok()??;
-        Some(latch.run)
+        LatchFile::read(disk, &key, &self.layout.latch()).ok()?
     }
 }
 
 /// The state directories below `states`, such as `$XDG_STATE_HOME/ralph-orchestrator`, by their paths.
-/// What cannot be read is left out, and so is a directory elsewhere that `state.dir` names.
+/// What cannot be read is left out. Those that `state.dir` put elsewhere are among them.
 #[must_use]
 pub fn state_dirs(states: &Path) -> Vec<StateDir> {
     let entries = fs::read_dir(states).into_iter().flatten().flatten();
     let mut found: Vec<StateDir> = entries
-        .filter_map(|entry| {
-            let layout = Layout::new(entry.path());
+        .flat_map(|entry| [Some(Layout::new(entry.path())), elsewhere(&entry.path())])
+        .flatten()
+        .filter_map(|layout| {
             let owner = Owner::read(&layout).ok()??;
             Some(StateDir { layout, owner })
         })
         .collect();
     found.sort_by(|one, other| one.layout.root().cmp(other.layout.root()));
+    found.dedup_by(|one, other| one.layout == other.layout);
     found
 }
 

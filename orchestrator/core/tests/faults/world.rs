@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ralph_orchestrator_core::config::{self, Loaded, Sources};
+use ralph_orchestrator_config::{self as config, LoadedConfig, Sources};
 use ralph_orchestrator_core::engine::{
     EngineError, Finished, NoProcesses, Notice, Observer, Opened, Request, open,
 };
@@ -102,7 +102,7 @@ impl World {
         ended
     }
 
-    fn run_loaded(&self, loaded: Loaded, disk: Disk) -> Result<Ended, EngineError> {
+    fn run_loaded(&self, loaded: LoadedConfig, disk: Disk) -> Result<Ended, EngineError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let file = self.root().join("ralph.toml");

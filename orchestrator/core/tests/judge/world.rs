@@ -7,12 +7,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use ralph_orchestrator_config::{self as config, Sources};
 use ralph_orchestrator_contract::{
     Agent, AgentError, CancelSignal, Capabilities, Claim, ClaimKind, ClaimSource,
     CompletionDetector, Description, ErrorClass, Event, EventSink, EvidenceValidator, Findings,
     Iteration, Judgement, Report, Survivor, ValidationContext, ValidatorDescription, Verdict, View,
 };
-use ralph_orchestrator_core::config::{self, Sources};
 use ralph_orchestrator_core::engine::{
     Finished, NoProcesses, Notice, Observer, Opened, Processes, Request, open,
 };

@@ -1,0 +1,75 @@
+//! Checks of which agents take over from which.
+
+use std::collections::BTreeMap;
+
+use crate::diagnostics::Diagnostics;
+use crate::model::AgentConfig;
+use crate::suggest::nearest;
+
+type Agents = BTreeMap<String, AgentConfig>;
+
+/// Checks that every name is that of an agent, and that no agent takes over from itself, directly or not.
+pub(crate) fn check(first: &AgentConfig, agents: &Agents, diagnostics: &mut Diagnostics<'_>) {
+    // With a mistake in them, nobody knows which agents there were to be.
+    if diagnostics.is_damaged(&["agents"]) {
+        return;
+    }
+    check_names(agents, first, &["agent"], diagnostics);
+    for (name, agent) in agents {
+        check_names(agents, agent, &["agents", name], diagnostics);
+        for (index, to) in agent.fallback.iter().enumerate() {
+            // Each cycle is reported once, at its first name.
+            if let Some(cycle) = find_cycle(agents, to, name)
+                && cycle.iter().all(|other| *other >= name.as_str())
+            {
+                let message =
+                    format!("{} takes over from itself: {name} -> {}", name, cycle.join(" -> "));
+                diagnostics.add(&["agents", name, "fallback", &index.to_string()], message);
+            }
+        }
+    }
+}
+
+fn check_names(
+    agents: &Agents,
+    agent: &AgentConfig,
+    path: &[&str],
+    diagnostics: &mut Diagnostics<'_>,
+) {
+    for (index, name) in agent.fallback.iter().enumerate() {
+        let number = index.to_string();
+        let key = [path, &["fallback", &number]].concat();
+        if !agents.contains_key(name) {
+            let known = agents.keys().map(String::as_str);
+            let help = nearest(name, known).map(|near| format!("did you mean \"{near}\"?"));
+            let help = help.unwrap_or_else(|| format!("add a table [agents.{name}]"));
+            diagnostics.add_with_help(
+                &key,
+                format!("there is no agent called {name:?}"),
+                Some(&help),
+            );
+        } else if agent.fallback.iter().take(index).any(|before| before == name) {
+            diagnostics.add(&key, format!("{name:?} is named twice"));
+        }
+    }
+}
+
+/// Returns the names from `from` to `to` along fallbacks, both included.
+fn find_cycle<'a>(agents: &'a Agents, from: &'a str, to: &str) -> Option<Vec<&'a str>> {
+    let mut paths = vec![vec![from]];
+    let mut seen = Vec::new();
+    while let Some(path) = paths.pop() {
+        let Some(last) = path.last().copied() else { continue };
+        if last == to {
+            return Some(path);
+        }
+        if seen.contains(&last) {
+            continue;
+        }
+        seen.push(last);
+        for next in agents.get(last).into_iter().flat_map(|agent| &agent.fallback) {
+            paths.push([&path[..], &[next.as_str()]].concat());
+        }
+    }
+    None
+}

@@ -1,0 +1,392 @@
+//! Checks of a configuration, and the defaults for what it leaves out.
+
+mod fallback;
+mod files;
+mod plugins;
+
+use std::collections::BTreeSet;
+use std::path::{Component, Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::Sources;
+use crate::diagnostics::Diagnostics;
+use crate::document::{CompletionTable, ConfigDocument, ValidatorTable};
+use crate::error::SourceLocation;
+use crate::model::{
+    AgentConfig, Completion, CompletionTrigger, Config, DetectorConfig, Env, Limits, Run, Sandbox,
+    StateConfig, ValidatorConfig,
+};
+use ralph_orchestrator_contract::Usd;
+
+/// The prompt if none is given.
+const PROMPT: &str = "PROMPT.md";
+/// No time is no time-out, either.
+const NO_TIME: &str = "must be greater than 0s";
+const ADD_A_VALIDATOR: &str = r#"add one, for instance
+
+    [[validator]]
+    kind = "command"
+    program = ["cargo", "test"]
+
+or, to take the agent's word for it, say `trust_agent = true` in [completion]"#;
+const ADD_A_CHECK: &str = r#"name the command that proves it, such as `--check "cargo test"`"#;
+
+/// Checks everything and fills in what is missing. The result is meaningful only if nothing was added
+/// to `diagnostics`.
+pub(crate) fn resolve(
+    mut file: ConfigDocument,
+    sources: &Sources,
+    dir: &Path,
+    diagnostics: &mut Diagnostics<'_>,
+) -> Config {
+    let completion = completion(file.completion, &sources.defaults.detectors, diagnostics);
+    let validators = validators(file.validator, diagnostics);
+    // With a mistake in them, nobody knows what the validators were to be.
+    if !completion.trust_agent && !diagnostics.is_damaged(&["validator"]) {
+        validation(&validators, diagnostics);
+    }
+    if completion.when == CompletionTrigger::Proved && !validators.iter().any(|v| v.required) {
+        let message = "without a required validator nothing can prove that the work is done; add one, or \
+                       say `when = \"claimed\"`";
+        diagnostics.add(&["completion", "when"], message);
+    }
+    let adapter = &sources.defaults.adapter;
+    agent(&mut file.agent, adapter, &["agent"], diagnostics);
+    for (name, config) in &mut file.agents {
+        if !is_name(name) {
+            diagnostics.add(&["agents", name], "an agent needs a name of one line");
+        }
+        agent(config, adapter, &["agents", name], diagnostics);
+    }
+    fallback::check(&file.agent, &file.agents, diagnostics);
+    plugins::check(&mut file.plugins, dir, diagnostics);
+    limits(&file.limits, diagnostics);
+    env(&file.env, diagnostics);
+    let state =
+        file.state.dir.map(|path| make_absolute(&path, dir, &["state", "dir"], diagnostics));
+    Config {
+        run: run(file.run, dir, diagnostics),
+        agent: file.agent,
+        agents: file.agents,
+        plugins: file.plugins,
+        completion,
+        validators,
+        limits: file.limits,
+        env: file.env,
+        sandbox: sandbox(file.sandbox, dir, diagnostics),
+        state: StateConfig { dir: state },
+    }
+}
+
+fn run(mut run: Run, dir: &Path, diagnostics: &mut Diagnostics<'_>) -> Run {
+    if run.prompt.is_some() && run.prompt_text.is_some() {
+        one_prompt(&mut run, diagnostics);
+    }
+    if run.prompt_text.as_ref().is_some_and(|text| text.trim().is_empty()) {
+        diagnostics.add(&["run", "prompt_text"], "the prompt is empty");
+    }
+    if run.prompt.is_none() && run.prompt_text.is_none() {
+        run.prompt = Some(PathBuf::from(PROMPT));
+    }
+    run.prompt = run.prompt.map(|path| make_absolute(&path, dir, &["run", "prompt"], diagnostics));
+    run.template =
+        run.template.map(|path| make_absolute(&path, dir, &["run", "template"], diagnostics));
+    run.workspace = make_absolute(&run.workspace, dir, &["run", "workspace"], diagnostics);
+    run
+}
+
+fn sandbox(mut sandbox: Sandbox, dir: &Path, diagnostics: &mut Diagnostics<'_>) -> Sandbox {
+    for (list, paths) in [("read", &mut sandbox.read), ("write", &mut sandbox.write)] {
+        for (index, path) in paths.iter_mut().enumerate() {
+            *path = make_absolute(path, dir, &["sandbox", list, &index.to_string()], diagnostics);
+        }
+    }
+    sandbox
+}
+
+/// A later layer's prompt replaces that of an earlier one, of whatever form; both in one is a mistake.
+fn one_prompt(run: &mut Run, diagnostics: &mut Diagnostics<'_>) {
+    let rank = |key: &str| diagnostics.provenance.rank(&["run".to_owned(), key.to_owned()]);
+    match rank("prompt").cmp(&rank("prompt_text")) {
+        std::cmp::Ordering::Less => run.prompt = None,
+        std::cmp::Ordering::Greater => run.prompt_text = None,
+        std::cmp::Ordering::Equal => {
+            diagnostics.add(
+                &["run", "prompt_text"],
+                "there is a `prompt` already; only one of the two can be given",
+            );
+        }
+    }
+}
+
+/// Paths of all layers are relative to the folder of `ralph.toml`.
+pub(crate) fn make_absolute(
+    path: &Path,
+    dir: &Path,
+    key: &[&str],
+    diagnostics: &mut Diagnostics<'_>,
+) -> PathBuf {
+    match path.to_str() {
+        Some("") => diagnostics.add(key, "expected a path, found \"\""),
+        Some(text) if text.contains('\0') => {
+            diagnostics.add(key, "a path cannot have a NUL character");
+        }
+        Some(text) if text == "~" || text.starts_with("~/") => {
+            let help = "write the path in full, or `./~` for a folder of that name";
+            diagnostics.add_with_help(key, "`~` is not expanded", Some(help));
+        }
+        _ => {}
+    }
+    normalize_lexically(&dir.join(path))
+}
+
+/// Without `.` and `..`, by the names alone: links are not followed, nothing has to exist.
+pub(crate) fn normalize_lexically(path: &Path) -> PathBuf {
+    let mut clean = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                clean.pop();
+            }
+            other => clean.push(other),
+        }
+    }
+    clean
+}
+
+fn agent(
+    agent: &mut AgentConfig,
+    default_adapter: &str,
+    path: &[&str],
+    diagnostics: &mut Diagnostics<'_>,
+) {
+    let below = |keys: &[&'static str]| [path, keys].concat();
+    if !diagnostics.is_given(&below(&["adapter"])) {
+        default_adapter.clone_into(&mut agent.adapter);
+    }
+    if !is_name(&agent.adapter) {
+        let message = format!("expected the name of an adapter, found {:?}", agent.adapter);
+        diagnostics.add(&below(&["adapter"]), message);
+    }
+    let Some(prices) = agent.prices else { return };
+    for (key, price) in [
+        ("input", prices.input),
+        ("output", prices.output),
+        ("cache_read", prices.cache_read),
+        ("cache_write", prices.cache_write),
+    ] {
+        if price < 0.0 {
+            let message = format!("expected dollars per million tokens, 0 or more, found {price}");
+            diagnostics.add(&below(&["prices", key]), message);
+        }
+    }
+}
+
+fn completion(
+    file: CompletionTable,
+    defaults: &[String],
+    diagnostics: &mut Diagnostics<'_>,
+) -> Completion {
+    let mut detectors = Vec::<DetectorConfig>::new();
+    let is_default = file.detectors.is_none() && file.detector.is_empty();
+    let named =
+        file.detectors.or_else(|| is_default.then(|| defaults.to_vec())).unwrap_or_default();
+    let is_empty = named.is_empty() && file.detector.is_empty();
+    for (index, name) in named.into_iter().enumerate() {
+        let index = index.to_string();
+        let path = ["completion", "detectors", &index];
+        if !is_name(&name) {
+            diagnostics.add(&path, format!("expected the name of a detector, found {name:?}"));
+        } else if detectors.iter().any(|known| known.name == name) {
+            diagnostics.add(&path, format!("the detector {name:?} is named twice"));
+        } else {
+            detectors.push(DetectorConfig { name, config: Value::Object(serde_json::Map::new()) });
+        }
+    }
+    let mut seen = BTreeSet::new();
+    for (index, table) in file.detector.into_iter().enumerate() {
+        let index = index.to_string();
+        let path = ["completion", "detector", &index];
+        let named = ["completion", "detector", &index, "name"];
+        let name = match table.name {
+            Some(name) if is_name(&name) => name,
+            Some(name) => {
+                diagnostics.add(&named, format!("expected the name of a detector, found {name:?}"));
+                continue;
+            }
+            None if diagnostics.is_broken(&named) => continue,
+            None => {
+                diagnostics.add(&path, "`name` is missing");
+                continue;
+            }
+        };
+        if !seen.insert(name.clone()) {
+            let message = format!("the detector {name:?} has options twice");
+            diagnostics.add(&named, message);
+        }
+        let config = Value::Object(table.config);
+        match detectors.iter_mut().find(|known| known.name == name) {
+            Some(known) => known.config = config,
+            None => detectors.push(DetectorConfig { name, config }),
+        }
+    }
+    if is_empty {
+        let message = "without a detector nothing could ever claim that the task is complete";
+        diagnostics.add(&["completion", "detectors"], message);
+    }
+    Completion {
+        detectors,
+        when: file.when,
+        instructions: file.instructions,
+        trust_agent: file.trust_agent,
+        after_rejection: file.after_rejection,
+        baseline: file.baseline,
+    }
+}
+
+fn validators(
+    tables: Vec<ValidatorTable>,
+    diagnostics: &mut Diagnostics<'_>,
+) -> Vec<ValidatorConfig> {
+    let mut names = explicit_names(&tables, diagnostics);
+    let mut validators = Vec::new();
+    for (index, table) in tables.into_iter().enumerate() {
+        let location = index.to_string();
+        let kind = kind(table.kind, &location, diagnostics);
+        if table.timeout.is_zero() {
+            let path = ["validator", &location, "timeout"];
+            diagnostics.add_with_help(&path, NO_TIME, Some(NO_LIMIT));
+        }
+        validators.push(ValidatorConfig {
+            name: table.name.unwrap_or_else(|| unused_name(&kind, &mut names)),
+            kind,
+            required: table.required,
+            timeout: table.timeout,
+            artefacts: table.artefacts,
+            config: Value::Object(table.config),
+            index,
+        });
+    }
+    validators
+}
+
+fn kind(kind: Option<String>, index: &str, diagnostics: &mut Diagnostics<'_>) -> String {
+    let path = ["validator", index, "kind"];
+    match kind {
+        Some(kind) if is_name(&kind) => return kind,
+        Some(kind) => {
+            diagnostics.add(&path, format!("expected a kind of validator, found {kind:?}"));
+        }
+        None if diagnostics.is_broken(&path) => {}
+        None => diagnostics.add(&["validator", index], "`kind` is missing"),
+    }
+    String::new()
+}
+
+/// Names go into messages and reports: one line, not blank.
+pub(crate) fn is_name(text: &str) -> bool {
+    !text.trim().is_empty() && !text.chars().any(char::is_control)
+}
+
+fn explicit_names(
+    tables: &[ValidatorTable],
+    diagnostics: &mut Diagnostics<'_>,
+) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for (index, table) in tables.iter().enumerate() {
+        let Some(name) = &table.name else { continue };
+        let index = index.to_string();
+        let path = ["validator", &index, "name"];
+        if !is_name(name) {
+            diagnostics.add(&path, format!("expected a name of one line, found {name:?}"));
+        } else if !names.insert(name.clone()) {
+            diagnostics.add(&path, format!("another validator is called {name:?}"));
+        }
+    }
+    names
+}
+
+/// `command`, `command-2`, `command-3`, …
+fn unused_name(kind: &str, names: &mut BTreeSet<String>) -> String {
+    let numbered = |number: usize| match number {
+        1 => kind.to_owned(),
+        _ => format!("{kind}-{number}"),
+    };
+    // One of so many names is free.
+    let name = (1..=names.len() + 1).map(numbered).find(|name| !names.contains(name));
+    let name = name.unwrap_or_default();
+    names.insert(name.clone());
+    name
+}
+
+fn validation(validators: &[ValidatorConfig], diagnostics: &mut Diagnostics<'_>) {
+    if validators.is_empty() {
+        let message = "there is no validator, so nothing would prove that the work is done";
+        let without_file =
+            matches!(diagnostics.provenance.file(), SourceLocation::CommandLine { .. });
+        let help = if without_file { ADD_A_CHECK } else { ADD_A_VALIDATOR };
+        diagnostics.add_with_help(&["validator"], message, Some(help));
+    } else if validators.iter().all(|validator| !validator.required) {
+        let message = "no validator is required, so nothing would prove that the work is done";
+        diagnostics.add_with_help(&["validator", "0", "required"], message, Some(ADD_A_VALIDATOR));
+    }
+}
+
+/// What to write for a limit that shall not hold.
+const NO_LIMIT: &str = "\"none\" turns this limit off";
+
+fn limits(limits: &Limits, diagnostics: &mut Diagnostics<'_>) {
+    if limits.max_iterations.is_none()
+        && limits.max_runtime.is_none()
+        && limits.max_cost_usd.is_none()
+    {
+        let message = "\"none\" needs `max_runtime` or `max_cost_usd` as a limit";
+        diagnostics.add(&["limits", "max_iterations"], message);
+    }
+    if limits.max_cost_usd == Some(Usd::ZERO) {
+        let message = "expected more than 0 dollars, found 0";
+        diagnostics.add_with_help(&["limits", "max_cost_usd"], message, Some(NO_LIMIT));
+    }
+    for (key, duration) in [
+        ("max_runtime", limits.max_runtime),
+        ("iteration_timeout", Some(limits.iteration_timeout)),
+        ("idle_timeout", Some(limits.idle_timeout)),
+    ] {
+        if duration.is_some_and(|duration| duration.is_zero()) {
+            diagnostics.add_with_help(&["limits", key], NO_TIME, Some(NO_LIMIT));
+        }
+    }
+    for (key, count) in [
+        ("max_iterations", limits.max_iterations),
+        ("max_tokens", limits.max_tokens),
+        ("max_failures", limits.max_failures.map(u64::from)),
+        ("max_stagnant", limits.max_stagnant.map(u64::from)),
+        ("max_rejections", limits.max_rejections.map(u64::from)),
+    ] {
+        if count == Some(0) {
+            let message = "expected 1 or more, found 0";
+            diagnostics.add_with_help(&["limits", key], message, Some(NO_LIMIT));
+        }
+    }
+}
+
+fn env(env: &Env, diagnostics: &mut Diagnostics<'_>) {
+    let no_name = |name: &str| name.is_empty() || name.contains(['=', '\0']);
+    for (index, name) in env.pass.iter().enumerate() {
+        if no_name(name) {
+            let message = format!("expected the name of a variable, found {name:?}");
+            diagnostics.add(&["env", "pass", &index.to_string()], message);
+        }
+    }
+    for (name, value) in &env.set {
+        if no_name(name) {
+            let message = format!("{name:?} is not the name of a variable");
+            diagnostics.add(&["env", "set", name], message);
+        } else if value.contains('\0') {
+            let message = "the value of a variable cannot have a NUL character";
+            diagnostics.add(&["env", "set", name], message);
+        }
+    }
+}

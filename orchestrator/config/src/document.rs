@@ -1,0 +1,318 @@
+//! The form of `ralph.toml`, where it differs from the [`Config`] that it is resolved to.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::de::{MapAccess, Visitor};
+use serde::ser::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::{Map, Value};
+
+use crate::model::{
+    AfterRejection, AgentConfig, BaselineMode, CompletionTrigger, Config, Env, InstructionsMode,
+    Limits, PluginConfig, Run, Sandbox, StateConfig, units,
+};
+use crate::strict;
+
+/// The configuration of ralph-orchestrator.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct ConfigDocument {
+    /// What to do, and where.
+    #[serde(deserialize_with = "strict::table")]
+    pub(crate) run: Run,
+    /// The agent of the loop.
+    #[serde(deserialize_with = "strict::table")]
+    pub(crate) agent: AgentConfig,
+    /// Further agents, by name.
+    #[serde(deserialize_with = "strict::tables")]
+    pub(crate) agents: BTreeMap<String, AgentConfig>,
+    /// Agents, detectors and validators by others, by name.
+    #[serde(deserialize_with = "strict::tables")]
+    pub(crate) plugins: BTreeMap<String, PluginConfig>,
+    /// How completion is claimed.
+    #[serde(deserialize_with = "strict::table")]
+    pub(crate) completion: CompletionTable,
+    /// Those who decide whether a claim stands.
+    pub(crate) validator: Vec<ValidatorTable>,
+    /// The bounds of the run. Durations are text such as "2h 30m".
+    #[serde(deserialize_with = "strict::table")]
+    pub(crate) limits: Limits,
+    /// The environment of agents and validators.
+    #[serde(deserialize_with = "strict::table")]
+    pub(crate) env: Env,
+    /// What agents may do to files.
+    #[serde(deserialize_with = "strict::table")]
+    pub(crate) sandbox: Sandbox,
+    /// Where the run's state is kept.
+    #[serde(deserialize_with = "strict::table")]
+    pub(crate) state: StateConfig,
+}
+
+/// How completion is claimed.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(rename = "Completion")]
+pub(crate) struct CompletionTable {
+    /// The names of the detectors that look for claims. The default applies only if there is no
+    /// `[[completion.detector]]` either.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Vec<String>")]
+    pub(crate) detectors: Option<Vec<String>>,
+    /// Options of those named in `detectors`, and further ones.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) detector: Vec<DetectorTable>,
+    /// What makes the validators run: "claimed" waits for the agent to claim completion, "proved" runs
+    /// them after each iteration that changed something, too.
+    #[serde(deserialize_with = "strict::enumeration")]
+    pub(crate) when: CompletionTrigger,
+    /// Whether the agent is told how to claim completion: "auto" says so after the prompt, if neither the
+    /// prompt nor the agent's command line shows a form that a detector knows; "never" does not.
+    #[serde(deserialize_with = "strict::enumeration")]
+    pub(crate) instructions: InstructionsMode,
+    /// The agent's word is enough: no required validator is needed.
+    pub(crate) trust_agent: bool,
+    /// What becomes of a claim that was rejected: "keep" validates it again after each iteration,
+    /// "reclaim" waits for the agent to claim again.
+    #[serde(deserialize_with = "strict::enumeration")]
+    pub(crate) after_rejection: AfterRejection,
+    /// Whether the required validators that run something are run once before the first iteration: "warn"
+    /// says so if all of them accept already, "must_fail" then does not begin, "off" does not run them.
+    #[serde(deserialize_with = "strict::enumeration")]
+    pub(crate) baseline: BaselineMode,
+}
+
+impl Default for CompletionTable {
+    fn default() -> Self {
+        Self {
+            detectors: None,
+            detector: Vec::new(),
+            when: CompletionTrigger::Claimed,
+            instructions: InstructionsMode::Auto,
+            trust_agent: false,
+            after_rejection: AfterRejection::Keep,
+            baseline: BaselineMode::Warn,
+        }
+    }
+}
+
+/// A detector with options, of which only the name is ours.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct DetectorTable {
+    pub(crate) name: Option<String>,
+    pub(crate) config: Map<String, Value>,
+}
+
+/// A `[[completion.detector]]`. Keys beside `name` are the detector's options.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Detector")]
+struct DetectorKeys {
+    /// The detector's name.
+    #[schemars(extend("minLength" = 1))]
+    name: String,
+}
+
+impl<'de> Deserialize<'de> for DetectorTable {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Keys;
+        impl<'de> Visitor<'de> for Keys {
+            type Value = DetectorTable;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a table")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<DetectorTable, A::Error> {
+                let mut detector = DetectorTable::default();
+                while let Some(key) = map.next_key::<String>()? {
+                    if key == "name" {
+                        detector.name = Some(map.next_value()?);
+                    } else {
+                        detector.config.insert(key, map.next_value()?);
+                    }
+                }
+                Ok(detector)
+            }
+        }
+        deserializer.deserialize_any(Keys)
+    }
+}
+
+impl Serialize for DetectorTable {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let keys = DetectorKeys { name: self.name.clone().unwrap_or_default() };
+        strict::join(&keys, &self.config)
+            .ok_or_else(|| S::Error::custom("a detector that cannot be written"))?
+            .serialize(serializer)
+    }
+}
+
+impl JsonSchema for DetectorTable {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        DetectorKeys::schema_name()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        DetectorKeys::json_schema(generator)
+    }
+}
+
+/// A validator, of whose options only the common ones are ours.
+#[derive(Clone, Debug)]
+pub(crate) struct ValidatorTable {
+    pub(crate) kind: Option<String>,
+    pub(crate) name: Option<String>,
+    pub(crate) required: bool,
+    pub(crate) timeout: Duration,
+    pub(crate) artefacts: Vec<String>,
+    pub(crate) config: Map<String, Value>,
+}
+
+impl Default for ValidatorTable {
+    fn default() -> Self {
+        Self {
+            kind: None,
+            name: None,
+            required: true,
+            timeout: Duration::from_secs(10 * 60),
+            artefacts: Vec::new(),
+            config: Map::new(),
+        }
+    }
+}
+
+/// A `[[validator]]`. Keys beside these are the options of its kind.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Validator")]
+struct ValidatorKeys {
+    /// The kind of validator.
+    #[schemars(extend("minLength" = 1))]
+    kind: String,
+    /// A name for people: the kind if it is not given, made unique.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(default, with = "String", extend("minLength" = 1))]
+    name: Option<String>,
+    /// Completion needs its acceptance.
+    #[schemars(default = "required_by_default")]
+    required: bool,
+    /// The longest that a validation may take. "none" is no limit.
+    #[serde(serialize_with = "units::duration_or_longest::serialize")]
+    #[schemars(schema_with = "units::duration_or_none_schema", default = "timeout_by_default")]
+    timeout: Duration,
+    /// Globs, relative to the workspace, of the files that it writes, such as its own reports: no part of
+    /// the work, whoever changes them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(default, inner(length(min = 1)))]
+    artefacts: Vec<String>,
+}
+
+fn required_by_default() -> bool {
+    ValidatorTable::default().required
+}
+
+fn timeout_by_default() -> Duration {
+    ValidatorTable::default().timeout
+}
+
+/// Reads a duration where a visitor wants a type.
+struct Timeout(Duration);
+
+impl<'de> Deserialize<'de> for Timeout {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        units::duration_or_longest::deserialize(deserializer).map(Self)
+    }
+}
+
+impl<'de> Deserialize<'de> for ValidatorTable {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Keys;
+        impl<'de> Visitor<'de> for Keys {
+            type Value = ValidatorTable;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a table")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<ValidatorTable, A::Error> {
+                let mut validator = ValidatorTable::default();
+                while let Some(key) = map.next_key::<String>()? {
+                    match key.as_str() {
+                        "kind" => validator.kind = Some(map.next_value()?),
+                        "name" => validator.name = Some(map.next_value()?),
+                        "required" => validator.required = map.next_value()?,
+                        "timeout" => validator.timeout = map.next_value::<Timeout>()?.0,
+                        "artefacts" => validator.artefacts = map.next_value()?,
+                        _ => {
+                            validator.config.insert(key, map.next_value()?);
+                        }
+                    }
+                }
+                Ok(validator)
+            }
+        }
+        deserializer.deserialize_any(Keys)
+    }
+}
+
+impl Serialize for ValidatorTable {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let keys = ValidatorKeys {
+            kind: self.kind.clone().unwrap_or_default(),
+            name: self.name.clone(),
+            required: self.required,
+            timeout: self.timeout,
+            artefacts: self.artefacts.clone(),
+        };
+        strict::join(&keys, &self.config)
+            .ok_or_else(|| S::Error::custom("a validator that cannot be written"))?
+            .serialize(serializer)
+    }
+}
+
+impl JsonSchema for ValidatorTable {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        ValidatorKeys::schema_name()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        ValidatorKeys::json_schema(generator)
+    }
+}
+
+impl From<&Config> for ConfigDocument {
+    fn from(config: &Config) -> Self {
+        let table = |value: &Value| value.as_object().cloned().unwrap_or_default();
+        let detectors = &config.completion.detectors;
+        Self {
+            run: config.run.clone(),
+            agent: config.agent.clone(),
+            agents: config.agents.clone(),
+            plugins: config.plugins.clone(),
+            completion: CompletionTable {
+                detectors: Some(detectors.iter().map(|d| d.name.clone()).collect()),
+                detector: detectors
+                    .iter()
+                    .map(|d| DetectorTable { name: Some(d.name.clone()), config: table(&d.config) })
+                    .filter(|d| !d.config.is_empty())
+                    .collect(),
+                when: config.completion.when,
+                instructions: config.completion.instructions,
+                trust_agent: config.completion.trust_agent,
+                after_rejection: config.completion.after_rejection,
+                baseline: config.completion.baseline,
+            },
+            validator: config
+                .validators
+                .iter()
+                .map(|v| ValidatorTable {
+                    kind: Some(v.kind.clone()),
+                    name: Some(v.name.clone()),
+                    required: v.required,
+                    timeout: v.timeout,
+                    artefacts: v.artefacts.clone(),
+                    config: table(&v.config),
+                })
+                .collect(),
+            limits: config.limits.clone(),
+            env: config.env.clone(),
+            sandbox: config.sandbox.clone(),
+            state: config.state.clone(),
+        }
+    }
+}

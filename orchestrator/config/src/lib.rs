@@ -1,0 +1,101 @@
+//! The configuration: layers of sources, merged, checked, with the origin of every value.
+//!
+//! ```text
+//!  defaults < implied < user file < ralph.toml < RALPH_… variables < --set < flags     layers: text, parsed, with spans
+//!                         │ figment merges, each value tagged          provenance
+//!                         ▼
+//!               merged values ──► ConfigDocument ──► Config            deserialize, then checks
+//!                         │              (all mistakes are collected: diagnostics, serde_messages)
+//!                         ▼
+//!             LoadedConfig = Config + origin of every value            loaded
+//! ```
+//!
+//! Relative paths are relative to the folder of `ralph.toml`, whichever layer they come from. A
+//! variable's name is its key in capitals, `RALPH_` or `RALPH_ORCHESTRATOR_` before it and `__` for each
+//! dot, so tables and agents with capitals in their names cannot be reached by variables. The values of
+//! variables and of `--set` are TOML; what is not TOML, or a number where text is expected, is text.
+//!
+//! This crate names no adapter, detector or validator: the defaults that name them are part of
+//! [`Sources`]. It prints nothing: [`ConfigErrors`] are data, rendered by the command line.
+
+mod checks;
+mod deserialize;
+mod diagnostics;
+mod document;
+mod error;
+mod inline;
+mod key;
+mod layers;
+mod loaded;
+mod model;
+mod provenance;
+mod run_paths;
+mod schema;
+mod serde_messages;
+mod shapes;
+mod sources;
+mod strict;
+mod suggest;
+mod variables;
+
+pub use error::{ConfigError, ConfigErrors, Position, SourceLocation};
+pub use layers::Flag;
+pub use loaded::LoadedConfig;
+pub use model::{
+    AfterRejection, AgentConfig, BaselineMode, Completion, CompletionTrigger, Config,
+    DetectorConfig, Env, EnvMode, InstructionsMode, Limits, PluginConfig, PluginIsolation, Prices,
+    Run, Sandbox, SandboxMode, SandboxWorkspace, StateConfig, ValidatorConfig, duration_text,
+    parse_duration,
+};
+pub use run_paths::load_run_paths;
+pub use schema::{keys, schema};
+pub use shapes::command_words;
+pub use sources::{Defaults, Sources};
+pub use suggest::nearest;
+pub use variables::{ForeignVariable, foreign_variables};
+
+use diagnostics::Diagnostics;
+use provenance::Provenance;
+
+/// Reads, merges and checks the configuration. Does not check whether the files that it names exist:
+/// see [`LoadedConfig::check_files`].
+///
+/// # Errors
+/// Returns every mistake that can be found at once. After a syntax error in a file nothing else is
+/// checked.
+pub fn load(sources: &Sources) -> Result<LoadedConfig, ConfigErrors> {
+    let dir = sources.folder()?;
+    let mut layers = sources.layers();
+    let mut errors = std::mem::take(&mut layers.errors);
+    if layers.unread {
+        ConfigErrors::ensure_none(std::mem::take(&mut errors))?;
+    }
+
+    let file = sources.location();
+    let mut broken = Vec::new();
+    // A mistake is one even if a later layer hides it.
+    for layer in &layers.layers {
+        let alone = Provenance::new(vec![layer.clone()], file.clone());
+        let mut diagnostics = Diagnostics::new(&alone, errors, layer.broken.clone());
+        let is_readable = deserialize::document(&mut diagnostics, true).is_some();
+        let (all_errors, all_broken) = diagnostics.into_parts();
+        errors = all_errors;
+        broken.extend(all_broken);
+        if !is_readable {
+            ConfigErrors::ensure_none(std::mem::take(&mut errors))?;
+        }
+    }
+    if let Some(table) = sources.replaced {
+        layers.remove_table(table);
+    }
+    let provenance = Provenance::new(layers.layers, file);
+    let mut diagnostics = Diagnostics::new(&provenance, errors, broken);
+    let document = deserialize::document(&mut diagnostics, false);
+    let config =
+        document.map(|document| checks::resolve(document, sources, &dir, &mut diagnostics));
+    ConfigErrors::ensure_none(diagnostics.into_parts().0)?;
+    match config {
+        Some(config) => LoadedConfig::new(config, dir, provenance),
+        None => Err(ConfigError::new(provenance.file(), "", "cannot be understood").into()),
+    }
+}

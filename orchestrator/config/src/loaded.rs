@@ -1,0 +1,230 @@
+//! A configuration together with where each value comes from.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::diagnostics;
+use crate::document::ConfigDocument;
+use crate::error::{ConfigError, ConfigErrors, SourceLocation};
+use crate::inline;
+use crate::key::{self, KeyPath};
+use crate::model::Config;
+use crate::model::units;
+use crate::provenance::Provenance;
+use crate::schema;
+use crate::serde_messages;
+use crate::suggest::nearest;
+
+/// What the origin of a value is called that nobody gave.
+const DEFAULT: &str = "default";
+
+/// A configuration that was read, with the source of every value.
+#[derive(Clone, Debug)]
+pub struct LoadedConfig {
+    /// The configuration.
+    pub config: Config,
+    dir: PathBuf,
+    provenance: Provenance,
+    table: toml::Table,
+    text: String,
+}
+
+impl LoadedConfig {
+    pub(crate) fn new(
+        config: Config,
+        dir: PathBuf,
+        provenance: Provenance,
+    ) -> Result<Self, ConfigErrors> {
+        let failed = |error: String| ConfigError::new(provenance.file(), "", error);
+        let value = serde_json::to_value(ConfigDocument::from(&config))
+            .map_err(|e| failed(e.to_string()))?;
+        let table = match to_toml(value) {
+            toml::Value::Table(table) => table,
+            other => return Err(failed(format!("{} is no table", other.type_str())).into()),
+        };
+        let text = toml::to_string(&table).map_err(|e| failed(e.to_string()))?;
+        Ok(Self { config, dir, provenance, table, text })
+    }
+
+    /// The folder of `ralph.toml`, absolute: relative paths in the configuration are relative to it.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The configuration file, absolute and without links; `None` if there is none, as when everything
+    /// was given on the command line.
+    #[must_use]
+    pub fn configuration(&self) -> Option<PathBuf> {
+        match self.provenance.file() {
+            SourceLocation::File { path, .. } => path.canonicalize().ok(),
+            SourceLocation::Variable { .. }
+            | SourceLocation::Set { .. }
+            | SourceLocation::CommandLine { .. } => None,
+        }
+    }
+
+    /// The folder of the prompt file, absolute; that of `ralph.toml` if the prompt is no file.
+    #[must_use]
+    pub fn prompt_dir(&self) -> &Path {
+        self.config.run.prompt.as_deref().and_then(Path::parent).unwrap_or(&self.dir)
+    }
+
+    /// Whether the value of `key`, such as `limits.max_cost_usd`, comes from anything but the
+    /// defaults.
+    #[must_use]
+    pub fn set_by_user(&self, key: &str) -> bool {
+        key::parse(key).is_some_and(|path| self.provenance.is_given(&path))
+    }
+
+    /// Whether the value of `key` was given on the command line or by a variable of the environment, and
+    /// not by a file.
+    #[must_use]
+    pub fn is_given_outside_files(&self, key: &str) -> bool {
+        key::parse(key).is_some_and(|path| {
+            self.provenance.is_given(&path)
+                && !matches!(self.provenance.location(&path, false), SourceLocation::File { .. })
+        })
+    }
+
+    /// Where the value of `key` comes from: `ralph.toml:12:16`, `RALPH_LIMITS__MAX_COST_USD`, `--set`
+    /// or `default`. `None` if there is no such key. Elements of arrays are named by their index:
+    /// `validator.0.timeout`.
+    #[must_use]
+    pub fn origin(&self, key: &str) -> Option<String> {
+        let path = key::parse(key)?;
+        if self.provenance.value(&path).is_some() {
+            return Some(self.provenance.location(&path, false).to_string());
+        }
+        let known = find(&self.table, &path).is_some() || schema::fixed_keys().contains(&path);
+        known.then(|| DEFAULT.to_owned())
+    }
+
+    /// The error for a mistake in the value at `key_path`, or in the name of its key `unknown_key`.
+    /// Messages of serde are put into the words of configuration errors.
+    #[must_use]
+    pub fn error_at(
+        &self,
+        key_path: &[String],
+        unknown_key: Option<&str>,
+        message: &str,
+    ) -> ConfigError {
+        let mut issue = serde_messages::from_message(message);
+        issue.unknown_key = unknown_key.map(str::to_owned).or(issue.unknown_key);
+        diagnostics::explain(&self.provenance, key_path, &issue)
+    }
+
+    /// The error for the name of something that is not known, given at `key_path`. `kind_word` says
+    /// what it should be the name of, such as `adapter`.
+    #[must_use]
+    pub fn unknown_name_error(
+        &self,
+        key_path: &[String],
+        name: &str,
+        kind_word: &str,
+        candidates: &[&str],
+    ) -> ConfigError {
+        let location = self.provenance.location(key_path, false);
+        let message = format!("there is no {kind_word} called {name:?}");
+        let mut error = ConfigError::new(location, key::dotted(key_path), message);
+        error.suggestion = nearest(name, candidates.iter().copied()).map(str::to_owned);
+        if error.suggestion.is_none() && !candidates.is_empty() {
+            error.help = Some(format!("known are: {}", candidates.join(", ")));
+        }
+        error
+    }
+
+    /// The key of a detector: of its options if it has a table, else of its name in
+    /// `completion.detectors`. The options' own keys are below the former.
+    #[must_use]
+    pub fn detector_key(&self, name: &str) -> Vec<String> {
+        let completion = "completion".to_owned();
+        let index_of = |list: &str, in_table: bool| {
+            let list_path = [completion.clone(), list.to_owned()];
+            let found = self.provenance.elements(&list_path).position(|element| {
+                let value = if in_table { element.find_ref("name") } else { Some(element) };
+                value.and_then(|value| value.as_str()) == Some(name)
+            })?;
+            Some([&list_path[..], &[found.to_string()]].concat())
+        };
+        index_of("detector", true)
+            .or_else(|| index_of("detectors", false))
+            .unwrap_or_else(|| vec![completion, "detectors".to_owned()])
+    }
+
+    /// The error for a mistake that is not in a value but in what the value names, such as a file.
+    pub(crate) fn error_at_key(&self, key: &[&str], message: String) -> ConfigError {
+        let path = key.iter().map(|&part| part.to_owned()).collect::<KeyPath>();
+        ConfigError::new(self.provenance.location(&path, false), key::dotted(&path), message)
+    }
+
+    /// The configuration as TOML, as it was loaded: every key that has a value, paths absolute.
+    /// LoadedConfig again without variables and `--set`, it gives the same [`Config`].
+    #[must_use]
+    pub fn resolved_toml(&self) -> String {
+        self.text.clone()
+    }
+
+    /// Key, value as TOML, and origin of everything that has a value.
+    #[must_use]
+    pub fn show(&self) -> Vec<(String, String, String)> {
+        let mut rows = Vec::new();
+        for (name, value) in &self.table {
+            flatten(value, &mut vec![name.clone()], &mut rows);
+        }
+        rows.into_iter()
+            .map(|(path, value)| {
+                let key = key::dotted(&path);
+                let origin = self.origin(&key).unwrap_or_else(|| DEFAULT.to_owned());
+                (key, value, origin)
+            })
+            .collect()
+    }
+}
+
+fn find<'a>(table: &'a toml::Table, path: &[String]) -> Option<&'a toml::Value> {
+    let (first, rest) = path.split_first()?;
+    rest.iter().try_fold(table.get(first)?, |value, part| match value {
+        toml::Value::Table(table) => table.get(part),
+        toml::Value::Array(array) => array.get(part.parse::<usize>().ok()?),
+        _ => None,
+    })
+}
+
+fn flatten(value: &toml::Value, path: &mut KeyPath, rows: &mut Vec<(KeyPath, String)>) {
+    match value {
+        toml::Value::Table(table) => {
+            for (name, value) in table {
+                path.push(name.clone());
+                flatten(value, path, rows);
+                path.pop();
+            }
+        }
+        toml::Value::Array(array) if array.iter().any(toml::Value::is_table) => {
+            for (index, value) in array.iter().enumerate() {
+                path.push(index.to_string());
+                flatten(value, path, rows);
+                path.pop();
+            }
+        }
+        value => rows.push((path.clone(), inline::value(value))),
+    }
+}
+
+/// Null stands for a limit that is off; nothing else in a configuration can be null.
+fn to_toml(value: Value) -> toml::Value {
+    match value {
+        Value::Null => toml::Value::String(units::NONE.to_owned()),
+        Value::Bool(truth) => toml::Value::Boolean(truth),
+        Value::Number(number) => number.as_i64().map_or_else(
+            || toml::Value::Float(number.as_f64().unwrap_or(f64::MAX)),
+            toml::Value::Integer,
+        ),
+        Value::String(text) => toml::Value::String(text),
+        Value::Array(array) => toml::Value::Array(array.into_iter().map(to_toml).collect()),
+        Value::Object(table) => toml::Value::Table(
+            table.into_iter().map(|(key, value)| (key, to_toml(value))).collect(),
+        ),
+    }
+}

@@ -1,0 +1,78 @@
+//! `[limits]`.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::model::units;
+use ralph_orchestrator_contract::Usd;
+
+/// The bounds of a run. Durations are written as text such as `2h 30m`, a limit that is off as
+/// "none", in JSON as null.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Limits {
+    /// Iterations of the run. "none" is no limit, allowed only with `max_runtime` or `max_cost_usd`.
+    #[serde(deserialize_with = "units::count_or_none")]
+    #[schemars(schema_with = "units::count_or_none_schema")]
+    pub max_iterations: Option<u64>,
+    /// Wall time of the run, restarts included, without the time it was down or suspended.
+    /// "none" is no limit.
+    #[serde(with = "units::duration_or_none")]
+    #[schemars(schema_with = "units::duration_or_none_schema")]
+    pub max_runtime: Option<Duration>,
+    /// US dollars that the run may cost. "none" is no limit.
+    #[serde(deserialize_with = "units::usd_or_none")]
+    #[schemars(schema_with = "units::usd_or_none_schema")]
+    pub max_cost_usd: Option<Usd>,
+    /// Tokens of all kinds together that the run may use. "none" is no limit.
+    #[serde(deserialize_with = "units::count_or_none")]
+    #[schemars(schema_with = "units::count_or_none_schema")]
+    pub max_tokens: Option<u64>,
+    /// Wall time of one iteration. "none" is no limit.
+    #[serde(with = "units::duration_or_longest")]
+    #[schemars(schema_with = "units::duration_or_none_schema")]
+    pub iteration_timeout: Duration,
+    /// Time in an iteration without any output or event; twice that while the agent's processes use the
+    /// processor or have a network connection open. "none" is no limit.
+    #[serde(with = "units::duration_or_longest")]
+    #[schemars(schema_with = "units::duration_or_none_schema")]
+    pub idle_timeout: Duration,
+    /// Failed iterations in a row. "none" is no limit.
+    #[serde(deserialize_with = "units::small_count_or_none")]
+    #[schemars(schema_with = "units::count_or_none_schema")]
+    pub max_failures: Option<u32>,
+    /// Iterations in a row without any progress. "none" is no limit.
+    #[serde(deserialize_with = "units::small_count_or_none")]
+    #[schemars(schema_with = "units::count_or_none_schema")]
+    pub max_stagnant: Option<u32>,
+    /// Rejections of one and the same workspace tree. "none" is no limit.
+    #[serde(deserialize_with = "units::small_count_or_none")]
+    #[schemars(schema_with = "units::count_or_none_schema")]
+    pub max_rejections: Option<u32>,
+    /// The longest wait for a rate limit to end. Waits are no iterations and no failures. "none" is no
+    /// limit.
+    #[serde(with = "units::duration_or_longest")]
+    #[schemars(schema_with = "units::duration_or_none_schema")]
+    pub max_wait: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        const MINUTE: u64 = 60;
+        const HOUR: u64 = 60 * MINUTE;
+        Self {
+            max_iterations: Some(100),
+            max_runtime: Some(Duration::from_secs(4 * HOUR)),
+            max_cost_usd: Some(Usd::from_nanos(50_000_000_000)),
+            max_tokens: None,
+            iteration_timeout: Duration::from_secs(30 * MINUTE),
+            idle_timeout: Duration::from_secs(15 * MINUTE),
+            max_failures: Some(5),
+            max_stagnant: Some(10),
+            max_rejections: Some(3),
+            max_wait: Duration::from_secs(6 * HOUR),
+        }
+    }
+}

@@ -1,0 +1,381 @@
+//! The checked configuration.
+
+mod limits;
+mod plugins;
+pub(crate) mod units;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::strict::{self, StrictEnum};
+
+pub use limits::Limits;
+pub use plugins::{PluginConfig, PluginIsolation};
+pub use units::{duration_text, parse_duration};
+
+/// A complete configuration: every default filled in, every path absolute.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// `[run]`
+    pub run: Run,
+    /// `[agent]`: the agent of the loop.
+    pub agent: AgentConfig,
+    /// `[agents.NAME]`: further agents.
+    pub agents: BTreeMap<String, AgentConfig>,
+    /// `[plugins.NAME]`
+    pub plugins: BTreeMap<String, PluginConfig>,
+    /// `[completion]`
+    pub completion: Completion,
+    /// `[[validator]]`, in the order of the file.
+    pub validators: Vec<ValidatorConfig>,
+    /// `[limits]`
+    pub limits: Limits,
+    /// `[env]`
+    pub env: Env,
+    /// `[sandbox]`
+    pub sandbox: Sandbox,
+    /// `[state]`
+    pub state: StateConfig,
+}
+
+impl Config {
+    /// Returns the names of the agents that take over from the one of `[agents.NAME]`, or of `[agent]`, in
+    /// order: each is followed by those that take over from it. None comes twice.
+    #[must_use]
+    pub fn fallback<'a>(&'a self, name: Option<&str>) -> Vec<&'a str> {
+        let first = match name {
+            Some(name) => self.agents.get(name),
+            None => Some(&self.agent),
+        };
+        let names = |agent: &'a AgentConfig| agent.fallback.iter().rev().map(String::as_str);
+        let mut order: Vec<&str> = Vec::new();
+        let mut open: Vec<&str> = first.into_iter().flat_map(names).collect();
+        while let Some(to) = open.pop() {
+            if name != Some(to) && !order.contains(&to) {
+                order.push(to);
+                open.extend(self.agents.get(to).into_iter().flat_map(names));
+            }
+        }
+        order
+    }
+}
+
+/// What to do, and where.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Run {
+    /// The prompt file. "PROMPT.md" if neither this nor `prompt_text` is given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "PathBuf", extend("minLength" = 1))]
+    pub prompt: Option<PathBuf>,
+    /// The prompt itself, instead of a file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", extend("minLength" = 1))]
+    pub prompt_text: Option<String>,
+    /// The agent may edit the prompt file.
+    pub prompt_mutable: bool,
+    /// The folder in which the agent works.
+    #[schemars(extend("minLength" = 1))]
+    pub workspace: PathBuf,
+    /// The folder from which the workspace is made, if it does not exist.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "PathBuf", extend("minLength" = 1))]
+    pub template: Option<PathBuf>,
+    /// The pause between two iterations.
+    #[serde(with = "units::duration")]
+    #[schemars(schema_with = "units::duration_schema")]
+    pub delay: Duration,
+}
+
+impl Default for Run {
+    fn default() -> Self {
+        Self {
+            prompt: None,
+            prompt_text: None,
+            prompt_mutable: true,
+            workspace: PathBuf::from("."),
+            template: None,
+            delay: Duration::from_secs(2),
+        }
+    }
+}
+
+/// An agent: its adapter, and the adapter's own configuration.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct AgentConfig {
+    /// The adapter that drives the agent.
+    #[schemars(extend("minLength" = 1))]
+    pub adapter: String,
+    /// The adapter's own keys, checked by it.
+    #[serde(deserialize_with = "strict::open_table")]
+    #[schemars(with = "Map<String, Value>")]
+    pub config: Value,
+    /// The names of those in `[agents]` that take over, in this order, when this one is not there, not
+    /// logged in, out of credit, or refused by its provider for longer than five minutes or
+    /// `limits.max_wait`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(inner(length(min = 1)))]
+    pub fallback: Vec<String>,
+    /// Files that the agent reads at its start, beside the configuration file: they are part of what
+    /// it is given, and are put back before each iteration if they were changed. Those that
+    /// `--mcp-config` and `--settings` name are among them anyway.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(with = "Vec<String>", inner(length(min = 1)))]
+    pub inputs: Vec<PathBuf>,
+    /// The agent may run although it reports neither cost nor tokens and a cost limit is set.
+    pub unmetered: bool,
+    /// What tokens cost, for an agent that reports tokens but no cost.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "strict::optional_table")]
+    #[schemars(with = "Prices")]
+    pub prices: Option<Prices>,
+}
+
+impl Default for AgentConfig {
+    fn default() -> Self {
+        Self {
+            adapter: String::new(),
+            config: Value::Object(Map::new()),
+            fallback: Vec::new(),
+            inputs: Vec::new(),
+            unmetered: false,
+            prices: None,
+        }
+    }
+}
+
+/// Prices in US dollars per million tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Prices {
+    /// Input tokens.
+    #[schemars(range(min = 0))]
+    pub input: f64,
+    /// Output tokens.
+    #[schemars(range(min = 0))]
+    pub output: f64,
+    /// Input tokens read from the cache.
+    #[schemars(range(min = 0))]
+    pub cache_read: f64,
+    /// Input tokens written to the cache.
+    #[schemars(range(min = 0))]
+    pub cache_write: f64,
+}
+
+/// How completion is claimed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Completion {
+    /// What makes the validators run.
+    pub when: CompletionTrigger,
+    /// Whether the agent is told how to claim completion.
+    pub instructions: InstructionsMode,
+    /// The detectors that look for claims. Never empty.
+    pub detectors: Vec<DetectorConfig>,
+    /// The agent's word is enough: no required validator is needed.
+    pub trust_agent: bool,
+    /// What becomes of a claim that was rejected.
+    pub after_rejection: AfterRejection,
+    /// What follows from checks that accept before any work is done.
+    pub baseline: BaselineMode,
+}
+
+/// What makes the validators run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CompletionTrigger {
+    /// A claim.
+    Claimed,
+    /// A claim, or an iteration that changed something.
+    Proved,
+}
+
+impl StrictEnum for CompletionTrigger {
+    const WORDS: &'static [&'static str] = &["claimed", "proved"];
+    const VALUES: &'static [Self] = &[Self::Claimed, Self::Proved];
+}
+
+/// Whether the agent is told how to claim completion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum InstructionsMode {
+    /// After the prompt, if a claim is needed and the agent is not told by anything else how to make one.
+    Auto,
+    /// The agent reads nothing but the prompt and what there is to say about earlier iterations.
+    Never,
+}
+
+impl StrictEnum for InstructionsMode {
+    const WORDS: &'static [&'static str] = &["auto", "never"];
+    const VALUES: &'static [Self] = &[Self::Auto, Self::Never];
+}
+
+/// What follows from checks that accept before any work is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum BaselineMode {
+    /// The user is warned.
+    Warn,
+    /// The run does not begin.
+    MustFail,
+    /// They are not run.
+    Off,
+}
+
+impl StrictEnum for BaselineMode {
+    const WORDS: &'static [&'static str] = &["warn", "must_fail", "off"];
+    const VALUES: &'static [Self] = &[Self::Warn, Self::MustFail, Self::Off];
+}
+
+/// What becomes of a claim that was rejected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum AfterRejection {
+    /// It stays pending, and is validated again after each iteration.
+    Keep,
+    /// The agent has to claim again.
+    Reclaim,
+}
+
+impl StrictEnum for AfterRejection {
+    const WORDS: &'static [&'static str] = &["keep", "reclaim"];
+    const VALUES: &'static [Self] = &[Self::Keep, Self::Reclaim];
+}
+
+/// A detector and its options.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DetectorConfig {
+    /// The detector's name.
+    pub name: String,
+    /// Its options: an object.
+    pub config: Value,
+}
+
+/// A validator and its options.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ValidatorConfig {
+    /// The kind of validator.
+    pub kind: String,
+    /// Its name, unique in the configuration: by default the kind, with a number from the second on.
+    pub name: String,
+    /// Completion needs its acceptance. Otherwise its verdict is only reported.
+    pub required: bool,
+    /// The longest that a validation may take.
+    pub timeout: Duration,
+    /// Globs, relative to the workspace, of what it writes: no part of the work.
+    pub artefacts: Vec<String>,
+    /// The kind's own options: an object.
+    pub config: Value,
+    /// Its place among the `[[validator]]` tables, from 0; a part of its keys' names.
+    pub index: usize,
+}
+
+/// The environment of agents and validators.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Env {
+    /// "clean": an allow-list, `pass` and `set`. "inherit": everything, and `set`.
+    #[serde(deserialize_with = "strict::enumeration")]
+    pub mode: EnvMode,
+    /// Names of variables that are handed on in a clean environment.
+    pub pass: Vec<String>,
+    /// Variables with the values they get.
+    pub set: BTreeMap<String, String>,
+}
+
+impl Default for Env {
+    fn default() -> Self {
+        Self { mode: EnvMode::Clean, pass: Vec::new(), set: BTreeMap::new() }
+    }
+}
+
+/// Where the environment of agents and validators comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum EnvMode {
+    /// An allow-list, what is passed, and what is set.
+    Clean,
+    /// The orchestrator's own environment, and what is set.
+    Inherit,
+}
+
+impl StrictEnum for EnvMode {
+    const WORDS: &'static [&'static str] = &["clean", "inherit"];
+    const VALUES: &'static [Self] = &[Self::Clean, Self::Inherit];
+}
+
+/// What agents may do to files. Validators are not confined.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Sandbox {
+    /// "off", or "landlock": agents write only to the workspace and what is listed here, and never
+    /// reach the state. Needs Linux 6.2 or later; where the kernel cannot do it nothing is started.
+    #[serde(deserialize_with = "strict::enumeration")]
+    pub mode: SandboxMode,
+    /// "open": agents can write everything in the workspace, and what is protected there is compared when
+    /// the work is validated. "locked": they can write neither what is protected nor `ralph.toml`; then
+    /// nothing can be created, removed or renamed in the folders that lead to these, either.
+    #[serde(deserialize_with = "strict::enumeration")]
+    pub workspace: SandboxWorkspace,
+    /// Further files and folders that agents may read and execute. They have to exist.
+    #[schemars(inner(length(min = 1)))]
+    pub read: Vec<PathBuf>,
+    /// Further files and folders that agents may read, execute and write. They have to exist.
+    #[schemars(inner(length(min = 1)))]
+    pub write: Vec<PathBuf>,
+}
+
+impl Default for Sandbox {
+    fn default() -> Self {
+        Self {
+            mode: SandboxMode::Off,
+            workspace: SandboxWorkspace::Open,
+            read: Vec::new(),
+            write: Vec::new(),
+        }
+    }
+}
+
+/// Who keeps agents from files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SandboxMode {
+    /// Nobody.
+    Off,
+    /// The kernel, by Landlock.
+    Landlock,
+}
+
+impl StrictEnum for SandboxMode {
+    const WORDS: &'static [&'static str] = &["off", "landlock"];
+    const VALUES: &'static [Self] = &[Self::Off, Self::Landlock];
+}
+
+/// What the sandbox does within the workspace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SandboxWorkspace {
+    /// Nothing.
+    Open,
+    /// What is protected cannot be written.
+    Locked,
+}
+
+impl StrictEnum for SandboxWorkspace {
+    const WORDS: &'static [&'static str] = &["open", "locked"];
+    const VALUES: &'static [Self] = &[Self::Open, Self::Locked];
+}
+
+/// Where the run's state is kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct StateConfig {
+    /// The folder. By default one for each workspace under `$XDG_STATE_HOME/ralph-orchestrator`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "PathBuf", extend("minLength" = 1))]
+    pub dir: Option<PathBuf>,
+}

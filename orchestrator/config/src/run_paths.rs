@@ -1,0 +1,39 @@
+//! Reads where the run of a configuration is, even if the configuration is wrong otherwise.
+
+use figment::value::{Dict, Tag, Value};
+use serde::Deserialize as _;
+
+use crate::diagnostics::Diagnostics;
+use crate::document::ConfigDocument;
+use crate::loaded::LoadedConfig;
+use crate::provenance::Provenance;
+use crate::{Sources, checks};
+
+/// The keys that say where a run is and what it is about.
+const KEYS: [(&str, &[&str]); 2] =
+    [("run", &["workspace", "prompt", "prompt_text"]), ("state", &["dir"])];
+
+/// Reads workspace, prompt and state directory only, and ignores mistakes elsewhere. `None` if they
+/// cannot be read, as after a syntax error. The result must not be used to start a run.
+#[must_use]
+pub fn load_run_paths(sources: &Sources) -> Option<LoadedConfig> {
+    let dir = sources.folder().ok()?;
+    let layers = sources.layers();
+    if layers.unread {
+        return None;
+    }
+    let provenance = Provenance::new(layers.layers, sources.location());
+    let mut values = Dict::new();
+    for (table, keys) in KEYS {
+        let value = |key: &&str| {
+            let path = [table.to_owned(), (*key).to_owned()];
+            Some(((*key).to_owned(), provenance.value(&path)?.clone()))
+        };
+        let found: Dict = keys.iter().filter_map(value).collect();
+        values.insert(table.to_owned(), Value::Dict(Tag::Default, found));
+    }
+    let file = ConfigDocument::deserialize(&Value::Dict(Tag::Default, values)).ok()?;
+    let mut diagnostics = Diagnostics::new(&provenance, Vec::new(), Vec::new());
+    let config = checks::resolve(file, sources, &dir, &mut diagnostics);
+    LoadedConfig::new(config, dir, provenance).ok()
+}

@@ -1,0 +1,103 @@
+//! Where a configuration is read from.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use crate::checks;
+use crate::error::{ConfigError, ConfigErrors, SourceLocation};
+use crate::layers::{Flag, Layers};
+
+/// The sources of a configuration.
+#[derive(Clone, Debug, Default)]
+pub struct Sources {
+    /// `ralph.toml`, which has to exist.
+    pub file: PathBuf,
+    /// The user's own file, for all projects; may be missing.
+    pub user_file: Option<PathBuf>,
+    /// Environment variables. Those that are not configuration are ignored: see
+    /// [`foreign_variables`](crate::foreign_variables).
+    pub vars: BTreeMap<String, String>,
+    /// Key and value of each `--set`, in the order of the command line.
+    pub sets: Vec<(String, String)>,
+    /// The values of flags that stand for a key. They take precedence over everything else.
+    pub flags: Vec<Flag>,
+    /// Keys and values that follow from the command line unless a source sets them: they come
+    /// directly after the defaults, and do not count as set by the user.
+    pub implied: Vec<(&'static str, String)>,
+    /// A table that is not taken from files and variables, because flags replace it.
+    pub replaced: Option<&'static str>,
+    /// For a run without a `ralph.toml`: the folder that relative paths are relative to. `file` then is
+    /// the configuration that an earlier start stored, or empty.
+    pub without_file: Option<PathBuf>,
+    /// The defaults that this crate does not know.
+    pub defaults: Defaults,
+}
+
+/// Defaults that are names of adapters and detectors, which only the caller knows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Defaults {
+    /// The adapter of an agent that names none. Empty: naming one is required.
+    pub adapter: String,
+    /// The detectors where none is named. Empty: naming one is required.
+    pub detectors: Vec<String>,
+}
+
+impl Sources {
+    /// Returns the folder that relative paths are relative to.
+    pub(crate) fn folder(&self) -> Result<PathBuf, ConfigErrors> {
+        match &self.without_file {
+            Some(dir) => absolute_folder(dir, &self.location()),
+            None => folder_of(&self.file),
+        }
+    }
+
+    /// Returns the location for mistakes that are in no particular source.
+    pub(crate) fn location(&self) -> SourceLocation {
+        match &self.without_file {
+            Some(_) => SourceLocation::CommandLine { flag: None },
+            None => SourceLocation::file(&self.file),
+        }
+    }
+
+    /// Reads all layers that can be read, the lowest first.
+    pub(crate) fn layers(&self) -> Layers {
+        let mut layers = Layers::default();
+        layers.add_implied(&self.implied);
+        if let Some(user_file) = &self.user_file {
+            layers.add_file(user_file, true);
+        }
+        if self.without_file.is_none() || !self.file.as_os_str().is_empty() {
+            layers.add_file(&self.file, false);
+            if let Some(stored) = layers.layers.last_mut().filter(|_| self.without_file.is_some()) {
+                stored.is_stored = true;
+            }
+        }
+        // Without one of the files, messages about the others could be wrong.
+        if !layers.unread {
+            layers.add_variables(&self.vars);
+            layers.add_sets(&self.sets);
+            layers.add_flags(&self.flags);
+        }
+        layers
+    }
+}
+
+/// Returns the absolute folder of the file.
+fn folder_of(file: &Path) -> Result<PathBuf, ConfigErrors> {
+    let failed = |message: String| {
+        ConfigErrors::from(ConfigError::new(SourceLocation::file(file), "", message))
+    };
+    let path = std::path::absolute(file).map_err(|error| failed(error.to_string()))?;
+    let dir = path.parent().ok_or_else(|| failed("not a file".to_owned()))?;
+    absolute_folder(dir, &SourceLocation::file(file))
+}
+
+fn absolute_folder(dir: &Path, location: &SourceLocation) -> Result<PathBuf, ConfigErrors> {
+    let failed =
+        |message: String| ConfigErrors::from(ConfigError::new(location.clone(), "", message));
+    let dir = std::path::absolute(dir).map_err(|error| failed(error.to_string()))?;
+    if dir.to_str().is_none() {
+        return Err(failed("the name of its folder is not UTF-8".to_owned()));
+    }
+    Ok(checks::normalize_lexically(&dir))
+}

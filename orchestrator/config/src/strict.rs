@@ -1,0 +1,109 @@
+//! Reading tables strictly.
+//!
+//! A type that derives `Deserialize` also takes an array, as its fields in their order, and an enum
+//! takes a number. In a configuration both are mistakes, so what holds tables or words is read
+//! through these functions.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::marker::PhantomData;
+
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, Visitor};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// Reads a `T` from a table only.
+struct Table<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for Table<T> {
+    type Value = T;
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a table")
+    }
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<T, A::Error> {
+        T::deserialize(MapAccessDeserializer::new(map))
+    }
+}
+
+impl<'de, T: Deserialize<'de>> DeserializeSeed<'de> for Table<T> {
+    type Value = T;
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<T, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+/// A table of tables.
+struct Tables<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for Tables<T> {
+    type Value = BTreeMap<String, T>;
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a table of tables")
+    }
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut tables = BTreeMap::new();
+        while let Some(name) = map.next_key()? {
+            tables.insert(name, map.next_value_seed(Table(PhantomData))?);
+        }
+        Ok(tables)
+    }
+}
+
+pub(crate) fn table<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<T, D::Error> {
+    Table(PhantomData).deserialize(deserializer)
+}
+
+pub(crate) fn optional_table<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
+    table(deserializer).map(Some)
+}
+
+pub(crate) fn tables<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<BTreeMap<String, T>, D::Error> {
+    deserializer.deserialize_any(Tables(PhantomData))
+}
+
+/// A table whose keys are somebody else's.
+pub(crate) fn open_table<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Value, D::Error> {
+    table::<D, Map<String, Value>>(deserializer).map(Value::Object)
+}
+
+/// An enum written as one word of a fixed set.
+pub(crate) trait StrictEnum: Copy + 'static {
+    /// The words, in the order of [`VALUES`](StrictEnum::VALUES).
+    const WORDS: &'static [&'static str];
+    /// What they mean.
+    const VALUES: &'static [Self];
+}
+
+struct StrictEnumVisitor<T>(PhantomData<T>);
+
+impl<T: StrictEnum> Visitor<'_> for StrictEnumVisitor<T> {
+    type Value = T;
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let words = T::WORDS.iter().map(|word| format!("\"{word}\"")).collect::<Vec<_>>();
+        f.write_str(&words.join(" or "))
+    }
+    fn visit_str<E: Error>(self, text: &str) -> Result<T, E> {
+        let found = T::WORDS.iter().zip(T::VALUES).find(|(word, _)| **word == text);
+        found.map(|(_, value)| *value).ok_or_else(|| E::unknown_variant(text, T::WORDS))
+    }
+}
+
+pub(crate) fn enumeration<'de, D: Deserializer<'de>, T: StrictEnum>(
+    deserializer: D,
+) -> Result<T, D::Error> {
+    deserializer.deserialize_str(StrictEnumVisitor(PhantomData))
+}
+
+/// Serialises fixed keys and somebody else's keys into one table.
+pub(crate) fn join<T: Serialize>(fixed: &T, open: &Map<String, Value>) -> Option<Value> {
+    let Ok(Value::Object(mut table)) = serde_json::to_value(fixed) else { return None };
+    table.extend(open.clone());
+    Some(Value::Object(table))
+}
