@@ -21,7 +21,8 @@ use std::time::{Duration, Instant};
 use ralph_adapter_claude_stream::Parser;
 use ralph_orchestrator_contract::{Tokens, Usage, Usd};
 use ralph_orchestrator_core::machine::{
-    BaselineMode, Limits, Outcome, Pins, Policy, Record, RunStarted, Trigger,
+    BaselineMode, FrozenPolicy, IterationOutcome, PathIdentities, Record, RunLimits, RunStarted,
+    Trigger,
 };
 use ralph_orchestrator_core::state::{Layout, Store};
 use ralph_orchestrator_core::workspace::TreeHasher;
@@ -146,14 +147,14 @@ fn started() -> Record {
         agent: "command".into(),
         fallback: Vec::new(),
         workspace: "/w".into(),
-        policy: Policy::default(),
-        limits: Limits::default(),
+        policy: FrozenPolicy::default(),
+        limits: RunLimits::default(),
         tree: "t0".into(),
         evidence: Vec::new(),
         evidence_overflowed: false,
         baseline: BaselineMode::Off,
         once: false,
-        pins: Pins::default(),
+        identities: PathIdentities::default(),
     })
 }
 
@@ -185,7 +186,7 @@ fn iteration_of(number: &mut u64) -> Vec<Record> {
     records.extend((1..=12).map(|n| Record::Usage { usage: usage(n), runtime_ms }));
     records.push(Record::IterationEnded {
         iteration,
-        outcome: Outcome::Succeeded,
+        outcome: IterationOutcome::Succeeded,
         usage: usage(12),
         cost_usd: Usd::from_nanos(12),
         says_done: false,
@@ -195,7 +196,7 @@ fn iteration_of(number: &mut u64) -> Vec<Record> {
         survived: Vec::new(),
         runtime_ms,
     });
-    records.push(Record::Looked {
+    records.push(Record::Observed {
         iteration,
         work: None,
         tree: digest.clone(),

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use ralph_orchestrator_core::engine::Notice;
 
-/// What goes on in a run.
+/// What a run is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Activity {
     /// Between everything else, such as while the workspace is scanned.
@@ -20,7 +20,7 @@ pub(crate) enum Activity {
 static NOW: AtomicU8 = AtomicU8::new(0);
 
 impl Activity {
-    /// What goes on now.
+    /// Returns the current activity.
     pub(crate) fn now() -> Self {
         match NOW.load(Ordering::Relaxed) {
             1 => Self::Agent,
@@ -30,7 +30,7 @@ impl Activity {
         }
     }
 
-    /// Takes in what happened in the run.
+    /// Updates the activity by an event of the run.
     pub(crate) fn update(notice: &Notice) {
         if let Some(next) = Self::now().after(notice) {
             NOW.store(next as u8, Ordering::Relaxed);
@@ -40,9 +40,11 @@ impl Activity {
     const fn after(self, notice: &Notice) -> Option<Self> {
         match notice {
             Notice::IterationStarted { .. } => Some(Self::Agent),
-            // An agent that asks for a preview goes on meanwhile, and so does one that waits itself.
+            // During an in-session validation, or its own wait, the agent stays active.
             Notice::Validating { .. } if !matches!(self, Self::Agent) => Some(Self::Validators),
-            Notice::Waiting { .. } if !matches!(self, Self::Agent) => Some(Self::Waiting),
+            Notice::Paused { .. } | Notice::Waiting { .. } if !matches!(self, Self::Agent) => {
+                Some(Self::Waiting)
+            }
             Notice::IterationFinished { .. }
             | Notice::Verdict { .. }
             | Notice::Baseline { .. }
@@ -52,7 +54,7 @@ impl Activity {
         }
     }
 
-    /// What the first request to stop leads to.
+    /// Returns the message on the first stop request.
     pub(crate) const fn stopping(self) -> &'static str {
         match self {
             Self::Between => "stopping as soon as the workspace is scanned",
@@ -62,7 +64,7 @@ impl Activity {
         }
     }
 
-    /// What the second one leads to.
+    /// Returns the message on the second stop request.
     pub(crate) const fn killing(self) -> &'static str {
         match self {
             Self::Between | Self::Waiting => "stopping at once",
@@ -84,7 +86,7 @@ mod tests {
     fn validators_count_only_while_no_agent_works() {
         assert_eq!(Activity::Between.after(&validating()), Some(Activity::Validators));
         assert_eq!(Activity::Agent.after(&validating()), None);
-        let waiting = Notice::Waiting { iteration: 1, ms: 1, reason: "pause".into() };
+        let waiting = Notice::Paused { iteration: 1, ms: 1 };
         assert_eq!(Activity::Between.after(&waiting), Some(Activity::Waiting));
         assert_eq!(Activity::Agent.after(&waiting), None);
     }

@@ -1,4 +1,4 @@
-//! What every command needs: the configuration and where the state lies.
+//! The configuration of a command, and the location of its state.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,14 +14,14 @@ use crate::error::CommandError;
 use crate::output;
 use crate::registry;
 
-/// The configuration as it was asked for.
+/// The loaded configuration of a command.
 pub(crate) struct Context {
     pub(crate) file: PathBuf,
     pub(crate) loaded: LoadedConfig,
     pub(crate) vars: BTreeMap<String, String>,
 }
 
-/// What the command line says of the configuration.
+/// Values of the configuration that come from the command line.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Overrides {
     pub(crate) sets: Vec<(String, String)>,
@@ -95,7 +95,7 @@ impl Context {
     }
 }
 
-/// How this program is called for a configuration, to be copied into a shell.
+/// Returns the shell command that invokes this program for a configuration.
 pub(crate) fn invocation(file: &ConfigFile) -> String {
     const NAME: &str = "ralph-orchestrator";
     let ConfigFile::Named(file) = file else { return NAME.to_owned() };
@@ -216,7 +216,7 @@ fn home(vars: &BTreeMap<String, String>, name: &str, below: &str) -> PathBuf {
         .unwrap_or_else(|| std::env::temp_dir().join("ralph-orchestrator-state"))
 }
 
-/// What is said where there is nothing to show.
+/// The message of commands without a run to show.
 pub(crate) const NO_RUN: &str = "no run in this workspace yet";
 
 #[cfg(test)]

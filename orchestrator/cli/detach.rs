@@ -3,9 +3,9 @@
 //! The command that was typed starts this program again, with the same arguments and a socket as
 //! standard input, and waits. The second process leads a session of its own from its first moment on.
 //! It still prints where it was detached, so that whatever keeps a run from beginning is read there.
-//! Once the run can begin it says so on the socket and lets go of the terminal: its output goes to a
-//! bounded file in the run's state from then on. If the socket closes without a word, the command ends
-//! with the exit status of the second process.
+//! Once the run can begin it reports that on the socket and detaches from the terminal: its output then goes to a
+//! bounded file in the run's state. If the socket closes without a report, the command exits with the status of
+//! the second process.
 
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read as _};
@@ -29,7 +29,7 @@ const LONGEST: u64 = 64 * 1024;
 const NAME: &str = "output.log";
 const FULL_NAME: &str = "output.1.log";
 
-/// What the second process says once the run can begin.
+/// The report of the second process that the run can begin.
 #[derive(Debug, Serialize, Deserialize)]
 struct DetachedRun {
     run: String,
@@ -61,13 +61,14 @@ pub(crate) fn launch(file: &ConfigFile, json: bool) -> Result<u8, CommandError> 
     Ok(exit::OK)
 }
 
-/// This is the second process: leads a session of its own from now on.
+/// Makes this, the second process, lead a session of its own.
 pub(crate) fn lead_session() -> Result<(), CommandError> {
     rustix::process::setsid().map_err(io::Error::from)?;
     Ok(())
 }
 
-/// The run can begin: says so to whoever waits, and lets go of the terminal. Whether anybody waited.
+/// Reports to the waiting process that the run can begin, and detaches from the terminal. Returns whether the
+/// other process was still waiting.
 pub(crate) fn detach_from_terminal(session: &Session) -> Result<bool, CommandError> {
     let layout = session.layout();
     let output = layout.run(session.run_id()).join(NAME);

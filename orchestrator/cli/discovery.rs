@@ -58,7 +58,7 @@ impl ConfigFile {
         }
     }
 
-    /// What to say of it before anything else.
+    /// Returns the notice that another folder's configuration is used.
     pub(crate) fn notice(&self) -> Option<String> {
         match self {
             Self::Found { file, is_above: true } => Some(format!("using {}", file.display())),
@@ -82,7 +82,7 @@ impl ConfigFile {
     }
 }
 
-/// The folders in which a configuration is looked for, in their order.
+/// Returns the folders that are searched for a configuration, in order.
 fn searched(here: &Path, home: Option<&Path>) -> Vec<PathBuf> {
     let mut folders = Vec::new();
     for folder in here.ancestors() {

@@ -1,4 +1,4 @@
-//! The one place where kinds of errors become exit statuses and hints.
+//! Maps errors to exit statuses and hints; nothing else does.
 
 use std::error::Error;
 use std::io;
@@ -69,22 +69,22 @@ impl CommandError {
         Self { kind, error: error.into(), hints: Vec::new() }
     }
 
-    /// The user asked for something that cannot be done.
+    /// Returns a usage error.
     pub(crate) fn user(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Usage, message.into())
     }
 
-    /// Something in the configuration cannot be.
+    /// Returns a configuration error.
     pub(crate) fn config(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Config, message.into())
     }
 
-    /// Something that a run needs is not there.
+    /// Returns the error that something a run needs is missing.
     pub(crate) fn unavailable(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self::new(ErrorKind::Unavailable, error)
     }
 
-    /// Something is wrong that should not be.
+    /// Returns an internal error.
     pub(crate) fn internal(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self::new(ErrorKind::Internal, error)
     }

@@ -1,4 +1,4 @@
-//! The only place that prints: results on stdout, words for people on stderr.
+//! The only place that prints: results on stdout, messages for people on stderr.
 //!
 //! A command prints what it has found out, and waits for its reader. A run does not: as soon as it has
 //! begun, everything goes through a [`Writer`], which never holds it up.
@@ -14,9 +14,9 @@ use serde_json::json;
 use crate::error::CommandError;
 use crate::writer::{Overflow, Stream, Writer};
 
-/// How long a reader may take nothing, when the run is over, before the rest of the output is given up.
+/// How long the end of the program waits for a reader that reads nothing.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
-/// The same when somebody has asked for the end.
+/// The same after a stop request.
 const SHORT_DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The writers of a run, once it has begun.
@@ -41,7 +41,7 @@ struct Writers {
     stderr: Arc<Writer>,
 }
 
-/// From now on nothing that is printed holds anything up. Whether stdout gets events as lines of JSON.
+/// Starts printing through writers that never block. `events`: stdout gets JSON lines.
 pub(crate) fn begin_run(events: bool) {
     WRITERS.get_or_init(|| {
         let stderr = Writer::new(Box::new(|lines| format!("warning: {}\n", dropped(lines))));
@@ -74,7 +74,7 @@ fn dropped_event(lines: u64) -> String {
     format!("{event}\n")
 }
 
-/// Somebody wants the program to end: readers get little time.
+/// Shortens the wait for readers, after a stop request.
 pub(crate) fn shorten_drain() {
     DRAIN_SHORTENED.store(true, Ordering::Relaxed);
 }
@@ -108,12 +108,12 @@ pub(crate) fn is_stdout_terminal() -> bool {
     io::stdout().is_terminal()
 }
 
-/// A line of a result. Nobody may be reading any more: that is no error.
+/// Prints a line of a result. A reader that is gone is not an error.
 pub(crate) fn result(line: &str) {
     print(Stream::Stdout, &[line, "\n"], Overflow::Keep);
 }
 
-/// Bytes of a result, as they are.
+/// Prints bytes of a result unchanged.
 pub(crate) fn raw(bytes: &[u8]) {
     let mut out = io::stdout().lock();
     drop(out.write_all(bytes).and_then(|()| out.flush()));
@@ -124,7 +124,7 @@ pub(crate) fn set_quiet() {
     QUIET.store(true, Ordering::Relaxed);
 }
 
-/// A line for people.
+/// Prints a line for people.
 pub(crate) fn info(line: &str) {
     if QUIET.load(Ordering::Relaxed) {
         return;
@@ -132,7 +132,7 @@ pub(crate) fn info(line: &str) {
     print(Stream::Stderr, &[line, "\n"], Overflow::Drop);
 }
 
-/// A piece of a line for people.
+/// Prints a part of a line for people.
 pub(crate) fn info_part(text: &str) {
     print(Stream::Stderr, &[text], Overflow::Drop);
 }
@@ -161,7 +161,7 @@ fn lock_live_line() -> MutexGuard<'static, bool> {
     LIVE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Why a command failed.
+/// Prints why a command failed.
 pub(crate) fn error(error: &CommandError) {
     print(Stream::Stderr, &[&error.render(has_colour()), "\n"], Overflow::Keep);
 }

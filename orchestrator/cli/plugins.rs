@@ -23,7 +23,7 @@ pub(crate) struct Plugins {
 }
 
 impl Plugins {
-    /// Checks all of them, and copies libraries.
+    /// Checks all plugins of a configuration, and copies libraries.
     ///
     /// # Errors
     /// The place of the first that cannot be used, and why.
@@ -82,7 +82,7 @@ impl Plugins {
         Ok(())
     }
 
-    /// What has to be readable for libraries to be loaded.
+    /// Returns the files that must be readable to load the libraries.
     pub(crate) fn copies(&self) -> Vec<PathBuf> {
         self.copies.clone()
     }
@@ -115,7 +115,7 @@ impl Plugins {
         }
     }
 
-    /// Starts each and says hello.
+    /// Starts each plugin and returns its handshake.
     pub(crate) async fn handshakes(&self) -> Vec<(Arc<Plugin>, Result<PluginHello, String>)> {
         let supervisor = Supervisor::this_binary().with_kill_switch(KillSwitch::default());
         let mut hellos = Vec::new();
@@ -126,7 +126,7 @@ impl Plugins {
         hellos
     }
 
-    /// What there is to say of each.
+    /// Starts each plugin and returns its summary or problem.
     pub(crate) async fn probe_all(&self) -> Vec<(String, Result<String, String>)> {
         let hellos = self.handshakes().await.into_iter();
         let look = |(plugin, hello): (Arc<Plugin>, Result<PluginHello, String>)| {

@@ -1,4 +1,4 @@
-//! Asking other programs something that costs nothing and takes a moment.
+//! Short calls of other programs, such as `claude auth status`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -6,17 +6,17 @@ use std::time::Duration;
 
 use ralph_orchestrator_supervisor::{CaptureLimit, Grace, Spec, Supervisor};
 
-/// How long an answer may take.
+/// Longest duration of a call.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// What a program answered.
+/// What a program printed, and whether it succeeded.
 pub(crate) struct ProbeOutput {
     pub(crate) succeeded: bool,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
 }
 
-/// Runs a program to its end. `None` if it could not be started, or took too long.
+/// Runs a program to its end. `None` if it could not be started or timed out.
 pub(crate) async fn probe(
     program: PathBuf,
     args: &[&str],

@@ -1,4 +1,4 @@
-//! Looks after the processes of iterations for the engine, which starts none itself.
+//! The supervisor as the engine's [`Processes`].
 
 use std::time::Duration;
 

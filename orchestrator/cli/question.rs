@@ -1,11 +1,11 @@
-//! An open question of the agent, asked on the terminal that `run` was started on.
+//! Asks the agent's open question on the terminal of `run`.
 
 use std::io::{self, BufRead as _, IsTerminal as _};
 
 use crate::output;
 use crate::render::text::escape;
 
-/// Asks, if there is a terminal. `None` if there is none, or no answer.
+/// Asks the question. `None` without a terminal or an answer.
 ///
 /// # Errors
 /// The terminal cannot be read.

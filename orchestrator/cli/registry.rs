@@ -1,4 +1,4 @@
-//! The adapters, detectors and validators that are built in, and those of plugins.
+//! The built-in adapters, detectors and validators, and those of plugins.
 
 use std::path::PathBuf;
 
@@ -21,13 +21,13 @@ pub(crate) fn config_defaults() -> Defaults {
     }
 }
 
-/// A registry of everything, for those who start nothing that lasts.
+/// Returns a registry for commands that start no agent: without sandbox, guard and kill switch.
 pub(crate) fn unsupervised(plugins: &Plugins) -> Registry {
     for_run(plugins, None, Surroundings::default(), KillSwitch::default())
 }
 
-/// A registry of everything. Agents, but not validators, are confined by `sandbox`; all
-/// processes end at `switch`.
+/// Returns a registry for a run. Agents, but not validators, are confined by `sandbox`; `switch` kills all
+/// processes.
 pub(crate) fn for_run(
     plugins: &Plugins,
     sandbox: Option<&SandboxPolicy>,
@@ -39,7 +39,7 @@ pub(crate) fn for_run(
     let supervisor = match guard {
         Some(guard) => {
             let guarded = supervisor.with_guard(guard);
-            // While everything else is looked at.
+            // Concurrently with the other preparations.
             guarded.prepare();
             guarded
         }
@@ -91,7 +91,7 @@ pub(crate) fn for_run(
     registry
 }
 
-/// What agents are refused to write: what is protected, and the orchestrator's own files.
+/// Returns the guard of an agent's own tools: protected paths and the orchestrator's own files.
 fn guarded(
     globs: Vec<String>,
     own: Vec<PathBuf>,

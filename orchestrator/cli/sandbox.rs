@@ -1,4 +1,4 @@
-//! What agents may do to files: the configuration's `[sandbox]`, and what holds in every one.
+//! The sandbox of agents: `[sandbox]` of the configuration, and the paths that every sandbox grants or hides.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -38,7 +38,7 @@ pub(crate) struct SandboxPolicy {
 }
 
 impl SandboxPolicy {
-    /// What the configuration asks for, if it asks for a sandbox.
+    /// Returns the sandbox of the configuration; `None` with `mode = "off"`.
     ///
     /// # Errors
     /// The kernel cannot do it, or a path in it makes no sense.
@@ -64,13 +64,13 @@ impl SandboxPolicy {
         }))
     }
 
-    /// The same with further files that agents may read and execute.
+    /// Adds files that agents may read and execute.
     pub(crate) fn with_readable(mut self, files: impl IntoIterator<Item = PathBuf>) -> Self {
         self.sandbox.read.extend(files);
         self
     }
 
-    /// The sandbox as it is now, with what these globs protect in the workspace.
+    /// Returns the sandbox with what these globs protect in the workspace at present.
     pub(crate) fn resolve(&self, globs: &[String]) -> io::Result<Sandbox> {
         let mut sandbox = self.sandbox.clone();
         if self.is_open {
@@ -92,7 +92,7 @@ impl SandboxPolicy {
         real(path).starts_with(real(&self.workspace))
     }
 
-    /// Says in which folders nothing can be created, if any, or that the configuration can be written.
+    /// Returns a warning of folders in which nothing can be created, or of a writable configuration.
     pub(crate) fn warning(&self, globs: &[String]) -> Option<String> {
         if self.is_open {
             let file = &self.config_file;

@@ -1,4 +1,4 @@
-//! Signals that ask the run to stop.
+//! Signals that request a stop of the run.
 
 use std::io::IsTerminal as _;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ const TERMINATED: u8 = 143;
 /// At the third request there is nothing more to wait for.
 const EXIT_AT_ONCE: u32 = 3;
 
-/// What the signals so far ask for.
+/// The stop requests received so far.
 pub(crate) struct Signals {
     /// The exit status of the first of them.
     pub(crate) status: Arc<AtomicU8>,
@@ -29,15 +29,14 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
-    /// The run begins: from now on it is asked to stop. Until then there is nothing to stop, and the
-    /// program just ends.
+    /// Marks the run as started and returns its stop requests. Until then a signal just ends the program.
     pub(crate) fn stop_requests(&self) -> StopRequests {
         self.running.store(true, Ordering::SeqCst);
         self.requests.clone()
     }
 }
 
-/// Listens for SIGINT, SIGTERM and SIGHUP in a thread of its own, so that they are heard whatever the
+/// Receives SIGINT, SIGTERM and SIGHUP in a thread of its own, so that they are handled whatever the
 /// rest of the program waits for: a lock, a slow disk, an agent that does not end.
 pub(crate) fn listen() -> std::io::Result<Signals> {
     let (sender, requests) = watch::channel(0_u32);

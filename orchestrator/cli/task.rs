@@ -12,7 +12,7 @@ use crate::commands::run::RunArgs;
 use crate::context::Overrides;
 use crate::error::CommandError;
 
-/// What holds for a task without a file, where nobody has thought about limits.
+/// The limits of a task without a file.
 const LIMITS: [(&str, &str); 3] =
     [("limits.max_iterations", "25"), ("limits.max_cost_usd", "10"), ("limits.max_runtime", "2h")];
 
@@ -44,7 +44,7 @@ pub(crate) fn overrides(args: &RunArgs) -> Result<Overrides, CommandError> {
         flags.push(flag(&name, "agent", Value::Table(agent_words::agent(&args.words))));
     }
     let is_task = args.goal.is_some() || args.prompt.is_some() || !args.checks.is_empty();
-    // Nobody has told the agent how to claim.
+    // The prompt does not say how to claim.
     let is_proved = args.goal.is_some() || !args.checks.is_empty();
     let implied = is_proved.then(|| ("completion.when", "proved".to_owned()));
     let owned = |(key, value): (&'static str, &str)| (key, value.to_owned());

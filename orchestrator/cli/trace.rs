@@ -1,5 +1,4 @@
-//! What the program says of itself, for those who look for a mistake: to standard error if that is
-//! asked for, and of each run to a file in its state.
+//! Diagnostic logging by `tracing`: to standard error on request, and for each run to a file in its state.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -28,7 +27,7 @@ const MOST_EARLY: usize = 64 * 1024;
 const PAUSE: Duration = Duration::from_millis(100);
 const MOST_WAITING: usize = 32 * 1024;
 
-/// Listens from now on. `verbose` is how often `-v` was given.
+/// Installs the subscriber. `verbose` is how often `-v` was given.
 pub(crate) fn install(verbose: u8) -> RunLog {
     let log = RunLog::default();
     let requested = requested_filter(verbose);
@@ -53,7 +52,7 @@ pub(crate) fn install(verbose: u8) -> RunLog {
     log
 }
 
-/// What is to be shown, if anything is. A filter that cannot be read is no reason not to work.
+/// Returns the requested filter, if any. An invalid one is ignored with a warning.
 fn requested_filter(verbose: u8) -> Option<String> {
     let filter = std::env::var(VARIABLE).ok().filter(|filter| !filter.trim().is_empty());
     let filter = filter.filter(|filter| match EnvFilter::try_new(filter) {
@@ -111,7 +110,7 @@ enum LogTarget {
 }
 
 impl RunLog {
-    /// A run has begun, or goes on: its log is that file from now on, without these secrets.
+    /// Directs the log to the file of a run, without these secrets.
     pub(crate) fn begin(&self, path: &Path, redactor: Redactor) {
         *self.redactor.write().unwrap_or_else(PoisonError::into_inner) = redactor;
         *self.to() = LogTarget::Waiting { path: path.to_owned(), early: Vec::new() };

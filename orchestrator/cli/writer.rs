@@ -1,8 +1,8 @@
-//! Prints without ever holding up who has something to say.
+//! Prints without blocking the caller.
 //!
 //! A reader that does not read blocks whoever writes to it, for as long as it likes. So a thread of its
 //! own does the writing, from a queue of bounded size. What finds the queue full, and no reader at work,
-//! is dropped and counted; the reader is told how much it has missed.
+//! is dropped and counted; a line reports how much was dropped.
 
 use std::collections::VecDeque;
 use std::io;
@@ -59,13 +59,13 @@ struct Queue {
     bytes: usize,
     /// Lines that are being written.
     being_written: u64,
-    /// Lines that were dropped and that the reader was not told of.
+    /// Dropped lines that were not reported yet.
     dropped: u64,
     /// All of them.
     dropped_ever: u64,
     /// When the reader last took something, or had nothing to take.
     progress: Instant,
-    /// Streams that nobody reads any more.
+    /// Streams without a reader.
     closed: [bool; 2],
     serving: bool,
     /// How many wait for room, or for all to be written.
@@ -204,7 +204,7 @@ impl Writer {
                 queue.progress = Instant::now();
                 let awaited = queue.waiting > 0;
                 drop(queue);
-                // To wake nobody takes a call of the system too.
+                // Waking without waiters would still be a system call.
                 if awaited {
                     this.written.notify_all();
                 }
@@ -263,7 +263,7 @@ impl Queue {
         }
     }
 
-    /// Nobody reads it any more, which is no error: what is to be written there is nobody's loss.
+    /// Drops the queue of a stream without a reader, which is not an error.
     fn close(&mut self, stream: Stream) {
         let [stdout, stderr] = &mut self.closed;
         *(match stream {

@@ -225,3 +225,16 @@ fn the_real_agents_say_whether_they_are_logged_in() {
     env.unset("CODEX_API_KEY");
     env.ralph(&["doctor"]).expect(2).says("FAIL  login").says("codex login");
 }
+
+#[test]
+fn prints_a_line_for_each_check() {
+    let env = TestEnvironment::new();
+    let ended = env.ralph(&["doctor"]).expect(0);
+    let text = ended.stdout.replace(&env.root().display().to_string(), "[ROOT]");
+    let filters = [
+        (r"(?m)^(ok|warn) +disk .*$", "[disk]"),
+        (r"(?m)^ok +sandbox .*$", "[sandbox]"),
+        (r"w-[0-9a-f]{12}", "w-[hash]"),
+    ];
+    insta::with_settings!({ filters => filters }, { insta::assert_snapshot!("doctor", text) });
+}

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use ralph_orchestrator_config::{BaselineMode, CompletionTrigger, ValidatorConfig};
 use ralph_orchestrator_contract::Verdict;
 use ralph_orchestrator_core::engine::{Driver, Judges, Redactor, SetupReport, build_context};
-use ralph_orchestrator_core::machine::NamedVerdict;
+use ralph_orchestrator_core::machine::ValidatorVerdict;
 use ralph_orchestrator_core::registry::Surroundings;
 use ralph_orchestrator_core::state::{Lock, peek};
 use ralph_orchestrator_supervisor::KillSwitch;
@@ -237,10 +237,10 @@ async fn check_baseline(
     let failing = verdicts.iter().find(|named| !named.verdict.is_accepted());
     let (severity, detail) = match failing {
         _ if verdicts.is_empty() => return None,
-        Some(NamedVerdict { validator, verdict: Verdict::Error { message }, .. }) => {
+        Some(ValidatorVerdict { validator, verdict: Verdict::Error { message }, .. }) => {
             (Severity::Warning, format!("no verdict by `{validator}`: {}", one_line(message, 200)))
         }
-        Some(NamedVerdict { validator, .. }) => {
+        Some(ValidatorVerdict { validator, .. }) => {
             (Severity::Ok, format!("`{validator}` rejects the unchanged workspace, as it should"))
         }
         None => {

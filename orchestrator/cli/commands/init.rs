@@ -162,7 +162,7 @@ fn create(path: &Path, text: &str) -> Result<bool, CommandError> {
     Ok(true)
 }
 
-/// Has git ignore what the checks leave behind, if that was asked for; offers it otherwise.
+/// Adds what the checks leave behind to `.gitignore` on request; suggests it otherwise.
 fn artefacts(folder: &Path, args: &InitArgs, checks: &ProposedChecks) -> Result<(), CommandError> {
     let missing = ignore::missing(folder, &checks.artefacts());
     if missing.is_empty() {

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use ralph_orchestrator_config::{LoadedConfig, duration_text};
 use ralph_orchestrator_core::engine::{Observer, Opened, Request, Session, find_completed, open};
-use ralph_orchestrator_core::machine::{Outcome, Policy, StopReason};
+use ralph_orchestrator_core::machine::{FrozenPolicy, IterationOutcome, StopReason};
 use ralph_orchestrator_core::registry::Surroundings;
 use ralph_orchestrator_core::state::{Disk, Found, Layout};
 use ralph_orchestrator_supervisor::Supervisor;
@@ -92,7 +92,7 @@ pub(crate) fn run(
             return block_on(completed_or(error, places.as_ref(), &args));
         }
     };
-    // While everything else is looked at.
+    // Concurrently with the other preparations.
     Supervisor::this_binary().prepare();
     block_on(start(context, args, log, quiet, &context::invocation(file)))
 }
@@ -160,11 +160,11 @@ async fn start(
     if let Some(next) = next_step::after(&finished.state, program).filter(|_| !args.json) {
         output::info(&format!("next: {next}"));
     }
-    let well = matches!(finished.state.last_outcome, Some(Outcome::Succeeded));
+    let well = matches!(finished.state.last_outcome, Some(IterationOutcome::Succeeded));
     Ok(stop_exit_status(finished.reason, well, signals.status.load(Ordering::Relaxed)))
 }
 
-/// Who shows what happens.
+/// Returns the reporter of the run's events.
 fn observer(args: &RunArgs, quiet: bool, signals: &Signals) -> Arc<dyn Observer> {
     let observer: Arc<dyn Observer> = if args.json {
         Arc::new(JsonReporter::new(Arc::clone(&signals.status)))
@@ -176,8 +176,8 @@ fn observer(args: &RunArgs, quiet: bool, signals: &Signals) -> Arc<dyn Observer>
     ActivityObserver::wrap(observer)
 }
 
-/// Asks an open question on the terminal. Whether the run may begin: one that would be out of reach of an
-/// answer may not.
+/// Asks an open question on the terminal. Returns whether the run may begin: a detached one with an open question
+/// may not.
 fn answer_open_question(
     session: &mut Session,
     args: &RunArgs,
@@ -197,7 +197,7 @@ fn answer_open_question(
     Ok(true)
 }
 
-/// A run that is complete is so although its configuration can no longer be used; otherwise the error.
+/// Reports a completed run even if its configuration cannot be used any more; otherwise returns the error.
 async fn completed_or(
     error: CommandError,
     context: Option<&Context>,
@@ -212,10 +212,10 @@ async fn completed_or(
     }
 }
 
-/// The run is complete: says so and starts nothing.
+/// Reports that the run is complete. Starts nothing.
 fn report_completed(found: &Found, layout: &Layout, json: bool) -> u8 {
     let validated = found.state.completion().is_some_and(|completion| completion.validated);
-    let evidence_only = found.state.policy().is_some_and(Policy::is_evidence_only);
+    let evidence_only = found.state.policy().is_some_and(FrozenPolicy::is_evidence_only);
     if json {
         output::json(&serde_json::json!({
             "event": "run_finished",
@@ -229,7 +229,7 @@ fn report_completed(found: &Found, layout: &Layout, json: bool) -> u8 {
             "evidence_only": evidence_only,
             "iterations": found.state.iterations,
             "cost_usd": found.state.cost(),
-            "runtime_ms": found.state.runtime_ms,
+            "runtime_ms": found.state.budget.runtime_ms,
         }));
         return exit::OK;
     }

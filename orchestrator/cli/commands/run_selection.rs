@@ -1,6 +1,6 @@
 //! Which run a command is about: that of the workspace, or an earlier one by its id.
 
-use ralph_orchestrator_core::machine::Story;
+use ralph_orchestrator_core::machine::RunSummary;
 use ralph_orchestrator_core::state::{
     Entry, Found, Layout, Lock, list_runs, peek, read_run, state_dirs_of,
 };
@@ -104,8 +104,8 @@ pub(crate) fn read(
 pub(crate) fn read_story(
     context: &Context,
     prefix: Option<&str>,
-) -> Result<Option<(SelectedRun, Story)>, CommandError> {
-    let mut story = Story::default();
+) -> Result<Option<(SelectedRun, RunSummary)>, CommandError> {
+    let mut story = RunSummary::default();
     let stored = read(context, prefix, |entry| story.add(&entry.record))?;
     Ok(stored.map(|stored| (stored, story)))
 }

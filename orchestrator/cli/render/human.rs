@@ -1,4 +1,4 @@
-//! What people see: a few lines for each iteration, more with `--verbose`.
+//! Reports a run to people: a few lines for each iteration, more with `--verbose`.
 
 mod iteration;
 mod ticker;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use ralph_orchestrator_contract::{ClaimKind, Verdict};
 use ralph_orchestrator_core::engine::{Notice, Observer};
-use ralph_orchestrator_core::machine::{NamedVerdict, StopReason};
+use ralph_orchestrator_core::machine::{StopReason, ValidatorVerdict};
 use ralph_orchestrator_core::state::Layout;
 
 use super::live::{LiveActivity, LiveLine};
@@ -47,7 +47,7 @@ const YELLOW: &str = "33";
 const DIM: &str = "2";
 
 impl HumanReporter {
-    /// Ready to watch a run. On a terminal, a line shows how it goes on.
+    /// Returns a reporter. On a terminal, a live line shows the current activity.
     pub(crate) fn watching(verbose: bool) -> Arc<Self> {
         let reporter = Arc::new(Self::new(verbose));
         if reporter.state.lock().is_ok_and(|state| state.has_line) {
@@ -76,8 +76,7 @@ impl HumanReporter {
         }
     }
 
-    /// A line that begins with `head`, in this colour, and goes on with `tail`; on a terminal folded
-    /// where it ends.
+    /// Prints a line of `head`, in this colour, and `tail`; on a terminal it is folded to its width.
     fn line(&self, state: &mut ReporterState, code: &str, head: &str, tail: &str) {
         if std::mem::take(&mut state.open_line) {
             output::info("");
@@ -94,7 +93,7 @@ impl HumanReporter {
         }
     }
 
-    /// A text that may have several lines of its own, each as it is.
+    /// Prints a text with its own line breaks.
     fn block(&self, state: &mut ReporterState, code: &str, head: &str, text: &str) {
         let text = escape(text);
         let mut lines = text.trim_end().lines();
@@ -104,14 +103,14 @@ impl HumanReporter {
         }
     }
 
-    /// Draws the live line, unless that was done a moment ago.
+    /// Draws the live line, at most every [`REDRAW`].
     fn refresh(&self, state: &mut ReporterState) {
         if state.last_draw.elapsed() >= REDRAW {
             self.draw(state);
         }
     }
 
-    /// Draws the live line, if anything goes on.
+    /// Draws the live line, if there is an activity.
     fn draw(&self, state: &mut ReporterState) {
         if !state.has_line {
             return;
@@ -124,7 +123,7 @@ impl HumanReporter {
         );
     }
 
-    fn verdicts(&self, state: &mut ReporterState, verdicts: &[NamedVerdict]) {
+    fn verdicts(&self, state: &mut ReporterState, verdicts: &[ValidatorVerdict]) {
         for named in verdicts {
             let optional = if named.required { "" } else { " (not required)" };
             let name = &named.validator;
@@ -150,7 +149,7 @@ impl HumanReporter {
     }
 
     /// Prints the verdict of a check on the unchanged workspace. Only one that rejects it proves anything later.
-    fn baseline(&self, state: &mut ReporterState, named: &NamedVerdict) {
+    fn baseline(&self, state: &mut ReporterState, named: &ValidatorVerdict) {
         let (name, time) = (&named.validator, duration(named.duration_ms));
         match &named.verdict {
             Verdict::Accepted { .. } => {
@@ -178,7 +177,7 @@ impl HumanReporter {
             iterations,
             cost_usd,
             cost_estimated,
-            cost_told,
+            cost_reported,
             runtime_ms,
             agent_changed,
             ..
@@ -188,7 +187,7 @@ impl HumanReporter {
         };
         state.live.begin(LiveActivity::Nothing);
         let about = if *cost_estimated { "about " } else { "" };
-        let cost = if *cost_told { format!("{about}{cost_usd}, ") } else { String::new() };
+        let cost = if *cost_reported { format!("{about}{cost_usd}, ") } else { String::new() };
         let by = agent_changed
             .as_ref()
             .map(|change| format!(", by {} instead of {}", change.to, change.from));
@@ -278,7 +277,7 @@ impl HumanReporter {
         }
     }
 
-    /// What a completion has to pass.
+    /// Prints what a completion requires.
     fn policy(&self, state: &mut ReporterState, notice: &Notice) {
         let Notice::RunStarted { validators, validation_required, evidence_only, .. } = notice
         else {
@@ -316,11 +315,11 @@ impl HumanReporter {
                 state.live.begin(LiveActivity::Validating(validators.join(", ")));
                 self.refresh(state);
             }
-            Notice::Judged { accepted: true, .. } => {
+            Notice::Previewed { accepted: true, .. } => {
                 state.live.begin(LiveActivity::Working(String::new()));
                 self.line(state, GREEN, "  in-session validation: the claim would be accepted", "");
             }
-            Notice::Judged { reasons, .. } => {
+            Notice::Previewed { reasons, .. } => {
                 state.live.begin(LiveActivity::Working(String::new()));
                 let text = "  in-session validation: the claim would be rejected:";
                 self.line(state, YELLOW, text, "");
@@ -358,8 +357,13 @@ impl HumanReporter {
         }
     }
 
-    /// What no verdict says: about the workspace, and protected paths.
-    fn rejected(&self, state: &mut ReporterState, verdicts: &[NamedVerdict], reasons: &[String]) {
+    /// Prints reasons that belong to no verdict: about the workspace and protected paths.
+    fn rejected(
+        &self,
+        state: &mut ReporterState,
+        verdicts: &[ValidatorVerdict],
+        reasons: &[String],
+    ) {
         let said = |reason: &&String| {
             verdicts.iter().any(|named| {
                 reason.strip_prefix(&named.validator).is_some_and(|r| r.starts_with(':'))
@@ -385,6 +389,7 @@ impl Observer for HumanReporter {
             Notice::IterationStarted { .. }
             | Notice::IterationFinished { .. }
             | Notice::Changes { .. }
+            | Notice::Paused { .. }
             | Notice::Waiting { .. } => self.iteration(state, notice),
             Notice::AgentText { .. }
             | Notice::AgentTool { .. }
@@ -395,7 +400,7 @@ impl Observer for HumanReporter {
             Notice::Claim { .. }
             | Notice::NearMiss { .. }
             | Notice::Validating { .. }
-            | Notice::Judged { .. }
+            | Notice::Previewed { .. }
             | Notice::Verdict { .. }
             | Notice::Artefacts { .. }
             | Notice::Baseline { .. } => self.completion(state, notice),

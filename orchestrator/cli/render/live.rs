@@ -1,4 +1,4 @@
-//! The line at the bottom of a terminal that says how the run goes on.
+//! The live line at the bottom of a terminal: iteration, time, cost, current activity.
 
 use std::time::{Duration, Instant};
 
@@ -7,12 +7,12 @@ use ralph_orchestrator_contract::{Usage, Usd};
 use super::terminal::{columns, fit};
 use super::text::{clock, one_line, short_duration, short_usd};
 
-/// Columns that what goes on has to have before anything more is said of the run.
+/// Columns reserved for the activity, by level of detail.
 const ROOM: [usize; 4] = [30, 24, 16, 8];
 /// Longer than any line.
 const LONGEST: usize = 400;
 
-/// What goes on.
+/// What the run is doing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum LiveActivity {
     /// Nothing that takes time.
@@ -69,7 +69,7 @@ impl LiveLine {
         }
     }
 
-    /// Something else goes on from now on.
+    /// Begins another activity.
     pub(super) fn begin(&mut self, activity: LiveActivity) {
         (self.activity, self.since) = (activity, Instant::now());
     }
@@ -79,7 +79,7 @@ impl LiveLine {
         (self.runtime, self.runtime_at) = (Duration::from_millis(runtime_ms), Instant::now());
     }
 
-    /// The line, in less than `width` columns; `None` if nothing goes on. The last column stays free:
+    /// The line, in less than `width` columns; `None` without an activity. The last column stays free:
     /// some terminals begin a new line with it.
     pub(super) fn line(&self, width: usize, now: Instant) -> Option<String> {
         let most = width.saturating_sub(1);

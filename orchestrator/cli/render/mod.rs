@@ -1,4 +1,4 @@
-//! What a run looks like while it goes on, and afterwards.
+//! Reports a run while it is active and at its end.
 
 pub(crate) mod atif;
 pub(crate) mod config_errors;
@@ -20,7 +20,7 @@ pub(crate) use quiet::QuietReporter;
 
 use crate::activity::Activity;
 
-/// Passes everything on, and keeps in mind what goes on.
+/// Forwards all events and updates the current [`Activity`].
 pub(crate) struct ActivityObserver(Arc<dyn Observer>);
 
 impl ActivityObserver {

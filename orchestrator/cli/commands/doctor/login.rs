@@ -13,7 +13,7 @@ use crate::probe::probe;
 /// Variables by which Codex needs no login.
 const CODEX_KEYS: [&str; 2] = ["CODEX_API_KEY", "CODEX_ACCESS_TOKEN"];
 
-/// Says that the agent is not logged in, and what to do. `None` if it is, or nobody can tell.
+/// Returns that the agent is not logged in, and what to do. `None` if it is, or if that is unknown.
 pub(super) async fn find_problem(
     context: &Context,
     adapter: &str,

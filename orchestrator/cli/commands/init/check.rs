@@ -21,7 +21,7 @@ pub(super) struct ProposedChecks {
 }
 
 impl ProposedChecks {
-    /// The command that was asked for, or those that fit what lies in the folder.
+    /// Returns the requested command, or those that fit the folder.
     pub(super) fn find(
         folder: &std::path::Path,
         asked: Option<&str>,
@@ -58,7 +58,7 @@ impl ProposedChecks {
         Ok(tables?.join("\n") + &self.subprojects.toml()?)
     }
 
-    /// What the user has to know of them.
+    /// Returns the lines that describe them to the user.
     pub(super) fn lines(&self) -> Vec<String> {
         let mut lines = Vec::new();
         if self.found.is_empty() {

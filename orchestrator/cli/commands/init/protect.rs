@@ -5,7 +5,7 @@ use std::path::{Component, Path, PathBuf};
 
 /// Globs in the configuration; the user adds what is beyond.
 const MOST_GLOBS: usize = 40;
-/// Entries of folders that are looked at.
+/// Most folder entries that are read.
 const MOST_ENTRIES: usize = 50_000;
 /// Folders within folders.
 const DEEPEST: usize = 8;
@@ -152,7 +152,7 @@ fn text(path: PathBuf) -> Option<String> {
     path.into_os_string().into_string().ok()
 }
 
-/// The files of the project itself, as far as they are looked at; sorted.
+/// Returns the project's own files, sorted; at most [`MOST_ENTRIES`] entries are read.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut open = vec![(PathBuf::new(), 0)];

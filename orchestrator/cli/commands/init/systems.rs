@@ -56,7 +56,7 @@ pub(super) fn find(folder: &Path) -> (Vec<TestSystem>, Vec<String>) {
     (systems, notes)
 }
 
-/// The folder in which systems are looked for.
+/// The folder that is searched for test systems.
 struct ProjectDir<'a> {
     folder: &'a Path,
 }

@@ -13,11 +13,10 @@ use crate::error::{CommandError, exit};
 use crate::output;
 use crate::render::terminal::stdout_width;
 
-/// How often news is looked for.
+/// How often journal and transcript are polled.
 const POLL: Duration = Duration::from_millis(50);
 
-/// Prints records as they come, and with `--verbose` what the agent says and does, until nobody holds
-/// the run any more.
+/// Prints new records, and with `--verbose` the agent's text and tool calls, until no process holds the run.
 pub(super) fn records(layout: &Layout, args: &LogArgs) -> Result<u8, CommandError> {
     let (mut run, mut printed) = (String::new(), 0);
     let mut printer = RecordPrinter::new(layout, "", args);
@@ -140,10 +139,10 @@ pub(super) fn iteration(
 /// Whether an iteration has come to its end and is not begun again.
 fn is_over(state: &State, number: u64) -> bool {
     state.iterations > number
-        || (state.iterations == number && state.current.is_none() && !state.repeats())
+        || (state.iterations == number && state.running.is_none() && !state.repeats_iteration())
 }
 
-/// Waits until the journal or the transcript got longer, or nobody holds the run.
+/// Waits until the journal or the transcript has grown, or no process holds the run.
 fn wait_for_change(layout: &Layout, run: &str, transcript: Option<&TranscriptReader>) {
     let len = || {
         let journal = std::fs::metadata(layout.journal(run)).map(|meta| meta.len()).ok();

@@ -1,10 +1,10 @@
-//! How an iteration goes on and ends.
+//! Prints the progress and the end of an iteration.
 
 use std::time::{Duration, Instant};
 
 use ralph_orchestrator_contract::{Event, Usage, Usd};
 use ralph_orchestrator_core::engine::Notice;
-use ralph_orchestrator_core::machine::{Changes, Outcome};
+use ralph_orchestrator_core::machine::{Changes, IterationOutcome};
 
 use super::{BOLD, DIM, HumanReporter, RED, ReporterState, YELLOW};
 use crate::output;
@@ -38,6 +38,11 @@ impl HumanReporter {
                 let text = format!("iteration {iteration}{of} started ({}{again})", trigger(*why));
                 self.line(state, DIM, &text, "");
             }
+            Notice::Paused { ms, .. } => {
+                state
+                    .live
+                    .begin(LiveActivity::Pausing(Instant::now() + Duration::from_millis(*ms)));
+            }
             Notice::Waiting { ms, reason, .. } => self.waiting(state, *ms, reason),
             Notice::Changes { changes, stagnant, max_stagnant, claim_pending, .. } => {
                 state.live.begin(LiveActivity::Scanning);
@@ -51,10 +56,7 @@ impl HumanReporter {
 
     fn waiting(&self, state: &mut ReporterState, ms: u64, reason: &str) {
         let until = Instant::now() + Duration::from_millis(ms);
-        if reason == "pause" {
-            return state.live.begin(LiveActivity::Pausing(until));
-        }
-        // An agent that waits itself goes on.
+        // An agent that waits by itself keeps its activity.
         if !matches!(state.live.activity, LiveActivity::Working(_)) {
             state.live.begin(LiveActivity::Waiting(until, reason.to_owned()));
         }
@@ -80,7 +82,7 @@ impl HumanReporter {
         state.live.charged = *total_cost_usd;
         state.live.usage = Usage::default();
         state.live.cost_reported |= usage.cost.is_some();
-        let code = if *how == Outcome::Succeeded { BOLD } else { YELLOW };
+        let code = if *how == IterationOutcome::Succeeded { BOLD } else { YELLOW };
         let of = max_cost_usd.map(|max| format!(" of {max}")).unwrap_or_default();
         let total = if state.live.cost_reported || *total_cost_usd > Usd::ZERO {
             format!(", {total_cost_usd}{of} in all")

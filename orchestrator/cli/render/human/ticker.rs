@@ -11,8 +11,8 @@ use super::HumanReporter;
 
 const EVERY: Duration = Duration::from_secs(1);
 
-/// Keeps the line of this run up to date as long as anybody else has it. Without a thread for that it is
-/// drawn whenever something happens.
+/// Starts the thread that redraws the line for as long as the reporter exists. Without it the line is drawn only
+/// on events.
 pub(super) fn start(reporter: &Arc<HumanReporter>) {
     let watched = Arc::downgrade(reporter);
     let work = move || {

@@ -13,7 +13,7 @@ const MAX_NEAR_MISSES: usize = 5;
 /// byte.
 pub(super) fn block(state: &State, instructions: &[String]) -> String {
     let mut text = String::new();
-    if let Some(rejection) = &state.rejection {
+    if let Some(rejection) = &state.validation.rejection {
         let automatic =
             matches!(&state.latch, Latch::Claimed { claim, .. } if claim.is_automatic());
         text.push_str(if automatic {
@@ -32,9 +32,10 @@ pub(super) fn block(state: &State, instructions: &[String]) -> String {
             _ => "Fix the issues above, then claim completion again.\n\n",
         });
     }
-    if !state.near_misses.is_empty() && !state.needs_no_claim() {
+    if !state.claims.near_misses.is_empty() && !state.needs_no_claim() {
         text.push_str("Near miss: this resembles a claim of completion, but is not a valid one:\n");
         let lines: Vec<String> = state
+            .claims
             .near_misses
             .iter()
             .map(|miss| format!("line {}: {}: {}", miss.line, miss.text, miss.hint))
@@ -42,7 +43,7 @@ pub(super) fn block(state: &State, instructions: &[String]) -> String {
         list(&mut text, lines.iter().map(String::as_str), MAX_NEAR_MISSES);
         text.push('\n');
     }
-    if state.says_done >= UNCLAIMED_DONE_LIMIT && !state.needs_no_claim() {
+    if state.claims.says_done >= UNCLAIMED_DONE_LIMIT && !state.needs_no_claim() {
         text.push_str("You said that the work is done, but did not claim completion:\n");
         list(&mut text, instructions.iter().map(String::as_str), instructions.len());
         text.push('\n');

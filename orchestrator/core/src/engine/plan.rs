@@ -11,7 +11,7 @@ use super::environment;
 use super::error::EngineError;
 use super::prices::{self, Pricing};
 use crate::machine::{
-    self, AfterRejection, BaselineMode, CompletionTrigger, Policy, ValidatorInfo,
+    self, AfterRejection, BaselineMode, CompletionTrigger, FrozenPolicy, ValidatorInfo,
 };
 use crate::registry::{Kinds, Registry};
 use crate::state::{self, StateError};
@@ -110,7 +110,7 @@ impl Judges {
             trust_agent: completion.trust_agent,
             after_rejection: match completion.after_rejection {
                 config::AfterRejection::Keep => AfterRejection::Keep,
-                config::AfterRejection::Reclaim => AfterRejection::Reclaim,
+                config::AfterRejection::Reclaim => AfterRejection::RequireNewClaim,
             },
             when: match completion.when {
                 config::CompletionTrigger::Claimed => CompletionTrigger::Claimed,
@@ -122,11 +122,11 @@ impl Judges {
     }
 
     /// What is frozen, with `baseline` being what protected paths were like.
-    pub(super) fn policy(&self, baseline: &[u8]) -> Policy {
+    pub(super) fn policy(&self, baseline: &[u8]) -> FrozenPolicy {
         let mut hasher = blake3::Hasher::new();
         hasher.update(self.source.to_string().as_bytes());
         hasher.update(baseline);
-        Policy {
+        FrozenPolicy {
             validators: self.checks.iter().map(|check| check.info.clone()).collect(),
             digest: hasher.finalize().to_hex().to_string(),
             trust_agent: self.trust_agent,
@@ -137,7 +137,7 @@ impl Judges {
     }
 
     /// A name in the configuration whose code is not what was frozen.
-    pub(super) fn other_code(&self, frozen: &Policy) -> Option<&str> {
+    pub(super) fn other_code(&self, frozen: &FrozenPolicy) -> Option<&str> {
         let other = |name: &&String| self.code.get(*name) != frozen.code.get(*name);
         self.code.keys().find(other).map(String::as_str)
     }
@@ -162,7 +162,7 @@ impl Judges {
 
     /// What a completion would rest on.
     #[must_use]
-    pub fn current_policy(&self) -> Policy {
+    pub fn current_policy(&self) -> FrozenPolicy {
         self.policy(&[])
     }
 
@@ -384,14 +384,14 @@ impl Driver {
     }
 
     /// The limits as the machine applies them.
-    pub(super) fn limits(&self, limits: &Limits) -> machine::Limits {
+    pub(super) fn limits(&self, limits: &Limits) -> machine::RunLimits {
         let first_reservation = match limits.max_cost_usd {
             _ if !self.costs() => Usd::ZERO,
             // The share of a very small limit is not nothing either.
             Some(max) => Usd::from_nanos(max.nanos().div_ceil(FIRST_RESERVATION_SHARE)),
             None => UNLIMITED_RESERVATION,
         };
-        machine::Limits {
+        machine::RunLimits {
             max_iterations: limits.max_iterations,
             max_runtime_ms: limits.max_runtime.map(millis),
             max_cost_usd: limits.max_cost_usd,

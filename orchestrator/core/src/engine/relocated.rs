@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::open::Request;
 use super::plan;
-use crate::machine::FilePin;
+use crate::machine::FileIdentity;
 use crate::state::{Layout, Owner, StateDir, StateError, record_elsewhere, state_dirs};
 use crate::workspace::identity;
 
@@ -13,7 +13,7 @@ pub(super) struct Beginning<'a> {
     pub(super) request: &'a Request<'a>,
     pub(super) layout: &'a Layout,
     pub(super) owner: &'a Owner,
-    pub(super) folder: FilePin,
+    pub(super) folder: FileIdentity,
 }
 
 impl Beginning<'_> {

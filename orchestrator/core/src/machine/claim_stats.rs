@@ -1,24 +1,24 @@
-//! What became of the claims of a run, put together.
+//! Counts of the claims of a run, and why they were rejected.
 
 use serde::Serialize;
 
 use super::normalize::normalize;
-use super::record::NamedVerdict;
+use super::verdict::ValidatorVerdict;
 use ralph_orchestrator_contract::Verdict;
 
-/// Different causes of rejections that are told apart.
+/// The most causes of rejections that are counted apart.
 pub(super) const MOST_CAUSES: usize = 100;
-/// Characters of a cause.
+/// The longest cause, in characters.
 const LONGEST_CAUSE: usize = 120;
 
-/// Why claims were rejected, put together with all that were rejected for the same reason.
+/// A cause of rejections, with how often it occurred.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Cause {
+pub struct RejectionCause {
     /// The validator that rejected.
     pub validator: String,
-    /// The reason without its details, as it was given first.
+    /// The reason without its details, as it was first given.
     pub text: String,
-    /// The same without what differs by chance, which tells causes apart.
+    /// The text normalized, by which causes are compared.
     #[serde(skip)]
     key: String,
     /// The validator could not check the work at all.
@@ -27,32 +27,32 @@ pub struct Cause {
     pub times: u64,
 }
 
-/// What became of the claims of a run.
+/// Counts of the claims of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct ClaimTally {
+pub struct ClaimStats {
     /// Claims of completion.
     pub claims: u64,
     /// Validations that did not accept.
     pub rejections: u64,
-    /// Why, in the order in which the causes first turned up.
-    pub causes: Vec<Cause>,
-    /// Iterations that said that they were done without a claim.
+    /// Why, in the order in which the causes first occurred.
+    pub causes: Vec<RejectionCause>,
+    /// Iterations whose text spoke of being done.
     pub says_done: u64,
 }
 
-impl ClaimTally {
+impl ClaimStats {
     pub(super) const fn count_claim(&mut self) {
         self.claims = self.claims.saturating_add(1);
     }
 
-    pub(super) fn count_words(&mut self, says_done: bool) {
+    pub(super) fn count_done_statement(&mut self, says_done: bool) {
         self.says_done = self.says_done.saturating_add(u64::from(says_done));
     }
 
-    /// Counts a rejection. Returns the places of its causes.
+    /// Counts a rejection. Returns the indices of its causes.
     pub(super) fn count_rejection(
         &mut self,
-        verdicts: &[NamedVerdict],
+        verdicts: &[ValidatorVerdict],
         reasons: &[String],
     ) -> Vec<usize> {
         self.rejections = self.rejections.saturating_add(1);
@@ -64,33 +64,33 @@ impl ClaimTally {
                 Verdict::Error { message } => (Some(message), true),
             };
             let text = text.map_or("rejected", String::as_str);
-            causes.push(self.cause(&named.validator, text, is_error));
+            causes.push(self.count_cause(&named.validator, text, is_error));
         }
         if causes.is_empty() {
             let text = reasons.first().map_or("rejected", String::as_str);
-            causes.push(self.cause("", text, false));
+            causes.push(self.count_cause("", text, false));
         }
         causes
     }
 
-    /// The place of this cause, which happened once more.
-    fn cause(&mut self, validator: &str, reason: &str, is_error: bool) -> usize {
-        let text = gist(reason);
+    /// Counts a cause. Returns its index.
+    fn count_cause(&mut self, validator: &str, reason: &str, is_error: bool) -> usize {
+        let text = first_clause(reason);
         let key = normalize(&text);
-        let same = |cause: &Cause| {
+        let same = |cause: &RejectionCause| {
             (cause.validator.as_str(), cause.key.as_str(), cause.is_error)
                 == (validator, key.as_str(), is_error)
         };
         let full = self.causes.len() > MOST_CAUSES;
         let at = match self.causes.iter().position(same) {
             Some(at) => at,
-            // The last one stands for all that are too many to be told apart.
+            // The last one stands for all further causes.
             None if full => self.causes.len() - 1,
             None => {
                 let text =
                     if self.causes.len() == MOST_CAUSES { "other reasons".into() } else { text };
                 let validator = validator.to_owned();
-                self.causes.push(Cause { validator, text, key, is_error, times: 0 });
+                self.causes.push(RejectionCause { validator, text, key, is_error, times: 0 });
                 self.causes.len() - 1
             }
         };
@@ -100,10 +100,10 @@ impl ClaimTally {
         at
     }
 
-    /// What became of all claims, in one line, such as `claimed 50×, rejected 50×, always: evidence
-    /// directory not found`. `None` if there was nothing of the kind.
+    /// Returns a summary in one line, such as `claimed 50×, rejected 50×, always: evidence
+    /// directory not found`. `None` if nothing was claimed or said to be done.
     #[must_use]
-    pub fn line(&self) -> Option<String> {
+    pub fn summary_line(&self) -> Option<String> {
         if self.claims == 0 && self.rejections == 0 {
             return (self.says_done > 0)
                 .then(|| format!("said to be done {}×, never claimed", self.says_done));
@@ -128,9 +128,9 @@ impl ClaimTally {
         Some(format!("{claimed}, rejected {}×{why}", self.rejections))
     }
 
-    /// A cause, with its validator if there are several.
+    /// Returns the text of a cause, with its validator if there are several.
     #[must_use]
-    pub fn cause_text(&self, cause: &Cause) -> String {
+    pub fn cause_text(&self, cause: &RejectionCause) -> String {
         let several = self.causes.iter().any(|other| other.validator != cause.validator);
         let name = if several && !cause.validator.is_empty() {
             format!("{}: ", cause.validator)
@@ -142,8 +142,8 @@ impl ClaimTally {
     }
 }
 
-/// The first clause of a reason: what it says before it goes into details.
-pub(super) fn gist(reason: &str) -> String {
+/// Returns the first clause of a reason, without its details.
+pub(super) fn first_clause(reason: &str) -> String {
     let line = reason.trim().lines().next().unwrap_or_default();
     let (mut quoted, mut end) = (false, line.len());
     let mut rest = line.char_indices().peekable();

@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn policy(validators: &str) -> Policy {
+fn policy(validators: &str) -> FrozenPolicy {
     let text = format!(
         "{{\"validators\":{validators},\"digest\":\"d\",\"trust_agent\":false,\
          \"after_rejection\":\"keep\"}}"

@@ -1,7 +1,7 @@
 use super::*;
-use crate::machine::record::BaselineMode;
-use crate::machine::tally::{MOST_CAUSES, gist};
-use crate::machine::{ChangedFile, FileChange, Policy, RunStarted, Trigger};
+use crate::machine::claim_stats::{MOST_CAUSES, first_clause};
+use crate::machine::policy::BaselineMode;
+use crate::machine::{ChangedFile, FileChange, FrozenPolicy, RunStarted, Trigger};
 use ralph_orchestrator_contract::Verdict;
 use ralph_orchestrator_contract::{Claim, ClaimSource, Usage};
 
@@ -11,8 +11,8 @@ fn started() -> Record {
         agent: "fake".into(),
         fallback: Vec::new(),
         workspace: "/w".into(),
-        policy: Policy::default(),
-        limits: crate::machine::Limits {
+        policy: FrozenPolicy::default(),
+        limits: crate::machine::RunLimits {
             max_iterations: None,
             max_runtime_ms: None,
             max_cost_usd: None,
@@ -27,7 +27,7 @@ fn started() -> Record {
         evidence: Vec::new(),
         evidence_overflowed: false,
         baseline: BaselineMode::Off,
-        pins: crate::machine::Pins::default(),
+        identities: crate::machine::PathIdentities::default(),
         once: false,
     })
 }
@@ -49,7 +49,7 @@ fn iteration(n: u64, tree: &str) -> Vec<Record> {
         },
         Record::IterationEnded {
             iteration: n,
-            outcome: Outcome::Succeeded,
+            outcome: IterationOutcome::Succeeded,
             usage: Usage::default(),
             cost_usd: Usd::from_dollars(0.1).unwrap(),
             says_done: false,
@@ -59,7 +59,7 @@ fn iteration(n: u64, tree: &str) -> Vec<Record> {
             survived: Vec::new(),
             runtime_ms: n * 1000 + 400,
         },
-        Record::Looked {
+        Record::Observed {
             iteration: n,
             work: None,
             tree: tree.into(),
@@ -83,11 +83,11 @@ fn claimed(n: u64) -> Record {
     Record::Claimed { iteration: n, claim }
 }
 
-fn named(validator: &str, verdict: Verdict) -> NamedVerdict {
-    NamedVerdict { validator: validator.into(), required: true, duration_ms: 1, verdict }
+fn named(validator: &str, verdict: Verdict) -> ValidatorVerdict {
+    ValidatorVerdict { validator: validator.into(), required: true, duration_ms: 1, verdict }
 }
 
-fn rejected(n: u64, verdicts: Vec<NamedVerdict>) -> Record {
+fn rejected(n: u64, verdicts: Vec<ValidatorVerdict>) -> Record {
     Record::Validated {
         iteration: n,
         accepted: false,
@@ -99,7 +99,7 @@ fn rejected(n: u64, verdicts: Vec<NamedVerdict>) -> Record {
     }
 }
 
-fn told(records: &[Record]) -> Story {
+fn summarize(records: &[Record]) -> RunSummary {
     std::iter::once(&started()).chain(records).collect()
 }
 
@@ -112,13 +112,15 @@ fn sums_up_what_is_always_the_same_in_one_line() {
         records.push(claimed(n));
         records.push(rejected(n, vec![named("evidence-files", Verdict::rejected(missing))]));
     }
-    let story = told(&records);
+    let summary = summarize(&records);
     let line = "claimed 50×, rejected 50×, always: evidence directory `proof` not found";
-    assert_eq!(story.tally.line().as_deref(), Some(line));
-    assert_eq!(story.cost_usd, Usd::from_dollars(5.0).unwrap());
-    assert_eq!(story.episodes.len(), 50);
-    assert!(story.episodes.values().all(|episode| episode.is_like(&story.episodes[&1])));
-    assert!(story.episodes.values().all(|episode| episode.duration_ms == 400));
+    assert_eq!(summary.claim_stats.summary_line().as_deref(), Some(line));
+    assert_eq!(summary.cost_usd, Usd::from_dollars(5.0).unwrap());
+    assert_eq!(summary.iterations.len(), 50);
+    assert!(
+        summary.iterations.values().all(|iteration| iteration.is_like(&summary.iterations[&1]))
+    );
+    assert!(summary.iterations.values().all(|iteration| iteration.duration_ms == 400));
 }
 
 #[test]
@@ -135,11 +137,15 @@ fn tells_causes_apart_and_counts_them() {
         let verdicts = if n == 2 { vec![tests(2), error()] } else { vec![tests(1)] };
         records.push(rejected(n, verdicts));
     }
-    let story = told(&records);
+    let summary = summarize(&records);
     let line = "claimed 1×, rejected 3×, always: tests: `make test` failed";
-    assert_eq!(story.tally.line().as_deref(), Some(line));
-    let texts: Vec<_> =
-        story.tally.causes.iter().map(|cause| story.tally.cause_text(cause)).collect();
+    assert_eq!(summary.claim_stats.summary_line().as_deref(), Some(line));
+    let texts: Vec<_> = summary
+        .claim_stats
+        .causes
+        .iter()
+        .map(|cause| summary.claim_stats.cause_text(cause))
+        .collect();
     assert_eq!(
         texts,
         [
@@ -149,28 +155,35 @@ fn tells_causes_apart_and_counts_them() {
     );
     records.push(rejected(3, Vec::new()));
     let line = "claimed 1×, rejected 4×, mostly (3×): tests: `make test` failed";
-    assert_eq!(told(&records).tally.line().as_deref(), Some(line));
+    assert_eq!(summarize(&records).claim_stats.summary_line().as_deref(), Some(line));
 }
 
 #[test]
 fn a_single_rejection_is_not_called_always() {
     let records = [claimed(1), rejected(1, vec![named("tests", Verdict::rejected("exit 1"))])];
-    assert_eq!(told(&records).tally.line().as_deref(), Some("claimed 1×, rejected 1×: exit 1"));
-    assert_eq!(told(&records[..1]).tally.line().as_deref(), Some("claimed 1×"));
-    assert_eq!(told(&[]).tally.line(), None);
+    assert_eq!(
+        summarize(&records).claim_stats.summary_line().as_deref(),
+        Some("claimed 1×, rejected 1×: exit 1")
+    );
+    assert_eq!(summarize(&records[..1]).claim_stats.summary_line().as_deref(), Some("claimed 1×"));
+    assert_eq!(summarize(&[]).claim_stats.summary_line(), None);
     let mut silent = iteration(1, "t1");
     if let Record::IterationEnded { says_done, .. } = &mut silent[1] {
         *says_done = true;
     }
-    assert_eq!(told(&silent).tally.line().as_deref(), Some("said to be done 1×, never claimed"));
+    assert_eq!(
+        summarize(&silent).claim_stats.summary_line().as_deref(),
+        Some("said to be done 1×, never claimed")
+    );
 }
 
 #[test]
 fn follows_the_tree_back_and_forth() {
     let trees = ["t1", "t1", "t2", "t1", "t3"];
     let records: Vec<Record> = (1..).zip(trees).flat_map(|(n, tree)| iteration(n, tree)).collect();
-    let story = told(&records);
-    let changes: Vec<TreeChange> = story.episodes.values().map(|episode| episode.tree).collect();
+    let summary = summarize(&records);
+    let changes: Vec<TreeChange> =
+        summary.iterations.values().map(|iteration| iteration.tree).collect();
     use TreeChange::{Back, New, Unchanged};
     assert_eq!(changes, [New, Unchanged, New, Back, New]);
 }
@@ -187,9 +200,9 @@ fn clauses_end_outside_quotes() {
         ("`open: never closed", "`open: never closed"),
     ];
     for (reason, clause) in table {
-        assert_eq!(gist(reason), clause, "{reason:?}");
+        assert_eq!(first_clause(reason), clause, "{reason:?}");
     }
-    assert_eq!(gist(&"é".repeat(500)).chars().count(), 121);
+    assert_eq!(first_clause(&"é".repeat(500)).chars().count(), 121);
 }
 
 #[test]
@@ -197,11 +210,11 @@ fn the_number_of_causes_is_bounded() {
     let records: Vec<Record> = (1..=1000)
         .map(|n| rejected(n, vec![named("tests", Verdict::rejected(format!("{n} failed")))]))
         .collect();
-    let story = told(&records);
-    assert_eq!(story.tally.causes.len(), MOST_CAUSES + 1);
-    assert_eq!(story.tally.causes.iter().map(|cause| cause.times).sum::<u64>(), 1000);
+    let summary = summarize(&records);
+    assert_eq!(summary.claim_stats.causes.len(), MOST_CAUSES + 1);
+    assert_eq!(summary.claim_stats.causes.iter().map(|cause| cause.times).sum::<u64>(), 1000);
     let line = "claimed 0×, rejected 1000×, mostly (900×): other reasons";
-    assert_eq!(story.tally.line().as_deref(), Some(line));
+    assert_eq!(summary.claim_stats.summary_line().as_deref(), Some(line));
 }
 
 #[test]
@@ -218,7 +231,7 @@ fn sums_up_what_iterations_changed_and_names_their_agents() {
     let mut records = iteration(1, "t1");
     records.extend(iteration(2, "t2"));
     for (at, path, added) in [(2, "a", 3), (5, "a", 4)] {
-        if let Record::Looked { changes: known, .. } = &mut records[at] {
+        if let Record::Observed { changes: known, .. } = &mut records[at] {
             *known = Some(changes(path, added));
         }
     }
@@ -226,12 +239,12 @@ fn sums_up_what_iterations_changed_and_names_their_agents() {
         3,
         Record::AgentChanged { from: "command".into(), to: "spare".into(), reason: "x".into() },
     );
-    let story = told(&records);
-    let whole = &story.changes;
+    let summary = summarize(&records);
+    let whole = &summary.changes;
     assert_eq!((whole.files, whole.lines_added, whole.lines_removed), (1, 7, 2));
-    let agents: Vec<&str> = story.episodes.values().map(|e| e.agent.as_str()).collect();
+    let agents: Vec<&str> = summary.iterations.values().map(|e| e.agent.as_str()).collect();
     assert_eq!(agents[1], "spare");
     assert!(!agents[0].is_empty());
-    assert_eq!(story.episodes[&2].changes.as_ref().unwrap().lines_added, 4);
-    assert!(!story.episodes[&1].cost_reported, "a charge without a figure of the agent's");
+    assert_eq!(summary.iterations[&2].changes.as_ref().unwrap().lines_added, 4);
+    assert!(!summary.iterations[&1].cost_reported, "a charge without a figure of the agent's");
 }

@@ -1,49 +1,51 @@
-//! What happened in a run, told from its records: pure, so that it can be told at any time.
+//! A summary of a run, computed from its records alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
 use super::changes::Changes;
-use super::limits::StopReason;
-use super::record::{NamedVerdict, Outcome, Record};
-use super::tally::ClaimTally;
-use ralph_orchestrator_contract::{CancelReason, ClaimKind, Tokens, Usd};
+use super::claim_stats::ClaimStats;
+use super::outcome::IterationOutcome;
+use super::record::Record;
+use super::stop::StopReason;
+use super::verdict::ValidatorVerdict;
+use ralph_orchestrator_contract::{ClaimKind, ErrorClass, Tokens, Usd};
 
-/// What became of the workspace tree.
+/// How an iteration changed the workspace tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TreeChange {
-    /// It was not looked at.
+    /// It was not observed.
     Unknown,
-    /// It is as it was before.
+    /// As before.
     Unchanged,
-    /// It is as it never was before.
+    /// As never before.
     New,
-    /// It is as it was at an earlier time.
+    /// As at an earlier time.
     Back,
 }
 
-/// What happened in an iteration, or before the first one, and at the boundary after it.
+/// A summary of an iteration and what followed it, or of what came before the first one.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Episode {
+pub struct IterationSummary {
     /// The iteration; 0 before the first.
     pub iteration: u64,
     /// How often it was begun.
     pub attempts: u32,
-    /// How it ended; `None` before the first iteration and while it goes on.
-    pub outcome: Option<Outcome>,
+    /// How it ended; `None` before the first iteration and while it is running.
+    pub outcome: Option<IterationOutcome>,
     /// What it is charged.
     pub cost_usd: Usd,
     /// How long the agent worked, in milliseconds.
     pub duration_ms: u64,
-    /// Its agent has reported a cost; without that, the charge is what it may have cost.
+    /// Its agent has reported a cost; otherwise the charge is an upper estimate.
     pub cost_reported: bool,
     /// Some of the cost was computed, not reported.
     pub cost_estimated: bool,
     /// The name of its agent.
     pub agent: String,
-    /// What became of the tree.
+    /// How it changed the tree.
     pub tree: TreeChange,
     /// What was changed, if that is known.
     pub changes: Option<Changes>,
@@ -53,17 +55,17 @@ pub struct Episode {
     pub claims: u64,
     /// It asked for a human.
     pub needs_human: bool,
-    /// It said that it was done, but claimed nothing.
+    /// Its text spoke of being done.
     pub says_done: bool,
-    /// What was nearly a claim.
+    /// How many near misses there were.
     pub near_misses: usize,
     /// Whether its claim was accepted; `None` if nothing was validated.
     pub accepted: Option<bool>,
-    /// Why it was not accepted: places in [`ClaimTally::causes`].
+    /// Why it was not accepted: indices into [`ClaimStats::causes`].
     pub causes: Vec<usize>,
 }
 
-impl Episode {
+impl IterationSummary {
     const fn new(iteration: u64) -> Self {
         Self {
             iteration,
@@ -86,7 +88,7 @@ impl Episode {
         }
     }
 
-    /// Whether there is something to tell.
+    /// Whether nothing happened.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.attempts == 0 && self.claims == 0 && !self.needs_human && self.accepted.is_none()
@@ -95,58 +97,53 @@ impl Episode {
     /// Whether the same happened in both, numbers and money aside.
     #[must_use]
     pub fn is_like(&self, other: &Self) -> bool {
-        let facts = |episode: &Self| {
+        let facts = |iteration: &Self| {
             (
-                episode.outcome.as_ref().map(std::mem::discriminant),
-                class(episode.outcome.as_ref()),
-                episode.tree,
-                episode.evidence_written > 0,
-                episode.claims > 0,
-                (episode.needs_human, episode.says_done, episode.near_misses > 0),
-                episode.accepted,
-                episode.causes.clone(),
+                iteration.outcome.as_ref().map(std::mem::discriminant),
+                iteration
+                    .outcome
+                    .as_ref()
+                    .and_then(IterationOutcome::error_class)
+                    .map(ErrorClass::word),
+                iteration.outcome.as_ref().and_then(IterationOutcome::cancel_reason),
+                iteration.tree,
+                iteration.evidence_written > 0,
+                iteration.claims > 0,
+                (iteration.needs_human, iteration.says_done, iteration.near_misses > 0),
+                iteration.accepted,
+                iteration.causes.clone(),
             )
         };
         facts(self) == facts(other)
     }
 }
 
-fn class(outcome: Option<&Outcome>) -> Option<(String, Option<CancelReason>)> {
-    match outcome? {
-        Outcome::Failed { class, .. } | Outcome::Deferred { class, .. } => {
-            Some((class.clone(), None))
-        }
-        Outcome::Cut { reason } => Some((String::new(), Some(*reason))),
-        Outcome::Succeeded | Outcome::Bounded { .. } | Outcome::Lost => None,
-    }
-}
-
-/// What happened in a run.
+/// A summary of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Story {
-    /// What became of the claims.
+pub struct RunSummary {
+    /// Counts of the claims.
     #[serde(flatten)]
-    pub tally: ClaimTally,
-    /// By iteration, 0 being what was before the first.
+    pub claim_stats: ClaimStats,
+    /// By iteration; 0 is what came before the first.
     #[serde(skip)]
-    pub episodes: BTreeMap<u64, Episode>,
-    /// What was charged in all.
+    pub iterations: BTreeMap<u64, IterationSummary>,
+    /// The total charge.
     pub cost_usd: Usd,
     /// Some of it is estimated.
     pub cost_estimated: bool,
-    /// Tokens used in all.
+    /// The total of tokens.
     pub tokens: Tokens,
-    /// What the iterations changed, put together.
+    /// All changes of the iterations.
     pub changes: Changes,
     /// The verdicts of the last validation.
     #[serde(skip)]
-    pub verdicts: Vec<NamedVerdict>,
+    pub verdicts: Vec<ValidatorVerdict>,
     /// The name of the agent.
     #[serde(skip)]
     agent: String,
     /// Why it was stopped, if it was.
     pub stop: Option<(StopReason, String)>,
-    /// The present tree and all earlier ones.
+    /// The current tree, and all trees so far.
     #[serde(skip)]
     tree: String,
     #[serde(skip)]
@@ -154,21 +151,21 @@ pub struct Story {
     /// The tree as validators left it, if it is another.
     #[serde(skip)]
     tree_left: Option<String>,
-    /// Runtime when the iteration began that goes on.
+    /// Runtime when the running iteration began.
     #[serde(skip)]
     began_ms: u64,
 }
 
-impl<'a> FromIterator<&'a Record> for Story {
+impl<'a> FromIterator<&'a Record> for RunSummary {
     fn from_iter<I: IntoIterator<Item = &'a Record>>(records: I) -> Self {
-        let mut story = Self::default();
-        records.into_iter().for_each(|record| story.add(record));
-        story
+        let mut summary = Self::default();
+        records.into_iter().for_each(|record| summary.add(record));
+        summary
     }
 }
 
-impl Story {
-    /// Goes on with the next record.
+impl RunSummary {
+    /// Adds the next record.
     pub fn add(&mut self, record: &Record) {
         match record {
             Record::RunStarted(started) => {
@@ -184,23 +181,25 @@ impl Story {
             Record::IterationStarted { iteration, attempt, runtime_ms, .. } => {
                 self.began_ms = *runtime_ms;
                 let agent = self.agent.clone();
-                let episode = self.episode(*iteration);
-                episode.agent = agent;
-                episode.attempts = episode.attempts.max(*attempt);
+                let iteration = self.iteration(*iteration);
+                iteration.agent = agent;
+                iteration.attempts = iteration.attempts.max(*attempt);
             }
             Record::IterationEnded { .. } => self.iteration_ended(record),
             Record::Claimed { iteration, claim } => match claim.kind {
                 ClaimKind::Complete => {
                     if !claim.is_automatic() {
-                        self.tally.count_claim();
-                        self.episode(*iteration).claims += 1;
+                        self.claim_stats.count_claim();
+                        self.iteration(*iteration).claims += 1;
                     }
                 }
-                ClaimKind::NeedsHuman => self.episode(*iteration).needs_human = true,
+                ClaimKind::NeedsHuman => self.iteration(*iteration).needs_human = true,
             },
-            Record::Looked { iteration, tree, evidence_written, near_misses, changes, .. } => {
-                self.looked(*iteration, tree, evidence_written.len(), near_misses.len());
-                self.changed(*iteration, changes.as_ref());
+            Record::Observed {
+                iteration, tree, evidence_written, near_misses, changes, ..
+            } => {
+                self.observed(*iteration, tree, evidence_written.len(), near_misses.len());
+                self.add_changes(*iteration, changes.as_ref());
             }
             Record::Validated { iteration, accepted, verdicts, reasons, tree_left, .. } => {
                 self.tree_left = tree_left.clone().or(self.tree_left.take());
@@ -230,22 +229,22 @@ impl Story {
         self.cost_usd += *cost_usd;
         self.cost_estimated |= usage.estimated;
         self.tokens += usage.tokens.unwrap_or_default();
-        self.tally.count_words(*says_done);
+        self.claim_stats.count_done_statement(*says_done);
         let duration_ms = runtime_ms.saturating_sub(self.began_ms);
-        let episode = self.episode(*iteration);
-        episode.outcome = Some(outcome.clone());
-        episode.cost_usd += *cost_usd;
-        episode.cost_reported |= usage.cost.is_some();
-        episode.cost_estimated |= usage.estimated;
-        episode.duration_ms = episode.duration_ms.saturating_add(duration_ms);
-        episode.says_done |= says_done;
+        let iteration = self.iteration(*iteration);
+        iteration.outcome = Some(outcome.clone());
+        iteration.cost_usd += *cost_usd;
+        iteration.cost_reported |= usage.cost.is_some();
+        iteration.cost_estimated |= usage.estimated;
+        iteration.duration_ms = iteration.duration_ms.saturating_add(duration_ms);
+        iteration.says_done |= says_done;
     }
 
-    fn episode(&mut self, iteration: u64) -> &mut Episode {
-        self.episodes.entry(iteration).or_insert_with(|| Episode::new(iteration))
+    fn iteration(&mut self, iteration: u64) -> &mut IterationSummary {
+        self.iterations.entry(iteration).or_insert_with(|| IterationSummary::new(iteration))
     }
 
-    fn looked(&mut self, iteration: u64, tree: &str, written: usize, near_misses: usize) {
+    fn observed(&mut self, iteration: u64, tree: &str, written: usize, near_misses: usize) {
         let change = if self.tree == tree || self.tree_left.as_deref() == Some(tree) {
             TreeChange::Unchanged
         } else if self.trees.insert(tree.to_owned()) {
@@ -256,33 +255,33 @@ impl Story {
         if change != TreeChange::Unchanged {
             tree.clone_into(&mut self.tree);
         }
-        let episode = self.episode(iteration);
-        // After a restart it is looked at once more.
-        if !matches!(episode.tree, TreeChange::New | TreeChange::Back) {
-            episode.tree = change;
+        let iteration = self.iteration(iteration);
+        // After a restart the workspace is observed once more.
+        if !matches!(iteration.tree, TreeChange::New | TreeChange::Back) {
+            iteration.tree = change;
         }
-        episode.evidence_written += written;
-        episode.near_misses = near_misses;
+        iteration.evidence_written += written;
+        iteration.near_misses = near_misses;
     }
 
-    fn changed(&mut self, iteration: u64, changes: Option<&Changes>) {
+    fn add_changes(&mut self, iteration: u64, changes: Option<&Changes>) {
         let Some(changes) = changes else { return };
         self.changes.add(changes);
-        self.episode(iteration).changes.get_or_insert_default().add(changes);
+        self.iteration(iteration).changes.get_or_insert_default().add(changes);
     }
 
     fn validated(
         &mut self,
         iteration: u64,
         accepted: bool,
-        verdicts: &[NamedVerdict],
+        verdicts: &[ValidatorVerdict],
         reasons: &[String],
     ) {
         let causes =
-            if accepted { Vec::new() } else { self.tally.count_rejection(verdicts, reasons) };
-        let episode = self.episode(iteration);
-        episode.accepted = Some(accepted);
-        episode.causes = causes;
+            if accepted { Vec::new() } else { self.claim_stats.count_rejection(verdicts, reasons) };
+        let iteration = self.iteration(iteration);
+        iteration.accepted = Some(accepted);
+        iteration.causes = causes;
     }
 }
 
