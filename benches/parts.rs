@@ -18,7 +18,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use ralph_adapter_claude_stream::Parser;
+use ralph_adapter_common::claude_stream::ClaudeParser;
 use ralph_orchestrator_contract::{Tokens, Usage, Usd};
 use ralph_orchestrator_core::machine::{
     BaselineMode, FrozenPolicy, IterationOutcome, PathIdentities, Record, RunLimits, RunStarted,
@@ -57,14 +57,14 @@ fn row(what: &str, ours: Duration, theirs: Duration) {
 /// A long session of the claude program: one that was recorded, with its middle many times over.
 fn stream() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("adapters/claude-stream/tests/transcripts/happy-bypass.jsonl");
+        .join("adapters/common/tests/transcripts/claude/happy-bypass.jsonl");
     let recorded = fs::read_to_string(folder).unwrap();
     let (init, rest) = recorded.trim_end().split_once('\n').unwrap();
     let (middle, result) = rest.rsplit_once('\n').unwrap();
     let middle = format!("{middle}\n").repeat(STREAM_BYTES / middle.len());
     let text = format!("{init}\n{middle}{result}\n");
     let ours = best(5, || {
-        let mut parser = Parser::new();
+        let mut parser = ClaudeParser::new();
         for line in text.lines() {
             black_box(parser.line(line));
         }
