@@ -92,12 +92,7 @@ impl RecordFormatter {
             Record::Note { iteration, text } => {
                 format!("note (iteration {iteration}): {}", one_line(text, 160))
             }
-            Record::Previewed { accepted: true, .. } => {
-                "in-session validation: would be accepted".into()
-            }
-            Record::Previewed { reasons, .. } => {
-                format!("in-session validation: would be rejected: {}", joined(reasons))
-            }
+            Record::Previewed { accepted, reasons, .. } => describe_preview(*accepted, reasons),
             Record::AgentChanged { from, to, reason } => {
                 format!("{to} takes over from {from}: {}", one_line(reason, 160))
             }
@@ -162,6 +157,13 @@ fn until(until_ms: u64) -> String {
 fn joined(reasons: &[String]) -> String {
     let reasons: Vec<String> = reasons.iter().map(|reason| one_line(reason, 160)).collect();
     reasons.join("; ")
+}
+
+fn describe_preview(accepted: bool, reasons: &[String]) -> String {
+    if accepted {
+        return "in-session validation: would be accepted".to_owned();
+    }
+    format!("in-session validation: would be rejected: {}", joined(reasons))
 }
 
 /// What validators left, in one line.
