@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use ralph_orchestrator_core::engine::RunEvent;
 
-/// What goes on in a run.
+/// What a run is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Activity {
     /// Between everything else, such as while the workspace is scanned.
@@ -20,7 +20,7 @@ pub(crate) enum Activity {
 static NOW: AtomicU8 = AtomicU8::new(0);
 
 impl Activity {
-    /// What goes on now.
+    /// Returns the current activity.
     pub(crate) fn now() -> Self {
         match NOW.load(Ordering::Relaxed) {
             1 => Self::Agent,
@@ -30,8 +30,8 @@ impl Activity {
         }
     }
 
-    /// Takes in what happened in the run.
-    pub(crate) fn follow(notice: &RunEvent) {
+    /// Updates the activity by an event of the run.
+    pub(crate) fn update(notice: &RunEvent) {
         if let Some(next) = Self::now().after(notice) {
             NOW.store(next as u8, Ordering::Relaxed);
         }
@@ -40,7 +40,7 @@ impl Activity {
     const fn after(self, notice: &RunEvent) -> Option<Self> {
         match notice {
             RunEvent::IterationStarted { .. } => Some(Self::Agent),
-            // An agent that asks for a preview goes on meanwhile, and so does one that waits itself.
+            // During an in-session validation, or its own wait, the agent stays active.
             RunEvent::Validating { .. } if !matches!(self, Self::Agent) => Some(Self::Validators),
             RunEvent::Paused { .. } | RunEvent::Waiting { .. } if !matches!(self, Self::Agent) => {
                 Some(Self::Waiting)
@@ -54,17 +54,17 @@ impl Activity {
         }
     }
 
-    /// What the first request to stop leads to.
+    /// Returns the message on the first stop request.
     pub(crate) const fn stopping(self) -> &'static str {
         match self {
             Self::Between => "stopping as soon as the workspace is scanned",
-            Self::Agent => "stopping: the agent is asked to end",
-            Self::Validators => "stopping: the validators are ended, their verdict does not count",
-            Self::Waiting => "stopping: the wait is broken off",
+            Self::Agent => "stopping: interrupting the agent",
+            Self::Validators => "stopping: ending the validators, whose verdict is discarded",
+            Self::Waiting => "stopping: the wait is cancelled",
         }
     }
 
-    /// What the second one leads to.
+    /// Returns the message on the second stop request.
     pub(crate) const fn killing(self) -> &'static str {
         match self {
             Self::Between | Self::Waiting => "stopping at once",

@@ -13,7 +13,7 @@ use crate::discovery::ConfigFile;
 pub(crate) const VARIABLE: &str = "_RALPH_ORCHESTRATOR_COMPLETE";
 
 /// Answers a shell that asks for candidates; returns if none does.
-pub(crate) fn answer() {
+pub(crate) fn serve_candidates() {
     clap_complete::CompleteEnv::with_factory(visible).var(VARIABLE).complete();
 }
 

@@ -1,4 +1,4 @@
-//! What every command needs: the configuration and where the state lies.
+//! The configuration of a command, and the location of its state.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,20 +8,20 @@ use ralph_orchestrator_config::{self as config, Flag, LoadedConfig, Sources, for
 use ralph_orchestrator_core::engine::{state_layout, verify_owner};
 use ralph_orchestrator_core::state::{Layout, peek};
 
-use crate::args::Sets;
+use crate::args::SetArgs;
 use crate::discovery::ConfigFile;
 use crate::error::CommandError;
 use crate::output;
 use crate::registry;
 
-/// The configuration as it was asked for.
+/// The loaded configuration of a command.
 pub(crate) struct Context {
     pub(crate) file: PathBuf,
     pub(crate) loaded: LoadedConfig,
     pub(crate) vars: BTreeMap<String, String>,
 }
 
-/// What the command line says of the configuration.
+/// Values of the configuration that come from the command line.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Overrides {
     pub(crate) sets: Vec<(String, String)>,
@@ -50,7 +50,7 @@ impl Context {
         overrides: impl Into<Overrides>,
     ) -> Result<Self, CommandError> {
         let vars = variables();
-        warn_of_foreign(&vars);
+        warn_about_foreign_variables(&vars);
         let (sources, file) = sources(file, &vars, overrides.into())?;
         let loaded = config::load(&sources)?;
         Ok(Self { file, loaded, vars })
@@ -65,7 +65,7 @@ impl Context {
     }
 
     /// Reads the configuration with what was set on the command line.
-    pub(crate) fn with(file: &ConfigFile, sets: &Sets) -> Result<Self, CommandError> {
+    pub(crate) fn with(file: &ConfigFile, sets: &SetArgs) -> Result<Self, CommandError> {
         Self::load(file, sets.sets.clone())
     }
 
@@ -85,8 +85,8 @@ impl Context {
     }
 
     /// Where private copies of plugin libraries are kept.
-    pub(crate) fn plugin_copies(&self) -> PathBuf {
-        plugin_copies(&self.vars)
+    pub(crate) fn plugin_cache(&self) -> PathBuf {
+        plugin_cache(&self.vars)
     }
 
     /// `$XDG_STATE_HOME`, or `~/.local/state`.
@@ -95,8 +95,8 @@ impl Context {
     }
 }
 
-/// How this program is called for a configuration, to be copied into a shell.
-pub(crate) fn program(file: &ConfigFile) -> String {
+/// Returns the shell command that invokes this program for a configuration.
+pub(crate) fn invocation(file: &ConfigFile) -> String {
     const NAME: &str = "ralph-orchestrator";
     let ConfigFile::Named(file) = file else { return NAME.to_owned() };
     if file == Path::new(crate::discovery::NAME) {
@@ -137,7 +137,8 @@ fn sources(
             implied.extend(implied_without_file);
             (sources.file, sources.without_file) = (PathBuf::new(), Some(here));
         } else {
-            let kept = folders.iter().find_map(|folder| Some((kept(folder, vars)?, folder)));
+            let kept =
+                folders.iter().find_map(|folder| Some((stored_config(folder, vars)?, folder)));
             let (config, folder) = kept.ok_or_else(|| file.missing())?;
             path = folder.join(crate::discovery::NAME);
             (sources.file, sources.without_file) = (config, Some(folder.clone()));
@@ -148,7 +149,7 @@ fn sources(
 }
 
 /// The configuration that was kept with the run of this folder, which was begun without a file.
-fn kept(folder: &Path, vars: &BTreeMap<String, String>) -> Option<PathBuf> {
+fn stored_config(folder: &Path, vars: &BTreeMap<String, String>) -> Option<PathBuf> {
     let sources = Sources {
         user_file: user_file(vars),
         vars: vars.clone(),
@@ -162,7 +163,7 @@ fn kept(folder: &Path, vars: &BTreeMap<String, String>) -> Option<PathBuf> {
 }
 
 /// Names, once, the variables that are not ours although they begin like ours.
-fn warn_of_foreign(vars: &BTreeMap<String, String>) {
+fn warn_about_foreign_variables(vars: &BTreeMap<String, String>) {
     static WARNED: AtomicBool = AtomicBool::new(false);
     let foreign = foreign_variables(vars);
     if foreign.is_empty() || WARNED.swap(true, Ordering::Relaxed) {
@@ -173,7 +174,7 @@ fn warn_of_foreign(vars: &BTreeMap<String, String>) {
         None => variable.name.clone(),
     };
     let names: Vec<String> = foreign.iter().map(name).collect();
-    output::say(&format!(
+    output::info(&format!(
         "warning: ignored variables of other programs: {}; the ones read here are \
          RALPH_TABLE__KEY",
         crate::render::text::one_line(&names.join(", "), 400)
@@ -188,7 +189,7 @@ pub(crate) fn variables() -> BTreeMap<String, String> {
 }
 
 /// Below `$XDG_CACHE_HOME`, or `~/.cache`.
-pub(crate) fn plugin_copies(vars: &BTreeMap<String, String>) -> PathBuf {
+pub(crate) fn plugin_cache(vars: &BTreeMap<String, String>) -> PathBuf {
     home(vars, "XDG_CACHE_HOME", ".cache").join("ralph-orchestrator/plugins")
 }
 
@@ -215,7 +216,7 @@ fn home(vars: &BTreeMap<String, String>, name: &str, below: &str) -> PathBuf {
         .unwrap_or_else(|| std::env::temp_dir().join("ralph-orchestrator-state"))
 }
 
-/// What is said where there is nothing to show.
+/// The message of commands without a run to show.
 pub(crate) const NO_RUN: &str = "no run in this workspace yet";
 
 #[cfg(test)]
@@ -224,7 +225,7 @@ mod tests {
 
     #[test]
     fn a_command_can_be_copied_into_a_shell() {
-        let program = |file: &str| program(&ConfigFile::Named(file.into()));
+        let program = |file: &str| invocation(&ConfigFile::Named(file.into()));
         assert_eq!(program("ralph.toml"), "ralph-orchestrator");
         assert_eq!(program("a/b.toml"), "ralph-orchestrator -c a/b.toml");
         assert_eq!(program("it's $x.toml"), r"ralph-orchestrator -c 'it'\''s $x.toml'");

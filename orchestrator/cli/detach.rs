@@ -2,10 +2,10 @@
 //!
 //! The command that was typed starts this program again, with the same arguments and a socket as
 //! standard input, and waits. The second process leads a session of its own from its first moment on.
-//! It still prints where it was started, so that whatever keeps a run from beginning is read there.
-//! Once the run can begin it says so on the socket and lets go of the terminal: its output goes to a
-//! bounded file in the run's state from then on. If the socket closes without a word, the command ends
-//! with the exit status of the second process.
+//! It still prints where it was detached, so that whatever keeps a run from beginning is read there.
+//! Once the run can begin it reports that on the socket and detaches from the terminal: its output then goes to a
+//! bounded file in the run's state. If the socket closes without a report, the command exits with the status of
+//! the second process.
 
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read as _};
@@ -29,9 +29,9 @@ const LONGEST: u64 = 64 * 1024;
 const NAME: &str = "output.log";
 const FULL_NAME: &str = "output.1.log";
 
-/// What the second process says once the run can begin.
+/// The report of the second process that the run can begin.
 #[derive(Debug, Serialize, Deserialize)]
-struct Started {
+struct DetachedRun {
     run: String,
     pid: u32,
     state_dir: PathBuf,
@@ -43,49 +43,50 @@ pub(crate) fn launch(file: &ConfigFile, json: bool) -> Result<u8, CommandError> 
     let (mut child, socket) = start_in_background(FLAG)?;
     let mut line = String::new();
     BufReader::new(socket.take(LONGEST)).read_line(&mut line)?;
-    let Ok(started) = serde_json::from_str::<Started>(&line) else {
+    let Ok(detached) = serde_json::from_str::<DetachedRun>(&line) else {
         let status = child.wait()?;
         let code = status.code().or_else(|| Some(128_i32.saturating_add(status.signal()?)));
         return Ok(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(exit::INTERNAL));
     };
     if json {
-        output::json(&started);
+        output::json(&detached);
         return Ok(exit::OK);
     }
-    let program = context::program(file);
-    output::result(&format!("run {} is in the background (pid {})", started.run, started.pid));
+    let program = context::invocation(file);
+    output::result(&format!("run {} is in the background (pid {})", detached.run, detached.pid));
     output::result(&format!("  follow  {program} log --follow"));
     output::result(&format!("  status  {program} status"));
     output::result(&format!("  stop    {program} stop"));
-    output::result(&format!("  output  {}", started.output.display()));
+    output::result(&format!("  output  {}", detached.output.display()));
     Ok(exit::OK)
 }
 
-/// This is the second process: leads a session of its own from now on.
+/// Makes this, the second process, lead a session of its own.
 pub(crate) fn lead_session() -> Result<(), CommandError> {
     rustix::process::setsid().map_err(io::Error::from)?;
     Ok(())
 }
 
-/// The run can begin: says so to whoever waits, and lets go of the terminal. Whether anybody waited.
-pub(crate) fn let_go(session: &Session) -> Result<bool, CommandError> {
+/// Reports to the waiting process that the run can begin, and detaches from the terminal. Returns whether the
+/// other process was still waiting.
+pub(crate) fn detach_from_terminal(session: &Session) -> Result<bool, CommandError> {
     let layout = session.layout();
     let output = layout.run(session.run_id()).join(NAME);
     let log = BoundedFile::open(&output, FULL_NAME).map_err(|error| {
         CommandError::internal(format!("cannot open {}: {error}", output.display()))
     })?;
-    let started = Started {
+    let detached = DetachedRun {
         run: session.run_id().to_owned(),
         pid: std::process::id(),
         state_dir: layout.root().to_owned(),
         output,
     };
-    let mut line = serde_json::to_vec(&started).map_err(CommandError::internal)?;
+    let mut line = serde_json::to_vec(&detached).map_err(CommandError::internal)?;
     line.push(b'\n');
-    if tell(&line).is_err() {
+    if send(&line).is_err() {
         return Ok(false);
     }
-    // What was said so far is for whoever started it.
+    // What was said so far is for whoever detached it.
     output::finish();
     rustix::stdio::dup2_stdin(File::open("/dev/null")?).map_err(io::Error::from)?;
     writer::divert(log)?;
@@ -93,7 +94,7 @@ pub(crate) fn let_go(session: &Session) -> Result<bool, CommandError> {
 }
 
 /// Writes to standard input, which is a socket here.
-fn tell(mut bytes: &[u8]) -> Result<(), rustix::io::Errno> {
+fn send(mut bytes: &[u8]) -> Result<(), rustix::io::Errno> {
     while !bytes.is_empty() {
         let sent =
             rustix::net::send(rustix::stdio::stdin(), bytes, rustix::net::SendFlags::NOSIGNAL)?;

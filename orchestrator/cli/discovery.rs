@@ -58,7 +58,7 @@ impl ConfigFile {
         }
     }
 
-    /// What to say of it before anything else.
+    /// Returns the notice that another folder's configuration is used.
     pub(crate) fn notice(&self) -> Option<String> {
         match self {
             Self::Found { file, is_above: true } => Some(format!("using {}", file.display())),
@@ -75,15 +75,14 @@ impl ConfigFile {
             "`ralph-orchestrator init` writes one; `run --goal TEXT --check COMMAND` needs none",
         );
         match OTHERS.iter().find(|other| exists(&folder.join(other))) {
-            Some(other) => error.hinted(format!(
-                "{other} is another tool's; docs/user/migrating.md says what becomes of its keys"
-            )),
+            Some(other) => error
+                .hinted(format!("{other} is another tool's; docs/user/migrating.md maps its keys")),
             None => error,
         }
     }
 }
 
-/// The folders in which a configuration is looked for, in their order.
+/// Returns the folders that are searched for a configuration, in order.
 fn searched(here: &Path, home: Option<&Path>) -> Vec<PathBuf> {
     let mut folders = Vec::new();
     for folder in here.ancestors() {

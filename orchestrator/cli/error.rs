@@ -1,4 +1,4 @@
-//! The one place where kinds of errors become exit statuses and hints.
+//! Maps errors to exit statuses and hints; nothing else does.
 
 use std::error::Error;
 use std::io;
@@ -27,7 +27,7 @@ pub(crate) mod exit {
 }
 
 /// The exit status of a run that ended for this reason; `interrupted` is that of the signal.
-pub(crate) const fn of_stop(reason: StopReason, ended_well: bool, interrupted: u8) -> u8 {
+pub(crate) const fn stop_exit_status(reason: StopReason, ended_well: bool, interrupted: u8) -> u8 {
     match reason {
         StopReason::Completed => exit::OK,
         StopReason::Once if ended_well => exit::OK,
@@ -47,7 +47,7 @@ pub(crate) const fn of_stop(reason: StopReason, ended_well: bool, interrupted: u
 
 /// What kind of problem it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum ErrorKind {
     Usage,
     Config,
     Damaged,
@@ -59,34 +59,34 @@ enum Kind {
 /// A command failed.
 #[derive(Debug)]
 pub(crate) struct CommandError {
-    kind: Kind,
+    kind: ErrorKind,
     error: Box<dyn Error + Send + Sync>,
     hints: Vec<String>,
 }
 
 impl CommandError {
-    fn new(kind: Kind, error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+    fn new(kind: ErrorKind, error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self { kind, error: error.into(), hints: Vec::new() }
     }
 
-    /// The user asked for something that cannot be done.
+    /// Returns a usage error.
     pub(crate) fn user(message: impl Into<String>) -> Self {
-        Self::new(Kind::Usage, message.into())
+        Self::new(ErrorKind::Usage, message.into())
     }
 
-    /// Something in the configuration cannot be.
+    /// Returns a configuration error.
     pub(crate) fn config(message: impl Into<String>) -> Self {
-        Self::new(Kind::Config, message.into())
+        Self::new(ErrorKind::Config, message.into())
     }
 
-    /// Something that a run needs is not there.
+    /// Returns the error that something a run needs is missing.
     pub(crate) fn unavailable(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
-        Self::new(Kind::Unavailable, error)
+        Self::new(ErrorKind::Unavailable, error)
     }
 
-    /// Something is wrong that should not be.
+    /// Returns an internal error.
     pub(crate) fn internal(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
-        Self::new(Kind::Internal, error)
+        Self::new(ErrorKind::Internal, error)
     }
 
     pub(crate) fn hinted(mut self, hint: impl Into<String>) -> Self {
@@ -96,12 +96,12 @@ impl CommandError {
 
     pub(crate) const fn code(&self) -> u8 {
         match self.kind {
-            Kind::Usage => exit::USAGE,
-            Kind::Config => exit::CONFIG,
-            Kind::Damaged => exit::DAMAGED,
-            Kind::Busy => exit::BUSY,
-            Kind::Unavailable => exit::UNAVAILABLE,
-            Kind::Internal => exit::INTERNAL,
+            ErrorKind::Usage => exit::USAGE,
+            ErrorKind::Config => exit::CONFIG,
+            ErrorKind::Damaged => exit::DAMAGED,
+            ErrorKind::Busy => exit::BUSY,
+            ErrorKind::Unavailable => exit::UNAVAILABLE,
+            ErrorKind::Internal => exit::INTERNAL,
         }
     }
 
@@ -121,7 +121,7 @@ impl CommandError {
 
 impl From<ConfigErrors> for CommandError {
     fn from(error: ConfigErrors) -> Self {
-        Self::new(Kind::Config, error)
+        Self::new(ErrorKind::Config, error)
     }
 }
 
@@ -129,30 +129,31 @@ impl From<StateError> for CommandError {
     fn from(error: StateError) -> Self {
         let (kind, hint) = match &error {
             StateError::Busy { .. } => {
-                (Kind::Busy, "wait for it, or end it with `ralph-orchestrator stop`")
+                (ErrorKind::Busy, "wait for it, or stop it with `ralph-orchestrator stop`")
             }
             StateError::Nested { .. } => (
-                Kind::Busy,
-                "an agent cannot start a run in the workspace that it works in; another one can be",
+                ErrorKind::Busy,
+                "an agent cannot start a run in its own workspace; use another workspace",
             ),
             StateError::AgentsLeft { .. } | StateError::OrphansLeft { .. } => {
-                (Kind::Busy, "look for its processes and end them")
+                (ErrorKind::Busy, "find its processes and end them")
             }
-            StateError::Exposed { .. } => (Kind::Config, "nothing was started"),
+            StateError::Exposed { .. } => (ErrorKind::Config, "nothing was started"),
             StateError::Foreign { .. } => (
-                Kind::Config,
+                ErrorKind::Config,
                 "name another folder in `state.dir`; if the configuration or the workspace was moved, \
                  put it back",
             ),
-            StateError::Elsewhere { .. } => {
-                (Kind::Config, "put it back to resume that run; `run --restart` begins a new one")
-            }
+            StateError::Elsewhere { .. } => (
+                ErrorKind::Config,
+                "put it back to resume that run; `run --restart` begins a new one",
+            ),
             StateError::Damaged { .. } => (
-                Kind::Damaged,
+                ErrorKind::Damaged,
                 "nothing was started; `ralph-orchestrator reset` deletes the run state",
             ),
             StateError::Io { .. } => (
-                Kind::Internal,
+                ErrorKind::Internal,
                 "free disk space or fix permissions, then run again: nothing that was recorded is lost",
             ),
         };
@@ -165,26 +166,30 @@ impl From<EngineError> for CommandError {
         match error {
             EngineError::Config(errors) => errors.into(),
             EngineError::State(error) => error.into(),
-            EngineError::Agent { .. } => Self::new(Kind::Unavailable, error)
+            EngineError::Agent { .. } => Self::new(ErrorKind::Unavailable, error)
                 .hinted("`ralph-orchestrator doctor` checks everything that a run needs"),
             EngineError::Exchanged(_) => {
-                Self::new(Kind::Damaged, error).hinted("nothing was started in it")
+                Self::new(ErrorKind::Damaged, error).hinted("nothing was started in it")
             }
             EngineError::Prompt(PromptError::Link { .. } | PromptError::HardLink { .. }) => {
-                Self::new(Kind::Damaged, error).hinted(
-                    "nothing was read through it; put the file itself back, or, if the exchange is \
-                     meant, begin a new run with `run --restart`",
+                Self::new(ErrorKind::Damaged, error).hinted(
+                    "nothing was read through it; restore the file, or, if the change is intended, \
+                     start a new run with `run --restart`",
                 )
             }
-            EngineError::Prompt(_) | EngineError::Workspace(_) => Self::new(Kind::Config, error),
-            EngineError::Tree(_) | EngineError::Internal(_) => Self::new(Kind::Internal, error),
+            EngineError::Prompt(_) | EngineError::Workspace(_) => {
+                Self::new(ErrorKind::Config, error)
+            }
+            EngineError::Tree(_) | EngineError::Internal(_) => {
+                Self::new(ErrorKind::Internal, error)
+            }
         }
     }
 }
 
 impl From<io::Error> for CommandError {
     fn from(error: io::Error) -> Self {
-        Self::new(Kind::Internal, error)
+        Self::new(ErrorKind::Internal, error)
     }
 }
 
@@ -194,10 +199,10 @@ mod tests {
 
     #[test]
     fn every_stop_reason_has_the_documented_status() {
-        let of = |reason| of_stop(reason, true, 143);
+        let of = |reason| stop_exit_status(reason, true, 143);
         assert_eq!(of(StopReason::Completed), 0);
         assert_eq!(of(StopReason::Once), 0);
-        assert_eq!(of_stop(StopReason::Once, false, 130), 1);
+        assert_eq!(stop_exit_status(StopReason::Once, false, 130), 1);
         for reason in [
             StopReason::MaxIterations,
             StopReason::MaxRuntime,

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use clap::builder::StyledStr;
 use clap::{Command, CommandFactory as _};
 
-use crate::args::Args;
+use crate::args::CommandLine;
 use crate::complete;
 
 /// The commands as people look for them.
@@ -133,7 +133,7 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
     (
         "plugin",
         &[
-            ("Begin a plugin", "plugin new my-agent --kind agent"),
+            ("Create a plugin for an agent", "plugin new my-agent --kind agent"),
             ("Run the conformance tests", "plugin test target/debug/libmy_agent.so"),
         ],
     ),
@@ -175,16 +175,16 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
 ];
 
 /// What `run --help` ends with.
-const RUN: &str = "Where there is a ralph.toml, each of --goal, --prompt, --check and AGENT replaces its part of \
-it; all else in it holds. After --goal or --check the checks decide after each iteration, \
-without a claim of the agent, unless ralph.toml sets completion.when.
+const RUN: &str = "With a ralph.toml, --goal, --prompt, --check and AGENT each replace their part of it; the rest of \
+it still applies. After --goal or --check the checks decide after each iteration, without a \
+claim by the agent, unless ralph.toml sets completion.when.
 
 Exit status: 0 completed, 1 stopped by a limit, 2 a human is needed, 64 usage, 65 state damaged, 69 agent \
 not available, 70 internal error, 75 workspace busy, 78 configuration wrong, 130 and 143 interrupted.";
 
 /// The command line as it is parsed, completed and documented.
 pub(crate) fn command() -> Command {
-    let command = with_examples(Args::command(), "");
+    let command = with_examples(CommandLine::command(), "");
     let template = format!(
         "{{about}}\n\n{{usage-heading}} {{usage}}\n\n{}\n{{options}}{{after-help}}",
         overview(&command)
@@ -253,7 +253,7 @@ mod tests {
 
     #[test]
     fn every_command_has_two_examples_that_parse() {
-        all(&Args::command(), "", &mut |path| {
+        all(&CommandLine::command(), "", &mut |path| {
             if path == "plugin-host" {
                 return;
             }
@@ -284,12 +284,14 @@ mod tests {
     fn every_visible_command_is_in_one_group() {
         let grouped: Vec<&str> =
             GROUPS.iter().flat_map(|(_, names)| names.iter().copied()).collect();
-        for command in Args::command().get_subcommands().filter(|command| !command.is_hide_set()) {
+        for command in
+            CommandLine::command().get_subcommands().filter(|command| !command.is_hide_set())
+        {
             let times = grouped.iter().filter(|name| **name == command.get_name()).count();
             assert_eq!(times, 1, "{}", command.get_name());
         }
         for name in grouped {
-            assert!(Args::command().find_subcommand(name).is_some(), "{name}");
+            assert!(CommandLine::command().find_subcommand(name).is_some(), "{name}");
         }
     }
 

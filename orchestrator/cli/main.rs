@@ -3,7 +3,6 @@
 mod activity;
 mod agent_words;
 mod args;
-mod ask;
 mod bounded_file;
 mod commands;
 mod complete;
@@ -12,11 +11,12 @@ mod detach;
 mod discovery;
 mod error;
 mod help;
-mod missing;
+mod missing_program;
 mod next_step;
 mod orphans;
 mod output;
 mod plugins;
+mod probe;
 mod processes;
 mod question;
 mod registry;
@@ -27,7 +27,6 @@ mod signals;
 mod suggest;
 mod task;
 mod trace;
-mod transcript;
 mod values;
 mod writer;
 
@@ -35,14 +34,14 @@ use std::process::ExitCode;
 
 use clap::FromArgMatches as _;
 
-use args::{Args, Command};
+use args::{Command, CommandLine};
 use discovery::ConfigFile;
 use error::{CommandError, exit};
 
 fn main() -> ExitCode {
     // Before anything else: as a supervisor of one process tree this program has no threads.
     ralph_orchestrator_supervisor::shim::intercept();
-    complete::answer();
+    complete::serve_candidates();
     let args = match parse() {
         Ok(args) => args,
         Err(error) => {
@@ -55,7 +54,7 @@ fn main() -> ExitCode {
     let code = match dispatch(args) {
         Ok(code) => code,
         Err(error) => {
-            output::problem(&error);
+            output::error(&error);
             error.code()
         }
     };
@@ -63,19 +62,19 @@ fn main() -> ExitCode {
     ExitCode::from(code)
 }
 
-fn parse() -> Result<Args, clap::Error> {
+fn parse() -> Result<CommandLine, clap::Error> {
     let mut command = help::command();
     let matches = command.try_get_matches_from_mut(std::env::args_os());
-    matches.and_then(|matches| Args::from_arg_matches(&matches)).map_err(|error| {
+    matches.and_then(|matches| CommandLine::from_arg_matches(&matches)).map_err(|error| {
         let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
         suggest::explain(error, &command, &words.collect::<Vec<_>>())
     })
 }
 
-fn dispatch(args: Args) -> Result<u8, CommandError> {
-    let Args { config, quiet, detached, command } = args;
+fn dispatch(command_line: CommandLine) -> Result<u8, CommandError> {
+    let CommandLine { config, quiet, detached, command } = command_line;
     if quiet {
-        output::be_quiet();
+        output::set_quiet();
     }
     let named = config.clone().unwrap_or_else(|| discovery::NAME.into());
     let config = if command.uses_config() {
@@ -84,7 +83,7 @@ fn dispatch(args: Args) -> Result<u8, CommandError> {
         ConfigFile::Named(named.clone())
     };
     if let Some(notice) = config.notice() {
-        output::say(&notice);
+        output::info(&notice);
     }
     let log = match &command {
         // It serves another that listens.
@@ -93,7 +92,7 @@ fn dispatch(args: Args) -> Result<u8, CommandError> {
         _ => trace::install(0),
     };
     // However it ends.
-    let _last = log.flushing();
+    let _last = log.flush_on_drop();
     if detached {
         detach::lead_session()?;
     }

@@ -1,11 +1,11 @@
-//! The one command that helps after a stop.
+//! Advice after a stop.
 
 use ralph_orchestrator_core::machine::{ResumeBlocker, State};
 
 use crate::render::text::{duration, one_line};
 
-/// What to do next, for people; `None` for a run that goes on or is complete. `program` is how this
-/// program is called for the run's configuration.
+/// Returns what to do next; `None` for a run that is active or complete. `program` is the command that invokes
+/// this program for the run's configuration.
 pub(crate) fn after(state: &State, program: &str) -> Option<String> {
     let resumes = format!("`{program} run` resumes");
     let restart = format!("`{program} run --restart` begins a new run");
@@ -36,7 +36,7 @@ pub(crate) fn after(state: &State, program: &str) -> Option<String> {
         ResumeBlocker::Login => format!("log the agent in, or set its key, then {resumes}"),
         ResumeBlocker::Credit => format!("add credit at the agent's provider, then {resumes}"),
         ResumeBlocker::Provider => format!(
-            "raise limits.max_wait ({}) to wait that long, or come back later: {resumes}",
+            "raise limits.max_wait ({}) to wait that long, or wait yourself: then {resumes}",
             value(state, "limits.max_wait")
         ),
         ResumeBlocker::Validator(name) => format!(
@@ -47,7 +47,10 @@ pub(crate) fn after(state: &State, program: &str) -> Option<String> {
             format!("end {}, then {resumes}", one_line(&names.join(", "), 200))
         }
         ResumeBlocker::Baseline => {
-            format!("write a check that fails until the work is done, then {restart}")
+            format!(
+                "correct what the check runs until it rejects the unchanged workspace, then {resumes}; or \
+                 change the validator in the configuration, and {restart}"
+            )
         }
         ResumeBlocker::Nothing => resumes,
     })

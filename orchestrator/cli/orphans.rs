@@ -1,4 +1,4 @@
-//! What a killed start left running.
+//! Orphans: processes of agents that a killed start left running.
 
 use std::collections::BTreeSet;
 
@@ -7,21 +7,24 @@ use ralph_orchestrator_supervisor::OrphanCleanup;
 
 use crate::render::text::one_line;
 
-/// What tells the processes of a run, in their environment.
+/// The variable that marks the processes of a run.
 const RUN_ID: &str = "RALPH_RUN_ID";
 
-/// Ends what the agents of a run have left, if nobody did.
+/// Ends the processes that the agents of a run have left. Returns notes for the user.
 pub(crate) fn end_orphans(run: &str) -> OrphanReport {
     let OrphanCleanup { ended, survived } = ralph_orchestrator_supervisor::end_orphans(RUN_ID, run);
     let survived: Vec<String> = survived.iter().map(ToString::to_string).collect();
-    let say = |names: &[String], what: &str| {
-        let count = names.len();
-        let names = names.iter().map(String::as_str).collect::<BTreeSet<_>>();
-        let names = names.into_iter().collect::<Vec<_>>().join(", ");
-        (count > 0).then(|| {
-            format!("{count} processes of a killed start {what}: {}", one_line(&names, 200))
-        })
+    let note = |names: &[String], what: &str| {
+        let number = if names.len() == 1 {
+            "1 leftover process".to_owned()
+        } else {
+            format!("{} leftover processes", names.len())
+        };
+        let distinct = names.iter().map(String::as_str).collect::<BTreeSet<_>>();
+        let distinct = distinct.into_iter().collect::<Vec<_>>().join(", ");
+        (!names.is_empty())
+            .then(|| format!("{what} {number} of an earlier start: {}", one_line(&distinct, 200)))
     };
-    let notes = [say(&ended, "were left, and were ended"), say(&survived, "could not be ended")];
+    let notes = [note(&ended, "killed"), note(&survived, "could not kill")];
     OrphanReport { notes: notes.into_iter().flatten().collect(), survived }
 }

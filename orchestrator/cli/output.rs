@@ -1,4 +1,4 @@
-//! The only place that prints: results on stdout, words for people on stderr.
+//! The only place that prints: results on stdout, messages for people on stderr.
 //!
 //! A command prints what it has found out, and waits for its reader. A run does not: as soon as it has
 //! begun, everything goes through a [`Writer`], which never holds it up.
@@ -12,12 +12,12 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use crate::error::CommandError;
-use crate::writer::{Stream, Worth, Writer};
+use crate::writer::{Overflow, Stream, Writer};
 
-/// How long a reader may take nothing, when the run is over, before the rest of the output is given up.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// The same when somebody has asked for the end.
-const HURRY: Duration = Duration::from_secs(1);
+/// How long the end of the program waits for a reader that reads nothing.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
+/// The same after a stop request.
+const SHORT_DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The writers of a run, once it has begun.
 static WRITERS: OnceLock<Writers> = OnceLock::new();
@@ -25,12 +25,12 @@ static WRITERS: OnceLock<Writers> = OnceLock::new();
 static RUN: OnceLock<String> = OnceLock::new();
 /// Only results and errors are printed.
 static QUIET: AtomicBool = AtomicBool::new(false);
-static HURRIED: AtomicBool = AtomicBool::new(false);
+static DRAIN_SHORTENED: AtomicBool = AtomicBool::new(false);
 /// Whether the live line is on the terminal; held while anything is printed.
 static LIVE: Mutex<bool> = Mutex::new(false);
 
 /// Before and after the live line: a terminal that has just become narrower cuts it instead of folding it.
-const CUT: [&str; 2] = ["\x1b[?7l", "\x1b[?7h"];
+const NO_WRAP: [&str; 2] = ["\x1b[?7l", "\x1b[?7h"];
 /// Erases the live line. Its cursor stands at its beginning, wherever a terminal that became narrower has
 /// folded it: what is below the cursor is all of it, and nothing else.
 const ERASE: &str = "\r\x1b[J";
@@ -41,7 +41,7 @@ struct Writers {
     stderr: Arc<Writer>,
 }
 
-/// From now on nothing that is printed holds anything up. Whether stdout gets events as lines of JSON.
+/// Starts printing through writers that never block. `events`: stdout gets JSON lines.
 pub(crate) fn begin_run(events: bool) {
     WRITERS.get_or_init(|| {
         let stderr = Writer::new(Box::new(|lines| format!("warning: {}\n", dropped(lines))));
@@ -60,7 +60,7 @@ fn same_place(one: BorrowedFd<'_>, other: BorrowedFd<'_>) -> bool {
 }
 
 fn dropped(lines: u64) -> String {
-    format!("{lines} lines were dropped because the reader did not read")
+    format!("dropped {lines} lines: the reader did not read them")
 }
 
 fn dropped_event(lines: u64) -> String {
@@ -74,123 +74,125 @@ fn dropped_event(lines: u64) -> String {
     format!("{event}\n")
 }
 
-/// Somebody wants the program to end: readers get little time.
-pub(crate) fn hurry() {
-    HURRIED.store(true, Ordering::Relaxed);
+/// Shortens the wait for readers, after a stop request.
+pub(crate) fn shorten_drain() {
+    DRAIN_SHORTENED.store(true, Ordering::Relaxed);
 }
 
 /// Waits until all was read, if there is a reader that reads.
 pub(crate) fn finish() {
-    live(None);
+    set_live_line(None);
     let Some(Writers { stdout, stderr }) = WRITERS.get() else { return };
     let began = Instant::now();
-    let patience = || if HURRIED.load(Ordering::Relaxed) { HURRY } else { PATIENCE };
+    let patience = || {
+        if DRAIN_SHORTENED.load(Ordering::Relaxed) { SHORT_DRAIN_TIMEOUT } else { DRAIN_TIMEOUT }
+    };
     let missed = stdout.drain(began, patience);
     if !Arc::ptr_eq(stdout, stderr) {
         if missed > 0 {
-            say(&format!("warning: {}", dropped(missed)));
+            info(&format!("warning: {}", dropped(missed)));
         }
         stderr.drain(began, patience);
     }
 }
 
 /// Whether stderr is a terminal that wants colours.
-pub(crate) fn colour() -> bool {
+pub(crate) fn has_colour() -> bool {
     io::stderr().is_terminal()
         && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
         && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
 }
 
 /// Whether results go to a terminal.
-pub(crate) fn is_shown() -> bool {
+pub(crate) fn is_stdout_terminal() -> bool {
     io::stdout().is_terminal()
 }
 
-/// A line of a result. Nobody may be reading any more: that is no error.
+/// Prints a line of a result. A reader that is gone is not an error.
 pub(crate) fn result(line: &str) {
-    print(Stream::Stdout, &[line, "\n"], Worth::Kept);
+    print(Stream::Stdout, &[line, "\n"], Overflow::Keep);
 }
 
-/// Bytes of a result, as they are.
+/// Prints bytes of a result unchanged.
 pub(crate) fn raw(bytes: &[u8]) {
     let mut out = io::stdout().lock();
     drop(out.write_all(bytes).and_then(|()| out.flush()));
 }
 
 /// From now on only results and errors are printed.
-pub(crate) fn be_quiet() {
+pub(crate) fn set_quiet() {
     QUIET.store(true, Ordering::Relaxed);
 }
 
-/// A line for people.
-pub(crate) fn say(line: &str) {
+/// Prints a line for people.
+pub(crate) fn info(line: &str) {
     if QUIET.load(Ordering::Relaxed) {
         return;
     }
-    print(Stream::Stderr, &[line, "\n"], Worth::Droppable);
+    print(Stream::Stderr, &[line, "\n"], Overflow::Drop);
 }
 
-/// A piece of a line for people.
-pub(crate) fn say_part(text: &str) {
-    print(Stream::Stderr, &[text], Worth::Droppable);
+/// Prints a part of a line for people.
+pub(crate) fn info_part(text: &str) {
+    print(Stream::Stderr, &[text], Overflow::Drop);
 }
 
 /// A line for people that is not lost although they do not read for a while: of these there are few.
 pub(crate) fn report(line: &str) {
-    print(Stream::Stderr, &[line, "\n"], Worth::Kept);
+    print(Stream::Stderr, &[line, "\n"], Overflow::Keep);
 }
 
 /// Shows this in the last line of the terminal, until anything else is printed; `None` removes it.
-pub(crate) fn live(line: Option<&str>) {
-    let mut is_shown = shown();
+pub(crate) fn set_live_line(line: Option<&str>) {
+    let mut is_shown = lock_live_line();
     let text = match line {
         Some(line) => {
-            let [cut, fold] = CUT;
+            let [cut, fold] = NO_WRAP;
             format!("{ERASE}{cut}{line}\r{fold}")
         }
         None if *is_shown => ERASE.to_owned(),
         None => return,
     };
     *is_shown = line.is_some();
-    push(Stream::Stderr, text.into_bytes(), Worth::Droppable);
+    push(Stream::Stderr, text.into_bytes(), Overflow::Drop);
 }
 
-fn shown() -> MutexGuard<'static, bool> {
+fn lock_live_line() -> MutexGuard<'static, bool> {
     LIVE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Why a command failed.
-pub(crate) fn problem(error: &CommandError) {
-    print(Stream::Stderr, &[&error.render(colour()), "\n"], Worth::Kept);
+/// Prints why a command failed.
+pub(crate) fn error(error: &CommandError) {
+    print(Stream::Stderr, &[&error.render(has_colour()), "\n"], Overflow::Keep);
 }
 
 /// One JSON value on a line.
 pub(crate) fn json(value: &impl serde::Serialize) {
     match serde_json::to_string(value) {
         Ok(text) => result(&text),
-        Err(error) => say(&format!("error: {error}")),
+        Err(error) => info(&format!("error: {error}")),
     }
 }
 
 /// An event of a run, one JSON value on a line. Only the last one is sure to be kept.
 pub(crate) fn event(run: &str, value: &serde_json::Value, is_last: bool) {
     RUN.get_or_init(|| run.to_owned());
-    let worth = if is_last { Worth::Kept } else { Worth::Droppable };
-    print(Stream::Stdout, &[&value.to_string(), "\n"], worth);
+    let overflow = if is_last { Overflow::Keep } else { Overflow::Drop };
+    print(Stream::Stdout, &[&value.to_string(), "\n"], overflow);
 }
 
-fn print(stream: Stream, parts: &[&str], worth: Worth) {
-    let mut is_shown = shown();
+fn print(stream: Stream, parts: &[&str], overflow: Overflow) {
+    let mut is_shown = lock_live_line();
     if std::mem::take(&mut *is_shown) {
-        push(Stream::Stderr, ERASE.into(), worth);
+        push(Stream::Stderr, ERASE.into(), overflow);
     }
-    push(stream, parts.concat().into_bytes(), worth);
+    push(stream, parts.concat().into_bytes(), overflow);
 }
 
-fn push(stream: Stream, text: Vec<u8>, worth: Worth) {
+fn push(stream: Stream, text: Vec<u8>, overflow: Overflow) {
     match (WRITERS.get(), stream) {
-        (Some(writers), Stream::Stdout) => writers.stdout.push(stream, text, worth),
-        (Some(writers), Stream::Stderr) => writers.stderr.push(stream, text, worth),
+        (Some(writers), Stream::Stdout) => writers.stdout.push(stream, text, overflow),
+        (Some(writers), Stream::Stderr) => writers.stderr.push(stream, text, overflow),
         (None, Stream::Stdout) => drop(io::stdout().lock().write_all(&text)),
         (None, Stream::Stderr) => drop(io::stderr().lock().write_all(&text)),
     }

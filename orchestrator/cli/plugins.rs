@@ -23,16 +23,16 @@ pub(crate) struct Plugins {
 }
 
 impl Plugins {
-    /// Checks all of them, and copies libraries.
+    /// Checks all plugins of a configuration, and copies libraries.
     ///
     /// # Errors
     /// The place of the first that cannot be used, and why.
-    pub(crate) fn of(context: &Context) -> Result<Self, CommandError> {
+    pub(crate) fn from_context(context: &Context) -> Result<Self, CommandError> {
         let mut plugins = Self::default();
         if context.loaded.config.plugins.is_empty() {
             return Ok(plugins);
         }
-        let built_in = registry::plain(&plugins);
+        let built_in = registry::unsupervised(&plugins);
         for (name, config) in &context.loaded.config.plugins {
             let kinds = [
                 ("an adapter", built_in.agents.contains(name)),
@@ -41,7 +41,7 @@ impl Plugins {
             ];
             if let Some((what, _)) = kinds.iter().find(|(_, known)| *known) {
                 let message = format!("{what} of that name is built in; choose another name");
-                return Err(at(context, name, None, &message).into());
+                return Err(error_at(context, name, None, &message).into());
             }
             plugins.add(context, name, config)?;
         }
@@ -57,10 +57,10 @@ impl Plugins {
         let env = plain_environment(&context.loaded, &context.vars);
         let pinned = config.digest.as_deref();
         let plugin = if let Some(library) = &config.library {
-            let checked = check(library, pinned)
-                .and_then(|checked| checked.copy_to(&context.plugin_copies()));
-            let copy =
-                checked.map_err(|error| at(context, name, Some("library"), &error.to_string()))?;
+            let checked =
+                check(library, pinned).and_then(|checked| checked.copy_to(&context.plugin_cache()));
+            let copy = checked
+                .map_err(|error| error_at(context, name, Some("library"), &error.to_string()))?;
             self.copies.push(copy.path().to_owned());
             Plugin::library(name, copy, env)
         } else {
@@ -71,14 +71,14 @@ impl Plugins {
                     ProgramError::DigestMismatch { .. } => "digest",
                     _ => "command",
                 };
-                at(context, name, Some(key), &error.to_string())
+                error_at(context, name, Some(key), &error.to_string())
             })?
         };
         self.all.push(Arc::new(plugin));
         Ok(())
     }
 
-    /// What has to be readable for libraries to be loaded.
+    /// Returns the files that must be readable to load the libraries.
     pub(crate) fn copies(&self) -> Vec<PathBuf> {
         self.copies.clone()
     }
@@ -111,8 +111,8 @@ impl Plugins {
         }
     }
 
-    /// Starts each and says hello.
-    pub(crate) async fn hellos(&self) -> Vec<(Arc<Plugin>, Result<PluginHello, String>)> {
+    /// Starts each plugin and returns its handshake.
+    pub(crate) async fn handshakes(&self) -> Vec<(Arc<Plugin>, Result<PluginHello, String>)> {
         let supervisor = Supervisor::this_binary().with_kill_switch(KillSwitch::default());
         let mut hellos = Vec::new();
         for plugin in &self.all {
@@ -122,9 +122,9 @@ impl Plugins {
         hellos
     }
 
-    /// What there is to say of each.
-    pub(crate) async fn look(&self) -> Vec<(String, Result<String, String>)> {
-        let hellos = self.hellos().await.into_iter();
+    /// Starts each plugin and returns its summary or problem.
+    pub(crate) async fn probe_all(&self) -> Vec<(String, Result<String, String>)> {
+        let hellos = self.handshakes().await.into_iter();
         let look = |(plugin, hello): (Arc<Plugin>, Result<PluginHello, String>)| {
             let name = plugin.name().to_owned();
             match hello {
@@ -148,7 +148,7 @@ pub(crate) fn summary(hello: &PluginHello) -> String {
     format!("{} {version} provides {provides}", hello.name)
 }
 
-fn at(context: &Context, name: &str, key: Option<&str>, message: &str) -> ConfigErrors {
+fn error_at(context: &Context, name: &str, key: Option<&str>, message: &str) -> ConfigErrors {
     let path: Vec<String> = ["plugins", name].into_iter().chain(key).map(str::to_owned).collect();
     context.loaded.error_at(&path, None, message).into()
 }

@@ -1,4 +1,4 @@
-//! Looks after the processes of iterations for the engine, which starts none itself.
+//! The supervisor as the engine's [`Processes`].
 
 use std::time::Duration;
 
@@ -8,9 +8,9 @@ use ralph_orchestrator_supervisor as supervise;
 
 /// The processes of iterations, as the supervisor finds them.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Supervised;
+pub(crate) struct SupervisedProcesses;
 
-impl Processes for Supervised {
+impl Processes for SupervisedProcesses {
     fn of_iteration(&self, run: &str, iteration: u64) -> Vec<Survivor> {
         from_supervisor(supervise::iteration_processes(run, iteration))
     }

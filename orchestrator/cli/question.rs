@@ -1,25 +1,25 @@
-//! An open question of the agent, asked on the terminal that `run` was started on.
+//! Asks the agent's open question on the terminal of `run`.
 
 use std::io::{self, BufRead as _, IsTerminal as _};
 
 use crate::output;
 use crate::render::text::escape;
 
-/// Asks, if there is a terminal. `None` if there is none, or no answer.
+/// Asks the question. `None` without a terminal or an answer.
 ///
 /// # Errors
 /// The terminal cannot be read.
-pub(crate) fn ask(question: &str) -> io::Result<Option<String>> {
+pub(crate) fn ask_on_terminal(question: &str) -> io::Result<Option<String>> {
     let stdin = io::stdin();
     if !stdin.is_terminal() || !io::stderr().is_terminal() {
         return Ok(None);
     }
-    output::say(&format!("the agent asks: {}", escape(question)));
-    output::say_part("answer: ");
+    output::info(&format!("the agent asks: {}", escape(question)));
+    output::info_part("answer: ");
     let mut answer = String::new();
     if stdin.lock().read_line(&mut answer)? == 0 {
         // The end of the input leaves the cursor where it is.
-        output::say("");
+        output::info("");
     }
     Ok(Some(answer.trim().to_owned()).filter(|answer| !answer.is_empty()))
 }

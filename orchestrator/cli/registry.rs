@@ -1,4 +1,4 @@
-//! The adapters, detectors and validators that are built in, and those of plugins.
+//! The built-in adapters, detectors and validators, and those of plugins.
 
 use std::sync::{Arc, OnceLock};
 
@@ -11,7 +11,7 @@ use ralph_orchestrator_detectors::{marker, promise};
 use ralph_orchestrator_supervisor::{KillSwitch, Supervisor};
 
 use crate::plugins::Plugins;
-use crate::sandbox::Policy;
+use crate::sandbox::SandboxPolicy;
 
 /// Returns the names of the adapter and the detectors where a configuration names none.
 pub(crate) fn config_defaults() -> Defaults {
@@ -22,21 +22,25 @@ pub(crate) fn config_defaults() -> Defaults {
 }
 
 /// A registry of everything, for those who start nothing that lasts.
-pub(crate) fn plain(plugins: &Plugins) -> Registry {
-    whole(plugins, None, KillSwitch::default())
+pub(crate) fn unsupervised(plugins: &Plugins) -> Registry {
+    for_run(plugins, None, KillSwitch::default())
 }
 
 /// A registry of everything. Agents, but not validators, are confined by `sandbox`; all
 /// processes end at `switch`.
-pub(crate) fn whole(plugins: &Plugins, sandbox: Option<&Policy>, switch: KillSwitch) -> Registry {
+pub(crate) fn for_run(
+    plugins: &Plugins,
+    sandbox: Option<&SandboxPolicy>,
+    switch: KillSwitch,
+) -> Registry {
     let launch: Arc<OnceLock<LaunchContext>> = Arc::default();
     let supervisor = Supervisor::this_binary().with_kill_switch(switch);
     let guarded = guarded(&launch);
     let confined = match sandbox.cloned() {
         Some(policy) => {
-            let (policy, launch) = (policy.reading(plugins.copies()), Arc::clone(&launch));
+            let (policy, launch) = (policy.with_readable(plugins.copies()), Arc::clone(&launch));
             supervisor.clone().with_sandbox(move || {
-                policy.now(launch.get().map_or(&[][..], |launch| &launch.protects))
+                policy.resolve(launch.get().map_or(&[][..], |launch| &launch.protects))
             })
         }
         None => supervisor.clone(),

@@ -1,4 +1,4 @@
-//! What agents may do to files: the configuration's `[sandbox]`, and what holds in every one.
+//! The sandbox of agents: `[sandbox]` of the configuration, and the paths that every sandbox grants or hides.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -29,7 +29,7 @@ const DEVICES: [&str; 8] = [
 
 /// The sandbox of a configuration, but for the globs that its validators protect.
 #[derive(Clone)]
-pub(crate) struct Policy {
+pub(crate) struct SandboxPolicy {
     workspace: PathBuf,
     /// What lies in the workspace can be written, whatever it is.
     is_open: bool,
@@ -37,12 +37,12 @@ pub(crate) struct Policy {
     sandbox: Sandbox,
 }
 
-impl Policy {
-    /// What the configuration asks for, if it asks for a sandbox.
+impl SandboxPolicy {
+    /// Returns the sandbox of the configuration; `None` with `mode = "off"`.
     ///
     /// # Errors
     /// The kernel cannot do it, or a path in it makes no sense.
-    pub(crate) fn of(context: &Context) -> Result<Option<Self>, CommandError> {
+    pub(crate) fn from_context(context: &Context) -> Result<Option<Self>, CommandError> {
         let config = &context.loaded.config;
         if config.sandbox.mode == SandboxMode::Off {
             return Ok(None);
@@ -64,14 +64,14 @@ impl Policy {
         }))
     }
 
-    /// The same with further files that agents may read and execute.
-    pub(crate) fn reading(mut self, files: impl IntoIterator<Item = PathBuf>) -> Self {
+    /// Adds files that agents may read and execute.
+    pub(crate) fn with_readable(mut self, files: impl IntoIterator<Item = PathBuf>) -> Self {
         self.sandbox.read.extend(files);
         self
     }
 
-    /// The sandbox as it is now, with what these globs protect in the workspace.
-    pub(crate) fn now(&self, globs: &[String]) -> io::Result<Sandbox> {
+    /// Returns the sandbox with what these globs protect in the workspace at present.
+    pub(crate) fn resolve(&self, globs: &[String]) -> io::Result<Sandbox> {
         let mut sandbox = self.sandbox.clone();
         if self.is_open {
             // Landlock cannot keep a file from being written in a folder in which files can be created.
@@ -92,7 +92,7 @@ impl Policy {
         real(path).starts_with(real(&self.workspace))
     }
 
-    /// Says in which folders nothing can be created, if any, or that the configuration can be written.
+    /// Returns a warning of folders in which nothing can be created, or of a writable configuration.
     pub(crate) fn warning(&self, globs: &[String]) -> Option<String> {
         if self.is_open {
             let file = &self.config_file;
@@ -104,7 +104,7 @@ impl Policy {
                 )
             });
         }
-        let closed = self.now(globs).and_then(|sandbox| sandbox.closed_folders()).ok()?;
+        let closed = self.resolve(globs).and_then(|sandbox| sandbox.closed_folders()).ok()?;
         let workspace = self.workspace.canonicalize().ok()?;
         let mut inside = closed.iter().filter(|folder| folder.starts_with(&workspace));
         let first = inside.next()?.display();
@@ -141,7 +141,7 @@ fn check(config: &Config, hide: &[PathBuf]) -> Result<(), CommandError> {
     for (key, path) in listed.iter().flat_map(|(key, list)| list.iter().map(move |p| (*key, p))) {
         let real = path.canonicalize().map_err(|error| {
             let message = format!("sandbox.{key}: {}: {error}", path.display());
-            CommandError::config(message).hinted("make it, or take it from the list")
+            CommandError::config(message).hinted("create it, or remove it from the list")
         })?;
         not_hidden(&format!("sandbox.{key}"), &real, hide)?;
     }
@@ -171,7 +171,7 @@ pub(crate) fn report(context: &Context) -> Result<String, String> {
             Err(error) => format!("off; {error}"),
         });
     }
-    Policy::of(context).map_err(|error| error.render(false))?;
+    SandboxPolicy::from_context(context).map_err(|error| error.render(false))?;
     kernel.map(|level| format!("on, by {}", text(level))).map_err(|error| error.to_string())
 }
 

@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn describes_everything_that_is_built_in() {
-        let registry = registry::plain(&Plugins::default());
+        let registry = registry::unsupervised(&Plugins::default());
         let sorted = |kinds: Vec<Keys>| {
             let mut names: Vec<_> = kinds.into_iter().map(|(name, _)| name.to_owned()).collect();
             names.sort();

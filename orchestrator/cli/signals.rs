@@ -1,4 +1,4 @@
-//! Signals that ask the run to stop.
+//! Signals that request a stop of the run.
 
 use std::io::IsTerminal as _;
 use std::sync::Arc;
@@ -16,9 +16,9 @@ use crate::output;
 
 const TERMINATED: u8 = 143;
 /// At the third request there is nothing more to wait for.
-const LEAVE_AT_ONCE: u32 = 3;
+const EXIT_AT_ONCE: u32 = 3;
 
-/// What the signals so far ask for.
+/// The stop requests received so far.
 pub(crate) struct Signals {
     /// The exit status of the first of them.
     pub(crate) status: Arc<AtomicU8>,
@@ -29,18 +29,17 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
-    /// The run begins: from now on it is asked to stop. Until then there is nothing to stop, and the
-    /// program just ends.
+    /// Marks the run as started and returns its stop requests. Until then a signal just ends the program.
     pub(crate) fn stop_requests(&self) -> StopRequests {
         self.running.store(true, Ordering::SeqCst);
         self.requests.clone()
     }
 }
 
-/// Listens for SIGINT, SIGTERM and SIGHUP in a thread of its own, so that they are heard whatever the
+/// Receives SIGINT, SIGTERM and SIGHUP in a thread of its own, so that they are handled whatever the
 /// rest of the program waits for: a lock, a slow disk, an agent that does not end.
 pub(crate) fn listen() -> std::io::Result<Signals> {
-    let (tell, requests) = watch::channel(0_u32);
+    let (sender, requests) = watch::channel(0_u32);
     let signals = Signals {
         status: Arc::new(AtomicU8::new(exit::INTERRUPTED)),
         switch: KillSwitch::default(),
@@ -48,9 +47,9 @@ pub(crate) fn listen() -> std::io::Result<Signals> {
         running: Arc::new(AtomicBool::new(false)),
     };
     let runtime = Builder::new_current_thread().enable_all().build()?;
-    let mut kinds = {
+    let mut stop_signals = {
         let _entered = runtime.enter();
-        Kinds {
+        StopSignals {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
             // Whoever started this with it ignored, such as `nohup`, wants it to go on.
@@ -64,21 +63,21 @@ pub(crate) fn listen() -> std::io::Result<Signals> {
     let running = Arc::clone(&signals.running);
     let listener = move || {
         loop {
-            let status = runtime.block_on(kinds.next());
-            let count = tell.borrow().saturating_add(1);
+            let status = runtime.block_on(stop_signals.next());
+            let count = sender.borrow().saturating_add(1);
             if count == 1 {
                 first.store(status, Ordering::Relaxed);
             } else {
                 switch.pull();
             }
-            if !running.load(Ordering::SeqCst) || count >= LEAVE_AT_ONCE {
+            if !running.load(Ordering::SeqCst) || count >= EXIT_AT_ONCE {
                 switch.pull();
                 std::process::exit(i32::from(first.load(Ordering::Relaxed)));
             }
             // First of all: to say it must not keep anything from happening.
-            tell.send_replace(count);
-            output::hurry();
-            output::say(&answer(count, Activity::now()));
+            sender.send_replace(count);
+            output::shorten_drain();
+            output::info(&stop_message(count, Activity::now()));
         }
     };
     std::thread::Builder::new().name("signals".to_owned()).spawn(listener)?;
@@ -86,7 +85,7 @@ pub(crate) fn listen() -> std::io::Result<Signals> {
 }
 
 /// What a request to stop leads to, and what the next one would.
-fn answer(count: u32, activity: Activity) -> String {
+fn stop_message(count: u32, activity: Activity) -> String {
     let again = if std::io::stderr().is_terminal() { "press Ctrl-C again" } else { "signal again" };
     match count {
         1 => format!("{} ({again} to kill what runs)", activity.stopping()),
@@ -94,24 +93,24 @@ fn answer(count: u32, activity: Activity) -> String {
     }
 }
 
-struct Kinds {
+struct StopSignals {
     interrupt: Signal,
     terminate: Signal,
     hangup: Option<Signal>,
 }
 
-impl Kinds {
+impl StopSignals {
     /// The exit status of the next signal.
     async fn next(&mut self) -> u8 {
         tokio::select! {
             _ = self.interrupt.recv() => exit::INTERRUPTED,
             _ = self.terminate.recv() => TERMINATED,
-            () = hung_up(self.hangup.as_mut()) => TERMINATED,
+            () = hangup_received(self.hangup.as_mut()) => TERMINATED,
         }
     }
 }
 
-async fn hung_up(hangup: Option<&mut Signal>) {
+async fn hangup_received(hangup: Option<&mut Signal>) {
     match hangup {
         Some(hangup) => drop(hangup.recv().await),
         None => std::future::pending().await,

@@ -8,11 +8,11 @@ use ralph_orchestrator_config::{Flag, command_words};
 use toml::{Table, Value};
 
 use crate::agent_words;
-use crate::args::Run;
+use crate::commands::run::RunArgs;
 use crate::context::Overrides;
 use crate::error::CommandError;
 
-/// What holds for a task without a file, where nobody has thought about limits.
+/// The limits of a task without a file.
 const LIMITS: [(&str, &str); 3] =
     [("limits.max_iterations", "25"), ("limits.max_cost_usd", "10"), ("limits.max_runtime", "2h")];
 
@@ -20,7 +20,7 @@ const LIMITS: [(&str, &str); 3] =
 ///
 /// # Errors
 /// An empty goal or check.
-pub(crate) fn overrides(args: &Run) -> Result<Overrides, CommandError> {
+pub(crate) fn overrides(args: &RunArgs) -> Result<Overrides, CommandError> {
     let mut flags = limits(args);
     let given = |flag: &str, text: &str| match text.trim() {
         "" => Err(CommandError::user(format!("{flag} is empty"))),
@@ -44,7 +44,7 @@ pub(crate) fn overrides(args: &Run) -> Result<Overrides, CommandError> {
         flags.push(flag(&name, "agent", Value::Table(agent_words::agent(&args.words))));
     }
     let is_task = args.goal.is_some() || args.prompt.is_some() || !args.checks.is_empty();
-    // Nobody has told the agent how to claim.
+    // The prompt does not say how to claim.
     let is_proved = args.goal.is_some() || !args.checks.is_empty();
     let implied = is_proved.then(|| ("completion.when", "proved".to_owned()));
     let owned = |(key, value): (&'static str, &str)| (key, value.to_owned());
@@ -58,7 +58,7 @@ pub(crate) fn overrides(args: &Run) -> Result<Overrides, CommandError> {
     })
 }
 
-fn limits(args: &Run) -> Vec<Flag> {
+fn limits(args: &RunArgs) -> Vec<Flag> {
     let limits = [
         ("--max-iterations", "limits.max_iterations", &args.max_iterations),
         ("--max-cost", "limits.max_cost_usd", &args.max_cost),

@@ -1,5 +1,4 @@
-//! What the program says of itself, for those who look for a mistake: to standard error if that is
-//! asked for, and of each run to a file in its state.
+//! Diagnostic logging by `tracing`: to standard error on request, and for each run to a file in its state.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -28,12 +27,12 @@ const MOST_EARLY: usize = 64 * 1024;
 const PAUSE: Duration = Duration::from_millis(100);
 const MOST_WAITING: usize = 32 * 1024;
 
-/// Listens from now on. `verbose` is how often `-v` was given.
+/// Installs the subscriber. `verbose` is how often `-v` was given.
 pub(crate) fn install(verbose: u8) -> RunLog {
     let log = RunLog::default();
-    let asked = asked(verbose);
+    let requested = requested_filter(verbose);
     // The log tells no less than what is shown.
-    let kept = asked.as_deref().and_then(|filter| EnvFilter::try_new(filter).ok());
+    let kept = requested.as_deref().and_then(|filter| EnvFilter::try_new(filter).ok());
     let kept = match kept {
         Some(filter) if filter.max_level_hint().is_some_and(|most| most > LevelFilter::INFO) => {
             filter
@@ -42,9 +41,9 @@ pub(crate) fn install(verbose: u8) -> RunLog {
     };
     let to_log = fmt::layer().json().flatten_event(true).with_current_span(false);
     let to_log = to_log.with_writer(log.clone()).with_filter(kept);
-    let shown = asked.and_then(|filter| EnvFilter::try_new(filter).ok());
+    let shown = requested.and_then(|filter| EnvFilter::try_new(filter).ok());
     let to_stderr = shown.map(|filter| {
-        let redacted = Shown(Arc::clone(&log.redactor));
+        let redacted = RedactedStderr(Arc::clone(&log.redactor));
         fmt::layer().with_ansi(false).with_writer(redacted).with_filter(filter)
     });
     let subscriber = registry().with(to_log).with(to_stderr);
@@ -53,14 +52,14 @@ pub(crate) fn install(verbose: u8) -> RunLog {
     log
 }
 
-/// What is to be shown, if anything is. A filter that cannot be read is no reason not to work.
-fn asked(verbose: u8) -> Option<String> {
+/// Returns the requested filter, if any. An invalid one is ignored with a warning.
+fn requested_filter(verbose: u8) -> Option<String> {
     let filter = std::env::var(VARIABLE).ok().filter(|filter| !filter.trim().is_empty());
     let filter = filter.filter(|filter| match EnvFilter::try_new(filter) {
         Ok(_) => true,
         Err(error) => {
-            let example = "expected such as `info` or `orchestrator=debug,warn`";
-            output::say(&format!("warning: {VARIABLE} is ignored: {error}; {example}"));
+            let example = "expected a filter such as `info` or `orchestrator=debug,warn`";
+            output::info(&format!("warning: {VARIABLE} is ignored: {error}; {example}"));
             false
         }
     });
@@ -76,15 +75,15 @@ pub(crate) struct RunLog {
 
 #[derive(Default)]
 struct Destination {
-    to: Mutex<To>,
+    to: Mutex<LogTarget>,
     /// Lines wait to be written.
     filled: Condvar,
 }
 
 /// The end of what has something to say.
-pub(crate) struct Flushing(RunLog);
+pub(crate) struct FlushGuard(RunLog);
 
-impl Drop for Flushing {
+impl Drop for FlushGuard {
     fn drop(&mut self) {
         self.0.flush();
     }
@@ -92,7 +91,7 @@ impl Drop for Flushing {
 
 /// Where it goes.
 #[derive(Default)]
-enum To {
+enum LogTarget {
     /// There is no run yet, or not its folder.
     #[default]
     Early,
@@ -111,15 +110,15 @@ enum To {
 }
 
 impl RunLog {
-    /// A run has begun, or goes on: its log is that file from now on, without these secrets.
+    /// Directs the log to the file of a run, without these secrets.
     pub(crate) fn begin(&self, path: &Path, redactor: Redactor) {
         *self.redactor.write().unwrap_or_else(PoisonError::into_inner) = redactor;
-        *self.to() = To::Waiting { path: path.to_owned(), early: Vec::new() };
+        *self.to() = LogTarget::Waiting { path: path.to_owned(), early: Vec::new() };
     }
 
     /// Writes what waits when it is dropped.
-    pub(crate) fn flushing(&self) -> Flushing {
-        Flushing(self.clone())
+    pub(crate) fn flush_on_drop(&self) -> FlushGuard {
+        FlushGuard(self.clone())
     }
 
     /// Writes what waits.
@@ -127,7 +126,7 @@ impl RunLog {
         self.to().write_waiting();
     }
 
-    fn to(&self) -> MutexGuard<'_, To> {
+    fn to(&self) -> MutexGuard<'_, LogTarget> {
         self.to.lock()
     }
 
@@ -145,14 +144,14 @@ impl RunLog {
 }
 
 impl Destination {
-    fn lock(&self) -> MutexGuard<'_, To> {
+    fn lock(&self) -> MutexGuard<'_, LogTarget> {
         self.to.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Writes what waits, a while after it began to.
     fn serve(&self) {
         let mut to = self.lock();
-        while !matches!(*to, To::Nowhere) {
+        while !matches!(*to, LogTarget::Nowhere) {
             if to.is_waiting() {
                 drop(to);
                 std::thread::sleep(PAUSE);
@@ -165,7 +164,7 @@ impl Destination {
     }
 }
 
-impl To {
+impl LogTarget {
     fn is_waiting(&self) -> bool {
         matches!(self, Self::File { waiting, .. } if !waiting.is_empty())
     }
@@ -217,13 +216,13 @@ impl To {
 }
 
 /// Takes one line at a time: they are handed over whole.
-pub(crate) struct Line<'a> {
+pub(crate) struct LogLine<'a> {
     log: &'a RunLog,
     /// It is a warning or worse.
     is_urgent: bool,
 }
 
-impl Write for Line<'_> {
+impl Write for LogLine<'_> {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         self.log.put(line, self.is_urgent);
         Ok(line.len())
@@ -235,25 +234,25 @@ impl Write for Line<'_> {
 }
 
 impl<'a> MakeWriter<'a> for RunLog {
-    type Writer = Line<'a>;
+    type Writer = LogLine<'a>;
 
     fn make_writer(&'a self) -> Self::Writer {
-        Line { log: self, is_urgent: false }
+        LogLine { log: self, is_urgent: false }
     }
 
     fn make_writer_for(&'a self, meta: &Metadata<'_>) -> Self::Writer {
-        Line { log: self, is_urgent: *meta.level() <= Level::WARN }
+        LogLine { log: self, is_urgent: *meta.level() <= Level::WARN }
     }
 }
 
 /// Standard error, without secrets, and without what steers a terminal.
 #[derive(Clone)]
-struct Shown(Arc<RwLock<Redactor>>);
+struct RedactedStderr(Arc<RwLock<Redactor>>);
 
-impl Write for Shown {
+impl Write for RedactedStderr {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let shown = without_secrets(&self.0, line);
-        output::say_part(&crate::render::text::escape(&String::from_utf8_lossy(&shown)));
+        output::info_part(&crate::render::text::escape(&String::from_utf8_lossy(&shown)));
         Ok(line.len())
     }
 
@@ -262,7 +261,7 @@ impl Write for Shown {
     }
 }
 
-impl<'a> MakeWriter<'a> for Shown {
+impl<'a> MakeWriter<'a> for RedactedStderr {
     type Writer = Self;
 
     fn make_writer(&'a self) -> Self {

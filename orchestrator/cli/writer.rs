@@ -1,8 +1,8 @@
-//! Prints without ever holding up who has something to say.
+//! Prints without blocking the caller.
 //!
 //! A reader that does not read blocks whoever writes to it, for as long as it likes. So a thread of its
 //! own does the writing, from a queue of bounded size. What finds the queue full, and no reader at work,
-//! is dropped and counted; the reader is told how much it has missed.
+//! is dropped and counted; a line reports how much was dropped.
 
 use std::collections::VecDeque;
 use std::io;
@@ -33,15 +33,15 @@ pub(crate) enum Stream {
 
 /// What becomes of a line for which there is no room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Worth {
+pub(crate) enum Overflow {
     /// It is dropped.
-    Droppable,
+    Drop,
     /// It is kept: of these there are few.
-    Kept,
+    Keep,
 }
 
 /// Says how many lines were dropped.
-pub(crate) type TellDropped = Box<dyn Fn(u64) -> String + Send + Sync>;
+pub(crate) type DroppedMessage = Box<dyn Fn(u64) -> String + Send + Sync>;
 
 /// The queue of one reader, and the thread that serves it.
 pub(crate) struct Writer {
@@ -50,7 +50,7 @@ pub(crate) struct Writer {
     filled: Condvar,
     /// Something was written.
     written: Condvar,
-    tell_dropped: TellDropped,
+    dropped_message: DroppedMessage,
 }
 
 struct Queue {
@@ -58,14 +58,14 @@ struct Queue {
     /// Bytes of these, and of those that are being written.
     bytes: usize,
     /// Lines that are being written.
-    in_hand: u64,
-    /// Lines that were dropped and that the reader was not told of.
+    being_written: u64,
+    /// Dropped lines that were not reported yet.
     dropped: u64,
     /// All of them.
     dropped_ever: u64,
     /// When the reader last took something, or had nothing to take.
     progress: Instant,
-    /// Streams that nobody reads any more.
+    /// Streams without a reader.
     closed: [bool; 2],
     serving: bool,
     /// How many wait for room, or for all to be written.
@@ -94,12 +94,12 @@ fn divert_bytes(file: &Mutex<BoundedFile>, bytes: &[u8]) -> io::Result<()> {
 }
 
 impl Writer {
-    pub(crate) fn new(tell_dropped: TellDropped) -> Arc<Self> {
+    pub(crate) fn new(dropped_message: DroppedMessage) -> Arc<Self> {
         Arc::new(Self {
             queue: Mutex::new(Queue {
                 lines: VecDeque::new(),
                 bytes: 0,
-                in_hand: 0,
+                being_written: 0,
                 dropped: 0,
                 dropped_ever: 0,
                 progress: Instant::now(),
@@ -109,17 +109,17 @@ impl Writer {
             }),
             filled: Condvar::new(),
             written: Condvar::new(),
-            tell_dropped,
+            dropped_message,
         })
     }
 
     /// Hands over bytes to be written, most often a line. Waits no longer than a moment.
-    pub(crate) fn push(self: &Arc<Self>, stream: Stream, bytes: Vec<u8>, worth: Worth) {
+    pub(crate) fn push(self: &Arc<Self>, stream: Stream, bytes: Vec<u8>, overflow: Overflow) {
         let mut queue = self.lock();
         if queue.is_closed(stream) {
             return;
         }
-        if worth == Worth::Droppable && !queue.has_room(bytes.len()) {
+        if overflow == Overflow::Drop && !queue.has_room(bytes.len()) {
             queue = self.wait_for_room(queue, bytes.len());
             if !queue.has_room(bytes.len()) {
                 queue.dropped = queue.dropped.saturating_add(1);
@@ -129,7 +129,7 @@ impl Writer {
         }
         let dropped = std::mem::take(&mut queue.dropped);
         if dropped > 0 {
-            queue.add(stream, (self.tell_dropped)(dropped).into_bytes());
+            queue.add(stream, (self.dropped_message)(dropped).into_bytes());
         }
         queue.add(stream, bytes);
         let serving = std::mem::replace(&mut queue.serving, true);
@@ -200,11 +200,11 @@ impl Writer {
                 this.write(stream, &buffer);
                 let mut queue = this.lock();
                 queue.bytes = queue.bytes.saturating_sub(buffer.len());
-                queue.in_hand = 0;
+                queue.being_written = 0;
                 queue.progress = Instant::now();
                 let awaited = queue.waiting > 0;
                 drop(queue);
-                // To wake nobody takes a call of the system too.
+                // Waking without waiters would still be a system call.
                 if awaited {
                     this.written.notify_all();
                 }
@@ -229,7 +229,7 @@ impl Writer {
         {
             buffer.extend_from_slice(line);
             queue.lines.pop_front();
-            queue.in_hand = queue.in_hand.saturating_add(1);
+            queue.being_written = queue.being_written.saturating_add(1);
         }
         stream
     }
@@ -263,7 +263,7 @@ impl Queue {
         }
     }
 
-    /// Nobody reads it any more, which is no error: what is to be written there is nobody's loss.
+    /// Drops the queue of a stream without a reader, which is not an error.
     fn close(&mut self, stream: Stream) {
         let [stdout, stderr] = &mut self.closed;
         *(match stream {
@@ -288,7 +288,7 @@ impl Queue {
     }
 
     fn left(&self) -> u64 {
-        u64::try_from(self.lines.len()).unwrap_or(u64::MAX).saturating_add(self.in_hand)
+        u64::try_from(self.lines.len()).unwrap_or(u64::MAX).saturating_add(self.being_written)
     }
 }
 

@@ -33,8 +33,8 @@ fn a_new_report_is_an_artefact_and_keeps_nothing_from_completing() {
     let ended = env.run().expect(0);
     assert_eq!(env.agent.calls(), 1);
     assert_eq!(artefacts(&env), ["report.xml"]);
-    ended.says("reports left report.xml (no part of the work)");
-    env.ralph(&["log"]).expect(0).says("`reports` left report.xml (no part of the work)");
+    ended.says("artefacts of reports: report.xml (not part of the work)");
+    env.ralph(&["log"]).expect(0).says("artefacts of `reports`: report.xml (not part of the work)");
 }
 
 #[test]
@@ -92,10 +92,14 @@ fn restless(keys: &str) -> TestEnvironment {
 fn a_check_that_changes_files_each_time_is_its_users_to_settle() {
     let env = restless("");
     let ended = env.run().expect(2);
-    ended.says("the validator `restless` could not check the work, which is no fault of it");
+    ended.says("the validator `restless` reached no verdict 3 times in a row");
     ended.says("`out` (modified)").says("add `artefacts = [\"out\"]` to the validator at");
     ended.says("ralph.toml:").says("list them in .gitignore");
     assert_eq!(env.agent.calls(), 3, "three errors in a row stop the run");
+    // The run has a copy of its configuration; advice names the file that the user edits.
+    let resumed = env.run().expect(1);
+    resumed.says("add `artefacts = [\"out\"]` to the validator at").says("ralph.toml:");
+    assert!(!resumed.stderr.contains("config.toml"), "{}", resumed.stderr);
 }
 
 #[test]

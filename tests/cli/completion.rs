@@ -90,7 +90,7 @@ pub(super) fn needs_human_stops_with_its_reason_and_the_answer_heads_the_next_pr
     env.run().expect(2).says("which colour?");
     assert_eq!(env.status()["phase"], "needs_human");
     env.ralph(&["answer", "blue, please"]).expect(0);
-    env.run().expect(0).says("goes on");
+    env.run().expect(0).says(" resumed after ");
     let second = String::from_utf8(env.agent.stdin(2)).unwrap();
     assert!(second.contains("- blue, please"), "{second}");
     assert_eq!(env.agent.env(2)["RALPH_ITERATION"], "2");

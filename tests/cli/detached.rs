@@ -47,7 +47,7 @@ fn a_hangup_that_was_ignored_at_the_start_stays_ignored() {
     for _ in 0..3 {
         running.signal(Signal::HUP);
     }
-    // It is the journal that tells that nobody was asked to stop.
+    // It is the journal that tells that no stop was requested.
     fs::write(&go, "x").unwrap();
     running.wait().expect(0).says("completed");
     assert!(env.records("cancelling").is_empty());

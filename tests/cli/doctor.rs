@@ -166,7 +166,7 @@ fn checks_that_the_doctor_runs_leave_no_bytecode() {
     let config = env.read("ralph.toml");
     env.write("ralph.toml", config.replace("program = [\"test\", \"-e\", \"done\"]", program));
     env.write("check.py", "import helper\n").write("helper.py", "open('done')\n");
-    env.ralph(&["doctor"]).expect(0).says("`tests` rejects before any work is done");
+    env.ralph(&["doctor"]).expect(0).says("`tests` rejects the unchanged workspace");
     assert!(!env.path("__pycache__").exists());
 }
 
@@ -224,4 +224,17 @@ fn the_real_agents_say_whether_they_are_logged_in() {
     }
     env.unset("CODEX_API_KEY");
     env.ralph(&["doctor"]).expect(2).says("FAIL  login").says("codex login");
+}
+
+#[test]
+fn prints_a_line_for_each_check() {
+    let env = TestEnvironment::new();
+    let ended = env.ralph(&["doctor"]).expect(0);
+    let text = ended.stdout.replace(&env.root().display().to_string(), "[ROOT]");
+    let filters = [
+        (r"(?m)^(ok|warn) +disk .*$", "[disk]"),
+        (r"(?m)^ok +sandbox .*$", "[sandbox]"),
+        (r"w-[0-9a-f]{12}", "w-[hash]"),
+    ];
+    insta::with_settings!({ filters => filters }, { insta::assert_snapshot!("doctor", text) });
 }

@@ -103,7 +103,7 @@ fn a_full_disk_stops_the_run_and_room_lets_it_go_on() {
     env.run().expect(70).says("No space left");
     assert_eq!(env.agent.calls(), 1, "nothing is started that could not be recorded");
     fs::remove_file(mount.0.join("filler")).unwrap();
-    env.run().expect(0).says("goes on");
+    env.run().expect(0).says(" resumed after ");
     assert_eq!(env.status()["latch"]["state"], "completed");
     assert_eq!(env.status()["run"], before["run"]);
     // A completion stands on a full disk, too.
@@ -136,7 +136,7 @@ fn a_state_directory_that_cannot_be_written_is_said_and_nothing_is_started() {
     env.run().expect(70).says("Read-only");
     assert_eq!(env.status()["iterations"], 1, "it can be read all the same");
     mount.remount("rw");
-    env.run().expect(0).says("goes on");
+    env.run().expect(0).says(" resumed after ");
 }
 
 #[test]

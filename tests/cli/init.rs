@@ -129,7 +129,7 @@ fn finds_the_check_that_is_there() {
     }
     let env = bare();
     env.write("test.sh", "#!/bin/sh\n").write_mode("test.sh", 0o755);
-    env.ralph(&["init"]).expect(0).says("proved by `./test.sh`").says("passes already");
+    env.ralph(&["init"]).expect(0).says("proved by `./test.sh`").says("already passes");
 }
 
 #[test]
@@ -178,9 +178,7 @@ fn protects_the_script_that_is_named_and_nothing_that_is_not_there() {
     env.write("ci/[x].sh", "").write("package.json", r#"{"scripts": {"test": "a | b"}}"#);
     env.ralph(&["init", "--test", "sh ./ci/[x].sh"]).expect(0);
     assert_eq!(protected(&env), ["ci/\\[x\\].sh"]);
-    env.ralph(&["init", "--force", "--no-run"])
-        .expect(0)
-        .says("package.json has a part in the check");
+    env.ralph(&["init", "--force", "--no-run"]).expect(0).says("package.json is used by the check");
     assert!(protected(&env).is_empty());
     let text = env.read("ralph.toml");
     assert!(!text.contains("protect = ") && text.contains("# package.json"), "{text}");

@@ -330,7 +330,7 @@ fn an_iteration_that_was_killed_has_its_agent_and_an_unknown_cost() {
     assert!(status.stdout.starts_with("interrupted: the orchestrator died"), "{}", status.stdout);
     let resumed = env.run().expect(0);
     resumed.says("iteration 1 interrupted (the orchestrator died)  (command, ");
-    resumed.says(" goes on after 1 iteration, ").says("cost not reported: command");
+    resumed.says(" resumed after 1 iteration, ").says("cost not reported: command");
     let log = env.ralph(&["log"]).expect(0);
     log.says("iteration 1 interrupted (the orchestrator died): command, ");
     assert!(!log.stdout.contains("$0.00") && !resumed.stderr.contains("$0.00"));

@@ -208,5 +208,5 @@ fn a_module_that_is_not_installed_is_no_rejection() {
     let program = "program = [\"python3\", \"-m\", \"no_such_module\"]";
     env.write("ralph.toml", config.replace("program = [\"test\", \"-e\", \"done\"]", program));
     let doctor = env.ralph(&["doctor"]).expect(0);
-    doctor.says("`tests` could not check").says("no_such_module is not installed");
+    doctor.says("no verdict by `tests`").says("no_such_module is not installed");
 }

@@ -207,9 +207,9 @@ fn a_check_that_accepts_before_any_work_is_a_warning_and_said_at_the_end() {
     env.agent.default_call().out(CLAIM);
     let ended = env.run().expect(0);
     ended
-        .says("tests accepts before any work is done")
+        .says("baseline: tests accepts the unchanged workspace")
         .says("a claim would complete the run at once");
-    ended.says("completed: 1 iteration").says("every check accepted before any work was done");
+    ended.says("completed: 1 iteration").says("every check had accepted the unchanged workspace");
     assert_eq!(env.records("baseline")[0]["accepted"], true);
 }
 
@@ -219,7 +219,7 @@ fn a_check_that_fails_before_any_work_is_as_it_should_be() {
     env.agent.default_call().script("touch done\n");
     env.agent.default_call().out(CLAIM);
     let ended = env.run().expect(0);
-    ended.says("tests rejects before any work is done, as it should");
+    ended.says("baseline: tests rejects the unchanged workspace, as it should");
     assert!(!ended.stderr.contains("warning"), "{}", ended.stderr);
     assert_eq!(env.records("baseline")[0]["accepted"], false);
 }
@@ -230,7 +230,9 @@ fn baseline_must_fail_starts_no_agent_and_off_runs_no_check() {
     env.config("[completion]\nbaseline = \"must_fail\"\n");
     env.write("done", "");
     env.agent.default_call().out(CLAIM);
-    env.run().expect(2).says("completion.baseline = \"must_fail\"");
+    let ended = env.run().expect(2);
+    ended.says("completion.baseline = \"must_fail\" does not allow");
+    ended.says("next: correct what the check runs until it rejects the unchanged workspace");
     assert_eq!(env.agent.calls(), 0);
     // The check is mended; here, by what it looks at.
     std::fs::remove_file(env.path("done")).unwrap();
@@ -256,11 +258,16 @@ fn a_validator_that_can_not_check_is_told_to_the_user_and_stops_the_run() {
     env.agent.default_call().script("echo $n >> work\n");
     env.agent.default_call().out(CLAIM);
     let ended = env.run().expect(2);
-    ended.says("warning: the validator `tests` could not check the work, which is no fault of it");
-    ended.says("needs_human: 3 times in a row").says("not found");
+    ended.says("warning: the validator `tests` reached no verdict").says("not found");
+    ended.says("needs_human: the validator `tests` reached no verdict 3 times in a row");
+    let warnings = ended.stderr.lines().filter(|line| line.trim_start().starts_with("warning:"));
+    assert!(warnings.clone().count() == 3, "{}", ended.stderr);
+    assert!(warnings.into_iter().all(|line| !line.contains("not found")), "said with the verdict");
     assert_eq!(env.agent.calls(), 3, "not thirty");
     let told = String::from_utf8(env.agent.stdin(2)).unwrap();
-    assert!(told.contains("may be no fault of your work"), "{told}");
+    assert!(told.contains("your work may not be the cause"), "{told}");
+    let why = env.ralph(&["why"]).expect(0);
+    assert_eq!(why.stdout.matches("fix the validator `tests`").count(), 1, "{}", why.stdout);
 
     // Once it is mended, the run goes on, and the claim is validated first.
     env.write("installed", "#!/bin/sh\nexit 0\n");
@@ -274,11 +281,13 @@ fn a_validator_that_can_not_check_is_told_to_the_user_and_stops_the_run() {
 fn the_doctor_says_whether_checks_accept_before_any_work() {
     let env = TestEnvironment::new();
     let doctor = || env.ralph(&["doctor"]);
-    doctor().expect(0).says("`tests` rejects before any work is done, as it should");
+    doctor().expect(0).says("`tests` rejects the unchanged workspace, as it should");
     env.write("done", "");
-    doctor().expect(0).says("tests accept before any work is done: a claim would complete the run");
+    doctor()
+        .expect(0)
+        .says("accepted by tests, although nothing is done yet: a claim would complete");
     env.config("[completion]\nbaseline = \"must_fail\"\n");
-    doctor().expect(2).says("FAIL  baseline");
+    doctor().expect(2).says("FAIL  baseline").says("\"must_fail\"` lets no run begin");
     env.config("[completion]\nbaseline = \"off\"\n");
     assert!(!doctor().expect(0).stdout.contains("baseline"));
     assert!(!env.has_state(), "nothing was begun");

@@ -23,7 +23,7 @@ fn the_checks_decide_after_an_iteration_that_changed_something() {
     assert_eq!(env.records("validated").len(), 2);
     assert!(!ended.stderr.contains("claim"), "{}", ended.stderr);
     let second = stdin(&env, 2);
-    assert!(second.starts_with("The checks of your work do not accept it yet:\n"), "{second}");
+    assert!(second.starts_with("Your work is not accepted yet. The checks report:\n"), "{second}");
     assert!(!second.contains("claim"), "{second}");
     assert_eq!(stdin(&env, 1), env.read("PROMPT.md"), "no claim is needed, so none is explained");
 }
@@ -61,9 +61,7 @@ fn an_agent_whose_prompt_says_nothing_of_claims_is_told() {
     let first = stdin(&env, 1);
     let rest = first.strip_prefix(&env.read("PROMPT.md")).unwrap();
     assert!(rest.starts_with("\n\n---\n\n") && rest.contains(TOLD), "{rest}");
-    env.ralph(&["log"])
-        .expect(0)
-        .says("started (initial); after the prompt: how to claim completion");
+    env.ralph(&["log"]).expect(0).says("started (initial); claim instructions after the prompt");
     let kept = env.state().join("runs").join(env.status()["run"].as_str().unwrap());
     let kept = fs::read_to_string(kept.join("iterations/0001/prompt.md")).unwrap();
     assert_eq!(kept, first);

@@ -59,8 +59,9 @@ fn restart_renews_a_workspace_that_came_from_its_template_and_deletes_nothing() 
 fn a_workspace_that_is_a_persons_own_is_used_as_it_is() {
     let env = templated();
     env.write("made/it/start.txt", "mine\n");
-    env.run().expect(0);
-    env.ralph(&["run", "--restart"]).expect(0);
+    env.run().expect(0).says("made/it exists and is not recorded as a copy of its template");
+    let ended = env.ralph(&["run", "--restart"]).expect(0);
+    ended.says("To begin with the template, remove the workspace, then use `run --restart`");
     assert_eq!(env.read("made/it/start.txt"), "mine\nchanged\nchanged\n");
     assert!(aside(&env).is_empty());
     // So is one that was put in the place of what came from the template.
@@ -71,6 +72,19 @@ fn a_workspace_that_is_a_persons_own_is_used_as_it_is() {
     env.ralph(&["run", "--restart"]).expect(0);
     assert_eq!(env.read("made/it/start.txt"), "mine again\nchanged\n");
     assert!(aside(&env).is_empty());
+}
+
+#[test]
+fn says_how_to_begin_with_the_template_after_the_state_has_vanished() {
+    let env = templated();
+    let ended = env.run().expect(0);
+    assert!(!ended.stderr.contains("not recorded"), "{}", ended.stderr);
+    let state = env.status()["state_dir"].as_str().unwrap().to_owned();
+    fs::remove_dir_all(state).unwrap();
+    env.run().expect(0).says("remove the workspace, then use `run --restart`");
+    fs::remove_dir_all(env.path("made/it")).unwrap();
+    env.ralph(&["run", "--restart"]).expect(0);
+    assert_eq!(env.read("made/it/start.txt"), "start\nchanged\n");
 }
 
 #[test]

@@ -32,6 +32,27 @@ const SAMPLES: &[Sample] = &[
         files: &[("Cargo.toml", ""), ("src/lib.rs", "")],
         installed: &[("cargo", "echo 'test result: ok. 3 passed; 0 failed'; mkdir target")],
     },
+    sample(
+        "monorepo",
+        &[
+            ("backend/Cargo.toml", ""),
+            ("backend/tests/api.rs", ""),
+            ("frontend/package.json", r#"{"devDependencies": {"vitest": "3"}}"#),
+            ("frontend/src/app.test.ts", ""),
+            ("service/gradlew", ""),
+            ("service/build.gradle.kts", ""),
+            ("node_modules/x/package.json", r#"{"scripts": {"test": "jest"}}"#),
+        ],
+    ),
+    sample(
+        "monorepo_with_a_system_at_the_top",
+        &[
+            ("Cargo.toml", ""),
+            ("crates/a/Cargo.toml", ""),
+            ("core/Cargo.toml", ""),
+            ("web/package.json", r#"{"scripts": {"test": "jest"}}"#),
+        ],
+    ),
     sample("npm_with_the_stub_only", &[("package.json", STUB)]),
     sample(
         "npm_jest",
@@ -194,7 +215,7 @@ fn writes_the_agent_that_is_asked_for_or_installed() {
     }
     let env = TestEnvironment::new();
     fs::remove_file(env.path("ralph.toml")).unwrap();
-    env.ralph(&["init", "--agent", "clade"]).expect(64).says("known are: claude, codex");
+    env.ralph(&["init", "--agent", "clade"]).expect(64).says("known agents: claude, codex");
     assert!(!env.path("ralph.toml").exists());
 }
 

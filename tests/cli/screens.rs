@@ -155,7 +155,7 @@ fn ctrl_c_has_a_line_of_its_own_and_says_what_happens_to_the_agent() {
     let mut screen = scripted.start(80);
     screen.shows("[Bash]");
     screen.press(b"\x03");
-    screen.shows("stopping: the agent is asked to end (press Ctrl-C again to kill what runs)");
+    screen.shows("stopping: interrupting the agent (press Ctrl-C again to kill what runs)");
     assert_eq!(screen.wait(), Some(130));
     let text = screen.text();
     let stopping = text.lines().find(|line| line.contains("stopping: ")).unwrap();
@@ -164,9 +164,9 @@ fn ctrl_c_has_a_line_of_its_own_and_says_what_happens_to_the_agent() {
     snapshot("interrupted", &text);
     // Whoever comes back the next morning.
     let status = scripted.env.ralph(&["status"]).expect(0).stdout;
-    assert!(status.starts_with("interrupted: asked to stop\n"), "{status}");
+    assert!(status.starts_with("interrupted: stop requested\n"), "{status}");
     let log = scripted.env.ralph(&["log"]).expect(0).stdout;
-    assert!(log.contains("asked to stop") && !log.contains("Signal"), "{log}");
+    assert!(log.contains("stop requested") && !log.contains("Signal"), "{log}");
 }
 
 #[test]
@@ -183,7 +183,7 @@ fn ctrl_c_during_a_validation_speaks_of_the_validators() {
     fs::read(&fifo).unwrap();
     screen.shows("validating (");
     screen.press(b"\x03");
-    let text = screen.shows("stopping: the validators are ended, their verdict does not count");
+    let text = screen.shows("stopping: ending the validators, whose verdict is discarded");
     assert!(!text.contains("the agent is asked to end"), "{text}");
     assert_eq!(screen.wait(), Some(130));
 }
@@ -212,7 +212,7 @@ fn waits_count_down_to_the_time_that_the_provider_names() {
     assert!(first.starts_with("49:") || first.starts_with("50:"), "{first}");
     screen.until("less is left", |text| left(text).is_some_and(|now| now != first));
     screen.press(b"\x03");
-    screen.shows("stopping: the wait is broken off");
+    screen.shows("stopping: the wait is cancelled");
     assert_eq!(screen.wait(), Some(130));
 }
 
@@ -240,5 +240,7 @@ fn a_log_and_a_pipe_get_no_live_line() {
     let ended = running.wait().expect(0);
     assert!(!ended.stderr.contains('\x1b') && !ended.stderr.contains('\r'), "{:?}", ended.stderr);
     ended.says("  changed 2 files, +33 -1: samples.txt (new) +30 -0, parser.rs +3 -1");
-    ended.says("  nothing new, 1 of 10 without progress").says("  next        review the changes");
+    ended
+        .says("  changed no files, 1 of 10 without progress")
+        .says("  next        review the changes");
 }

@@ -80,7 +80,7 @@ fn done_in_prose_for_ever_changes_nothing_and_ends_as_stagnation() {
     assert!(env.records("claimed").is_empty());
     assert_eq!(env.agent.stdin(3), env.read("PROMPT.md").into_bytes(), "nothing to say yet");
     let fourth = String::from_utf8(env.agent.stdin(4)).unwrap();
-    assert!(fourth.contains("completion was not claimed"), "{fourth}");
+    assert!(fourth.contains("did not claim completion"), "{fourth}");
     assert!(fourth.contains("<promise>COMPLETE"), "it says what a claim looks like: {fourth}");
     assert!(fourth.contains("TASK_COMPLETE"), "{fourth}");
 }

@@ -47,7 +47,7 @@ pub(super) fn a_signal_ends_the_agent_and_the_run_goes_on_later() {
         assert!(!alive(daemon), "the daemon is gone");
         assert!(of_run(&env.root()).is_empty(), "so is everything else");
         assert_eq!(env.status()["phase"], "interrupted");
-        env.run().expect(0).says("goes on");
+        env.run().expect(0).says(" resumed after ");
         assert_eq!(env.agent.env(2)["RALPH_ITERATION"], "2");
     }
 }
@@ -170,7 +170,7 @@ pub(super) fn a_second_signal_kills_at_once_and_nothing_is_left_when_the_program
         // Ten seconds are the graces that were not given.
         assert!(begin.elapsed() < Duration::from_secs(9), "{:?}", begin.elapsed());
         assert_eq!(env.records("iteration_ended")[0]["outcome"]["type"], "stopped_early");
-        env.run().expect(0).says("goes on");
+        env.run().expect(0).says(" resumed after ");
     }
 }
 
@@ -191,7 +191,7 @@ pub(super) fn a_third_signal_leaves_at_once_and_the_tree_ends_all_the_same() {
         eventually("everything is gone", || of_run(&env.root()).is_empty());
         assert!(!alive(daemon));
         assert!(begin.elapsed() < Duration::from_secs(9), "{:?}", begin.elapsed());
-        env.run().expect(0).says("goes on");
+        env.run().expect(0).says(" resumed after ");
     }
 }
 

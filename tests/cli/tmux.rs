@@ -114,7 +114,7 @@ fn ctrl_c_in_a_window_begins_a_line() {
     tmux.tell(&["send-keys", "C-c"]);
     let text = tmux.until("the end", |text| text.contains("  state  "));
     assert!(live_lines(&text).is_empty(), "{text}");
-    assert!(text.contains("\nstopping: the agent is asked to end (press Ctrl-C again"), "{text}");
+    assert!(text.contains("\nstopping: interrupting the agent (press Ctrl-C again"), "{text}");
 }
 
 /// From the end of the first iteration on, and without what tmux says when a program has ended.

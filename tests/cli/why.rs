@@ -68,9 +68,9 @@ fn tells_the_money_apart_and_what_changed() {
         .says("max_iterations")
         .says("  1      agent ended, changed 1 file, +1 -0")
         .says("  2      agent ended, changed nothing")
-        .says("  3      agent ended, put files back as they were before")
+        .says("  3      agent ended, restored files to an earlier state")
         .says("total  $2.00 of")
-        .says("dearest: iteration 2, $1.50")
+        .says("most expensive: iteration 2, $1.50")
         .says("raise limits.max_iterations");
     let story = told(&env);
     assert_eq!((&story["cost_usd"], &story["claims"]), (&2.0.into(), &0.into()));

@@ -7,27 +7,33 @@ use ralph_orchestrator_core::registry::Registry;
 use ralph_orchestrator_plugin_protocol::ItemKind;
 use serde_json::{Value, json};
 
-use crate::args::Agents;
 use crate::commands::block_on;
 use crate::context::{Context, variables};
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::plugins::Plugins;
-use crate::render::text::abilities;
+use crate::render::text::capability_names;
 use crate::{output, registry};
 
-struct Row {
+#[derive(Debug, clap::Args)]
+pub(crate) struct AgentsArgs {
+    /// Print one JSON array
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+struct AdapterRow {
     description: Description,
     /// Whether what it drives is there, and what was found or is missing.
     state: Result<String, String>,
 }
 
-pub(crate) fn agents(file: &ConfigFile, args: &Agents) -> Result<u8, CommandError> {
-    let rows = block_on(look(file))?;
+pub(crate) fn agents(file: &ConfigFile, args: &AgentsArgs) -> Result<u8, CommandError> {
+    let rows = block_on(list_adapters(file))?;
     if args.json {
         let rows: Vec<_> = rows
             .iter()
-            .map(|Row { description, state }| {
+            .map(|AdapterRow { description, state }| {
                 json!({
                     "name": description.name,
                     "summary": description.summary,
@@ -41,22 +47,22 @@ pub(crate) fn agents(file: &ConfigFile, args: &Agents) -> Result<u8, CommandErro
         output::json(&rows);
         return Ok(exit::OK);
     }
-    for Row { description, state } in &rows {
+    for AdapterRow { description, state } in &rows {
         output::result(&format!("{:<12} {}", description.name, description.summary));
-        let can = abilities(&description.capabilities);
+        let can = capability_names(&description.capabilities);
         if !can.is_empty() {
             output::result(&format!("             can: {}", can.join(", ")));
         }
         let (Ok(state) | Err(state)) = state;
         output::result(&format!("             {state}"));
     }
-    output::say("`doctor` looks into the agent of ralph.toml in depth");
+    output::info("`doctor` checks the agent of ralph.toml in detail");
     Ok(exit::OK)
 }
 
 /// Every adapter with the least configuration that it accepts. Starts nothing.
-async fn look(file: &ConfigFile) -> Result<Vec<Row>, CommandError> {
-    let registry = registry::plain(&Plugins::default());
+async fn list_adapters(file: &ConfigFile) -> Result<Vec<AdapterRow>, CommandError> {
+    let registry = registry::unsupervised(&Plugins::default());
     let folder = std::path::absolute(file.path())?.parent().map(PathBuf::from).unwrap_or_default();
     let context = BuildContext {
         config_dir: folder.clone(),
@@ -67,33 +73,33 @@ async fn look(file: &ConfigFile) -> Result<Vec<Row>, CommandError> {
     let names = registry.agents.names();
     let mut rows = Vec::new();
     for name in names {
-        rows.push(row(&registry, name, &context).await);
+        rows.push(describe_adapter(&registry, name, &context).await);
     }
-    rows.extend(of_plugins(file).await?);
+    rows.extend(list_plugin_agents(file).await?);
     Ok(rows)
 }
 
 /// The agents of the plugins in the configuration, if there is one. Says hello to each plugin.
-async fn of_plugins(file: &ConfigFile) -> Result<Vec<Row>, CommandError> {
+async fn list_plugin_agents(file: &ConfigFile) -> Result<Vec<AdapterRow>, CommandError> {
     if !file.path().exists() {
         return Ok(Vec::new());
     }
-    let plugins = Plugins::of(&Context::load(file, Vec::new())?)?;
+    let plugins = Plugins::from_context(&Context::load(file, Vec::new())?)?;
     let mut rows = Vec::new();
-    for (plugin, result) in plugins.hellos().await {
+    for (plugin, result) in plugins.handshakes().await {
         match result {
             Ok(hello) => {
                 let agents = hello.provides.iter().filter(|item| item.kind == ItemKind::Agent);
-                rows.extend(agents.map(|item| Row {
+                rows.extend(agents.map(|item| AdapterRow {
                     description: Description {
                         name: format!("{}/{}", plugin.name(), item.name),
                         summary: item.summary.clone(),
                         ..Description::default()
                     },
-                    state: Ok(format!("of the plugin {} {}", hello.name, hello.version)),
+                    state: Ok(format!("provided by the plugin {} {}", hello.name, hello.version)),
                 }));
             }
-            Err(problem) => rows.push(Row {
+            Err(problem) => rows.push(AdapterRow {
                 description: Description {
                     name: plugin.name().to_owned(),
                     ..Description::default()
@@ -105,7 +111,7 @@ async fn of_plugins(file: &ConfigFile) -> Result<Vec<Row>, CommandError> {
     Ok(rows)
 }
 
-async fn row(registry: &Registry, name: &str, context: &BuildContext) -> Row {
+async fn describe_adapter(registry: &Registry, name: &str, context: &BuildContext) -> AdapterRow {
     let build = async |table: Value| registry.agents.build(name, table, context).await?.ok();
     if let Some(agent) = build(json!({})).await {
         let description = agent.describe();
@@ -113,7 +119,7 @@ async fn row(registry: &Registry, name: &str, context: &BuildContext) -> Row {
             Some(program) => Ok(format!("installed: {}", program.display())),
             None => Err("not installed: its program is not in PATH".to_owned()),
         };
-        return Row { description, state };
+        return AdapterRow { description, state };
     }
     // What these drive is named in the configuration only.
     let mut agent = build(json!({"program": ["sh"]})).await;
@@ -128,5 +134,8 @@ async fn row(registry: &Registry, name: &str, context: &BuildContext) -> Row {
         description.summary =
             "any program; its output as text or claude, codex or opencode JSON".into();
     }
-    Row { description, state: Ok("built in; ralph.toml names what it drives".to_owned()) }
+    AdapterRow {
+        description,
+        state: Ok("built in; ralph.toml names its program or recording".to_owned()),
+    }
 }

@@ -3,7 +3,7 @@
 use ralph_orchestrator_core::machine::Record;
 use ralph_orchestrator_core::state::Store;
 
-use crate::args::Answer;
+use crate::args::SetArgs;
 use crate::context::{self, Context, NO_RUN};
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
@@ -11,7 +11,15 @@ use crate::orphans::end_orphans;
 use crate::output;
 use crate::render::text::one_line;
 
-pub(crate) fn answer(file: &ConfigFile, args: Answer) -> Result<u8, CommandError> {
+#[derive(Debug, clap::Args)]
+pub(crate) struct AnswerArgs {
+    /// The text; it goes to the top of the next prompt, after the question if one is open
+    pub(crate) text: String,
+    #[command(flatten)]
+    pub(crate) sets: SetArgs,
+}
+
+pub(crate) fn answer(file: &ConfigFile, args: AnswerArgs) -> Result<u8, CommandError> {
     let layout = Context::with(file, &args.sets)?.layout()?;
     if args.text.trim().is_empty() {
         return Err(CommandError::user("the answer is empty"));
@@ -23,12 +31,12 @@ pub(crate) fn answer(file: &ConfigFile, args: Answer) -> Result<u8, CommandError
     let found = store.resume()?;
     // Otherwise nothing would tell the next start of them.
     for note in store.end_orphans(found.as_ref(), &end_orphans).notes {
-        output::say(&note);
+        output::info(&note);
     }
     let Some(found) = found else {
         return Err(CommandError::user(NO_RUN));
     };
-    let program = context::program(file);
+    let program = context::invocation(file);
     if found.state.completion().is_some() {
         return Err(CommandError::user(format!("run {} is complete", found.run))
             .hinted(format!("`{program} run --restart` begins a new run")));

@@ -6,18 +6,26 @@
 
 use clap_complete::env::Shells;
 
-use crate::args::Completions;
 use crate::complete::VARIABLE;
 use crate::error::{CommandError, exit};
 use crate::output;
-use crate::values::Shell;
+use crate::values::{self, Shell};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct CompletionsArgs {
+    /// The shell
+    pub(crate) shell: Shell,
+    /// Complete this alias of the program, too; may be repeated
+    #[arg(long = "alias", value_name = "NAME", value_parser = values::alias)]
+    pub(crate) aliases: Vec<String>,
+}
 
 const PROGRAM: &str = "ralph-orchestrator";
 /// The functions of the scripts, as `clap_complete` names them.
 const IN_BASH: &str = "_clap_complete_ralph_orchestrator";
 const IN_ZSH: &str = "_clap_dynamic_completer_ralph_orchestrator";
 
-pub(crate) fn completions(args: &Completions) -> Result<u8, CommandError> {
+pub(crate) fn completions(args: &CompletionsArgs) -> Result<u8, CommandError> {
     let name = match args.shell {
         Shell::Bash => "bash",
         Shell::Elvish => "elvish",

@@ -2,7 +2,7 @@
 
 use ralph_orchestrator_core::engine::{CompletionPolicy, ConfiguredAgent, build_context};
 
-use crate::args::Config;
+use crate::args::SetArgs;
 use crate::commands::block_on;
 use crate::context::Context;
 use crate::discovery::ConfigFile;
@@ -11,11 +11,30 @@ use crate::plugins::Plugins;
 use crate::schema::schema;
 use crate::{output, registry};
 
-pub(crate) fn config(file: &ConfigFile, command: Config) -> Result<u8, CommandError> {
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum ConfigCommand {
+    /// Print every value and where it comes from
+    Show {
+        /// Print one JSON array
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        sets: SetArgs,
+    },
+    /// Check the configuration without running anything
+    Check {
+        #[command(flatten)]
+        sets: SetArgs,
+    },
+    /// Print the JSON Schema of ralph.toml
+    Schema,
+}
+
+pub(crate) fn config(file: &ConfigFile, command: ConfigCommand) -> Result<u8, CommandError> {
     match command {
-        Config::Show { json, sets } => show(&Context::load(file, sets.sets)?, json),
-        Config::Check { sets } => block_on(check(&Context::load(file, sets.sets)?))?,
-        Config::Schema => {
+        ConfigCommand::Show { json, sets } => show(&Context::load(file, sets.sets)?, json),
+        ConfigCommand::Check { sets } => block_on(check(&Context::load(file, sets.sets)?))?,
+        ConfigCommand::Schema => {
             let text = serde_json::to_string_pretty(&schema()).map_err(CommandError::internal)?;
             output::result(&text);
         }
@@ -43,7 +62,7 @@ fn show(context: &Context, json: bool) {
 
 /// Everything that a run would check before it starts anything.
 async fn check(context: &Context) -> Result<(), CommandError> {
-    let registry = registry::plain(&Plugins::of(context)?);
+    let registry = registry::unsupervised(&Plugins::from_context(context)?);
     let build = build_context(&context.loaded, &context.vars);
     let judges = CompletionPolicy::build(&context.loaded, &registry, &build).await?;
     let first = ConfiguredAgent::build(&context.loaded, &registry, &build, None).await?;
@@ -61,7 +80,7 @@ async fn check(context: &Context) -> Result<(), CommandError> {
     }
     judges.check_globs(&context.loaded)?;
     if let Some(warning) = warning {
-        output::say(&format!("warning: {warning}"));
+        output::info(&format!("warning: {warning}"));
     }
     output::result(&format!("{}: ok", context.file.display()));
     Ok(())

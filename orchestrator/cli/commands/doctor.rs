@@ -5,7 +5,7 @@ mod surroundings;
 
 use std::collections::BTreeMap;
 
-use ralph_orchestrator_config::{BaselineMode, ValidatorConfig};
+use ralph_orchestrator_config::{BaselineMode, CompletionTrigger, ValidatorConfig};
 use ralph_orchestrator_contract::Verdict;
 use ralph_orchestrator_core::engine::{
     CompletionPolicy, ConfiguredAgent, Redactor, SetupReport, build_context,
@@ -17,19 +17,28 @@ use ralph_orchestrator_supervisor::KillSwitch;
 use ralph_validator_command::PLACEHOLDER;
 use serde_json::Value;
 
-use crate::args::Doctor;
+use crate::args::SetArgs;
 use crate::commands::{block_on, init};
 use crate::context::Context;
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::plugins::Plugins;
-use crate::render::text::{EVIDENCE_ONLY, abilities, one_line};
-use crate::sandbox::{self, Policy};
+use crate::render::text::{EVIDENCE_ONLY, capability_names, one_line};
+use crate::sandbox::{self, SandboxPolicy};
 use crate::{output, registry};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct DoctorArgs {
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) sets: SetArgs,
+}
 
 /// How a check came out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Level {
+enum Severity {
     Ok,
     /// A run would begin, and would say the same.
     Warning,
@@ -39,26 +48,26 @@ enum Level {
 
 struct Finding {
     what: &'static str,
-    level: Level,
+    severity: Severity,
     detail: String,
 }
 
 impl Finding {
     const fn warning(what: &'static str, detail: String) -> Self {
-        Self { what, level: Level::Warning, detail }
+        Self { what, severity: Severity::Warning, detail }
     }
 
     fn new(what: &'static str, result: Result<String, String>, code: u8) -> Self {
         match result {
-            Ok(detail) => Self { what, level: Level::Ok, detail },
-            Err(detail) => Self { what, level: Level::Failed(code), detail },
+            Ok(detail) => Self { what, severity: Severity::Ok, detail },
+            Err(detail) => Self { what, severity: Severity::Failed(code), detail },
         }
     }
 }
 
-pub(crate) fn doctor(file: &ConfigFile, args: &Doctor) -> Result<u8, CommandError> {
+pub(crate) fn doctor(file: &ConfigFile, args: &DoctorArgs) -> Result<u8, CommandError> {
     let context = Context::with(file, &args.sets)?;
-    let findings = block_on(examine(&context))?;
+    let findings = block_on(run_checks(&context))?;
     let code = exit_status(&findings);
     if args.json {
         let rows: Vec<_> = findings
@@ -66,19 +75,19 @@ pub(crate) fn doctor(file: &ConfigFile, args: &Doctor) -> Result<u8, CommandErro
             .map(|finding| {
                 serde_json::json!({
                     "check": finding.what,
-                    "ok": !matches!(finding.level, Level::Failed(_)),
-                    "warning": finding.level == Level::Warning,
+                    "ok": !matches!(finding.severity, Severity::Failed(_)),
+                    "warning": finding.severity == Severity::Warning,
                     "detail": finding.detail,
                 })
             })
             .collect();
         output::json(&serde_json::json!({"ok": code == exit::OK, "checks": rows}));
     } else {
-        for Finding { what, level, detail } in &findings {
-            let mark = match level {
-                Level::Ok => "ok",
-                Level::Warning => "warn",
-                Level::Failed(_) => "FAIL",
+        for Finding { what, severity, detail } in &findings {
+            let mark = match severity {
+                Severity::Ok => "ok",
+                Severity::Warning => "warn",
+                Severity::Failed(_) => "FAIL",
             };
             output::result(&format!("{mark:<5} {what:<14} {detail}"));
         }
@@ -89,10 +98,11 @@ pub(crate) fn doctor(file: &ConfigFile, args: &Doctor) -> Result<u8, CommandErro
 
 /// The last line.
 fn summary(context: &Context, findings: &[Finding]) -> String {
-    let count = |is: fn(&Level) -> bool| findings.iter().filter(|found| is(&found.level)).count();
+    let count =
+        |is: fn(&Severity) -> bool| findings.iter().filter(|found| is(&found.severity)).count();
     let times = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
-    let failed = count(|level| matches!(level, Level::Failed(_)));
-    let warnings = count(|level| *level == Level::Warning);
+    let failed = count(|severity| matches!(severity, Severity::Failed(_)));
+    let warnings = count(|severity| *severity == Severity::Warning);
     let mut line = match failed {
         0 => "all checks passed".to_owned(),
         failed => format!("{} failed", times(failed, "check")),
@@ -117,24 +127,25 @@ fn summary(context: &Context, findings: &[Finding]) -> String {
 
 /// The exit status with which `run` would end. It looks at the state first, and at the agent last.
 fn exit_status(findings: &[Finding]) -> u8 {
-    let failed = |code: u8| findings.iter().any(|finding| finding.level == Level::Failed(code));
+    let failed =
+        |code: u8| findings.iter().any(|finding| finding.severity == Severity::Failed(code));
     let in_order = [exit::DAMAGED, exit::INTERNAL, exit::CONFIG, exit::UNAVAILABLE, exit::HUMAN];
     in_order.into_iter().find(|code| failed(*code)).unwrap_or(exit::OK)
 }
 
-async fn examine(context: &Context) -> Result<Vec<Finding>, CommandError> {
+async fn run_checks(context: &Context) -> Result<Vec<Finding>, CommandError> {
     let mut findings =
         vec![Finding::new("configuration", Ok(context.file.display().to_string()), exit::CONFIG)];
     // Without one the check of the agent says the same; that there is none is a finding of its own.
-    let policy = Policy::of(context);
+    let policy = SandboxPolicy::from_context(context);
     let no_sandbox = policy.as_ref().err().map_or(exit::UNAVAILABLE, CommandError::code);
     let policy = policy.unwrap_or_default();
-    let plugins = Plugins::of(context)?;
-    for (name, result) in plugins.look().await {
+    let plugins = Plugins::from_context(context)?;
+    for (name, result) in plugins.probe_all().await {
         let result = result.map(|found| format!("{name}: {found}"));
         findings.push(Finding::new("plugin", result, exit::CONFIG));
     }
-    let registry = registry::whole(&plugins, policy.as_ref(), KillSwitch::default());
+    let registry = registry::for_run(&plugins, policy.as_ref(), KillSwitch::default());
     let build = build_context(&context.loaded, &context.vars);
     let judges = CompletionPolicy::build(&context.loaded, &registry, &build).await?;
     registry.set_launch_context(LaunchContext {
@@ -143,39 +154,39 @@ async fn examine(context: &Context) -> Result<Vec<Finding>, CommandError> {
     });
     let first = ConfiguredAgent::build(&context.loaded, &registry, &build, None).await?;
     let env = first.environment(&context.loaded, &context.vars);
-    findings.push(Finding::new("files", files(context), exit::CONFIG));
-    findings.extend(prompt(context));
-    findings.extend(around(context));
+    findings.push(Finding::new("files", check_files(context), exit::CONFIG));
+    findings.extend(check_prompt(context));
+    findings.extend(check_surroundings(context));
     findings.push(Finding::new("sandbox", sandbox::report(context), no_sandbox));
     let closed = policy.as_ref().and_then(|policy| policy.warning(&judges.protects()));
     findings.extend(closed.map(|detail| Finding::warning("sandbox", detail)));
-    findings.extend(limits(context, &first));
-    let found = examine_agent(context, &first, &env).await;
+    findings.extend(check_limits(context, &first));
+    let found = check_agent(context, &first, &env).await;
     let is_there = found.is_ok();
     findings.push(Finding::new("agent", found, exit::UNAVAILABLE));
     if is_there {
         let adapter = &context.loaded.config.agent.adapter;
-        let problem = login::problem(context, adapter, &first, &env).await;
+        let problem = login::find_problem(context, adapter, &first, &env).await;
         findings.extend(problem.map(|problem| Finding::new("login", Err(problem), exit::HUMAN)));
     }
     for name in context.loaded.config.fallback(None) {
         let next = ConfiguredAgent::build(&context.loaded, &registry, &build, Some(name)).await?;
         let env = next.environment(&context.loaded, &context.vars);
-        let result = examine_agent(context, &next, &env).await;
+        let result = check_agent(context, &next, &env).await;
         let result = result.map(|found| format!("{name}: {found}"));
         let result = result.map_err(|problem| format!("{name}: {problem}"));
         findings.push(Finding::new("fallback", result, exit::UNAVAILABLE));
     }
-    findings.extend(validators(context, &judges.check_setup(&context.loaded, &env).await));
+    findings.extend(check_validators(context, &judges.check_setup(&context.loaded, &env).await));
     if !has_begun(context)
         && let Err(error) = judges.check_globs(&context.loaded)
     {
         findings.push(Finding::new("validator", Err(error.to_string()), exit::CONFIG));
     }
-    findings.extend(completion(&judges));
-    findings.push(state(context));
-    if findings.iter().all(|finding| !matches!(finding.level, Level::Failed(_))) {
-        findings.extend(baseline(context, &judges, &env).await);
+    findings.extend(check_completion(&judges));
+    findings.push(check_state(context));
+    if findings.iter().all(|finding| !matches!(finding.severity, Severity::Failed(_))) {
+        findings.extend(check_baseline(context, &judges, &env).await);
     }
     Ok(findings)
 }
@@ -187,7 +198,7 @@ fn has_begun(context: &Context) -> bool {
 }
 
 /// What lies outside of the configuration.
-fn around(context: &Context) -> Vec<Finding> {
+fn check_surroundings(context: &Context) -> Vec<Finding> {
     let workspace = &context.loaded.config.run.workspace;
     let warnings = [
         ("repository", surroundings::repository(workspace)),
@@ -197,21 +208,21 @@ fn around(context: &Context) -> Vec<Finding> {
     let mut findings: Vec<Finding> =
         warnings.map(|(what, detail)| Finding::warning(what, detail)).collect();
     findings.push(match surroundings::disk(context) {
-        Ok(detail) => Finding { what: "disk", level: Level::Ok, detail },
+        Ok(detail) => Finding { what: "disk", severity: Severity::Ok, detail },
         Err(low) => Finding::warning("disk", low),
     });
     findings
 }
 
 /// The prompt as `init` wrote it, which a run is refused for.
-fn prompt(context: &Context) -> Option<Finding> {
+fn check_prompt(context: &Context) -> Option<Finding> {
     let place = init::placeholder(&context.loaded.config)?;
     Some(Finding::new("prompt", Err(init::needs_task(&place)), exit::CONFIG))
 }
 
-/// What the checks say before any work is done, as the next run would find out: they are run once.
-/// Nothing if that run would not run them, or another one goes on.
-async fn baseline(
+/// Runs the checks once on the unchanged workspace, as the next run would. `None` if that run would not, or
+/// if a run is active.
+async fn check_baseline(
     context: &Context,
     judges: &CompletionPolicy,
     env: &BTreeMap<String, String>,
@@ -227,52 +238,59 @@ async fn baseline(
     let verdicts = judges.check_baseline(&workspace, env, None).await;
     let accepting = verdicts.iter().filter(|named| named.verdict.is_accepted());
     let failing = verdicts.iter().find(|named| !named.verdict.is_accepted());
-    let (level, detail) = match failing {
+    let (severity, detail) = match failing {
         _ if verdicts.is_empty() => return None,
         Some(ValidatorVerdict { validator, verdict: Verdict::Error { message }, .. }) => {
-            (Level::Warning, format!("`{validator}` could not check: {}", one_line(message, 200)))
+            (Severity::Warning, format!("no verdict by `{validator}`: {}", one_line(message, 200)))
         }
         Some(ValidatorVerdict { validator, .. }) => {
-            (Level::Ok, format!("`{validator}` rejects before any work is done, as it should"))
+            (Severity::Ok, format!("`{validator}` rejects the unchanged workspace, as it should"))
         }
         None => {
             let names: Vec<&str> = accepting.map(|named| named.validator.as_str()).collect();
-            let detail = format!(
-                "{} accept before any work is done: a claim would complete the run at once",
-                names.join(", ")
-            );
-            let level = match mode {
-                BaselineMode::MustFail => Level::Failed(exit::HUMAN),
-                BaselineMode::Warn | BaselineMode::Off => Level::Warning,
+            let (severity, consequence) = match mode {
+                BaselineMode::MustFail => {
+                    let must_fail = "`completion.baseline = \"must_fail\"` lets no run begin";
+                    (Severity::Failed(exit::HUMAN), must_fail)
+                }
+                BaselineMode::Warn | BaselineMode::Off => match config.completion.when {
+                    CompletionTrigger::Claimed => {
+                        (Severity::Warning, "a claim would complete the run at once")
+                    }
+                    CompletionTrigger::Proved => {
+                        (Severity::Warning, "the first change would complete the run")
+                    }
+                },
             };
-            (level, detail)
+            let names = names.join(", ");
+            (severity, format!("accepted by {names}, although nothing is done yet: {consequence}"))
         }
     };
-    Some(Finding { what: "baseline", level, detail })
+    Some(Finding { what: "baseline", severity, detail })
 }
 
 /// A limit that this agent cannot be held to, as the run would refuse it or warn of it.
-fn limits(context: &Context, agent: &ConfiguredAgent) -> Option<Finding> {
-    let (level, detail) = match agent.check_limits(&context.loaded) {
-        Ok(warning) => (Level::Warning, warning?),
-        Err(errors) => (Level::Failed(exit::CONFIG), errors.to_string()),
+fn check_limits(context: &Context, agent: &ConfiguredAgent) -> Option<Finding> {
+    let (severity, detail) = match agent.check_limits(&context.loaded) {
+        Ok(warning) => (Severity::Warning, warning?),
+        Err(errors) => (Severity::Failed(exit::CONFIG), errors.to_string()),
     };
-    Some(Finding { what: "limits", level, detail })
+    Some(Finding { what: "limits", severity, detail })
 }
 
-fn files(context: &Context) -> Result<String, String> {
+fn check_files(context: &Context) -> Result<String, String> {
     let run = &context.loaded.config.run;
     match context.loaded.check_files() {
         Ok(()) => Ok(run.workspace.display().to_string()),
         // It is made when the run begins.
         Err(_) if run.template.is_some() => {
-            Ok("the workspace will be made from its template".to_owned())
+            Ok("the workspace will be created from its template".to_owned())
         }
         Err(errors) => Err(errors.to_string()),
     }
 }
 
-fn validators(context: &Context, report: &SetupReport) -> Vec<Finding> {
+fn check_validators(context: &Context, report: &SetupReport) -> Vec<Finding> {
     let mut findings = Vec::new();
     for name in &report.validators {
         let mut found = report.findings.iter().filter(|found| found.validator == *name).peekable();
@@ -281,17 +299,17 @@ fn validators(context: &Context, report: &SetupReport) -> Vec<Finding> {
         }
         findings.extend(found.map(|found| {
             let fatal = found.problem.is_fatal;
-            let level = if fatal { Level::Failed(exit::CONFIG) } else { Level::Warning };
+            let severity = if fatal { Severity::Failed(exit::CONFIG) } else { Severity::Warning };
             let place = found.place(&context.loaded);
             let detail = format!("{name} ({place}): {}", found.problem.message);
-            Finding { what: "validator", level, detail }
+            Finding { what: "validator", severity, detail }
         }));
     }
     findings
 }
 
 /// What a completion would be worth less for.
-fn completion(judges: &CompletionPolicy) -> Option<Finding> {
+fn check_completion(judges: &CompletionPolicy) -> Option<Finding> {
     let policy = judges.current_policy();
     let detail = if !policy.validates() {
         "NOT validated: the agent's claim is trusted"
@@ -300,11 +318,11 @@ fn completion(judges: &CompletionPolicy) -> Option<Finding> {
     } else {
         return None;
     };
-    Some(Finding { what: "completion", level: Level::Warning, detail: detail.to_owned() })
+    Some(Finding { what: "completion", severity: Severity::Warning, detail: detail.to_owned() })
 }
 
 /// Whether an agent would start, what was found, and what it can do.
-async fn examine_agent(
+async fn check_agent(
     context: &Context,
     driver: &ConfiguredAgent,
     env: &BTreeMap<String, String>,
@@ -313,7 +331,7 @@ async fn examine_agent(
     let found = driver.agent().check(env).await;
     let found = found.map_err(|error| redactor.text(&error.to_string()).into_owned())?;
     let found = redactor.text(&found);
-    let can = abilities(&driver.agent().describe().capabilities);
+    let can = capability_names(&driver.agent().describe().capabilities);
     Ok(if can.is_empty() {
         found.into_owned()
     } else {
@@ -321,7 +339,7 @@ async fn examine_agent(
     })
 }
 
-fn state(context: &Context) -> Finding {
+fn check_state(context: &Context) -> Finding {
     let layout = match context.layout() {
         Ok(layout) => layout,
         Err(error) => return Finding::new("state", Err(error.render(false)), error.code()),

@@ -1,15 +1,25 @@
 //! `export`
 
+use std::path::PathBuf;
+
 use ralph_orchestrator_core::state::{Disk, peek};
 
-use crate::args::Export;
+use crate::args::SetArgs;
 use crate::context::{Context, NO_RUN};
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::output;
 use crate::render::atif;
 
-pub(crate) fn export(file: &ConfigFile, args: &Export) -> Result<u8, CommandError> {
+#[derive(Debug, clap::Args)]
+pub(crate) struct ExportArgs {
+    /// Folder for the ATIF v1.8 trajectories 0001.json, 0002.json, …; created if missing
+    pub(crate) folder: PathBuf,
+    #[command(flatten)]
+    pub(crate) sets: SetArgs,
+}
+
+pub(crate) fn export(file: &ConfigFile, args: &ExportArgs) -> Result<u8, CommandError> {
     let layout = Context::with(file, &args.sets)?.layout()?;
     let mut entries = Vec::new();
     let Some(found) = peek(&layout, |entry| entries.push(entry.clone()))? else {

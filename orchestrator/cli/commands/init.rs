@@ -2,12 +2,13 @@
 
 mod agent;
 mod check;
+mod check_run;
 mod ignore;
 mod prompt;
 mod protect;
+mod subprojects;
 mod systemd;
 mod systems;
-mod trial;
 
 use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write as _};
@@ -17,14 +18,39 @@ pub(crate) use agent::names as agent_names;
 pub(crate) use ignore::is_in_repository;
 pub(crate) use prompt::{needs_task, placeholder, refuse_placeholder};
 
-use crate::args::Init;
 use crate::error::{CommandError, exit};
 use crate::output;
-use check::Checks;
+use check::ProposedChecks;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct InitArgs {
+    /// The command that proves the work done, such as --test "cargo test"
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) test: Option<String>,
+    /// Write a systemd user unit that runs an existing configuration
+    #[arg(long, conflicts_with_all = ["test", "agent", "goal", "gitignore", "no_run"])]
+    pub(crate) systemd: bool,
+    /// The agent: claude, codex, gemini, opencode, goose, qwen, copilot or claude-sdk [default: the first
+    /// that is installed]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) agent: Option<String>,
+    /// What is to be done; goes into the new PROMPT.md
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) goal: Option<String>,
+    /// Add what the checks leave behind to .gitignore
+    #[arg(long)]
+    pub(crate) gitignore: bool,
+    /// Write the checks without running them once
+    #[arg(long)]
+    pub(crate) no_run: bool,
+    /// Overwrite an existing ralph.toml, but never a prompt
+    #[arg(long)]
+    pub(crate) force: bool,
+}
 
 const CONFIG: &str = include_str!("../templates/ralph.toml");
 
-pub(crate) fn init(file: &Path, args: &Init) -> Result<u8, CommandError> {
+pub(crate) fn init(file: &Path, args: &InitArgs) -> Result<u8, CommandError> {
     if args.systemd {
         return systemd::write(file, args.force);
     }
@@ -36,15 +62,15 @@ pub(crate) fn init(file: &Path, args: &Init) -> Result<u8, CommandError> {
     refuse(file, &prompt, args, (keeps_config, keeps_prompt))?;
     let mut checks = None;
     if keeps_config {
-        output::result(&format!("kept {} as it is", file.display()));
+        output::result(&format!("kept {} unchanged", file.display()));
     } else {
-        let found = Checks::find(folder, args.test.as_deref())?;
+        let found = ProposedChecks::find(folder, args.test.as_deref())?;
         write_config(file, &found, args, folder)?;
         checks = Some(found);
     }
     if keeps_prompt || !create(&prompt, &prompt::text(args.goal.as_deref()))? {
         output::result(&format!(
-            "kept {} as it is{}",
+            "kept {} unchanged{}",
             prompt.display(),
             prompt::missing_claim(&prompt)
         ));
@@ -54,7 +80,7 @@ pub(crate) fn init(file: &Path, args: &Init) -> Result<u8, CommandError> {
     if let Some(checks) = &checks {
         artefacts(folder, args, checks)?;
         if !checks.found.is_empty() && !args.no_run {
-            trial::run(file)?.iter().for_each(|line| output::result(line));
+            check_run::run(file)?.iter().for_each(|line| output::result(line));
         }
     }
     let needs_task = !keeps_prompt && args.goal.is_none();
@@ -67,7 +93,7 @@ pub(crate) fn init(file: &Path, args: &Init) -> Result<u8, CommandError> {
 fn refuse(
     file: &Path,
     prompt: &Path,
-    args: &Init,
+    args: &InitArgs,
     (keeps_config, keeps_prompt): (bool, bool),
 ) -> Result<(), CommandError> {
     let hint = "`init --force` overwrites ralph.toml; a prompt is never overwritten";
@@ -102,8 +128,8 @@ fn exists(path: &Path) -> Result<bool, CommandError> {
 
 fn write_config(
     file: &Path,
-    checks: &Checks,
-    args: &Init,
+    checks: &ProposedChecks,
+    args: &InitArgs,
     folder: &Path,
 ) -> Result<(), CommandError> {
     let agent = agent::find(args.agent.as_deref(), folder)?;
@@ -115,7 +141,7 @@ fn write_config(
         let disk = ralph_orchestrator_core::state::Disk::default();
         disk.write_atomically(file, text.as_bytes(), 0o644)?;
     } else if !create(file, &text)? {
-        let message = format!("{} has just been made by another program", file.display());
+        let message = format!("{} was just created by another program", file.display());
         return Err(CommandError::user(message));
     }
     output::result(&format!("wrote {}", file.display()));
@@ -136,8 +162,8 @@ fn create(path: &Path, text: &str) -> Result<bool, CommandError> {
     Ok(true)
 }
 
-/// Has git ignore what the checks leave behind, if that was asked for; offers it otherwise.
-fn artefacts(folder: &Path, args: &Init, checks: &Checks) -> Result<(), CommandError> {
+/// Adds what the checks leave behind to `.gitignore` on request; suggests it otherwise.
+fn artefacts(folder: &Path, args: &InitArgs, checks: &ProposedChecks) -> Result<(), CommandError> {
     let missing = ignore::missing(folder, &checks.artefacts());
     if missing.is_empty() {
         return Ok(());
@@ -166,7 +192,7 @@ fn next(file: &Path, prompt: &Path, needs_task: bool, needs_check: bool) {
     if needs_check {
         output::result(&format!(
             "first: write the check: `program` below [[validator]] in {} (or `init --force --test \
-             COMMAND`);\n       nothing can be proved without it, and `run` starts nothing",
+             COMMAND`);\n       `run` refuses to start without it",
             file.display()
         ));
     }

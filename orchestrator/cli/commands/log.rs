@@ -9,27 +9,63 @@ mod transcript;
 use ralph_orchestrator_core::machine::Record;
 use ralph_orchestrator_core::state::{Entry, Layout};
 
-use super::stored::{self, Stored};
-use crate::args::Log;
+use super::run_selection::{self, SelectedRun};
+use crate::args::SetArgs;
 use crate::context::{Context, NO_RUN};
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::output;
 use crate::render::atif;
-use transcript::{Form, Reader};
+use transcript::{TranscriptFormat, TranscriptReader};
 
-pub(crate) fn log(file: &ConfigFile, args: &Log) -> Result<u8, CommandError> {
+#[derive(Debug, clap::Args)]
+pub(crate) struct LogArgs {
+    /// Show this iteration: its prompt's feedback, text and tool calls
+    pub(crate) iteration: Option<u64>,
+    /// With an iteration: print the prompt that the agent read, byte for byte except for secrets
+    #[arg(long, requires = "iteration")]
+    pub(crate) prompt: bool,
+    /// With an iteration: print the agent's raw output lines
+    #[arg(long, requires = "iteration", conflicts_with = "prompt")]
+    pub(crate) raw: bool,
+    /// With an iteration: print its transcript as an ATIF v1.8 trajectory
+    #[arg(long, requires = "iteration", conflicts_with_all = ["prompt", "raw"])]
+    pub(crate) atif: bool,
+    /// Name what two iterations were given differently
+    #[arg(long, num_args = 2, value_names = ["A", "B"], conflicts_with_all = ["iteration", "follow"])]
+    pub(crate) diff: Vec<u64>,
+    /// Print what was the same in all iterations of the run, and what varied
+    #[arg(long, conflicts_with_all = ["iteration", "follow", "diff"])]
+    pub(crate) determinism: bool,
+    /// Follow new records until the run ends; with an iteration, its transcript until it ends
+    #[arg(short, long, conflicts_with_all = ["prompt", "atif", "run"])]
+    pub(crate) follow: bool,
+    /// Show the agent's text and tool calls between the records
+    #[arg(short, long, conflicts_with_all = ["iteration", "diff", "determinism", "json"])]
+    pub(crate) verbose: bool,
+    /// Show an earlier run, by the beginning of its id: see `runs`
+    #[arg(long, value_name = "ID")]
+    pub(crate) run: Option<String>,
+    /// Print the records, or the transcript, as JSON lines
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) sets: SetArgs,
+}
+
+pub(crate) fn log(file: &ConfigFile, args: &LogArgs) -> Result<u8, CommandError> {
     let context = Context::with(file, &args.sets)?;
     if args.follow && args.iteration.is_none() {
         return follow::records(&context.layout()?, args);
     }
     if let Some(number) = args.iteration.filter(|_| args.follow) {
-        follow::iteration(&context.layout()?, number, form(args))?;
+        follow::iteration(&context.layout()?, number, format(args))?;
         return Ok(exit::OK);
     }
     let mut entries = Vec::new();
-    let stored = stored::read(&context, args.run.as_deref(), |entry| entries.push(entry.clone()))?;
-    let Some(Stored { layout, found, .. }) = stored else {
+    let stored =
+        run_selection::read(&context, args.run.as_deref(), |entry| entries.push(entry.clone()))?;
+    let Some(SelectedRun { layout, found, .. }) = stored else {
         if args.iteration.is_some() || !args.diff.is_empty() {
             return Err(CommandError::user(NO_RUN));
         }
@@ -44,7 +80,7 @@ pub(crate) fn log(file: &ConfigFile, args: &Log) -> Result<u8, CommandError> {
     } else if args.json {
         journal(&layout, &found.run, entries.len())?;
     } else {
-        let mut printer = follow::Printer::new(&layout, &found.run, args);
+        let mut printer = follow::RecordPrinter::new(&layout, &found.run, args);
         for entry in &entries {
             printer.entry(entry)?;
         }
@@ -60,11 +96,11 @@ fn nothing(json: bool) -> u8 {
     exit::OK
 }
 
-const fn form(args: &Log) -> Form {
+const fn format(args: &LogArgs) -> TranscriptFormat {
     match (args.raw, args.json) {
-        (true, _) => Form::Raw,
-        (false, true) => Form::Json,
-        (false, false) => Form::Text,
+        (true, _) => TranscriptFormat::Raw,
+        (false, true) => TranscriptFormat::Json,
+        (false, false) => TranscriptFormat::Text,
     }
 }
 
@@ -85,7 +121,7 @@ fn iteration(
     run: &str,
     number: u64,
     entries: &[Entry],
-    args: &Log,
+    args: &LogArgs,
 ) -> Result<(), CommandError> {
     let started = |entry: &Entry| matches!(&entry.record, Record::IterationStarted { iteration, .. } if *iteration == number);
     if !entries.iter().any(started) {
@@ -94,7 +130,7 @@ fn iteration(
     if args.prompt {
         let Some(kept) = layout.kept_prompt(run, number) else {
             return Err(CommandError::user(format!(
-                "the prompt of iteration {number} was not kept"
+                "the prompt of iteration {number} was not stored"
             )));
         };
         output::raw(&std::fs::read(kept)?);
@@ -104,5 +140,5 @@ fn iteration(
         output::json(&atif::trajectory(layout, run, entries, number, None)?);
         return Ok(());
     }
-    Ok(Reader::new(layout, run, number, form(args)).print_new()?)
+    Ok(TranscriptReader::new(layout, run, number, format(args)).print_new()?)
 }

@@ -1,10 +1,17 @@
 //! `man`
 
-use crate::args::Man;
+use std::path::PathBuf;
+
 use crate::error::{CommandError, exit};
 use crate::{help, output};
 
-pub(crate) fn man(args: &Man) -> Result<u8, CommandError> {
+#[derive(Debug, clap::Args)]
+pub(crate) struct ManArgs {
+    /// Folder for the pages ralph-orchestrator.1, ralph-orchestrator-run.1, …; created if missing
+    pub(crate) folder: PathBuf,
+}
+
+pub(crate) fn man(args: &ManArgs) -> Result<u8, CommandError> {
     let folder = &args.folder;
     let failed = |error| CommandError::user(format!("cannot write {}: {error}", folder.display()));
     std::fs::create_dir_all(folder).map_err(failed)?;

@@ -12,10 +12,10 @@ pub(crate) mod man;
 pub(crate) mod plugin;
 pub(crate) mod reset;
 pub(crate) mod run;
+pub(crate) mod run_selection;
 pub(crate) mod runs;
 pub(crate) mod status;
 pub(crate) mod stop;
-pub(crate) mod stored;
 pub(crate) mod why;
 
 use std::future::Future;

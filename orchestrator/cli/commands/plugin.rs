@@ -3,37 +3,70 @@
 mod new;
 mod test;
 
-use std::path::Path;
+pub(crate) use new::NewPluginArgs;
+pub(crate) use test::TestPluginArgs;
+
+use std::path::{Path, PathBuf};
 
 use ralph_orchestrator_plugin_host::{CheckedLibrary, LibraryError, check, run_host_process};
 use ralph_orchestrator_supervisor::Supervisor;
 use serde_json::json;
 
-use crate::args::{Plugin, PluginHost};
+use crate::args::SetArgs;
 use crate::commands::block_on;
-use crate::context::{Context, plugin_copies, variables};
+use crate::context::{Context, plugin_cache, variables};
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::output;
 use crate::plugins::{Plugins, summary};
 
-pub(crate) fn plugin(file: &ConfigFile, command: Plugin) -> Result<u8, CommandError> {
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum PluginCommand {
+    /// List the plugins of ralph.toml, what they provide, and their digests
+    List {
+        /// Print one JSON array
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        sets: SetArgs,
+    },
+    /// Check a library without running its code
+    Check {
+        /// The library
+        file: PathBuf,
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// Write a plugin crate that builds, passes its tests, and runs in a loop
+    New(NewPluginArgs),
+    /// Run the conformance tests on a plugin
+    Test(TestPluginArgs),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct PluginHostArgs {
+    /// The private copy of the library
+    pub(crate) library: PathBuf,
+}
+
+pub(crate) fn plugin(file: &ConfigFile, command: PluginCommand) -> Result<u8, CommandError> {
     match command {
-        Plugin::List { json, sets } => list(&Context::load(file, sets.sets)?, json),
-        Plugin::Check { file, json } => examine(&file, json),
-        Plugin::New(args) => new::new(&args),
-        Plugin::Test(args) => test::test(file, &args),
+        PluginCommand::List { json, sets } => list(&Context::load(file, sets.sets)?, json),
+        PluginCommand::Check { file, json } => check_library(&file, json),
+        PluginCommand::New(args) => new::new(&args),
+        PluginCommand::Test(args) => test::test(file, &args),
     }
 }
 
 /// Runs `plugin-host`; returns only on failure.
-pub(crate) fn host(host: &PluginHost) -> CommandError {
+pub(crate) fn host(host: &PluginHostArgs) -> CommandError {
     CommandError::unavailable(run_host_process(&host.library).to_string())
 }
 
 fn list(context: &Context, json: bool) -> Result<u8, CommandError> {
-    let plugins = Plugins::of(context)?;
-    let hellos = block_on(async { Ok(plugins.hellos().await) })?;
+    let plugins = Plugins::from_context(context)?;
+    let hellos = block_on(async { Ok(plugins.handshakes().await) })?;
     let well = hellos.iter().all(|(_, hello)| hello.is_ok());
     let mut rows = Vec::new();
     for (plugin, hello) in &hellos {
@@ -48,7 +81,7 @@ fn list(context: &Context, json: bool) -> Result<u8, CommandError> {
         }
         let found = match hello {
             Ok(hello) => summary(hello),
-            Err(problem) => format!("BAD: {problem}"),
+            Err(problem) => format!("FAIL: {problem}"),
         };
         output::result(&format!("{:<12} {found}", plugin.name()));
         output::result(&format!("             digest {}", plugin.digest()));
@@ -56,24 +89,24 @@ fn list(context: &Context, json: bool) -> Result<u8, CommandError> {
     if json {
         output::json(&rows);
     } else if hellos.is_empty() {
-        output::say(&format!("{} names no plugins", context.file.display()));
+        output::info(&format!("{} names no plugins", context.file.display()));
     }
     Ok(if well { exit::OK } else { exit::UNAVAILABLE })
 }
 
 /// Checks a library and its dependencies without running its code. The dependencies are those of the copy
 /// that would be loaded.
-async fn check_library(file: &Path) -> Result<CheckedLibrary, LibraryError> {
+async fn verify_library(file: &Path) -> Result<CheckedLibrary, LibraryError> {
     let checked = check(file, None)?;
-    let copy = checked.copy_to(&plugin_copies(&variables()))?;
+    let copy = checked.copy_to(&plugin_cache(&variables()))?;
     let dependencies = copy.check_dependencies(&Supervisor::this_binary()).await;
     // Report the given file, not its copy.
     dependencies.map_err(|error| LibraryError { path: file.to_owned(), ..error })?;
     Ok(checked)
 }
 
-fn examine(file: &Path, json: bool) -> Result<u8, CommandError> {
-    let checked = block_on(async { Ok(check_library(file).await) })?;
+fn check_library(file: &Path, json: bool) -> Result<u8, CommandError> {
+    let checked = block_on(async { Ok(verify_library(file).await) })?;
     if json {
         output::json(&match &checked {
             Ok(checked) => json!({
@@ -89,12 +122,12 @@ fn examine(file: &Path, json: bool) -> Result<u8, CommandError> {
         CommandError::unavailable(error.to_string()).hinted("none of its code has run")
     })?;
     let manifest = &checked.header().manifest;
-    output::result(&format!("{}: right", file.display()));
+    output::result(&format!("{}: ok", file.display()));
     output::result(&format!("  plugin      {} {}", manifest.name, manifest.version));
     for item in &manifest.provides {
         output::result(&format!("  {:<11} {} {}", item.kind.word(), item.name, item.summary));
     }
-    output::result(&format!("  made with   {}", manifest.sdk.as_deref().unwrap_or("no SDK")));
+    output::result(&format!("  built with  {}", manifest.sdk.as_deref().unwrap_or("no SDK")));
     output::result(&format!("  digest      {}", checked.digest()));
     Ok(exit::OK)
 }

@@ -4,14 +4,23 @@ use std::io::{BufRead as _, IsTerminal as _};
 
 use ralph_orchestrator_core::state;
 
-use crate::args::Reset;
+use crate::args::SetArgs;
 use crate::context::Context;
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::orphans::end_orphans;
 use crate::output;
 
-pub(crate) fn reset(file: &ConfigFile, args: &Reset) -> Result<u8, CommandError> {
+#[derive(Debug, clap::Args)]
+pub(crate) struct ResetArgs {
+    /// Skip confirmation
+    #[arg(short, long)]
+    pub(crate) yes: bool,
+    #[command(flatten)]
+    pub(crate) sets: SetArgs,
+}
+
+pub(crate) fn reset(file: &ConfigFile, args: &ResetArgs) -> Result<u8, CommandError> {
     let layout = Context::with(file, &args.sets)?.layout_to_delete()?;
     let root = layout.root().display().to_string();
     if !layout.root().exists() {
@@ -23,7 +32,7 @@ pub(crate) fn reset(file: &ConfigFile, args: &Reset) -> Result<u8, CommandError>
             .hinted("`reset --yes` skips the confirmation"));
     }
     for note in state::reset(&layout, &end_orphans)?.notes {
-        output::say(&note);
+        output::info(&note);
     }
     output::result(&format!("all runs in {root} are deleted; the workspace is untouched"));
     Ok(exit::OK)
@@ -33,7 +42,7 @@ fn confirmed(root: &str) -> Result<bool, CommandError> {
     if !std::io::stdin().is_terminal() {
         return Ok(false);
     }
-    output::say_part(&format!(
+    output::info_part(&format!(
         "Delete all runs in {root}, transcripts and evidence included? [y/N] "
     ));
     let mut answer = String::new();

@@ -11,25 +11,74 @@ use ralph_orchestrator_core::machine::{FrozenPolicy, IterationOutcome, StopReaso
 use ralph_orchestrator_core::state::{Disk, Found, Layout};
 use ralph_orchestrator_supervisor::Supervisor;
 
-use crate::args::Run;
+use crate::args::SetArgs;
 use crate::commands::{block_on, init};
 use crate::context::{self, Context};
 use crate::discovery::ConfigFile;
-use crate::error::{CommandError, exit, of_stop};
+use crate::error::{CommandError, exit, stop_exit_status};
 use crate::orphans::end_orphans;
 use crate::plugins::Plugins;
-use crate::processes::Supervised;
+use crate::processes::SupervisedProcesses;
 use crate::registry;
 use crate::render::text::{EVIDENCE_ONLY, count, escape};
-use crate::render::{Human, Json, Quiet, Watched};
-use crate::sandbox::Policy;
+use crate::render::{ActivityObserver, HumanReporter, JsonReporter, QuietReporter};
+use crate::sandbox::SandboxPolicy;
 use crate::signals::Signals;
 use crate::trace::RunLog;
-use crate::{detach, missing, next_step, output, question, signals, task};
+use crate::{detach, missing_program, next_step, output, question, signals, task, values};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct RunArgs {
+    /// What to do, in a sentence; needs no ralph.toml. The checks decide after each iteration
+    #[arg(long, value_name = "TEXT", conflicts_with = "prompt", help_heading = "Task")]
+    pub(crate) goal: Option<String>,
+    /// Command that proves the work done: exit status 0 accepts. Repeat it for several
+    #[arg(long = "check", value_name = "COMMAND", help_heading = "Task")]
+    pub(crate) checks: Vec<String>,
+    /// The prompt itself, instead of the file of `run.prompt`
+    #[arg(short, long, value_name = "TEXT", help_heading = "Task")]
+    pub(crate) prompt: Option<String>,
+    /// Use the agent of `[agents.NAME]` instead of that of `[agent]`
+    #[arg(long, value_name = "NAME", help_heading = "Task")]
+    pub(crate) agent: Option<String>,
+    /// The agent's program and arguments, instead of `[agent]`: claude and codex report their cost,
+    /// any other program gets the prompt on standard input
+    #[arg(last = true, value_name = "AGENT", conflicts_with = "agent", help_heading = "Task")]
+    pub(crate) words: Vec<String>,
+    /// Stop after one iteration
+    #[arg(long)]
+    pub(crate) once: bool,
+    /// Start a new run even if there is one to resume or a completed one
+    #[arg(long)]
+    pub(crate) restart: bool,
+    /// Run in the background, in a session of its own; `stop` ends it, `log --follow` shows it
+    #[arg(long, conflicts_with = "dry_run")]
+    pub(crate) detach: bool,
+    /// Check everything and show what would run, without starting anything
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Print one JSON object per event on stdout
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Show the agent's text and tool calls; twice: also what the program itself does
+    #[arg(short, long, action = clap::ArgAction::Count)]
+    pub(crate) verbose: u8,
+    /// Most iterations of the run, or none [default: 100; without a ralph.toml 25]
+    #[arg(long, value_name = "N", value_parser = values::count, help_heading = "Limits")]
+    pub(crate) max_iterations: Option<String>,
+    /// Most dollars that the run may cost, or none [default: 50; without a ralph.toml 10]
+    #[arg(long, value_name = "USD", value_parser = values::dollars, help_heading = "Limits")]
+    pub(crate) max_cost: Option<String>,
+    /// Longest time that the run may take, such as 90m, or none [default: 4h; without a ralph.toml 2h]
+    #[arg(long, value_name = "DURATION", value_parser = values::duration, help_heading = "Limits")]
+    pub(crate) max_runtime: Option<String>,
+    #[command(flatten)]
+    pub(crate) sets: SetArgs,
+}
 
 pub(crate) fn run(
     file: &ConfigFile,
-    args: Run,
+    args: RunArgs,
     log: &RunLog,
     quiet: bool,
 ) -> Result<u8, CommandError> {
@@ -41,33 +90,32 @@ pub(crate) fn run(
         Ok(context) => context,
         Err(error) => {
             let places = Context::load_places(file, overrides);
-            return block_on(complete_or(error, places.as_ref(), &args));
+            return block_on(completed_or(error, places.as_ref(), &args));
         }
     };
-    // While everything else is looked at.
+    // Concurrently with the other preparations.
     Supervisor::this_binary().prepare();
-    block_on(start(context, args, log, quiet, &context::program(file)))
+    block_on(start(context, args, log, quiet, &context::invocation(file)))
 }
 
 async fn start(
     context: Context,
-    args: Run,
+    args: RunArgs,
     log: &RunLog,
     quiet: bool,
     program: &str,
 ) -> Result<u8, CommandError> {
     let signals = signals::listen()?;
-    let switch = signals.switch.clone();
     let state_home = context.state_home();
-    let confined = Policy::of(&context).and_then(|policy| {
+    let confined = SandboxPolicy::from_context(&context).and_then(|policy| {
         init::refuse_placeholder(&context.loaded.config)?;
-        Ok((policy, Plugins::of(&context)?))
+        Ok((policy, Plugins::from_context(&context)?))
     });
     let (policy, plugins) = match confined {
         Ok(both) => both,
-        Err(error) => return complete_or(error, Some(&context), &args).await,
+        Err(error) => return completed_or(error, Some(&context), &args).await,
     };
-    let registry = registry::whole(&plugins, policy.as_ref(), switch);
+    let registry = registry::for_run(&plugins, policy.as_ref(), signals.switch.clone());
     let Context { file: config_file, loaded, vars } = context;
     let opened = open(Request {
         loaded: loaded.clone(),
@@ -77,88 +125,94 @@ async fn start(
         state_home,
         registry: &registry,
         end_orphans: &end_orphans,
-        processes: Arc::new(Supervised),
+        processes: Arc::new(SupervisedProcesses),
         agent: args.agent.clone(),
         once: args.once,
         restart: args.restart,
         renew: args.restart && !args.dry_run,
-        say: &output::say,
+        say: &output::info,
     })
     .await
-    .map_err(|error| missing::explain(error, &loaded, &vars, args.agent.as_deref()))?;
+    .map_err(|error| missing_program::explain(error, &loaded, &vars, args.agent.as_deref()))?;
     let mut session = match opened {
-        OpenOutcome::Complete { found, layout } => return Ok(complete(&found, &layout, args.json)),
+        OpenOutcome::Complete { found, layout } => {
+            return Ok(report_completed(&found, &layout, args.json));
+        }
         OpenOutcome::Ready(session) => session,
     };
     if args.dry_run {
         dry_run(&session, &loaded, args.json);
         return Ok(exit::OK);
     }
-    if !settle_question(&mut session, &args, program)? {
+    if !answer_open_question(&mut session, &args, program)? {
         return Ok(exit::HUMAN);
     }
-    if args.detach && !detach::let_go(&session)? {
+    if args.detach && !detach::detach_from_terminal(&session)? {
         return Ok(exit::INTERRUPTED);
     }
     if let Some(warning) = policy.as_ref().and_then(|policy| policy.warning(&session.protects())) {
-        output::say(&warning);
+        output::info(&warning);
     }
     let observer = observer(&args, quiet, &signals);
     log.begin(&session.layout().log(session.run_id()), session.redactor());
     let finished = Box::pin(session.drive(observer, signals.stop_requests())).await?;
     if let Some(next) = next_step::after(&finished.state, program).filter(|_| !args.json) {
-        output::say(&format!("next: {next}"));
+        output::info(&format!("next: {next}"));
     }
     let well = matches!(finished.state.last_outcome, Some(IterationOutcome::Succeeded));
-    Ok(of_stop(finished.reason, well, signals.status.load(Ordering::Relaxed)))
+    Ok(stop_exit_status(finished.reason, well, signals.status.load(Ordering::Relaxed)))
 }
 
-/// Who shows what happens.
-fn observer(args: &Run, quiet: bool, signals: &Signals) -> Arc<dyn RunObserver> {
+/// Returns the reporter of the run's events.
+fn observer(args: &RunArgs, quiet: bool, signals: &Signals) -> Arc<dyn RunObserver> {
     let observer: Arc<dyn RunObserver> = if args.json {
-        Arc::new(Json::new(Arc::clone(&signals.status)))
+        Arc::new(JsonReporter::new(Arc::clone(&signals.status)))
     } else if quiet {
-        Arc::new(Quiet)
+        Arc::new(QuietReporter)
     } else {
-        Human::watching(args.verbose > 0)
+        HumanReporter::watching(args.verbose > 0)
     };
-    Watched::around(observer)
+    ActivityObserver::wrap(observer)
 }
 
-/// Asks an open question on the terminal. Whether the run may begin: one that would be out of reach of an
-/// answer may not.
-fn settle_question(session: &mut Session, args: &Run, program: &str) -> Result<bool, CommandError> {
+/// Asks an open question on the terminal. Returns whether the run may begin: a detached one with an open question
+/// may not.
+fn answer_open_question(
+    session: &mut Session,
+    args: &RunArgs,
+    program: &str,
+) -> Result<bool, CommandError> {
     let Some(question) = session.state().question().map(str::to_owned) else { return Ok(true) };
     if args.detach {
-        output::say(&format!("the agent asks: {}", escape(&question)));
-        output::say(&format!("next: `{program} answer \"…\"`, then `{program} run --detach`"));
+        output::info(&format!("the agent asks: {}", escape(&question)));
+        output::info(&format!("next: `{program} answer \"…\"`, then `{program} run --detach`"));
         return Ok(false);
     }
     if !args.json
-        && let Some(answer) = question::ask(&question)?
+        && let Some(answer) = question::ask_on_terminal(&question)?
     {
         session.answer(&answer)?;
     }
     Ok(true)
 }
 
-/// A run that is complete is so although its configuration can no longer be used; otherwise the error.
-async fn complete_or(
+/// Reports a completed run even if its configuration cannot be used any more; otherwise returns the error.
+async fn completed_or(
     error: CommandError,
     context: Option<&Context>,
-    args: &Run,
+    args: &RunArgs,
 ) -> Result<u8, CommandError> {
     let Some(context) = context.filter(|_| !args.restart) else { return Err(error) };
-    let registry = registry::plain(&Plugins::default());
+    let registry = registry::unsupervised(&Plugins::default());
     let state_home = context.state_home();
     match find_completed(&context.loaded, &state_home, &context.vars, &registry).await {
-        Some((found, layout)) => Ok(complete(&found, &layout, args.json)),
+        Some((found, layout)) => Ok(report_completed(&found, &layout, args.json)),
         None => Err(error),
     }
 }
 
-/// The run is complete: says so and starts nothing.
-fn complete(found: &Found, layout: &Layout, json: bool) -> u8 {
+/// Reports that the run is complete. Starts nothing.
+fn report_completed(found: &Found, layout: &Layout, json: bool) -> u8 {
     let validated = found.state.completion().is_some_and(|completion| completion.validated);
     let evidence_only = found.state.policy().is_some_and(FrozenPolicy::is_evidence_only);
     if json {
@@ -186,7 +240,7 @@ fn complete(found: &Found, layout: &Layout, json: bool) -> u8 {
         count(found.state.iterations, "iteration"),
         found.run
     ));
-    output::say(&format!(
+    output::info(&format!(
         "`run --restart` begins a new run; the record of this one is in {}",
         layout.root().display()
     ));

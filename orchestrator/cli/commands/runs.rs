@@ -5,9 +5,9 @@ use ralph_orchestrator_core::machine::State;
 use ralph_orchestrator_core::state::{Lock, StateError, read_run};
 use serde_json::{Value, json};
 
+use super::run_selection::{RunLocation, layouts, list_all, short_id};
 use super::status::phase;
-use super::stored::{StoredId, all, layouts, short};
-use crate::args::Runs;
+use crate::args::SetArgs;
 use crate::context::Context;
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
@@ -15,32 +15,41 @@ use crate::output;
 use crate::render::terminal::{columns, fit, stdout_width};
 use crate::render::text::{cost, local_minute, one_line};
 
+#[derive(Debug, clap::Args)]
+pub(crate) struct RunsArgs {
+    /// Print one JSON array
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) sets: SetArgs,
+}
+
 /// Columns of a task that every table has room for.
 const LEAST_TASK: usize = 12;
 /// The longest task that is shown.
 const MOST_TASK: usize = 60;
-/// More of a prompt is not looked at for its first words, in bytes.
+/// Bytes of a prompt that are read for its first words.
 const MOST_PROMPT: u64 = 64 * 1024;
 
-pub(crate) fn runs(file: &ConfigFile, args: &Runs) -> Result<u8, CommandError> {
+pub(crate) fn runs(file: &ConfigFile, args: &RunsArgs) -> Result<u8, CommandError> {
     let context = Context::with(file, &args.sets)?;
-    let all = all(&layouts(&context)?)?;
-    let rows: Vec<Row> = all.iter().map(Row::of).collect();
+    let all = list_all(&layouts(&context)?)?;
+    let rows: Vec<RunRow> = all.iter().map(RunRow::read).collect();
     if args.json {
-        let objects: Vec<Value> = rows.iter().map(Row::object).collect();
+        let objects: Vec<Value> = rows.iter().map(RunRow::object).collect();
         output::json(&objects);
     } else if rows.is_empty() {
         output::result("there is no run in this workspace yet");
     } else {
-        let ids: Vec<String> = all.iter().map(|stored| short(&stored.run, &all)).collect();
+        let ids: Vec<String> = all.iter().map(|stored| short_id(&stored.run, &all)).collect();
         table(&rows, &ids, stdout_width()).iter().for_each(|line| output::result(line));
     }
     Ok(exit::OK)
 }
 
 /// What is known of a run.
-struct Row {
-    id: StoredId,
+struct RunRow {
+    id: RunLocation,
     task: String,
     started: Option<Timestamp>,
     ended: Option<Timestamp>,
@@ -51,8 +60,8 @@ struct Row {
     damage: Option<StateError>,
 }
 
-impl Row {
-    fn of(id: &StoredId) -> Self {
+impl RunRow {
+    fn read(id: &RunLocation) -> Self {
         let held = Lock::holder(&id.layout).is_some();
         let id = id.clone();
         let task = task(&id);
@@ -120,7 +129,7 @@ impl Row {
 }
 
 /// The first words of the prompt.
-fn task(id: &StoredId) -> String {
+fn task(id: &RunLocation) -> String {
     let kept = id.layout.iteration(&id.run, 1).join("prompt.md");
     let mut begin = Vec::new();
     let read = std::fs::File::open(kept).and_then(|file| {
@@ -141,7 +150,7 @@ fn task(id: &StoredId) -> String {
 }
 
 /// A table with a heading; the tasks take what is left of the terminal's width.
-fn table(rows: &[Row], ids: &[String], width: Option<usize>) -> Vec<String> {
+fn table(rows: &[RunRow], ids: &[String], width: Option<usize>) -> Vec<String> {
     let mut cells: Vec<[String; 6]> =
         vec![["RUN", "TASK", "STARTED", "ITER", "COST", "RESULT"].map(str::to_owned)];
     cells.extend(rows.iter().zip(ids).map(|(row, id)| {

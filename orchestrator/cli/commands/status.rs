@@ -6,23 +6,36 @@ use ralph_orchestrator_core::machine::{FrozenPolicy, Latch, RunSummary, State, S
 use ralph_orchestrator_core::state::{Found, Holder, Layout, Lock};
 use serde_json::{Value, json};
 
-use super::stored;
-use crate::args::Status;
+use super::run_selection;
+use crate::args::SetArgs;
 use crate::context::{Context, NO_RUN};
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::output;
 use crate::render::terminal::{fold, stdout_width};
 use crate::render::text::{
-    EVIDENCE_ONLY, at_home, changed_files, changes, count, duration, fullness, local, one_line,
+    EVIDENCE_ONLY, changed_files, changes, context_usage, count, duration, local, one_line,
+    shorten_home,
 };
 
-pub(crate) fn status(file: &ConfigFile, args: &Status) -> Result<u8, CommandError> {
+#[derive(Debug, clap::Args)]
+pub(crate) struct StatusArgs {
+    /// Show an earlier run, by the beginning of its id: see `runs`
+    #[arg(long, value_name = "ID")]
+    pub(crate) run: Option<String>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) sets: SetArgs,
+}
+
+pub(crate) fn status(file: &ConfigFile, args: &StatusArgs) -> Result<u8, CommandError> {
     let context = Context::with(file, &args.sets)?;
     // First who holds it, then the journal: what is read is then at least as new.
     let layout = context.layout()?;
     let holder = Lock::holder(&layout);
-    let story = stored::read_story(&context, args.run.as_deref())?;
+    let story = run_selection::read_story(&context, args.run.as_deref())?;
     let (layout, holder) = match &story {
         Some((stored, _)) => (stored.layout.clone(), holder.filter(|_| stored.running)),
         None => (layout, holder),
@@ -99,16 +112,16 @@ fn object(found: Option<&Found>, holder: Option<&Holder>, layout: &Layout) -> Va
             "max_runtime_s": state.limits.max_runtime_ms.map(seconds),
             "max_cost_usd": state.limits.max_cost_usd,
             "max_tokens": state.limits.max_tokens,
-            "max_failures": bound(state.limits.max_failures),
-            "max_stagnant": bound(state.limits.max_stagnant),
-            "max_rejections": bound(state.limits.max_rejections),
+            "max_failures": finite(state.limits.max_failures),
+            "max_stagnant": finite(state.limits.max_stagnant),
+            "max_rejections": finite(state.limits.max_rejections),
         },
         "state_dir": layout.root(),
     })
 }
 
 /// Nothing where there is no limit.
-fn bound(most: u32) -> Option<u32> {
+fn finite(most: u32) -> Option<u32> {
     (most < u32::MAX).then_some(most)
 }
 
@@ -194,7 +207,7 @@ fn lines(
     lines.extend(changed(story));
     lines.extend(completion(state));
     if let Some(context) = &state.agent.context {
-        lines.push(format!("  context     {}", fullness(context.used, context.window)));
+        lines.push(format!("  context     {}", context_usage(context.used, context.window)));
     }
     for note in &state.notes {
         let text = one_line(&note.text, 120);
@@ -209,7 +222,7 @@ fn lines(
         let until = until.map_or_else(|_| "later".to_owned(), local);
         lines.push(format!("  waiting     until {until}: {}", one_line(&wait.reason, 120)));
     }
-    lines.push(format!("  state       {}", at_home(layout.root())));
+    lines.push(format!("  state       {}", shorten_home(layout.root())));
     lines
 }
 

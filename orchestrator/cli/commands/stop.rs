@@ -5,16 +5,25 @@ use std::time::Duration;
 use ralph_orchestrator_core::state::Lock;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::args::Stop;
+use crate::args::SetArgs;
 use crate::context::{self, Context};
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::output;
 
+#[derive(Debug, clap::Args)]
+pub(crate) struct StopArgs {
+    /// Return at once instead of waiting until the run has ended
+    #[arg(long)]
+    pub(crate) no_wait: bool,
+    #[command(flatten)]
+    pub(crate) sets: SetArgs,
+}
+
 const POLL: Duration = Duration::from_millis(50);
 const LONGEST_WAIT: Duration = Duration::from_secs(120);
 
-pub(crate) fn stop(file: &ConfigFile, args: &Stop) -> Result<u8, CommandError> {
+pub(crate) fn stop(file: &ConfigFile, args: &StopArgs) -> Result<u8, CommandError> {
     let layout = Context::with(file, &args.sets)?.layout()?;
     let Some(holder) = Lock::holder(&layout) else {
         output::result("no run is active");
@@ -24,7 +33,7 @@ pub(crate) fn stop(file: &ConfigFile, args: &Stop) -> Result<u8, CommandError> {
     let pid = pid.ok_or_else(|| CommandError::user("the run has only just started; try again"))?;
     kill_process(pid, Signal::TERM).map_err(std::io::Error::from)?;
     if args.no_wait {
-        output::result(&format!("asked {holder} to stop"));
+        output::result(&format!("stop requested: {holder}"));
         return Ok(exit::OK);
     }
     let deadline = std::time::Instant::now() + LONGEST_WAIT;
@@ -35,7 +44,7 @@ pub(crate) fn stop(file: &ConfigFile, args: &Stop) -> Result<u8, CommandError> {
         }
         std::thread::sleep(POLL);
     }
-    let program = context::program(file);
+    let program = context::invocation(file);
     output::result(&format!("stopped ({holder}); `{program} run` resumes"));
     Ok(exit::OK)
 }

@@ -2,13 +2,13 @@
 
 use ralph_orchestrator_contract::Usd;
 use ralph_orchestrator_core::machine::{
-    IterationOutcome, IterationSummary, RunSummary, State, TreeChange,
+    IterationOutcome, IterationSummary, ResumeBlocker, RunSummary, State, TreeChange,
 };
 use ralph_orchestrator_core::state::{Found, Layout, Lock};
 use serde_json::{Value, json};
 
-use super::stored::{self, Stored};
-use crate::args::Why;
+use super::run_selection::{self, SelectedRun};
+use crate::args::SetArgs;
 use crate::context::{self, Context, NO_RUN};
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
@@ -17,15 +17,27 @@ use crate::output;
 use crate::render::terminal::{USUAL_WIDTH, stdout_width};
 use crate::render::text::{changes, duration, one_line, outcome, wrap};
 
+#[derive(Debug, clap::Args)]
+pub(crate) struct WhyArgs {
+    /// Explain an earlier run, by the beginning of its id: see `runs`
+    #[arg(long, value_name = "ID")]
+    pub(crate) run: Option<String>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) sets: SetArgs,
+}
+
 /// Wider lines are hard to read.
 const WIDEST: usize = 120;
 /// Groups of iterations that are shown; of more, the first and the last.
 const MOST_GROUPS: usize = 40;
 
-pub(crate) fn why(file: &ConfigFile, args: &Why) -> Result<u8, CommandError> {
+pub(crate) fn why(file: &ConfigFile, args: &WhyArgs) -> Result<u8, CommandError> {
     let context = Context::with(file, &args.sets)?;
-    let stored = stored::read_story(&context, args.run.as_deref())?;
-    let Some((Stored { layout, found, running }, story)) = stored else {
+    let stored = run_selection::read_story(&context, args.run.as_deref())?;
+    let Some((SelectedRun { layout, found, running }, story)) = stored else {
         let layout = context.layout()?;
         let running = Lock::holder(&layout).is_some();
         if args.json {
@@ -35,7 +47,7 @@ pub(crate) fn why(file: &ConfigFile, args: &Why) -> Result<u8, CommandError> {
         }
         return Ok(exit::OK);
     };
-    let program = context::program(file);
+    let program = context::invocation(file);
     if args.json {
         output::json(&object(&found, &story, running, &layout, &program));
     } else {
@@ -47,11 +59,11 @@ pub(crate) fn why(file: &ConfigFile, args: &Why) -> Result<u8, CommandError> {
 }
 
 /// Iterations in a row in which the same happened.
-struct Group<'a> {
+struct IterationGroup<'a> {
     episodes: Vec<&'a IterationSummary>,
 }
 
-impl Group<'_> {
+impl IterationGroup<'_> {
     fn first(&self) -> u64 {
         self.episodes.first().map_or(0, |episode| episode.iteration)
     }
@@ -83,8 +95,8 @@ impl Group<'_> {
     }
 }
 
-fn groups(story: &RunSummary) -> Vec<Group<'_>> {
-    let mut groups: Vec<Group<'_>> = Vec::new();
+fn groups(story: &RunSummary) -> Vec<IterationGroup<'_>> {
+    let mut groups: Vec<IterationGroup<'_>> = Vec::new();
     for episode in story.iterations.values().filter(|episode| !episode.is_empty()) {
         match groups.last_mut() {
             // What was before the first iteration is no iteration.
@@ -94,7 +106,7 @@ fn groups(story: &RunSummary) -> Vec<Group<'_>> {
             {
                 group.episodes.push(episode);
             }
-            _ => groups.push(Group { episodes: vec![episode] }),
+            _ => groups.push(IterationGroup { episodes: vec![episode] }),
         }
     }
     groups
@@ -107,7 +119,7 @@ fn facts(episode: &IterationSummary, alone: bool, story: &RunSummary) -> String 
         facts.push(match &episode.outcome {
             Some(IterationOutcome::Succeeded) => "agent ended".to_owned(),
             Some(how) => one_line(&outcome(how), 160),
-            None => "not ended yet".to_owned(),
+            None => "not finished".to_owned(),
         });
         facts.extend(tree(episode.tree).map(|what| match &episode.changes {
             Some(changed) if alone && episode.tree == TreeChange::New => {
@@ -129,7 +141,7 @@ fn facts(episode: &IterationSummary, alone: bool, story: &RunSummary) -> String 
         facts.push("near miss, not a valid claim".into());
     }
     if episode.says_done && episode.claims == 0 {
-        facts.push("said to be done, but claimed nothing".into());
+        facts.push("said that it was done, but claimed nothing".into());
     }
     match episode.accepted {
         Some(true) => facts.push("accepted".into()),
@@ -149,7 +161,7 @@ const fn tree(change: TreeChange) -> Option<&'static str> {
         TreeChange::Unknown => None,
         TreeChange::Unchanged => Some("changed nothing"),
         TreeChange::New => Some("changed files"),
-        TreeChange::Back => Some("put files back as they were before"),
+        TreeChange::Back => Some("restored files to an earlier state"),
     }
 }
 
@@ -180,7 +192,7 @@ fn lines(
         }
         lines.extend(text);
     }
-    lines.extend([String::new(), "Where the money went:".into()]);
+    lines.extend([String::new(), "Cost:".into()]);
     lines.extend(money(state, story, &shown));
     lines.extend([String::new(), "What to do:".into()]);
     for advice in advice(state, story, running, program) {
@@ -194,7 +206,7 @@ fn lines(
 }
 
 /// The first and last groups, each with how many were left out before it.
-fn shown<'a, 'b>(groups: &'b [Group<'a>]) -> Vec<(&'b Group<'a>, usize)> {
+fn shown<'a, 'b>(groups: &'b [IterationGroup<'a>]) -> Vec<(&'b IterationGroup<'a>, usize)> {
     let half = MOST_GROUPS / 2;
     let left_out = groups.len().saturating_sub(MOST_GROUPS);
     let last = if left_out > 0 { half + left_out } else { 0 };
@@ -231,7 +243,11 @@ fn headline(state: &State, story: &RunSummary, running: bool) -> String {
     )
 }
 
-fn money(state: &State, story: &RunSummary, groups: &[(&Group<'_>, usize)]) -> Vec<String> {
+fn money(
+    state: &State,
+    story: &RunSummary,
+    groups: &[(&IterationGroup<'_>, usize)],
+) -> Vec<String> {
     let limit = state.limits.max_cost_usd.map(|max| format!(" of {max}")).unwrap_or_default();
     if !state.budget.cost_reported && state.cost() == Usd::ZERO {
         let mut lines = vec![format!(
@@ -261,7 +277,10 @@ fn money(state: &State, story: &RunSummary, groups: &[(&Group<'_>, usize)]) -> V
     let dearest = story.iterations.values().max_by_key(|episode| episode.cost_usd);
     let several = story.iterations.keys().filter(|iteration| **iteration > 0).count() > 1;
     if let Some(dearest) = dearest.filter(|_| several) {
-        lines.push(format!("  dearest: iteration {}, {}", dearest.iteration, dearest.cost_usd));
+        lines.push(format!(
+            "  most expensive: iteration {}, {}",
+            dearest.iteration, dearest.cost_usd
+        ));
     }
     lines
 }
@@ -276,11 +295,16 @@ fn advice(state: &State, story: &RunSummary, running: bool, program: &str) -> Ve
         return vec![say("wait; `log --follow` shows what happens, `stop` ends the run")];
     }
     let mut advice = Vec::new();
-    for cause in story.claim_stats.causes.iter().filter(|cause| cause.is_error) {
+    // Of the validator that stopped the run, the last advice says the same.
+    let stopper = match state.resume_blocker() {
+        Some(ResumeBlocker::Validator(name)) => Some(name),
+        _ => None,
+    };
+    let errors = story.claim_stats.causes.iter().filter(|cause| cause.is_error);
+    for cause in errors.filter(|cause| stopper.as_ref() != Some(&cause.validator)) {
         let name = one_line(&cause.validator, 60);
         advice.push(format!(
-            "fix the validator `{name}`: it could not check the work, which is no fault of the \
-             agent. `doctor` shows what it lacks"
+            "fix the validator `{name}`, which reached no verdict: `doctor` shows what it lacks"
         ));
     }
     advice.dedup();

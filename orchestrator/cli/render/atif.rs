@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::error::CommandError;
-use crate::transcript;
 
 const VERSION: &str = "ATIF-v1.8";
 
@@ -21,15 +20,23 @@ pub(crate) fn trajectory(
 ) -> Result<Value, CommandError> {
     let prompt = match layout.kept_prompt(run, iteration) {
         Some(kept) => std::fs::read(kept)?,
-        None => b"(the prompt was not kept)".to_vec(),
+        None => b"(the prompt was not stored)".to_vec(),
     };
-    let transcript = transcript::read(layout, run, iteration)?;
+    let transcript = read_transcript(layout, run, iteration)?;
     let facts = Facts::of(entries, iteration);
     let mut writer = Writer::new(&String::from_utf8_lossy(&prompt), facts.started.clone());
     for line in String::from_utf8_lossy(&transcript).lines() {
         writer.line(line);
     }
     Ok(writer.finish(run, iteration, &facts, next))
+}
+
+/// Returns the stored events of an iteration; empty without a file, since nothing was printed then.
+fn read_transcript(layout: &Layout, run: &str, iteration: u64) -> std::io::Result<Vec<u8>> {
+    match std::fs::read(layout.iteration(run, iteration).join("transcript.jsonl")) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+        read => read,
+    }
 }
 
 /// What the journal says about an iteration.

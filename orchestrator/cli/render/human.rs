@@ -1,4 +1,4 @@
-//! What people see: a few lines for each iteration, more with `--verbose`.
+//! Reports a run to people: a few lines for each iteration, more with `--verbose`.
 
 mod iteration;
 mod ticker;
@@ -12,7 +12,7 @@ use ralph_orchestrator_core::engine::{RunEvent, RunObserver};
 use ralph_orchestrator_core::machine::{StopReason, ValidatorVerdict};
 use ralph_orchestrator_core::state::Layout;
 
-use super::live::{Doing, Live};
+use super::live::{LiveActivity, LiveLine};
 use super::summary;
 use super::terminal::{fold, has_cursor, stderr_width};
 use super::text::{EVIDENCE_ONLY, cost, count, duration, escape, one_line};
@@ -23,19 +23,19 @@ use iteration::stagnation;
 const REDRAW: Duration = Duration::from_millis(200);
 
 /// Prints a run for people, on stderr; its last line, the result, on stdout.
-pub(crate) struct Human {
+pub(crate) struct HumanReporter {
     verbose: bool,
     colour: bool,
-    view: Mutex<View>,
+    state: Mutex<ReporterState>,
 }
 
-struct View {
+struct ReporterState {
     /// A live line is possible.
     has_line: bool,
     last_draw: Instant,
-    live: Live,
+    live: LiveLine,
     /// Where the state lies.
-    state: Option<Layout>,
+    layout: Option<Layout>,
     /// The agent's text ended in the middle of a line.
     open_line: bool,
 }
@@ -46,26 +46,26 @@ const GREEN: &str = "32";
 const YELLOW: &str = "33";
 const DIM: &str = "2";
 
-impl Human {
-    /// Ready to watch a run. On a terminal, a line shows how it goes on.
+impl HumanReporter {
+    /// Returns a reporter. On a terminal, a live line shows the current activity.
     pub(crate) fn watching(verbose: bool) -> Arc<Self> {
-        let human = Arc::new(Self::new(verbose));
-        if human.view.lock().is_ok_and(|view| view.has_line) {
-            ticker::start(&human);
+        let reporter = Arc::new(Self::new(verbose));
+        if reporter.state.lock().is_ok_and(|state| state.has_line) {
+            ticker::start(&reporter);
         }
-        human
+        reporter
     }
 
     fn new(verbose: bool) -> Self {
         let now = Instant::now();
-        let view = View {
+        let state = ReporterState {
             has_line: std::io::stderr().is_terminal() && has_cursor() && !verbose,
             last_draw: now,
-            live: Live::new(now),
-            state: None,
+            live: LiveLine::new(now),
+            layout: None,
             open_line: false,
         };
-        Self { verbose, colour: output::colour(), view: Mutex::new(view) }
+        Self { verbose, colour: output::has_colour(), state: Mutex::new(state) }
     }
 
     fn paint(&self, code: &str, text: &str) -> String {
@@ -76,11 +76,10 @@ impl Human {
         }
     }
 
-    /// A line that begins with `head`, in this colour, and goes on with `tail`; on a terminal folded
-    /// where it ends.
-    fn line(&self, view: &mut View, code: &str, head: &str, tail: &str) {
-        if std::mem::take(&mut view.open_line) {
-            output::say("");
+    /// Prints a line of `head`, in this colour, and `tail`; on a terminal it is folded to its width.
+    fn line(&self, state: &mut ReporterState, code: &str, head: &str, tail: &str) {
+        if std::mem::take(&mut state.open_line) {
+            output::info("");
         }
         let text = format!("{head}{tail}");
         let indent = 2 + text.chars().take_while(|c| *c == ' ').count();
@@ -90,39 +89,41 @@ impl Human {
             let plain: String = piece.chars().skip(left).collect();
             // The space at which it was folded.
             left = left.saturating_sub(piece.chars().count() + 1);
-            output::say(&format!("{}{plain}", self.paint(code, &painted)));
+            output::info(&format!("{}{plain}", self.paint(code, &painted)));
         }
     }
 
-    /// A text that may have several lines of its own, each as it is.
-    fn block(&self, view: &mut View, code: &str, head: &str, text: &str) {
+    /// Prints a text with its own line breaks.
+    fn block(&self, state: &mut ReporterState, code: &str, head: &str, text: &str) {
         let text = escape(text);
         let mut lines = text.trim_end().lines();
-        self.line(view, code, head, lines.next().unwrap_or_default());
+        self.line(state, code, head, lines.next().unwrap_or_default());
         for line in lines {
-            self.line(view, "", "      ", line);
+            self.line(state, "", "      ", line);
         }
     }
 
-    /// Draws the live line, unless that was done a moment ago.
-    fn refresh(&self, view: &mut View) {
-        if view.last_draw.elapsed() >= REDRAW {
-            self.draw(view);
+    /// Draws the live line, at most every [`REDRAW`].
+    fn refresh(&self, state: &mut ReporterState) {
+        if state.last_draw.elapsed() >= REDRAW {
+            self.draw(state);
         }
     }
 
-    /// Draws the live line, if anything goes on.
-    fn draw(&self, view: &mut View) {
-        if !view.has_line {
+    /// Draws the live line, if there is an activity.
+    fn draw(&self, state: &mut ReporterState) {
+        if !state.has_line {
             return;
         }
         let now = Instant::now();
         let Some(width) = stderr_width() else { return };
-        view.last_draw = now;
-        output::live(view.live.line(width, now).map(|line| self.paint(DIM, &line)).as_deref());
+        state.last_draw = now;
+        output::set_live_line(
+            state.live.line(width, now).map(|line| self.paint(DIM, &line)).as_deref(),
+        );
     }
 
-    fn verdicts(&self, view: &mut View, verdicts: &[ValidatorVerdict]) {
+    fn verdicts(&self, state: &mut ReporterState, verdicts: &[ValidatorVerdict]) {
         for named in verdicts {
             let optional = if named.required { "" } else { " (not required)" };
             let name = &named.validator;
@@ -130,43 +131,44 @@ impl Human {
             match &named.verdict {
                 Verdict::Accepted { summary, .. } => {
                     let tail = format!("{optional}: {} ({time})", one_line(summary, 160));
-                    self.line(view, GREEN, &format!("  accepted by {name}"), &tail);
+                    self.line(state, GREEN, &format!("  accepted by {name}"), &tail);
                 }
                 Verdict::Rejected { reasons } => {
                     let tail = format!("{optional} ({time}):");
-                    self.line(view, RED, &format!("  rejected by {name}"), &tail);
+                    self.line(state, RED, &format!("  rejected by {name}"), &tail);
                     for reason in reasons {
-                        self.block(view, "", "    - ", reason);
+                        self.block(state, "", "    - ", reason);
                     }
                 }
                 Verdict::Error { message } => {
-                    let head = format!("  {name} could not check{optional}: ");
-                    self.block(view, RED, &head, message);
+                    let head = format!("  no verdict by {name}{optional}: ");
+                    self.block(state, RED, &head, message);
                 }
             }
         }
     }
 
-    /// What a check says before any work is done: only that it fails then makes it worth anything.
-    fn baseline(&self, view: &mut View, named: &ValidatorVerdict) {
+    /// Prints the verdict of a check on the unchanged workspace. Only one that rejects it proves anything later.
+    fn baseline(&self, state: &mut ReporterState, named: &ValidatorVerdict) {
         let (name, time) = (&named.validator, duration(named.duration_ms));
         match &named.verdict {
             Verdict::Accepted { .. } => {
-                let text = format!("  {name} accepts before any work is done ({time})");
-                self.line(view, YELLOW, &text, "");
+                let text = format!("  baseline: {name} accepts the unchanged workspace ({time})");
+                self.line(state, YELLOW, &text, "");
             }
             Verdict::Rejected { .. } => {
-                let text =
-                    format!("  {name} rejects before any work is done, as it should ({time})");
-                self.line(view, DIM, &text, "");
+                let text = format!(
+                    "  baseline: {name} rejects the unchanged workspace, as it should ({time})"
+                );
+                self.line(state, DIM, &text, "");
             }
             Verdict::Error { message } => {
-                self.block(view, RED, &format!("  {name} could not check: "), message);
+                self.block(state, RED, &format!("  baseline: no verdict by {name}: "), message);
             }
         }
     }
 
-    fn finished(&self, view: &mut View, run: &str, notice: &RunEvent) {
+    fn finished(&self, state: &mut ReporterState, run: &str, notice: &RunEvent) {
         let RunEvent::RunFinished {
             stop_reason,
             message,
@@ -183,7 +185,7 @@ impl Human {
         else {
             return;
         };
-        view.live.begin(Doing::Nothing);
+        state.live.begin(LiveActivity::Nothing);
         let about = if *cost_estimated { "about " } else { "" };
         let cost = if *cost_reported { format!("{about}{cost_usd}, ") } else { String::new() };
         let by = agent_changed
@@ -207,25 +209,25 @@ impl Human {
         };
         let code = if *stop_reason == StopReason::Completed { GREEN } else { YELLOW };
         // Results may go elsewhere than to the terminal.
-        let is_shown = output::is_shown();
+        let is_shown = output::is_stdout_terminal();
         output::result(&if is_shown { self.paint(code, &text) } else { text });
         if let (StopReason::Completed, Some(note)) =
             (stop_reason, message.strip_prefix("validated, "))
         {
-            self.line(view, YELLOW, &format!("  {note}"), "");
+            self.line(state, YELLOW, &format!("  {note}"), "");
         }
-        if let Some(layout) = &view.state {
+        if let Some(layout) = &state.layout {
             summary::print(layout, run);
         }
         if *stop_reason == StopReason::Completed {
             let next = "  next        review the changes; `run --restart` begins a new run";
-            self.line(view, "", next, "");
+            self.line(state, "", next, "");
         }
     }
 }
 
-impl Human {
-    fn run(&self, view: &mut View, run: &str, notice: &RunEvent) {
+impl HumanReporter {
+    fn run(&self, state: &mut ReporterState, run: &str, notice: &RunEvent) {
         let head = format!("run {run}");
         match notice {
             RunEvent::RunStarted {
@@ -236,12 +238,12 @@ impl Human {
                 max_cost_usd,
                 ..
             } => {
-                view.state = Some(Layout::new(state_dir.clone()));
-                (view.live.max_runtime_ms, view.live.max_cost) = (*max_runtime_ms, *max_cost_usd);
-                view.live.set_runtime(0);
-                view.live.begin(Doing::Scanning);
-                self.line(view, BOLD, &head, &format!(": {agent} in {}", workspace.display()));
-                self.policy(view, notice);
+                state.layout = Some(Layout::new(state_dir.clone()));
+                (state.live.max_runtime_ms, state.live.max_cost) = (*max_runtime_ms, *max_cost_usd);
+                state.live.set_runtime(0);
+                state.live.begin(LiveActivity::Scanning);
+                self.line(state, BOLD, &head, &format!(": {agent} in {}", workspace.display()));
+                self.policy(state, notice);
             }
             RunEvent::RunResumed {
                 agent,
@@ -254,46 +256,46 @@ impl Human {
                 max_cost_usd,
                 ..
             } => {
-                view.state = Some(Layout::new(state_dir.clone()));
-                (view.live.max_runtime_ms, view.live.max_cost) = (*max_runtime_ms, *max_cost_usd);
-                (view.live.charged, view.live.cost_reported) = (*cost_usd, *cost_reported);
-                view.live.set_runtime(*runtime_ms);
-                view.live.begin(Doing::Scanning);
+                state.layout = Some(Layout::new(state_dir.clone()));
+                (state.live.max_runtime_ms, state.live.max_cost) = (*max_runtime_ms, *max_cost_usd);
+                (state.live.charged, state.live.cost_reported) = (*cost_usd, *cost_reported);
+                state.live.set_runtime(*runtime_ms);
+                state.live.begin(LiveActivity::Scanning);
                 let so_far = [
                     count(*iterations, "iteration"),
                     duration(*runtime_ms),
                     cost(*cost_usd, *cost_reported, false),
                 ];
-                let tail = format!(" goes on after {}: {agent}", so_far.join(", "));
-                self.line(view, BOLD, &head, &tail);
+                let tail = format!(" resumed after {}: {agent}", so_far.join(", "));
+                self.line(state, BOLD, &head, &tail);
             }
             RunEvent::AgentChanged { from, to, reason, .. } => {
                 let text = format!("  {to} takes over from {from}: {}", one_line(reason, 300));
-                self.line(view, YELLOW, &text, "");
+                self.line(state, YELLOW, &text, "");
             }
-            _ => self.finished(view, run, notice),
+            _ => self.finished(state, run, notice),
         }
     }
 
-    /// What a completion has to pass.
-    fn policy(&self, view: &mut View, notice: &RunEvent) {
+    /// Prints what a completion requires.
+    fn policy(&self, state: &mut ReporterState, notice: &RunEvent) {
         let RunEvent::RunStarted { validators, validation_required, evidence_only, .. } = notice
         else {
             return;
         };
         if *validation_required {
-            let text = format!("  completion has to pass: {}", validators.join(", "));
-            self.line(view, "", &text, "");
+            let text = format!("  completion requires: {}", validators.join(", "));
+            self.line(state, "", &text, "");
             if *evidence_only {
-                self.line(view, YELLOW, &format!("  completion is proved {EVIDENCE_ONLY}"), "");
+                self.line(state, YELLOW, &format!("  completion is proved {EVIDENCE_ONLY}"), "");
             }
         } else {
             let text = "  completion is NOT validated: the agent's claim is trusted";
-            self.line(view, YELLOW, text, "");
+            self.line(state, YELLOW, text, "");
         }
     }
 
-    fn completion(&self, view: &mut View, notice: &RunEvent) {
+    fn completion(&self, state: &mut ReporterState, notice: &RunEvent) {
         match notice {
             RunEvent::Claim { claim, .. } => {
                 let what = match claim.kind {
@@ -301,48 +303,53 @@ impl Human {
                     ClaimKind::NeedsHuman => "asks for a human",
                 };
                 let text = one_line(&claim.text, 200);
-                self.line(view, "", &format!("  {what} ({}): {text}", claim.detector), "");
+                self.line(state, "", &format!("  {what} ({}): {text}", claim.detector), "");
             }
             RunEvent::NearMiss { near_miss, .. } => {
                 let text = one_line(&near_miss.text, 80);
                 let line = near_miss.line;
                 let text = format!("  near miss, not a valid claim (line {line}): {text}");
-                self.line(view, "", &text, "");
+                self.line(state, "", &text, "");
             }
             RunEvent::Validating { validators, .. } => {
-                view.live.begin(Doing::Validating(validators.join(", ")));
-                self.refresh(view);
+                state.live.begin(LiveActivity::Validating(validators.join(", ")));
+                self.refresh(state);
             }
             RunEvent::Previewed { accepted: true, .. } => {
-                view.live.begin(Doing::Working(String::new()));
-                self.line(view, GREEN, "  the agent was told that this would be accepted", "");
+                state.live.begin(LiveActivity::Working(String::new()));
+                self.line(state, GREEN, "  in-session validation: the claim would be accepted", "");
             }
             RunEvent::Previewed { reasons, .. } => {
-                view.live.begin(Doing::Working(String::new()));
-                let text = "  the agent was told that this would be rejected, and goes on:";
-                self.line(view, YELLOW, text, "");
+                state.live.begin(LiveActivity::Working(String::new()));
+                let text = "  in-session validation: the claim would be rejected:";
+                self.line(state, YELLOW, text, "");
                 for reason in reasons {
-                    self.block(view, "", "    - ", reason);
+                    self.block(state, "", "    - ", reason);
                 }
             }
             RunEvent::Baseline { verdicts, .. } => {
-                view.live.begin(Doing::Scanning);
+                state.live.begin(LiveActivity::Scanning);
                 for named in verdicts {
-                    self.baseline(view, named);
+                    self.baseline(state, named);
                 }
             }
             RunEvent::Artefacts { validator, paths, .. } => {
                 let whom = validator.as_deref().unwrap_or("a validator");
                 let paths = one_line(&paths.join(", "), 160);
-                self.line(view, "", &format!("  {whom} left {paths} (no part of the work)"), "");
+                self.line(
+                    state,
+                    "",
+                    &format!("  artefacts of {whom}: {paths} (not part of the work)"),
+                    "",
+                );
             }
             RunEvent::Verdict { verdicts, accepted, reasons, stagnant, max_stagnant, .. } => {
-                view.live.begin(Doing::Scanning);
-                self.verdicts(view, verdicts);
+                state.live.begin(LiveActivity::Scanning);
+                self.verdicts(state, verdicts);
                 if !accepted {
-                    self.rejected(view, verdicts, reasons);
+                    self.rejected(state, verdicts, reasons);
                     if let Some(count) = stagnation(*stagnant, *max_stagnant) {
-                        self.line(view, YELLOW, &format!("  {count}"), "");
+                        self.line(state, YELLOW, &format!("  {count}"), "");
                     }
                 }
             }
@@ -350,51 +357,56 @@ impl Human {
         }
     }
 
-    /// What no verdict says: about the workspace, and protected paths.
-    fn rejected(&self, view: &mut View, verdicts: &[ValidatorVerdict], reasons: &[String]) {
+    /// Prints reasons that belong to no verdict: about the workspace and protected paths.
+    fn rejected(
+        &self,
+        state: &mut ReporterState,
+        verdicts: &[ValidatorVerdict],
+        reasons: &[String],
+    ) {
         let said = |reason: &&String| {
             verdicts.iter().any(|named| {
                 reason.strip_prefix(&named.validator).is_some_and(|r| r.starts_with(':'))
             })
         };
         for reason in reasons.iter().filter(|reason| !said(reason)) {
-            self.block(view, RED, "  rejected: ", reason);
+            self.block(state, RED, "  rejected: ", reason);
         }
     }
 }
 
-impl RunObserver for Human {
+impl RunObserver for HumanReporter {
     fn on_event(&self, run: &str, notice: &RunEvent) {
-        let mut guard = self.view.lock().unwrap_or_else(PoisonError::into_inner);
-        let view = &mut *guard;
+        let mut guard = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = &mut *guard;
         match notice {
             RunEvent::RunStarted { .. }
             | RunEvent::RunResumed { .. }
             | RunEvent::AgentChanged { .. }
             | RunEvent::RunFinished { .. } => {
-                self.run(view, run, notice);
+                self.run(state, run, notice);
             }
             RunEvent::IterationStarted { .. }
             | RunEvent::IterationFinished { .. }
             | RunEvent::Changes { .. }
             | RunEvent::Paused { .. }
-            | RunEvent::Waiting { .. } => self.iteration(view, notice),
+            | RunEvent::Waiting { .. } => self.iteration(state, notice),
             RunEvent::AgentText { .. }
             | RunEvent::AgentTool { .. }
             | RunEvent::AgentEvent { .. }
             | RunEvent::Context { .. }
             | RunEvent::Note { .. }
-            | RunEvent::Usage { .. } => self.agent(view, notice),
+            | RunEvent::Usage { .. } => self.agent(state, notice),
             RunEvent::Claim { .. }
             | RunEvent::NearMiss { .. }
             | RunEvent::Validating { .. }
             | RunEvent::Previewed { .. }
             | RunEvent::Verdict { .. }
             | RunEvent::Artefacts { .. }
-            | RunEvent::Baseline { .. } => self.completion(view, notice),
+            | RunEvent::Baseline { .. } => self.completion(state, notice),
             RunEvent::Warning { message, .. } => {
                 let text = format!("  warning: {}", one_line(message, 400));
-                self.line(view, YELLOW, &text, "");
+                self.line(state, YELLOW, &text, "");
             }
         }
     }

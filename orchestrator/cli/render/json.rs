@@ -6,22 +6,22 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use ralph_orchestrator_core::engine::{RunEvent, RunObserver};
 use serde_json::{Value, json};
 
-use crate::error::of_stop;
+use crate::error::stop_exit_status;
 use crate::output;
 
 /// Prints every notice on stdout.
-pub(crate) struct Json {
+pub(crate) struct JsonReporter {
     interrupted: Arc<AtomicU8>,
 }
 
-impl Json {
+impl JsonReporter {
     /// With the exit status of an interruption, should there be one.
     pub(crate) const fn new(interrupted: Arc<AtomicU8>) -> Self {
         Self { interrupted }
     }
 }
 
-impl RunObserver for Json {
+impl RunObserver for JsonReporter {
     fn on_event(&self, run: &str, notice: &RunEvent) {
         let Ok(Value::Object(fields)) = serde_json::to_value(notice) else { return };
         let mut object = serde_json::Map::new();
@@ -34,7 +34,10 @@ impl RunObserver for Json {
         let is_last = matches!(notice, RunEvent::RunFinished { .. });
         if let RunEvent::RunFinished { stop_reason, ended_well, .. } = notice {
             let status = self.interrupted.load(Ordering::Relaxed);
-            object.insert("exit_code".into(), json!(of_stop(*stop_reason, *ended_well, status)));
+            object.insert(
+                "exit_code".into(),
+                json!(stop_exit_status(*stop_reason, *ended_well, status)),
+            );
         }
         output::event(run, &Value::Object(object), is_last);
     }

@@ -1,4 +1,4 @@
-//! The line at the bottom of a terminal that says how the run goes on.
+//! The live line at the bottom of a terminal: iteration, time, cost, current activity.
 
 use std::time::{Duration, Instant};
 
@@ -7,14 +7,14 @@ use ralph_orchestrator_contract::{Usage, Usd};
 use super::terminal::{columns, fit};
 use super::text::{clock, one_line, short_duration, short_usd};
 
-/// Columns that what goes on has to have before anything more is said of the run.
+/// Columns reserved for the activity, by level of detail.
 const ROOM: [usize; 4] = [30, 24, 16, 8];
 /// Longer than any line.
 const LONGEST: usize = 400;
 
-/// What goes on.
+/// What the run is doing.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Doing {
+pub(super) enum LiveActivity {
     /// Nothing that takes time.
     Nothing,
     /// The agent works; its last words or its last tool call.
@@ -31,8 +31,8 @@ pub(super) enum Doing {
 
 /// The run as the line shows it.
 #[derive(Debug)]
-pub(super) struct Live {
-    pub(super) doing: Doing,
+pub(super) struct LiveLine {
+    pub(super) activity: LiveActivity,
     /// When that began.
     since: Instant,
     pub(super) iteration: u64,
@@ -51,10 +51,10 @@ pub(super) struct Live {
     pub(super) context: Option<String>,
 }
 
-impl Live {
+impl LiveLine {
     pub(super) fn new(now: Instant) -> Self {
         Self {
-            doing: Doing::Nothing,
+            activity: LiveActivity::Nothing,
             since: now,
             iteration: 0,
             max_iterations: None,
@@ -69,9 +69,9 @@ impl Live {
         }
     }
 
-    /// Something else goes on from now on.
-    pub(super) fn begin(&mut self, doing: Doing) {
-        (self.doing, self.since) = (doing, Instant::now());
+    /// Begins another activity.
+    pub(super) fn begin(&mut self, activity: LiveActivity) {
+        (self.activity, self.since) = (activity, Instant::now());
     }
 
     /// The runtime of the run is known for now.
@@ -79,36 +79,36 @@ impl Live {
         (self.runtime, self.runtime_at) = (Duration::from_millis(runtime_ms), Instant::now());
     }
 
-    /// The line, in less than `width` columns; `None` if nothing goes on. The last column stays free:
+    /// The line, in less than `width` columns; `None` without an activity. The last column stays free:
     /// some terminals begin a new line with it.
     pub(super) fn line(&self, width: usize, now: Instant) -> Option<String> {
         let most = width.saturating_sub(1);
-        let doing = one_line(&self.activity(now)?, LONGEST);
+        let activity = one_line(&self.activity_text(now)?, LONGEST);
         for (level, room) in ROOM.into_iter().enumerate() {
             let facts = self.facts(level, now);
             let used = columns(&facts) + 2;
-            if used + room.min(columns(&doing)) <= most {
-                let doing = fit(&doing, most.saturating_sub(used));
-                return Some(format!("{facts}  {doing}").trim_end().to_owned());
+            if used + room.min(columns(&activity)) <= most {
+                let activity = fit(&activity, most.saturating_sub(used));
+                return Some(format!("{facts}  {activity}").trim_end().to_owned());
             }
         }
         Some(fit(&self.facts(ROOM.len(), now), most))
     }
 
-    fn activity(&self, now: Instant) -> Option<String> {
+    fn activity_text(&self, now: Instant) -> Option<String> {
         let left = |until: &Instant| clock(until.saturating_duration_since(now) + ALMOST_A_SECOND);
-        Some(match &self.doing {
-            Doing::Nothing => return None,
-            Doing::Working(what) => what.clone(),
-            Doing::Scanning => "scanning the workspace".into(),
-            Doing::Validating(names) => {
+        Some(match &self.activity {
+            LiveActivity::Nothing => return None,
+            LiveActivity::Working(what) => what.clone(),
+            LiveActivity::Scanning => "scanning the workspace".into(),
+            LiveActivity::Validating(names) => {
                 format!(
                     "validating ({}): {names}",
                     clock(now.saturating_duration_since(self.since))
                 )
             }
-            Doing::Waiting(until, reason) => format!("waiting {}: {reason}", left(until)),
-            Doing::Pausing(until) => format!("next iteration in {}", left(until)),
+            LiveActivity::Waiting(until, reason) => format!("waiting {}: {reason}", left(until)),
+            LiveActivity::Pausing(until) => format!("next iteration in {}", left(until)),
         })
     }
 
@@ -118,8 +118,8 @@ impl Live {
         if self.iteration > 0 {
             let max = self.max_iterations.map(|max| format!("/{max}")).unwrap_or_default();
             let name = if level < 2 { "iteration " } else { "" };
-            let own = match self.doing {
-                Doing::Working(_) if level == 0 => {
+            let own = match self.activity {
+                LiveActivity::Working(_) if level == 0 => {
                     format!(", {}", clock(now.saturating_duration_since(self.since)))
                 }
                 _ => String::new(),
@@ -150,15 +150,15 @@ const ALMOST_A_SECOND: Duration = Duration::from_millis(999);
 mod tests {
     use super::*;
 
-    fn live() -> (Live, Instant) {
+    fn live() -> (LiveLine, Instant) {
         let now = Instant::now();
-        let mut live = Live::new(now);
+        let mut live = LiveLine::new(now);
         (live.iteration, live.max_iterations) = (3, Some(100));
         (live.max_runtime_ms, live.max_cost) = (Some(4 * 3_600_000), Usd::from_dollars(50.0));
         (live.charged, live.cost_reported) = (Usd::from_dollars(0.42).unwrap(), true);
         live.context = Some("41 %".into());
-        live.doing =
-            Doing::Working("[Bash] cargo test --workspace --all-features -- --quiet".into());
+        live.activity =
+            LiveActivity::Working("[Bash] cargo test --workspace --all-features -- --quiet".into());
         (live, now + Duration::from_secs(723))
     }
 
@@ -169,7 +169,7 @@ mod tests {
             let line = live.line(width, now).unwrap();
             assert!(columns(&line) < width, "{line:?} at {width}");
         }
-        live.doing = Doing::Working("日本語".repeat(100));
+        live.activity = LiveActivity::Working("日本語".repeat(100));
         for width in 20..250 {
             assert!(columns(&live.line(width, now).unwrap()) < width);
         }
@@ -195,21 +195,22 @@ mod tests {
     #[test]
     fn waits_count_down_and_nothing_shows_nothing() {
         let (mut live, now) = live();
-        live.doing = Doing::Waiting(now + Duration::from_secs(3599), "limit reached".into());
+        live.activity =
+            LiveActivity::Waiting(now + Duration::from_secs(3599), "limit reached".into());
         assert!(live.line(120, now).unwrap().ends_with("waiting 59:59: limit reached"));
         let later = now + Duration::from_millis(3_598_500);
         assert!(live.line(120, later).unwrap().ends_with("waiting 0:01: limit reached"));
-        live.doing = Doing::Pausing(now + Duration::from_secs(2));
+        live.activity = LiveActivity::Pausing(now + Duration::from_secs(2));
         assert!(live.line(80, now).unwrap().ends_with("next iteration in 0:02"));
-        live.doing = Doing::Nothing;
+        live.activity = LiveActivity::Nothing;
         assert_eq!(live.line(80, now), None);
     }
 
     #[test]
     fn what_is_not_known_is_left_out() {
         let now = Instant::now();
-        let mut live = Live::new(now);
-        live.begin(Doing::Validating("tests".into()));
+        let mut live = LiveLine::new(now);
+        live.begin(LiveActivity::Validating("tests".into()));
         assert_eq!(live.line(80, now).unwrap(), "0:00  validating (0:00): tests");
     }
 }

@@ -1,4 +1,4 @@
-//! What a run looks like while it goes on, and afterwards.
+//! Reports a run while it is active and at its end.
 
 pub(crate) mod atif;
 pub(crate) mod config_errors;
@@ -14,24 +14,24 @@ use std::sync::Arc;
 
 use ralph_orchestrator_core::engine::{RunEvent, RunObserver};
 
-pub(crate) use human::Human;
-pub(crate) use json::Json;
-pub(crate) use quiet::Quiet;
+pub(crate) use human::HumanReporter;
+pub(crate) use json::JsonReporter;
+pub(crate) use quiet::QuietReporter;
 
 use crate::activity::Activity;
 
-/// Passes everything on, and keeps in mind what goes on.
-pub(crate) struct Watched(Arc<dyn RunObserver>);
+/// Forwards all events and updates the current [`Activity`].
+pub(crate) struct ActivityObserver(Arc<dyn RunObserver>);
 
-impl Watched {
-    pub(crate) fn around(observer: Arc<dyn RunObserver>) -> Arc<dyn RunObserver> {
+impl ActivityObserver {
+    pub(crate) fn wrap(observer: Arc<dyn RunObserver>) -> Arc<dyn RunObserver> {
         Arc::new(Self(observer))
     }
 }
 
-impl RunObserver for Watched {
+impl RunObserver for ActivityObserver {
     fn on_event(&self, run: &str, notice: &RunEvent) {
-        Activity::follow(notice);
+        Activity::update(notice);
         self.0.on_event(run, notice);
     }
 }

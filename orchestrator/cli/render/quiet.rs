@@ -7,9 +7,9 @@ use crate::output;
 use crate::render::text::one_line;
 
 /// Prints how the run ended, and nothing else.
-pub(crate) struct Quiet;
+pub(crate) struct QuietReporter;
 
-impl RunObserver for Quiet {
+impl RunObserver for QuietReporter {
     fn on_event(&self, _: &str, notice: &RunEvent) {
         let RunEvent::RunFinished { stop_reason, message, validated, iterations, .. } = notice
         else {

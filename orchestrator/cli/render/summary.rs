@@ -1,4 +1,4 @@
-//! The run as a whole, once it has ended or ended for now: what somebody wants to know who left it alone.
+//! The summary of a run at its end: limits, iterations, cost, changes, verdicts.
 
 use std::path::Path;
 
@@ -9,7 +9,9 @@ use ralph_orchestrator_core::machine::{
 use ralph_orchestrator_core::state::{Found, Layout, read_run};
 
 use super::terminal::{NO_BREAK, USUAL_WIDTH, columns, fold, stderr_width};
-use super::text::{at_home, changed_files, changes, cost, count, duration, len, local, one_line};
+use super::text::{
+    changed_files, changes, cost, count, duration, len, local, one_line, shorten_home,
+};
 use crate::output;
 
 /// Where values begin.
@@ -83,7 +85,7 @@ impl Rows {
     }
 
     fn path(&mut self, label: &str, path: &Path) {
-        self.lines.push(format!("  {label:<10}  {}", at_home(path)));
+        self.lines.push(format!("  {label:<10}  {}", shorten_home(path)));
     }
 }
 
@@ -115,7 +117,7 @@ fn verdict(named: &ValidatorVerdict) -> String {
             format!("{name} rejected{optional} ({time}): {}", one_line(first, LONGEST_REASON))
         }
         Verdict::Error { message } => {
-            format!("{name} could not check{optional}: {}", one_line(message, LONGEST_REASON))
+            format!("{name} no verdict{optional}: {}", one_line(message, LONGEST_REASON))
         }
     }
 }

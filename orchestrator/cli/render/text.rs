@@ -134,7 +134,7 @@ pub(crate) fn local_minute(time: Timestamp) -> String {
 }
 
 /// A path, with `~` for the home directory.
-pub(crate) fn at_home(path: &Path) -> String {
+pub(crate) fn shorten_home(path: &Path) -> String {
     let home = etcetera::home_dir().ok();
     match home.as_ref().and_then(|home| path.strip_prefix(home).ok()) {
         Some(rest) => Path::new("~").join(rest).display().to_string(),
@@ -205,7 +205,7 @@ pub(crate) fn outcome(outcome: &IterationOutcome) -> String {
             format!("deferred ({}): {}", class.word(), one_line(message, 200))
         }
         IterationOutcome::AgentLimit { message } => {
-            format!("ended by the agent's own limit: {}", one_line(message, 200))
+            format!("stopped by the agent's own limit: {}", one_line(message, 200))
         }
         IterationOutcome::Interrupted => "interrupted (the orchestrator died)".into(),
         IterationOutcome::StoppedEarly { reason } => {
@@ -226,7 +226,7 @@ pub(crate) const fn trigger(trigger: Trigger) -> &'static str {
 }
 
 /// What an agent can do, in words.
-pub(crate) fn abilities(can: &Capabilities) -> Vec<&'static str> {
+pub(crate) fn capability_names(can: &Capabilities) -> Vec<&'static str> {
     let named = [
         (can.free, "free"),
         (can.cost && !can.free, "cost"),
@@ -241,7 +241,7 @@ pub(crate) fn abilities(can: &Capabilities) -> Vec<&'static str> {
 }
 
 /// How full a context is, such as `71 %` or `123k tokens`.
-pub(crate) fn fullness(used: u64, window: Option<u64>) -> String {
+pub(crate) fn context_usage(used: u64, window: Option<u64>) -> String {
     match window.filter(|window| *window > 0) {
         Some(window) => format!("{} %", used.saturating_mul(100) / window),
         None if used < 1000 => count(used, "token"),

@@ -254,7 +254,7 @@ pub(super) fn what_is_left_when_all_above_the_agent_are_killed_together_ends_bef
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         let ended = Running::new(above.spawn().unwrap()).wait();
-        ended.says("above").says("of a killed start were left, and were ended: ").says("sh");
+        ended.says("above").says("killed ").says(" of an earlier start: ").says("sh");
         for name in ["daemon", "child", "stopped"] {
             gone(&env, name);
         }

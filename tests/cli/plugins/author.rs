@@ -90,7 +90,7 @@ fn begun(kind: &str) {
     let library = format!("target/debug/libbegun_{kind}.so");
     run(&format!("ralph-orchestrator plugin check {library}")).says(&name);
     run(&format!("ralph-orchestrator plugin test {library} --conformance conformance.toml"))
-        .says("everything holds");
+        .says("all checks passed");
     run("ralph-orchestrator run").says("completed: 1 iteration");
 }
 
@@ -115,12 +115,12 @@ fn nothing_is_overwritten() {
     let here = env.root();
     fs::create_dir(here.join("mine")).unwrap();
     fs::write(here.join("mine/Cargo.toml"), "precious").unwrap();
-    new(&env, &["mine", "--kind", "agent"]).expect(64).says("is there already");
+    new(&env, &["mine", "--kind", "agent"]).expect(64).says("already exists");
     assert_eq!(fs::read_to_string(here.join("mine/Cargo.toml")).unwrap(), "precious");
     symlink("nowhere", here.join("link")).unwrap();
-    new(&env, &["link", "--kind", "agent"]).expect(64).says("is there already");
+    new(&env, &["link", "--kind", "agent"]).expect(64).says("already exists");
     fs::write(here.join("file"), "precious").unwrap();
-    new(&env, &["file", "--kind", "agent"]).expect(64).says("is there already");
+    new(&env, &["file", "--kind", "agent"]).expect(64).says("already exists");
     // An empty folder is nobody's, and another path is another folder.
     fs::create_dir(here.join("empty")).unwrap();
     new(&env, &["mine", "--kind", "agent", "--path", "empty"]).expect(0);

@@ -43,7 +43,7 @@ fn the_examples_from_another_compiler_with_an_old_tokio_hold() {
     ] {
         let env = example_with(&old(name, library), name, library);
         let file = format!("target/release/{library}");
-        env.ralph(&["plugin", "check", &file]).expect(0).says(": right");
+        env.ralph(&["plugin", "check", &file]).expect(0).says(": ok");
         holds(&env, library, plugin);
     }
 }

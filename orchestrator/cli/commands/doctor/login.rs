@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 use ralph_orchestrator_core::engine::ConfiguredAgent;
 use serde_json::Value;
 
-use crate::ask::ask;
 use crate::context::Context;
+use crate::probe::probe;
 
 /// Variables by which Codex needs no login.
 const CODEX_KEYS: [&str; 2] = ["CODEX_API_KEY", "CODEX_ACCESS_TOKEN"];
 
-/// Says that the agent is not logged in, and what to do. `None` if it is, or nobody can tell.
-pub(super) async fn problem(
+/// Returns that the agent is not logged in, and what to do. `None` if it is, or if that is unknown.
+pub(super) async fn find_problem(
     context: &Context,
     adapter: &str,
     driver: &ConfiguredAgent,
@@ -23,15 +23,19 @@ pub(super) async fn problem(
     let program = driver.agent().describe().program?;
     let folder = context.loaded.dir();
     match adapter {
-        "claude-cli" | "claude-sdk" => claude(program, folder, env).await,
-        "codex" => codex(program, folder, env).await,
+        "claude-cli" | "claude-sdk" => check_claude(program, folder, env).await,
+        "codex" => check_codex(program, folder, env).await,
         _ => None,
     }
 }
 
-async fn claude(program: PathBuf, folder: &Path, env: &BTreeMap<String, String>) -> Option<String> {
-    let answer = ask(program, &["auth", "status"], folder, env.clone()).await?;
-    let status: Value = serde_json::from_str(answer.stdout.trim()).ok()?;
+async fn check_claude(
+    program: PathBuf,
+    folder: &Path,
+    env: &BTreeMap<String, String>,
+) -> Option<String> {
+    let output = probe(program, &["auth", "status"], folder, env.clone()).await?;
+    let status: Value = serde_json::from_str(output.stdout.trim()).ok()?;
     (status.get("loggedIn") == Some(&Value::Bool(false))).then(|| {
         "Claude Code is not logged in: set ANTHROPIC_API_KEY or CLAUDE_CODE_OAUTH_TOKEN, or run \
          `claude auth login`"
@@ -39,7 +43,11 @@ async fn claude(program: PathBuf, folder: &Path, env: &BTreeMap<String, String>)
     })
 }
 
-async fn codex(program: PathBuf, folder: &Path, env: &BTreeMap<String, String>) -> Option<String> {
+async fn check_codex(
+    program: PathBuf,
+    folder: &Path,
+    env: &BTreeMap<String, String>,
+) -> Option<String> {
     if CODEX_KEYS.iter().any(|key| env.get(*key).is_some_and(|value| !value.is_empty())) {
         return None;
     }
@@ -50,10 +58,10 @@ async fn codex(program: PathBuf, folder: &Path, env: &BTreeMap<String, String>) 
     if settings.contains("model_provider") {
         return None;
     }
-    let answer = ask(program, &["login", "status"], folder, env.clone()).await?;
-    let says_no = format!("{}{}", answer.stdout, answer.stderr)
+    let output = probe(program, &["login", "status"], folder, env.clone()).await?;
+    let says_no = format!("{}{}", output.stdout, output.stderr)
         .lines()
         .any(|line| line.trim() == "Not logged in");
-    (!answer.succeeded && says_no)
+    (!output.succeeded && says_no)
         .then(|| "Codex is not logged in: set CODEX_API_KEY, or run `codex login`".to_owned())
 }

@@ -19,7 +19,7 @@ pub(super) fn repository(workspace: &Path) -> Option<String> {
         return None;
     }
     Some(format!(
-        "{} is in no git repository: what the agent changes or deletes cannot be undone (`git init`)",
+        "{} is not in a git repository: what the agent changes or deletes cannot be undone (`git init`)",
         workspace.display()
     ))
 }
@@ -51,7 +51,7 @@ pub(super) fn disk(context: &Context) -> Result<String, String> {
     places.push(context.loaded.config.run.workspace.clone());
     let free = places.iter().filter_map(|place| Some((free(place)?, place)));
     let Some((free, place)) = free.min_by_key(|(free, _)| *free) else {
-        return Ok("free space is not known".to_owned());
+        return Ok("free space is unknown".to_owned());
     };
     let text = format!("{} free at {}", amount(free), place.display());
     if is_low(free) { Err(format!("only {text}: free disk space")) } else { Ok(text) }

@@ -8,7 +8,7 @@ use crate::context::variables;
 use crate::error::CommandError;
 
 /// An agent that `init` can write a configuration for.
-struct Known {
+struct KnownAgent {
     name: &'static str,
     /// The program that it is.
     program: &'static str,
@@ -18,8 +18,8 @@ struct Known {
     is_metered: bool,
 }
 
-const KNOWN: [Known; 8] = [
-    Known {
+const KNOWN: [KnownAgent; 8] = [
+    KnownAgent {
         name: "claude",
         program: "claude",
         toml: "[agent]\nadapter = \"claude-cli\"        # `ralph-orchestrator agents` lists them all\n\
@@ -27,7 +27,7 @@ const KNOWN: [Known; 8] = [
                [agent.config]\npermission_mode = \"acceptEdits\"\nallowed_tools = [\"Bash\"]\n",
         is_metered: true,
     },
-    Known {
+    KnownAgent {
         name: "codex",
         program: "codex",
         toml: "[agent]\nadapter = \"codex\"\n\n[agent.config]\n\
@@ -39,7 +39,7 @@ const KNOWN: [Known; 8] = [
     acp("goose", "[\"goose\", \"acp\"]"),
     acp("qwen", "[\"qwen\", \"--acp\"]"),
     acp("copilot", "[\"copilot\", \"--acp\"]"),
-    Known {
+    KnownAgent {
         name: "claude-sdk",
         program: "claude",
         toml: "[agent]\nadapter = \"claude-sdk\"\n\n[agent.config]\npermission_mode = \"acceptEdits\"\n\
@@ -48,12 +48,12 @@ const KNOWN: [Known; 8] = [
     },
 ];
 
-const fn acp(name: &'static str, program: &'static str) -> Known {
-    Known { name, program: name, toml: program, is_metered: false }
+const fn acp(name: &'static str, program: &'static str) -> KnownAgent {
+    KnownAgent { name, program: name, toml: program, is_metered: false }
 }
 
 /// What is written of the agent.
-pub(super) struct Agent {
+pub(super) struct AgentChoice {
     pub(super) toml: String,
     /// The limit on cost, as far as it can be enforced.
     pub(super) cost: &'static str,
@@ -67,23 +67,23 @@ pub(crate) fn names() -> Vec<String> {
 }
 
 /// The agent of this name, or the first that is installed, or the first.
-pub(super) fn find(asked: Option<&str>, folder: &Path) -> Result<Agent, CommandError> {
+pub(super) fn find(asked: Option<&str>, folder: &Path) -> Result<AgentChoice, CommandError> {
     let path = variables().get("PATH").cloned().unwrap_or_default();
-    let is_installed = |known: &Known| find_program(known.program, &path, folder).is_ok();
+    let is_installed = |known: &KnownAgent| find_program(known.program, &path, folder).is_ok();
     let name = asked.map(|name| if name == "claude-cli" { "claude" } else { name });
     let known = match name {
         Some(name) => KNOWN.iter().find(|known| known.name == name).ok_or_else(|| {
             let names: Vec<&str> = KNOWN.iter().map(|known| known.name).collect();
-            let message = format!("no agent is called {name:?}; known are: {}", names.join(", "));
+            let message = format!("unknown agent {name:?}; known agents: {}", names.join(", "));
             CommandError::user(message)
-                .hinted("any other one is driven by the adapter `command`: see docs/user/agents")
+                .hinted("use the adapter `command` for any other: see docs/user/agents")
         })?,
         None => match KNOWN.iter().find(|known| is_installed(known)).or(KNOWN.first()) {
             Some(known) => known,
             None => return Err(CommandError::internal("no agent is known")),
         },
     };
-    let Known { name, program, .. } = known;
+    let KnownAgent { name, program, .. } = known;
     let line = if is_installed(known) {
         format!("  the agent is {name}")
     } else if asked.is_some() {
@@ -93,10 +93,10 @@ pub(super) fn find(asked: Option<&str>, folder: &Path) -> Result<Agent, CommandE
             "  the agent is {name}, but no agent was found in PATH: install one, or name it in [agent]"
         )
     };
-    Ok(Agent { toml: known.table(), cost: known.cost(), line })
+    Ok(AgentChoice { toml: known.table(), cost: known.cost(), line })
 }
 
-impl Known {
+impl KnownAgent {
     fn table(&self) -> String {
         if self.toml.starts_with("[agent]") {
             return self.toml.to_owned();

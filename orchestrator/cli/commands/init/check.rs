@@ -1,56 +1,64 @@
 //! The command that proves the work done.
 
-use super::protect::{self, Protected};
-use super::systems::{self, System};
+use super::protect::{self, ProtectedGlobs};
+use super::subprojects::Subprojects;
+use super::systems::{self, TestSystem};
 use crate::error::CommandError;
 use ralph_validator_command::PLACEHOLDER;
 
 /// A validator that is to be written, with what it relies on.
-pub(super) struct Check {
-    pub(super) system: System,
-    pub(super) protected: Protected,
+pub(super) struct ProposedCheck {
+    pub(super) system: TestSystem,
+    pub(super) protected: ProtectedGlobs,
 }
 
 /// What proves the work.
-pub(super) struct Checks {
-    pub(super) found: Vec<Check>,
+pub(super) struct ProposedChecks {
+    pub(super) found: Vec<ProposedCheck>,
     /// Why something that looks like a test is not one of them.
     pub(super) notes: Vec<String>,
+    subprojects: Subprojects,
 }
 
-impl Checks {
-    /// The command that was asked for, or those that fit what lies in the folder.
+impl ProposedChecks {
+    /// Returns the requested command, or those that fit the folder.
     pub(super) fn find(
         folder: &std::path::Path,
         asked: Option<&str>,
     ) -> Result<Self, CommandError> {
         let (systems, notes) = match asked {
-            Some(command) => (vec![System::asked(words(command)?)], Vec::new()),
+            Some(command) => (vec![TestSystem::asked(words(command)?)], Vec::new()),
             None => systems::find(folder),
         };
-        let protect = |system: System| {
+        let protect = |system: TestSystem| {
             let mut protected = protect::find(folder, &system.program);
             protected.add(folder, system.definitions);
-            Check { protected, system }
+            ProposedCheck { protected, system }
         };
-        Ok(Self { found: systems.into_iter().map(protect).collect(), notes })
+        let found: Vec<ProposedCheck> = systems.into_iter().map(protect).collect();
+        let subprojects = match asked {
+            Some(_) => Subprojects::default(),
+            None => Subprojects::find(folder, &found),
+        };
+        Ok(Self { found, notes, subprojects })
     }
 
     /// The tables of the validators.
     pub(super) fn toml(&self) -> Result<String, CommandError> {
         if self.found.is_empty() {
-            return Ok(format!("{}program = {}\n", head("tests"), list(&PLACEHOLDER)?));
+            let placeholder = format!("{}program = {}\n", head("tests"), list(&PLACEHOLDER)?);
+            return Ok(placeholder + &self.subprojects.toml()?);
         }
         let is_one = self.found.len() == 1;
         let tables: Result<Vec<String>, CommandError> = self
             .found
             .iter()
-            .map(|check| check.toml(if is_one { "tests" } else { check.system.name }))
+            .map(|check| check.toml(if is_one { "tests" } else { check.system.name }, None))
             .collect();
-        Ok(tables?.join("\n"))
+        Ok(tables?.join("\n") + &self.subprojects.toml()?)
     }
 
-    /// What the user has to know of them.
+    /// Returns the lines that describe them to the user.
     pub(super) fn lines(&self) -> Vec<String> {
         let mut lines = Vec::new();
         if self.found.is_empty() {
@@ -68,6 +76,7 @@ impl Checks {
         if let Some(first) = self.found.first() {
             first.protected.describe(&mut lines);
         }
+        self.subprojects.describe(&mut lines);
         lines.extend(self.notes.iter().map(|note| format!("  {note}")));
         lines
     }
@@ -82,9 +91,13 @@ impl Checks {
     }
 }
 
-impl Check {
-    fn toml(&self, name: &str) -> Result<String, CommandError> {
+impl ProposedCheck {
+    /// Returns the table of its validator, which runs in this folder of the workspace.
+    pub(super) fn toml(&self, name: &str, folder: Option<&str>) -> Result<String, CommandError> {
         let mut toml = format!("{}program = {}\n", head(name), list(&self.system.program)?);
+        if let Some(folder) = folder {
+            toml.push_str(&format!("cwd = {}\n", list(&[folder])?.trim_matches(['[', ']'])));
+        }
         match self.system.must_match.as_slice() {
             [] => {}
             patterns => {
@@ -101,15 +114,13 @@ impl Check {
             }
         }
         if !self.protected.globs.is_empty() {
-            toml.push_str(
-                "# The agent must not change what checks it. Remove what it is to write.\n",
-            );
+            toml.push_str("# The agent must not change these. Remove what it has to write.\n");
             toml.push_str(&format!("protect = {}\n", list(&self.protected.globs)?));
         }
         for file in &self.system.open {
             toml.push_str(&format!(
-                "# {file} has a part in the check too, but the agent may have to change it: protect it \
-                 if not.\n"
+                "# {file} is used by the check too, but the agent may have to change it: protect it if \
+                 not.\n"
             ));
         }
         toml.push_str("timeout = \"10m\"\n");
@@ -117,7 +128,7 @@ impl Check {
     }
 
     fn describe(&self, lines: &mut Vec<String>) {
-        let System { program, because, must_match, open, .. } = &self.system;
+        let TestSystem { program, because, must_match, open, .. } = &self.system;
         let because = because.as_ref().map_or(String::new(), |file| format!(" ({file})"));
         lines.push(format!("  completion is proved by `{}`{because}", program.join(" ")));
         if must_match.is_empty() {
@@ -127,8 +138,7 @@ impl Check {
             );
         }
         lines.extend(
-            open.iter()
-                .map(|file| format!("    {file} has a part in the check and is not protected")),
+            open.iter().map(|file| format!("    {file} is used by the check and is not protected")),
         );
     }
 }

@@ -1,4 +1,4 @@
-//! The prompt that `init` writes, and what it lacks as long as nobody has edited it.
+//! The prompt that `init` writes, and its placeholder until it is edited.
 
 use std::fs;
 use std::path::Path;

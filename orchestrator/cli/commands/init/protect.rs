@@ -5,13 +5,13 @@ use std::path::{Component, Path, PathBuf};
 
 /// Globs in the configuration; the user adds what is beyond.
 const MOST_GLOBS: usize = 40;
-/// Entries of folders that are looked at.
+/// Most folder entries that are read.
 const MOST_ENTRIES: usize = 50_000;
 /// Folders within folders.
 const DEEPEST: usize = 8;
 
 /// Folders of tests, wherever they are.
-const FOLDERS: [&str; 5] = ["tests", "test", "spec", "__tests__", "Tests"];
+pub(super) const FOLDERS: [&str; 5] = ["tests", "test", "spec", "__tests__", "Tests"];
 /// Files of tests, wherever they are: globs for names.
 const FILES: [&str; 27] = [
     "*_test.go",
@@ -69,7 +69,7 @@ const SETTINGS: [&str; 23] = [
     "ava.config.js",
 ];
 /// Folders of what others wrote or programs made. What lies in them comes and goes.
-const FOREIGN: [&str; 10] = [
+pub(super) const FOREIGN: [&str; 10] = [
     "node_modules",
     "vendor",
     "target",
@@ -84,7 +84,7 @@ const FOREIGN: [&str; 10] = [
 
 /// What to protect.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Protected {
+pub(super) struct ProtectedGlobs {
     /// Each matches something.
     pub(super) globs: Vec<String>,
     /// Folders with tests for which there was no room.
@@ -93,7 +93,7 @@ pub(super) struct Protected {
     pub(super) lacks_tests: bool,
 }
 
-impl Protected {
+impl ProtectedGlobs {
     /// Adds those of these files that are there.
     pub(super) fn add(&mut self, folder: &Path, files: &[&str]) {
         let there = files.iter().filter(|name| folder.join(name).is_file());
@@ -111,7 +111,7 @@ impl Protected {
         }
         if self.lacks_tests {
             lines.push(
-                "  no test files were found: whoever writes them decides what proves the work"
+                "  no test files were found: an agent that writes them decides what they prove"
                     .to_owned(),
             );
         }
@@ -152,7 +152,7 @@ fn text(path: PathBuf) -> Option<String> {
     path.into_os_string().into_string().ok()
 }
 
-/// The files of the project itself, as far as they are looked at; sorted.
+/// Returns the project's own files, sorted; at most [`MOST_ENTRIES`] entries are read.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut open = vec![(PathBuf::new(), 0)];
@@ -178,7 +178,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// Finds what the command names, what defines it, and the tests that it most likely runs.
-pub(super) fn find(folder: &Path, program: &[String]) -> Protected {
+pub(super) fn find(folder: &Path, program: &[String]) -> ProtectedGlobs {
     let mut globs: Vec<String> = program.iter().filter_map(|word| named(folder, word)).collect();
     let definitions: &[&str] = match program.first().map(String::as_str) {
         Some("make" | "gmake") => &["GNUmakefile", "makefile", "Makefile"],
@@ -187,7 +187,7 @@ pub(super) fn find(folder: &Path, program: &[String]) -> Protected {
     };
     let files = definitions.iter().chain(&SETTINGS).filter(|name| folder.join(name).is_file());
     globs.extend(files.map(|name| (*name).to_owned()));
-    let mut tests = Tests::default();
+    let mut tests = TestFiles::default();
     tests.walk(folder, Path::new(""), 0);
     let found = tests.globs();
     let lacks_tests = found.is_empty();
@@ -198,7 +198,7 @@ pub(super) fn find(folder: &Path, program: &[String]) -> Protected {
     }
     let more = globs.len().saturating_sub(MOST_GLOBS);
     globs.truncate(MOST_GLOBS);
-    Protected { globs, more, lacks_tests }
+    ProtectedGlobs { globs, more, lacks_tests }
 }
 
 /// The glob for a word of the command that is the path of something in the folder.
@@ -221,16 +221,16 @@ fn named(folder: &Path, word: &str) -> Option<String> {
     meta.is_file().then_some(plain)
 }
 
-/// Tests that were found: for each folder, the globs below it.
+/// Test files that were found: for each folder, the globs below it.
 #[derive(Default)]
-struct Tests {
+struct TestFiles {
     found: BTreeMap<PathBuf, BTreeSet<String>>,
     /// Folders right in the top folder that hold what others wrote somewhere.
     mixed: BTreeSet<PathBuf>,
     seen: usize,
 }
 
-impl Tests {
+impl TestFiles {
     fn walk(&mut self, top: &Path, at: &Path, depth: usize) {
         let Ok(entries) = top.join(at).read_dir() else { return };
         let mut names: Vec<_> = entries
@@ -299,7 +299,7 @@ fn matches(glob: &str, name: &str) -> bool {
 }
 
 /// A path as a glob that matches nothing else.
-fn escape(path: &str) -> String {
+pub(super) fn escape(path: &str) -> String {
     path.chars().fold(String::new(), |mut glob, c| {
         if matches!(c, '*' | '?' | '[' | ']' | '{' | '}' | '\\') {
             glob.push('\\');

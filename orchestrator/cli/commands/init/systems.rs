@@ -11,7 +11,7 @@ use std::path::Path;
 
 /// A test system in a folder.
 #[derive(Debug, Default)]
-pub(super) struct System {
+pub(super) struct TestSystem {
     /// For the validator, if there are several.
     pub(super) name: &'static str,
     /// The file that it was recognised by.
@@ -25,9 +25,11 @@ pub(super) struct System {
     pub(super) open: Vec<String>,
     /// What it leaves behind, as lines of a `.gitignore`.
     pub(super) artefacts: &'static [&'static str],
+    /// It is a Makefile, justfile or script, which most likely runs all tests below it.
+    pub(super) is_task: bool,
 }
 
-impl System {
+impl TestSystem {
     /// A command that the user named.
     pub(super) fn asked(program: Vec<String>) -> Self {
         let must_match = patterns::of_command(&program);
@@ -36,15 +38,15 @@ impl System {
 }
 
 /// All that fit the folder, and what is to be said of what does not.
-pub(super) fn find(folder: &Path) -> (Vec<System>, Vec<String>) {
-    let place = Place { folder };
+pub(super) fn find(folder: &Path) -> (Vec<TestSystem>, Vec<String>) {
+    let project = ProjectDir { folder };
     let mut notes = Vec::new();
-    let mut systems = other::find(&place);
-    systems.extend(node::find(&place, &mut notes));
-    systems.extend(python::find(&place));
-    let tasks = tasks::find(&place);
+    let mut systems = other::find(&project);
+    systems.extend(node::find(&project, &mut notes));
+    systems.extend(python::find(&project));
+    let tasks = tasks::find(&project);
     match tasks {
-        Some(task) if systems.is_empty() => systems.push(task),
+        Some(task) if systems.is_empty() => systems.push(TestSystem { is_task: true, ..task }),
         Some(task) => notes.push(format!(
             "`{}` exists too and was not added: it most likely runs the same tests",
             task.program.join(" ")
@@ -54,12 +56,12 @@ pub(super) fn find(folder: &Path) -> (Vec<System>, Vec<String>) {
     (systems, notes)
 }
 
-/// The folder in which systems are looked for.
-struct Place<'a> {
+/// The folder that is searched for test systems.
+struct ProjectDir<'a> {
     folder: &'a Path,
 }
 
-impl Place<'_> {
+impl ProjectDir<'_> {
     fn has(&self, name: &str) -> bool {
         self.folder.join(name).is_file()
     }
@@ -90,6 +92,11 @@ fn words(command: &[&str]) -> Vec<String> {
     command.iter().map(|word| (*word).to_owned()).collect()
 }
 
-fn found(name: &'static str, because: &str, program: &[&str]) -> System {
-    System { name, because: Some(because.to_owned()), program: words(program), ..System::default() }
+fn found(name: &'static str, because: &str, program: &[&str]) -> TestSystem {
+    TestSystem {
+        name,
+        because: Some(because.to_owned()),
+        program: words(program),
+        ..TestSystem::default()
+    }
 }

@@ -17,7 +17,7 @@ const MOST_NAMED: usize = 8;
 /// How much of a component varied in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-enum Finding {
+enum Comparison {
     Identical,
     Varies,
     /// Varies, as it has to: work was done.
@@ -26,7 +26,7 @@ enum Finding {
     NotRecorded,
 }
 
-impl Finding {
+impl Comparison {
     const fn word(self) -> &'static str {
         match self {
             Self::Identical => "identical",
@@ -38,14 +38,14 @@ impl Finding {
 }
 
 #[derive(Debug, Serialize)]
-struct Row {
+struct ComponentRow {
     component: &'static str,
-    finding: Finding,
+    finding: Comparison,
     notes: String,
 }
 
 /// One start of an agent.
-struct Started<'a> {
+struct IterationStart<'a> {
     iteration: u64,
     attempt: u32,
     agent: &'a str,
@@ -59,7 +59,7 @@ pub(super) fn determinism(entries: &[Entry], json: bool) {
     if json {
         return output::json(&rows);
     }
-    for Row { component, finding, notes } in rows {
+    for ComponentRow { component, finding, notes } in rows {
         output::result(&format!(
             "{component:<18} {:<20} {}",
             finding.word(),
@@ -68,8 +68,8 @@ pub(super) fn determinism(entries: &[Entry], json: bool) {
     }
 }
 
-fn rows(entries: &[Entry]) -> Vec<Row> {
-    let starts: Vec<Started<'_>> =
+fn rows(entries: &[Entry]) -> Vec<ComponentRow> {
+    let starts: Vec<IterationStart<'_>> =
         entries.iter().filter_map(|entry| started(&entry.record)).collect();
     vec![
         creation(entries, &starts),
@@ -81,10 +81,10 @@ fn rows(entries: &[Entry]) -> Vec<Row> {
     ]
 }
 
-fn started(record: &Record) -> Option<Started<'_>> {
+fn started(record: &Record) -> Option<IterationStart<'_>> {
     match record {
         Record::IterationStarted { iteration, attempt, prompt, given, agent, version, .. } => {
-            Some(Started {
+            Some(IterationStart {
                 iteration: *iteration,
                 attempt: *attempt,
                 agent,
@@ -97,12 +97,15 @@ fn started(record: &Record) -> Option<Started<'_>> {
     }
 }
 
-fn row(component: &'static str, finding: Finding, notes: impl Into<String>) -> Row {
-    Row { component, finding, notes: notes.into() }
+fn row(component: &'static str, finding: Comparison, notes: impl Into<String>) -> ComponentRow {
+    ComponentRow { component, finding, notes: notes.into() }
 }
 
 /// The iterations whose value is another than that of the start before.
-fn changes<T: PartialEq>(starts: &[Started<'_>], value: impl Fn(&Started<'_>) -> T) -> Vec<u64> {
+fn changes<T: PartialEq>(
+    starts: &[IterationStart<'_>],
+    value: impl Fn(&IterationStart<'_>) -> T,
+) -> Vec<u64> {
     let pairs = starts.windows(2).filter_map(|pair| match pair {
         [one, other] => (value(one) != value(other)).then_some(other.iteration),
         _ => None,
@@ -116,10 +119,14 @@ fn at(iterations: &[u64]) -> String {
     format!("{}{more}", named.join(", "))
 }
 
-fn creation(entries: &[Entry], starts: &[Started<'_>]) -> Row {
+fn creation(entries: &[Entry], starts: &[IterationStart<'_>]) -> ComponentRow {
     const ROW: &str = "client creation";
     if starts.is_empty() || starts.iter().any(|start| start.given.is_empty()) {
-        return row(ROW, Finding::NotRecorded, "no start, or of a version that did not note this");
+        return row(
+            ROW,
+            Comparison::NotRecorded,
+            "nothing started, or recorded by a version without this data",
+        );
     }
     let mut varied: Vec<String> = Vec::new();
     let agents =
@@ -146,31 +153,31 @@ fn creation(entries: &[Entry], starts: &[Started<'_>]) -> Row {
     }
     if varied.is_empty() {
         let notes = "program, arguments, environment, configuration and files were the same";
-        return row(ROW, Finding::Identical, notes);
+        return row(ROW, Comparison::Identical, notes);
     }
-    row(ROW, Finding::Varies, varied.join("; "))
+    row(ROW, Comparison::Varies, varied.join("; "))
 }
 
-fn prompt(starts: &[Started<'_>]) -> Row {
+fn prompt(starts: &[IterationStart<'_>]) -> ComponentRow {
     const ROW: &str = "prompt loading";
     if starts.is_empty() {
-        return row(ROW, Finding::NotRecorded, "no iteration was started");
+        return row(ROW, Comparison::NotRecorded, "no iteration was started");
     }
     let changed = changes(starts, |start| start.prompt.to_owned());
     if changed.is_empty() {
         return row(
             ROW,
-            Finding::Identical,
-            "the prompt was read anew each time and never changed",
+            Comparison::Identical,
+            "the prompt was read for each iteration and did not change",
         );
     }
-    row(ROW, Finding::Varies, format!("the prompt was edited before iteration {}", at(&changed)))
+    row(ROW, Comparison::Varies, format!("the prompt was edited before iteration {}", at(&changed)))
 }
 
-fn scoping(entries: &[Entry], starts: &[Started<'_>]) -> Row {
+fn scoping(entries: &[Entry], starts: &[IterationStart<'_>]) -> ComponentRow {
     const ROW: &str = "session scoping";
     if starts.is_empty() {
-        return row(ROW, Finding::NotRecorded, "no iteration was started");
+        return row(ROW, Comparison::NotRecorded, "no iteration was started");
     }
     let left: Vec<u64> = entries
         .iter()
@@ -182,23 +189,23 @@ fn scoping(entries: &[Entry], starts: &[Started<'_>]) -> Row {
         })
         .collect();
     if left.is_empty() {
-        let notes = "each iteration was a process and a session of its own, and left none behind";
-        return row(ROW, Finding::Identical, notes);
+        let notes = "each iteration had its own process and session, and left none behind";
+        return row(ROW, Comparison::Identical, notes);
     }
-    let notes = format!("processes were left behind, and ended, in iteration {}", at(&left));
-    row(ROW, Finding::Varies, notes)
+    let notes = format!("leftover processes were ended in iteration {}", at(&left));
+    row(ROW, Comparison::Varies, notes)
 }
 
-fn continuing(starts: &[Started<'_>]) -> Row {
+fn continuing(starts: &[IterationStart<'_>]) -> ComponentRow {
     const ROW: &str = "auto-continue loop";
     let (Some(first), Some(last)) = (starts.first(), starts.last()) else {
-        return row(ROW, Finding::NotRecorded, "no iteration was started");
+        return row(ROW, Comparison::NotRecorded, "no iteration was started");
     };
     let again: Vec<u64> =
         starts.iter().filter(|start| start.attempt > 1).map(|start| start.iteration).collect();
     let mut notes = format!("iterations {} to {} without a gap", first.iteration, last.iteration);
     if !again.is_empty() {
-        notes.push_str(&format!("; tried again: {}", at(&again)));
+        notes.push_str(&format!("; retried: {}", at(&again)));
     }
     let in_order = starts.windows(2).all(|pair| match pair {
         [one, other] => {
@@ -207,11 +214,11 @@ fn continuing(starts: &[Started<'_>]) -> Row {
         }
         _ => true,
     });
-    let finding = if in_order { Finding::Identical } else { Finding::Varies };
+    let finding = if in_order { Comparison::Identical } else { Comparison::Varies };
     row(ROW, finding, if in_order { notes } else { "numbers are missing".to_owned() })
 }
 
-fn workspace(entries: &[Entry]) -> Row {
+fn workspace(entries: &[Entry]) -> ComponentRow {
     const ROW: &str = "workspace state";
     // By iteration: after a restart the workspace is scanned once more.
     let story: RunSummary = entries.iter().map(|entry| &entry.record).collect();
@@ -222,36 +229,40 @@ fn workspace(entries: &[Entry]) -> Row {
         .map(|episode| episode.tree)
         .collect();
     if scanned.is_empty() {
-        return row(ROW, Finding::NotRecorded, "it was never scanned after an iteration");
+        return row(ROW, Comparison::NotRecorded, "it was never scanned after an iteration");
     }
     let changed = scanned.iter().filter(|change| **change != TreeChange::Unchanged).count();
     match changed {
-        0 => row(ROW, Finding::Identical, "nothing was changed"),
+        0 => row(ROW, Comparison::Identical, "nothing was changed"),
         changed => {
             let all = count(len(&scanned), "iteration");
-            row(ROW, Finding::ExpectedVariance, format!("{changed} of {all} changed it"))
+            row(ROW, Comparison::ExpectedVariance, format!("{changed} of {all} changed it"))
         }
     }
 }
 
 /// What one iteration tells the next beside the workspace.
-fn notes(entries: &[Entry], starts: &[Started<'_>]) -> Row {
+fn notes(entries: &[Entry], starts: &[IterationStart<'_>]) -> ComponentRow {
     const ROW: &str = "progress notes";
     if starts.is_empty() || starts.iter().any(|start| start.given.is_empty()) {
-        return row(ROW, Finding::NotRecorded, "no start, or of a version that did not note this");
+        return row(
+            ROW,
+            Comparison::NotRecorded,
+            "nothing started, or recorded by a version without this data",
+        );
     }
     let noted = entries.iter().filter(|entry| matches!(entry.record, Record::Note { .. })).count();
-    let told = changes(starts, |start| start.given.get("feedback").cloned());
-    if noted == 0 && told.is_empty() {
-        let notes = "what stood before the prompt, if anything did, was the same each time";
-        return row(ROW, Finding::Identical, notes);
+    let changed = changes(starts, |start| start.given.get("feedback").cloned());
+    if noted == 0 && changed.is_empty() {
+        let notes = "the feedback before the prompt did not change";
+        return row(ROW, Comparison::Identical, notes);
     }
     let mut parts = Vec::new();
-    if !told.is_empty() {
-        parts.push(format!("what stood before the prompt changed at iteration {}", at(&told)));
+    if !changed.is_empty() {
+        parts.push(format!("the feedback before the prompt changed at iteration {}", at(&changed)));
     }
     if noted > 0 {
         parts.push(format!("agents left {noted} notes"));
     }
-    row(ROW, Finding::Varies, parts.join("; "))
+    row(ROW, Comparison::Varies, parts.join("; "))
 }

@@ -17,7 +17,7 @@ const LONGEST_LINE: usize = 160;
 
 /// What two iterations were given in one respect.
 #[derive(Debug, Serialize)]
-struct Field {
+struct FieldDiff {
     field: String,
     same: bool,
     /// What is different, a line each: `-` what only the first was given, `+` what only the second.
@@ -26,7 +26,7 @@ struct Field {
 }
 
 /// What was kept of one iteration.
-struct Given {
+struct RecordedInputs {
     fields: BTreeMap<String, String>,
     start: Value,
     prompt: Vec<u8>,
@@ -39,9 +39,13 @@ pub(super) fn diff(
     (one, other): (u64, u64),
     json: bool,
 ) -> Result<(), CommandError> {
-    let (before, after) = (given(layout, run, entries, one)?, given(layout, run, entries, other)?);
+    let (before, after) = (
+        recorded_inputs(layout, run, entries, one)?,
+        recorded_inputs(layout, run, entries, other)?,
+    );
     let names: BTreeSet<&String> = before.fields.keys().chain(after.fields.keys()).collect();
-    let fields: Vec<Field> = names.into_iter().map(|name| compare(name, &before, &after)).collect();
+    let fields: Vec<FieldDiff> =
+        names.into_iter().map(|name| compare(name, &before, &after)).collect();
     let same = fields.iter().all(|field| field.same);
     if json {
         output::json(&serde_json::json!({
@@ -52,7 +56,7 @@ pub(super) fn diff(
     if same {
         output::result(&format!("iterations {one} and {other} were given the same"));
     }
-    for Field { field, same, differences } in fields {
+    for FieldDiff { field, same, differences } in fields {
         output::result(&format!("{field:<10} {}", if same { "same" } else { "differs" }));
         for line in differences {
             output::result(&format!("  {}", one_line(&line, LONGEST_LINE)));
@@ -61,12 +65,12 @@ pub(super) fn diff(
     Ok(())
 }
 
-fn given(
+fn recorded_inputs(
     layout: &Layout,
     run: &str,
     entries: &[Entry],
     number: u64,
-) -> Result<Given, CommandError> {
+) -> Result<RecordedInputs, CommandError> {
     // The last attempt is the one that counted.
     let fields = entries.iter().rev().find_map(|entry| match &entry.record {
         Record::IterationStarted { iteration, given, .. } if *iteration == number => Some(given),
@@ -77,21 +81,20 @@ fn given(
         return Err(CommandError::user(message).hinted("`log` without a number lists them"));
     };
     if fields.is_empty() {
-        let message =
-            format!("iteration {number} was recorded by a version that did not note this");
+        let message = format!("iteration {number} was recorded by a version without this data");
         return Err(CommandError::user(message));
     }
     let read = |path: Option<std::path::PathBuf>| {
         path.and_then(|path| std::fs::read(path).ok()).unwrap_or_default()
     };
-    Ok(Given {
+    Ok(RecordedInputs {
         fields: fields.clone(),
         start: serde_json::from_slice(&read(layout.kept_start(run, number))).unwrap_or_default(),
         prompt: read(layout.kept_prompt(run, number)),
     })
 }
 
-fn compare(name: &str, before: &Given, after: &Given) -> Field {
+fn compare(name: &str, before: &RecordedInputs, after: &RecordedInputs) -> FieldDiff {
     let same = before.fields.get(name) == after.fields.get(name);
     let (one, other) = (&before.start, &after.start);
     let differences = match name {
@@ -110,7 +113,7 @@ fn compare(name: &str, before: &Given, after: &Given) -> Field {
             .collect(),
         _ => Vec::new(),
     };
-    Field { field: name.to_owned(), same, differences }
+    FieldDiff { field: name.to_owned(), same, differences }
 }
 
 /// The lines between what two texts have in common at their beginning and end.

@@ -5,22 +5,21 @@ use std::time::Duration;
 use ralph_orchestrator_core::machine::{Record, State};
 use ralph_orchestrator_core::state::{Entry, Found, Layout, Lock, peek};
 
-use super::records::Teller;
-use super::transcript::{Form, Reader};
-use crate::args::Log;
-use crate::commands::stored::none_yet;
+use super::records::RecordFormatter;
+use super::transcript::{TranscriptFormat, TranscriptReader};
+use crate::commands::log::LogArgs;
+use crate::commands::run_selection::no_run_error;
 use crate::error::{CommandError, exit};
 use crate::output;
 use crate::render::terminal::stdout_width;
 
-/// How often news is looked for.
+/// How often journal and transcript are polled.
 const POLL: Duration = Duration::from_millis(50);
 
-/// Prints records as they come, and with `--verbose` what the agent says and does, until nobody holds
-/// the run any more.
-pub(super) fn records(layout: &Layout, args: &Log) -> Result<u8, CommandError> {
+/// Prints new records, and with `--verbose` the agent's text and tool calls, until no process holds the run.
+pub(super) fn records(layout: &Layout, args: &LogArgs) -> Result<u8, CommandError> {
     let (mut run, mut printed) = (String::new(), 0);
-    let mut printer = Printer::new(layout, "", args);
+    let mut printer = RecordPrinter::new(layout, "", args);
     loop {
         // First who holds it, then the journal: what was written last is then printed too.
         let held = Lock::holder(layout).is_some();
@@ -29,7 +28,7 @@ pub(super) fn records(layout: &Layout, args: &Log) -> Result<u8, CommandError> {
         if let Some(found) = &found {
             if run != found.run {
                 (run, printed) = (found.run.clone(), 0);
-                printer = Printer::new(layout, &run, args);
+                printer = RecordPrinter::new(layout, &run, args);
             }
             if args.json {
                 journal(layout, &run, printed, &entries)?;
@@ -38,14 +37,14 @@ pub(super) fn records(layout: &Layout, args: &Log) -> Result<u8, CommandError> {
                 for entry in new {
                     printer.entry(entry)?;
                 }
-                printer.news()?;
+                printer.print_transcript()?;
             }
             printed = entries.last().map_or(printed, |entry| entry.seq);
         }
         match found {
             None if !held => return Ok(super::nothing(args.json)),
             Some(_) if !held => return Ok(exit::OK),
-            _ => wait_for_news(layout, &run, printer.transcript.as_ref()),
+            _ => wait_for_change(layout, &run, printer.transcript.as_ref()),
         }
     }
 }
@@ -66,20 +65,20 @@ fn journal(
 }
 
 /// Prints records, and between them what the agent said and did.
-pub(super) struct Printer {
+pub(super) struct RecordPrinter {
     layout: Layout,
     run: String,
-    teller: Teller,
+    formatter: RecordFormatter,
     verbose: bool,
-    transcript: Option<Reader>,
+    transcript: Option<TranscriptReader>,
 }
 
-impl Printer {
-    pub(super) fn new(layout: &Layout, run: &str, args: &Log) -> Self {
+impl RecordPrinter {
+    pub(super) fn new(layout: &Layout, run: &str, args: &LogArgs) -> Self {
         Self {
             layout: layout.clone(),
             run: run.to_owned(),
-            teller: Teller::new(stdout_width()),
+            formatter: RecordFormatter::new(stdout_width()),
             verbose: args.verbose,
             transcript: None,
         }
@@ -87,39 +86,45 @@ impl Printer {
 
     pub(super) fn entry(&mut self, entry: &Entry) -> Result<(), CommandError> {
         if matches!(entry.record, Record::IterationEnded { .. } | Record::RunResumed { .. }) {
-            self.news()?;
+            self.print_transcript()?;
         }
-        self.teller.lines(entry).iter().for_each(|line| output::result(line));
+        self.formatter.lines(entry).iter().for_each(|line| output::result(line));
         if let Record::IterationStarted { iteration, .. } = entry.record
             && self.verbose
             && self.transcript.as_ref().is_none_or(|reader| reader.iteration != iteration)
         {
-            let reader = Reader::new(&self.layout, &self.run, iteration, Form::Text);
+            let reader =
+                TranscriptReader::new(&self.layout, &self.run, iteration, TranscriptFormat::Text);
             self.transcript = Some(reader);
         }
         Ok(())
     }
 
     /// Prints what the agent has said meanwhile.
-    fn news(&mut self) -> Result<(), CommandError> {
-        Ok(self.transcript.as_mut().map_or(Ok(()), Reader::print_new)?)
+    fn print_transcript(&mut self) -> Result<(), CommandError> {
+        Ok(self.transcript.as_mut().map_or(Ok(()), TranscriptReader::print_new)?)
     }
 }
 
 /// Prints the transcript of an iteration as it grows, until the iteration is over.
-pub(super) fn iteration(layout: &Layout, number: u64, form: Form) -> Result<(), CommandError> {
-    let mut reader: Option<Reader> = None;
+pub(super) fn iteration(
+    layout: &Layout,
+    number: u64,
+    format: TranscriptFormat,
+) -> Result<(), CommandError> {
+    let mut reader: Option<TranscriptReader> = None;
     loop {
         let held = Lock::holder(layout).is_some();
         let found = peek(layout, |_| {})?;
         let Some(Found { run, state, .. }) = found else {
             if held {
-                wait_for_news(layout, "", None);
+                wait_for_change(layout, "", None);
                 continue;
             }
-            return Err(none_yet());
+            return Err(no_run_error());
         };
-        let reader = reader.get_or_insert_with(|| Reader::new(layout, &run, number, form));
+        let reader =
+            reader.get_or_insert_with(|| TranscriptReader::new(layout, &run, number, format));
         if !held && state.iterations < number {
             return Err(super::no_iteration(&run, number));
         }
@@ -127,7 +132,7 @@ pub(super) fn iteration(layout: &Layout, number: u64, form: Form) -> Result<(), 
         if !held || is_over(&state, number) {
             return Ok(());
         }
-        wait_for_news(layout, &run, Some(reader));
+        wait_for_change(layout, &run, Some(reader));
     }
 }
 
@@ -137,11 +142,11 @@ fn is_over(state: &State, number: u64) -> bool {
         || (state.iterations == number && state.running.is_none() && !state.repeats_iteration())
 }
 
-/// Waits until the journal or the transcript got longer, or nobody holds the run.
-fn wait_for_news(layout: &Layout, run: &str, transcript: Option<&Reader>) {
+/// Waits until the journal or the transcript has grown, or no process holds the run.
+fn wait_for_change(layout: &Layout, run: &str, transcript: Option<&TranscriptReader>) {
     let len = || {
         let journal = std::fs::metadata(layout.journal(run)).map(|meta| meta.len()).ok();
-        (journal, transcript.map(Reader::len))
+        (journal, transcript.map(TranscriptReader::len))
     };
     let before = len();
     loop {

@@ -1,6 +1,6 @@
-//! Records of a run in words.
+//! Formats records of the journal for people.
 
-use ralph_orchestrator_contract::CancelReason;
+use ralph_orchestrator_contract::{CancelReason, Verdict};
 use ralph_orchestrator_core::machine::{LaunchDigests, Record, RunSummary, ValidatorVerdict};
 use ralph_orchestrator_core::state::Entry;
 
@@ -16,8 +16,8 @@ const MOST_FILES: usize = 5;
 const FULL_TIME: usize = 60;
 const TIME_INDENT: usize = 10;
 
-/// Tells a run record by record.
-pub(super) struct Teller {
+/// Formats the records of a run, one after the other.
+pub(super) struct RecordFormatter {
     story: RunSummary,
     /// Columns to fold lines at.
     width: Option<usize>,
@@ -27,7 +27,7 @@ pub(super) struct Teller {
     is_instructed: bool,
 }
 
-impl Teller {
+impl RecordFormatter {
     pub(super) fn new(width: Option<usize>) -> Self {
         Self { story: RunSummary::default(), width, attempts: (0, 0), is_instructed: false }
     }
@@ -49,7 +49,7 @@ impl Teller {
             Record::RunStarted(started) => {
                 format!("run started with {} in {}", started.agent, started.workspace)
             }
-            Record::WorkspaceMade { .. } => "workspace made again".into(),
+            Record::WorkspaceMade { .. } => "workspace created again from its template".into(),
             Record::RunResumed { agent, .. } => format!("run resumed with {agent}"),
             Record::IterationStarted { .. } => self.started(record)?,
             Record::Artefacts { validator, paths, .. } => {
@@ -68,7 +68,7 @@ impl Teller {
                 one_line(&claim.text, 120)
             ),
             Record::MarkerRemoved { detector } => {
-                format!("the {detector} claim is no longer there")
+                format!("the claim found by {detector} was removed")
             }
             Record::Baseline { verdicts, .. } => describe_baseline(verdicts),
             Record::Validated { accepted: true, verdicts, .. } => {
@@ -85,9 +85,9 @@ impl Teller {
                 format!("stopped: {} ({})", reason.word(), one_line(message, 160))
             }
             Record::Warning { message } => format!("warning: {}", one_line(message, 200)),
-            Record::Cancelling { reason: CancelReason::Signal } => "asked to stop".into(),
+            Record::Cancelling { reason: CancelReason::Signal } => "stop requested".into(),
             Record::Cancelling { reason } => {
-                format!("ending the agent: {} is reached", cancel_reason(*reason))
+                format!("stopping the agent: {} reached", cancel_reason(*reason))
             }
             Record::Note { iteration, text } => {
                 format!("note (iteration {iteration}): {}", one_line(text, 160))
@@ -104,7 +104,7 @@ impl Teller {
         })
     }
 
-    /// Why an iteration began. That the agent is told how to claim is said once.
+    /// Formats the start of an iteration. Claim instructions are mentioned once.
     fn started(&mut self, record: &Record) -> Option<String> {
         let Record::IterationStarted { iteration, attempt, trigger: why, given, .. } = record
         else {
@@ -113,7 +113,7 @@ impl Teller {
         let again = if *attempt > 1 { format!(", attempt {attempt}") } else { String::new() };
         let is_instructed = given.contains_key(LaunchDigests::INSTRUCTIONS);
         let is_news = is_instructed && !std::mem::replace(&mut self.is_instructed, true);
-        let instructed = if is_news { "; after the prompt: how to claim completion" } else { "" };
+        let instructed = if is_news { "; claim instructions after the prompt" } else { "" };
         Some(format!("iteration {iteration} started ({}{again}){instructed}", trigger(*why)))
     }
 
@@ -159,25 +159,24 @@ fn joined(reasons: &[String]) -> String {
     reasons.join("; ")
 }
 
+fn describe_preview(accepted: bool, reasons: &[String]) -> String {
+    if accepted {
+        return "in-session validation: would be accepted".to_owned();
+    }
+    format!("in-session validation: would be rejected: {}", joined(reasons))
+}
+
 /// What validators left, in one line.
 fn describe_artefacts(validator: Option<&str>, paths: &[String]) -> String {
     let whom = validator.map_or_else(|| "a validator".to_owned(), |name| format!("`{name}`"));
-    format!("{whom} left {} (no part of the work)", one_line(&paths.join(", "), 160))
-}
-
-fn describe_preview(accepted: bool, reasons: &[String]) -> String {
-    if accepted {
-        "the agent was told: would be accepted".into()
-    } else {
-        format!("the agent was told: would be rejected: {}", joined(reasons))
-    }
+    format!("artefacts of {whom}: {} (not part of the work)", one_line(&paths.join(", "), 160))
 }
 
 fn describe_baseline(verdicts: &[ValidatorVerdict]) -> String {
-    let failing = verdicts.iter().filter(|named| !named.verdict.is_accepted());
-    let names: Vec<&str> = failing.map(|named| named.validator.as_str()).collect();
-    if names.is_empty() {
-        return "every check accepts before any work is done".to_owned();
-    }
-    format!("before any work is done, not accepted by {}", names.join(", "))
+    let each = verdicts.iter().map(|named| match named.verdict {
+        Verdict::Accepted { .. } => format!("accepted by {}", named.validator),
+        Verdict::Rejected { .. } => format!("rejected by {}, as it should be", named.validator),
+        Verdict::Error { .. } => format!("no verdict by {}", named.validator),
+    });
+    format!("baseline: {}", each.collect::<Vec<_>>().join("; "))
 }

@@ -11,7 +11,7 @@ use crate::render::text::{escape, one_line, tool_line};
 
 /// How events are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum TranscriptFormat {
     /// In words.
     Text,
     /// As the lines of the transcript.
@@ -21,21 +21,26 @@ pub(super) enum Form {
 }
 
 /// Prints what is new in the transcript of an iteration.
-pub(super) struct Reader {
+pub(super) struct TranscriptReader {
     layout: Layout,
     run: String,
     pub(super) iteration: u64,
-    form: Form,
+    format: TranscriptFormat,
     /// Bytes that were read.
     offset: u64,
     /// A line that has not ended yet.
     rest: Vec<u8>,
 }
 
-impl Reader {
-    pub(super) fn new(layout: &Layout, run: &str, iteration: u64, form: Form) -> Self {
+impl TranscriptReader {
+    pub(super) fn new(
+        layout: &Layout,
+        run: &str,
+        iteration: u64,
+        format: TranscriptFormat,
+    ) -> Self {
         let (layout, run) = (layout.clone(), run.to_owned());
-        Self { layout, run, iteration, form, offset: 0, rest: Vec::new() }
+        Self { layout, run, iteration, format, offset: 0, rest: Vec::new() }
     }
 
     /// How long the transcript is; nothing was said as long as there is none.
@@ -65,20 +70,20 @@ impl Reader {
     }
 
     fn print(&self, line: &[u8]) {
-        if self.form == Form::Json {
+        if self.format == TranscriptFormat::Json {
             return output::raw(line);
         }
         let Ok(event) = serde_json::from_slice::<Event>(line) else { return };
-        match self.form {
-            Form::Raw => raw(event),
-            Form::Text | Form::Json => text(event),
+        match self.format {
+            TranscriptFormat::Raw => raw(event),
+            TranscriptFormat::Text | TranscriptFormat::Json => text(event),
         }
     }
 }
 
 fn raw(event: Event) {
     if let Event::Raw { line } = event {
-        let shown = if output::is_shown() { escape(&line) } else { line };
+        let shown = if output::is_stdout_terminal() { escape(&line) } else { line };
         output::result(&shown);
     }
 }

@@ -4,10 +4,34 @@ use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use crate::args::{Kind, NewPlugin};
 use crate::error::{CommandError, exit};
 use crate::plugins::Plugins;
 use crate::{output, registry};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum PluginKind {
+    /// Does the work of an iteration
+    Agent,
+    /// Finds claims that the task is complete
+    Detector,
+    /// Decides whether a claim is accepted
+    Validator,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct NewPluginArgs {
+    /// Name of the crate, and of the plugin in ralph.toml
+    pub(crate) name: String,
+    /// What it provides
+    #[arg(long, value_enum)]
+    pub(crate) kind: PluginKind,
+    /// Folder to create [default: the name]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) path: Option<PathBuf>,
+    /// Folder of the SDK's source, instead of its version on a registry
+    #[arg(long, value_name = "PATH")]
+    pub(crate) sdk: Option<PathBuf>,
+}
 
 /// The longest name of a plugin, in bytes.
 const LONGEST: usize = 64;
@@ -39,7 +63,7 @@ const AGENT: Template = Template {
     conformance: template!("agent/conformance.toml.in"),
 };
 const DETECTOR: Template = Template {
-    summary: "Takes a file in the workspace for a claim",
+    summary: "Reports a file in the workspace as a claim",
     tokio: "\"fs\", \"io-util\"",
     lib: template!("detector/lib.rs.in"),
     tests: template!("detector/tests.rs.in"),
@@ -47,7 +71,7 @@ const DETECTOR: Template = Template {
     conformance: template!("detector/conformance.toml.in"),
 };
 const VALIDATOR: Template = Template {
-    summary: "Demands a file with a text in it",
+    summary: "Requires a file with a text in it",
     tokio: "\"fs\", \"io-util\", \"macros\"",
     lib: template!("validator/lib.rs.in"),
     tests: template!("validator/tests.rs.in"),
@@ -55,14 +79,14 @@ const VALIDATOR: Template = Template {
     conformance: template!("validator/conformance.toml.in"),
 };
 
-pub(crate) fn new(args: &NewPlugin) -> Result<u8, CommandError> {
-    let NewPlugin { name, kind, path, sdk } = args;
+pub(crate) fn new(args: &NewPluginArgs) -> Result<u8, CommandError> {
+    let NewPluginArgs { name, kind, path, sdk } = args;
     check(name)?;
     let folder = path.clone().unwrap_or_else(|| name.into());
     let template = match kind {
-        Kind::Agent => AGENT,
-        Kind::Detector => DETECTOR,
-        Kind::Validator => VALIDATOR,
+        PluginKind::Agent => AGENT,
+        PluginKind::Detector => DETECTOR,
+        PluginKind::Validator => VALIDATOR,
     };
     let dependency = dependency(sdk.as_deref())?;
     let library = format!("target/debug/lib{}.so", name.replace('-', "_"));
@@ -102,12 +126,12 @@ fn check(name: &str) -> Result<(), CommandError> {
         );
         return Err(CommandError::user(message));
     }
-    let built_in = registry::plain(&Plugins::default());
+    let built_in = registry::unsupervised(&Plugins::default());
     if built_in.agents.contains(name)
         || built_in.detectors.contains(name)
         || built_in.validators.contains(name)
     {
-        let message = format!("something that is called `{name}` is built in");
+        let message = format!("the name `{name}` is built in");
         return Err(CommandError::user(message).hinted("choose another name"));
     }
     // Cargo refuses these.
@@ -131,7 +155,7 @@ fn dependency(sdk: Option<&Path>) -> Result<String, CommandError> {
     }
     let sdk = sdk.canonicalize()?;
     let path = sdk.to_str().ok_or_else(|| {
-        CommandError::user(format!("--sdk {}: the path is no UTF-8", sdk.display()))
+        CommandError::user(format!("--sdk {}: the path is not UTF-8", sdk.display()))
     })?;
     // A string of JSON is one of TOML.
     let path = serde_json::to_string(path).map_err(CommandError::internal)?;
@@ -143,8 +167,8 @@ fn make(folder: &Path) -> Result<(), CommandError> {
     let taken = folder.symlink_metadata().is_ok()
         && fs::read_dir(folder).map_or(true, |mut entries| entries.next().is_some());
     if taken {
-        let message = format!("{} is there already", folder.display());
-        return Err(CommandError::user(message).hinted("`--path DIR` makes another folder"));
+        let message = format!("{} already exists", folder.display());
+        return Err(CommandError::user(message).hinted("`--path DIR` creates another folder"));
     }
     let made = ["src", "template"]
         .into_iter()
@@ -176,7 +200,7 @@ fn say(folder: &Path, library: &str, by_version: bool) {
     ));
     output::result("  ralph-orchestrator run     # a loop with it");
     if by_version {
-        output::say(&format!(
+        output::info(&format!(
             "note: Cargo.toml asks for {SDK} {version} of crates.io; while it is not there, put the \
              source in its place:\n  git clone the source of ralph-orchestrator {version}, and in \
              Cargo.toml: {SDK} = {{ path = \"CLONE/orchestrator/plugin/sdk\" }}\n  or write the crate \

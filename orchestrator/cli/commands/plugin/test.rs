@@ -3,7 +3,7 @@
 mod config;
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ralph_orchestrator_config::PluginConfig;
@@ -16,12 +16,22 @@ use ralph_orchestrator_plugin_protocol::{Item, ItemKind};
 use ralph_orchestrator_supervisor::{KillSwitch, Supervisor};
 
 use self::config::{ConformanceConfig, ItemConfig};
-use crate::args::TestPlugin;
 use crate::commands::block_on;
-use crate::context::{Context, plugin_copies, variables};
+use crate::context::{Context, plugin_cache, variables};
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::output;
+use crate::render::text;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct TestPluginArgs {
+    /// A library, or the name of a plugin in ralph.toml
+    pub(crate) plugin: PathBuf,
+    /// Configuration of its items and scenarios to skip: a TOML file with `[config]`, `[env]` and
+    /// `[[skip]]`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) conformance: Option<PathBuf>,
+}
 
 /// The plugin's name where it has none.
 const NAME: &str = "tested";
@@ -40,7 +50,7 @@ enum Code {
 }
 
 /// Runs the conformance tests on all items of the plugin.
-pub(crate) fn test(file: &ConfigFile, args: &TestPlugin) -> Result<u8, CommandError> {
+pub(crate) fn test(file: &ConfigFile, args: &TestPluginArgs) -> Result<u8, CommandError> {
     let config = args
         .conformance
         .as_deref()
@@ -50,10 +60,13 @@ pub(crate) fn test(file: &ConfigFile, args: &TestPlugin) -> Result<u8, CommandEr
     let plugin = TestedPlugin { name, code, config, supervisor };
     let failed = block_on(plugin.run_tests())?;
     if failed == 0 {
-        output::result("everything holds");
+        output::result("all checks passed");
         return Ok(exit::OK);
     }
-    output::result(&format!("{failed} of these do not hold"));
+    output::result(&format!(
+        "{} failed",
+        text::count(u64::try_from(failed).unwrap_or(u64::MAX), "check")
+    ));
     Ok(exit::UNAVAILABLE)
 }
 
@@ -61,7 +74,7 @@ pub(crate) fn test(file: &ConfigFile, args: &TestPlugin) -> Result<u8, CommandEr
 fn find(file: &ConfigFile, plugin: &Path) -> Result<(String, Code), CommandError> {
     let library = |path: &Path, pinned: Option<&str>| {
         let checked =
-            check(path, pinned).and_then(|checked| checked.copy_to(&plugin_copies(&variables())));
+            check(path, pinned).and_then(|checked| checked.copy_to(&plugin_cache(&variables())));
         checked.map(Code::Library).map_err(|error| CommandError::unavailable(error.to_string()))
     };
     let named = plugin.to_str().filter(|name| !name.contains(['/', '.']) && !plugin.exists());
@@ -93,7 +106,7 @@ impl TestedPlugin {
                     let report = self.check_item(item, config).await?;
                     (report.to_string(), count(report.rows.iter().map(|(_, outcome, _)| outcome)))
                 }
-                // Of a newer version: it would not be used either.
+                // From a newer version: a run would not use it either.
                 ItemKind::Unknown => {
                     (format!("{}: of a kind that this version does not know\n", item.name), 0)
                 }

@@ -1,4 +1,4 @@
-//! How an iteration goes on and ends.
+//! Prints the progress and the end of an iteration.
 
 use std::time::{Duration, Instant};
 
@@ -6,18 +6,19 @@ use ralph_orchestrator_contract::{Event, Usage, Usd};
 use ralph_orchestrator_core::engine::RunEvent;
 use ralph_orchestrator_core::machine::{Changes, IterationOutcome};
 
-use super::{BOLD, DIM, Human, RED, View, YELLOW};
+use super::{BOLD, DIM, HumanReporter, RED, ReporterState, YELLOW};
 use crate::output;
-use crate::render::live::Doing;
+use crate::render::live::LiveActivity;
 use crate::render::text::{
-    changed_files, changes, cost, duration, escape, fullness, one_line, outcome, tool_line, trigger,
+    changed_files, changes, context_usage, cost, duration, escape, one_line, outcome, tool_line,
+    trigger,
 };
 
 /// Files that are named at the end of an iteration.
 const MOST_FILES: usize = 3;
 
-impl Human {
-    pub(super) fn iteration(&self, view: &mut View, notice: &RunEvent) {
+impl HumanReporter {
+    pub(super) fn iteration(&self, state: &mut ReporterState, notice: &RunEvent) {
         match notice {
             RunEvent::IterationStarted {
                 iteration,
@@ -26,42 +27,44 @@ impl Human {
                 max_iterations,
                 runtime_ms,
             } => {
-                let live = &mut view.live;
+                let live = &mut state.live;
                 (live.iteration, live.max_iterations) = (*iteration, *max_iterations);
                 (live.usage, live.context) = (Usage::default(), None);
                 live.set_runtime(*runtime_ms);
-                live.begin(Doing::Working(String::new()));
+                live.begin(LiveActivity::Working(String::new()));
                 let of = max_iterations.map(|max| format!("/{max}")).unwrap_or_default();
                 let again =
                     if *attempt > 1 { format!(", attempt {attempt}") } else { String::new() };
                 let text = format!("iteration {iteration}{of} started ({}{again})", trigger(*why));
-                self.line(view, DIM, &text, "");
+                self.line(state, DIM, &text, "");
             }
             RunEvent::Paused { ms, .. } => {
-                view.live.begin(Doing::Pausing(Instant::now() + Duration::from_millis(*ms)));
+                state
+                    .live
+                    .begin(LiveActivity::Pausing(Instant::now() + Duration::from_millis(*ms)));
             }
-            RunEvent::Waiting { ms, reason, .. } => self.waiting(view, *ms, reason),
+            RunEvent::Waiting { ms, reason, .. } => self.waiting(state, *ms, reason),
             RunEvent::Changes { changes, stagnant, max_stagnant, claim_pending, .. } => {
-                view.live.begin(Doing::Scanning);
+                state.live.begin(LiveActivity::Scanning);
                 let stagnation = stagnation(*stagnant, *max_stagnant).filter(|_| !claim_pending);
-                self.changes(view, changes, stagnation);
+                self.changes(state, changes, stagnation);
             }
-            _ => self.ended(view, notice),
+            _ => self.ended(state, notice),
         }
-        self.refresh(view);
+        self.refresh(state);
     }
 
-    fn waiting(&self, view: &mut View, ms: u64, reason: &str) {
+    fn waiting(&self, state: &mut ReporterState, ms: u64, reason: &str) {
         let until = Instant::now() + Duration::from_millis(ms);
-        // An agent that waits itself goes on.
-        if !matches!(view.live.doing, Doing::Working(_)) {
-            view.live.begin(Doing::Waiting(until, reason.to_owned()));
+        // An agent that waits by itself keeps its activity.
+        if !matches!(state.live.activity, LiveActivity::Working(_)) {
+            state.live.begin(LiveActivity::Waiting(until, reason.to_owned()));
         }
         let text = format!("  waiting {}: {}", duration(ms), one_line(reason, 160));
-        self.line(view, YELLOW, &text, "");
+        self.line(state, YELLOW, &text, "");
     }
 
-    fn ended(&self, view: &mut View, notice: &RunEvent) {
+    fn ended(&self, state: &mut ReporterState, notice: &RunEvent) {
         let RunEvent::IterationFinished {
             iteration,
             outcome: how,
@@ -75,13 +78,13 @@ impl Human {
         else {
             return;
         };
-        view.live.begin(Doing::Scanning);
-        view.live.charged = *total_cost_usd;
-        view.live.usage = Usage::default();
-        view.live.cost_reported |= usage.cost.is_some();
+        state.live.begin(LiveActivity::Scanning);
+        state.live.charged = *total_cost_usd;
+        state.live.usage = Usage::default();
+        state.live.cost_reported |= usage.cost.is_some();
         let code = if *how == IterationOutcome::Succeeded { BOLD } else { YELLOW };
         let of = max_cost_usd.map(|max| format!(" of {max}")).unwrap_or_default();
-        let total = if view.live.cost_reported || *total_cost_usd > Usd::ZERO {
+        let total = if state.live.cost_reported || *total_cost_usd > Usd::ZERO {
             format!(", {total_cost_usd}{of} in all")
         } else {
             String::new()
@@ -90,71 +93,71 @@ impl Human {
         let own = if total.is_empty() { String::new() } else { format!(", {own}") };
         let head = format!("iteration {iteration} {}", outcome(how));
         self.line(
-            view,
+            state,
             code,
             &head,
             &format!("  ({agent}, {}{own}{total})", duration(*duration_ms)),
         );
     }
 
-    fn changes(&self, view: &mut View, changed: &Changes, stagnation: Option<String>) {
+    fn changes(&self, state: &mut ReporterState, changed: &Changes, stagnation: Option<String>) {
         let files = changed_files(changed, MOST_FILES).join(", ");
-        let what = match (changed.is_empty(), &stagnation) {
-            (true, Some(_)) => "nothing new".to_owned(),
-            (true, None) => "changed no files".to_owned(),
-            (false, _) => format!("changed {}: {files}", changes(changed)),
+        let what = if changed.is_empty() {
+            "changed no files".to_owned()
+        } else {
+            format!("changed {}: {files}", changes(changed))
         };
         let stagnation = stagnation.map(|count| format!(", {count}")).unwrap_or_default();
         let code = if stagnation.is_empty() { "" } else { YELLOW };
-        self.line(view, code, &format!("  {what}{stagnation}"), "");
+        self.line(state, code, &format!("  {what}{stagnation}"), "");
     }
 
-    pub(super) fn agent(&self, view: &mut View, notice: &RunEvent) {
+    pub(super) fn agent(&self, state: &mut ReporterState, notice: &RunEvent) {
         match notice {
-            RunEvent::AgentText { text, .. } => self.text(view, text),
+            RunEvent::AgentText { text, .. } => self.text(state, text),
             RunEvent::AgentTool { name, input, .. } => {
                 let call = tool_line(name, input);
                 if self.verbose {
-                    self.line(view, "", &format!("  {call}"), "");
+                    self.line(state, "", &format!("  {call}"), "");
                 }
-                view.live.doing = Doing::Working(call);
+                state.live.activity = LiveActivity::Working(call);
             }
-            RunEvent::AgentEvent { detail, .. } if self.verbose => self.detail(view, detail),
-            RunEvent::Usage { usage, .. } => view.live.usage = *usage,
+            RunEvent::AgentEvent { detail, .. } if self.verbose => self.detail(state, detail),
+            RunEvent::Usage { usage, .. } => state.live.usage = *usage,
             RunEvent::Context { used, window, .. } => {
-                view.live.context = Some(fullness(*used, *window));
+                state.live.context = Some(context_usage(*used, *window));
             }
             RunEvent::Note { text, .. } => {
-                self.line(view, "", &format!("  note: {}", one_line(text, 200)), "");
+                self.line(state, "", &format!("  note: {}", one_line(text, 200)), "");
             }
             _ => {}
         }
-        self.refresh(view);
+        self.refresh(state);
     }
 
-    fn text(&self, view: &mut View, text: &str) {
+    fn text(&self, state: &mut ReporterState, text: &str) {
         if self.verbose {
             let text = escape(text);
-            view.open_line = !text.ends_with('\n');
-            output::say_part(&text);
+            state.open_line = !text.ends_with('\n');
+            output::info_part(&text);
         }
         // Its last line, which says what it is about to do.
         if let Some(line) = text.trim_end().lines().next_back() {
-            view.live.doing = Doing::Working(line.to_owned());
+            state.live.activity = LiveActivity::Working(line.to_owned());
         }
     }
 
-    fn detail(&self, view: &mut View, detail: &Event) {
+    fn detail(&self, state: &mut ReporterState, detail: &Event) {
         match detail {
             Event::ToolResult { text, is_error, .. } => {
                 let (code, mark) = if *is_error { (RED, "    failed:") } else { ("", "    ->") };
-                self.line(view, code, mark, &format!(" {}", one_line(text, 160)));
+                self.line(state, code, mark, &format!(" {}", one_line(text, 160)));
             }
             Event::Stderr { text } => {
-                self.line(view, DIM, &format!("  stderr: {}", one_line(text, 200)), "");
+                self.line(state, DIM, &format!("  stderr: {}", one_line(text, 200)), "");
             }
             Event::Session { model: Some(model), .. } => {
-                self.line(view, DIM, &format!("  model {}", one_line(model, 60)), "");
+                self.line(state, DIM, &format!("  model {}", one_line(model, 60)), "");
             }
             _ => {}
         }

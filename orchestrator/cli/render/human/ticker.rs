@@ -7,21 +7,21 @@ use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::timeout;
 
-use super::Human;
+use super::HumanReporter;
 
 const EVERY: Duration = Duration::from_secs(1);
 
-/// Keeps the line of this run up to date as long as anybody else has it. Without a thread for that it is
-/// drawn whenever something happens.
-pub(super) fn start(human: &Arc<Human>) {
-    let watched = Arc::downgrade(human);
+/// Starts the thread that redraws the line for as long as the reporter exists. Without it the line is drawn only
+/// on events.
+pub(super) fn start(reporter: &Arc<HumanReporter>) {
+    let watched = Arc::downgrade(reporter);
     let work = move || {
         let Ok(runtime) = Builder::new_current_thread().enable_all().build() else { return };
         runtime.block_on(async {
             let Ok(mut resized) = signal(SignalKind::window_change()) else { return };
-            while let Some(human) = watched.upgrade() {
-                human.draw(&mut human.view.lock().unwrap_or_else(PoisonError::into_inner));
-                drop(human);
+            while let Some(reporter) = watched.upgrade() {
+                reporter.draw(&mut reporter.state.lock().unwrap_or_else(PoisonError::into_inner));
+                drop(reporter);
                 // That it was neither is the usual case.
                 drop(timeout(EVERY, resized.recv()).await);
             }

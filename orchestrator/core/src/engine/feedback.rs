@@ -1,61 +1,61 @@
-//! The feedback that precedes the prompt, if there is any.
+//! The feedback before the prompt, if there is any.
 
 use std::fmt::Write as _;
 
 use crate::machine::{Answer, Latch, State};
 use ralph_orchestrator_contract::REJECTED_CLAIM;
 
-/// After so many iterations that spoke of being done without a claim, the feedback explains how to claim.
-const SAYS_DONE_LIMIT: u32 = 3;
-const MOST_REASONS: usize = 40;
-const MOST_NEAR_MISSES: usize = 5;
+/// After so many iterations that said they were done without a claim, the feedback says how to claim.
+const UNCLAIMED_DONE_LIMIT: u32 = 3;
+const MAX_REASONS: usize = 40;
+const MAX_NEAR_MISSES: usize = 5;
 
-/// Returns the block before the prompt; empty if there is no feedback, so that the agent then reads the
-/// prompt byte for byte.
+/// Returns the block before the prompt; empty without feedback, so that the agent then reads the prompt byte for
+/// byte.
 pub(super) fn block(state: &State, instructions: &[String]) -> String {
     let mut text = String::new();
     if let Some(rejection) = &state.validation.rejection {
         let automatic =
             matches!(&state.latch, Latch::Claimed { claim, .. } if claim.is_automatic());
         text.push_str(if automatic {
-            "The checks of your work do not accept it yet:"
+            "Your work is not accepted yet. The checks report:"
         } else {
             REJECTED_CLAIM
         });
         text.push('\n');
-        list(&mut text, rejection.reasons.iter().map(String::as_str), MOST_REASONS);
+        list(&mut text, rejection.reasons.iter().map(String::as_str), MAX_REASONS);
         text.push_str(match &state.latch {
             Latch::Claimed { .. } if automatic => {
-                "They run again when you stop. Fix the issues above.\n\n"
+                "The checks run again when you stop. Fix the issues above.\n\n"
             }
             Latch::Claimed { .. } => {
-                "The claim stands; it is checked again when you stop. Fix the issues above.\n\n"
+                "The claim is still pending; it is checked again when you stop. Fix the issues above.\n\n"
             }
             _ => "Fix the issues above, then claim completion again.\n\n",
         });
     }
     if !state.claims.near_misses.is_empty() && !state.needs_no_claim() {
-        text.push_str("This looked like a claim of completion but is none:\n");
+        text.push_str("Near miss: this resembles a claim of completion, but is not a valid one:\n");
         let lines: Vec<String> = state
             .claims
             .near_misses
             .iter()
             .map(|miss| format!("line {}: {}: {}", miss.line, miss.text, miss.hint))
             .collect();
-        list(&mut text, lines.iter().map(String::as_str), MOST_NEAR_MISSES);
+        list(&mut text, lines.iter().map(String::as_str), MAX_NEAR_MISSES);
         text.push('\n');
     }
-    if state.claims.says_done >= SAYS_DONE_LIMIT && !state.needs_no_claim() {
-        text.push_str("You say that the work is done, but completion was not claimed.\n");
+    if state.claims.says_done >= UNCLAIMED_DONE_LIMIT && !state.needs_no_claim() {
+        text.push_str("You said that the work is done, but did not claim completion:\n");
         list(&mut text, instructions.iter().map(String::as_str), instructions.len());
         text.push('\n');
     }
     if !state.notes.is_empty() {
         let last = state.notes.iter().all(|note| note.iteration == state.iterations);
         text.push_str(if last {
-            "Notes that the iteration before left:\n"
+            "Notes from the previous iteration:\n"
         } else {
-            "Notes that iterations before left:\n"
+            "Notes from previous iterations:\n"
         });
         list(&mut text, state.notes.iter().map(|note| note.text.as_str()), usize::MAX);
         text.push('\n');
@@ -66,7 +66,7 @@ pub(super) fn block(state: &State, instructions: &[String]) -> String {
     if text.is_empty() { text } else { format!("{text}---\n\n") }
 }
 
-/// Lists each answer after its question; then guidance that answers no question.
+/// Appends each answer after its question, then guidance that no question asked for.
 fn answers(text: &mut String, answers: &[Answer]) {
     for Answer { question, text: answer } in answers {
         let Some(question) = question else { continue };

@@ -147,7 +147,7 @@ impl BuiltRun {
     ) -> Result<Session, EngineError> {
         let Self { mut store, policy, agents, mut notes, resumed } = self;
         let (loaded, layout) = (&request.loaded, store.layout().clone());
-        renew_workspace(&request, workspace, &layout, &agents).await?;
+        renew_workspace(&request, workspace, &layout, &agents, resumed.is_none()).await?;
         let pins = resumed.as_ref().map(|resumed| &resumed.found.state.identities);
         let location = take_location(&request, workspace, &layout, pins)?;
         paths.store(&request.disk)?;
@@ -203,8 +203,12 @@ async fn renew_workspace(
     workspace: &Path,
     layout: &Layout,
     agents: &AgentPool,
+    is_new: bool,
 ) -> Result<(), EngineError> {
     let renewal = request.renewal(workspace, layout);
+    if is_new && !request.renew {
+        renewal.warn_of_other_origin();
+    }
     if !request.renew || !renewal.is_due() {
         return Ok(());
     }

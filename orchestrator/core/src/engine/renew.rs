@@ -29,6 +29,27 @@ pub(super) struct Renewal<'a> {
 }
 
 impl Renewal<'_> {
+    /// Warns, before a new run, that the workspace is there already and what to do if it should come from the
+    /// template: an earlier run may have left it, whose state is gone.
+    pub(super) fn warn_of_other_origin(&self) {
+        let Some(template) = &self.loaded.config.run.template else { return };
+        if self.workspace.is_dir() && !self.is_recorded() {
+            (self.say)(&format!(
+                "warning: the workspace {} exists and is not recorded as a copy of its template {}; it is used \
+                 as it is. To begin with the template, remove the workspace, then use `run --restart`",
+                self.workspace.display(),
+                template.display()
+            ));
+        }
+    }
+
+    /// Returns whether the state records that this very folder was made from the template.
+    fn is_recorded(&self) -> bool {
+        let Ok(held) = HeldWorkspace::hold(self.workspace) else { return true };
+        Origin::read(self.layout)
+            .is_some_and(|origin| origin.is_of(self.workspace, &held.folder(), file_pin(held.id())))
+    }
+
     /// Returns whether the workspace is to be recreated. Prints why not, if the configuration has a template.
     pub(super) fn is_due(&self) -> bool {
         let run = &self.loaded.config.run;
@@ -47,18 +68,18 @@ impl Renewal<'_> {
     fn reason_against(&self) -> Option<String> {
         let run = &self.loaded.config.run;
         if run.workspace.is_symlink() {
-            return Some("it is a link".into());
+            return Some("it is a symbolic link".into());
         }
         let template = run.template.as_deref().and_then(|template| template.canonicalize().ok());
         let inside = |path: Option<PathBuf>| path.filter(|path| path.starts_with(self.workspace));
         if let Some(path) = inside(template).or_else(|| inside(self.loaded.configuration())) {
             return Some(format!("{} lies in it", path.display()));
         }
-        let held = HeldWorkspace::hold(self.workspace).ok()?;
-        let is_ours = Origin::read(self.layout).is_some_and(|origin| {
-            origin.is_of(self.workspace, &held.folder(), file_pin(held.id()))
-        });
-        (!is_ours).then(|| "nothing is recorded of its having come from there".into())
+        (!self.is_recorded()).then(|| {
+            "it is not recorded as a copy of it. To begin with the template, remove the workspace, then use \
+             `run --restart`"
+                .into()
+        })
     }
 
     /// Moves the workspace aside and recreates it, if it is not in use.

@@ -117,7 +117,9 @@ impl SessionBuilder {
                 torn.bytes
             ));
         }
-        self.policy = frozen.policy;
+        let mut policy = frozen.policy;
+        policy.adopt_locations(&self.policy, &self.config_file);
+        self.policy = policy;
         let env = self.agents.first.configured.environment(&frozen.loaded, vars);
         let (run, state) = (found.run, Some(found.state));
         Ok(self.build(loaded.config, RunRecord { run, policy: recorded, baseline, env, state }))

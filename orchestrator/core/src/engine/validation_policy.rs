@@ -1,7 +1,7 @@
 //! What decides about completion: the detectors and validators of a configuration.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -50,6 +50,17 @@ pub struct CompletionPolicy {
 }
 
 impl CompletionPolicy {
+    /// Makes advice name the locations in the user's configuration, of which `self` was built from a stored
+    /// copy.
+    pub(super) fn adopt_locations(&mut self, current: &Self, config_file: &Path) {
+        for validator in &mut self.validators {
+            let same =
+                current.validators.iter().find(|other| other.info.name == validator.info.name);
+            validator.place =
+                same.map_or_else(|| config_file.display().to_string(), |other| other.place.clone());
+        }
+    }
+
     /// Builds detectors and validators.
     ///
     /// # Errors

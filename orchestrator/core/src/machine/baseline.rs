@@ -8,7 +8,7 @@ use super::state::State;
 use super::stop::StopReason;
 use super::transition::Transition;
 
-const ALREADY_ACCEPTED: &str = "every check accepts before any work is done";
+const ALREADY_ACCEPTED: &str = "every check accepts the unchanged workspace";
 
 /// Whether the checks have to be run before the first iteration.
 pub(super) fn is_due(state: &State) -> bool {
@@ -45,10 +45,8 @@ pub(super) fn checked(next: &mut Transition, check: BaselineCheck) {
         runtime_ms,
     });
     if accepted && next.state.validation.baseline_mode == BaselineMode::MustFail {
-        let message = format!(
-            "{ALREADY_ACCEPTED}, which completion.baseline = \"must_fail\" forbids: write a check \
-             that fails until the work is done"
-        );
+        let message =
+            format!("{ALREADY_ACCEPTED}, which completion.baseline = \"must_fail\" does not allow");
         return next.finish(StopReason::NeedsHuman, message);
     }
     if accepted {
@@ -74,7 +72,7 @@ fn consequence(state: &State) -> &'static str {
 /// Returns what the message of a completion adds about the baseline.
 pub(super) fn completion_note(state: &State) -> &'static str {
     match state.validation.baseline_accepted {
-        Some(true) => ", but every check accepted before any work was done",
+        Some(true) => ", but every check had accepted the unchanged workspace",
         Some(false) | None => "",
     }
 }

@@ -137,7 +137,7 @@ pub(super) fn finish_out_of_time(next: &mut Transition) {
 }
 
 pub(super) fn finish_interrupted(next: &mut Transition) {
-    next.finish(StopReason::Interrupted, "asked to stop");
+    next.finish(StopReason::Interrupted, "stop requested");
 }
 
 /// Returns whether the verdicts of an execution of validators are to be ignored: it was broken off,
@@ -253,7 +253,7 @@ pub(super) fn continue_run(next: &mut Transition) {
     }
     let (process, retrying) = (&next.state.process, next.state.agent.retrying);
     if process.once && process.iterations_ended > 0 && !retrying {
-        return next.finish(StopReason::Once, "one iteration, as asked for");
+        return next.finish(StopReason::Once, "stopped after one iteration (`--once`)");
     }
     if let Some(outcome @ IterationOutcome::Deferred { message, .. }) = &next.state.last_outcome
         && !retrying
@@ -269,21 +269,22 @@ pub(super) fn continue_run(next: &mut Transition) {
     }
 }
 
-/// Warns of required validators that could not come to a verdict: it is no fault of the work.
+/// Warns of required validators without a verdict. The error itself is in the record of the validation.
 fn warn_of_errors(next: &mut Transition) {
     let Some(rejection) = &next.state.validation.rejection else { return };
     let messages: Vec<String> = rejection
         .verdicts
         .iter()
-        .filter_map(|named| Some(check_error_message(&named.validator, named.required_error()?)))
+        .filter(|named| named.required_error().is_some())
+        .map(|named| {
+            format!(
+                "the validator `{}` reached no verdict, so the work is neither accepted nor rejected; \
+                 {MOST_CHECK_ERRORS} such errors in a row stop the run",
+                named.validator
+            )
+        })
         .collect();
     next.warn(messages);
-}
-
-fn check_error_message(validator: &str, message: &str) -> String {
-    format!(
-        "the validator `{validator}` could not check the work, which is no fault of it: {message}"
-    )
 }
 
 /// Returns the stop if a validator fails to come to a verdict time and again, which no iteration
@@ -293,9 +294,13 @@ fn repeated_check_error(state: &State) -> Option<Stop> {
     let message = validation.rejection.as_ref()?.verdicts.iter().find_map(|named| {
         let Verdict::Error { message } = &named.verdict else { return None };
         let times = validation.errors_in_a_row.get(&named.validator)?;
-        (*times >= MOST_CHECK_ERRORS).then(|| check_error_message(&named.validator, message))
+        (*times >= MOST_CHECK_ERRORS).then(|| {
+            format!(
+                "the validator `{}` reached no verdict {MOST_CHECK_ERRORS} times in a row: {message}",
+                named.validator
+            )
+        })
     })?;
-    let message = format!("{MOST_CHECK_ERRORS} times in a row, {message}");
     Some(Stop::new(StopReason::NeedsHuman, message))
 }
 

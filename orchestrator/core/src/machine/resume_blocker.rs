@@ -1,6 +1,7 @@
 //! What keeps a stopped run from being resumed, derived from the state: it decides which advice helps.
 
 use super::outcome::IterationOutcome;
+use super::policy::BaselineMode;
 use super::state::State;
 use super::stop::StopReason;
 use ralph_orchestrator_contract::ErrorClass;
@@ -92,7 +93,9 @@ impl State {
             ResumeBlocker::Validator(named.validator.clone())
         } else if has_survivors {
             ResumeBlocker::Processes(survivors())
-        } else if self.validation.baseline_accepted == Some(true) {
+        } else if self.validation.baseline_mode == BaselineMode::MustFail
+            && self.validation.baseline_accepted == Some(true)
+        {
             ResumeBlocker::Baseline
         } else {
             ResumeBlocker::Nothing

@@ -7,8 +7,8 @@ use super::policy::FrozenPolicy;
 use ralph_orchestrator_contract::Verdict;
 
 /// Why nothing is accepted if the tree differs before and after the validators.
-const UNSTABLE_TREE: &str = "the checks change the files that they check, each time they run: this was \
-                         reported to the user, and is no fault of your work";
+const UNSTABLE_TREE: &str = "the checks change the files that they check, each time they run; the user has been \
+                             warned, and your work did not cause it";
 
 /// A validator's verdict under its name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,7 +43,7 @@ impl ValidatorVerdict {
                 reasons.iter().map(|reason| format!("{name}: {reason}")).collect()
             }
             Verdict::Error { message } => vec![format!(
-                "{name}: could not be checked, which may be no fault of your work: {message}"
+                "{name}: the check could not run, and your work may not be the cause: {message}"
             )],
         }
     }

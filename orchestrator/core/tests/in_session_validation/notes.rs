@@ -29,7 +29,7 @@ async fn the_next_prompt_begins_with_the_notes_of_the_iteration_before() {
     let after = run(Writer, "").await;
     let told = |number: u64| {
         format!(
-            "Notes that the iteration before left:\n- note {number} with ***\n  and a second \
+            "Notes from the previous iteration:\n- note {number} with ***\n  and a second \
              line\n\n---\n\n# Task\n"
         )
     };

@@ -3,19 +3,19 @@
 use serde_json::Value;
 
 use super::patterns::{BUN, NODE, OF_SCRIPTS};
-use super::{Place, System, words};
+use super::{ProjectDir, TestSystem, words};
 use crate::commands::init::protect;
 
 /// Scripts that scripts may run, one through the other.
 const DEEPEST: usize = 4;
 
-pub(super) fn find(place: &Place<'_>, notes: &mut Vec<String>) -> Option<System> {
-    let package: Value = serde_json::from_str(&place.text("package.json")).ok()?;
-    let manager = manager(place, &package);
+pub(super) fn find(project: &ProjectDir<'_>, notes: &mut Vec<String>) -> Option<TestSystem> {
+    let package: Value = serde_json::from_str(&project.text("package.json")).ok()?;
+    let manager = manager(project, &package);
     let script = script(&package, "test").filter(|script| !is_stub(script));
     let (program, runs) = match script {
         Some(script) => of_script(&package, manager, script),
-        None => match without_script(place, &package, manager) {
+        None => match without_script(project, &package, manager) {
             Some(program) => (program.clone(), program.join(" ")),
             None => {
                 notes.push(
@@ -28,19 +28,19 @@ pub(super) fn find(place: &Place<'_>, notes: &mut Vec<String>) -> Option<System>
     };
     let through_script = program.last().is_some_and(|last| last == "test");
     let is_open = through_script || runs.contains("jest") || runs.contains("mocha");
-    Some(System {
+    Some(TestSystem {
         name: "node",
         because: Some("package.json".to_owned()),
         must_match: must_match(&program, &runs),
         program,
         open: is_open.then(|| "package.json".to_owned()).into_iter().collect(),
         artefacts: &["node_modules/"],
-        ..System::default()
+        ..TestSystem::default()
     })
 }
 
 /// The program that installs the package's dependencies.
-fn manager(place: &Place<'_>, package: &Value) -> &'static str {
+fn manager(project: &ProjectDir<'_>, package: &Value) -> &'static str {
     let named = package["packageManager"].as_str().unwrap_or_default();
     let named = named.split('@').next().unwrap_or_default();
     let known = ["npm", "pnpm", "yarn", "bun"].into_iter().find(|known| *known == named);
@@ -50,7 +50,7 @@ fn manager(place: &Place<'_>, package: &Value) -> &'static str {
         ("bun.lock", "bun"),
         ("bun.lockb", "bun"),
     ];
-    let locked = || locks.into_iter().find(|(file, _)| place.has(file)).map(|(_, name)| name);
+    let locked = || locks.into_iter().find(|(file, _)| project.has(file)).map(|(_, name)| name);
     known.or_else(locked).unwrap_or("npm")
 }
 
@@ -114,7 +114,7 @@ fn by(manager: &str, runner: &str, rest: &[&str]) -> Vec<String> {
 }
 
 /// What runs the tests of a package that does not say so.
-fn without_script(place: &Place<'_>, package: &Value, manager: &str) -> Option<Vec<String>> {
+fn without_script(project: &ProjectDir<'_>, package: &Value, manager: &str) -> Option<Vec<String>> {
     let depends = |name: &str| {
         ["devDependencies", "dependencies"].iter().any(|list| package[*list].get(name).is_some())
     };
@@ -125,7 +125,7 @@ fn without_script(place: &Place<'_>, package: &Value, manager: &str) -> Option<V
     {
         return Some(by(manager, runner, &[]));
     }
-    if !protect::has_script_tests(place.folder) {
+    if !protect::has_script_tests(project.folder) {
         return None;
     }
     Some(if manager == "bun" { words(&["bun", "test"]) } else { words(&["node", "--test"]) })

@@ -3,7 +3,7 @@
 use super::patterns::{
     CARGO, CTEST, DENO, DOTNET, GO, GRADLE, MAVEN, MESON, MINITEST, MIX, PHPUNIT, RSPEC, SBT, SWIFT,
 };
-use super::{Place, System, found};
+use super::{ProjectDir, TestSystem, found};
 
 /// How the tests of a CMake project are built and run.
 const CMAKE: &str = "cmake -S . -B build && cmake --build build && \
@@ -11,35 +11,35 @@ const CMAKE: &str = "cmake -S . -B build && cmake --build build && \
 /// The same of a Meson project.
 const MESON_TESTS: &str = "{ test -d build || meson setup build; } && meson test -C build";
 
-pub(super) fn find(place: &Place<'_>) -> Vec<System> {
+pub(super) fn find(project: &ProjectDir<'_>) -> Vec<TestSystem> {
     let simple = [
-        simple(place, "cargo", &["Cargo.toml"], &["cargo", "test"], CARGO, &["target/"]),
-        simple(place, "go", &["go.mod"], &["go", "test", "./..."], GO, &[]),
-        maven(place),
-        gradle(place),
-        simple(place, "sbt", &["build.sbt"], &["sbt", "test"], SBT, &["target/"]),
-        ruby(place),
-        simple(place, "mix", &["mix.exs"], &["mix", "test"], MIX, &["_build/", "deps/"]),
-        dotnet(place),
-        simple(place, "deno", &["deno.json", "deno.jsonc"], &["deno", "test"], DENO, &[]),
-        simple(place, "swift", &["Package.swift"], &["swift", "test"], SWIFT, &[".build/"]),
-        simple(place, "ctest", &["CMakeLists.txt"], &["sh", "-c", CMAKE], CTEST, &["build/"]),
-        simple(place, "meson", &["meson.build"], &["sh", "-c", MESON_TESTS], MESON, &["build/"]),
-        php(place),
+        simple(project, "cargo", &["Cargo.toml"], &["cargo", "test"], CARGO, &["target/"]),
+        simple(project, "go", &["go.mod"], &["go", "test", "./..."], GO, &[]),
+        maven(project),
+        gradle(project),
+        simple(project, "sbt", &["build.sbt"], &["sbt", "test"], SBT, &["target/"]),
+        ruby(project),
+        simple(project, "mix", &["mix.exs"], &["mix", "test"], MIX, &["_build/", "deps/"]),
+        dotnet(project),
+        simple(project, "deno", &["deno.json", "deno.jsonc"], &["deno", "test"], DENO, &[]),
+        simple(project, "swift", &["Package.swift"], &["swift", "test"], SWIFT, &[".build/"]),
+        simple(project, "ctest", &["CMakeLists.txt"], &["sh", "-c", CMAKE], CTEST, &["build/"]),
+        simple(project, "meson", &["meson.build"], &["sh", "-c", MESON_TESTS], MESON, &["build/"]),
+        php(project),
     ];
     simple.into_iter().flatten().collect()
 }
 
 fn simple(
-    place: &Place<'_>,
+    project: &ProjectDir<'_>,
     name: &'static str,
     files: &[&str],
     program: &[&str],
     must_match: &'static str,
     artefacts: &'static [&'static str],
-) -> Option<System> {
-    let file = place.first(files)?;
-    Some(System {
+) -> Option<TestSystem> {
+    let file = project.first(files)?;
+    Some(TestSystem {
         must_match: vec![must_match],
         open: vec![file.to_owned()],
         artefacts,
@@ -47,38 +47,38 @@ fn simple(
     })
 }
 
-fn maven(place: &Place<'_>) -> Option<System> {
-    let program = if place.has("mvnw") { "./mvnw" } else { "mvn" };
+fn maven(project: &ProjectDir<'_>) -> Option<TestSystem> {
+    let program = if project.has("mvnw") { "./mvnw" } else { "mvn" };
     let program = [program, "--batch-mode", "test"];
-    simple(place, "maven", &["pom.xml"], &program, MAVEN, &["target/"])
+    simple(project, "maven", &["pom.xml"], &program, MAVEN, &["target/"])
 }
 
-fn gradle(place: &Place<'_>) -> Option<System> {
-    let program = if place.has("gradlew") { "./gradlew" } else { "gradle" };
+fn gradle(project: &ProjectDir<'_>) -> Option<TestSystem> {
+    let program = if project.has("gradlew") { "./gradlew" } else { "gradle" };
     let files = ["build.gradle.kts", "build.gradle"];
     // Only so it names the tasks that it ran.
     let program = [program, "test", "--console=plain"];
-    simple(place, "gradle", &files, &program, GRADLE, &[".gradle/", "build/"])
+    simple(project, "gradle", &files, &program, GRADLE, &[".gradle/", "build/"])
 }
 
-fn ruby(place: &Place<'_>) -> Option<System> {
-    let gemfile = place.text("Gemfile");
-    let bundled = place.has("Gemfile");
-    let has_specs = place.has(".rspec") || place.has_folder("spec");
+fn ruby(project: &ProjectDir<'_>) -> Option<TestSystem> {
+    let gemfile = project.text("Gemfile");
+    let bundled = project.has("Gemfile");
+    let has_specs = project.has(".rspec") || project.has_folder("spec");
     let (because, program, must_match): (&str, &[&str], _) =
         if gemfile.contains("rspec") || has_specs {
-            let because = place.first(&["Gemfile", ".rspec"]).unwrap_or("spec");
+            let because = project.first(&["Gemfile", ".rspec"]).unwrap_or("spec");
             (because, if bundled { &["bundle", "exec", "rspec"] } else { &["rspec"] }, RSPEC)
-        } else if place.has("bin/rails") {
+        } else if project.has("bin/rails") {
             ("bin/rails", &["bin/rails", "test"], MINITEST)
-        } else if place.has("Rakefile") && place.has_folder("test") {
+        } else if project.has("Rakefile") && project.has_folder("test") {
             let program: &[&str] =
                 if bundled { &["bundle", "exec", "rake", "test"] } else { &["rake", "test"] };
             ("Rakefile", program, MINITEST)
         } else {
             return None;
         };
-    Some(System {
+    Some(TestSystem {
         must_match: vec![must_match],
         definitions: &["Rakefile", ".rspec"],
         open: bundled.then(|| "Gemfile".to_owned()).into_iter().collect(),
@@ -86,23 +86,24 @@ fn ruby(place: &Place<'_>) -> Option<System> {
     })
 }
 
-fn dotnet(place: &Place<'_>) -> Option<System> {
-    let file = [".sln", ".slnx", ".csproj", ".fsproj"].iter().find_map(|end| place.ending(end))?;
-    Some(System {
+fn dotnet(project: &ProjectDir<'_>) -> Option<TestSystem> {
+    let file =
+        [".sln", ".slnx", ".csproj", ".fsproj"].iter().find_map(|end| project.ending(end))?;
+    Some(TestSystem {
         must_match: vec![DOTNET],
         artefacts: &["bin/", "obj/"],
         ..found("dotnet", &file, &["dotnet", "test"])
     })
 }
 
-fn php(place: &Place<'_>) -> Option<System> {
-    let settings = place.first(&["phpunit.xml", "phpunit.xml.dist", "phpunit.dist.xml"]);
-    let named = place.text("composer.json").contains("phpunit/phpunit");
+fn php(project: &ProjectDir<'_>) -> Option<TestSystem> {
+    let settings = project.first(&["phpunit.xml", "phpunit.xml.dist", "phpunit.dist.xml"]);
+    let named = project.text("composer.json").contains("phpunit/phpunit");
     let because = settings.or(named.then_some("composer.json"))?;
-    Some(System {
+    Some(TestSystem {
         must_match: vec![PHPUNIT],
         definitions: &["phpunit.xml", "phpunit.xml.dist", "phpunit.dist.xml"],
-        open: place.first(&["composer.json"]).map(str::to_owned).into_iter().collect(),
+        open: project.first(&["composer.json"]).map(str::to_owned).into_iter().collect(),
         artefacts: &["vendor/", ".phpunit.result.cache"],
         ..found("phpunit", because, &["vendor/bin/phpunit"])
     })

@@ -3,11 +3,11 @@
 use ralph_orchestrator_supervisor::find_program;
 
 use super::patterns::{PYTEST, UNITTEST};
-use super::{Place, System, found, words};
-use crate::ask::ask;
+use super::{ProjectDir, TestSystem, found, words};
 use crate::commands::block_on;
 use crate::commands::init::protect;
 use crate::context::variables;
+use crate::probe::probe;
 
 const MARKS: [&str; 13] = [
     "pyproject.toml",
@@ -26,18 +26,19 @@ const MARKS: [&str; 13] = [
 ];
 const ARTEFACTS: &[&str] = &["__pycache__/", ".pytest_cache/"];
 
-pub(super) fn find(place: &Place<'_>) -> Option<System> {
-    let tests = protect::python_tests(place.folder);
-    let because = place.first(&MARKS).map(str::to_owned);
+pub(super) fn find(project: &ProjectDir<'_>) -> Option<TestSystem> {
+    let tests = protect::python_tests(project.folder);
+    let because = project.first(&MARKS).map(str::to_owned);
     let because = because.or_else(|| tests.first().cloned())?;
     let open: Vec<String> =
-        place.first(&["pyproject.toml"]).map(str::to_owned).into_iter().collect();
-    let uses_pytest = uses_pytest(place, &tests);
-    if let Some(file) = place.first(&["tox.ini"]).filter(|file| place.text(file).contains("[tox]"))
+        project.first(&["pyproject.toml"]).map(str::to_owned).into_iter().collect();
+    let uses_pytest = uses_pytest(project, &tests);
+    if let Some(file) =
+        project.first(&["tox.ini"]).filter(|file| project.text(file).contains("[tox]"))
     {
         let mut must_match = vec![r"congratulations :\)"];
-        must_match.extend(place.text(file).contains("pytest").then_some(PYTEST));
-        return Some(System {
+        must_match.extend(project.text(file).contains("pytest").then_some(PYTEST));
+        return Some(TestSystem {
             must_match,
             definitions: &["tox.ini"],
             artefacts: &[".tox/", "__pycache__/", ".pytest_cache/"],
@@ -45,9 +46,9 @@ pub(super) fn find(place: &Place<'_>) -> Option<System> {
             ..found("tox", file, &["tox"])
         });
     }
-    if place.has("noxfile.py") {
-        return Some(System {
-            must_match: place
+    if project.has("noxfile.py") {
+        return Some(TestSystem {
+            must_match: project
                 .text("noxfile.py")
                 .contains("pytest")
                 .then_some(PYTEST)
@@ -59,19 +60,19 @@ pub(super) fn find(place: &Place<'_>) -> Option<System> {
             ..found("nox", "noxfile.py", &["nox"])
         });
     }
-    let prefix = prefix(place);
-    let (name, program, pattern) = if place.has("manage.py") && !uses_pytest {
-        ("django", python(place, &prefix, &["manage.py", "test"]), UNITTEST)
-    } else if uses_pytest || (tests.is_empty() && prefers_pytest(place, &prefix)) {
+    let prefix = prefix(project);
+    let (name, program, pattern) = if project.has("manage.py") && !uses_pytest {
+        ("django", python(project, &prefix, &["manage.py", "test"]), UNITTEST)
+    } else if uses_pytest || (tests.is_empty() && prefers_pytest(project, &prefix)) {
         let program = match prefix.as_slice() {
-            [] => python(place, &prefix, &["-m", "pytest"]),
+            [] => python(project, &prefix, &["-m", "pytest"]),
             prefix => words(&[prefix, &["pytest"]].concat()),
         };
         ("pytest", program, PYTEST)
     } else {
-        ("unittest", python(place, &prefix, &unittest(place, &tests)), UNITTEST)
+        ("unittest", python(project, &prefix, &unittest(project, &tests)), UNITTEST)
     };
-    Some(System {
+    Some(TestSystem {
         must_match: vec![pattern],
         definitions: if name == "django" { &["manage.py"] } else { &[] },
         artefacts: ARTEFACTS,
@@ -82,36 +83,38 @@ pub(super) fn find(place: &Place<'_>) -> Option<System> {
 }
 
 /// What runs programs in the environment of the project.
-fn prefix(place: &Place<'_>) -> Vec<&'static str> {
-    let project = place.text("pyproject.toml");
+fn prefix(project: &ProjectDir<'_>) -> Vec<&'static str> {
+    let pyproject = project.text("pyproject.toml");
     let known = [
         ("uv.lock", "[tool.uv", "uv"),
         ("poetry.lock", "[tool.poetry", "poetry"),
         ("pdm.lock", "[tool.pdm", "pdm"),
         ("Pipfile", "[tool.pipenv", "pipenv"),
     ];
-    let found = known.iter().find(|(file, table, _)| place.has(file) || project.contains(table));
+    let found =
+        known.iter().find(|(file, table, _)| project.has(file) || pyproject.contains(table));
     found.map_or(Vec::new(), |(_, _, tool)| vec![*tool, "run"])
 }
 
 /// Python with these arguments: that of the project's own environment if there is one.
-fn python(place: &Place<'_>, prefix: &[&str], arguments: &[&str]) -> Vec<String> {
+fn python(project: &ProjectDir<'_>, prefix: &[&str], arguments: &[&str]) -> Vec<String> {
     if !prefix.is_empty() {
         return words(&[prefix, &["python"], arguments].concat());
     }
-    words(&[&[interpreter(place)], arguments].concat())
+    words(&[&[interpreter(project)], arguments].concat())
 }
 
-fn interpreter(place: &Place<'_>) -> &'static str {
-    place.first(&[".venv/bin/python", "venv/bin/python"]).map_or("python3", |python| match python {
+fn interpreter(project: &ProjectDir<'_>) -> &'static str {
+    project.first(&[".venv/bin/python", "venv/bin/python"]).map_or("python3", |python| match python
+    {
         ".venv/bin/python" => "./.venv/bin/python",
         _ => "./venv/bin/python",
     })
 }
 
 /// Whether anything speaks of pytest, or tests are written as functions.
-fn uses_pytest(place: &Place<'_>, tests: &[String]) -> bool {
-    if place.first(&["pytest.ini", ".pytest.ini", "pytest.toml", "conftest.py"]).is_some() {
+fn uses_pytest(project: &ProjectDir<'_>, tests: &[String]) -> bool {
+    if project.first(&["pytest.ini", ".pytest.ini", "pytest.toml", "conftest.py"]).is_some() {
         return true;
     }
     let files = [
@@ -125,14 +128,14 @@ fn uses_pytest(place: &Place<'_>, tests: &[String]) -> bool {
         "dev-requirements.txt",
         "Pipfile",
     ];
-    if files.iter().any(|file| place.text(file).contains("pytest")) {
+    if files.iter().any(|file| project.text(file).contains("pytest")) {
         return true;
     }
     tests.iter().any(|test| {
         let is_function =
             |line: &str| line.starts_with("def test_") || line.starts_with("async def test_");
         test.ends_with("conftest.py")
-            || place
+            || project
                 .text(test)
                 .lines()
                 .any(|line| line.starts_with("import pytest") || is_function(line))
@@ -140,23 +143,25 @@ fn uses_pytest(place: &Place<'_>, tests: &[String]) -> bool {
 }
 
 /// Without any hint: pytest if it is installed, for it runs tests of both kinds.
-fn prefers_pytest(place: &Place<'_>, prefix: &[&str]) -> bool {
-    prefix.is_empty() && has_module(place, "pytest")
+fn prefers_pytest(project: &ProjectDir<'_>, prefix: &[&str]) -> bool {
+    prefix.is_empty() && has_module(project, "pytest")
 }
 
-fn has_module(place: &Place<'_>, module: &str) -> bool {
+fn has_module(project: &ProjectDir<'_>, module: &str) -> bool {
     let vars = variables();
     let path = vars.get("PATH").map(String::as_str).unwrap_or_default();
-    let Ok(program) = find_program(interpreter(place), path, place.folder) else { return false };
+    let Ok(program) = find_program(interpreter(project), path, project.folder) else {
+        return false;
+    };
     let import = format!("import {module}");
-    let answer = block_on(async {
-        Ok(ask(program, &["-I", "-c", &import], place.folder, vars.clone()).await)
+    let output = block_on(async {
+        Ok(probe(program, &["-I", "-c", &import], project.folder, vars.clone()).await)
     });
-    answer.ok().flatten().is_some_and(|answer| answer.succeeded)
+    output.ok().flatten().is_some_and(|output| output.succeeded)
 }
 
 /// The arguments that have `unittest` find the tests.
-fn unittest<'a>(place: &Place<'_>, tests: &'a [String]) -> Vec<&'a str> {
+fn unittest<'a>(project: &ProjectDir<'_>, tests: &'a [String]) -> Vec<&'a str> {
     let folders: Vec<&str> =
         tests.iter().map(|test| test.split_once('/').map_or("", |parts| parts.0)).collect();
     let Some(folder) =
@@ -164,7 +169,7 @@ fn unittest<'a>(place: &Place<'_>, tests: &'a [String]) -> Vec<&'a str> {
     else {
         return vec!["-m", "unittest", "discover"];
     };
-    if place.has(&format!("{folder}/__init__.py")) {
+    if project.has(&format!("{folder}/__init__.py")) {
         return vec!["-m", "unittest", "discover", "-s", folder, "-t", "."];
     }
     vec!["-m", "unittest", "discover", "-s", folder]

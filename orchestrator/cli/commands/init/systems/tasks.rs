@@ -3,13 +3,13 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
-use super::{Place, System, found};
+use super::{ProjectDir, TestSystem, found};
 
-pub(super) fn find(place: &Place<'_>) -> Option<System> {
-    let make = place.first(&["GNUmakefile", "makefile", "Makefile"]);
-    let just = place.first(&["justfile", "Justfile", ".justfile"]);
-    let target = |name: &str| make.filter(|file| has_target(&place.text(file), name));
-    let recipe = |name: &str| just.filter(|file| has_target(&place.text(file), name));
+pub(super) fn find(project: &ProjectDir<'_>) -> Option<TestSystem> {
+    let make = project.first(&["GNUmakefile", "makefile", "Makefile"]);
+    let just = project.first(&["justfile", "Justfile", ".justfile"]);
+    let target = |name: &str| make.filter(|file| has_target(&project.text(file), name));
+    let recipe = |name: &str| just.filter(|file| has_target(&project.text(file), name));
     if let Some(file) = target("test") {
         return Some(found("make", file, &["make", "test"]));
     }
@@ -19,7 +19,7 @@ pub(super) fn find(place: &Place<'_>) -> Option<System> {
     if let Some(file) = recipe("test") {
         return Some(found("just", file, &["just", "test"]));
     }
-    let meta = fs::metadata(place.folder.join("test.sh")).ok().filter(fs::Metadata::is_file)?;
+    let meta = fs::metadata(project.folder.join("test.sh")).ok().filter(fs::Metadata::is_file)?;
     let is_executable = meta.permissions().mode() & 0o111 != 0;
     let program: &[&str] = if is_executable { &["./test.sh"] } else { &["sh", "./test.sh"] };
     Some(found("script", "test.sh", program))

@@ -48,7 +48,7 @@ fn warns_of_checks_that_accept_before_any_work() {
     world.end(ended(IterationOutcome::Succeeded), claims, observation("t1"));
     world.feed(Input::Validated(validation(true, "t1")));
     let Some(Effect::Finish { message, .. }) = world.last.last() else { panic!() };
-    assert!(message.contains("before any work was done"), "{message}");
+    assert!(message.contains("had accepted the unchanged workspace"), "{message}");
 }
 
 #[test]

@@ -196,7 +196,7 @@ fn reasons_name_the_validator_and_nothing_but_what_was_wrong() {
         (
             broken,
             Some(
-                "tests: could not be checked, which may be no fault of your work: no such program",
+                "tests: the check could not run, and your work may not be the cause: no such program",
             ),
         ),
         (missing, Some("tests: it did not run")),
@@ -205,8 +205,8 @@ fn reasons_name_the_validator_and_nothing_but_what_was_wrong() {
         (
             Validation { tree_after: "t1".into(), ..validation(true, "t0") },
             Some(
-                "the checks change the files that they check, each time they run: this was reported to \
-                 the user, and is no fault of your work",
+                "the checks change the files that they check, each time they run; the user has been \
+                 warned, and your work did not cause it",
             ),
         ),
     ];

@@ -1,4 +1,4 @@
-//! An agent whose program is not there, at the place where the program is named.
+//! Errors about an agent's missing program, with the place of the key that names it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,7 +11,7 @@ use ralph_orchestrator_supervisor::{NotFound, find_program};
 
 use crate::error::CommandError;
 
-/// The error of a run that could not begin. `agent` is the name of `[agents.NAME]`, if it was asked for.
+/// Returns the error of a run that could not start. `agent` is the `NAME` of `--agent NAME`.
 pub(crate) fn explain(
     error: EngineError,
     loaded: &LoadedConfig,

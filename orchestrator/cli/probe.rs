@@ -1,4 +1,4 @@
-//! Asking other programs something that costs nothing and takes a moment.
+//! Short calls of other programs, such as `claude auth status`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -6,23 +6,23 @@ use std::time::Duration;
 
 use ralph_orchestrator_supervisor::{CaptureLimit, Grace, Spec, Supervisor};
 
-/// How long an answer may take.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// Longest duration of a call.
+const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// What a program answered.
-pub(crate) struct Answer {
+/// What a program printed, and whether it succeeded.
+pub(crate) struct ProbeOutput {
     pub(crate) succeeded: bool,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
 }
 
-/// Runs a program to its end. `None` if it could not be started, or took too long.
-pub(crate) async fn ask(
+/// Runs a program to its end. `None` if it could not be started or timed out.
+pub(crate) async fn probe(
     program: PathBuf,
     args: &[&str],
     cwd: &Path,
     env: BTreeMap<String, String>,
-) -> Option<Answer> {
+) -> Option<ProbeOutput> {
     let spec = Spec {
         program,
         args: args.iter().map(Into::into).collect(),
@@ -32,9 +32,9 @@ pub(crate) async fn ask(
         grace: Grace::default(),
     };
     let limit = CaptureLimit::default();
-    let patience = tokio::time::sleep(PATIENCE);
-    let output = Supervisor::this_binary().output(spec, limit, patience).await.ok()?;
-    (!output.stopped).then(|| Answer {
+    let timeout = tokio::time::sleep(TIMEOUT);
+    let output = Supervisor::this_binary().output(spec, limit, timeout).await.ok()?;
+    (!output.stopped).then(|| ProbeOutput {
         succeeded: output.exit.ending.is_success(),
         stdout: output.stdout.text(),
         stderr: output.stderr.text(),

@@ -14,7 +14,7 @@ const SHORT_ID: usize = 13;
 
 /// A run of the workspace.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct StoredId {
+pub(crate) struct RunLocation {
     pub(crate) layout: Layout,
     pub(crate) run: String,
 }
@@ -31,18 +31,18 @@ pub(crate) fn layouts(context: &Context) -> Result<Vec<Layout>, CommandError> {
 }
 
 /// All runs in these state directories, the newest first.
-pub(crate) fn all(layouts: &[Layout]) -> Result<Vec<StoredId>, CommandError> {
+pub(crate) fn list_all(layouts: &[Layout]) -> Result<Vec<RunLocation>, CommandError> {
     let mut found = Vec::new();
     for layout in layouts {
         let runs = list_runs(layout)?;
-        found.extend(runs.into_iter().map(|run| StoredId { layout: layout.clone(), run }));
+        found.extend(runs.into_iter().map(|run| RunLocation { layout: layout.clone(), run }));
     }
     found.sort_by(|one, other| other.run.cmp(&one.run));
     Ok(found)
 }
 
 /// The beginning of an id that no other of these runs has.
-pub(crate) fn short(run: &str, all: &[StoredId]) -> String {
+pub(crate) fn short_id(run: &str, all: &[RunLocation]) -> String {
     let unique = |len: &usize| {
         let begin = run.get(..*len).unwrap_or(run);
         all.iter().filter(|other| other.run.starts_with(begin)).count() <= 1
@@ -52,8 +52,8 @@ pub(crate) fn short(run: &str, all: &[StoredId]) -> String {
 }
 
 /// The run whose id begins like this.
-fn select(context: &Context, prefix: &str) -> Result<StoredId, CommandError> {
-    let all = all(&layouts(context)?)?;
+fn select(context: &Context, prefix: &str) -> Result<RunLocation, CommandError> {
+    let all = list_all(&layouts(context)?)?;
     let mut found = all.iter().filter(|stored| stored.run.starts_with(prefix));
     match (found.next(), found.next()) {
         (Some(stored), None) => Ok(stored.clone()),
@@ -62,7 +62,7 @@ fn select(context: &Context, prefix: &str) -> Result<StoredId, CommandError> {
             Err(CommandError::user(message).hinted("`ralph-orchestrator runs` lists them"))
         }
         (Some(one), Some(other)) => {
-            let (one, other) = (short(&one.run, &all), short(&other.run, &all));
+            let (one, other) = (short_id(&one.run, &all), short_id(&other.run, &all));
             let message = format!("several runs begin with `{prefix}`, such as {one} and {other}");
             Err(CommandError::user(message).hinted("give more of the id"))
         }
@@ -70,7 +70,7 @@ fn select(context: &Context, prefix: &str) -> Result<StoredId, CommandError> {
 }
 
 /// A run as it was read.
-pub(crate) struct Stored {
+pub(crate) struct SelectedRun {
     pub(crate) layout: Layout,
     pub(crate) found: Found,
     /// Somebody works on it.
@@ -83,35 +83,35 @@ pub(crate) fn read(
     context: &Context,
     prefix: Option<&str>,
     mut each: impl FnMut(&Entry),
-) -> Result<Option<Stored>, CommandError> {
+) -> Result<Option<SelectedRun>, CommandError> {
     let Some(prefix) = prefix else {
         let layout = context.layout()?;
         // First who holds it, then the journal: what is read is then at least as new.
         let running = Lock::holder(&layout).is_some();
         let found = peek(&layout, each)?;
-        return Ok(found.map(|found| Stored { layout, found, running }));
+        return Ok(found.map(|found| SelectedRun { layout, found, running }));
     };
-    let StoredId { layout, run } = select(context, prefix)?;
+    let RunLocation { layout, run } = select(context, prefix)?;
     let held = Lock::holder(&layout).is_some();
     let stored = read_run(&layout, &run, &mut each)?;
     if let Some(damage) = &stored.damage {
-        output::say(&format!("warning: {damage}; what follows in that run is not shown"));
+        output::info(&format!("warning: {damage}; what follows in that run is not shown"));
     }
-    Ok(Some(Stored { layout, found: stored.found, running: held && stored.is_current }))
+    Ok(Some(SelectedRun { layout, found: stored.found, running: held && stored.is_current }))
 }
 
 /// The same with its story.
 pub(crate) fn read_story(
     context: &Context,
     prefix: Option<&str>,
-) -> Result<Option<(Stored, RunSummary)>, CommandError> {
+) -> Result<Option<(SelectedRun, RunSummary)>, CommandError> {
     let mut story = RunSummary::default();
     let stored = read(context, prefix, |entry| story.add(&entry.record))?;
     Ok(stored.map(|stored| (stored, story)))
 }
 
 /// There is no run to show.
-pub(crate) fn none_yet() -> CommandError {
+pub(crate) fn no_run_error() -> CommandError {
     CommandError::user("there is no run in this workspace yet")
         .hinted("`ralph-orchestrator run` starts one")
 }

@@ -26,7 +26,7 @@ const SHOWN: usize = 160;
 /// Runs the checks of the configuration in this file once. What is to be said of each.
 pub(super) fn run(file: &Path) -> Result<Vec<String>, CommandError> {
     let context = Context::load(&ConfigFile::Named(file.to_owned()), Overrides::default())?;
-    output::say("running the checks once …");
+    output::info("running the checks once …");
     let folder = context.loaded.dir().to_owned();
     let before = entries(&folder);
     let mut lines = block_on(verdicts(&context))?;
@@ -43,10 +43,10 @@ fn entries(folder: &Path) -> BTreeSet<String> {
 }
 
 async fn verdicts(context: &Context) -> Result<Vec<String>, CommandError> {
-    let plugins = Plugins::of(context)?;
+    let plugins = Plugins::from_context(context)?;
     let build = build_context(&context.loaded, &context.vars);
     let judges =
-        CompletionPolicy::build(&context.loaded, &registry::plain(&plugins), &build).await?;
+        CompletionPolicy::build(&context.loaded, &registry::unsupervised(&plugins), &build).await?;
     let env = plain_environment(&context.loaded, &context.vars);
     let setup = judges.check_setup(&context.loaded, &env).await;
     let workspace = context.loaded.config.run.workspace.canonicalize()?;
@@ -63,7 +63,7 @@ fn line(context: &Context, setup: &SetupReport, named: &ValidatorVerdict) -> Str
             let program = program(context, name);
             format!("could not be run: {program} is not installed")
         }
-        Verdict::Accepted { .. } => "passes already: what is to be done?".to_owned(),
+        Verdict::Accepted { .. } => "already passes, so it proves nothing".to_owned(),
         Verdict::Rejected { reasons } => {
             let why = clause(reasons.first().map(String::as_str).unwrap_or_default());
             format!("fails now, as it should ({why})")
