@@ -23,7 +23,7 @@ use ralph_orchestrator_contract::{Tokens, Usage, Usd};
 use ralph_orchestrator_core::machine::{
     BaselineMode, Limits, Outcome, Pins, Policy, Record, RunStarted, Trigger,
 };
-use ralph_orchestrator_core::state::{Layout, Store};
+use ralph_orchestrator_core::store::{Layout, Store};
 use ralph_orchestrator_core::workspace::TreeHasher;
 use serde_json::Value;
 use tempfile::TempDir;

@@ -53,7 +53,7 @@ fn fresh(bytes: &mut Bytes<'_>) -> RunStarted {
             after_rejection: if bits & 4 == 0 {
                 AfterRejection::Keep
             } else {
-                AfterRejection::Reclaim
+                AfterRejection::RequireNewClaim
             },
             when: if bits & 128 == 0 {
                 CompletionTrigger::Claimed
@@ -252,7 +252,7 @@ impl World {
         if let Some(at) = completed {
             self.assert_justified(before, &new[..at]);
         }
-        let reclaim = self.fresh.policy.after_rejection == AfterRejection::Reclaim;
+        let reclaim = self.fresh.policy.after_rejection == AfterRejection::RequireNewClaim;
         if matches!(before.latch, Latch::Claimed { .. }) && !reclaim {
             assert_ne!(state.latch, Latch::Open, "a pending claim was lost");
         }

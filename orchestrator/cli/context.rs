@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use ralph_orchestrator_config::{self as config, Flag, LoadedConfig, Sources, foreign_variables};
 use ralph_orchestrator_core::engine::{state_layout, verify_owner};
-use ralph_orchestrator_core::state::{Layout, peek};
+use ralph_orchestrator_core::store::{Layout, read_current_run};
 
 use crate::args::Sets;
 use crate::discovery::ConfigFile;
@@ -157,7 +157,7 @@ fn kept(folder: &Path, vars: &BTreeMap<String, String>) -> Option<PathBuf> {
         ..Sources::default()
     };
     let layout = state_layout(&config::load_run_paths(&sources)?, &state_home(vars)).ok()?;
-    let found = peek(&layout, |_| {}).ok()??;
+    let found = read_current_run(&layout, |_| {}).ok()??;
     Some(layout.config(&found.run)).filter(|config| config.exists())
 }
 

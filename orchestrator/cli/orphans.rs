@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use ralph_orchestrator_core::state::OrphanReport;
+use ralph_orchestrator_core::store::OrphanCleanup;
 use ralph_orchestrator_supervisor::Remains;
 
 use crate::render::text::one_line;
@@ -11,7 +11,7 @@ use crate::render::text::one_line;
 const RUN_ID: &str = "RALPH_RUN_ID";
 
 /// Ends what the agents of a run have left, if nobody did.
-pub(crate) fn end_orphans(run: &str) -> OrphanReport {
+pub(crate) fn end_orphans(run: &str) -> OrphanCleanup {
     let Remains { ended, survived } = ralph_orchestrator_supervisor::end_remains(RUN_ID, run);
     let survived: Vec<String> = survived.iter().map(ToString::to_string).collect();
     let say = |names: &[String], what: &str| {
@@ -23,5 +23,5 @@ pub(crate) fn end_orphans(run: &str) -> OrphanReport {
         })
     };
     let notes = [say(&ended, "were left, and were ended"), say(&survived, "could not be ended")];
-    OrphanReport { notes: notes.into_iter().flatten().collect(), survived }
+    OrphanCleanup { notes: notes.into_iter().flatten().collect(), survived }
 }

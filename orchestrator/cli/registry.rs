@@ -6,7 +6,7 @@ use ralph_adapter_claude_sdk::Guarded;
 use ralph_orchestrator_config::Defaults;
 use ralph_orchestrator_contract::{BuildContext, BuildError};
 use ralph_orchestrator_core::registry::{Registry, Surroundings};
-use ralph_orchestrator_core::workspace::Guard;
+use ralph_orchestrator_core::workspace::GuardedPaths;
 use ralph_orchestrator_detectors::{marker, promise};
 use ralph_orchestrator_supervisor::{KillSwitch, Supervisor};
 
@@ -97,8 +97,8 @@ fn guarded(
     own: Vec<PathBuf>,
 ) -> impl Fn(&BuildContext) -> Result<Guarded, BuildError> + Clone {
     move |context| {
-        let guard = Guard::new(&context.workspace, &globs, &own)
+        let guard = GuardedPaths::new(&context.workspace, &globs, &own)
             .map_err(|error| BuildError::at("", error.to_string()))?;
-        Ok(Guarded::new(move |path| guard.guards(path)))
+        Ok(Guarded::new(move |path| guard.contains(path)))
     }
 }

@@ -1,6 +1,6 @@
 //! The kept transcript of an iteration.
 
-use ralph_orchestrator_core::state::Layout;
+use ralph_orchestrator_core::store::Layout;
 
 /// The events of an iteration. Without a file nothing was printed.
 pub(crate) fn read(layout: &Layout, run: &str, number: u64) -> std::io::Result<Vec<u8>> {

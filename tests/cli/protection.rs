@@ -43,7 +43,7 @@ fn nor_is_one_that_is_not_required() {
 
 #[test]
 fn a_protected_test_is_compared_between_repetitions() {
-    let env = protected_check("confirm = 2\n");
+    let env = protected_check("passes_required = 2\n");
     // Changed by the first execution, used and put back by the second.
     env.agent.call(1).script(
         "cat > build.sh <<'END'

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ralph_orchestrator_contract::{BuildContext, Leftovers};
-use ralph_orchestrator_core::workspace::{Links, read_file};
+use ralph_orchestrator_safe_fs::{SymlinkPolicy, read_file};
 use ralph_orchestrator_supervisor::{
     Ending, Exit, Grace, Process, Spec, Step, Stop, Supervisor, find_program,
 };
@@ -163,7 +163,7 @@ fn result(output: &Output, exit: Exit, timed_out: Option<Duration>, note: Option
 impl Seat {
     /// Goes where the last command ended, if that is inside the workspace; else back to its root.
     fn follow(&mut self) -> Option<String> {
-        let told = read_file(&self.cwd_file, LONGEST_PATH, Links::Refuse).ok()?;
+        let told = read_file(&self.cwd_file, LONGEST_PATH, SymlinkPolicy::Refuse).ok()?;
         // A command that ends its shell does not tell; the old answer must not stand for it.
         let _ = fs::remove_file(&self.cwd_file);
         let folder = PathBuf::from(OsString::from_vec(told.strip_suffix(b"\n")?.to_vec()));

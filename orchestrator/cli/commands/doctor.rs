@@ -10,7 +10,7 @@ use ralph_orchestrator_contract::Verdict;
 use ralph_orchestrator_core::engine::{Driver, Judges, Redactor, SetupReport, build_context};
 use ralph_orchestrator_core::machine::NamedVerdict;
 use ralph_orchestrator_core::registry::Surroundings;
-use ralph_orchestrator_core::state::{Lock, peek};
+use ralph_orchestrator_core::store::{Lock, read_current_run};
 use ralph_orchestrator_supervisor::KillSwitch;
 use ralph_validator_command::PLACEHOLDER;
 use serde_json::Value;
@@ -178,7 +178,8 @@ async fn examine(context: &Context) -> Result<Vec<Finding>, CommandError> {
 
 /// Whether there is a run that `run` would resume: what it protects is fixed.
 fn has_begun(context: &Context) -> bool {
-    let found = context.layout().ok().and_then(|layout| peek(&layout, |_| {}).ok().flatten());
+    let found =
+        context.layout().ok().and_then(|layout| read_current_run(&layout, |_| {}).ok().flatten());
     found.is_some_and(|found| found.state.completion().is_none())
 }
 
@@ -215,7 +216,8 @@ async fn baseline(
     let config = &context.loaded.config;
     let mode = config.completion.baseline;
     let layout = context.layout().ok()?;
-    let begun = peek(&layout, |_| {}).ok()?.is_some_and(|found| found.state.iterations > 0);
+    let begun =
+        read_current_run(&layout, |_| {}).ok()?.is_some_and(|found| found.state.iterations > 0);
     let workspace = config.run.workspace.canonicalize().ok()?;
     if mode == BaselineMode::Off || begun || Lock::holder(&layout).is_some() {
         return None;
@@ -324,7 +326,7 @@ fn state(context: &Context) -> Finding {
     };
     let held = Lock::holder(&layout).map_or(String::new(), |holder| format!(", held by {holder}"));
     let root = layout.root().display();
-    match peek(&layout, |_| {}) {
+    match read_current_run(&layout, |_| {}) {
         Ok(None) => Finding::new("state", Ok(format!("{root}, no run yet{held}")), exit::OK),
         Ok(Some(found)) => {
             Finding::new("state", Ok(format!("{root}, run {}{held}", found.run)), exit::OK)

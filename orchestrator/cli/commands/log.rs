@@ -7,7 +7,7 @@ mod records;
 mod transcript;
 
 use ralph_orchestrator_core::machine::Record;
-use ralph_orchestrator_core::state::{Entry, Layout};
+use ralph_orchestrator_core::store::{JournalEntry, Layout};
 
 use super::stored::{self, Stored};
 use crate::args::Log;
@@ -84,10 +84,10 @@ fn iteration(
     layout: &Layout,
     run: &str,
     number: u64,
-    entries: &[Entry],
+    entries: &[JournalEntry],
     args: &Log,
 ) -> Result<(), CommandError> {
-    let started = |entry: &Entry| matches!(&entry.record, Record::IterationStarted { iteration, .. } if *iteration == number);
+    let started = |entry: &JournalEntry| matches!(&entry.record, Record::IterationStarted { iteration, .. } if *iteration == number);
     if !entries.iter().any(started) {
         return Err(no_iteration(run, number));
     }

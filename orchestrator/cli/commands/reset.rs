@@ -2,7 +2,7 @@
 
 use std::io::{BufRead as _, IsTerminal as _};
 
-use ralph_orchestrator_core::state;
+use ralph_orchestrator_core::store;
 
 use crate::args::Reset;
 use crate::context::Context;
@@ -22,7 +22,7 @@ pub(crate) fn reset(file: &ConfigFile, args: &Reset) -> Result<u8, CommandError>
         return Err(CommandError::user("nothing was deleted")
             .hinted("`reset --yes` skips the confirmation"));
     }
-    for note in state::reset(&layout, &end_orphans)?.notes {
+    for note in store::reset(&layout, &end_orphans)?.notes {
         output::say(&note);
     }
     output::result(&format!("all runs in {root} are deleted; the workspace is untouched"));

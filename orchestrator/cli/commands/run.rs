@@ -7,7 +7,7 @@ use ralph_orchestrator_config::{LoadedConfig, duration_text};
 use ralph_orchestrator_core::engine::{Observer, Opened, Request, Session, find_completed, open};
 use ralph_orchestrator_core::machine::{Outcome, Policy as MachinePolicy, StopReason};
 use ralph_orchestrator_core::registry::Surroundings;
-use ralph_orchestrator_core::state::{Disk, Found, Layout};
+use ralph_orchestrator_core::store::{Disk, Layout, StoredRun};
 use ralph_orchestrator_supervisor::Supervisor;
 
 use crate::args::Run;
@@ -159,7 +159,7 @@ async fn complete_or(
 }
 
 /// The run is complete: says so and starts nothing.
-fn complete(found: &Found, layout: &Layout, json: bool) -> u8 {
+fn complete(found: &StoredRun, layout: &Layout, json: bool) -> u8 {
     let validated = found.state.completion().is_some_and(|completion| completion.validated);
     let evidence_only = found.state.policy().is_some_and(MachinePolicy::is_evidence_only);
     if json {

@@ -2,7 +2,7 @@
 
 use ralph_orchestrator_contract::Usd;
 use ralph_orchestrator_core::machine::{Episode, Outcome, State, Story, TreeChange};
-use ralph_orchestrator_core::state::{Found, Layout, Lock};
+use ralph_orchestrator_core::store::{Layout, Lock, StoredRun};
 use serde_json::{Value, json};
 
 use super::stored::{self, Stored};
@@ -151,7 +151,7 @@ const fn tree(change: TreeChange) -> Option<&'static str> {
 }
 
 fn lines(
-    found: &Found,
+    found: &StoredRun,
     story: &Story,
     running: bool,
     (program, width): (&str, usize),
@@ -298,7 +298,13 @@ fn advice(state: &State, story: &Story, running: bool, program: &str) -> Vec<Str
     advice
 }
 
-fn object(found: &Found, story: &Story, running: bool, layout: &Layout, program: &str) -> Value {
+fn object(
+    found: &StoredRun,
+    story: &Story,
+    running: bool,
+    layout: &Layout,
+    program: &str,
+) -> Value {
     let state = &found.state;
     let iterations: Vec<&Episode> =
         story.episodes.values().filter(|episode| !episode.is_empty()).collect();

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use ralph_orchestrator_contract::{ClaimKind, Verdict};
 use ralph_orchestrator_core::engine::{Notice, Observer};
 use ralph_orchestrator_core::machine::{NamedVerdict, StopReason};
-use ralph_orchestrator_core::state::Layout;
+use ralph_orchestrator_core::store::Layout;
 
 use super::live::{Doing, Live};
 use super::summary;

@@ -13,8 +13,9 @@ use std::path::Path;
 use proptest::prelude::*;
 use ralph_orchestrator_contract::{Claim, ClaimKind, ClaimSource};
 use ralph_orchestrator_core::machine::{Latch, Limits, Pins, Policy, Record, RunStarted, State};
-use ralph_orchestrator_core::state::{
-    Disk, Key, LatchFile, Layout, OrphanReport, StateError, Store, list_runs, peek, read_run, reset,
+use ralph_orchestrator_core::store::{
+    Disk, Key, LatchFile, Layout, OrphanCleanup, StateError, Store, list_runs, read_current_run,
+    read_run, reset,
 };
 use tempfile::TempDir;
 
@@ -78,8 +79,8 @@ fn records() -> Vec<Record> {
 }
 
 /// No start was killed here.
-fn nothing_left(_run: &str) -> OrphanReport {
-    OrphanReport::default()
+fn nothing_left(_run: &str) -> OrphanCleanup {
+    OrphanCleanup::default()
 }
 
 fn layout(folder: &TempDir) -> Layout {
@@ -230,10 +231,10 @@ fn a_missing_file_is_damage_but_a_missing_directory_is_a_fresh_start() {
         }
         let result = resumed(&layout);
         assert!(matches!(result, Err(StateError::Damaged { .. })), "without {gone}: {result:?}");
-        let result = peek(&layout, |_| {});
+        let result = read_current_run(&layout, |_| {});
         assert!(
             matches!(result, Err(StateError::Damaged { .. })),
-            "peek without {gone}: {result:?}"
+            "read_current_run without {gone}: {result:?}"
         );
     }
     let folder = TempDir::new().unwrap();
@@ -334,7 +335,7 @@ fn what_cannot_be_read_is_not_taken_for_missing() {
         write(&layout, &records());
         fs::remove_file(&path).unwrap();
         fs::create_dir(&path).unwrap();
-        for result in [resumed(&layout).map(drop), peek(&layout, |_| {}).map(drop)] {
+        for result in [resumed(&layout).map(drop), read_current_run(&layout, |_| {}).map(drop)] {
             assert!(matches!(result, Err(StateError::Io { .. })), "{}: {result:?}", path.display());
         }
         fs::remove_dir_all(layout.root()).unwrap();
@@ -347,7 +348,7 @@ fn ended_by(store: &mut Store, survived: &[&str]) -> Option<String> {
     let end = |run: &str| {
         *ended.borrow_mut() = Some(run.to_owned());
         let survived = survived.iter().map(|name| (*name).to_owned()).collect();
-        OrphanReport { survived, ..OrphanReport::default() }
+        OrphanCleanup { survived, ..OrphanCleanup::default() }
     };
     store.end_orphans(None, &end);
     ended.into_inner()
@@ -391,7 +392,7 @@ fn the_sign_of_a_killed_start_stays_until_nothing_is_left_of_it() {
     assert_eq!(ended_by(&mut open(), &[]).as_deref(), Some(RUN), "something survived");
     assert_eq!(ended_by(&mut open(), &[]), None);
     fs::write(layout.lock(), "{\"pid\":1}").unwrap();
-    let survives = |_: &str| OrphanReport { survived: vec!["deaf".into()], ..Default::default() };
+    let survives = |_: &str| OrphanCleanup { survived: vec!["deaf".into()], ..Default::default() };
     let refused = reset(&layout, &survives);
     assert!(matches!(refused, Err(StateError::OrphansLeft { .. })), "{refused:?}");
     assert_eq!(ended_by(&mut open(), &[]).as_deref(), Some(RUN), "nothing was forgotten");
@@ -453,7 +454,7 @@ fn readers_do_not_need_the_lock_and_change_nothing() {
     torn.extend_from_slice(b"{\"seq\":6");
     fs::write(&path, &torn).unwrap();
     let mut seen = 0;
-    let found = peek(&layout, |_| seen += 1).unwrap().unwrap();
+    let found = read_current_run(&layout, |_| seen += 1).unwrap().unwrap();
     assert_eq!((seen, found.torn.unwrap().bytes), (5, 8));
     assert_eq!(fs::read(&path).unwrap(), torn);
 }

@@ -209,7 +209,7 @@ pub(super) fn a_validator_that_passes_only_now_and_then_is_asked_again() {
     let env = hostile();
     let count = env.root().join("count");
     env.config(&format!(
-        "\n[[validator]]\nkind = \"command\"\nname = \"flaky\"\nconfirm = 3\n\
+        "\n[[validator]]\nkind = \"command\"\nname = \"flaky\"\npasses_required = 3\n\
          program = [\"sh\", \"-c\", \"echo x >> '{0}'; [ $(wc -l < '{0}') -ne 2 ]\"]\n\
          [completion]\nbaseline = \"off\"\n",
         count.display()

@@ -128,7 +128,7 @@ pub(super) fn a_validator_that_exchanges_the_workspace_is_followed_by_no_other()
 
 #[test]
 pub(super) fn a_repeated_execution_is_not_in_another_folder() {
-    let twice = "[[validator]]\nkind = \"command\"\nname = \"twice\"\nconfirm = 2\n\
+    let twice = "[[validator]]\nkind = \"command\"\nname = \"twice\"\npasses_required = 2\n\
                  program = [\"sh\", \"-c\", \"pwd -P >> '@ROOT@/places'; cd '@ROOT@'; \
                  test -e w.old || { mv w w.old; ln -s other w; }\"]\n";
     let stage = Exchange::new(twice);

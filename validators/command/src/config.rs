@@ -27,7 +27,7 @@ pub struct Config {
     pub(crate) protect: Vec<String>,
     /// How many times in a row it has to pass.
     #[serde(default = "one")]
-    pub(crate) confirm: u32,
+    pub(crate) passes_required: u32,
     /// Whether any change that it makes to the workspace is its error.
     #[serde(default)]
     pub(crate) read_only: bool,
@@ -93,9 +93,9 @@ impl Config {
         if !(0..=255).contains(&config.expect_exit) {
             return Err(BuildError::at("expect_exit", "expected an exit status from 0 to 255"));
         }
-        if config.confirm == 0 {
+        if config.passes_required == 0 {
             let message = "expected how many times in a row it has to pass, at least 1";
-            return Err(BuildError::at("confirm", message));
+            return Err(BuildError::at("passes_required", message));
         }
         match &config.cwd {
             Some(cwd) if !stays_inside(cwd) => {
@@ -128,7 +128,7 @@ mod tests {
     #[test]
     fn defaults() {
         let config = Config::parse(json!({"program": ["cargo", "test"]})).unwrap();
-        assert_eq!((config.expect_exit, config.confirm, config.read_only), (0, 1, false));
+        assert_eq!((config.expect_exit, config.passes_required, config.read_only), (0, 1, false));
         assert!(config.must_match.as_slice().is_empty() && config.cwd.is_none());
     }
 
@@ -151,7 +151,7 @@ mod tests {
         assert_eq!(key(json!({"program": []})), "program");
         assert_eq!(key(json!({"program": [""]})), "program.0");
         assert_eq!(key(json!({"program": ["a", "\u{0}"]})), "program.1");
-        assert_eq!(key(json!({"program": ["a"], "confirm": 0})), "confirm");
+        assert_eq!(key(json!({"program": ["a"], "passes_required": 0})), "passes_required");
         assert_eq!(key(json!({"program": ["a"], "expect_exit": 256})), "expect_exit");
         assert_eq!(key(json!({"program": ["a"], "expect_exit": -1})), "expect_exit");
         for cwd in ["/etc", "..", "a/../..", "a/../b"] {

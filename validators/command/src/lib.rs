@@ -9,7 +9,7 @@
 //! | `must_match` | a regular expression, or a list: each has to match a line of the output |
 //! | `must_not_match` | a regular expression, or a list: none may match a line of the output |
 //! | `protect` | globs, relative to the workspace, of what has to be as it was when the run began. A program in the workspace, or the script that an interpreter is given, that no required validator protects is warned of. Beyond these, what would be run instead of the program's own is reserved: it must not appear (`reserved.rs`) |
-//! | `confirm` | how many times in a row it has to pass, 1 by default |
+//! | `passes_required` | how many times in a row it has to pass, 1 by default |
 //! | `read_only` | whether any change that it makes to the workspace is its error, false by default |
 //! | `cwd` | where it runs, relative to the workspace and inside it; the workspace by default |
 //!

@@ -215,7 +215,7 @@ impl CommandValidator {
 #[async_trait]
 impl EvidenceValidator for CommandValidator {
     fn describe(&self) -> ValidatorDescription {
-        let times = match self.config.confirm {
+        let times = match self.config.passes_required {
             1 => String::new(),
             times => format!(", {times} times in a row"),
         };
@@ -241,7 +241,7 @@ impl EvidenceValidator for CommandValidator {
     }
 
     fn passes_required(&self) -> u32 {
-        self.config.confirm
+        self.config.passes_required
     }
 
     async fn check(&self, _env: &BTreeMap<String, String>) -> Result<(), String> {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ralph_orchestrator_core::machine::{Record, Story, TreeChange};
-use ralph_orchestrator_core::state::Entry;
+use ralph_orchestrator_core::store::JournalEntry;
 use serde::Serialize;
 
 use crate::output;
@@ -54,7 +54,7 @@ struct Started<'a> {
     given: &'a BTreeMap<String, String>,
 }
 
-pub(super) fn determinism(entries: &[Entry], json: bool) {
+pub(super) fn determinism(entries: &[JournalEntry], json: bool) {
     let rows = rows(entries);
     if json {
         return output::json(&rows);
@@ -68,7 +68,7 @@ pub(super) fn determinism(entries: &[Entry], json: bool) {
     }
 }
 
-fn rows(entries: &[Entry]) -> Vec<Row> {
+fn rows(entries: &[JournalEntry]) -> Vec<Row> {
     let starts: Vec<Started<'_>> =
         entries.iter().filter_map(|entry| started(&entry.record)).collect();
     vec![
@@ -116,7 +116,7 @@ fn at(iterations: &[u64]) -> String {
     format!("{}{more}", named.join(", "))
 }
 
-fn creation(entries: &[Entry], starts: &[Started<'_>]) -> Row {
+fn creation(entries: &[JournalEntry], starts: &[Started<'_>]) -> Row {
     const ROW: &str = "client creation";
     if starts.is_empty() || starts.iter().any(|start| start.given.is_empty()) {
         return row(ROW, Finding::NotRecorded, "no start, or of a version that did not note this");
@@ -167,7 +167,7 @@ fn prompt(starts: &[Started<'_>]) -> Row {
     row(ROW, Finding::Varies, format!("the prompt was edited before iteration {}", at(&changed)))
 }
 
-fn scoping(entries: &[Entry], starts: &[Started<'_>]) -> Row {
+fn scoping(entries: &[JournalEntry], starts: &[Started<'_>]) -> Row {
     const ROW: &str = "session scoping";
     if starts.is_empty() {
         return row(ROW, Finding::NotRecorded, "no iteration was started");
@@ -211,7 +211,7 @@ fn continuing(starts: &[Started<'_>]) -> Row {
     row(ROW, finding, if in_order { notes } else { "numbers are missing".to_owned() })
 }
 
-fn workspace(entries: &[Entry]) -> Row {
+fn workspace(entries: &[JournalEntry]) -> Row {
     const ROW: &str = "workspace state";
     // By iteration: after a restart the workspace is scanned once more.
     let story: Story = entries.iter().map(|entry| &entry.record).collect();
@@ -235,7 +235,7 @@ fn workspace(entries: &[Entry]) -> Row {
 }
 
 /// What one iteration tells the next beside the workspace.
-fn notes(entries: &[Entry], starts: &[Started<'_>]) -> Row {
+fn notes(entries: &[JournalEntry], starts: &[Started<'_>]) -> Row {
     const ROW: &str = "progress notes";
     if starts.is_empty() || starts.iter().any(|start| start.given.is_empty()) {
         return row(ROW, Finding::NotRecorded, "no start, or of a version that did not note this");

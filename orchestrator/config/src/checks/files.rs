@@ -7,7 +7,7 @@ use crate::layers::text_file::{self, TextFileError};
 use crate::loaded::LoadedConfig;
 
 /// A larger prompt fits into no agent.
-const MAX_PROMPT: u64 = 8 << 20;
+const MAX_PROMPT: usize = 8 << 20;
 
 const NO_PROMPT: &str =
     "write the task into it, or give it as `run --goal TEXT` or `run --prompt TEXT`";

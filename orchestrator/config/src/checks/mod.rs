@@ -5,8 +5,9 @@ mod files;
 mod plugins;
 
 use std::collections::BTreeSet;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
+use ralph_orchestrator_safe_fs::normalize_lexically;
 use serde_json::Value;
 
 use crate::Sources;
@@ -139,21 +140,6 @@ pub(crate) fn make_absolute(
         _ => {}
     }
     normalize_lexically(&dir.join(path))
-}
-
-/// Without `.` and `..`, by the names alone: links are not followed, nothing has to exist.
-pub(crate) fn normalize_lexically(path: &Path) -> PathBuf {
-    let mut clean = PathBuf::new();
-    for component in path.components() {
-        match component {
-            Component::CurDir => {}
-            Component::ParentDir => {
-                clean.pop();
-            }
-            other => clean.push(other),
-        }
-    }
-    clean
 }
 
 fn agent(

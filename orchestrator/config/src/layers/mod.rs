@@ -18,7 +18,7 @@ use crate::variables::{self, VariableMeaning};
 use text_file::TextFileError;
 
 /// A larger file is no configuration.
-const MAX_FILE: u64 = 1 << 20;
+const MAX_FILE: usize = 1 << 20;
 
 /// A flag of the command line that stands for a key.
 #[derive(Clone, Debug, PartialEq, Eq)]

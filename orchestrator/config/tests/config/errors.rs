@@ -78,8 +78,8 @@ fn wrong_types() {
             &["ralph.toml:1:19: run.prompt_text: expected a string, found an array"],
         ),
         (
-            "run.prompt_mutable = 'yes'",
-            &["ralph.toml:1:22: run.prompt_mutable: expected true or false, found \"yes\""],
+            "run.prompt_editable = 'yes'",
+            &["ralph.toml:1:22: run.prompt_editable: expected true or false, found \"yes\""],
         ),
         ("agent = 'claude'", &["ralph.toml:1:9: agent: expected a table, found \"claude\""]),
         ("agent.config = 'x'", &["ralph.toml:1:16: agent.config: expected a table, found \"x\""]),
@@ -98,8 +98,10 @@ fn wrong_types() {
             &["ralph.toml:1:14: run.prompt: no key takes a date or a time; text goes in quotes"],
         ),
         (
-            "[[validator]]\nkind = 'command'\nconfirm = 99999999999999999999",
-            &["ralph.toml:3:11: validator.0.confirm: the number 99999999999999999999 is too large"],
+            "[[validator]]\nkind = 'command'\npasses_required = 99999999999999999999",
+            &[
+                "ralph.toml:3:19: validator.0.passes_required: the number 99999999999999999999 is too large",
+            ],
         ),
     ]);
 }
@@ -168,7 +170,7 @@ fn arrays_are_no_tables_and_numbers_no_words() {
         (
             "completion.after_rejection = 'drop'",
             &[
-                "ralph.toml:1:30: completion.after_rejection: expected \"keep\" or \"reclaim\", found \"drop\"",
+                "ralph.toml:1:30: completion.after_rejection: expected \"keep\" or \"require_new_claim\", found \"drop\"",
             ],
         ),
     ]);

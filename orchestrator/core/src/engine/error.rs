@@ -1,6 +1,6 @@
 //! Why a run could not be started or had to be broken off.
 
-use crate::state::StateError;
+use crate::store::StateError;
 use crate::workspace::{PromptError, TreeError, WorkspaceError};
 use ralph_orchestrator_config::ConfigErrors;
 use ralph_orchestrator_contract::AgentError;

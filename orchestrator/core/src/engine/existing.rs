@@ -5,7 +5,7 @@ use std::path::Path;
 use super::plan::Judges;
 use super::prompt::PromptSource;
 use crate::registry::Registry;
-use crate::state::{Found, Layout, StateError};
+use crate::store::{Layout, StateError, StoredRun};
 use ralph_orchestrator_config::{self as config, LoadedConfig, Sources};
 use ralph_orchestrator_contract::BuildContext;
 
@@ -15,16 +15,16 @@ const OTHER_TEXT: &str = "the task is another one than that of the last run: thi
 /// What becomes of the run that was found.
 pub(super) enum Existing {
     /// It is complete.
-    Complete(Box<Found>),
+    Complete(Box<StoredRun>),
     /// It is gone on with.
-    Resumes(Box<Found>),
+    Resumes(Box<StoredRun>),
     /// A new one begins; why, for people.
     OtherTask(String),
 }
 
 /// What becomes of it, as this configuration is now.
 pub(super) async fn classify(
-    found: Found,
+    found: StoredRun,
     loaded: &LoadedConfig,
     layout: &Layout,
     registry: &Registry,
@@ -45,7 +45,7 @@ pub(super) async fn classify(
 
 /// Refuses the journal of another workspace.
 pub(super) fn belongs_here(
-    found: &Found,
+    found: &StoredRun,
     workspace: &Path,
     layout: &Layout,
 ) -> Result<(), StateError> {
@@ -63,7 +63,7 @@ pub(super) fn belongs_here(
 
 /// Whether the prompt still asks for what was completed. What cannot be told leaves it complete.
 pub(super) async fn same_task(
-    found: &Found,
+    found: &StoredRun,
     loaded: &LoadedConfig,
     layout: &Layout,
     registry: &Registry,
@@ -82,7 +82,7 @@ pub(super) async fn same_task(
 
 /// Whether a run that has no configuration file was begun with another text of its task: then it is
 /// another run. Whoever edits a file may mend the prompt of a run that goes on.
-fn is_other_task(found: &Found, loaded: &LoadedConfig, layout: &Layout) -> bool {
+fn is_other_task(found: &StoredRun, loaded: &LoadedConfig, layout: &Layout) -> bool {
     if loaded.configuration().is_some() {
         return false;
     }

@@ -5,6 +5,8 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use ralph_orchestrator_safe_fs::real_path;
+
 use super::drivers::Drivers;
 use super::error::EngineError;
 use super::existing::{Existing, belongs_here, classify, kept_config, kept_judges, same_task};
@@ -18,10 +20,10 @@ use super::renew::{self, Renewal};
 use super::session::Session;
 use crate::machine::Pins;
 use crate::registry::{Registry, Surroundings};
-use crate::state::{
-    Disk, Found, Layout, OrphanReport, StateError, Store, occupy_workspace, peek_completed,
+use crate::store::{
+    Disk, Layout, OrphanCleanup, StateError, Store, StoredRun, lock_workspace, read_completed_run,
 };
-use crate::workspace::{Baseline, HeldWorkspace, PromptPlace, create_from_template};
+use crate::workspace::{Baseline, PromptPlace, WorkspaceHandle, create_from_template};
 use ralph_orchestrator_config::LoadedConfig;
 use ralph_orchestrator_contract::BuildContext;
 
@@ -41,7 +43,7 @@ pub struct Request<'a> {
     pub registry: &'a (dyn Fn(Surroundings) -> Registry + Sync),
     /// Ends what is left of the processes of the run with this id. Called when nobody can be watching
     /// over them any more.
-    pub end_orphans: &'a (dyn Fn(&str) -> OrphanReport + Sync),
+    pub end_orphans: &'a (dyn Fn(&str) -> OrphanCleanup + Sync),
     /// Looks after the processes of the iterations.
     pub processes: Arc<dyn Processes>,
     /// `[agents.NAME]` instead of `[agent]`.
@@ -62,7 +64,7 @@ pub enum Opened {
     /// The run is complete already: nothing is started.
     Complete {
         /// The run.
-        found: Box<Found>,
+        found: Box<StoredRun>,
         /// Its state.
         layout: Layout,
     },
@@ -83,7 +85,7 @@ async fn look(request: Request<'_>) -> Result<Opened, EngineError> {
     let context = plan::build_context(&request.loaded, &request.vars);
     let plain = (request.registry)(Surroundings::default());
     let layout = plan::state_layout(&request.loaded, &request.state_home)?;
-    let workspace = plan::real_path(&request.loaded.config.run.workspace);
+    let workspace = real_path(&request.loaded.config.run.workspace);
     request.verify_owner(&layout)?;
     let ways = Ways::of(&request.loaded, &workspace, &request.state_home);
     if !request.restart {
@@ -98,7 +100,7 @@ async fn look(request: Request<'_>) -> Result<Opened, EngineError> {
     let drivers = Drivers::build(&request.loaded, &plain, &context, name, &request.vars).await?;
     let mut notes = drivers.check_limits(&request.loaded)?;
 
-    let mut store = Store::open_on(request.disk.clone(), layout.clone())
+    let mut store = Store::open_with_disk(request.disk.clone(), layout.clone())
         .map_err(|error| request.name_outer_run(error))?;
     let found = take_run(&mut store, &request, &workspace, &mut notes)?;
     let kept = match found {
@@ -143,7 +145,7 @@ async fn look(request: Request<'_>) -> Result<Opened, EngineError> {
 
 /// What a run that goes on protects, whatever is configured now.
 async fn kept_protects(
-    kept: Option<&Found>,
+    kept: Option<&StoredRun>,
     layout: &Layout,
     registry: &Registry,
     context: &BuildContext,
@@ -167,7 +169,7 @@ async fn renew_workspace(
     // Nothing is moved for a run that cannot begin.
     drivers.check(&drivers.redactor(&request.loaded)).await?;
     renewal.perform()?;
-    request.record_origin(&HeldWorkspace::hold(workspace)?, layout)
+    request.record_origin(&WorkspaceHandle::open(workspace)?, layout)
 }
 
 /// Records whose the state is. Returns what there is to say of runs whose paths were others.
@@ -204,7 +206,7 @@ impl Request<'_> {
         Renewal { loaded, workspace, layout, disk, states: self.states(), say }
     }
 
-    fn record_origin(&self, held: &HeldWorkspace, layout: &Layout) -> Result<(), EngineError> {
+    fn record_origin(&self, held: &WorkspaceHandle, layout: &Layout) -> Result<(), EngineError> {
         match &self.loaded.config.run.template {
             Some(template) => renew::record_origin(template, held, &self.disk, layout),
             None => Ok(()),
@@ -229,7 +231,7 @@ fn take_run(
     request: &Request<'_>,
     workspace: &Path,
     notes: &mut Vec<String>,
-) -> Result<Option<Found>, EngineError> {
+) -> Result<Option<StoredRun>, EngineError> {
     let found = store.resume();
     // Whoever watched over the agent may have been killed together with the orchestrator.
     let left = store.end_orphans(found.as_ref().ok().and_then(Option::as_ref), request.end_orphans);
@@ -259,7 +261,7 @@ fn take_place(
     let recorded = pins.map(|pins| PromptSource::recorded(run, pins));
     recorded.as_ref().and_then(PromptSource::place).map_or(Ok(()), PromptPlace::verify)?;
     let held = |pins: Option<&Pins>| {
-        let held = HeldWorkspace::hold(workspace)?;
+        let held = WorkspaceHandle::open(workspace)?;
         pins.map_or(Ok(()), |pins| place::compare(pins, &held))?;
         Ok::<_, EngineError>(held)
     };
@@ -274,7 +276,7 @@ fn take_place(
     if made {
         request.record_origin(&held, layout)?;
     }
-    let occupied = occupy_workspace(&request.disk, held.folder(), &request.states())
+    let occupied = lock_workspace(&request.disk, held.folder(), &request.states())
         .map_err(|error| request.name_outer_run(error))?;
     let prompt = recorded.unwrap_or_else(|| PromptSource::find(run));
     Ok(Place { workspace: held, occupied, prompt })
@@ -285,7 +287,7 @@ fn own(request: &Request<'_>, layout: &Layout, prompt: &PromptSource) -> Vec<Pat
     let run = &request.loaded.config.run;
     let state = [layout.root().to_owned(), request.states()];
     let fixed =
-        [prompt.path(), prompt.file()].into_iter().flatten().filter(|_| !run.prompt_mutable);
+        [prompt.path(), prompt.file()].into_iter().flatten().filter(|_| !run.prompt_editable);
     state
         .into_iter()
         .chain([request.config_file.clone()])
@@ -299,7 +301,7 @@ pub async fn find_completed(
     state_home: &Path,
     vars: &BTreeMap<String, String>,
     registry: &Registry,
-) -> Option<(Found, Layout)> {
+) -> Option<(StoredRun, Layout)> {
     let layout = plan::state_layout(loaded, state_home).ok()?;
     plan::verify_owner(loaded, &layout).ok()?;
     let context = plan::build_context(loaded, vars);
@@ -313,9 +315,9 @@ async fn completed(
     layout: &Layout,
     registry: &Registry,
     context: &BuildContext,
-) -> Option<Found> {
-    let found = peek_completed(layout).ok()??;
-    let workspace = plan::real_path(&loaded.config.run.workspace);
+) -> Option<StoredRun> {
+    let found = read_completed_run(layout).ok()??;
+    let workspace = real_path(&loaded.config.run.workspace);
     belongs_here(&found, &workspace, layout).ok()?;
     same_task(&found, loaded, layout, registry, context).await.then_some(found)
 }
@@ -346,7 +348,7 @@ struct Parts<'a> {
 
 /// Where it takes place.
 struct Place {
-    workspace: HeldWorkspace,
+    workspace: WorkspaceHandle,
     /// What is locked for it.
     occupied: Arc<File>,
     prompt: PromptSource,
@@ -374,7 +376,7 @@ impl Parts<'_> {
 
     async fn go_on(
         mut self,
-        found: Found,
+        found: StoredRun,
         registry: &Registry,
         context: &BuildContext,
     ) -> Result<Session, EngineError> {
@@ -443,7 +445,7 @@ impl Parts<'_> {
         run: String,
         policy: crate::machine::Policy,
         baseline: Baseline,
-        found: Option<Found>,
+        found: Option<StoredRun>,
     ) -> Session {
         Session::new(super::session::New {
             run,

@@ -8,8 +8,9 @@ use serde::{Deserialize, Serialize};
 use super::error::EngineError;
 use super::observe::Observed;
 use super::session::Session;
-use crate::state::{Layout, StateError, Store};
-use crate::workspace::{PinnedPaths, escape, unescape};
+use crate::store::{Layout, StateError, Store};
+use crate::workspace::PinnedPaths;
+use ralph_orchestrator_safe_fs::{escape, unescape};
 
 /// As it is kept: JSON.
 #[derive(Default, Serialize, Deserialize)]
@@ -28,14 +29,16 @@ impl Session {
         let kept = StoredPaths { paths: paths.iter().map(|path| escape(path)).collect() };
         let object = serde_json::to_string(&kept)
             .map_err(|error| EngineError::Internal(error.to_string()))?;
-        self.store.keep_sealed(Layout::PATHS, &object)?;
+        self.store.write_signed_file(Layout::PATHS, &object)?;
         Ok(())
     }
 }
 
 /// What was kept of the run that goes on.
 pub(super) fn read(store: &Store) -> Result<PinnedPaths, EngineError> {
-    let Some(object) = store.sealed_file(Layout::PATHS)? else { return Ok(PinnedPaths::default()) };
+    let Some(object) = store.read_signed_file(Layout::PATHS)? else {
+        return Ok(PinnedPaths::default());
+    };
     let kept: StoredPaths = serde_json::from_str(&object).map_err(|error| StateError::Damaged {
         path: Layout::PATHS.into(),
         problem: error.to_string(),

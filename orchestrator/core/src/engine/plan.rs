@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use ralph_orchestrator_safe_fs::real_path;
 use serde_json::json;
 
 use super::environment;
@@ -14,7 +15,7 @@ use crate::machine::{
     self, AfterRejection, BaselineMode, CompletionTrigger, Policy, ValidatorInfo,
 };
 use crate::registry::{Kinds, Registry};
-use crate::state::{self, StateError};
+use crate::store::{self, StateError};
 use crate::workspace::ProtectedPaths;
 use ralph_orchestrator_config::{
     self as config, AgentConfig, Config, ConfigErrors, Limits, LoadedConfig,
@@ -110,7 +111,7 @@ impl Judges {
             trust_agent: completion.trust_agent,
             after_rejection: match completion.after_rejection {
                 config::AfterRejection::Keep => AfterRejection::Keep,
-                config::AfterRejection::Reclaim => AfterRejection::Reclaim,
+                config::AfterRejection::RequireNewClaim => AfterRejection::RequireNewClaim,
             },
             when: match completion.when {
                 config::CompletionTrigger::Claimed => CompletionTrigger::Claimed,
@@ -453,9 +454,9 @@ pub fn plain_environment(
 }
 
 /// Whose the state of this configuration's run is.
-pub(super) fn state_owner(loaded: &LoadedConfig) -> state::Owner {
+pub(super) fn state_owner(loaded: &LoadedConfig) -> store::Owner {
     let workspace = real_path(&loaded.config.run.workspace);
-    state::Owner::new(&workspace, loaded.configuration().as_deref())
+    store::Owner::new(&workspace, loaded.configuration().as_deref())
 }
 
 /// Refuses a state directory that belongs to another workspace or configuration.
@@ -463,7 +464,7 @@ pub(super) fn state_owner(loaded: &LoadedConfig) -> state::Owner {
 /// # Errors
 /// It does: the configuration is wrong if it names the directory, and otherwise somebody put another one
 /// in the place of its own.
-pub fn verify_owner(loaded: &LoadedConfig, layout: &state::Layout) -> Result<(), EngineError> {
+pub fn verify_owner(loaded: &LoadedConfig, layout: &store::Layout) -> Result<(), EngineError> {
     match state_owner(loaded).verify(layout) {
         Err(StateError::Foreign { path, owner, asked }) => {
             let problem = format!("belongs to the run of {owner}, not to that of {asked}");
@@ -489,13 +490,13 @@ pub fn verify_owner(loaded: &LoadedConfig, layout: &state::Layout) -> Result<(),
 pub fn state_layout(
     loaded: &LoadedConfig,
     state_home: &Path,
-) -> Result<state::Layout, ConfigErrors> {
+) -> Result<store::Layout, ConfigErrors> {
     let workspace = real_path(&loaded.config.run.workspace);
     let root = match &loaded.config.state.dir {
         Some(dir) => dir.clone(),
         None => state_home
             .join("ralph-orchestrator")
-            .join(crate::workspace::identity(&workspace, loaded.configuration().as_deref())),
+            .join(crate::workspace::state_dir_name(&workspace, loaded.configuration().as_deref())),
     };
     if real_path(&root).starts_with(&workspace) {
         let message = format!(
@@ -506,23 +507,5 @@ pub fn state_layout(
         );
         return Err(error_at(loaded, &["state", "dir"], &message));
     }
-    Ok(state::Layout::new(root))
-}
-
-/// The path without links, as far as it exists.
-pub(super) fn real_path(path: &Path) -> PathBuf {
-    let mut missing = Vec::new();
-    let mut at = path;
-    loop {
-        if let Ok(real) = at.canonicalize() {
-            return missing.iter().rev().fold(real, |path: PathBuf, part| path.join(part));
-        }
-        match (at.parent(), at.file_name()) {
-            (Some(parent), Some(name)) => {
-                missing.push(name);
-                at = parent;
-            }
-            _ => return path.to_owned(),
-        }
-    }
+    Ok(store::Layout::new(root))
 }

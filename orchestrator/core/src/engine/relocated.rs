@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::machine::FilePin;
-use crate::state::{Owner, StateDir, state_dirs};
+use crate::store::{Owner, StateDir, state_dirs};
 
 /// What to say, before a run begins, of runs that belong to a configuration of this workspace that is
 /// gone, or to this very folder when it had another path. `own` is whose the run that begins is.

@@ -10,8 +10,8 @@ use rustix::io::Errno;
 
 use super::error::EngineError;
 use super::place::file_pin;
-use crate::state::{Disk, Layout, Origin, occupy_workspace};
-use crate::workspace::{HeldWorkspace, create_from_template};
+use crate::store::{Disk, Layout, TemplateOrigin, lock_workspace};
+use crate::workspace::{WorkspaceHandle, create_from_template};
 use ralph_orchestrator_config::LoadedConfig;
 
 /// How many names are tried for what is moved aside.
@@ -54,8 +54,8 @@ impl Renewal<'_> {
         if let Some(path) = inside(template).or_else(|| inside(self.loaded.configuration())) {
             return Some(format!("{} lies in it", path.display()));
         }
-        let held = HeldWorkspace::hold(self.workspace).ok()?;
-        let is_ours = Origin::read(self.layout).is_some_and(|origin| {
+        let held = WorkspaceHandle::open(self.workspace).ok()?;
+        let is_ours = TemplateOrigin::read(self.layout).is_some_and(|origin| {
             origin.is_of(self.workspace, &held.folder(), file_pin(held.id()))
         });
         (!is_ours).then(|| "nothing is recorded of its having come from there".into())
@@ -65,8 +65,8 @@ impl Renewal<'_> {
     pub(super) fn perform(&self) -> Result<(), EngineError> {
         let failed = |what: String| EngineError::Workspace(what);
         let Some(template) = &self.loaded.config.run.template else { return Ok(()) };
-        let held = HeldWorkspace::hold(self.workspace)?;
-        let occupied = occupy_workspace(self.disk, held.folder(), &self.states)?;
+        let held = WorkspaceHandle::open(self.workspace)?;
+        let occupied = lock_workspace(self.disk, held.folder(), &self.states)?;
         let (from, template_path) = (self.workspace.display(), template.display());
         let aside = self
             .move_aside()
@@ -123,12 +123,12 @@ fn rename_new(from: &Path, to: &Path) -> Result<(), Errno> {
 /// Records that this folder came from the template.
 pub(super) fn record_origin(
     template: &Path,
-    held: &HeldWorkspace,
+    held: &WorkspaceHandle,
     disk: &Disk,
     layout: &Layout,
 ) -> Result<(), EngineError> {
     let folder: &File = &held.folder();
-    let origin = Origin::new(template, held.path(), folder, file_pin(held.id()));
+    let origin = TemplateOrigin::new(template, held.path(), folder, file_pin(held.id()));
     let origin = origin.map_err(|error| {
         EngineError::Workspace(format!("workspace {}: {error}", held.path().display()))
     })?;

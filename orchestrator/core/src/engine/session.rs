@@ -29,9 +29,9 @@ use crate::machine::{
     Effect, Input, Now, ObservedEvidence, Outcome, Policy, Record, RunStarted, StartIteration,
     StartOptions, State, StopReason, step,
 };
-use crate::state::{FORMAT_VERSION, Found, Layout, Store};
+use crate::store::{FORMAT_VERSION, Layout, Store, StoredRun};
 use crate::workspace::{
-    Baseline, EvidenceHasher, HeldWorkspace, PinnedPaths, PromptWatch, TreeHasher,
+    Baseline, EvidenceHasher, PinnedPaths, PromptWatch, TreeHasher, WorkspaceHandle,
 };
 use ralph_orchestrator_config::Config;
 use ralph_orchestrator_contract::{Iteration, NearMiss};
@@ -56,7 +56,7 @@ pub(super) struct New {
     pub(super) run: String,
     pub(super) policy: Policy,
     pub(super) baseline: Baseline,
-    pub(super) found: Option<Found>,
+    pub(super) found: Option<StoredRun>,
     pub(super) store: Store,
     pub(super) drivers: Drivers,
     pub(super) judges: Judges,
@@ -67,7 +67,7 @@ pub(super) struct New {
     pub(super) processes: Arc<dyn Processes>,
     pub(super) once: bool,
     pub(super) config: Config,
-    pub(super) workspace: HeldWorkspace,
+    pub(super) workspace: WorkspaceHandle,
     pub(super) occupied: Arc<File>,
     pub(super) prompt: PromptSource,
 }
@@ -77,7 +77,7 @@ pub struct Session {
     pub(super) run: String,
     pub(super) workspace: PathBuf,
     /// What has that path must be this.
-    pub(super) held: HeldWorkspace,
+    pub(super) held: WorkspaceHandle,
     /// What is locked as long as nobody else may work in it.
     pub(super) occupied: Arc<File>,
     pub(super) state: State,

@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use ralph_orchestrator_safe_fs::real_path;
+
 use super::bytecode::BytecodeDir;
 use super::execution::{Over, execute};
-use super::plan::{Judges, millis, real_path};
+use super::plan::{Judges, millis};
 use super::validate::{Selection, baseline_claim};
 use crate::machine::NamedVerdict;
 use crate::workspace::ProtectedPaths;

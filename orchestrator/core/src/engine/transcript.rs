@@ -5,7 +5,7 @@ use std::io::{self, BufWriter, Write as _};
 use jiff::Timestamp;
 
 use super::files::Files;
-use crate::state::File;
+use crate::store::File;
 use ralph_orchestrator_contract::Event;
 
 /// Most bytes kept of each stream of an iteration.

@@ -23,8 +23,8 @@ use super::rest::{LONGEST_REST_MS, asked};
 use super::session::{Session, StopRequests};
 use super::sink::Cancel;
 use crate::machine::{BaselineCheck, EvidenceHistory, NamedVerdict, Validation};
-use crate::state::{Disk, keep_evidence};
-use crate::workspace::{HeldWorkspace, PinnedPaths, TreeHasher, TreeSnapshot};
+use crate::store::{Disk, store_evidence};
+use crate::workspace::{PinnedPaths, TreeHasher, TreeSnapshot, WorkspaceHandle};
 use ralph_orchestrator_contract::{
     CancelReason, CancelSignal as _, Claim, ClaimKind, ClaimSource, EvidenceFile,
     ValidationContext, Verdict,
@@ -38,7 +38,7 @@ const MOST_KEPT: usize = 100_000;
 pub(super) struct Examination {
     run: String,
     workspace: PathBuf,
-    held: HeldWorkspace,
+    held: WorkspaceHandle,
     env: BTreeMap<String, String>,
     judges: Arc<Judges>,
     baseline: Arc<ProtectedState>,
@@ -233,7 +233,7 @@ impl Session {
                 if *self.stop.borrow() > 0 {
                     return Ok(None);
                 }
-                if !keep_evidence(self.store.disk(), &folder, &file)? {
+                if !store_evidence(self.store.disk(), &folder, &file)? {
                     let path = file.path.display();
                     named.verdict =
                         Verdict::rejected(format!("{path} changed while it was examined"));

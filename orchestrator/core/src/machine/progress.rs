@@ -125,7 +125,7 @@ impl State {
         self.tally.count_rejection(&verdicts, reasons);
         self.rejection = Some(Rejection { reasons: reasons.clone(), verdicts, work, times });
         let reclaim = self.policy().map(|policy| policy.after_rejection);
-        if reclaim == Some(AfterRejection::Reclaim) {
+        if reclaim == Some(AfterRejection::RequireNewClaim) {
             self.latch = Latch::Open;
         }
     }

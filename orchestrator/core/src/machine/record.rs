@@ -19,7 +19,7 @@ pub enum AfterRejection {
     #[default]
     Keep,
     /// It is dropped; a new claim has to be made.
-    Reclaim,
+    RequireNewClaim,
 }
 
 /// What makes the validators run.

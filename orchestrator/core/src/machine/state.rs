@@ -14,7 +14,7 @@ use ralph_orchestrator_contract::{
 };
 
 /// How far the completion has come. Moves forward only, but for a claim that has to be made anew
-/// under [`AfterRejection::Reclaim`](super::record::AfterRejection::Reclaim).
+/// under [`AfterRejection::RequireNewClaim`](super::record::AfterRejection::RequireNewClaim).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum Latch {

@@ -10,7 +10,7 @@ use ralph_orchestrator_core::engine::{
     EngineError, Finished, NoProcesses, Notice, Observer, Opened, Request, open,
 };
 use ralph_orchestrator_core::machine::{Record, State};
-use ralph_orchestrator_core::state::{Disk, Found, Layout, OrphanReport, peek};
+use ralph_orchestrator_core::store::{Disk, Layout, OrphanCleanup, StoredRun, read_current_run};
 use tempfile::TempDir;
 
 use crate::scripted::Script;
@@ -113,7 +113,7 @@ impl World {
                 disk,
                 state_home: self.root(),
                 registry: &|_| self.script.registry(),
-                end_orphans: &|_| OrphanReport::default(),
+                end_orphans: &|_| OrphanCleanup::default(),
                 processes: Arc::new(NoProcesses),
                 agent: None,
                 once: false,
@@ -133,13 +133,13 @@ impl World {
     }
 
     /// What a reader finds on disk.
-    pub(crate) fn found(&self) -> Option<Found> {
-        peek(&self.layout(), |_| ()).unwrap()
+    pub(crate) fn found(&self) -> Option<StoredRun> {
+        read_current_run(&self.layout(), |_| ()).unwrap()
     }
 
     pub(crate) fn records(&self) -> Vec<Record> {
         let mut records = Vec::new();
-        peek(&self.layout(), |entry| records.push(entry.record.clone())).unwrap();
+        read_current_run(&self.layout(), |entry| records.push(entry.record.clone())).unwrap();
         records
     }
 

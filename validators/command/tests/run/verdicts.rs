@@ -57,10 +57,13 @@ async fn expressions_see_the_whole_output_of_both_streams() {
 #[tokio::test]
 async fn says_how_often_in_a_row_it_has_to_pass_and_runs_once_at_a_time() {
     let place = Place::new();
-    let keys = json!({"confirm": 3});
+    let keys = json!({"passes_required": 3});
     summary(place.shell("echo x >> ../count", keys.clone()).await);
     assert_eq!(fs::read_to_string(place.root.path().join("count")).unwrap(), "x\n");
-    assert_eq!(place.build(json!({"program": ["true"], "confirm": 3})).passes_required(), 3);
+    assert_eq!(
+        place.build(json!({"program": ["true"], "passes_required": 3})).passes_required(),
+        3
+    );
     assert_eq!(place.build(json!({"program": ["true"]})).passes_required(), 1);
 }
 
@@ -169,7 +172,7 @@ async fn a_command_gets_the_given_environment_and_no_input() {
 #[test]
 fn it_says_what_it_demands() {
     let place = Place::new();
-    let config = json!({"program": ["cargo", "test"], "confirm": 2, "must_match": "ok", "must_not_match": ["a", "b"],
+    let config = json!({"program": ["cargo", "test"], "passes_required": 2, "must_match": "ok", "must_not_match": ["a", "b"],
         "read_only": true});
     let validator = place.build(config);
     let description = validator.describe();

@@ -215,7 +215,7 @@ fn cost_that_reaches_the_limit_cuts_the_iteration_once() {
 fn reclaim_needs_a_new_claim_and_a_marker_that_stands_is_none() {
     let mut world = World::default();
     let mut options = fresh();
-    options.policy.after_rejection = AfterRejection::Reclaim;
+    options.policy.after_rejection = AfterRejection::RequireNewClaim;
     let standing = || vec![claim(ClaimKind::Complete, ClaimSource::State)];
     let (state, effects) =
         step(State::default(), Input::Started(StartOptions { fresh: options }), Now::default());

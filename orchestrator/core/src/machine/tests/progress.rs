@@ -94,7 +94,7 @@ fn another_tree_is_no_progress_while_the_same_verdict_rejects() {
 
 #[test]
 fn a_claim_made_anew_each_time_is_no_progress_either() {
-    for after_rejection in [AfterRejection::Keep, AfterRejection::Reclaim] {
+    for after_rejection in [AfterRejection::Keep, AfterRejection::RequireNewClaim] {
         let mut options = fresh();
         options.limits.max_iterations = None;
         options.policy.after_rejection = after_rejection;

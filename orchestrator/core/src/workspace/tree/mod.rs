@@ -1,12 +1,12 @@
 //! The digest of the workspace's content.
 
+mod filter;
 mod inventory;
-mod pass;
-mod pinned;
+mod pinned_paths;
 mod snapshot;
 #[cfg(test)]
 mod tests;
-mod view;
+mod walk;
 
 use std::collections::HashSet;
 use std::collections::hash_map::RandomState;
@@ -18,19 +18,19 @@ use std::sync::atomic::AtomicBool;
 use rustix::fd::AsFd as _;
 use serde::{Deserialize, Serialize};
 
-use super::at::{self, Stamp};
-use super::content::FileHasher;
-use super::folder;
+use super::file_hasher::FileHasher;
 use super::git::{Repository, Tracked};
+use super::gitignore::CompiledRules;
 use super::protected::ProtectedPaths;
-use super::rules::Compiled;
-use super::scope;
+use super::relative::relative_to_workspace;
+use filter::TreeFilter;
 use inventory::Inventory;
-pub use inventory::{FileChange, FileChanged, TreeChanges};
-use pass::{Cancelled, Entries, Pass};
-pub use pinned::PinnedPaths;
+pub use inventory::{FileChangeKind, TreeChange, TreeChanges};
+pub use pinned_paths::PinnedPaths;
+use ralph_orchestrator_safe_fs::walk;
+use ralph_orchestrator_safe_fs::{self as safe_fs, FileFingerprint, path_bytes};
 pub use snapshot::{TreeDiff, TreeSnapshot};
-use view::View;
+use walk::{Cancelled, Entries, TreeWalker};
 
 /// Folders nested deeper than this are not looked into, and reported as unreadable.
 const MAX_DEPTH: usize = 1024;
@@ -119,9 +119,9 @@ pub enum TreeError {
 
 /// What is known of a repository's index since it was last read.
 #[derive(Debug)]
-struct KnownIndex {
+struct CachedIndex {
     repository: Repository,
-    stamp: Stamp,
+    fingerprint: FileFingerprint,
     tracked: Arc<Tracked>,
 }
 
@@ -143,10 +143,10 @@ pub struct TreeHasher {
     workspace: PathBuf,
     exclude: Vec<PathBuf>,
     hasher: FileHasher,
-    compiled: Compiled,
+    compiled: CompiledRules,
     /// Where the excluded paths lie in the workspace, as long as that is at this real path.
     inside: Option<(PathBuf, Vec<Option<PathBuf>>)>,
-    index: Option<KnownIndex>,
+    index: Option<CachedIndex>,
     numbers: RandomState,
     ignored: Option<Arc<ProtectedPaths>>,
     pinned: Arc<PinnedPaths>,
@@ -164,7 +164,7 @@ impl TreeHasher {
             workspace,
             exclude,
             hasher,
-            compiled: Compiled::default(),
+            compiled: CompiledRules::default(),
             inside: None,
             index: None,
             numbers: RandomState::new(),
@@ -188,7 +188,7 @@ impl TreeHasher {
     /// If the workspace is no folder or cannot be read, and when cancelled. Trouble with anything
     /// beneath is no error, but told in the state.
     pub fn digest(&mut self) -> Result<TreeState, TreeError> {
-        self.look(None)
+        self.walk_tree(None)
     }
 
     /// What counts in the workspace as it is now, entry by entry.
@@ -205,7 +205,7 @@ impl TreeHasher {
     /// As for [`TreeHasher::digest`].
     pub fn digest_and_snapshot(&mut self) -> Result<(TreeState, TreeSnapshot), TreeError> {
         let mut entries = Entries::new();
-        let state = self.look(Some(&mut entries))?;
+        let state = self.walk_tree(Some(&mut entries))?;
         let snapshot = TreeSnapshot::new(state.digest.clone(), entries);
         Ok((state, snapshot))
     }
@@ -223,7 +223,7 @@ impl TreeHasher {
 
     /// Leaves these paths, relative to the workspace, and all beneath out of [`TreeState::work`].
     pub fn set_artefacts(&mut self, paths: impl IntoIterator<Item = PathBuf>) {
-        self.artefacts = paths.into_iter().map(|path| scope::bytes(&path).into()).collect();
+        self.artefacts = paths.into_iter().map(|path| path_bytes(&path).into()).collect();
     }
 
     /// Leaves out what these globs match, with all beneath.
@@ -246,17 +246,17 @@ impl TreeHasher {
         self.inventory.changes()
     }
 
-    fn look(&mut self, entries: Option<&mut Entries>) -> Result<TreeState, TreeError> {
+    fn walk_tree(&mut self, entries: Option<&mut Entries>) -> Result<TreeState, TreeError> {
         let failed =
             |source: std::io::Error| TreeError::Workspace { path: self.workspace.clone(), source };
         let real = self.workspace.canonicalize().map_err(failed)?;
-        let top = at::open_folder(&real).map_err(|error| failed(error.into()))?;
+        let top = safe_fs::open_folder(&real).map_err(|error| failed(error.into()))?;
         self.hasher.begin(top.as_fd());
         let mut notes = Vec::new();
-        let mut view =
-            View::new(std::mem::take(&mut self.compiled), self.ignored.clone(), &self.pinned);
+        let mut filter =
+            TreeFilter::new(std::mem::take(&mut self.compiled), self.ignored.clone(), &self.pinned);
         if self.inside.as_ref().is_none_or(|(at, _)| *at != real) {
-            let inside = |path: &PathBuf| scope::beneath(&self.workspace, path);
+            let inside = |path: &PathBuf| relative_to_workspace(&self.workspace, path);
             self.inside = Some((real.clone(), self.exclude.iter().map(inside).collect()));
         }
         let inside = self.inside.iter().flat_map(|(_, inside)| inside);
@@ -266,19 +266,20 @@ impl TreeHasher {
                     "{}: holds the whole workspace, so it was not left out of the digest",
                     path.display()
                 )),
-                Some(inside) => view.exclude(inside),
+                Some(inside) => filter.exclude(inside),
                 None => {}
             }
         }
         if let Some(repository) = Repository::find(&real) {
-            view.rules.surround(&repository, &real, &mut notes);
+            filter.rules.add_outer_rules(&repository, &real, &mut notes);
             let tracked = self.tracked(repository.clone(), &mut notes);
-            view.track(tracked, &repository.top, &real);
+            filter.track(tracked, &repository.top, &real);
         }
         self.inventory.begin();
         let known = (&mut self.hasher, &mut self.inventory);
-        let mut pass = Pass::new(view, known, &self.numbers, entries, &self.artefacts, notes);
-        let walked = folder::walk(top, &mut pass, &view::Inside::default(), MAX_DEPTH);
+        let mut pass =
+            TreeWalker::new(filter, known, &self.numbers, entries, &self.artefacts, notes);
+        let walked = walk(top, &mut pass, &filter::FolderContext::default(), MAX_DEPTH);
         let (state, compiled) = pass.finish();
         self.compiled = compiled;
         match walked {
@@ -293,10 +294,10 @@ impl TreeHasher {
 
     /// What git tracks in this repository; nothing if its index cannot be read, and then a note.
     fn tracked(&mut self, repository: Repository, notes: &mut Vec<String>) -> Arc<Tracked> {
-        let started = at::wall_clock();
-        let stamp = repository.index_stamp();
+        let started = safe_fs::wall_clock();
+        let fingerprint = repository.index_fingerprint();
         if let Some(known) = &self.index
-            && Some(known.stamp) == stamp
+            && Some(known.fingerprint) == fingerprint
             && known.repository == repository
         {
             return Arc::clone(&known.tracked);
@@ -305,9 +306,11 @@ impl TreeHasher {
         match repository.tracked() {
             Ok(tracked) => {
                 let tracked = Arc::new(tracked);
-                if let Some(stamp) = stamp.filter(|stamp| self.hasher.settled(stamp, started)) {
+                if let Some(fingerprint) =
+                    fingerprint.filter(|fingerprint| self.hasher.is_trusted(fingerprint, started))
+                {
                     let tracked = Arc::clone(&tracked);
-                    self.index = Some(KnownIndex { repository, stamp, tracked });
+                    self.index = Some(CachedIndex { repository, fingerprint, tracked });
                 }
                 tracked
             }

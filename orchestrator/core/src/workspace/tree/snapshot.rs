@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::TreeDigest;
-use crate::workspace::escape::{escape, unescape};
 use crate::workspace::protected::is_cache;
+use ralph_orchestrator_safe_fs::{escape, unescape};
 
 /// More new files than this are named by their folders, where these are new too.
 const FILES_NAMED: usize = 64;
