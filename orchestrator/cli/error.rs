@@ -144,6 +144,9 @@ impl From<StateError> for CommandError {
                 "name another folder in `state.dir`; if the configuration or the workspace was moved, \
                  put it back",
             ),
+            StateError::Elsewhere { .. } => {
+                (Kind::Config, "put it back to resume that run; `run --restart` begins a new one")
+            }
             StateError::Damaged { .. } => (
                 Kind::Damaged,
                 "nothing was started; `ralph-orchestrator reset` deletes the run state",

@@ -209,3 +209,81 @@ fn another_configuration_that_is_still_there_is_no_reason_to_warn() {
     let began = env.ralph(&["-c", "other.toml", "run", "--max-iterations", "1"]).expect(1);
     assert!(!began.stderr.contains("no longer there"), "{}", began.stderr);
 }
+
+/// One iteration of a run whose configuration lies in its workspace, then this instead of `from`.
+fn edited(env: &TestEnvironment, from: &str, to: &str) -> String {
+    env.agent.default_call().out("hm\n");
+    env.ralph(&["run", "--max-iterations", "1"]).expect(1);
+    let run = env.status()["run"].as_str().unwrap().to_owned();
+    let config = env.read("ralph.toml");
+    assert!(config.contains(from), "{config}");
+    env.write("ralph.toml", config.replacen(from, to, 1));
+    run
+}
+
+/// What was spent is not forgotten because a file in the agent's reach leads elsewhere.
+#[test]
+fn an_edited_place_begins_no_run_beside_an_unfinished_one() {
+    for (key, table) in [("state.dir", "[state]\ndir"), ("run.workspace", "[run]\nworkspace")] {
+        let env = TestEnvironment::new();
+        let there = env.root().join("there");
+        fs::create_dir(&there).unwrap();
+        let edit = format!("{table} = {:?}\n", there.display());
+        let (from, to) = if key == "state.dir" {
+            ("[run]\n", format!("{edit}[run]\n"))
+        } else {
+            ("[run]\n", edit)
+        };
+        let run = edited(&env, from, &to);
+        for _ in 0..2 {
+            let refused = env.ralph(&["run", "--max-iterations", "2"]).expect(78);
+            refused.says(&run).says(key).says("--restart");
+        }
+        assert_eq!(env.agent.calls(), 1, "{key}");
+        env.ralph(&["run", "--restart", "--max-iterations", "1"]).expect(1);
+        assert_eq!(env.agent.calls(), 2, "{key}");
+        // It has a run of its own now.
+        env.ralph(&["run", "--max-iterations", "2"]).expect(1);
+        let config = env.read("ralph.toml").replacen(&to, from, 1);
+        env.write("ralph.toml", config);
+        assert_eq!(env.status()["run"], run.as_str());
+    }
+}
+
+#[test]
+fn a_state_directory_that_is_the_default_again_is_an_edit_too() {
+    let env = TestEnvironment::new();
+    let there = env.root().join("there");
+    let table = format!("[state]\ndir = {:?}\n", there.display());
+    env.write("ralph.toml", format!("{table}{}", env.read("ralph.toml")));
+    let run = edited(&env, &table, "");
+    env.ralph(&["run"]).expect(78).says(&run).says("state.dir").says(&there.display().to_string());
+    let elsewhere = format!("[state]\ndir = {:?}\n", env.root().join("third").display());
+    env.write("ralph.toml", format!("{elsewhere}{}", env.read("ralph.toml")));
+    env.ralph(&["run"]).expect(78).says(&run).says("state.dir");
+    assert_eq!(env.agent.calls(), 1);
+}
+
+#[test]
+fn a_place_that_the_command_line_gives_is_meant() {
+    let env = TestEnvironment::new();
+    let there = env.root().join("there");
+    fs::create_dir(&there).unwrap();
+    edited(&env, "[run]", "[run]");
+    let set = format!("state.dir={}", env.root().join("state").display());
+    let began = env.ralph(&["run", "--max-iterations", "1", "--set", &set]).expect(1);
+    assert!(!began.stderr.contains("there is run"), "{}", began.stderr);
+    assert_eq!(env.agent.calls(), 2);
+}
+
+#[test]
+fn a_complete_run_elsewhere_is_named_and_another_begins() {
+    let env = TestEnvironment::new();
+    env.agent.call(1).script("touch done\n").out(DONE);
+    env.ralph(&["run"]).expect(0);
+    let run = env.status()["run"].as_str().unwrap().to_owned();
+    let table = format!("[state]\ndir = {:?}\n", env.root().join("state").display());
+    env.write("ralph.toml", format!("{table}{}", env.read("ralph.toml")));
+    env.agent.default_call().out("hm\n");
+    env.ralph(&["run", "--max-iterations", "1"]).expect(1).says(&run).says("state.dir");
+}

@@ -1,6 +1,7 @@
 //! `doctor`, `config check` and `run` find the same before anything is paid for.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 
 use ralph_orchestrator_testkit::loopback::no_network;
 use ralph_orchestrator_testkit::model_server::{ModelServer, Script};
@@ -41,6 +42,36 @@ fn a_glob_that_protects_nothing_is_an_error_with_its_place() {
     env.write("ralph.toml", env.read("ralph.toml") + more);
     for command in [&["config", "check"][..], &["doctor"], &["run"]] {
         env.ralph(command).expect(78).says("gone.txt").says("matches nothing");
+    }
+}
+
+#[test]
+fn a_protected_link_to_what_is_not_protected_is_an_error() {
+    for (globs, wanted) in [
+        (r#""tests""#, Some("real/**")),
+        (r#""check.sh""#, Some("real/check.sh")),
+        (r#""tests", "real/**""#, None),
+        (r#""check.sh", "real/check.sh""#, None),
+        (r#""outside""#, None),
+        // Not all of it is a link.
+        (r#""**/*.sh""#, None),
+    ] {
+        let env = with(&format!("protect = [{globs}]"));
+        env.write("real/check.sh", "");
+        symlink("real", env.path("tests")).unwrap();
+        symlink("real/check.sh", env.path("check.sh")).unwrap();
+        symlink("/etc/hostname", env.path("outside")).unwrap();
+        let checked = env.ralph(&["config", "check"]);
+        match wanted {
+            Some(target) => {
+                checked.expect(78).says("only links").says(target);
+                env.ralph(&["run"]).expect(78).says(target);
+            }
+            None => {
+                checked.expect(0);
+            }
+        }
+        assert_eq!(env.agent.calls(), 0);
     }
 }
 

@@ -218,7 +218,7 @@ struct Timeout(Duration);
 
 impl<'de> Deserialize<'de> for Timeout {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        units::duration_or_longest::deserialize(deserializer).map(Self)
+        units::zero_or_longer(deserializer).map(Self)
     }
 }
 

@@ -69,7 +69,7 @@ impl LoadedConfig {
         ConfigErrors::ensure_none(errors)
     }
 
-    /// A prompt in a workspace that is still to be made is in the template now.
+    /// Returns where the prompt is now: in the template, if its workspace does not exist yet.
     fn prompt_source(&self, prompt: &Path, workspace_missing: bool) -> PathBuf {
         let run = &self.config.run;
         let inside = prompt.strip_prefix(&run.workspace).ok().filter(|_| workspace_missing);

@@ -95,7 +95,7 @@ impl Layer {
         matches!(&self.origin, Origin::File { spans, .. } if spans.contains_key(path))
     }
 
-    /// The place of the value at `path`, or of its key.
+    /// Returns the place of the value at `path`, or of its key.
     pub(crate) fn location(&self, path: &[String], of_key: bool) -> SourceLocation {
         match &self.origin {
             Origin::File { path: file, text, spans } => {

@@ -79,7 +79,7 @@ fn wrong_types() {
         ),
         (
             "run.prompt_editable = 'yes'",
-            &["ralph.toml:1:22: run.prompt_editable: expected true or false, found \"yes\""],
+            &["ralph.toml:1:23: run.prompt_editable: expected true or false, found \"yes\""],
         ),
         ("agent = 'claude'", &["ralph.toml:1:9: agent: expected a table, found \"claude\""]),
         ("agent.config = 'x'", &["ralph.toml:1:16: agent.config: expected a table, found \"x\""]),

@@ -1,6 +1,6 @@
 //! The globs of what validators protect: one that protects nothing is a mistake.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::error::EngineError;
 use super::plan::Judges;
@@ -68,14 +68,20 @@ impl Judges {
         // Both are in the order of the configuration.
         for (check, config) in self.checks.iter().zip(&loaded.config.validators) {
             for glob in check.validator.protects() {
-                if baseline.has_match(&glob).unwrap_or(true) {
+                let message = if !baseline.has_match(&glob).unwrap_or(true) {
+                    format!(
+                        "the glob {glob:?} matches nothing in {}, so it protects nothing: name what is \
+                         there, relative to the workspace, or remove it",
+                        place.display()
+                    )
+                } else if let Some(target) = unprotected_target(place, baseline, &glob) {
+                    format!(
+                        "the glob {glob:?} matches only links, which are protected, but not what they \
+                         lead to: add {target:?}"
+                    )
+                } else {
                     continue;
-                }
-                let message = format!(
-                    "the glob {glob:?} matches nothing in {}, so it protects nothing: name what is \
-                     there, relative to the workspace, or remove it",
-                    place.display()
-                );
+                };
                 errors.push(loaded.error_at(
                     &key_of(&check.at, &config.config, &glob),
                     None,
@@ -85,6 +91,29 @@ impl Judges {
         }
         ConfigErrors::ensure_none(errors)
     }
+}
+
+/// What a link leads to in the workspace without being protected itself, if the glob matches nothing but
+/// links.
+fn unprotected_target(place: &Path, baseline: &Baseline, glob: &str) -> Option<PathBuf> {
+    let place = place.canonicalize().ok()?;
+    let matching = ProtectedPaths::new(&[glob.to_owned()]).ok()?;
+    let mut links = baseline.paths().filter(|path| matching.contains(path)).peekable();
+    links.peek()?;
+    let mut unprotected = None;
+    for path in links {
+        let path = place.join(path);
+        if !path.is_symlink() {
+            return None;
+        }
+        let Ok(real) = path.canonicalize() else { continue };
+        let Ok(target) = real.strip_prefix(&place) else { continue };
+        if !baseline.paths().any(|path| path.starts_with(target)) {
+            let all = if real.is_dir() { target.join("**") } else { target.to_owned() };
+            unprotected.get_or_insert(all);
+        }
+    }
+    unprotected
 }
 
 /// The key of a glob in the table of its validator, which alone knows what it calls its lists: that of

@@ -15,7 +15,7 @@ use super::plan::{self, Judges};
 use super::processes::Processes;
 use super::prompt::PromptSource;
 use super::redact::Redactor;
-use super::relocated;
+use super::relocated::Beginning;
 use super::renew::{self, Renewal};
 use super::session::Session;
 use crate::machine::Pins;
@@ -181,9 +181,13 @@ fn record_owner(
 ) -> Result<Vec<String>, EngineError> {
     let folder = place::file_pin(place.workspace.id());
     let owner = plan::state_owner(&request.loaded).with_folder(folder);
+    let layout = store.layout().clone();
+    let beginning = Beginning { request, layout: &layout, owner: &owner, folder };
+    let is_first = is_new && !layout.latch().exists();
+    let notes = if is_first { beginning.notes()? } else { Vec::new() };
     store.set_owner(&owner)?;
-    let is_first = is_new && !store.layout().latch().exists();
-    Ok(if is_first { relocated::notes(&request.states(), &owner, folder) } else { Vec::new() })
+    beginning.record();
+    Ok(notes)
 }
 
 impl Request<'_> {
@@ -197,7 +201,7 @@ impl Request<'_> {
     }
 
     /// The folder of all states that no configuration has named.
-    fn states(&self) -> PathBuf {
+    pub(super) fn states(&self) -> PathBuf {
         self.state_home.join("ralph-orchestrator")
     }
 

@@ -1,4 +1,4 @@
-//! Writing files so that they are whole or not there.
+//! Writes files so that they are complete or missing.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -69,7 +69,7 @@ impl Disk {
         self.create_dir(path)
     }
 
-    /// Takes away what has the name of a file or folder of the state and is not what is wanted there.
+    /// Removes what has the name of a file or folder of the state and is not what is wanted there.
     pub(crate) fn clear(
         &self,
         path: &Path,

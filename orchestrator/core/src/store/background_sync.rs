@@ -1,4 +1,4 @@
-//! Making files and folders safe while other things are done.
+//! Syncs files and folders on another thread.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use super::disk::{Disk, FaultAction, File, FileOperation};
 use super::error::StateError;
 
-/// Syncs under way. To wait for each of them in turn would take longer than the rest of a start.
+/// Syncs in progress. Waiting for each in turn would take longer than the rest of a start.
 #[derive(Debug)]
 pub(super) struct PendingSync {
     /// The folder that everything lies in.
@@ -33,7 +33,7 @@ impl Sync {
 }
 
 impl PendingSync {
-    /// Begins to make these files, and then these folders, of the folder `root` safe.
+    /// Starts to sync these files, and then these folders, of the folder `root`.
     pub(super) fn start(
         disk: &Disk,
         root: &Path,
@@ -60,7 +60,7 @@ impl PendingSync {
         Ok(Self { root: root.to_owned(), thread })
     }
 
-    /// Waits until they are safe.
+    /// Waits until all are synced.
     pub(super) fn wait(self) -> Result<(), StateError> {
         self.thread.join().unwrap_or_else(|_| {
             Err(StateError::io("sync", &self.root)(std::io::Error::other("its thread panicked")))

@@ -1,4 +1,4 @@
-//! One descriptor that keeps several files open, for those who can be handed one only.
+//! Bundles open files into one descriptor, for processes that can inherit only one.
 
 use std::fs::File;
 use std::io::{self, IoSlice};
@@ -10,8 +10,8 @@ use rustix::net::{
     sendmsg, socketpair,
 };
 
-/// The end of a socket in whose queue the files are on their way for ever: as long as it is open in any
-/// process, so are they, with their locks.
+/// Returns the end of a socket in whose queue the files are on their way for ever: as long as it is open in
+/// any process, so are they, with their locks.
 pub(super) fn bundle(one: &File, other: &File) -> io::Result<File> {
     let (way_in, end) =
         socketpair(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;

@@ -21,7 +21,7 @@ pub enum FileOperation {
     Read,
     /// Writes some bytes.
     Write,
-    /// Makes what was written safe.
+    /// Syncs what was written.
     Sync,
     /// Changes a file's length.
     Truncate,
@@ -33,21 +33,21 @@ pub enum FileOperation {
     Remove,
 }
 
-/// What becomes of an operation.
+/// What to do with an operation.
 #[derive(Debug)]
 pub enum FaultAction {
-    /// It is done.
+    /// Do it.
     Proceed,
-    /// It is not done, and fails.
+    /// Fail without doing it.
     Fail(io::Error),
-    /// Half of the bytes of a write are written; anything else is done. Then it fails all the same.
+    /// Write half of the bytes, or do any other operation, and then fail.
     FailAfterwards(io::Error),
-    /// Half of the bytes of a write are written, and that is said; anything else is done.
+    /// Write half of the bytes, and report so many; do any other operation.
     WriteShort,
 }
 
 impl FaultAction {
-    /// Lets an operation happen that is no write, or not.
+    /// Performs an operation other than a write, or fails.
     pub(super) fn decide<T>(self, work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
         match self {
             Self::Proceed | Self::WriteShort => work(),
@@ -57,9 +57,9 @@ impl FaultAction {
     }
 }
 
-/// Decides about each operation; for tests.
+/// Makes operations fail; for tests.
 pub trait FaultInjector: Send + Sync {
-    /// Asked before each operation.
+    /// Returns what to do with an operation; called before each.
     fn fault_action(&self, operation: FileOperation, path: &Path) -> FaultAction;
 }
 
@@ -74,7 +74,7 @@ impl fmt::Debug for Disk {
 }
 
 impl Disk {
-    /// A disk on which not everything succeeds.
+    /// Creates a disk on which operations fail as the injector decides.
     #[must_use]
     pub fn with_faults(faults: Arc<dyn FaultInjector>) -> Self {
         Self(Some(faults))
@@ -178,7 +178,7 @@ pub(crate) struct File {
 }
 
 impl File {
-    /// The file itself, for what does not change its content.
+    /// Returns the file itself, for what does not change its content.
     pub(super) const fn inner(&self) -> &fs::File {
         &self.file
     }

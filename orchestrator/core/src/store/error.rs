@@ -1,4 +1,4 @@
-//! What can go wrong with the state on disk.
+//! Errors of the state on disk.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -60,6 +60,25 @@ pub enum StateError {
         /// Those that it was opened for.
         asked: String,
     },
+    /// The configuration, which lies in the workspace, leads elsewhere than when its run began, which is
+    /// not finished.
+    #[error(
+        "{} has an unfinished run {run}, whose state is in {}, for the workspace {}; its {key} leads \
+         elsewhere now",
+        configuration.display(), state.display(), workspace.display()
+    )]
+    Elsewhere {
+        /// The configuration file.
+        configuration: PathBuf,
+        /// The run.
+        run: String,
+        /// Its state directory.
+        state: PathBuf,
+        /// Its workspace.
+        workspace: PathBuf,
+        /// The key that differs.
+        key: &'static str,
+    },
     /// The state was damaged or tampered with.
     #[error("{}: {problem}", path.display())]
     Damaged {
@@ -85,7 +104,7 @@ impl StateError {
         Self::Damaged { path: path.to_owned(), problem: problem.into() }
     }
 
-    /// For `map_err`: names the action and the path.
+    /// Returns a closure for `map_err` that adds the action and the path.
     pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
         move |source| Self::Io { action, path, source }

@@ -1,4 +1,4 @@
-//! A file of the state that has to stay as it was written.
+//! Keeps a file of the state as it was written.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ pub(super) struct GuardedFile {
 }
 
 impl GuardedFile {
-    /// A file that holds this.
+    /// Guards a file with this content.
     pub(super) fn new(disk: &Disk, path: PathBuf, content: &[u8]) -> Result<Self, StateError> {
         let mut copy = FileMirror::default();
         copy.append(disk, &path, content)?;
@@ -30,7 +30,7 @@ impl GuardedFile {
         &self.path
     }
 
-    /// A file as it is on disk; `None` if there is none.
+    /// Guards a file as it is on disk; `None` if there is none.
     pub(super) fn read(disk: &Disk, path: PathBuf) -> Result<Option<Self>, StateError> {
         match disk.read(&path) {
             Ok(content) => Self::new(disk, path, &content).map(Some),
@@ -39,7 +39,7 @@ impl GuardedFile {
         }
     }
 
-    /// Writes it again if it is not as it was written. Says whether it had to.
+    /// Writes it again if it was changed. Returns whether it was.
     pub(super) fn restore_if_changed(
         &mut self,
         disk: &Disk,

@@ -200,7 +200,7 @@ impl Journal {
         })
     }
 
-    /// How many records there are.
+    /// Returns how many records there are.
     #[must_use]
     pub const fn seq(&self) -> u64 {
         self.end.seq
@@ -252,7 +252,7 @@ impl Journal {
     }
 
     /// Makes sure that the file at the path is the one that was written, and as it was written;
-    /// otherwise writes it again. Says whether it had to.
+    /// otherwise writes it again. Returns whether it did.
     ///
     /// # Errors
     /// It cannot be written again.

@@ -23,7 +23,7 @@ impl fmt::Debug for Key {
 }
 
 impl Key {
-    /// A new random key, written to `path` for its owner only.
+    /// Creates a random key, written to `path` for its owner only.
     ///
     /// # Errors
     /// The system has no random numbers, or the file cannot be written.
@@ -45,7 +45,7 @@ impl Key {
         disk.write_private(path, &self.0)
     }
 
-    /// The key in `path`; `None` if there is no such file.
+    /// Returns the key in `path`; `None` if there is no such file.
     ///
     /// # Errors
     /// The file cannot be read, or is no key.
@@ -64,12 +64,12 @@ impl Key {
         }
     }
 
-    /// The code of `text` under this key.
+    /// Returns the code of `text` under this key.
     pub(super) fn code(&self, text: &[u8]) -> blake3::Hash {
         blake3::keyed_hash(&self.0, text)
     }
 
-    /// The file with this key, to be kept as it is.
+    /// Returns the file with this key, to be kept as it is.
     pub(super) fn kept(&self, disk: &Disk, path: PathBuf) -> Result<GuardedFile, StateError> {
         GuardedFile::new(disk, path, &self.0)
     }

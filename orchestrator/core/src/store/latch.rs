@@ -29,13 +29,13 @@ pub struct LatchFile {
 }
 
 impl LatchFile {
-    /// For a run whose journal has `seq` records.
+    /// Creates the latch for a run whose journal has `seq` records.
     #[must_use]
     pub fn new(run: &str, seq: u64, latch: Latch) -> Self {
         Self { version: VERSION, run: run.to_owned(), seq, latch }
     }
 
-    /// What is written for it.
+    /// Returns the signed line that is written for it.
     fn to_signed_line(&self, key: &Key) -> String {
         let object = serde_json::to_string(self).unwrap_or_default();
         let (mut text, _) = signed_line::sign(key, &object);
@@ -51,7 +51,7 @@ impl LatchFile {
         disk.write_private(path, self.to_signed_line(key).as_bytes())
     }
 
-    /// The file with this content, to be kept as it is.
+    /// Returns the file with this content, to be kept as it is.
     pub(super) fn kept(
         &self,
         disk: &Disk,

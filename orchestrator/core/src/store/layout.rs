@@ -1,4 +1,4 @@
-//! Where everything lies.
+//! The paths of a state directory.
 
 use std::path::{Path, PathBuf};
 
@@ -19,116 +19,117 @@ impl Layout {
     /// The name of the file with the paths that counted in the workspace when the run began.
     pub const PATHS: &str = "paths.json";
 
-    /// The layout below `root`.
+    /// Returns the layout below `root`.
     #[must_use]
     pub const fn new(root: PathBuf) -> Self {
         Self { root }
     }
 
-    /// The state directory itself.
+    /// Returns the state directory itself.
     #[must_use]
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// The lock.
+    /// Returns the lock.
     #[must_use]
     pub fn lock(&self) -> PathBuf {
         self.root.join("lock")
     }
 
-    /// The lock that lives as long as any process of an agent.
+    /// Returns the lock that lives as long as any process of an agent.
     #[must_use]
     pub fn agents_lock(&self) -> PathBuf {
         self.root.join("agents.lock")
     }
 
-    /// Whose it is.
+    /// Returns the file that names the owner.
     #[must_use]
     pub fn owner(&self) -> PathBuf {
         self.root.join("owner.json")
     }
 
-    /// The workspace that was made from a template.
+    /// Returns the workspace that was made from a template.
     #[must_use]
     pub fn origin(&self) -> PathBuf {
         self.root.join("template.json")
     }
 
-    /// The key.
+    /// Returns the key.
     #[must_use]
     pub fn key(&self) -> PathBuf {
         self.root.join("key")
     }
 
-    /// The latch.
+    /// Returns the latch.
     #[must_use]
     pub fn latch(&self) -> PathBuf {
         self.root.join("latch")
     }
 
-    /// The folder of all runs.
+    /// Returns the folder of all runs.
     #[must_use]
     pub fn runs(&self) -> PathBuf {
         self.root.join("runs")
     }
 
-    /// The folder of a run.
+    /// Returns the folder of a run.
     #[must_use]
     pub fn run(&self, run: &str) -> PathBuf {
         self.runs().join(run)
     }
 
-    /// A run's journal.
+    /// Returns a run's journal.
     #[must_use]
     pub fn journal(&self, run: &str) -> PathBuf {
         self.run(run).join("journal.jsonl")
     }
 
-    /// What the program said of itself during a run.
+    /// Returns the program's log of a run.
     #[must_use]
     pub fn log(&self, run: &str) -> PathBuf {
         self.run(run).join("log.jsonl")
     }
 
-    /// A run's resolved configuration.
+    /// Returns a run's resolved configuration.
     #[must_use]
     pub fn config(&self, run: &str) -> PathBuf {
         self.run(run).join(Self::CONFIG)
     }
 
-    /// What protected paths were when the run began; not there if none are protected.
+    /// Returns the state of protected paths when the run began; missing if none are protected.
     #[must_use]
     pub fn baseline(&self, run: &str) -> PathBuf {
         self.run(run).join(Self::BASELINE)
     }
 
-    /// What counted in the workspace when validators were last started; not there before that.
+    /// Returns the snapshot of the workspace when validators were last started; missing before that.
     #[must_use]
     pub fn snapshot(&self, run: &str) -> PathBuf {
         self.run(run).join("validating.json")
     }
 
-    /// The folder of accepted evidence.
+    /// Returns the folder of accepted evidence.
     #[must_use]
     pub fn evidence(&self, run: &str) -> PathBuf {
         self.run(run).join("evidence")
     }
 
-    /// The folder of an iteration.
+    /// Returns the folder of an iteration.
     #[must_use]
     pub fn iteration(&self, run: &str, number: u64) -> PathBuf {
         self.run(run).join("iterations").join(format!("{number:04}"))
     }
 
-    /// The prompt that an iteration was given, if it was kept: a prompt that is the same as the one
+    /// Returns the prompt that an iteration was given, if it was kept: a prompt that is the same as the one
     /// before is not written again.
     #[must_use]
     pub fn kept_prompt(&self, run: &str, number: u64) -> Option<PathBuf> {
         self.kept(run, number, "prompt.md")
     }
 
-    /// The file that says how the agent of an iteration was started: its own, or the last before it.
+    /// Returns the file that says how the agent of an iteration was started: its own, or the last before
+    /// it.
     #[must_use]
     pub fn kept_start(&self, run: &str, number: u64) -> Option<PathBuf> {
         self.kept(run, number, "start.json")

@@ -19,7 +19,7 @@ use super::layout::Layout;
 pub(super) const AGENTS_WAIT: Duration = Duration::from_secs(60);
 pub(super) const AGENTS_POLL: Duration = Duration::from_millis(20);
 
-/// Who holds the lock, as it wrote itself into the file.
+/// Returns who holds the lock, as it wrote itself into the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holder {
     /// Its process id.
@@ -38,7 +38,7 @@ impl fmt::Display for Holder {
     }
 }
 
-/// The lock of a state directory; let go when dropped, or by the system when the process dies.
+/// The lock of a state directory; released when dropped, or by the system when the process dies.
 #[derive(Debug)]
 pub struct Lock {
     disk: Disk,
@@ -48,9 +48,9 @@ pub struct Lock {
     id: Option<(u64, u64)>,
     holder: Holder,
     agents: Arc<fs::File>,
-    /// Who had it before did not let go of it in good order.
+    /// The previous holder did not release it.
     was_killed: bool,
-    /// Nothing is left of who had it before.
+    /// No process of the previous holder is left.
     is_clean: bool,
 }
 
@@ -86,12 +86,12 @@ impl Lock {
         Ok(lock)
     }
 
-    /// Notes that nothing is left of who had it before.
+    /// Records that no process of the previous holder is left.
     pub const fn set_clean(&mut self) {
         self.is_clean = true;
     }
 
-    /// Whether the one before was killed, or left without taking care.
+    /// Whether the previous holder was killed, or did not release it.
     #[must_use]
     pub const fn was_killed(&self) -> bool {
         self.was_killed
@@ -109,7 +109,7 @@ impl Lock {
         }
     }
 
-    /// A file that is locked as long as this process, or any process that has inherited it, lives.
+    /// Returns a file that is locked as long as this process, or any process that has inherited it, lives.
     /// The supervisor hands it down, so that the end of a killed orchestrator's agents can be
     /// waited for.
     #[must_use]
@@ -154,7 +154,7 @@ pub(super) fn open(disk: &Disk, path: &Path) -> Result<File, StateError> {
     disk.open(path, &options).map_err(StateError::io("open", path))
 }
 
-/// What tells an open file from all others, as long as it is open.
+/// Returns what tells an open file from all others, as long as it is open.
 fn id_of(file: &fs::File) -> Option<(u64, u64)> {
     file.metadata().ok().map(|file| (file.dev(), file.ino()))
 }

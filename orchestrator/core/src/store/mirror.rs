@@ -61,7 +61,7 @@ impl FileMirror {
         written.map_err(StateError::io("write a copy of", path))
     }
 
-    /// All of it.
+    /// Returns all of it.
     pub(super) fn content(&self, path: &Path) -> Result<Cow<'_, [u8]>, StateError> {
         let Some(file) = &self.file else { return Ok(Cow::Borrowed(&self.bytes)) };
         let mut content = Vec::new();
@@ -75,7 +75,7 @@ impl FileMirror {
     }
 }
 
-/// A file without a name in the folder of `path`.
+/// Creates a file without a name in the folder of `path`.
 fn unnamed(disk: &Disk, path: &Path) -> Result<File, StateError> {
     use rustix::fs::{Mode, OFlags};
     let folder = path.parent().unwrap_or(Path::new("."));

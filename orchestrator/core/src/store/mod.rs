@@ -47,7 +47,7 @@ pub use latch::LatchFile;
 pub use layout::Layout;
 pub use lock::{Holder, Lock};
 pub use orphans::OrphanCleanup;
-pub use owner::{Owner, StateDir, state_dirs, state_dirs_of};
+pub use owner::{Owner, StateDir, record_elsewhere, state_dirs, state_dirs_of};
 pub use runs::{LoadedRun, list_runs, read_run};
 pub use state_store::{Store, StoredRun, read_completed_run, read_current_run, reset};
 pub use template_origin::TemplateOrigin;

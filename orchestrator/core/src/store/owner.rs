@@ -1,4 +1,4 @@
-//! Whose a state directory is: a workspace and a configuration tell a run from all others.
+//! The owner of a state directory: a workspace and a configuration identify a run.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,10 +10,12 @@ use super::error::StateError;
 use super::latch::LatchFile;
 use super::layout::Layout;
 use super::{Key, guarded_file::GuardedFile};
-use crate::machine::FilePin;
+use crate::machine::{FilePin, Latch};
 use ralph_orchestrator_safe_fs::{SymlinkPolicy, escape, read_file, unescape};
 
 const VERSION: u32 = 1;
+/// In the place that a state directory would have by default: where it is instead.
+const ELSEWHERE: &str = "elsewhere.json";
 /// Larger than any such file, in bytes: two paths and little more.
 const LARGEST: usize = 256 * 1024;
 
@@ -29,7 +31,7 @@ pub struct Owner {
 }
 
 impl Owner {
-    /// The owner for a workspace and a configuration file, if there is one.
+    /// Returns the owner for a workspace and a configuration file, if there is one.
     #[must_use]
     pub fn new(workspace: &Path, configuration: Option<&Path>) -> Self {
         Self {
@@ -40,26 +42,26 @@ impl Owner {
         }
     }
 
-    /// With what tells the workspace's folder from others, wherever it is moved.
+    /// Adds what tells the workspace's folder from others, wherever it is moved.
     #[must_use]
     pub const fn with_folder(mut self, folder: FilePin) -> Self {
         self.folder = Some(folder);
         self
     }
 
-    /// The workspace.
+    /// Returns the workspace.
     #[must_use]
     pub fn workspace(&self) -> Option<PathBuf> {
         unescape(&self.workspace)
     }
 
-    /// The configuration file; `None` for a run without one.
+    /// Returns the configuration file; `None` for a run without one.
     #[must_use]
     pub fn configuration(&self) -> Option<PathBuf> {
         self.configuration.as_deref().and_then(unescape)
     }
 
-    /// What told the workspace's folder from others when a run last began.
+    /// Returns what told the workspace's folder from others when a run last began.
     #[must_use]
     pub const fn folder(&self) -> Option<FilePin> {
         self.folder
@@ -86,7 +88,7 @@ impl Owner {
         }
     }
 
-    /// The owner of a state directory; `None` if none is recorded.
+    /// Returns the owner of a state directory; `None` if none is recorded.
     ///
     /// # Errors
     /// The record cannot be read.
@@ -119,7 +121,7 @@ impl Owner {
         GuardedFile::new(disk, path, &text)
     }
 
-    /// For people.
+    /// Describes the owner for messages.
     fn describe(&self) -> String {
         let workspace = &self.workspace;
         match &self.configuration {
@@ -129,7 +131,34 @@ impl Owner {
     }
 }
 
-/// A state directory below the folder of all states.
+/// Where a state directory is that the configuration put elsewhere.
+#[derive(Serialize, Deserialize)]
+struct Elsewhere {
+    dir: String,
+}
+
+/// Records that the state directory that would have been `default` is `layout`, for [`state_dirs`].
+///
+/// # Errors
+/// It cannot be written.
+pub fn record_elsewhere(disk: &Disk, default: &Path, layout: &Layout) -> Result<(), StateError> {
+    let text = serde_json::to_string(&Elsewhere { dir: escape(layout.root()) }).unwrap_or_default();
+    let path = default.join(ELSEWHERE);
+    if disk.read_at_most(&path, LARGEST).is_ok_and(|known| known == text.as_bytes()) {
+        return Ok(());
+    }
+    disk.make_dir(default).map_err(StateError::io("create", default))?;
+    disk.clear(&path, fs::Metadata::is_file)?;
+    disk.write_private(&path, text.as_bytes())
+}
+
+fn elsewhere(default: &Path) -> Option<Layout> {
+    let bytes = read_file(&default.join(ELSEWHERE), LARGEST, SymlinkPolicy::Follow).ok()?;
+    let found: Elsewhere = serde_json::from_slice(&bytes).ok()?;
+    unescape(&found.dir).map(Layout::new)
+}
+
+/// A state directory below the folder of all states, or known there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StateDir {
     /// Its paths.
@@ -139,34 +168,46 @@ pub struct StateDir {
 }
 
 impl StateDir {
-    /// The run that it has now, if it has one and that can be told.
+    /// Returns the run that it has now, if it has one and that can be told.
     #[must_use]
     pub fn run(&self) -> Option<String> {
+        Some(self.latch()?.run)
+    }
+
+    /// Returns the same, if it is not complete.
+    #[must_use]
+    pub fn unfinished_run(&self) -> Option<String> {
+        let latch = self.latch()?;
+        (!matches!(latch.latch, Latch::Completed(_))).then_some(latch.run)
+    }
+
+    fn latch(&self) -> Option<LatchFile> {
         let disk = &Disk::default();
         let key = Key::read(disk, &self.layout.key()).ok()??;
-        let latch = LatchFile::read(disk, &key, &self.layout.latch()).ok()??;
-        Some(latch.run)
+        LatchFile::read(disk, &key, &self.layout.latch()).ok()?
     }
 }
 
-/// The state directories below `states`, such as `$XDG_STATE_HOME/ralph-orchestrator`, by their paths.
-/// What cannot be read is left out, and so is a directory elsewhere that `state.dir` names.
+/// Returns the state directories below `states`, such as `$XDG_STATE_HOME/ralph-orchestrator`, by their
+/// paths. What cannot be read is left out. Those that `state.dir` put elsewhere are among them.
 #[must_use]
 pub fn state_dirs(states: &Path) -> Vec<StateDir> {
     let entries = fs::read_dir(states).into_iter().flatten().flatten();
     let mut found: Vec<StateDir> = entries
-        .filter_map(|entry| {
-            let layout = Layout::new(entry.path());
+        .flat_map(|entry| [Some(Layout::new(entry.path())), elsewhere(&entry.path())])
+        .flatten()
+        .filter_map(|layout| {
             let owner = Owner::read(&layout).ok()??;
             Some(StateDir { layout, owner })
         })
         .collect();
     found.sort_by(|one, other| one.layout.root().cmp(other.layout.root()));
+    found.dedup_by(|one, other| one.layout == other.layout);
     found
 }
 
-/// Those of them that belong to the workspace with this path, which is absolute and without links: one
-/// for each configuration.
+/// Returns those of them that belong to the workspace with this path, which is absolute and without links:
+/// one for each configuration.
 #[must_use]
 pub fn state_dirs_of(states: &Path, workspace: &Path) -> Vec<StateDir> {
     let mut found = state_dirs(states);

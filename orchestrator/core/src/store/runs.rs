@@ -21,7 +21,7 @@ pub struct LoadedRun {
     pub damage: Option<StateError>,
 }
 
-/// The ids of the runs that have a journal, the newest first.
+/// Returns the ids of the runs that have a journal, the newest first.
 ///
 /// # Errors
 /// The state directory cannot be read.

@@ -81,7 +81,7 @@ impl Store {
         Self::open_with_disk(Disk::default(), layout)
     }
 
-    /// As [`open`](Self::open), with file operations going to `disk`.
+    /// Does the same as [`open`](Self::open), with file operations going to `disk`.
     ///
     /// # Errors
     /// It is held by another process, damaged, or cannot be written.
@@ -99,18 +99,18 @@ impl Store {
         Ok(Self { disk, layout, key, key_file, owner_file: None, lock, current: None })
     }
 
-    /// Where it lies.
+    /// Returns where it lies.
     pub(crate) const fn disk(&self) -> &Disk {
         &self.disk
     }
 
-    /// The paths.
+    /// Returns the paths.
     #[must_use]
     pub const fn layout(&self) -> &Layout {
         &self.layout
     }
 
-    /// Records whose this directory is.
+    /// Records the owner of this directory.
     ///
     /// # Errors
     /// It cannot be written.
@@ -119,7 +119,7 @@ impl Store {
         Ok(())
     }
 
-    /// What has to stay open in every process that watches over agents: see [`Lock::agents`]; and the
+    /// Returns what has to stay open in every process that watches over agents: see [`Lock::agents`]; and the
     /// lock of the workspace.
     ///
     /// # Errors
@@ -156,13 +156,13 @@ impl Store {
         report
     }
 
-    /// A digest that tells nothing to who has not this state's key, in hexadecimal.
+    /// Returns a digest keyed by this state's key, in hexadecimal.
     #[must_use]
     pub fn keyed_digest(&self, bytes: &[u8]) -> String {
         self.key.code(bytes).to_hex().to_string()
     }
 
-    /// The run of this directory, opened to go on with it; `None` if there is none.
+    /// Returns the run of this directory, opened to go on with it; `None` if there is none.
     ///
     /// # Errors
     /// It is damaged or cannot be read.
@@ -227,8 +227,8 @@ impl Store {
         Ok(())
     }
 
-    /// Appends a record to the journal of the open run. Says whether any file had been changed from
-    /// outside and was written again.
+    /// Appends a record to the journal of the open run. Returns whether any file had been changed
+    /// from outside and was written again.
     ///
     /// # Errors
     /// It cannot be written.
@@ -275,7 +275,7 @@ impl Store {
     }
 }
 
-/// Forgets all runs of a state directory, damaged or not, once `end` has ended what a killed start of
+/// Deletes all runs of a state directory, damaged or not, once `end` has ended what a killed start of
 /// each of them has left. Returns what there is to say about that.
 ///
 /// # Errors
@@ -306,7 +306,7 @@ pub fn reset(
     Ok(report)
 }
 
-/// The ids of the runs that have a folder, the newest first. The latch may be damaged.
+/// Returns the ids of the runs that have a folder, the newest first. The latch may be damaged.
 fn run_names(layout: &Layout) -> impl Iterator<Item = String> {
     let entries = fs::read_dir(layout.runs()).into_iter().flatten().flatten();
     let mut names: Vec<String> =
@@ -324,7 +324,7 @@ fn remove(path: &Path, how: impl Fn(&Path) -> std::io::Result<()>) -> Result<(),
     }
 }
 
-/// The run of a state directory as it is now, without taking the lock or changing anything.
+/// Returns the run of a state directory as it is now, without taking the lock or changing anything.
 ///
 /// # Errors
 /// It is damaged or cannot be read.
@@ -351,7 +351,7 @@ pub fn read_current_run(
     fold.check(&path, &latch, torn).map(Some)
 }
 
-/// The run of a state directory if it is complete, without taking the lock or changing anything.
+/// Returns the run of a state directory if it is complete, without taking the lock or changing anything.
 ///
 /// # Errors
 /// It is damaged or cannot be read.
@@ -377,7 +377,7 @@ fn is_empty(disk: &Disk, layout: &Layout) -> Result<bool, StateError> {
     Ok(no_runs && !fs::exists(&latch).map_err(StateError::io("look at", &latch))?)
 }
 
-/// The latch, if a run has begun.
+/// Returns the latch, if a run has begun.
 fn read_latch(disk: &Disk, layout: &Layout, key: &Key) -> Result<Option<LatchFile>, StateError> {
     let path = layout.latch();
     match LatchFile::read(disk, key, &path)? {
@@ -428,7 +428,7 @@ impl JournalFold {
         self.state.started.is_some()
     }
 
-    /// The run with this id, as far as its journal was read.
+    /// Returns the run with this id, as far as its journal was read.
     pub(super) fn into_stored_run(self, run: &str, torn: Option<TornLine>) -> StoredRun {
         StoredRun {
             run: run.to_owned(),
@@ -439,7 +439,7 @@ impl JournalFold {
         }
     }
 
-    /// The journal has to be as long as the latch says, and as far.
+    /// Returns the journal has to be as long as the latch says, and as far.
     fn check(
         self,
         path: &Path,

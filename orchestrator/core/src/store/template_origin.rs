@@ -1,4 +1,4 @@
-//! Which workspaces this program has made from a template: only these may be made anew.
+//! Records which workspaces were created from a template: only these may be recreated.
 
 use std::fs;
 use std::path::Path;
@@ -30,7 +30,7 @@ pub struct TemplateOrigin {
 }
 
 impl TemplateOrigin {
-    /// That of the open folder that was just made.
+    /// Creates the record for the open folder that was just created.
     ///
     /// # Errors
     /// The folder cannot be looked at.
@@ -56,7 +56,8 @@ impl TemplateOrigin {
         self.workspace == escape(workspace) && self.folder == pin && self.made_ns == made
     }
 
-    /// The record of a state directory; `None` if there is none that can be read: then nobody knows.
+    /// Returns the record of a state directory; `None` if there is none that can be read: then nobody
+    /// knows.
     #[must_use]
     pub fn read(layout: &Layout) -> Option<Self> {
         let bytes = read_file(&layout.origin(), LARGEST, SymlinkPolicy::Follow).ok()?;

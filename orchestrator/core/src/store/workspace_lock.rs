@@ -1,4 +1,4 @@
-//! One run in a workspace at a time, wherever the states of runs lie.
+//! Locks a workspace for one run at a time, wherever the state directories are.
 //!
 //! The workspace's own folder is locked, open as it is: there is no file that could be deleted, and the
 //! lock is gone with the last process that has the folder open this way. Those that watch over agents
@@ -76,7 +76,7 @@ fn lock(file: &File, inode: u64, patience: Duration) -> Result<(), LockFailure> 
     }
 }
 
-/// Who took a lock that is held.
+/// The process that took a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Locker {
     Orchestrator(u32),
@@ -85,14 +85,14 @@ enum Locker {
     Unknown,
 }
 
-/// Who has locked the file with this number; `None` if the system does not tell.
+/// Returns who has locked the file with this number; `None` if the system does not tell.
 fn holder_of(inode: u64) -> Option<Locker> {
     let locks = fs::read_to_string("/proc/locks").ok()?;
     let pid = lockers(&locks, inode).find(|pid| is_alive(*pid));
     Some(pid.map_or(Locker::Unknown, Locker::Orchestrator))
 }
 
-/// The processes that took the locks of a file. Devices have other numbers there than elsewhere.
+/// Returns the processes that took the locks of a file. Devices have other numbers there than elsewhere.
 fn lockers(locks: &str, inode: u64) -> impl Iterator<Item = u32> {
     locks.lines().filter_map(move |line| {
         let fields: Vec<&str> = line.split_ascii_whitespace().collect();
@@ -102,7 +102,7 @@ fn lockers(locks: &str, inode: u64) -> impl Iterator<Item = u32> {
     })
 }
 
-/// Whether a process is there, and not only the memory of it.
+/// Whether a process exists and is not a zombie.
 fn is_alive(pid: u32) -> bool {
     let stat = fs::read(format!("/proc/{pid}/stat")).unwrap_or_default();
     let state = stat.iter().rposition(|byte| *byte == b')').and_then(|at| stat.get(at + 2));

@@ -1,4 +1,4 @@
-//! Which contents lie in the evidence folders.
+//! The digests of the contents of evidence folders.
 
 use std::collections::BTreeMap;
 use std::collections::hash_map::RandomState;
@@ -47,7 +47,7 @@ pub struct EvidenceDigests {
     pub notes: Vec<String>,
 }
 
-/// The contents of the regular files beneath these folders (absolute paths).
+/// Returns the contents of the regular files beneath these folders (absolute paths).
 ///
 /// No link is followed: neither beneath the folders, nor if a folder is one itself. Looked at are
 /// 2,000 files of at most 64 MiB, in at most 2,000 folders nested at most 8 deep; what is beyond is
@@ -57,7 +57,7 @@ pub fn evidence_digests(dirs: &[PathBuf]) -> EvidenceDigests {
     evidence_digests_until(dirs, Arc::default()).unwrap_or_default()
 }
 
-/// The same; `None` soon after `flag` becomes true.
+/// Returns the same; `None` soon after `flag` becomes true.
 #[must_use]
 pub fn evidence_digests_until(dirs: &[PathBuf], flag: Arc<AtomicBool>) -> Option<EvidenceDigests> {
     EvidenceHasher::default().digests_until(dirs, flag)
@@ -83,7 +83,7 @@ impl Default for EvidenceHasher {
 }
 
 impl EvidenceHasher {
-    /// As [`evidence_digests_until`].
+    /// Does the same as [`evidence_digests_until`].
     pub fn digests_until(
         &mut self,
         dirs: &[PathBuf],

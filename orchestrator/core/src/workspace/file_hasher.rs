@@ -186,7 +186,7 @@ impl FileHasher {
         self.cancel = flag;
     }
 
-    /// The lines of the file that was hashed last, if it was read for that and is a text.
+    /// Returns the lines of the file that was hashed last, if it was read for that and is a text.
     pub(super) const fn take_lines(&mut self) -> Option<LineDigests> {
         self.lines.take()
     }
@@ -196,8 +196,8 @@ impl FileHasher {
         self.cancel.load(Ordering::Relaxed)
     }
 
-    /// The content of `name` in `folder`, which had `fingerprint` a moment ago; `path` is a number for its
-    /// path.
+    /// Returns the content of `name` in `folder`, which had `fingerprint` a moment ago; `path` is a number
+    /// for its path.
     pub(super) fn hash(
         &mut self,
         folder: BorrowedFd<'_>,
@@ -315,7 +315,7 @@ impl FileHasher {
     }
 }
 
-/// A value that no other call ever returns: the digest of what had no stable content.
+/// Returns a value that no other call ever returns: the digest of what had no stable content.
 pub(super) fn unique_digest() -> blake3::Hash {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let mut hasher = blake3::Hasher::new();

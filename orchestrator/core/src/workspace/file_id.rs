@@ -15,7 +15,7 @@ pub struct FileId {
 }
 
 impl FileId {
-    /// That of an open file or folder.
+    /// Returns the identity of an open file or folder.
     ///
     /// # Errors
     /// What the system says.

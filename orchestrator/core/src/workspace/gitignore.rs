@@ -47,12 +47,12 @@ struct OuterRules {
 }
 
 impl IgnoreRules {
-    /// IgnoreRules for a walk, with those compiled for an earlier one.
+    /// Creates the rules for a walk, with those compiled for an earlier one.
     pub(super) fn new(compiled: CompiledRules) -> Self {
         Self { before: compiled, ..Self::default() }
     }
 
-    /// What was compiled and is still in use.
+    /// Returns the compiled rules that are still in use.
     pub(super) fn into_compiled(self) -> CompiledRules {
         self.compiled
     }
@@ -180,7 +180,7 @@ fn decide(rules: &Gitignore, path: &Path, is_folder: bool) -> Option<bool> {
     }
 }
 
-/// The text of a folder's rule file; like git, not of one that is a link.
+/// Returns the text of a folder's rule file; like git, not of one that is a link.
 fn read_rules(folder: BorrowedFd<'_>) -> std::io::Result<Option<Vec<u8>>> {
     let fingerprint = match FileFingerprint::from_name(folder, RULE_FILE) {
         Ok(fingerprint) => fingerprint,
@@ -211,7 +211,7 @@ fn compile(text: &[u8]) -> Gitignore {
     builder.build().unwrap_or_else(|_| Gitignore::empty())
 }
 
-/// The line with its braces escaped: they are plain characters to git, but groups to the matcher,
+/// Returns the line with its braces escaped: they are plain characters to git, but groups to the matcher,
 /// which nested deeply enough would also overflow its stack.
 fn literal_braces(line: &str) -> String {
     let mut text = String::with_capacity(line.len());

@@ -86,7 +86,7 @@ fn in_git(path: &Path) -> bool {
     path.components().any(|name| name.as_os_str() == ".git")
 }
 
-/// The glob's parts between slashes.
+/// Returns the glob's parts between slashes.
 fn parts(glob: &str) -> Result<Vec<&str>, String> {
     if glob.starts_with('/') {
         return Err("has to be relative to the workspace, without a leading /".into());

@@ -72,7 +72,7 @@ impl LargeDigest {
     }
 }
 
-/// The digest of a file of this size; `None` if it became shorter, or on cancellation.
+/// Returns the digest of a file of this size; `None` if it became shorter, or on cancellation.
 pub(super) fn digest(
     fd: &OwnedFd,
     size: u64,
@@ -101,7 +101,7 @@ pub(super) fn digest(
     Ok(Some(digest.finish()))
 }
 
-/// Where from `at` on the next data begin and end, in whole blocks but for the file's end.
+/// Returns where from `at` on the next data begin and end, in whole blocks but for the file's end.
 fn next_data(fd: BorrowedFd<'_>, at: u64, size: u64) -> Result<(u64, u64), Errno> {
     let data = match rustix::fs::seek(fd, SeekFrom::Data(at)) {
         Ok(data) => data.min(size),

@@ -3,7 +3,7 @@
 use std::hash::{DefaultHasher, Hasher as _};
 use std::sync::Arc;
 
-/// A file with more bytes is not looked at line by line.
+/// A file with more bytes is not compared line by line.
 pub(super) const LARGEST_TEXT: u64 = 1024 * 1024;
 
 /// Digests of the lines of a text, in their order.
@@ -38,7 +38,7 @@ impl LineCounter {
         }
     }
 
-    /// The digests, if all of it is text.
+    /// Returns the digests, if all of it is text.
     pub(super) fn finish(mut self) -> Option<LineDigests> {
         self.lines.extend(self.open.as_ref().map(digest));
         (!self.is_binary).then(|| self.lines.into())

@@ -1,4 +1,4 @@
-//! Files outside the agent's say that lie within its reach: kept as they were, and put back.
+//! Files that the agent can write but must not change: recorded, and restored.
 
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -71,7 +71,7 @@ enum OriginalRecord {
 }
 
 impl PinRecord {
-    /// The path that led to the file.
+    /// Returns the path that led to the file.
     #[must_use]
     pub fn path(&self) -> Option<PathBuf> {
         unescape(&self.path)
@@ -79,7 +79,7 @@ impl PinRecord {
 }
 
 impl PinnedFile {
-    /// The file as it is now; `None` if there is none.
+    /// Returns the file as it is now; `None` if there is none.
     ///
     /// # Errors
     /// It is no regular file, larger than 8 MiB, or cannot be read.
@@ -104,26 +104,26 @@ impl PinnedFile {
         Err(Errno::LOOP.into())
     }
 
-    /// The path that leads to it.
+    /// Returns the path that leads to it.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// BLAKE3 of its content, in hexadecimal.
+    /// Returns the BLAKE3 of its content, in hexadecimal.
     #[must_use]
     pub fn digest(&self) -> &str {
         &self.digest
     }
 
-    /// The file as it was, in words.
+    /// Returns the file as it was, in words.
     #[must_use]
     pub fn to_record(&self) -> PinRecord {
         let steps = self.steps.iter().map(Step::to_record).collect();
         PinRecord { path: escape(&self.path), steps }
     }
 
-    /// The file as it was when the record was made, whatever it is now.
+    /// Returns the file as it was when the record was made, whatever it is now.
     ///
     /// # Errors
     /// A folder on the way is gone, or the record was made by nobody.
@@ -146,7 +146,7 @@ impl PinnedFile {
 }
 
 impl Step {
-    /// What stands at a path, and where it leads on to.
+    /// Returns what is at a path, and where it leads on to.
     fn take(path: &Path) -> io::Result<Option<(Self, Option<PathBuf>)>> {
         use std::os::unix::ffi::OsStrExt as _;
         let name = path.file_name().ok_or_else(|| io::Error::from(Errno::ISDIR))?;
@@ -267,7 +267,7 @@ impl Step {
         }
     }
 
-    /// A folder in the file's place gets a name that nobody uses.
+    /// Renames a folder in the file's place to an unused name.
     fn move_folder_aside(&self) -> io::Result<()> {
         let now = FileFingerprint::from_name(self.folder.as_fd(), &self.name);
         if !now.is_ok_and(|now| now.file_type() == FileType::Directory) {
@@ -284,7 +284,7 @@ impl Step {
     }
 }
 
-/// Content, mode, and the fingerprint if that stands for the content.
+/// Reads content, mode, and the fingerprint if that stands for the content.
 fn read(folder: &OwnedFd, name: &[u8]) -> io::Result<(Vec<u8>, u32, Option<FileFingerprint>)> {
     let started = safe_fs::wall_clock();
     let file = safe_fs::open_file_at(folder.as_fd(), name)?;

@@ -17,7 +17,7 @@ const BUFFER: usize = 256 * 1024;
 pub struct ProgramDigests(HashMap<PathBuf, (FileFingerprint, String)>);
 
 impl ProgramDigests {
-    /// BLAKE3 of a file that may be large, in hexadecimal; what hinders it, if anything does.
+    /// Returns the BLAKE3 of a file that may be large, in hexadecimal, or why there is none.
     pub fn of(&mut self, path: &Path) -> String {
         let Ok(now) = FileFingerprint::from_path(path) else { return "missing".to_owned() };
         if let Some((seen, digest)) = self.0.get(path)

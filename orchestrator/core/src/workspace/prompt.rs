@@ -1,4 +1,4 @@
-//! The prompt file: its place found once, read whole or not at all, put back if it is gone.
+//! The prompt file: located once, read whole or not at all, restored if it is gone.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -122,25 +122,25 @@ impl PromptPlace {
         Self { configured: configured.to_owned(), file, shared }
     }
 
-    /// A place that was found earlier.
+    /// Returns a place that was located earlier.
     #[must_use]
     pub const fn recorded(configured: PathBuf, file: PathBuf, shared: Option<FileId>) -> Self {
         Self { configured, file, shared }
     }
 
-    /// The path in the configuration.
+    /// Returns the path in the configuration.
     #[must_use]
     pub fn configured(&self) -> &Path {
         &self.configured
     }
 
-    /// The path of the file, without links when it was found.
+    /// Returns the path of the file, without links when it was found.
     #[must_use]
     pub fn file(&self) -> &Path {
         &self.file
     }
 
-    /// The file, if it had several names when its place was found.
+    /// Returns the file, if it had several names when its place was found.
     #[must_use]
     pub const fn shared(&self) -> Option<FileId> {
         self.shared
@@ -302,7 +302,7 @@ fn limit() -> usize {
 }
 
 impl Prompt {
-    /// The prompt with this content.
+    /// Returns the prompt with this content.
     #[must_use]
     pub fn new(bytes: Vec<u8>) -> Self {
         let text = String::from_utf8_lossy(&bytes).into_owned();

@@ -1,4 +1,4 @@
-//! Notices that somebody touched the prompt file.
+//! Watches the prompt file for changes.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -187,7 +187,7 @@ fn drain_all(fd: &OwnedFd, names: &[Name]) -> bool {
     true
 }
 
-/// The steps to the file, each with the folder it is in.
+/// Returns the steps to the file, each with the folder it is in.
 fn route(path: &Path) -> Vec<PathStep> {
     let folder = |step: &Path| {
         let folder = step.parent().filter(|folder| !folder.as_os_str().is_empty());
@@ -198,7 +198,7 @@ fn route(path: &Path) -> Vec<PathStep> {
     steps(path).into_iter().map(|step| (step.clone(), folder(&step))).collect()
 }
 
-/// The paths from `path` to the file itself, over links.
+/// Returns the paths from `path` to the file itself, over links.
 fn steps(path: &Path) -> Vec<PathBuf> {
     let mut steps = vec![path.to_owned()];
     let mut current = path.to_owned();

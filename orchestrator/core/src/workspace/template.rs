@@ -129,7 +129,7 @@ fn occupied(workspace: &Path) -> Result<bool, TemplateError> {
     }
 }
 
-/// The absolute path without links of the workspace, in a folder that exists.
+/// Returns the absolute path without links of the workspace, in a folder that exists.
 fn place(workspace: &Path) -> Result<PathBuf, TemplateError> {
     if let Ok(real) = workspace.canonicalize() {
         return Ok(real);

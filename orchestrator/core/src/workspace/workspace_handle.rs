@@ -79,13 +79,13 @@ impl WorkspaceHandle {
         &self.path
     }
 
-    /// What tells it from other folders.
+    /// Returns what tells it from other folders.
     #[must_use]
     pub const fn id(&self) -> FileId {
         self.id
     }
 
-    /// The open folder.
+    /// Returns the open folder.
     #[must_use]
     pub fn folder(&self) -> Arc<File> {
         Arc::clone(&self.folder)
@@ -105,14 +105,14 @@ impl WorkspaceHandle {
         Err(self.replaced())
     }
 
-    /// The error for another folder in its place.
+    /// Returns the error for another folder in its place.
     #[must_use]
     pub fn replaced(&self) -> WorkspaceError {
         WorkspaceError::Replaced { path: self.path.clone(), found: "another folder".into() }
     }
 }
 
-/// What it means that the path does not lead to a folder.
+/// Returns the error for a path that does not lead to a folder.
 fn unexpected_error(path: &Path, error: Errno) -> WorkspaceError {
     let path_is_gone = std::fs::symlink_metadata(path).is_err();
     let found = match error {

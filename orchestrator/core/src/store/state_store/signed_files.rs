@@ -1,4 +1,4 @@
-//! Files of a run that are sealed like lines of its journal.
+//! Files of a run that are signed like lines of its journal.
 
 use super::Store;
 use crate::store::error::StateError;
@@ -6,7 +6,7 @@ use crate::store::guarded_file::GuardedFile;
 use crate::store::signed_line;
 
 impl Store {
-    /// What the open run keeps under this name, a JSON object; `None` if nothing.
+    /// Reads the JSON object that the open run stores under this name; `None` if there is none.
     ///
     /// # Errors
     /// It cannot be read, or was changed from outside.
@@ -25,8 +25,8 @@ impl Store {
         Ok(Some(line.to_owned()))
     }
 
-    /// Keeps this JSON object, whole and safely, in place of the one before. As long as the run goes on it
-    /// comes back, whatever is done to it.
+    /// Stores this JSON object durably, in place of the previous one. During the run it is restored if it
+    /// is changed.
     ///
     /// # Errors
     /// It cannot be written.

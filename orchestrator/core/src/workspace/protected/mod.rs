@@ -1,4 +1,4 @@
-//! What must be as it was when the run began.
+//! The paths that must be as they were when the run began.
 
 #[cfg(test)]
 mod tests;
@@ -133,7 +133,7 @@ impl Baseline {
         Self::take_until(workspace, globs, Arc::default())
     }
 
-    /// The same, but ends with [`ProtectedError::Cancelled`] soon after `flag` becomes true.
+    /// Returns the same, but ends with [`ProtectedError::Cancelled`] soon after `flag` becomes true.
     ///
     /// # Errors
     /// As for [`Baseline::take`], and when cancelled.
@@ -148,7 +148,7 @@ impl Baseline {
         }
     }
 
-    /// The same, to be compared with a baseline: more paths than can be protected are some too many
+    /// Returns the same, to be compared with a baseline: more paths than can be protected are some too many
     /// for [`changes`](Self::changes), since there were fewer when that was taken.
     ///
     /// # Errors
@@ -175,7 +175,7 @@ impl Baseline {
         Ok(())
     }
 
-    /// Those of these globs that nothing matched when [`reserve`](Self::reserve) was called.
+    /// Returns those of these globs that nothing matched when [`reserve`](Self::reserve) was called.
     #[must_use]
     pub fn reserved(&self, globs: &[String]) -> Vec<String> {
         globs.iter().filter(|glob| self.reserved.contains(*glob)).cloned().collect()
@@ -190,7 +190,7 @@ impl Baseline {
         Ok(self.paths.keys().any(|path| glob.matches(path)))
     }
 
-    /// What is different `now`, as far as these globs go; sorted by path.
+    /// Returns what is different `now`, as far as these globs go; sorted by path.
     ///
     /// # Errors
     /// If a glob is wrong.
@@ -211,12 +211,12 @@ impl Baseline {
         Ok(changes.collect())
     }
 
-    /// The paths, relative to the workspace, sorted.
+    /// Returns the paths, relative to the workspace, sorted.
     pub fn paths(&self) -> impl Iterator<Item = &Path> {
         self.paths.keys().map(PathBuf::as_path)
     }
 
-    /// How many paths there are.
+    /// Returns how many paths there are.
     #[must_use]
     pub fn len(&self) -> usize {
         self.paths.len()

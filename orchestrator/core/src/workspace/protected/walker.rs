@@ -50,7 +50,7 @@ impl Default for ProtectedHasher {
 }
 
 impl ProtectedHasher {
-    /// As [`Baseline::observe`].
+    /// Does the same as [`Baseline::observe`].
     ///
     /// # Errors
     /// If a glob is wrong or the workspace cannot be read, and when cancelled by `flag`.
@@ -100,7 +100,7 @@ impl ProtectedHasher {
         &self.touched
     }
 
-    /// How many files the last look read; the others were known from before.
+    /// Returns how many files the last look read; the others were known from before.
     #[must_use]
     pub const fn files_read(&self) -> u64 {
         self.hasher.reads
@@ -143,7 +143,7 @@ impl BaselineWalker<'_> {
         }
     }
 
-    /// One more than can be protected shows that there are more.
+    /// Adds a path. One more than can be protected shows that there are more.
     fn insert(&mut self, path: &Path, state: String) -> Result<(), WalkCut> {
         self.paths.insert(path.to_owned(), state);
         if self.paths.len() > MAX_PATHS { Err(WalkCut) } else { Ok(()) }
@@ -153,7 +153,7 @@ impl BaselineWalker<'_> {
 /// The walk ends early: there are more paths than can be protected, or it was cancelled.
 struct WalkCut;
 
-/// The state of what cannot be read: its metadata stand in for its content.
+/// Returns the state of what cannot be read: its metadata stand in for its content.
 fn unreadable(fingerprint: Option<FileFingerprint>) -> String {
     fingerprint.map_or_else(
         || "unreadable".to_owned(),
@@ -163,7 +163,7 @@ fn unreadable(fingerprint: Option<FileFingerprint>) -> String {
     )
 }
 
-/// The state of what does not stand still: equal to no other.
+/// Returns the state of what does not stand still: equal to no other.
 fn unstable() -> String {
     format!("unstable {}", unique_digest().to_hex())
 }

@@ -167,7 +167,7 @@ impl Inventory {
         self.is_marked = self.is_complete;
     }
 
-    /// What is not as it was when it was last marked; `None` if it never was.
+    /// Returns what has changed since the last mark; `None` if there was none.
     pub(super) fn changes(&self) -> Option<TreeChanges> {
         if !self.is_marked {
             return None;

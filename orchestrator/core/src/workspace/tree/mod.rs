@@ -41,7 +41,7 @@ const MAX_DEPTH: usize = 1024;
 pub struct TreeDigest(String);
 
 impl TreeDigest {
-    /// The 64 hexadecimal digits.
+    /// Returns the 64 hexadecimal digits.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -155,7 +155,7 @@ pub struct TreeHasher {
 }
 
 impl TreeHasher {
-    /// For this workspace, without these absolute paths (files, or folders with all beneath).
+    /// Creates a hasher for this workspace, without these absolute paths (files, or folders with all beneath).
     #[must_use]
     pub fn new(workspace: PathBuf, exclude: Vec<PathBuf>) -> Self {
         let mut hasher = FileHasher::new(Arc::default());
@@ -182,7 +182,7 @@ impl TreeHasher {
         self
     }
 
-    /// The digest of the workspace as it is now.
+    /// Returns the digest of the workspace as it is now.
     ///
     /// # Errors
     /// If the workspace is no folder or cannot be read, and when cancelled. Trouble with anything
@@ -191,7 +191,7 @@ impl TreeHasher {
         self.walk_tree(None)
     }
 
-    /// What counts in the workspace as it is now, entry by entry.
+    /// Returns what counts in the workspace now, entry by entry.
     ///
     /// # Errors
     /// As for [`TreeHasher::digest`].
@@ -199,7 +199,7 @@ impl TreeHasher {
         self.digest_and_snapshot().map(|(_, snapshot)| snapshot)
     }
 
-    /// Both the digest and what counts, entry by entry.
+    /// Returns both the digest and what counts, entry by entry.
     ///
     /// # Errors
     /// As for [`TreeHasher::digest`].
@@ -215,7 +215,7 @@ impl TreeHasher {
         self.pinned = paths;
     }
 
-    /// How many paths are left out of [`TreeState::work`].
+    /// Returns how many paths are left out of [`TreeState::work`].
     #[must_use]
     pub fn artefacts(&self) -> usize {
         self.artefacts.len()
@@ -238,7 +238,7 @@ impl TreeHasher {
         self.inventory.mark();
     }
 
-    /// What was changed between the digest before the last [`TreeHasher::mark`] and the last digest;
+    /// Returns what was changed between the digest before the last [`TreeHasher::mark`] and the last digest;
     /// `None` if there was no digest before it. Takes no longer than a moment: lines that cannot be
     /// compared in that time are not counted.
     #[must_use]
@@ -292,7 +292,7 @@ impl TreeHasher {
         }
     }
 
-    /// What git tracks in this repository; nothing if its index cannot be read, and then a note.
+    /// Returns what git tracks in this repository; nothing if its index cannot be read, and then a note.
     fn tracked(&mut self, repository: Repository, notes: &mut Vec<String>) -> Arc<Tracked> {
         let started = safe_fs::wall_clock();
         let fingerprint = repository.index_fingerprint();

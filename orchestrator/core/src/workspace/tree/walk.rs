@@ -1,4 +1,4 @@
-//! One pass over the workspace.
+//! Walks the workspace once.
 
 use std::collections::hash_map::RandomState;
 use std::collections::{BTreeMap, HashSet};
@@ -356,13 +356,13 @@ impl DirVisitor for TreeWalker<'_> {
     }
 }
 
-/// What tells the states of a file apart.
+/// Returns a number that tells the states of a file apart.
 fn identity(kind: u8, hash: &blake3::Hash) -> u64 {
     let [a, b, c, d, e, f, g, h, ..] = *hash.as_bytes();
     u64::from_le_bytes([a, b, c, d, e, f, g, h]) ^ u64::from(kind)
 }
 
-/// What stands for the content of an entry that cannot be read: all that would change with it.
+/// Returns what stands for the content of an entry that cannot be read: all that would change with it.
 fn stand_in(fingerprint: Option<FileFingerprint>) -> Vec<u8> {
     fingerprint.map_or_else(Vec::new, |fingerprint| {
         let mut bytes = fingerprint.size.to_le_bytes().to_vec();
