@@ -18,10 +18,11 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use ralph_adapter_claude_stream::Parser;
+use ralph_adapter_common::claude_stream::ClaudeParser;
 use ralph_orchestrator_contract::{Tokens, Usage, Usd};
 use ralph_orchestrator_core::machine::{
-    BaselineMode, Limits, Outcome, Pins, Policy, Record, RunStarted, Trigger,
+    BaselineMode, FrozenPolicy, IterationOutcome, PathIdentities, Record, RunLimits, RunStarted,
+    Trigger,
 };
 use ralph_orchestrator_core::store::{Layout, Store};
 use ralph_orchestrator_core::workspace::TreeHasher;
@@ -56,14 +57,14 @@ fn row(what: &str, ours: Duration, theirs: Duration) {
 /// A long session of the claude program: one that was recorded, with its middle many times over.
 fn stream() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("adapters/claude-stream/tests/transcripts/happy-bypass.jsonl");
+        .join("adapters/common/tests/transcripts/claude/happy-bypass.jsonl");
     let recorded = fs::read_to_string(folder).unwrap();
     let (init, rest) = recorded.trim_end().split_once('\n').unwrap();
     let (middle, result) = rest.rsplit_once('\n').unwrap();
     let middle = format!("{middle}\n").repeat(STREAM_BYTES / middle.len());
     let text = format!("{init}\n{middle}{result}\n");
     let ours = best(5, || {
-        let mut parser = Parser::new();
+        let mut parser = ClaudeParser::new();
         for line in text.lines() {
             black_box(parser.line(line));
         }
@@ -146,14 +147,14 @@ fn started() -> Record {
         agent: "command".into(),
         fallback: Vec::new(),
         workspace: "/w".into(),
-        policy: Policy::default(),
-        limits: Limits::default(),
+        policy: FrozenPolicy::default(),
+        limits: RunLimits::default(),
         tree: "t0".into(),
         evidence: Vec::new(),
         evidence_overflowed: false,
         baseline: BaselineMode::Off,
         once: false,
-        pins: Pins::default(),
+        identities: PathIdentities::default(),
     })
 }
 
@@ -185,7 +186,7 @@ fn iteration_of(number: &mut u64) -> Vec<Record> {
     records.extend((1..=12).map(|n| Record::Usage { usage: usage(n), runtime_ms }));
     records.push(Record::IterationEnded {
         iteration,
-        outcome: Outcome::Succeeded,
+        outcome: IterationOutcome::Succeeded,
         usage: usage(12),
         cost_usd: Usd::from_nanos(12),
         says_done: false,
@@ -195,7 +196,7 @@ fn iteration_of(number: &mut u64) -> Vec<Record> {
         survived: Vec::new(),
         runtime_ms,
     });
-    records.push(Record::Looked {
+    records.push(Record::Observed {
         iteration,
         work: None,
         tree: digest.clone(),

@@ -1,15 +1,17 @@
 //! The stream of a Claude-shaped agent: as `streams` has it, and only a result ends
 //! well.
 
-use ralph_orchestrator_contract::{ErrorClass, Event};
-use ralph_adapter_claude_stream::{Ended, Parser, parse_json_document};
+use ralph_orchestrator_contract::{CancelReason, ErrorClass, Event};
+use ralph_adapter_common::ProcessEnd;
+use ralph_adapter_common::claude_program::conclude;
+use ralph_adapter_common::claude_stream::ClaudeParser;
 
-use crate::streams::{Watch, end_of};
+use crate::streams::Watch;
 
-/// Reads the bytes as a stream of lines and as one document.
+/// Reads the bytes as a stream of lines.
 pub fn check(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
-    let mut parser = Parser::new();
+    let mut parser = ClaudeParser::new();
     let mut watch = Watch::default();
     for line in text.split('\n') {
         let unread = parser.not_json();
@@ -22,11 +24,10 @@ pub fn check(data: &[u8]) {
         assert!(parser.unread().len() <= 65);
     }
     let complete = parser.has_result();
-    let end = parser.finish(Ended::default());
+    let end = parser.finish("exit 0");
     assert!(complete || end.is_err(), "a stream without a result ended well");
+    let cancelled = ProcessEnd { cancelled: Some(CancelReason::Signal), ..ProcessEnd::default() };
+    let cancelled = conclude(end.clone(), cancelled);
+    assert!(cancelled.is_err_and(|error| error.class == ErrorClass::Cancelled));
     watch.ended(end);
-    end_of(parse_json_document(&text, Ended::default()));
-    let cancelled = Ended { cancelled: true, ..Ended::default() };
-    let end = parse_json_document(&text, cancelled);
-    assert!(end.is_err_and(|error| error.class == ErrorClass::Cancelled));
 }

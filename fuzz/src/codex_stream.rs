@@ -1,14 +1,14 @@
 //! The stream of `codex exec --json`: as `streams` has it, and only a turn that has
 //! ended ends well.
 
-use ralph_adapter_codex_stream::Parser;
+use ralph_adapter_common::codex_stream::CodexParser;
 
 use crate::streams::Watch;
 
 /// Reads the bytes as a stream of lines.
 pub fn check(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
-    let mut parser = Parser::new();
+    let mut parser = CodexParser::new();
     let mut watch = Watch::default();
     for line in text.split('\n') {
         watch.heard(parser.line(line));

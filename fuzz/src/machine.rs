@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use ralph_orchestrator_contract::{Claim, Tokens, Usd};
 use ralph_orchestrator_core::machine::{
-    AfterRejection, BaselineCheck, BaselineMode, CompletionTrigger, Context, Effect, Ended, Given,
-    Input, Latch, Limits, Look, NamedVerdict, Now, ObservedEvidence, Pins, Policy, Record,
+    AfterRejection, BaselineCheck, BaselineMode, CompletionTrigger, ContextUsage, Effect, IterationEnd, LaunchDigests,
+    Input, Latch, RunLimits, Observation, ValidatorVerdict, Now, ObservedEvidence, PathIdentities, FrozenPolicy, Record,
     RunStarted, StartOptions, State, StopReason, Timer, Validation, ValidatorInfo, step,
 };
 
@@ -46,7 +46,7 @@ fn fresh(bytes: &mut Bytes<'_>) -> RunStarted {
         agent: "fake".into(),
         fallback: if bits & 64 == 0 { Vec::new() } else { vec!["spare".into(), "last".into()] },
         workspace: "/w".into(),
-        policy: Policy {
+        policy: FrozenPolicy {
             validators: vec![validator("tests", bits & 1 == 0), validator("extra", false)],
             digest: "policy".into(),
             trust_agent: bits & 2 != 0,
@@ -62,7 +62,7 @@ fn fresh(bytes: &mut Bytes<'_>) -> RunStarted {
             },
             code: BTreeMap::new(),
         },
-        limits: Limits {
+        limits: RunLimits {
             max_iterations: Some(MOST_ITERATIONS),
             max_runtime_ms: (bits & 8 != 0).then_some(100_000),
             max_cost_usd: Some(MOST_COST),
@@ -79,7 +79,7 @@ fn fresh(bytes: &mut Bytes<'_>) -> RunStarted {
         baseline: [BaselineMode::Off, BaselineMode::Warn, BaselineMode::MustFail]
             [usize::from(bytes.byte() % 3)],
         once: bits & 32 != 0,
-        pins: Pins::default(),
+        identities: PathIdentities::default(),
     }
 }
 
@@ -115,35 +115,35 @@ impl World {
         let stray = bytes.byte();
         // Mostly the answer to what was asked for.
         if !stray.is_multiple_of(8) {
-            if asked(|effect| matches!(effect, Effect::Look)) {
+            if asked(|effect| matches!(effect, Effect::Observe)) {
                 // The detectors come first.
                 return if bytes.flag() {
                     Input::ClaimsFound(claims(bytes))
                 } else {
-                    Input::Looked(look(bytes))
+                    Input::Observed(look(bytes))
                 };
             }
             if asked(|effect| matches!(effect, Effect::CheckBaseline)) {
-                return Input::BaselineChecked(baseline(bytes));
+                return Input::Baseline(baseline(bytes));
             }
             if asked(|effect| matches!(effect, Effect::Validate(_))) {
                 return Input::Validated(self.validation(bytes));
             }
             if asked(|effect| matches!(effect, Effect::Pause { .. } | Effect::WaitUntil(_))) {
-                return Input::Rested;
+                return Input::WaitFinished;
             }
             if let Some(prepared) = self.prepared() {
                 return prepared;
             }
         }
         match bytes.byte() % 17 {
-            0 => Input::Looked(look(bytes)),
-            1 => Input::ClaimSeen(records::claim(bytes)),
-            2 | 3 => Input::Used(records::usage(bytes)),
+            0 => Input::Observed(look(bytes)),
+            1 => Input::Claimed(records::claim(bytes)),
+            2 | 3 => Input::Usage(records::usage(bytes)),
             13 => Input::ClaimsFound(claims(bytes)),
-            14 => Input::NotLooked,
-            15 => Input::BaselineChecked(baseline(bytes)),
-            4 | 5 => Input::Ended(Ended {
+            14 => Input::ObservationSkipped,
+            15 => Input::Baseline(baseline(bytes)),
+            4 | 5 => Input::IterationEnded(IterationEnd {
                 outcome: records::outcome(bytes),
                 usage: records::usage(bytes),
                 says_done: bytes.flag(),
@@ -153,17 +153,17 @@ impl World {
                 survived: Vec::new(),
             }),
             6 => Input::Timer(
-                [Timer::IterationTimeout, Timer::Idle, Timer::MaxRuntime, Timer::Tick]
+                [Timer::IterationTimeout, Timer::Idle, Timer::MaxRuntime, Timer::Clock]
                     [usize::from(bytes.byte() % 4)],
             ),
             7 => Input::Signal,
-            8 => Input::Warn(bytes.text()),
-            9 => Input::Noted(bytes.text()),
+            8 => Input::Warning(bytes.text()),
+            9 => Input::Note(bytes.text()),
             10 => {
-                Input::ContextSeen(Context { used: bytes.number(), window: Some(bytes.number()) })
+                Input::Context(ContextUsage { used: bytes.number(), window: Some(bytes.number()) })
             }
-            11 => Input::Judged { accepted: bytes.flag(), reasons: vec![bytes.text()] },
-            12 => Input::AgentOut(bytes.text()),
+            11 => Input::Previewed { accepted: bytes.flag(), reasons: vec![bytes.text()] },
+            12 => Input::AgentUnavailable(bytes.text()),
             _ => Input::Started(StartOptions { fresh: self.fresh.clone() }),
         }
     }
@@ -173,7 +173,7 @@ impl World {
             Effect::Prepare(start) => Some(Input::Prepared {
                 start: start.clone(),
                 prompt: "p".into(),
-                given: Given::default(),
+                given: LaunchDigests::default(),
             }),
             _ => None,
         })
@@ -183,7 +183,7 @@ impl World {
         let verdicts = ["tests", "extra"]
             .iter()
             .take(usize::from(bytes.byte() % 4))
-            .map(|name| NamedVerdict {
+            .map(|name| ValidatorVerdict {
                 validator: (*name).into(),
                 required: *name == "tests",
                 duration_ms: 1,
@@ -191,7 +191,7 @@ impl World {
             })
             .collect();
         let tree =
-            |other: u8| if other % 4 == 3 { "moved".into() } else { self.state.tree.clone() };
+            |other: u8| if other % 4 == 3 { "moved".into() } else { self.state.workspace.tree.clone() };
         Validation {
             verdicts,
             tree_before: tree(bytes.byte()),
@@ -233,12 +233,12 @@ impl World {
         };
         let (old, sum) = (figures(before.tokens()), figures(state.tokens()));
         assert!(old.iter().zip(sum).all(|(old, sum)| sum >= *old), "tokens fell");
-        assert!(state.runtime_ms >= before.runtime_ms, "runtime fell");
+        assert!(state.budget.runtime_ms >= before.budget.runtime_ms, "runtime fell");
         assert!(state.iterations - before.iterations <= 1, "an iteration was skipped");
         assert!(state.iterations <= MOST_ITERATIONS, "more iterations than allowed");
         let starts = effects.iter().any(|e| matches!(e, Effect::Start(_) | Effect::Prepare(_)));
         assert!(!(starts && state.completion().is_some()), "an agent after completion");
-        assert!(!(starts && state.stopping), "an agent after a signal");
+        assert!(!(starts && state.process.stop_requested), "an agent after a signal");
         assert!(!(starts && state.cost() >= MOST_COST), "overspent");
         if before.completion().is_some() {
             assert_eq!(before.latch, state.latch, "a completion was changed");
@@ -268,7 +268,7 @@ impl World {
         assert!(policy.validates() || policy.trust_agent, "completed without any validator");
         for validator in policy.validators.iter().filter(|validator| validator.required) {
             let accepted =
-                |v: &NamedVerdict| v.validator == validator.name && v.verdict.is_accepted();
+                |v: &ValidatorVerdict| v.validator == validator.name && v.verdict.is_accepted();
             assert!(verdicts.iter().any(accepted), "completed without {}", validator.name);
         }
     }
@@ -291,8 +291,8 @@ impl World {
             assert_eq!(again.journal.len(), cut, "a complete run records nothing more");
             return;
         }
-        assert!(again.state.current.is_none() && again.last.contains(&Effect::Look));
-        again.feed(Input::Looked(Look { tree: "t9".into(), ..Look::default() }));
+        assert!(again.state.running.is_none() && again.last.contains(&Effect::Observe));
+        again.feed(Input::Observed(Observation { tree: "t9".into(), ..Observation::default() }));
         let validates = again.last.iter().any(|effect| matches!(effect, Effect::Validate(_)));
         // So is work that was changed where no claim is needed.
         let proves = again.state.needs_no_claim() && again.state.iterations > 0;
@@ -300,7 +300,7 @@ impl World {
     }
 }
 
-fn look(bytes: &mut Bytes<'_>) -> Look {
+fn look(bytes: &mut Bytes<'_>) -> Observation {
     let tree = format!("t{}", bytes.byte() % 4);
     let file = |bytes: &mut Bytes<'_>| {
         (
@@ -313,7 +313,7 @@ fn look(bytes: &mut Bytes<'_>) -> Look {
         overflowed: bytes.byte() % 16 == 15,
         skipped_large: false,
     };
-    Look { tree, evidence, ..Look::default() }
+    Observation { tree, evidence, ..Observation::default() }
 }
 
 fn claims(bytes: &mut Bytes<'_>) -> Vec<Claim> {
@@ -322,7 +322,7 @@ fn claims(bytes: &mut Bytes<'_>) -> Vec<Claim> {
 
 fn baseline(bytes: &mut Bytes<'_>) -> BaselineCheck {
     BaselineCheck {
-        verdicts: vec![NamedVerdict {
+        verdicts: vec![ValidatorVerdict {
             validator: "tests".into(),
             required: true,
             duration_ms: 1,

@@ -2,15 +2,15 @@
 //! is told of once.
 
 use ralph_orchestrator_contract::Event;
-use ralph_adapter_command::OpenCode;
-use ralph_adapter_drive::LineParser as _;
+use ralph_adapter_common::opencode::OpenCodeParser;
+use ralph_adapter_common::{LineParser as _, ProcessEnd};
 
 use crate::streams::Watch;
 
 /// Reads the bytes as a stream of lines.
 pub fn check(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
-    let mut parser = Box::new(OpenCode::default());
+    let mut parser = OpenCodeParser::default();
     let mut watch = Watch::default();
     let mut sessions = 0;
     for line in text.split('\n') {
@@ -19,5 +19,5 @@ pub fn check(data: &[u8]) {
         watch.heard(events);
     }
     assert!(sessions <= 1, "{sessions} sessions were told of");
-    watch.ended(parser.finish("exit 0"));
+    watch.ended(parser.finish(ProcessEnd { exit: "exit 0".to_owned(), success: true, ..ProcessEnd::default() }));
 }

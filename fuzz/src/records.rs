@@ -1,12 +1,12 @@
 //! Any facts of a run.
 
 use ralph_orchestrator_contract::{
-    CancelReason, Claim, ClaimKind, ClaimSource, EvidenceFile, NearMiss, Tokens, Usage, Usd,
+    CancelReason, Claim, ClaimKind, ClaimSource, ErrorClass, EvidenceFile, NearMiss, Tokens, Usage, Usd,
     Verdict,
 };
 use ralph_orchestrator_core::machine::{
-    BaselineMode, ChangedFile, Changes, FileChange, Limits, NamedVerdict, Outcome, Pins, Policy,
-    Record, RunStarted, StopReason, Trigger,
+    BaselineMode, ChangedFile, Changes, FileChange, FrozenPolicy, IterationOutcome, PathIdentities,
+    Record, RunLimits, RunStarted, StopReason, Trigger, ValidatorVerdict,
 };
 
 use crate::bytes::Bytes;
@@ -18,21 +18,21 @@ pub(crate) fn started(bytes: &mut Bytes<'_>) -> Record {
         agent: bytes.text(),
         fallback: vec![bytes.text()],
         workspace: "/w".into(),
-        policy: Policy::default(),
-        limits: Limits::default(),
+        policy: FrozenPolicy::default(),
+        limits: RunLimits::default(),
         tree: "t0".into(),
         evidence: vec![bytes.text()],
         evidence_overflowed: bytes.flag(),
         baseline: BaselineMode::Warn,
         once: bytes.flag(),
-        pins: Pins::default(),
+        identities: PathIdentities::default(),
     })
 }
 
 pub(crate) fn record(bytes: &mut Bytes<'_>) -> Record {
     let iteration = u64::from(bytes.byte());
     match bytes.byte() % 18 {
-        0 => Record::Tick { runtime_ms: bytes.number() },
+        0 => Record::Clock { runtime_ms: bytes.number() },
         1 => Record::Claimed { iteration, claim: claim(bytes) },
         2 => Record::Completed {
             iteration,
@@ -52,7 +52,7 @@ pub(crate) fn record(bytes: &mut Bytes<'_>) -> Record {
             accepted: bytes.flag(),
             tree: bytes.text(),
             tree_left: bytes.flag().then(|| bytes.text()),
-            verdicts: vec![NamedVerdict {
+            verdicts: vec![ValidatorVerdict {
                 validator: bytes.text(),
                 required: bytes.flag(),
                 duration_ms: bytes.number(),
@@ -87,7 +87,7 @@ pub(crate) fn record(bytes: &mut Bytes<'_>) -> Record {
             survived: vec![(bytes.text(), 2, bytes.number()).into()],
             runtime_ms: bytes.number(),
         },
-        7 => Record::Looked {
+        7 => Record::Observed {
             iteration,
             tree: bytes.text(),
             work: bytes.flag().then(|| bytes.text()),
@@ -112,7 +112,7 @@ pub(crate) fn record(bytes: &mut Bytes<'_>) -> Record {
             }),
             runtime_ms: bytes.number(),
         },
-        8 => Record::Withdrawn { detector: bytes.text() },
+        8 => Record::MarkerRemoved { detector: bytes.text() },
         9 => Record::Cancelling { reason: reason(bytes) },
         10 => Record::Waiting { until_ms: bytes.number(), reason: bytes.text() },
         11 => Record::Stopped {
@@ -123,14 +123,14 @@ pub(crate) fn record(bytes: &mut Bytes<'_>) -> Record {
         12 => Record::RunResumed {
             agent: bytes.text(),
             fallback: vec![bytes.text()],
-            limits: Limits { max_cost_usd: usage(bytes).cost, ..Limits::default() },
+            limits: RunLimits { max_cost_usd: usage(bytes).cost, ..RunLimits::default() },
             baseline: BaselineMode::Warn,
             once: bytes.flag(),
-            pins: Pins::default(),
+            identities: PathIdentities::default(),
         },
         13 => Record::Context { used: bytes.number(), window: bytes.flag().then_some(200_000) },
         14 => Record::Note { iteration, text: bytes.text() },
-        15 => Record::Judged {
+        15 => Record::Previewed {
             iteration,
             accepted: bytes.flag(),
             reasons: vec![bytes.text()],
@@ -178,18 +178,23 @@ pub(crate) fn money(bytes: &mut Bytes<'_>) -> Usd {
     Usd::from_nanos(bytes.number() % (1 << 50))
 }
 
-pub(crate) fn outcome(bytes: &mut Bytes<'_>) -> Outcome {
-    let classes = ["crashed", "billing", "unauthenticated", "unavailable"];
-    let class = classes[usize::from(bytes.byte() % 4)].to_owned();
+pub(crate) fn outcome(bytes: &mut Bytes<'_>) -> IterationOutcome {
+    let class = match bytes.byte() % 4 {
+        0 => ErrorClass::Crashed,
+        1 => ErrorClass::Billing,
+        2 => ErrorClass::Unauthenticated,
+        _ => ErrorClass::Unavailable,
+    };
     match bytes.byte() % 8 {
-        0..=2 => Outcome::Succeeded,
-        3 | 4 => Outcome::Failed { class, message: bytes.text() },
+        0..=2 => IterationOutcome::Succeeded,
+        3 | 4 => IterationOutcome::Failed { class, message: bytes.text() },
         5 => {
             let until_ms = bytes.flag().then(|| bytes.number());
-            Outcome::Deferred { class, message: bytes.text(), until_ms }
+            let class = ErrorClass::RateLimited { until_ms };
+            IterationOutcome::Deferred { class, message: bytes.text() }
         }
-        6 => Outcome::Bounded { message: bytes.text() },
-        _ => Outcome::Lost,
+        6 => IterationOutcome::AgentLimit { message: bytes.text() },
+        _ => IterationOutcome::Interrupted,
     }
 }
 

@@ -32,7 +32,7 @@ impl Watch {
 }
 
 /// The report of an end that nobody asked for.
-pub(crate) fn end_of(end: Result<Report, AgentError>) -> Report {
+fn end_of(end: Result<Report, AgentError>) -> Report {
     match end {
         Ok(report) => report,
         Err(error) => {

@@ -42,7 +42,9 @@ impl Activity {
             Notice::IterationStarted { .. } => Some(Self::Agent),
             // An agent that asks for a preview goes on meanwhile, and so does one that waits itself.
             Notice::Validating { .. } if !matches!(self, Self::Agent) => Some(Self::Validators),
-            Notice::Waiting { .. } if !matches!(self, Self::Agent) => Some(Self::Waiting),
+            Notice::Paused { .. } | Notice::Waiting { .. } if !matches!(self, Self::Agent) => {
+                Some(Self::Waiting)
+            }
             Notice::IterationFinished { .. }
             | Notice::Verdict { .. }
             | Notice::Baseline { .. }
@@ -84,7 +86,7 @@ mod tests {
     fn validators_count_only_while_no_agent_works() {
         assert_eq!(Activity::Between.after(&validating()), Some(Activity::Validators));
         assert_eq!(Activity::Agent.after(&validating()), None);
-        let waiting = Notice::Waiting { iteration: 1, ms: 1, reason: "pause".into() };
+        let waiting = Notice::Paused { iteration: 1, ms: 1 };
         assert_eq!(Activity::Between.after(&waiting), Some(Activity::Waiting));
         assert_eq!(Activity::Agent.after(&waiting), None);
     }

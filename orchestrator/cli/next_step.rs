@@ -1,6 +1,6 @@
 //! The one command that helps after a stop.
 
-use ralph_orchestrator_core::machine::{Obstacle, State};
+use ralph_orchestrator_core::machine::{ResumeBlocker, State};
 
 use crate::render::text::{duration, one_line};
 
@@ -9,47 +9,47 @@ use crate::render::text::{duration, one_line};
 pub(crate) fn after(state: &State, program: &str) -> Option<String> {
     let resumes = format!("`{program} run` resumes");
     let restart = format!("`{program} run --restart` begins a new run");
-    Some(match state.obstacle()? {
-        Obstacle::Limit(key @ ("limits.max_rejections" | "limits.max_stagnant")) => format!(
+    Some(match state.resume_blocker()? {
+        ResumeBlocker::Limit(key @ ("limits.max_rejections" | "limits.max_stagnant")) => format!(
             "raise {key} ({}), then {resumes}; or correct the prompt or the check, and {restart}",
             value(state, key)
         ),
-        Obstacle::Limit(key) => {
+        ResumeBlocker::Limit(key) => {
             format!("raise {key} ({}), then {resumes}; or {restart}", value(state, key))
         }
-        Obstacle::Failures => format!(
+        ResumeBlocker::Failures => format!(
             "fix what made the iterations fail (`{program} log` shows them), then {resumes}"
         ),
-        Obstacle::Stagnation => {
+        ResumeBlocker::Stagnation => {
             format!("make the task smaller or clearer in the prompt, then {resumes}; or {restart}")
         }
-        Obstacle::Unavailable => {
+        ResumeBlocker::Unavailable => {
             format!("fix what `{program} doctor` reports, then {resumes}")
         }
-        Obstacle::NotFound => format!(
+        ResumeBlocker::NotFound => format!(
             "correct the model, or the address of the provider, in the configuration, then {resumes}"
         ),
-        Obstacle::Question(question) => format!(
+        ResumeBlocker::Question(question) => format!(
             "`{program} answer \"…\"` answers the question \"{}\", then {resumes}",
             one_line(&question, 120)
         ),
-        Obstacle::Login => format!("log the agent in, or set its key, then {resumes}"),
-        Obstacle::Credit => format!("add credit at the agent's provider, then {resumes}"),
-        Obstacle::Provider => format!(
+        ResumeBlocker::Login => format!("log the agent in, or set its key, then {resumes}"),
+        ResumeBlocker::Credit => format!("add credit at the agent's provider, then {resumes}"),
+        ResumeBlocker::Provider => format!(
             "raise limits.max_wait ({}) to wait that long, or come back later: {resumes}",
             value(state, "limits.max_wait")
         ),
-        Obstacle::Validator(name) => format!(
+        ResumeBlocker::Validator(name) => format!(
             "fix the validator `{}` (`{program} doctor` shows what it lacks), then {resumes}",
             one_line(&name, 60)
         ),
-        Obstacle::Processes(names) => {
+        ResumeBlocker::Processes(names) => {
             format!("end {}, then {resumes}", one_line(&names.join(", "), 200))
         }
-        Obstacle::Baseline => {
+        ResumeBlocker::Baseline => {
             format!("write a check that fails until the work is done, then {restart}")
         }
-        Obstacle::Nothing => resumes,
+        ResumeBlocker::Nothing => resumes,
     })
 }
 
@@ -72,16 +72,16 @@ fn value(state: &State, key: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ralph_orchestrator_contract::{Claim, ClaimKind, ClaimSource};
-    use ralph_orchestrator_core::machine::{Outcome, Stop, StopReason};
+    use ralph_orchestrator_contract::{Claim, ClaimKind, ClaimSource, ErrorClass};
+    use ralph_orchestrator_core::machine::{IterationOutcome, Stop, StopReason};
 
     fn stopped(reason: StopReason) -> State {
         let stop = Some(Stop { reason, message: String::new() });
         State { stop, ..State::default() }
     }
 
-    fn failed(reason: StopReason, class: &str) -> State {
-        let outcome = Outcome::Failed { class: class.to_owned(), message: String::new() };
+    fn failed(reason: StopReason, class: ErrorClass) -> State {
+        let outcome = IterationOutcome::Failed { class, message: String::new() };
         State { last_outcome: Some(outcome), ..stopped(reason) }
     }
 
@@ -94,20 +94,21 @@ mod tests {
             source: ClaimSource::Tool,
             text,
         };
-        let asked = State { human: Some(question), ..stopped(StopReason::NeedsHuman) };
+        let mut asked = stopped(StopReason::NeedsHuman);
+        asked.claims.human_request = Some(question);
         assert!(
             after(&asked, "r")
                 .unwrap()
                 .starts_with("`r answer \"…\"` answers the question \"which?\"")
         );
         let waiting =
-            Outcome::Deferred { class: String::new(), message: String::new(), until_ms: None };
+            IterationOutcome::Deferred { class: ErrorClass::Overloaded, message: String::new() };
         let waiting = State { last_outcome: Some(waiting), ..stopped(StopReason::NeedsHuman) };
         for (state, helps) in [
-            (failed(StopReason::NeedsHuman, "unauthenticated"), "log the agent in"),
-            (failed(StopReason::NeedsHuman, "billing"), "credit"),
-            (failed(StopReason::AgentUnavailable, "not_found"), "the model"),
-            (failed(StopReason::AgentUnavailable, "unavailable"), "`r doctor`"),
+            (failed(StopReason::NeedsHuman, ErrorClass::Unauthenticated), "log the agent in"),
+            (failed(StopReason::NeedsHuman, ErrorClass::Billing), "credit"),
+            (failed(StopReason::AgentUnavailable, ErrorClass::NotFound), "the model"),
+            (failed(StopReason::AgentUnavailable, ErrorClass::Unavailable), "`r doctor`"),
             (waiting, "limits.max_wait"),
             (stopped(StopReason::NeedsHuman), "`r run` resumes"),
             (stopped(StopReason::Failures), "`r log`"),

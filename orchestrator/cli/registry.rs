@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use ralph_adapter_claude_sdk::Guarded;
+use ralph_adapter_claude_sdk::WriteGuard;
 use ralph_orchestrator_config::Defaults;
 use ralph_orchestrator_contract::{BuildContext, BuildError};
 use ralph_orchestrator_core::registry::{Registry, Surroundings};
@@ -95,10 +95,10 @@ pub(crate) fn whole(
 fn guarded(
     globs: Vec<String>,
     own: Vec<PathBuf>,
-) -> impl Fn(&BuildContext) -> Result<Guarded, BuildError> + Clone {
+) -> impl Fn(&BuildContext) -> Result<WriteGuard, BuildError> + Clone {
     move |context| {
         let guard = GuardedPaths::new(&context.workspace, &globs, &own)
             .map_err(|error| BuildError::at("", error.to_string()))?;
-        Ok(Guarded::new(move |path| guard.contains(path)))
+        Ok(WriteGuard::new(move |path| guard.contains(path)))
     }
 }

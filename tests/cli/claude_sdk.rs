@@ -28,8 +28,11 @@ fn a_claim_that_is_refused_is_repaired_in_the_same_session() {
     env.run().expect(0);
     let status = env.status();
     assert_eq!((&status["phase"], &status["iterations"]), (&"completed".into(), &1.into()));
-    let judged: Vec<bool> =
-        env.records("judged").iter().map(|record| record["accepted"].as_bool().unwrap()).collect();
+    let judged: Vec<bool> = env
+        .records("previewed")
+        .iter()
+        .map(|record| record["accepted"].as_bool().unwrap())
+        .collect();
     assert_eq!(judged, [false, true]);
     let validated = env.records("validated");
     assert_eq!((validated.len(), &validated[0]["accepted"]), (1, &true.into()), "the final word");

@@ -6,7 +6,7 @@ use crate::environment::TestEnvironment;
 
 /// Every near miss that was journalled, as its text and hint.
 fn near_misses(env: &TestEnvironment) -> Vec<String> {
-    let observed = env.records("looked");
+    let observed = env.records("observed");
     let misses = observed.iter().filter_map(|record| record["near_misses"].as_array()).flatten();
     misses.map(|miss| format!("{} | {}", miss["text"], miss["hint"])).collect()
 }

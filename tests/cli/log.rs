@@ -358,6 +358,6 @@ fn events_say_what_an_iteration_changed() {
     assert_eq!((&first["claim_pending"], &last["claim_pending"]), (&false.into(), &true.into()));
     // What validators leave is not the doing of the iteration after them.
     assert_eq!(last["files"], 1);
-    let recorded = env.records("looked");
+    let recorded = env.records("observed");
     assert_eq!(recorded.iter().filter(|record| record["changes"].is_object()).count(), 2);
 }

@@ -35,7 +35,7 @@ fn marker_added_and_removed_inside_one_call_is_a_claim_all_the_same() {
     let status = env.status();
     assert_eq!(status["latch"]["state"], "completed");
     assert_eq!(status["latch"]["claim"]["iteration"], 1);
-    assert_eq!(env.records("withdrawn").len(), 1, "the removal is recorded");
+    assert_eq!(env.records("marker_removed").len(), 1, "the removal is recorded");
 }
 
 #[test]

@@ -73,7 +73,7 @@ pub(super) fn after_kill_9_nothing_is_left_and_a_run_starts_without_any_manual_s
     // The next start waits by itself until the old agent is gone.
     env.run().expect(0);
     assert!(!alive(daemon));
-    assert_eq!(env.records("iteration_ended")[0]["outcome"]["type"], "lost");
+    assert_eq!(env.records("iteration_ended")[0]["outcome"]["type"], "interrupted");
 }
 
 #[test]
@@ -169,7 +169,7 @@ pub(super) fn a_second_signal_kills_at_once_and_nothing_is_left_when_the_program
         assert!(!alive(daemon));
         // Ten seconds are the graces that were not given.
         assert!(begin.elapsed() < Duration::from_secs(9), "{:?}", begin.elapsed());
-        assert_eq!(env.records("iteration_ended")[0]["outcome"]["type"], "cut");
+        assert_eq!(env.records("iteration_ended")[0]["outcome"]["type"], "stopped_early");
         env.run().expect(0).says("goes on");
     }
 }
@@ -269,7 +269,7 @@ pub(super) fn no_signal_ever_goes_to_the_group_of_the_caller() {
 /// The journal's records of passing time, while it is written.
 fn ticks(env: &TestEnvironment) -> usize {
     let journal = fs::read_to_string(env.journal_path()).unwrap();
-    journal.matches("\"kind\":\"tick\"").count()
+    journal.matches("\"kind\":\"clock\"").count()
 }
 
 fn is_stopped(pid: i32) -> bool {

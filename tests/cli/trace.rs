@@ -55,14 +55,14 @@ fn what_is_asked_for_is_shown_and_kept() {
     let mut env = TestEnvironment::new();
     env.agent.default_call().script("touch done; echo '<promise>COMPLETE: ok</promise>'\n");
     let ended = env.ralph(&["run", "-vv"]).expect(0);
-    ended.says("DEBUG").says("the machine is told").says("process started").says("COMPLETE: ok");
+    ended.says("DEBUG").says("machine input").says("process started").says("COMPLETE: ok");
     let lines = log(&env);
     let of_session = said(&lines, "agent is started");
     assert_eq!(spans(of_session), ["run", "iteration", "session"]);
     assert_eq!(of_session["spans"][2]["agent"], "command");
     let validation = lines.iter().find(|line| spans(line) == ["run", "validation"]);
     assert!(validation.is_some(), "{lines:#?}");
-    for event in ["process started", "process tree is gone", "agent has ended", "effect: look"] {
+    for event in ["process started", "process tree is gone", "agent has ended", "effect: observe"] {
         said(&lines, event);
     }
     let ended = env.ralph(&["run", "--restart", "-v"]).expect(0);

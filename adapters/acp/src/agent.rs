@@ -1,23 +1,24 @@
 //! The agent.
 
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use ralph_adapter_drive::{Guarded, Program, not_started};
+use ralph_adapter_common::{ProcessRun, Program, WriteGuard, spawn_with_input};
 use ralph_orchestrator_contract::{
     Agent, AgentError, BuildContext, CancelReason, CancelSignal, Capabilities, Description,
     ErrorClass, Event, EventSink, Iteration, Launch, Report,
 };
 use ralph_orchestrator_supervisor::{Grace, Spec, Supervisor};
 
+use crate::client::SessionSpec;
 use crate::config::Config;
-use crate::permission::Judge;
-use crate::session::Session;
-use crate::talk::Wanted;
+use crate::permission::PermissionPolicy;
+use crate::session::AcpSession;
 
-/// How long the agent may take to say who it is.
-const CHECK: Duration = Duration::from_secs(60);
+/// How long the agent may take to introduce itself.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What the agents that speak the protocol need to reach a model. Keys of cloud accounts are not among
 /// them, as they open more than a model.
@@ -52,14 +53,14 @@ const WANTS: [&str; 28] = [
     "no_proxy",
 ];
 
-/// What another agent tells the programs that it starts.
+/// Prefixes of what other agents set for the programs that they start.
 const STRIPS: [&str; 3] = ["CLAUDE", "ANTHROPIC_", "CODEX_"];
 
 pub(crate) struct Acp {
     config: Config,
     context: BuildContext,
     program: Program,
-    guarded: Guarded,
+    guard: WriteGuard,
 }
 
 impl Acp {
@@ -67,39 +68,40 @@ impl Acp {
         config: Config,
         context: &BuildContext,
         supervisor: &Supervisor,
-        guarded: Guarded,
+        guard: WriteGuard,
     ) -> Self {
         let name = config.program.first().map_or("", String::as_str);
         let install = matches!(name, "claude-agent-acp" | "codex-acp")
             .then(|| format!("To install it: `npm install -g @agentclientprotocol/{name}`"));
         let program = Program::new(name, install, context, supervisor);
-        Self { config, context: context.clone(), program, guarded }
+        Self { config, context: context.clone(), program, guard }
     }
 
     fn args(&self) -> impl Iterator<Item = &String> {
         self.config.program.iter().skip(1)
     }
 
-    async fn session<'a>(
+    /// Runs a session to its end; `agent_name` is filled in on the way.
+    async fn run_session(
         &self,
-        wanted: Wanted,
+        session: SessionSpec,
         env: BTreeMap<String, String>,
-        events: &'a dyn EventSink,
-    ) -> Result<Session<'a>, AgentError> {
+        events: &dyn EventSink,
+        agent_name: &OnceLock<String>,
+    ) -> Result<Report, AgentError> {
         let spec = Spec {
             program: self.program.path()?,
             args: self.args().map(Into::into).collect(),
-            cwd: wanted.cwd.clone(),
+            cwd: session.cwd.clone(),
             env,
             stdin: Vec::new(),
             grace: Grace::default(),
         };
-        tracing::debug!(program = %spec.program.display(), args = spec.args.len(), "agent is started");
-        let started = self.program.supervisor().spawn_with_input(spec).await;
-        let (process, input) = started.map_err(|error| not_started(&error))?;
+        let (process, input) = spawn_with_input(self.program.supervisor(), spec, events).await?;
         let permissions = self.config.permissions.clone();
-        let judge = Judge::new(permissions, self.guarded.clone(), wanted.cwd.clone());
-        Ok(Session::new(process, input, wanted, judge, events))
+        let policy = PermissionPolicy::new(permissions, self.guard.clone(), session.cwd.clone());
+        let session = AcpSession::new(input, session, policy, agent_name);
+        Box::pin(ProcessRun::new(process, events, session).run()).await
     }
 }
 
@@ -131,15 +133,16 @@ impl Agent for Acp {
 
     async fn check(&self, env: &BTreeMap<String, String>) -> Result<String, AgentError> {
         let cwd = self.context.config_dir.clone();
-        let wanted = Wanted { cwd, mode: None, model: None, prompt: None };
-        let nobody = Nobody(CHECK);
-        let session = self.session(wanted, env.clone(), &nobody).await?;
-        let (about, result) = Box::pin(session.run()).await;
-        match result {
-            Ok(_) => Ok(format!("{about} at {}", self.program.path()?.display())),
+        let session = SessionSpec { cwd, mode: None, model: None, prompt: None };
+        let (sink, agent_name) = (NullSink { timeout: CHECK_TIMEOUT }, OnceLock::new());
+        match self.run_session(session, env.clone(), &sink, &agent_name).await {
+            Ok(_) => {
+                let name = agent_name.into_inner().unwrap_or_default();
+                Ok(format!("{name} at {}", self.program.path()?.display()))
+            }
             Err(error) if error.class == ErrorClass::Cancelled => {
-                let seconds = CHECK.as_secs();
-                Err(self.program.unavailable(&format!("it said nothing for {seconds} s")))
+                let seconds = CHECK_TIMEOUT.as_secs();
+                Err(self.program.unavailable(&format!("it did not answer within {seconds} s")))
             }
             Err(error) => Err(self.program.unavailable(&error.message)),
         }
@@ -157,39 +160,30 @@ impl Agent for Acp {
             let message = "the prompt is empty or no UTF-8, which the protocol does not take";
             return Err(AgentError::new(ErrorClass::InvalidRequest, message));
         };
-        let mut signal = events.cancelled();
-        let asked_before = tokio::select! {
-            biased;
-            _ = &mut signal => true,
-            () = std::future::ready(()) => false,
-        };
-        if asked_before {
-            let message = "the agent was not started because the orchestrator asked for the end";
-            return Err(AgentError::new(ErrorClass::Cancelled, message));
-        }
-        let wanted = Wanted {
+        let session = SessionSpec {
             cwd: task.workspace,
             mode: self.config.mode.clone(),
             model: self.config.model.clone(),
             prompt: Some(prompt),
         };
-        let session = self.session(wanted, task.env, events).await?;
-        Box::pin(session.run()).await.1
+        self.run_session(session, task.env, events, &OnceLock::new()).await
     }
 }
 
-/// Nobody listens, and has so much patience.
-struct Nobody(Duration);
+/// Drops events, and cancels after a timeout.
+struct NullSink {
+    timeout: Duration,
+}
 
 #[async_trait]
-impl CancelSignal for Nobody {
+impl CancelSignal for NullSink {
     async fn cancelled(&self) -> CancelReason {
-        tokio::time::sleep(self.0).await;
+        tokio::time::sleep(self.timeout).await;
         CancelReason::Timeout
     }
 }
 
 #[async_trait]
-impl EventSink for Nobody {
+impl EventSink for NullSink {
     async fn emit(&self, _event: Event) {}
 }

@@ -1,14 +1,14 @@
 //! What an agent's errors mean.
 
 use agent_client_protocol::{Error, ErrorCode, is_incoming_transport_closed};
-use ralph_adapter_codex_stream::prose;
+use ralph_adapter_common::error_text;
 use ralph_orchestrator_contract::ErrorClass;
 use serde_json::Value;
 
 /// Longest account of an error, in bytes.
-const MESSAGE_MAX: usize = 2000;
+const MAX_MESSAGE: usize = 2000;
 
-/// Why a conversation did not come to its end.
+/// Why a turn failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
     pub(crate) class: ErrorClass,
@@ -20,36 +20,36 @@ impl Failure {
         Self { class, message: message.into() }
     }
 
-    /// The agent answered a request with an error.
-    pub(crate) fn answered(method: &str, error: &Error) -> Self {
+    /// Classifies an error that the agent answered a request with.
+    pub(crate) fn from_answer(method: &str, error: &Error) -> Self {
         if is_incoming_transport_closed(error) {
             let message = format!("the agent ended before it answered `{method}`");
             return Self::new(ErrorClass::Crashed, message);
         }
         let mut message = short(&error.message).to_owned();
         // Some say what happened in the data only.
-        if let Some(more) = error.data.as_ref().and_then(more)
-            && !message.contains(&more)
+        if let Some(details) = error.data.as_ref().and_then(details)
+            && !message.contains(&details)
         {
-            message = format!("{message}: {more}");
+            message = format!("{message}: {details}");
         }
-        let class = class(error, &message);
+        let class = classify(error, &message);
         Self { class, message: format!("the agent answered `{method}` with an error: {message}") }
     }
 
-    /// The agent speaks of an error in its text only.
-    pub(crate) fn in_words(text: &str) -> Self {
+    /// Classifies an error that the agent reports only in its text.
+    pub(crate) fn from_text(text: &str) -> Self {
         let text = text.trim();
         let said = if text.is_empty() { "no reason given" } else { short(text) };
-        Self { class: in_words(text), message: format!("the agent's turn failed: {said}") }
+        Self { class: class_of_text(text), message: format!("the agent's turn failed: {said}") }
     }
 }
 
 fn short(text: &str) -> &str {
-    text.get(..text.floor_char_boundary(MESSAGE_MAX)).unwrap_or_default()
+    text.get(..text.floor_char_boundary(MAX_MESSAGE)).unwrap_or_default()
 }
 
-fn more(data: &Value) -> Option<String> {
+fn details(data: &Value) -> Option<String> {
     let text = match data {
         Value::String(text) => text,
         data => ["details", "message"].iter().find_map(|key| data.get(*key)?.as_str())?,
@@ -57,13 +57,13 @@ fn more(data: &Value) -> Option<String> {
     Some(short(text).to_owned())
 }
 
-fn class(error: &Error, message: &str) -> ErrorClass {
+fn classify(error: &Error, message: &str) -> ErrorClass {
     let data = error.data.as_ref();
     let word = |key: &str| data.and_then(|data| data.get(key)?.as_str());
-    if let Some(class) = word("errorKind").and_then(of_kind) {
+    if let Some(class) = word("errorKind").and_then(class_of_kind) {
         return class;
     }
-    if let Some(class) = word("codexErrorInfo").and_then(of_codex) {
+    if let Some(class) = word("codexErrorInfo").and_then(class_of_codex) {
         return class;
     }
     if error.code == ErrorCode::AUTH_REQUIRED {
@@ -72,7 +72,7 @@ fn class(error: &Error, message: &str) -> ErrorClass {
     if error.code == ErrorCode::METHOD_NOT_FOUND {
         return ErrorClass::Unavailable;
     }
-    match in_words(message) {
+    match class_of_text(message) {
         ErrorClass::Crashed if error.code == ErrorCode::INVALID_PARAMS => {
             ErrorClass::InvalidRequest
         }
@@ -81,7 +81,7 @@ fn class(error: &Error, message: &str) -> ErrorClass {
 }
 
 /// A convention of agents, whose words are those of Claude's SDK.
-fn of_kind(kind: &str) -> Option<ErrorClass> {
+fn class_of_kind(kind: &str) -> Option<ErrorClass> {
     Some(match kind {
         "rate_limit" => ErrorClass::RateLimited { until_ms: None },
         "overloaded" | "server_error" => ErrorClass::Overloaded,
@@ -98,7 +98,7 @@ fn of_kind(kind: &str) -> Option<ErrorClass> {
     })
 }
 
-fn of_codex(info: &str) -> Option<ErrorClass> {
+fn class_of_codex(info: &str) -> Option<ErrorClass> {
     Some(match info {
         "usageLimitExceeded" | "rateLimitExceeded" => ErrorClass::RateLimited { until_ms: None },
         "contextWindowExceeded" => ErrorClass::ContextExceeded,
@@ -110,12 +110,12 @@ fn of_codex(info: &str) -> Option<ErrorClass> {
     })
 }
 
-fn in_words(text: &str) -> ErrorClass {
-    match prose::classify(text) {
+fn class_of_text(text: &str) -> ErrorClass {
+    match error_text::classify(text) {
         ErrorClass::Crashed => status(text)
             .and_then(|status| match status {
-                500..=599 => prose::of_status(status).or(Some(ErrorClass::Overloaded)),
-                _ => prose::of_status(status),
+                500..=599 => error_text::of_status(status).or(Some(ErrorClass::Overloaded)),
+                _ => error_text::of_status(status),
             })
             .unwrap_or(ErrorClass::Crashed),
         class => class,
@@ -141,7 +141,7 @@ mod tests {
         if !data.is_null() {
             error = error.data(data);
         }
-        Failure::answered("session/prompt", &error)
+        Failure::from_answer("session/prompt", &error)
     }
 
     #[test]
@@ -189,9 +189,9 @@ mod tests {
     #[test]
     fn errors_in_words_are_classed_and_short() {
         let failure =
-            Failure::in_words("exceeded retry limit, last status: 429 Too Many Requests\n");
+            Failure::from_text("exceeded retry limit, last status: 429 Too Many Requests\n");
         assert_eq!(failure.class, ErrorClass::RateLimited { until_ms: None });
-        assert!(Failure::in_words(&"€".repeat(10_000)).message.len() < MESSAGE_MAX + 64);
-        assert!(Failure::in_words(" \n").message.ends_with("no reason given"));
+        assert!(Failure::from_text(&"€".repeat(10_000)).message.len() < MAX_MESSAGE + 64);
+        assert!(Failure::from_text(" \n").message.ends_with("no reason given"));
     }
 }

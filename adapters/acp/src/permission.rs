@@ -1,4 +1,4 @@
-//! What the agent is answered when it asks whether it may.
+//! Answers the agent's requests for permission.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,30 +8,34 @@ use agent_client_protocol::v1::schema::{
     RequestPermissionResponse, SelectedPermissionOutcome, ToolCallContent, ToolCallUpdateFields,
     ToolKind,
 };
-use ralph_adapter_drive::Guarded;
+use ralph_adapter_common::WriteGuard;
 use serde_json::Value;
 
 use crate::config::{Answer, Kind, Permissions};
 
 /// Arguments by which tools name the file that they write.
 const PATHS: [&str; 5] = ["file_path", "notebook_path", "path", "filePath", "abs_path"];
-/// So many refusals are kept for the report.
-const DENIED_MAX: usize = 100;
+/// Most refusals that are kept for the report.
+const MAX_DENIED: usize = 100;
 
-/// Answers for one session.
-pub(crate) struct Judge {
+/// Decides about the calls of one session.
+pub(crate) struct PermissionPolicy {
     permissions: Permissions,
-    guarded: Guarded,
+    guard: WriteGuard,
     workspace: PathBuf,
     denied: Mutex<Vec<String>>,
 }
 
-impl Judge {
-    pub(crate) fn new(permissions: Permissions, guarded: Guarded, workspace: PathBuf) -> Arc<Self> {
-        Arc::new(Self { permissions, guarded, workspace, denied: Mutex::default() })
+impl PermissionPolicy {
+    pub(crate) fn new(
+        permissions: Permissions,
+        guard: WriteGuard,
+        workspace: PathBuf,
+    ) -> Arc<Self> {
+        Arc::new(Self { permissions, guard, workspace, denied: Mutex::default() })
     }
 
-    /// The answer; once the session is cancelled, that it is.
+    /// Returns the answer to a request; once the session is cancelled, that it is.
     pub(crate) fn answer(
         &self,
         request: &RequestPermissionRequest,
@@ -46,7 +50,7 @@ impl Judge {
         let option = if cancelled { None } else { pick(&request.options, answer) };
         if answer == Answer::Reject && !cancelled {
             let call = fields.title.as_deref().or(fields.name.as_deref());
-            self.note(call.unwrap_or(&request.tool_call.tool_call_id.0));
+            self.record_denial(call.unwrap_or(&request.tool_call.tool_call_id.0));
         }
         RequestPermissionResponse::new(match option {
             Some(option) => RequestPermissionOutcome::Selected(SelectedPermissionOutcome::new(
@@ -57,14 +61,14 @@ impl Judge {
         })
     }
 
-    fn note(&self, call: &str) {
+    fn record_denial(&self, call: &str) {
         let mut denied = self.denied.lock().unwrap_or_else(PoisonError::into_inner);
-        if denied.len() < DENIED_MAX {
+        if denied.len() < MAX_DENIED {
             denied.push(format!("{call:.500}"));
         }
     }
 
-    /// What was refused.
+    /// Returns the calls that were refused.
     pub(crate) fn denied(&self) -> Vec<String> {
         self.denied.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -72,13 +76,13 @@ impl Judge {
     fn names_guarded(&self, fields: &ToolCallUpdateFields) -> bool {
         match fields.kind {
             Some(ToolKind::Read | ToolKind::Search | ToolKind::Fetch | ToolKind::Think) => false,
-            _ => named(fields).any(|path| self.guarded.guards(&self.workspace.join(path))),
+            _ => named_paths(fields).any(|path| self.guard.is_guarded(&self.workspace.join(path))),
         }
     }
 }
 
-/// The paths that a call names, in whichever way.
-fn named(fields: &ToolCallUpdateFields) -> impl Iterator<Item = &Path> {
+/// Returns the paths that a call names, in whichever way.
+fn named_paths(fields: &ToolCallUpdateFields) -> impl Iterator<Item = &Path> {
     let locations = fields.locations.iter().flatten().map(|location| location.path.as_path());
     let diffs = fields.content.iter().flatten().filter_map(|content| match content {
         ToolCallContent::Diff(diff) => Some(diff.path.as_path()),
@@ -124,8 +128,8 @@ mod tests {
 
     fn answer(permissions: &Value, call: Value, options: &[&str], cancelled: bool) -> Value {
         let permissions = serde_json::from_value(permissions.clone()).unwrap();
-        let guarded = Guarded::new(|path| path.starts_with("/ws/guarded"));
-        let judge = Judge::new(permissions, guarded, "/ws".into());
+        let guard = WriteGuard::new(|path| path.starts_with("/ws/guarded"));
+        let policy = PermissionPolicy::new(permissions, guard, "/ws".into());
         let mut call = call;
         call["toolCallId"] = json!("t");
         let options: Vec<_> = options
@@ -134,7 +138,7 @@ mod tests {
             .collect();
         let request = json!({"sessionId": "s", "toolCall": call, "options": options});
         let request = serde_json::from_value(request).unwrap();
-        serde_json::to_value(judge.answer(&request, cancelled)).unwrap()["outcome"].clone()
+        serde_json::to_value(policy.answer(&request, cancelled)).unwrap()["outcome"].clone()
     }
 
     const ALL: [&str; 4] = ["reject_always", "allow_always", "reject_once", "allow_once"];

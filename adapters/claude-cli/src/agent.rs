@@ -3,28 +3,27 @@
 use std::collections::BTreeMap;
 
 use async_trait::async_trait;
-use ralph_adapter_claude_program::Program;
+use ralph_adapter_common::claude_program::ClaudeProgram;
+use ralph_adapter_common::{LineHandler, ProcessRun, spawn};
 use ralph_orchestrator_contract::{
     Agent, AgentError, BuildContext, Capabilities, Description, EventSink, Iteration, Launch,
     Report,
 };
 use ralph_orchestrator_supervisor::Supervisor;
 
-use tracing::debug;
-
 use crate::config::Config;
-use crate::session::Session;
+use crate::output::ClaudeOutput;
 
 pub(crate) struct ClaudeCli {
     config: Config,
-    program: Program,
+    program: ClaudeProgram,
 }
 
 impl ClaudeCli {
     pub(crate) fn new(config: Config, context: &BuildContext, supervisor: &Supervisor) -> Self {
         let options = &config.0;
         let bypass = options.bypasses_permissions().then_some("allowed_tools");
-        let program = Program::new(&options.program, context, supervisor, bypass);
+        let program = ClaudeProgram::new(&options.program, context, supervisor, bypass);
         Self { config, program }
     }
 }
@@ -46,11 +45,9 @@ impl Agent for ClaudeCli {
 
     async fn run(&self, task: Iteration, events: &dyn EventSink) -> Result<Report, AgentError> {
         let args = self.config.argv(task.budget.cost);
-        debug!(args = args.len(), "agent is started");
         let prompt = task.prompt.clone();
         let spec = self.program.spec(&task, args, prompt)?;
-        let process = self.program.supervisor().spawn(spec).await;
-        let process = process.map_err(|error| self.program.not_started(&error))?;
-        Session::new(process, events).run().await
+        let process = spawn(self.program.supervisor(), spec, events).await?;
+        ProcessRun::new(process, events, LineHandler::new(ClaudeOutput::default())).run().await
     }
 }

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use ralph_adapter_claude_program::{Options, no_empty};
+use ralph_adapter_common::claude_program::{ClaudeOptions, no_empty};
 use ralph_orchestrator_contract::{BuildError, Usd, parse_config};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -46,16 +46,16 @@ pub struct Table {
 }
 
 fn program() -> String {
-    Options::PROGRAM.to_owned()
+    ClaudeOptions::PROGRAM.to_owned()
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Config(pub(crate) Options);
+pub(crate) struct Config(pub(crate) ClaudeOptions);
 
 impl Config {
     pub(crate) fn parse(table: Value) -> Result<Self, BuildError> {
         let table: Table = parse_config(table)?;
-        let options = Options {
+        let options = ClaudeOptions {
             program: table.program,
             model: table.model,
             permission_mode: table.permission_mode,

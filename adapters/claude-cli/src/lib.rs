@@ -5,7 +5,7 @@
 
 mod agent;
 mod config;
-mod session;
+mod output;
 
 /// The keys of `[agent.config]`.
 pub use config::Table as Keys;

@@ -3,22 +3,21 @@
 use std::collections::BTreeMap;
 
 use async_trait::async_trait;
-use ralph_adapter_claude_program::Program;
+use ralph_adapter_common::claude_program::ClaudeProgram;
+use ralph_adapter_common::{ProcessRun, WriteGuard, spawn_with_input};
 use ralph_orchestrator_contract::{
     Agent, AgentError, BuildContext, Capabilities, Description, EventSink, Iteration, Launch,
     Report,
 };
 use ralph_orchestrator_supervisor::Supervisor;
 
-use tracing::debug;
-
 use crate::config::Config;
-use crate::policy::{Guarded, Policy};
-use crate::session::{Session, Settings};
+use crate::policy::Policy;
+use crate::session::{SdkSession, Settings};
 
 pub(crate) struct ClaudeSdk {
     config: Config,
-    program: Program,
+    program: ClaudeProgram,
     policy: Policy,
 }
 
@@ -27,12 +26,12 @@ impl ClaudeSdk {
         config: Config,
         context: &BuildContext,
         supervisor: &Supervisor,
-        guarded: Guarded,
+        guard: WriteGuard,
     ) -> Self {
         let options = &config.options;
         let bypass = options.bypasses_permissions().then_some("permissions.allow");
-        let program = Program::new(&options.program, context, supervisor, bypass);
-        let policy = Policy::new(config.deny.clone(), guarded);
+        let program = ClaudeProgram::new(&options.program, context, supervisor, bypass);
+        let policy = Policy::new(config.deny.clone(), guard);
         Self { config, program, policy }
     }
 }
@@ -59,16 +58,16 @@ impl Agent for ClaudeSdk {
 
     async fn run(&self, task: Iteration, events: &dyn EventSink) -> Result<Report, AgentError> {
         let args = self.config.argv(task.budget.cost);
-        debug!(args = args.len(), "agent is started");
         let spec = self.program.spec(&task, args, Vec::new())?;
-        let started = self.program.supervisor().spawn_with_input(spec).await;
-        let (process, input) = started.map_err(|error| self.program.not_started(&error))?;
+        let supervisor = self.program.supervisor();
+        let (process, input) = spawn_with_input(supervisor, spec, events).await?;
         let settings = Settings {
             policy: &self.policy,
             bypass: self.config.options.bypasses_permissions(),
             handoff_at: self.config.handoff_at,
             max_rejections: self.config.max_rejections,
         };
-        Session::new(process, input, &task, events, settings).run().await
+        let session = SdkSession::new(input, &task, events, settings);
+        ProcessRun::new(process, events, session).run().await
     }
 }

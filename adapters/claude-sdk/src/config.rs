@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use ralph_adapter_claude_program::{Options, no_empty, wrong_element};
+use ralph_adapter_common::claude_program::{ClaudeOptions, no_empty, wrong_element};
 use ralph_orchestrator_contract::{BuildError, Usd, parse_config};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -81,7 +81,7 @@ enum Denied {
 }
 
 fn program() -> String {
-    Options::PROGRAM.to_owned()
+    ClaudeOptions::PROGRAM.to_owned()
 }
 
 const fn handoff_at() -> f64 {
@@ -98,7 +98,7 @@ const fn max_in_session_rejections() -> u32 {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
-    pub(crate) options: Options,
+    pub(crate) options: ClaudeOptions,
     /// What is denied with a reason.
     pub(crate) deny: Vec<Rule>,
     /// The share of the context at which the session is handed off, if at all.
@@ -122,7 +122,7 @@ impl Config {
             );
             return Err(BuildError::at("handoff_at", message));
         }
-        let options = Options {
+        let options = ClaudeOptions {
             program: table.program,
             model: table.model,
             permission_mode: table.permission_mode,

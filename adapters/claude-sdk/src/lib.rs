@@ -9,21 +9,20 @@ mod agent;
 mod config;
 mod control;
 mod policy;
-#[cfg(test)]
-mod recorded;
 mod session;
 mod tools;
+#[cfg(test)]
+mod transcript_tests;
 
 /// The keys of `[agent.config]`.
 pub use config::Table as Keys;
+pub use ralph_adapter_common::WriteGuard;
 use ralph_orchestrator_contract::{Agent, BuildContext, BuildError};
 use ralph_orchestrator_supervisor::Supervisor;
 use serde_json::Value;
 
-pub use policy::Guarded;
-
 /// Builds the adapter from `[agent.config]`; see `docs/user/agents/claude.md` for the keys. Writing tools are
-/// refused what `guarded` names, in every permission mode.
+/// refused what `guard` names, in every permission mode.
 ///
 /// The program is looked for here, and if it is not there, again when it is needed: that it is
 /// missing is no mistake of the configuration.
@@ -34,8 +33,8 @@ pub fn build(
     config: Value,
     context: &BuildContext,
     supervisor: &Supervisor,
-    guarded: Guarded,
+    guard: WriteGuard,
 ) -> Result<Box<dyn Agent>, BuildError> {
     let config = config::Config::parse(config)?;
-    Ok(Box::new(agent::ClaudeSdk::new(config, context, supervisor, guarded)))
+    Ok(Box::new(agent::ClaudeSdk::new(config, context, supervisor, guard)))
 }

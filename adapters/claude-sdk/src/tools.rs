@@ -8,44 +8,44 @@ use crate::control::text;
 pub(crate) const SERVER: &str = "ralph";
 /// The rule that allows all its tools; their names begin with it.
 pub(crate) const RULE: &str = "mcp__ralph";
-/// What is spoken if the other side does not say what it speaks.
+/// The protocol's version if the agent names none.
 const PROTOCOL: &str = "2025-06-18";
-/// JSON-RPC's own numbers.
+/// Error codes of JSON-RPC.
 const NO_METHOD: i64 = -32601;
 const BAD_PARAMETERS: i64 = -32602;
 
-/// The argument that makes the server known.
+/// Returns the argument that declares the server.
 pub(crate) fn servers() -> String {
     json!({"mcpServers": {SERVER: {"name": SERVER, "type": "sdk"}}}).to_string()
 }
 
 /// A call of one of the tools.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Call {
+pub(crate) enum ToolCall {
     /// The task is complete.
     ClaimComplete(String),
     /// A human has to decide.
     NeedHuman(String),
-    /// Something for the iterations to come.
+    /// A note for later iterations.
     Note(String),
-    /// How things stand.
+    /// The session's status.
     Status,
 }
 
-/// What a message to the server asks for.
+/// A message to the server, as far as it has to be handled.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Asked {
-    /// This is the whole answer.
-    Nothing(Value),
-    /// A tool is called; the answer goes to this id.
-    Tool { id: Value, call: Call },
+pub(crate) enum ServerRequest {
+    /// Nothing is left to do but to send this answer.
+    Answered(Value),
+    /// A tool is called; its result goes to this id.
+    ToolCall { id: Value, call: ToolCall },
 }
 
 /// Reads a message to the server.
-pub(crate) fn read(message: &Value) -> Asked {
+pub(crate) fn read(message: &Value) -> ServerRequest {
     let Some(id) = message.get("id").filter(|id| !id.is_null()).cloned() else {
         // A notification; the control protocol wants an answer all the same.
-        return Asked::Nothing(json!({"jsonrpc": "2.0", "result": {}}));
+        return ServerRequest::Answered(json!({"jsonrpc": "2.0", "result": {}}));
     };
     let params = message.get("params").unwrap_or(&Value::Null);
     match message.get("method").and_then(Value::as_str).unwrap_or_default() {
@@ -53,22 +53,22 @@ pub(crate) fn read(message: &Value) -> Asked {
             let version = text(params, "protocolVersion").unwrap_or_else(|| PROTOCOL.to_owned());
             let info = json!({"name": SERVER, "version": env!("CARGO_PKG_VERSION")});
             let result = json!({"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": info});
-            Asked::Nothing(result_of(&id, &result))
+            ServerRequest::Answered(success(&id, &result))
         }
-        "ping" => Asked::Nothing(result_of(&id, &json!({}))),
-        "tools/list" => Asked::Nothing(result_of(&id, &json!({"tools": list()}))),
+        "ping" => ServerRequest::Answered(success(&id, &json!({}))),
+        "tools/list" => ServerRequest::Answered(success(&id, &json!({"tools": tool_list()}))),
         "tools/call" => match call(params) {
-            Ok(call) => Asked::Tool { id, call },
-            Err(problem) => Asked::Nothing(error_of(&id, BAD_PARAMETERS, &problem)),
+            Ok(call) => ServerRequest::ToolCall { id, call },
+            Err(problem) => ServerRequest::Answered(error(&id, BAD_PARAMETERS, &problem)),
         },
         method => {
             let problem = format!("no such method: {method:.100}");
-            Asked::Nothing(error_of(&id, NO_METHOD, &problem))
+            ServerRequest::Answered(error(&id, NO_METHOD, &problem))
         }
     }
 }
 
-fn call(params: &Value) -> Result<Call, String> {
+fn call(params: &Value) -> Result<ToolCall, String> {
     let arguments = params.get("arguments").unwrap_or(&Value::Null);
     let argument = |key: &str| {
         text(arguments, key)
@@ -76,29 +76,29 @@ fn call(params: &Value) -> Result<Call, String> {
             .ok_or_else(|| format!("`{key}` is missing; expected a text"))
     };
     match params.get("name").and_then(Value::as_str).unwrap_or_default() {
-        "claim_complete" => argument("message").map(Call::ClaimComplete),
-        "need_human" => argument("reason").map(Call::NeedHuman),
-        "note" => argument("text").map(Call::Note),
-        "status" => Ok(Call::Status),
+        "claim_complete" => argument("message").map(ToolCall::ClaimComplete),
+        "need_human" => argument("reason").map(ToolCall::NeedHuman),
+        "note" => argument("text").map(ToolCall::Note),
+        "status" => Ok(ToolCall::Status),
         name => Err(format!("no such tool: {name:.100}")),
     }
 }
 
-/// A tool's answer.
-pub(crate) fn said(id: &Value, text: &str, is_error: bool) -> Value {
+/// Returns the message with a tool's result.
+pub(crate) fn tool_result(id: &Value, text: &str, is_error: bool) -> Value {
     let content = json!([{"type": "text", "text": text}]);
-    result_of(id, &json!({"content": content, "isError": is_error}))
+    success(id, &json!({"content": content, "isError": is_error}))
 }
 
-fn result_of(id: &Value, result: &Value) -> Value {
+fn success(id: &Value, result: &Value) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "result": result})
 }
 
-fn error_of(id: &Value, code: i64, message: &str) -> Value {
+fn error(id: &Value, code: i64, message: &str) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}})
 }
 
-fn list() -> Value {
+fn tool_list() -> Value {
     let tool = |name: &str, description: &str, argument: Option<(&str, &str)>| {
         let (properties, required) = match argument {
             Some((key, what)) => {
@@ -139,22 +139,22 @@ fn list() -> Value {
 mod tests {
     use super::*;
 
-    fn nothing(message: &Value) -> Value {
+    fn answered(message: &Value) -> Value {
         match read(message) {
-            Asked::Nothing(answer) => answer,
-            other @ Asked::Tool { .. } => panic!("{other:?}"),
+            ServerRequest::Answered(answer) => answer,
+            other @ ServerRequest::ToolCall { .. } => panic!("{other:?}"),
         }
     }
 
     #[test]
     fn the_handshake_as_claude_does_it() {
-        let answer = nothing(&json!({"jsonrpc": "2.0", "id": 0, "method": "initialize",
+        let answer = answered(&json!({"jsonrpc": "2.0", "id": 0, "method": "initialize",
             "params": {"protocolVersion": "2025-11-25", "capabilities": {}}}));
         assert_eq!(answer["result"]["protocolVersion"], "2025-11-25");
         assert_eq!(answer["id"], 0);
-        let answer = nothing(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+        let answer = answered(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
         assert_eq!(answer, json!({"jsonrpc": "2.0", "result": {}}));
-        let answer = nothing(&json!({"jsonrpc": "2.0", "id": "a", "method": "tools/list"}));
+        let answer = answered(&json!({"jsonrpc": "2.0", "id": "a", "method": "tools/list"}));
         let tools = answer["result"]["tools"].as_array().unwrap();
         let names: Vec<_> = tools.iter().map(|tool| tool["name"].as_str().unwrap()).collect();
         assert_eq!(names, ["claim_complete", "need_human", "note", "status"]);
@@ -166,14 +166,17 @@ mod tests {
             read(&json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call",
                 "params": {"name": name, "arguments": arguments}}))
         };
-        let call = |call: Call| Asked::Tool { id: json!(7), call };
+        let call = |call: ToolCall| ServerRequest::ToolCall { id: json!(7), call };
         assert_eq!(
             called("claim_complete", json!({"message": "m"})),
-            call(Call::ClaimComplete("m".into()))
+            call(ToolCall::ClaimComplete("m".into()))
         );
-        assert_eq!(called("need_human", json!({"reason": "r"})), call(Call::NeedHuman("r".into())));
-        assert_eq!(called("note", json!({"text": "t"})), call(Call::Note("t".into())));
-        assert_eq!(called("status", json!(null)), call(Call::Status));
+        assert_eq!(
+            called("need_human", json!({"reason": "r"})),
+            call(ToolCall::NeedHuman("r".into()))
+        );
+        assert_eq!(called("note", json!({"text": "t"})), call(ToolCall::Note("t".into())));
+        assert_eq!(called("status", json!(null)), call(ToolCall::Status));
         for (name, arguments) in [
             ("claim_complete", json!({})),
             ("claim_complete", json!({"message": " "})),
@@ -181,10 +184,12 @@ mod tests {
             ("need_human", json!(["r"])),
             ("rm", json!({})),
         ] {
-            let Asked::Nothing(answer) = called(name, arguments.clone()) else { panic!("{name}") };
+            let ServerRequest::Answered(answer) = called(name, arguments.clone()) else {
+                panic!("{name}")
+            };
             assert_eq!(answer["error"]["code"], BAD_PARAMETERS, "{name} {arguments}");
         }
-        let answer = nothing(&json!({"id": 1, "method": "resources/list"}));
+        let answer = answered(&json!({"id": 1, "method": "resources/list"}));
         assert_eq!(answer["error"]["code"], NO_METHOD);
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use async_trait::async_trait;
-use ralph_adapter_drive::{Drive, LINGER, Lines, Program};
+use ralph_adapter_common::{LineHandler, ProcessRun, Program, spawn};
 use ralph_orchestrator_contract::{
     Agent, AgentError, BuildContext, Capabilities, Description, ErrorClass, EventSink, Iteration,
     Launch, Report,
@@ -12,7 +12,7 @@ use ralph_orchestrator_supervisor::{Grace, Spec, Supervisor};
 
 use crate::config::Config;
 use crate::environment::{STRIPS, WANTS, codex_home};
-use crate::output::Output;
+use crate::output::CodexOutput;
 use crate::recording::Recording;
 
 pub(crate) struct Codex {
@@ -77,7 +77,8 @@ impl Agent for Codex {
             stdin: task.prompt,
             grace: Grace::default(),
         };
-        let output = Lines::new(Box::new(Output::new(recording)));
-        Drive::new(events, Box::new(output), LINGER).run(self.program.supervisor(), spec).await
+        let process = spawn(self.program.supervisor(), spec, events).await?;
+        let handler = LineHandler::new(CodexOutput::new(recording));
+        ProcessRun::new(process, events, handler).run().await
     }
 }

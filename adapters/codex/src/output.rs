@@ -1,30 +1,30 @@
-//! What Codex tells, on standard output and in its recording.
+//! What Codex reports, on standard output and in its recording.
 
-use ralph_adapter_codex_stream::Parser;
-use ralph_adapter_drive::LineParser;
+use ralph_adapter_common::codex_stream::CodexParser;
+use ralph_adapter_common::{LineParser, ProcessEnd};
 use ralph_orchestrator_contract::{AgentError, ErrorClass, Event, Report};
 
-use crate::recording::{Recording, Told};
+use crate::recording::{Recording, ThreadUpdate};
 
-/// What one process of Codex has told so far.
-pub(crate) struct Output {
-    parser: Parser,
+/// What one process of Codex has reported so far.
+pub(crate) struct CodexOutput {
+    parser: CodexParser,
     recording: Option<Recording>,
     window: Option<u64>,
-    /// The last that was told of the context.
+    /// Tokens in the context and its size, as last emitted.
     context: Option<(u64, Option<u64>)>,
     model: Option<String>,
 }
 
-impl Output {
+impl CodexOutput {
     pub(crate) fn new(recording: Option<Recording>) -> Self {
-        Self { parser: Parser::new(), recording, window: None, context: None, model: None }
+        Self { parser: CodexParser::new(), recording, window: None, context: None, model: None }
     }
 
-    fn told(&mut self, told: Told) -> Option<Event> {
-        let used = match told {
-            Told::Used(tokens) => return self.parser.used(tokens),
-            Told::Model(model) => {
+    fn apply(&mut self, update: ThreadUpdate) -> Option<Event> {
+        let used = match update {
+            ThreadUpdate::Usage(tokens) => return self.parser.used(tokens),
+            ThreadUpdate::Model(model) => {
                 if self.model.as_ref() == Some(&model) {
                     return None;
                 }
@@ -32,11 +32,11 @@ impl Output {
                 let id = self.parser.session().unwrap_or_default().to_owned();
                 return Some(Event::Session { id, model: self.model.clone() });
             }
-            Told::Window(window) => {
+            ThreadUpdate::ContextWindow(window) => {
                 self.window = Some(window);
                 self.context?.0
             }
-            Told::Context(used) => used,
+            ThreadUpdate::ContextUsed(used) => used,
         };
         let context = Some((used, self.window));
         if self.context == context {
@@ -47,37 +47,38 @@ impl Output {
     }
 }
 
-impl LineParser for Output {
+impl LineParser for CodexOutput {
     fn line(&mut self, line: &str) -> Vec<Event> {
         let mut events = self.parser.line(line);
         if let (Some(recording), Some(thread)) = (&mut self.recording, self.parser.session()) {
             recording.follow(thread);
         }
-        events.extend(self.glance());
+        events.extend(self.poll());
         events
     }
 
-    fn done(&self) -> bool {
+    fn is_done(&self) -> bool {
         self.parser.has_result()
     }
 
-    fn glance(&mut self) -> Vec<Event> {
-        let told = self.recording.as_mut().map(Recording::read).unwrap_or_default();
-        told.into_iter().filter_map(|told| self.told(told)).collect()
+    fn poll(&mut self) -> Vec<Event> {
+        let updates = self.recording.as_mut().map(Recording::read).unwrap_or_default();
+        updates.into_iter().filter_map(|update| self.apply(update)).collect()
     }
 
-    fn finish(self: Box<Self>, _exit: &str) -> Result<Report, AgentError> {
-        self.parser.finish().map_err(|mut error| {
+    fn finish(self, end: ProcessEnd) -> Result<Report, AgentError> {
+        let account = self.parser.finish().map_err(|mut error| {
             if let Some(advice) = advice(&error.class) {
                 error.message.push_str("; ");
                 error.message.push_str(advice);
             }
             error
-        })
+        });
+        end.conclude(account)
     }
 }
 
-/// What to do, where the class says it.
+/// Returns what to do about an error of this class.
 fn advice(class: &ErrorClass) -> Option<&'static str> {
     match class {
         ErrorClass::Unauthenticated => {

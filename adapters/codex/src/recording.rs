@@ -5,33 +5,34 @@ use std::io::Read as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use ralph_adapter_codex_stream::{lenient, tokens};
+use ralph_adapter_common::codex_stream::tokens;
+use ralph_adapter_common::json;
 use ralph_orchestrator_contract::Tokens;
 use ralph_orchestrator_supervisor::lines::LineSplitter;
 use rustix::fs::OFlags;
 use serde_json::Value;
 
 /// Longer lines hold whole files, not figures.
-const LINE_MAX: usize = 256 * 1024;
+const MAX_LINE: usize = 256 * 1024;
 /// So much is read at a time, so that the events do not have to wait.
-const GLANCE_MAX: u64 = 4 * 1024 * 1024;
+const MAX_READ: u64 = 4 * 1024 * 1024;
 /// Threads are kept in folders for days; one that began around midnight is in the last but one.
 const DAYS: usize = 2;
 
-/// What a recording tells.
+/// A fact about a thread that its recording states.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Told {
+pub(crate) enum ThreadUpdate {
     /// The model in use.
     Model(String),
     /// The sums over the thread.
-    Used(Tokens),
+    Usage(Tokens),
     /// Tokens in the context after the last request.
-    Context(u64),
+    ContextUsed(u64),
     /// Tokens that the context holds.
-    Window(u64),
+    ContextWindow(u64),
 }
 
-/// Follows the recording of one thread. Whatever is wrong with it, nothing is told.
+/// Follows the recording of one thread. A recording that cannot be read yields nothing.
 pub(crate) struct Recording {
     sessions: PathBuf,
     thread: Option<String>,
@@ -40,27 +41,27 @@ pub(crate) struct Recording {
 }
 
 impl Recording {
-    /// Of a thread in this home of Codex that is not known yet.
+    /// Creates a reader for this home of Codex; which thread to follow is not known yet.
     pub(crate) fn new(codex_home: &Path) -> Self {
         Self {
             sessions: codex_home.join("sessions"),
             thread: None,
             file: None,
-            lines: LineSplitter::new(LINE_MAX),
+            lines: LineSplitter::new(MAX_LINE),
         }
     }
 
-    /// From now on of this thread.
+    /// Follows this thread from now on.
     pub(crate) fn follow(&mut self, thread: &str) {
         if self.thread.as_deref() != Some(thread) {
             self.thread = Some(thread.to_owned());
             self.file = None;
-            self.lines = LineSplitter::new(LINE_MAX);
+            self.lines = LineSplitter::new(MAX_LINE);
         }
     }
 
-    /// What was written since the last time.
-    pub(crate) fn read(&mut self) -> Vec<Told> {
+    /// Returns what was written since the last call.
+    pub(crate) fn read(&mut self) -> Vec<ThreadUpdate> {
         let Some(thread) = &self.thread else { return Vec::new() };
         if self.file.is_none() {
             self.file = find(&self.sessions, thread).and_then(|path| open(&path));
@@ -68,18 +69,18 @@ impl Recording {
         let Some(file) = &mut self.file else { return Vec::new() };
         let mut bytes = Vec::new();
         // What cannot be read now may be readable the next time.
-        drop(file.take(GLANCE_MAX).read_to_end(&mut bytes));
-        let mut told = Vec::new();
+        drop(file.take(MAX_READ).read_to_end(&mut bytes));
+        let mut updates = Vec::new();
         self.lines.push(&bytes, |line| {
             if line.dropped == 0 {
-                told.extend(read_line(&line.text));
+                updates.extend(read_line(&line.text));
             }
         });
-        told
+        updates
     }
 }
 
-/// `sessions/2026/11/22/rollout-TIME-THREAD.jsonl`, in one of the last days.
+/// Finds `sessions/2026/11/22/rollout-TIME-THREAD.jsonl`, in one of the last days.
 fn find(sessions: &Path, thread: &str) -> Option<PathBuf> {
     let end = format!("-{thread}.jsonl");
     let days = newest(sessions).into_iter().flat_map(|year| newest(&year));
@@ -92,7 +93,7 @@ fn find(sessions: &Path, thread: &str) -> Option<PathBuf> {
     })
 }
 
-/// What is in a folder, the last names first.
+/// Lists a folder, the last names first.
 fn newest(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).into_iter().flatten();
     let mut paths: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
@@ -100,7 +101,7 @@ fn newest(folder: &Path) -> Vec<PathBuf> {
     paths
 }
 
-/// The agent can put anything there: nothing that is waited for or leads elsewhere is opened.
+/// Opens a regular file only: the agent can put anything there, and a pipe would block, a link lead elsewhere.
 fn open(path: &Path) -> Option<File> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let flags = i32::try_from(flags.bits()).ok()?;
@@ -108,7 +109,7 @@ fn open(path: &Path) -> Option<File> {
     file.metadata().ok()?.is_file().then_some(file)
 }
 
-fn read_line(line: &str) -> Vec<Told> {
+fn read_line(line: &str) -> Vec<ThreadUpdate> {
     // Most of a recording is the conversation.
     if !["\"token_usage_record\"", "\"token_count\"", "\"turn_context\""]
         .iter()
@@ -118,20 +119,22 @@ fn read_line(line: &str) -> Vec<Told> {
     }
     let Ok(record) = serde_json::from_str::<Value>(line) else { return Vec::new() };
     let Some(payload) = record.get("payload") else { return Vec::new() };
-    match (lenient::text(&record, "type"), lenient::text(payload, "type")) {
+    match (json::text(&record, "type"), json::text(payload, "type")) {
         ("turn_context", _) => {
-            lenient::some_text(payload, "model").map(Told::Model).into_iter().collect()
+            json::some_text(payload, "model").map(ThreadUpdate::Model).into_iter().collect()
         }
         ("token_usage_record", _) => {
-            let sums = payload.get("thread_token_usage").map(|sums| Told::Used(tokens(sums)));
-            let last = payload.get("usage").map(|last| Told::Context(tokens(last).total()));
+            let sums =
+                payload.get("thread_token_usage").map(|sums| ThreadUpdate::Usage(tokens(sums)));
+            let last =
+                payload.get("usage").map(|last| ThreadUpdate::ContextUsed(tokens(last).total()));
             sums.into_iter().chain(last).collect()
         }
         ("event_msg", "token_count") => {
             let Some(info) = payload.get("info") else { return Vec::new() };
-            let sums = info.get("total_token_usage").map(|sums| Told::Used(tokens(sums)));
-            let window = Some(lenient::count(info, "model_context_window"));
-            let window = window.filter(|window| *window > 0).map(Told::Window);
+            let sums = info.get("total_token_usage").map(|sums| ThreadUpdate::Usage(tokens(sums)));
+            let window = Some(json::count(info, "model_context_window"));
+            let window = window.filter(|window| *window > 0).map(ThreadUpdate::ContextWindow);
             sums.into_iter().chain(window).collect()
         }
         _ => Vec::new(),
@@ -171,12 +174,16 @@ mod tests {
         write!(file, "{first}").unwrap();
         assert_eq!(recording.read(), [], "half a line");
         write!(file, "{second}\nnoise \"token_count\"\n").unwrap();
-        assert_eq!(recording.read(), [Told::Model("gpt-5".to_owned())]);
+        assert_eq!(recording.read(), [ThreadUpdate::Model("gpt-5".to_owned())]);
         for line in &LINES[1..] {
             writeln!(file, "{line}").unwrap();
         }
         let used = Tokens { input: 69, output: 9, cache_read: 20, cache_write: 1 };
-        let expected = [Told::Used(used), Told::Context(55), Told::Window(258_400)];
+        let expected = [
+            ThreadUpdate::Usage(used),
+            ThreadUpdate::ContextUsed(55),
+            ThreadUpdate::ContextWindow(258_400),
+        ];
         assert_eq!(recording.read(), expected);
         assert_eq!(recording.read(), []);
         recording.follow("t-1");

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use async_trait::async_trait;
-use ralph_adapter_drive::{Drive, LINGER};
+use ralph_adapter_common::spawn;
 use ralph_orchestrator_contract::{
     Agent, AgentError, BuildContext, Description, ErrorClass, EventSink, Iteration, Launch, Report,
 };
@@ -88,7 +88,7 @@ impl Agent for CommandAgent {
 
     async fn run(&self, task: Iteration, events: &dyn EventSink) -> Result<Report, AgentError> {
         let spec = self.spec(task)?;
-        let output = output::new(self.config.output);
-        Drive::new(events, output, LINGER).run(&self.supervisor, spec).await
+        let process = spawn(&self.supervisor, spec, events).await?;
+        output::run(self.config.output, process, events).await
     }
 }

@@ -24,8 +24,6 @@ use ralph_orchestrator_contract::{Agent, BuildContext, BuildError};
 use ralph_orchestrator_supervisor::Supervisor;
 use serde_json::Value;
 
-pub use output::OpenCode;
-
 /// Builds the agent from `[agent.config]`.
 ///
 /// A program that cannot be found is no mistake in the configuration: [`Agent::check`] and

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use ralph_adapter_claude_stream::{Ended, Parser};
+use ralph_adapter_common::claude_stream::ClaudeParser;
 use ralph_orchestrator_contract::{
-    AgentError, Event, EventSink, Iteration, Leftovers, Report, Usage, Usd,
+    AgentError, ErrorClass, Event, EventSink, Iteration, Leftovers, Report, Usage, Usd,
 };
 use serde_json::{Value, json};
 
@@ -24,7 +24,7 @@ pub(crate) struct Play<'a> {
     events: &'a dyn EventSink,
     cancel: Cancel<'a>,
     pace: Pace,
-    parser: Parser,
+    parser: ClaudeParser,
     stage: Stage<'a>,
     /// What calls really came to, until their recorded result comes by.
     answers: BTreeMap<String, Answer>,
@@ -59,15 +59,12 @@ impl<'a> Play<'a> {
         };
         let places = Places::new(session.cwd.clone(), task.workspace);
         let stage = Stage { session, shell, places, seat, leftovers: Leftovers::default() };
-        let (cancel, parser, answers) = (Cancel::new(events), Parser::new(), BTreeMap::new());
+        let (cancel, parser, answers) = (Cancel::new(events), ClaudeParser::new(), BTreeMap::new());
         Self { session, events, cancel, pace, parser, stage, answers }
     }
 
     pub(crate) async fn perform(mut self) -> Result<Report, AgentError> {
-        let ended = match self.all().await {
-            Ok(()) => Ended::default(),
-            Err(Cancelled) => Ended { cancelled: true, ..Ended::default() },
-        };
+        let finished = self.all().await;
         let last = self.session.lines.last().map_or(0, |line| line.number);
         let leftovers = self.stage.leftovers;
         let labelled = |report: Report| {
@@ -75,12 +72,19 @@ impl<'a> Play<'a> {
             report.add_leftovers(leftovers);
             report
         };
-        match self.parser.finish(ended) {
+        let account = match (finished, self.cancel.reason()) {
+            (Err(Cancelled), Some(reason)) => {
+                let message = "the agent was ended because the orchestrator asked for it";
+                let message = format!("{message}: {}", reason.because());
+                let report = self.parser.finish_handed_off().unwrap_or_else(|error| *error.report);
+                Err(AgentError::new(ErrorClass::Cancelled, message).with_report(report))
+            }
+            _ => self.parser.finish("the end of the recording"),
+        };
+        match account {
             Ok(report) => Ok(labelled(report)),
             Err(AgentError { class, message, report }) => {
-                let because = self.cancel.reason().map(|reason| format!(": {}", reason.because()));
-                let because = because.unwrap_or_default();
-                let message = format!("{}: {message}{because}", self.session.place(last));
+                let message = format!("{}: {message}", self.session.place(last));
                 Err(AgentError::new(class, message).with_report(labelled(*report)))
             }
         }

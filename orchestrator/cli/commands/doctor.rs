@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use ralph_orchestrator_config::{BaselineMode, ValidatorConfig};
 use ralph_orchestrator_contract::Verdict;
 use ralph_orchestrator_core::engine::{Driver, Judges, Redactor, SetupReport, build_context};
-use ralph_orchestrator_core::machine::NamedVerdict;
+use ralph_orchestrator_core::machine::ValidatorVerdict;
 use ralph_orchestrator_core::registry::Surroundings;
 use ralph_orchestrator_core::store::{Lock, read_current_run};
 use ralph_orchestrator_supervisor::KillSwitch;
@@ -227,10 +227,10 @@ async fn baseline(
     let failing = verdicts.iter().find(|named| !named.verdict.is_accepted());
     let (level, detail) = match failing {
         _ if verdicts.is_empty() => return None,
-        Some(NamedVerdict { validator, verdict: Verdict::Error { message }, .. }) => {
+        Some(ValidatorVerdict { validator, verdict: Verdict::Error { message }, .. }) => {
             (Level::Warning, format!("`{validator}` could not check: {}", one_line(message, 200)))
         }
-        Some(NamedVerdict { validator, .. }) => {
+        Some(ValidatorVerdict { validator, .. }) => {
             (Level::Ok, format!("`{validator}` rejects before any work is done, as it should"))
         }
         None => {

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use ralph_orchestrator_config::{LoadedConfig, duration_text};
 use ralph_orchestrator_core::engine::{Observer, Opened, Request, Session, find_completed, open};
-use ralph_orchestrator_core::machine::{Outcome, Policy as MachinePolicy, StopReason};
+use ralph_orchestrator_core::machine::{FrozenPolicy, IterationOutcome, StopReason};
 use ralph_orchestrator_core::registry::Surroundings;
 use ralph_orchestrator_core::store::{Disk, Layout, StoredRun};
 use ralph_orchestrator_supervisor::Supervisor;
@@ -110,7 +110,7 @@ async fn start(
     if let Some(next) = next_step::after(&finished.state, program).filter(|_| !args.json) {
         output::say(&format!("next: {next}"));
     }
-    let well = matches!(finished.state.last_outcome, Some(Outcome::Succeeded));
+    let well = matches!(finished.state.last_outcome, Some(IterationOutcome::Succeeded));
     Ok(of_stop(finished.reason, well, signals.status.load(Ordering::Relaxed)))
 }
 
@@ -161,7 +161,7 @@ async fn complete_or(
 /// The run is complete: says so and starts nothing.
 fn complete(found: &StoredRun, layout: &Layout, json: bool) -> u8 {
     let validated = found.state.completion().is_some_and(|completion| completion.validated);
-    let evidence_only = found.state.policy().is_some_and(MachinePolicy::is_evidence_only);
+    let evidence_only = found.state.policy().is_some_and(FrozenPolicy::is_evidence_only);
     if json {
         output::json(&serde_json::json!({
             "event": "run_finished",
@@ -175,7 +175,7 @@ fn complete(found: &StoredRun, layout: &Layout, json: bool) -> u8 {
             "evidence_only": evidence_only,
             "iterations": found.state.iterations,
             "cost_usd": found.state.cost(),
-            "runtime_ms": found.state.runtime_ms,
+            "runtime_ms": found.state.budget.runtime_ms,
         }));
         return exit::OK;
     }

@@ -86,13 +86,13 @@ impl Row {
             "run": self.id.run,
             "current": self.is_current,
             "task": self.task,
-            "agent": state.map(|state| state.agent.as_str()),
+            "agent": state.map(|state| state.agent.name.as_str()),
             "started": self.started,
             "ended": self.ended,
             "iterations": state.map(|state| state.iterations),
             "cost_usd": state.map(State::cost),
-            "cost_reported": state.map(|state| state.cost_told),
-            "runtime_ms": state.map(|state| state.runtime_ms),
+            "cost_reported": state.map(|state| state.budget.cost_reported),
+            "runtime_ms": state.map(|state| state.budget.runtime_ms),
             "phase": self.phase,
             "stop_reason": state.and_then(|state| state.stop.as_ref()).map(|stop| stop.reason),
             "damage": self.damage.as_ref().map(ToString::to_string),
@@ -146,7 +146,9 @@ fn table(rows: &[Row], ids: &[String], width: Option<usize>) -> Vec<String> {
         vec![["RUN", "TASK", "STARTED", "ITER", "COST", "RESULT"].map(str::to_owned)];
     cells.extend(rows.iter().zip(ids).map(|(row, id)| {
         let state = row.state.as_ref();
-        let spent = state.map(|state| cost(state.cost(), state.cost_told, state.estimated));
+        let spent = state.map(|state| {
+            cost(state.cost(), state.budget.cost_reported, state.budget.cost_estimated)
+        });
         [
             id.clone(),
             if row.task.is_empty() { "-".to_owned() } else { row.task.clone() },

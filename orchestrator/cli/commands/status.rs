@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use ralph_orchestrator_contract::Usd;
-use ralph_orchestrator_core::machine::{Latch, Policy, State, StopReason, Story};
+use ralph_orchestrator_core::machine::{FrozenPolicy, Latch, RunSummary, State, StopReason};
 use ralph_orchestrator_core::store::{Holder, Layout, Lock, StoredRun};
 use serde_json::{Value, json};
 
@@ -80,19 +80,19 @@ fn object(found: Option<&StoredRun>, holder: Option<&Holder>, layout: &Layout) -
         "started": started,
         "pid": holder.map(|holder| holder.pid),
         "iterations": state.iterations,
-        "agent": state.agent,
-        "agent_changed": state.changed,
-        "fallback": state.fallback,
-        "context": state.context,
+        "agent": state.agent.name,
+        "agent_changed": state.agent.last_change,
+        "fallback": state.agent.fallback,
+        "context": state.agent.context,
         "notes": state.notes,
         "latch": latch(state),
         "cost_usd": state.cost(),
-        "cost_estimated": state.estimated,
+        "cost_estimated": state.budget.cost_estimated,
         "tokens": state.tokens(),
-        "runtime_s": seconds(state.runtime_ms),
-        "failures": state.failures,
-        "stagnant": state.stagnant,
-        "survived": state.survived,
+        "runtime_s": seconds(state.budget.runtime_ms),
+        "failures": state.agent.failures,
+        "stagnant": state.progress.stagnant,
+        "survived": state.agent.survivors,
         "waiting_until_ms": state.waiting.as_ref().map(|wait| wait.until_ms),
         "limits": {
             "max_iterations": state.limits.max_iterations,
@@ -127,11 +127,11 @@ fn latch(state: &State) -> Value {
             "iteration": iteration,
             "text": claim.text,
         })),
-        "rejections": state.rejections,
-        "reasons": state.rejection.as_ref().map(|r| r.reasons.clone()).unwrap_or_default(),
+        "rejections": state.validation.rejections,
+        "reasons": state.validation.rejection.as_ref().map(|r| r.reasons.clone()).unwrap_or_default(),
         "validated": validated,
-        "validation_required": state.policy().is_some_and(Policy::validates),
-        "evidence_only": state.policy().is_some_and(Policy::is_evidence_only),
+        "validation_required": state.policy().is_some_and(FrozenPolicy::validates),
+        "evidence_only": state.policy().is_some_and(FrozenPolicy::is_evidence_only),
     })
 }
 
@@ -166,7 +166,7 @@ fn headline(state: &State, holder: Option<&Holder>) -> String {
 
 fn lines(
     found: &StoredRun,
-    story: &Story,
+    story: &RunSummary,
     holder: Option<&Holder>,
     layout: &Layout,
 ) -> Vec<String> {
@@ -178,7 +178,7 @@ fn lines(
         lines.push(format!("  started     {}", local(started)));
     }
     lines.extend([
-        format!("  agent       {}{}", state.agent, instead(state)),
+        format!("  agent       {}{}", state.agent.name, instead(state)),
         format!(
             "  iterations  {}{}",
             state.iterations,
@@ -187,20 +187,20 @@ fn lines(
         cost(state),
         format!(
             "  runtime     {}{}",
-            duration(state.runtime_ms),
+            duration(state.budget.runtime_ms),
             limit(limits.max_runtime_ms.map(duration))
         ),
     ]);
     lines.extend(changed(story));
     lines.extend(completion(state));
-    if let Some(context) = &state.context {
+    if let Some(context) = &state.agent.context {
         lines.push(format!("  context     {}", fullness(context.used, context.window)));
     }
     for note in &state.notes {
         let text = one_line(&note.text, 120);
         lines.push(format!("  note        (iteration {}) {text}", note.iteration));
     }
-    for survivor in state.survived.iter().filter(|_| state.completion().is_none()) {
+    for survivor in state.agent.survivors.iter().filter(|_| state.completion().is_none()) {
         let text = one_line(&survivor.to_string(), 120);
         lines.push(format!("  process     {text} could not be ended"));
     }
@@ -214,9 +214,10 @@ fn lines(
 }
 
 /// What the iterations changed in all, and what the last of them did.
-fn changed(story: &Story) -> Option<String> {
-    let known =
-        || story.episodes.values().filter_map(|episode| Some((episode, episode.changes.as_ref()?)));
+fn changed(story: &RunSummary) -> Option<String> {
+    let known = || {
+        story.iterations.values().filter_map(|episode| Some((episode, episode.changes.as_ref()?)))
+    };
     let (last, changed) = known().next_back()?;
     let files = changed_files(changed, MOST_FILES).join(", ");
     let files = if files.is_empty() { files } else { format!(" ({files})") };
@@ -228,7 +229,7 @@ fn changed(story: &Story) -> Option<String> {
 
 /// Why it is not the first agent.
 fn instead(state: &State) -> String {
-    let changed = state.changed.as_ref();
+    let changed = state.agent.last_change.as_ref();
     changed.map_or(String::new(), |changed| {
         format!(" (instead of {}: {})", changed.from, one_line(&changed.reason, 120))
     })
@@ -240,7 +241,7 @@ fn completion(state: &State) -> Vec<String> {
         Latch::Claimed { claim, iteration } => format!(
             "  completion  claimed ({}, iteration {iteration}), rejected {}",
             claim.detector,
-            count(state.rejections, "time")
+            count(state.validation.rejections, "time")
         ),
         Latch::Completed(done) => format!(
             "  completion  accepted after iteration {}: {}",
@@ -248,10 +249,10 @@ fn completion(state: &State) -> Vec<String> {
             one_line(&done.claim.text, 120)
         ),
     }];
-    if state.policy().is_some_and(Policy::is_evidence_only) {
+    if state.policy().is_some_and(FrozenPolicy::is_evidence_only) {
         lines.push(format!("  validation  {EVIDENCE_ONLY}"));
     }
-    for reason in state.rejection.iter().flat_map(|rejection| &rejection.reasons) {
+    for reason in state.validation.rejection.iter().flat_map(|rejection| &rejection.reasons) {
         lines.push(format!("    - {}", one_line(reason, 200)));
     }
     lines
@@ -259,9 +260,9 @@ fn completion(state: &State) -> Vec<String> {
 
 fn cost(state: &State) -> String {
     let limit = state.limits.max_cost_usd.map(|max| format!(" of {max}")).unwrap_or_default();
-    if !state.cost_told && state.cost() == Usd::ZERO {
+    if !state.budget.cost_reported && state.cost() == Usd::ZERO {
         return "  cost        not reported by the agent".into();
     }
-    let estimated = if state.estimated { " (estimated)" } else { "" };
+    let estimated = if state.budget.cost_estimated { " (estimated)" } else { "" };
     format!("  cost        {}{limit}{estimated}", state.cost())
 }

@@ -1,6 +1,6 @@
 //! Which run a command is about: that of the workspace, or an earlier one by its id.
 
-use ralph_orchestrator_core::machine::Story;
+use ralph_orchestrator_core::machine::RunSummary;
 use ralph_orchestrator_core::store::{
     JournalEntry, Layout, Lock, StoredRun, list_runs, read_current_run, read_run, state_dirs_of,
 };
@@ -104,8 +104,8 @@ pub(crate) fn read(
 pub(crate) fn read_story(
     context: &Context,
     prefix: Option<&str>,
-) -> Result<Option<(Stored, Story)>, CommandError> {
-    let mut story = Story::default();
+) -> Result<Option<(Stored, RunSummary)>, CommandError> {
+    let mut story = RunSummary::default();
     let stored = read(context, prefix, |entry| story.add(&entry.record))?;
     Ok(stored.map(|stored| (stored, story)))
 }

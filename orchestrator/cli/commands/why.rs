@@ -1,7 +1,9 @@
 //! `why`
 
 use ralph_orchestrator_contract::Usd;
-use ralph_orchestrator_core::machine::{Episode, Outcome, State, Story, TreeChange};
+use ralph_orchestrator_core::machine::{
+    IterationOutcome, IterationSummary, RunSummary, State, TreeChange,
+};
 use ralph_orchestrator_core::store::{Layout, Lock, StoredRun};
 use serde_json::{Value, json};
 
@@ -46,7 +48,7 @@ pub(crate) fn why(file: &ConfigFile, args: &Why) -> Result<u8, CommandError> {
 
 /// Iterations in a row in which the same happened.
 struct Group<'a> {
-    episodes: Vec<&'a Episode>,
+    episodes: Vec<&'a IterationSummary>,
 }
 
 impl Group<'_> {
@@ -75,15 +77,15 @@ impl Group<'_> {
         self.episodes.iter().map(|episode| episode.duration_ms).fold(0, u64::saturating_add)
     }
 
-    fn facts(&self, story: &Story) -> String {
+    fn facts(&self, story: &RunSummary) -> String {
         let alone = self.episodes.len() == 1;
         self.episodes.first().map(|episode| facts(episode, alone, story)).unwrap_or_default()
     }
 }
 
-fn groups(story: &Story) -> Vec<Group<'_>> {
+fn groups(story: &RunSummary) -> Vec<Group<'_>> {
     let mut groups: Vec<Group<'_>> = Vec::new();
-    for episode in story.episodes.values().filter(|episode| !episode.is_empty()) {
+    for episode in story.iterations.values().filter(|episode| !episode.is_empty()) {
         match groups.last_mut() {
             // What was before the first iteration is no iteration.
             Some(group)
@@ -99,11 +101,11 @@ fn groups(story: &Story) -> Vec<Group<'_>> {
 }
 
 /// What happened in an iteration and after it; what is different in each of a group only if it is `alone`.
-fn facts(episode: &Episode, alone: bool, story: &Story) -> String {
+fn facts(episode: &IterationSummary, alone: bool, story: &RunSummary) -> String {
     let mut facts = Vec::new();
     if episode.iteration > 0 {
         facts.push(match &episode.outcome {
-            Some(Outcome::Succeeded) => "agent ended".to_owned(),
+            Some(IterationOutcome::Succeeded) => "agent ended".to_owned(),
             Some(how) => one_line(&outcome(how), 160),
             None => "not ended yet".to_owned(),
         });
@@ -132,8 +134,9 @@ fn facts(episode: &Episode, alone: bool, story: &Story) -> String {
     match episode.accepted {
         Some(true) => facts.push("accepted".into()),
         Some(false) => {
-            let causes = episode.causes.iter().filter_map(|at| story.tally.causes.get(*at));
-            let causes: Vec<String> = causes.map(|cause| story.tally.cause_text(cause)).collect();
+            let causes = episode.causes.iter().filter_map(|at| story.claim_stats.causes.get(*at));
+            let causes: Vec<String> =
+                causes.map(|cause| story.claim_stats.cause_text(cause)).collect();
             facts.push(format!("rejected: {}", one_line(&causes.join("; "), 300)));
         }
         None => {}
@@ -152,14 +155,14 @@ const fn tree(change: TreeChange) -> Option<&'static str> {
 
 fn lines(
     found: &StoredRun,
-    story: &Story,
+    story: &RunSummary,
     running: bool,
     (program, width): (&str, usize),
 ) -> Vec<String> {
     let state = &found.state;
     let mut lines = wrap(&headline(state, story, running), "", width);
     lines.push(format!("run {}", found.run));
-    if let Some(line) = story.tally.line() {
+    if let Some(line) = story.claim_stats.summary_line() {
         lines.extend(wrap(&one_line(&line, 400), "", width));
     }
     let groups = groups(story);
@@ -203,7 +206,7 @@ fn shown<'a, 'b>(groups: &'b [Group<'a>]) -> Vec<(&'b Group<'a>, usize)> {
         .collect()
 }
 
-fn headline(state: &State, story: &Story, running: bool) -> String {
+fn headline(state: &State, story: &RunSummary, running: bool) -> String {
     if let Some(completion) = state.completion() {
         let how = if completion.validated { "" } else { " WITHOUT validation" };
         return format!("completed{how}: {}", one_line(&completion.claim.text, 200));
@@ -215,7 +218,7 @@ fn headline(state: &State, story: &Story, running: bool) -> String {
         || "interrupted: the orchestrator died".to_owned(),
         |stop| {
             // What became of the claims has a line of its own.
-            let tally = story.tally.line().map(|line| format!("; {line}"));
+            let tally = story.claim_stats.summary_line().map(|line| format!("; {line}"));
             let message = stop.message.as_str();
             let message =
                 tally.and_then(|tally| message.strip_suffix(tally.as_str())).unwrap_or(message);
@@ -228,11 +231,13 @@ fn headline(state: &State, story: &Story, running: bool) -> String {
     )
 }
 
-fn money(state: &State, story: &Story, groups: &[(&Group<'_>, usize)]) -> Vec<String> {
+fn money(state: &State, story: &RunSummary, groups: &[(&Group<'_>, usize)]) -> Vec<String> {
     let limit = state.limits.max_cost_usd.map(|max| format!(" of {max}")).unwrap_or_default();
-    if !state.cost_told && state.cost() == Usd::ZERO {
-        let mut lines =
-            vec![format!("  not reported by the agent; runtime {}", duration(state.runtime_ms))];
+    if !state.budget.cost_reported && state.cost() == Usd::ZERO {
+        let mut lines = vec![format!(
+            "  not reported by the agent; runtime {}",
+            duration(state.budget.runtime_ms)
+        )];
         lines.extend(
             groups.iter().filter(|(group, _)| group.last() > 0).map(|(group, _)| {
                 format!("  {:<6} {}", group.name(), duration(group.duration_ms()))
@@ -240,10 +245,12 @@ fn money(state: &State, story: &Story, groups: &[(&Group<'_>, usize)]) -> Vec<St
         );
         return lines;
     }
-    let estimated = if state.estimated { " (estimated)" } else { "" };
+    let estimated = if state.budget.cost_estimated { " (estimated)" } else { "" };
     let total = state.cost();
-    let mut lines =
-        vec![format!("  total  {total}{limit}{estimated}, runtime {}", duration(state.runtime_ms))];
+    let mut lines = vec![format!(
+        "  total  {total}{limit}{estimated}, runtime {}",
+        duration(state.budget.runtime_ms)
+    )];
     for (group, _) in groups.iter().filter(|(group, _)| group.last() > 0) {
         let count = u64::try_from(group.episodes.len()).unwrap_or(u64::MAX);
         let each = Usd::from_nanos(group.cost().nanos() / count.max(1));
@@ -251,8 +258,8 @@ fn money(state: &State, story: &Story, groups: &[(&Group<'_>, usize)]) -> Vec<St
         let time = duration(group.duration_ms());
         lines.push(format!("  {:<6} {}{each}, {time}", group.name(), group.cost()));
     }
-    let dearest = story.episodes.values().max_by_key(|episode| episode.cost_usd);
-    let several = story.episodes.keys().filter(|iteration| **iteration > 0).count() > 1;
+    let dearest = story.iterations.values().max_by_key(|episode| episode.cost_usd);
+    let several = story.iterations.keys().filter(|iteration| **iteration > 0).count() > 1;
     if let Some(dearest) = dearest.filter(|_| several) {
         lines.push(format!("  dearest: iteration {}, {}", dearest.iteration, dearest.cost_usd));
     }
@@ -260,7 +267,7 @@ fn money(state: &State, story: &Story, groups: &[(&Group<'_>, usize)]) -> Vec<St
 }
 
 /// What helps, most promising first.
-fn advice(state: &State, story: &Story, running: bool, program: &str) -> Vec<String> {
+fn advice(state: &State, story: &RunSummary, running: bool, program: &str) -> Vec<String> {
     let say = |text: &str| text.to_owned();
     if state.completion().is_some() {
         return vec![say("nothing: the work is proved done. `run --restart` begins a new run")];
@@ -269,7 +276,7 @@ fn advice(state: &State, story: &Story, running: bool, program: &str) -> Vec<Str
         return vec![say("wait; `log --follow` shows what happens, `stop` ends the run")];
     }
     let mut advice = Vec::new();
-    for cause in story.tally.causes.iter().filter(|cause| cause.is_error) {
+    for cause in story.claim_stats.causes.iter().filter(|cause| cause.is_error) {
         let name = one_line(&cause.validator, 60);
         advice.push(format!(
             "fix the validator `{name}`: it could not check the work, which is no fault of the \
@@ -277,16 +284,20 @@ fn advice(state: &State, story: &Story, running: bool, program: &str) -> Vec<Str
         ));
     }
     advice.dedup();
-    let most =
-        story.tally.causes.iter().filter(|cause| !cause.is_error).max_by_key(|cause| cause.times);
-    if let Some(cause) = most.filter(|_| state.rejection.is_some()) {
-        let text = one_line(&story.tally.cause_text(cause), 200);
+    let most = story
+        .claim_stats
+        .causes
+        .iter()
+        .filter(|cause| !cause.is_error)
+        .max_by_key(|cause| cause.times);
+    if let Some(cause) = most.filter(|_| state.validation.rejection.is_some()) {
+        let text = one_line(&story.claim_stats.cause_text(cause), 200);
         advice.push(format!(
             "find out why it keeps being rejected: {text}. `log {}` shows the last iteration, \
              `log {} --prompt` its prompt",
             state.iterations, state.iterations
         ));
-    } else if story.tally.claims == 0 && story.tally.says_done > 0 {
+    } else if story.claim_stats.claims == 0 && story.claim_stats.says_done > 0 {
         advice.push(say(
             "say in the prompt how to claim completion: the agent said that it was done, but never \
              claimed it",
@@ -300,28 +311,28 @@ fn advice(state: &State, story: &Story, running: bool, program: &str) -> Vec<Str
 
 fn object(
     found: &StoredRun,
-    story: &Story,
+    story: &RunSummary,
     running: bool,
     layout: &Layout,
     program: &str,
 ) -> Value {
     let state = &found.state;
-    let iterations: Vec<&Episode> =
-        story.episodes.values().filter(|episode| !episode.is_empty()).collect();
+    let iterations: Vec<&IterationSummary> =
+        story.iterations.values().filter(|episode| !episode.is_empty()).collect();
     json!({
         "run": found.run,
         "running": running,
         "stop_reason": state.stop.as_ref().map(|stop| stop.reason),
         "message": state.stop.as_ref().map(|stop| stop.message.as_str()),
-        "summary": story.tally.line(),
-        "claims": story.tally.claims,
-        "rejections": story.tally.rejections,
-        "causes": story.tally.causes,
+        "summary": story.claim_stats.summary_line(),
+        "claims": story.claim_stats.claims,
+        "rejections": story.claim_stats.rejections,
+        "causes": story.claim_stats.causes,
         "iterations": iterations,
         "cost_usd": state.cost(),
-        "cost_estimated": state.estimated,
+        "cost_estimated": state.budget.cost_estimated,
         "tokens": state.tokens(),
-        "runtime_ms": state.runtime_ms,
+        "runtime_ms": state.budget.runtime_ms,
         "advice": advice(state, story, running, program),
         "state_dir": layout.root(),
     })

@@ -1,7 +1,7 @@
 //! Transcripts as ATIF v1.8 trajectories: one for each iteration, all of one session.
 
 use ralph_orchestrator_contract::{Event, Tokens, Usage, Usd};
-use ralph_orchestrator_core::machine::{Outcome, Record};
+use ralph_orchestrator_core::machine::{IterationOutcome, Record};
 use ralph_orchestrator_core::store::{JournalEntry, Layout};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -38,7 +38,7 @@ struct Facts {
     agent: String,
     started: Option<String>,
     attempts: u32,
-    outcome: Option<Outcome>,
+    outcome: Option<IterationOutcome>,
     usage: Usage,
     cost: Usd,
 }

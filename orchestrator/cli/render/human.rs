@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use ralph_orchestrator_contract::{ClaimKind, Verdict};
 use ralph_orchestrator_core::engine::{Notice, Observer};
-use ralph_orchestrator_core::machine::{NamedVerdict, StopReason};
+use ralph_orchestrator_core::machine::{StopReason, ValidatorVerdict};
 use ralph_orchestrator_core::store::Layout;
 
 use super::live::{Doing, Live};
@@ -122,7 +122,7 @@ impl Human {
         output::live(view.live.line(width, now).map(|line| self.paint(DIM, &line)).as_deref());
     }
 
-    fn verdicts(&self, view: &mut View, verdicts: &[NamedVerdict]) {
+    fn verdicts(&self, view: &mut View, verdicts: &[ValidatorVerdict]) {
         for named in verdicts {
             let optional = if named.required { "" } else { " (not required)" };
             let name = &named.validator;
@@ -148,7 +148,7 @@ impl Human {
     }
 
     /// What a check says before any work is done: only that it fails then makes it worth anything.
-    fn baseline(&self, view: &mut View, named: &NamedVerdict) {
+    fn baseline(&self, view: &mut View, named: &ValidatorVerdict) {
         let (name, time) = (&named.validator, duration(named.duration_ms));
         match &named.verdict {
             Verdict::Accepted { .. } => {
@@ -175,7 +175,7 @@ impl Human {
             iterations,
             cost_usd,
             cost_estimated,
-            cost_told,
+            cost_reported,
             runtime_ms,
             agent_changed,
             ..
@@ -185,7 +185,7 @@ impl Human {
         };
         view.live.begin(Doing::Nothing);
         let about = if *cost_estimated { "about " } else { "" };
-        let cost = if *cost_told { format!("{about}{cost_usd}, ") } else { String::new() };
+        let cost = if *cost_reported { format!("{about}{cost_usd}, ") } else { String::new() };
         let by = agent_changed
             .as_ref()
             .map(|change| format!(", by {} instead of {}", change.to, change.from));
@@ -313,11 +313,11 @@ impl Human {
                 view.live.begin(Doing::Validating(validators.join(", ")));
                 self.refresh(view);
             }
-            Notice::Judged { accepted: true, .. } => {
+            Notice::Previewed { accepted: true, .. } => {
                 view.live.begin(Doing::Working(String::new()));
                 self.line(view, GREEN, "  the agent was told that this would be accepted", "");
             }
-            Notice::Judged { reasons, .. } => {
+            Notice::Previewed { reasons, .. } => {
                 view.live.begin(Doing::Working(String::new()));
                 let text = "  the agent was told that this would be rejected, and goes on:";
                 self.line(view, YELLOW, text, "");
@@ -351,7 +351,7 @@ impl Human {
     }
 
     /// What no verdict says: about the workspace, and protected paths.
-    fn rejected(&self, view: &mut View, verdicts: &[NamedVerdict], reasons: &[String]) {
+    fn rejected(&self, view: &mut View, verdicts: &[ValidatorVerdict], reasons: &[String]) {
         let said = |reason: &&String| {
             verdicts.iter().any(|named| {
                 reason.strip_prefix(&named.validator).is_some_and(|r| r.starts_with(':'))
@@ -377,6 +377,7 @@ impl Observer for Human {
             Notice::IterationStarted { .. }
             | Notice::IterationFinished { .. }
             | Notice::Changes { .. }
+            | Notice::Paused { .. }
             | Notice::Waiting { .. } => self.iteration(view, notice),
             Notice::AgentText { .. }
             | Notice::AgentTool { .. }
@@ -387,7 +388,7 @@ impl Observer for Human {
             Notice::Claim { .. }
             | Notice::NearMiss { .. }
             | Notice::Validating { .. }
-            | Notice::Judged { .. }
+            | Notice::Previewed { .. }
             | Notice::Verdict { .. }
             | Notice::Artefacts { .. }
             | Notice::Baseline { .. } => self.completion(view, notice),

@@ -3,7 +3,9 @@
 use std::path::Path;
 
 use ralph_orchestrator_contract::{Usd, Verdict};
-use ralph_orchestrator_core::machine::{Episode, NamedVerdict, Outcome, Story};
+use ralph_orchestrator_core::machine::{
+    IterationOutcome, IterationSummary, RunSummary, ValidatorVerdict,
+};
 use ralph_orchestrator_core::store::{Layout, StoredRun, read_run};
 
 use super::terminal::{NO_BREAK, USUAL_WIDTH, columns, fold, stderr_width};
@@ -22,14 +24,14 @@ const MOST_FILES: usize = 8;
 /// Prints the summary of a run for people, from its journal. If that cannot be read nothing is printed:
 /// the next command says why.
 pub(crate) fn print(layout: &Layout, run: &str) {
-    let mut story = Story::default();
+    let mut story = RunSummary::default();
     let Ok(stored) = read_run(layout, run, |entry| story.add(&entry.record)) else { return };
     let width = stderr_width().unwrap_or(USUAL_WIDTH);
     lines(&stored.found, &story, layout, width).iter().for_each(|line| output::report(line));
 }
 
 /// The summary in lines of this width; paths are never folded.
-fn lines(found: &StoredRun, story: &Story, layout: &Layout, width: usize) -> Vec<String> {
+fn lines(found: &StoredRun, story: &RunSummary, layout: &Layout, width: usize) -> Vec<String> {
     let state = &found.state;
     let limits = &state.limits;
     let of = |max: Option<String>| max.map(|max| format!(" of {max}")).unwrap_or_default();
@@ -41,12 +43,13 @@ fn lines(found: &StoredRun, story: &Story, layout: &Layout, width: usize) -> Vec
         rows.add("ended", &local(ended));
     }
     let max = of(limits.max_runtime_ms.map(duration));
-    rows.add("runtime", &format!("{}{max}", duration(state.runtime_ms)));
+    rows.add("runtime", &format!("{}{max}", duration(state.budget.runtime_ms)));
     let max = limits.max_iterations.map(|max| max.to_string());
     rows.add("iterations", &format!("{}{}", state.iterations, of(max)));
     table(story).iter().for_each(|row| rows.below(row));
-    let spent = cost(state.cost(), state.cost_told, state.estimated);
-    let limit = limits.max_cost_usd.filter(|_| state.cost_told).map(|max| max.to_string());
+    let spent = cost(state.cost(), state.budget.cost_reported, state.budget.cost_estimated);
+    let limit =
+        limits.max_cost_usd.filter(|_| state.budget.cost_reported).map(|max| max.to_string());
     let spent = spent.strip_prefix("cost ").unwrap_or(&spent);
     rows.add("cost", &format!("{spent}{}", of(limit)));
     changed(story, &mut rows);
@@ -84,8 +87,8 @@ impl Rows {
     }
 }
 
-fn changed(story: &Story, rows: &mut Rows) {
-    let times = story.episodes.values().filter(|episode| episode.changes.is_some()).count();
+fn changed(story: &RunSummary, rows: &mut Rows) {
+    let times = story.iterations.values().filter(|episode| episode.changes.is_some()).count();
     if times == 0 {
         return;
     }
@@ -98,7 +101,7 @@ fn changed(story: &Story, rows: &mut Rows) {
     changed_files(&story.changes, MOST_FILES).iter().for_each(|file| rows.below(file));
 }
 
-fn verdict(named: &NamedVerdict) -> String {
+fn verdict(named: &ValidatorVerdict) -> String {
     let name = &named.validator;
     let time = duration(named.duration_ms);
     let optional = if named.required { "" } else { " (not required)" };
@@ -118,9 +121,9 @@ fn verdict(named: &NamedVerdict) -> String {
 }
 
 /// One row for each iteration: how it ended, how long it took, what it cost and changed, its verdict.
-fn table(story: &Story) -> Vec<String> {
-    let episodes: Vec<&Episode> =
-        story.episodes.values().filter(|episode| episode.iteration > 0).collect();
+fn table(story: &RunSummary) -> Vec<String> {
+    let episodes: Vec<&IterationSummary> =
+        story.iterations.values().filter(|episode| episode.iteration > 0).collect();
     let hidden = episodes.len().saturating_sub(MOST_ROWS);
     let (early, shown) = episodes.split_at(if hidden > 1 { hidden } else { 0 });
     let mut cells: Vec<[String; 6]> = Vec::new();
@@ -146,7 +149,7 @@ fn table(story: &Story) -> Vec<String> {
 }
 
 /// All that have no row of their own.
-fn earlier(episodes: &[&Episode]) -> Option<[String; 6]> {
+fn earlier(episodes: &[&IterationSummary]) -> Option<[String; 6]> {
     let (first, last) = (episodes.first()?.iteration, episodes.last()?.iteration);
     let time = episodes.iter().map(|episode| episode.duration_ms).fold(0, u64::saturating_add);
     let spent: Usd = episodes.iter().map(|episode| episode.cost_usd).sum();
@@ -155,15 +158,15 @@ fn earlier(episodes: &[&Episode]) -> Option<[String; 6]> {
     Some([format!("{first}–{last}"), how, duration(time), spent, String::new(), String::new()])
 }
 
-fn row(episode: &Episode) -> [String; 6] {
+fn row(episode: &IterationSummary) -> [String; 6] {
     let how = match &episode.outcome {
         None => "not ended",
-        Some(Outcome::Succeeded) => "ended",
-        Some(Outcome::Bounded { .. }) => "agent's limit",
-        Some(Outcome::Failed { .. }) => "FAILED",
-        Some(Outcome::Deferred { .. }) => "deferred",
-        Some(Outcome::Lost) => "interrupted",
-        Some(Outcome::Cut { .. }) => "stopped",
+        Some(IterationOutcome::Succeeded) => "ended",
+        Some(IterationOutcome::AgentLimit { .. }) => "agent's limit",
+        Some(IterationOutcome::Failed { .. }) => "FAILED",
+        Some(IterationOutcome::Deferred { .. }) => "deferred",
+        Some(IterationOutcome::Interrupted) => "interrupted",
+        Some(IterationOutcome::StoppedEarly { .. }) => "stopped",
     };
     let spent = match (episode.cost_reported, episode.cost_usd) {
         (false, Usd::ZERO) => String::new(),

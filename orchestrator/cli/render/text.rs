@@ -7,7 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use ralph_orchestrator_contract::{CancelReason, Capabilities, Usd};
-use ralph_orchestrator_core::machine::{Changes, FileChange, Outcome, Trigger};
+use ralph_orchestrator_core::machine::{Changes, FileChange, IterationOutcome, Trigger};
 use serde_json::Value;
 
 /// What a completion rests on if no required validator runs anything.
@@ -195,20 +195,22 @@ pub(crate) const fn cancel_reason(reason: CancelReason) -> &'static str {
 }
 
 /// How an iteration ended.
-pub(crate) fn outcome(outcome: &Outcome) -> String {
+pub(crate) fn outcome(outcome: &IterationOutcome) -> String {
     match outcome {
-        Outcome::Succeeded => "ended".into(),
-        Outcome::Failed { class, message } => {
-            format!("FAILED ({class}): {}", one_line(message, 300))
+        IterationOutcome::Succeeded => "ended".into(),
+        IterationOutcome::Failed { class, message } => {
+            format!("FAILED ({}): {}", class.word(), one_line(message, 300))
         }
-        Outcome::Deferred { class, message, .. } => {
-            format!("deferred ({class}): {}", one_line(message, 200))
+        IterationOutcome::Deferred { class, message } => {
+            format!("deferred ({}): {}", class.word(), one_line(message, 200))
         }
-        Outcome::Bounded { message } => {
+        IterationOutcome::AgentLimit { message } => {
             format!("ended by the agent's own limit: {}", one_line(message, 200))
         }
-        Outcome::Lost => "interrupted (the orchestrator died)".into(),
-        Outcome::Cut { reason } => format!("stopped by {}", cancel_reason(*reason)),
+        IterationOutcome::Interrupted => "interrupted (the orchestrator died)".into(),
+        IterationOutcome::StoppedEarly { reason } => {
+            format!("stopped by {}", cancel_reason(*reason))
+        }
     }
 }
 

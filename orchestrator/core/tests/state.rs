@@ -12,7 +12,9 @@ use std::path::Path;
 
 use proptest::prelude::*;
 use ralph_orchestrator_contract::{Claim, ClaimKind, ClaimSource};
-use ralph_orchestrator_core::machine::{Latch, Limits, Pins, Policy, Record, RunStarted, State};
+use ralph_orchestrator_core::machine::{
+    FrozenPolicy, Latch, PathIdentities, Record, RunLimits, RunStarted, State,
+};
 use ralph_orchestrator_core::store::{
     Disk, Key, LatchFile, Layout, OrphanCleanup, StateError, Store, list_runs, read_current_run,
     read_run, reset,
@@ -27,14 +29,14 @@ fn started() -> Record {
         agent: "fake".into(),
         fallback: Vec::new(),
         workspace: "/w".into(),
-        policy: Policy::default(),
-        limits: Limits::default(),
+        policy: FrozenPolicy::default(),
+        limits: RunLimits::default(),
         tree: "t0".into(),
         evidence: Vec::new(),
         evidence_overflowed: false,
         baseline: ralph_orchestrator_core::machine::BaselineMode::Off,
         once: false,
-        pins: Pins::default(),
+        identities: PathIdentities::default(),
     })
 }
 
@@ -75,7 +77,7 @@ fn completed() -> Record {
 }
 
 fn records() -> Vec<Record> {
-    vec![started(), Record::Tick { runtime_ms: 10 }, claimed(), validated(), completed()]
+    vec![started(), Record::Clock { runtime_ms: 10 }, claimed(), validated(), completed()]
 }
 
 /// No start was killed here.
@@ -124,7 +126,7 @@ fn a_journal_cut_at_every_byte_is_a_prefix_or_refused() {
     let folder = TempDir::new().unwrap();
     let layout = layout(&folder);
     // Without a completion the latch pins only what came before the claim.
-    let all = [started(), Record::Tick { runtime_ms: 1 }, Record::Tick { runtime_ms: 2 }];
+    let all = [started(), Record::Clock { runtime_ms: 1 }, Record::Clock { runtime_ms: 2 }];
     write(&layout, &all);
     let path = layout.journal(RUN);
     let whole = fs::read(&path).unwrap();
@@ -192,7 +194,7 @@ proptest! {
     ) {
         let folder = TempDir::new().unwrap();
         let layout = layout(&folder);
-        let all = [started(), Record::Tick { runtime_ms: 5 }, claimed(), Record::Tick { runtime_ms: 9 }];
+        let all = [started(), Record::Clock { runtime_ms: 5 }, claimed(), Record::Clock { runtime_ms: 9 }];
         write(&layout, &all);
         let path = layout.journal(RUN);
         let mut content = fs::read(&path).unwrap();

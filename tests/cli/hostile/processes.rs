@@ -48,7 +48,7 @@ fn outlasted(what: &str, script: &str, made: &[&str]) {
     let ended = env.run();
     gone(&env, "self");
     let cut = &env.records("iteration_ended")[0]["outcome"];
-    assert_eq!(cut["type"], "cut", "{what}: {cut}");
+    assert_eq!(cut["type"], "stopped_early", "{what}: {cut}");
     ends(&env, what, &ended, stopped("failures", 1, made));
 }
 
@@ -199,7 +199,7 @@ pub(super) fn an_agent_that_kills_its_orchestrator_wins_nothing() {
         let ended = env.run();
         gone(&env, "self");
         assert_eq!(env.agent.env(2)["RALPH_ITERATION"], "2", "{what}");
-        assert_eq!(env.records("iteration_ended")[0]["outcome"]["type"], "lost", "{what}");
+        assert_eq!(env.records("iteration_ended")[0]["outcome"]["type"], "interrupted", "{what}");
         ends(&env, what, &ended, completed(2, &["done"]));
     }
 }

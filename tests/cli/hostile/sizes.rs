@@ -41,7 +41,7 @@ pub(super) fn a_hole_of_terabytes_in_the_workspace_is_looked_at_in_no_time() {
     env.agent.call(2).script(WORK).out(PROMISE);
     completes(&env, "there before", 2, &["huge", "done"]);
     // What was written in the middle of it is another tree.
-    let trees: Vec<_> = env.records("looked").iter().map(|r| r["tree"].clone()).collect();
+    let trees: Vec<_> = env.records("observed").iter().map(|r| r["tree"].clone()).collect();
     assert_ne!(trees[0], trees[1]);
 
     let env = hostile();

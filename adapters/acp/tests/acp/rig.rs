@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use ralph_adapter_acp::Guarded;
+use ralph_adapter_acp::WriteGuard;
 use ralph_orchestrator_contract::{Agent, BuildContext, BuildError};
 use ralph_orchestrator_supervisor::Supervisor;
 use ralph_orchestrator_testkit::iteration::{self, Adapter};
@@ -26,8 +26,8 @@ impl Adapter for Acp {
         supervisor: &Supervisor,
     ) -> Result<Box<dyn Agent>, BuildError> {
         let guarded = context.workspace.join(GUARDED);
-        let guarded = Guarded::new(move |path| path.starts_with(&guarded));
-        ralph_adapter_acp::build(config, context, supervisor, guarded)
+        let guard = WriteGuard::new(move |path| path.starts_with(&guarded));
+        ralph_adapter_acp::build(config, context, supervisor, guard)
     }
 
     /// Both agents at once.

@@ -1,11 +1,11 @@
-//! What the agent must not do, and what it is told when it tries.
+//! Calls of tools that are refused, and the reasons given to the model.
 
 mod rule;
 mod shell;
 
 use std::path::PathBuf;
 
-pub use ralph_adapter_drive::Guarded;
+use ralph_adapter_common::WriteGuard;
 use serde_json::Value;
 
 use crate::control::text;
@@ -20,18 +20,18 @@ const WRITERS: [(&str, &str); 4] = [
 ];
 pub(crate) const SHELL: &str = "Bash";
 
-/// Where the agent is when it calls a tool.
+/// What the paths in a call of a tool are relative to.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct PathContext {
     pub(crate) workspace: PathBuf,
     /// Its current folder.
     pub(crate) cwd: PathBuf,
     pub(crate) home: Option<PathBuf>,
 }
 
-impl Place {
-    /// The absolute path that a word of the agent's means.
-    fn path(&self, word: &str) -> PathBuf {
+impl PathContext {
+    /// Returns the absolute path that a word of the agent's means.
+    fn resolve(&self, word: &str) -> PathBuf {
         match (word.strip_prefix("~/"), &self.home) {
             (Some(rest), Some(home)) => home.join(rest),
             _ => self.cwd.join(word),
@@ -39,39 +39,39 @@ impl Place {
     }
 }
 
-/// What is refused, whatever the permission mode.
+/// Refuses calls of tools, whatever the permission mode.
 #[derive(Clone, Debug)]
 pub(crate) struct Policy {
     deny: Vec<Rule>,
-    guarded: Guarded,
+    guard: WriteGuard,
 }
 
 impl Policy {
-    pub(crate) const fn new(deny: Vec<Rule>, guarded: Guarded) -> Self {
-        Self { deny, guarded }
+    pub(crate) const fn new(deny: Vec<Rule>, guard: WriteGuard) -> Self {
+        Self { deny, guard }
     }
 
-    /// Why this call is refused, for the model; nothing if it is not.
-    pub(crate) fn refusal(&self, tool: &str, input: &Value, place: &Place) -> Option<String> {
-        if let Some(path) = self.guarded_target(tool, input, place) {
+    /// Returns why this call is refused, for the model.
+    pub(crate) fn refusal(&self, tool: &str, input: &Value, paths: &PathContext) -> Option<String> {
+        if let Some(path) = self.guarded_target(tool, input, paths) {
             return Some(format!(
                 "{path} is protected: this run's orchestrator lets nobody change it, and a change \
                  would have the work rejected. Leave it as it is, and do the task without it."
             ));
         }
-        self.deny.iter().find(|rule| rule.matches(tool, input, place)).map(Rule::reason)
+        self.deny.iter().find(|rule| rule.matches(tool, input, paths)).map(Rule::reason)
     }
 
-    fn guarded_target(&self, tool: &str, input: &Value, place: &Place) -> Option<String> {
+    fn guarded_target(&self, tool: &str, input: &Value, paths: &PathContext) -> Option<String> {
         if tool == SHELL {
-            return shell::targets(&text(input, "command")?, place)
+            return shell::written_paths(&text(input, "command")?, paths)
                 .into_iter()
-                .find(|path| self.guarded.guards(path))
+                .find(|path| self.guard.is_guarded(path))
                 .map(|path| path.display().to_string());
         }
         let (_, key) = WRITERS.iter().find(|(name, _)| *name == tool)?;
         let written = text(input, key)?;
-        self.guarded.guards(&place.path(&written)).then_some(written)
+        self.guard.is_guarded(&paths.resolve(&written)).then_some(written)
     }
 }
 
@@ -82,16 +82,16 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn place() -> Place {
+    fn paths() -> PathContext {
         let workspace = PathBuf::from("/ws");
-        Place { cwd: workspace.clone(), workspace, home: Some("/home/me".into()) }
+        PathContext { cwd: workspace.clone(), workspace, home: Some("/home/me".into()) }
     }
 
     fn policy() -> Policy {
         let guarded = ["/ws/tests/a.py", "/state/key", "/home/me/x"];
         let guards = move |path: &Path| guarded.iter().any(|guarded| path == Path::new(guarded));
         let push = Rule::new("Bash(git push:*)", Some("pushing is for people".to_owned())).unwrap();
-        Policy::new(vec![push], Guarded::new(guards))
+        Policy::new(vec![push], WriteGuard::new(guards))
     }
 
     #[test]
@@ -103,7 +103,7 @@ mod tests {
             ("NotebookEdit", json!({"notebook_path": "~/x"})),
             ("Bash", json!({"command": "echo x >tests/a.py"})),
         ] {
-            let told = policy().refusal(tool, &input, &place()).unwrap();
+            let told = policy().refusal(tool, &input, &paths()).unwrap();
             assert!(told.contains("is protected"), "{tool}: {told}");
         }
         for (tool, input) in [
@@ -113,14 +113,14 @@ mod tests {
             ("Write", json!("/ws/tests/a.py")),
             ("Bash", json!({"command": "cat tests/a.py"})),
         ] {
-            assert_eq!(policy().refusal(tool, &input, &place()), None, "{tool} {input}");
+            assert_eq!(policy().refusal(tool, &input, &paths()), None, "{tool} {input}");
         }
     }
 
     #[test]
     fn a_denied_call_is_refused_with_its_reason() {
         let input = json!({"command": "cd x && git push origin main"});
-        let told = policy().refusal("Bash", &input, &place()).unwrap();
+        let told = policy().refusal("Bash", &input, &paths()).unwrap();
         assert!(
             told.contains("Bash(git push:*)") && told.contains("pushing is for people"),
             "{told}"

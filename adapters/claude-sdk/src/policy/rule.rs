@@ -2,10 +2,10 @@
 
 use serde_json::Value;
 
-use super::{Place, SHELL, WRITERS, shell};
+use super::{PathContext, SHELL, WRITERS, shell};
 use crate::control::text;
 
-/// A rule of what is denied.
+/// A rule that denies calls of tools.
 ///
 /// It is given to Claude Code, too, which knows forms of rules that are not known here; what is seen
 /// here first is refused with the rule's reason.
@@ -14,7 +14,7 @@ pub(crate) struct Rule {
     text: String,
     tool: String,
     /// What is in the parentheses.
-    about: Option<String>,
+    argument: Option<String>,
     reason: Option<String>,
 }
 
@@ -27,32 +27,32 @@ impl Rule {
             )
         };
         let text = rule.trim();
-        let (tool, about) = match text.split_once('(') {
+        let (tool, argument) = match text.split_once('(') {
             Some((tool, rest)) => (tool, Some(rest.strip_suffix(')').ok_or_else(bad)?)),
             None => (text, None),
         };
-        if tool.is_empty() || tool.contains([')', ' ', ',']) || about == Some("") {
+        if tool.is_empty() || tool.contains([')', ' ', ',']) || argument == Some("") {
             return Err(bad());
         }
         Ok(Self {
             text: text.to_owned(),
             tool: tool.to_owned(),
-            about: about.filter(|about| *about != "*").map(str::to_owned),
+            argument: argument.filter(|argument| *argument != "*").map(str::to_owned),
             reason,
         })
     }
 
-    /// As it was given.
+    /// Returns the rule as it was configured.
     pub(crate) fn text(&self) -> &str {
         &self.text
     }
 
     /// Claude Code would take the whole tool away, so that nobody could be told the reason.
     pub(crate) const fn hides_a_reason(&self) -> bool {
-        self.about.is_none() && self.reason.is_some()
+        self.argument.is_none() && self.reason.is_some()
     }
 
-    /// What the model is told.
+    /// Returns the reason for the model.
     pub(crate) fn reason(&self) -> String {
         let Self { text, reason, .. } = self;
         match reason {
@@ -61,18 +61,21 @@ impl Rule {
         }
     }
 
-    /// Whether it speaks of this call.
-    pub(crate) fn matches(&self, tool: &str, input: &Value, place: &Place) -> bool {
-        let Some(about) = &self.about else { return self.names(tool) };
+    /// Returns whether the rule denies this call.
+    pub(crate) fn matches(&self, tool: &str, input: &Value, paths: &PathContext) -> bool {
+        let Some(argument) = &self.argument else { return self.names(tool) };
         match self.tool.as_str() {
             SHELL => {
-                tool == SHELL && text(input, "command").is_some_and(|line| in_command(about, &line))
+                tool == SHELL
+                    && text(input, "command").is_some_and(|line| in_command(argument, &line))
             }
             "WebFetch" => {
-                tool == "WebFetch" && text(input, "url").is_some_and(|url| in_domain(about, &url))
+                tool == "WebFetch"
+                    && text(input, "url").is_some_and(|url| in_domain(argument, &url))
             }
             _ => {
-                self.names(tool) && path_of(tool, input).is_some_and(|p| in_path(about, &p, place))
+                self.names(tool)
+                    && path_of(tool, input).is_some_and(|p| in_path(argument, &p, paths))
             }
         }
     }
@@ -95,19 +98,19 @@ fn path_of(tool: &str, input: &Value) -> Option<String> {
 }
 
 /// `prefix:*`, or a whole command with `*` for any part of it; said of any command in the line.
-fn in_command(about: &str, line: &str) -> bool {
-    shell::commands(line).iter().map(|command| command.words.join(" ")).any(|command| {
-        match about.strip_suffix(":*") {
+fn in_command(argument: &str, line: &str) -> bool {
+    shell::commands(line).iter().map(|command| command.words.join(" ")).any(
+        |command| match argument.strip_suffix(":*") {
             Some(prefix) => command
                 .strip_prefix(prefix)
                 .is_some_and(|rest| rest.is_empty() || rest.starts_with(' ')),
-            None => glob(about, &command),
-        }
-    })
+            None => glob(argument, &command),
+        },
+    )
 }
 
-fn in_domain(about: &str, url: &str) -> bool {
-    let Some(domain) = about.strip_prefix("domain:") else { return false };
+fn in_domain(argument: &str, url: &str) -> bool {
+    let Some(domain) = argument.strip_prefix("domain:") else { return false };
     let after = url.split_once("://").map_or(url, |(_, after)| after);
     let host = after.split(['/', '?', '#']).next().unwrap_or_default();
     let host = host.rsplit('@').next().unwrap_or_default();
@@ -118,14 +121,14 @@ fn in_domain(about: &str, url: &str) -> bool {
 }
 
 /// A pattern for the path in the workspace, after `//` for an absolute one.
-fn in_path(about: &str, path: &str, place: &Place) -> bool {
-    let path = place.path(path);
-    if let Some(absolute) = about.strip_prefix('/').filter(|rest| rest.starts_with('/')) {
+fn in_path(argument: &str, path: &str, paths: &PathContext) -> bool {
+    let path = paths.resolve(path);
+    if let Some(absolute) = argument.strip_prefix('/').filter(|rest| rest.starts_with('/')) {
         return glob(absolute, &path.to_string_lossy());
     }
-    let about = about.trim_start_matches("./").trim_start_matches('/');
-    let beneath = path.strip_prefix(&place.workspace).map(|path| path.to_string_lossy());
-    beneath.is_ok_and(|path| glob(about, &path) || glob(&format!("{about}/*"), &path))
+    let argument = argument.trim_start_matches("./").trim_start_matches('/');
+    let beneath = path.strip_prefix(&paths.workspace).map(|path| path.to_string_lossy());
+    beneath.is_ok_and(|path| glob(argument, &path) || glob(&format!("{argument}/*"), &path))
 }
 
 /// Whether the pattern, in which each `*` stands for anything at all, matches the whole text. For a
@@ -151,9 +154,12 @@ mod tests {
     use serde_json::json;
 
     fn matches(rule: &str, tool: &str, input: &Value) -> bool {
-        let place =
-            Place { workspace: "/ws".into(), cwd: "/ws/sub".into(), home: Some("/home/me".into()) };
-        Rule::new(rule, None).unwrap().matches(tool, input, &place)
+        let paths = PathContext {
+            workspace: "/ws".into(),
+            cwd: "/ws/sub".into(),
+            home: Some("/home/me".into()),
+        };
+        Rule::new(rule, None).unwrap().matches(tool, input, &paths)
     }
 
     #[test]

@@ -1,13 +1,13 @@
-//! Reading shell commands as well as it goes without running them.
+//! Reads shell commands as far as possible without running them.
 //!
-//! A shell can hide anything from this: it catches the plain and honest mistakes. What has to hold is
-//! the sandbox's and the validators' matter.
+//! A shell can hide anything from this: it catches honest mistakes. Guarantees are up to the sandbox and
+//! the validators.
 
 use std::path::{Path, PathBuf};
 
-use super::Place;
+use super::PathContext;
 
-/// Programs that change what they are told, all of their words being taken for paths.
+/// Programs that change files; all of their words are taken for paths.
 const CHANGERS: [&str; 15] = [
     "chmod", "chown", "dd", "ed", "mkdir", "mv", "patch", "rm", "rmdir", "shred", "tee", "touch",
     "truncate", "unlink", "unzip",
@@ -16,43 +16,44 @@ const CHANGERS: [&str; 15] = [
 const COPIERS: [&str; 5] = ["cp", "install", "ln", "rsync", "scp"];
 /// Programs that change files if a word begins with one of these.
 const IN_PLACE: [(&str, &[&str]); 5] = [
-    ("sed", &["-i", "--in-place"]),
+    ("sed", &["-i", "--in-paths"]),
     ("perl", &["-i", "-pi"]),
     ("git", &["checkout", "restore", "rm", "mv", "clean"]),
     ("find", &["-delete"]),
     ("sort", &["-o"]),
 ];
 /// Words before a command that are not the command.
-const BEFORE: [&str; 12] =
+const PREFIXES: [&str; 12] =
     ["!", "command", "do", "else", "env", "exec", "if", "nohup", "sudo", "then", "time", "xargs"];
 
 /// A simple command: its words, and the files that its output goes to.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Simple {
+pub(super) struct SimpleCommand {
     pub(super) words: Vec<String>,
-    into: Vec<String>,
+    redirects: Vec<String>,
 }
 
-/// The files that a command line is seen to write, as absolute paths.
-pub(super) fn targets(line: &str, place: &Place) -> Vec<PathBuf> {
-    let mut place = place.clone();
+/// Returns the absolute paths that a command line visibly writes.
+pub(super) fn written_paths(line: &str, paths: &PathContext) -> Vec<PathBuf> {
+    let mut paths = paths.clone();
     let mut targets = Vec::new();
     for command in commands(line) {
-        targets.extend(command.into.iter().map(|word| place.path(word)));
+        targets.extend(command.redirects.iter().map(|word| paths.resolve(word)));
         let Some((program, words)) = command.words.split_first() else { continue };
         if program == "cd" {
             if let Some(to) = words.first() {
-                place.cwd = place.path(to);
+                paths.cwd = paths.resolve(to);
             }
             continue;
         }
-        targets.extend(written(program, words).iter().map(|word| place.path(value(word))));
+        targets
+            .extend(written_words(program, words).iter().map(|word| paths.resolve(path_in(word))));
     }
     targets
 }
 
-/// The words that name what the program writes.
-fn written<'a>(program: &str, words: &'a [String]) -> &'a [String] {
+/// Returns the words that name what the program writes.
+fn written_words<'a>(program: &str, words: &'a [String]) -> &'a [String] {
     let name = Path::new(program).file_name().and_then(|name| name.to_str()).unwrap_or(program);
     if CHANGERS.contains(&name) {
         return words;
@@ -67,36 +68,36 @@ fn written<'a>(program: &str, words: &'a [String]) -> &'a [String] {
     if changes { words } else { &[] }
 }
 
-/// The path in a word such as `of=path` or `--output=path`.
-fn value(word: &str) -> &str {
+/// Returns the path in a word such as `of=path` or `--output=path`.
+fn path_in(word: &str) -> &str {
     word.split_once('=').map_or(word, |(_, value)| value)
 }
 
-/// The simple commands of a line, in order, without what comes before their names.
-pub(super) fn commands(line: &str) -> Vec<Simple> {
+/// Returns the simple commands of a line, in order, without what precedes their names.
+pub(super) fn commands(line: &str) -> Vec<SimpleCommand> {
     let mut commands = Vec::new();
-    let mut now = Simple::default();
+    let mut current = SimpleCommand::default();
     let mut redirected = false;
     for token in tokens(line) {
         match token {
-            Token::Word(word) if redirected => now.into.push(word),
+            Token::Word(word) if redirected => current.redirects.push(word),
             Token::Word(word) => {
-                let before =
-                    now.words.is_empty() && (BEFORE.contains(&word.as_str()) || assigns(&word));
+                let before = current.words.is_empty()
+                    && (PREFIXES.contains(&word.as_str()) || assigns(&word));
                 if !before {
-                    now.words.push(word);
+                    current.words.push(word);
                 }
             }
-            Token::Into => {
+            Token::Redirect => {
                 redirected = true;
                 continue;
             }
-            Token::End => commands.push(std::mem::take(&mut now)),
+            Token::End => commands.push(std::mem::take(&mut current)),
         }
         redirected = false;
     }
-    commands.push(now);
-    commands.retain(|command| *command != Simple::default());
+    commands.push(current);
+    commands.retain(|command| *command != SimpleCommand::default());
     commands
 }
 
@@ -110,7 +111,7 @@ fn assigns(word: &str) -> bool {
 enum Token {
     Word(String),
     /// Output goes to the next word.
-    Into,
+    Redirect,
     /// A command ends.
     End,
 }
@@ -136,7 +137,7 @@ fn tokens(line: &str) -> Vec<Token> {
                 let before = word.take().filter(|_| !stream);
                 tokens.extend(before.map(Token::Word));
                 while letters.next_if(|next| matches!(next, '>' | '|' | '&')).is_some() {}
-                tokens.push(Token::Into);
+                tokens.push(Token::Redirect);
             }
             (None, ';' | '|' | '&' | '\n' | '(' | ')' | '`' | '{' | '}') => {
                 // In `&>` the first belongs to the second; in a word, braces are letters.
@@ -165,8 +166,9 @@ mod tests {
 
     fn written(line: &str) -> Vec<String> {
         let workspace = PathBuf::from("/ws");
-        let place = Place { cwd: workspace.clone(), workspace, home: Some("/home/me".into()) };
-        targets(line, &place).into_iter().map(|path| path.display().to_string()).collect()
+        let paths =
+            PathContext { cwd: workspace.clone(), workspace, home: Some("/home/me".into()) };
+        written_paths(line, &paths).into_iter().map(|path| path.display().to_string()).collect()
     }
 
     #[test]

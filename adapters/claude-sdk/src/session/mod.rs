@@ -1,28 +1,28 @@
 //! One session: one process of `claude`, from its start to its end.
 
-mod link;
+mod control_channel;
 mod requests;
 mod stage;
 
 use std::collections::VecDeque;
-use std::future::{Future, pending};
+use std::future::pending;
 use std::path::PathBuf;
-use std::pin::Pin;
 use std::time::Duration;
 
-use ralph_adapter_claude_program::{Output, Printed, explained};
-use ralph_adapter_claude_stream::{Ended, Message, Parser, objects};
+use ralph_adapter_common::claude_program::conclude;
+use ralph_adapter_common::claude_stream::{ClaudeParser, Message, objects};
+use ralph_adapter_common::{Actions, LineReader, OutputLine, ProcessEnd, ProcessHandler};
 use ralph_orchestrator_contract::{
-    AgentError, CancelReason, ErrorClass, Event, EventSink, Iteration, Judgement, Leftovers, Report,
+    AgentError, CancelReason, ErrorClass, Event, EventSink, Iteration, Report, Usd,
 };
-use ralph_orchestrator_supervisor::{Exit, Input, Process, Step, Stop, TurnBudget};
+use ralph_orchestrator_supervisor::{Input, Stop};
 use serde_json::Value;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 
 use crate::control::Incoming;
-use crate::policy::{Place, Policy};
-use link::{Link, Question};
-use requests::Judging;
+use crate::policy::{PathContext, Policy};
+use control_channel::{ControlChannel, Question};
+use requests::PendingPreview;
 use stage::{Stage, Turn};
 
 /// How often the agent is asked what it has cost, at most.
@@ -30,8 +30,6 @@ const COST_PAUSE: Duration = Duration::from_secs(30);
 /// How often the transcript is given a piece of a message that is still being written, at most: the
 /// whole blocks follow, but somebody may wait for a sign of life.
 const PIECE_PAUSE: Duration = Duration::from_secs(1);
-
-type Cancelled<'a> = Pin<Box<dyn Future<Output = CancelReason> + Send + 'a>>;
 
 /// What is configured.
 #[derive(Clone, Copy, Debug)]
@@ -45,162 +43,96 @@ pub(crate) struct Settings<'a> {
     pub(crate) max_rejections: u32,
 }
 
-pub(crate) struct Session<'a> {
-    process: Process,
-    link: Link,
+/// Handles the process of one session.
+pub(crate) struct SdkSession<'a> {
+    channel: ControlChannel,
     task: &'a Iteration,
     events: &'a dyn EventSink,
     settings: Settings<'a>,
-    signal: Cancelled<'a>,
-    /// Why the orchestrator wants the end, and whether that came before the result.
-    cancelled: Option<(CancelReason, bool)>,
-    parser: Parser,
-    output: Output,
+    parser: ClaudeParser,
+    lines: LineReader,
+    actions: Actions,
     stage: Stage,
-    /// When the stage has to be over.
-    until: Option<Instant>,
     turn: Turn,
-    /// Judgements that were asked for, one after the other.
-    judging: VecDeque<Judging<'a>>,
+    /// Requested of the orchestrator, one after the other.
+    pending_previews: VecDeque<PendingPreview<'a>>,
     rejections: u32,
-    /// The last judgement was good, and no tool was used since.
+    /// The last preview was good, and no tool was used since.
     accepted: bool,
-    /// What was refused.
+    /// Calls of tools that were refused.
     denied: Vec<String>,
-    /// Why it cannot be spoken with.
-    mute: Option<String>,
+    /// How the agent broke the protocol.
+    protocol_error: Option<String>,
     /// Calls of tools, with their requests' ids, that wait until the context's size is known.
-    held: Vec<(String, Value)>,
-    /// When it was last asked what it has cost.
+    pending_tool_calls: Vec<(String, Value)>,
+    /// When the agent was last asked what it has cost.
     asked_cost: Option<Instant>,
     last_piece: Option<Instant>,
-    turn_budget: TurnBudget,
 }
 
-enum Next {
-    Did(Step),
-    Cancelled(CancelReason),
-    Judged(Judgement),
-    Overdue,
-}
-
-impl<'a> Session<'a> {
+impl<'a> SdkSession<'a> {
     pub(crate) fn new(
-        process: Process,
         input: Input,
         task: &'a Iteration,
         events: &'a dyn EventSink,
         settings: Settings<'a>,
     ) -> Self {
         Self {
-            process,
-            link: Link::new(input),
+            channel: ControlChannel::new(input),
             task,
             events,
             settings,
-            signal: events.cancelled(),
-            cancelled: None,
-            parser: Parser::new(),
-            output: Output::default(),
+            parser: ClaudeParser::new(),
+            lines: LineReader::default(),
+            actions: Actions::default(),
             stage: Stage::Starting,
-            until: None,
             turn: Turn::default(),
-            judging: VecDeque::new(),
+            pending_previews: VecDeque::new(),
             rejections: 0,
             accepted: false,
             denied: Vec::new(),
-            mute: None,
-            held: Vec::new(),
+            protocol_error: None,
+            pending_tool_calls: Vec::new(),
             asked_cost: None,
             last_piece: None,
-            turn_budget: TurnBudget::default(),
         }
     }
 
-    pub(crate) async fn run(mut self) -> Result<Report, AgentError> {
-        self.enter(Stage::Starting);
-        self.link.ask(Question::Initialize);
-        let exit = loop {
-            match self.next().await {
-                Next::Did(Step::Printed(chunk)) => {
-                    let lines = self.output.take(&chunk);
-                    self.read(lines).await;
-                }
-                Next::Did(Step::Gone(exit)) => break exit,
-                Next::Cancelled(reason) => self.cancel(reason),
-                Next::Judged(judgement) => self.judged(judgement),
-                Next::Overdue => self.overdue().await,
-            }
-            if self.link.deaf && self.mute.is_none() {
-                self.mute = Some("it does not read what it is told".to_owned());
-                self.process.stop(Stop::Terminate);
-            }
-        };
-        let rest = self.output.rest();
-        self.read(rest).await;
-        self.finish(exit)
-    }
-
-    async fn next(&mut self) -> Next {
-        let judging = async {
-            match self.judging.front_mut() {
-                Some(judging) => (&mut judging.judgement).await,
-                None => pending().await,
-            }
-        };
-        let until = self.until;
-        tokio::select! {
-            biased;
-            reason = &mut self.signal, if self.cancelled.is_none() => Next::Cancelled(reason),
-            step = self.process.step() => Next::Did(step),
-            judgement = judging => Next::Judged(judgement),
-            () = sleep_until(until.unwrap_or_else(Instant::now)), if until.is_some() => {
-                Next::Overdue
+    fn output_line(&mut self, line: OutputLine) {
+        match line {
+            OutputLine::Whole(line) => self.line(line),
+            OutputLine::TooLong { start, bytes } => {
+                self.actions.emit(Event::Raw { line: start });
+                self.actions.emit(OutputLine::too_long(bytes));
             }
         }
     }
 
-    async fn read(&mut self, lines: Vec<Printed>) {
-        for line in lines {
-            match line {
-                Printed::Stderr(text) => self.emit(Event::Stderr { text }).await,
-                Printed::Cut { line, bytes } => {
-                    self.emit(Event::Raw { line }).await;
-                    self.emit(Printed::too_long(bytes)).await;
-                }
-                Printed::Line(line) => self.line(line).await,
-            }
-        }
-    }
-
-    async fn line(&mut self, line: String) {
-        // Not every line makes an event.
-        self.turn_budget.spend(line.len()).await;
+    fn line(&mut self, line: String) {
         let objects = objects(&line);
-        if !objects.iter().flatten().any(|value| self.is_mere_piece(value)) {
-            self.emit(Event::Raw { line: line.clone() }).await;
+        // Only what comes last can be unreadable.
+        let unreadable = objects.contains(&None);
+        let warning = unreadable.then(|| self.parser.not_a_message(&line)).flatten();
+        if !objects.iter().flatten().any(|value| self.is_frequent_piece(value)) {
+            self.actions.emit(Event::Raw { line });
         }
-        for value in objects {
-            let Some(value) = value else {
-                let events = self.parser.not_a_message(&line);
-                self.emit_all(events).await;
-                continue;
-            };
+        for value in objects.into_iter().flatten() {
             match Incoming::read(&value) {
-                Some(Incoming::Request { id, request }) => self.requested(&id, request).await,
-                Some(Incoming::Answer { id, answer }) => self.answered(&id, answer).await,
+                Some(Incoming::Request { id, request }) => self.handle_request(&id, request),
+                Some(Incoming::Answer { id, answer }) => self.handle_answer(&id, answer),
                 Some(Incoming::Cancel { id }) => {
-                    self.judging.retain(|judging| judging.id != id);
-                    self.held.retain(|(held, _)| *held != id);
+                    self.pending_previews.retain(|preview| preview.id != id);
+                    self.pending_tool_calls.retain(|(pending, _)| *pending != id);
                 }
-                None => self.message(Message::from_value(value)).await,
+                None => self.handle_message(Message::from_value(value)),
             }
         }
+        self.actions.emit_all(warning);
     }
 
-    /// A piece of a message whose blocks follow as a whole, so soon after another that nobody misses
-    /// it.
-    fn is_mere_piece(&mut self, value: &Value) -> bool {
+    /// Returns whether this is a piece of a message whose blocks follow as a whole, so soon after another
+    /// piece that nobody misses it.
+    fn is_frequent_piece(&mut self, value: &Value) -> bool {
         let event = value.get("event").and_then(|event| event.get("type"));
         if event.and_then(Value::as_str) != Some("content_block_delta") {
             return false;
@@ -213,98 +145,132 @@ impl<'a> Session<'a> {
         false
     }
 
-    async fn message(&mut self, message: Message) {
-        self.saw(&message);
+    fn handle_message(&mut self, message: Message) {
+        self.follow_stage(&message);
         let outcome = match &message {
             Message::Result(outcome) => Some(outcome.clone()),
             _ => None,
         };
         let events = self.parser.message(message);
-        self.emit_all(events).await;
-        self.turn_goes_on().await;
+        self.actions.emit_all(events);
+        self.check_turn();
         if let Some(outcome) = outcome {
-            self.turn_ended(&outcome).await;
+            self.end_turn(&outcome);
         }
     }
 
-    /// An answer to what we asked.
-    async fn answered(&mut self, id: &str, answer: Result<Value, String>) {
-        let Some(question) = self.link.answered(id) else { return };
+    /// Handles an answer to one of our questions.
+    fn handle_answer(&mut self, id: &str, answer: Result<Value, String>) {
+        let Some(question) = self.channel.take_question(id) else { return };
         match (question, answer) {
             (Question::Initialize, Ok(_)) => self.begin(),
             (Question::Initialize, Err(problem)) => {
-                self.mute = Some(format!("it refuses to begin: {problem:.500}"));
-                self.process.stop(Stop::Terminate);
+                self.fail_protocol(format!("it refuses to begin: {problem:.500}"));
             }
             (Question::ContextUsage, answer) => {
                 let window = answer.ok().and_then(|answer| answer.get("maxTokens")?.as_u64());
                 let event = window.and_then(|window| self.parser.window(window));
-                self.emit_all(event).await;
-                self.turn_goes_on().await;
-                self.release();
+                self.actions.emit_all(event);
+                self.check_turn();
+                self.release_tool_calls();
             }
             (Question::Usage, Ok(answer)) => {
                 let cost = answer.pointer("/session/total_cost_usd").and_then(Value::as_f64);
-                let cost = cost.and_then(ralph_orchestrator_contract::Usd::from_dollars);
+                let cost = cost.and_then(Usd::from_dollars);
                 let event = cost.and_then(|cost| self.parser.cost(cost));
-                self.emit_all(event).await;
+                self.actions.emit_all(event);
             }
             // The meter does without, and an interrupt that fails is noticed by what follows.
             (Question::Usage, Err(_)) | (Question::Interrupt, _) => {}
         }
     }
 
-    /// Asks what it has cost, unless that was asked just now.
+    /// Asks what the session has cost, unless that was asked just now.
     fn ask_cost(&mut self) {
         let now = Instant::now();
-        let soon = self.asked_cost.is_some_and(|last| now.duration_since(last) < COST_PAUSE);
-        if !soon && !self.link.waits_for(Question::Usage) {
+        let recent = self.asked_cost.is_some_and(|last| now.duration_since(last) < COST_PAUSE);
+        if !recent && !self.channel.is_pending(Question::Usage) {
             self.asked_cost = Some(now);
-            self.link.ask(Question::Usage);
+            self.channel.ask(Question::Usage);
         }
     }
 
-    async fn warn(&mut self, message: String) {
-        self.emit(Event::Warning { message }).await;
+    fn warn(&mut self, message: impl Into<String>) {
+        self.actions.emit(Event::Warning { message: message.into() });
     }
 
-    async fn emit_all(&mut self, events: impl IntoIterator<Item = Event>) {
-        for event in events {
-            self.emit(event).await;
+    fn fail_protocol(&mut self, problem: String) {
+        self.protocol_error = Some(problem);
+        self.actions.stop(Stop::Terminate);
+    }
+
+    fn check_stdin(&mut self) {
+        if self.channel.stdin_blocked && self.protocol_error.is_none() {
+            self.fail_protocol("it does not read its standard input".to_owned());
         }
     }
 
-    /// Hands an event over. The orchestrator may want the end just while it is slow to take one.
-    async fn emit(&mut self, event: Event) {
-        self.turn_budget.spend(event.weight()).await;
-        let mut emit = self.events.emit(event);
-        let reason = tokio::select! {
-            biased;
-            () = &mut emit => return,
-            reason = &mut self.signal, if self.cancelled.is_none() => reason,
-        };
-        self.cancel(reason);
-        emit.await;
-    }
-
-    fn place(&self, input: &Value) -> Place {
+    fn path_context(&self, input: &Value) -> PathContext {
         let workspace = self.task.workspace.clone();
         let cwd = input.get("cwd").and_then(Value::as_str).map(PathBuf::from);
         let cwd = cwd.unwrap_or_else(|| workspace.clone());
-        Place { workspace, cwd, home: self.task.env.get("HOME").map(PathBuf::from) }
+        PathContext { workspace, cwd, home: self.task.env.get("HOME").map(PathBuf::from) }
+    }
+}
+
+impl ProcessHandler for SdkSession<'_> {
+    fn actions(&mut self) -> &mut Actions {
+        &mut self.actions
     }
 
-    fn finish(self, exit: Exit) -> Result<Report, AgentError> {
-        let cancelled = self.cancelled.filter(|(_, early)| *early).map(|(reason, _)| reason);
-        let ended = Ended {
-            cancelled: cancelled.is_some(),
-            on_purpose: self.stage.on_purpose(),
-            exit: Some(exit.to_string()),
-            leftovers: Leftovers::new(exit.left_behind, exit.survived),
-            stderr: self.output.stderr(),
+    fn start(&mut self) {
+        self.enter(Stage::Starting);
+        self.channel.ask(Question::Initialize);
+    }
+
+    fn read(&mut self, bytes: &[u8]) {
+        for line in self.lines.push(bytes) {
+            self.output_line(line);
+        }
+        self.check_stdin();
+    }
+
+    fn end_of_output(&mut self) {
+        if let Some(line) = self.lines.finish() {
+            self.output_line(line);
+        }
+    }
+
+    /// Waits for the first of the pending previews.
+    async fn wait(&mut self) {
+        let preview = match self.pending_previews.front_mut() {
+            Some(pending) => (&mut pending.preview).await,
+            None => pending().await,
         };
-        let mut result = self.parser.finish(ended);
-        let report = match &mut result {
+        self.answer_preview(preview);
+        self.check_stdin();
+    }
+
+    fn is_done(&self) -> bool {
+        matches!(self.stage, Stage::Closing { .. } | Stage::Ending { .. })
+    }
+
+    fn cancel(&mut self, _reason: CancelReason) {
+        self.cancel_stage();
+    }
+
+    fn deadline_passed(&mut self) {
+        self.expire_stage();
+        self.check_stdin();
+    }
+
+    fn finish(self, end: ProcessEnd) -> Result<Report, AgentError> {
+        let mut account = if self.stage.is_handed_off() {
+            self.parser.finish_handed_off()
+        } else {
+            self.parser.finish(&end.exit)
+        };
+        let report = match &mut account {
             Ok(report) => report,
             Err(error) => &mut error.report,
         };
@@ -313,13 +279,11 @@ impl<'a> Session<'a> {
                 report.denied.push(denied);
             }
         }
-        match (result, self.mute) {
-            (Err(error), Some(mute)) if cancelled.is_none() => {
-                let message =
-                    format!("the agent does not speak its protocol: {mute}; {}", error.message);
-                Err(AgentError::new(ErrorClass::Unavailable, message).with_report(*error.report))
-            }
-            (result, _) => result.map_err(|error| explained(error, cancelled)),
+        if let (Err(error), Some(problem)) = (&mut account, self.protocol_error) {
+            error.class = ErrorClass::Unavailable;
+            error.message =
+                format!("the agent does not speak its protocol: {problem}; {}", error.message);
         }
+        conclude(account, end)
     }
 }

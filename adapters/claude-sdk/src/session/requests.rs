@@ -1,75 +1,78 @@
-//! What the agent asks, and what it is answered.
+//! The agent's requests and their answers.
 
 use std::future::Future;
 use std::pin::Pin;
 
-use ralph_adapter_claude_stream::{Denial, Message, bounded};
+use ralph_adapter_common::claude_stream::{Denial, Message, bounded};
 use ralph_orchestrator_contract::{ClaimKind, Event, Judgement};
 use serde_json::{Value, json};
 
-use super::Session;
-use super::link::{AT_STOP, BEFORE_TOOL};
+use super::SdkSession;
+use super::control_channel::{AT_STOP, BEFORE_TOOL};
 use super::stage::Stage;
 use crate::control::{Request, text};
-use crate::tools::{self, Asked, Call, RULE, SERVER};
+use crate::tools::{self, RULE, SERVER, ServerRequest, ToolCall};
 
-/// So many refused calls are named at the end.
+/// Most refused calls that the report names.
 const MAX_DENIED: usize = 64;
-/// Longest note that is taken, in bytes.
+/// Longest note that is kept, in bytes.
 pub(super) const MAX_NOTE: usize = 32 * 1024;
 
-/// A judgement that somebody waits for.
-pub(super) struct Judging<'a> {
+/// A validation preview that the agent waits for.
+pub(super) struct PendingPreview<'a> {
     /// The control request to answer.
     pub(super) id: String,
-    whose: Whose,
-    pub(super) judgement: Pin<Box<dyn Future<Output = Judgement> + Send + 'a>>,
+    trigger: PreviewTrigger,
+    pub(super) preview: Pin<Box<dyn Future<Output = Judgement> + Send + 'a>>,
 }
 
-enum Whose {
+enum PreviewTrigger {
     /// The agent wants to end its turn.
     Stop,
     /// It claims by tool; the tool's call has this id.
     Claim(Value),
 }
 
-const LATER: &str =
+const VALIDATED_LATER: &str =
     "The claim is noted. It will be validated when this session has ended: end your turn now.";
-const STAYS: &str =
+const NOT_ALLOWED: &str =
     "nobody is there to ask, and the configuration does not allow it; do without it";
 const NOTES_ONLY: &str =
     "This session is ending. Use no tools: write the notes as the text of your answer.";
 
-impl<'a> Session<'a> {
-    pub(super) async fn requested(&mut self, id: &str, request: Request) {
+impl SdkSession<'_> {
+    pub(super) fn handle_request(&mut self, id: &str, request: Request) {
         match request {
             Request::MayUse { tool, input } => self.may_use(id, &tool, &input),
             Request::Hook { callback, input } => match callback.as_str() {
-                BEFORE_TOOL if self.holds(id, &input) => {}
+                BEFORE_TOOL if self.hold_tool_call(id, &input) => {}
                 BEFORE_TOOL => self.before_tool(id, &input),
                 AT_STOP => self.at_stop(id, &input),
-                _ => self.link.refuse(id, "there is no such hook"),
+                _ => self.channel.answer_error(id, "there is no such hook"),
             },
             Request::Mcp { server, message } if server == SERVER => match tools::read(&message) {
-                Asked::Nothing(answer) => self.serve(id, &answer),
-                Asked::Tool { id: call_id, call } => self.call(id, call_id, call).await,
+                ServerRequest::Answered(answer) => self.serve(id, &answer),
+                ServerRequest::ToolCall { id: call_id, call } => self.call_tool(id, call_id, call),
             },
-            Request::Mcp { .. } => self.link.refuse(id, "there is no such server of tools"),
+            Request::Mcp { .. } => {
+                self.channel.answer_error(id, "there is no such server of tools");
+            }
             Request::Unknown { kind } => {
-                self.link.refuse(id, &format!("Unsupported control request subtype: {kind:.100}"));
+                self.channel
+                    .answer_error(id, &format!("Unsupported control request subtype: {kind:.100}"));
                 let kind = format!("control_request/{kind}");
                 let events = self.parser.message(Message::Other { kind, raw: Value::Null });
-                self.emit_all(events).await;
+                self.actions.emit_all(events);
             }
         }
     }
 
-    /// Only what neither a rule nor the mode settles is asked for.
+    /// Answers whether a tool may be used, which is asked where neither a rule nor the mode decides.
     fn may_use(&mut self, id: &str, tool: &str, input: &Value) {
-        let place = self.place(&Value::Null);
-        let refusal = self.settings.policy.refusal(tool, input, &place).or_else(|| {
+        let paths = self.path_context(&Value::Null);
+        let refusal = self.settings.policy.refusal(tool, input, &paths).or_else(|| {
             let allowed = self.settings.bypass || tool.starts_with(RULE);
-            (!allowed).then(|| STAYS.to_owned())
+            (!allowed).then(|| NOT_ALLOWED.to_owned())
         });
         let answer = match refusal {
             Some(message) => {
@@ -78,7 +81,7 @@ impl<'a> Session<'a> {
             }
             None => json!({"behavior": "allow", "updatedInput": input}),
         };
-        self.link.answer(id, &answer);
+        self.channel.answer(id, &answer);
     }
 
     pub(super) fn before_tool(&mut self, id: &str, hook: &Value) {
@@ -92,7 +95,7 @@ impl<'a> Session<'a> {
         let refusal = if noting {
             Some(NOTES_ONLY.to_owned())
         } else {
-            self.settings.policy.refusal(&tool, input, &self.place(hook))
+            self.settings.policy.refusal(&tool, input, &self.path_context(hook))
         };
         let answer = match refusal {
             Some(reason) => {
@@ -102,7 +105,7 @@ impl<'a> Session<'a> {
             }
             None => json!({}),
         };
-        self.link.answer(id, &answer);
+        self.channel.answer(id, &answer);
     }
 
     fn deny(&mut self, tool: &str, input: &Value) {
@@ -113,69 +116,72 @@ impl<'a> Session<'a> {
     }
 
     fn at_stop(&mut self, id: &str, hook: &Value) {
-        if self.accepted || !self.may_judge() {
-            self.link.answer(id, &json!({}));
+        if self.accepted || !self.may_preview() {
+            self.channel.answer(id, &json!({}));
             return;
         }
         let said = text(hook, "last_assistant_message").or_else(|| self.parser.last_text());
-        self.judge(id, Whose::Stop, said);
+        self.request_preview(id, PreviewTrigger::Stop, said);
     }
 
-    fn may_judge(&self) -> bool {
+    fn may_preview(&self) -> bool {
         self.stage == Stage::Working && self.rejections < self.settings.max_rejections
     }
 
-    fn judge(&mut self, id: &str, whose: Whose, final_text: Option<String>) {
+    fn request_preview(&mut self, id: &str, trigger: PreviewTrigger, final_text: Option<String>) {
         let events = self.events;
-        let judgement = Box::pin(async move { events.judge(final_text.as_deref()).await });
-        self.judging.push_back(Judging { id: id.to_owned(), whose, judgement });
+        let preview = Box::pin(async move { events.judge(final_text.as_deref()).await });
+        self.pending_previews.push_back(PendingPreview { id: id.to_owned(), trigger, preview });
     }
 
-    /// The first judgement that was asked for is there.
-    pub(super) fn judged(&mut self, judgement: Judgement) {
-        let Some(Judging { id, whose, .. }) = self.judging.pop_front() else { return };
-        if matches!(judgement, Judgement::Rejected { .. }) {
+    /// Answers the first of the pending previews.
+    pub(super) fn answer_preview(&mut self, preview: Judgement) {
+        let Some(PendingPreview { id, trigger, .. }) = self.pending_previews.pop_front() else {
+            return;
+        };
+        if matches!(preview, Judgement::Rejected { .. }) {
             self.rejections = self.rejections.saturating_add(1);
         }
-        self.accepted = judgement == Judgement::Accepted;
-        match (whose, judgement) {
-            (Whose::Stop, Judgement::Rejected { reasons }) => {
-                self.link.answer(&id, &json!({"decision": "block", "reason": rejection(&reasons)}));
+        self.accepted = preview == Judgement::Accepted;
+        match (trigger, preview) {
+            (PreviewTrigger::Stop, Judgement::Rejected { reasons }) => {
+                self.channel
+                    .answer(&id, &json!({"decision": "block", "reason": rejection(&reasons)}));
             }
-            (Whose::Stop, _) => self.link.answer(&id, &json!({})),
-            (Whose::Claim(call), Judgement::Rejected { reasons }) => {
-                self.serve(&id, &tools::said(&call, &rejection(&reasons), true));
+            (PreviewTrigger::Stop, _) => self.channel.answer(&id, &json!({})),
+            (PreviewTrigger::Claim(call), Judgement::Rejected { reasons }) => {
+                self.serve(&id, &tools::tool_result(&call, &rejection(&reasons), true));
             }
-            (Whose::Claim(call), Judgement::Accepted) => {
+            (PreviewTrigger::Claim(call), Judgement::Accepted) => {
                 let text = "The claim was validated and stands. End your turn now.";
-                self.serve(&id, &tools::said(&call, text, false));
+                self.serve(&id, &tools::tool_result(&call, text, false));
             }
-            (Whose::Claim(call), Judgement::NoClaim | Judgement::NotNow { .. }) => {
-                self.serve(&id, &tools::said(&call, LATER, false));
+            (PreviewTrigger::Claim(call), Judgement::NoClaim | Judgement::NotNow { .. }) => {
+                self.serve(&id, &tools::tool_result(&call, VALIDATED_LATER, false));
             }
         }
     }
 
-    async fn call(&mut self, id: &str, call_id: Value, call: Call) {
+    fn call_tool(&mut self, id: &str, call_id: Value, call: ToolCall) {
         let text = match call {
-            Call::ClaimComplete(text) => {
-                self.emit(Event::Claim { kind: ClaimKind::Complete, text }).await;
-                if self.may_judge() {
-                    return self.judge(id, Whose::Claim(call_id), None);
+            ToolCall::ClaimComplete(text) => {
+                self.actions.emit(Event::Claim { kind: ClaimKind::Complete, text });
+                if self.may_preview() {
+                    return self.request_preview(id, PreviewTrigger::Claim(call_id), None);
                 }
-                LATER.to_owned()
+                VALIDATED_LATER.to_owned()
             }
-            Call::NeedHuman(text) => {
-                self.emit(Event::Claim { kind: ClaimKind::NeedsHuman, text }).await;
+            ToolCall::NeedHuman(text) => {
+                self.actions.emit(Event::Claim { kind: ClaimKind::NeedsHuman, text });
                 "A human will be asked. End your turn now.".to_owned()
             }
-            Call::Note(text) => {
-                self.emit(Event::Note { text: bounded(&text, MAX_NOTE) }).await;
+            ToolCall::Note(text) => {
+                self.actions.emit(Event::Note { text: bounded(&text, MAX_NOTE) });
                 "Noted.".to_owned()
             }
-            Call::Status => self.status(),
+            ToolCall::Status => self.status(),
         };
-        self.serve(id, &tools::said(&call_id, &text, false));
+        self.serve(id, &tools::tool_result(&call_id, &text, false));
     }
 
     fn status(&self) -> String {
@@ -201,7 +207,7 @@ impl<'a> Session<'a> {
     }
 
     fn serve(&mut self, id: &str, answer: &Value) {
-        self.link.answer(id, &json!({"mcp_response": answer}));
+        self.channel.answer(id, &json!({"mcp_response": answer}));
     }
 }
 

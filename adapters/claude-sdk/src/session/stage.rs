@@ -1,16 +1,15 @@
-//! From the first word to the last: what the session is at, and what follows.
+//! The stages of a session, and what leads from one to the next.
 
 use std::time::Duration;
 
-use ralph_adapter_claude_program::AFTER_RESULT;
-use ralph_adapter_claude_stream::{Block, Message, Outcome, System, bounded};
-use ralph_orchestrator_contract::{CancelReason, Event};
+use ralph_adapter_common::EXIT_GRACE;
+use ralph_adapter_common::claude_stream::{Block, Message, Outcome, System, bounded};
+use ralph_orchestrator_contract::Event;
 use ralph_orchestrator_supervisor::Stop;
 use serde_json::Value;
-use tokio::time::Instant;
 
-use super::Session;
-use super::link::Question;
+use super::SdkSession;
+use super::control_channel::Question;
 use super::requests::MAX_NOTE;
 use crate::tools::RULE;
 
@@ -31,10 +30,10 @@ const HANDOFF: &str = "Your context is nearly full, so this session ends here; t
     do next, what was tried and failed, and commands and facts that were hard to find out. Claim \
     nothing.";
 
-/// What the session is at.
+/// The stage of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// It has not said yet that it is there.
+    /// The agent has not answered the handshake yet.
     Starting,
     /// It works on the task.
     Working,
@@ -44,41 +43,42 @@ pub(super) enum Stage {
     Noting { begun: bool },
     /// The orchestrator wants the end.
     Cancelling,
-    /// All is said; it has to end by itself. `handed_off` if the last turn were the notes.
+    /// Its input is closed; it has to exit by itself. `handed_off` if the last turn was about the notes.
     Closing { handed_off: bool },
-    /// It was told to end by signals.
+    /// It is being stopped by signals.
     Ending { handed_off: bool },
 }
 
 impl Stage {
-    /// The last turn was ended by the adapter, or was about something else than the task.
-    pub(super) const fn on_purpose(self) -> bool {
+    /// Returns whether the last turn was ended by the adapter, or was about something else than the task.
+    pub(super) const fn is_handed_off(self) -> bool {
         matches!(self, Self::Closing { handed_off: true } | Self::Ending { handed_off: true })
     }
 
-    const fn patience(self) -> Option<Duration> {
+    /// Returns how long the stage may take.
+    const fn timeout(self) -> Option<Duration> {
         match self {
             Self::Starting => Some(START),
             Self::Interrupting => Some(INTERRUPT),
             Self::Noting { .. } => Some(NOTES),
             Self::Cancelling => Some(CANCEL),
-            Self::Closing { .. } => Some(AFTER_RESULT),
+            Self::Closing { .. } => Some(EXIT_GRACE),
             Self::Working | Self::Ending { .. } => None,
         }
     }
 }
 
-/// What is known of the main conversation's present turn.
+/// The main conversation's present turn.
 #[derive(Debug, Default)]
 pub(super) struct Turn {
     /// The model's message is complete, and calls tools.
     calls_tools: bool,
-    /// One of them is ours: its answer may end the work.
-    calls_ours: bool,
+    /// One of them is the adapter's own: its answer may end the work.
+    calls_own: bool,
 }
 
 impl Turn {
-    pub(super) fn see(&mut self, message: &Message) {
+    pub(super) fn follow(&mut self, message: &Message) {
         match message {
             Message::Stream { event, parent: None } => {
                 match event.get("type").and_then(Value::as_str).unwrap_or_default() {
@@ -92,7 +92,7 @@ impl Turn {
             }
             Message::Assistant(assistant) if assistant.parent.is_none() => {
                 let ours = |block: &Block| matches!(block, Block::ToolUse { name, .. } if name.starts_with(RULE));
-                self.calls_ours |= assistant.content.iter().any(ours);
+                self.calls_own |= assistant.content.iter().any(ours);
             }
             // Who prints no stream events still answers its tools.
             Message::User(user) if user.parent.is_none() => {
@@ -105,31 +105,31 @@ impl Turn {
     }
 }
 
-impl Session<'_> {
+impl SdkSession<'_> {
     pub(super) fn enter(&mut self, stage: Stage) {
         self.stage = stage;
-        self.until = stage.patience().map(|patience| Instant::now() + patience);
+        self.actions.set_timeout(stage.timeout());
     }
 
-    /// The agent is there.
+    /// Sends the task, once the agent has answered the handshake.
     pub(super) fn begin(&mut self) {
         if self.stage == Stage::Starting {
-            self.link.prompt(&String::from_utf8_lossy(&self.task.prompt));
+            self.channel.send_prompt(&String::from_utf8_lossy(&self.task.prompt));
             self.enter(Stage::Working);
-            // It reckons while the model thinks.
-            self.link.ask(Question::ContextUsage);
+            // The agent computes it while the model works.
+            self.channel.ask(Question::ContextUsage);
         }
     }
 
-    /// Something new is known of the turn: the meters are asked for, and it may be time to hand over.
-    pub(super) async fn turn_goes_on(&mut self) {
+    /// Asks for figures and begins the hand-off when it is due; called whenever the turn has advanced.
+    pub(super) fn check_turn(&mut self) {
         if self.stage != Stage::Working || !self.turn.calls_tools {
             return;
         }
         self.ask_cost();
         let Some(context) = self.parser.context() else { return };
         let Some((at, share)) = self.settings.handoff_at.zip(context.share()) else { return };
-        if share < at || self.turn.calls_ours || !self.judging.is_empty() {
+        if share < at || self.turn.calls_own || !self.pending_previews.is_empty() {
             return;
         }
         let window = context.window.unwrap_or_default();
@@ -139,102 +139,104 @@ impl Session<'_> {
             context.used
         );
         // Only now that the model's message is complete does it count as paid.
-        self.link.ask(Question::Interrupt);
+        self.channel.ask(Question::Interrupt);
         self.enter(Stage::Interrupting);
-        self.warn(message).await;
+        self.warn(message);
     }
 
-    /// A message of the agent's came.
-    pub(super) fn saw(&mut self, message: &Message) {
-        self.turn.see(message);
+    /// Follows turn and stage by a message of the agent.
+    pub(super) fn follow_stage(&mut self, message: &Message) {
+        self.turn.follow(message);
         let speaks = matches!(message, Message::System(System::Init(_)) | Message::Assistant(_));
         match (self.stage, message) {
             (Stage::Noting { begun: false }, _) if speaks => {
                 self.stage = Stage::Noting { begun: true };
             }
             // Another turn of its own accord, and its end.
-            (Stage::Closing { .. }, Message::System(System::Init(_))) => self.until = None,
+            (Stage::Closing { .. }, Message::System(System::Init(_))) => {
+                self.actions.set_timeout(None);
+            }
             (Stage::Closing { .. }, Message::Result(_)) => self.enter(self.stage),
             _ => {}
         }
         if matches!(message, Message::System(System::Fallback(_))) {
-            self.link.ask(Question::ContextUsage);
+            self.channel.ask(Question::ContextUsage);
         }
     }
 
-    /// A turn has come to its end.
-    pub(super) async fn turn_ended(&mut self, outcome: &Outcome) {
+    /// Handles the end of a turn.
+    pub(super) fn end_turn(&mut self, outcome: &Outcome) {
         match self.stage {
             Stage::Interrupting if outcome.aborted() => {
                 self.enter(Stage::Noting { begun: false });
-                self.link.prompt(HANDOFF);
+                self.channel.send_prompt(HANDOFF);
             }
             Stage::Noting { begun: false } => {}
-            Stage::Noting { begun: true } => {
-                self.noted(outcome).await;
-            }
+            Stage::Noting { begun: true } => self.keep_notes(outcome),
             Stage::Starting | Stage::Working | Stage::Interrupting => {
                 self.close(false);
             }
-            Stage::Cancelling => self.link.close(),
+            Stage::Cancelling => self.channel.close(),
             // Another result after the last one.
             Stage::Closing { .. } | Stage::Ending { .. } => {}
         }
     }
-    async fn noted(&mut self, outcome: &Outcome) {
+
+    fn keep_notes(&mut self, outcome: &Outcome) {
         let text = outcome.result.clone().or_else(|| self.parser.last_text());
         let text = text.filter(|text| !outcome.failed() && !text.trim().is_empty());
         self.close(true);
         match text {
-            Some(text) => self.emit(Event::Note { text: bounded(&text, MAX_NOTE) }).await,
-            None => self.warn("the agent left no notes for the hand-off".to_owned()).await,
+            Some(text) => self.actions.emit(Event::Note { text: bounded(&text, MAX_NOTE) }),
+            None => self.warn("the agent left no notes for the hand-off"),
         }
     }
 
-    /// Whether a call of a tool has to wait: a hand-off may be due, and a tool that has begun would
-    /// be cut off by it.
-    pub(super) fn holds(&mut self, id: &str, hook: &Value) -> bool {
+    /// Keeps a call of a tool waiting if a hand-off may be due, which would cut off a tool that has begun;
+    /// returns whether it does.
+    pub(super) fn hold_tool_call(&mut self, id: &str, hook: &Value) -> bool {
         let unknown = self.parser.context().is_none_or(|context| context.window.is_none());
         let hold = self.stage == Stage::Working
             && self.settings.handoff_at.is_some()
             && unknown
-            && self.link.waits_for(Question::ContextUsage);
+            && self.channel.is_pending(Question::ContextUsage);
         if hold {
-            self.held.push((id.to_owned(), hook.clone()));
-            self.until.get_or_insert_with(|| Instant::now() + HOLD);
+            self.pending_tool_calls.push((id.to_owned(), hook.clone()));
+            if self.actions.deadline().is_none() {
+                self.actions.set_timeout(Some(HOLD));
+            }
         }
         hold
     }
 
-    /// Lets the calls go on that were held.
-    pub(super) fn release(&mut self) {
+    /// Lets the calls of tools continue that were kept waiting.
+    pub(super) fn release_tool_calls(&mut self) {
         if self.stage == Stage::Working {
-            self.until = None;
+            self.actions.set_timeout(None);
         }
-        for (id, hook) in std::mem::take(&mut self.held) {
+        for (id, hook) in std::mem::take(&mut self.pending_tool_calls) {
             self.before_tool(&id, &hook);
         }
     }
 
     fn close(&mut self, handed_off: bool) {
-        self.link.close();
+        self.channel.close();
         self.enter(Stage::Closing { handed_off });
     }
 
     fn end(&mut self, how: Stop, handed_off: bool) {
         self.enter(Stage::Ending { handed_off });
-        self.process.stop(how);
+        self.actions.stop(how);
     }
 
-    pub(super) fn cancel(&mut self, reason: CancelReason) {
-        let closing = matches!(self.stage, Stage::Closing { .. } | Stage::Ending { .. });
-        self.cancelled = Some((reason, !closing));
-        self.judging.clear();
+    /// Ends the session because the orchestrator asked for it.
+    pub(super) fn cancel_stage(&mut self) {
+        self.pending_previews.clear();
         match self.stage {
             Stage::Starting => self.end(Stop::Terminate, false),
             // An interrupted turn still tells what it has cost, and ends its tools itself.
             Stage::Working | Stage::Interrupting | Stage::Noting { .. } | Stage::Cancelling => {
-                self.link.ask(Question::Interrupt);
+                self.channel.ask(Question::Interrupt);
                 self.enter(Stage::Cancelling);
             }
             Stage::Closing { handed_off } | Stage::Ending { handed_off } => {
@@ -243,22 +245,23 @@ impl Session<'_> {
         }
     }
 
-    /// The stage took too long.
-    pub(super) async fn overdue(&mut self) {
+    /// Handles that the stage took too long.
+    pub(super) fn expire_stage(&mut self) {
         match self.stage {
             Stage::Starting => {
                 let seconds = START.as_secs();
-                self.mute = Some(format!("it did not say within {seconds} s that it is there"));
+                self.protocol_error =
+                    Some(format!("it did not answer the handshake within {seconds} s"));
                 self.end(Stop::Terminate, false);
             }
             Stage::Interrupting | Stage::Noting { .. } => {
                 self.end(Stop::Gracefully, true);
-                self.warn("the agent left no notes for the hand-off in time".to_owned()).await;
+                self.warn("the agent left no notes for the hand-off in time");
             }
             Stage::Cancelling => self.end(Stop::Terminate, false),
             Stage::Closing { handed_off } => self.end(Stop::Terminate, handed_off),
-            Stage::Working => self.release(),
-            Stage::Ending { .. } => self.until = None,
+            Stage::Working => self.release_tool_calls(),
+            Stage::Ending { .. } => {}
         }
     }
 }

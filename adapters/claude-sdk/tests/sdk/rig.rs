@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use ralph_adapter_claude_sdk::Guarded;
+use ralph_adapter_claude_sdk::WriteGuard;
 use ralph_orchestrator_contract::{Agent, BuildContext, BuildError, Event, Tokens, Usd};
 use ralph_orchestrator_supervisor::Supervisor;
 use ralph_orchestrator_testkit::iteration::{self, Adapter};
@@ -24,8 +24,8 @@ impl Adapter for ClaudeSdk {
         supervisor: &Supervisor,
     ) -> Result<Box<dyn Agent>, BuildError> {
         let guarded: PathBuf = context.workspace.join(GUARDED);
-        let guarded = Guarded::new(move |path| path.starts_with(&guarded));
-        ralph_adapter_claude_sdk::build(config, context, supervisor, guarded)
+        let guard = WriteGuard::new(move |path| path.starts_with(&guarded));
+        ralph_adapter_claude_sdk::build(config, context, supervisor, guard)
     }
 }
 

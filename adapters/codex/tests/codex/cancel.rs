@@ -38,7 +38,7 @@ async fn killed_by_somebody_else() {
 async fn one_that_does_not_exit_has_said_all_before() {
     let rig = Rig::new(Script::new());
     let fake = FakeAgent::new(rig.folder().join("fake"));
-    let happy = include_str!("../../../codex-stream/tests/transcripts/happy.jsonl");
+    let happy = include_str!("../../../common/tests/transcripts/codex/happy.jsonl");
     let script = format!("cat <<'END'\n{happy}END\nexec sleep 1000");
     let _ = fake.default_call().script(&script);
     let report = rig.run(json!({"program": fake.program()}), &Sink::new()).await.unwrap();

@@ -1,39 +1,40 @@
 //! What a program's standard output means.
 
-mod claude;
-mod codex;
-mod opencode;
 mod text;
 
-use ralph_adapter_drive::{Ended, Lines, Output, conclude};
-use ralph_orchestrator_contract::{AgentError, Capabilities, Event, Report};
+use ralph_adapter_common::claude_stream::ClaudeParser;
+use ralph_adapter_common::codex_stream::CodexParser;
+use ralph_adapter_common::opencode::OpenCodeParser;
+use ralph_adapter_common::{LineHandler, LineParser, ProcessRun};
+use ralph_orchestrator_contract::{AgentError, Capabilities, EventSink, Report};
+use ralph_orchestrator_supervisor::Process;
 
 use crate::config::OutputKind;
-pub use opencode::OpenCode;
-use text::Text;
+use text::TextHandler;
 
-/// What reads this kind of output.
-pub(crate) fn new(kind: OutputKind) -> Box<dyn Output> {
+/// Runs a process with this kind of output to its end.
+pub(crate) async fn run(
+    kind: OutputKind,
+    process: Process,
+    events: &dyn EventSink,
+) -> Result<Report, AgentError> {
     match kind {
-        OutputKind::Text => Box::new(Text::default()),
-        OutputKind::ClaudeJson => Box::new(Lines::new(Box::new(claude::Claude::default()))),
-        OutputKind::CodexJson => Box::new(Lines::new(Box::new(codex::Codex::default()))),
-        OutputKind::OpenCodeJson => Box::new(Lines::new(Box::new(OpenCode::default()))),
+        OutputKind::Text => ProcessRun::new(process, events, TextHandler::default()).run().await,
+        OutputKind::ClaudeJson => run_lines(ClaudeParser::new(), process, events).await,
+        OutputKind::CodexJson => run_lines(CodexParser::new(), process, events).await,
+        OutputKind::OpenCodeJson => run_lines(OpenCodeParser::default(), process, events).await,
     }
 }
 
-impl Output for Text {
-    fn push(&mut self, bytes: &[u8]) -> Vec<Event> {
-        self.read(bytes)
-    }
-
-    fn finish(self: Box<Self>, ended: Ended) -> (Vec<Event>, Result<Report, AgentError>) {
-        let (events, final_text) = self.rest();
-        (events, conclude(Ok(Report { final_text, ..Report::default() }), ended))
-    }
+async fn run_lines(
+    parser: impl LineParser,
+    process: Process,
+    events: &dyn EventSink,
+) -> Result<Report, AgentError> {
+    ProcessRun::new(process, events, LineHandler::new(parser)).run().await
 }
 
-/// What an agent with this output reports.
+/// Returns what an agent with this output reports.
 pub(crate) fn capabilities(kind: OutputKind) -> Capabilities {
     let (cost, tokens) = match kind {
         OutputKind::Text => (false, false),
@@ -49,35 +50,50 @@ pub(crate) fn capabilities(kind: OutputKind) -> Capabilities {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use ralph_orchestrator_contract::{CancelReason, ErrorClass, Tokens, Usage, Usd};
+    use ralph_adapter_common::{MAX_LINE, ProcessEnd, ProcessHandler};
+    use ralph_orchestrator_contract::{CancelReason, ErrorClass, Event, Tokens, Usage, Usd};
 
-    const CODEX: &str = include_str!("../../../codex-stream/tests/transcripts/happy.jsonl");
+    const CODEX: &str = include_str!("../../../common/tests/transcripts/codex/happy.jsonl");
     const OPENCODE: &str = include_str!("../../tests/transcripts/opencode.jsonl");
     const CLAUDE: &str = include_str!("../../tests/transcripts/happy-bypass.jsonl");
     const FINAL: &str = "All done. <promise>COMPLETE: hello.txt written</promise>";
 
-    fn well() -> Ended {
-        Ended { exit: "exit 0".into(), well: true, ..Ended::default() }
+    fn well() -> ProcessEnd {
+        ProcessEnd { exit: "exit 0".into(), success: true, ..ProcessEnd::default() }
     }
 
-    fn failed(exit: &str) -> Ended {
-        Ended { exit: exit.into(), ..Ended::default() }
+    fn failed(exit: &str) -> ProcessEnd {
+        ProcessEnd { exit: exit.into(), ..ProcessEnd::default() }
     }
 
     fn read(
         kind: OutputKind,
         bytes: &[u8],
-        ended: Ended,
+        end: ProcessEnd,
     ) -> (Vec<Event>, Result<Report, AgentError>) {
-        let mut output = new(kind);
-        let mut events = output.push(bytes);
-        let (rest, result) = output.finish(ended);
-        events.extend(rest);
-        (events.into_iter().filter(|event| !matches!(event, Event::Raw { .. })).collect(), result)
+        fn read_by<H: ProcessHandler>(
+            mut handler: H,
+            bytes: &[u8],
+            end: ProcessEnd,
+        ) -> (Vec<Event>, Result<Report, AgentError>) {
+            handler.read(bytes);
+            handler.end_of_output();
+            let mut events = handler.actions().take_events();
+            events.retain(|event| !matches!(event, Event::Raw { .. }));
+            (events, handler.finish(end))
+        }
+        match kind {
+            OutputKind::Text => read_by(TextHandler::default(), bytes, end),
+            OutputKind::ClaudeJson => read_by(LineHandler::new(ClaudeParser::new()), bytes, end),
+            OutputKind::CodexJson => read_by(LineHandler::new(CodexParser::new()), bytes, end),
+            OutputKind::OpenCodeJson => {
+                read_by(LineHandler::new(OpenCodeParser::default()), bytes, end)
+            }
+        }
     }
 
-    fn class(kind: OutputKind, text: &str, ended: Ended) -> &'static str {
-        read(kind, text.as_bytes(), ended).1.unwrap_err().class.word()
+    fn class(kind: OutputKind, text: &str, end: ProcessEnd) -> &'static str {
+        read(kind, text.as_bytes(), end).1.unwrap_err().class.word()
     }
 
     #[test]
@@ -104,7 +120,7 @@ mod tests {
 
     #[test]
     fn codex_endings_have_their_classes() {
-        let limited = include_str!("../../../codex-stream/tests/transcripts/429.jsonl");
+        let limited = include_str!("../../../common/tests/transcripts/codex/429.jsonl");
         for ended in [failed("exit 1"), well()] {
             assert_eq!(class(OutputKind::CodexJson, limited, ended), "rate_limited");
         }
@@ -197,13 +213,13 @@ mod tests {
             (OutputKind::CodexJson, CODEX),
             (OutputKind::OpenCodeJson, OPENCODE),
         ] {
-            let ended = Ended { stderr: "it broke\n".into(), ..failed("exit 3") };
+            let ended = ProcessEnd { stderr: "it broke\n".into(), ..failed("exit 3") };
             let error = read(kind, text.as_bytes(), ended).1.unwrap_err();
             assert_eq!(error.class, ErrorClass::Crashed);
             assert_eq!(error.message, "the agent ended with exit 3; its standard error: it broke");
             assert_eq!(error.report.final_text, None);
             assert!(error.report.usage.tokens.is_some());
-            let cancelled = Ended { cancelled: Some(CancelReason::Signal), ..well() };
+            let cancelled = ProcessEnd { cancelled: Some(CancelReason::Signal), ..well() };
             let error = read(kind, text.as_bytes(), cancelled).1.unwrap_err();
             assert_eq!((error.class, error.report.final_text), (ErrorClass::Cancelled, None));
         }
@@ -211,7 +227,7 @@ mod tests {
 
     #[test]
     fn a_line_that_is_too_long_costs_itself_only() {
-        let text = format!("{{\"x\":\"{}\"}}\n{CODEX}", "y".repeat(4 * 1024 * 1024));
+        let text = format!("{{\"x\":\"{}\"}}\n{CODEX}", "y".repeat(MAX_LINE));
         let (events, result) = read(OutputKind::CodexJson, text.as_bytes(), well());
         assert!(result.is_ok());
         assert!(matches!(&events[0], Event::Warning { message } if message.contains("too long")));

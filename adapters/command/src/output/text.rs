@@ -1,44 +1,42 @@
 //! Plain text: everything on standard output is the agent's own text.
 
-use ralph_orchestrator_contract::Event;
+use ralph_adapter_common::{Actions, ProcessEnd, ProcessHandler};
+use ralph_orchestrator_contract::{AgentError, Event, Report};
 
 use crate::utf8::{Decoder, decode};
 
 /// How much of the end of the output is kept as the final message.
-pub(crate) const FINAL_TEXT_MAX: usize = 256 * 1024;
+const FINAL_TEXT_MAX: usize = 256 * 1024;
 
 /// Passes output on piece by piece, not line by line, and keeps its end.
 #[derive(Debug, Default)]
-pub(crate) struct Text {
+pub(super) struct TextHandler {
+    actions: Actions,
     decoder: Decoder,
     /// The last bytes, up to twice what is wanted so that it is seldom moved.
     tail: Vec<u8>,
     cut: bool,
 }
 
-impl Text {
-    pub(super) fn read(&mut self, bytes: &[u8]) -> Vec<Event> {
-        self.tail.extend_from_slice(bytes);
-        if self.tail.len() > 2 * FINAL_TEXT_MAX {
-            self.shorten();
+impl TextHandler {
+    fn emit(&mut self, text: String) {
+        if !text.is_empty() {
+            self.actions.emit(Event::Text { text });
         }
-        event(self.decoder.push(bytes))
     }
 
-    /// The rest of the text, and the end of the output from the start of a line.
-    pub(super) fn rest(mut self) -> (Vec<Event>, Option<String>) {
+    /// Returns the end of the output, from the start of a line.
+    fn final_text(mut self) -> Option<String> {
         if self.tail.len() > FINAL_TEXT_MAX {
             self.shorten();
             self.cut = true;
         }
-        let rest = event(self.decoder.finish());
         if self.cut {
             // Half a line could read as something that the whole line does not say.
             let whole = self.tail.iter().position(|&byte| byte == b'\n').map(|at| at + 1);
             self.tail.drain(..whole.unwrap_or(self.tail.len()));
         }
-        let text = decode(self.tail);
-        (rest, if text.is_empty() { None } else { Some(text) })
+        Some(decode(self.tail)).filter(|text| !text.is_empty())
     }
 
     fn shorten(&mut self) {
@@ -51,8 +49,28 @@ impl Text {
     }
 }
 
-fn event(text: String) -> Vec<Event> {
-    if text.is_empty() { Vec::new() } else { vec![Event::Text { text }] }
+impl ProcessHandler for TextHandler {
+    fn actions(&mut self) -> &mut Actions {
+        &mut self.actions
+    }
+
+    fn read(&mut self, bytes: &[u8]) {
+        self.tail.extend_from_slice(bytes);
+        if self.tail.len() > 2 * FINAL_TEXT_MAX {
+            self.shorten();
+        }
+        let text = self.decoder.push(bytes);
+        self.emit(text);
+    }
+
+    fn end_of_output(&mut self) {
+        let text = self.decoder.finish();
+        self.emit(text);
+    }
+
+    fn finish(self, end: ProcessEnd) -> Result<Report, AgentError> {
+        end.conclude(Ok(Report { final_text: self.final_text(), ..Report::default() }))
+    }
 }
 
 #[cfg(test)]
@@ -60,18 +78,19 @@ mod tests {
     use super::*;
 
     fn run(pieces: &[&[u8]]) -> (String, Option<String>) {
-        let mut text = Text::default();
-        let mut events: Vec<Event> = pieces.iter().flat_map(|piece| text.read(piece)).collect();
-        let (rest, last) = text.rest();
-        events.extend(rest);
-        let said = events
+        let mut handler = TextHandler::default();
+        pieces.iter().for_each(|piece| handler.read(piece));
+        handler.end_of_output();
+        let said = handler
+            .actions()
+            .take_events()
             .into_iter()
             .map(|event| match event {
                 Event::Text { text } => text,
                 other => panic!("{other:?}"),
             })
             .collect();
-        (said, last)
+        (said, handler.final_text())
     }
 
     #[test]

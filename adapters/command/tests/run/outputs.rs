@@ -22,7 +22,7 @@ async fn each_output_gives_its_final_text_and_figures() {
     for (transcript, output, cost) in [
         ("happy-bypass.jsonl", "claude-json", true),
         ("json.jsonl", "claude-json", true),
-        ("../../../codex-stream/tests/transcripts/happy.jsonl", "codex-json", false),
+        ("../../../common/tests/transcripts/codex/happy.jsonl", "codex-json", false),
         ("opencode.jsonl", "opencode-json", true),
     ] {
         let config = printing(transcript, "exit 0", output);
@@ -48,7 +48,7 @@ async fn each_output_gives_its_final_text_and_figures() {
 #[tokio::test]
 async fn text_reports_no_figures() {
     let place = Place::new();
-    let config = printing("../../../codex-stream/tests/transcripts/happy.jsonl", "exit 0", "text");
+    let config = printing("../../../common/tests/transcripts/codex/happy.jsonl", "exit 0", "text");
     let capabilities = place.agent(config.clone()).describe().capabilities;
     assert!(!capabilities.cost && !capabilities.tokens);
     let report = place.run(config, b"", &Sink::new()).await.unwrap();
@@ -60,17 +60,17 @@ async fn a_bad_ending_voids_what_was_claimed() {
     let place = Place::new();
     for (transcript, output, then, class) in [
         ("happy-bypass.jsonl", "claude-json", "exit 1", "crashed"),
-        ("../../../codex-stream/tests/transcripts/happy.jsonl", "codex-json", "exit 1", "crashed"),
+        ("../../../common/tests/transcripts/codex/happy.jsonl", "codex-json", "exit 1", "crashed"),
         ("opencode.jsonl", "opencode-json", "kill -15 $$", "crashed"),
         ("e401.jsonl", "claude-json", "exit 1", "unauthenticated"),
         (
-            "../../../codex-stream/tests/transcripts/429.jsonl",
+            "../../../common/tests/transcripts/codex/429.jsonl",
             "codex-json",
             "exit 1",
             "rate_limited",
         ),
         (
-            "../../../codex-stream/tests/transcripts/ctx.jsonl",
+            "../../../common/tests/transcripts/codex/ctx.jsonl",
             "codex-json",
             "exit 1",
             "context_exceeded",

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ralph_orchestrator_contract::Verdict;
 use ralph_orchestrator_core::engine::{Judges, SetupReport, build_context, plain_environment};
-use ralph_orchestrator_core::machine::NamedVerdict;
+use ralph_orchestrator_core::machine::ValidatorVerdict;
 
 use crate::commands::block_on;
 use crate::context::{Context, Overrides};
@@ -51,7 +51,7 @@ async fn verdicts(context: &Context) -> Result<Vec<String>, CommandError> {
     Ok(verdicts.iter().map(|named| line(context, &setup, named)).collect())
 }
 
-fn line(context: &Context, setup: &SetupReport, named: &NamedVerdict) -> String {
+fn line(context: &Context, setup: &SetupReport, named: &ValidatorVerdict) -> String {
     let name = &named.validator;
     let is_missing =
         setup.findings.iter().any(|found| found.validator == *name && found.problem.is_fatal);

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ralph_orchestrator_core::machine::{Record, Story, TreeChange};
+use ralph_orchestrator_core::machine::{Record, RunSummary, TreeChange};
 use ralph_orchestrator_core::store::JournalEntry;
 use serde::Serialize;
 
@@ -214,9 +214,9 @@ fn continuing(starts: &[Started<'_>]) -> Row {
 fn workspace(entries: &[JournalEntry]) -> Row {
     const ROW: &str = "workspace state";
     // By iteration: after a restart the workspace is scanned once more.
-    let story: Story = entries.iter().map(|entry| &entry.record).collect();
+    let story: RunSummary = entries.iter().map(|entry| &entry.record).collect();
     let scanned: Vec<TreeChange> = story
-        .episodes
+        .iterations
         .values()
         .filter(|episode| episode.iteration > 0 && episode.tree != TreeChange::Unknown)
         .map(|episode| episode.tree)

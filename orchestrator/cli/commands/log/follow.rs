@@ -134,7 +134,7 @@ pub(super) fn iteration(layout: &Layout, number: u64, form: Form) -> Result<(), 
 /// Whether an iteration has come to its end and is not begun again.
 fn is_over(state: &State, number: u64) -> bool {
     state.iterations > number
-        || (state.iterations == number && state.current.is_none() && !state.repeats())
+        || (state.iterations == number && state.running.is_none() && !state.repeats_iteration())
 }
 
 /// Waits until the journal or the transcript got longer, or nobody holds the run.

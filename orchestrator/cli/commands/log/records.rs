@@ -1,7 +1,7 @@
 //! Records of a run in words.
 
 use ralph_orchestrator_contract::CancelReason;
-use ralph_orchestrator_core::machine::{Given, NamedVerdict, Record, Story};
+use ralph_orchestrator_core::machine::{LaunchDigests, Record, RunSummary, ValidatorVerdict};
 use ralph_orchestrator_core::store::JournalEntry;
 
 use crate::render::terminal::fold;
@@ -18,7 +18,7 @@ const TIME_INDENT: usize = 10;
 
 /// Tells a run record by record.
 pub(super) struct Teller {
-    story: Story,
+    story: RunSummary,
     /// Columns to fold lines at.
     width: Option<usize>,
     /// The iteration that ended last, and how long all attempts at it took.
@@ -29,7 +29,7 @@ pub(super) struct Teller {
 
 impl Teller {
     pub(super) fn new(width: Option<usize>) -> Self {
-        Self { story: Story::default(), width, attempts: (0, 0), is_instructed: false }
+        Self { story: RunSummary::default(), width, attempts: (0, 0), is_instructed: false }
     }
 
     /// The lines for the next record; none if people do not care about it.
@@ -57,7 +57,7 @@ impl Teller {
             }
             Record::Claimed { claim, .. } if claim.is_automatic() => return None,
             Record::IterationEnded { .. } => self.ended(record)?,
-            Record::Looked { iteration, changes: Some(changed), .. } => {
+            Record::Observed { iteration, changes: Some(changed), .. } => {
                 let files = changed_files(changed, MOST_FILES).join(", ");
                 let files = if files.is_empty() { files } else { format!(": {files}") };
                 format!("iteration {iteration} changed {}{files}", changes(changed))
@@ -67,7 +67,9 @@ impl Teller {
                 claim.detector,
                 one_line(&claim.text, 120)
             ),
-            Record::Withdrawn { detector } => format!("the {detector} claim is no longer there"),
+            Record::MarkerRemoved { detector } => {
+                format!("the {detector} claim is no longer there")
+            }
             Record::Baseline { verdicts, .. } => describe_baseline(verdicts),
             Record::Validated { accepted: true, verdicts, .. } => {
                 format!("accepted by {}", count(len(verdicts), "validator"))
@@ -90,18 +92,20 @@ impl Teller {
             Record::Note { iteration, text } => {
                 format!("note (iteration {iteration}): {}", one_line(text, 160))
             }
-            Record::Judged { accepted: true, .. } => "the agent was told: would be accepted".into(),
-            Record::Judged { reasons, .. } => {
+            Record::Previewed { accepted: true, .. } => {
+                "the agent was told: would be accepted".into()
+            }
+            Record::Previewed { reasons, .. } => {
                 format!("the agent was told: would be rejected: {}", joined(reasons))
             }
             Record::AgentChanged { from, to, reason } => {
                 format!("{to} takes over from {from}: {}", one_line(reason, 160))
             }
-            Record::Tick { .. }
+            Record::Clock { .. }
             | Record::Usage { .. }
             | Record::Model { .. }
             | Record::Context { .. }
-            | Record::Looked { changes: None, .. } => return None,
+            | Record::Observed { changes: None, .. } => return None,
         })
     }
 
@@ -112,7 +116,7 @@ impl Teller {
             return None;
         };
         let again = if *attempt > 1 { format!(", attempt {attempt}") } else { String::new() };
-        let is_instructed = given.contains_key(Given::INSTRUCTIONS);
+        let is_instructed = given.contains_key(LaunchDigests::INSTRUCTIONS);
         let is_news = is_instructed && !std::mem::replace(&mut self.is_instructed, true);
         let instructed = if is_news { "; after the prompt: how to claim completion" } else { "" };
         Some(format!("iteration {iteration} started ({}{again}){instructed}", trigger(*why)))
@@ -125,11 +129,11 @@ impl Teller {
         else {
             return None;
         };
-        let episode = self.story.episodes.get(iteration)?;
+        let episode = self.story.iterations.get(iteration)?;
         // Attempts before this one have lines of their own.
         let time = episode.duration_ms.saturating_sub(self.time_before(*iteration));
         let own = cost(*cost_usd, usage.cost.is_some(), usage.estimated);
-        let reported = self.story.episodes.values().any(|episode| episode.cost_reported);
+        let reported = self.story.iterations.values().any(|episode| episode.cost_reported);
         let total = if reported { format!(", {}", self.story.cost_usd) } else { String::new() };
         let text = format!(
             "iteration {iteration} {}: {}, {}, {own} (run so far: {}{total})",
@@ -166,7 +170,7 @@ fn describe_artefacts(validator: Option<&str>, paths: &[String]) -> String {
     format!("{whom} left {} (no part of the work)", one_line(&paths.join(", "), 160))
 }
 
-fn describe_baseline(verdicts: &[NamedVerdict]) -> String {
+fn describe_baseline(verdicts: &[ValidatorVerdict]) -> String {
     let failing = verdicts.iter().filter(|named| !named.verdict.is_accepted());
     let names: Vec<&str> = failing.map(|named| named.validator.as_str()).collect();
     if names.is_empty() {

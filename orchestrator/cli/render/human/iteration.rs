@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use ralph_orchestrator_contract::{Event, Usage, Usd};
 use ralph_orchestrator_core::engine::Notice;
-use ralph_orchestrator_core::machine::{Changes, Outcome};
+use ralph_orchestrator_core::machine::{Changes, IterationOutcome};
 
 use super::{BOLD, DIM, Human, RED, View, YELLOW};
 use crate::output;
@@ -37,6 +37,9 @@ impl Human {
                 let text = format!("iteration {iteration}{of} started ({}{again})", trigger(*why));
                 self.line(view, DIM, &text, "");
             }
+            Notice::Paused { ms, .. } => {
+                view.live.begin(Doing::Pausing(Instant::now() + Duration::from_millis(*ms)));
+            }
             Notice::Waiting { ms, reason, .. } => self.waiting(view, *ms, reason),
             Notice::Changes { changes, stagnant, max_stagnant, claim_pending, .. } => {
                 view.live.begin(Doing::Scanning);
@@ -50,9 +53,6 @@ impl Human {
 
     fn waiting(&self, view: &mut View, ms: u64, reason: &str) {
         let until = Instant::now() + Duration::from_millis(ms);
-        if reason == "pause" {
-            return view.live.begin(Doing::Pausing(until));
-        }
         // An agent that waits itself goes on.
         if !matches!(view.live.doing, Doing::Working(_)) {
             view.live.begin(Doing::Waiting(until, reason.to_owned()));
@@ -79,7 +79,7 @@ impl Human {
         view.live.charged = *total_cost_usd;
         view.live.usage = Usage::default();
         view.live.cost_reported |= usage.cost.is_some();
-        let code = if *how == Outcome::Succeeded { BOLD } else { YELLOW };
+        let code = if *how == IterationOutcome::Succeeded { BOLD } else { YELLOW };
         let of = max_cost_usd.map(|max| format!(" of {max}")).unwrap_or_default();
         let total = if view.live.cost_reported || *total_cost_usd > Usd::ZERO {
             format!(", {total_cost_usd}{of} in all")

@@ -32,7 +32,7 @@ impl Session {
     /// Iterations without progress, and how many are allowed.
     fn stagnation(&self) -> (u32, Option<u32>) {
         let max = self.state.limits.max_stagnant;
-        (self.state.stagnant, (max < u32::MAX).then_some(max))
+        (self.state.progress.stagnant, (max < u32::MAX).then_some(max))
     }
 
     fn announce_changes(&self, changes: Option<Changes>) {
@@ -54,8 +54,8 @@ impl Session {
             state_dir: self.layout().root().to_owned(),
             iterations: self.state.iterations,
             cost_usd: self.state.cost(),
-            cost_reported: self.state.cost_told,
-            runtime_ms: self.state.runtime_ms,
+            cost_reported: self.state.budget.cost_reported,
+            runtime_ms: self.state.budget.runtime_ms,
             max_runtime_ms: self.state.limits.max_runtime_ms,
             max_cost_usd: self.state.limits.max_cost_usd,
         }
@@ -84,10 +84,10 @@ impl Session {
                     outcome,
                     usage,
                     cost_usd,
-                    total_cost_usd: self.state.charged,
+                    total_cost_usd: self.state.budget.cost_charged,
                     max_cost_usd: self.state.limits.max_cost_usd,
                     duration_ms: runtime_ms.saturating_sub(self.began_ms),
-                    agent: self.state.agent.clone(),
+                    agent: self.state.agent.name.clone(),
                 }
             }
             Record::Claimed { claim, .. } if claim.is_automatic() => return,
@@ -95,7 +95,7 @@ impl Session {
             Record::Artefacts { validator, paths, .. } => {
                 Notice::Artefacts { iteration, validator, paths }
             }
-            Record::Looked { near_misses, changes, .. } => {
+            Record::Observed { near_misses, changes, .. } => {
                 self.announce_changes(changes);
                 return self.tell_near_misses(near_misses);
             }
@@ -105,19 +105,19 @@ impl Session {
             }
             Record::Baseline { accepted, verdicts, .. } => Notice::Baseline { accepted, verdicts },
             Record::Note { text, .. } => Notice::Note { iteration, text },
-            Record::Judged { accepted, reasons, .. } => {
-                Notice::Judged { iteration, accepted, reasons }
+            Record::Previewed { accepted, reasons, .. } => {
+                Notice::Previewed { iteration, accepted, reasons }
             }
             Record::AgentChanged { from, to, reason } => {
                 Notice::AgentChanged { iteration, from, to, reason }
             }
             Record::Warning { message } => Notice::Warning { iteration, message },
             Record::Usage { usage, .. } => Notice::Usage { iteration, usage },
-            Record::Tick { .. }
+            Record::Clock { .. }
             | Record::WorkspaceMade { .. }
             | Record::Model { .. }
             | Record::Context { .. }
-            | Record::Withdrawn { .. }
+            | Record::MarkerRemoved { .. }
             | Record::Cancelling { .. }
             | Record::Completed { .. }
             | Record::Waiting { .. }

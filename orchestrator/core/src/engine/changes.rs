@@ -231,22 +231,23 @@ impl Session {
     /// workspace was last observed.
     pub(super) async fn find_artefacts(&mut self) -> Result<Option<Input>, EngineError> {
         let state = &self.state;
-        if state.current.is_some() || !state.is_validation_due() {
+        if state.running.is_some() || !state.is_validation_due() {
             return Ok(None);
         }
         let file = self.layout().snapshot(&self.run);
         let kept = read_file(&file, LARGEST_SNAPSHOT, SymlinkPolicy::Follow).ok();
         let kept = kept.and_then(|json| TreeSnapshot::from_json(&json));
-        let Some(before) = kept.filter(|kept| state.is_same_tree(kept.digest().as_str())) else {
+        let Some(before) = kept.filter(|kept| state.workspace.is_same_tree(kept.digest().as_str()))
+        else {
             return Ok(None);
         };
         let enough = self.time_to_look().over();
         let (hasher, now) = scan(self.take_hasher(), enough, TreeHasher::snapshot).await?;
         self.hasher = Some(hasher);
-        let known = artefact_paths(&self.state.artefacts).collect();
+        let known = artefact_paths(&self.state.workspace.artefacts).collect();
         let changes = WorkspaceChanges::begin(before, Arc::clone(&self.pinned), known);
         let left = now.map(|now| changes.into_artefacts(&now)).unwrap_or_default();
         let paths = left.into_values().flatten().collect();
-        Ok(Some(Input::ArtefactsFound(paths)))
+        Ok(Some(Input::Artefacts(paths)))
     }
 }

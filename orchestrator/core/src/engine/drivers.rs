@@ -74,14 +74,14 @@ impl Drivers {
 
     /// The one whose turn it is.
     pub(super) fn of(&self, state: &State) -> &Ready {
-        let changed = state.changed.as_ref();
+        let changed = state.agent.last_change.as_ref();
         let now = changed.and_then(|changed| self.rest.iter().find(|one| one.name == changed.to));
         now.unwrap_or(&self.first)
     }
 
     /// The same driver as [`of`](Self::of) gives.
     pub(super) fn of_mut(&mut self, state: &State) -> &mut Driver {
-        let changed = state.changed.as_ref();
+        let changed = state.agent.last_change.as_ref();
         let now =
             changed.and_then(|changed| self.rest.iter_mut().find(|one| one.name == changed.to));
         &mut now.unwrap_or(&mut self.first).driver
@@ -109,7 +109,7 @@ impl Drivers {
     }
 
     /// The limits as the machine applies them.
-    pub(super) fn limits(&self, limits: &Limits) -> machine::Limits {
+    pub(super) fn limits(&self, limits: &Limits) -> machine::RunLimits {
         let mut all = self.first.driver.limits(limits);
         let reservations = self.all().map(|one| one.driver.limits(limits).first_reservation);
         all.first_reservation = reservations.max().unwrap_or_default();

@@ -73,7 +73,7 @@ pub(super) async fn same_task(
     let Some(task) = task.filter(|task| !task.is_empty()) else { return true };
     // The task is compared as the detectors of that run saw it, whatever is configured now.
     let judges = kept_judges(layout, &found.run, registry, context).await;
-    let prompt = PromptSource::recorded(&loaded.config.run, &found.state.pins).read_text();
+    let prompt = PromptSource::recorded(&loaded.config.run, &found.state.identities).read_text();
     match (judges, prompt.filter(|text| !text.trim().is_empty())) {
         (Some(judges), Some(prompt)) => judges.task(&prompt).await == task,
         _ => true,

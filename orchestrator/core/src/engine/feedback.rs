@@ -13,7 +13,7 @@ const NEAR_MISSES_TOLD: usize = 5;
 /// prompt byte for byte.
 pub(super) fn block(state: &State, instructions: &[String]) -> String {
     let mut text = String::new();
-    if let Some(rejection) = &state.rejection {
+    if let Some(rejection) = &state.validation.rejection {
         let automatic =
             matches!(&state.latch, Latch::Claimed { claim, .. } if claim.is_automatic());
         text.push_str(if automatic {
@@ -32,9 +32,10 @@ pub(super) fn block(state: &State, instructions: &[String]) -> String {
             _ => "Fix the issues above, then claim completion again.\n\n",
         });
     }
-    if !state.near_misses.is_empty() && !state.needs_no_claim() {
+    if !state.claims.near_misses.is_empty() && !state.needs_no_claim() {
         text.push_str("This looked like a claim of completion but is none:\n");
         let lines: Vec<String> = state
+            .claims
             .near_misses
             .iter()
             .map(|miss| format!("line {}: {}: {}", miss.line, miss.text, miss.hint))
@@ -42,7 +43,7 @@ pub(super) fn block(state: &State, instructions: &[String]) -> String {
         list(&mut text, lines.iter().map(String::as_str), NEAR_MISSES_TOLD);
         text.push('\n');
     }
-    if state.says_done >= SAYS_DONE_TOLD && !state.needs_no_claim() {
+    if state.claims.says_done >= SAYS_DONE_TOLD && !state.needs_no_claim() {
         text.push_str("You say that the work is done, but completion was not claimed.\n");
         list(&mut text, instructions.iter().map(String::as_str), instructions.len());
         text.push('\n');

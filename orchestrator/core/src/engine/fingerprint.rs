@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::drivers::Drivers;
 use super::inputs::Inputs;
 use super::redact::Redactor;
-use crate::machine::Given;
+use crate::machine::LaunchDigests;
 use crate::store::Store;
 use crate::workspace::ProgramDigests;
 use ralph_orchestrator_contract::{Iteration, Launch};
@@ -55,7 +55,7 @@ pub(super) struct Handed<'a> {
 
 impl Start {
     /// The digests of all that.
-    fn given(&self, handed: Handed<'_>, config: &[u8]) -> Given {
+    fn given(&self, handed: Handed<'_>, config: &[u8]) -> LaunchDigests {
         let mut fields = BTreeMap::from([
             ("prompt", digest(&handed.task.prompt)),
             ("agent", digest(&json(&(&self.agent, &self.version, &self.model)))),
@@ -64,7 +64,7 @@ impl Start {
             ("env", digest(&json(&self.env))),
         ]);
         if !handed.instructions.is_empty() {
-            fields.insert(Given::INSTRUCTIONS, digest(handed.instructions));
+            fields.insert(LaunchDigests::INSTRUCTIONS, digest(handed.instructions));
         }
         if !handed.feedback.is_empty() {
             fields.insert("feedback", digest(handed.feedback));
@@ -80,7 +80,7 @@ impl Start {
         }
         let fields: BTreeMap<String, String> =
             fields.into_iter().map(|(field, digest)| (field.to_owned(), digest)).collect();
-        Given {
+        LaunchDigests {
             fingerprint: digest(&json(&fields)),
             fields,
             agent: self.agent.clone(),
@@ -106,7 +106,7 @@ impl Fingerprints {
         handed: Handed<'_>,
         store: &Store,
         redactor: &Redactor,
-    ) -> (Given, Start) {
+    ) -> (LaunchDigests, Start) {
         let now = drivers.of(state);
         let (driver, task) = (&now.driver, handed.task);
         let launch = driver.agent.launch(task);

@@ -5,7 +5,7 @@
 //! iteration's end. Words have a budget of bytes, and what exceeds it is told as a number.
 
 use super::pace::Pace;
-use crate::machine::Context;
+use crate::machine::ContextUsage;
 use ralph_orchestrator_contract::{Claim, ClaimKind, Usage};
 
 /// Records of figures: so many at once, then one in two seconds.
@@ -29,7 +29,7 @@ pub(super) struct Held {
     words: Pace,
     claims: [Pace; 2],
     usage: Option<Usage>,
-    context: Option<Context>,
+    context: Option<ContextUsage>,
     /// The last of each kind.
     claim: [Option<Claim>; 2],
     /// Notes and answers that were not written down.
@@ -40,7 +40,7 @@ pub(super) struct Held {
 #[derive(Debug)]
 pub(super) struct Rest {
     pub(super) usage: Option<Usage>,
-    pub(super) context: Option<Context>,
+    pub(super) context: Option<ContextUsage>,
     pub(super) claims: Vec<Claim>,
     pub(super) dropped: u64,
 }
@@ -70,7 +70,7 @@ impl Held {
     }
 
     /// How full the context is, if it may be written down now.
-    pub(super) fn context(&mut self, context: Context, now_ms: u64) -> Option<Context> {
+    pub(super) fn context(&mut self, context: ContextUsage, now_ms: u64) -> Option<ContextUsage> {
         self.context = None;
         if self.figures.take(FIGURE, now_ms) {
             return Some(context);
@@ -115,7 +115,7 @@ impl Held {
     }
 
     /// Figures that may be written down by now.
-    pub(super) fn due(&mut self, now_ms: u64) -> (Option<Usage>, Option<Context>) {
+    pub(super) fn due(&mut self, now_ms: u64) -> (Option<Usage>, Option<ContextUsage>) {
         let usage = self.usage.take().and_then(|usage| self.usage(usage, false, now_ms));
         let context = self.context.take().and_then(|context| self.context(context, now_ms));
         (usage, context)
@@ -175,12 +175,12 @@ mod tests {
         assert_eq!(held.usage(used(7), true, 0), Some(used(7)));
         assert_eq!(held.due_ms(), None);
         assert_eq!(held.usage(used(9), false, 1), None);
-        assert_eq!(held.context(Context { used: 3, window: None }, 1), None);
+        assert_eq!(held.context(ContextUsage { used: 3, window: None }, 1), None);
         let due_ms = held.due_ms().unwrap();
         assert_eq!(held.due(due_ms - 1), (None, None));
         // A smaller figure does not take the place of a larger one.
         assert_eq!(held.usage(used(8), false, due_ms), Some(used(9)));
-        assert_eq!(held.due(due_ms + 2_000).1, Some(Context { used: 3, window: None }));
+        assert_eq!(held.due(due_ms + 2_000).1, Some(ContextUsage { used: 3, window: None }));
     }
 
     #[test]

@@ -22,7 +22,7 @@ use super::session::Session;
 use super::sink::{Cancel, Heard, Sink};
 use super::transcript::Transcript;
 use super::watching::{Inspected, Inspecting, LAST_GRACE, Watching, inspected};
-use crate::machine::{Effect, Ended, Input, Latch, Outcome, StartIteration, Timer};
+use crate::machine::{Effect, Input, IterationEnd, IterationOutcome, Latch, StartIteration, Timer};
 use crate::workspace::PromptWatch;
 use ralph_orchestrator_config::SandboxMode;
 use ralph_orchestrator_contract::{
@@ -104,7 +104,7 @@ impl Session {
         ended.usage = held.map_or(ended.usage, |held| held.max(ended.usage));
         // While the iteration is not over on record: a claim in its last words is not lost then.
         let mut inputs = self.find_claims().await?;
-        inputs.push(Input::Ended(ended));
+        inputs.push(Input::IterationEnded(ended));
         Ok(inputs)
     }
 
@@ -290,10 +290,10 @@ impl Session {
         let in_time = watching.look(self)?;
         let (usage, context) = watching.held.due(self.clock.runtime_ms());
         if let Some(usage) = usage {
-            self.act(Input::Used(usage), watching)?;
+            self.act(Input::Usage(usage), watching)?;
         }
         if let Some(context) = context {
-            self.act(Input::ContextSeen(context), watching)?;
+            self.act(Input::Context(context), watching)?;
         }
         if in_time {
             return Ok(None);
@@ -314,14 +314,14 @@ impl Session {
             Heard::Usage(usage) => self.used(usage, watching),
             Heard::Model(model) => {
                 self.drivers.of_mut(&self.state).pricing().uses(model.clone());
-                self.act(Input::ModelSeen(model), watching)
+                self.act(Input::Model(model), watching)
             }
             Heard::Context(context) => match watching.held.context(context, now_ms) {
-                Some(context) => self.act(Input::ContextSeen(context), watching),
+                Some(context) => self.act(Input::Context(context), watching),
                 None => Ok(()),
             },
             Heard::Note(text) if watching.held.words([text.as_str()], now_ms) => {
-                self.act(Input::Noted(text), watching)
+                self.act(Input::Note(text), watching)
             }
             Heard::Note(_) => Ok(()),
             Heard::Question(question) => {
@@ -329,21 +329,21 @@ impl Session {
                 Ok(())
             }
             Heard::Claim(claim) => self.claimed(claim, watching),
-            Heard::Trouble(message) => self.act(Input::Warn(message), watching),
+            Heard::Trouble(message) => self.act(Input::Warning(message), watching),
         }
     }
 
     /// A limit is compared with every figure; only what is written down keeps a pace.
     fn used(&mut self, usage: Usage, watching: &mut Watching) -> Result<(), EngineError> {
         let usage = self.drivers.of_mut(&self.state).with_cost(usage);
-        let Some(current) = &self.state.current else { return Ok(()) };
+        let Some(current) = &self.state.running else { return Ok(()) };
         let usage = current.usage.max(usage);
         if usage == current.usage {
             return Ok(());
         }
-        let reached = current.cancelling.is_none() && self.state.reached_by(usage).is_some();
+        let reached = current.cancelling.is_none() && self.state.limit_reached_by(usage).is_some();
         match watching.held.usage(usage, reached, self.clock.runtime_ms()) {
-            Some(usage) => self.act(Input::Used(usage), watching),
+            Some(usage) => self.act(Input::Usage(usage), watching),
             None => Ok(()),
         }
     }
@@ -356,10 +356,10 @@ impl Session {
     ) -> Result<(), EngineError> {
         let first = match claim.kind {
             ClaimKind::Complete => self.state.latch == Latch::Open,
-            ClaimKind::NeedsHuman => self.state.human.is_none(),
+            ClaimKind::NeedsHuman => self.state.claims.human_request.is_none(),
         };
         match watching.held.claim(claim, first, self.clock.runtime_ms()) {
-            Some(claim) => self.act(Input::ClaimSeen(claim), watching),
+            Some(claim) => self.act(Input::Claimed(claim), watching),
             None => Ok(()),
         }
     }
@@ -384,7 +384,7 @@ impl Session {
         if let Some(question) = question {
             for warning in findings.warnings {
                 if watching.held.words([warning.as_str()], self.clock.runtime_ms()) {
-                    self.act(Input::Warn(warning), watching)?;
+                    self.act(Input::Warning(warning), watching)?;
                 }
             }
             self.judge(question, watching);
@@ -400,14 +400,14 @@ impl Session {
     fn write_held(&mut self, watching: &mut Watching) -> Result<Option<Usage>, EngineError> {
         let Rest { usage, context, claims, dropped } = watching.held.finish();
         if let Some(context) = context {
-            self.act(Input::ContextSeen(context), watching)?;
+            self.act(Input::Context(context), watching)?;
         }
         for claim in claims {
-            self.act(Input::ClaimSeen(claim), watching)?;
+            self.act(Input::Claimed(claim), watching)?;
         }
         if dropped > 0 {
             let what = "notes and answers of this iteration were too many to be kept";
-            self.act(Input::Warn(format!("{dropped} {what}")), watching)?;
+            self.act(Input::Warning(format!("{dropped} {what}")), watching)?;
         }
         Ok(usage)
     }
@@ -422,12 +422,12 @@ impl Session {
         Ok(())
     }
 
-    fn ended(&mut self, result: Result<Report, AgentError>, tool_calls: u64) -> Ended {
+    fn ended(&mut self, result: Result<Report, AgentError>, tool_calls: u64) -> IterationEnd {
         let (outcome, mut report) = match result {
-            Ok(report) => (Outcome::Succeeded, report),
-            Err(error) => (outcome_of(&error.class, error.message), *error.report),
+            Ok(report) => (IterationOutcome::Succeeded, report),
+            Err(error) => (outcome_of(error.class, error.message), *error.report),
         };
-        let good = outcome == Outcome::Succeeded;
+        let good = outcome == IterationOutcome::Succeeded;
         let final_text = report.final_text.as_deref().unwrap_or_default();
         let (says_done, says_all_done) = (says_done(final_text), says_all_done(final_text));
         let told = self.drivers.of(&self.state).driver.description.capabilities.tool_calls;
@@ -443,7 +443,7 @@ impl Session {
             self.warn_only(&complaint);
         }
         self.final_text = report.final_text.filter(|_| good);
-        Ended {
+        IterationEnd {
             outcome,
             usage: self.drivers.of_mut(&self.state).with_cost(report.usage),
             says_done,
@@ -476,25 +476,9 @@ fn shortened(mut names: Vec<String>) -> Vec<String> {
     names
 }
 
-fn outcome_of(class: &ErrorClass, mut message: String) -> Outcome {
+fn outcome_of(class: ErrorClass, mut message: String) -> IterationOutcome {
     cut(&mut message, LONGEST_MESSAGE);
-    let word = class.word().to_owned();
-    match class {
-        ErrorClass::RateLimited { until_ms } => {
-            Outcome::Deferred { class: word, message, until_ms: *until_ms }
-        }
-        ErrorClass::Overloaded => Outcome::Deferred { class: word, message, until_ms: None },
-        ErrorClass::AgentLimit => Outcome::Bounded { message },
-        ErrorClass::Unauthenticated
-        | ErrorClass::Billing
-        | ErrorClass::InvalidRequest
-        | ErrorClass::NotFound
-        | ErrorClass::ContextExceeded
-        | ErrorClass::Crashed
-        | ErrorClass::TimedOut
-        | ErrorClass::Cancelled
-        | ErrorClass::Unavailable => Outcome::Failed { class: word, message },
-    }
+    IterationOutcome::from_error(class, message)
 }
 
 async fn prompt_changed(watch: Option<&mut PromptWatch>) {

@@ -13,7 +13,7 @@ use super::execution::GRACE;
 use super::session::Session;
 use super::validate::Examined;
 use super::watching::{Inspecting, Watching};
-use crate::machine::{Input, Latch, Policy};
+use crate::machine::{FrozenPolicy, Input, Latch};
 use crate::workspace::TreeHasher;
 use ralph_orchestrator_contract::{CancelReason, Judgement};
 
@@ -102,13 +102,14 @@ impl Session {
         let Some(Judging { answer, .. }) = watching.judging.take() else { return Ok(()) };
         let judgement = match result {
             Ok(Some(validation)) => {
-                let policy = self.state.policy().map_or_else(Policy::default, Policy::clone);
-                let reasons = validation.objections(&policy);
+                let policy =
+                    self.state.policy().map_or_else(FrozenPolicy::default, FrozenPolicy::clone);
+                let reasons = validation.rejection_reasons(&policy);
                 let reasons = self.redactor.all_of(reasons);
                 let accepted = reasons.is_empty();
                 let now_ms = self.clock.runtime_ms();
                 if watching.held.words(reasons.iter().map(String::as_str), now_ms) {
-                    self.act(Input::Judged { accepted, reasons: reasons.clone() }, watching)?;
+                    self.act(Input::Previewed { accepted, reasons: reasons.clone() }, watching)?;
                 }
                 if accepted { Judgement::Accepted } else { Judgement::Rejected { reasons } }
             }

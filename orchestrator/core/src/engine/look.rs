@@ -9,9 +9,9 @@ use super::error::EngineError;
 use super::inspect::cut;
 use super::observe::{Observed, from_digests};
 use super::session::Session;
-use crate::machine::{ChangedFile, Changes, FileChange, Input, Look, ObservedEvidence};
+use crate::machine::{ChangedFile, Changes, FileChange, Input, Observation, ObservedEvidence};
 use crate::workspace::{
-    self as tree, TreeChange, TreeChanges, TreeError, TreeHasher, evidence_digests_until,
+    self as tree, PathChange, TreeChanges, TreeError, TreeHasher, evidence_digests_until,
 };
 use ralph_orchestrator_contract::Findings;
 use ralph_orchestrator_safe_fs::{SymlinkPolicy, read_file};
@@ -38,7 +38,7 @@ impl Session {
         self.near_misses = Some(findings.near_misses);
         // Beside what is recorded until it is needed.
         self.begin_observation();
-        let warnings = warning.into_iter().chain(findings.warnings).map(Input::Warn);
+        let warnings = warning.into_iter().chain(findings.warnings).map(Input::Warning);
         let claims = Input::ClaimsFound(findings.claims);
         Ok(made.into_iter().chain(warnings).chain([claims]).collect())
     }
@@ -50,7 +50,7 @@ impl Session {
                 self.advance(input)?;
             }
         }
-        if !self.state.survived.is_empty() {
+        if !self.state.agent.survivors.is_empty() {
             // They may change the work as long as they live.
             self.end_observation().await?;
         }
@@ -60,16 +60,16 @@ impl Session {
         }
         let near_misses = self.near_misses.take().unwrap_or_default();
         let observed = self.observed().await?;
-        let mut inputs: Vec<Input> = self.config_change().map(Input::Warn).into_iter().collect();
+        let mut inputs: Vec<Input> = self.config_change().map(Input::Warning).into_iter().collect();
         if *self.stop.borrow() > 0 {
             inputs.push(Input::Signal);
         }
         inputs.push(match observed {
             Some(Observed { tree, work, evidence, .. }) => {
                 let changes = self.changes().await?;
-                Input::Looked(Look { near_misses, tree, work, evidence, changes })
+                Input::Observed(Observation { near_misses, tree, work, evidence, changes })
             }
-            None => Input::NotLooked,
+            None => Input::ObservationSkipped,
         });
         Ok(inputs)
     }
@@ -101,8 +101,8 @@ impl Session {
             hasher.pin(Arc::clone(&self.pinned));
             hasher.ignoring(Arc::clone(&self.judges.artefacts))
         });
-        if hasher.artefacts() != self.state.artefacts.len() {
-            hasher.set_artefacts(artefact_paths(&self.state.artefacts));
+        if hasher.artefacts() != self.state.workspace.artefacts.len() {
+            hasher.set_artefacts(artefact_paths(&self.state.workspace.artefacts));
         }
         hasher
     }
@@ -150,7 +150,7 @@ fn named(changes: &TreeChanges) -> Changes {
     changes.iter().map(changed_file).collect()
 }
 
-fn changed_file(file: &TreeChange) -> ChangedFile {
+fn changed_file(file: &PathChange) -> ChangedFile {
     let mut path = file.path.to_string_lossy().into_owned();
     cut(&mut path, LONGEST_PATH);
     ChangedFile {

@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use crate::machine::{AgentChange, Changes, NamedVerdict, Outcome, StopReason, Trigger};
+use crate::machine::{
+    AgentChange, Changes, IterationOutcome, StopReason, Trigger, ValidatorVerdict,
+};
 use ralph_orchestrator_contract::{Claim, Event, NearMiss, Tokens, Usage, Usd};
 
 /// Something that happened in a run. `iteration` is 0 before the first.
@@ -58,7 +60,7 @@ pub enum Notice {
     /// The agent left a note for the iterations after it.
     Note { iteration: u64, text: String },
     /// The agent was told what would become of its work. Decides nothing.
-    Judged { iteration: u64, accepted: bool, reasons: Vec<String> },
+    Previewed { iteration: u64, accepted: bool, reasons: Vec<String> },
     /// Another agent takes over from one that cannot go on.
     AgentChanged { iteration: u64, from: String, to: String, reason: String },
     /// A claim was seen.
@@ -68,14 +70,14 @@ pub enum Notice {
     /// The validators begin.
     Validating { iteration: u64, validators: Vec<String> },
     /// The checks were run before any work was done. Decides nothing.
-    Baseline { accepted: bool, verdicts: Vec<NamedVerdict> },
+    Baseline { accepted: bool, verdicts: Vec<ValidatorVerdict> },
     /// Validators left files that were not there before; they are no part of the work.
     Artefacts { iteration: u64, validator: Option<String>, paths: Vec<String> },
     /// The validators gave their verdicts.
     Verdict {
         iteration: u64,
         accepted: bool,
-        verdicts: Vec<NamedVerdict>,
+        verdicts: Vec<ValidatorVerdict>,
         reasons: Vec<String>,
         /// Iterations in a row without progress, as `limits.max_stagnant` counts them.
         stagnant: u32,
@@ -84,7 +86,7 @@ pub enum Notice {
     /// An iteration is over.
     IterationFinished {
         iteration: u64,
-        outcome: Outcome,
+        outcome: IterationOutcome,
         usage: Usage,
         cost_usd: Usd,
         total_cost_usd: Usd,
@@ -104,7 +106,9 @@ pub enum Notice {
         /// A claim is validated next: only then it is known whether there was progress.
         claim_pending: bool,
     },
-    /// A pause between iterations, or a wait for the provider.
+    /// A pause between iterations.
+    Paused { iteration: u64, ms: u64 },
+    /// A wait for the provider, or for processes that survive.
     Waiting { iteration: u64, ms: u64, reason: String },
     /// Something the user should know.
     Warning { iteration: u64, message: String },
@@ -122,7 +126,7 @@ pub enum Notice {
         iterations: u64,
         cost_usd: Usd,
         cost_estimated: bool,
-        cost_told: bool,
+        cost_reported: bool,
         tokens: Tokens,
         runtime_ms: u64,
     },

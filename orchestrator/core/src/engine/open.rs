@@ -18,7 +18,7 @@ use super::redact::Redactor;
 use super::relocated::Beginning;
 use super::renew::{self, Renewal};
 use super::session::Session;
-use crate::machine::Pins;
+use crate::machine::PathIdentities;
 use crate::registry::{Registry, Surroundings};
 use crate::store::{
     Disk, Layout, OrphanCleanup, StateError, Store, StoredRun, lock_workspace, read_completed_run,
@@ -116,7 +116,7 @@ async fn look(request: Request<'_>) -> Result<Opened, EngineError> {
     };
     protects.extend(kept_protects(kept.as_deref(), &layout, &plain, &context).await);
     renew_workspace(&request, &workspace, &layout, &drivers).await?;
-    let pins = kept.as_ref().map(|found| &found.state.pins);
+    let pins = kept.as_ref().map(|found| &found.state.identities);
     let place = take_place(&request, &workspace, &layout, pins)?;
     ways.keep(&request.disk)?;
     notes.extend(record_owner(&mut store, &request, &place, kept.is_none())?);
@@ -259,12 +259,12 @@ fn take_place(
     request: &Request<'_>,
     workspace: &Path,
     layout: &Layout,
-    pins: Option<&Pins>,
+    pins: Option<&PathIdentities>,
 ) -> Result<Place, EngineError> {
     let run = &request.loaded.config.run;
     let recorded = pins.map(|pins| PromptSource::recorded(run, pins));
     recorded.as_ref().and_then(PromptSource::place).map_or(Ok(()), PromptPlace::verify)?;
-    let held = |pins: Option<&Pins>| {
+    let held = |pins: Option<&PathIdentities>| {
         let held = WorkspaceHandle::open(workspace)?;
         pins.map_or(Ok(()), |pins| place::compare(pins, &held))?;
         Ok::<_, EngineError>(held)
@@ -447,7 +447,7 @@ impl Parts<'_> {
     fn session(
         self,
         run: String,
-        policy: crate::machine::Policy,
+        policy: crate::machine::FrozenPolicy,
         baseline: Baseline,
         found: Option<StoredRun>,
     ) -> Session {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::error::EngineError;
 use super::prompt::PromptSource;
 use super::session::Session;
-use crate::machine::{FilePin, Input, Pins, PromptPin};
+use crate::machine::{FileIdentity, Input, PathIdentities, PromptIdentity};
 use crate::store::{Disk, lock_workspace, state_dirs_of};
 use crate::workspace::{
     FileId, PromptPlace, WorkspaceError, WorkspaceHandle, state_dir_name_of_link,
@@ -33,7 +33,7 @@ impl Session {
                 let path = self.workspace.display();
                 Ok(vec![
                     Input::WorkspaceMade(file_pin(self.held.id())),
-                    Input::Warn(format!("{path} was deleted; it was made again, empty")),
+                    Input::Warning(format!("{path} was deleted; it was made again, empty")),
                 ])
             }
             Err(error) => Err(error.into()),
@@ -42,10 +42,10 @@ impl Session {
 }
 
 /// What is recorded of the workspace and the prompt.
-pub(super) fn pins(workspace: &WorkspaceHandle, prompt: &PromptSource) -> Pins {
-    Pins {
+pub(super) fn pins(workspace: &WorkspaceHandle, prompt: &PromptSource) -> PathIdentities {
+    PathIdentities {
         workspace: Some(file_pin(workspace.id())),
-        prompt: prompt.place().map(|place| PromptPin {
+        prompt: prompt.place().map(|place| PromptIdentity {
             configured: escape(place.configured()),
             file: escape(place.file()),
             shared: place.shared().map(file_pin),
@@ -54,12 +54,15 @@ pub(super) fn pins(workspace: &WorkspaceHandle, prompt: &PromptSource) -> Pins {
     }
 }
 
-pub(super) const fn file_pin(id: FileId) -> FilePin {
-    FilePin { device: id.device, inode: id.inode }
+pub(super) const fn file_pin(id: FileId) -> FileIdentity {
+    FileIdentity { device: id.device, inode: id.inode }
 }
 
 /// Refuses a folder that is not the one in which the run began.
-pub(super) fn compare(pins: &Pins, workspace: &WorkspaceHandle) -> Result<(), WorkspaceError> {
+pub(super) fn compare(
+    pins: &PathIdentities,
+    workspace: &WorkspaceHandle,
+) -> Result<(), WorkspaceError> {
     let Some(pin) = pins.workspace else { return Ok(()) };
     let now = workspace.id();
     // Devices are numbered anew when the machine starts.
@@ -71,7 +74,7 @@ pub(super) fn compare(pins: &Pins, workspace: &WorkspaceHandle) -> Result<(), Wo
 }
 
 /// The place of the prompt that was recorded, unless the configuration names another one now.
-pub(super) fn recorded_prompt(pins: &Pins, configured: &Path) -> Option<PromptPlace> {
+pub(super) fn recorded_prompt(pins: &PathIdentities, configured: &Path) -> Option<PromptPlace> {
     let pin = pins.prompt.as_ref()?;
     if unescape(&pin.configured)? != configured {
         return None;
@@ -81,7 +84,7 @@ pub(super) fn recorded_prompt(pins: &Pins, configured: &Path) -> Option<PromptPl
 }
 
 /// What to say if the configuration names another prompt than when the run began.
-pub(super) fn other_prompt(pins: &Pins, prompt: &PromptSource) -> Option<String> {
+pub(super) fn other_prompt(pins: &PathIdentities, prompt: &PromptSource) -> Option<String> {
     let (pin, path) = (pins.prompt.as_ref()?, prompt.path()?);
     (unescape(&pin.configured)? != path).then(|| {
         format!("run.prompt is {} now; this run began with {}", path.display(), pin.configured)

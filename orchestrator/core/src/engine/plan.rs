@@ -12,7 +12,7 @@ use super::environment;
 use super::error::EngineError;
 use super::prices::{self, Pricing};
 use crate::machine::{
-    self, AfterRejection, BaselineMode, CompletionTrigger, Policy, ValidatorInfo,
+    self, AfterRejection, BaselineMode, CompletionTrigger, FrozenPolicy, ValidatorInfo,
 };
 use crate::registry::{Kinds, Registry};
 use crate::store::{self, StateError};
@@ -123,11 +123,11 @@ impl Judges {
     }
 
     /// What is frozen, with `baseline` being what protected paths were like.
-    pub(super) fn policy(&self, baseline: &[u8]) -> Policy {
+    pub(super) fn policy(&self, baseline: &[u8]) -> FrozenPolicy {
         let mut hasher = blake3::Hasher::new();
         hasher.update(self.source.to_string().as_bytes());
         hasher.update(baseline);
-        Policy {
+        FrozenPolicy {
             validators: self.checks.iter().map(|check| check.info.clone()).collect(),
             digest: hasher.finalize().to_hex().to_string(),
             trust_agent: self.trust_agent,
@@ -138,7 +138,7 @@ impl Judges {
     }
 
     /// A name in the configuration whose code is not what was frozen.
-    pub(super) fn other_code(&self, frozen: &Policy) -> Option<&str> {
+    pub(super) fn other_code(&self, frozen: &FrozenPolicy) -> Option<&str> {
         let other = |name: &&String| self.code.get(*name) != frozen.code.get(*name);
         self.code.keys().find(other).map(String::as_str)
     }
@@ -154,7 +154,7 @@ impl Judges {
 
     /// What a completion would rest on.
     #[must_use]
-    pub fn current_policy(&self) -> Policy {
+    pub fn current_policy(&self) -> FrozenPolicy {
         self.policy(&[])
     }
 
@@ -376,14 +376,14 @@ impl Driver {
     }
 
     /// The limits as the machine applies them.
-    pub(super) fn limits(&self, limits: &Limits) -> machine::Limits {
+    pub(super) fn limits(&self, limits: &Limits) -> machine::RunLimits {
         let first_reservation = match limits.max_cost_usd {
             _ if !self.costs() => Usd::ZERO,
             // The share of a very small limit is not nothing either.
             Some(max) => Usd::from_nanos(max.nanos().div_ceil(FIRST_RESERVATION_SHARE)),
             None => UNLIMITED_RESERVATION,
         };
-        machine::Limits {
+        machine::RunLimits {
             max_iterations: limits.max_iterations,
             max_runtime_ms: limits.max_runtime.map(millis),
             max_cost_usd: limits.max_cost_usd,

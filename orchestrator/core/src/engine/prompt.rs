@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::place;
-use crate::machine::Pins;
+use crate::machine::PathIdentities;
 use crate::workspace::{Prompt, PromptError, PromptPlace};
 use ralph_orchestrator_config as config;
 
@@ -23,7 +23,7 @@ impl PromptSource {
     }
 
     /// The prompt of a run that has begun, with what was recorded of it.
-    pub(super) fn recorded(run: &config::Run, pins: &Pins) -> Self {
+    pub(super) fn recorded(run: &config::Run, pins: &PathIdentities) -> Self {
         Self::new(run, |configured| {
             place::recorded_prompt(pins, configured)
                 .unwrap_or_else(|| PromptPlace::locate(configured))

@@ -151,22 +151,22 @@ impl Redactor {
     pub(super) fn input(&self, mut input: Input) -> Input {
         match &mut input {
             Input::ClaimsFound(claims) => *claims = self.all_of(std::mem::take(claims)),
-            Input::Looked(look) => {
+            Input::Observed(look) => {
                 look.near_misses = self.all_of(std::mem::take(&mut look.near_misses));
                 look.changes = self.all_of(look.changes.take());
             }
-            Input::ModelSeen(text) => *text = self.text(text).into_owned(),
-            Input::Noted(text) => *text = self.text(text).into_owned(),
-            Input::AgentOut(reason) => *reason = self.text(reason).into_owned(),
-            Input::Judged { reasons, .. } => *reasons = self.all_of(std::mem::take(reasons)),
-            Input::ClaimSeen(claim) => claim.text = self.text(&claim.text).into_owned(),
-            Input::Ended(ended) => {
+            Input::Model(text) => *text = self.text(text).into_owned(),
+            Input::Note(text) => *text = self.text(text).into_owned(),
+            Input::AgentUnavailable(reason) => *reason = self.text(reason).into_owned(),
+            Input::Previewed { reasons, .. } => *reasons = self.all_of(std::mem::take(reasons)),
+            Input::Claimed(claim) => claim.text = self.text(&claim.text).into_owned(),
+            Input::IterationEnded(ended) => {
                 ended.outcome = self.all_of(ended.outcome.clone());
                 ended.left_behind = self.all_of(std::mem::take(&mut ended.left_behind));
                 ended.survived = self.all_of(std::mem::take(&mut ended.survived));
             }
-            Input::Survived(message) => *message = self.text(message).into_owned(),
-            Input::BaselineChecked(check) => {
+            Input::ProcessesSurvived(message) => *message = self.text(message).into_owned(),
+            Input::Baseline(check) => {
                 check.verdicts = self.all_of(std::mem::take(&mut check.verdicts));
             }
             Input::Validated(validation) => {
@@ -174,14 +174,14 @@ impl Redactor {
                 validation.tampering = self.all_of(std::mem::take(&mut validation.tampering));
                 validation.warnings = self.all_of(std::mem::take(&mut validation.warnings));
             }
-            Input::Warn(message) => *message = self.text(message).into_owned(),
+            Input::Warning(message) => *message = self.text(message).into_owned(),
             Input::Started(_)
-            | Input::ArtefactsFound(_)
+            | Input::Artefacts(_)
             | Input::WorkspaceMade(_)
-            | Input::Used(_)
-            | Input::ContextSeen(_)
-            | Input::Rested
-            | Input::NotLooked
+            | Input::Usage(_)
+            | Input::Context(_)
+            | Input::WaitFinished
+            | Input::ObservationSkipped
             | Input::Prepared { .. }
             | Input::Timer(_)
             | Input::Signal => {}

@@ -3,18 +3,17 @@
 use std::path::PathBuf;
 
 use super::open::Request;
-use crate::machine::FilePin;
-use ralph_orchestrator_safe_fs::real_path;
-
+use crate::machine::FileIdentity;
 use crate::store::{Layout, Owner, StateDir, StateError, record_elsewhere, state_dirs};
 use crate::workspace::state_dir_name;
+use ralph_orchestrator_safe_fs::real_path;
 
 /// A run that is about to begin, for lack of one to resume.
 pub(super) struct Beginning<'a> {
     pub(super) request: &'a Request<'a>,
     pub(super) layout: &'a Layout,
     pub(super) owner: &'a Owner,
-    pub(super) folder: FilePin,
+    pub(super) folder: FileIdentity,
 }
 
 impl Beginning<'_> {

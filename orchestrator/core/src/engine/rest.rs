@@ -40,11 +40,8 @@ impl Session {
     pub(super) async fn pause(&mut self, failures: u32) -> Result<Vec<Input>, EngineError> {
         let pause = self.pause_length(failures);
         if !pause.is_zero() {
-            self.notice(&Notice::Waiting {
-                iteration: self.state.iterations,
-                ms: plan::millis(pause),
-                reason: "pause".to_owned(),
-            });
+            let (iteration, ms) = (self.state.iterations, plan::millis(pause));
+            self.notice(&Notice::Paused { iteration, ms });
         }
         let until_ms = self.clock.runtime_ms().saturating_add(plan::millis(pause));
         self.rest(|now_ms| until_ms.saturating_sub(now_ms)).await
@@ -55,13 +52,13 @@ impl Session {
     async fn rest(&mut self, left: impl Fn(u64) -> u64) -> Result<Vec<Input>, EngineError> {
         loop {
             if *self.stop.borrow() > 0 {
-                return Ok(vec![Input::Signal, Input::Rested]);
+                return Ok(vec![Input::Signal, Input::WaitFinished]);
             }
             let now_ms = self.clock.runtime_ms();
             let allowed = self.state.limits.max_runtime_ms.unwrap_or(u64::MAX);
             let piece = left(now_ms).min(allowed.saturating_sub(now_ms)).min(LONGEST_REST_MS);
             if piece == 0 {
-                return Ok(vec![Input::Rested]);
+                return Ok(vec![Input::WaitFinished]);
             }
             tokio::select! {
                 () = tokio::time::sleep(Duration::from_millis(piece)) => {}
@@ -73,7 +70,7 @@ impl Session {
 
     /// Notes how much time has passed, so that a crash does not make it undone.
     pub(super) fn tick(&mut self) -> Result<(), EngineError> {
-        self.advance(Input::Timer(Timer::Tick)).map(drop)
+        self.advance(Input::Timer(Timer::Clock)).map(drop)
     }
 }
 

@@ -26,8 +26,8 @@ use super::redact::Redactor;
 use super::scratch::Scratch;
 use super::trace;
 use crate::machine::{
-    Effect, Input, Now, ObservedEvidence, Outcome, Policy, Record, RunStarted, StartIteration,
-    StartOptions, State, StopReason, step,
+    Effect, FrozenPolicy, Input, IterationOutcome, Now, ObservedEvidence, Record, RunStarted,
+    StartIteration, StartOptions, State, StopReason, step,
 };
 use crate::store::{FORMAT_VERSION, Layout, Store, StoredRun};
 use crate::workspace::{
@@ -54,7 +54,7 @@ pub struct Finished {
 
 pub(super) struct New {
     pub(super) run: String,
-    pub(super) policy: Policy,
+    pub(super) policy: FrozenPolicy,
     pub(super) baseline: Baseline,
     pub(super) found: Option<StoredRun>,
     pub(super) store: Store,
@@ -123,7 +123,7 @@ pub struct Session {
     pub(super) kept_prompt: Option<blake3::Hash>,
     /// What was kept last of how an agent was started.
     pub(super) kept_start: Option<Start>,
-    policy: Policy,
+    policy: FrozenPolicy,
     notes: Vec<String>,
     /// Why agents before the one that can begin cannot.
     out: Vec<String>,
@@ -178,8 +178,8 @@ impl Session {
         let workspace = new.workspace.path().to_owned();
         let resumed = new.found.is_some();
         let state = new.found.map(|found| found.state).unwrap_or_default();
-        let clock = Arc::new(Clock::starting_at(state.runtime_ms));
-        let state_began_ms = state.current.as_ref().map_or(0, |current| current.began_ms);
+        let clock = Arc::new(Clock::starting_at(state.budget.runtime_ms));
+        let state_began_ms = state.running.as_ref().map_or(0, |current| current.began_ms);
         let content = super::look::read_config(&new.config_file);
         Self {
             prompt: new.prompt,
@@ -325,9 +325,9 @@ impl Session {
         };
         inputs.push_back(Input::Started(StartOptions { fresh: started }));
         inputs.extend(self.find_artefacts().await?);
-        inputs.extend(std::mem::take(&mut self.out).into_iter().map(Input::AgentOut));
+        inputs.extend(std::mem::take(&mut self.out).into_iter().map(Input::AgentUnavailable));
         for note in std::mem::take(&mut self.notes) {
-            inputs.push_back(Input::Warn(note));
+            inputs.push_back(Input::Warning(note));
         }
         // The answer to the start comes after what is to be said about it.
         let mut next = Vec::new();
@@ -373,7 +373,7 @@ impl Session {
             evidence_overflowed: evidence.overflowed,
             baseline: plan::baseline_mode(self.config.completion.baseline),
             once: self.once,
-            pins: place::pins(&self.held, &self.prompt),
+            identities: place::pins(&self.held, &self.prompt),
         }))
     }
 
@@ -409,9 +409,9 @@ impl Session {
 
     async fn perform(&mut self, effect: Effect) -> Result<Vec<Input>, EngineError> {
         match effect {
-            Effect::Look => self.look().await,
+            Effect::Observe => self.look().await,
             Effect::CheckBaseline => {
-                self.check_baseline().await.map(|done| vec![Input::BaselineChecked(done)])
+                self.check_baseline().await.map(|done| vec![Input::Baseline(done)])
             }
             Effect::Validate(claim) => {
                 let span = info_span!("validation", iteration = self.state.iterations);
@@ -441,7 +441,7 @@ impl Session {
             self.judges.detectors.iter().map(|detector| detector.instructions()).collect();
         let feedback = feedback::block(&self.state, &instructions);
         let bytes = [feedback.as_bytes(), &prompt.bytes].concat();
-        let mut inputs: Vec<Input> = warning.map(Input::Warn).into_iter().collect();
+        let mut inputs: Vec<Input> = warning.map(Input::Warning).into_iter().collect();
         let mut task = self.task(&start, bytes)?;
         let instructions = self.instructions(&prompt.text, &task).unwrap_or_default();
         task.prompt.extend_from_slice(instructions.as_bytes());
@@ -450,7 +450,7 @@ impl Session {
         let (inputs_of, store) = (&mut self.fingerprints.inputs, &mut self.store);
         let changed = inputs_of.put_back(&self.drivers, &agent, &task, config_dir, store)?;
         inputs.extend(changed.into_iter().map(|path| {
-            Input::Warn(format!(
+            Input::Warning(format!(
                 "{path}, which the agent `{agent}` reads, was changed; it was put back"
             ))
         }));
@@ -472,17 +472,17 @@ impl Session {
             iteration: state.iterations,
             stop_reason: reason,
             message: message.clone(),
-            agent: state.agent.clone(),
-            agent_changed: state.changed.clone(),
-            ended_well: matches!(state.last_outcome, Some(Outcome::Succeeded)),
+            agent: state.agent.name.clone(),
+            agent_changed: state.agent.last_change.clone(),
+            ended_well: matches!(state.last_outcome, Some(IterationOutcome::Succeeded)),
             validated: state.completion().is_some_and(|completion| completion.validated),
             evidence_only: self.policy.is_evidence_only(),
             iterations: state.iterations,
             cost_usd: state.cost(),
-            cost_estimated: state.estimated,
-            cost_told: state.cost_told,
+            cost_estimated: state.budget.cost_estimated,
+            cost_reported: state.budget.cost_reported,
             tokens: state.tokens(),
-            runtime_ms: state.runtime_ms,
+            runtime_ms: state.budget.runtime_ms,
         });
         Finished { run: self.run.clone(), reason, message, state }
     }

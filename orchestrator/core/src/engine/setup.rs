@@ -10,7 +10,7 @@ use super::bytecode::BytecodeDir;
 use super::execution::{Over, execute};
 use super::plan::{Judges, millis};
 use super::validate::{Selection, baseline_claim};
-use crate::machine::NamedVerdict;
+use crate::machine::ValidatorVerdict;
 use crate::workspace::ProtectedPaths;
 use ralph_orchestrator_config::{ConfigError, ConfigErrors, LoadedConfig};
 use ralph_orchestrator_contract::{Setup, SetupProblem, ValidationContext};
@@ -77,7 +77,7 @@ impl Judges {
         workspace: &Path,
         env: &BTreeMap<String, String>,
         at_most: Option<Duration>,
-    ) -> Vec<NamedVerdict> {
+    ) -> Vec<ValidatorVerdict> {
         let claim = baseline_claim();
         let mut env = env.clone();
         // As during a run, where it is gone afterwards. Without it the check works all the same.
@@ -109,7 +109,7 @@ impl Judges {
             };
             // Nobody cancels it.
             let Some(verdict) = execute(check, context, over).await else { continue };
-            verdicts.push(NamedVerdict {
+            verdicts.push(ValidatorVerdict {
                 validator: check.info.name.clone(),
                 required: true,
                 duration_ms: millis(started.elapsed()),

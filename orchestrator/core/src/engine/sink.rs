@@ -17,7 +17,7 @@ use super::judge::Question;
 use super::notice::{Notice, Observer};
 use super::redact::Events;
 use super::transcript::{self, Transcript};
-use crate::machine::Context;
+use crate::machine::ContextUsage;
 use ralph_orchestrator_contract::{
     CancelReason, CancelSignal, Claim, ClaimKind, ClaimSource, CompletionDetector, Event,
     EventSink, Judgement, Usage,
@@ -65,7 +65,7 @@ pub(super) enum Heard {
     /// The model in use.
     Model(String),
     Usage(Usage),
-    Context(Context),
+    Context(ContextUsage),
     Claim(Claim),
     Note(String),
     Question(Question),
@@ -193,7 +193,7 @@ impl Sink<'_> {
             }
             Event::Note { text } => return self.tell(Heard::Note(text)).await,
             Event::Context { used, window } => {
-                self.tell(Heard::Context(Context { used, window })).await;
+                self.tell(Heard::Context(ContextUsage { used, window })).await;
                 Notice::Context { iteration, used, window }
             }
             Event::Raw { .. } | Event::Unknown => return,

@@ -23,7 +23,7 @@ impl Session {
     /// be killed. Returns what the machine has to be told if one lives for too long: longer than a
     /// stop or `max_runtime` allows.
     pub(super) async fn outlive(&mut self) -> Result<Option<Input>, EngineError> {
-        if self.state.survived.is_empty() {
+        if self.state.agent.survivors.is_empty() {
             return Ok(None);
         }
         let began_ms = self.clock.runtime_ms();
@@ -33,7 +33,7 @@ impl Session {
             .max_runtime_ms
             .map_or(LONGEST_WAIT_MS, |max| max.saturating_sub(began_ms).min(LONGEST_WAIT_MS));
         let mut pause = FIRST_PAUSE;
-        let mut survivors = self.state.survived.clone();
+        let mut survivors = self.state.agent.survivors.clone();
         loop {
             let (processes, run) = (Arc::clone(&self.processes), self.run.clone());
             let iteration = self.state.iterations;
@@ -45,7 +45,7 @@ impl Session {
                 let message = format!(
                     "{complaint}; nothing was validated beside them. End them, then `run` resumes"
                 );
-                return Ok(Some(Input::Survived(message)));
+                return Ok(Some(Input::ProcessesSurvived(message)));
             }
             if pause == FIRST_PAUSE {
                 let reason = format!("{complaint}; nothing is validated beside them");

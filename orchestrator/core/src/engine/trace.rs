@@ -1,44 +1,18 @@
 //! What the driver does, for those who look for a mistake. The machine itself says nothing.
 
-use tracing::{Level, debug, info, warn};
+use tracing::{debug, info, warn};
 
 use crate::machine::{Effect, Input, Record};
 
-/// The machine is told something.
+/// Logs an input of the machine.
 pub(super) fn input(input: &Input) {
-    if tracing::enabled!(Level::DEBUG) {
-        let name = match input {
-            Input::Started(_) => "started",
-            Input::ClaimsFound(_) => "claims_found",
-            Input::WorkspaceMade(_) => "workspace_made",
-            Input::NotLooked => "not_looked",
-            Input::Survived(_) => "survived",
-            Input::BaselineChecked(_) => "baseline_checked",
-            Input::Looked(_) => "looked",
-            Input::ClaimSeen(_) => "claim_seen",
-            Input::Used(_) => "used",
-            Input::ContextSeen(_) => "context_seen",
-            Input::ModelSeen(_) => "model_seen",
-            Input::Noted(_) => "noted",
-            Input::Judged { .. } => "judged",
-            Input::AgentOut(_) => "agent_out",
-            Input::Ended(_) => "ended",
-            Input::Validated(_) => "validated",
-            Input::Rested => "rested",
-            Input::Prepared { .. } => "prepared",
-            Input::Timer(_) => "timer",
-            Input::Signal => "signal",
-            Input::ArtefactsFound(_) => "artefacts_found",
-            Input::Warn(_) => "warn",
-        };
-        debug!(input = name, "the machine is told");
-    }
+    debug!(input = input.name(), "machine input");
 }
 
 /// The machine wants something done.
 pub(super) fn effect(effect: &Effect) {
     match effect {
-        Effect::Look => debug!("effect: look"),
+        Effect::Observe => debug!("effect: observe"),
         Effect::CheckBaseline => debug!("effect: check the baseline"),
         Effect::Validate(claim) => debug!(detector = claim.detector, "effect: validate"),
         Effect::Prepare(start) => debug!(iteration = start.iteration, "effect: prepare"),
@@ -74,7 +48,7 @@ pub(super) fn record(record: &Record) {
         }
         Record::Baseline { accepted, .. } => info!(accepted, "baseline checked"),
         Record::WorkspaceMade { .. } => warn!("the workspace was gone and was made again"),
-        Record::Withdrawn { detector } => info!(detector, "claim withdrawn"),
+        Record::MarkerRemoved { detector } => info!(detector, "marker removed"),
         Record::Validated { accepted, tree, reasons, .. } => {
             info!(accepted, tree, reasons = reasons.len(), "validated");
         }
@@ -90,17 +64,13 @@ pub(super) fn record(record: &Record) {
             info!(until_ms, reason = reason.as_str(), "waiting for the provider");
         }
         Record::Warning { message } => warn!("{message}"),
-        Record::Judged { accepted, reasons, .. } => {
-            info!(
-                accepted,
-                reasons = reasons.len(),
-                "the agent was told what would become of its work"
-            );
+        Record::Previewed { accepted, reasons, .. } => {
+            info!(accepted, reasons = reasons.len(), "validation previewed");
         }
         Record::Model { model, .. } => info!(model, "model"),
-        Record::Looked { iteration, tree, .. } => debug!(iteration, tree, "workspace looked at"),
+        Record::Observed { iteration, tree, .. } => debug!(iteration, tree, "workspace observed"),
         Record::Note { .. } => debug!("note"),
         Record::Answered { .. } => info!("answered"),
-        Record::Tick { .. } | Record::Usage { .. } | Record::Context { .. } => {}
+        Record::Clock { .. } | Record::Usage { .. } | Record::Context { .. } => {}
     }
 }

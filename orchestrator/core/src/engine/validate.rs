@@ -22,7 +22,7 @@ use super::protection::{ProtectedState, Protection};
 use super::rest::{LONGEST_REST_MS, asked};
 use super::session::{Session, StopRequests};
 use super::sink::Cancel;
-use crate::machine::{BaselineCheck, EvidenceHistory, NamedVerdict, Validation};
+use crate::machine::{BaselineCheck, EvidenceHistory, Validation, ValidatorVerdict};
 use crate::store::{Disk, store_evidence};
 use crate::workspace::{PinnedPaths, TreeHasher, TreeSnapshot, WorkspaceHandle};
 use ralph_orchestrator_contract::{
@@ -122,15 +122,15 @@ impl Session {
             baseline: Arc::clone(&self.baseline),
             clock: Arc::clone(&self.clock),
             iteration,
-            tree: self.state.tree.clone(),
-            tree_left: self.state.tree_left.clone(),
+            tree: self.state.workspace.tree.clone(),
+            tree_left: self.state.workspace.tree_left.clone(),
             disk: self.store.disk().clone(),
             snapshot_file: self.layout().snapshot(&self.run),
             pinned: Arc::clone(&self.pinned),
-            artefacts: self.state.artefacts.clone(),
+            artefacts: self.state.workspace.artefacts.clone(),
             changes: None,
-            tree_since: self.state.tree_since,
-            evidence: self.state.evidence_history.clone(),
+            tree_since: self.state.workspace.tree_since,
+            evidence: self.state.workspace.evidence_history.clone(),
             selection,
             claim,
             hasher: Some(self.take_hasher()),
@@ -220,7 +220,7 @@ impl Session {
     /// was examined is not accepted. `None` if the run was asked to stop meanwhile.
     fn keep(
         &self,
-        verdicts: &mut [NamedVerdict],
+        verdicts: &mut [ValidatorVerdict],
     ) -> Result<Option<Vec<EvidenceFile>>, EngineError> {
         if verdicts.iter().any(|verdict| verdict.required && !verdict.verdict.is_accepted()) {
             return Ok(Some(Vec::new()));
@@ -314,7 +314,7 @@ impl Examination {
         &mut self,
         checks: &[&plan::Check],
         protection: &mut Protection,
-    ) -> Result<Option<Vec<NamedVerdict>>, EngineError> {
+    ) -> Result<Option<Vec<ValidatorVerdict>>, EngineError> {
         let mut verdicts = Vec::new();
         for check in checks {
             let Some(mut verdict) = self.check(check, protection).await? else { return Ok(None) };
@@ -329,7 +329,7 @@ impl Examination {
     }
 
     /// Decides about validators that change work each time they run.
-    fn settle(&mut self, verdicts: &mut [NamedVerdict]) {
+    fn settle(&mut self, verdicts: &mut [ValidatorVerdict]) {
         let Some(changes) = &mut self.changes else { return };
         if self.selection == Selection::RequiredChecks {
             return changes.warn_of_changes();
@@ -405,7 +405,7 @@ impl Examination {
         &self,
         check: &plan::Check,
         protection: &mut Protection,
-    ) -> Result<Option<NamedVerdict>, EngineError> {
+    ) -> Result<Option<ValidatorVerdict>, EngineError> {
         let started = Instant::now();
         // By the clock of the run: a time of standstill is nobody's fault.
         let until_ms = self.clock.runtime_ms().saturating_add(plan::millis(check.timeout));
@@ -424,7 +424,7 @@ impl Examination {
                 verdict => break times(verdict, pass, passes),
             }
         };
-        Ok(Some(NamedVerdict {
+        Ok(Some(ValidatorVerdict {
             validator: check.info.name.clone(),
             required: check.info.required,
             duration_ms: plan::millis(started.elapsed()),

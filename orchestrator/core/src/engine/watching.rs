@@ -177,7 +177,7 @@ impl Watching {
                 Timer::IterationTimeout,
             ),
             (idle_ms, Timer::Idle),
-            (self.next_tick_ms, Timer::Tick),
+            (self.next_tick_ms, Timer::Clock),
         ]
     }
 
@@ -195,7 +195,7 @@ impl Watching {
         let times = self.times(session).into_iter();
         let inspection = Some(self.next_inspection_ms).filter(|at| *at > now);
         let next = times
-            .filter(|(_, timer)| !told || *timer == Timer::Tick)
+            .filter(|(_, timer)| !told || *timer == Timer::Clock)
             .map(|(at, _)| at)
             .chain(self.given_up_ms())
             .chain(self.held.due_ms())
@@ -213,7 +213,7 @@ impl Watching {
     pub(super) fn look(&mut self, session: &mut Session) -> Result<bool, EngineError> {
         let now = session.clock.runtime_ms();
         for (at, timer) in self.times(session) {
-            if at > now || (self.told_ms.is_some() && timer != Timer::Tick) {
+            if at > now || (self.told_ms.is_some() && timer != Timer::Clock) {
                 continue;
             }
             if timer == Timer::Idle
@@ -222,7 +222,7 @@ impl Watching {
                 continue;
             }
             session.act(Input::Timer(timer), self)?;
-            if timer == Timer::Tick {
+            if timer == Timer::Clock {
                 self.next_tick_ms = now.saturating_add(tick_pause(session));
             }
         }

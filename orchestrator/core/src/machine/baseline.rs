@@ -1,64 +1,64 @@
-//! The checks, before any work is done. One that accepts then proves nothing when it accepts later.
+//! The baseline: the checks, run once before any work. A check that accepts then proves nothing later.
 
-use super::boundary;
+use super::between_iterations;
 use super::input::BaselineCheck;
-use super::limits::StopReason;
-use super::record::{BaselineMode, Record};
+use super::policy::BaselineMode;
+use super::record::Record;
 use super::state::State;
-use super::step::Turn;
+use super::stop::StopReason;
+use super::transition::Transition;
 
-const ALREADY: &str = "every check accepts before any work is done";
+const ALREADY_ACCEPTED: &str = "every check accepts before any work is done";
 
 /// Whether the checks have to be run before the first iteration.
 pub(super) fn is_due(state: &State) -> bool {
     let Some(started) = &state.started else { return false };
-    let again = match state.baseline {
+    let accepted = state.validation.baseline_accepted;
+    let is_open = match state.validation.baseline_mode {
         BaselineMode::Off => false,
-        BaselineMode::Warn => state.baseline_accepted.is_none(),
-        // Whoever starts the run again may have mended the check.
-        BaselineMode::MustFail => state.baseline_accepted != Some(false),
+        BaselineMode::Warn => accepted.is_none(),
+        // The user may have fixed the check before resuming the run.
+        BaselineMode::MustFail => accepted != Some(false),
     };
     let policy = &started.policy;
-    again && state.iterations == 0 && policy.validates() && !policy.is_evidence_only()
+    is_open && state.iterations == 0 && policy.validates() && !policy.is_evidence_only()
 }
 
-pub(super) fn checked(turn: &mut Turn, check: BaselineCheck) {
-    let was_interrupted = check.interrupted || turn.state.stopping;
-    if !is_due(&turn.state) {
+pub(super) fn checked(next: &mut Transition, check: BaselineCheck) {
+    let interrupted = check.interrupted || next.state.process.stop_requested;
+    if !is_due(&next.state) {
         return;
     }
-    boundary::artefacts_left(turn, check.artefacts);
-    if boundary::broken_off(turn, was_interrupted, check.out_of_time) {
+    between_iterations::artefacts_of_validators(next, check.artefacts);
+    if between_iterations::ignores_verdicts(next, interrupted, check.out_of_time) {
         return;
     }
     let accepted = !check.verdicts.is_empty()
         && check.verdicts.iter().all(|named| named.verdict.is_accepted());
-    let runtime_ms = turn.runtime_ms();
-    for message in check.warnings {
-        turn.record(Record::Warning { message });
-    }
-    turn.record(Record::Baseline {
+    let runtime_ms = next.runtime_ms();
+    next.warn(check.warnings);
+    next.record(Record::Baseline {
         accepted,
         tree: check.tree,
         evidence: check.evidence,
         verdicts: check.verdicts,
         runtime_ms,
     });
-    if accepted && turn.state.baseline == BaselineMode::MustFail {
+    if accepted && next.state.validation.baseline_mode == BaselineMode::MustFail {
         let message = format!(
-            "{ALREADY}, which completion.baseline = \"must_fail\" forbids: write a check that fails \
-             until the work is done"
+            "{ALREADY_ACCEPTED}, which completion.baseline = \"must_fail\" forbids: write a check \
+             that fails until the work is done"
         );
-        return turn.finish(StopReason::NeedsHuman, message);
+        return next.finish(StopReason::NeedsHuman, message);
     }
     if accepted {
-        let message = format!("{ALREADY}: {}", what_follows(&turn.state));
-        turn.record(Record::Warning { message });
+        let consequence = consequence(&next.state);
+        next.warn([format!("{ALREADY_ACCEPTED}: {consequence}")]);
     }
-    boundary::go_on(turn);
+    between_iterations::continue_run(next);
 }
 
-fn what_follows(state: &State) -> &'static str {
+fn consequence(state: &State) -> &'static str {
     let needs_more = state.policy().is_some_and(|policy| {
         policy.validators.iter().any(|validator| validator.required && !validator.runs_check)
     });
@@ -71,9 +71,9 @@ fn what_follows(state: &State) -> &'static str {
     }
 }
 
-/// What has to be said of a completion, as the end of a sentence.
-pub(super) fn note(state: &State) -> &'static str {
-    match state.baseline_accepted {
+/// Returns what the message of a completion adds about the baseline.
+pub(super) fn completion_note(state: &State) -> &'static str {
+    match state.validation.baseline_accepted {
         Some(true) => ", but every check accepted before any work was done",
         Some(false) | None => "",
     }

@@ -1,13 +1,15 @@
-//! What the machine is told and what it wants done.
+//! Inputs and effects of the machine.
 
 use std::collections::BTreeMap;
 
 use super::changes::Changes;
 use super::evidence::ObservedEvidence;
-use super::limits::StopReason;
-use super::pins::FilePin;
-use super::record::{Given, NamedVerdict, Outcome, Record, RunStarted, Trigger};
-use super::state::Context;
+use super::outcome::IterationOutcome;
+use super::path_identities::FileIdentity;
+use super::record::{LaunchDigests, Record, RunStarted, Trigger};
+use super::state::ContextUsage;
+use super::stop::StopReason;
+use super::verdict::ValidatorVerdict;
 use ralph_orchestrator_contract::{
     Budget, CancelReason, Claim, EvidenceFile, NearMiss, Survivor, Usage, Usd,
 };
@@ -28,87 +30,103 @@ pub struct Now {
     pub unix_ms: u64,
 }
 
-/// What was seen in the workspace between iterations.
+/// An observation of the workspace between iterations.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Look {
-    /// What was nearly a claim.
+pub struct Observation {
+    /// Near misses: what was nearly a claim.
     pub near_misses: Vec<NearMiss>,
     /// Digest of the tree.
     pub tree: String,
     /// The same without artefacts, if there are any.
     pub work: Option<String>,
-    /// What lies in the evidence folders.
+    /// The files in the evidence folders.
     pub evidence: ObservedEvidence,
     /// What the iteration changed, if that is known.
     pub changes: Option<Changes>,
 }
 
-/// How the agent ended.
+/// The end of an iteration, as reported by the driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ended {
-    /// How. A cancellation that the machine asked for is told as `Cut`, whatever the agent says.
-    pub outcome: Outcome,
-    /// Its figures.
+pub struct IterationEnd {
+    /// How it ended. Recorded as `StoppedEarly` if the machine had cancelled it.
+    pub outcome: IterationOutcome,
+    /// What the agent used.
     pub usage: Usage,
-    /// Its text speaks of being done.
+    /// The agent's final text speaks of being done.
     pub says_done: bool,
     /// It says so of the whole task.
     pub says_all_done: bool,
-    /// How many tools it called, if its adapter can tell.
+    /// How many tools the agent called, if its adapter counts them.
     pub tool_calls: Option<u64>,
-    /// Names of processes that were left and ended.
+    /// Names of processes that the agent left behind and that were killed.
     pub left_behind: Vec<String>,
-    /// Processes that could not be ended.
+    /// Processes that could not be killed.
     pub survived: Vec<Survivor>,
 }
 
-/// The outcome of running all validators once.
+impl IterationEnd {
+    /// An end of which nothing but the outcome is known.
+    #[must_use]
+    pub fn new(outcome: IterationOutcome) -> Self {
+        Self {
+            outcome,
+            usage: Usage::default(),
+            says_done: false,
+            says_all_done: false,
+            tool_calls: None,
+            left_behind: Vec::new(),
+            survived: Vec::new(),
+        }
+    }
+}
+
+/// The result of running all validators once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Validation {
     /// All verdicts, in order.
-    pub verdicts: Vec<NamedVerdict>,
+    pub verdicts: Vec<ValidatorVerdict>,
     /// The tree before the first validator.
     pub tree_before: String,
-    /// The tree after the last one, without what became of artefacts.
+    /// The tree after the last one, apart from artefacts.
     pub tree_after: String,
     /// The tree after the last one.
     pub tree_left: String,
-    /// What each validator left that was not there before.
+    /// New files that each validator left.
     pub artefacts: BTreeMap<String, Vec<String>>,
-    /// What the user should know of what validators did to the workspace.
+    /// Warnings to the user about what validators did to the workspace.
     pub warnings: Vec<String>,
-    /// What was done to protected paths meanwhile, for the agent: nothing is accepted then.
+    /// Changes to protected paths meanwhile, for the agent: nothing is accepted then.
     pub tampering: Vec<String>,
-    /// Accepted evidence, kept safe already.
+    /// Accepted evidence, already copied.
     pub evidence: Vec<EvidenceFile>,
     /// Digest of the prompt, claims aside.
     pub task: String,
-    /// It was broken off by a signal: says nothing.
+    /// Broken off by a request to stop: the verdicts do not count.
     pub interrupted: bool,
-    /// It was broken off by `limits.max_runtime`: says nothing.
+    /// Broken off by `limits.max_runtime`: the verdicts do not count.
     pub out_of_time: bool,
 }
 
-/// The outcome of running the checks once before any work is done.
+/// The result of running the checks once before any work is done.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BaselineCheck {
     /// The verdicts of the required validators that run something, in order.
-    pub verdicts: Vec<NamedVerdict>,
+    pub verdicts: Vec<ValidatorVerdict>,
     /// The tree after the last one.
     pub tree: String,
-    /// Digests of what lies in the evidence folders then.
+    /// Digests of the files in the evidence folders then.
     pub evidence: Vec<String>,
-    /// What each validator left that was not there before.
+    /// New files that each validator left.
     pub artefacts: BTreeMap<String, Vec<String>>,
-    /// What the user should know of what validators did to the workspace.
+    /// Warnings to the user about what validators did to the workspace.
     pub warnings: Vec<String>,
-    /// It was broken off by a signal: says nothing.
+    /// Broken off by a request to stop: the verdicts do not count.
     pub interrupted: bool,
-    /// It was broken off by `limits.max_runtime`: says nothing.
+    /// Broken off by `limits.max_runtime`: the verdicts do not count.
     pub out_of_time: bool,
 }
 
-/// A time that has come while the agent runs.
+/// A timer that expired while the agent runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Timer {
     /// `limits.iteration_timeout`.
@@ -117,116 +135,147 @@ pub enum Timer {
     Idle,
     /// `limits.max_runtime`.
     MaxRuntime,
-    /// Time to note how much time has passed.
-    Tick,
+    /// Time to record the clock.
+    Clock,
 }
 
-/// What the driver tells the machine.
+/// A report of the driver to the machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(clippy::large_enum_variant)]
 pub enum Input {
     /// The orchestrator was started on this run, new or not.
     Started(StartOptions),
-    /// The claims that stand or were made in the final message: before anything slow begins.
+    /// The standing claims and those of the final message, before anything slow begins.
     ClaimsFound(Vec<Claim>),
     /// The workspace was gone, and this empty folder was made in its place.
-    WorkspaceMade(FilePin),
-    /// The workspace was looked at.
-    Looked(Look),
-    /// The run was asked to stop, or its time was used up, before the workspace was looked at.
-    NotLooked,
-    /// A claim was seen while the agent runs.
-    ClaimSeen(Claim),
+    WorkspaceMade(FileIdentity),
+    /// The workspace was observed.
+    Observed(Observation),
+    /// The run was asked to stop, or its time was used up, before the workspace was observed.
+    ObservationSkipped,
+    /// The agent claimed something while it runs.
+    Claimed(Claim),
     /// The iteration's sums so far.
-    Used(Usage),
+    Usage(Usage),
     /// How full the running iteration's context is.
-    ContextSeen(Context),
-    /// The agent told which model it uses.
-    ModelSeen(String),
+    Context(ContextUsage),
+    /// The model that the agent reports.
+    Model(String),
     /// The agent left a note.
-    Noted(String),
-    /// The agent asked what would become of its work, and this is the answer.
-    Judged {
+    Note(String),
+    /// The agent asked for a preview of the validation and got this result.
+    Previewed {
         /// Every required validator accepted.
         accepted: bool,
         /// Why not, for the agent.
         reasons: Vec<String>,
     },
-    /// What validators left whose end nobody saw.
-    ArtefactsFound(Vec<String>),
-    /// The agent cannot even begin, for this reason; another one has to.
-    AgentOut(String),
+    /// Files that appeared during a validation whose end was not recorded.
+    Artefacts(Vec<String>),
+    /// The agent cannot be used, for this reason; the next one takes over.
+    AgentUnavailable(String),
     /// The agent has ended and its process tree is gone.
-    Ended(Ended),
+    IterationEnded(IterationEnd),
     /// The checks have run before any work was done.
-    BaselineChecked(BaselineCheck),
-    /// Processes of the agent live on and cannot be ended, which ones in words for people: the answer to
-    /// [`Effect::Look`] where it cannot be given.
-    Survived(String),
+    Baseline(BaselineCheck),
+    /// Processes of the agent survive and cannot be killed; a message that names them. Answers
+    /// [`Effect::Observe`] instead of an observation.
+    ProcessesSurvived(String),
     /// The validators have run.
     Validated(Validation),
     /// A pause or wait is over.
-    Rested,
+    WaitFinished,
     /// The prompt for this iteration is read.
     Prepared {
-        /// As it came with [`Effect::Prepare`].
+        /// As ordered by [`Effect::Prepare`].
         start: StartIteration,
         /// Digest of the prompt file's content.
         prompt: String,
-        /// What the agent is given.
-        given: Given,
+        /// Digests of what the agent is given.
+        given: LaunchDigests,
     },
-    /// A time has come.
+    /// A timer expired.
     Timer(Timer),
-    /// The user or the system wants the run to end.
+    /// The user or the system asks the run to stop.
     Signal,
-    /// Something the user should know later too.
-    Warn(String),
+    /// A warning to record.
+    Warning(String),
 }
 
-/// What an iteration is started with.
+impl Input {
+    /// Returns its name for the log, the same as of the record that it leads to, if it leads to one.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Started(_) => "started",
+            Self::ClaimsFound(_) => "claims_found",
+            Self::WorkspaceMade(_) => "workspace_made",
+            Self::Observed(_) => "observed",
+            Self::ObservationSkipped => "observation_skipped",
+            Self::Claimed(_) => "claimed",
+            Self::Usage(_) => "usage",
+            Self::Context(_) => "context",
+            Self::Model(_) => "model",
+            Self::Note(_) => "note",
+            Self::Previewed { .. } => "previewed",
+            Self::Artefacts(_) => "artefacts",
+            Self::AgentUnavailable(_) => "agent_unavailable",
+            Self::IterationEnded(_) => "iteration_ended",
+            Self::Baseline(_) => "baseline",
+            Self::ProcessesSurvived(_) => "processes_survived",
+            Self::Validated(_) => "validated",
+            Self::WaitFinished => "wait_finished",
+            Self::Prepared { .. } => "prepared",
+            Self::Timer(_) => "timer",
+            Self::Signal => "signal",
+            Self::Warning(_) => "warning",
+        }
+    }
+}
+
+/// The parameters of an iteration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StartIteration {
     /// Its number.
     pub iteration: u64,
     /// From 1.
     pub attempt: u32,
-    /// Why.
+    /// Why it is started.
     pub trigger: Trigger,
     /// What may still be spent.
     pub budget: Budget,
-    /// What it is charged at least if its end is never known.
+    /// What it is charged at least if its end never becomes known.
     pub reservation: Usd,
 }
 
-/// What the machine wants done, in this order.
+/// An order of the machine to the driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(clippy::large_enum_variant)]
 pub enum Effect {
-    /// Append to the journal; safely, if the record is a barrier.
+    /// Append to the journal; synced to disk if the record is a barrier.
     Append(Record),
     /// Bring the latch file up to date.
     Latch,
-    /// Look at the workspace: answer with [`Input::Looked`].
-    Look,
-    /// Run the required validators that run something: answer with [`Input::BaselineChecked`].
+    /// Observe the workspace: answer with [`Input::Observed`].
+    Observe,
+    /// Run the required validators that run something: answer with [`Input::Baseline`].
     CheckBaseline,
     /// Run the validators on this claim: answer with [`Input::Validated`].
     Validate(Claim),
     /// Read the prompt: answer with [`Input::Prepared`].
     Prepare(StartIteration),
-    /// Start the agent: answer with [`Input::Ended`] after any number of other inputs.
+    /// Start the agent: answer with [`Input::IterationEnded`] after any number of other inputs.
     Start(StartIteration),
-    /// End the agent early.
+    /// Stop the agent early.
     Cancel(CancelReason),
-    /// Wait between two iterations, longer after failures, then answer with [`Input::Rested`].
+    /// Wait between two iterations, longer after failures, then answer with [`Input::WaitFinished`].
     Pause {
         /// Consecutive failed iterations.
         failures: u32,
     },
-    /// Wait until that time, in milliseconds since the Unix epoch, then [`Input::Rested`].
+    /// Wait until that time, in milliseconds since the Unix epoch, then [`Input::WaitFinished`].
     WaitUntil(u64),
-    /// The run is over, or over for now.
+    /// The run has stopped, for good or until it is resumed.
     Finish {
         /// Why.
         reason: StopReason,

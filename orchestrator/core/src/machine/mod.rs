@@ -1,47 +1,55 @@
 //! The pure state machine of a run.
 //!
-//! [`step`] takes the state and one input and gives back the new state and the effects to perform:
-//! no clock, no disk, no process in here. Every change of the state is a [`Record`] that is also
-//! appended to the journal, so the state *is* the fold of the journal, and resuming is the same code
-//! as starting. The driver in [`engine`](crate::engine) performs the effects and feeds the inputs.
+//! [`step`] maps a state and an input to the new state and the effects to perform, without a clock,
+//! disk or process. Every change of the state is a [`Record`] that is also appended to the journal, so
+//! the state *is* the fold of the journal, and resuming is the same code as starting. The driver in
+//! [`engine`](crate::engine) performs the effects and feeds the inputs.
 
+mod apply;
 mod baseline;
-mod boundary;
-mod change;
+mod between_iterations;
 mod changes;
+mod claim_stats;
+mod during_iteration;
 mod evidence;
-mod fold;
+mod failover;
 mod input;
 mod limits;
 mod normalize;
-mod obstacle;
-mod pins;
+mod outcome;
+mod path_identities;
+mod policy;
 mod progress;
 mod record;
-mod running;
+mod resume_blocker;
+mod run_summary;
 mod state;
 mod step;
-mod story;
-mod tally;
+mod stop;
 #[cfg(test)]
 mod tests;
+mod transition;
 mod verdict;
 
 pub use changes::{ChangedFile, Changes, FileChange};
+pub use claim_stats::{ClaimStats, RejectionCause};
 pub use evidence::{EvidenceHistory, ObservedEvidence};
 pub use input::{
-    BaselineCheck, Effect, Ended, Input, Look, Now, StartIteration, StartOptions, Timer, Validation,
+    BaselineCheck, Effect, Input, IterationEnd, Now, Observation, StartIteration, StartOptions,
+    Timer, Validation,
 };
-pub use limits::{Limits, StopReason};
-pub use obstacle::Obstacle;
-pub use pins::{FilePin, Pins, PromptPin};
-pub use record::{
-    AfterRejection, BaselineMode, CompletionTrigger, Given, NamedVerdict, Outcome, Policy, Record,
-    RunStarted, Trigger, ValidatorInfo,
-};
+pub use limits::RunLimits;
+pub use outcome::IterationOutcome;
+pub use path_identities::{FileIdentity, PathIdentities, PromptIdentity};
+pub use policy::{AfterRejection, BaselineMode, CompletionTrigger, FrozenPolicy, ValidatorInfo};
+pub use record::{LaunchDigests, Record, RunStarted, Trigger};
+pub use resume_blocker::ResumeBlocker;
+pub use run_summary::{IterationSummary, RunSummary, TreeChange};
 pub use state::{
-    AgentChange, Answer, Completion, Context, Current, Latch, Note, Rejection, State, Stop, Wait,
+    AgentChange, AgentState, Answer, BudgetUse, ClaimState, Completion, ContextUsage, LastError,
+    Latch, Note, ProcessState, ProgressState, ProviderWait, Rejection, RunningIteration, State,
+    ValidationState, WorkspaceState,
 };
 pub use step::step;
-pub use story::{Episode, Story, TreeChange};
-pub use tally::{Cause, ClaimTally};
+pub use stop::{Stop, StopReason};
+pub use verdict::ValidatorVerdict;

@@ -1,129 +1,19 @@
-//! The facts of a run, as they stand in the journal.
+//! The facts of a run, as recorded in the journal.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
 use super::changes::Changes;
-use super::limits::{Limits, StopReason};
-use super::pins::{FilePin, Pins};
+use super::limits::RunLimits;
+use super::outcome::IterationOutcome;
+use super::path_identities::{FileIdentity, PathIdentities};
+use super::policy::{BaselineMode, FrozenPolicy};
+use super::stop::StopReason;
+use super::verdict::ValidatorVerdict;
 use ralph_orchestrator_contract::{
-    CancelReason, Claim, EvidenceFile, NearMiss, Survivor, Usage, Usd, Verdict,
+    CancelReason, Claim, EvidenceFile, NearMiss, Survivor, Usage, Usd,
 };
-
-/// Whether a rejected claim stays pending.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum AfterRejection {
-    /// It stays pending and is validated again after each iteration.
-    #[default]
-    Keep,
-    /// It is dropped; a new claim has to be made.
-    RequireNewClaim,
-}
-
-/// What makes the validators run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum CompletionTrigger {
-    /// A claim.
-    #[default]
-    Claimed,
-    /// A claim, or an iteration that changed something.
-    Proved,
-}
-
-/// What follows from checks that accept before any work is done.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum BaselineMode {
-    /// They are not run before the first iteration.
-    #[default]
-    Off,
-    /// The user is warned.
-    Warn,
-    /// The run does not begin.
-    MustFail,
-}
-
-/// A validator as it was when the run started.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ValidatorInfo {
-    /// Its name, unique in the run.
-    pub name: String,
-    /// Its kind.
-    pub kind: String,
-    /// Whether completion needs its acceptance.
-    pub required: bool,
-    /// Whether it runs something, so that its verdict rests on more than what the agent wrote.
-    #[serde(default = "yes")]
-    pub runs_check: bool,
-}
-
-const fn yes() -> bool {
-    true
-}
-
-/// What is frozen when the run starts.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Policy {
-    /// The validators, in the order in which they run.
-    pub validators: Vec<ValidatorInfo>,
-    /// Digest of everything that decides about completion.
-    pub digest: String,
-    /// Whether a claim may be accepted without any required validator.
-    pub trust_agent: bool,
-    /// What becomes of a rejected claim.
-    pub after_rejection: AfterRejection,
-    /// What makes the validators run.
-    #[serde(default)]
-    pub when: CompletionTrigger,
-    /// For detectors and validators that are no part of this program: digests of their code, by the
-    /// names in the configuration.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub code: BTreeMap<String, String>,
-}
-
-impl Policy {
-    /// Whether a completion under this policy was really checked.
-    #[must_use]
-    pub fn validates(&self) -> bool {
-        self.validators.iter().any(|validator| validator.required)
-    }
-
-    /// Whether a completion under this policy rests only on what the agent wrote: no required
-    /// validator runs anything.
-    #[must_use]
-    pub fn is_evidence_only(&self) -> bool {
-        let mut required = self.validators.iter().filter(|validator| validator.required);
-        self.validates() && required.all(|validator| !validator.runs_check)
-    }
-
-    /// Whether both decide about completion in the same way. What an older journal does not say
-    /// makes no difference.
-    #[must_use]
-    pub fn decides_like(&self, other: &Self) -> bool {
-        let plain = |policy: &Self| {
-            let mut policy = policy.clone();
-            policy.validators.iter_mut().for_each(|validator| validator.runs_check = true);
-            policy
-        };
-        plain(self) == plain(other)
-    }
-}
-
-/// A validator's verdict under its name.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NamedVerdict {
-    /// The validator's name.
-    pub validator: String,
-    /// Whether completion needs its acceptance.
-    pub required: bool,
-    /// How long it took, in milliseconds.
-    pub duration_ms: u64,
-    /// What it said.
-    pub verdict: Verdict,
-}
 
 /// Why an iteration is started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -141,42 +31,6 @@ pub enum Trigger {
     Resumed,
 }
 
-/// How an iteration ended.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-pub enum Outcome {
-    /// The agent ended well.
-    Succeeded,
-    /// The agent ended badly.
-    Failed {
-        /// The class of the failure, one word.
-        class: String,
-        /// For people.
-        message: String,
-    },
-    /// The provider refuses requests for now: the iteration will be tried again.
-    Deferred {
-        /// The class of the failure, one word.
-        class: String,
-        /// For people.
-        message: String,
-        /// When it is worth trying again, in milliseconds since the Unix epoch, if it was said.
-        until_ms: Option<u64>,
-    },
-    /// The orchestrator ended it.
-    Cut {
-        /// Why.
-        reason: CancelReason,
-    },
-    /// The agent's own bound on turns or budget ended it.
-    Bounded {
-        /// For people.
-        message: String,
-    },
-    /// The orchestrator itself was gone before the end was known.
-    Lost,
-}
-
 /// The first record of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunStarted {
@@ -184,53 +38,53 @@ pub struct RunStarted {
     pub version: u32,
     /// The adapter's name.
     pub agent: String,
-    /// The names of those that take over, in this order, when an agent cannot go on.
+    /// The agents that take over, in this order, when one cannot continue.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fallback: Vec<String>,
     /// The workspace.
     pub workspace: String,
-    /// What is frozen.
-    pub policy: Policy,
-    /// The limits; may be others after a restart.
-    pub limits: Limits,
+    /// The frozen policy.
+    pub policy: FrozenPolicy,
+    /// The limits; a restart may change them.
+    pub limits: RunLimits,
     /// Digest of the workspace tree.
     pub tree: String,
-    /// Digests of what already lay in the evidence folders.
+    /// Digests of the files that were in the evidence folders.
     pub evidence: Vec<String>,
-    /// Not all of that is known.
+    /// Not all of these files are listed.
     #[serde(default)]
     pub evidence_overflowed: bool,
-    /// What follows from checks that accept before any work is done.
+    /// What happens if the checks accept before any work is done.
     #[serde(default)]
     pub baseline: BaselineMode,
     /// Stop after one iteration.
     pub once: bool,
-    /// What the workspace and the prompt are, whatever is put in their place.
+    /// Which files the workspace and the prompt are.
     #[serde(default)]
-    pub pins: Pins,
+    pub identities: PathIdentities,
 }
 
-/// What the agent of an iteration is given.
+/// Digests of what the agent of an iteration is given.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Given {
+pub struct LaunchDigests {
     /// Digest over the fields.
     pub fingerprint: String,
     /// Digests, by field.
     pub fields: BTreeMap<String, String>,
     /// The agent's name.
     pub agent: String,
-    /// What it said of its version.
+    /// The version that it reports.
     pub version: Option<String>,
     /// The model that is asked for, if one is configured.
     pub model: Option<String>,
 }
 
-impl Given {
+impl LaunchDigests {
     /// The field for what follows the prompt: how to claim completion.
     pub const INSTRUCTIONS: &'static str = "instructions";
 }
 
-/// One fact. Appended to the journal before anything that follows from it happens.
+/// A fact. Appended to the journal before anything that follows from it happens.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Record {
@@ -240,27 +94,27 @@ pub enum Record {
     RunResumed {
         /// The adapter's name.
         agent: String,
-        /// The names of those that take over when an agent cannot go on, all of them again.
+        /// The agents that take over when one cannot continue, all of them again.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         fallback: Vec<String>,
         /// The limits from now on.
-        limits: Limits,
+        limits: RunLimits,
         /// Stop after one iteration.
         once: bool,
-        /// What follows from checks that accept before any work is done, from now on.
+        /// What happens if the checks accept before any work is done, from now on.
         #[serde(default)]
         baseline: BaselineMode,
-        /// What the workspace and the prompt are from now on.
+        /// Which files the workspace and the prompt are from now on.
         #[serde(default)]
-        pins: Pins,
+        identities: PathIdentities,
     },
     /// The workspace was deleted, and an empty one was made in its place.
     WorkspaceMade {
         /// The new folder.
-        workspace: FilePin,
+        workspace: FileIdentity,
     },
     /// Time has passed.
-    Tick {
+    Clock {
         /// Runtime of the run so far, in milliseconds.
         runtime_ms: u64,
     },
@@ -276,19 +130,19 @@ pub enum Record {
         prompt: String,
         /// Digest of everything that the agent is given: prompt, program, arguments, environment, files.
         fingerprint: String,
-        /// Digests of what the agent is given, by field, over which `fingerprint` is one.
+        /// The digests over which `fingerprint` is one, by field.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         given: BTreeMap<String, String>,
         /// The agent's name.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         agent: String,
-        /// What it said of its version.
+        /// The version that it reports.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         version: Option<String>,
         /// The model that is asked for, if one is configured.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         model: Option<String>,
-        /// What it is charged at least, should its end never be known.
+        /// What it is charged at least if its end never becomes known.
         reservation: Usd,
         /// Runtime of the run so far, in milliseconds.
         runtime_ms: u64,
@@ -300,9 +154,9 @@ pub enum Record {
         /// Runtime of the run so far, in milliseconds.
         runtime_ms: u64,
     },
-    /// The model that the agent uses, when first told or another than before.
+    /// The model that the agent reports, when it is first known or changes.
     Model {
-        /// The iteration that told.
+        /// The iteration.
         iteration: u64,
         /// The model.
         model: String,
@@ -321,8 +175,8 @@ pub enum Record {
         /// The note, possibly cut.
         text: String,
     },
-    /// The agent asked what would become of its work, and was told. Decides nothing.
-    Judged {
+    /// The agent asked for a preview of the validation and got this result. Decides nothing.
+    Previewed {
         /// The iteration that asked.
         iteration: u64,
         /// Every required validator accepted, on one tree.
@@ -332,7 +186,7 @@ pub enum Record {
         /// Runtime of the run so far, in milliseconds.
         runtime_ms: u64,
     },
-    /// An agent cannot go on, and another one takes over.
+    /// An agent cannot continue, and another one takes over.
     AgentChanged {
         /// The adapter's name of the first agent, or the name of the one that took over before.
         from: String,
@@ -348,12 +202,12 @@ pub enum Record {
         /// The claim.
         claim: Claim,
     },
-    /// A claim that stood in a file is no longer there. Cancels nothing.
-    Withdrawn {
+    /// A standing claim is no longer in its file. Cancels nothing.
+    MarkerRemoved {
         /// The detector.
         detector: String,
     },
-    /// The orchestrator ends the iteration, or whatever else goes on, early.
+    /// The orchestrator stops the iteration, or whatever else is going on, early.
     Cancelling {
         /// Why.
         reason: CancelReason,
@@ -363,29 +217,29 @@ pub enum Record {
         /// Its number.
         iteration: u64,
         /// How.
-        outcome: Outcome,
-        /// What it used, by its last word.
+        outcome: IterationOutcome,
+        /// What it used, by its last report.
         usage: Usage,
         /// What it is charged.
         cost_usd: Usd,
-        /// The agent's text speaks of being done.
+        /// The agent's final text speaks of being done.
         says_done: bool,
         /// It says so of the whole task.
         #[serde(default)]
         says_all_done: bool,
-        /// How many tools it called, if its adapter can tell.
+        /// How many tools it called, if its adapter counts them.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         tool_calls: Option<u64>,
-        /// Names of processes that were left and ended.
+        /// Names of processes that it left behind and that were killed.
         left_behind: Vec<String>,
-        /// Processes that could not be ended.
+        /// Processes that could not be killed.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         survived: Vec<Survivor>,
         /// Runtime of the run so far, in milliseconds.
         runtime_ms: u64,
     },
-    /// The workspace was looked at, before the first iteration or after one.
-    Looked {
+    /// The workspace was observed, before the first iteration or after one.
+    Observed {
         /// The last iteration.
         iteration: u64,
         /// Digest of the tree.
@@ -397,12 +251,12 @@ pub enum Record {
         /// contents by the stamps of their files.
         #[serde(default)]
         evidence_written: BTreeMap<String, String>,
-        /// Everything that lies in the evidence folders is known.
+        /// All files in the evidence folders are listed.
         #[serde(default)]
         evidence_complete: bool,
         /// Digest over everything in the evidence folders.
         evidence: String,
-        /// What was nearly a claim.
+        /// Near misses: what was nearly a claim.
         near_misses: Vec<NearMiss>,
         /// What the iteration changed, if that is known; not before the first one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -419,15 +273,15 @@ pub enum Record {
         /// Digests of what they left in the evidence folders.
         evidence: Vec<String>,
         /// Their verdicts.
-        verdicts: Vec<NamedVerdict>,
+        verdicts: Vec<ValidatorVerdict>,
         /// Runtime of the run so far, in milliseconds.
         runtime_ms: u64,
     },
-    /// Validators left files that were not there before. From now on they are no part of the work.
+    /// Validators left new files. From now on they are no part of the work.
     Artefacts {
         /// The last iteration.
         iteration: u64,
-        /// The validator; none if it is not known which one it was.
+        /// The validator, if it is known which one it was.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         validator: Option<String>,
         /// Files, and folders with all that is in them, relative to the workspace. Bytes that are not
@@ -446,7 +300,7 @@ pub enum Record {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         tree_left: Option<String>,
         /// All verdicts, in order.
-        verdicts: Vec<NamedVerdict>,
+        verdicts: Vec<ValidatorVerdict>,
         /// Why it was not accepted, for the agent.
         reasons: Vec<String>,
         /// Runtime of the run so far, in milliseconds.
@@ -462,9 +316,9 @@ pub enum Record {
         evidence: Vec<EvidenceFile>,
         /// Digest of the policy under which it was accepted.
         policy: String,
-        /// Digest of the prompt, claims aside: what the task was.
+        /// Digest of the prompt, claims aside, which identifies the task.
         task: String,
-        /// Whether any required validator looked at it.
+        /// Whether any required validator accepted it.
         validated: bool,
         /// Runtime of the run so far, in milliseconds.
         runtime_ms: u64,
@@ -481,7 +335,7 @@ pub enum Record {
         /// The answer.
         text: String,
     },
-    /// The run ended, or ended for now.
+    /// The run stopped, for good or until it is resumed.
     Stopped {
         /// Why.
         reason: StopReason,
@@ -490,7 +344,7 @@ pub enum Record {
         /// Runtime of the run so far, in milliseconds.
         runtime_ms: u64,
     },
-    /// Something the user should know later too.
+    /// A warning to the user.
     Warning {
         /// The message.
         message: String,
@@ -498,26 +352,40 @@ pub enum Record {
 }
 
 impl Record {
-    /// Whether nothing may happen after it before it is safely on disk.
+    /// Whether it has to be synced to disk before anything follows.
     #[must_use]
     pub const fn is_barrier(&self) -> bool {
         !matches!(
             self,
-            Self::Tick { .. }
+            Self::Clock { .. }
                 | Self::Usage { .. }
                 | Self::Model { .. }
                 | Self::Context { .. }
                 | Self::Note { .. }
-                | Self::Judged { .. }
+                | Self::Previewed { .. }
                 | Self::Artefacts { .. }
-                | Self::Withdrawn { .. }
+                | Self::MarkerRemoved { .. }
                 | Self::Cancelling { .. }
-                | Self::Looked { .. }
+                | Self::Observed { .. }
                 | Self::Waiting { .. }
                 | Self::Warning { .. }
         )
     }
-}
 
-#[cfg(test)]
-mod tests;
+    /// Returns the runtime of the run when it was recorded, if it says so.
+    pub(super) const fn runtime_ms(&self) -> Option<u64> {
+        match self {
+            Self::Clock { runtime_ms }
+            | Self::IterationStarted { runtime_ms, .. }
+            | Self::Usage { runtime_ms, .. }
+            | Self::Previewed { runtime_ms, .. }
+            | Self::IterationEnded { runtime_ms, .. }
+            | Self::Observed { runtime_ms, .. }
+            | Self::Baseline { runtime_ms, .. }
+            | Self::Validated { runtime_ms, .. }
+            | Self::Completed { runtime_ms, .. }
+            | Self::Stopped { runtime_ms, .. } => Some(*runtime_ms),
+            _ => None,
+        }
+    }
+}

@@ -5,8 +5,8 @@ mod baseline;
 mod cases;
 mod edges;
 mod figures;
-mod judged;
 mod pauses;
+mod preview;
 mod progress;
 mod proved;
 mod takeover;
@@ -15,15 +15,15 @@ use proptest::prelude::*;
 
 use super::*;
 use ralph_orchestrator_contract::{
-    CancelReason, Claim, ClaimKind, ClaimSource, NearMiss, Tokens, Usage, Usd, Verdict,
+    CancelReason, Claim, ClaimKind, ClaimSource, ErrorClass, NearMiss, Tokens, Usage, Usd, Verdict,
 };
 
 fn claim(kind: ClaimKind, source: ClaimSource) -> Claim {
     Claim { kind, detector: "marker".into(), source, text: "done".into() }
 }
 
-fn limits() -> Limits {
-    Limits {
+fn limits() -> RunLimits {
+    RunLimits {
         max_iterations: Some(5),
         max_runtime_ms: Some(1_000_000),
         max_cost_usd: Usd::from_dollars(1.0),
@@ -46,7 +46,7 @@ fn fresh() -> RunStarted {
         agent: "fake".into(),
         fallback: Vec::new(),
         workspace: "/w".into(),
-        policy: Policy {
+        policy: FrozenPolicy {
             validators: vec![validator("tests", true), validator("extra", false)],
             digest: "policy".into(),
             trust_agent: false,
@@ -60,7 +60,7 @@ fn fresh() -> RunStarted {
         evidence_overflowed: false,
         baseline: BaselineMode::Off,
         once: false,
-        pins: Pins::default(),
+        identities: PathIdentities::default(),
     }
 }
 
@@ -78,7 +78,7 @@ fn verdict(good: bool) -> Verdict {
 }
 
 fn validation(good: bool, tree: &str) -> Validation {
-    let named = |name: &str, required, good| NamedVerdict {
+    let named = |name: &str, required, good| ValidatorVerdict {
         validator: name.into(),
         required,
         duration_ms: 1,
@@ -96,20 +96,16 @@ fn validation(good: bool, tree: &str) -> Validation {
     }
 }
 
-fn ended(outcome: Outcome) -> Ended {
-    Ended {
-        outcome,
-        usage: Usage::default(),
-        says_done: false,
-        says_all_done: false,
-        tool_calls: None,
-        left_behind: Vec::new(),
-        survived: Vec::new(),
-    }
+fn ended(outcome: IterationOutcome) -> IterationEnd {
+    IterationEnd::new(outcome)
 }
 
-fn look(tree: &str) -> Look {
-    Look { tree: tree.into(), evidence: evidence(&[("s0", "old")]), ..Look::default() }
+fn look(tree: &str) -> Observation {
+    Observation {
+        tree: tree.into(),
+        evidence: evidence(&[("s0", "old")]),
+        ..Observation::default()
+    }
 }
 
 /// Files by their stamps and contents.
@@ -155,8 +151,8 @@ impl World {
         assert_eq!(State::fold(&self.journal), self.state, "the state is the fold of the journal");
         assert!(self.state.cost() >= before.cost(), "cost fell");
         assert!(self.state.tokens().total() >= before.tokens().total(), "tokens fell");
-        assert!(self.state.runtime_ms >= before.runtime_ms, "runtime fell");
-        assert!(self.state.rejections >= before.rejections);
+        assert!(self.state.budget.runtime_ms >= before.budget.runtime_ms, "runtime fell");
+        assert!(self.state.validation.rejections >= before.validation.rejections);
         assert!(self.state.iterations - before.iterations <= 1, "an iteration was skipped");
         assert!(self.state.iterations <= 5, "more iterations than allowed");
         let starts = effects.iter().any(|e| matches!(e, Effect::Start(_) | Effect::Prepare(_)));
@@ -176,12 +172,13 @@ impl World {
             assert!(verdicts.iter().any(|v| v.validator == "tests" && v.verdict.is_accepted()));
             assert!(matches!(before.latch, Latch::Claimed { .. }), "completed without a claim");
         }
-        if new.iter().any(|record| matches!(record, Record::Judged { .. })) {
-            let time = State { runtime_ms: self.state.runtime_ms, ..before.clone() };
-            assert_eq!(time, self.state, "a judgement changed more than the time");
+        if new.iter().any(|record| matches!(record, Record::Previewed { .. })) {
+            let mut expected = before.clone();
+            expected.budget.runtime_ms = self.state.budget.runtime_ms;
+            assert_eq!(expected, self.state, "a judgement changed more than the time");
         }
         assert!(self.state.notes.len() <= 16, "more notes than an iteration is told");
-        let taken_over = |state: &State| state.fallback.len();
+        let taken_over = |state: &State| state.agent.fallback.len();
         let resumed = new.iter().any(|record| matches!(record, Record::RunResumed { .. }));
         assert!(
             resumed || before.started.is_none() || taken_over(&self.state) <= taken_over(before),
@@ -195,7 +192,7 @@ impl World {
     /// The claims that stand, and then the workspace.
     fn look(&mut self, claims: Vec<Claim>, tree: &str) -> &[Effect] {
         self.feed(Input::ClaimsFound(claims));
-        self.feed(Input::Looked(look(tree)))
+        self.feed(Input::Observed(look(tree)))
     }
 
     fn finished(&self) -> Option<StopReason> {
@@ -206,19 +203,19 @@ impl World {
     }
 
     /// One whole iteration up to what comes after its look.
-    fn iterate(&mut self, outcome: Outcome, claims: Vec<Claim>, tree: &str) {
+    fn iterate(&mut self, outcome: IterationOutcome, claims: Vec<Claim>, tree: &str) {
         if self.last.iter().any(|e| matches!(e, Effect::Pause { .. } | Effect::WaitUntil(_))) {
-            self.feed(Input::Rested);
+            self.feed(Input::WaitFinished);
         }
         self.prepare();
         self.end(ended(outcome), claims, look(tree));
     }
 
     /// The agent that runs ends.
-    fn end(&mut self, ended: Ended, claims: Vec<Claim>, look: Look) {
+    fn end(&mut self, ended: IterationEnd, claims: Vec<Claim>, look: Observation) {
         self.feed(Input::ClaimsFound(claims));
-        self.feed(Input::Ended(ended));
-        self.feed(Input::Looked(look));
+        self.feed(Input::IterationEnded(ended));
+        self.feed(Input::Observed(look));
     }
 
     fn prepare(&mut self) {
@@ -227,24 +224,29 @@ impl World {
             _ => None,
         });
         let start = start.unwrap_or_else(|| panic!("expected to prepare, got {:?}", self.last));
-        self.feed(Input::Prepared { start, prompt: "p".into(), given: Given::default() });
+        self.feed(Input::Prepared { start, prompt: "p".into(), given: LaunchDigests::default() });
         assert!(self.last.iter().any(|effect| matches!(effect, Effect::Start(_))));
     }
 }
 
-fn outcomes() -> impl Strategy<Value = Outcome> {
+fn failed(class: ErrorClass) -> IterationOutcome {
+    IterationOutcome::Failed { class, message: "exit 1".into() }
+}
+
+fn deferred(until_ms: Option<u64>) -> IterationOutcome {
+    let class = ErrorClass::RateLimited { until_ms };
+    IterationOutcome::Deferred { class, message: "429".into() }
+}
+
+fn outcomes() -> impl Strategy<Value = IterationOutcome> {
     prop_oneof![
-        Just(Outcome::Succeeded),
-        Just(Outcome::Failed { class: "crashed".into(), message: "exit 1".into() }),
-        Just(Outcome::Failed { class: "billing".into(), message: "no credit".into() }),
-        Just(Outcome::Failed { class: "unavailable".into(), message: "not there".into() }),
-        Just(Outcome::Bounded { message: "turns".into() }),
-        Just(Outcome::Lost),
-        proptest::option::of(0u64..10_000_000).prop_map(|until_ms| Outcome::Deferred {
-            class: "overloaded".into(),
-            message: "529".into(),
-            until_ms,
-        }),
+        Just(IterationOutcome::Succeeded),
+        Just(failed(ErrorClass::Crashed)),
+        Just(failed(ErrorClass::Billing)),
+        Just(failed(ErrorClass::Unavailable)),
+        Just(IterationOutcome::AgentLimit { message: "turns".into() }),
+        Just(IterationOutcome::Interrupted),
+        proptest::option::of(0u64..10_000_000).prop_map(deferred),
     ]
 }
 
@@ -265,22 +267,22 @@ fn inputs() -> impl Strategy<Value = Input> {
         2 => proptest::collection::vec(one.clone(), 0..2).prop_map(Input::ClaimsFound),
         6 => (tree, "[a-c]", "s[0-9]").prop_map(|(tree, digest, stamp)| {
             let evidence = evidence(&[("s0", "old"), (&stamp, &digest)]);
-            Input::Looked(Look { evidence, ..look(&tree) })
+            Input::Observed(Observation { evidence, ..look(&tree) })
         }),
-        1 => Just(Input::NotLooked),
+        1 => Just(Input::ObservationSkipped),
         1 => (any::<bool>(), tree).prop_map(|(good, tree)| {
             let verdicts = validation(good, &tree).verdicts;
             let evidence = vec!["old".into()];
-            Input::BaselineChecked(BaselineCheck {
+            Input::Baseline(BaselineCheck {
                 verdicts, tree, evidence, ..BaselineCheck::default()
             })
         }),
-        1 => one.prop_map(Input::ClaimSeen),
-        2 => usage.clone().prop_map(Input::Used),
+        1 => one.prop_map(Input::Claimed),
+        2 => usage.clone().prop_map(Input::Usage),
         6 => (outcome, usage, any::<bool>(), proptest::option::of(0u64..2)).prop_map(
             |(outcome, usage, says_done, tool_calls)| {
                 let says_all_done = says_done;
-                Input::Ended(Ended { usage, says_done, says_all_done, tool_calls, ..ended(outcome) })
+                Input::IterationEnded(IterationEnd { usage, says_done, says_all_done, tool_calls, ..ended(outcome) })
             },
         ),
         3 => (any::<bool>(), tree, tree, any::<bool>()).prop_map(|(good, before, after, same)| {
@@ -288,14 +290,14 @@ fn inputs() -> impl Strategy<Value = Input> {
             if !same { v.tree_after = after; }
             Input::Validated(v)
         }),
-        4 => Just(Input::Rested),
+        4 => Just(Input::WaitFinished),
         6 => Just(Input::Prepared {
             start: StartIteration {
                 iteration: 0, attempt: 1, trigger: Trigger::Initial,
                 budget: ralph_orchestrator_contract::Budget::default(), reservation: Usd::from_nanos(7),
             },
             prompt: "p".into(),
-            given: Given::default(),
+            given: LaunchDigests::default(),
         }),
         7 => side_inputs(),
     ]
@@ -305,18 +307,18 @@ fn inputs() -> impl Strategy<Value = Input> {
 fn side_inputs() -> impl Strategy<Value = Input> {
     prop_oneof![
         1 => prop_oneof![
-            Just(Timer::IterationTimeout), Just(Timer::Idle), Just(Timer::MaxRuntime), Just(Timer::Tick)
+            Just(Timer::IterationTimeout), Just(Timer::Idle), Just(Timer::MaxRuntime), Just(Timer::Clock)
         ].prop_map(Input::Timer),
         1 => Just(Input::Signal),
-        1 => any::<bool>().prop_map(|accepted| Input::Judged {
+        1 => any::<bool>().prop_map(|accepted| Input::Previewed {
             accepted, reasons: if accepted { Vec::new() } else { vec!["exit 1".into()] },
         }),
-        1 => "[a-z ]{0,9}".prop_map(Input::Noted),
+        1 => "[a-z ]{0,9}".prop_map(Input::Note),
         1 => (0u64..200_000).prop_map(|used| {
-            Input::ContextSeen(Context { used, window: Some(200_000) })
+            Input::Context(ContextUsage { used, window: Some(200_000) })
         }),
-        1 => Just(Input::AgentOut("not there".into())),
-        1 => Just(Input::Warn("w".into())),
+        1 => Just(Input::AgentUnavailable("not there".into())),
+        1 => Just(Input::Warning("w".into())),
     ]
 }
 
@@ -339,7 +341,7 @@ fn walk_at(inputs: impl IntoIterator<Item = (Input, Option<Now>)>) -> World {
                 });
                 match asked {
                     Some(start) => Input::Prepared { start, prompt, given },
-                    None => Input::Rested,
+                    None => Input::WaitFinished,
                 }
             }
             // A validation happens only when the machine asked for it.
@@ -351,7 +353,7 @@ fn walk_at(inputs: impl IntoIterator<Item = (Input, Option<Now>)>) -> World {
             other => other,
         };
         // The driver rests only when told to.
-        if input == Input::Rested
+        if input == Input::WaitFinished
             && !world.last.iter().any(|e| matches!(e, Effect::Pause { .. } | Effect::WaitUntil(_)))
         {
             continue;
@@ -409,8 +411,8 @@ proptest! {
                 prop_assert_eq!(again.finished(), Some(StopReason::Completed));
                 prop_assert_eq!(again.journal.len(), cut, "a complete run records nothing more");
             } else {
-                prop_assert!(again.last.contains(&Effect::Look));
-                prop_assert!(again.state.current.is_none());
+                prop_assert!(again.last.contains(&Effect::Observe));
+                prop_assert!(again.state.running.is_none());
                 again.look(Vec::new(), "t9");
                 let validates = again.last.iter().any(|e| matches!(e, Effect::Validate(_)));
                 prop_assert_eq!(validates, pending, "a pending claim is validated after a restart");

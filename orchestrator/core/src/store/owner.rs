@@ -10,7 +10,7 @@ use super::error::StateError;
 use super::latch::LatchFile;
 use super::layout::Layout;
 use super::{Key, guarded_file::GuardedFile};
-use crate::machine::{FilePin, Latch};
+use crate::machine::{FileIdentity, Latch};
 use ralph_orchestrator_safe_fs::{SymlinkPolicy, escape, read_file, unescape};
 
 const VERSION: u32 = 1;
@@ -27,7 +27,7 @@ pub struct Owner {
     workspace: String,
     configuration: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    folder: Option<FilePin>,
+    folder: Option<FileIdentity>,
 }
 
 impl Owner {
@@ -44,7 +44,7 @@ impl Owner {
 
     /// Adds what tells the workspace's folder from others, wherever it is moved.
     #[must_use]
-    pub const fn with_folder(mut self, folder: FilePin) -> Self {
+    pub const fn with_folder(mut self, folder: FileIdentity) -> Self {
         self.folder = Some(folder);
         self
     }
@@ -63,7 +63,7 @@ impl Owner {
 
     /// Returns what told the workspace's folder from others when a run last began.
     #[must_use]
-    pub const fn folder(&self) -> Option<FilePin> {
+    pub const fn folder(&self) -> Option<FileIdentity> {
         self.folder
     }
 
@@ -234,7 +234,7 @@ mod tests {
         let states = temp.path();
         let odd = Path::new(OsStr::from_bytes(b"/w/\xff\\"));
         let one = Owner::new(odd, Some(Path::new("/w/ralph.toml")));
-        let two = Owner::new(odd, None).with_folder(FilePin { device: 1, inode: 2 });
+        let two = Owner::new(odd, None).with_folder(FileIdentity { device: 1, inode: 2 });
         let other = Owner::new(Path::new("/v"), None);
         layout(states, "b", &one);
         layout(states, "a", &two);
@@ -261,7 +261,7 @@ mod tests {
         let own = Owner::new(Path::new("/w"), Some(configuration));
         let layout = layout(temp.path(), "state", &own);
         // The folder is no part of the identity.
-        own.clone().with_folder(FilePin { device: 1, inode: 2 }).verify(&layout).unwrap();
+        own.clone().with_folder(FileIdentity { device: 1, inode: 2 }).verify(&layout).unwrap();
         for other in [
             Owner::new(Path::new("/w"), None),
             Owner::new(Path::new("/w"), Some(Path::new("/w/b.toml"))),

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::disk::Disk;
 use super::error::StateError;
 use super::layout::Layout;
-use crate::machine::FilePin;
+use crate::machine::FileIdentity;
 use ralph_orchestrator_safe_fs::{SymlinkPolicy, escape, read_file};
 
 const VERSION: u32 = 1;
@@ -22,7 +22,7 @@ pub struct TemplateOrigin {
     version: u32,
     workspace: String,
     template: String,
-    folder: FilePin,
+    folder: FileIdentity,
     /// When the folder was made, in nanoseconds since 1970, where the file system tells: numbers of
     /// folders that were deleted are given to others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -38,7 +38,7 @@ impl TemplateOrigin {
         template: &Path,
         workspace: &Path,
         folder: &fs::File,
-        pin: FilePin,
+        pin: FileIdentity,
     ) -> std::io::Result<Self> {
         Ok(Self {
             version: VERSION,
@@ -51,7 +51,7 @@ impl TemplateOrigin {
 
     /// Whether the folder that is open is the one that was made for this workspace.
     #[must_use]
-    pub fn is_of(&self, workspace: &Path, folder: &fs::File, pin: FilePin) -> bool {
+    pub fn is_of(&self, workspace: &Path, folder: &fs::File, pin: FileIdentity) -> bool {
         let made = folder.metadata().ok().and_then(|meta| made_ns(&meta));
         self.workspace == escape(workspace) && self.folder == pin && self.made_ns == made
     }

@@ -45,7 +45,7 @@ pub use protected::{Baseline, ProtectedError, ProtectedHasher, ProtectedPaths};
 pub use state_name::{state_dir_name, state_dir_name_of_link};
 pub use template::{TemplateError, create_from_template};
 pub use tree::{
-    FileChangeKind, PinnedPaths, TreeChange, TreeChanges, TreeDiff, TreeDigest, TreeError,
+    FileChangeKind, PathChange, PinnedPaths, TreeChanges, TreeDiff, TreeDigest, TreeError,
     TreeHasher, TreeSnapshot, TreeState,
 };
 pub use workspace_handle::{WorkspaceError, WorkspaceHandle};

@@ -35,9 +35,15 @@ async fn a_refused_claim_is_mended_in_the_same_session() {
         after.said,
         ["no claim", "rejected: played: there is no file called done", "accepted"]
     );
-    assert_eq!(after.story(), ["claimed", "judged bad", "judged good", "ended", "accepted"]);
+    assert_eq!(
+        after.story(),
+        ["claimed", "preview rejected", "preview accepted", "ended", "accepted"]
+    );
     assert_eq!(after.finished.reason, StopReason::Completed);
-    assert_eq!((after.finished.state.iterations, after.finished.state.rejections), (1, 0));
+    assert_eq!(
+        (after.finished.state.iterations, after.finished.state.validation.rejections),
+        (1, 0)
+    );
     let tool = after.records.iter().find_map(|record| match record {
         Record::Claimed { iteration, claim } => Some((*iteration, claim.detector.clone())),
         _ => None,
@@ -61,7 +67,7 @@ impl Play for Messenger {
 async fn a_claim_that_the_look_finds_is_a_claim_from_then_on() {
     let after = run(Messenger, "").await;
     assert_eq!(after.said, ["accepted", "accepted"]);
-    let story = ["claimed", "judged good", "judged good", "ended", "accepted"];
+    let story = ["claimed", "preview accepted", "preview accepted", "ended", "accepted"];
     assert_eq!(after.story(), story);
 }
 
@@ -86,11 +92,11 @@ async fn what_it_was_told_completes_nothing() {
     assert_eq!(after.said, ["accepted", "accepted"]);
     let story = [
         "claimed",
-        "judged good",
+        "preview accepted",
         "ended",
         "rejected",
         "claimed",
-        "judged good",
+        "preview accepted",
         "ended",
         "accepted",
     ];
@@ -117,8 +123,8 @@ impl Play for Nagger {
 async fn refusals_in_the_session_are_no_rejections() {
     let after = run(Nagger, "max_rejections = 3\nmax_stagnant = 9\n").await;
     assert_eq!(after.finished.reason, StopReason::Completed);
-    assert_eq!(after.finished.state.rejections, 2);
-    let judged = after.story().into_iter().filter(|word| *word == "judged bad").count();
+    assert_eq!(after.finished.state.validation.rejections, 2);
+    let judged = after.story().into_iter().filter(|word| *word == "preview rejected").count();
     assert_eq!(judged, 15);
 }
 
@@ -164,7 +170,7 @@ async fn events_that_come_meanwhile_are_neither_lost_nor_in_the_way() {
     assert_eq!(after.said, ["not now: a judgement goes on already", "accepted"]);
     assert_eq!(after.finished.state.tokens().output, 500);
     let of = |what: fn(&Record) -> bool| after.records.iter().position(what).unwrap();
-    let judged = of(|record| matches!(record, Record::Judged { .. }));
+    let judged = of(|record| matches!(record, Record::Previewed { .. }));
     assert!(of(|record| matches!(record, Record::Note { .. })) < judged);
     let usages = after.records.iter().filter(|record| matches!(record, Record::Usage { .. }));
     let usages = usages.count();

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use ralph_orchestrator_contract::{
     CancelReason, CancelSignal, Event, EventSink, Iteration, Usage, Usd, ValidationContext, Verdict,
 };
-use ralph_orchestrator_core::machine::{Latch, Outcome, Record, StopReason};
+use ralph_orchestrator_core::machine::{IterationOutcome, Latch, Record, StopReason};
 use tokio::sync::{Notify, watch};
 
 use crate::world::{After, Play, Stage, run, run_with};
@@ -88,13 +88,15 @@ fn patient(meanwhile: Meanwhile) -> Patient {
 #[track_caller]
 fn cut(after: &After, reason: CancelReason) {
     let cuts = after.records.iter().filter_map(|record| match record {
-        Record::IterationEnded { iteration: 1, outcome: Outcome::Cut { reason }, .. } => {
-            Some(*reason)
-        }
+        Record::IterationEnded {
+            iteration: 1,
+            outcome: IterationOutcome::StoppedEarly { reason },
+            ..
+        } => Some(*reason),
         _ => None,
     });
     assert_eq!(cuts.collect::<Vec<_>>(), [reason]);
-    assert!(!after.story().contains(&"judged good"), "{:?}", after.story());
+    assert!(!after.story().contains(&"preview accepted"), "{:?}", after.story());
     assert_eq!(after.said.first().unwrap(), "began");
     assert!(after.said[1].starts_with("told to end"), "{:?}", after.said);
 }
@@ -138,7 +140,7 @@ async fn a_signal() {
 async fn an_agent_that_gives_up_waiting_can_ask_again() {
     let after = run(patient(Meanwhile::GivesUp), "").await;
     assert_eq!(after.said, ["began", "told to end: Signal", "answered"]);
-    assert_eq!(after.story(), ["claimed", "judged good", "ended", "accepted"]);
+    assert_eq!(after.story(), ["claimed", "preview accepted", "ended", "accepted"]);
 }
 
 #[tokio::test]
@@ -178,5 +180,5 @@ impl Play for Slow {
 async fn an_agent_that_waits_is_not_idle() {
     let after = run(Slow, "idle_timeout = \"1s\"\n").await;
     assert_eq!(after.said, ["accepted"]);
-    assert_eq!(after.story(), ["claimed", "judged good", "ended", "accepted"]);
+    assert_eq!(after.story(), ["claimed", "preview accepted", "ended", "accepted"]);
 }

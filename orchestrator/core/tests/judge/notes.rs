@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use ralph_orchestrator_contract::{Event, EventSink, Iteration};
-use ralph_orchestrator_core::machine::{Context, StopReason};
+use ralph_orchestrator_core::machine::{ContextUsage, StopReason};
 
 use crate::world::{Play, Stage, run};
 
@@ -36,6 +36,6 @@ async fn the_next_prompt_begins_with_the_notes_of_the_iteration_before() {
     assert_eq!(after.said, ["# Task\n".to_owned(), told(1), told(2)]);
     assert_eq!(after.finished.reason, StopReason::Completed);
     let state = &after.finished.state;
-    assert_eq!(state.context, Some(Context { used: 150_000, window: Some(200_000) }));
+    assert_eq!(state.agent.context, Some(ContextUsage { used: 150_000, window: Some(200_000) }));
     assert!(state.notes.is_empty(), "the last one left none");
 }

@@ -218,8 +218,8 @@ impl After {
     pub(crate) fn story(&self) -> Vec<&'static str> {
         let word = |record: &Record| match record {
             Record::Claimed { .. } => Some("claimed"),
-            Record::Judged { accepted: true, .. } => Some("judged good"),
-            Record::Judged { .. } => Some("judged bad"),
+            Record::Previewed { accepted: true, .. } => Some("preview accepted"),
+            Record::Previewed { .. } => Some("preview rejected"),
             Record::Validated { accepted: true, .. } => Some("accepted"),
             Record::Validated { .. } => Some("rejected"),
             Record::IterationEnded { .. } => Some("ended"),

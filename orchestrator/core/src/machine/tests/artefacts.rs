@@ -21,7 +21,7 @@ fn claimed(tree: &str) -> World {
     let mut world = World::started();
     world.look(vec![], "t0");
     let claims = vec![claim(ClaimKind::Complete, ClaimSource::Message)];
-    world.iterate(Outcome::Succeeded, claims, tree);
+    world.iterate(IterationOutcome::Succeeded, claims, tree);
     world
 }
 
@@ -30,7 +30,7 @@ fn artefacts_are_recorded_and_keep_nothing_from_being_accepted() {
     let mut world = claimed("t1");
     world.feed(Input::Validated(Validation { artefacts: left("a.xml"), ..validation(true, "t1") }));
     assert_eq!(world.finished(), Some(StopReason::Completed));
-    assert!(world.state.artefacts.contains("a.xml"));
+    assert!(world.state.workspace.artefacts.contains("a.xml"));
     let artefacts = world.journal.iter().position(|r| matches!(r, Record::Artefacts { .. }));
     let validated = world.journal.iter().position(|r| matches!(r, Record::Validated { .. }));
     assert!(artefacts < validated, "recorded before anything rests on it");
@@ -43,14 +43,14 @@ fn artefacts_of_the_baseline_and_of_a_killed_validation_are_recorded() {
     world.feed(Input::Started(StartOptions { fresh }));
     world.look(vec![], "t0");
     let verdicts = vec![validation(false, "t0").verdicts.remove(0)];
-    world.feed(Input::BaselineChecked(BaselineCheck {
+    world.feed(Input::Baseline(BaselineCheck {
         verdicts,
         tree: "t0".into(),
         artefacts: left("a.xml"),
         ..BaselineCheck::default()
     }));
-    world.feed(Input::ArtefactsFound(vec!["b.xml".into()]));
-    let artefacts: Vec<&String> = world.state.artefacts.iter().collect();
+    world.feed(Input::Artefacts(vec!["b.xml".into()]));
+    let artefacts: Vec<&String> = world.state.workspace.artefacts.iter().collect();
     assert_eq!(artefacts, ["a.xml", "b.xml"]);
 }
 
@@ -59,11 +59,11 @@ fn what_validators_change_is_neither_progress_nor_another_work() {
     let mut world = claimed("t1");
     world.feed(Input::Validated(formatted(false)));
     assert!(world.last.iter().any(|e| matches!(e, Effect::Append(Record::Warning { .. }))));
-    assert_eq!(world.state.tree_left.as_deref(), Some("formatted"));
+    assert_eq!(world.state.workspace.tree_left.as_deref(), Some("formatted"));
     // The agent does nothing, three times: that is the same work, however the validators left it.
     for times in 2..=3 {
-        world.iterate(Outcome::Succeeded, vec![], "formatted");
-        assert_eq!(world.state.tree_since, 1, "the agent changed nothing since");
+        world.iterate(IterationOutcome::Succeeded, vec![], "formatted");
+        assert_eq!(world.state.workspace.tree_since, 1, "the agent changed nothing since");
         world.feed(Input::Validated(formatted(false)));
         assert_eq!(world.state.rejected_in_a_row(), times);
     }
@@ -74,8 +74,11 @@ fn what_validators_change_is_neither_progress_nor_another_work() {
 fn work_after_validators_changed_files_is_another_work() {
     let mut world = claimed("t1");
     world.feed(Input::Validated(formatted(false)));
-    world.iterate(Outcome::Succeeded, vec![], "t2");
-    assert_eq!((world.state.tree_since, world.state.tree_left.clone()), (2, None));
+    world.iterate(IterationOutcome::Succeeded, vec![], "t2");
+    assert_eq!(
+        (world.state.workspace.tree_since, world.state.workspace.tree_left.clone()),
+        (2, None)
+    );
     world.feed(Input::Validated(validation(false, "t2")));
     assert_eq!(world.state.rejected_in_a_row(), 1);
 }
@@ -87,7 +90,7 @@ fn a_validation_is_due_from_the_observation_to_its_end() {
     assert!(!world.state.is_validation_due(), "nothing is claimed");
     world.prepare();
     world.end(
-        ended(Outcome::Succeeded),
+        ended(IterationOutcome::Succeeded),
         vec![claim(ClaimKind::Complete, ClaimSource::Message)],
         look("t1"),
     );
@@ -97,21 +100,25 @@ fn a_validation_is_due_from_the_observation_to_its_end() {
 }
 
 /// A look at this tree, which is `work` but for artefacts.
-fn look_with(tree: &str, work: &str) -> Look {
-    Look { work: Some(work.into()), ..look(tree) }
+fn look_with(tree: &str, work: &str) -> Observation {
+    Observation { work: Some(work.into()), ..look(tree) }
 }
 
 #[test]
 fn a_report_that_the_agent_writes_again_is_no_progress() {
     let mut world = World::started();
     world.look(vec![], "t0");
-    world.iterate(Outcome::Succeeded, vec![], "t1");
-    assert_eq!(world.state.stagnant, 0);
+    world.iterate(IterationOutcome::Succeeded, vec![], "t1");
+    assert_eq!(world.state.progress.stagnant, 0);
     for n in 1..=2 {
-        world.feed(Input::Rested);
+        world.feed(Input::WaitFinished);
         world.prepare();
-        world.end(ended(Outcome::Succeeded), vec![], look_with(&format!("report {n}"), "t1"));
-        assert_eq!(world.state.stagnant, n, "only an artefact was changed");
+        world.end(
+            ended(IterationOutcome::Succeeded),
+            vec![],
+            look_with(&format!("report {n}"), "t1"),
+        );
+        assert_eq!(world.state.progress.stagnant, n, "only an artefact was changed");
     }
 }
 
@@ -123,10 +130,10 @@ fn work_in_what_a_validator_made_first_is_seen() {
         tree_left: "t1 and settings".into(),
         ..validation(false, "t1")
     }));
-    world.feed(Input::Rested);
+    world.feed(Input::WaitFinished);
     world.prepare();
-    world.end(ended(Outcome::Succeeded), vec![], look_with("t1 and other settings", "t1"));
-    assert_eq!(world.state.tree_since, 2, "older evidence proves nothing of it");
+    world.end(ended(IterationOutcome::Succeeded), vec![], look_with("t1 and other settings", "t1"));
+    assert_eq!(world.state.workspace.tree_since, 2, "older evidence proves nothing of it");
     world.feed(Input::Validated(Validation {
         tree_left: "t1 and other settings".into(),
         ..validation(false, "t1 and other settings")
@@ -141,5 +148,5 @@ fn a_validation_that_was_broken_off_records_what_it_left() {
         Validation { interrupted: true, artefacts: left("a.xml"), ..Validation::default() };
     world.feed(Input::Validated(interrupted));
     assert_eq!(world.finished(), Some(StopReason::Interrupted));
-    assert!(world.state.artefacts.contains("a.xml"));
+    assert!(world.state.workspace.artefacts.contains("a.xml"));
 }

@@ -14,7 +14,7 @@ fn again(baseline: BaselineMode) -> Input {
 }
 
 fn checked(good: bool) -> Input {
-    Input::BaselineChecked(BaselineCheck {
+    Input::Baseline(BaselineCheck {
         verdicts: vec![validation(good, "t0").verdicts.remove(0)],
         tree: "after the checks".into(),
         evidence: vec!["left by the checks".into()],
@@ -33,9 +33,9 @@ fn runs_the_checks_once_before_the_first_iteration() {
     let effects = world.feed(checked(false));
     assert!(!warned(effects) && effects.iter().any(|e| matches!(e, Effect::Prepare(_))));
     world.prepare();
-    world.end(ended(Outcome::Succeeded), vec![], look("t1"));
+    world.end(ended(IterationOutcome::Succeeded), vec![], look("t1"));
     assert!(!world.last.contains(&Effect::CheckBaseline));
-    assert_eq!(world.state.baseline_accepted, Some(false));
+    assert_eq!(world.state.validation.baseline_accepted, Some(false));
 }
 
 #[test]
@@ -45,7 +45,7 @@ fn warns_of_checks_that_accept_before_any_work() {
     assert!(warned(world.feed(checked(true))));
     world.prepare();
     let claims = vec![claim(ClaimKind::Complete, ClaimSource::Message)];
-    world.end(ended(Outcome::Succeeded), claims, look("t1"));
+    world.end(ended(IterationOutcome::Succeeded), claims, look("t1"));
     world.feed(Input::Validated(validation(true, "t1")));
     let Some(Effect::Finish { message, .. }) = world.last.last() else { panic!() };
     assert!(message.contains("before any work was done"), "{message}");
@@ -71,11 +71,11 @@ fn what_the_checks_leave_is_no_progress_and_no_evidence() {
     world.feed(checked(false));
     world.prepare();
     let evidence = evidence(&[("s9", "left by the checks")]);
-    let look = Look { evidence, ..look("after the checks") };
-    world.end(ended(Outcome::Succeeded), vec![], look);
-    assert_eq!(world.state.stagnant, 1);
-    assert_eq!(world.state.evidence_history.written_in["left by the checks"], 0);
-    assert_eq!(world.state.tree_since, 0);
+    let look = Observation { evidence, ..look("after the checks") };
+    world.end(ended(IterationOutcome::Succeeded), vec![], look);
+    assert_eq!(world.state.progress.stagnant, 1);
+    assert_eq!(world.state.workspace.evidence_history.written_in["left by the checks"], 0);
+    assert_eq!(world.state.workspace.tree_since, 0);
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn a_signal_breaks_it_off_and_it_is_run_at_the_next_start() {
     world.look(vec![], "t0");
     world.feed(Input::Signal);
     let interrupted = BaselineCheck { interrupted: true, ..BaselineCheck::default() };
-    world.feed(Input::BaselineChecked(interrupted));
+    world.feed(Input::Baseline(interrupted));
     assert_eq!(world.finished(), Some(StopReason::Interrupted));
     world.feed(again(BaselineMode::Warn));
     assert!(world.look(vec![], "t0").contains(&Effect::CheckBaseline));
@@ -119,7 +119,7 @@ fn claims_are_on_record_before_the_iteration_is_over_and_before_the_workspace_is
     world.feed(Input::ClaimsFound(vec![said]));
     let known = world.journal.len();
     assert!(matches!(world.journal.last(), Some(Record::Claimed { iteration: 1, .. })));
-    world.feed(Input::Ended(ended(Outcome::Succeeded)));
+    world.feed(Input::IterationEnded(ended(IterationOutcome::Succeeded)));
     // The orchestrator is killed at any time from now on.
     for cut in known..=world.journal.len() {
         let journal = world.journal[..cut].to_vec();
@@ -135,10 +135,10 @@ fn a_stop_before_the_workspace_was_looked_at_leaves_that_to_the_next_start() {
     let mut world = World::started();
     world.look(vec![], "t0");
     world.prepare();
-    world.feed(Input::Ended(ended(Outcome::Succeeded)));
+    world.feed(Input::IterationEnded(ended(IterationOutcome::Succeeded)));
     world.feed(Input::Signal);
-    world.feed(Input::NotLooked);
+    world.feed(Input::ObservationSkipped);
     assert_eq!(world.finished(), Some(StopReason::Interrupted));
-    assert!(world.state.unlooked);
-    assert_eq!(world.state.tree, "t0");
+    assert!(world.state.progress.awaiting_observation);
+    assert_eq!(world.state.workspace.tree, "t0");
 }

@@ -16,10 +16,14 @@ fn completion_in_the_last_allowed_iteration_wins_over_the_limit() {
     let mut world = World::started();
     world.look(vec![], "t0");
     for n in 1..5 {
-        world.iterate(Outcome::Succeeded, vec![], &format!("t{n}"));
+        world.iterate(IterationOutcome::Succeeded, vec![], &format!("t{n}"));
         assert_eq!(world.finished(), None);
     }
-    world.iterate(Outcome::Succeeded, vec![claim(ClaimKind::Complete, ClaimSource::Message)], "t5");
+    world.iterate(
+        IterationOutcome::Succeeded,
+        vec![claim(ClaimKind::Complete, ClaimSource::Message)],
+        "t5",
+    );
     assert_eq!(world.finished(), None, "first the validators");
     world.feed(Input::Validated(validation(true, "t5")));
     assert_eq!(world.finished(), Some(StopReason::Completed));
@@ -32,7 +36,7 @@ fn a_rejected_claim_stays_pending_and_the_same_work_is_rejected_only_so_often() 
     world.feed(Input::Validated(validation(false, "t0")));
     for _ in 0..2 {
         assert_eq!(world.finished(), None);
-        world.iterate(Outcome::Succeeded, vec![], "t0");
+        world.iterate(IterationOutcome::Succeeded, vec![], "t0");
         assert!(world.last.iter().any(|effect| matches!(effect, Effect::Validate(_))));
         world.feed(Input::Validated(validation(false, "t0")));
     }
@@ -44,9 +48,9 @@ fn a_changed_tree_is_another_piece_of_work() {
     let mut world = World::started();
     world.look(vec![claim(ClaimKind::Complete, ClaimSource::State)], "t0");
     for n in 1..5 {
-        world.feed(Input::Validated(validation(false, &world.state.tree.clone())));
+        world.feed(Input::Validated(validation(false, &world.state.workspace.tree.clone())));
         assert_eq!(world.finished(), None);
-        world.iterate(Outcome::Succeeded, vec![], &format!("t{n}"));
+        world.iterate(IterationOutcome::Succeeded, vec![], &format!("t{n}"));
     }
     world.feed(Input::Validated(validation(false, "t4")));
     assert_eq!(world.state.rejected_in_a_row(), 1);
@@ -57,9 +61,9 @@ fn trees_that_alternate_are_no_progress() {
     let mut world = World::started();
     world.look(vec![], "t0");
     for n in 1..=4 {
-        world.iterate(Outcome::Succeeded, vec![], if n % 2 == 0 { "a" } else { "b" });
+        world.iterate(IterationOutcome::Succeeded, vec![], if n % 2 == 0 { "a" } else { "b" });
     }
-    assert_eq!(world.state.stagnant, 2, "b and a were new once each");
+    assert_eq!(world.state.progress.stagnant, 2, "b and a were new once each");
 }
 
 #[test]
@@ -71,7 +75,7 @@ fn tree_changed_during_validation_rejects() {
     world.feed(Input::Validated(changed));
     assert!(world.state.completion().is_none());
     assert!(
-        world.state.rejection.as_ref().unwrap().reasons[0]
+        world.state.validation.rejection.as_ref().unwrap().reasons[0]
             .contains("change the files that they check")
     );
 }
@@ -85,7 +89,7 @@ fn human_is_asked_only_if_the_completion_does_not_stand() {
     for (good, end) in [(true, StopReason::Completed), (false, StopReason::NeedsHuman)] {
         let mut world = World::started();
         world.look(vec![], "t0");
-        world.iterate(Outcome::Succeeded, both.clone(), "t1");
+        world.iterate(IterationOutcome::Succeeded, both.clone(), "t1");
         world.feed(Input::Validated(validation(good, "t1")));
         assert_eq!(world.finished(), Some(end));
     }
@@ -97,10 +101,10 @@ fn an_open_question_starts_no_iteration_until_it_is_answered() {
     world.look(vec![], "t0");
     let ask = claim(ClaimKind::NeedsHuman, ClaimSource::Message);
     let question = ask.text.clone();
-    world.iterate(Outcome::Succeeded, vec![ask], "t1");
+    world.iterate(IterationOutcome::Succeeded, vec![ask], "t1");
     for _ in 0..2 {
         assert_eq!(world.finished(), Some(StopReason::NeedsHuman));
-        assert_eq!(world.state.obstacle(), Some(Obstacle::Question(question.clone())));
+        assert_eq!(world.state.resume_blocker(), Some(ResumeBlocker::Question(question.clone())));
         world.feed(Input::Started(StartOptions { fresh: fresh() }));
         world.look(vec![], "t1");
     }
@@ -114,12 +118,12 @@ fn an_open_question_starts_no_iteration_until_it_is_answered() {
     let told = [Answer { question: Some(question), text: "blue".into() }];
     assert_eq!((world.state.iterations, world.state.answers.as_slice()), (2, told.as_slice()));
     // It is told until an iteration has ended well.
-    let failed = Outcome::Failed { class: "crashed".into(), message: "m".into() };
-    world.feed(Input::Ended(ended(failed)));
+    let failed = IterationOutcome::Failed { class: ErrorClass::Crashed, message: "m".into() };
+    world.feed(Input::IterationEnded(ended(failed)));
     assert_eq!(world.state.answers, told);
     world.look(vec![], "t1");
-    world.feed(Input::Rested);
-    world.iterate(Outcome::Succeeded, vec![], "t2");
+    world.feed(Input::WaitFinished);
+    world.iterate(IterationOutcome::Succeeded, vec![], "t2");
     assert!(world.state.answers.is_empty());
 }
 
@@ -128,12 +132,12 @@ fn stagnation_is_counted_anew_by_whoever_starts_the_run_again() {
     let mut world = World::started();
     world.look(vec![], "t0");
     while world.finished().is_none() {
-        world.iterate(Outcome::Succeeded, vec![], "t0");
+        world.iterate(IterationOutcome::Succeeded, vec![], "t0");
     }
     assert_eq!(world.finished(), Some(StopReason::Stagnation));
-    assert_eq!(world.state.obstacle(), Some(Obstacle::Stagnation));
+    assert_eq!(world.state.resume_blocker(), Some(ResumeBlocker::Stagnation));
     world.feed(Input::Started(StartOptions { fresh: fresh() }));
-    assert_eq!((world.state.stagnant, world.state.stagnant_iterations), (0, 0));
+    assert_eq!((world.state.progress.stagnant, world.state.progress.stagnant_iterations), (0, 0));
     world.look(vec![], "t0");
     world.prepare();
 }
@@ -144,23 +148,23 @@ fn a_lost_iteration_is_charged_its_reservation_at_least() {
     world.look(vec![], "t0");
     world.prepare();
     let usage = Usage { cost: Some(Usd::from_nanos(500)), ..Usage::default() };
-    world.feed(Input::Used(usage));
+    world.feed(Input::Usage(usage));
     world.feed(Input::Started(StartOptions { fresh: fresh() }));
-    assert_eq!(world.state.charged, limits().first_reservation);
-    assert_eq!(world.state.failures, 0);
+    assert_eq!(world.state.budget.cost_charged, limits().first_reservation);
+    assert_eq!(world.state.agent.failures, 0);
 }
 
 #[test]
 fn refusals_by_the_provider_are_no_iterations_and_no_failures() {
     let mut world = World::started();
     world.look(vec![], "t0");
-    let deferred =
-        Outcome::Deferred { class: "overloaded".into(), message: "529".into(), until_ms: None };
+    let class = ErrorClass::Overloaded;
+    let deferred = IterationOutcome::Deferred { class, message: "529".into() };
     for attempt in 1..=4 {
         world.iterate(deferred.clone(), vec![], "t0");
         assert!(world.last.iter().any(|effect| matches!(effect, Effect::WaitUntil(_))));
-        assert_eq!((world.state.iterations, world.state.failures), (1, 0));
-        assert_eq!(world.state.deferrals, attempt);
+        assert_eq!((world.state.iterations, world.state.agent.failures), (1, 0));
+        assert_eq!(world.state.agent.deferrals, attempt);
         world.now.unix_ms += 3_600_000;
     }
 }
@@ -169,12 +173,7 @@ fn refusals_by_the_provider_are_no_iterations_and_no_failures() {
 fn a_wait_that_is_too_long_needs_a_human() {
     let mut world = World::started();
     world.look(vec![], "t0");
-    let far = Outcome::Deferred {
-        class: "rate_limited".into(),
-        message: "limit".into(),
-        until_ms: Some(10_000_000_000),
-    };
-    world.iterate(far, vec![], "t0");
+    world.iterate(deferred(Some(10_000_000_000)), vec![], "t0");
     assert_eq!(world.finished(), Some(StopReason::NeedsHuman));
 }
 
@@ -182,7 +181,8 @@ fn a_wait_that_is_too_long_needs_a_human() {
 fn an_agent_that_is_not_logged_in_needs_a_human_and_is_tried_again_after_a_restart() {
     let mut world = World::started();
     world.look(vec![], "t0");
-    let failed = Outcome::Failed { class: "unauthenticated".into(), message: "log in".into() };
+    let failed =
+        IterationOutcome::Failed { class: ErrorClass::Unauthenticated, message: "log in".into() };
     world.iterate(failed, vec![], "t0");
     assert_eq!(world.finished(), Some(StopReason::NeedsHuman));
     world.feed(Input::Started(StartOptions { fresh: fresh() }));
@@ -196,19 +196,19 @@ fn cost_that_reaches_the_limit_cuts_the_iteration_once() {
     world.look(vec![], "t0");
     world.prepare();
     let dollars = |d| Usage { cost: Usd::from_dollars(d), ..Usage::default() };
-    world.feed(Input::Used(dollars(0.9)));
+    world.feed(Input::Usage(dollars(0.9)));
     assert!(!world.last.contains(&Effect::Cancel(CancelReason::MaxCost)));
-    world.feed(Input::Used(dollars(1.0)));
+    world.feed(Input::Usage(dollars(1.0)));
     assert!(world.last.contains(&Effect::Cancel(CancelReason::MaxCost)));
-    world.feed(Input::Used(dollars(1.1)));
+    world.feed(Input::Usage(dollars(1.1)));
     assert!(!world.last.contains(&Effect::Cancel(CancelReason::MaxCost)));
-    world.feed(Input::Ended(ended(Outcome::Failed {
-        class: "cancelled".into(),
+    world.feed(Input::IterationEnded(ended(IterationOutcome::Failed {
+        class: ErrorClass::Cancelled,
         message: String::new(),
     })));
     world.look(vec![], "t0");
     assert_eq!(world.finished(), Some(StopReason::MaxCost));
-    assert_eq!(world.state.failures, 0);
+    assert_eq!(world.state.agent.failures, 0);
 }
 
 #[test]
@@ -222,7 +222,7 @@ fn reclaim_needs_a_new_claim_and_a_marker_that_stands_is_none() {
     world.state = state;
     let mut inputs = vec![
         Input::ClaimsFound(standing()),
-        Input::Looked(look("t0")),
+        Input::Observed(look("t0")),
         Input::Validated(validation(false, "t0")),
     ];
     drop(effects);
@@ -232,7 +232,7 @@ fn reclaim_needs_a_new_claim_and_a_marker_that_stands_is_none() {
     assert_eq!(world.state.latch, Latch::Open);
     let mut again = |claims: Vec<Claim>| {
         let (state, _) = step(world.state.clone(), Input::ClaimsFound(claims), world.now);
-        let (state, effects) = step(state, Input::Looked(look("t0")), world.now);
+        let (state, effects) = step(state, Input::Observed(look("t0")), world.now);
         world.state = state;
         effects.iter().any(|effect| matches!(effect, Effect::Validate(_)))
     };
@@ -248,8 +248,8 @@ fn a_signal_lets_the_claim_be_seen_but_starts_no_validation() {
     world.prepare();
     world.feed(Input::Signal);
     assert!(world.last.contains(&Effect::Cancel(CancelReason::Signal)));
-    world.feed(Input::Ended(ended(Outcome::Failed {
-        class: "cancelled".into(),
+    world.feed(Input::IterationEnded(ended(IterationOutcome::Failed {
+        class: ErrorClass::Cancelled,
         message: String::new(),
     })));
     world.look(vec![claim(ClaimKind::Complete, ClaimSource::State)], "t1");
@@ -268,14 +268,14 @@ fn what_was_nearly_a_claim_before_the_run_is_not_held_against_the_agent() {
     let mut world = World::started();
     let mut first = look("t0");
     first.near_misses = vec![miss("## TASK_COMPLETE", 3)];
-    world.feed(Input::Looked(first));
-    assert!(world.state.near_misses.is_empty());
+    world.feed(Input::Observed(first));
+    assert!(world.state.claims.near_misses.is_empty());
     world.prepare();
-    world.feed(Input::Ended(ended(Outcome::Succeeded)));
+    world.feed(Input::IterationEnded(ended(IterationOutcome::Succeeded)));
     let mut second = look("t1");
     second.near_misses = vec![miss("## TASK_COMPLETE", 4), miss("- TASK_COMPLETE", 9)];
-    world.feed(Input::Looked(second));
-    assert_eq!(world.state.near_misses, [miss("- TASK_COMPLETE", 9)]);
+    world.feed(Input::Observed(second));
+    assert_eq!(world.state.claims.near_misses, [miss("- TASK_COMPLETE", 9)]);
 }
 
 #[test]

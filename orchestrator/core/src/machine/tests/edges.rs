@@ -41,16 +41,16 @@ fn prepared_input() -> Input {
         budget: ralph_orchestrator_contract::Budget::default(),
         reservation: Usd::ZERO,
     };
-    Input::Prepared { start, prompt: "p".into(), given: Given::default() }
+    Input::Prepared { start, prompt: "p".into(), given: LaunchDigests::default() }
 }
 
 /// What no run asks for between two iterations.
 fn boundary_inputs() -> Vec<Input> {
     vec![
-        Input::Looked(look("t7")),
-        Input::NotLooked,
+        Input::Observed(look("t7")),
+        Input::ObservationSkipped,
         Input::Validated(validation(true, "t0")),
-        Input::Rested,
+        Input::WaitFinished,
         prepared_input(),
     ]
 }
@@ -59,13 +59,13 @@ fn boundary_inputs() -> Vec<Input> {
 fn nothing_happens_before_the_start() {
     let mut inputs = boundary_inputs();
     inputs.extend([
-        Input::ClaimSeen(complete()),
-        Input::Warn("w".into()),
+        Input::Claimed(complete()),
+        Input::Warning("w".into()),
         Input::Signal,
-        Input::Timer(Timer::Tick),
+        Input::Timer(Timer::Clock),
         Input::Timer(Timer::Idle),
-        Input::Used(Usage::default()),
-        Input::Ended(ended(Outcome::Succeeded)),
+        Input::Usage(Usage::default()),
+        Input::IterationEnded(ended(IterationOutcome::Succeeded)),
     ]);
     for input in inputs {
         let (state, effects) = step(State::default(), input.clone(), Now::default());
@@ -78,7 +78,7 @@ fn what_belongs_between_iterations_does_nothing_while_one_runs() {
     let mut world = World::started();
     world.look(vec![], "t0");
     world.prepare();
-    world.feed(Input::ClaimSeen(complete()));
+    world.feed(Input::Claimed(complete()));
     for input in boundary_inputs() {
         assert_eq!(world.feed(input.clone()), [], "{input:?}");
     }
@@ -93,9 +93,9 @@ fn what_belongs_between_iterations_does_nothing_after_the_end() {
     assert_eq!(world.finished(), Some(StopReason::NeedsHuman));
     let mut inputs = boundary_inputs();
     inputs.extend([
-        Input::ClaimSeen(complete()),
+        Input::Claimed(complete()),
         Input::Signal,
-        Input::Timer(Timer::Tick),
+        Input::Timer(Timer::Clock),
         Input::Timer(Timer::MaxRuntime),
     ]);
     for input in inputs {
@@ -105,7 +105,7 @@ fn what_belongs_between_iterations_does_nothing_after_the_end() {
 
 #[test]
 fn a_warning_is_on_record_once_there_is_a_run() {
-    let warning = || Input::Warn("mind".into());
+    let warning = || Input::Warning("mind".into());
     let record = Effect::Append(Record::Warning { message: "mind".into() });
     assert_eq!(World::default().feed(warning()), []);
     assert_eq!(World::started().feed(warning()), [record]);
@@ -115,10 +115,10 @@ fn a_warning_is_on_record_once_there_is_a_run() {
 fn a_claim_is_heard_only_while_the_agent_runs() {
     let mut world = World::started();
     world.look(vec![], "t0");
-    assert_eq!(world.feed(Input::ClaimSeen(complete())), []);
+    assert_eq!(world.feed(Input::Claimed(complete())), []);
     world.look(vec![], "t0");
     world.prepare();
-    world.feed(Input::ClaimSeen(complete()));
+    world.feed(Input::Claimed(complete()));
     assert!(matches!(world.state.latch, Latch::Claimed { iteration: 1, .. }));
 }
 
@@ -131,12 +131,10 @@ fn a_message_is_a_claim_of_its_own_whatever_stands_in_the_file() {
     let claimed = |effects: &[Effect]| {
         effects.iter().any(|e| matches!(e, Effect::Append(Record::Claimed { .. })))
     };
-    assert!(!claimed(world.feed(Input::ClaimSeen(complete()))), "it stood there before");
-    assert!(claimed(
-        world.feed(Input::ClaimSeen(claim(ClaimKind::NeedsHuman, ClaimSource::State)))
-    ));
+    assert!(!claimed(world.feed(Input::Claimed(complete()))), "it stood there before");
+    assert!(claimed(world.feed(Input::Claimed(claim(ClaimKind::NeedsHuman, ClaimSource::State)))));
     let said = claim(ClaimKind::Complete, ClaimSource::Message);
-    assert!(claimed(world.feed(Input::ClaimSeen(said))));
+    assert!(claimed(world.feed(Input::Claimed(said))));
 }
 
 #[test]
@@ -149,8 +147,8 @@ fn a_claim_is_withdrawn_though_another_detector_or_the_message_makes_one() {
         let mut world = World::started();
         world.look(vec![complete()], "t0");
         world.feed(Input::Validated(validation(false, "t0")));
-        world.iterate(Outcome::Succeeded, vec![other.clone()], "t1");
-        assert!(!world.state.standing.contains_key("marker"), "{other:?}");
+        world.iterate(IterationOutcome::Succeeded, vec![other.clone()], "t1");
+        assert!(!world.state.claims.standing.contains_key("marker"), "{other:?}");
     }
 }
 
@@ -162,20 +160,23 @@ fn the_users_own_near_misses_stay_the_users_after_a_restart() {
         line: 3,
         hint: "use a box".into(),
     };
-    let look = || Look { near_misses: vec![miss.clone()], ..look("t0") };
+    let look = || Observation { near_misses: vec![miss.clone()], ..look("t0") };
     let mut world = World::started();
-    world.feed(Input::Looked(look()));
+    world.feed(Input::Observed(look()));
     world.feed(started_input());
-    world.feed(Input::Looked(look()));
-    assert_eq!(world.state.own_misses, std::slice::from_ref(&miss));
-    let other = Look {
+    world.feed(Input::Observed(look()));
+    assert_eq!(world.state.claims.initial_near_misses, std::slice::from_ref(&miss));
+    let other = Observation {
         near_misses: vec![NearMiss { detector: "other".into(), ..miss.clone() }, miss.clone()],
         ..look()
     };
     world.prepare();
-    world.feed(Input::Ended(ended(Outcome::Succeeded)));
-    world.feed(Input::Looked(other));
-    assert_eq!(world.state.near_misses, [NearMiss { detector: "other".into(), ..miss.clone() }]);
+    world.feed(Input::IterationEnded(ended(IterationOutcome::Succeeded)));
+    world.feed(Input::Observed(other));
+    assert_eq!(
+        world.state.claims.near_misses,
+        [NearMiss { detector: "other".into(), ..miss.clone() }]
+    );
 }
 
 #[test]
@@ -226,7 +227,7 @@ fn without_a_required_validator_only_trust_completes_and_says_so() {
         let start = Input::Started(StartOptions { fresh: options });
         let (state, _) = step(State::default(), start, now);
         let (state, _) = step(state, Input::ClaimsFound(vec![complete()]), now);
-        let (state, _) = step(state, Input::Looked(look("t0")), now);
+        let (state, _) = step(state, Input::Observed(look("t0")), now);
         step(state, Input::Validated(validation(true, "t0")), now)
     };
     let (_, effects) = validated(trusting(false));
@@ -249,7 +250,7 @@ fn once_is_one_iteration_and_no_less() {
     world.feed(Input::Started(StartOptions { fresh: RunStarted { once: true, ..fresh() } }));
     world.look(vec![], "t0");
     assert_eq!(world.finished(), None);
-    world.iterate(Outcome::Succeeded, vec![], "t1");
+    world.iterate(IterationOutcome::Succeeded, vec![], "t1");
     assert_eq!(world.finished(), Some(StopReason::Once));
 }
 
@@ -258,9 +259,9 @@ fn there_is_a_pause_after_an_iteration_and_none_before_the_first() {
     let mut world = World::started();
     world.look(vec![], "t0");
     assert!(!world.last.iter().any(|effect| matches!(effect, Effect::Pause { .. })));
-    world.iterate(Outcome::Succeeded, vec![], "t1");
+    world.iterate(IterationOutcome::Succeeded, vec![], "t1");
     assert_eq!(world.last.last(), Some(&Effect::Pause { failures: 0 }));
-    let failed = Outcome::Failed { class: "crashed".into(), message: "exit 1".into() };
+    let failed = IterationOutcome::Failed { class: ErrorClass::Crashed, message: "exit 1".into() };
     world.iterate(failed, vec![], "t2");
     assert_eq!(world.last.last(), Some(&Effect::Pause { failures: 1 }));
 }
@@ -268,28 +269,26 @@ fn there_is_a_pause_after_an_iteration_and_none_before_the_first() {
 #[test]
 fn what_no_retry_can_mend_stops_at_once() {
     let table = [
-        ("unauthenticated", Some(StopReason::NeedsHuman)),
-        ("billing", Some(StopReason::NeedsHuman)),
-        ("not_found", Some(StopReason::AgentUnavailable)),
-        ("crashed", None),
-        ("unavailable", None),
+        (ErrorClass::Unauthenticated, Some(StopReason::NeedsHuman)),
+        (ErrorClass::Billing, Some(StopReason::NeedsHuman)),
+        (ErrorClass::NotFound, Some(StopReason::AgentUnavailable)),
+        (ErrorClass::Crashed, None),
+        (ErrorClass::Unavailable, None),
     ];
     for (class, end) in table {
         let mut world = World::started();
         world.look(vec![], "t0");
-        let failed = Outcome::Failed { class: class.into(), message: "m".into() };
-        world.iterate(failed, vec![], "t1");
-        assert_eq!(world.finished(), end, "{class}");
+        world.iterate(failed(class.clone()), vec![], "t1");
+        assert_eq!(world.finished(), end, "{class:?}");
     }
 }
 
 #[test]
 fn failures_in_a_row_end_the_run_by_what_they_were() {
-    let failed = |class: &str| Outcome::Failed { class: class.into(), message: "m".into() };
-    let cut = |timer| (Outcome::Succeeded, Some(timer));
+    let cut = |timer| (IterationOutcome::Succeeded, Some(timer));
     let table = [
-        ((failed("crashed"), None), StopReason::Failures),
-        ((failed("unavailable"), None), StopReason::AgentUnavailable),
+        ((failed(ErrorClass::Crashed), None), StopReason::Failures),
+        ((failed(ErrorClass::Unavailable), None), StopReason::AgentUnavailable),
         (cut(Timer::IterationTimeout), StopReason::Failures),
         (cut(Timer::Idle), StopReason::Failures),
     ];
@@ -299,17 +298,17 @@ fn failures_in_a_row_end_the_run_by_what_they_were() {
         for n in 1..=3 {
             assert_eq!(world.finished(), None);
             if n > 1 {
-                world.feed(Input::Rested);
+                world.feed(Input::WaitFinished);
             }
             world.prepare();
             if let Some(timer) = timer {
                 world.feed(Input::Timer(timer));
-                world.feed(Input::Ended(ended(failed("cancelled"))));
+                world.feed(Input::IterationEnded(ended(failed(ErrorClass::Cancelled))));
             } else {
-                world.feed(Input::Ended(ended(outcome.clone())));
+                world.feed(Input::IterationEnded(ended(outcome.clone())));
             }
             world.look(vec![], &format!("t{n}"));
-            assert_eq!(world.state.failures, n);
+            assert_eq!(world.state.agent.failures, n);
         }
         assert_eq!(world.finished(), Some(end), "{timer:?}");
     }
@@ -326,10 +325,13 @@ fn an_agent_is_cancelled_once_and_a_signal_is_noted_all_the_same() {
     let noted = [Effect::Append(Record::Cancelling { reason: CancelReason::Signal })];
     assert_eq!(world.feed(Input::Signal), noted);
     assert_eq!(world.feed(Input::Signal), []);
-    assert!(world.state.stopping);
-    assert_eq!(world.state.current.as_ref().unwrap().cancelling, Some(CancelReason::Idle));
-    world.feed(Input::Ended(ended(Outcome::Failed { class: "c".into(), message: "m".into() })));
-    assert_eq!(world.state.last_outcome, Some(Outcome::Cut { reason: CancelReason::Idle }));
+    assert!(world.state.process.stop_requested);
+    assert_eq!(world.state.running.as_ref().unwrap().cancelling, Some(CancelReason::Idle));
+    world.feed(Input::IterationEnded(ended(failed(ErrorClass::Crashed))));
+    assert_eq!(
+        world.state.last_outcome,
+        Some(IterationOutcome::StoppedEarly { reason: CancelReason::Idle })
+    );
 }
 
 #[test]
@@ -346,20 +348,21 @@ fn each_timer_cancels_for_its_own_reason_and_none_but_a_signal_stops_the_run() {
         world.look(vec![], "t0");
         world.prepare();
         assert!(world.feed(Input::Timer(timer)).contains(&Effect::Cancel(reason)));
-        assert!(!world.state.stopping);
+        assert!(!world.state.process.stop_requested);
     }
 }
 
 #[test]
 fn an_iteration_that_ended_well_was_not_cut_and_a_lost_one_is_lost() {
-    for (outcome, kept) in
-        [(Outcome::Succeeded, Outcome::Succeeded), (Outcome::Lost, Outcome::Lost)]
-    {
+    for (outcome, kept) in [
+        (IterationOutcome::Succeeded, IterationOutcome::Succeeded),
+        (IterationOutcome::Interrupted, IterationOutcome::Interrupted),
+    ] {
         let mut world = World::started();
         world.look(vec![], "t0");
         world.prepare();
         world.feed(Input::Timer(Timer::Idle));
-        world.feed(Input::Ended(ended(outcome)));
+        world.feed(Input::IterationEnded(ended(outcome)));
         assert_eq!(world.state.last_outcome, Some(kept));
     }
 }
@@ -370,7 +373,7 @@ fn a_human_that_was_not_told_yet_is_still_asked_after_a_restart() {
     world.look(vec![], "t0");
     world.prepare();
     world.feed(Input::Signal);
-    world.feed(Input::Ended(ended(Outcome::Succeeded)));
+    world.feed(Input::IterationEnded(ended(IterationOutcome::Succeeded)));
     let ask = claim(ClaimKind::NeedsHuman, ClaimSource::Message);
     world.look(vec![ask], "t1");
     assert_eq!(world.finished(), Some(StopReason::Interrupted));
@@ -411,7 +414,7 @@ fn what_decides_is_on_disk_before_anything_follows() {
     ];
     assert!(barriers.iter().all(Record::is_barrier));
     let others = [
-        Record::Tick { runtime_ms },
+        Record::Clock { runtime_ms },
         Record::Usage { usage: Usage::default(), runtime_ms },
         Record::Warning { message: "w".into() },
     ];
@@ -422,12 +425,12 @@ fn what_decides_is_on_disk_before_anything_follows() {
 fn a_validation_that_max_runtime_cuts_says_nothing_and_leaves_the_claim_pending() {
     let mut world = World::started();
     world.look(vec![], "t0");
-    world.iterate(Outcome::Succeeded, vec![complete()], "t1");
+    world.iterate(IterationOutcome::Succeeded, vec![complete()], "t1");
     let before = world.state.latch.clone();
     let cut = Validation { out_of_time: true, ..Validation::default() };
     let effects = world.feed(Input::Validated(cut)).to_vec();
     assert!(matches!(effects.last(), Some(Effect::Finish { reason: StopReason::MaxRuntime, .. })));
-    assert_eq!((&world.state.latch, world.state.rejections), (&before, 0));
+    assert_eq!((&world.state.latch, world.state.validation.rejections), (&before, 0));
     // Started again it is validated first of all, and what that says counts.
     world.feed(started_input());
     let effects = world.look(vec![], "t1").to_vec();
@@ -442,8 +445,8 @@ fn a_look_that_max_runtime_cuts_validates_nothing_and_keeps_what_was_claimed() {
     world.look(vec![], "t0");
     world.prepare();
     world.feed(Input::ClaimsFound(vec![complete()]));
-    world.feed(Input::Ended(ended(Outcome::Succeeded)));
-    let effects = world.feed(Input::NotLooked).to_vec();
+    world.feed(Input::IterationEnded(ended(IterationOutcome::Succeeded)));
+    let effects = world.feed(Input::ObservationSkipped).to_vec();
     assert!(!effects.iter().any(|effect| matches!(effect, Effect::Validate(_))));
     assert!(matches!(effects.last(), Some(Effect::Finish { reason: StopReason::MaxRuntime, .. })));
     assert!(matches!(world.state.latch, Latch::Claimed { .. }));
@@ -455,6 +458,6 @@ fn a_limit_is_compared_with_what_is_not_recorded_yet() {
     world.look(vec![], "t0");
     world.prepare();
     let cost = |dollars| Usage { cost: Usd::from_dollars(dollars), ..Usage::default() };
-    assert_eq!(world.state.reached_by(cost(0.99)), None);
-    assert_eq!(world.state.reached_by(cost(1.0)), Some(CancelReason::MaxCost));
+    assert_eq!(world.state.limit_reached_by(cost(0.99)), None);
+    assert_eq!(world.state.limit_reached_by(cost(1.0)), Some(CancelReason::MaxCost));
 }

@@ -1,4 +1,4 @@
-//! Limits, waits and charges to the last unit.
+//! RunLimits, waits and charges to the last unit.
 
 use super::*;
 
@@ -24,7 +24,7 @@ fn output(tokens: u64) -> Usage {
 }
 
 /// In the middle of its first iteration.
-fn running(change: impl FnOnce(&mut Limits)) -> World {
+fn running(change: impl FnOnce(&mut RunLimits)) -> World {
     let mut options = fresh();
     change(&mut options.limits);
     let mut world = World::default();
@@ -34,23 +34,16 @@ fn running(change: impl FnOnce(&mut Limits)) -> World {
     world
 }
 
-fn end(world: &mut World, outcome: Outcome, usage: Usage) {
-    world.feed(Input::Ended(Ended { usage, ..ended(outcome) }));
-}
-
-fn deferred(until_ms: Option<u64>) -> Outcome {
-    Outcome::Deferred { class: "overloaded".into(), message: "529".into(), until_ms }
-}
-
-fn failed() -> Outcome {
-    Outcome::Failed { class: "crashed".into(), message: "exit 1".into() }
+fn end(world: &mut World, outcome: IterationOutcome, usage: Usage) {
+    world.feed(Input::IterationEnded(IterationEnd { usage, ..ended(outcome) }));
 }
 
 /// The provider refuses, and the workspace is looked at; both at this time.
 fn refused(world: &World, until_ms: Option<u64>, unix_ms: u64) -> (State, Vec<Effect>) {
     let runtime_ms = world.now.runtime_ms;
-    let (state, _) = at(&world.state, Input::Ended(ended(deferred(until_ms))), runtime_ms, unix_ms);
-    at(&state, Input::Looked(look("t0")), runtime_ms, unix_ms)
+    let (state, _) =
+        at(&world.state, Input::IterationEnded(ended(deferred(until_ms))), runtime_ms, unix_ms);
+    at(&state, Input::Observed(look("t0")), runtime_ms, unix_ms)
 }
 
 #[test]
@@ -58,13 +51,13 @@ fn waits_double_from_half_a_minute_to_half_an_hour() {
     let mut world = running(|limits| limits.max_runtime_ms = None);
     let minutes = [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0];
     for wait in minutes {
-        world.feed(Input::Ended(ended(deferred(None))));
+        world.feed(Input::IterationEnded(ended(deferred(None))));
         let asked = world.look(vec![], "t0").last().cloned();
         let wait = std::time::Duration::from_secs_f64(60.0 * wait).as_millis();
         let until = world.now.unix_ms + u64::try_from(wait).unwrap();
         assert_eq!(asked, Some(Effect::WaitUntil(until)));
         world.now.unix_ms = until;
-        world.feed(Input::Rested);
+        world.feed(Input::WaitFinished);
         world.prepare();
     }
 }
@@ -97,7 +90,7 @@ fn a_restart_in_a_wait_waits_for_the_rest_of_it() {
     let (state, _) = refused(&world, Some(5_000), 1_000);
     let start = Input::Started(StartOptions { fresh: fresh() });
     let (state, _) = at(&state, start, 100, 2_000);
-    let look = || Input::Looked(look("t0"));
+    let look = || Input::Observed(look("t0"));
     let (_, effects) = at(&state, look(), 100, 4_999);
     assert_eq!(effects.last(), Some(&Effect::WaitUntil(5_000)));
     let (_, effects) = at(&state, look(), 100, 5_000);
@@ -109,10 +102,10 @@ fn a_restart_in_a_wait_waits_for_the_rest_of_it() {
 fn a_time_that_is_past_is_no_wait_unless_it_is_told_again() {
     let mut world = running(|limits| limits.max_runtime_ms = None);
     world.now.unix_ms = 1_000_000;
-    world.feed(Input::Ended(ended(deferred(Some(5)))));
+    world.feed(Input::IterationEnded(ended(deferred(Some(5)))));
     let asked = world.look(vec![], "t0").last().cloned();
     assert_eq!(asked, Some(Effect::WaitUntil(world.now.unix_ms)), "it goes on at once");
-    world.feed(Input::Rested);
+    world.feed(Input::WaitFinished);
     world.prepare();
     let (_, effects) = refused(&world, Some(world.now.unix_ms), world.now.unix_ms);
     assert_eq!(effects.last(), Some(&Effect::WaitUntil(world.now.unix_ms + 60_000)));
@@ -125,13 +118,13 @@ fn the_last_allowed_iteration_is_done_again_when_it_was_put_off() {
     let mut world = running(|limits| limits.max_iterations = Some(1));
     let (_, effects) = refused(&world, None, 1_000);
     assert_eq!(effects.last(), Some(&Effect::WaitUntil(31_000)));
-    world.feed(Input::Ended(ended(deferred(Some(1)))));
+    world.feed(Input::IterationEnded(ended(deferred(Some(1)))));
     world.look(vec![], "t0");
-    world.feed(Input::Rested);
+    world.feed(Input::WaitFinished);
     let start = prepared_of(&world.last);
     assert_eq!((start.iteration, start.attempt), (1, 2));
     world.prepare();
-    world.feed(Input::Ended(ended(Outcome::Succeeded)));
+    world.feed(Input::IterationEnded(ended(IterationOutcome::Succeeded)));
     world.look(vec![], "t1");
     assert_eq!(world.finished(), Some(StopReason::MaxIterations));
 }
@@ -141,12 +134,12 @@ fn one_estimated_figure_makes_the_sum_an_estimate() {
     for (first, second) in [(true, false), (false, true), (false, false)] {
         let mut world = running(|_| {});
         for estimated in [first, second] {
-            end(&mut world, Outcome::Succeeded, Usage { estimated, ..Usage::default() });
+            end(&mut world, IterationOutcome::Succeeded, Usage { estimated, ..Usage::default() });
             world.look(vec![], "t0");
-            world.feed(Input::Rested);
+            world.feed(Input::WaitFinished);
             world.prepare();
         }
-        assert_eq!(world.state.estimated, first || second);
+        assert_eq!(world.state.budget.cost_estimated, first || second);
     }
 }
 
@@ -160,12 +153,12 @@ fn limits_hold_from_their_value_on() {
     ];
     for (usage, expected) in table {
         let mut world = running(|_| {});
-        let cancelled = world.feed(Input::Used(usage)).iter().find_map(|effect| match effect {
+        let cancelled = world.feed(Input::Usage(usage)).iter().find_map(|effect| match effect {
             Effect::Cancel(reason) => Some(*reason),
             _ => None,
         });
         assert_eq!(cancelled, expected.map(|(reason, _)| reason));
-        end(&mut world, Outcome::Succeeded, Usage::default());
+        end(&mut world, IterationOutcome::Succeeded, Usage::default());
         world.look(vec![], "t1");
         assert_eq!(world.finished(), expected.map(|(_, reason)| reason));
     }
@@ -174,22 +167,22 @@ fn limits_hold_from_their_value_on() {
 #[test]
 fn the_same_figures_again_are_no_news() {
     let mut world = running(|_| {});
-    assert_eq!(world.feed(Input::Used(dollars(0.5))).len(), 1);
-    assert_eq!(world.feed(Input::Used(dollars(0.5))), []);
-    assert_eq!(world.feed(Input::Used(dollars(0.4))), []);
+    assert_eq!(world.feed(Input::Usage(dollars(0.5))).len(), 1);
+    assert_eq!(world.feed(Input::Usage(dollars(0.5))), []);
+    assert_eq!(world.feed(Input::Usage(dollars(0.4))), []);
 }
 
 #[test]
 fn runtime_is_counted_to_the_millisecond_and_never_goes_back() {
     let world = running(|limits| limits.max_runtime_ms = Some(1_000));
-    let (state, effects) = at(&world.state, Input::Timer(Timer::Tick), 3, 0);
+    let (state, effects) = at(&world.state, Input::Timer(Timer::Clock), 3, 0);
     let runtime_ms = world.now.runtime_ms;
-    assert_eq!(effects, [Effect::Append(Record::Tick { runtime_ms })]);
-    let (state, _) = at(&state, Input::Ended(ended(Outcome::Succeeded)), 900, 0);
-    let (state, _) = at(&state, Input::Looked(look("t1")), 900, 0);
-    let (_, effects) = at(&state, Input::Rested, 999, 0);
+    assert_eq!(effects, [Effect::Append(Record::Clock { runtime_ms })]);
+    let (state, _) = at(&state, Input::IterationEnded(ended(IterationOutcome::Succeeded)), 900, 0);
+    let (state, _) = at(&state, Input::Observed(look("t1")), 900, 0);
+    let (_, effects) = at(&state, Input::WaitFinished, 999, 0);
     assert_eq!(prepared_of(&effects).budget.time, Some(std::time::Duration::from_millis(1)));
-    let (_, effects) = at(&state, Input::Rested, 1_000, 0);
+    let (_, effects) = at(&state, Input::WaitFinished, 1_000, 0);
     let Some(Effect::Finish { reason, .. }) = effects.last() else { panic!("{effects:?}") };
     assert_eq!(*reason, StopReason::MaxRuntime);
 }
@@ -205,28 +198,34 @@ fn iterations_without_anything_new_end_the_run() {
         started.limits = options.clone();
     }
     world.state.started.as_mut().unwrap().limits = options;
-    world.iterate(Outcome::Succeeded, vec![], "t1");
-    world.iterate(Outcome::Succeeded, vec![], "t1");
-    assert_eq!((world.state.stagnant, world.finished()), (1, None));
-    world.iterate(Outcome::Succeeded, vec![], "t1");
-    assert_eq!((world.state.stagnant, world.finished()), (2, Some(StopReason::Stagnation)));
+    world.iterate(IterationOutcome::Succeeded, vec![], "t1");
+    world.iterate(IterationOutcome::Succeeded, vec![], "t1");
+    assert_eq!((world.state.progress.stagnant, world.finished()), (1, None));
+    world.iterate(IterationOutcome::Succeeded, vec![], "t1");
+    assert_eq!(
+        (world.state.progress.stagnant, world.finished()),
+        (2, Some(StopReason::Stagnation))
+    );
 }
 
 #[test]
 fn new_evidence_is_progress_and_refusals_do_not_count() {
     let mut world = World::started();
     world.look(vec![], "t0");
-    world.iterate(Outcome::Succeeded, vec![], "t0");
-    assert_eq!(world.state.stagnant, 1);
+    world.iterate(IterationOutcome::Succeeded, vec![], "t0");
+    assert_eq!(world.state.progress.stagnant, 1);
     world.iterate(deferred(None), vec![], "t0");
-    assert_eq!(world.state.stagnant, 1, "the agent did not work");
+    assert_eq!(world.state.progress.stagnant, 1, "the agent did not work");
     world.now.unix_ms += 3_600_000;
-    world.feed(Input::Rested);
+    world.feed(Input::WaitFinished);
     world.prepare();
-    world.feed(Input::Ended(ended(Outcome::Succeeded)));
+    world.feed(Input::IterationEnded(ended(IterationOutcome::Succeeded)));
     let evidence = evidence(&[("s1", "new")]);
-    world.feed(Input::Looked(Look { evidence, ..look("t0") }));
-    assert_eq!((world.state.stagnant, world.state.evidence_history.written_in["new"]), (0, 2));
+    world.feed(Input::Observed(Observation { evidence, ..look("t0") }));
+    assert_eq!(
+        (world.state.progress.stagnant, world.state.workspace.evidence_history.written_in["new"]),
+        (0, 2)
+    );
 }
 
 #[test]
@@ -235,8 +234,8 @@ fn evidence_is_told_apart_and_so_is_the_work_it_belongs_to() {
         let mut world = World::started();
         let files: Vec<_> = names.iter().map(|name| (*name, *name)).collect();
         let evidence = evidence(&files);
-        world.feed(Input::Looked(Look { evidence, ..look("t0") }));
-        world.state.evidence
+        world.feed(Input::Observed(Observation { evidence, ..look("t0") }));
+        world.state.workspace.evidence
     };
     assert_eq!(evidence_of(&["a", "b"]), evidence_of(&["a", "b"]));
     assert_ne!(evidence_of(&["a"]), evidence_of(&["b"]));
@@ -248,8 +247,8 @@ fn a_tree_counts_from_the_iteration_that_showed_it_first() {
     let mut world = World::started();
     world.look(vec![], "t0");
     for (tree, since) in [("t0", 0), ("a", 2), ("a", 2), ("b", 4)] {
-        world.iterate(Outcome::Succeeded, vec![], tree);
-        assert_eq!(world.state.tree_since, since);
+        world.iterate(IterationOutcome::Succeeded, vec![], tree);
+        assert_eq!(world.state.workspace.tree_since, since);
     }
 }
 
@@ -259,18 +258,18 @@ fn an_iteration_is_charged_what_it_told_or_what_was_reserved() {
     let told = Usd::from_nanos(500);
     let cost = Usage { cost: Some(told), ..Usage::default() };
     let table = [
-        (Outcome::Succeeded, Usage::default(), Usd::ZERO),
-        (Outcome::Succeeded, cost, told),
-        (failed(), Usage::default(), reserved),
-        (failed(), cost, told),
-        (Outcome::Lost, Usage::default(), reserved),
-        (Outcome::Lost, cost, reserved),
-        (Outcome::Bounded { message: "turns".into() }, Usage::default(), Usd::ZERO),
+        (IterationOutcome::Succeeded, Usage::default(), Usd::ZERO),
+        (IterationOutcome::Succeeded, cost, told),
+        (failed(ErrorClass::Crashed), Usage::default(), reserved),
+        (failed(ErrorClass::Crashed), cost, told),
+        (IterationOutcome::Interrupted, Usage::default(), reserved),
+        (IterationOutcome::Interrupted, cost, reserved),
+        (IterationOutcome::AgentLimit { message: "turns".into() }, Usage::default(), Usd::ZERO),
     ];
     for (outcome, usage, charge) in table {
         let mut world = running(|_| {});
         end(&mut world, outcome.clone(), usage);
-        assert_eq!(world.state.charged, charge, "{outcome:?} {usage:?}");
+        assert_eq!(world.state.budget.cost_charged, charge, "{outcome:?} {usage:?}");
     }
 }
 
@@ -278,25 +277,25 @@ fn an_iteration_is_charged_what_it_told_or_what_was_reserved() {
 fn sums_are_sums_and_an_estimate_stays_one() {
     let mut world = running(|_| {});
     let first = Usage { estimated: true, ..output(100) };
-    end(&mut world, Outcome::Succeeded, Usage { cost: dollars(0.25).cost, ..first });
+    end(&mut world, IterationOutcome::Succeeded, Usage { cost: dollars(0.25).cost, ..first });
     world.look(vec![], "t1");
     assert_eq!(world.state.tokens().total(), 100);
-    world.feed(Input::Rested);
+    world.feed(Input::WaitFinished);
     world.prepare();
-    world.feed(Input::Used(Usage { cost: dollars(0.125).cost, ..output(10) }));
+    world.feed(Input::Usage(Usage { cost: dollars(0.125).cost, ..output(10) }));
     assert_eq!(world.state.cost(), Usd::from_dollars(0.375).unwrap());
     assert_eq!(world.state.tokens().total(), 110);
-    end(&mut world, Outcome::Succeeded, Usage::default());
+    end(&mut world, IterationOutcome::Succeeded, Usage::default());
     assert_eq!(world.state.cost(), Usd::from_dollars(0.375).unwrap());
-    assert_eq!(world.state.used.total(), 110);
-    assert!(world.state.estimated);
+    assert_eq!(world.state.budget.tokens_used.total(), 110);
+    assert!(world.state.budget.cost_estimated);
 }
 
 #[test]
 fn a_reservation_is_the_dearest_iteration_so_far_within_what_is_left() {
     let next = |world: &mut World| {
         world.look(vec![], "t1");
-        let start = prepared_of(world.feed(Input::Rested)).clone();
+        let start = prepared_of(world.feed(Input::WaitFinished)).clone();
         (start.reservation, start.budget)
     };
     let mut world = World::started();
@@ -306,16 +305,16 @@ fn a_reservation_is_the_dearest_iteration_so_far_within_what_is_left() {
     // That it has cost nothing so far says nothing of the next iteration.
     for usage in [Usage::default(), Usage { cost: Some(Usd::ZERO), ..Usage::default() }] {
         let mut cheap = running(|_| {});
-        end(&mut cheap, Outcome::Succeeded, usage);
+        end(&mut cheap, IterationOutcome::Succeeded, usage);
         assert_eq!(next(&mut cheap).0, first, "{usage:?}");
     }
     let mut free = running(|limits| limits.first_reservation = Usd::ZERO);
-    end(&mut free, Outcome::Succeeded, Usage::default());
+    end(&mut free, IterationOutcome::Succeeded, Usage::default());
     assert_eq!(next(&mut free).0, Usd::ZERO, "it costs nothing");
 
     let mut dear = running(|_| {});
     let usage = Usage { cost: dollars(0.75).cost, ..output(4_000) };
-    end(&mut dear, Outcome::Succeeded, usage);
+    end(&mut dear, IterationOutcome::Succeeded, usage);
     let (reservation, budget) = next(&mut dear);
     let left = Usd::from_dollars(0.25).unwrap();
     assert_eq!((reservation, budget.cost, budget.tokens), (left, Some(left), Some(6_000)));
@@ -327,18 +326,18 @@ fn an_iteration_knows_why_it_was_started() {
     let mut world = World::started();
     world.look(vec![], "t0");
     assert_eq!(trigger(&world), Trigger::Initial);
-    let mut after = |outcome: Outcome, claims: Vec<Claim>, tree: &str| {
+    let mut after = |outcome: IterationOutcome, claims: Vec<Claim>, tree: &str| {
         world.iterate(outcome, claims.clone(), tree);
         if !claims.is_empty() {
             world.feed(Input::Validated(validation(false, tree)));
         }
-        world.feed(Input::Rested);
+        world.feed(Input::WaitFinished);
         trigger(&world)
     };
-    assert_eq!(after(Outcome::Succeeded, vec![], "a"), Trigger::Continued);
-    assert_eq!(after(failed(), vec![], "b"), Trigger::Failed);
+    assert_eq!(after(IterationOutcome::Succeeded, vec![], "a"), Trigger::Continued);
+    assert_eq!(after(failed(ErrorClass::Crashed), vec![], "b"), Trigger::Failed);
     let claims = vec![claim(ClaimKind::Complete, ClaimSource::Message)];
-    assert_eq!(after(Outcome::Succeeded, claims, "c"), Trigger::Rejected);
+    assert_eq!(after(IterationOutcome::Succeeded, claims, "c"), Trigger::Rejected);
     world.feed(Input::Started(StartOptions { fresh: fresh() }));
     world.look(vec![], "c");
     world.feed(Input::Validated(validation(false, "c")));
@@ -348,11 +347,11 @@ fn an_iteration_knows_why_it_was_started() {
 #[test]
 fn that_an_agent_tells_its_cost_is_not_forgotten_when_it_does_not_tell_it_once() {
     let mut world = running(|_| {});
-    end(&mut world, Outcome::Succeeded, dollars(0.1));
-    assert!(world.state.cost_told);
+    end(&mut world, IterationOutcome::Succeeded, dollars(0.1));
+    assert!(world.state.budget.cost_reported);
     world.look(vec![], "t1");
-    world.feed(Input::Rested);
+    world.feed(Input::WaitFinished);
     world.prepare();
-    end(&mut world, Outcome::Succeeded, output(5));
-    assert!(world.state.cost_told);
+    end(&mut world, IterationOutcome::Succeeded, output(5));
+    assert!(world.state.budget.cost_reported);
 }

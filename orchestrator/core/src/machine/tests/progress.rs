@@ -57,24 +57,24 @@ fn feed(world: &mut World, input: Input) {
     (world.state, world.last) = (state, effects);
 }
 
-fn iterate(world: &mut World, claims: Vec<Claim>, ended: Ended, look: Look) {
+fn iterate(world: &mut World, claims: Vec<Claim>, ended: IterationEnd, look: Observation) {
     if world.last.iter().any(|effect| matches!(effect, Effect::Pause { .. })) {
-        feed(world, Input::Rested);
+        feed(world, Input::WaitFinished);
     }
     let start = world.last.iter().find_map(|effect| match effect {
         Effect::Prepare(start) => Some(start.clone()),
         _ => None,
     });
     let start = start.expect("an iteration is prepared");
-    feed(world, Input::Prepared { start, prompt: "p".into(), given: Given::default() });
+    feed(world, Input::Prepared { start, prompt: "p".into(), given: LaunchDigests::default() });
     feed(world, Input::ClaimsFound(claims));
-    feed(world, Input::Ended(ended));
-    feed(world, Input::Looked(look));
+    feed(world, Input::IterationEnded(ended));
+    feed(world, Input::Observed(look));
 }
 
 fn begun(world: &mut World) {
     feed(world, Input::ClaimsFound(Vec::new()));
-    feed(world, Input::Looked(look("t0")));
+    feed(world, Input::Observed(look("t0")));
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn another_tree_is_no_progress_while_the_same_verdict_rejects() {
     begun(&mut world);
     let world = run_until_the_end(world, |world, n| {
         let tree = format!("t{n}");
-        iterate(world, marker(), ended(Outcome::Succeeded), look(&tree));
+        iterate(world, marker(), ended(IterationOutcome::Succeeded), look(&tree));
         feed(world, rejected(&tree, &format!("3 failed in 0.{n}1s")));
     });
     assert_eq!(world.state.iterations_seen(), 5, "the first verdict is new, four more are not");
@@ -104,7 +104,7 @@ fn a_claim_made_anew_each_time_is_no_progress_either() {
             let tree = format!("t{n}");
             // The marker comes and goes.
             let claims = if n % 2 == 1 { marker() } else { Vec::new() };
-            iterate(world, claims, ended(Outcome::Succeeded), look(&tree));
+            iterate(world, claims, ended(IterationOutcome::Succeeded), look(&tree));
             if world.last.iter().any(|effect| matches!(effect, Effect::Validate(_))) {
                 feed(world, rejected(&tree, "3 failed"));
             }
@@ -120,7 +120,7 @@ fn another_verdict_is_progress_and_one_seen_before_is_not() {
     begun(&mut world);
     let world = run_until_the_end(world, |world, n| {
         let tree = format!("t{n}");
-        iterate(world, marker(), ended(Outcome::Succeeded), look(&tree));
+        iterate(world, marker(), ended(IterationOutcome::Succeeded), look(&tree));
         // It gets better for a while, then two verdicts alternate.
         let failed = if n <= 6 { 12 - n } else { 6 + n % 2 };
         feed(world, rejected(&tree, &format!("{failed} failed")));
@@ -141,12 +141,12 @@ fn new_evidence_is_progress_while_a_claim_is_pending() {
         iterate(
             &mut world,
             marker(),
-            ended(Outcome::Succeeded),
-            Look { evidence, ..look(&format!("t{n}")) },
+            ended(IterationOutcome::Succeeded),
+            Observation { evidence, ..look(&format!("t{n}")) },
         );
         feed(&mut world, rejected(&format!("t{n}"), "3 failed"));
         assert_eq!(world.finished(), None);
-        assert_eq!(world.state.stagnant, 0);
+        assert_eq!(world.state.progress.stagnant, 0);
     }
 }
 
@@ -156,7 +156,7 @@ fn lines_in_another_order_are_the_same_verdict() {
     begun(&mut world);
     let world = run_until_the_end(world, |world, n| {
         let tree = format!("t{n}");
-        iterate(world, marker(), ended(Outcome::Succeeded), look(&tree));
+        iterate(world, marker(), ended(IterationOutcome::Succeeded), look(&tree));
         let reason = if n % 2 == 0 { "a failed\nb failed" } else { "b failed\na failed" };
         feed(world, rejected(&tree, reason));
     });
@@ -168,7 +168,11 @@ fn prose_that_says_all_is_done_ends_the_run_though_the_tree_changes() {
     let mut world = roomy();
     begun(&mut world);
     let world = run_until_the_end(world, |world, n| {
-        let ended = Ended { says_done: true, says_all_done: true, ..ended(Outcome::Succeeded) };
+        let ended = IterationEnd {
+            says_done: true,
+            says_all_done: true,
+            ..ended(IterationOutcome::Succeeded)
+        };
         iterate(world, Vec::new(), ended, look(&format!("t{n}")));
     });
     assert_eq!(end(&world), StopReason::Stagnation);
@@ -182,7 +186,7 @@ fn prose_about_a_part_of_the_work_does_not() {
     begun(&mut world);
     for n in 1..=20_u64 {
         world.state.iterations = 0;
-        let part = Ended { says_done: true, ..ended(Outcome::Succeeded) };
+        let part = IterationEnd { says_done: true, ..ended(IterationOutcome::Succeeded) };
         iterate(&mut world, Vec::new(), part, look(&format!("t{n}")));
         assert_eq!(world.finished(), None);
     }
@@ -190,9 +194,9 @@ fn prose_about_a_part_of_the_work_does_not() {
 
 #[test]
 fn an_idle_iteration_counts_for_three() {
-    let idle = Ended { tool_calls: Some(0), ..ended(Outcome::Succeeded) };
-    let busy = Ended { tool_calls: Some(1), ..ended(Outcome::Succeeded) };
-    let unknown = Ended { tool_calls: None, ..ended(Outcome::Succeeded) };
+    let idle = IterationEnd { tool_calls: Some(0), ..ended(IterationOutcome::Succeeded) };
+    let busy = IterationEnd { tool_calls: Some(1), ..ended(IterationOutcome::Succeeded) };
+    let unknown = IterationEnd { tool_calls: None, ..ended(IterationOutcome::Succeeded) };
     for (how, iterations) in [(idle, 2), (busy, 4), (unknown, 4)] {
         let mut world = roomy();
         begun(&mut world);
@@ -206,12 +210,12 @@ fn an_idle_iteration_counts_for_three() {
 
 #[test]
 fn a_tree_seen_before_is_no_progress_but_not_idle() {
-    let idle = || Ended { tool_calls: Some(0), ..ended(Outcome::Succeeded) };
+    let idle = || IterationEnd { tool_calls: Some(0), ..ended(IterationOutcome::Succeeded) };
     let mut world = roomy();
     begun(&mut world);
     iterate(&mut world, vec![], idle(), look("t1"));
     iterate(&mut world, vec![], idle(), look("t0"));
-    assert_eq!(world.state.stagnant, 1, "something changed the tree back");
+    assert_eq!(world.state.progress.stagnant, 1, "something changed the tree back");
 }
 
 #[test]
@@ -219,7 +223,7 @@ fn a_validator_that_cannot_check_is_the_users_to_mend() {
     let mut world = roomy();
     begun(&mut world);
     let world = run_until_the_end(world, |world, n| {
-        iterate(world, marker(), ended(Outcome::Succeeded), look(&format!("t{n}")));
+        iterate(world, marker(), ended(IterationOutcome::Succeeded), look(&format!("t{n}")));
         let mut validation = validation(false, &format!("t{n}"));
         validation.verdicts[0].verdict = Verdict::Error { message: "no such program".into() };
         feed(world, Input::Validated(validation));
@@ -236,7 +240,7 @@ fn a_validator_that_cannot_check_is_the_users_to_mend() {
     // Whoever starts the run again has mended it, or is told again.
     let mut world = world;
     feed(&mut world, Input::Started(StartOptions { fresh: fresh() }));
-    assert!(world.state.check_errors.is_empty());
+    assert!(world.state.validation.errors_in_a_row.is_empty());
 }
 
 #[test]
@@ -245,7 +249,7 @@ fn a_verdict_in_between_begins_the_count_of_errors_anew() {
     begun(&mut world);
     for n in 1..=9_u64 {
         world.state.iterations = 0;
-        iterate(&mut world, marker(), ended(Outcome::Succeeded), look(&format!("t{n}")));
+        iterate(&mut world, marker(), ended(IterationOutcome::Succeeded), look(&format!("t{n}")));
         let mut validation = validation(false, &format!("t{n}"));
         validation.verdicts[0].verdict = if n % 3 == 0 {
             Verdict::rejected(format!("{n} failed"))
@@ -264,11 +268,12 @@ fn a_verdict_in_between_begins_the_count_of_errors_anew() {
 fn evidence_written_again_with_the_same_bytes_is_as_new_as_the_work() {
     let mut world = roomy();
     begun(&mut world);
-    let written = |world: &World| world.state.evidence_history.written_in.get("report").copied();
+    let written =
+        |world: &World| world.state.workspace.evidence_history.written_in.get("report").copied();
     let at = |stamp| evidence(&[("s0", "old"), (stamp, "report")]);
     for (n, stamp, expected) in [(1, "s1", 1), (2, "s1", 1), (3, "s2", 3)] {
-        let look = Look { evidence: at(stamp), ..look(&format!("t{n}")) };
-        iterate(&mut world, vec![], ended(Outcome::Succeeded), look);
+        let look = Observation { evidence: at(stamp), ..look(&format!("t{n}")) };
+        iterate(&mut world, vec![], ended(IterationOutcome::Succeeded), look);
         assert_eq!(written(&world), Some(expected), "{n}");
     }
 }
@@ -280,9 +285,9 @@ fn evidence_from_before_the_run_stays_old() {
     // Touched, renamed, copied: another stamp each time, the same content.
     for (n, stamp) in [(1, "s1"), (2, "s2")] {
         let evidence = evidence(&[("s0", "old"), (stamp, "old")]);
-        let look = Look { evidence, ..look(&format!("t{n}")) };
-        iterate(&mut world, vec![], ended(Outcome::Succeeded), look);
-        assert_eq!(world.state.evidence_history.written_in["old"], 0);
+        let look = Observation { evidence, ..look(&format!("t{n}")) };
+        iterate(&mut world, vec![], ended(IterationOutcome::Succeeded), look);
+        assert_eq!(world.state.workspace.evidence_history.written_in["old"], 0);
     }
 }
 
@@ -292,18 +297,23 @@ fn what_is_not_listed_may_be_old() {
     options.evidence_overflowed = true;
     let mut world = started_with(options);
     begun(&mut world);
-    let found = Look { evidence: evidence(&[("s1", "turned up")]), ..look("t1") };
-    iterate(&mut world, vec![], ended(Outcome::Succeeded), found);
-    assert_eq!(world.state.evidence_history.written_in["turned up"], 0);
-    assert!(!world.state.evidence_history.is_complete());
+    let found = Observation { evidence: evidence(&[("s1", "turned up")]), ..look("t1") };
+    iterate(&mut world, vec![], ended(IterationOutcome::Succeeded), found);
+    assert_eq!(world.state.workspace.evidence_history.written_in["turned up"], 0);
+    assert!(!world.state.workspace.evidence_history.is_complete());
 
     let mut world = roomy();
     begun(&mut world);
-    assert!(world.state.evidence_history.is_complete());
+    assert!(world.state.workspace.evidence_history.is_complete());
     let evidence = ObservedEvidence { overflowed: true, ..evidence(&[("s1", "new")]) };
-    iterate(&mut world, vec![], ended(Outcome::Succeeded), Look { evidence, ..look("t1") });
-    assert_eq!(world.state.evidence_history.written_in["new"], 1);
-    assert!(!world.state.evidence_history.is_complete());
+    iterate(
+        &mut world,
+        vec![],
+        ended(IterationOutcome::Succeeded),
+        Observation { evidence, ..look("t1") },
+    );
+    assert_eq!(world.state.workspace.evidence_history.written_in["new"], 1);
+    assert!(!world.state.workspace.evidence_history.is_complete());
 }
 
 /// How the run ended.
@@ -314,6 +324,6 @@ fn end(world: &World) -> StopReason {
 impl State {
     /// How many iterations ended since the start.
     fn iterations_seen(&self) -> u32 {
-        self.ended_here
+        self.process.iterations_ended
     }
 }

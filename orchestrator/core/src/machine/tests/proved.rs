@@ -24,7 +24,7 @@ fn nothing_is_validated_before_there_is_any_work() {
 #[test]
 fn an_iteration_that_changed_something_is_validated() {
     let mut world = world();
-    world.iterate(Outcome::Succeeded, vec![], "t1");
+    world.iterate(IterationOutcome::Succeeded, vec![], "t1");
     assert!(validates(&world));
     world.feed(Input::Validated(validation(true, "t1")));
     assert_eq!(world.finished(), Some(StopReason::Completed));
@@ -34,20 +34,20 @@ fn an_iteration_that_changed_something_is_validated() {
 #[test]
 fn an_iteration_that_changed_nothing_is_not_validated() {
     let mut world = world();
-    world.iterate(Outcome::Succeeded, vec![], "t0");
+    world.iterate(IterationOutcome::Succeeded, vec![], "t0");
     assert!(!validates(&world));
-    world.iterate(Outcome::Succeeded, vec![], "t1");
+    world.iterate(IterationOutcome::Succeeded, vec![], "t1");
     world.feed(Input::Validated(validation(false, "t1")));
-    world.iterate(Outcome::Succeeded, vec![], "t1");
+    world.iterate(IterationOutcome::Succeeded, vec![], "t1");
     assert!(!validates(&world), "it is known what the checks say of this work");
-    world.iterate(Outcome::Succeeded, vec![], "t2");
+    world.iterate(IterationOutcome::Succeeded, vec![], "t2");
     assert!(validates(&world));
 }
 
 #[test]
 fn a_failed_iteration_that_changed_something_is_validated_too() {
     let mut world = world();
-    let failed = Outcome::Failed { class: "crashed".into(), message: "exit 1".into() };
+    let failed = IterationOutcome::Failed { class: ErrorClass::Crashed, message: "exit 1".into() };
     world.iterate(failed, vec![], "t1");
     assert!(validates(&world));
 }
@@ -55,11 +55,11 @@ fn a_failed_iteration_that_changed_something_is_validated_too() {
 #[test]
 fn validators_that_could_not_check_are_asked_again() {
     let mut world = world();
-    world.iterate(Outcome::Succeeded, vec![], "t1");
+    world.iterate(IterationOutcome::Succeeded, vec![], "t1");
     let mut broken = validation(false, "t1");
     broken.verdicts[0].verdict = Verdict::Error { message: "no such program".into() };
     world.feed(Input::Validated(broken));
-    world.iterate(Outcome::Succeeded, vec![], "t1");
+    world.iterate(IterationOutcome::Succeeded, vec![], "t1");
     assert!(validates(&world));
 }
 
@@ -67,7 +67,7 @@ fn validators_that_could_not_check_are_asked_again() {
 fn a_claim_of_the_agent_is_validated_at_once() {
     let mut world = world();
     let claims = vec![claim(ClaimKind::Complete, ClaimSource::Message)];
-    world.iterate(Outcome::Succeeded, claims, "t0");
+    world.iterate(IterationOutcome::Succeeded, claims, "t0");
     assert!(validates(&world));
 }
 
@@ -76,17 +76,17 @@ fn the_same_rejection_for_ever_ends_the_run() {
     let mut world = world();
     for n in 1..=4 {
         assert_eq!(world.finished(), None);
-        world.iterate(Outcome::Succeeded, vec![], &format!("t{n}"));
+        world.iterate(IterationOutcome::Succeeded, vec![], &format!("t{n}"));
         world.feed(Input::Validated(validation(false, &format!("t{n}"))));
     }
     assert_eq!(world.finished(), Some(StopReason::Thrashing));
-    assert_eq!(world.state.tally.claims, 0, "nobody claimed anything");
+    assert_eq!(world.state.claims.stats.claims, 0, "nobody claimed anything");
 }
 
 #[test]
 fn a_kill_between_observation_and_validation_loses_nothing() {
     let mut world = world();
-    world.iterate(Outcome::Succeeded, vec![], "t1");
+    world.iterate(IterationOutcome::Succeeded, vec![], "t1");
     for cut in 0..=world.journal.len() {
         let journal = &world.journal[..cut];
         let mut again =

@@ -2,14 +2,6 @@
 
 use super::*;
 
-fn failed(class: &str) -> Outcome {
-    Outcome::Failed { class: class.into(), message: "no".into() }
-}
-
-fn deferred(until_ms: Option<u64>) -> Outcome {
-    Outcome::Deferred { class: "rate_limited".into(), message: "429".into(), until_ms }
-}
-
 fn begun(options: RunStarted) -> World {
     let mut world = World::default();
     world.feed(Input::Started(StartOptions { fresh: options }));
@@ -41,17 +33,17 @@ fn changes(world: &World) -> Vec<(String, String)> {
 #[test]
 fn the_next_one_takes_the_same_iteration_over_until_none_is_left() {
     for (class, reason) in [
-        ("unauthenticated", StopReason::NeedsHuman),
-        ("billing", StopReason::NeedsHuman),
-        ("not_found", StopReason::AgentUnavailable),
+        (ErrorClass::Unauthenticated, StopReason::NeedsHuman),
+        (ErrorClass::Billing, StopReason::NeedsHuman),
+        (ErrorClass::NotFound, StopReason::AgentUnavailable),
     ] {
         let mut world = first();
-        world.iterate(failed(class), Vec::new(), "t0");
+        world.iterate(failed(class.clone()), Vec::new(), "t0");
         assert_eq!(started(&world), (1, 1));
-        world.iterate(failed(class), Vec::new(), "t0");
+        world.iterate(failed(class.clone()), Vec::new(), "t0");
         assert_eq!(started(&world), (1, 2));
         assert_eq!(world.finished(), None);
-        world.iterate(failed(class), Vec::new(), "t0");
+        world.iterate(failed(class.clone()), Vec::new(), "t0");
         assert_eq!(started(&world), (1, 3));
         let expected = [("fake", "spare"), ("spare", "last")];
         assert_eq!(changes(&world), expected.map(|(a, b)| (a.to_owned(), b.to_owned())));
@@ -62,17 +54,17 @@ fn the_next_one_takes_the_same_iteration_over_until_none_is_left() {
 #[test]
 fn what_another_agent_cannot_mend_changes_none() {
     for outcome in [
-        failed("crashed"),
-        failed("invalid_request"),
-        failed("context_exceeded"),
-        Outcome::Succeeded,
-        Outcome::Bounded { message: "turns".into() },
-        Outcome::Lost,
+        failed(ErrorClass::Crashed),
+        failed(ErrorClass::InvalidRequest),
+        failed(ErrorClass::ContextExceeded),
+        IterationOutcome::Succeeded,
+        IterationOutcome::AgentLimit { message: "turns".into() },
+        IterationOutcome::Interrupted,
     ] {
         let mut world = first();
         world.iterate(outcome.clone(), Vec::new(), "t1");
         assert!(changes(&world).is_empty(), "{outcome:?}");
-        world.feed(Input::Rested);
+        world.feed(Input::WaitFinished);
         world.prepare();
         assert_eq!(started(&world), (2, 1), "{outcome:?}");
     }
@@ -91,7 +83,7 @@ fn a_short_refusal_is_waited_for_and_a_long_one_is_not() {
     let long = until(&world, 5 * 60_000 + 100);
     world.iterate(deferred(long), Vec::new(), "t0");
     assert_eq!(changes(&world).len(), 1);
-    world.iterate(Outcome::Succeeded, Vec::new(), "t1");
+    world.iterate(IterationOutcome::Succeeded, Vec::new(), "t1");
     assert_eq!(started(&world), (1, 2));
 
     // Nobody said until when: the fifth wait would be too long.
@@ -112,9 +104,9 @@ fn a_change_in_the_last_allowed_iteration_is_still_that_iteration() {
     options.once = true;
     let mut world = begun(options);
     world.look(Vec::new(), "t0");
-    world.iterate(failed("unavailable"), Vec::new(), "t0");
+    world.iterate(failed(ErrorClass::Unavailable), Vec::new(), "t0");
     assert_eq!(world.finished(), None);
-    world.iterate(Outcome::Succeeded, Vec::new(), "t1");
+    world.iterate(IterationOutcome::Succeeded, Vec::new(), "t1");
     assert_eq!(started(&world), (1, 2));
     assert_eq!(world.finished(), Some(StopReason::MaxIterations));
 }
@@ -122,12 +114,15 @@ fn a_change_in_the_last_allowed_iteration_is_still_that_iteration() {
 #[test]
 fn a_restart_begins_with_the_first_one_again() {
     let mut world = first();
-    world.iterate(failed("billing"), Vec::new(), "t0");
-    assert_eq!((world.state.agent.as_str(), world.state.again), ("spare", true));
+    world.iterate(failed(ErrorClass::Billing), Vec::new(), "t0");
+    assert_eq!((world.state.agent.name.as_str(), world.state.agent.retrying), ("spare", true));
     world.feed(Input::Started(StartOptions { fresh: with_fallback() }));
     let state = &world.state;
-    assert_eq!((state.agent.as_str(), state.fallback.len(), state.again), ("fake", 2, false));
-    assert_eq!(state.changed, None);
+    assert_eq!(
+        (state.agent.name.as_str(), state.agent.fallback.len(), state.agent.retrying),
+        ("fake", 2, false)
+    );
+    assert_eq!(state.agent.last_change, None);
     world.look(Vec::new(), "t0");
     world.prepare();
     assert_eq!(started(&world), (2, 1));
@@ -137,23 +132,26 @@ fn a_restart_begins_with_the_first_one_again() {
 fn a_restart_tries_the_first_one_although_it_failed_when_there_was_no_other() {
     let mut world = World::started();
     world.look(Vec::new(), "t0");
-    world.iterate(failed("billing"), Vec::new(), "t0");
+    world.iterate(failed(ErrorClass::Billing), Vec::new(), "t0");
     assert_eq!(world.finished(), Some(StopReason::NeedsHuman));
     world.feed(Input::Started(StartOptions { fresh: with_fallback() }));
     world.look(Vec::new(), "t0");
-    assert_eq!((changes(&world), world.state.agent.as_str()), (Vec::new(), "fake"));
+    assert_eq!((changes(&world), world.state.agent.name.as_str()), (Vec::new(), "fake"));
     // And passed over if it fails once more.
-    world.iterate(failed("billing"), Vec::new(), "t0");
+    world.iterate(failed(ErrorClass::Billing), Vec::new(), "t0");
     assert_eq!(changes(&world).len(), 1);
 }
 
 #[test]
 fn one_that_cannot_even_begin_is_passed_over_before_the_first_iteration() {
     let mut world = begun(with_fallback());
-    world.feed(Input::AgentOut("not there".into()));
-    assert_eq!(world.state.agent, "spare");
+    world.feed(Input::AgentUnavailable("not there".into()));
+    assert_eq!(world.state.agent.name, "spare");
     world.look(Vec::new(), "t0");
     world.prepare();
     assert_eq!(started(&world), (1, 1));
-    assert!(world.feed(Input::AgentOut("late".into())).is_empty(), "one that runs has begun");
+    assert!(
+        world.feed(Input::AgentUnavailable("late".into())).is_empty(),
+        "one that runs has begun"
+    );
 }

@@ -31,7 +31,7 @@ pub enum FileChangeKind {
 
 /// A file that is not as it was.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TreeChange {
+pub struct PathChange {
     /// Relative to the workspace.
     pub path: PathBuf,
     /// What became of it.
@@ -41,7 +41,7 @@ pub struct TreeChange {
 }
 
 /// Everything that is not as it was, sorted by path.
-pub type TreeChanges = Vec<TreeChange>;
+pub type TreeChanges = Vec<PathChange>;
 
 /// One state of a file.
 #[derive(Debug)]
@@ -191,7 +191,7 @@ fn compare(
     before: Option<&Version>,
     now: Option<&Version>,
     deadline: Instant,
-) -> Option<TreeChange> {
+) -> Option<PathChange> {
     let nothing: &[u32] = &[];
     let of = |version: &Version| version.lines.clone();
     let (change, old, new) = match (before, now) {
@@ -203,7 +203,7 @@ fn compare(
     };
     let lines = old.zip(new).and_then(|(old, new)| count(&old, &new, deadline));
     let path = PathBuf::from(OsStr::from_bytes(path));
-    Some(TreeChange { path, change, lines })
+    Some(PathChange { path, change, lines })
 }
 
 /// Lines added and removed; `None` if there was no time to find out.

@@ -25,7 +25,7 @@ use super::protected::ProtectedPaths;
 use super::relative::relative_to_workspace;
 use filter::TreeFilter;
 use inventory::Inventory;
-pub use inventory::{FileChangeKind, TreeChange, TreeChanges};
+pub use inventory::{FileChangeKind, PathChange, TreeChanges};
 pub use pinned_paths::PinnedPaths;
 use ralph_orchestrator_safe_fs::walk;
 use ralph_orchestrator_safe_fs::{self as safe_fs, FileFingerprint, path_bytes};

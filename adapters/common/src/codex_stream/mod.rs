@@ -1,0 +1,12 @@
+//! What `codex exec --json` prints, and how to read it.
+//!
+//! [`CodexParser`] turns lines into events while the agent runs and, when it has ended, the whole into a
+//! report or a classed error. Everything is read leniently: an item that is new is passed over, a field
+//! of the wrong type costs no more than itself. The stream's figures are sums over a whole thread, told
+//! once a turn has ended well; a thread that is resumed counts what was used before, too. Nothing here
+//! starts processes.
+
+mod parser;
+mod rate_limit_reset;
+
+pub use parser::{CodexParser, tokens};

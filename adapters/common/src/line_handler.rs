@@ -1,0 +1,106 @@
+//! Agents that print a message a line and are told nothing after their prompt.
+
+use std::time::Duration;
+
+use ralph_orchestrator_contract::{AgentError, Event, Report};
+use tokio::time::{Interval, MissedTickBehavior, interval};
+
+use crate::line_reader::{LineReader, OutputLine};
+use crate::process_handler::{Actions, ProcessEnd, ProcessHandler};
+
+/// How often a parser is asked what the agent reports elsewhere.
+const POLL: Duration = Duration::from_secs(1);
+
+/// Reads the messages of one kind of agent.
+pub trait LineParser: Send {
+    /// Returns the events of a line.
+    fn line(&mut self, line: &str) -> Vec<Event>;
+
+    /// Returns whether the agent has reported its result: its process should exit by itself now.
+    fn is_done(&self) -> bool;
+
+    /// Returns the events of what the agent reports elsewhere, such as in files of its own. Called about
+    /// once a second while it runs, and when it has ended.
+    fn poll(&mut self) -> Vec<Event> {
+        Vec::new()
+    }
+
+    /// Returns what the run came to.
+    ///
+    /// # Errors
+    /// The agent failed by its own account, gave none, or its process ended badly.
+    fn finish(self, end: ProcessEnd) -> Result<Report, AgentError>;
+}
+
+/// Handles the process of an agent whose lines a [`LineParser`] reads.
+pub struct LineHandler<P> {
+    parser: P,
+    lines: LineReader,
+    /// Created when it is first waited for, since it needs a runtime.
+    polls: Option<Interval>,
+    actions: Actions,
+}
+
+impl<P: LineParser> LineHandler<P> {
+    /// Creates a handler with a parser that has read nothing yet.
+    #[must_use]
+    pub fn new(parser: P) -> Self {
+        Self { parser, lines: LineReader::default(), polls: None, actions: Actions::default() }
+    }
+
+    fn line(&mut self, line: OutputLine) {
+        let (line, events) = match line {
+            OutputLine::Whole(line) => {
+                let events = self.parser.line(&line);
+                (line, events)
+            }
+            OutputLine::TooLong { start, bytes } => (start, vec![OutputLine::too_long(bytes)]),
+        };
+        self.actions.emit(Event::Raw { line });
+        self.actions.emit_all(events);
+    }
+
+    fn poll(&mut self) {
+        let events = self.parser.poll();
+        self.actions.emit_all(events);
+        self.actions.limit_exit(self.parser.is_done());
+    }
+}
+
+impl<P: LineParser> ProcessHandler for LineHandler<P> {
+    fn actions(&mut self) -> &mut Actions {
+        &mut self.actions
+    }
+
+    fn read(&mut self, bytes: &[u8]) {
+        for line in self.lines.push(bytes) {
+            self.line(line);
+        }
+        self.actions.limit_exit(self.parser.is_done());
+    }
+
+    fn end_of_output(&mut self) {
+        if let Some(line) = self.lines.finish() {
+            self.line(line);
+        }
+        self.poll();
+    }
+
+    async fn wait(&mut self) {
+        let polls = self.polls.get_or_insert_with(|| {
+            let mut polls = interval(POLL);
+            polls.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            polls
+        });
+        polls.tick().await;
+        self.poll();
+    }
+
+    fn is_done(&self) -> bool {
+        self.parser.is_done()
+    }
+
+    fn finish(self, end: ProcessEnd) -> Result<Report, AgentError> {
+        self.parser.finish(end)
+    }
+}

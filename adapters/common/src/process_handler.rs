@@ -1,0 +1,170 @@
+//! What a [`ProcessRun`](crate::ProcessRun) needs to know about one kind of agent.
+
+use std::future::{Future, pending, ready};
+use std::time::Duration;
+
+use ralph_orchestrator_contract::{AgentError, CancelReason, ErrorClass, Event, Leftovers, Report};
+use ralph_orchestrator_supervisor::Stop;
+use tokio::time::Instant;
+
+/// How long an agent may take to exit after it has reported its result. Some never do.
+pub const EXIT_GRACE: Duration = Duration::from_secs(10);
+
+/// What a handler asks of the run that calls it; carried out after each call.
+#[derive(Debug, Default)]
+pub struct Actions {
+    events: Vec<Event>,
+    pub(crate) stop: Option<Stop>,
+    deadline: Option<Instant>,
+}
+
+impl Actions {
+    /// Hands an event to the orchestrator.
+    pub fn emit(&mut self, event: Event) {
+        self.events.push(event);
+    }
+
+    /// Hands events to the orchestrator.
+    pub fn emit_all(&mut self, events: impl IntoIterator<Item = Event>) {
+        self.events.extend(events);
+    }
+
+    /// Removes and returns the events emitted so far.
+    pub fn take_events(&mut self) -> Vec<Event> {
+        std::mem::take(&mut self.events)
+    }
+
+    /// Stops the process. Its deadline is void from then on.
+    pub fn stop(&mut self, how: Stop) {
+        self.stop = self.stop.max(Some(how));
+    }
+
+    /// Returns when [`ProcessHandler::deadline_passed`] will be called.
+    #[must_use]
+    pub const fn deadline(&self) -> Option<Instant> {
+        self.deadline
+    }
+
+    /// Sets or clears when [`ProcessHandler::deadline_passed`] is called.
+    pub fn set_timeout(&mut self, timeout: Option<Duration>) {
+        self.deadline = timeout.map(|timeout| Instant::now() + timeout);
+    }
+
+    /// Lets the agent, once it is done, exit within [`EXIT_GRACE`]. It may begin another turn instead.
+    pub fn limit_exit(&mut self, is_done: bool) {
+        match (is_done, self.deadline) {
+            (true, None) => self.set_timeout(Some(EXIT_GRACE)),
+            (true, Some(_)) => {}
+            (false, _) => self.deadline = None,
+        }
+    }
+}
+
+/// Reads what one kind of agent prints and decides how its process is ended.
+///
+/// All methods but two are synchronous: what they want done goes into their [`Actions`], so that neither
+/// a full sink nor a slow agent holds up a cancellation.
+pub trait ProcessHandler: Send {
+    /// Returns what is to be done; the run takes it after each call of another method.
+    fn actions(&mut self) -> &mut Actions;
+
+    /// Begins the session, before anything is read.
+    fn start(&mut self) {}
+
+    /// Reads a piece of standard output.
+    fn read(&mut self, bytes: &[u8]);
+
+    /// Reads an unfinished last line.
+    fn end_of_output(&mut self) {}
+
+    /// Waits for something other than the process, and handles it. Nothing may be lost when the future is
+    /// dropped.
+    fn wait(&mut self) -> impl Future<Output = ()> + Send {
+        pending()
+    }
+
+    /// Returns whether the agent has reported its result: no later cancellation undoes it.
+    fn is_done(&self) -> bool {
+        false
+    }
+
+    /// Ends the agent because the orchestrator asked for it.
+    fn cancel(&mut self, _reason: CancelReason) {
+        // An interrupted turn still reports what it has cost; after the result there is nothing to report.
+        let how = if self.is_done() { Stop::Terminate } else { Stop::Gracefully };
+        self.actions().stop(how);
+    }
+
+    /// Ends what took longer than the timeout that was set.
+    fn deadline_passed(&mut self) {
+        self.actions().stop(Stop::Gracefully);
+    }
+
+    /// Handles the end of the process, after its output.
+    fn exited(&mut self) -> impl Future<Output = ()> + Send {
+        ready(())
+    }
+
+    /// Returns what the run came to.
+    ///
+    /// # Errors
+    /// The agent failed by its own account, or its process ended badly.
+    fn finish(self, end: ProcessEnd) -> Result<Report, AgentError>;
+}
+
+/// How a process ended, as far as its output does not show it.
+#[derive(Clone, Debug, Default)]
+pub struct ProcessEnd {
+    /// The exit status for people, such as `exit 7`.
+    pub exit: String,
+    /// What may explain the exit status.
+    pub hint: Option<&'static str>,
+    /// Whether it exited with status 0, or was stopped after the agent had reported its result.
+    pub success: bool,
+    /// Why the orchestrator ended it before the agent had reported its result.
+    pub cancelled: Option<CancelReason>,
+    /// Processes that it left behind.
+    pub leftovers: Leftovers,
+    /// The end of its standard error.
+    pub stderr: String,
+}
+
+impl ProcessEnd {
+    /// Joins the agent's own account with how its process ended. Whatever the agent reported, a claim needs
+    /// a good ending.
+    ///
+    /// # Errors
+    /// The account is an error, or the process ended badly.
+    pub fn conclude(self, account: Result<Report, AgentError>) -> Result<Report, AgentError> {
+        let (failure, mut report) = match account {
+            Ok(report) => (None, report),
+            Err(AgentError { class, message, report }) => (Some((class, message)), *report),
+        };
+        let failure = if let Some(reason) = self.cancelled {
+            let message = "the agent was ended because the orchestrator asked for it";
+            Some((ErrorClass::Cancelled, format!("{message}: {}", reason.because())))
+        } else if !self.success {
+            Some(match failure {
+                None => (ErrorClass::Crashed, format!("the agent ended with {}", self.exit)),
+                Some((class, message)) if message.contains(&self.exit) => (class, message),
+                Some((class, message)) => (class, format!("{message} ({})", self.exit)),
+            })
+        } else {
+            failure
+        };
+        report.exit = Some(self.exit);
+        report.add_leftovers(self.leftovers);
+        let Some((class, mut message)) = failure else { return Ok(report) };
+        if let Some(hint) = self.hint {
+            message.push_str(": ");
+            message.push_str(hint);
+        }
+        let stderr = self.stderr.trim();
+        if !stderr.is_empty() && class != ErrorClass::Cancelled {
+            message.push_str("; its standard error: ");
+            message.push_str(stderr);
+        }
+        report.final_text = None;
+        Err(AgentError::new(class, message).with_report(report))
+    }
+}

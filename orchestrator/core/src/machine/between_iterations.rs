@@ -1,0 +1,454 @@
+//! The order of the loop before the first iteration and after each one.
+
+use std::collections::BTreeMap;
+
+use super::baseline;
+use super::during_iteration;
+use super::failover;
+use super::input::{Effect, IterationEnd, Observation, StartIteration, Validation};
+use super::limits;
+use super::outcome::IterationOutcome;
+use super::record::{LaunchDigests, Record, RunStarted, Trigger};
+use super::state::{Latch, State};
+use super::stop::{Stop, StopReason};
+use super::transition::Transition;
+use ralph_orchestrator_contract::{Budget, Claim, ClaimSource, ErrorClass, NearMiss, Usd, Verdict};
+
+/// The wait after the first refusal by the provider that does not say until when; doubled each time.
+const FIRST_DEFERRAL_MS: u64 = 30_000;
+/// The longest such wait.
+const LONGEST_DEFERRAL_MS: u64 = 30 * 60_000;
+/// How often in a row a required validator may fail to come to a verdict.
+const MOST_CHECK_ERRORS: u32 = 3;
+
+pub(super) fn started(next: &mut Transition, fresh: RunStarted) {
+    if let Some(completion) = next.state.completion() {
+        let how = if completion.validated { "" } else { ", WITHOUT validation" };
+        return next.finish(StopReason::Completed, format!("already complete{how}"));
+    }
+    if next.state.started.is_none() {
+        next.record(Record::RunStarted(fresh));
+    } else {
+        // The orchestrator ended in the middle of this iteration.
+        during_iteration::close(next, IterationEnd::new(IterationOutcome::Interrupted));
+        let RunStarted { agent, fallback, limits, once, baseline, identities, .. } = fresh;
+        next.record(Record::RunResumed { agent, fallback, limits, once, baseline, identities });
+    }
+    next.effect(Effect::Latch);
+    next.effect(Effect::Observe);
+}
+
+/// Records the standing claims and those of the final message, before anything slow begins.
+pub(super) fn claims_found(next: &mut Transition, claims: Vec<Claim>) {
+    if next.state.started.is_none() || next.state.is_stopped() {
+        return;
+    }
+    let stands = |detector: &String| {
+        claims.iter().any(|claim| claim.source == ClaimSource::State && claim.detector == *detector)
+    };
+    let standing = next.state.claims.standing.keys();
+    let removed: Vec<String> = standing.filter(|detector| !stands(detector)).cloned().collect();
+    for detector in removed {
+        next.record(Record::MarkerRemoved { detector });
+    }
+    for claim in claims {
+        next.claim(claim);
+    }
+}
+
+pub(super) fn observed(next: &mut Transition, observation: Observation) {
+    if !next.state.is_between_iterations() {
+        return;
+    }
+    let (iteration, runtime_ms) = (next.state.iterations, next.runtime_ms());
+    let initial = &next.state.claims.initial_near_misses;
+    // Lines move when the agent edits the file above them.
+    let is_initial = |miss: &NearMiss| {
+        initial.iter().any(|known| (&known.detector, &known.text) == (&miss.detector, &miss.text))
+    };
+    let mut near_misses = observation.near_misses;
+    near_misses.retain(|miss| iteration == 0 || !is_initial(miss));
+    next.record(Record::Observed {
+        iteration,
+        tree: observation.tree,
+        work: observation.work,
+        evidence_written: next
+            .state
+            .workspace
+            .evidence_history
+            .written_since(&observation.evidence),
+        evidence_complete: observation.evidence.is_complete(),
+        evidence: observation.evidence.digest(),
+        near_misses,
+        changes: observation.changes.filter(|_| iteration > 0),
+        runtime_ms,
+    });
+    if next.state.process.stop_requested {
+        return finish_interrupted(next);
+    }
+    let state = &next.state;
+    if state.needs_no_claim()
+        && state.workspace.changed_since_validation
+        && state.latch == Latch::Open
+    {
+        next.claim(Claim::automatic());
+    }
+    match &next.state.latch {
+        Latch::Claimed { claim, .. }
+            if claim.is_automatic() && has_current_verdict(&next.state) =>
+        {
+            continue_run(next);
+        }
+        Latch::Claimed { claim, .. } => next.effect(Effect::Validate(claim.clone())),
+        Latch::Open | Latch::Completed(_) if baseline::is_due(&next.state) => {
+            next.effect(Effect::CheckBaseline);
+        }
+        Latch::Open | Latch::Completed(_) => continue_run(next),
+    }
+}
+
+/// Whether the last rejection is about the work as it is: nothing was changed since, and all
+/// validators came to a verdict.
+fn has_current_verdict(state: &State) -> bool {
+    !state.workspace.changed_since_validation
+        && !state.process.resumed
+        && state.validation.rejection.is_some()
+        && state.validation.errors_in_a_row.is_empty()
+}
+
+/// Ends the run for now, since nothing can be validated on a tree that was not observed: it was asked
+/// to stop, or its time was used up. The workspace is observed when the run is resumed.
+pub(super) fn observation_skipped(next: &mut Transition) {
+    if !next.state.is_between_iterations() {
+        return;
+    }
+    if next.state.process.stop_requested {
+        finish_interrupted(next);
+    } else {
+        finish_out_of_time(next);
+    }
+}
+
+/// Ends the run at `limits.max_runtime`. A claim stays pending: with more time it is validated first
+/// of all.
+pub(super) fn finish_out_of_time(next: &mut Transition) {
+    next.finish(StopReason::MaxRuntime, limits::OUT_OF_TIME);
+}
+
+pub(super) fn finish_interrupted(next: &mut Transition) {
+    next.finish(StopReason::Interrupted, "asked to stop");
+}
+
+/// Returns whether the verdicts of an execution of validators are to be ignored: it was broken off,
+/// which ends the run for now, or the run is elsewhere by now.
+pub(super) fn ignores_verdicts(
+    next: &mut Transition,
+    interrupted: bool,
+    out_of_time: bool,
+) -> bool {
+    if next.state.running.is_some() || next.state.is_stopped() {
+        return true;
+    }
+    if interrupted {
+        finish_interrupted(next);
+    } else if out_of_time {
+        finish_out_of_time(next);
+    }
+    interrupted || out_of_time
+}
+
+/// Ends the run because processes of the agent survive: what they can still change is not validated.
+pub(super) fn processes_survived(next: &mut Transition, message: String) {
+    if !next.state.is_between_iterations() {
+        return;
+    }
+    if next.state.process.stop_requested {
+        return finish_interrupted(next);
+    }
+    next.finish(StopReason::NeedsHuman, message);
+}
+
+pub(super) fn validated(next: &mut Transition, mut validation: Validation) {
+    let Latch::Claimed { .. } = &next.state.latch else { return };
+    artefacts_of_validators(next, std::mem::take(&mut validation.artefacts));
+    if ignores_verdicts(next, validation.interrupted, validation.out_of_time) {
+        return;
+    }
+    let Some(policy) = next.state.policy().cloned() else { return };
+    let reasons = validation.rejection_reasons(&policy);
+    let accepted = reasons.is_empty();
+    let (iteration, runtime_ms) = (next.state.iterations, next.runtime_ms());
+    next.warn(validation.warnings);
+    let tree_left = Some(&validation.tree_left).filter(|tree| **tree != next.state.workspace.tree);
+    next.record(Record::Validated {
+        iteration,
+        accepted,
+        tree: validation.tree_before,
+        tree_left: tree_left.cloned(),
+        verdicts: validation.verdicts,
+        reasons,
+        runtime_ms,
+    });
+    if !accepted {
+        next.effect(Effect::Latch);
+        warn_of_errors(next);
+        return if next.state.process.stop_requested {
+            finish_interrupted(next);
+        } else {
+            continue_run(next);
+        };
+    }
+    let validated = policy.validates();
+    next.record(Record::Completed {
+        iteration,
+        tree: validation.tree_after,
+        evidence: validation.evidence,
+        policy: policy.digest,
+        task: validation.task,
+        validated,
+        runtime_ms,
+    });
+    let message = if validated { "validated" } else { "completed WITHOUT validation" };
+    let note = baseline::completion_note(&next.state);
+    next.finish(StopReason::Completed, format!("{message}{note}"));
+}
+
+/// Records the files that each validator left: they are no part of the work.
+pub(super) fn artefacts_of_validators(
+    next: &mut Transition,
+    artefacts: BTreeMap<String, Vec<String>>,
+) {
+    for (validator, paths) in artefacts {
+        record_artefacts(next, Some(validator).filter(|name| !name.is_empty()), paths);
+    }
+}
+
+/// Records files that appeared during a validation whose end was not recorded.
+pub(super) fn artefacts(next: &mut Transition, paths: Vec<String>) {
+    if !paths.is_empty() {
+        record_artefacts(next, None, paths);
+    }
+}
+
+fn record_artefacts(next: &mut Transition, validator: Option<String>, paths: Vec<String>) {
+    if next.state.started.is_some() && !next.state.is_stopped() {
+        let iteration = next.state.iterations;
+        next.record(Record::Artefacts { iteration, validator, paths });
+    }
+}
+
+/// Stops the run or begins the next iteration, once it is known that it is not complete.
+pub(super) fn continue_run(next: &mut Transition) {
+    if let Some(claim) = &next.state.claims.human_request {
+        let message = claim.text.clone();
+        return next.finish(StopReason::NeedsHuman, message);
+    }
+    failover::fail_over_if_needed(next);
+    if let Some(stop) = repeated_check_error(&next.state)
+        .or_else(|| unrecoverable_failure(&next.state))
+        .or_else(|| limits::exceeded(&next.state))
+    {
+        return next.finish_with(stop);
+    }
+    let (process, retrying) = (&next.state.process, next.state.agent.retrying);
+    if process.once && process.iterations_ended > 0 && !retrying {
+        return next.finish(StopReason::Once, "one iteration, as asked for");
+    }
+    if let Some(outcome @ IterationOutcome::Deferred { message, .. }) = &next.state.last_outcome
+        && !retrying
+    {
+        let (message, retry_at_ms) = (message.clone(), outcome.retry_at_ms());
+        return defer(next, message, retry_at_ms);
+    }
+    if process.iterations_ended > 0 {
+        let failures = next.state.agent.failures;
+        next.effect(Effect::Pause { failures });
+    } else {
+        prepare(next);
+    }
+}
+
+/// Warns of required validators that could not come to a verdict: it is no fault of the work.
+fn warn_of_errors(next: &mut Transition) {
+    let Some(rejection) = &next.state.validation.rejection else { return };
+    let messages: Vec<String> = rejection
+        .verdicts
+        .iter()
+        .filter_map(|named| Some(check_error_message(&named.validator, named.required_error()?)))
+        .collect();
+    next.warn(messages);
+}
+
+fn check_error_message(validator: &str, message: &str) -> String {
+    format!(
+        "the validator `{validator}` could not check the work, which is no fault of it: {message}"
+    )
+}
+
+/// Returns the stop if a validator fails to come to a verdict time and again, which no iteration
+/// will change.
+fn repeated_check_error(state: &State) -> Option<Stop> {
+    let validation = &state.validation;
+    let message = validation.rejection.as_ref()?.verdicts.iter().find_map(|named| {
+        let Verdict::Error { message } = &named.verdict else { return None };
+        let times = validation.errors_in_a_row.get(&named.validator)?;
+        (*times >= MOST_CHECK_ERRORS).then(|| check_error_message(&named.validator, message))
+    })?;
+    let message = format!("{MOST_CHECK_ERRORS} times in a row, {message}");
+    Some(Stop::new(StopReason::NeedsHuman, message))
+}
+
+/// Returns the stop if the last iteration failed in a way that no further one can mend.
+fn unrecoverable_failure(state: &State) -> Option<Stop> {
+    // Whoever resumes the run has fixed it, or will get the same message again.
+    if state.process.resumed || state.agent.retrying {
+        return None;
+    }
+    let Some(IterationOutcome::Failed { class, message }) = &state.last_outcome else {
+        return None;
+    };
+    let reason = match class {
+        ErrorClass::Unauthenticated | ErrorClass::Billing => StopReason::NeedsHuman,
+        ErrorClass::NotFound => StopReason::AgentUnavailable,
+        _ => return None,
+    };
+    Some(Stop::new(reason, message))
+}
+
+/// Waits until the provider accepts requests again, if that is not too long.
+fn defer(next: &mut Transition, reason: String, retry_at_ms: Option<u64>) {
+    let now = next.now.unix_ms;
+    if let Some(wait) = &next.state.waiting {
+        if wait.until_ms > now {
+            return next.effect(Effect::WaitUntil(wait.until_ms));
+        }
+        return prepare(next);
+    }
+    let until_ms = retry_at(next, retry_at_ms);
+    let wait_ms = until_ms.saturating_sub(now);
+    let limits = &next.state.limits;
+    if wait_ms > limits.max_wait_ms {
+        let message = format!("{reason}; the wait would be longer than limits.max_wait");
+        return next.finish(StopReason::NeedsHuman, message);
+    }
+    let left = limits.max_runtime_ms.map(|max| max.saturating_sub(next.runtime_ms()));
+    if left.is_some_and(|left| wait_ms >= left) {
+        let message = format!("{reason}; the wait would last beyond limits.max_runtime");
+        return next.finish(StopReason::MaxRuntime, message);
+    }
+    next.record(Record::Waiting { until_ms, reason });
+    next.effect(Effect::WaitUntil(until_ms));
+}
+
+/// Returns when to try again: when the provider said, or later each time.
+pub(super) fn retry_at(next: &Transition, until_ms: Option<u64>) -> u64 {
+    let now = next.now.unix_ms;
+    let deferrals = next.state.agent.deferrals;
+    let doubled = FIRST_DEFERRAL_MS
+        .saturating_mul(1 << deferrals.saturating_sub(1).min(16))
+        .min(LONGEST_DEFERRAL_MS);
+    // A time in the past means at once. A second one in a row means that the clocks differ.
+    until_ms
+        .filter(|until| *until > now || deferrals <= 1)
+        .unwrap_or_else(|| now.saturating_add(doubled))
+        .max(now)
+}
+
+/// Checks the limits once more after a pause or wait, since time has passed.
+pub(super) fn wait_finished(next: &mut Transition) {
+    if !next.state.is_between_iterations() {
+        return;
+    }
+    if next.state.process.stop_requested {
+        return finish_interrupted(next);
+    }
+    let runtime_ms = next.runtime_ms();
+    // A pause of no time needs no record.
+    if runtime_ms > next.state.budget.runtime_ms {
+        next.record(Record::Clock { runtime_ms });
+    }
+    match limits::exceeded(&next.state) {
+        Some(stop) => next.finish_with(stop),
+        None => prepare(next),
+    }
+}
+
+fn prepare(next: &mut Transition) {
+    let state = &next.state;
+    let (iteration, attempt) = if state.repeats_iteration() {
+        (state.iterations, state.attempt.saturating_add(1))
+    } else {
+        (state.iterations.saturating_add(1), 1)
+    };
+    let runtime_ms = next.runtime_ms();
+    let limits = &state.limits;
+    let cost = limits.max_cost_usd.map(|max| max.saturating_sub(state.cost()));
+    let budget = Budget {
+        cost,
+        tokens: limits.max_tokens.map(|max| max.saturating_sub(state.tokens().total())),
+        time: limits
+            .max_runtime_ms
+            .map(|max| std::time::Duration::from_millis(max.saturating_sub(runtime_ms))),
+    };
+    let start = StartIteration {
+        iteration,
+        attempt,
+        trigger: trigger(state),
+        budget,
+        reservation: reservation(state, cost),
+    };
+    next.effect(Effect::Prepare(start));
+}
+
+fn trigger(state: &State) -> Trigger {
+    if state.iterations == 0 {
+        Trigger::Initial
+    } else if state.process.resumed {
+        Trigger::Resumed
+    } else if state.validation.rejection.is_some() {
+        Trigger::Rejected
+    } else if state.agent.failures > 0 || state.agent.retrying {
+        Trigger::Failed
+    } else {
+        Trigger::Continued
+    }
+}
+
+/// Returns the largest charge so far, but no more than what is left. Never nothing for an agent that
+/// costs: that earlier iterations cost nothing, because they failed at once, says nothing about this
+/// one.
+fn reservation(state: &State, left: Option<Usd>) -> Usd {
+    let largest = state.budget.largest_charge;
+    let guess = if largest > Usd::ZERO { largest } else { state.limits.first_reservation };
+    left.map_or(guess, |left| guess.min(left))
+}
+
+/// Begins the iteration once its prompt is read, unless the run was asked to stop meanwhile.
+pub(super) fn prepared(
+    next: &mut Transition,
+    start: StartIteration,
+    prompt: String,
+    given: LaunchDigests,
+) {
+    if !next.state.is_between_iterations() {
+        return;
+    }
+    if next.state.process.stop_requested {
+        return finish_interrupted(next);
+    }
+    let runtime_ms = next.runtime_ms();
+    next.record(Record::IterationStarted {
+        iteration: start.iteration,
+        attempt: start.attempt,
+        trigger: start.trigger,
+        prompt,
+        fingerprint: given.fingerprint,
+        given: given.fields,
+        agent: given.agent,
+        version: given.version,
+        model: given.model,
+        reservation: start.reservation,
+        runtime_ms,
+    });
+    next.effect(Effect::Start(start));
+}

@@ -1,0 +1,165 @@
+//! Counts of the claims of a run, and why they were rejected.
+
+use serde::Serialize;
+
+use super::normalize::normalize;
+use super::verdict::ValidatorVerdict;
+use ralph_orchestrator_contract::Verdict;
+
+/// The most causes of rejections that are counted apart.
+pub(super) const MOST_CAUSES: usize = 100;
+/// The longest cause, in characters.
+const LONGEST_CAUSE: usize = 120;
+
+/// A cause of rejections, with how often it occurred.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RejectionCause {
+    /// The validator that rejected.
+    pub validator: String,
+    /// The reason without its details, as it was first given.
+    pub text: String,
+    /// The text normalized, by which causes are compared.
+    #[serde(skip)]
+    key: String,
+    /// The validator could not check the work at all.
+    pub is_error: bool,
+    /// In how many validations.
+    pub times: u64,
+}
+
+/// Counts of the claims of a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ClaimStats {
+    /// Claims of completion.
+    pub claims: u64,
+    /// Validations that did not accept.
+    pub rejections: u64,
+    /// Why, in the order in which the causes first occurred.
+    pub causes: Vec<RejectionCause>,
+    /// Iterations whose text spoke of being done.
+    pub says_done: u64,
+}
+
+impl ClaimStats {
+    pub(super) const fn count_claim(&mut self) {
+        self.claims = self.claims.saturating_add(1);
+    }
+
+    pub(super) fn count_done_statement(&mut self, says_done: bool) {
+        self.says_done = self.says_done.saturating_add(u64::from(says_done));
+    }
+
+    /// Counts a rejection. Returns the indices of its causes.
+    pub(super) fn count_rejection(
+        &mut self,
+        verdicts: &[ValidatorVerdict],
+        reasons: &[String],
+    ) -> Vec<usize> {
+        self.rejections = self.rejections.saturating_add(1);
+        let mut causes = Vec::new();
+        for named in verdicts.iter().filter(|named| named.required) {
+            let (text, is_error) = match &named.verdict {
+                Verdict::Accepted { .. } => continue,
+                Verdict::Rejected { reasons } => (reasons.first(), false),
+                Verdict::Error { message } => (Some(message), true),
+            };
+            let text = text.map_or("rejected", String::as_str);
+            causes.push(self.count_cause(&named.validator, text, is_error));
+        }
+        if causes.is_empty() {
+            let text = reasons.first().map_or("rejected", String::as_str);
+            causes.push(self.count_cause("", text, false));
+        }
+        causes
+    }
+
+    /// Counts a cause. Returns its index.
+    fn count_cause(&mut self, validator: &str, reason: &str, is_error: bool) -> usize {
+        let text = first_clause(reason);
+        let key = normalize(&text);
+        let same = |cause: &RejectionCause| {
+            (cause.validator.as_str(), cause.key.as_str(), cause.is_error)
+                == (validator, key.as_str(), is_error)
+        };
+        let full = self.causes.len() > MOST_CAUSES;
+        let at = match self.causes.iter().position(same) {
+            Some(at) => at,
+            // The last one stands for all further causes.
+            None if full => self.causes.len() - 1,
+            None => {
+                let text =
+                    if self.causes.len() == MOST_CAUSES { "other reasons".into() } else { text };
+                let validator = validator.to_owned();
+                self.causes.push(RejectionCause { validator, text, key, is_error, times: 0 });
+                self.causes.len() - 1
+            }
+        };
+        if let Some(cause) = self.causes.get_mut(at) {
+            cause.times += 1;
+        }
+        at
+    }
+
+    /// Returns a summary in one line, such as `claimed 50×, rejected 50×, always: evidence
+    /// directory not found`. `None` if nothing was claimed or said to be done.
+    #[must_use]
+    pub fn summary_line(&self) -> Option<String> {
+        if self.claims == 0 && self.rejections == 0 {
+            return (self.says_done > 0)
+                .then(|| format!("said to be done {}×, never claimed", self.says_done));
+        }
+        let claimed = format!("claimed {}×", self.claims);
+        if self.rejections == 0 {
+            return Some(claimed);
+        }
+        let always: Vec<String> = self
+            .causes
+            .iter()
+            .filter(|cause| cause.times == self.rejections)
+            .map(|cause| self.cause_text(cause))
+            .collect();
+        let most = self.causes.iter().max_by_key(|cause| cause.times);
+        let why = match (self.rejections, most) {
+            (1, _) => format!(": {}", always.join("; ")),
+            (_, _) if !always.is_empty() => format!(", always: {}", always.join("; ")),
+            (_, Some(cause)) => format!(", mostly ({}×): {}", cause.times, self.cause_text(cause)),
+            (_, None) => String::new(),
+        };
+        Some(format!("{claimed}, rejected {}×{why}", self.rejections))
+    }
+
+    /// Returns the text of a cause, with its validator if there are several.
+    #[must_use]
+    pub fn cause_text(&self, cause: &RejectionCause) -> String {
+        let several = self.causes.iter().any(|other| other.validator != cause.validator);
+        let name = if several && !cause.validator.is_empty() {
+            format!("{}: ", cause.validator)
+        } else {
+            String::new()
+        };
+        let how = if cause.is_error { "could not be checked: " } else { "" };
+        format!("{name}{how}{}", cause.text)
+    }
+}
+
+/// Returns the first clause of a reason, without its details.
+pub(super) fn first_clause(reason: &str) -> String {
+    let line = reason.trim().lines().next().unwrap_or_default();
+    let (mut quoted, mut end) = (false, line.len());
+    let mut rest = line.char_indices().peekable();
+    while let Some((at, c)) = rest.next() {
+        match c {
+            '`' => quoted = !quoted,
+            ':' | '.' | ';' if !quoted && rest.peek().is_none_or(|(_, next)| *next == ' ') => {
+                end = at;
+                break;
+            }
+            _ => {}
+        }
+    }
+    let clause = line.get(..end).unwrap_or(line).trim();
+    match clause.char_indices().nth(LONGEST_CAUSE) {
+        Some((at, _)) => format!("{}…", clause.get(..at).unwrap_or_default()),
+        None => clause.to_owned(),
+    }
+}

@@ -1,0 +1,40 @@
+//! Which files the paths of a run stood for when it began.
+
+use serde::{Deserialize, Serialize};
+
+/// The files that must not be exchanged: the paths in the configuration say where they are, this says
+/// which they are.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PathIdentities {
+    /// The workspace's folder.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workspace: Option<FileIdentity>,
+    /// The prompt file; none if the prompt is in the configuration.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prompt: Option<PromptIdentity>,
+    /// Identifies the boot of the machine, during which numbers of devices do not change.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub boot: String,
+}
+
+/// A file or folder, whatever path leads to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileIdentity {
+    /// The device.
+    pub device: u64,
+    /// The inode on it.
+    pub inode: u64,
+}
+
+/// The prompt file. Bytes of a path that are not UTF-8 are `\xNN`, a backslash is doubled.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PromptIdentity {
+    /// The path in the configuration.
+    pub configured: String,
+    /// The path without links.
+    pub file: String,
+    /// The file, if it had further hard links.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shared: Option<FileIdentity>,
+}

@@ -1,0 +1,69 @@
+//! Why a run stops.
+
+use serde::{Deserialize, Serialize};
+
+/// Why a run stopped, for good or until it is resumed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StopReason {
+    /// The completion was claimed, validated and latched.
+    Completed,
+    /// `limits.max_iterations`.
+    MaxIterations,
+    /// `limits.max_runtime`.
+    MaxRuntime,
+    /// `limits.max_cost_usd`.
+    MaxCost,
+    /// `limits.max_tokens`.
+    MaxTokens,
+    /// `limits.max_failures`.
+    Failures,
+    /// `limits.max_stagnant`.
+    Stagnation,
+    /// `limits.max_rejections`.
+    Thrashing,
+    /// Asked for, or blocked: not logged in, out of credit, a wait longer than allowed.
+    NeedsHuman,
+    /// The agent cannot be started.
+    AgentUnavailable,
+    /// A signal or `stop`; the run can be resumed.
+    Interrupted,
+    /// `run --once`: its one iteration is over.
+    Once,
+}
+
+impl StopReason {
+    /// Returns the stable word, as in the journal and every output.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Completed => "completed",
+            Self::MaxIterations => "max_iterations",
+            Self::MaxRuntime => "max_runtime",
+            Self::MaxCost => "max_cost",
+            Self::MaxTokens => "max_tokens",
+            Self::Failures => "failures",
+            Self::Stagnation => "stagnation",
+            Self::Thrashing => "thrashing",
+            Self::NeedsHuman => "needs_human",
+            Self::AgentUnavailable => "agent_unavailable",
+            Self::Interrupted => "interrupted",
+            Self::Once => "once",
+        }
+    }
+}
+
+/// Why and how the run stopped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stop {
+    /// Why.
+    pub reason: StopReason,
+    /// For people.
+    pub message: String,
+}
+
+impl Stop {
+    pub(super) fn new(reason: StopReason, message: impl Into<String>) -> Self {
+        Self { reason, message: message.into() }
+    }
+}
