@@ -24,7 +24,7 @@ use ralph_orchestrator_core::machine::{
     BaselineMode, FrozenPolicy, IterationOutcome, PathIdentities, Record, RunLimits, RunStarted,
     Trigger,
 };
-use ralph_orchestrator_core::state::{Layout, Store};
+use ralph_orchestrator_core::store::{Layout, Store};
 use ralph_orchestrator_core::workspace::TreeHasher;
 use serde_json::Value;
 use tempfile::TempDir;

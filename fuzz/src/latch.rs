@@ -3,7 +3,7 @@
 use std::fs;
 
 use ralph_orchestrator_core::machine::{Completion, Latch};
-use ralph_orchestrator_core::state::{Disk, Key, LatchFile, StateError};
+use ralph_orchestrator_core::store::{Disk, Key, LatchFile, StateError};
 
 use crate::bytes::Bytes;
 use crate::{edit, folder, records};

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use ralph_orchestrator_core::machine::{Latch, Record, State};
-use ralph_orchestrator_core::state::{Found, Layout, StateError, Store, peek};
+use ralph_orchestrator_core::store::{StoredRun, Layout, StateError, Store, read_current_run};
 
 use crate::bytes::Bytes;
 use crate::{edit, folder, records};
@@ -46,7 +46,7 @@ fn inside(folder: &Path, bytes: &mut Bytes<'_>) {
     }
     fs::write(&journal, &after).unwrap();
 
-    let seen = outcome(peek(&layout, |_| {}));
+    let seen = outcome(read_current_run(&layout, |_| {}));
     let resumed = outcome(Store::open(layout.clone()).and_then(|mut store| store.resume()));
     assert_eq!(seen, resumed, "looking and resuming do not agree");
     match seen {
@@ -109,9 +109,9 @@ fn spoil(path: &Path, bytes: &mut Bytes<'_>) -> bool {
     before != after
 }
 
-fn outcome(result: Result<Option<Found>, StateError>) -> Result<Option<Found>, ()> {
+fn outcome(result: Result<Option<StoredRun>, StateError>) -> Result<Option<StoredRun>, ()> {
     match result {
-        Ok(found) => Ok(found.map(|found| Found { torn: None, ..found })),
+        Ok(found) => Ok(found.map(|found| StoredRun { torn: None, ..found })),
         Err(StateError::Damaged { .. }) => Err(()),
         Err(other) => panic!("{other}"),
     }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use ralph_orchestrator_config::{self as config, Flag, LoadedConfig, Sources, foreign_variables};
 use ralph_orchestrator_core::engine::{state_layout, verify_owner};
-use ralph_orchestrator_core::state::{Layout, peek};
+use ralph_orchestrator_core::store::{Layout, read_current_run};
 
 use crate::args::SetArgs;
 use crate::discovery::ConfigFile;
@@ -158,7 +158,7 @@ fn stored_config(folder: &Path, vars: &BTreeMap<String, String>) -> Option<PathB
         ..Sources::default()
     };
     let layout = state_layout(&config::load_run_paths(&sources)?, &state_home(vars)).ok()?;
-    let found = peek(&layout, |_| {}).ok()??;
+    let found = read_current_run(&layout, |_| {}).ok()??;
     Some(layout.config(&found.run)).filter(|config| config.exists())
 }
 

@@ -6,7 +6,7 @@ use std::io;
 use ralph_orchestrator_config::ConfigErrors;
 use ralph_orchestrator_core::engine::EngineError;
 use ralph_orchestrator_core::machine::StopReason;
-use ralph_orchestrator_core::state::StateError;
+use ralph_orchestrator_core::store::StateError;
 use ralph_orchestrator_core::workspace::PromptError;
 
 use crate::render::config_errors;

@@ -6,7 +6,7 @@ use ralph_adapter_claude_sdk::WriteGuard;
 use ralph_orchestrator_config::Defaults;
 use ralph_orchestrator_contract::BuildContext;
 use ralph_orchestrator_core::registry::{LaunchContext, Registry};
-use ralph_orchestrator_core::workspace::Guard;
+use ralph_orchestrator_core::workspace::GuardedPaths;
 use ralph_orchestrator_detectors::{marker, promise};
 use ralph_orchestrator_supervisor::{KillSwitch, Supervisor};
 
@@ -100,14 +100,14 @@ fn guarded(
     let launch = Arc::clone(launch);
     move |context| {
         let (launch, workspace) = (Arc::clone(&launch), context.workspace.clone());
-        let guard: OnceLock<Option<Guard>> = OnceLock::new();
+        let guard: OnceLock<Option<GuardedPaths>> = OnceLock::new();
         WriteGuard::new(move |path| {
             let Some(LaunchContext { protects, orchestrator_paths, .. }) = launch.get() else {
                 return true;
             };
-            let guard =
-                guard.get_or_init(|| Guard::new(&workspace, protects, orchestrator_paths).ok());
-            guard.as_ref().is_none_or(|guard| guard.guards(path))
+            let guard = guard
+                .get_or_init(|| GuardedPaths::new(&workspace, protects, orchestrator_paths).ok());
+            guard.as_ref().is_none_or(|guard| guard.contains(path))
         })
     }
 }

@@ -129,7 +129,7 @@ fn sandbox(context: &Context, hide: Vec<PathBuf>) -> Sandbox {
     let write = write.chain([config.run.workspace.clone()]).chain(listed.write.clone());
     let mut keep = vec![context.file.clone()];
     keep.extend(user_file(&context.vars));
-    if !config.run.prompt_mutable {
+    if !config.run.prompt_editable {
         keep.extend(config.run.prompt.clone());
     }
     Sandbox { read: read.collect(), write: write.collect(), keep, hide }

@@ -176,7 +176,7 @@ pub(super) fn a_rejected_claim_stays_pending_and_needs_no_second_one() {
 #[test]
 fn after_rejection_reclaim_asks_for_a_second_claim() {
     let env = TestEnvironment::new();
-    env.config("\n[completion]\nafter_rejection = \"reclaim\"\n");
+    env.config("\n[completion]\nafter_rejection = \"require_new_claim\"\n");
     env.agent.call(1).out(PROMISE);
     env.agent.call(2).script("touch done\n").out("mended\n");
     env.agent.call(3).out(PROMISE);
@@ -252,6 +252,6 @@ fn an_edited_prompt_is_read_again_or_restored_as_configured() {
     ));
     env.agent.call(1).script(edit);
     env.agent.call(2).script("touch done\n").out(PROMISE);
-    env.run().expect(0).says("prompt_mutable");
+    env.run().expect(0).says("prompt_editable");
     assert!(!env.agent.stdin(2).ends_with(b"more\n"));
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use ralph_orchestrator_core::workspace::{Links, read_file, write_file};
+use ralph_orchestrator_safe_fs::{SymlinkPolicy, read_file, write_file};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -85,9 +85,12 @@ pub(crate) fn multi_edit(input: &Value, paths: &PathMapper) -> Result<String, Fi
 fn change(file_path: &str, edits: &[Edit], paths: &PathMapper) -> Result<String, FileError> {
     let path = paths.resolve(file_path)?;
     let mut text = if is_file(&path)? {
-        let read = read_file(&path, LARGEST, Links::Refuse);
-        let bytes =
-            read.map_err(|error| FileError::Io { what: "read", path: path.clone(), error })?;
+        let read = read_file(&path, LARGEST, SymlinkPolicy::Refuse);
+        let bytes = read.map_err(|error| FileError::Io {
+            what: "read",
+            path: path.clone(),
+            error: error.into(),
+        })?;
         String::from_utf8(bytes).map_err(|_| FileError::NotText(path.clone()))?
     } else if edits.first().is_some_and(|edit| edit.old_string.is_empty()) {
         String::new()

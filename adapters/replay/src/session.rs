@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use ralph_orchestrator_core::workspace::{Links, read_file};
+use ralph_orchestrator_safe_fs::{SymlinkPolicy, read_file};
 use serde_json::Value;
 
 /// Largest recorded session that is read, in bytes.
@@ -134,7 +134,8 @@ fn read_bounded(path: &Path) -> Result<String, SessionError> {
     }
     let limit = usize::try_from(SESSION_MAX).unwrap_or(usize::MAX);
     // It may lie in the workspace, where a session performed earlier may have put a pipe.
-    let bytes = read_file(path, limit, Links::Follow).map_err(read)?;
+    let bytes =
+        read_file(path, limit, SymlinkPolicy::Follow).map_err(|error| read(error.into()))?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 

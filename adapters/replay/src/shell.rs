@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ralph_orchestrator_contract::{BuildContext, Leftovers};
-use ralph_orchestrator_core::workspace::{Links, read_file};
+use ralph_orchestrator_safe_fs::{SymlinkPolicy, read_file};
 use ralph_orchestrator_supervisor::{
     Ending, Exit, Grace, Process, ProcessEvent, Spec, Stop, Supervisor, find_program,
 };
@@ -170,7 +170,7 @@ impl ShellState {
     /// Changes to the folder where the last command ended, if that is inside the workspace; else back to its
     /// root.
     fn follow_cwd(&mut self) -> Option<String> {
-        let written = read_file(&self.cwd_file, LONGEST_PATH, Links::Refuse).ok()?;
+        let written = read_file(&self.cwd_file, LONGEST_PATH, SymlinkPolicy::Refuse).ok()?;
         // A command that ends its shell writes nothing; the old file must not stand for it.
         let _ = fs::remove_file(&self.cwd_file);
         let folder = PathBuf::from(OsString::from_vec(written.strip_suffix(b"\n")?.to_vec()));

@@ -1,7 +1,7 @@
 //! `answer`
 
 use ralph_orchestrator_core::machine::Record;
-use ralph_orchestrator_core::state::Store;
+use ralph_orchestrator_core::store::Store;
 
 use crate::args::SetArgs;
 use crate::context::{self, Context, NO_RUN};

@@ -12,7 +12,7 @@ use ralph_orchestrator_core::engine::{
 };
 use ralph_orchestrator_core::machine::ValidatorVerdict;
 use ralph_orchestrator_core::registry::LaunchContext;
-use ralph_orchestrator_core::state::{Lock, peek};
+use ralph_orchestrator_core::store::{Lock, read_current_run};
 use ralph_orchestrator_supervisor::KillSwitch;
 use ralph_validator_command::PLACEHOLDER;
 use serde_json::Value;
@@ -193,7 +193,8 @@ async fn run_checks(context: &Context) -> Result<Vec<Finding>, CommandError> {
 
 /// Whether there is a run that `run` would resume: what it protects is fixed.
 fn has_begun(context: &Context) -> bool {
-    let found = context.layout().ok().and_then(|layout| peek(&layout, |_| {}).ok().flatten());
+    let found =
+        context.layout().ok().and_then(|layout| read_current_run(&layout, |_| {}).ok().flatten());
     found.is_some_and(|found| found.state.completion().is_none())
 }
 
@@ -230,7 +231,8 @@ async fn check_baseline(
     let config = &context.loaded.config;
     let mode = config.completion.baseline;
     let layout = context.layout().ok()?;
-    let begun = peek(&layout, |_| {}).ok()?.is_some_and(|found| found.state.iterations > 0);
+    let begun =
+        read_current_run(&layout, |_| {}).ok()?.is_some_and(|found| found.state.iterations > 0);
     let workspace = config.run.workspace.canonicalize().ok()?;
     if mode == BaselineMode::Off || begun || Lock::holder(&layout).is_some() {
         return None;
@@ -346,7 +348,7 @@ fn check_state(context: &Context) -> Finding {
     };
     let held = Lock::holder(&layout).map_or(String::new(), |holder| format!(", held by {holder}"));
     let root = layout.root().display();
-    match peek(&layout, |_| {}) {
+    match read_current_run(&layout, |_| {}) {
         Ok(None) => Finding::new("state", Ok(format!("{root}, no run yet{held}")), exit::OK),
         Ok(Some(found)) => {
             Finding::new("state", Ok(format!("{root}, run {}{held}", found.run)), exit::OK)

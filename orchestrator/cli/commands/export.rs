@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use ralph_orchestrator_core::state::{Disk, peek};
+use ralph_orchestrator_core::store::{Disk, read_current_run};
 
 use crate::args::SetArgs;
 use crate::context::{Context, NO_RUN};
@@ -22,7 +22,7 @@ pub(crate) struct ExportArgs {
 pub(crate) fn export(file: &ConfigFile, args: &ExportArgs) -> Result<u8, CommandError> {
     let layout = Context::with(file, &args.sets)?.layout()?;
     let mut entries = Vec::new();
-    let Some(found) = peek(&layout, |entry| entries.push(entry.clone()))? else {
+    let Some(found) = read_current_run(&layout, |entry| entries.push(entry.clone()))? else {
         return Err(CommandError::user(NO_RUN));
     };
     std::fs::create_dir_all(&args.folder)?;

@@ -138,7 +138,7 @@ fn write_config(
         .replace("@VALIDATORS@", &checks.toml()?)
         .replace("@COST@", agent.cost);
     if args.force {
-        let disk = ralph_orchestrator_core::state::Disk::default();
+        let disk = ralph_orchestrator_core::store::Disk::default();
         disk.write_atomically(file, text.as_bytes(), 0o644)?;
     } else if !create(file, &text)? {
         let message = format!("{} was just created by another program", file.display());

@@ -7,7 +7,7 @@ mod records;
 mod transcript;
 
 use ralph_orchestrator_core::machine::Record;
-use ralph_orchestrator_core::state::{Entry, Layout};
+use ralph_orchestrator_core::store::{JournalEntry, Layout};
 
 use super::run_selection::{self, SelectedRun};
 use crate::args::SetArgs;
@@ -120,10 +120,10 @@ fn iteration(
     layout: &Layout,
     run: &str,
     number: u64,
-    entries: &[Entry],
+    entries: &[JournalEntry],
     args: &LogArgs,
 ) -> Result<(), CommandError> {
-    let started = |entry: &Entry| matches!(&entry.record, Record::IterationStarted { iteration, .. } if *iteration == number);
+    let started = |entry: &JournalEntry| matches!(&entry.record, Record::IterationStarted { iteration, .. } if *iteration == number);
     if !entries.iter().any(started) {
         return Err(no_iteration(run, number));
     }

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead as _, IsTerminal as _};
 
-use ralph_orchestrator_core::state;
+use ralph_orchestrator_core::store;
 
 use crate::args::SetArgs;
 use crate::context::Context;
@@ -31,7 +31,7 @@ pub(crate) fn reset(file: &ConfigFile, args: &ResetArgs) -> Result<u8, CommandEr
         return Err(CommandError::user("nothing was deleted")
             .hinted("`reset --yes` skips the confirmation"));
     }
-    for note in state::reset(&layout, &end_orphans)?.notes {
+    for note in store::reset(&layout, &end_orphans)?.notes {
         output::info(&note);
     }
     output::result(&format!("all runs in {root} are deleted; the workspace is untouched"));

@@ -8,7 +8,7 @@ use ralph_orchestrator_core::engine::{
     OpenOutcome, Request, RunObserver, Session, find_completed, open,
 };
 use ralph_orchestrator_core::machine::{FrozenPolicy, IterationOutcome, StopReason};
-use ralph_orchestrator_core::state::{Disk, Found, Layout};
+use ralph_orchestrator_core::store::{Disk, Layout, StoredRun};
 use ralph_orchestrator_supervisor::Supervisor;
 
 use crate::args::SetArgs;
@@ -212,7 +212,7 @@ async fn completed_or(
 }
 
 /// Reports that the run is complete. Starts nothing.
-fn report_completed(found: &Found, layout: &Layout, json: bool) -> u8 {
+fn report_completed(found: &StoredRun, layout: &Layout, json: bool) -> u8 {
     let validated = found.state.completion().is_some_and(|completion| completion.validated);
     let evidence_only = found.state.policy().is_some_and(FrozenPolicy::is_evidence_only);
     if json {

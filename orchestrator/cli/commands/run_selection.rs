@@ -1,8 +1,8 @@
 //! Which run a command is about: that of the workspace, or an earlier one by its id.
 
 use ralph_orchestrator_core::machine::RunSummary;
-use ralph_orchestrator_core::state::{
-    Entry, Found, Layout, Lock, list_runs, peek, read_run, state_dirs_of,
+use ralph_orchestrator_core::store::{
+    JournalEntry, Layout, Lock, StoredRun, list_runs, read_current_run, read_run, state_dirs_of,
 };
 
 use crate::context::Context;
@@ -72,7 +72,7 @@ fn select(context: &Context, prefix: &str) -> Result<RunLocation, CommandError> 
 /// A run as it was read.
 pub(crate) struct SelectedRun {
     pub(crate) layout: Layout,
-    pub(crate) found: Found,
+    pub(crate) found: StoredRun,
     /// Somebody works on it.
     pub(crate) running: bool,
 }
@@ -82,13 +82,13 @@ pub(crate) struct SelectedRun {
 pub(crate) fn read(
     context: &Context,
     prefix: Option<&str>,
-    mut each: impl FnMut(&Entry),
+    mut each: impl FnMut(&JournalEntry),
 ) -> Result<Option<SelectedRun>, CommandError> {
     let Some(prefix) = prefix else {
         let layout = context.layout()?;
         // First who holds it, then the journal: what is read is then at least as new.
         let running = Lock::holder(&layout).is_some();
-        let found = peek(&layout, each)?;
+        let found = read_current_run(&layout, each)?;
         return Ok(found.map(|found| SelectedRun { layout, found, running }));
     };
     let RunLocation { layout, run } = select(context, prefix)?;

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use ralph_orchestrator_core::machine::State;
-use ralph_orchestrator_core::state::{Lock, StateError, read_run};
+use ralph_orchestrator_core::store::{Lock, StateError, read_run};
 use serde_json::{Value, json};
 
 use super::run_selection::{RunLocation, layouts, list_all, short_id};

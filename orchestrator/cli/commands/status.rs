@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use ralph_orchestrator_contract::Usd;
 use ralph_orchestrator_core::machine::{FrozenPolicy, Latch, RunSummary, State, StopReason};
-use ralph_orchestrator_core::state::{Found, Holder, Layout, Lock};
+use ralph_orchestrator_core::store::{Holder, Layout, Lock, StoredRun};
 use serde_json::{Value, json};
 
 use super::run_selection;
@@ -76,8 +76,8 @@ pub(super) fn phase(state: &State, held: bool) -> &'static str {
     }
 }
 
-fn object(found: Option<&Found>, holder: Option<&Holder>, layout: &Layout) -> Value {
-    let Some(Found { run, state, started, .. }) = found else {
+fn object(found: Option<&StoredRun>, holder: Option<&Holder>, layout: &Layout) -> Value {
+    let Some(StoredRun { run, state, started, .. }) = found else {
         return json!({
             "run": null,
             "phase": if holder.is_some() { "running" } else { "none" },
@@ -178,12 +178,12 @@ fn headline(state: &State, holder: Option<&Holder>) -> String {
 }
 
 fn lines(
-    found: &Found,
+    found: &StoredRun,
     story: &RunSummary,
     holder: Option<&Holder>,
     layout: &Layout,
 ) -> Vec<String> {
-    let Found { run, state, .. } = found;
+    let StoredRun { run, state, .. } = found;
     let limit = |max: Option<String>| max.map_or(String::new(), |max| format!(" of {max}"));
     let limits = &state.limits;
     let mut lines = vec![headline(state, holder), format!("  run         {run}")];

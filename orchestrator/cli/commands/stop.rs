@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ralph_orchestrator_core::state::Lock;
+use ralph_orchestrator_core::store::Lock;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::args::SetArgs;

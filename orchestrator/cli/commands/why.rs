@@ -4,7 +4,7 @@ use ralph_orchestrator_contract::Usd;
 use ralph_orchestrator_core::machine::{
     IterationOutcome, IterationSummary, ResumeBlocker, RunSummary, State, TreeChange,
 };
-use ralph_orchestrator_core::state::{Found, Layout, Lock};
+use ralph_orchestrator_core::store::{Layout, Lock, StoredRun};
 use serde_json::{Value, json};
 
 use super::run_selection::{self, SelectedRun};
@@ -166,7 +166,7 @@ const fn tree(change: TreeChange) -> Option<&'static str> {
 }
 
 fn lines(
-    found: &Found,
+    found: &StoredRun,
     story: &RunSummary,
     running: bool,
     (program, width): (&str, usize),
@@ -334,7 +334,7 @@ fn advice(state: &State, story: &RunSummary, running: bool, program: &str) -> Ve
 }
 
 fn object(
-    found: &Found,
+    found: &StoredRun,
     story: &RunSummary,
     running: bool,
     layout: &Layout,

@@ -2,7 +2,7 @@
 
 use ralph_orchestrator_contract::{Event, Tokens, Usage, Usd};
 use ralph_orchestrator_core::machine::{IterationOutcome, Record};
-use ralph_orchestrator_core::state::{Entry, Layout};
+use ralph_orchestrator_core::store::{JournalEntry, Layout};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -14,7 +14,7 @@ const VERSION: &str = "ATIF-v1.8";
 pub(crate) fn trajectory(
     layout: &Layout,
     run: &str,
-    entries: &[Entry],
+    entries: &[JournalEntry],
     iteration: u64,
     next: Option<String>,
 ) -> Result<Value, CommandError> {
@@ -51,7 +51,7 @@ struct Facts {
 }
 
 impl Facts {
-    fn of(entries: &[Entry], number: u64) -> Self {
+    fn of(entries: &[JournalEntry], number: u64) -> Self {
         let mut facts = Self::default();
         let mut agent = String::new();
         for entry in entries {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use ralph_orchestrator_contract::{ClaimKind, Verdict};
 use ralph_orchestrator_core::engine::{RunEvent, RunObserver};
 use ralph_orchestrator_core::machine::{StopReason, ValidatorVerdict};
-use ralph_orchestrator_core::state::Layout;
+use ralph_orchestrator_core::store::Layout;
 
 use super::live::{LiveActivity, LiveLine};
 use super::summary;

@@ -6,7 +6,7 @@ use ralph_orchestrator_contract::{Usd, Verdict};
 use ralph_orchestrator_core::machine::{
     IterationOutcome, IterationSummary, RunSummary, ValidatorVerdict,
 };
-use ralph_orchestrator_core::state::{Found, Layout, read_run};
+use ralph_orchestrator_core::store::{Layout, StoredRun, read_run};
 
 use super::terminal::{NO_BREAK, USUAL_WIDTH, columns, fold, stderr_width};
 use super::text::{
@@ -33,7 +33,7 @@ pub(crate) fn print(layout: &Layout, run: &str) {
 }
 
 /// The summary in lines of this width; paths are never folded.
-fn lines(found: &Found, story: &RunSummary, layout: &Layout, width: usize) -> Vec<String> {
+fn lines(found: &StoredRun, story: &RunSummary, layout: &Layout, width: usize) -> Vec<String> {
     let state = &found.state;
     let limits = &state.limits;
     let of = |max: Option<String>| max.map(|max| format!(" of {max}")).unwrap_or_default();

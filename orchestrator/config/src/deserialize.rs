@@ -40,7 +40,8 @@ pub(crate) fn document(diagnostics: &mut Diagnostics<'_>, alone: bool) -> Option
     None
 }
 
-/// A variable or `--set` has no quotes that tell `5` from `"5"`: where text is expected, it is text.
+/// Returns the text that a scalar stands for. A variable or `--set` has no quotes that tell `5` from `"5"`:
+/// where text is expected, it is text.
 fn text_if_expected(kind: &Kind, written: Option<&str>) -> Option<String> {
     let Kind::InvalidType(actual, expected) = kind else { return None };
     let textual = expected.contains("string")

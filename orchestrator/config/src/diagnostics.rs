@@ -88,7 +88,7 @@ fn starts_with<A: AsRef<str>, B: AsRef<str>>(path: &[A], start: &[B]) -> bool {
     path.len() >= start.len() && path.iter().zip(start).all(|(a, b)| a.as_ref() == b.as_ref())
 }
 
-/// The error for what is wrong at `path`, with the name that was probably meant.
+/// Returns the error for what is wrong at `path`, with the name that was probably meant.
 pub(crate) fn explain(
     provenance: &Provenance,
     path: &[String],
@@ -162,7 +162,7 @@ fn is_agent(path: &[String]) -> bool {
     }
 }
 
-/// In the name of a variable everything may be misspelt, underscores included.
+/// Returns the variable that was probably meant: everything in a name may be misspelt, underscores included.
 fn nearest_variable(error: &ConfigError) -> Option<String> {
     let SourceLocation::Variable { name } = &error.location else { return None };
     variables::nearest_name(name)

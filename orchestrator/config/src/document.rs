@@ -75,7 +75,7 @@ pub(crate) struct CompletionTable {
     /// The agent's word is enough: no required validator is needed.
     pub(crate) trust_agent: bool,
     /// What becomes of a claim that was rejected: "keep" validates it again after each iteration,
-    /// "reclaim" waits for the agent to claim again.
+    /// "require_new_claim" waits for the agent to claim again.
     #[serde(deserialize_with = "strict::enumeration")]
     pub(crate) after_rejection: AfterRejection,
     /// Whether the required validators that run something are run once before the first iteration: "warn"
@@ -218,7 +218,7 @@ struct Timeout(Duration);
 
 impl<'de> Deserialize<'de> for Timeout {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        units::duration_or_longest::deserialize(deserializer).map(Self)
+        units::zero_or_longer(deserializer).map(Self)
     }
 }
 

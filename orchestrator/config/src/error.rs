@@ -45,7 +45,7 @@ pub struct Position {
 }
 
 impl Position {
-    /// The position of the byte range `span` of `source`; of its first line, if it has several.
+    /// Returns the position of the byte range `span` of `source`; of its first line, if it has several.
     pub(crate) fn new(source: &str, span: &Range<usize>) -> Self {
         let before = source.get(..span.start).unwrap_or(source);
         let start = before.rfind('\n').map_or(0, |newline| newline + 1);
@@ -172,7 +172,7 @@ impl ConfigErrors {
         Err(Self(errors))
     }
 
-    /// The mistakes, in the order of the files.
+    /// Returns the mistakes, in the order of the files.
     #[must_use]
     pub fn errors(&self) -> &[ConfigError] {
         &self.0

@@ -2,13 +2,13 @@
 
 use toml::Value;
 
-/// A basic string.
+/// Formats a basic string.
 pub(crate) fn string(text: &str) -> String {
     // JSON's escapes are TOML's, except that TOML wants one character more escaped.
     serde_json::Value::from(text).to_string().replace('\u{7f}', "\\u007f")
 }
 
-/// A value as it stands behind `key = `.
+/// Returns a value as it stands behind `key = `.
 pub(crate) fn value(value: &Value) -> String {
     match value {
         Value::String(text) => string(text),
@@ -27,7 +27,7 @@ pub(crate) fn value(value: &Value) -> String {
     }
 }
 
-/// One name of a key.
+/// Formats one part of a key.
 pub(crate) fn key_part(part: &str) -> String {
     let bare = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     if !part.is_empty() && part.chars().all(bare) { part.to_owned() } else { string(part) }

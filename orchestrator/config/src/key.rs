@@ -7,12 +7,12 @@ use crate::inline;
 /// The names, and the indexes into arrays, that lead to a value.
 pub(crate) type KeyPath = Vec<String>;
 
-/// The path as people write it: `limits.max_cost_usd`, `agents."my agent".adapter`.
+/// Returns the path as people write it: `limits.max_cost_usd`, `agents."my agent".adapter`.
 pub(crate) fn dotted<S: AsRef<str>>(path: &[S]) -> String {
     path.iter().map(|part| inline::key_part(part.as_ref())).collect::<Vec<_>>().join(".")
 }
 
-/// The opposite of [`dotted`]. `None` if `text` is not a key.
+/// Returns the opposite of [`dotted`]. `None` if `text` is not a key.
 pub(crate) fn parse(text: &str) -> Option<KeyPath> {
     if text.contains('\n') {
         return None;

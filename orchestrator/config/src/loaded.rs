@@ -47,14 +47,15 @@ impl LoadedConfig {
         Ok(Self { config, dir, provenance, table, text })
     }
 
-    /// The folder of `ralph.toml`, absolute: relative paths in the configuration are relative to it.
+    /// Returns the folder of `ralph.toml`, absolute: relative paths in the configuration are relative to
+    /// it.
     #[must_use]
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// The configuration file, absolute and without links; `None` if there is none, as when everything
-    /// was given on the command line.
+    /// Returns the configuration file, absolute and without links; `None` if there is none, as when
+    /// everything was given on the command line.
     #[must_use]
     pub fn configuration(&self) -> Option<PathBuf> {
         match self.provenance.file() {
@@ -65,7 +66,7 @@ impl LoadedConfig {
         }
     }
 
-    /// The folder of the prompt file, absolute; that of `ralph.toml` if the prompt is no file.
+    /// Returns the folder of the prompt file, absolute; that of `ralph.toml` if the prompt is no file.
     #[must_use]
     pub fn prompt_dir(&self) -> &Path {
         self.config.run.prompt.as_deref().and_then(Path::parent).unwrap_or(&self.dir)
@@ -88,8 +89,8 @@ impl LoadedConfig {
         })
     }
 
-    /// Where the value of `key` comes from: `ralph.toml:12:16`, `RALPH_LIMITS__MAX_COST_USD`, `--set`
-    /// or `default`. `None` if there is no such key. Elements of arrays are named by their index:
+    /// Returns where the value of `key` comes from: `ralph.toml:12:16`, `RALPH_LIMITS__MAX_COST_USD`,
+    /// `--set` or `default`. `None` if there is no such key. Elements of arrays are named by their index:
     /// `validator.0.timeout`.
     #[must_use]
     pub fn origin(&self, key: &str) -> Option<String> {
@@ -101,7 +102,7 @@ impl LoadedConfig {
         known.then(|| DEFAULT.to_owned())
     }
 
-    /// The error for a mistake in the value at `key_path`, or in the name of its key `unknown_key`.
+    /// Returns the error for a mistake in the value at `key_path`, or in the name of its key `unknown_key`.
     /// Messages of serde are put into the words of configuration errors.
     #[must_use]
     pub fn error_at(
@@ -115,7 +116,7 @@ impl LoadedConfig {
         diagnostics::explain(&self.provenance, key_path, &issue)
     }
 
-    /// The error for the name of something that is not known, given at `key_path`. `kind_word` says
+    /// Returns the error for the name of something that is not known, given at `key_path`. `kind_word` says
     /// what it should be the name of, such as `adapter`.
     #[must_use]
     pub fn unknown_name_error(
@@ -135,7 +136,7 @@ impl LoadedConfig {
         error
     }
 
-    /// The key of a detector: of its options if it has a table, else of its name in
+    /// Returns the key of a detector: of its options if it has a table, else of its name in
     /// `completion.detectors`. The options' own keys are below the former.
     #[must_use]
     pub fn detector_key(&self, name: &str) -> Vec<String> {
@@ -153,20 +154,20 @@ impl LoadedConfig {
             .unwrap_or_else(|| vec![completion, "detectors".to_owned()])
     }
 
-    /// The error for a mistake that is not in a value but in what the value names, such as a file.
+    /// Returns the error for a mistake that is not in a value but in what the value names, such as a file.
     pub(crate) fn error_at_key(&self, key: &[&str], message: String) -> ConfigError {
         let path = key.iter().map(|&part| part.to_owned()).collect::<KeyPath>();
         ConfigError::new(self.provenance.location(&path, false), key::dotted(&path), message)
     }
 
-    /// The configuration as TOML, as it was loaded: every key that has a value, paths absolute.
+    /// Returns the configuration as TOML, as it was loaded: every key that has a value, paths absolute.
     /// LoadedConfig again without variables and `--set`, it gives the same [`Config`].
     #[must_use]
     pub fn resolved_toml(&self) -> String {
         self.text.clone()
     }
 
-    /// Key, value as TOML, and origin of everything that has a value.
+    /// Returns key, value as TOML, and origin of everything that has a value.
     #[must_use]
     pub fn show(&self) -> Vec<(String, String, String)> {
         let mut rows = Vec::new();
@@ -212,7 +213,7 @@ fn flatten(value: &toml::Value, path: &mut KeyPath, rows: &mut Vec<(KeyPath, Str
     }
 }
 
-/// Null stands for a limit that is off; nothing else in a configuration can be null.
+/// Converts JSON to TOML. Null stands for a limit that is off; nothing else in a configuration can be null.
 fn to_toml(value: Value) -> toml::Value {
     match value {
         Value::Null => toml::Value::String(units::NONE.to_owned()),

@@ -29,7 +29,7 @@ impl Provenance {
         &self.merged
     }
 
-    /// The value at `path`, unless only a default is there.
+    /// Returns the value at `path`, unless only a default is there.
     pub(crate) fn value(&self, path: &[String]) -> Option<&Value> {
         path.iter().try_fold(&self.merged, |value, part| match value {
             Value::Dict(_, dict) => dict.get(part),
@@ -38,17 +38,17 @@ impl Provenance {
         })
     }
 
-    /// The file to point to for what is nowhere.
+    /// Returns the file to point to for what is nowhere.
     pub(crate) fn file(&self) -> SourceLocation {
         self.file.clone()
     }
 
-    /// The elements of the array at `path`; none if there is no array.
+    /// Returns the elements of the array at `path`; none if there is no array.
     pub(crate) fn elements(&self, path: &[String]) -> impl Iterator<Item = &Value> {
         self.value(path).and_then(Value::as_array).into_iter().flatten()
     }
 
-    /// The layer that decided the value at `path`.
+    /// Returns the layer that decided the value at `path`.
     fn layer(&self, path: &[String]) -> Option<&Layer> {
         let source = self.figment.get_metadata(self.value(path)?.tag())?.source.as_ref()?;
         self.layers.iter().find(|layer| layer.source() == *source)
@@ -63,7 +63,7 @@ impl Provenance {
         self.value(path).is_some() && !layer.is_some_and(follows)
     }
 
-    /// How late the value at `path` comes: each file, then all variables, then all of `--set`.
+    /// Returns how late the value at `path` comes: each file, then all variables, then all of `--set`.
     pub(crate) fn rank(&self, path: &[String]) -> Option<usize> {
         let layer = self.layer(path)?;
         Some(match &layer.origin {
@@ -76,7 +76,7 @@ impl Provenance {
         })
     }
 
-    /// What was written for the value at `path` if a variable or `--set` gave it, and nothing else.
+    /// Returns what was written for the value at `path` if a variable or `--set` gave it, and nothing else.
     pub(crate) fn written(&self, path: &[String]) -> Option<&str> {
         match &self.layer(path)?.origin {
             Origin::Variable { text, key, .. }
@@ -90,7 +90,7 @@ impl Provenance {
         }
     }
 
-    /// Where the value at `path` is, or the innermost table around it. With `of_key`, where the key
+    /// Returns where the value at `path` is, or the innermost table around it. With `of_key`, where the key
     /// is, if it exists.
     pub(crate) fn location(&self, path: &[String], of_key: bool) -> SourceLocation {
         let mut known: KeyPath = path.to_vec();

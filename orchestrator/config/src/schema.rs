@@ -60,7 +60,7 @@ fn name_null_defaults(properties: &mut Value) {
     }
 }
 
-/// All keys with a fixed name, tables included.
+/// Returns all keys with a fixed name, tables included.
 pub(crate) fn fixed_keys() -> Vec<KeyPath> {
     let root = keys_schema();
     let mut keys = Vec::new();
@@ -86,7 +86,7 @@ fn resolved<'a>(root: &'a Value, node: &'a Value) -> &'a Value {
     target.and_then(|pointer| root.pointer(pointer)).unwrap_or(node)
 }
 
-/// The tables, other than that at `path`, that have a key called `name`.
+/// Returns the tables, other than that at `path`, that have a key called `name`.
 pub(crate) fn tables_with(name: &str, path: &[String]) -> Vec<String> {
     fixed_keys()
         .iter()
@@ -105,14 +105,14 @@ pub(crate) fn may_be_none(path: &[String]) -> bool {
     }
 }
 
-/// The names of the tables and arrays of tables that a file may have.
+/// Returns the names of the tables and arrays of tables that a file may have.
 pub(crate) fn sections() -> Vec<String> {
     let schema = keys_schema();
     let properties = schema.get("properties").and_then(Value::as_object);
     properties.into_iter().flat_map(Map::keys).cloned().collect()
 }
 
-/// Every key with a fixed name that takes a value, such as `limits.max_cost_usd`: no tables.
+/// Returns every key with a fixed name that takes a value, such as `limits.max_cost_usd`: no tables.
 #[must_use]
 pub fn keys() -> Vec<String> {
     let all = fixed_keys();

@@ -1,4 +1,4 @@
-//! What to write instead of a value of the wrong shape.
+//! Suggests what to write instead of a value of the wrong shape.
 
 use figment::value::Value;
 
@@ -10,8 +10,8 @@ const PROGRAMS: [&str; 2] = ["program", "command"];
 const SHELL: [char; 15] =
     ['|', '&', ';', '<', '>', '(', ')', '$', '`', '\\', '"', '\'', '*', '?', '\n'];
 
-/// The value as it has to be written, if `message` says that its shape is wrong and the right one can be
-/// told.
+/// Returns the value as it has to be written, if `message` says that its shape is wrong and the right one
+/// can be told.
 pub(crate) fn advice(value: Option<&Value>, path: &[String], message: &str) -> Option<String> {
     let key = path.last()?;
     match value? {
@@ -33,8 +33,8 @@ pub(crate) fn advice(value: Option<&Value>, path: &[String], message: &str) -> O
     }
 }
 
-/// The words of a command as a shell would see them; where it would do more than split them, the shell and
-/// the command.
+/// Returns the words of a command as a shell would see them; where it would do more than split them, the
+/// shell and the command.
 #[must_use]
 pub fn command_words(command: &str) -> Vec<String> {
     if command.contains(SHELL) {

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::checks;
+use ralph_orchestrator_safe_fs::normalize_lexically;
+
 use crate::error::{ConfigError, ConfigErrors, SourceLocation};
 use crate::layers::{Flag, Layers};
 
@@ -99,5 +100,5 @@ fn absolute_folder(dir: &Path, location: &SourceLocation) -> Result<PathBuf, Con
     if dir.to_str().is_none() {
         return Err(failed("the name of its folder is not UTF-8".to_owned()));
     }
-    Ok(checks::normalize_lexically(&dir))
+    Ok(normalize_lexically(&dir))
 }

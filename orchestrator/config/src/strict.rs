@@ -1,4 +1,4 @@
-//! Reading tables strictly.
+//! Reads tables strictly.
 //!
 //! A type that derives `Deserialize` also takes an array, as its fields in their order, and an enum
 //! takes a number. In a configuration both are mistakes, so what holds tables or words is read
@@ -68,7 +68,7 @@ pub(crate) fn tables<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     deserializer.deserialize_any(Tables(PhantomData))
 }
 
-/// A table whose keys are somebody else's.
+/// Reads a table whose keys belong to an adapter, detector or validator.
 pub(crate) fn open_table<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Value, D::Error> {
     table::<D, Map<String, Value>>(deserializer).map(Value::Object)
 }

@@ -1,7 +1,7 @@
-//! The name that was probably meant.
+//! Finds the name that was probably meant.
 
-/// The candidate that is most like `name`, if one is like it at all: a few letters wrong, `-` for `_`,
-/// another case, or one of the two is a part of the other.
+/// Returns the candidate that is most like `name`, if one is like it at all: a few letters wrong, `-` for
+/// `_`, another case, or one of the two is a part of the other.
 pub fn nearest<'a, S: AsRef<str> + ?Sized + 'a>(
     name: &str,
     candidates: impl IntoIterator<Item = &'a S>,
@@ -18,7 +18,7 @@ pub fn nearest<'a, S: AsRef<str> + ?Sized + 'a>(
     })
 }
 
-/// The candidate of which at most every third character is wrong in `name`.
+/// Returns the candidate of which at most every third character is wrong in `name`.
 pub(crate) fn misspelt<'a, S: AsRef<str> + ?Sized + 'a>(
     name: &str,
     candidates: impl IntoIterator<Item = &'a S>,

@@ -1,4 +1,4 @@
-//! Which environment variables are configuration.
+//! Decides which environment variables are configuration.
 //!
 //! `RALPH_` is a common beginning: other programs have variables of that kind, and theirs must not break
 //! ours. So a variable is configuration only if it names a table of the configuration, `RALPH_TABLE__KEY`,
@@ -40,7 +40,7 @@ pub(crate) enum VariableMeaning {
     Other,
 }
 
-/// The variables that begin with `RALPH_` and that this program does not read.
+/// Returns the variables that begin with `RALPH_` and that this program does not read.
 #[must_use]
 pub fn foreign_variables(variables: &BTreeMap<String, String>) -> Vec<ForeignVariable> {
     let foreign = |name: &String| match classify(name) {
@@ -50,17 +50,17 @@ pub fn foreign_variables(variables: &BTreeMap<String, String>) -> Vec<ForeignVar
     variables.keys().filter_map(foreign).collect()
 }
 
-/// The name of the variable that sets `path`.
+/// Returns the name of the variable that sets `path`.
 pub(crate) fn name(path: &[String]) -> String {
     format!("{PREFIX}{}", path.join(SEPARATOR).to_uppercase())
 }
 
-/// What to write in front of a key's name.
+/// Returns the help that explains how variables are named.
 pub(crate) fn how_to_name() -> String {
     format!("names are {PREFIX}TABLE{SEPARATOR}KEY, such as {PREFIX}LIMITS{SEPARATOR}MAX_COST_USD")
 }
 
-/// The variable that was probably meant by one of this name.
+/// Returns the variable that was probably meant by one of this name.
 pub(crate) fn nearest_name(name: &str) -> Option<String> {
     let wanted = name.strip_prefix(OWN_PREFIX).or_else(|| name.strip_prefix(PREFIX))?;
     let keys = schema::fixed_keys();
@@ -116,7 +116,7 @@ fn path(name: &str) -> KeyPath {
     lower.split(SEPARATOR).map(str::to_owned).collect()
 }
 
-/// The variable that differs only in how many underscores stand between its words.
+/// Returns the variable that differs only in how many underscores stand between its words.
 fn with_other_underscores(rest: &str) -> Option<String> {
     let wanted = format!("{PREFIX}{rest}").to_uppercase();
     let names = schema::fixed_keys().into_iter().filter(|key| key.len() > 1);

@@ -7,5 +7,5 @@
 pub mod engine;
 pub mod machine;
 pub mod registry;
-pub mod state;
+pub mod store;
 pub mod workspace;

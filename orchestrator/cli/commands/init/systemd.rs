@@ -4,8 +4,8 @@ use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
-use ralph_orchestrator_core::state::Disk;
-use ralph_orchestrator_core::workspace::identity;
+use ralph_orchestrator_core::store::Disk;
+use ralph_orchestrator_core::workspace::state_dir_name;
 
 use crate::context;
 use crate::error::{CommandError, exit};
@@ -22,7 +22,7 @@ pub(super) fn write(file: &Path, force: bool) -> Result<u8, CommandError> {
     let vars = context::variables();
     let path = vars.get("PATH").map_or("", String::as_str);
     let text = unit(&program, &config, folder, path)?;
-    let name = format!("ralph-orchestrator-{}.service", identity(folder, Some(&config)));
+    let name = format!("ralph-orchestrator-{}.service", state_dir_name(folder, Some(&config)));
     let units = context::config_home(&vars).join("systemd/user");
     let failed = |path: &Path, error: &std::io::Error| {
         CommandError::user(format!("cannot write {}: {error}", path.display()))

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ralph_orchestrator_core::machine::{Record, RunSummary, TreeChange};
-use ralph_orchestrator_core::state::Entry;
+use ralph_orchestrator_core::store::JournalEntry;
 use serde::Serialize;
 
 use crate::output;
@@ -54,7 +54,7 @@ struct IterationStart<'a> {
     given: &'a BTreeMap<String, String>,
 }
 
-pub(super) fn determinism(entries: &[Entry], json: bool) {
+pub(super) fn determinism(entries: &[JournalEntry], json: bool) {
     let rows = rows(entries);
     if json {
         return output::json(&rows);
@@ -68,7 +68,7 @@ pub(super) fn determinism(entries: &[Entry], json: bool) {
     }
 }
 
-fn rows(entries: &[Entry]) -> Vec<ComponentRow> {
+fn rows(entries: &[JournalEntry]) -> Vec<ComponentRow> {
     let starts: Vec<IterationStart<'_>> =
         entries.iter().filter_map(|entry| started(&entry.record)).collect();
     vec![
@@ -119,7 +119,7 @@ fn at(iterations: &[u64]) -> String {
     format!("{}{more}", named.join(", "))
 }
 
-fn creation(entries: &[Entry], starts: &[IterationStart<'_>]) -> ComponentRow {
+fn creation(entries: &[JournalEntry], starts: &[IterationStart<'_>]) -> ComponentRow {
     const ROW: &str = "client creation";
     if starts.is_empty() || starts.iter().any(|start| start.given.is_empty()) {
         return row(
@@ -174,7 +174,7 @@ fn prompt(starts: &[IterationStart<'_>]) -> ComponentRow {
     row(ROW, Comparison::Varies, format!("the prompt was edited before iteration {}", at(&changed)))
 }
 
-fn scoping(entries: &[Entry], starts: &[IterationStart<'_>]) -> ComponentRow {
+fn scoping(entries: &[JournalEntry], starts: &[IterationStart<'_>]) -> ComponentRow {
     const ROW: &str = "session scoping";
     if starts.is_empty() {
         return row(ROW, Comparison::NotRecorded, "no iteration was started");
@@ -218,7 +218,7 @@ fn continuing(starts: &[IterationStart<'_>]) -> ComponentRow {
     row(ROW, finding, if in_order { notes } else { "numbers are missing".to_owned() })
 }
 
-fn workspace(entries: &[Entry]) -> ComponentRow {
+fn workspace(entries: &[JournalEntry]) -> ComponentRow {
     const ROW: &str = "workspace state";
     // By iteration: after a restart the workspace is scanned once more.
     let story: RunSummary = entries.iter().map(|entry| &entry.record).collect();
@@ -242,7 +242,7 @@ fn workspace(entries: &[Entry]) -> ComponentRow {
 }
 
 /// What one iteration tells the next beside the workspace.
-fn notes(entries: &[Entry], starts: &[IterationStart<'_>]) -> ComponentRow {
+fn notes(entries: &[JournalEntry], starts: &[IterationStart<'_>]) -> ComponentRow {
     const ROW: &str = "progress notes";
     if starts.is_empty() || starts.iter().any(|start| start.given.is_empty()) {
         return row(

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ralph_orchestrator_core::machine::Record;
-use ralph_orchestrator_core::state::{Entry, Layout};
+use ralph_orchestrator_core::store::{JournalEntry, Layout};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -35,7 +35,7 @@ struct RecordedInputs {
 pub(super) fn diff(
     layout: &Layout,
     run: &str,
-    entries: &[Entry],
+    entries: &[JournalEntry],
     (one, other): (u64, u64),
     json: bool,
 ) -> Result<(), CommandError> {
@@ -68,7 +68,7 @@ pub(super) fn diff(
 fn recorded_inputs(
     layout: &Layout,
     run: &str,
-    entries: &[Entry],
+    entries: &[JournalEntry],
     number: u64,
 ) -> Result<RecordedInputs, CommandError> {
     // The last attempt is the one that counted.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ralph_orchestrator_core::machine::{Record, State};
-use ralph_orchestrator_core::state::{Entry, Found, Layout, Lock, peek};
+use ralph_orchestrator_core::store::{JournalEntry, Layout, Lock, StoredRun, read_current_run};
 
 use super::records::RecordFormatter;
 use super::transcript::{TranscriptFormat, TranscriptReader};
@@ -24,7 +24,7 @@ pub(super) fn records(layout: &Layout, args: &LogArgs) -> Result<u8, CommandErro
         // First who holds it, then the journal: what was written last is then printed too.
         let held = Lock::holder(layout).is_some();
         let mut entries = Vec::new();
-        let found = peek(layout, |entry| entries.push(entry.clone()))?;
+        let found = read_current_run(layout, |entry| entries.push(entry.clone()))?;
         if let Some(found) = &found {
             if run != found.run {
                 (run, printed) = (found.run.clone(), 0);
@@ -54,7 +54,7 @@ fn journal(
     layout: &Layout,
     run: &str,
     printed: u64,
-    entries: &[Entry],
+    entries: &[JournalEntry],
 ) -> Result<(), CommandError> {
     let journal = std::fs::read(layout.journal(run))?;
     let lines = journal.split_inclusive(|byte| *byte == b'\n');
@@ -84,7 +84,7 @@ impl RecordPrinter {
         }
     }
 
-    pub(super) fn entry(&mut self, entry: &Entry) -> Result<(), CommandError> {
+    pub(super) fn entry(&mut self, entry: &JournalEntry) -> Result<(), CommandError> {
         if matches!(entry.record, Record::IterationEnded { .. } | Record::RunResumed { .. }) {
             self.print_transcript()?;
         }
@@ -115,8 +115,8 @@ pub(super) fn iteration(
     let mut reader: Option<TranscriptReader> = None;
     loop {
         let held = Lock::holder(layout).is_some();
-        let found = peek(layout, |_| {})?;
-        let Some(Found { run, state, .. }) = found else {
+        let found = read_current_run(layout, |_| {})?;
+        let Some(StoredRun { run, state, .. }) = found else {
             if held {
                 wait_for_change(layout, "", None);
                 continue;

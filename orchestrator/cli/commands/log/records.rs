@@ -2,7 +2,7 @@
 
 use ralph_orchestrator_contract::{CancelReason, Verdict};
 use ralph_orchestrator_core::machine::{LaunchDigests, Record, RunSummary, ValidatorVerdict};
-use ralph_orchestrator_core::state::Entry;
+use ralph_orchestrator_core::store::JournalEntry;
 
 use crate::render::terminal::fold;
 use crate::render::text::{
@@ -33,7 +33,7 @@ impl RecordFormatter {
     }
 
     /// The lines for the next record; none if people do not care about it.
-    pub(super) fn lines(&mut self, entry: &Entry) -> Vec<String> {
+    pub(super) fn lines(&mut self, entry: &JournalEntry) -> Vec<String> {
         self.story.add(&entry.record);
         let Some(text) = self.describe(&entry.record) else { return Vec::new() };
         let time = match self.width {

@@ -7,7 +7,7 @@ use crate::layers::text_file::{self, TextFileError};
 use crate::loaded::LoadedConfig;
 
 /// A larger prompt fits into no agent.
-const MAX_PROMPT: u64 = 8 << 20;
+const MAX_PROMPT: usize = 8 << 20;
 
 const NO_PROMPT: &str =
     "write the task into it, or give it as `run --goal TEXT` or `run --prompt TEXT`";
@@ -69,7 +69,7 @@ impl LoadedConfig {
         ConfigErrors::ensure_none(errors)
     }
 
-    /// A prompt in a workspace that is still to be made is in the template now.
+    /// Returns where the prompt is now: in the template, if its workspace does not exist yet.
     fn prompt_source(&self, prompt: &Path, workspace_missing: bool) -> PathBuf {
         let run = &self.config.run;
         let inside = prompt.strip_prefix(&run.workspace).ok().filter(|_| workspace_missing);

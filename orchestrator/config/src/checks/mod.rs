@@ -5,8 +5,9 @@ mod files;
 mod plugins;
 
 use std::collections::BTreeSet;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
+use ralph_orchestrator_safe_fs::normalize_lexically;
 use serde_json::Value;
 
 use crate::Sources;
@@ -17,12 +18,9 @@ use crate::model::{
     AgentConfig, Completion, CompletionTrigger, Config, DetectorConfig, Env, Limits, Run, Sandbox,
     StateConfig, ValidatorConfig,
 };
-use ralph_orchestrator_contract::Usd;
 
 /// The prompt if none is given.
 const PROMPT: &str = "PROMPT.md";
-/// No time is no time-out, either.
-const NO_TIME: &str = "must be greater than 0s";
 const ADD_A_VALIDATOR: &str = r#"add one, for instance
 
     [[validator]]
@@ -141,21 +139,6 @@ pub(crate) fn make_absolute(
     normalize_lexically(&dir.join(path))
 }
 
-/// Without `.` and `..`, by the names alone: links are not followed, nothing has to exist.
-pub(crate) fn normalize_lexically(path: &Path) -> PathBuf {
-    let mut clean = PathBuf::new();
-    for component in path.components() {
-        match component {
-            Component::CurDir => {}
-            Component::ParentDir => {
-                clean.pop();
-            }
-            other => clean.push(other),
-        }
-    }
-    clean
-}
-
 fn agent(
     agent: &mut AgentConfig,
     default_adapter: &str,
@@ -253,11 +236,13 @@ fn validators(
     let mut names = explicit_names(&tables, diagnostics);
     let mut validators = Vec::new();
     for (index, table) in tables.into_iter().enumerate() {
-        let location = index.to_string();
-        let kind = kind(table.kind, &location, diagnostics);
+        let number = index.to_string();
+        let kind = kind(table.kind, &number, diagnostics);
+        // Rejected here and not by its type: without the whole array, other mistakes in it would be lost.
         if table.timeout.is_zero() {
-            let path = ["validator", &location, "timeout"];
-            diagnostics.add_with_help(&path, NO_TIME, Some(NO_LIMIT));
+            let path = ["validator", &number, "timeout"];
+            let help = Some("\"none\" turns this limit off");
+            diagnostics.add_with_help(&path, "must be greater than 0s", help);
         }
         validators.push(ValidatorConfig {
             name: table.name.unwrap_or_else(|| unused_name(&kind, &mut names)),
@@ -308,7 +293,7 @@ fn explicit_names(
     names
 }
 
-/// `command`, `command-2`, `command-3`, …
+/// Returns an unused name: `command`, `command-2`, `command-3`, …
 fn unused_name(kind: &str, names: &mut BTreeSet<String>) -> String {
     let numbered = |number: usize| match number {
         1 => kind.to_owned(),
@@ -334,9 +319,7 @@ fn validation(validators: &[ValidatorConfig], diagnostics: &mut Diagnostics<'_>)
     }
 }
 
-/// What to write for a limit that shall not hold.
-const NO_LIMIT: &str = "\"none\" turns this limit off";
-
+/// Checks what concerns several limits. The type of each rejects 0.
 fn limits(limits: &Limits, diagnostics: &mut Diagnostics<'_>) {
     if limits.max_iterations.is_none()
         && limits.max_runtime.is_none()
@@ -344,31 +327,6 @@ fn limits(limits: &Limits, diagnostics: &mut Diagnostics<'_>) {
     {
         let message = "\"none\" needs `max_runtime` or `max_cost_usd` as a limit";
         diagnostics.add(&["limits", "max_iterations"], message);
-    }
-    if limits.max_cost_usd == Some(Usd::ZERO) {
-        let message = "expected more than 0 dollars, found 0";
-        diagnostics.add_with_help(&["limits", "max_cost_usd"], message, Some(NO_LIMIT));
-    }
-    for (key, duration) in [
-        ("max_runtime", limits.max_runtime),
-        ("iteration_timeout", Some(limits.iteration_timeout)),
-        ("idle_timeout", Some(limits.idle_timeout)),
-    ] {
-        if duration.is_some_and(|duration| duration.is_zero()) {
-            diagnostics.add_with_help(&["limits", key], NO_TIME, Some(NO_LIMIT));
-        }
-    }
-    for (key, count) in [
-        ("max_iterations", limits.max_iterations),
-        ("max_tokens", limits.max_tokens),
-        ("max_failures", limits.max_failures.map(u64::from)),
-        ("max_stagnant", limits.max_stagnant.map(u64::from)),
-        ("max_rejections", limits.max_rejections.map(u64::from)),
-    ] {
-        if count == Some(0) {
-            let message = "expected 1 or more, found 0";
-            diagnostics.add_with_help(&["limits", key], message, Some(NO_LIMIT));
-        }
     }
 }
 

@@ -18,7 +18,7 @@ use crate::variables::{self, VariableMeaning};
 use text_file::TextFileError;
 
 /// A larger file is no configuration.
-const MAX_FILE: u64 = 1 << 20;
+const MAX_FILE: usize = 1 << 20;
 
 /// A flag of the command line that stands for a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,7 +95,7 @@ impl Layer {
         matches!(&self.origin, Origin::File { spans, .. } if spans.contains_key(path))
     }
 
-    /// The place of the value at `path`, or of its key.
+    /// Returns the place of the value at `path`, or of its key.
     pub(crate) fn location(&self, path: &[String], of_key: bool) -> SourceLocation {
         match &self.origin {
             Origin::File { path: file, text, spans } => {

@@ -1,11 +1,11 @@
-//! Files that are no TOML because they are something else.
+//! Recognizes configuration files in other formats.
 
 use std::path::Path;
 
 use crate::error::{ConfigError, SourceLocation};
 
-/// The one error for a file that is YAML or JSON, instead of one for every line of it. `None` if it looks
-/// like TOML.
+/// Returns the one error for a file that is YAML or JSON, instead of one for every line of it. `None` if it
+/// looks like TOML.
 pub(crate) fn explain(path: &Path, text: &str) -> Option<ConfigError> {
     let format = format_of(path, text)?;
     let message = format!("this is {format}; the configuration is TOML");
@@ -36,7 +36,7 @@ fn format_of(path: &Path, text: &str) -> Option<&'static str> {
     }
 }
 
-/// `key:` or `key: value`, which TOML never has at the beginning of a line.
+/// Whether the line is `key:` or `key: value`, which TOML never has at the beginning of a line.
 fn is_yaml_key(line: &str) -> bool {
     let Some((key, value)) = line.split_once(':') else { return false };
     let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-' || c == '.';

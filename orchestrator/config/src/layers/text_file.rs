@@ -1,10 +1,9 @@
-//! Reading text files that somebody else wrote.
+//! Reads text files that others wrote.
 
-use std::fs::File;
-use std::io::{self, Read as _};
+use std::io;
 use std::path::Path;
 
-use rustix::fs::{Mode, OFlags};
+use ralph_orchestrator_safe_fs::{ReadError, SymlinkPolicy, read_file};
 
 /// Why a file could not be taken as text.
 #[derive(Debug, thiserror::Error)]
@@ -14,7 +13,7 @@ pub(crate) enum TextFileError {
     #[error("it is not a regular file")]
     NotAFile,
     #[error("it is larger than {} bytes, the most that is read", .0)]
-    TooLarge(u64),
+    TooLarge(usize),
     #[error("it is not UTF-8: byte {offset} is 0x{byte:02x}")]
     NotUtf8 {
         /// How many bytes before it are fine.
@@ -25,28 +24,17 @@ pub(crate) enum TextFileError {
         text: String,
     },
     #[error("it cannot be read: {0}")]
-    Io(#[from] io::Error),
+    Io(io::Error),
 }
 
 /// Reads a regular file of at most `limit` bytes. Does not wait for the other end of a pipe.
-pub(crate) fn read(path: &Path, limit: u64) -> Result<String, TextFileError> {
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-    let descriptor = rustix::fs::open(path, flags, Mode::empty()).map_err(|errno| match errno {
-        rustix::io::Errno::NOENT => TextFileError::Missing,
-        // A socket, or a device without a driver.
-        rustix::io::Errno::NXIO | rustix::io::Errno::NODEV => TextFileError::NotAFile,
-        other => TextFileError::Io(other.into()),
+pub(crate) fn read(path: &Path, limit: usize) -> Result<String, TextFileError> {
+    let bytes = read_file(path, limit, SymlinkPolicy::Follow).map_err(|error| match error {
+        error if error.is_not_found() => TextFileError::Missing,
+        ReadError::NotRegular => TextFileError::NotAFile,
+        ReadError::TooLarge { limit } => TextFileError::TooLarge(limit),
+        ReadError::Io(error) => TextFileError::Io(error),
     })?;
-    let file = File::from(descriptor);
-    if !file.metadata()?.is_file() {
-        return Err(TextFileError::NotAFile);
-    }
-    let mut bytes = Vec::new();
-    // One byte more shows that there is more, however the file grew since it was opened.
-    file.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
-    if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > limit {
-        return Err(TextFileError::TooLarge(limit));
-    }
     String::from_utf8(bytes).map_err(|error| {
         let offset = error.utf8_error().valid_up_to();
         TextFileError::NotUtf8 {

@@ -53,7 +53,10 @@ pub struct Limits {
     pub max_rejections: Option<u32>,
     /// The longest wait for a rate limit to end. Waits are no iterations and no failures. "none" is no
     /// limit.
-    #[serde(with = "units::duration_or_longest")]
+    #[serde(
+        serialize_with = "units::duration_or_longest::serialize",
+        deserialize_with = "units::zero_or_longer"
+    )]
     #[schemars(schema_with = "units::duration_or_none_schema")]
     pub max_wait: Duration,
 }

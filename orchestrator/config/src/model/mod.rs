@@ -78,7 +78,7 @@ pub struct Run {
     #[schemars(with = "String", extend("minLength" = 1))]
     pub prompt_text: Option<String>,
     /// The agent may edit the prompt file.
-    pub prompt_mutable: bool,
+    pub prompt_editable: bool,
     /// The folder in which the agent works.
     #[schemars(extend("minLength" = 1))]
     pub workspace: PathBuf,
@@ -97,7 +97,7 @@ impl Default for Run {
         Self {
             prompt: None,
             prompt_text: None,
-            prompt_mutable: true,
+            prompt_editable: true,
             workspace: PathBuf::from("."),
             template: None,
             delay: Duration::from_secs(2),
@@ -238,12 +238,12 @@ pub enum AfterRejection {
     /// It stays pending, and is validated again after each iteration.
     Keep,
     /// The agent has to claim again.
-    Reclaim,
+    RequireNewClaim,
 }
 
 impl StrictEnum for AfterRejection {
-    const WORDS: &'static [&'static str] = &["keep", "reclaim"];
-    const VALUES: &'static [Self] = &[Self::Keep, Self::Reclaim];
+    const WORDS: &'static [&'static str] = &["keep", "require_new_claim"];
+    const VALUES: &'static [Self] = &[Self::Keep, Self::RequireNewClaim];
 }
 
 /// A detector and its options.

@@ -1,4 +1,4 @@
-//! How durations, money and counts are written: the same in the file, in `--set`, and in the journal.
+//! Reads and writes durations, money and counts: the same in the file, in `--set`, and in the journal.
 
 use std::fmt;
 use std::time::Duration;
@@ -18,7 +18,7 @@ pub(crate) const NONE: &str = "none";
 
 const A_DURATION: &str = r#"a duration such as "90s" or "2h 30m""#;
 
-/// The duration as the file would say it, such as `2h 30m`.
+/// Returns the duration as the file would say it, such as `2h 30m`.
 #[must_use]
 pub fn duration_text(duration: Duration) -> String {
     SpanPrinter::new().unsigned_duration_to_string(&duration)
@@ -43,6 +43,20 @@ impl Visitor<'_> for DurationVisitor {
     }
 }
 
+/// A duration longer than no time at all.
+struct PositiveDurationVisitor;
+
+impl Visitor<'_> for PositiveDurationVisitor {
+    type Value = Duration;
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        DurationVisitor.expecting(f)
+    }
+    fn visit_str<E: Error>(self, text: &str) -> Result<Duration, E> {
+        let duration = DurationVisitor.visit_str(text)?;
+        if duration.is_zero() { Err(E::custom("must be greater than 0s")) } else { Ok(duration) }
+    }
+}
+
 struct UsdVisitor;
 
 impl Visitor<'_> for UsdVisitor {
@@ -51,17 +65,21 @@ impl Visitor<'_> for UsdVisitor {
         f.write_str("a number of dollars")
     }
     fn visit_f64<E: Error>(self, dollars: f64) -> Result<Usd, E> {
-        usd(dollars).ok_or_else(|| E::invalid_value(Unexpected::Float(dollars), &DOLLARS_RANGE))
+        let amount = usd(dollars)
+            .ok_or_else(|| E::invalid_value(Unexpected::Float(dollars), &DOLLARS_RANGE))?;
+        reject_no_dollars(amount)
     }
     fn visit_i64<E: Error>(self, dollars: i64) -> Result<Usd, E> {
-        whole_usd(dollars)
-            .ok_or_else(|| E::invalid_value(Unexpected::Signed(dollars), &DOLLARS_RANGE))
+        let amount = whole_usd(dollars)
+            .ok_or_else(|| E::invalid_value(Unexpected::Signed(dollars), &DOLLARS_RANGE))?;
+        reject_no_dollars(amount)
     }
     fn visit_u64<E: Error>(self, dollars: u64) -> Result<Usd, E> {
-        i64::try_from(dollars)
+        let amount = i64::try_from(dollars)
             .ok()
             .and_then(whole_usd)
-            .ok_or_else(|| E::invalid_value(Unexpected::Unsigned(dollars), &DOLLARS_RANGE))
+            .ok_or_else(|| E::invalid_value(Unexpected::Unsigned(dollars), &DOLLARS_RANGE))?;
+        reject_no_dollars(amount)
     }
 }
 
@@ -75,6 +93,14 @@ fn whole_usd(dollars: i64) -> Option<Usd> {
     usd(f64::from(i32::try_from(dollars).ok()?))
 }
 
+fn reject_no_dollars<E: Error>(amount: Usd) -> Result<Usd, E> {
+    if amount == Usd::ZERO {
+        Err(E::custom("expected more than 0 dollars, found 0"))
+    } else {
+        Ok(amount)
+    }
+}
+
 struct CountVisitor;
 
 impl Visitor<'_> for CountVisitor {
@@ -83,10 +109,16 @@ impl Visitor<'_> for CountVisitor {
         f.write_str("a whole number, 1 or more")
     }
     fn visit_i64<E: Error>(self, count: i64) -> Result<u64, E> {
-        u64::try_from(count).map_err(|_| E::invalid_value(Unexpected::Signed(count), &self))
+        let count =
+            u64::try_from(count).map_err(|_| E::invalid_value(Unexpected::Signed(count), &self))?;
+        self.visit_u64(count)
     }
     fn visit_u64<E: Error>(self, count: u64) -> Result<u64, E> {
-        Ok(count)
+        if count == 0 {
+            Err(E::invalid_value(Unexpected::Unsigned(0), &"1 or more"))
+        } else {
+            Ok(count)
+        }
     }
 }
 
@@ -99,10 +131,12 @@ impl Visitor<'_> for SmallCountVisitor {
         CountVisitor.expecting(f)
     }
     fn visit_i64<E: Error>(self, count: i64) -> Result<u32, E> {
-        u32::try_from(count).map_err(|_| E::invalid_value(Unexpected::Signed(count), &SMALL_RANGE))
+        let count = u64::try_from(count)
+            .map_err(|_| E::invalid_value(Unexpected::Signed(count), &SMALL_RANGE))?;
+        self.visit_u64(count)
     }
     fn visit_u64<E: Error>(self, count: u64) -> Result<u32, E> {
-        u32::try_from(count)
+        u32::try_from(CountVisitor.visit_u64(count)?)
             .map_err(|_| E::invalid_value(Unexpected::Unsigned(count), &SMALL_RANGE))
     }
 }
@@ -156,9 +190,9 @@ pub(crate) mod duration {
     }
 }
 
-/// `#[serde(with = …)]` for a duration that may be off.
+/// `#[serde(with = …)]` for a positive duration that may be off.
 pub(crate) mod duration_or_none {
-    use super::{Duration, DurationVisitor, OrNone, duration_text};
+    use super::{Duration, OrNone, PositiveDurationVisitor, duration_text};
     use serde::{Deserializer, Serialize as _, Serializer};
 
     // The signature is serde's.
@@ -173,13 +207,13 @@ pub(crate) mod duration_or_none {
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
         deserializer: D,
     ) -> Result<Option<Duration>, D::Error> {
-        deserializer.deserialize_any(OrNone(DurationVisitor))
+        deserializer.deserialize_any(OrNone(PositiveDurationVisitor))
     }
 }
 
-/// `#[serde(with = …)]` for a duration of which "none" is the longest that there is.
+/// `#[serde(with = …)]` for a positive duration of which "none" is the longest that there is.
 pub(crate) mod duration_or_longest {
-    use super::{Duration, DurationVisitor, LONGEST, NONE, OrNone, duration_text};
+    use super::{Duration, LONGEST, NONE, OrNone, PositiveDurationVisitor, duration_text};
     use serde::{Deserializer, Serializer};
 
     pub(crate) fn serialize<S: Serializer>(
@@ -195,9 +229,16 @@ pub(crate) mod duration_or_longest {
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
         deserializer: D,
     ) -> Result<Duration, D::Error> {
-        let duration = deserializer.deserialize_any(OrNone(DurationVisitor))?;
+        let duration = deserializer.deserialize_any(OrNone(PositiveDurationVisitor))?;
         Ok(duration.unwrap_or(LONGEST))
     }
+}
+
+/// Returns the counterpart of [`duration_or_longest::serialize`] for a duration that may be 0s.
+pub(crate) fn zero_or_longer<'de, D: serde::Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Duration, D::Error> {
+    Ok(deserializer.deserialize_any(OrNone(DurationVisitor))?.unwrap_or(LONGEST))
 }
 
 pub(crate) fn small_count_or_none<'de, D: serde::Deserializer<'de>>(

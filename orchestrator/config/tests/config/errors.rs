@@ -78,8 +78,8 @@ fn wrong_types() {
             &["ralph.toml:1:19: run.prompt_text: expected a string, found an array"],
         ),
         (
-            "run.prompt_mutable = 'yes'",
-            &["ralph.toml:1:22: run.prompt_mutable: expected true or false, found \"yes\""],
+            "run.prompt_editable = 'yes'",
+            &["ralph.toml:1:23: run.prompt_editable: expected true or false, found \"yes\""],
         ),
         ("agent = 'claude'", &["ralph.toml:1:9: agent: expected a table, found \"claude\""]),
         ("agent.config = 'x'", &["ralph.toml:1:16: agent.config: expected a table, found \"x\""]),
@@ -164,7 +164,7 @@ fn arrays_are_no_tables_and_numbers_no_words() {
         (
             "completion.after_rejection = 'drop'",
             &[
-                "ralph.toml:1:30: completion.after_rejection: expected \"keep\" or \"reclaim\", found \"drop\"",
+                "ralph.toml:1:30: completion.after_rejection: expected \"keep\" or \"require_new_claim\", found \"drop\"",
             ],
         ),
     ]);

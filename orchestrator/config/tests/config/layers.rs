@@ -23,7 +23,7 @@ fn every_default() {
     let dir = project.dir.path();
     assert_eq!(config.run.prompt.as_deref(), Some(dir.join("PROMPT.md").as_path()));
     assert_eq!(config.run.prompt_text, None);
-    assert!(config.run.prompt_mutable);
+    assert!(config.run.prompt_editable);
     assert_eq!(config.run.workspace, dir);
     assert_eq!(config.run.template, None);
     assert_eq!(config.run.delay, seconds(2));
@@ -94,7 +94,7 @@ fn a_complete_file() {
             ("other", json!({"x": 1}))
         ]
     );
-    assert_eq!(config.completion.after_rejection, AfterRejection::Reclaim);
+    assert_eq!(config.completion.after_rejection, AfterRejection::RequireNewClaim);
     let names = config.validators.iter().map(|v| (v.index, v.kind.as_str(), v.name.as_str()));
     assert_eq!(
         names.collect::<Vec<_>>(),

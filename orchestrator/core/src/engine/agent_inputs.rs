@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::agents::AgentPool;
 use super::error::EngineError;
-use crate::state::{Layout, StateError, Store};
+use crate::store::{Layout, StateError, Store};
 use crate::workspace::{PinRecord, PinnedFile};
 use ralph_orchestrator_contract::Iteration;
 
@@ -46,7 +46,7 @@ impl AgentInputs {
         for file in inputs.get_mut(agent).into_iter().flatten() {
             let path = file.path().display().to_string();
             let put_back =
-                file.put_back().map_err(|error| cannot_put_back(&path, agent, &error))?;
+                file.restore_if_changed().map_err(|error| cannot_put_back(&path, agent, &error))?;
             if put_back {
                 changed.push(path);
             }
@@ -105,13 +105,13 @@ fn pin_all(
         let stored = StoredInputs { run: task.run.clone(), files: stored };
         let object = serde_json::to_string(&stored)
             .map_err(|error| EngineError::Internal(error.to_string()))?;
-        store.keep_sealed(Layout::INPUTS, &object)?;
+        store.write_signed_file(Layout::INPUTS, &object)?;
     }
     Ok(all)
 }
 
 fn read_stored(store: &Store, run: &str) -> Result<Vec<PinRecord>, EngineError> {
-    let Some(object) = store.sealed_file(Layout::INPUTS)? else { return Ok(Vec::new()) };
+    let Some(object) = store.read_signed_file(Layout::INPUTS)? else { return Ok(Vec::new()) };
     let damaged = |problem: String| StateError::Damaged { path: store.layout().run(run), problem };
     let stored: StoredInputs = serde_json::from_str(&object)
         .map_err(|error| damaged(format!("inputs.json is not what was written: {error}")))?;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::error::EngineError;
 use super::scratch;
-use crate::state::StateError;
+use crate::store::StateError;
 
 /// A new folder for bytecode, gone when dropped.
 #[derive(Debug)]

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::environment;
-use super::paths::real_path;
 use crate::registry::FactoryMap;
 use ralph_orchestrator_config::{ConfigErrors, LoadedConfig};
 use ralph_orchestrator_contract::{BuildContext, BuildError, Description};
+use ralph_orchestrator_safe_fs::real_path;
 
 /// Builds one agent, detector or validator.
 ///

@@ -1,6 +1,6 @@
 //! Why a run could not start or had to be interrupted.
 
-use crate::state::StateError;
+use crate::store::StateError;
 use crate::workspace::{PromptError, TreeError, WorkspaceError};
 use ralph_orchestrator_config::ConfigErrors;
 use ralph_orchestrator_contract::AgentError;

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::construction::build_context;
-use super::paths::real_path;
 use super::prompt::PromptSource;
 use super::validation_policy::CompletionPolicy;
 use crate::registry::Registry;
-use crate::state::{Found, Layout, StateError, peek_completed};
+use crate::store::{Layout, StateError, StoredRun, read_completed_run};
 use ralph_orchestrator_config::{self as config, LoadedConfig, Sources};
 use ralph_orchestrator_contract::BuildContext;
+use ralph_orchestrator_safe_fs::real_path;
 
 const OTHER_TASK: &str = "the prompt changed since completion: this is a new run";
 const OTHER_TEXT: &str = "the task is another one than that of the last run: this is a new run";
@@ -18,9 +18,9 @@ const OTHER_TEXT: &str = "the task is another one than that of the last run: thi
 /// What becomes of the run that was found.
 pub(super) enum ExistingRun {
     /// It is complete, and its task is still the same.
-    Complete(Box<Found>),
+    Complete(Box<StoredRun>),
     /// It is resumed.
-    Resumes(Box<Found>),
+    Resumes(Box<StoredRun>),
     /// A new one begins; why, for people.
     OtherTask(String),
 }
@@ -45,15 +45,15 @@ pub(super) struct StoredPolicy {
 impl RunSetup<'_> {
     /// Returns the completed run of this workspace if its task is still the same. A damaged state
     /// counts as none here; it is reported by [`open`](super::open()).
-    pub(super) async fn find_completed(self) -> Option<Found> {
-        let found = peek_completed(self.layout).ok()??;
+    pub(super) async fn find_completed(self) -> Option<StoredRun> {
+        let found = read_completed_run(self.layout).ok()??;
         let workspace = real_path(&self.loaded.config.run.workspace);
         verify_workspace(&found, &workspace, self.layout).ok()?;
         self.is_same_task(&found).await.then_some(found)
     }
 
     /// Decides what becomes of a run, given this configuration.
-    pub(super) async fn classify(self, found: Found) -> ExistingRun {
+    pub(super) async fn classify(self, found: StoredRun) -> ExistingRun {
         if found.state.completion().is_some() {
             return if self.is_same_task(&found).await {
                 ExistingRun::Complete(Box::new(found))
@@ -82,7 +82,7 @@ impl RunSetup<'_> {
     }
 
     /// Returns whether the prompt still asks for what was completed. In doubt it does.
-    async fn is_same_task(self, found: &Found) -> bool {
+    async fn is_same_task(self, found: &StoredRun) -> bool {
         let task = found.state.completion().map(|completion| completion.task.as_str());
         let Some(task) = task.filter(|task| !task.is_empty()) else { return true };
         // The task is compared as the detectors of that run saw it, whatever is configured now.
@@ -97,7 +97,7 @@ impl RunSetup<'_> {
 
     /// Returns whether a run without a configuration file began with another text of its task: then it
     /// is another run. Whoever edits a file may correct the prompt of a run that is resumed.
-    fn is_other_text(self, found: &Found) -> bool {
+    fn is_other_text(self, found: &StoredRun) -> bool {
         if self.loaded.configuration().is_some() {
             return false;
         }
@@ -112,7 +112,7 @@ impl RunSetup<'_> {
 
 /// Refuses the journal of another workspace.
 pub(super) fn verify_workspace(
-    found: &Found,
+    found: &StoredRun,
     workspace: &Path,
     layout: &Layout,
 ) -> Result<(), StateError> {

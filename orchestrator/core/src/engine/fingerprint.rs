@@ -9,7 +9,7 @@ use super::agent_inputs::AgentInputs;
 use super::agents::AgentPool;
 use super::redact::Redactor;
 use crate::machine::LaunchDigests;
-use crate::state::Store;
+use crate::store::Store;
 use crate::workspace::ProgramDigests;
 use ralph_orchestrator_contract::{Iteration, Launch};
 
@@ -119,7 +119,8 @@ impl Fingerprints {
         let program = program.or_else(|| agent.description.program.clone());
         let env = if env.is_empty() { &task.env } else { &env };
         let env = env.iter().filter(|(name, _)| *name != ITERATION);
-        let env = env.map(|(name, value)| (name.clone(), store.keyed(plain(value).as_bytes())));
+        let env =
+            env.map(|(name, value)| (name.clone(), store.keyed_digest(plain(value).as_bytes())));
         let argv: Vec<String> = argv.iter().map(|word| plain(word)).collect();
         let inputs = self.inputs.of(&now.name);
         let start = StartDetails {

@@ -6,7 +6,7 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use crate::state::{Disk, File, private_flags};
+use crate::store::{Disk, File, private_open_flags};
 
 /// Most bytes stored of a prompt.
 const LARGEST_PROMPT: usize = 64 * 1024 * 1024;
@@ -55,7 +55,7 @@ impl IterationFiles {
         self.disk.restore_dir(&self.root, &self.folder).map_err(io::Error::other)?;
         let path = self.folder.join(name);
         self.disk.clear(&path, std::fs::Metadata::is_file).map_err(io::Error::other)?;
-        options.mode(0o600).custom_flags(private_flags());
+        options.mode(0o600).custom_flags(private_open_flags());
         self.disk.open(&path, &options)
     }
 }

@@ -6,16 +6,17 @@ use super::error::EngineError;
 use super::prompt::PromptSource;
 use super::session::Session;
 use crate::machine::{FileIdentity, Input, PathIdentities, PromptIdentity};
-use crate::state::{Disk, occupy_workspace, read_regular, state_dirs_of};
+use crate::store::{Disk, lock_workspace, state_dirs_of};
 use crate::workspace::{
-    FileId, HeldWorkspace, PromptPlace, WorkspaceError, escape, identity_of_link, unescape,
+    FileId, PromptPlace, WorkspaceError, WorkspaceHandle, state_dir_name_of_link,
 };
 use ralph_orchestrator_config::LoadedConfig;
+use ralph_orchestrator_safe_fs::{SymlinkPolicy, escape, read_file, unescape};
 
 /// The file that says where the path in the configuration leads, where that is another one.
 const LEADS_TO: &str = "workspace";
 /// Longer than any path.
-const LONGEST_PATH: u64 = 64 * 1024;
+const LONGEST_PATH: usize = 64 * 1024;
 
 impl Session {
     /// Recreates a deleted workspace as an empty folder; refuses anything else in its place.
@@ -23,10 +24,10 @@ impl Session {
         match self.held.verify() {
             Ok(()) => Ok(Vec::new()),
             Err(WorkspaceError::Gone { .. }) => {
-                self.held = self.held.make_again()?;
+                self.held = self.held.recreate()?;
                 let root = self.layout().root().to_owned();
                 let states = root.parent().unwrap_or(&root);
-                let occupied = occupy_workspace(self.store.disk(), self.held.folder(), states)?;
+                let occupied = lock_workspace(self.store.disk(), self.held.folder(), states)?;
                 drop(std::mem::replace(&mut self.occupied, occupied));
                 let path = self.workspace.display();
                 Ok(vec![
@@ -40,7 +41,7 @@ impl Session {
 }
 
 /// Returns what is recorded of the workspace and the prompt.
-pub(super) fn pins(workspace: &HeldWorkspace, prompt: &PromptSource) -> PathIdentities {
+pub(super) fn pins(workspace: &WorkspaceHandle, prompt: &PromptSource) -> PathIdentities {
     PathIdentities {
         workspace: Some(file_pin(workspace.id())),
         prompt: prompt.place().map(|place| PromptIdentity {
@@ -59,7 +60,7 @@ pub(super) const fn file_pin(id: FileId) -> FileIdentity {
 /// Refuses a folder that is not the one in which the run began.
 pub(super) fn compare(
     pins: &PathIdentities,
-    workspace: &HeldWorkspace,
+    workspace: &WorkspaceHandle,
 ) -> Result<(), WorkspaceError> {
     let Some(pin) = pins.workspace else { return Ok(()) };
     let now = workspace.id();
@@ -142,7 +143,7 @@ impl WorkspacePaths {
             .collect();
         paths.sort();
         paths.dedup();
-        let with_state = |path: PathBuf| (states.join(identity_of_link(&path)), path);
+        let with_state = |path: PathBuf| (states.join(state_dir_name_of_link(&path)), path);
         paths.into_iter().map(with_state).map(|(state, path)| (path, state)).collect()
     }
 
@@ -194,6 +195,6 @@ impl WorkspacePaths {
 
 /// Returns where the path led whose state would be in this folder.
 fn leads_to(state: &Path) -> Option<PathBuf> {
-    let bytes = read_regular(&state.join(LEADS_TO), LONGEST_PATH).ok()?;
+    let bytes = read_file(&state.join(LEADS_TO), LONGEST_PATH, SymlinkPolicy::Follow).ok()?;
     unescape(std::str::from_utf8(&bytes).ok()?)
 }

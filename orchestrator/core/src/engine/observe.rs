@@ -10,14 +10,14 @@ use super::observation::{Observed, from_digests};
 use super::session::Session;
 use super::validator_changes::artefact_paths;
 use crate::machine::{ChangedFile, Changes, FileChange, Input, Observation, ObservedEvidence};
-use crate::state::read_regular;
 use crate::workspace::{
-    self as tree, FileChanged, TreeChanges, TreeError, TreeHasher, evidence_digests_until,
+    self as tree, PathChange, TreeChanges, TreeError, TreeHasher, evidence_digests_until,
 };
 use ralph_orchestrator_contract::Findings;
+use ralph_orchestrator_safe_fs::{SymlinkPolicy, read_file};
 
 /// Larger than any configuration, in bytes.
-const LARGEST_CONFIG: u64 = 4 * 1024 * 1024;
+const LARGEST_CONFIG: usize = 4 * 1024 * 1024;
 /// The longest path of a changed file that is recorded, in bytes.
 const LONGEST_PATH: usize = 512;
 
@@ -154,15 +154,15 @@ fn named(changes: &TreeChanges) -> Changes {
     changes.iter().map(changed_file).collect()
 }
 
-fn changed_file(file: &FileChanged) -> ChangedFile {
+fn changed_file(file: &PathChange) -> ChangedFile {
     let mut path = file.path.to_string_lossy().into_owned();
     cut(&mut path, LONGEST_PATH);
     ChangedFile {
         path,
         change: match file.change {
-            tree::FileChange::Added => FileChange::Added,
-            tree::FileChange::Modified => FileChange::Modified,
-            tree::FileChange::Removed => FileChange::Removed,
+            tree::FileChangeKind::Added => FileChange::Added,
+            tree::FileChangeKind::Modified => FileChange::Modified,
+            tree::FileChangeKind::Removed => FileChange::Removed,
         },
         lines_added: file.lines.map(|(added, _)| added),
         lines_removed: file.lines.map(|(_, removed)| removed),
@@ -202,5 +202,5 @@ pub(super) async fn scan<T: Send + 'static>(
 
 /// Returns the configuration file as it is now; empty if it cannot be read.
 pub(super) fn read_config(path: &Path) -> Vec<u8> {
-    read_regular(path, LARGEST_CONFIG).unwrap_or_default()
+    read_file(path, LARGEST_CONFIG, SymlinkPolicy::Follow).unwrap_or_default()
 }

@@ -10,7 +10,7 @@ use super::construction::build_context;
 use super::error::EngineError;
 use super::existing_run::{ExistingRun, RunSetup, StoredPolicy, verify_workspace};
 use super::location::{self, WorkspacePaths};
-use super::paths::{real_path, state_layout, state_owner, verify_owner};
+use super::paths::{state_layout, state_owner, verify_owner};
 use super::processes::Processes;
 use super::prompt::PromptSource;
 use super::relocated::Beginning;
@@ -20,9 +20,10 @@ use super::session_builder::SessionBuilder;
 use super::validation_policy::CompletionPolicy;
 use crate::machine::PathIdentities;
 use crate::registry::{LaunchContext, Registry};
-use crate::state::{Disk, Found, Layout, OrphanReport, StateError, Store, occupy_workspace};
-use crate::workspace::{Baseline, HeldWorkspace, PromptPlace, create_from_template};
+use crate::store::{Disk, Layout, OrphanReport, StateError, Store, StoredRun, lock_workspace};
+use crate::workspace::{Baseline, PromptPlace, WorkspaceHandle, create_from_template};
 use ralph_orchestrator_config::LoadedConfig;
+use ralph_orchestrator_safe_fs::real_path;
 
 /// What [`open`] is asked for.
 pub struct Request<'a> {
@@ -61,7 +62,7 @@ pub enum OpenOutcome {
     /// The run is complete already: nothing is started.
     Complete {
         /// The run.
-        found: Box<Found>,
+        found: Box<StoredRun>,
         /// Its state.
         layout: Layout,
     },
@@ -100,7 +101,7 @@ async fn open_run(request: Request<'_>) -> Result<OpenOutcome, EngineError> {
     let agents = AgentPool::build(loaded, registry, &context, name, vars).await?;
     let mut notes = agents.check_limits(loaded)?;
 
-    let mut store = Store::open_on(request.disk.clone(), layout.clone())
+    let mut store = Store::open_with_disk(request.disk.clone(), layout.clone())
         .map_err(|error| request.name_outer_run(error))?;
     let found = take_run(&mut store, &request, &workspace, &mut notes)?;
     let resumed = match found {
@@ -124,7 +125,7 @@ async fn open_run(request: Request<'_>) -> Result<OpenOutcome, EngineError> {
 
 /// A run that is resumed, and the policy that it began with, if that can still be built.
 struct ResumedRun {
-    found: Found,
+    found: StoredRun,
     frozen: Option<StoredPolicy>,
 }
 
@@ -215,7 +216,7 @@ async fn renew_workspace(
     // Nothing is moved for a run that cannot begin.
     agents.check_availability(&agents.redactor(&request.loaded)).await?;
     renewal.perform()?;
-    request.record_origin(&HeldWorkspace::hold(workspace)?, layout)
+    request.record_origin(&WorkspaceHandle::open(workspace)?, layout)
 }
 
 /// Records whose the state is. Returns notes on runs that had other paths.
@@ -256,7 +257,7 @@ impl Request<'_> {
         Renewal { loaded, workspace, layout, disk, states: self.states(), say }
     }
 
-    fn record_origin(&self, held: &HeldWorkspace, layout: &Layout) -> Result<(), EngineError> {
+    fn record_origin(&self, held: &WorkspaceHandle, layout: &Layout) -> Result<(), EngineError> {
         match &self.loaded.config.run.template {
             Some(template) => renew::record_origin(template, held, &self.disk, layout),
             None => Ok(()),
@@ -277,7 +278,7 @@ impl Request<'_> {
     fn orchestrator_paths(&self, layout: &Layout, prompt: &PromptSource) -> Vec<PathBuf> {
         let run = &self.loaded.config.run;
         let fixed =
-            [prompt.path(), prompt.file()].into_iter().flatten().filter(|_| !run.prompt_mutable);
+            [prompt.path(), prompt.file()].into_iter().flatten().filter(|_| !run.prompt_editable);
         [layout.root().to_owned(), self.states(), self.config_file.clone()]
             .into_iter()
             .chain(fixed.map(Path::to_owned))
@@ -292,7 +293,7 @@ fn take_run(
     request: &Request<'_>,
     workspace: &Path,
     notes: &mut Vec<String>,
-) -> Result<Option<Found>, EngineError> {
+) -> Result<Option<StoredRun>, EngineError> {
     let found = store.resume();
     // The agent's supervisor may have been killed together with the orchestrator.
     let left = store.end_orphans(found.as_ref().ok().and_then(Option::as_ref), request.end_orphans);
@@ -312,7 +313,7 @@ fn take_run(
 
 /// Where a run takes place.
 struct Location {
-    workspace: HeldWorkspace,
+    workspace: WorkspaceHandle,
     /// The lock of the workspace.
     occupied: Arc<File>,
     prompt: PromptSource,
@@ -330,7 +331,7 @@ fn take_location(
     let recorded = pins.map(|pins| PromptSource::recorded(run, pins));
     recorded.as_ref().and_then(PromptSource::place).map_or(Ok(()), PromptPlace::verify)?;
     let hold = |pins: Option<&PathIdentities>| {
-        let held = HeldWorkspace::hold(workspace)?;
+        let held = WorkspaceHandle::open(workspace)?;
         pins.map_or(Ok(()), |pins| location::compare(pins, &held))?;
         Ok::<_, EngineError>(held)
     };
@@ -345,7 +346,7 @@ fn take_location(
     if is_made {
         request.record_origin(&held, layout)?;
     }
-    let occupied = occupy_workspace(&request.disk, held.folder(), &request.states())
+    let occupied = lock_workspace(&request.disk, held.folder(), &request.states())
         .map_err(|error| request.name_outer_run(error))?;
     let prompt = recorded.unwrap_or_else(|| PromptSource::find(run));
     Ok(Location { workspace: held, occupied, prompt })
@@ -367,7 +368,7 @@ pub async fn find_completed(
     state_home: &Path,
     vars: &BTreeMap<String, String>,
     registry: &Registry,
-) -> Option<(Found, Layout)> {
+) -> Option<(StoredRun, Layout)> {
     let layout = state_layout(loaded, state_home).ok()?;
     verify_owner(loaded, &layout).ok()?;
     let context = build_context(loaded, vars);

@@ -8,8 +8,9 @@ use serde::{Deserialize, Serialize};
 use super::error::EngineError;
 use super::observation::Observed;
 use super::session::Session;
-use crate::state::{Layout, StateError, Store};
-use crate::workspace::{PinnedPaths, escape, unescape};
+use crate::store::{Layout, StateError, Store};
+use crate::workspace::PinnedPaths;
+use ralph_orchestrator_safe_fs::{escape, unescape};
 
 /// The stored form, in JSON.
 #[derive(Default, Serialize, Deserialize)]
@@ -28,14 +29,16 @@ impl Session {
         let stored = StoredPaths { paths: paths.iter().map(|path| escape(path)).collect() };
         let object = serde_json::to_string(&stored)
             .map_err(|error| EngineError::Internal(error.to_string()))?;
-        self.store.keep_sealed(Layout::PATHS, &object)?;
+        self.store.write_signed_file(Layout::PATHS, &object)?;
         Ok(())
     }
 }
 
 /// Reads the stored paths of a run that is resumed.
 pub(super) fn read(store: &Store) -> Result<PinnedPaths, EngineError> {
-    let Some(object) = store.sealed_file(Layout::PATHS)? else { return Ok(PinnedPaths::default()) };
+    let Some(object) = store.read_signed_file(Layout::PATHS)? else {
+        return Ok(PinnedPaths::default());
+    };
     let stored: StoredPaths = serde_json::from_str(&object).map_err(|error| {
         StateError::Damaged { path: Layout::PATHS.into(), problem: error.to_string() }
     })?;

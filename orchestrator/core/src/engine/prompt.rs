@@ -19,14 +19,14 @@ pub(super) enum PromptSource {
 impl PromptSource {
     /// Returns the prompt of a run that begins: links to it are followed now and never again.
     pub(super) fn find(run: &config::Run) -> Self {
-        Self::new(run, PromptPlace::find)
+        Self::new(run, PromptPlace::locate)
     }
 
     /// Returns the prompt of a run that has begun, with what was recorded of it.
     pub(super) fn recorded(run: &config::Run, pins: &PathIdentities) -> Self {
         Self::new(run, |configured| {
             location::recorded_prompt(pins, configured)
-                .unwrap_or_else(|| PromptPlace::find(configured))
+                .unwrap_or_else(|| PromptPlace::locate(configured))
         })
     }
 
@@ -35,7 +35,7 @@ impl PromptSource {
             (Some(text), _) => Self::Text(text.clone()),
             (None, path) => Self::File {
                 place: place(path.as_deref().unwrap_or(Path::new("PROMPT.md"))),
-                mutable: run.prompt_mutable,
+                mutable: run.prompt_editable,
                 last: None,
             },
         }
@@ -78,7 +78,7 @@ impl PromptSource {
     /// Returns the text as it is at this moment, finished or not: what is found in it costs a validation at
     /// most. `None` if it cannot be read.
     pub(super) fn glance(&self) -> Option<String> {
-        let bytes = self.place()?.glance()?;
+        let bytes = self.place()?.read_now()?;
         Some(String::from_utf8_lossy(&bytes).into_owned())
     }
 
@@ -94,7 +94,7 @@ impl PromptSource {
         };
         let (prompt, why) = match (place.read(), last.as_ref()) {
             (Ok(prompt), Some(before)) if !mutable && prompt.bytes != before.bytes => {
-                (before.clone(), "was edited, which run.prompt_mutable = false forbids")
+                (before.clone(), "was edited, which run.prompt_editable = false forbids")
             }
             (Ok(prompt), _) => {
                 *last = Some(prompt.clone());

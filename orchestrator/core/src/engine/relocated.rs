@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use super::open::Request;
-use super::paths::real_path;
 use crate::machine::FileIdentity;
-use crate::state::{Layout, Owner, StateDir, StateError, record_elsewhere, state_dirs};
-use crate::workspace::identity;
+use crate::store::{Layout, Owner, StateDir, StateError, record_elsewhere, state_dirs};
+use crate::workspace::state_dir_name;
+use ralph_orchestrator_safe_fs::real_path;
 
 /// A run that is about to begin, for lack of one to resume.
 pub(super) struct Beginning<'a> {
@@ -47,7 +47,7 @@ impl Beginning<'_> {
         let loaded = &self.request.loaded;
         if loaded.config.state.dir.is_some() {
             let workspace = real_path(&loaded.config.run.workspace);
-            let name = identity(&workspace, loaded.configuration().as_deref());
+            let name = state_dir_name(&workspace, loaded.configuration().as_deref());
             let default = self.request.states().join(name);
             let _ = record_elsewhere(&self.request.disk, &default, self.layout);
         }

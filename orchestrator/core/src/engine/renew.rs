@@ -10,8 +10,8 @@ use rustix::io::Errno;
 
 use super::error::EngineError;
 use super::location::file_pin;
-use crate::state::{Disk, Layout, Origin, occupy_workspace};
-use crate::workspace::{HeldWorkspace, create_from_template};
+use crate::store::{Disk, Layout, TemplateOrigin, lock_workspace};
+use crate::workspace::{WorkspaceHandle, create_from_template};
 use ralph_orchestrator_config::LoadedConfig;
 
 /// How many names are tried for the old workspace.
@@ -45,8 +45,8 @@ impl Renewal<'_> {
 
     /// Returns whether the state records that this very folder was made from the template.
     fn is_recorded(&self) -> bool {
-        let Ok(held) = HeldWorkspace::hold(self.workspace) else { return true };
-        Origin::read(self.layout)
+        let Ok(held) = WorkspaceHandle::open(self.workspace) else { return true };
+        TemplateOrigin::read(self.layout)
             .is_some_and(|origin| origin.is_of(self.workspace, &held.folder(), file_pin(held.id())))
     }
 
@@ -86,8 +86,8 @@ impl Renewal<'_> {
     pub(super) fn perform(&self) -> Result<(), EngineError> {
         let failed = |what: String| EngineError::Workspace(what);
         let Some(template) = &self.loaded.config.run.template else { return Ok(()) };
-        let held = HeldWorkspace::hold(self.workspace)?;
-        let occupied = occupy_workspace(self.disk, held.folder(), &self.states)?;
+        let held = WorkspaceHandle::open(self.workspace)?;
+        let occupied = lock_workspace(self.disk, held.folder(), &self.states)?;
         let (from, template_path) = (self.workspace.display(), template.display());
         let aside = self
             .move_aside()
@@ -144,12 +144,12 @@ fn rename_new(from: &Path, to: &Path) -> Result<(), Errno> {
 /// Records that this folder came from the template.
 pub(super) fn record_origin(
     template: &Path,
-    held: &HeldWorkspace,
+    held: &WorkspaceHandle,
     disk: &Disk,
     layout: &Layout,
 ) -> Result<(), EngineError> {
     let folder: &File = &held.folder();
-    let origin = Origin::new(template, held.path(), folder, file_pin(held.id()));
+    let origin = TemplateOrigin::new(template, held.path(), folder, file_pin(held.id()));
     let origin = origin.map_err(|error| {
         EngineError::Workspace(format!("workspace {}: {error}", held.path().display()))
     })?;

@@ -5,7 +5,7 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use super::error::EngineError;
-use crate::state::StateError;
+use crate::store::StateError;
 
 /// The private folder of a run: made when it is first needed, empty at the start of each iteration, and
 /// gone with the session.

@@ -29,8 +29,8 @@ use crate::machine::{
     Effect, FrozenPolicy, Input, Now, ObservedEvidence, Record, RunStarted, StartIteration,
     StartOptions, State, StopReason, step,
 };
-use crate::state::{FORMAT_VERSION, Layout, Store};
-use crate::workspace::{EvidenceHasher, HeldWorkspace, PinnedPaths, PromptWatch, TreeHasher};
+use crate::store::{FORMAT_VERSION, Layout, Store};
+use crate::workspace::{EvidenceHasher, PinnedPaths, PromptWatch, TreeHasher, WorkspaceHandle};
 use ralph_orchestrator_config::Config;
 use ralph_orchestrator_contract::{Iteration, NearMiss};
 
@@ -52,7 +52,7 @@ pub struct Session {
     pub(super) run: String,
     pub(super) workspace: PathBuf,
     /// The folder that has to be at that path.
-    pub(super) held: HeldWorkspace,
+    pub(super) held: WorkspaceHandle,
     /// The lock of the workspace.
     pub(super) occupied: Arc<File>,
     pub(super) state: State,

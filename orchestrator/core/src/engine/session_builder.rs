@@ -22,8 +22,8 @@ use super::scratch::ScratchDir;
 use super::session::{ConfigFile, Session};
 use super::validation_policy::CompletionPolicy;
 use crate::machine::{FrozenPolicy, State};
-use crate::state::{Found, Layout, StateError, Store};
-use crate::workspace::{Baseline, EvidenceHasher, HeldWorkspace};
+use crate::store::{Layout, StateError, Store, StoredRun};
+use crate::workspace::{Baseline, EvidenceHasher, WorkspaceHandle};
 use ralph_orchestrator_config::{Config, LoadedConfig};
 
 /// What [`open`](super::open()) has built, locked and checked.
@@ -39,7 +39,7 @@ pub(super) struct SessionBuilder {
     pub(super) notes: Vec<String>,
     /// Why the agents before the first available one are not available.
     pub(super) unavailable: Vec<String>,
-    pub(super) workspace: HeldWorkspace,
+    pub(super) workspace: WorkspaceHandle,
     pub(super) occupied: Arc<File>,
     pub(super) prompt: PromptSource,
 }
@@ -83,7 +83,7 @@ impl SessionBuilder {
     pub(super) fn resume(
         mut self,
         loaded: LoadedConfig,
-        found: Found,
+        found: StoredRun,
         frozen: Option<StoredPolicy>,
         vars: &BTreeMap<String, String>,
     ) -> Result<Session, EngineError> {

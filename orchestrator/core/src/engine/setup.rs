@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use ralph_orchestrator_safe_fs::real_path;
+
 use super::bytecode::BytecodeDir;
 use super::clock::millis;
 use super::execution::{WaitEnd, execute};
-use super::paths::real_path;
 use super::validate::baseline_claim;
 use super::validation_policy::CompletionPolicy;
 use super::validation_task::Selection;

@@ -5,7 +5,7 @@ use std::io::{self, BufWriter, Write as _};
 use jiff::Timestamp;
 
 use super::iteration_files::IterationFiles;
-use crate::state::File;
+use crate::store::File;
 use ralph_orchestrator_contract::Event;
 
 /// Most bytes stored of each stream of an iteration.

@@ -12,7 +12,7 @@ use super::session::Session;
 use super::stop::stop_requested;
 use super::validation_task::{Selection, ValidationTask};
 use crate::machine::{BaselineCheck, Validation, ValidatorVerdict};
-use crate::state::keep_evidence;
+use crate::store::store_evidence;
 use ralph_orchestrator_contract::{
     CancelReason, Claim, ClaimKind, ClaimSource, EvidenceFile, Verdict,
 };
@@ -163,7 +163,7 @@ impl Session {
                 if *self.stop.borrow() > 0 {
                     return Ok(None);
                 }
-                if !keep_evidence(self.store.disk(), &folder, &file)? {
+                if !store_evidence(self.store.disk(), &folder, &file)? {
                     let path = file.path.display();
                     named.verdict =
                         Verdict::rejected(format!("{path} changed while it was examined"));

@@ -109,7 +109,7 @@ impl CompletionPolicy {
             trust_agent: completion.trust_agent,
             after_rejection: match completion.after_rejection {
                 config::AfterRejection::Keep => AfterRejection::Keep,
-                config::AfterRejection::Reclaim => AfterRejection::RequireNewClaim,
+                config::AfterRejection::RequireNewClaim => AfterRejection::RequireNewClaim,
             },
             when: match completion.when {
                 config::CompletionTrigger::Claimed => CompletionTrigger::Claimed,

@@ -21,8 +21,8 @@ use super::stop::{StopRequests, stop_requested};
 use super::validation_policy::{CompletionPolicy, ConfiguredValidator};
 use super::validator_changes::{Outcome, WorkspaceChanges, artefact_paths};
 use crate::machine::{EvidenceHistory, Validation, ValidatorVerdict};
-use crate::state::Disk;
-use crate::workspace::{HeldWorkspace, PinnedPaths, TreeHasher, TreeSnapshot};
+use crate::store::Disk;
+use crate::workspace::{PinnedPaths, TreeHasher, TreeSnapshot, WorkspaceHandle};
 use ralph_orchestrator_contract::{
     CancelReason, CancelSignal as _, Claim, ValidationContext, Verdict,
 };
@@ -35,7 +35,7 @@ const MOST_STORED_ENTRIES: usize = 100_000;
 pub(super) struct ValidationTask {
     pub(super) run: String,
     pub(super) workspace: PathBuf,
-    pub(super) held: HeldWorkspace,
+    pub(super) held: WorkspaceHandle,
     pub(super) env: BTreeMap<String, String>,
     pub(super) policy: Arc<CompletionPolicy>,
     pub(super) baseline: Arc<ProtectedState>,

@@ -14,18 +14,16 @@ use super::protection::{NAMED, join_names};
 use super::session::Session;
 use super::validation_policy::ConfiguredValidator;
 use crate::machine::Input;
-use crate::state::read_regular;
-use crate::workspace::{
-    PinnedPaths, TreeDiff, TreeDigest, TreeHasher, TreeSnapshot, escape, unescape,
-};
+use crate::workspace::{PinnedPaths, TreeDiff, TreeDigest, TreeHasher, TreeSnapshot};
 use ralph_orchestrator_contract::Verdict;
+use ralph_orchestrator_safe_fs::{SymlinkPolicy, escape, read_file, unescape};
 
 /// More artefacts than this cannot be told from work.
 const MOST_ARTEFACTS: usize = 1000;
 /// Stands for a validator where it is not known which one it was.
 const UNKNOWN: &str = "";
 /// The largest kept snapshot that is read, in bytes.
-const LARGEST_SNAPSHOT: u64 = 64 * 1024 * 1024;
+const LARGEST_SNAPSHOT: usize = 64 * 1024 * 1024;
 
 /// What one validator changed or deleted of what was there before.
 #[derive(Debug, Default)]
@@ -241,7 +239,7 @@ impl Session {
             return Ok(None);
         }
         let file = self.layout().snapshot(&self.run);
-        let kept = read_regular(&file, LARGEST_SNAPSHOT).ok();
+        let kept = read_file(&file, LARGEST_SNAPSHOT, SymlinkPolicy::Follow).ok();
         let kept = kept.and_then(|json| TreeSnapshot::from_json(&json));
         let Some(before) = kept.filter(|kept| state.workspace.is_same_tree(kept.digest().as_str()))
         else {

@@ -1,4 +1,4 @@
-//! Globs for paths in the workspace.
+//! PathGlobs for paths in the workspace.
 
 use std::path::Path;
 
@@ -14,10 +14,10 @@ pub struct GlobError {
     pub(super) reason: String,
 }
 
-/// Globs relative to the workspace. `*` and `?` stay within a name, `**` spans folders, and a glob
+/// PathGlobs relative to the workspace. `*` and `?` stay within a name, `**` spans folders, and a glob
 /// that matches a folder stands for all beneath it.
 #[derive(Debug)]
-pub(super) struct Globs {
+pub(super) struct PathGlobs {
     /// All of them.
     all: GlobSet,
     /// Those that speak of `.git` by name.
@@ -26,7 +26,7 @@ pub(super) struct Globs {
     heads: Vec<(Vec<String>, bool)>,
 }
 
-impl Globs {
+impl PathGlobs {
     pub(super) fn new(globs: &[String]) -> Result<Self, GlobError> {
         let mut all = GlobSetBuilder::new();
         let mut git = GlobSetBuilder::new();
@@ -86,7 +86,7 @@ fn in_git(path: &Path) -> bool {
     path.components().any(|name| name.as_os_str() == ".git")
 }
 
-/// The glob's parts between slashes.
+/// Returns the glob's parts between slashes.
 fn parts(glob: &str) -> Result<Vec<&str>, String> {
     if glob.starts_with('/') {
         return Err("has to be relative to the workspace, without a leading /".into());
@@ -106,8 +106,8 @@ fn parts(glob: &str) -> Result<Vec<&str>, String> {
 mod tests {
     use super::*;
 
-    fn globs(list: &[&str]) -> Globs {
-        Globs::new(&list.iter().map(|glob| (*glob).to_owned()).collect::<Vec<_>>()).unwrap()
+    fn globs(list: &[&str]) -> PathGlobs {
+        PathGlobs::new(&list.iter().map(|glob| (*glob).to_owned()).collect::<Vec<_>>()).unwrap()
     }
 
     #[test]
@@ -147,7 +147,7 @@ mod tests {
     #[test]
     fn bad_globs_are_named() {
         for bad in ["", "/", "/etc/passwd", "a/../../b", "a[", "{a", "./"] {
-            let error = Globs::new(&[bad.to_owned()]).unwrap_err();
+            let error = PathGlobs::new(&[bad.to_owned()]).unwrap_err();
             assert!(error.to_string().contains(&format!("{bad:?}")), "{error}");
         }
     }

@@ -1,56 +1,51 @@
 //! What the engine knows of the agent's workspace.
 //!
-//! Everything here looks at files the agent may be changing, removing or booby-trapping at this very
-//! moment. So: links are never followed beneath the workspace, pipes and devices are never opened,
-//! every list is bounded, and content that cannot be pinned down is reported as changed, never as
-//! unchanged. Nothing here starts a process. Nothing is written into the workspace, but for
-//! [`create_from_template`], [`PromptPlace::restore`], [`HeldWorkspace::make_again`], [`write_file`] and
-//! [`PinnedFile::put_back`].
+//! All code here reads files that the agent may be changing, removing or replacing by traps at the same
+//! time. So: links are never followed beneath the workspace, pipes and devices are never opened, every
+//! list is bounded, and content that cannot be pinned down is reported as changed, never as unchanged.
+//! Nothing here starts a process. Nothing is written into the workspace, but for
+//! [`create_from_template`], [`PromptPlace::restore`], [`WorkspaceHandle::recreate`] and
+//! [`PinnedFile::restore_if_changed`].
 //!
 //! The functions block on the disk (only [`PromptWatch`] is async): call them from a thread that may
 //! wait.
 
-mod at;
-mod content;
-mod escape;
-mod folder;
+mod evidence_digests;
+mod file_hasher;
+mod file_id;
 mod git;
+mod gitignore;
 mod globs;
-mod guard;
-mod held;
-mod identity;
-mod large;
-mod lines;
-mod manifest;
-mod paths;
-mod pinned;
-mod programs;
+mod guarded_paths;
+mod large_file;
+mod line_digests;
+mod open_writers;
+mod pinned_file;
+mod program_digests;
 mod prompt;
+mod prompt_watch;
 mod protected;
-mod put_back;
-mod rules;
-mod scope;
+mod relative;
+mod state_name;
 mod template;
 mod tree;
-mod unfollowed;
-mod watch;
-mod writers;
+mod workspace_handle;
 
-pub(crate) use escape::{escape, unescape};
+pub use evidence_digests::{
+    EvidenceDigests, EvidenceHasher, evidence_digests, evidence_digests_until,
+};
+pub use file_id::FileId;
 pub use globs::GlobError;
-pub use guard::Guard;
-pub use held::{HeldWorkspace, WorkspaceError};
-pub use identity::FileId;
-pub use manifest::{EvidenceDigests, EvidenceHasher, evidence_digests, evidence_digests_until};
-pub use paths::{identity, identity_of_link};
-pub use pinned::{PinRecord, PinnedFile};
-pub use programs::ProgramDigests;
+pub use guarded_paths::GuardedPaths;
+pub use pinned_file::{PinRecord, PinnedFile};
+pub use program_digests::ProgramDigests;
 pub use prompt::{Prompt, PromptError, PromptPlace};
+pub use prompt_watch::PromptWatch;
 pub use protected::{Baseline, ProtectedError, ProtectedHasher, ProtectedPaths};
+pub use state_name::{state_dir_name, state_dir_name_of_link};
 pub use template::{TemplateError, create_from_template};
 pub use tree::{
-    FileChange, FileChanged, PinnedPaths, TreeChanges, TreeDiff, TreeDigest, TreeError, TreeHasher,
-    TreeSnapshot, TreeState,
+    FileChangeKind, PathChange, PinnedPaths, TreeChanges, TreeDiff, TreeDigest, TreeError,
+    TreeHasher, TreeSnapshot, TreeState,
 };
-pub use unfollowed::{Links, read_file, write_file};
-pub use watch::PromptWatch;
+pub use workspace_handle::{WorkspaceError, WorkspaceHandle};

@@ -1,4 +1,4 @@
-//! The prompt file: its place found once, read whole or not at all, put back if it is gone.
+//! The prompt file: located once, read whole or not at all, restored if it is gone.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -6,11 +6,9 @@ use std::time::Duration;
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
-use super::at::{self, Stamp};
-use super::identity::FileId;
-use super::paths::real_path;
-use super::put_back;
-use super::writers::{self, Writers};
+use super::file_id::FileId;
+use super::open_writers::{self, OpenWriters};
+use ralph_orchestrator_safe_fs::{self as safe_fs, FileFingerprint};
 
 /// The largest prompt, in bytes.
 const MAX_BYTES: u64 = 8 * 1024 * 1024;
@@ -111,34 +109,38 @@ enum Attempt {
 }
 
 impl PromptPlace {
-    /// Follows the links that are there now, for the last time.
+    /// Locates the file, and follows the links that are there now for the last time.
     #[must_use]
-    pub fn find(configured: &Path) -> Self {
-        let file = real_path(configured);
-        let stamp = at::open_without_links(&file, at::file_flags()).and_then(Stamp::of);
-        let shared = stamp.ok().filter(|stamp| stamp.shared).map(|stamp| FileId::of_stamp(&stamp));
+    pub fn locate(configured: &Path) -> Self {
+        let file = safe_fs::real_path(configured);
+        let fingerprint = safe_fs::open_no_symlinks(&file, safe_fs::read_flags())
+            .and_then(FileFingerprint::from_fd);
+        let shared = fingerprint
+            .ok()
+            .filter(|fingerprint| fingerprint.is_hard_linked)
+            .map(|fingerprint| FileId::from_fingerprint(&fingerprint));
         Self { configured: configured.to_owned(), file, shared }
     }
 
-    /// A place that was found earlier.
+    /// Returns a place that was located earlier.
     #[must_use]
     pub const fn recorded(configured: PathBuf, file: PathBuf, shared: Option<FileId>) -> Self {
         Self { configured, file, shared }
     }
 
-    /// The path in the configuration.
+    /// Returns the path in the configuration.
     #[must_use]
     pub fn configured(&self) -> &Path {
         &self.configured
     }
 
-    /// The path of the file, without links when it was found.
+    /// Returns the path of the file, without links when it was found.
     #[must_use]
     pub fn file(&self) -> &Path {
         &self.file
     }
 
-    /// The file, if it had several names when its place was found.
+    /// Returns the file, if it had several names when its place was found.
     #[must_use]
     pub const fn shared(&self) -> Option<FileId> {
         self.shared
@@ -183,11 +185,11 @@ impl PromptPlace {
         Err(PromptError::Unstable { path: self.configured.clone() })
     }
 
-    /// What the file holds at this very moment, finished or not; `None` if it cannot be read.
+    /// Returns what the file holds now, complete or not; `None` if it cannot be read.
     #[must_use]
-    pub fn glance(&self) -> Option<Vec<u8>> {
+    pub fn read_now(&self) -> Option<Vec<u8>> {
         let (fd, _) = self.open().ok()?;
-        at::read_bounded(&fd, limit()).ok()
+        safe_fs::read_bounded(&fd, limit()).ok()
     }
 
     /// Puts the prompt back with this content, in one step: whoever reads it sees all of it or none.
@@ -199,25 +201,26 @@ impl PromptPlace {
     /// # Errors
     /// If it cannot be written, or a folder on the way outside of `workspace` became a link.
     pub fn restore(&self, bytes: &[u8], workspace: &Path) -> Result<(), PromptError> {
-        put_back::put_back(&self.file, bytes, workspace).map_err(|error| self.error(error))
+        safe_fs::replace_file(&self.file, bytes, workspace).map_err(|error| self.error(error))
     }
 
     /// Opens the file, if it is one that may be read.
-    fn open(&self) -> Result<(rustix::fd::OwnedFd, Stamp), PromptError> {
+    fn open(&self) -> Result<(rustix::fd::OwnedFd, FileFingerprint), PromptError> {
         let path = || self.configured.clone();
-        let fd = at::open_without_links(&self.file, at::file_flags())
+        let fd = safe_fs::open_no_symlinks(&self.file, safe_fs::read_flags())
             .map_err(|error| self.error(error))?;
-        let stamp = Stamp::of(&fd).map_err(|error| self.error(error))?;
-        if stamp.kind() != FileType::RegularFile {
+        let fingerprint = FileFingerprint::from_fd(&fd).map_err(|error| self.error(error))?;
+        if fingerprint.file_type() != FileType::RegularFile {
             return Err(PromptError::NotAFile { path: path() });
         }
-        if stamp.shared && self.shared != Some(FileId::of_stamp(&stamp)) {
+        if fingerprint.is_hard_linked && self.shared != Some(FileId::from_fingerprint(&fingerprint))
+        {
             return Err(PromptError::HardLink { path: path() });
         }
-        if stamp.size > MAX_BYTES {
-            return Err(PromptError::TooLarge { path: path(), bytes: stamp.size });
+        if fingerprint.size > MAX_BYTES {
+            return Err(PromptError::TooLarge { path: path(), bytes: fingerprint.size });
         }
-        Ok((fd, stamp))
+        Ok((fd, fingerprint))
     }
 
     fn error(&self, error: Errno) -> PromptError {
@@ -234,23 +237,23 @@ impl PromptPlace {
     /// Reads it, unless somebody is writing it.
     fn attempt(&self) -> Result<Attempt, PromptError> {
         let (before, bytes) = match self.read_once()? {
-            (stamp, Attempt::Whole(bytes)) => (stamp, bytes),
+            (fingerprint, Attempt::Whole(bytes)) => (fingerprint, bytes),
             (_, other) => return Ok(other),
         };
         // Whoever changed it before it was read, and may go on, has it open still.
-        let Some(before) = before.filter(|stamp| !is_older(stamp, RECENT)) else {
+        let Some(before) = before.filter(|fingerprint| !is_older(fingerprint, RECENT)) else {
             return Ok(Attempt::Whole(bytes));
         };
         // Between emptying it and getting it open for all to see, whoever rewrites it has it in no list.
-        if bytes.is_empty() && at::wall_clock() >= before.ctime {
+        if bytes.is_empty() && safe_fs::wall_clock() >= before.ctime {
             return Ok(Attempt::Moving);
         }
         let is_quiet = is_older(&before, QUIET);
-        match writers::find(&self.file) {
-            Writers::Some => return Ok(Attempt::Moving),
-            Writers::Unknown if !is_quiet => return Ok(Attempt::Moving),
-            Writers::NoneSeen if !is_quiet => std::thread::sleep(BETWEEN),
-            Writers::Unknown | Writers::NoneSeen | Writers::None => {}
+        match open_writers::find_writers(&self.file) {
+            OpenWriters::Some => return Ok(Attempt::Moving),
+            OpenWriters::Unknown if !is_quiet => return Ok(Attempt::Moving),
+            OpenWriters::NoneSeen if !is_quiet => std::thread::sleep(BETWEEN),
+            OpenWriters::Unknown | OpenWriters::NoneSeen | OpenWriters::None => {}
         }
         Ok(match self.read_once()?.1 {
             Attempt::Whole(again) if again == bytes && self.is_still(&before) => {
@@ -262,17 +265,20 @@ impl PromptPlace {
     }
 
     /// Reads it, whoever may be writing it, as long as it is the same before and after.
-    fn read_once(&self) -> Result<(Option<Stamp>, Attempt), PromptError> {
+    fn read_once(&self) -> Result<(Option<FileFingerprint>, Attempt), PromptError> {
         let (fd, before) = match self.open() {
             Ok(opened) => opened,
             Err(PromptError::NotFound { .. }) => return Ok((None, Attempt::Absent)),
             Err(error) => return Err(error),
         };
-        let bytes = match at::read_bounded(&fd, limit()) {
+        let bytes = match safe_fs::read_bounded(&fd, limit()) {
             Ok(bytes) => bytes,
             // It grew beyond the limit while being read: the next attempt tells.
             Err(_) if !self.is_still(&before) => return Ok((None, Attempt::Moving)),
-            Err(source) => return Err(PromptError::Io { path: self.configured.clone(), source }),
+            Err(error) => {
+                let source = error.into();
+                return Err(PromptError::Io { path: self.configured.clone(), source });
+            }
         };
         let is_still = self.is_still(&before);
         let attempt = if is_still { Attempt::Whole(bytes) } else { Attempt::Moving };
@@ -280,14 +286,14 @@ impl PromptPlace {
     }
 
     /// Whether the path still leads to the same file, unchanged.
-    fn is_still(&self, before: &Stamp) -> bool {
-        Stamp::of_link(&self.file).is_ok_and(|now| now == *before)
+    fn is_still(&self, before: &FileFingerprint) -> bool {
+        FileFingerprint::from_path_nofollow(&self.file).is_ok_and(|now| now == *before)
     }
 }
 
 /// Whether the last change came at least so long ago. One in the future says nothing of its age.
-fn is_older(stamp: &Stamp, than: Duration) -> bool {
-    let age = at::wall_clock() - stamp.ctime;
+fn is_older(fingerprint: &FileFingerprint, than: Duration) -> bool {
+    let age = safe_fs::wall_clock() - fingerprint.ctime;
     (i128::try_from(than.as_nanos()).unwrap_or(i128::MAX)..).contains(&age)
 }
 
@@ -296,7 +302,7 @@ fn limit() -> usize {
 }
 
 impl Prompt {
-    /// The prompt with this content.
+    /// Returns the prompt with this content.
     #[must_use]
     pub fn new(bytes: Vec<u8>) -> Self {
         let text = String::from_utf8_lossy(&bytes).into_owned();

@@ -9,7 +9,7 @@ use rustix::fd::OwnedFd;
 use rustix::fs::{FlockOperation, SeekFrom};
 use rustix::io::Errno;
 
-use super::at::{self, Stamp};
+use ralph_orchestrator_safe_fs::{self as safe_fs, FileFingerprint};
 
 /// How often the temporary folder is opened anew, if others create and rename it meanwhile.
 const ATTEMPTS: usize = 8;
@@ -129,7 +129,7 @@ fn occupied(workspace: &Path) -> Result<bool, TemplateError> {
     }
 }
 
-/// The absolute path without links of the workspace, in a folder that exists.
+/// Returns the absolute path without links of the workspace, in a folder that exists.
 fn place(workspace: &Path) -> Result<PathBuf, TemplateError> {
     if let Ok(real) = workspace.canonicalize() {
         return Ok(real);
@@ -154,7 +154,7 @@ fn claim(temporary: &Path, workspace: &Path) -> Result<Option<OwnedFd>, Template
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(at_path(temporary)(error)),
         }
-        let fd = match at::open_real_folder(temporary) {
+        let fd = match safe_fs::open_folder_nofollow(temporary) {
             Ok(fd) => fd,
             Err(Errno::NOENT) => continue,
             Err(error) => return Err(at_path(temporary)(error.into())),
@@ -165,8 +165,12 @@ fn claim(temporary: &Path, workspace: &Path) -> Result<Option<OwnedFd>, Template
             Err(error) => return Err(at_path(temporary)(error.into())),
         }
         // It may have been renamed between opening and locking.
-        let ours = Stamp::of(&fd).ok().map(|stamp| (stamp.dev, stamp.ino));
-        let there = Stamp::of_path(temporary).ok().map(|stamp| (stamp.dev, stamp.ino));
+        let ours = FileFingerprint::from_fd(&fd)
+            .ok()
+            .map(|fingerprint| (fingerprint.dev, fingerprint.ino));
+        let there = FileFingerprint::from_path(temporary)
+            .ok()
+            .map(|fingerprint| (fingerprint.dev, fingerprint.ino));
         if ours.is_some() && ours == there {
             return Ok(Some(fd));
         }

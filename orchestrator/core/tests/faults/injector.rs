@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use ralph_orchestrator_core::state::{Disk, Fate, Faults, Operation};
+use ralph_orchestrator_core::store::{Disk, FaultAction, FaultInjector, FileOperation};
 
 const ENOSPC: i32 = 28;
 const EIO: i32 = 5;
@@ -45,15 +45,18 @@ impl Fault {
 
     /// Whether it makes a difference at such an operation: elsewhere it is as at the next one, or as
     /// another fault.
-    pub(crate) const fn concerns(self, operation: Operation) -> bool {
+    pub(crate) const fn concerns(self, operation: FileOperation) -> bool {
         match self {
             Self::Eio | Self::EioAfter | Self::Crash | Self::CrashAfter => true,
-            Self::Short => matches!(operation, Operation::Write),
+            Self::Short => matches!(operation, FileOperation::Write),
             Self::Full | Self::FullInTheMiddle => {
-                matches!(operation, Operation::Write | Operation::CreateDir)
+                matches!(operation, FileOperation::Write | FileOperation::CreateDir)
             }
             Self::PowerLoss => {
-                matches!(operation, Operation::Write | Operation::Sync | Operation::Rename)
+                matches!(
+                    operation,
+                    FileOperation::Write | FileOperation::Sync | FileOperation::Rename
+                )
             }
         }
     }
@@ -61,7 +64,7 @@ impl Fault {
 
 #[derive(Default)]
 struct Seen {
-    operations: Vec<(Operation, PathBuf)>,
+    operations: Vec<(FileOperation, PathBuf)>,
     /// How much of each file is safe.
     safe: BTreeMap<PathBuf, u64>,
 }
@@ -87,7 +90,7 @@ impl Injector {
         Disk::with_faults(Arc::<Self>::clone(self))
     }
 
-    pub(crate) fn operations(&self) -> Vec<(Operation, PathBuf)> {
+    pub(crate) fn operations(&self) -> Vec<(FileOperation, PathBuf)> {
         self.seen.lock().unwrap().operations.clone()
     }
 
@@ -105,37 +108,41 @@ impl Injector {
     }
 }
 
-impl Faults for Injector {
-    fn fate(&self, operation: Operation, path: &Path) -> Fate {
+impl FaultInjector for Injector {
+    fn fault_action(&self, operation: FileOperation, path: &Path) -> FaultAction {
         let mut seen = self.seen.lock().unwrap();
         let number = seen.operations.len();
         seen.operations.push((operation, path.to_owned()));
         let error = |number| io::Error::from_raw_os_error(number);
-        if operation == Operation::Open {
+        if operation == FileOperation::Open {
             // What another process left there has had its time to get onto the disk.
             let len = path.metadata().map_or(0, |meta| meta.len());
             seen.safe.entry(path.to_owned()).or_insert(len);
         }
         if number < self.good {
-            if operation == Operation::Sync {
+            if operation == FileOperation::Sync {
                 let len = path.metadata().map_or(0, |meta| meta.len());
                 seen.safe.insert(path.to_owned(), len);
             }
-            return Fate::Happens;
+            return FaultAction::Proceed;
         }
         let first = number == self.good;
-        let needs_room = matches!(operation, Operation::Write | Operation::CreateDir);
+        let needs_room = matches!(operation, FileOperation::Write | FileOperation::CreateDir);
         match self.fault {
-            Fault::Eio if first => Fate::Fails(error(EIO)),
-            Fault::EioAfter if first => Fate::Breaks(error(EIO)),
-            Fault::Short if first => Fate::Falters,
-            Fault::Full if needs_room => Fate::Fails(error(ENOSPC)),
-            Fault::FullInTheMiddle if needs_room && first => Fate::Breaks(error(ENOSPC)),
-            Fault::FullInTheMiddle if needs_room => Fate::Fails(error(ENOSPC)),
-            Fault::CrashAfter | Fault::PowerLoss if first => Fate::Breaks(error(EIO)),
-            Fault::Crash | Fault::CrashAfter | Fault::PowerLoss => Fate::Fails(error(EIO)),
+            Fault::Eio if first => FaultAction::Fail(error(EIO)),
+            Fault::EioAfter if first => FaultAction::FailAfterwards(error(EIO)),
+            Fault::Short if first => FaultAction::WriteShort,
+            Fault::Full if needs_room => FaultAction::Fail(error(ENOSPC)),
+            Fault::FullInTheMiddle if needs_room && first => {
+                FaultAction::FailAfterwards(error(ENOSPC))
+            }
+            Fault::FullInTheMiddle if needs_room => FaultAction::Fail(error(ENOSPC)),
+            Fault::CrashAfter | Fault::PowerLoss if first => {
+                FaultAction::FailAfterwards(error(EIO))
+            }
+            Fault::Crash | Fault::CrashAfter | Fault::PowerLoss => FaultAction::Fail(error(EIO)),
             Fault::Eio | Fault::EioAfter | Fault::Short | Fault::Full | Fault::FullInTheMiddle => {
-                Fate::Happens
+                FaultAction::Proceed
             }
         }
     }

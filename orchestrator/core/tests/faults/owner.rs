@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use ralph_orchestrator_core::engine::EngineError;
 use ralph_orchestrator_core::machine::Record;
-use ralph_orchestrator_core::state::{Disk, Fate, Faults, Operation};
+use ralph_orchestrator_core::store::{Disk, FaultAction, FaultInjector, FileOperation};
 
 use crate::world::{Ended, World};
 
@@ -60,12 +60,12 @@ struct Meddler {
     done: AtomicBool,
 }
 
-impl Faults for Meddler {
-    fn fate(&self, _operation: Operation, path: &Path) -> Fate {
+impl FaultInjector for Meddler {
+    fn fault_action(&self, _operation: FileOperation, path: &Path) -> FaultAction {
         let is_time = path.ends_with("latch") && self.owner.exists();
         if is_time && !self.done.swap(true, Ordering::SeqCst) {
             fs::write(&self.owner, "{}").unwrap();
         }
-        Fate::Happens
+        FaultAction::Proceed
     }
 }

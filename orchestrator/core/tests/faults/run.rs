@@ -4,18 +4,18 @@ use std::sync::OnceLock;
 
 use proptest::prelude::*;
 use ralph_orchestrator_core::machine::{Record, StopReason};
-use ralph_orchestrator_core::state::Operation;
+use ralph_orchestrator_core::store::FileOperation;
 
 use crate::injector::{Fault, Injector};
 use crate::world::{Ended, Outcome, World};
 
 /// A run at which nothing goes wrong: how it ends, and its operations.
-fn whole() -> &'static (Outcome, Vec<Operation>) {
-    static WHOLE: OnceLock<(Outcome, Vec<Operation>)> = OnceLock::new();
+fn whole() -> &'static (Outcome, Vec<FileOperation>) {
+    static WHOLE: OnceLock<(Outcome, Vec<FileOperation>)> = OnceLock::new();
     WHOLE.get_or_init(run_whole)
 }
 
-fn run_whole() -> (Outcome, Vec<Operation>) {
+fn run_whole() -> (Outcome, Vec<FileOperation>) {
     let world = World::new();
     let injector = Injector::none();
     world.run(injector.disk()).unwrap();

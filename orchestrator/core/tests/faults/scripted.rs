@@ -15,7 +15,7 @@ use ralph_orchestrator_contract::{
 };
 use ralph_orchestrator_core::machine::Record;
 use ralph_orchestrator_core::registry::Registry;
-use ralph_orchestrator_core::state::{Layout, peek};
+use ralph_orchestrator_core::store::{Layout, read_current_run};
 
 pub(crate) const CLAIM: &str = "all done";
 
@@ -54,7 +54,10 @@ impl Script {
     /// The last record on disk, and the records of a kind.
     fn recorded(&self) -> Vec<Record> {
         let mut records = Vec::new();
-        peek(&Layout::new(self.state.clone()), |entry| records.push(entry.record.clone())).unwrap();
+        read_current_run(&Layout::new(self.state.clone()), |entry| {
+            records.push(entry.record.clone());
+        })
+        .unwrap();
         records
     }
 

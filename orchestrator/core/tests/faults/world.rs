@@ -10,7 +10,7 @@ use ralph_orchestrator_core::engine::{
     EngineError, Finished, NoProcesses, OpenOutcome, Request, RunEvent, RunObserver, open,
 };
 use ralph_orchestrator_core::machine::{Record, State};
-use ralph_orchestrator_core::state::{Disk, Found, Layout, OrphanReport, peek};
+use ralph_orchestrator_core::store::{Disk, Layout, OrphanReport, StoredRun, read_current_run};
 use tempfile::TempDir;
 
 use crate::scripted::Script;
@@ -133,13 +133,13 @@ impl World {
     }
 
     /// What a reader finds on disk.
-    pub(crate) fn found(&self) -> Option<Found> {
-        peek(&self.layout(), |_| ()).unwrap()
+    pub(crate) fn found(&self) -> Option<StoredRun> {
+        read_current_run(&self.layout(), |_| ()).unwrap()
     }
 
     pub(crate) fn records(&self) -> Vec<Record> {
         let mut records = Vec::new();
-        peek(&self.layout(), |entry| records.push(entry.record.clone())).unwrap();
+        read_current_run(&self.layout(), |entry| records.push(entry.record.clone())).unwrap();
         records
     }
 

@@ -19,7 +19,7 @@ use ralph_orchestrator_core::engine::{
 };
 use ralph_orchestrator_core::machine::Record;
 use ralph_orchestrator_core::registry::Registry;
-use ralph_orchestrator_core::state::{Disk, Layout, OrphanReport, peek};
+use ralph_orchestrator_core::store::{Disk, Layout, OrphanReport, read_current_run};
 use tempfile::TempDir;
 use tokio::sync::watch;
 
@@ -286,7 +286,7 @@ pub(crate) async fn run_with(
     let finished = tokio::time::timeout(PATIENCE, session.drive(observer, ask));
     let finished = finished.await.expect("the run never ended").unwrap();
     let mut records = Vec::new();
-    peek(&Layout::new(state), |entry| records.push(entry.record.clone())).unwrap();
+    read_current_run(&Layout::new(state), |entry| records.push(entry.record.clone())).unwrap();
     let said = stage.said.lock().unwrap().clone();
     let shown = watcher.0.lock().unwrap().clone();
     After { finished, records, said, shown, _folder: folder }

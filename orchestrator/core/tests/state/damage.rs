@@ -6,7 +6,7 @@ use std::path::Path;
 use proptest::prelude::*;
 use ralph_orchestrator_contract::Claim;
 use ralph_orchestrator_core::machine::{Latch, Record, State};
-use ralph_orchestrator_core::state::{Disk, Key, LatchFile, StateError, Store, peek};
+use ralph_orchestrator_core::store::{Disk, Key, LatchFile, StateError, Store, read_current_run};
 use tempfile::TempDir;
 
 use crate::support::{
@@ -135,7 +135,7 @@ fn a_missing_file_is_damage_but_a_missing_directory_is_a_fresh_start() {
         }
         let result = resumed(&layout);
         assert!(matches!(result, Err(StateError::Damaged { .. })), "without {gone}: {result:?}");
-        let result = peek(&layout, |_| {});
+        let result = read_current_run(&layout, |_| {});
         assert!(
             matches!(result, Err(StateError::Damaged { .. })),
             "peek without {gone}: {result:?}"
@@ -239,7 +239,7 @@ fn what_cannot_be_read_is_not_taken_for_missing() {
         write(&layout, &records());
         fs::remove_file(&path).unwrap();
         fs::create_dir(&path).unwrap();
-        for result in [resumed(&layout).map(drop), peek(&layout, |_| {}).map(drop)] {
+        for result in [resumed(&layout).map(drop), read_current_run(&layout, |_| {}).map(drop)] {
             assert!(matches!(result, Err(StateError::Io { .. })), "{}: {result:?}", path.display());
         }
         fs::remove_dir_all(layout.root()).unwrap();

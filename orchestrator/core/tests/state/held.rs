@@ -4,7 +4,9 @@ use std::fs;
 use std::path::Path;
 
 use ralph_orchestrator_core::machine::{Latch, Record, State};
-use ralph_orchestrator_core::state::{StateError, Store, list_runs, peek, read_run, reset};
+use ralph_orchestrator_core::store::{
+    StateError, Store, list_runs, read_current_run, read_run, reset,
+};
 use tempfile::TempDir;
 
 use crate::support::{RUN, layout, nothing_left, records, resumed, started, write};
@@ -63,7 +65,7 @@ fn readers_do_not_need_the_lock_and_change_nothing() {
     torn.extend_from_slice(b"{\"seq\":6");
     fs::write(&path, &torn).unwrap();
     let mut seen = 0;
-    let found = peek(&layout, |_| seen += 1).unwrap().unwrap();
+    let found = read_current_run(&layout, |_| seen += 1).unwrap().unwrap();
     assert_eq!((seen, found.torn.unwrap().bytes), (5, 8));
     assert_eq!(fs::read(&path).unwrap(), torn);
 }

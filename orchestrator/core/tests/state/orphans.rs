@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use ralph_orchestrator_core::state::{OrphanReport, StateError, Store, reset};
+use ralph_orchestrator_core::store::{OrphanReport, StateError, Store, reset};
 use tempfile::TempDir;
 
 use crate::support::{RUN, layout, nothing_left, records, write};

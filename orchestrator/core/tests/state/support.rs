@@ -4,7 +4,7 @@ use ralph_orchestrator_contract::{Claim, ClaimKind, ClaimSource};
 use ralph_orchestrator_core::machine::{
     BaselineMode, FrozenPolicy, PathIdentities, Record, RunLimits, RunStarted, State,
 };
-use ralph_orchestrator_core::state::{Layout, OrphanReport, StateError, Store};
+use ralph_orchestrator_core::store::{Layout, OrphanReport, StateError, Store};
 use tempfile::TempDir;
 
 pub(crate) const RUN: &str = "0198c0de-0000-7000-8000-000000000001";

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use ralph_orchestrator_core::workspace::{FileChange, TreeHasher};
+use ralph_orchestrator_core::workspace::{FileChangeKind, TreeHasher};
 
 use crate::support::Workspace;
 
 /// A path, what became of it, and the lines added and removed.
-type Row = (String, FileChange, Option<(u64, u64)>);
+type Row = (String, FileChangeKind, Option<(u64, u64)>);
 
 /// Changes as a table.
 fn changes(hasher: &TreeHasher) -> Vec<Row> {
@@ -35,9 +35,9 @@ fn names_what_was_added_modified_and_removed_with_its_lines() {
     workspace.write("edited", "a\nx\ny\nc\n").write("d/new", "1\n2\n3\n").remove("d/gone").end();
     hasher.digest().unwrap();
     let expected = [
-        ("d/gone".to_owned(), FileChange::Removed, Some((0, 2))),
-        ("d/new".to_owned(), FileChange::Added, Some((3, 0))),
-        ("edited".to_owned(), FileChange::Modified, Some((2, 1))),
+        ("d/gone".to_owned(), FileChangeKind::Removed, Some((0, 2))),
+        ("d/new".to_owned(), FileChangeKind::Added, Some((3, 0))),
+        ("edited".to_owned(), FileChangeKind::Modified, Some((2, 1))),
     ];
     assert_eq!(changes(&hasher), expected);
     hasher.mark();
@@ -67,11 +67,11 @@ fn other_content_than_text_has_no_lines() {
     workspace.write("large", large).write("text", "2\n").end();
     hasher.digest().unwrap();
     let expected = [
-        ("large".to_owned(), FileChange::Added, None),
-        ("link".to_owned(), FileChange::Added, None),
-        ("picture".to_owned(), FileChange::Modified, None),
-        ("run.sh".to_owned(), FileChange::Modified, Some((0, 0))),
-        ("text".to_owned(), FileChange::Modified, Some((1, 1))),
+        ("large".to_owned(), FileChangeKind::Added, None),
+        ("link".to_owned(), FileChangeKind::Added, None),
+        ("picture".to_owned(), FileChangeKind::Modified, None),
+        ("run.sh".to_owned(), FileChangeKind::Modified, Some((0, 0))),
+        ("text".to_owned(), FileChangeKind::Modified, Some((1, 1))),
     ];
     assert_eq!(changes(&hasher), expected);
 }

@@ -11,7 +11,7 @@ use ralph_orchestrator_core::workspace::{Prompt, PromptError, PromptPlace};
 use crate::support::Workspace;
 
 fn read_prompt(path: &Path) -> Result<Prompt, PromptError> {
-    PromptPlace::find(path).read()
+    PromptPlace::locate(path).read()
 }
 
 fn restore_prompt(path: &Path, bytes: &[u8]) -> Result<(), PromptError> {
@@ -186,7 +186,7 @@ fn a_prompt_is_put_back() {
 fn a_link_is_followed_when_its_place_is_found_and_never_again() {
     let ws = Workspace::new();
     ws.write("real/task.md", "task").write("secret", "secret").link("PROMPT.md", "real/task.md");
-    let place = PromptPlace::find(&ws.path("PROMPT.md"));
+    let place = PromptPlace::locate(&ws.path("PROMPT.md"));
     assert_eq!(place.configured(), ws.path("PROMPT.md"));
     assert_eq!(place.file(), ws.path("real/task.md"));
     // Led elsewhere, it does not matter any more.
@@ -201,7 +201,7 @@ fn a_link_is_followed_when_its_place_is_found_and_never_again() {
     ws.link("real/task.md", "../secret");
     assert!(matches!(place.read(), Err(PromptError::Link { .. })));
     assert!(matches!(place.verify(), Err(PromptError::Link { .. })));
-    assert_eq!(place.glance(), None);
+    assert_eq!(place.read_now(), None);
     place.restore(b"file", &ws.root()).unwrap();
     assert_eq!(std::fs::read(ws.path("secret")).unwrap(), b"secret");
     assert_eq!(place.read().unwrap().bytes, b"file");
@@ -224,18 +224,18 @@ fn another_name_of_some_other_file_is_no_prompt() {
     let ws = Workspace::new();
     ws.write("PROMPT.md", "task").write("secret", "secret");
     let path = ws.path("PROMPT.md");
-    let place = PromptPlace::find(&path);
+    let place = PromptPlace::locate(&path);
     std::fs::remove_file(&path).unwrap();
     std::fs::hard_link(ws.path("secret"), &path).unwrap();
     assert!(matches!(place.read(), Err(PromptError::HardLink { .. })));
     assert!(matches!(place.verify(), Err(PromptError::HardLink { .. })));
-    assert_eq!(place.glance(), None);
+    assert_eq!(place.read_now(), None);
     place.restore(b"task", &ws.root()).unwrap();
     assert_eq!(std::fs::read(ws.path("secret")).unwrap(), b"secret");
     assert_eq!(place.read().unwrap().bytes, b"task");
     // One that had two names from the beginning may keep them.
     std::fs::hard_link(&path, ws.path("second")).unwrap();
-    let place = PromptPlace::find(&path);
+    let place = PromptPlace::locate(&path);
     assert_eq!(place.read().unwrap().bytes, b"task");
     let recorded = PromptPlace::recorded(path.clone(), place.file().to_owned(), place.shared());
     std::fs::remove_file(&path).unwrap();

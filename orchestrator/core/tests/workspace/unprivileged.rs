@@ -93,7 +93,7 @@ fn unreadable_evidence_prompts_and_protected_files_are_told() {
     let found = evidence_digests(&[ws.path("e")]);
     assert_eq!(found.contents.len(), 1);
     assert_eq!(found.notes.len(), 2, "{:?}", found.notes);
-    let error = PromptPlace::find(&ws.path("e/no")).read().unwrap_err();
+    let error = PromptPlace::locate(&ws.path("e/no")).read().unwrap_err();
     assert!(matches!(error, PromptError::Io { .. }), "{error}");
     let now = Baseline::take(&ws.root(), &["e".into()]).unwrap();
     let changes = before.changes(&now, &["e".into()]).unwrap();

@@ -58,13 +58,13 @@ impl Tracked {
         Ok(tracked)
     }
 
-    /// How many paths there are.
+    /// Returns how many paths there are.
     #[cfg(test)]
     pub(in crate::workspace) fn len(&self) -> usize {
         self.names.len()
     }
 
-    /// All paths.
+    /// Returns all paths.
     #[cfg(test)]
     pub(in crate::workspace) fn iter(&self) -> impl Iterator<Item = &[u8]> {
         self.names.iter().map(|range| self.name(range))
@@ -198,7 +198,7 @@ impl<'a> Reader<'a> {
         self.array().map(u16::from_be_bytes)
     }
 
-    /// Git's number of variable length, as in packs' offset deltas.
+    /// Reads git's number of variable length, as in packs' offset deltas.
     fn offset(&mut self) -> Result<usize, IndexError> {
         let mut value = 0_usize;
         loop {

@@ -8,8 +8,8 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use super::at::{self, Stamp};
 pub(super) use index::{IndexError, Tracked};
+use ralph_orchestrator_safe_fs::{self as safe_fs, FileFingerprint};
 
 /// The most that a pointer file such as a worktree's `.git` may hold, in bytes.
 const POINTER_LIMIT: usize = 64 * 1024;
@@ -28,7 +28,7 @@ pub(super) struct Repository {
 }
 
 impl Repository {
-    /// The repository that `workspace` (absolute, without links) is part of.
+    /// Returns the repository that `workspace` (absolute, without links) is part of.
     pub(super) fn find(workspace: &Path) -> Option<Self> {
         workspace.ancestors().find_map(Self::at)
     }
@@ -45,19 +45,19 @@ impl Repository {
         Some(Self { top: top.to_owned(), folder, common })
     }
 
-    /// The file with the repository's own ignore rules.
+    /// Returns the file with the repository's own ignore rules.
     pub(super) fn exclude_file(&self) -> PathBuf {
         self.common.join("info").join("exclude")
     }
 
-    /// What the index file looks like; `None` if there is none.
-    pub(super) fn index_stamp(&self) -> Option<Stamp> {
-        Stamp::of_path(&self.index_file()).ok()
+    /// Returns the fingerprint of the index file; `None` if there is none.
+    pub(super) fn index_fingerprint(&self) -> Option<FileFingerprint> {
+        FileFingerprint::from_path(&self.index_file()).ok()
     }
 
-    /// The paths git tracks, relative to the top; none if there is no index yet.
+    /// Returns the paths git tracks, relative to the top; none if there is no index yet.
     pub(super) fn tracked(&self) -> Result<Tracked, IndexError> {
-        let bytes = at::read_small(&self.index_file(), INDEX_LIMIT)
+        let bytes = safe_fs::read_if_exists(&self.index_file(), INDEX_LIMIT)
             .map_err(|error| IndexError::Read(error.to_string()))?;
         bytes.map_or_else(|| Ok(Tracked::default()), |bytes| Tracked::parse(&bytes))
     }
@@ -67,9 +67,9 @@ impl Repository {
     }
 }
 
-/// The path in a file that holds `<prefix> <path>` on its first line.
+/// Returns the path in a file that holds `<prefix> <path>` on its first line.
 fn pointer(file: &Path, prefix: &[u8]) -> Option<PathBuf> {
-    let bytes = at::read_small(file, POINTER_LIMIT).ok()??;
+    let bytes = safe_fs::read_if_exists(file, POINTER_LIMIT).ok()??;
     let line = bytes.strip_prefix(prefix)?.split(|byte| *byte == b'\n').next()?;
     let path = line.trim_ascii();
     (!path.is_empty()).then(|| PathBuf::from(OsStr::from_bytes(path)))

@@ -47,7 +47,7 @@ fn repository(args: &[&str]) -> tempfile::TempDir {
     temp
 }
 
-/// The names as git lists them.
+/// Returns the names as git lists them.
 fn listed(folder: &Path) -> Vec<Vec<u8>> {
     let output = git(folder, &["ls-files", "-z", "--cached"]);
     let names = output.stdout.split(|byte| *byte == 0).filter(|name| !name.is_empty());

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use similar::{Algorithm, DiffOp, capture_diff_slices_deadline};
 
-use crate::workspace::lines::LineDigests;
+use crate::workspace::line_digests::LineDigests;
 
 /// Digests of lines that are kept, in all files together: 16 MiB. Of further files it is only known
 /// that they changed.
@@ -20,7 +20,7 @@ const COMPARISON: Duration = Duration::from_millis(50);
 
 /// What became of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum FileChange {
+pub enum FileChangeKind {
     /// It is new.
     Added,
     /// Its content, kind or mode is another.
@@ -31,17 +31,17 @@ pub enum FileChange {
 
 /// A file that is not as it was.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FileChanged {
+pub struct PathChange {
     /// Relative to the workspace.
     pub path: PathBuf,
     /// What became of it.
-    pub change: FileChange,
+    pub change: FileChangeKind,
     /// Lines added and removed; `None` if it is no text, or too large.
     pub lines: Option<(u64, u64)>,
 }
 
 /// Everything that is not as it was, sorted by path.
-pub type TreeChanges = Vec<FileChanged>;
+pub type TreeChanges = Vec<PathChange>;
 
 /// One state of a file.
 #[derive(Debug)]
@@ -60,9 +60,9 @@ struct Known {
 
 /// Takes the number of a path, which is a digest already, for its hash.
 #[derive(Debug, Default)]
-struct AsIs(u64);
+struct IdentityHasher(u64);
 
-impl Hasher for AsIs {
+impl Hasher for IdentityHasher {
     fn write(&mut self, bytes: &[u8]) {
         for byte in bytes {
             self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
@@ -78,7 +78,7 @@ impl Hasher for AsIs {
     }
 }
 
-type ByNumber<T> = HashMap<u64, T, BuildHasherDefault<AsIs>>;
+type ByNumber<T> = HashMap<u64, T, BuildHasherDefault<IdentityHasher>>;
 
 /// The files of a workspace by the numbers of their paths. What has not changed costs one look-up.
 #[derive(Debug, Default)]
@@ -167,7 +167,7 @@ impl Inventory {
         self.is_marked = self.is_complete;
     }
 
-    /// What is not as it was when it was last marked; `None` if it never was.
+    /// Returns what has changed since the last mark; `None` if there was none.
     pub(super) fn changes(&self) -> Option<TreeChanges> {
         if !self.is_marked {
             return None;
@@ -191,19 +191,19 @@ fn compare(
     before: Option<&Version>,
     now: Option<&Version>,
     deadline: Instant,
-) -> Option<FileChanged> {
+) -> Option<PathChange> {
     let nothing: &[u32] = &[];
     let of = |version: &Version| version.lines.clone();
     let (change, old, new) = match (before, now) {
         (None, None) => return None,
         (Some(before), Some(now)) if before.identity == now.identity => return None,
-        (None, Some(now)) => (FileChange::Added, Some(nothing.into()), of(now)),
-        (Some(before), None) => (FileChange::Removed, of(before), Some(nothing.into())),
-        (Some(before), Some(now)) => (FileChange::Modified, of(before), of(now)),
+        (None, Some(now)) => (FileChangeKind::Added, Some(nothing.into()), of(now)),
+        (Some(before), None) => (FileChangeKind::Removed, of(before), Some(nothing.into())),
+        (Some(before), Some(now)) => (FileChangeKind::Modified, of(before), of(now)),
     };
     let lines = old.zip(new).and_then(|(old, new)| count(&old, &new, deadline));
     let path = PathBuf::from(OsStr::from_bytes(path));
-    Some(FileChanged { path, change, lines })
+    Some(PathChange { path, change, lines })
 }
 
 /// Lines added and removed; `None` if there was no time to find out.

@@ -1,12 +1,12 @@
 //! The digest of the workspace's content.
 
+mod filter;
 mod inventory;
-mod pass;
-mod pinned;
+mod pinned_paths;
 mod snapshot;
 #[cfg(test)]
 mod tests;
-mod view;
+mod walk;
 
 use std::collections::HashSet;
 use std::collections::hash_map::RandomState;
@@ -18,19 +18,19 @@ use std::sync::atomic::AtomicBool;
 use rustix::fd::AsFd as _;
 use serde::{Deserialize, Serialize};
 
-use super::at::{self, Stamp};
-use super::content::FileHasher;
-use super::folder;
+use super::file_hasher::FileHasher;
 use super::git::{Repository, Tracked};
+use super::gitignore::CompiledRules;
 use super::protected::ProtectedPaths;
-use super::rules::Compiled;
-use super::scope;
+use super::relative::relative_to_workspace;
+use filter::TreeFilter;
 use inventory::Inventory;
-pub use inventory::{FileChange, FileChanged, TreeChanges};
-use pass::{Cancelled, Entries, Pass};
-pub use pinned::PinnedPaths;
+pub use inventory::{FileChangeKind, PathChange, TreeChanges};
+pub use pinned_paths::PinnedPaths;
+use ralph_orchestrator_safe_fs::walk;
+use ralph_orchestrator_safe_fs::{self as safe_fs, FileFingerprint, path_bytes};
 pub use snapshot::{TreeDiff, TreeSnapshot};
-use view::View;
+use walk::{Cancelled, Entries, TreeWalker};
 
 /// Folders nested deeper than this are not looked into, and reported as unreadable.
 const MAX_DEPTH: usize = 1024;
@@ -41,7 +41,7 @@ const MAX_DEPTH: usize = 1024;
 pub struct TreeDigest(String);
 
 impl TreeDigest {
-    /// The 64 hexadecimal digits.
+    /// Returns the 64 hexadecimal digits.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -119,9 +119,9 @@ pub enum TreeError {
 
 /// What is known of a repository's index since it was last read.
 #[derive(Debug)]
-struct KnownIndex {
+struct CachedIndex {
     repository: Repository,
-    stamp: Stamp,
+    fingerprint: FileFingerprint,
     tracked: Arc<Tracked>,
 }
 
@@ -143,10 +143,10 @@ pub struct TreeHasher {
     workspace: PathBuf,
     exclude: Vec<PathBuf>,
     hasher: FileHasher,
-    compiled: Compiled,
+    compiled: CompiledRules,
     /// Where the excluded paths lie in the workspace, as long as that is at this real path.
     inside: Option<(PathBuf, Vec<Option<PathBuf>>)>,
-    index: Option<KnownIndex>,
+    index: Option<CachedIndex>,
     numbers: RandomState,
     ignored: Option<Arc<ProtectedPaths>>,
     pinned: Arc<PinnedPaths>,
@@ -155,7 +155,7 @@ pub struct TreeHasher {
 }
 
 impl TreeHasher {
-    /// For this workspace, without these absolute paths (files, or folders with all beneath).
+    /// Creates a hasher for this workspace, without these absolute paths (files, or folders with all beneath).
     #[must_use]
     pub fn new(workspace: PathBuf, exclude: Vec<PathBuf>) -> Self {
         let mut hasher = FileHasher::new(Arc::default());
@@ -164,7 +164,7 @@ impl TreeHasher {
             workspace,
             exclude,
             hasher,
-            compiled: Compiled::default(),
+            compiled: CompiledRules::default(),
             inside: None,
             index: None,
             numbers: RandomState::new(),
@@ -182,16 +182,16 @@ impl TreeHasher {
         self
     }
 
-    /// The digest of the workspace as it is now.
+    /// Returns the digest of the workspace as it is now.
     ///
     /// # Errors
     /// If the workspace is no folder or cannot be read, and when cancelled. Trouble with anything
     /// beneath is no error, but told in the state.
     pub fn digest(&mut self) -> Result<TreeState, TreeError> {
-        self.look(None)
+        self.walk_tree(None)
     }
 
-    /// What counts in the workspace as it is now, entry by entry.
+    /// Returns what counts in the workspace now, entry by entry.
     ///
     /// # Errors
     /// As for [`TreeHasher::digest`].
@@ -199,13 +199,13 @@ impl TreeHasher {
         self.digest_and_snapshot().map(|(_, snapshot)| snapshot)
     }
 
-    /// Both the digest and what counts, entry by entry.
+    /// Returns both the digest and what counts, entry by entry.
     ///
     /// # Errors
     /// As for [`TreeHasher::digest`].
     pub fn digest_and_snapshot(&mut self) -> Result<(TreeState, TreeSnapshot), TreeError> {
         let mut entries = Entries::new();
-        let state = self.look(Some(&mut entries))?;
+        let state = self.walk_tree(Some(&mut entries))?;
         let snapshot = TreeSnapshot::new(state.digest.clone(), entries);
         Ok((state, snapshot))
     }
@@ -215,7 +215,7 @@ impl TreeHasher {
         self.pinned = paths;
     }
 
-    /// How many paths are left out of [`TreeState::work`].
+    /// Returns how many paths are left out of [`TreeState::work`].
     #[must_use]
     pub fn artefacts(&self) -> usize {
         self.artefacts.len()
@@ -223,7 +223,7 @@ impl TreeHasher {
 
     /// Leaves these paths, relative to the workspace, and all beneath out of [`TreeState::work`].
     pub fn set_artefacts(&mut self, paths: impl IntoIterator<Item = PathBuf>) {
-        self.artefacts = paths.into_iter().map(|path| scope::bytes(&path).into()).collect();
+        self.artefacts = paths.into_iter().map(|path| path_bytes(&path).into()).collect();
     }
 
     /// Leaves out what these globs match, with all beneath.
@@ -238,7 +238,7 @@ impl TreeHasher {
         self.inventory.mark();
     }
 
-    /// What was changed between the digest before the last [`TreeHasher::mark`] and the last digest;
+    /// Returns what was changed between the digest before the last [`TreeHasher::mark`] and the last digest;
     /// `None` if there was no digest before it. Takes no longer than a moment: lines that cannot be
     /// compared in that time are not counted.
     #[must_use]
@@ -246,17 +246,17 @@ impl TreeHasher {
         self.inventory.changes()
     }
 
-    fn look(&mut self, entries: Option<&mut Entries>) -> Result<TreeState, TreeError> {
+    fn walk_tree(&mut self, entries: Option<&mut Entries>) -> Result<TreeState, TreeError> {
         let failed =
             |source: std::io::Error| TreeError::Workspace { path: self.workspace.clone(), source };
         let real = self.workspace.canonicalize().map_err(failed)?;
-        let top = at::open_folder(&real).map_err(|error| failed(error.into()))?;
+        let top = safe_fs::open_folder(&real).map_err(|error| failed(error.into()))?;
         self.hasher.begin(top.as_fd());
         let mut notes = Vec::new();
-        let mut view =
-            View::new(std::mem::take(&mut self.compiled), self.ignored.clone(), &self.pinned);
+        let mut filter =
+            TreeFilter::new(std::mem::take(&mut self.compiled), self.ignored.clone(), &self.pinned);
         if self.inside.as_ref().is_none_or(|(at, _)| *at != real) {
-            let inside = |path: &PathBuf| scope::beneath(&self.workspace, path);
+            let inside = |path: &PathBuf| relative_to_workspace(&self.workspace, path);
             self.inside = Some((real.clone(), self.exclude.iter().map(inside).collect()));
         }
         let inside = self.inside.iter().flat_map(|(_, inside)| inside);
@@ -266,19 +266,20 @@ impl TreeHasher {
                     "{}: holds the whole workspace, so it was not left out of the digest",
                     path.display()
                 )),
-                Some(inside) => view.exclude(inside),
+                Some(inside) => filter.exclude(inside),
                 None => {}
             }
         }
         if let Some(repository) = Repository::find(&real) {
-            view.rules.surround(&repository, &real, &mut notes);
+            filter.rules.add_outer_rules(&repository, &real, &mut notes);
             let tracked = self.tracked(repository.clone(), &mut notes);
-            view.track(tracked, &repository.top, &real);
+            filter.track(tracked, &repository.top, &real);
         }
         self.inventory.begin();
         let known = (&mut self.hasher, &mut self.inventory);
-        let mut pass = Pass::new(view, known, &self.numbers, entries, &self.artefacts, notes);
-        let walked = folder::walk(top, &mut pass, &view::Inside::default(), MAX_DEPTH);
+        let mut pass =
+            TreeWalker::new(filter, known, &self.numbers, entries, &self.artefacts, notes);
+        let walked = walk(top, &mut pass, &filter::FolderContext::default(), MAX_DEPTH);
         let (state, compiled) = pass.finish();
         self.compiled = compiled;
         match walked {
@@ -291,12 +292,12 @@ impl TreeHasher {
         }
     }
 
-    /// What git tracks in this repository; nothing if its index cannot be read, and then a note.
+    /// Returns what git tracks in this repository; nothing if its index cannot be read, and then a note.
     fn tracked(&mut self, repository: Repository, notes: &mut Vec<String>) -> Arc<Tracked> {
-        let started = at::wall_clock();
-        let stamp = repository.index_stamp();
+        let started = safe_fs::wall_clock();
+        let fingerprint = repository.index_fingerprint();
         if let Some(known) = &self.index
-            && Some(known.stamp) == stamp
+            && Some(known.fingerprint) == fingerprint
             && known.repository == repository
         {
             return Arc::clone(&known.tracked);
@@ -305,9 +306,11 @@ impl TreeHasher {
         match repository.tracked() {
             Ok(tracked) => {
                 let tracked = Arc::new(tracked);
-                if let Some(stamp) = stamp.filter(|stamp| self.hasher.settled(stamp, started)) {
+                if let Some(fingerprint) =
+                    fingerprint.filter(|fingerprint| self.hasher.is_trusted(fingerprint, started))
+                {
                     let tracked = Arc::clone(&tracked);
-                    self.index = Some(KnownIndex { repository, stamp, tracked });
+                    self.index = Some(CachedIndex { repository, fingerprint, tracked });
                 }
                 tracked
             }

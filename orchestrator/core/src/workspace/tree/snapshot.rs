@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::TreeDigest;
-use crate::workspace::escape::{escape, unescape};
 use crate::workspace::protected::is_cache;
+use ralph_orchestrator_safe_fs::{escape, unescape};
 
 /// More new files than this are named by their folders, where these are new too.
 const FILES_NAMED: usize = 64;
@@ -18,7 +18,7 @@ const FILES_NAMED: usize = 64;
 /// path at two times apart.
 pub(super) type EntryDigest = u128;
 
-/// Digest of an entry that amounts to this.
+/// Returns the digest of an entry of this kind and content.
 pub(super) fn entry_digest(kind: u8, payload: &[u8]) -> EntryDigest {
     let mut hasher = blake3::Hasher::new();
     hasher.update(&[kind]).update(payload);
@@ -65,13 +65,13 @@ impl TreeSnapshot {
         Self { digest, entries }
     }
 
-    /// The digest of all of it.
+    /// Returns the digest of all of it.
     #[must_use]
     pub const fn digest(&self) -> &TreeDigest {
         &self.digest
     }
 
-    /// How many entries there are.
+    /// Returns how many entries there are.
     #[must_use]
     pub fn len(&self) -> usize {
         self.entries.len()
@@ -83,12 +83,12 @@ impl TreeSnapshot {
         self.entries.is_empty()
     }
 
-    /// The paths of all entries, relative to the workspace, in order.
+    /// Returns the paths of all entries, relative to the workspace, in order.
     pub fn paths(&self) -> impl Iterator<Item = PathBuf> + '_ {
         self.entries.keys().map(|path| to_path(path))
     }
 
-    /// What is different in `later`.
+    /// Returns what is different in `later`.
     #[must_use]
     pub fn diff(&self, later: &Self) -> TreeDiff {
         let mut diff = TreeDiff::default();
@@ -123,7 +123,7 @@ impl TreeSnapshot {
         named
     }
 
-    /// The folders above `path` in which nothing was, from the top.
+    /// Returns the folders above `path` in which nothing was, from the top.
     fn new_folders<'a>(&self, path: &'a Path) -> Vec<&'a Path> {
         let mut folders: Vec<&Path> = path
             .ancestors()
@@ -141,7 +141,7 @@ impl TreeSnapshot {
         from.next().is_some_and(|(path, _)| path.starts_with(&prefix))
     }
 
-    /// As it can be kept: JSON.
+    /// Converts it to JSON, to be stored.
     #[must_use]
     pub fn to_json(&self) -> String {
         let entries = self.entries.iter();
@@ -152,7 +152,7 @@ impl TreeSnapshot {
         serde_json::to_string(&kept).unwrap_or_default()
     }
 
-    /// What [`to_json`](Self::to_json) made; `None` if it cannot have made this.
+    /// Reads what [`to_json`](Self::to_json) made; `None` if it cannot have made this.
     #[must_use]
     pub fn from_json(json: &[u8]) -> Option<Self> {
         let kept: StoredSnapshot = serde_json::from_slice(json).ok()?;

@@ -19,9 +19,9 @@ fn hasher(workspace: &Path) -> TreeHasher {
 
 /// Waits until whatever was written before is old enough to be trusted.
 fn settle() {
-    let from = at::wall_clock();
+    let from = safe_fs::wall_clock();
     let limit = Instant::now() + Duration::from_secs(5);
-    while at::wall_clock() <= from + MARGIN && Instant::now() < limit {
+    while safe_fs::wall_clock() <= from + MARGIN && Instant::now() < limit {
         std::thread::yield_now();
     }
 }

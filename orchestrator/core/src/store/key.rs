@@ -1,0 +1,76 @@
+//! The key of a state directory.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use super::disk::Disk;
+use super::error::StateError;
+use super::guarded_file::GuardedFile;
+
+const BYTES: usize = 32;
+/// Larger than any key, in bytes.
+const LARGEST: usize = 4096;
+
+/// Keys the journal's chain and the latch, so that files of another state directory, or written by
+/// something that does not know it, are told apart.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Key([u8; BYTES]);
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Key(…)")
+    }
+}
+
+impl Key {
+    /// Creates a random key, written to `path` for its owner only.
+    ///
+    /// # Errors
+    /// The system has no random numbers, or the file cannot be written.
+    pub fn create(disk: &Disk, path: &Path) -> Result<Self, StateError> {
+        let mut bytes = [0; BYTES];
+        getrandom::fill(&mut bytes)
+            .map_err(|error| std::io::Error::other(error.to_string()))
+            .map_err(StateError::io("make", path))?;
+        let key = Self(bytes);
+        key.write(disk, path)?;
+        Ok(key)
+    }
+
+    /// Writes the key.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn write(&self, disk: &Disk, path: &Path) -> Result<(), StateError> {
+        disk.write_private(path, &self.0)
+    }
+
+    /// Returns the key in `path`; `None` if there is no such file.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is no key.
+    pub fn read(disk: &Disk, path: &Path) -> Result<Option<Self>, StateError> {
+        let bytes = match disk.read_at_most(path, LARGEST) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(StateError::io("read", path)(error)),
+        };
+        match <[u8; BYTES]>::try_from(bytes) {
+            Ok(bytes) => Ok(Some(Self(bytes))),
+            Err(other) => Err(StateError::damaged(
+                path,
+                format!("a key has {BYTES} bytes, this file has {}", other.len()),
+            )),
+        }
+    }
+
+    /// Returns the code of `text` under this key.
+    pub(super) fn code(&self, text: &[u8]) -> blake3::Hash {
+        blake3::keyed_hash(&self.0, text)
+    }
+
+    /// Returns the file with this key, to be kept as it is.
+    pub(super) fn kept(&self, disk: &Disk, path: PathBuf) -> Result<GuardedFile, StateError> {
+        GuardedFile::new(disk, path, &self.0)
+    }
+}

@@ -1,0 +1,142 @@
+//! The paths of a state directory.
+
+use std::path::{Path, PathBuf};
+
+/// The paths inside a state directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layout {
+    root: PathBuf,
+}
+
+impl Layout {
+    /// The name of a run's resolved configuration.
+    pub const CONFIG: &str = "config.toml";
+    /// The name of the file with what protected paths were when the run began.
+    pub const BASELINE: &str = "baseline.json";
+    /// The name of the file with what the files that agents read were when the run first needed them.
+    pub const INPUTS: &str = "inputs.json";
+
+    /// The name of the file with the paths that counted in the workspace when the run began.
+    pub const PATHS: &str = "paths.json";
+
+    /// Returns the layout below `root`.
+    #[must_use]
+    pub const fn new(root: PathBuf) -> Self {
+        Self { root }
+    }
+
+    /// Returns the state directory itself.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Returns the lock.
+    #[must_use]
+    pub fn lock(&self) -> PathBuf {
+        self.root.join("lock")
+    }
+
+    /// Returns the lock that lives as long as any process of an agent.
+    #[must_use]
+    pub fn agents_lock(&self) -> PathBuf {
+        self.root.join("agents.lock")
+    }
+
+    /// Returns the file that names the owner.
+    #[must_use]
+    pub fn owner(&self) -> PathBuf {
+        self.root.join("owner.json")
+    }
+
+    /// Returns the workspace that was made from a template.
+    #[must_use]
+    pub fn origin(&self) -> PathBuf {
+        self.root.join("template.json")
+    }
+
+    /// Returns the key.
+    #[must_use]
+    pub fn key(&self) -> PathBuf {
+        self.root.join("key")
+    }
+
+    /// Returns the latch.
+    #[must_use]
+    pub fn latch(&self) -> PathBuf {
+        self.root.join("latch")
+    }
+
+    /// Returns the folder of all runs.
+    #[must_use]
+    pub fn runs(&self) -> PathBuf {
+        self.root.join("runs")
+    }
+
+    /// Returns the folder of a run.
+    #[must_use]
+    pub fn run(&self, run: &str) -> PathBuf {
+        self.runs().join(run)
+    }
+
+    /// Returns a run's journal.
+    #[must_use]
+    pub fn journal(&self, run: &str) -> PathBuf {
+        self.run(run).join("journal.jsonl")
+    }
+
+    /// Returns the program's log of a run.
+    #[must_use]
+    pub fn log(&self, run: &str) -> PathBuf {
+        self.run(run).join("log.jsonl")
+    }
+
+    /// Returns a run's resolved configuration.
+    #[must_use]
+    pub fn config(&self, run: &str) -> PathBuf {
+        self.run(run).join(Self::CONFIG)
+    }
+
+    /// Returns the state of protected paths when the run began; missing if none are protected.
+    #[must_use]
+    pub fn baseline(&self, run: &str) -> PathBuf {
+        self.run(run).join(Self::BASELINE)
+    }
+
+    /// Returns the snapshot of the workspace when validators were last started; missing before that.
+    #[must_use]
+    pub fn snapshot(&self, run: &str) -> PathBuf {
+        self.run(run).join("validating.json")
+    }
+
+    /// Returns the folder of accepted evidence.
+    #[must_use]
+    pub fn evidence(&self, run: &str) -> PathBuf {
+        self.run(run).join("evidence")
+    }
+
+    /// Returns the folder of an iteration.
+    #[must_use]
+    pub fn iteration(&self, run: &str, number: u64) -> PathBuf {
+        self.run(run).join("iterations").join(format!("{number:04}"))
+    }
+
+    /// Returns the prompt that an iteration was given, if it was kept: a prompt that is the same as the one
+    /// before is not written again.
+    #[must_use]
+    pub fn kept_prompt(&self, run: &str, number: u64) -> Option<PathBuf> {
+        self.kept(run, number, "prompt.md")
+    }
+
+    /// Returns the file that says how the agent of an iteration was started: its own, or the last before
+    /// it.
+    #[must_use]
+    pub fn kept_start(&self, run: &str, number: u64) -> Option<PathBuf> {
+        self.kept(run, number, "start.json")
+    }
+
+    fn kept(&self, run: &str, number: u64, name: &str) -> Option<PathBuf> {
+        let files = (1..=number).rev().map(|number| self.iteration(run, number).join(name));
+        files.into_iter().find(|file| file.is_file())
+    }
+}

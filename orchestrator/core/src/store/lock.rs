@@ -1,0 +1,191 @@
+//! One orchestrator at a time.
+
+use std::fmt;
+use std::fs::{self, OpenOptions, TryLockError};
+use std::io::{Read as _, Seek as _, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::disk::{Disk, File, private_open_flags};
+use super::error::StateError;
+use super::layout::Layout;
+
+/// How long the agents of a killed orchestrator are waited for.
+pub(super) const AGENTS_WAIT: Duration = Duration::from_secs(60);
+pub(super) const AGENTS_POLL: Duration = Duration::from_millis(20);
+
+/// Returns who holds the lock, as it wrote itself into the file.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Holder {
+    /// Its process id.
+    pub pid: u32,
+    /// When it took the lock.
+    pub started: Option<Timestamp>,
+}
+
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.pid, self.started) {
+            (0, _) => f.write_str("it has just started"),
+            (pid, None) => write!(f, "pid {pid}"),
+            (pid, Some(started)) => write!(f, "pid {pid}, started {started:.0}"),
+        }
+    }
+}
+
+/// The lock of a state directory; released when dropped, or by the system when the process dies.
+#[derive(Debug)]
+pub struct Lock {
+    disk: Disk,
+    path: PathBuf,
+    file: File,
+    /// Device and inode of the file.
+    id: Option<(u64, u64)>,
+    holder: Holder,
+    agents: Arc<fs::File>,
+    /// The previous holder did not release it.
+    was_killed: bool,
+    /// No process of the previous holder is left.
+    is_clean: bool,
+}
+
+impl Drop for Lock {
+    /// An empty file says that whoever had it left in good order. That it cannot be emptied costs the
+    /// next one a look at all processes. It is the sign of a killed start, which goes only when nothing
+    /// is left of that.
+    fn drop(&mut self) {
+        if self.is_clean {
+            drop(self.file.set_len(0));
+        }
+    }
+}
+
+impl Lock {
+    /// Takes the lock at once, then waits until no agent of an earlier, killed orchestrator is left.
+    ///
+    /// # Errors
+    /// [`StateError::Busy`] if another process has it.
+    pub fn take(disk: &Disk, layout: &Layout) -> Result<Self, StateError> {
+        let path = layout.lock();
+        let file = open(disk, &path)?;
+        try_lock(file.inner(), &path)?;
+        let was_killed = file.inner().metadata().is_ok_and(|file| file.len() > 0);
+        let holder = Holder { pid: std::process::id(), started: Some(Timestamp::now()) };
+        let agents = take_agents(disk, &layout.agents_lock())?;
+        let agents = Arc::new(agents);
+        let is_clean = !was_killed;
+        let id = id_of(file.inner());
+        let disk = disk.clone();
+        let lock = Self { disk, path, file, id, holder, agents, was_killed, is_clean };
+        lock.write_holder()?;
+        Ok(lock)
+    }
+
+    /// Records that no process of the previous holder is left.
+    pub const fn set_clean(&mut self) {
+        self.is_clean = true;
+    }
+
+    /// Whether the previous holder was killed, or did not release it.
+    #[must_use]
+    pub const fn was_killed(&self) -> bool {
+        self.was_killed
+    }
+
+    /// Who holds the lock of this state directory now, if anybody does.
+    #[must_use]
+    pub fn holder(layout: &Layout) -> Option<Holder> {
+        let path = layout.lock();
+        let file = Disk::default().open_regular(&path, OpenOptions::new().read(true)).ok()?;
+        let file = file.inner();
+        match file.try_lock() {
+            Ok(()) => None,
+            Err(TryLockError::WouldBlock | TryLockError::Error(_)) => Some(read_holder(file)),
+        }
+    }
+
+    /// Returns a file that is locked as long as this process, or any process that has inherited it, lives.
+    /// The supervisor hands it down, so that the end of a killed orchestrator's agents can be
+    /// waited for.
+    #[must_use]
+    pub fn agents(&self) -> Arc<fs::File> {
+        Arc::clone(&self.agents)
+    }
+
+    /// Whether the path still leads to the file that is locked; if not, takes the lock at the path
+    /// as well.
+    ///
+    /// # Errors
+    /// [`StateError::Busy`] if another process was quicker.
+    pub fn verify_held(&mut self) -> Result<bool, StateError> {
+        let here = fs::symlink_metadata(&self.path).ok().map(|here| (here.dev(), here.ino()));
+        if here.is_some() && here == self.id {
+            return Ok(true);
+        }
+        let file = open(&self.disk, &self.path)?;
+        try_lock(file.inner(), &self.path)?;
+        self.id = id_of(file.inner());
+        self.file = file;
+        self.write_holder()?;
+        Ok(false)
+    }
+
+    fn write_holder(&self) -> Result<(), StateError> {
+        let text = serde_json::to_vec(&self.holder).unwrap_or_default();
+        let mut file = &self.file;
+        file.set_len(0)
+            .and_then(|()| file.inner().rewind())
+            .and_then(|()| file.write_all(&text))
+            .map_err(StateError::io("write", &self.path))
+    }
+}
+
+/// Opens a file to be locked; what is none gives way.
+pub(super) fn open(disk: &Disk, path: &Path) -> Result<File, StateError> {
+    disk.clear(path, fs::Metadata::is_file)?;
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false).mode(0o600);
+    options.custom_flags(private_open_flags());
+    disk.open(path, &options).map_err(StateError::io("open", path))
+}
+
+/// Returns what tells an open file from all others, as long as it is open.
+fn id_of(file: &fs::File) -> Option<(u64, u64)> {
+    file.metadata().ok().map(|file| (file.dev(), file.ino()))
+}
+
+fn try_lock(file: &fs::File, path: &Path) -> Result<(), StateError> {
+    match file.try_lock() {
+        Ok(()) => Ok(()),
+        Err(TryLockError::WouldBlock) => Err(StateError::Busy { holder: read_holder(file) }),
+        Err(TryLockError::Error(error)) => Err(StateError::io("lock", path)(error)),
+    }
+}
+
+fn read_holder(mut file: &fs::File) -> Holder {
+    let mut text = String::new();
+    match file.rewind().and_then(|()| file.read_to_string(&mut text)) {
+        Ok(_) => serde_json::from_str(&text).unwrap_or_default(),
+        Err(_) => Holder::default(),
+    }
+}
+
+fn take_agents(disk: &Disk, path: &Path) -> Result<fs::File, StateError> {
+    let file = open(disk, path)?.into_inner();
+    let deadline = std::time::Instant::now() + AGENTS_WAIT;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(TryLockError::Error(error)) => return Err(StateError::io("lock", path)(error)),
+            Err(TryLockError::WouldBlock) if std::time::Instant::now() >= deadline => {
+                return Err(StateError::AgentsLeft { seconds: AGENTS_WAIT.as_secs() });
+            }
+            Err(TryLockError::WouldBlock) => std::thread::sleep(AGENTS_POLL),
+        }
+    }
+}

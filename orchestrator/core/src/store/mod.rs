@@ -1,0 +1,54 @@
+//! A run on disk: journal, latch, key and lock, outside the workspace.
+//!
+//! ```text
+//! lock                 held by an OS lock on the open file
+//! agents.lock          held as long as any process of an agent may live
+//! owner.json           the workspace and the configuration that it belongs to
+//! template.json        the workspace that was made from a template, if one was
+//! key                  32 random bytes, 0600; keys the chain of the journal and the latch
+//! latch                the run in question and how far its completion has come
+//! runs/<run>/journal.jsonl
+//! runs/<run>/config.toml
+//! runs/<run>/iterations/0001/{prompt.md,transcript.jsonl,stderr.log}
+//! runs/<run>/evidence/<digest>
+//! ```
+//!
+//! The journal is authoritative; the latch names the run and pins the least length of its journal, so
+//! that neither can be truncated, edited or swapped unnoticed. During a run the state in memory is
+//! authoritative: whatever is changed or deleted from outside is written again.
+
+mod atomic_files;
+mod background_sync;
+mod bundle;
+mod disk;
+mod error;
+mod guarded_file;
+mod journal;
+mod key;
+mod latch;
+mod layout;
+mod lock;
+mod mirror;
+mod orphans;
+mod owner;
+mod runs;
+mod signed_line;
+mod state_store;
+mod template_origin;
+mod workspace_lock;
+
+pub use atomic_files::store_evidence;
+pub use disk::{Disk, FaultAction, FaultInjector, FileOperation};
+pub(crate) use disk::{File, private_open_flags};
+pub use error::StateError;
+pub use journal::{FORMAT_VERSION, Journal, JournalEntry, TornLine, read_journal};
+pub use key::Key;
+pub use latch::LatchFile;
+pub use layout::Layout;
+pub use lock::{Holder, Lock};
+pub use orphans::OrphanReport;
+pub use owner::{Owner, StateDir, record_elsewhere, state_dirs, state_dirs_of};
+pub use runs::{LoadedRun, list_runs, read_run};
+pub use state_store::{Store, StoredRun, read_completed_run, read_current_run, reset};
+pub use template_origin::TemplateOrigin;
+pub use workspace_lock::lock_workspace;

@@ -1,0 +1,465 @@
+//! A state directory as a whole.
+
+mod signed_files;
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use super::background_sync::PendingSync;
+use super::bundle::bundle;
+use super::disk::Disk;
+use super::error::StateError;
+use super::guarded_file::GuardedFile;
+use super::journal::{self, Journal, JournalEntry, TornLine};
+use super::key::Key;
+use super::latch::LatchFile;
+use super::layout::Layout;
+use super::lock::Lock;
+use super::orphans::OrphanReport;
+use super::owner::Owner;
+use crate::machine::{Latch, Record, State};
+
+/// Most runs that are looked at for what a killed start has left.
+const MOST_RUNS: usize = 8;
+
+/// A run as found on disk.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StoredRun {
+    /// Its id.
+    pub run: String,
+    /// The fold of its journal.
+    pub state: State,
+    /// A torn last line.
+    pub torn: Option<TornLine>,
+    /// When its first record was written.
+    pub started: Option<Timestamp>,
+    /// When its last record was written.
+    pub ended: Option<Timestamp>,
+}
+
+/// A state directory held by this process.
+#[derive(Debug)]
+pub struct Store {
+    disk: Disk,
+    layout: Layout,
+    key: Key,
+    key_file: GuardedFile,
+    /// Whose it is, once that is recorded.
+    owner_file: Option<GuardedFile>,
+    lock: Lock,
+    current: Option<OpenRun>,
+}
+
+#[derive(Debug)]
+struct OpenRun {
+    run: String,
+    journal: Journal,
+    /// As it is on disk; `None` while that is still the one of the run before.
+    latch: Option<GuardedFile>,
+    /// What the run began with, and what a resume needs.
+    files: Vec<GuardedFile>,
+    /// What the run began with is being made safe.
+    pending_sync: Option<PendingSync>,
+}
+
+impl OpenRun {
+    /// Waits until what the run began with is safe.
+    fn finish_sync(&mut self) -> Result<(), StateError> {
+        self.pending_sync.take().map_or(Ok(()), PendingSync::wait)
+    }
+}
+
+impl Store {
+    /// Takes the lock of a state directory, creating the directory if there is none.
+    ///
+    /// # Errors
+    /// It is held by another process, damaged, or cannot be written.
+    pub fn open(layout: Layout) -> Result<Self, StateError> {
+        Self::open_with_disk(Disk::default(), layout)
+    }
+
+    /// Does the same as [`open`](Self::open), with file operations going to `disk`.
+    ///
+    /// # Errors
+    /// It is held by another process, damaged, or cannot be written.
+    pub fn open_with_disk(disk: Disk, layout: Layout) -> Result<Self, StateError> {
+        disk.open_root(layout.root())?;
+        let lock = Lock::take(&disk, &layout)?;
+        let key = match Key::read(&disk, &layout.key())? {
+            Some(key) => key,
+            None if is_empty(&disk, &layout)? => Key::create(&disk, &layout.key())?,
+            None => {
+                return Err(StateError::damaged(&layout.key(), "the key of this state is gone"));
+            }
+        };
+        let key_file = key.kept(&disk, layout.key())?;
+        Ok(Self { disk, layout, key, key_file, owner_file: None, lock, current: None })
+    }
+
+    /// Returns where it lies.
+    pub(crate) const fn disk(&self) -> &Disk {
+        &self.disk
+    }
+
+    /// Returns the paths.
+    #[must_use]
+    pub const fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// Records the owner of this directory.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn set_owner(&mut self, owner: &Owner) -> Result<(), StateError> {
+        self.owner_file = Some(owner.keep(&self.disk, &self.layout)?);
+        Ok(())
+    }
+
+    /// Returns what has to stay open in every process that watches over agents: see [`Lock::agents`]; and the
+    /// lock of the workspace.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn agents_guard(&self, workspace: &fs::File) -> Result<Arc<fs::File>, StateError> {
+        bundle(&self.lock.agents(), workspace)
+            .map(Arc::new)
+            .map_err(StateError::io("hand down the lock of", self.layout.root()))
+    }
+
+    /// Has `end` end what a killed start has left, if there was one: so says the lock; or the journal of
+    /// the run that was `found`, which then does not tell how its last start ended. The sign of a killed
+    /// start stays until nothing is left of it.
+    pub fn end_orphans(
+        &mut self,
+        found: Option<&StoredRun>,
+        end: &dyn Fn(&str) -> OrphanReport,
+    ) -> OrphanReport {
+        let latch = LatchFile::read(&self.disk, &self.key, &self.layout.latch());
+        let run = match &latch {
+            // Nobody knows whose it would be.
+            Err(_) => return OrphanReport::default(),
+            Ok(None) => None,
+            Ok(Some(latch)) if matches!(latch.latch, Latch::Completed(_)) => None,
+            Ok(Some(latch)) if self.lock.was_killed() => Some(latch.run.as_str()),
+            Ok(Some(_)) => {
+                found.filter(|found| ends_midway(&found.state)).map(|found| found.run.as_str())
+            }
+        };
+        let report = run.map(end).unwrap_or_default();
+        if report.survived.is_empty() {
+            self.lock.set_clean();
+        }
+        report
+    }
+
+    /// Returns a digest keyed by this state's key, in hexadecimal.
+    #[must_use]
+    pub fn keyed_digest(&self, bytes: &[u8]) -> String {
+        self.key.code(bytes).to_hex().to_string()
+    }
+
+    /// Returns the run of this directory, opened to go on with it; `None` if there is none.
+    ///
+    /// # Errors
+    /// It is damaged or cannot be read.
+    pub fn resume(&mut self) -> Result<Option<StoredRun>, StateError> {
+        let Some(latch) = read_latch(&self.disk, &self.layout, &self.key)? else { return Ok(None) };
+        let path = self.layout.journal(&latch.run);
+        let mut fold = JournalFold::default();
+        let (journal, torn) =
+            Journal::open(&self.disk, &path, &self.key, |entry| fold.take(&entry))
+                .map_err(|error| gone(error, &path))?;
+        let found = fold.check(&path, &latch, torn)?;
+        let folder = self.layout.run(&latch.run);
+        let files =
+            [Layout::CONFIG, Layout::BASELINE, Layout::INPUTS].map(|name| folder.join(name));
+        let files: Vec<Option<GuardedFile>> = files
+            .into_iter()
+            .map(|path| GuardedFile::read(&self.disk, path))
+            .collect::<Result<_, _>>()?;
+        self.current = Some(OpenRun {
+            run: latch.run.clone(),
+            journal,
+            latch: Some(latch.kept(&self.disk, &self.key, self.layout.latch())?),
+            files: files.into_iter().flatten().collect(),
+            pending_sync: None,
+        });
+        Ok(Some(found))
+    }
+
+    /// Begins a new run, with these files in its folder; the run before it is kept, and is the run of
+    /// this directory until [`latch`](Self::latch) is called. It is safe on disk from the first record
+    /// on that is a barrier.
+    ///
+    /// # Errors
+    /// The directory cannot be written.
+    pub fn begin(&mut self, run: &str, files: &[(&str, &[u8])]) -> Result<(), StateError> {
+        let path = self.layout.latch();
+        let latch = if fs::exists(&path).map_err(StateError::io("look at", &path))? {
+            None
+        } else {
+            // First the latch: a crash in between leaves a run that has not begun, not a journal that
+            // nobody knows.
+            let latch = LatchFile::new(run, 0, Latch::Open);
+            latch.write(&self.disk, &self.key, &path)?;
+            Some(latch.kept(&self.disk, &self.key, path)?)
+        };
+        let folder = self.layout.run(run);
+        self.disk.create_dir(&folder)?;
+        let kept = files
+            .iter()
+            .map(|(name, content)| GuardedFile::new(&self.disk, folder.join(name), content))
+            .collect::<Result<_, _>>()?;
+        let files = files
+            .iter()
+            .map(|(name, content)| self.disk.write_new(&folder.join(name), content))
+            .collect::<Result<_, _>>()?;
+        let journal = Journal::create(&self.disk, &self.layout.journal(run), &self.key)?;
+        let folders = [folder.as_path(), &self.layout.runs()];
+        let pending_sync = PendingSync::start(&self.disk, self.layout.root(), files, &folders)?;
+        let pending_sync = Some(pending_sync);
+        self.current =
+            Some(OpenRun { run: run.to_owned(), journal, latch, files: kept, pending_sync });
+        Ok(())
+    }
+
+    /// Appends a record to the journal of the open run. Returns whether any file had been changed
+    /// from outside and was written again.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn append(&mut self, record: &Record) -> Result<bool, StateError> {
+        let barrier = record.is_barrier();
+        let Some(open) = &mut self.current else { return Ok(false) };
+        let mut restored = open.journal.restore_if_changed()?;
+        open.journal.append(Timestamp::now(), record)?;
+        if barrier {
+            open.finish_sync()?;
+            restored |= self.restore_if_changed()?;
+        }
+        Ok(restored)
+    }
+
+    /// Brings the latch file up to date.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn latch(&mut self, latch: &Latch) -> Result<(), StateError> {
+        let Some(open) = &mut self.current else { return Ok(()) };
+        open.finish_sync()?;
+        let latch = LatchFile::new(&open.run, open.journal.seq(), latch.clone());
+        latch.write(&self.disk, &self.key, &self.layout.latch())?;
+        open.latch = Some(latch.kept(&self.disk, &self.key, self.layout.latch())?);
+        Ok(())
+    }
+
+    /// Makes sure that all that a resume needs is as it was written.
+    fn restore_if_changed(&mut self) -> Result<bool, StateError> {
+        let root = self.layout.root();
+        self.disk.restore_dir(root, root)?;
+        let mut restored = !self.lock.verify_held()?;
+        restored |= self.key_file.restore_if_changed(&self.disk, root)?;
+        if let Some(owner) = &mut self.owner_file {
+            restored |= owner.restore_if_changed(&self.disk, root)?;
+        }
+        if let Some(open) = &mut self.current {
+            for file in open.latch.iter_mut().chain(&mut open.files) {
+                restored |= file.restore_if_changed(&self.disk, root)?;
+            }
+        }
+        Ok(restored)
+    }
+}
+
+/// Deletes all runs of a state directory, damaged or not, once `end` has ended what a killed start of
+/// each of them has left. Returns what there is to say about that.
+///
+/// # Errors
+/// Another process holds it, something that was left cannot be ended, or something cannot be removed.
+pub fn reset(
+    layout: &Layout,
+    end: &dyn Fn(&str) -> OrphanReport,
+) -> Result<OrphanReport, StateError> {
+    let disk = &Disk::default();
+    disk.open_root(layout.root())?;
+    let mut lock = Lock::take(disk, layout)?;
+    let mut report = OrphanReport::default();
+    // Afterwards nobody would know the runs that processes belong to.
+    for run in run_names(layout) {
+        let left = end(&run);
+        report.notes.extend(left.notes);
+        report.survived.extend(left.survived);
+    }
+    if !report.survived.is_empty() {
+        return Err(StateError::OrphansLeft { names: report.survived });
+    }
+    lock.set_clean();
+    // First the latch: without it the rest would be refused as damaged, never taken as a run.
+    for path in [layout.latch(), layout.key(), layout.owner()] {
+        remove(&path, |path| disk.remove_file(path))?;
+    }
+    remove(&layout.runs(), |path| disk.remove_dir_all(path))?;
+    Ok(report)
+}
+
+/// Returns the ids of the runs that have a folder, the newest first. The latch may be damaged.
+fn run_names(layout: &Layout) -> impl Iterator<Item = String> {
+    let entries = fs::read_dir(layout.runs()).into_iter().flatten().flatten();
+    let mut names: Vec<String> =
+        entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    names.sort_unstable_by(|one, other| other.cmp(one));
+    names.into_iter().take(MOST_RUNS)
+}
+
+fn remove(path: &Path, how: impl Fn(&Path) -> std::io::Result<()>) -> Result<(), StateError> {
+    match how(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(StateError::io("remove", path)(error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Returns the run of a state directory as it is now, without taking the lock or changing anything.
+///
+/// # Errors
+/// It is damaged or cannot be read.
+pub fn read_current_run(
+    layout: &Layout,
+    mut each: impl FnMut(&JournalEntry),
+) -> Result<Option<StoredRun>, StateError> {
+    let disk = &Disk::default();
+    let Some(key) = Key::read(disk, &layout.key())? else {
+        return if is_empty(disk, layout)? {
+            Ok(None)
+        } else {
+            Err(StateError::damaged(&layout.key(), "the key of this state is gone"))
+        };
+    };
+    let Some(latch) = read_latch(disk, layout, &key)? else { return Ok(None) };
+    let path = layout.journal(&latch.run);
+    let mut fold = JournalFold::default();
+    let torn = journal::read_journal(disk, &path, &key, |entry| {
+        fold.take(&entry);
+        each(&entry);
+    })
+    .map_err(|error| gone(error, &path))?;
+    fold.check(&path, &latch, torn).map(Some)
+}
+
+/// Returns the run of a state directory if it is complete, without taking the lock or changing anything.
+///
+/// # Errors
+/// It is damaged or cannot be read.
+pub fn read_completed_run(layout: &Layout) -> Result<Option<StoredRun>, StateError> {
+    let disk = &Disk::default();
+    let Some(key) = Key::read(disk, &layout.key())? else { return Ok(None) };
+    let latch = LatchFile::read(disk, &key, &layout.latch())?;
+    match latch.map(|latch| latch.latch) {
+        Some(Latch::Completed(_)) => read_current_run(layout, |_| {}),
+        _ => Ok(None),
+    }
+}
+
+/// Whether an agent was started, and it is not known how that start of the orchestrator ended.
+const fn ends_midway(state: &State) -> bool {
+    state.iterations > 0 && state.stop.is_none()
+}
+
+/// Whether no run was ever begun. What cannot be looked at is not taken for empty.
+fn is_empty(disk: &Disk, layout: &Layout) -> Result<bool, StateError> {
+    let (runs, latch) = (layout.runs(), layout.latch());
+    let no_runs = disk.is_empty_dir(&runs).map_err(StateError::io("list", &runs))?;
+    Ok(no_runs && !fs::exists(&latch).map_err(StateError::io("look at", &latch))?)
+}
+
+/// Returns the latch, if a run has begun.
+fn read_latch(disk: &Disk, layout: &Layout, key: &Key) -> Result<Option<LatchFile>, StateError> {
+    let path = layout.latch();
+    match LatchFile::read(disk, key, &path)? {
+        None if is_empty(disk, layout)? => Ok(None),
+        None => Err(StateError::damaged(&path, "the latch is gone, but not the runs")),
+        // A crash came between naming the run and its first record.
+        Some(latch) if latch.seq == 0 && has_not_begun(disk, &layout.journal(&latch.run)) => {
+            Ok(None)
+        }
+        Some(latch) => Ok(Some(latch)),
+    }
+}
+
+fn has_not_begun(disk: &Disk, journal: &Path) -> bool {
+    match disk.read(journal) {
+        Ok(content) => !content.contains(&b'\n'),
+        Err(error) => error.kind() == std::io::ErrorKind::NotFound,
+    }
+}
+
+fn gone(error: StateError, path: &Path) -> StateError {
+    match error {
+        StateError::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
+            StateError::damaged(path, "the journal that the latch names is gone")
+        }
+        other => other,
+    }
+}
+
+#[derive(Default)]
+pub(super) struct JournalFold {
+    state: State,
+    seq: u64,
+    started: Option<Timestamp>,
+    ended: Option<Timestamp>,
+}
+
+impl JournalFold {
+    pub(super) fn take(&mut self, entry: &JournalEntry) {
+        self.started.get_or_insert(entry.time);
+        self.ended = Some(entry.time);
+        self.seq = entry.seq;
+        self.state.apply(&entry.record);
+    }
+
+    /// Whether there was a first record.
+    pub(super) const fn has_started(&self) -> bool {
+        self.state.started.is_some()
+    }
+
+    /// Returns the run with this id, as far as its journal was read.
+    pub(super) fn into_stored_run(self, run: &str, torn: Option<TornLine>) -> StoredRun {
+        StoredRun {
+            run: run.to_owned(),
+            state: self.state,
+            torn,
+            started: self.started,
+            ended: self.ended,
+        }
+    }
+
+    /// Returns the journal has to be as long as the latch says, and as far.
+    fn check(
+        self,
+        path: &Path,
+        latch: &LatchFile,
+        torn: Option<TornLine>,
+    ) -> Result<StoredRun, StateError> {
+        if self.seq < latch.seq {
+            return Err(StateError::damaged(
+                path,
+                format!("{} records, but the latch was set after {}", self.seq, latch.seq),
+            ));
+        }
+        if let Latch::Completed(_) = latch.latch
+            && self.state.latch != latch.latch
+        {
+            return Err(StateError::damaged(path, "does not have the completion of the latch"));
+        }
+        if !self.has_started() {
+            return Err(StateError::damaged(path, "does not begin with the start of a run"));
+        }
+        Ok(self.into_stored_run(&latch.run, torn))
+    }
+}

@@ -1,0 +1,258 @@
+//! The paths that must be as they were when the run began.
+
+#[cfg(test)]
+mod tests;
+mod walker;
+
+pub use walker::ProtectedHasher;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use serde::{Deserialize, Serialize};
+
+use ralph_orchestrator_safe_fs::{escape, unescape};
+
+use super::globs::{GlobError, PathGlobs};
+use ralph_orchestrator_contract::{Change, ChangeKind};
+
+/// The most paths that can be protected.
+const MAX_PATHS: usize = 200_000;
+
+/// Folders in which tools keep what they can make again. What happens there is no change: whoever runs
+/// protected tests writes into them. Bytecode in them is not run by validators, which keep their own.
+const CACHES: &[&str] = &["__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache"];
+
+/// Where Python keeps bytecode, beside the source.
+const BYTECODE: &str = "__pycache__";
+/// Extensions of what Python runs.
+const CODE: [&str; 4] = ["py", "pyc", "so", "pth"];
+
+/// Whether a path lies in a folder of a tool's own, and is nothing that a tool would run: of what Python
+/// keeps, only bytecode itself, and no program's source or library.
+fn is_cached(path: &Path) -> bool {
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let extension = path.extension().unwrap_or_default();
+    if folder.file_name().is_some_and(|name| name == BYTECODE) {
+        return extension == "pyc";
+    }
+    let is_code = CODE.iter().any(|code| extension == *code);
+    let others = |name: &OsStr| is_cache(name) && name != BYTECODE;
+    !is_code && folder.components().any(|part| others(part.as_os_str()))
+}
+
+/// Whether a folder of this name is a tool's own.
+pub(super) fn is_cache(name: &OsStr) -> bool {
+    CACHES.iter().any(|cache| name == *cache)
+}
+
+/// Why protected paths could not be looked at.
+#[derive(Debug, thiserror::Error)]
+pub enum ProtectedError {
+    /// A glob is wrong.
+    #[error("protected paths: {0}")]
+    Glob(#[from] GlobError),
+    /// The workspace cannot be looked at.
+    #[error("workspace {path}: {source}; it has to be a folder that can be read")]
+    Workspace {
+        /// The workspace as given.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// The globs match too much.
+    #[error("protected paths: more than {limit} match; protect fewer paths")]
+    TooMany {
+        /// How many are allowed.
+        limit: usize,
+    },
+    /// It was asked to stop, see [`Baseline::take_until`].
+    #[error("looking at the protected paths was cancelled")]
+    Cancelled,
+}
+
+/// The state of the protected paths at some time: for each what it is, whether it can be executed,
+/// and what it holds. Files ignored by git are as protected as others; whatever is called `.git` is
+/// only if a glob names it.
+///
+/// Serialised as an object from path to state. Bytes of a path that are not UTF-8 are written
+/// `\xNN`, a backslash is doubled. A reserved glob is written as `/reserved/GLOB`, which is no path
+/// in the workspace.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "BTreeMap<String, String>", into = "BTreeMap<String, String>")]
+pub struct Baseline {
+    paths: BTreeMap<PathBuf, String>,
+    /// There are more than these: what is missing is not known to be gone.
+    is_cut: bool,
+    /// PathGlobs that nothing matched, and that nothing is to match.
+    reserved: BTreeSet<String>,
+}
+
+/// What the key of a reserved glob begins with.
+const RESERVED: &str = "/reserved/";
+/// Its value.
+const ABSENT: &str = "absent";
+
+impl From<Baseline> for BTreeMap<String, String> {
+    fn from(baseline: Baseline) -> Self {
+        let reserved = baseline.reserved.into_iter();
+        let reserved = reserved.map(|glob| (format!("{RESERVED}{glob}"), ABSENT.to_owned()));
+        let paths = baseline.paths.into_iter().map(|(path, state)| (escape(&path), state));
+        paths.chain(reserved).collect()
+    }
+}
+
+impl TryFrom<BTreeMap<String, String>> for Baseline {
+    type Error = String;
+
+    fn try_from(map: BTreeMap<String, String>) -> Result<Self, String> {
+        let mut baseline = Self::default();
+        for (text, state) in map {
+            if let Some(glob) = text.strip_prefix(RESERVED) {
+                baseline.reserved.insert(glob.to_owned());
+                continue;
+            }
+            let path = unescape(&text).ok_or_else(|| format!("{text:?} is no escaped path"))?;
+            baseline.paths.insert(path, state);
+        }
+        Ok(baseline)
+    }
+}
+
+impl Baseline {
+    /// Looks at all paths in the workspace that match a glob, or lie in a folder that does. PathGlobs are
+    /// relative to the workspace; `*` stays within a name, `**` spans folders. Links are not
+    /// followed: a link is protected by its target's name.
+    ///
+    /// # Errors
+    /// If a glob is wrong, the workspace cannot be read, or more than 200,000 paths match.
+    pub fn take(workspace: &Path, globs: &[String]) -> Result<Self, ProtectedError> {
+        Self::take_until(workspace, globs, Arc::default())
+    }
+
+    /// Returns the same, but ends with [`ProtectedError::Cancelled`] soon after `flag` becomes true.
+    ///
+    /// # Errors
+    /// As for [`Baseline::take`], and when cancelled.
+    pub fn take_until(
+        workspace: &Path,
+        globs: &[String],
+        flag: Arc<AtomicBool>,
+    ) -> Result<Self, ProtectedError> {
+        match Self::observe(workspace, globs, flag)? {
+            Self { is_cut: true, .. } => Err(ProtectedError::TooMany { limit: MAX_PATHS }),
+            whole => Ok(whole),
+        }
+    }
+
+    /// Returns the same, to be compared with a baseline: more paths than can be protected are some too many
+    /// for [`changes`](Self::changes), since there were fewer when that was taken.
+    ///
+    /// # Errors
+    /// If a glob is wrong or the workspace cannot be read, and when cancelled by `flag`.
+    pub fn observe(
+        workspace: &Path,
+        globs: &[String],
+        flag: Arc<AtomicBool>,
+    ) -> Result<Self, ProtectedError> {
+        ProtectedHasher::default().observe(workspace, globs, flag)
+    }
+
+    /// Remembers those of these globs that match nothing in the workspace.
+    ///
+    /// # Errors
+    /// As for [`Baseline::take`].
+    pub fn reserve(&mut self, workspace: &Path, globs: &[String]) -> Result<(), ProtectedError> {
+        let there = Self::observe(workspace, globs, Arc::default())?;
+        for glob in globs {
+            if !there.has_match(glob)? {
+                self.reserved.insert(glob.clone());
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns those of these globs that nothing matched when [`reserve`](Self::reserve) was called.
+    #[must_use]
+    pub fn reserved(&self, globs: &[String]) -> Vec<String> {
+        globs.iter().filter(|glob| self.reserved.contains(*glob)).cloned().collect()
+    }
+
+    /// Whether a path that was found matches this glob.
+    ///
+    /// # Errors
+    /// If the glob is wrong.
+    pub fn has_match(&self, glob: &String) -> Result<bool, ProtectedError> {
+        let glob = PathGlobs::new(std::slice::from_ref(glob))?;
+        Ok(self.paths.keys().any(|path| glob.matches(path)))
+    }
+
+    /// Returns what is different `now`, as far as these globs go; sorted by path.
+    ///
+    /// # Errors
+    /// If a glob is wrong.
+    pub fn changes(&self, now: &Self, globs: &[String]) -> Result<Vec<Change>, ProtectedError> {
+        let globs = PathGlobs::new(globs)?;
+        let paths: BTreeSet<&PathBuf> = self.paths.keys().chain(now.paths.keys()).collect();
+        let counts = |path: &&PathBuf| globs.matches(path) && !is_cached(path);
+        let changes = paths.into_iter().filter(counts).filter_map(|path| {
+            let kind = match (self.paths.get(path), now.paths.get(path)) {
+                (before, after) if before == after => return None,
+                (None, _) => ChangeKind::Added,
+                (_, None) if now.is_cut => return None,
+                (_, None) => ChangeKind::Removed,
+                _ => ChangeKind::Modified,
+            };
+            Some(Change { path: path.clone(), kind })
+        });
+        Ok(changes.collect())
+    }
+
+    /// Returns the paths, relative to the workspace, sorted.
+    pub fn paths(&self) -> impl Iterator<Item = &Path> {
+        self.paths.keys().map(PathBuf::as_path)
+    }
+
+    /// Returns how many paths there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.paths.len()
+    }
+
+    /// Whether nothing is protected.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.paths.is_empty()
+    }
+}
+
+/// What globs protect, by name alone.
+#[derive(Debug)]
+pub struct ProtectedPaths {
+    globs: PathGlobs,
+}
+
+impl ProtectedPaths {
+    /// Compiles globs that are relative to the workspace.
+    ///
+    /// # Errors
+    /// If a glob is wrong.
+    pub fn new(globs: &[String]) -> Result<Self, ProtectedError> {
+        Ok(Self { globs: PathGlobs::new(globs)? })
+    }
+
+    /// Whether there is no glob.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.globs.is_empty()
+    }
+
+    /// Whether a path, relative to the workspace, is protected.
+    #[must_use]
+    pub fn contains(&self, path: &Path) -> bool {
+        self.globs.matches(path)
+    }
+}

@@ -1,0 +1,111 @@
+//! The names of state directories.
+
+use std::path::Path;
+
+use ralph_orchestrator_safe_fs::{path_bytes, real_path};
+
+/// The longest part of the workspace's own name that is kept, in characters.
+const MAX_NAME: usize = 40;
+/// How many hexadecimal digits of the hash are kept.
+const DIGITS: usize = 12;
+
+/// Returns the name of the folder that holds the state of a run: `<name of the workspace>-<hash>`, over the real
+/// paths of the workspace and of the configuration file, if there is one.
+///
+/// The same for all paths that lead to them, before and after the workspace is created. The name is
+/// made of ASCII letters, digits, `-`, `_` and `.`, whatever the workspace is called.
+#[must_use]
+pub fn state_dir_name(workspace: &Path, configuration: Option<&Path>) -> String {
+    name_of(&real_path(workspace), configuration.map(real_path).as_deref())
+}
+
+/// Returns the name that [`state_dir_name`] gave to what has this very path while no part of it was a link,
+/// without a configuration.
+#[must_use]
+pub fn state_dir_name_of_link(real: &Path) -> String {
+    name_of(real, None)
+}
+
+fn name_of(real: &Path, configuration: Option<&Path>) -> String {
+    let name: String = real
+        .file_name()
+        .map(|name| name.to_string_lossy())
+        .unwrap_or_default()
+        .chars()
+        .map(|letter| {
+            let keep = letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_' | '.');
+            if keep { letter } else { '-' }
+        })
+        .skip_while(|letter| matches!(letter, '.' | '-'))
+        .take(MAX_NAME)
+        .collect();
+    let name = if name.is_empty() { "workspace" } else { &name };
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(path_bytes(real));
+    if let Some(configuration) = configuration {
+        // No path has this byte in it.
+        hasher.update(b"\0").update(path_bytes(configuration));
+    }
+    let digits: String = hasher.finalize().to_hex().chars().take(DIGITS).collect();
+    format!("{name}-{digits}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt as _;
+
+    #[test]
+    fn all_ways_to_a_workspace_give_one_name() {
+        let state_dir_name = |path: &Path| state_dir_name(path, None);
+        let temp = tempfile::tempdir().unwrap();
+        let ws = temp.path().join("my-ws_1.0");
+        std::os::unix::fs::symlink(temp.path(), temp.path().join("link")).unwrap();
+        let before = state_dir_name(&ws);
+        std::fs::create_dir(&ws).unwrap();
+        assert_eq!(state_dir_name(&ws), before);
+        assert_eq!(state_dir_name(&temp.path().join("link/my-ws_1.0/")), before);
+        assert_eq!(state_dir_name(&temp.path().join("./my-ws_1.0/.")), before);
+        assert!(before.starts_with("my-ws_1.0-"), "{before}");
+        assert_eq!(before.len(), "my-ws_1.0-".len() + DIGITS);
+        assert_ne!(state_dir_name(&temp.path().join("other")), before);
+    }
+
+    #[test]
+    fn each_configuration_has_a_name_of_its_own_and_a_link_to_it_the_same() {
+        let temp = tempfile::tempdir().unwrap();
+        let (one, two) = (temp.path().join("a.toml"), temp.path().join("b.toml"));
+        let link = temp.path().join("c.toml");
+        std::fs::write(&one, "").unwrap();
+        std::os::unix::fs::symlink(&one, &link).unwrap();
+        let name = |configuration: &Path| state_dir_name(temp.path(), Some(configuration));
+        assert_eq!(name(&one), name(&link));
+        assert_ne!(name(&one), name(&two));
+        assert_ne!(name(&one), state_dir_name(temp.path(), None));
+        assert_eq!(
+            state_dir_name(temp.path(), None),
+            state_dir_name_of_link(&real_path(temp.path()))
+        );
+    }
+
+    #[test]
+    fn any_name_becomes_a_plain_one() {
+        let state_dir_name = |path: &Path| state_dir_name(path, None);
+        let temp = tempfile::tempdir().unwrap();
+        let name = |name: &[u8]| state_dir_name(&temp.path().join(OsStr::from_bytes(name)));
+        assert!(name(b"..hidden").starts_with("hidden-"));
+        assert!(name(b"a b/\xff\n").ends_with(|digit: char| digit.is_ascii_hexdigit()));
+        assert!(name("ключ".as_bytes()).starts_with("workspace-"));
+        assert!(name(&[b'x'; 200]).starts_with(&format!("{}-", "x".repeat(MAX_NAME))));
+        assert!(state_dir_name(Path::new("/")).starts_with("workspace-"));
+        for odd in [b"a\nb".as_slice(), b"\xff\xfe", b"-rf", b"$(x)"] {
+            let name = name(odd);
+            assert!(
+                name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte)),
+                "{name}"
+            );
+            assert!(!name.starts_with(['-', '.']), "{name}");
+        }
+    }
+}
