@@ -17,14 +17,14 @@ use crate::hostile::packed;
 
 /// Each is the parent of the one before.
 const PARENTS: &str = "up() { awk '/^PPid:/ { print $2 }' \"/proc/$1/status\"; }
-shim=$(up $$); nursery=$(up \"$shim\"); orchestrator=$(up \"$nursery\")\n";
+shim=$(up $$); fork_server=$(up \"$shim\"); orchestrator=$(up \"$fork_server\")\n";
 
 /// The same where a plugin drives the agent, which those above found in the orchestrator's place.
 const PARENTS_OF_PLUGIN: &str = "host=$orchestrator; its_shim=$(up $host)
-its_nursery=$(up $its_shim); orchestrator=$(up $its_nursery)\n";
+its_fork_server=$(up $its_shim); orchestrator=$(up $its_fork_server)\n";
 
-/// Shell that sets the numbers of those above an agent: `shim`, `nursery`, `orchestrator`, and of those
-/// above its plugin if it has one: `host`, `its_shim`, `its_nursery`.
+/// Shell that sets the numbers of those above an agent: `shim`, `fork_server`, `orchestrator`, and of those
+/// above its plugin if it has one: `host`, `its_shim`, `its_fork_server`.
 pub(crate) fn parents() -> String {
     format!("{PARENTS}{}", if PACKED.get() { PARENTS_OF_PLUGIN } else { "" })
 }

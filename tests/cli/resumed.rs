@@ -13,7 +13,7 @@ fn killed_with_a_daemon(env: &TestEnvironment) -> i32 {
     let dir = env.agent.program().parent().unwrap().to_owned();
     env.agent.call(1).script(&format!(
         "export FAKE_DIR\n{}setsid sh -c 'echo $$ > \"$FAKE_DIR/daemon\"; while :; do sleep 1000; done' &
-         echo $shim > \"$FAKE_DIR/shim\"; echo $nursery > \"$FAKE_DIR/server\"
+         echo $shim > \"$FAKE_DIR/shim\"; echo $fork_server > \"$FAKE_DIR/server\"
          while :; do sleep 1000; done\n",
         parents()
     ));

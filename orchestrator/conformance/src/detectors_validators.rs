@@ -33,7 +33,7 @@ pub type ItemResult<T> = Result<Box<T>, BuildError>;
 pub type ItemFuture<T> = Pin<Box<dyn Future<Output = ItemResult<T>>>>;
 /// Builds an item from its table.
 pub type BuildItem<'a, T> = &'a dyn Fn(Value, &BuildContext) -> ItemFuture<T>;
-type Examined = Result<(), String>;
+type CheckResult = Result<(), String>;
 
 /// The fixture of a detector or validator.
 pub struct ItemFixture {
@@ -93,7 +93,7 @@ impl ItemFixture {
     }
 
     /// An error if processes are there once they had some time to go.
-    async fn check_no_processes(&self) -> Examined {
+    async fn check_no_processes(&self) -> CheckResult {
         let mark = self.env.get(MARK).map(String::as_str).unwrap_or_default();
         let mut left = Vec::new();
         for _ in 0..250 {
@@ -123,7 +123,7 @@ impl ItemReport {
         !self.rows.iter().any(|(_, outcome, _)| matches!(outcome, Outcome::Failed(_)))
     }
 
-    async fn ask(&mut self, what: &'static str, question: impl Future<Output = Examined>) {
+    async fn ask(&mut self, what: &'static str, question: impl Future<Output = CheckResult>) {
         let began = Instant::now();
         let outcome = match tokio::time::timeout(TIMEOUT, question).await {
             Ok(Ok(())) => Outcome::Passed,
@@ -166,13 +166,13 @@ pub async fn check_detector(
     report
 }
 
-async fn same_findings(place: &ItemFixture, detector: &dyn CompletionDetector) -> Examined {
+async fn same_findings(place: &ItemFixture, detector: &dyn CompletionDetector) -> CheckResult {
     let text = Some("The task is complete.");
     let first = look(place, detector, text, text).await?;
     same(&first, &look(place, detector, text, text).await?)
 }
 
-async fn odd_texts(place: &ItemFixture, detector: &dyn CompletionDetector) -> Examined {
+async fn odd_texts(place: &ItemFixture, detector: &dyn CompletionDetector) -> CheckResult {
     for text in odd() {
         look(place, detector, Some(&text), Some(&text)).await?;
         let stripped = detector.strip_claims(&text).await.into_owned();
@@ -186,7 +186,7 @@ async fn odd_texts(place: &ItemFixture, detector: &dyn CompletionDetector) -> Ex
 }
 
 /// An agent may repeat what it was told.
-async fn own_instructions(place: &ItemFixture, detector: &dyn CompletionDetector) -> Examined {
+async fn own_instructions(place: &ItemFixture, detector: &dyn CompletionDetector) -> CheckResult {
     let said = detector.instructions();
     let found = look(place, detector, Some(&said), None).await?;
     match found.claims.first() {
@@ -197,7 +197,7 @@ async fn own_instructions(place: &ItemFixture, detector: &dyn CompletionDetector
     }
 }
 
-async fn odd_events(place: &ItemFixture, detector: &dyn CompletionDetector) -> Examined {
+async fn odd_events(place: &ItemFixture, detector: &dyn CompletionDetector) -> CheckResult {
     if !detector.observes() {
         return Ok(());
     }
@@ -207,7 +207,7 @@ async fn odd_events(place: &ItemFixture, detector: &dyn CompletionDetector) -> E
     look(place, detector, None, None).await.map(drop)
 }
 
-async fn interrupted(place: &ItemFixture, detector: &dyn CompletionDetector) -> Examined {
+async fn interrupted(place: &ItemFixture, detector: &dyn CompletionDetector) -> CheckResult {
     let slow = look(place, detector, Some("x"), Some("x"));
     drop(tokio::time::timeout(Duration::ZERO, slow).await);
     look(place, detector, None, None).await.map(drop)
@@ -240,30 +240,30 @@ pub async fn check_validator(
     report
 }
 
-fn demands(validator: &dyn EvidenceValidator) -> Examined {
+fn demands(validator: &dyn EvidenceValidator) -> CheckResult {
     same(&validator.describe(), &validator.describe())?;
     said("what it demands", &validator.describe().demands)
 }
 
-async fn same_check(place: &ItemFixture, validator: &dyn EvidenceValidator) -> Examined {
+async fn same_check(place: &ItemFixture, validator: &dyn EvidenceValidator) -> CheckResult {
     let first = validator.check(&place.env).await;
     same(&first, &validator.check(&place.env).await)
 }
 
-async fn same_verdict(place: &ItemFixture, validator: &dyn EvidenceValidator) -> Examined {
+async fn same_verdict(place: &ItemFixture, validator: &dyn EvidenceValidator) -> CheckResult {
     let text = "The task is complete.";
     let first = verdict(place, validator, text, &NeverCancelled).await?;
     same(&first, &verdict(place, validator, text, &NeverCancelled).await?)
 }
 
-async fn odd_claims(place: &ItemFixture, validator: &dyn EvidenceValidator) -> Examined {
+async fn odd_claims(place: &ItemFixture, validator: &dyn EvidenceValidator) -> CheckResult {
     for text in odd() {
         verdict(place, validator, &text, &NeverCancelled).await?;
     }
     Ok(())
 }
 
-async fn ends(place: &ItemFixture, validator: &dyn EvidenceValidator) -> Examined {
+async fn ends(place: &ItemFixture, validator: &dyn EvidenceValidator) -> CheckResult {
     let began = Instant::now();
     let verdict = verdict(place, validator, "done", &Cancelled).await?;
     if began.elapsed() >= GRACE {
@@ -275,13 +275,13 @@ async fn ends(place: &ItemFixture, validator: &dyn EvidenceValidator) -> Examine
     }
 }
 
-async fn given_up(place: &ItemFixture, validator: &dyn EvidenceValidator) -> Examined {
+async fn given_up(place: &ItemFixture, validator: &dyn EvidenceValidator) -> CheckResult {
     let slow = verdict(place, validator, "done", &NeverCancelled);
     drop(tokio::time::timeout(Duration::ZERO, slow).await);
     place.check_no_processes().await
 }
 
-fn same<T: PartialEq + fmt::Debug>(first: &T, second: &T) -> Examined {
+fn same<T: PartialEq + fmt::Debug>(first: &T, second: &T) -> CheckResult {
     if first == second { Ok(()) } else { Err(format!("{first:?}, then {second:?}")) }
 }
 
@@ -312,7 +312,7 @@ fn with_unknown(table: &Value) -> Value {
     table
 }
 
-fn unknown_key<T: ?Sized>(built: ItemResult<T>) -> Examined {
+fn unknown_key<T: ?Sized>(built: ItemResult<T>) -> CheckResult {
     match built {
         Ok(_) => Err("a key that it does not know is accepted: `deny_unknown_fields`".to_owned()),
         Err(error) if error.unknown_key.as_deref() == Some(UNKNOWN) => Ok(()),
@@ -320,11 +320,11 @@ fn unknown_key<T: ?Sized>(built: ItemResult<T>) -> Examined {
     }
 }
 
-fn said(what: &str, text: &str) -> Examined {
+fn said(what: &str, text: &str) -> CheckResult {
     if text.trim().is_empty() { Err(format!("{what} is empty")) } else { Ok(()) }
 }
 
-fn instructions(detector: &dyn CompletionDetector) -> Examined {
+fn instructions(detector: &dyn CompletionDetector) -> CheckResult {
     let first = detector.instructions();
     if first != detector.instructions() {
         return Err("they are not always the same".to_owned());
@@ -332,7 +332,7 @@ fn instructions(detector: &dyn CompletionDetector) -> Examined {
     said("how to claim", &first)
 }
 
-fn unchanged(place: &ItemFixture) -> Examined {
+fn unchanged(place: &ItemFixture) -> CheckResult {
     let files = place.files();
     if files.is_empty() { Ok(()) } else { Err(format!("it wrote {files:?}")) }
 }

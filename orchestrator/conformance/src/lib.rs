@@ -395,9 +395,9 @@ pub async fn run_async(options: &Options, make: &dyn Fn(&Fixture) -> SubjectFutu
 }
 
 /// The row of a scenario, and the adapter's name if it was learnt.
-type Examined = (Row<Scenario>, Option<String>);
+type ScenarioRun = (Row<Scenario>, Option<String>);
 
-fn report(done: Vec<Examined>) -> Report {
+fn report(done: Vec<ScenarioRun>) -> Report {
     let adapter = done.iter().find_map(|(_, name)| name.clone()).unwrap_or_default();
     Report { adapter, rows: done.into_iter().map(|(row, _)| row).collect() }
 }
@@ -408,7 +408,7 @@ fn run_some(
     at_once: usize,
     options: &Options,
     make: &(impl Fn(&Fixture) -> Subject + Sync),
-) -> Vec<Examined> {
+) -> Vec<ScenarioRun> {
     let next = AtomicUsize::new(0);
     let work = || {
         let make = |fixture: &Fixture| -> SubjectFuture {
@@ -436,7 +436,7 @@ async fn examine_one(
     scenario: Scenario,
     options: &Options,
     make: &dyn Fn(&Fixture) -> SubjectFuture,
-) -> Examined {
+) -> ScenarioRun {
     let began = Instant::now();
     let skipped = options.skipped.iter().find(|(skipped, _)| *skipped == scenario);
     let (outcome, name) = if let Some((_, why)) = skipped {

@@ -22,7 +22,7 @@ const GROWTH_MAX: u64 = 256 * 1024;
 /// How long an agent may take until it waits for something.
 const SLOW: Duration = Duration::from_secs(60);
 
-type Examined = Result<(), String>;
+type CheckResult = Result<(), String>;
 type Make<'a> = &'a dyn Fn(&Fixture) -> SubjectFuture;
 
 /// Runs a scenario, and returns the adapter's name.
@@ -103,14 +103,17 @@ async fn ended(
     Ok(result)
 }
 
-fn said(result: &Result<Report, AgentError>) -> Examined {
+fn said(result: &Result<Report, AgentError>) -> CheckResult {
     let report = result.as_ref().map_err(|error| format!("it failed: {error}"))?;
     let text = report.final_text.as_deref().map(str::trim_end);
     if text == Some(SAID) { Ok(()) } else { Err(format!("its final text is {text:?}")) }
 }
 
 /// It has ended as it was asked to.
-fn cancelled(sink: &RecordingSink, result: Result<Result<Report, AgentError>, String>) -> Examined {
+fn cancelled(
+    sink: &RecordingSink,
+    result: Result<Result<Report, AgentError>, String>,
+) -> CheckResult {
     match result? {
         Err(error) if error.class == ErrorClass::Cancelled => claims_nothing(sink, &error),
         Err(error) => Err(format!("its error is {}: {error}", error.class.word())),
@@ -119,7 +122,7 @@ fn cancelled(sink: &RecordingSink, result: Result<Result<Report, AgentError>, St
 }
 
 /// A failure says nothing that counts but whose session it was.
-fn claims_nothing(sink: &RecordingSink, error: &AgentError) -> Examined {
+fn claims_nothing(sink: &RecordingSink, error: &AgentError) -> CheckResult {
     let session = sink.events().iter().find_map(|event| match event {
         Event::Session { id, .. } => Some(id.clone()),
         _ => None,
@@ -131,7 +134,7 @@ fn claims_nothing(sink: &RecordingSink, error: &AgentError) -> Examined {
     Ok(())
 }
 
-async fn cancel_before(fixture: &Fixture, subject: &Subject) -> Examined {
+async fn cancel_before(fixture: &Fixture, subject: &Subject) -> CheckResult {
     let sink = RecordingSink::new();
     sink.cancel(CancelReason::Signal);
     cancelled(&sink, ended(fixture, subject, PROMPT, &sink).await)?;
@@ -141,7 +144,7 @@ async fn cancel_before(fixture: &Fixture, subject: &Subject) -> Examined {
     }
 }
 
-async fn check(fixture: &Fixture, subject: &Subject) -> Examined {
+async fn check(fixture: &Fixture, subject: &Subject) -> CheckResult {
     let env = fixture.env(subject);
     let before = fixture.files();
     let mut told = BTreeSet::new();
@@ -163,7 +166,7 @@ async fn check(fixture: &Fixture, subject: &Subject) -> Examined {
     fixture.wait_for_no_processes().await
 }
 
-async fn order(fixture: &Fixture, subject: &Subject) -> Examined {
+async fn order(fixture: &Fixture, subject: &Subject) -> CheckResult {
     let sink = RecordingSink::new();
     said_after(&ended(fixture, subject, PROMPT, &sink).await?)?;
     let events = sink.events();
@@ -198,7 +201,7 @@ async fn order(fixture: &Fixture, subject: &Subject) -> Examined {
     if events.iter().any(text) { Ok(()) } else { Err("its text was not told".to_owned()) }
 }
 
-async fn long_prompt(fixture: &Fixture, subject: &Subject, bytes: usize) -> Examined {
+async fn long_prompt(fixture: &Fixture, subject: &Subject, bytes: usize) -> CheckResult {
     let line = "{x} $HOME {{y}} \"quoted\" `ticks` ünïcödé \u{1f980}\\n ";
     let end = "and this is the very end";
     let prompt = line.repeat(bytes.saturating_sub(end.len()) / line.len()) + end;
@@ -223,7 +226,7 @@ fn holds(value: &serde_json::Value, wanted: &str) -> bool {
     }
 }
 
-async fn bad_prompt(fixture: &Fixture, subject: &Subject) -> Examined {
+async fn bad_prompt(fixture: &Fixture, subject: &Subject) -> CheckResult {
     match ended(fixture, subject, b"Do \xff\xfe it.", &RecordingSink::new()).await? {
         Err(error) if error.class != ErrorClass::InvalidRequest => {
             Err(format!("its error is {}: {error}", error.class.word()))
@@ -251,7 +254,7 @@ impl EventSink for Largest {
     }
 }
 
-async fn flood(fixture: &Fixture, subject: &Subject) -> Examined {
+async fn flood(fixture: &Fixture, subject: &Subject) -> CheckResult {
     let (largest, before) = (Largest::default(), memory());
     let result = ended(fixture, subject, PROMPT, &largest).await?;
     let grown = memory().saturating_sub(before);
@@ -267,7 +270,7 @@ async fn flood(fixture: &Fixture, subject: &Subject) -> Examined {
 }
 
 /// An agent whose tool's output is its own text may end its text so.
-fn said_after(result: &Result<Report, AgentError>) -> Examined {
+fn said_after(result: &Result<Report, AgentError>) -> CheckResult {
     let report = result.as_ref().map_err(|error| format!("it failed: {error}"))?;
     let text = report.final_text.as_deref().unwrap_or_default().trim_end();
     if text.ends_with(SAID) {
@@ -286,7 +289,7 @@ fn memory() -> u64 {
 }
 
 /// Ends it once it waits, or has begun to say something.
-async fn slow(fixture: &Fixture, subject: &Subject) -> Examined {
+async fn slow(fixture: &Fixture, subject: &Subject) -> CheckResult {
     let sink = RecordingSink::new();
     let cancel = async {
         let server = Arc::clone(&fixture.server);
@@ -311,7 +314,7 @@ async fn slow(fixture: &Fixture, subject: &Subject) -> Examined {
 }
 
 /// Ends it while its tool runs: one that has started processes in sessions of their own.
-async fn in_tool(make: Make<'_>, mut tool: BusyTool, drop_it: bool) -> Examined {
+async fn in_tool(make: Make<'_>, mut tool: BusyTool, drop_it: bool) -> CheckResult {
     let fixture =
         Fixture::new(Behaviour::Command { command: tool.command(), text: SAID.to_owned() });
     let subject = make(&fixture).await?;
@@ -353,7 +356,7 @@ async fn in_tool(make: Make<'_>, mut tool: BusyTool, drop_it: bool) -> Examined 
     }
 }
 
-async fn usage(fixture: &Fixture, subject: &Subject) -> Examined {
+async fn usage(fixture: &Fixture, subject: &Subject) -> CheckResult {
     let sink = RecordingSink::new();
     let result = ended(fixture, subject, PROMPT, &sink).await?;
     said_after(&result)?;
@@ -387,7 +390,7 @@ async fn usage(fixture: &Fixture, subject: &Subject) -> Examined {
     Ok(())
 }
 
-async fn refused(scenario: Scenario, fixture: &Fixture, subject: &Subject) -> Examined {
+async fn refused(scenario: Scenario, fixture: &Fixture, subject: &Subject) -> CheckResult {
     let sink = RecordingSink::new();
     let error = match ended(fixture, subject, PROMPT, &sink).await? {
         Err(error) => error,

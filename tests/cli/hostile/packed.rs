@@ -136,7 +136,8 @@ packed!(
 fn an_agent_that_ends_its_plugin_is_a_failed_iteration_and_leaves_nothing() {
     PACKED.set(true);
     let parents = parents();
-    for whom in ["$host", "$host $its_shim", "$host $shim", "$host $nursery $shim", "$its_shim"] {
+    for whom in ["$host", "$host $its_shim", "$host $shim", "$host $fork_server $shim", "$its_shim"]
+    {
         let env = hostile();
         env.agent.call(1).script(&format!(
             "{parents}echo $$ > \"$FAKE_DIR/self\"; kill -KILL {whom}; sleep 1000\n"

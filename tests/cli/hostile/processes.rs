@@ -189,7 +189,7 @@ pub(super) fn an_agent_that_kills_its_orchestrator_wins_nothing() {
         ("both killed", "kill -KILL $orchestrator $shim; sleep 1000"),
         (
             "all killed",
-            "kill -KILL $orchestrator $its_nursery $its_shim $host $nursery $shim; sleep 1000",
+            "kill -KILL $orchestrator $its_fork_server $its_shim $host $fork_server $shim; sleep 1000",
         ),
     ] {
         let (env, parents) = (hostile(), parents());
@@ -209,18 +209,18 @@ const FAMILY: &str = "trap '' HUP INT TERM
 setsid sh -c 'echo $$ > \"$FAKE_DIR/daemon\"; while :; do echo x >> stray; sleep 0.01; done' &
 (while :; do sleep 1000; done) & echo $! > \"$FAKE_DIR/child\"
 setsid sh -c 'echo $$ > \"$FAKE_DIR/stopped\"; kill -STOP $$' &
-echo $$ > \"$FAKE_DIR/self\"; echo $shim > \"$FAKE_DIR/shim\"; echo $nursery > \"$FAKE_DIR/nursery\"
+echo $$ > \"$FAKE_DIR/self\"; echo $shim > \"$FAKE_DIR/shim\"; echo $fork_server > \"$FAKE_DIR/fork_server\"
 while :; do sleep 1000; done
 ";
 
-/// A run whose orchestrator, nursery and shim are killed while the agent has children. Its id.
+/// A run whose orchestrator, fork_server and shim are killed while the agent has children. Its id.
 fn all_killed(env: &TestEnvironment) -> String {
     let parents = parents();
     env.agent.call(1).script(&format!("export FAKE_DIR\n{parents}{FAMILY}"));
     env.agent.call(2).script(WORK).out(PROMISE);
     let mut running = env.start(&["run"]);
     let family = ["self", "daemon", "child", "stopped"].map(|name| pid_in(env, name));
-    let above = ["shim", "nursery"].map(|name| Pid::from_raw(pid_in(env, name)).unwrap());
+    let above = ["shim", "fork_server"].map(|name| Pid::from_raw(pid_in(env, name)).unwrap());
     eventually("the daemon writes", || env.path("stray").exists());
     // Stopped, so that they cannot see the others' end before their own.
     let all_above = |signal| above.iter().for_each(|pid| kill_process(*pid, signal).unwrap());
@@ -344,7 +344,7 @@ pub(super) fn nothing_is_validated_beside_a_daemon_whose_supervisors_were_killed
                        while :; do sleep 1000; done' < /dev/null > /dev/null 2>&1 &
          until [ -s \"$FAKE_DIR/daemon\" ]; do :; done
          {WORK}printf '\\nTASK_COMPLETE\\n' >> PROMPT.md
-         kill -KILL $nursery; kill -KILL $shim; sleep 1000\n"
+         kill -KILL $fork_server; kill -KILL $shim; sleep 1000\n"
     ));
     let daemon = env.agent.program().with_file_name("daemon").display().to_string();
     env.config(&format!(

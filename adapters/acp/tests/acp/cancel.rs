@@ -3,11 +3,11 @@
 use ralph_orchestrator_contract::Event;
 use ralph_orchestrator_testkit::model_server::{Reply, Script};
 
-use crate::rig::{Real, RecordingSink, Rig};
+use crate::harness::{Harness, Real, RecordingSink};
 
 async fn is_asked_in_its_own_words(real: Real) {
     let sink = RecordingSink::new();
-    Rig::new(Script::new()).cancelled_in(Reply::Hang, real.config(), &sink).await;
+    Harness::new(Script::new()).cancelled_in(Reply::Hang, real.config(), &sink).await;
     let told =
         |event: &Event| matches!(event, Event::Raw { line } if line.contains("\"cancelled\""));
     assert!(sink.events().iter().any(told), "{:?}", sink.events());

@@ -4,7 +4,7 @@ use ralph_orchestrator_testkit::agent_harness::Adapter as _;
 use ralph_orchestrator_testkit::conformance::{self, Fixture, Options, Subject};
 use ralph_orchestrator_testkit::{codex_binary, shim};
 
-use crate::rig::{Acp, Real};
+use crate::harness::{Acp, Real};
 
 fn cast(real: Real, fixture: &Fixture) -> Subject {
     let agent = Acp::build(real.config(), &fixture.context, &shim::supervisor()).unwrap();

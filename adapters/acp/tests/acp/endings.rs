@@ -2,13 +2,13 @@
 
 use ralph_orchestrator_testkit::model_server::{Reply, Script, Turn};
 
-use crate::rig::{Real, Rig};
+use crate::harness::{Harness, Real};
 
 #[tokio::test]
 async fn a_provider_that_fails_is_overloaded() {
     for real in Real::ALL {
-        let rig = Rig::new(Script::new().forever(Reply::error(500, "no")));
-        let error = rig.fail(real.config()).await;
+        let harness = Harness::new(Script::new().forever(Reply::error(500, "no")));
+        let error = harness.fail(real.config()).await;
         assert_eq!(error.class.word(), "overloaded", "{real:?}: {error}");
         assert!(error.report.session.is_some(), "{real:?}");
     }
@@ -16,18 +16,18 @@ async fn a_provider_that_fails_is_overloaded() {
 
 #[tokio::test]
 async fn who_is_not_logged_in_is_told_so() {
-    let rig = Rig::new(Script::new()).without_env("ANTHROPIC_API_KEY");
-    let error = rig.fail(Real::Claude.config()).await;
+    let harness = Harness::new(Script::new()).without_env("ANTHROPIC_API_KEY");
+    let error = harness.fail(Real::Claude.config()).await;
     assert_eq!(error.class.word(), "unauthenticated", "{error}");
 }
 
 #[tokio::test]
 async fn a_full_answer_and_a_refusal_are_no_good_ending() {
     let turn = |reason: &str| Turn::text("half a").stop_reason(reason);
-    let rig = Rig::new(Script::new().forever(turn("refusal")));
-    let error = rig.fail(Real::Claude.config()).await;
+    let harness = Harness::new(Script::new().forever(turn("refusal")));
+    let error = harness.fail(Real::Claude.config()).await;
     assert_eq!(error.class.word(), "invalid_request", "{error}");
-    let rig = Rig::new(Script::new().forever(turn("max_tokens")));
-    let error = rig.fail(Real::Claude.config()).await;
+    let harness = Harness::new(Script::new().forever(turn("max_tokens")));
+    let error = harness.fail(Real::Claude.config()).await;
     assert_eq!(error.class.word(), "agent_limit", "{error}");
 }

@@ -8,12 +8,12 @@ use ralph_orchestrator_testkit::flood::assert_gives_way;
 use ralph_orchestrator_testkit::model_server::Script;
 use serde_json::json;
 
-use crate::rig::{RecordingSink, Rig};
+use crate::harness::{Harness, RecordingSink};
 
 /// Answers in the right places; `work` is what it does with its prompt.
-async fn imitate(work: &str, sink: &RecordingSink) -> (Rig, Result<Report, AgentError>) {
-    let rig = Rig::new(Script::new());
-    let program = rig.folder().join("agent");
+async fn imitate(work: &str, sink: &RecordingSink) -> (Harness, Result<Report, AgentError>) {
+    let harness = Harness::new(Script::new());
+    let program = harness.folder().join("agent");
     let script = format!(
         r#"#!/bin/sh
 say() {{ printf '%s\n' "$1"; }}
@@ -32,8 +32,8 @@ done
 "#
     );
     write_executable(&program, &script);
-    let result = rig.run(json!({"program": [program]}), sink).await;
-    (rig, result)
+    let result = harness.run(json!({"program": [program]}), sink).await;
+    (harness, result)
 }
 
 #[tokio::test]
@@ -141,10 +141,10 @@ async fn errors_are_classed_by_their_kind() {
 
 #[tokio::test]
 async fn prompts_that_cannot_be_sent_are_refused() {
-    let rig = Rig::new(Script::new());
+    let harness = Harness::new(Script::new());
     for prompt in [b"".as_slice(), b" \n", b"\xff"] {
         let config = json!({"program": ["/bin/cat"]});
-        let result = rig.run_task(config, rig.task(prompt), &RecordingSink::new()).await;
+        let result = harness.run_task(config, harness.task(prompt), &RecordingSink::new()).await;
         assert_eq!(result.unwrap_err().class.word(), "invalid_request", "{prompt:?}");
     }
 }

@@ -4,7 +4,7 @@ use ralph_orchestrator_contract::{Event, Tokens};
 use ralph_orchestrator_testkit::model_server::{Script, Turn};
 use serde_json::json;
 
-use crate::rig::{Real, RecordingSink, Rig};
+use crate::harness::{Harness, Real, RecordingSink};
 
 const FIRST: Tokens = Tokens { input: 2000, output: 120, cache_read: 0, cache_write: 15_000 };
 const LAST: Tokens = Tokens { input: 20, output: 40, cache_read: 17_000, cache_write: 300 };
@@ -20,14 +20,14 @@ async fn writes_a_file_and_reports_exact_figures() {
                     .usage(FIRST),
             )
             .then(Turn::text("Done. <promise>COMPLETE: written</promise>").usage(LAST));
-        let rig = Rig::new(script);
+        let harness = Harness::new(script);
         let sink = RecordingSink::new();
-        let report = rig.run(real.config(), &sink).await.unwrap();
-        let written = std::fs::read_to_string(rig.workspace().join("hello.txt")).unwrap();
+        let report = harness.run(real.config(), &sink).await.unwrap();
+        let written = std::fs::read_to_string(harness.workspace().join("hello.txt")).unwrap();
         assert_eq!(written, "hello ralph\n");
         let last = "Done. <promise>COMPLETE: written</promise>";
         assert_eq!(report.final_text.as_deref(), Some(last), "{real:?}");
-        assert_eq!(rig.server.served(), FIRST + LAST);
+        assert_eq!(harness.server.served(), FIRST + LAST);
         assert_eq!(report.usage.tokens, Some(FIRST + LAST), "{real:?}");
         let usages = sink.usages();
         assert_eq!(usages.last(), Some(&report.usage));
@@ -66,9 +66,9 @@ async fn writes_a_file_and_reports_exact_figures() {
 
 #[tokio::test]
 async fn every_iteration_is_a_fresh_session_with_its_own_figures() {
-    let rig = Rig::new(Script::new().forever(Turn::text("done").usage(LAST)));
-    let first = rig.run(Real::Codex.config(), &RecordingSink::new()).await.unwrap();
-    let second = rig.run(Real::Codex.config(), &RecordingSink::new()).await.unwrap();
+    let harness = Harness::new(Script::new().forever(Turn::text("done").usage(LAST)));
+    let first = harness.run(Real::Codex.config(), &RecordingSink::new()).await.unwrap();
+    let second = harness.run(Real::Codex.config(), &RecordingSink::new()).await.unwrap();
     assert_ne!(first.session, second.session);
     assert_eq!((first.usage, second.usage.tokens), (second.usage, Some(LAST)));
 }
@@ -76,14 +76,14 @@ async fn every_iteration_is_a_fresh_session_with_its_own_figures() {
 #[tokio::test]
 async fn mode_and_model_reach_the_agent_or_are_named() {
     let real = Real::Claude;
-    let rig = Rig::new(Script::new().forever(Turn::text("ok")));
+    let harness = Harness::new(Script::new().forever(Turn::text("ok")));
     let mut config = real.config();
     config["model"] = json!("haiku");
-    rig.run(config.clone(), &RecordingSink::new()).await.unwrap();
-    let asked = rig.server.main_requests();
+    harness.run(config.clone(), &RecordingSink::new()).await.unwrap();
+    let asked = harness.server.main_requests();
     assert!(asked[0].model().contains("haiku"), "{}", asked[0].model());
     config["mode"] = json!("yolo");
-    let error = rig.fail(config).await;
+    let error = harness.fail(config).await;
     assert_eq!(error.class.word(), "invalid_request");
     assert!(error.message.contains("no mode `yolo`"), "{error}");
     assert!(error.message.contains("bypassPermissions"), "{error}");
@@ -91,9 +91,9 @@ async fn mode_and_model_reach_the_agent_or_are_named() {
 
 #[tokio::test]
 async fn what_the_program_says_is_no_text_of_the_model() {
-    let rig = Rig::new(Script::new().then(Turn::text("ok")));
+    let harness = Harness::new(Script::new().then(Turn::text("ok")));
     let sink = RecordingSink::new();
-    rig.run(Real::Codex.config(), &sink).await.unwrap();
+    harness.run(Real::Codex.config(), &sink).await.unwrap();
     assert!(sink.has_warning("Model metadata"), "{:?}", sink.events());
     let texts: Vec<_> =
         sink.events().iter().filter(|e| matches!(e, Event::Text { .. })).cloned().collect();
@@ -103,21 +103,23 @@ async fn what_the_program_says_is_no_text_of_the_model() {
 #[tokio::test]
 async fn it_is_checked_without_spending_anything() {
     for (real, name) in [(Real::Claude, "Claude Agent 0."), (Real::Codex, "Codex 2.")] {
-        let rig = Rig::new(Script::new());
-        let found = rig.agent(real.config()).check(&rig.env).await.unwrap();
+        let harness = Harness::new(Script::new());
+        let found = harness.agent(real.config()).check(&harness.env).await.unwrap();
         assert!(found.starts_with(name) && found.contains("node_modules"), "{found}");
-        assert!(rig.server.main_requests().is_empty());
-        rig.wait_until_nothing_is_left(std::time::Duration::from_secs(10)).await;
+        assert!(harness.server.main_requests().is_empty());
+        harness.wait_until_nothing_is_left(std::time::Duration::from_secs(10)).await;
     }
 }
 
 #[tokio::test]
 async fn what_is_missing_is_said_with_how_to_get_it() {
-    let rig = Rig::new(Script::new()).env("PATH", "/nowhere");
-    let missing = rig.agent(json!({"program": ["codex-acp"]})).check(&rig.env).await.unwrap_err();
+    let harness = Harness::new(Script::new()).env("PATH", "/nowhere");
+    let missing =
+        harness.agent(json!({"program": ["codex-acp"]})).check(&harness.env).await.unwrap_err();
     assert_eq!(missing.class.word(), "unavailable");
     assert!(missing.message.contains("npm install -g @agentclientprotocol/codex-acp"), "{missing}");
-    let no_agent = rig.agent(json!({"program": ["/bin/true"]})).check(&rig.env).await.unwrap_err();
+    let no_agent =
+        harness.agent(json!({"program": ["/bin/true"]})).check(&harness.env).await.unwrap_err();
     assert_eq!(no_agent.class.word(), "unavailable", "{no_agent}");
     assert!(no_agent.message.contains("/bin/true"), "{no_agent}");
 }

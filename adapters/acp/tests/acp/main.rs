@@ -6,5 +6,5 @@ mod conformance;
 mod endings;
 mod faults;
 mod happy;
+mod harness;
 mod permissions;
-mod rig;

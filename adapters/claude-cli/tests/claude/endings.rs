@@ -6,11 +6,11 @@ use ralph_orchestrator_contract::{AgentError, ErrorClass, Event};
 use ralph_orchestrator_testkit::model_server::{Reply, Script, Turn};
 use serde_json::json;
 
-use crate::rig::{RecordingSink, Rig};
+use crate::harness::{Harness, RecordingSink};
 
 /// The end of an iteration in which every request is answered like this.
 async fn always(reply: Reply) -> AgentError {
-    let error = Rig::new(Script::new().forever(reply)).fail(json!({})).await;
+    let error = Harness::new(Script::new().forever(reply)).fail(json!({})).await;
     assert_eq!(error.report.final_text, None, "an error's text claims nothing");
     assert!(error.report.session.is_some());
     error
@@ -18,11 +18,11 @@ async fn always(reply: Reply) -> AgentError {
 
 #[tokio::test]
 async fn rate_limited_for_ever() {
-    let rig = Rig::new(Script::new().forever(Reply::error(429, "Too many requests")));
+    let harness = Harness::new(Script::new().forever(Reply::error(429, "Too many requests")));
     let sink = RecordingSink::new();
-    let error = rig.run(json!({}), &sink).await.unwrap_err();
+    let error = harness.run(json!({}), &sink).await.unwrap_err();
     assert_eq!(error.class, ErrorClass::RateLimited { until_ms: None }, "{error}");
-    assert_eq!(rig.server.main_requests().len(), 2, "back-off is the orchestrator's");
+    assert_eq!(harness.server.main_requests().len(), 2, "back-off is the orchestrator's");
     assert!(sink.events().iter().any(|event| matches!(event, Event::Waiting { .. })));
 }
 
@@ -37,19 +37,19 @@ fn used_up() -> Reply {
 
 #[tokio::test]
 async fn a_used_up_account_is_not_asked_again() {
-    let rig = Rig::new(Script::new().forever(used_up()));
-    let error = rig.fail(json!({})).await;
+    let harness = Harness::new(Script::new().forever(used_up()));
+    let error = harness.fail(json!({})).await;
     assert_eq!(error.class, ErrorClass::RateLimited { until_ms: None }, "{error}");
-    assert_eq!(rig.server.main_requests().len(), 1);
+    assert_eq!(harness.server.main_requests().len(), 1);
 }
 
 #[tokio::test]
 async fn a_used_up_subscription_says_until_when() {
     // Only a login is told.
-    let rig = Rig::new(Script::new().forever(used_up()))
+    let harness = Harness::new(Script::new().forever(used_up()))
         .without_env("ANTHROPIC_API_KEY")
         .env("CLAUDE_CODE_OAUTH_TOKEN", "dummy");
-    let error = rig.fail(json!({})).await;
+    let error = harness.fail(json!({})).await;
     let until_ms = Some(4_102_444_800_000);
     assert_eq!(error.class, ErrorClass::RateLimited { until_ms }, "{error}");
 }
@@ -74,10 +74,10 @@ async fn a_refused_key() {
 
 #[tokio::test]
 async fn no_key() {
-    let rig = Rig::new(Script::new()).without_env("ANTHROPIC_API_KEY");
-    let error = rig.fail(json!({})).await;
+    let harness = Harness::new(Script::new()).without_env("ANTHROPIC_API_KEY");
+    let error = harness.fail(json!({})).await;
     assert_eq!(error.class, ErrorClass::Unauthenticated, "{error}");
-    assert!(rig.server.main_requests().is_empty());
+    assert!(harness.server.main_requests().is_empty());
 }
 
 #[tokio::test]
@@ -103,18 +103,18 @@ async fn too_long_a_prompt() {
 
 #[tokio::test]
 async fn a_refusal() {
-    let rig = Rig::new(Script::new().forever(Turn::text("no").stop_reason("refusal")));
-    let error = rig.fail(json!({})).await;
+    let harness = Harness::new(Script::new().forever(Turn::text("no").stop_reason("refusal")));
+    let error = harness.fail(json!({})).await;
     assert_eq!(error.class, ErrorClass::InvalidRequest, "{error}");
 }
 
 #[tokio::test]
 async fn too_many_turns() {
     let tick = json!({"command": "echo tick", "description": "tick"});
-    let rig = Rig::new(Script::new().forever(Turn::tool("Bash", &tick)));
-    let error = rig.fail(json!({"max_turns": 2})).await;
+    let harness = Harness::new(Script::new().forever(Turn::tool("Bash", &tick)));
+    let error = harness.fail(json!({"max_turns": 2})).await;
     assert_eq!(error.class, ErrorClass::AgentLimit, "{error}");
-    assert_eq!(error.report.usage.tokens, Some(rig.server.served()));
+    assert_eq!(error.report.usage.tokens, Some(harness.server.served()));
 }
 
 #[tokio::test]
@@ -124,20 +124,20 @@ async fn nobody_listens() {
         listener.local_addr().unwrap().port()
     };
     let url = format!("http://127.0.0.1:{port}");
-    let error = Rig::new(Script::new()).env("ANTHROPIC_BASE_URL", &url).fail(json!({})).await;
+    let error = Harness::new(Script::new()).env("ANTHROPIC_BASE_URL", &url).fail(json!({})).await;
     assert_eq!(error.class, ErrorClass::Overloaded, "{error}");
 }
 
 #[tokio::test]
 async fn nobody_answers_in_time() {
-    let rig = Rig::new(Script::new().forever(Reply::Hang)).env("API_TIMEOUT_MS", "1000");
-    let error = rig.fail(json!({})).await;
+    let harness = Harness::new(Script::new().forever(Reply::Hang)).env("API_TIMEOUT_MS", "1000");
+    let error = harness.fail(json!({})).await;
     assert_eq!(error.class, ErrorClass::Overloaded, "{error}");
 }
 
 #[tokio::test]
 async fn an_argument_that_it_does_not_know() {
-    let error = Rig::new(Script::new()).fail(json!({"args": ["--no-such-option"]})).await;
+    let error = Harness::new(Script::new()).fail(json!({"args": ["--no-such-option"]})).await;
     assert_eq!(error.class, ErrorClass::Crashed);
     assert!(error.message.contains("no-such-option"), "{error}");
     assert_eq!(error.report.exit.as_deref(), Some("exit 1"));
@@ -149,13 +149,15 @@ async fn root_outside_a_sandbox() {
         return;
     }
     for sandbox in ["", "yes"] {
-        let rig = Rig::new(Script::new()).env("IS_SANDBOX", sandbox);
-        let error = rig.fail(json!({})).await;
+        let harness = Harness::new(Script::new()).env("IS_SANDBOX", sandbox);
+        let error = harness.fail(json!({})).await;
         assert_eq!(error.class, ErrorClass::InvalidRequest);
         assert!(error.message.contains("set = { IS_SANDBOX = \"1\" }"), "{error}");
-        assert!(rig.server.requests().is_empty(), "nothing was spent");
-        let checked = rig.agent(json!({})).check(&rig.env).await.unwrap_err();
+        assert!(harness.server.requests().is_empty(), "nothing was spent");
+        let checked = harness.agent(json!({})).check(&harness.env).await.unwrap_err();
         assert_eq!(checked.message, error.message);
-        assert!(rig.agent(json!({"permission_mode": "plan"})).check(&rig.env).await.is_ok());
+        assert!(
+            harness.agent(json!({"permission_mode": "plan"})).check(&harness.env).await.is_ok()
+        );
     }
 }

@@ -6,7 +6,7 @@ use ralph_orchestrator_contract::{Budget, Event, Tokens, Usage, Usd};
 use ralph_orchestrator_testkit::model_server::{Fault, Reply, Script, Turn};
 use serde_json::{Value, json};
 
-use crate::rig::{RecordingSink, Rig};
+use crate::harness::{Harness, RecordingSink};
 
 /// What Claude Code reckons for the model it uses by default, in nano-dollars.
 fn cost(tokens: Tokens) -> Usd {
@@ -21,19 +21,19 @@ fn cost(tokens: Tokens) -> Usd {
 async fn writes_a_file_and_reports_exact_figures() {
     let first = Tokens { input: 2000, output: 120, cache_read: 0, cache_write: 15_000 };
     let last = Tokens { input: 20, output: 40, cache_read: 17_000, cache_write: 300 };
-    let rig = Rig::new(Script::new());
-    let path = rig.workspace().join("hello.txt");
+    let harness = Harness::new(Script::new());
+    let path = harness.workspace().join("hello.txt");
     let write = json!({"file_path": path, "content": "hello ralph\n"});
     let script = Script::new()
         .then(Turn::text("I will write it.").thinking("hm").and_tool("Write", &write).usage(first))
         .then(Turn::text("Done. <promise>COMPLETE: written</promise>").usage(last));
-    let rig = rig.with_script(script);
+    let harness = harness.with_script(script);
     let sink = RecordingSink::new();
-    let report = rig.run(json!({}), &sink).await.unwrap();
+    let report = harness.run(json!({}), &sink).await.unwrap();
     assert_eq!(std::fs::read_to_string(path).unwrap(), "hello ralph\n");
     assert_eq!(report.final_text.as_deref(), Some("Done. <promise>COMPLETE: written</promise>"));
     let tokens = first + last;
-    assert_eq!(rig.server.served(), tokens);
+    assert_eq!(harness.server.served(), tokens);
     assert_eq!(
         report.usage,
         Usage { tokens: Some(tokens), cost: Some(cost(tokens)), estimated: false }
@@ -58,12 +58,12 @@ async fn writes_a_file_and_reports_exact_figures() {
 
 #[tokio::test]
 async fn a_prompt_of_two_mebibytes_arrives_byte_for_byte() {
-    let rig = Rig::new(Script::new().then(Turn::text("read")));
+    let harness = Harness::new(Script::new().then(Turn::text("read")));
     let line = "{x} $HOME {{y}} \"quoted\" `ticks` ünïcödé \u{1f980}\\n\n";
     let prompt = line.repeat(2 * 1024 * 1024 / line.len() + 1);
-    let task = rig.task(prompt.as_bytes());
-    rig.run_task(json!({}), task, &RecordingSink::new()).await.unwrap();
-    let requests = rig.server.main_requests();
+    let task = harness.task(prompt.as_bytes());
+    harness.run_task(json!({}), task, &RecordingSink::new()).await.unwrap();
+    let requests = harness.server.main_requests();
     let texts = |value: &Value| value.get("text").and_then(Value::as_str).map(str::to_owned);
     let content = &requests[0].body["messages"][0]["content"];
     let heard = content.as_array().unwrap().iter().filter_map(texts);
@@ -74,9 +74,9 @@ async fn a_prompt_of_two_mebibytes_arrives_byte_for_byte() {
 #[tokio::test]
 async fn failed_requests_that_then_succeed_are_waiting() {
     let script = Script::new().then(Reply::error(529, "Overloaded")).then(Turn::text("fine"));
-    let rig = Rig::new(script);
+    let harness = Harness::new(script);
     let sink = RecordingSink::new();
-    let report = rig.run(json!({}), &sink).await.unwrap();
+    let report = harness.run(json!({}), &sink).await.unwrap();
     assert_eq!(report.final_text.as_deref(), Some("fine"));
     let waited = |event: &Event| matches!(event, Event::Waiting { delay_ms: Some(_), .. });
     assert_eq!(sink.events().iter().filter(|event| waited(event)).count(), 1);
@@ -86,54 +86,54 @@ async fn failed_requests_that_then_succeed_are_waiting() {
 async fn a_stream_that_breaks_is_asked_for_again() {
     for fault in [Fault::Cut, Fault::Error] {
         let broken = Turn::text("never heard").fault(fault);
-        let rig = Rig::new(Script::new().then(broken).forever(Turn::text("whole")));
-        let report = rig.run(json!({}), &RecordingSink::new()).await.unwrap();
+        let harness = Harness::new(Script::new().then(broken).forever(Turn::text("whole")));
+        let report = harness.run(json!({}), &RecordingSink::new()).await.unwrap();
         assert_eq!(report.final_text.as_deref(), Some("whole"), "{fault:?}");
-        assert!(report.usage.cost.unwrap() >= cost(rig.server.served()));
+        assert!(report.usage.cost.unwrap() >= cost(harness.server.served()));
     }
 }
 
 #[tokio::test]
 async fn a_slow_stream_is_waited_for() {
     let slow = Turn::text("at last").slow(Duration::from_millis(20));
-    let rig = Rig::new(Script::new().then(slow));
-    let report = rig.run(json!({}), &RecordingSink::new()).await.unwrap();
+    let harness = Harness::new(Script::new().then(slow));
+    let report = harness.run(json!({}), &RecordingSink::new()).await.unwrap();
     assert_eq!(report.final_text.as_deref(), Some("at last"));
 }
 
 #[tokio::test]
 async fn what_the_permissions_refuse_is_named() {
-    let rig = Rig::new(Script::new());
-    let path = rig.workspace().join("no.txt");
+    let harness = Harness::new(Script::new());
+    let path = harness.workspace().join("no.txt");
     let write = json!({"file_path": path, "content": "no"});
     let script =
         Script::new().then(Turn::tool("Write", &write)).then(Turn::text("I was not allowed to."));
-    let rig = rig.with_script(script).without_env("IS_SANDBOX");
+    let harness = harness.with_script(script).without_env("IS_SANDBOX");
     let report =
-        rig.run(json!({"permission_mode": "default"}), &RecordingSink::new()).await.unwrap();
+        harness.run(json!({"permission_mode": "default"}), &RecordingSink::new()).await.unwrap();
     assert_eq!(report.denied, [format!("Write: {}", path.display())]);
     assert!(!path.exists());
 }
 
 #[tokio::test]
 async fn allowed_tools_work_for_root_too() {
-    let rig = Rig::new(Script::new());
-    let path = rig.workspace().join("yes.txt");
+    let harness = Harness::new(Script::new());
+    let path = harness.workspace().join("yes.txt");
     let write = json!({"file_path": path, "content": "yes"});
     let script = Script::new().then(Turn::tool("Write", &write)).then(Turn::text("written"));
-    let rig = rig.with_script(script).without_env("IS_SANDBOX");
+    let harness = harness.with_script(script).without_env("IS_SANDBOX");
     let config = json!({"permission_mode": "dontAsk", "allowed_tools": ["Write", "Bash(cat:*)"]});
-    let report = rig.run(config, &RecordingSink::new()).await.unwrap();
+    let report = harness.run(config, &RecordingSink::new()).await.unwrap();
     assert_eq!((report.denied.len(), path.exists()), (0, true));
 }
 
 #[tokio::test]
 async fn options_reach_the_model() {
-    let rig = Rig::new(Script::new().then(Turn::text("ok")));
+    let harness = Harness::new(Script::new().then(Turn::text("ok")));
     let config = json!({"model": "claude-haiku-4-5", "disallowed_tools": ["WebSearch", "Bash"],
         "max_turns": 5, "args": ["--append-system-prompt", "Speak Latin."]});
-    rig.run(config, &RecordingSink::new()).await.unwrap();
-    let request = &rig.server.main_requests()[0];
+    harness.run(config, &RecordingSink::new()).await.unwrap();
+    let request = &harness.server.main_requests()[0];
     assert!(request.model().starts_with("claude-haiku-4-5"), "{}", request.model());
     assert!(request.body["system"].to_string().contains("Speak Latin."));
     let tools = request.body["tools"].to_string();
@@ -144,9 +144,9 @@ async fn options_reach_the_model() {
 async fn what_is_left_of_the_budget_is_passed_down() {
     let tick = json!({"command": "echo tick", "description": "tick"});
     let dear = Tokens { input: 50_000, output: 1000, ..Tokens::default() };
-    let mut rig = Rig::new(Script::new().forever(Turn::tool("Bash", &tick).usage(dear)));
-    rig.budget = Budget { cost: Usd::from_dollars(0.5), ..Budget::default() };
-    let error = rig.fail(json!({})).await;
+    let mut harness = Harness::new(Script::new().forever(Turn::tool("Bash", &tick).usage(dear)));
+    harness.budget = Budget { cost: Usd::from_dollars(0.5), ..Budget::default() };
+    let error = harness.fail(json!({})).await;
     assert_eq!(error.class.word(), "agent_limit", "{error}");
     assert_eq!(error.report.usage.cost, Usd::from_dollars(0.55));
     assert_eq!(error.report.usage.tokens.unwrap().input, 100_000);

@@ -6,4 +6,4 @@ mod conformance;
 mod endings;
 mod fake;
 mod happy;
-mod rig;
+mod harness;

@@ -4,13 +4,14 @@ use ralph_orchestrator_contract::{CancelReason, ErrorClass, Event, Tokens};
 use ralph_orchestrator_testkit::model_server::{Fault, Script, Turn};
 use serde_json::json;
 
-use crate::rig::{RecordingSink, Rig};
+use crate::harness::{Harness, RecordingSink};
 
 #[tokio::test]
 async fn in_the_middle_of_a_message() {
     let usage = Tokens { input: 150_000, output: 500, ..Tokens::default() };
     let slow = Turn::text("slow words").usage(usage).fault(Fault::Stall);
-    let error = Rig::new(Script::new()).cancelled_in(slow, json!({}), &RecordingSink::new()).await;
+    let error =
+        Harness::new(Script::new()).cancelled_in(slow, json!({}), &RecordingSink::new()).await;
     // The agent's own figure leaves the interrupted call out; nothing is not what it has cost.
     assert_eq!(error.report.usage.cost, None);
     let exit = error.report.exit.unwrap_or_default();
@@ -20,8 +21,9 @@ async fn in_the_middle_of_a_message() {
 #[tokio::test]
 async fn while_a_tool_runs() {
     let usage = Tokens { input: 145_000, output: 30, ..Tokens::default() };
-    let error =
-        Rig::new(Script::new()).cancelled_in_tool(json!({}), usage, &RecordingSink::new()).await;
+    let error = Harness::new(Script::new())
+        .cancelled_in_tool(json!({}), usage, &RecordingSink::new())
+        .await;
     // The call that led to the tool had ended, so it is counted.
     assert_eq!(error.report.usage.cost.unwrap().dollars(), 0.72575);
 }
@@ -30,13 +32,13 @@ async fn while_a_tool_runs() {
 async fn while_its_claim_is_judged() {
     let claim = json!({"message": "all"});
     for turn in [Turn::text("done"), Turn::tool("mcp__ralph__claim_complete", &claim)] {
-        let rig = Rig::new(Script::new().forever(turn));
+        let harness = Harness::new(Script::new().forever(turn));
         let sink = RecordingSink::with_previews([None]);
         let cancel = async {
             sink.wait_for_preview_request().await;
             sink.cancel(CancelReason::Signal);
         };
-        let (result, ()) = tokio::join!(rig.run(json!({}), &sink), cancel);
+        let (result, ()) = tokio::join!(harness.run(json!({}), &sink), cancel);
         let error = result.unwrap_err();
         assert_eq!(error.class, ErrorClass::Cancelled, "{error}");
     }
@@ -44,9 +46,9 @@ async fn while_its_claim_is_judged() {
 
 #[tokio::test]
 async fn after_the_result_is_too_late_to_undo_it() {
-    let rig = Rig::new(Script::new().then(Turn::text("finished")));
+    let harness = Harness::new(Script::new().then(Turn::text("finished")));
     let is_result = |event: &Event| matches!(event, Event::Raw { line } if line.starts_with("{\"type\":\"result\""));
     // The line is handed over before it is read, and the end is wanted from then on.
-    let report = rig.run(json!({}), &RecordingSink::cancelling_at(is_result)).await.unwrap();
+    let report = harness.run(json!({}), &RecordingSink::cancelling_at(is_result)).await.unwrap();
     assert_eq!(report.final_text.as_deref(), Some("finished"));
 }

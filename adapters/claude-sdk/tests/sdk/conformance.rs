@@ -5,7 +5,7 @@ use ralph_orchestrator_testkit::conformance::{self, Options, Subject};
 use ralph_orchestrator_testkit::{claude_binary, shim};
 use serde_json::json;
 
-use crate::rig::ClaudeSdk;
+use crate::harness::ClaudeSdk;
 #[test]
 fn it_holds() {
     let report = conformance::run(&Options::default(), |fixture| {

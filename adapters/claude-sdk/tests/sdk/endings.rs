@@ -4,7 +4,7 @@ use ralph_orchestrator_contract::{ErrorClass, Event};
 use ralph_orchestrator_testkit::model_server::{Reply, Script, Turn};
 use serde_json::json;
 
-use crate::rig::{RecordingSink, Rig};
+use crate::harness::{Harness, RecordingSink};
 
 #[tokio::test]
 async fn every_failure_of_the_provider_has_its_class() {
@@ -21,13 +21,13 @@ async fn every_failure_of_the_provider_has_its_class() {
         (Reply::error(400, too_long), ErrorClass::ContextExceeded),
         (refusal.into(), ErrorClass::InvalidRequest),
     ] {
-        let rig = Rig::new(Script::new().forever(reply));
+        let harness = Harness::new(Script::new().forever(reply));
         let sink = RecordingSink::new();
-        let error = rig.run(json!({}), &sink).await.unwrap_err();
+        let error = harness.run(json!({}), &sink).await.unwrap_err();
         assert_eq!(error.class, class, "{error}");
         assert_eq!(error.report.final_text, None, "an error's text claims nothing");
         assert!(error.report.session.is_some() && error.report.exit.is_some());
-        assert!(rig.server.main_requests().len() <= 2, "back-off is the orchestrator's");
+        assert!(harness.server.main_requests().len() <= 2, "back-off is the orchestrator's");
         let judged = sink.preview_requests();
         assert!(judged.is_empty(), "a failure is no claim: {judged:?}");
     }
@@ -40,21 +40,21 @@ async fn a_used_up_subscription_says_until_when() {
         .header("anthropic-ratelimit-unified-status", "rejected")
         .header("anthropic-ratelimit-unified-reset", "4102444800")
         .header("anthropic-ratelimit-unified-representative-claim", "five_hour");
-    let rig = Rig::new(Script::new().forever(used_up))
+    let harness = Harness::new(Script::new().forever(used_up))
         .without_env("ANTHROPIC_API_KEY")
         .env("CLAUDE_CODE_OAUTH_TOKEN", "dummy");
-    let error = rig.fail(json!({})).await;
+    let error = harness.fail(json!({})).await;
     let until_ms = Some(4_102_444_800_000);
     assert_eq!(error.class, ErrorClass::RateLimited { until_ms }, "{error}");
 }
 
 #[tokio::test]
 async fn without_a_key_and_without_a_provider() {
-    let error = Rig::new(Script::new()).without_env("ANTHROPIC_API_KEY").fail(json!({})).await;
+    let error = Harness::new(Script::new()).without_env("ANTHROPIC_API_KEY").fail(json!({})).await;
     assert_eq!(error.class, ErrorClass::Unauthenticated, "{error}");
     assert!(error.message.contains("ANTHROPIC_API_KEY"), "{error}");
     // The discard port: nobody listens.
-    let nowhere = Rig::new(Script::new()).env("ANTHROPIC_BASE_URL", "http://127.0.0.1:9");
+    let nowhere = Harness::new(Script::new()).env("ANTHROPIC_BASE_URL", "http://127.0.0.1:9");
     let error = nowhere.fail(json!({})).await;
     assert_eq!(error.class, ErrorClass::Overloaded, "{error}");
 }
@@ -62,17 +62,17 @@ async fn without_a_key_and_without_a_provider() {
 #[tokio::test]
 async fn too_many_turns_are_paid_for() {
     let tick = json!({"command": "echo tick", "description": "tick"});
-    let rig = Rig::new(Script::new().forever(Turn::tool("Bash", &tick)));
+    let harness = Harness::new(Script::new().forever(Turn::tool("Bash", &tick)));
     let sink = RecordingSink::new();
-    let error = rig.run(json!({"max_turns": 2}), &sink).await.unwrap_err();
+    let error = harness.run(json!({"max_turns": 2}), &sink).await.unwrap_err();
     assert_eq!(error.class, ErrorClass::AgentLimit, "{error}");
-    assert_eq!(error.report.usage.tokens, Some(rig.server.served()));
+    assert_eq!(error.report.usage.tokens, Some(harness.server.served()));
     assert!(sink.events().iter().any(|event| matches!(event, Event::ToolResult { .. })));
 }
 
 #[tokio::test]
 async fn an_argument_that_it_does_not_know() {
-    let error = Rig::new(Script::new()).fail(json!({"args": ["--no-such-option"]})).await;
+    let error = Harness::new(Script::new()).fail(json!({"args": ["--no-such-option"]})).await;
     assert_eq!(error.class, ErrorClass::Crashed);
     assert!(error.message.contains("no-such-option"), "{error}");
 }

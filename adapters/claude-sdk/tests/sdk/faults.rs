@@ -9,7 +9,7 @@ use ralph_orchestrator_testkit::flood::assert_gives_way;
 use ralph_orchestrator_testkit::model_server::Script;
 use serde_json::{Value, json};
 
-use crate::rig::{RecordingSink, Rig, notes};
+use crate::harness::{Harness, RecordingSink, notes};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 const INIT: &str = r#"{"type":"system","subtype":"init","session_id":"s","model":"m"}"#;
@@ -23,30 +23,30 @@ const FULL: &str = r#"say '{"type":"control_response","response":{"subtype":"suc
 say '{"type":"assistant","message":{"id":"1","model":"m","content":[{"type":"tool_use","id":"t","name":"Bash","input":{}}],"usage":{"input_tokens":80}}}'
 say '{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"t","content":"x"}]}}'"#;
 
-/// A rig whose agent is this shell script.
-fn scripted(script: &str) -> (Rig, Value) {
-    let rig = Rig::new(Script::new());
-    let path = rig.folder().join("fake");
+/// A harness whose agent is this shell script.
+fn scripted(script: &str) -> (Harness, Value) {
+    let harness = Harness::new(Script::new());
+    let path = harness.folder().join("fake");
     let library = "#!/bin/sh\nsay() { printf '%s\\n' \"$1\"; }\n\
         answer() { printf '{\"type\":\"control_response\",\"response\":{\"subtype\":\"success\",\"request_id\":\"%s\"}}' \"$1\"; }\n";
-    let folder = rig.folder().display().to_string();
+    let folder = harness.folder().display().to_string();
     write_executable(&path, &format!("{library}cd '{folder}'\n{script}\n"));
-    (rig, json!({"program": path}))
+    (harness, json!({"program": path}))
 }
 
-async fn run(script: &str) -> (Rig, RecordingSink, Result<Report, AgentError>) {
-    let (rig, config) = scripted(script);
+async fn run(script: &str) -> (Harness, RecordingSink, Result<Report, AgentError>) {
+    let (harness, config) = scripted(script);
     let sink = RecordingSink::new();
-    let result = rig.run(config, &sink).await;
-    (rig, sink, result)
+    let result = harness.run(config, &sink).await;
+    (harness, sink, result)
 }
 
 /// The same; as soon as the script has written to `fifo`, so much time passes.
 async fn run_late(script: &str, late: Duration) -> (RecordingSink, Result<Report, AgentError>) {
-    let (rig, config) = scripted(script);
-    let fifo: PathBuf = rig.folder().join("fifo");
+    let (harness, config) = scripted(script);
+    let fifo: PathBuf = harness.folder().join("fifo");
     rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, 0o600.into()).unwrap();
-    let agent = rig.agent(config);
+    let agent = harness.agent(config);
     let sink = RecordingSink::new();
     let pass = async {
         let there = tokio::task::spawn_blocking(move || std::fs::read_to_string(fifo));
@@ -59,9 +59,9 @@ async fn run_late(script: &str, late: Duration) -> (RecordingSink, Result<Report
         tokio::time::advance(late).await;
         tokio::time::resume();
     };
-    let task = rig.task("Do it.");
+    let task = harness.task("Do it.");
     let (result, ()) = tokio::join!(agent.run(task, &sink), pass);
-    rig.wait_until_nothing_is_left(PATIENCE).await;
+    harness.wait_until_nothing_is_left(PATIENCE).await;
     (sink, result)
 }
 
@@ -80,11 +80,11 @@ async fn what_makes_no_sense_is_kept_and_costs_nothing_else() {
         for n in 1 2 3; do read -r line; say \"$line\" >>answers; done
         say '{RESULT}'; say '{RESULT}'; say 'bye'; echo oops >&2; printf unended >&2"
     );
-    let (rig, sink, result) = run(&script).await;
+    let (harness, sink, result) = run(&script).await;
     let report = result.unwrap();
     assert_eq!(report.final_text.as_deref(), Some("ok"));
     assert_eq!(report.usage.cost, Usd::from_dollars(0.25), "a result told twice counts once");
-    let answers = std::fs::read_to_string(rig.folder().join("answers")).unwrap();
+    let answers = std::fs::read_to_string(harness.folder().join("answers")).unwrap();
     let answers: Vec<Value> =
         answers.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     for (answer, id) in answers.iter().zip(["a", "b", "c"]) {
@@ -172,10 +172,10 @@ async fn that_takes_its_question_back() {
     let cancel = r#"{"type":"control_cancel_request","request_id":"stop"}"#;
     let script =
         format!("{BEGIN}; say '{INIT}'; say '{stop}'; say '{cancel}'; say '{RESULT}'; cat >rest");
-    let (rig, config) = scripted(&script);
-    let report = rig.run(config, &RecordingSink::with_previews([None])).await.unwrap();
+    let (harness, config) = scripted(&script);
+    let report = harness.run(config, &RecordingSink::with_previews([None])).await.unwrap();
     assert_eq!(report.final_text.as_deref(), Some("ok"));
-    assert_eq!(std::fs::read_to_string(rig.folder().join("rest")).unwrap(), "");
+    assert_eq!(std::fs::read_to_string(harness.folder().join("rest")).unwrap(), "");
 }
 
 #[tokio::test]
@@ -225,11 +225,12 @@ async fn that_ends_by_itself_just_when_it_is_interrupted() {
 
 #[tokio::test]
 async fn that_is_not_there() {
-    let rig = Rig::new(Script::new());
-    let error = rig.fail(json!({"program": "claude-that-is-nowhere"})).await;
+    let harness = Harness::new(Script::new());
+    let error = harness.fail(json!({"program": "claude-that-is-nowhere"})).await;
     assert_eq!(error.class, ErrorClass::Unavailable);
-    let (rig, config) = scripted("exit 0");
-    let empty = rig.run_task(config, rig.task(""), &RecordingSink::new()).await.unwrap_err();
+    let (harness, config) = scripted("exit 0");
+    let empty =
+        harness.run_task(config, harness.task(""), &RecordingSink::new()).await.unwrap_err();
     assert_eq!(empty.class, ErrorClass::InvalidRequest);
 }
 

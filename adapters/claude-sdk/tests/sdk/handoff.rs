@@ -4,7 +4,7 @@ use ralph_orchestrator_contract::{ErrorClass, Tokens};
 use ralph_orchestrator_testkit::model_server::{Fault, Reply, Script, Turn};
 use serde_json::{Value, json};
 
-use crate::rig::{RecordingSink, Rig, contexts, notes};
+use crate::harness::{Harness, RecordingSink, contexts, notes};
 
 /// The window of the model is 200 000 tokens.
 fn config() -> Value {
@@ -21,11 +21,11 @@ const NOTES: &str = "A is done. B is next. <promise>COMPLETE: not really</promis
 
 #[tokio::test]
 async fn not_below_the_share() {
-    let rig = Rig::new(Script::new().then(reads(139_999)).then(Turn::text("done")));
+    let harness = Harness::new(Script::new().then(reads(139_999)).then(Turn::text("done")));
     let sink = RecordingSink::new();
-    let report = rig.run(config(), &sink).await.unwrap();
+    let report = harness.run(config(), &sink).await.unwrap();
     assert_eq!(report.final_text.as_deref(), Some("done"));
-    assert_eq!(rig.server.main_requests().len(), 2);
+    assert_eq!(harness.server.main_requests().len(), 2);
     assert!(notes(&sink).is_empty() && !sink.has_warning("handed over"));
     assert!(contexts(&sink).contains(&(139_999, Some(200_000))), "{:?}", contexts(&sink));
 }
@@ -33,16 +33,16 @@ async fn not_below_the_share() {
 #[tokio::test]
 async fn at_the_share_notes_are_written_and_claim_nothing() {
     let script = Script::new().then(reads(60_000)).then(reads(140_000)).then(Turn::text(NOTES));
-    let rig = Rig::new(script);
+    let harness = Harness::new(script);
     let sink = RecordingSink::new();
-    let report = rig.run(config(), &sink).await.unwrap();
+    let report = harness.run(config(), &sink).await.unwrap();
     assert_eq!(notes(&sink), [NOTES]);
     assert_eq!(report.final_text, None, "notes are no claim");
     assert!(sink.has_warning("70.0 % full (140000 of 200000 tokens)"));
-    let requests = rig.server.main_requests();
+    let requests = harness.server.main_requests();
     assert_eq!(requests.len(), 3);
     assert!(requests[2].body["messages"].to_string().contains("your notes"));
-    assert_eq!(report.usage.tokens, Some(rig.server.served()));
+    assert_eq!(report.usage.tokens, Some(harness.server.served()));
     assert_eq!(report.exit.as_deref(), Some("exit 0"));
     assert!(sink.preview_requests().is_empty(), "a session that is handed over is not judged");
 }
@@ -51,10 +51,10 @@ async fn at_the_share_notes_are_written_and_claim_nothing() {
 async fn at_another_share_or_never() {
     let script = || Script::new().then(reads(100_000)).then(Turn::text("x"));
     for (at, count) in [(0.5, 1), (0.51, 0), (0.0, 0)] {
-        let rig = Rig::new(script());
+        let harness = Harness::new(script());
         let sink = RecordingSink::new();
         let config = json!({"model": "claude-haiku-4-5", "handoff_at": at});
-        rig.run(config, &sink).await.unwrap();
+        harness.run(config, &sink).await.unwrap();
         assert_eq!(notes(&sink).len(), count, "{at}");
     }
 }
@@ -63,11 +63,11 @@ async fn at_another_share_or_never() {
 async fn tools_are_refused_while_notes_are_written() {
     let script =
         Script::new().then(reads(150_000)).then(reads(150_000)).then(Turn::text("B is next."));
-    let rig = Rig::new(script);
+    let harness = Harness::new(script);
     let sink = RecordingSink::new();
-    rig.run(config(), &sink).await.unwrap();
+    harness.run(config(), &sink).await.unwrap();
     assert_eq!(notes(&sink), ["B is next."]);
-    let requests = rig.server.main_requests();
+    let requests = harness.server.main_requests();
     assert!(requests[2].body["messages"].to_string().contains("Use no tools"));
 }
 
@@ -78,10 +78,10 @@ async fn a_claim_by_tool_is_judged_first() {
     let script = Script::new()
         .then(Turn::tool("mcp__ralph__claim_complete", &claim).usage(usage))
         .then(Turn::text("That is all."));
-    let rig = Rig::new(script);
+    let harness = Harness::new(script);
     let accepted = ralph_orchestrator_contract::ValidationPreview::Accepted;
     let sink = RecordingSink::with_previews([Some(accepted)]);
-    let report = rig.run(config(), &sink).await.unwrap();
+    let report = harness.run(config(), &sink).await.unwrap();
     assert_eq!(report.final_text.as_deref(), Some("That is all."));
     assert!(notes(&sink).is_empty());
     // What was accepted is not judged again when nothing was done since.
@@ -91,9 +91,9 @@ async fn a_claim_by_tool_is_judged_first() {
 #[tokio::test]
 async fn a_provider_that_fails_at_the_notes_is_told() {
     let script = Script::new().then(reads(150_000)).forever(Reply::error(429, "Too many requests"));
-    let rig = Rig::new(script);
+    let harness = Harness::new(script);
     let sink = RecordingSink::new();
-    let error = rig.run(config(), &sink).await.unwrap_err();
+    let error = harness.run(config(), &sink).await.unwrap_err();
     assert_eq!(error.class, ErrorClass::RateLimited { until_ms: None }, "{error}");
     assert!(sink.has_warning("no notes") && notes(&sink).is_empty());
 }
@@ -101,13 +101,13 @@ async fn a_provider_that_fails_at_the_notes_is_told() {
 #[tokio::test]
 async fn cancelled_while_the_notes_are_written() {
     let stalled = Turn::text("A is").fault(Fault::Stall);
-    let rig = Rig::new(Script::new().then(reads(150_000)).forever(stalled));
+    let harness = Harness::new(Script::new().then(reads(150_000)).forever(stalled));
     let sink = RecordingSink::new();
     let cancel = async {
-        rig.wait_until_stalled().await;
+        harness.wait_until_stalled().await;
         sink.cancel(ralph_orchestrator_contract::CancelReason::Timeout);
     };
-    let (result, ()) = tokio::join!(rig.run(config(), &sink), cancel);
+    let (result, ()) = tokio::join!(harness.run(config(), &sink), cancel);
     let error = result.unwrap_err();
     assert_eq!(error.class, ErrorClass::Cancelled, "{error}");
     assert!(notes(&sink).is_empty());

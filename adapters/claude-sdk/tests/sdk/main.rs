@@ -7,6 +7,6 @@ mod endings;
 mod faults;
 mod handoff;
 mod happy;
+mod harness;
 mod refusals;
-mod rig;
 mod validation;

@@ -3,32 +3,32 @@
 use ralph_orchestrator_testkit::model_server::{Script, Turn};
 use serde_json::{Value, json};
 
-use crate::rig::{GUARDED, RecordingSink, Rig, answers};
+use crate::harness::{GUARDED, Harness, RecordingSink, answers};
 
 /// Has the model call this tool, and returns what it was answered.
 async fn answered(
-    rig: Rig,
+    harness: Harness,
     config: Value,
     tool: &str,
     input: &Value,
-) -> (Rig, Vec<String>, String) {
+) -> (Harness, Vec<String>, String) {
     let script = Script::new().then(Turn::tool(tool, input)).then(Turn::text("so be it"));
-    let rig = rig.with_script(script);
-    let report = rig.run(config, &RecordingSink::new()).await.unwrap();
-    let told = answers(&rig.server.main_requests()[1].body);
-    (rig, report.denied, told)
+    let harness = harness.with_script(script);
+    let report = harness.run(config, &RecordingSink::new()).await.unwrap();
+    let told = answers(&harness.server.main_requests()[1].body);
+    (harness, report.denied, told)
 }
 
 #[tokio::test]
 async fn a_guarded_path_is_not_written_even_when_all_is_permitted() {
     for mode in ["bypassPermissions", "acceptEdits"] {
-        let rig = Rig::new(Script::new());
-        let folder = rig.workspace().join(GUARDED);
+        let harness = Harness::new(Script::new());
+        let folder = harness.workspace().join(GUARDED);
         std::fs::create_dir(&folder).unwrap();
         let path = folder.join("test.py");
         let write = json!({"file_path": path, "content": "pass\n"});
         let config = json!({"permission_mode": mode});
-        let (_rig, denied, told) = answered(rig, config, "Write", &write).await;
+        let (_rig, denied, told) = answered(harness, config, "Write", &write).await;
         assert!(!path.exists());
         assert!(told.contains("is protected") && told.contains("test.py"), "{told}");
         assert_eq!(denied, [format!("Write: {}", path.display())]);
@@ -37,11 +37,11 @@ async fn a_guarded_path_is_not_written_even_when_all_is_permitted() {
 
 #[tokio::test]
 async fn nor_by_the_shell_as_far_as_can_be_seen() {
-    let rig = Rig::new(Script::new());
-    let path = rig.workspace().join(GUARDED).join("x");
+    let harness = Harness::new(Script::new());
+    let path = harness.workspace().join(GUARDED).join("x");
     std::fs::create_dir(path.parent().unwrap()).unwrap();
     let bash = json!({"command": "cd guarded && echo x > x", "description": "write"});
-    let (_rig, denied, told) = answered(rig, json!({}), "Bash", &bash).await;
+    let (_rig, denied, told) = answered(harness, json!({}), "Bash", &bash).await;
     assert!(!path.exists() && told.contains("is protected"), "{told}");
     assert_eq!(denied, ["Bash: cd guarded && echo x > x"]);
 }
@@ -51,19 +51,20 @@ async fn denied_commands_are_refused_with_the_reason() {
     let push = json!({"command": "echo hi && touch pushed", "description": "push"});
     let deny = json!([{"rule": "Bash(touch:*)", "reason": "only people touch"}]);
     let config = json!({"permissions": {"deny": deny}});
-    let (rig, denied, told) = answered(Rig::new(Script::new()), config, "Bash", &push).await;
+    let (harness, denied, told) =
+        answered(Harness::new(Script::new()), config, "Bash", &push).await;
     assert!(told.contains("`Bash(touch:*)` is denied: only people touch"), "{told}");
-    assert!(!rig.workspace().join("pushed").exists());
+    assert!(!harness.workspace().join("pushed").exists());
     assert_eq!(denied.len(), 1);
 }
 
 #[tokio::test]
 async fn what_no_rule_allows_is_refused_when_somebody_would_be_asked() {
-    let rig = Rig::new(Script::new()).without_env("IS_SANDBOX");
-    let path = rig.workspace().join("no.txt");
+    let harness = Harness::new(Script::new()).without_env("IS_SANDBOX");
+    let path = harness.workspace().join("no.txt");
     let write = json!({"file_path": path, "content": "no"});
     let config = json!({"permission_mode": "default"});
-    let (_rig, denied, told) = answered(rig, config, "Write", &write).await;
+    let (_rig, denied, told) = answered(harness, config, "Write", &write).await;
     assert!(told.contains("nobody is there to ask"), "{told}");
     assert_eq!(denied, [format!("Write: {}", path.display())]);
     assert!(!path.exists());
@@ -72,11 +73,11 @@ async fn what_no_rule_allows_is_refused_when_somebody_would_be_asked() {
 #[tokio::test]
 async fn allowed_tools_work_for_root_too() {
     for mode in ["default", "dontAsk"] {
-        let rig = Rig::new(Script::new()).without_env("IS_SANDBOX");
-        let path = rig.workspace().join("yes.txt");
+        let harness = Harness::new(Script::new()).without_env("IS_SANDBOX");
+        let path = harness.workspace().join("yes.txt");
         let write = json!({"file_path": path, "content": "yes"});
         let config = json!({"permission_mode": mode, "permissions": {"allow": ["Write"]}});
-        let (_rig, denied, _told) = answered(rig, config, "Write", &write).await;
+        let (_rig, denied, _told) = answered(harness, config, "Write", &write).await;
         assert!(denied.is_empty() && path.exists(), "{mode}: {denied:?}");
     }
 }
@@ -84,10 +85,10 @@ async fn allowed_tools_work_for_root_too() {
 #[tokio::test]
 async fn the_orchestrators_own_tools_need_nobodys_leave() {
     for mode in ["default", "dontAsk", "acceptEdits"] {
-        let rig = Rig::new(Script::new()).without_env("IS_SANDBOX");
+        let harness = Harness::new(Script::new()).without_env("IS_SANDBOX");
         let config = json!({"permission_mode": mode});
         let note = json!({"text": "n"});
-        let (_rig, denied, told) = answered(rig, config, "mcp__ralph__note", &note).await;
+        let (_rig, denied, told) = answered(harness, config, "mcp__ralph__note", &note).await;
         assert!(denied.is_empty() && told.contains("Noted."), "{mode}: {told}");
     }
 }

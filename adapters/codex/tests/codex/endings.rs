@@ -7,11 +7,11 @@ use ralph_orchestrator_testkit::agent_env::codex_config;
 use ralph_orchestrator_testkit::model_server::{Fault, Reply, Script, Turn};
 use serde_json::json;
 
-use crate::rig::{RecordingSink, Rig};
+use crate::harness::{Harness, RecordingSink};
 
 /// The end of an iteration in which every request is answered like this.
 async fn always(reply: Reply) -> AgentError {
-    let error = Rig::new(Script::new().forever(reply)).fail(json!({})).await;
+    let error = Harness::new(Script::new().forever(reply)).fail(json!({})).await;
     assert_eq!(error.report.final_text, None, "an error's text claims nothing");
     assert!(error.report.session.is_some());
     assert_eq!(error.report.exit.as_deref(), Some("exit 1"));
@@ -22,12 +22,12 @@ async fn always(reply: Reply) -> AgentError {
 async fn rate_limited_for_ever() {
     let error = always(Reply::error(429, "Too many requests")).await;
     assert_eq!(error.class, ErrorClass::RateLimited { until_ms: None }, "{error}");
-    let rig = Rig::new(Script::new().forever(Reply::failed(
+    let harness = Harness::new(Script::new().forever(Reply::failed(
         "rate_limit_exceeded",
         "Rate limit reached for x. Please try again in 1s.",
     )));
     let sink = RecordingSink::new();
-    let error = rig.run(json!({}), &sink).await.unwrap_err();
+    let error = harness.run(json!({}), &sink).await.unwrap_err();
     assert!(matches!(error.class, ErrorClass::RateLimited { until_ms: Some(_) }), "{error}");
     assert!(sink.events().iter().any(|event| matches!(event, Event::Waiting { .. })));
 }
@@ -76,45 +76,47 @@ async fn a_failed_turn_has_cost_what_went_before() {
     let script = Script::new()
         .then(Turn::shell("true").usage(usage))
         .forever(Reply::failed("context_length_exceeded", "long"));
-    let error = Rig::new(script).fail(json!({})).await;
+    let error = Harness::new(script).fail(json!({})).await;
     assert_eq!(error.class, ErrorClass::ContextExceeded);
     assert_eq!(error.report.usage.tokens, Some(usage));
 }
 
 #[tokio::test]
 async fn nobody_goes_on_in_time() {
-    let rig = Rig::new(Script::new().forever(Turn::text("half").fault(Fault::Stall)));
-    codex_config(&rig.home(), &rig.server.base_url(), Duration::from_millis(300));
-    let error = rig.fail(json!({})).await;
+    let harness = Harness::new(Script::new().forever(Turn::text("half").fault(Fault::Stall)));
+    codex_config(&harness.home(), &harness.server.base_url(), Duration::from_millis(300));
+    let error = harness.fail(json!({})).await;
     assert_eq!(error.class, ErrorClass::Overloaded, "{error}");
 }
 
 #[tokio::test]
 async fn no_key() {
-    let error = Rig::new(Script::new()).without_env("LOOP_KEY").fail(json!({})).await;
+    let error = Harness::new(Script::new()).without_env("LOOP_KEY").fail(json!({})).await;
     assert_eq!(error.class, ErrorClass::Unauthenticated, "{error}");
 }
 
 #[tokio::test]
 async fn arguments_and_configurations_that_it_does_not_know() {
-    let error = Rig::new(Script::new()).fail(json!({"args": ["--no-such-option"]})).await;
+    let error = Harness::new(Script::new()).fail(json!({"args": ["--no-such-option"]})).await;
     assert_eq!(error.class, ErrorClass::Crashed);
     assert!(error.message.contains("no-such-option"), "{error}");
     assert_eq!(error.report.exit.as_deref(), Some("exit 2"));
-    let rig = Rig::new(Script::new());
-    std::fs::write(rig.home().join(".codex/config.toml"), "model = [").unwrap();
-    let error = rig.fail(json!({})).await;
+    let harness = Harness::new(Script::new());
+    std::fs::write(harness.home().join(".codex/config.toml"), "model = [").unwrap();
+    let error = harness.fail(json!({})).await;
     assert_eq!(error.class, ErrorClass::Crashed, "{error}");
     assert!(error.message.contains("config.toml"), "{error}");
 }
 
 #[tokio::test]
 async fn prompts_that_it_does_not_take_are_not_given() {
-    let rig = Rig::new(Script::new());
+    let harness = Harness::new(Script::new());
     for prompt in [&b""[..], b" \n", b"caf\xe9"] {
-        let error =
-            rig.run_task(json!({}), rig.task(prompt), &RecordingSink::new()).await.unwrap_err();
+        let error = harness
+            .run_task(json!({}), harness.task(prompt), &RecordingSink::new())
+            .await
+            .unwrap_err();
         assert_eq!(error.class, ErrorClass::InvalidRequest);
     }
-    assert!(rig.server.requests().is_empty());
+    assert!(harness.server.requests().is_empty());
 }

@@ -6,7 +6,7 @@ use ralph_orchestrator_contract::{Event, Tokens, Usage};
 use ralph_orchestrator_testkit::model_server::{Fault, Script, Turn};
 use serde_json::{Value, json};
 
-use crate::rig::{RecordingSink, Rig};
+use crate::harness::{Harness, RecordingSink};
 
 const FIRST: Tokens = Tokens { input: 2000, output: 120, cache_read: 0, cache_write: 15_000 };
 const LAST: Tokens = Tokens { input: 20, output: 40, cache_read: 17_000, cache_write: 300 };
@@ -21,14 +21,14 @@ async fn writes_a_file_and_reports_exact_figures() {
                 .usage(FIRST),
         )
         .then(Turn::text("Done. <promise>COMPLETE: written</promise>").usage(LAST));
-    let rig = Rig::new(script);
+    let harness = Harness::new(script);
     let sink = RecordingSink::new();
-    let report = rig.run(json!({}), &sink).await.unwrap();
-    let written = std::fs::read_to_string(rig.workspace().join("hello.txt")).unwrap();
+    let report = harness.run(json!({}), &sink).await.unwrap();
+    let written = std::fs::read_to_string(harness.workspace().join("hello.txt")).unwrap();
     assert_eq!(written, "hello ralph\n");
     assert_eq!(report.final_text.as_deref(), Some("Done. <promise>COMPLETE: written</promise>"));
     let tokens = FIRST + LAST;
-    assert_eq!(rig.server.served(), tokens);
+    assert_eq!(harness.server.served(), tokens);
     assert_eq!(report.usage, Usage { tokens: Some(tokens), cost: None, estimated: false });
     assert_eq!(report.exit.as_deref(), Some("exit 0"));
     assert!(report.left_behind.is_empty() && report.denied.is_empty());
@@ -65,20 +65,23 @@ async fn writes_a_file_and_reports_exact_figures() {
 
 #[tokio::test]
 async fn every_iteration_is_a_fresh_thread_with_its_own_figures() {
-    let rig = Rig::new(Script::new().forever(Turn::text("done").usage(LAST)));
-    let first = rig.run(json!({}), &RecordingSink::new()).await.unwrap();
-    let second = rig.run(json!({}), &RecordingSink::new()).await.unwrap();
+    let harness = Harness::new(Script::new().forever(Turn::text("done").usage(LAST)));
+    let first = harness.run(json!({}), &RecordingSink::new()).await.unwrap();
+    let second = harness.run(json!({}), &RecordingSink::new()).await.unwrap();
     assert_ne!(first.session, second.session);
     assert_eq!((first.usage, second.usage.tokens), (second.usage, Some(LAST)));
 }
 
 #[tokio::test]
 async fn a_prompt_of_almost_a_mebibyte_arrives_byte_for_byte() {
-    let rig = Rig::new(Script::new().then(Turn::text("read")));
+    let harness = Harness::new(Script::new().then(Turn::text("read")));
     let line = "{x} $HOME {{y}} \"quoted\" `ticks` ünïcödé \u{1f980}\\n\n";
     let prompt = line.repeat(1024 * 1024 / line.len() - 1);
-    rig.run_task(json!({}), rig.task(prompt.as_bytes()), &RecordingSink::new()).await.unwrap();
-    let requests = rig.server.main_requests();
+    harness
+        .run_task(json!({}), harness.task(prompt.as_bytes()), &RecordingSink::new())
+        .await
+        .unwrap();
+    let requests = harness.server.main_requests();
     let inputs = requests[0].body["input"].as_array().unwrap();
     let texts = inputs.iter().filter_map(|item| item["content"][0]["text"].as_str());
     let longest = texts.max_by_key(|text| text.len()).unwrap();
@@ -89,9 +92,9 @@ async fn a_prompt_of_almost_a_mebibyte_arrives_byte_for_byte() {
 async fn a_stream_that_breaks_is_asked_for_again() {
     for fault in [Fault::Cut, Fault::Error] {
         let broken = Turn::text("never heard").fault(fault);
-        let rig = Rig::new(Script::new().then(broken).forever(Turn::text("whole")));
+        let harness = Harness::new(Script::new().then(broken).forever(Turn::text("whole")));
         let sink = RecordingSink::new();
-        let result = rig.run(json!({}), &sink).await;
+        let result = harness.run(json!({}), &sink).await;
         // An overloaded model is left to the orchestrator at once.
         match fault {
             Fault::Error => assert_eq!(result.unwrap_err().class.word(), "overloaded"),
@@ -103,18 +106,18 @@ async fn a_stream_that_breaks_is_asked_for_again() {
 #[tokio::test]
 async fn a_slow_stream_is_waited_for() {
     let slow = Turn::text("at last").slow(Duration::from_millis(20));
-    let rig = Rig::new(Script::new().then(slow));
-    let report = rig.run(json!({}), &RecordingSink::new()).await.unwrap();
+    let harness = Harness::new(Script::new().then(slow));
+    let report = harness.run(json!({}), &RecordingSink::new()).await.unwrap();
     assert_eq!(report.final_text.as_deref(), Some("at last"));
 }
 
 #[tokio::test]
 async fn options_reach_the_model() {
-    let rig = Rig::new(Script::new().then(Turn::text("ok")));
+    let harness = Harness::new(Script::new().then(Turn::text("ok")));
     let config = json!({"model": "gpt-5", "sandbox": "read-only",
         "args": ["-c", "instructions=\"x\"", "-c", "model_reasoning_effort=high"]});
-    rig.run(config, &RecordingSink::new()).await.unwrap();
-    let request = &rig.server.main_requests()[0];
+    harness.run(config, &RecordingSink::new()).await.unwrap();
+    let request = &harness.server.main_requests()[0];
     assert_eq!(request.model(), "gpt-5");
     assert_eq!(request.body["reasoning"]["effort"], Value::from("high"));
     let input = request.body["input"].to_string();
@@ -123,11 +126,12 @@ async fn options_reach_the_model() {
 
 #[tokio::test]
 async fn it_is_checked_without_spending_anything() {
-    let rig = Rig::new(Script::new());
-    let found = rig.agent(json!({})).check(&rig.env).await.unwrap();
+    let harness = Harness::new(Script::new());
+    let found = harness.agent(json!({})).check(&harness.env).await.unwrap();
     assert!(found.starts_with("codex-cli ") && found.contains("node_modules"), "{found}");
-    let missing = rig.agent(json!({"program": "no-such-codex"})).check(&rig.env).await.unwrap_err();
+    let missing =
+        harness.agent(json!({"program": "no-such-codex"})).check(&harness.env).await.unwrap_err();
     assert_eq!(missing.class.word(), "unavailable");
     assert!(missing.message.contains("npm install -g @openai/codex"), "{missing}");
-    assert!(rig.server.requests().is_empty());
+    assert!(harness.server.requests().is_empty());
 }

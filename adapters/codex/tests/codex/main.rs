@@ -5,4 +5,4 @@ mod cancel;
 mod conformance;
 mod endings;
 mod happy;
-mod rig;
+mod harness;

@@ -128,12 +128,12 @@ impl Session {
         let enough = self.observation_allowance().expired_or_stopped();
         tokio::select! {
             biased;
-            ended = running.end() => return self.take_back(ended?),
+            ended = running.end() => return self.restore_hashers(ended?),
             () = enough => {}
         }
         running.cancel();
         let ended = running.end().await?;
-        self.take_back(ended)
+        self.restore_hashers(ended)
     }
 
     /// Cancels the running observation, if there is one.
@@ -141,12 +141,12 @@ impl Session {
         if let Some(WorkspaceObservation::Running(mut running)) = self.observation.take() {
             running.cancel();
             let ended = running.end().await?;
-            drop(self.take_back(ended)?);
+            drop(self.restore_hashers(ended)?);
         }
         Ok(())
     }
 
-    fn take_back(&mut self, ended: Ended) -> Result<Option<Observed>, EngineError> {
+    fn restore_hashers(&mut self, ended: Ended) -> Result<Option<Observed>, EngineError> {
         let Ended { tree, evidence, found } = ended;
         self.hasher = Some(tree);
         self.evidence_hasher = evidence;

@@ -80,7 +80,7 @@ fn start(world: &World, good: usize, fault: Fault) {
 
 /// A start on a good disk: the run comes to its end.
 #[track_caller]
-fn go_on(world: &World, expected: &Outcome, about: &str) {
+fn resume(world: &World, expected: &Outcome, about: &str) {
     let before = world.state();
     let (ran, _) = world.happened();
     let ended = world.run(Injector::none().disk());
@@ -105,7 +105,7 @@ fn at_every_operation(fault: Fault) {
         let about = format!("{fault:?} at operation {good}, {operation:?}");
         let world = World::new();
         start(&world, good, fault);
-        go_on(&world, expected, &about);
+        resume(&world, expected, &about);
     }
 }
 
@@ -188,6 +188,6 @@ proptest! {
         for (good, fault) in &faults {
             start(&world, *good, *fault);
         }
-        go_on(&world, expected, &format!("{faults:?}"));
+        resume(&world, expected, &format!("{faults:?}"));
     }
 }

@@ -1,4 +1,4 @@
-//! The adapter, for the tests' rig.
+//! The adapter, for the tests' harness.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 pub(crate) use ralph_orchestrator_testkit::RecordingSink;
 
-pub(crate) type Rig = AgentHarness<Codex>;
+pub(crate) type Harness = AgentHarness<Codex>;
 
 pub(crate) struct Codex;
 

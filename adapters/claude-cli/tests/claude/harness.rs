@@ -1,4 +1,4 @@
-//! The adapter, for the tests' rig.
+//! The adapter, for the tests' harness.
 
 use ralph_orchestrator_contract::{Agent, BuildContext, BuildError};
 use ralph_orchestrator_supervisor::Supervisor;
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 pub(crate) use ralph_orchestrator_testkit::RecordingSink;
 
-pub(crate) type Rig = AgentHarness<ClaudeCli>;
+pub(crate) type Harness = AgentHarness<ClaudeCli>;
 
 pub(crate) struct ClaudeCli;
 

@@ -1,4 +1,4 @@
-//! The adapter, for the tests' rig.
+//! The adapter, for the tests' harness.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 pub(crate) use ralph_orchestrator_testkit::RecordingSink;
 
-pub(crate) type Rig = AgentHarness<ClaudeSdk>;
+pub(crate) type Harness = AgentHarness<ClaudeSdk>;
 
 pub(crate) struct ClaudeSdk;
 

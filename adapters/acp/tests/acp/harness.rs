@@ -1,4 +1,4 @@
-//! The adapter and its agents, for the tests' rig.
+//! The adapter and its agents, for the tests' harness.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 pub(crate) use ralph_orchestrator_testkit::RecordingSink;
 
-pub(crate) type Rig = AgentHarness<Acp>;
+pub(crate) type Harness = AgentHarness<Acp>;
 
 pub(crate) struct Acp;
 
