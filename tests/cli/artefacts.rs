@@ -177,7 +177,7 @@ fn a_kill_while_a_check_runs_that_has_written_a_file_loses_nothing() {
     running.signal(Signal::KILL);
     running.wait();
     assert!(!env.has_record("validated"));
-    env.run().expect(0).says("left report.xml");
+    env.run().expect(0).says("report.xml (not part of the work)");
     assert_eq!((env.agent.calls(), artefacts(&env)), (1, vec!["report.xml".to_owned()]));
 }
 

@@ -245,7 +245,7 @@ fn an_edited_prompt_is_read_again_or_restored_as_configured() {
     let env = TestEnvironment::new();
     let agent = env.agent.program();
     env.raw_config(&format!(
-        "[run]\ndelay = \"0s\"\nprompt_mutable = false\n[agent]\nadapter = \"command\"\n\
+        "[run]\ndelay = \"0s\"\nprompt_editable = false\n[agent]\nadapter = \"command\"\n\
          unmetered = true\n[agent.config]\nprogram = [\"{}\"]\n[[validator]]\nkind = \"command\"\n\
          program = [\"test\", \"-e\", \"done\"]\n",
         agent.display()

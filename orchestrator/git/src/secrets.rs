@@ -119,7 +119,7 @@ mod tests {
             "key.rs",
             "keyboard",
             "env.rs",
-            "docs/credentials.md",
+            "notes/credentials.md",
             "monkey",
             "src/environment.rs",
         ] {

@@ -40,7 +40,7 @@ pub(super) fn no_file_is_written_through_a_link_in_the_prompt_s_place() {
                 let config = env.read("ralph.toml");
                 env.write(
                     "ralph.toml",
-                    config.replace("[run]\n", "[run]\nprompt_mutable = false\n"),
+                    config.replace("[run]\n", "[run]\nprompt_editable = false\n"),
                 );
             }
             let prompt = env.read("PROMPT.md");
