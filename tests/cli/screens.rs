@@ -184,7 +184,7 @@ fn ctrl_c_during_a_validation_speaks_of_the_validators() {
     screen.shows("validating (");
     screen.press(b"\x03");
     let text = screen.shows("stopping: ending the validators, whose verdict is discarded");
-    assert!(!text.contains("the agent is asked to end"), "{text}");
+    assert!(!text.contains("interrupting the agent"), "{text}");
     assert_eq!(screen.wait(), Some(130));
 }
 

@@ -160,7 +160,7 @@ pub(super) fn a_second_signal_kills_at_once_and_nothing_is_left_when_the_program
         let mut running = env.start(&["run"]);
         let daemon = daemon(&env);
         running.signal(signal);
-        running.says("asked to end");
+        running.says("stopping");
         assert!(alive(daemon), "the first one is only a request");
         let begin = Instant::now();
         running.signal(signal);
@@ -181,7 +181,7 @@ pub(super) fn a_third_signal_leaves_at_once_and_the_tree_ends_all_the_same() {
         let mut running = env.start(&["run"]);
         let daemon = daemon(&env);
         let begin = Instant::now();
-        for text in ["asked to end", "at once"] {
+        for text in ["stopping", "at once"] {
             running.signal(signal);
             running.says(text);
         }
@@ -204,7 +204,7 @@ fn the_exit_status_is_that_of_the_first_signal() {
         let mut running = env.start(&["run"]);
         daemon(&env);
         running.signal(signals[0]);
-        running.says("asked to end");
+        running.says("stopping");
         running.signal(signals[1]);
         running.wait().expect(status);
     }
