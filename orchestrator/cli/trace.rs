@@ -58,7 +58,7 @@ fn requested_filter(verbose: u8) -> Option<String> {
     let filter = filter.filter(|filter| match EnvFilter::try_new(filter) {
         Ok(_) => true,
         Err(error) => {
-            let example = "expected a filter such as `info` or `orchestrator=debug,warn`";
+            let example = "expected a filter such as `info` or `ralph_orchestrator=debug,warn`";
             output::info(&format!("warning: {VARIABLE} is ignored: {error}; {example}"));
             false
         }

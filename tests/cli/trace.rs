@@ -78,9 +78,9 @@ fn what_is_asked_for_is_shown_and_kept() {
 fn a_filter_that_cannot_be_read_is_a_warning() {
     let mut env = TestEnvironment::new();
     env.agent.default_call().script("touch done; echo '<promise>COMPLETE: ok</promise>'\n");
-    env.var("RALPH_LOG", "orchestrator=loud");
+    env.var("RALPH_LOG", "ralph_orchestrator=loud");
     let ended = env.run().expect(0);
-    ended.says("warning: RALPH_LOG is ignored").says("expected such as");
+    ended.says("warning: RALPH_LOG is ignored").says("expected a filter such as");
     env.unset("RALPH_LOG");
     env.var("RALPH_LOG", "");
     let ended = env.ralph(&["run", "--restart"]).expect(0);
