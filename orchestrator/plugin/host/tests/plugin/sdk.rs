@@ -84,7 +84,7 @@ async fn panics_in_a_run_fail_that_run_only() {
         ("panic", "deliberate panic in run"),
         ("panic-after-waiting", "deliberate panic after waiting"),
         ("panic-in-drop", "deliberate panic in drop"),
-        ("panic-with-a-number", "a panic without a text"),
+        ("panic-with-a-number", "a panic without a message"),
     ] {
         let failure = run(&session, instance, prompt).await.failure();
         assert!(failure.starts_with("it panicked at src/bad.rs:"), "{prompt}: {failure}");
@@ -157,10 +157,7 @@ async fn a_run_that_does_not_listen_is_aborted_within_its_grace() {
     let session = start(MISBEHAVING.copy()).await;
     let instance = agent(&session).await;
     for (prompt, expected) in [
-        (
-            "ignore-cancel",
-            "cancelled: it did not end by itself after it was asked to, and was aborted",
-        ),
+        ("ignore-cancel", "cancelled: it did not end after cancellation and was aborted"),
         ("panic-when-aborted", "it panicked: deliberate panic when aborted"),
     ] {
         let running = armed(&session, instance, prompt).await;

@@ -256,10 +256,10 @@ fn an_unknown_frame_is_no_mistake_and_its_name_is_kept_short() {
 fn what_is_no_frame_is_told_with_its_beginning() {
     let of = |text: &str| decode::<PluginFrame>(text.as_bytes()).unwrap_err().to_string();
     assert!(of("Traceback (most recent call last):").contains("`Traceback (most recent"));
-    assert!(of("[1]").contains("no frame"));
+    assert!(of("[1]").contains("is not a frame"));
     assert!(of("{}").contains("missing field `frame`"));
-    assert!(of(r#"{"frame":1}"#).contains("no frame"));
-    assert!(of(r#"{"frame":"pong"}"#).contains("`pong` is not as it should be: missing field `n`"));
+    assert!(of(r#"{"frame":1}"#).contains("is not a frame"));
+    assert!(of(r#"{"frame":"pong"}"#).contains("invalid frame `pong`: missing field `n`"));
     assert!(of(r#"{"frame":"pong","n":-1}"#).contains("`pong`"));
     assert!(of(r#"{"frame":"done","call":1}"#).contains("`done`"));
     assert!(of(&"\u{1b}[31m".repeat(100)).contains("\\u{1b}"));
