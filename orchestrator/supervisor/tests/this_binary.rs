@@ -34,7 +34,7 @@ fn main() {
         let fork_server = parent(&shim);
         assert_eq!(parent(&fork_server), std::process::id().to_string());
         assert_eq!(read(&shim, "comm"), "ralph-supervise\n");
-        assert_eq!(read(&fork_server, "comm"), "ralph-fork_server\n");
+        assert_eq!(read(&fork_server, "comm"), "ralph-forksrv\n");
         let own_name = std::env::args().next().unwrap();
         assert_eq!(read(&fork_server, "cmdline"), format!("{own_name}\0__supervise\x003\0"));
         assert_eq!(read(&fork_server, "environ"), "", "secrets are for the agent alone");
