@@ -1,10 +1,10 @@
 //! The stream of a Claude-shaped agent: as `streams` has it, and only a result ends
 //! well.
 
-use ralph_orchestrator_contract::{CancelReason, ErrorClass, Event};
 use ralph_adapter_common::ProcessEnd;
 use ralph_adapter_common::claude_program::conclude;
 use ralph_adapter_common::claude_stream::ClaudeParser;
+use ralph_orchestrator_contract::{CancelReason, ErrorClass, Event};
 
 use crate::streams::Watch;
 

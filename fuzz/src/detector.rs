@@ -5,7 +5,7 @@ use std::path::Path;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
-use ralph_orchestrator_contract::{BuildContext, CompletionDetector, Findings, DetectorInput};
+use ralph_orchestrator_contract::{BuildContext, CompletionDetector, DetectorInput, Findings};
 
 pub(crate) fn context() -> BuildContext {
     BuildContext {

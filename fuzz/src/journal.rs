@@ -6,7 +6,9 @@ use std::path::Path;
 
 use jiff::Timestamp;
 use ralph_orchestrator_core::machine::Record;
-use ralph_orchestrator_core::store::{Disk, JournalEntry, Journal, Key, StateError, TornLine, read_journal};
+use ralph_orchestrator_core::store::{
+    Disk, Journal, JournalEntry, Key, StateError, TornLine, read_journal,
+};
 
 use crate::bytes::Bytes;
 use crate::{edit, folder, records};

@@ -254,7 +254,8 @@ impl World {
         if let Some(at) = completed {
             self.assert_justified(before, &new[..at]);
         }
-        let requires_new_claim = self.fresh.policy.after_rejection == AfterRejection::RequireNewClaim;
+        let requires_new_claim =
+            self.fresh.policy.after_rejection == AfterRejection::RequireNewClaim;
         if matches!(before.latch, Latch::Claimed { .. }) && !requires_new_claim {
             assert_ne!(state.latch, Latch::Open, "a pending claim was lost");
         }

@@ -1,9 +1,9 @@
 //! The stream of `opencode run --format json`: as `streams` has it, and every session
 //! is told of once.
 
-use ralph_orchestrator_contract::Event;
 use ralph_adapter_common::opencode::OpenCodeParser;
 use ralph_adapter_common::{LineParser as _, ProcessEnd};
+use ralph_orchestrator_contract::Event;
 
 use crate::streams::Watch;
 
@@ -19,5 +19,9 @@ pub fn check(data: &[u8]) {
         watch.heard(events);
     }
     assert!(sessions <= 1, "{sessions} sessions were told of");
-    watch.ended(parser.finish(ProcessEnd { exit: "exit 0".to_owned(), success: true, ..ProcessEnd::default() }));
+    watch.ended(parser.finish(ProcessEnd {
+        exit: "exit 0".to_owned(),
+        success: true,
+        ..ProcessEnd::default()
+    }));
 }

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use ralph_orchestrator_core::machine::{Latch, Record, State};
-use ralph_orchestrator_core::store::{StoredRun, Layout, StateError, Store, read_current_run};
+use ralph_orchestrator_core::store::{Layout, StateError, Store, StoredRun, read_current_run};
 
 use crate::bytes::Bytes;
 use crate::{edit, folder, records};

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use ralph_orchestrator_conformance::model_server::{ModelServer, Reply, Script, Turn};
+use ralph_orchestrator_conformance::{self as conformance, Options, RecordingSink, Subject};
 use ralph_orchestrator_plugin_sdk::{
     Agent as _, AgentError, Budget, ErrorClass, Event, Iteration, Report, parse_config,
 };
-use ralph_orchestrator_conformance::{self as conformance, Options, RecordingSink, Subject};
-use ralph_orchestrator_conformance::model_server::{ModelServer, Reply, Script, Turn};
 use serde_json::{Value, json};
 
 use super::{ChatAgent, Config};

@@ -12,8 +12,8 @@
 use std::path::PathBuf;
 
 use ralph_orchestrator_plugin_sdk::{
-    BuildError, Claim, ClaimKind, ClaimSource, CompletionDetector, Findings, NearMiss, DetectorInput,
-    async_trait, export_plugin,
+    BuildError, Claim, ClaimKind, ClaimSource, CompletionDetector, DetectorInput, Findings,
+    NearMiss, async_trait, export_plugin,
 };
 use serde::Deserialize;
 
@@ -122,8 +122,13 @@ mod tests {
     use std::path::Path;
 
     async fn look(workspace: &Path) -> Findings {
-        let input =
-            DetectorInput { workspace, prompt_path: None, prompt: None, final_text: None, given: None };
+        let input = DetectorInput {
+            workspace,
+            prompt_path: None,
+            prompt: None,
+            final_text: None,
+            given: None,
+        };
         Plan { file: plan() }.inspect(input).await
     }
 

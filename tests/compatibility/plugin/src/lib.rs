@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use ralph_orchestrator_plugin_sdk::{
     Agent, AgentError, BuildContext, BuildError, CancelSignal, Claim, ClaimKind, ClaimSource,
-    CompletionDetector, Description, ErrorClass, Event, EventSink, EvidenceValidator, Findings,
-    Iteration, Report, ValidationContext, ValidatorDescription, Verdict, DetectorInput, async_trait,
-    export_plugin,
+    CompletionDetector, Description, DetectorInput, ErrorClass, Event, EventSink,
+    EvidenceValidator, Findings, Iteration, Report, ValidationContext, ValidatorDescription,
+    Verdict, async_trait, export_plugin,
 };
 use serde::Deserialize;
 
@@ -69,7 +69,10 @@ impl CompletionDetector for Echo {
             source: ClaimSource::Message,
             text: text.to_owned(),
         };
-        Findings { claims: input.final_text.map(claim).into_iter().collect(), ..Findings::default() }
+        Findings {
+            claims: input.final_text.map(claim).into_iter().collect(),
+            ..Findings::default()
+        }
     }
 
     fn instructions(&self) -> String {

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 
 use ralph_orchestrator_plugin_sdk::{
     Agent, AgentError, BuildContext, BuildError, CancelSignal, Claim, CompletionDetector,
-    Description, ErrorClass, Event, EventSink, EvidenceValidator, Findings, Iteration, Report,
-    ValidationContext, ValidatorDescription, Verdict, DetectorInput, async_trait, export_plugin,
+    Description, DetectorInput, ErrorClass, Event, EventSink, EvidenceValidator, Findings,
+    Iteration, Report, ValidationContext, ValidatorDescription, Verdict, async_trait,
+    export_plugin,
 };
 use serde::Deserialize;
 
