@@ -23,7 +23,7 @@ fn inside(folder: &Path, bytes: &mut Bytes<'_>) {
     let path = folder.join("journal.jsonl");
     let key_path = folder.join("key");
     fs::write(&key_path, [7; 32]).unwrap();
-    let key = Key::read_journal(&disk, &key_path).unwrap().unwrap();
+    let key = Key::read(&disk, &key_path).unwrap().unwrap();
     let time = Timestamp::from_second(1_700_000_000).unwrap();
     let mut journal = Journal::create(&disk, &path, &key).unwrap();
     let mut written = Vec::new();
@@ -33,7 +33,7 @@ fn inside(folder: &Path, bytes: &mut Bytes<'_>) {
         written.push(record);
     }
     drop(journal);
-    let before = fs::read_journal(&path).unwrap();
+    let before = fs::read(&path).unwrap();
     let after = edit::edited(&before, bytes);
     fs::write(&path, &after).unwrap();
 
@@ -42,7 +42,7 @@ fn inside(folder: &Path, bytes: &mut Bytes<'_>) {
     assert_eq!(found.is_ok(), opened.is_ok(), "reading and opening do not agree");
     let Ok((found, torn)) = found else {
         assert_ne!(before, after, "an untouched journal is refused");
-        assert_eq!(fs::read_journal(&path).unwrap(), after, "a damaged journal was changed");
+        assert_eq!(fs::read(&path).unwrap(), after, "a damaged journal was changed");
         return;
     };
     let (found_again, torn_again) = opened.unwrap();
@@ -57,7 +57,7 @@ fn inside(folder: &Path, bytes: &mut Bytes<'_>) {
     // What is whole is kept, and can be gone on with.
     let (mut journal, torn) = Journal::open(&disk, &path, &key, |_| {}).unwrap();
     assert_eq!(torn, None, "a torn line was cut only once");
-    assert_eq!(fs::read_journal(&path).unwrap(), after[..after.len() - tail]);
+    assert_eq!(fs::read(&path).unwrap(), after[..after.len() - tail]);
     let next = Record::Warning { message: "next".into() };
     journal.append(time, &next).unwrap();
     let (all, _) = collect(|each| read_journal(&disk, &path, &key, each)).unwrap();
@@ -70,7 +70,7 @@ fn collect(
     read: impl FnOnce(&mut dyn FnMut(JournalEntry)) -> Result<Option<TornLine>, StateError>,
 ) -> Result<Found, StateError> {
     let mut records = Vec::new();
-    let torn = read_journal(&mut |entry| {
+    let torn = read(&mut |entry| {
         records.push(entry.record);
         assert_eq!(entry.seq, u64::try_from(records.len()).unwrap());
     });
