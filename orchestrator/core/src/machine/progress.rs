@@ -104,7 +104,8 @@ impl State {
         let work = (self.workspace.tree.clone(), self.workspace.evidence.clone());
         let validation = &mut self.validation;
         // Validating again, after a restart, does not make the same work worse.
-        let further = u32::from(std::mem::take(&mut validation.iterated_since_rejection));
+        let has_iterated = std::mem::take(&mut validation.iterated_since_rejection);
+        let further = u32::from(has_iterated && !only_errors(&verdicts));
         let times = match &validation.rejection {
             Some(last) if last.work == work => last.times.saturating_add(further),
             _ => 1,
@@ -130,6 +131,14 @@ impl State {
             }
         }
     }
+}
+
+/// Returns whether nothing but errors of validators kept the work from being accepted: they say nothing of
+/// the work.
+fn only_errors(verdicts: &[ValidatorVerdict]) -> bool {
+    let mut required = verdicts.iter().filter(|named| named.required);
+    required.clone().any(|named| named.required_error().is_some())
+        && required.all(|named| !matches!(named.verdict, Verdict::Rejected { .. }))
 }
 
 impl ProgressState {

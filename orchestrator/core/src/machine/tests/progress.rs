@@ -244,6 +244,32 @@ fn a_validator_that_cannot_check_is_the_users_to_mend() {
     assert!(world.state.validation.errors_in_a_row.is_empty());
 }
 
+/// An error says nothing of the work, also after the run is resumed.
+#[test]
+fn errors_of_a_validator_are_no_rejections_of_the_same_work() {
+    let no_verdict = |world: &mut World| {
+        let mut validation = validation(false, "t1");
+        validation.verdicts[0].verdict = Verdict::Error { message: "no such program".into() };
+        feed(world, Input::Validated(validation));
+    };
+    let mut world = roomy();
+    begun(&mut world);
+    for start in 0..2 {
+        if start > 0 {
+            feed(&mut world, Input::Started(StartOptions { fresh: fresh() }));
+            feed(&mut world, Input::ClaimsFound(Vec::new()));
+            feed(&mut world, Input::Observed(observation("t1")));
+            no_verdict(&mut world);
+        }
+        world = run_until_the_end(world, |world, _| {
+            iterate(world, marker(), ended(IterationOutcome::Succeeded), observation("t1"));
+            no_verdict(world);
+        });
+        assert_eq!(end(&world), StopReason::NeedsHuman, "start {start}");
+    }
+    assert_eq!(world.state.rejected_in_a_row(), 1);
+}
+
 #[test]
 fn a_verdict_in_between_begins_the_count_of_errors_anew() {
     let mut world = roomy();
