@@ -69,6 +69,13 @@ impl Context {
         Self::load(file, sets.sets.clone())
     }
 
+    /// The same for a command that only has to find the run: a mistake in other keys must not keep a run
+    /// from being stopped.
+    pub(crate) fn of_run(file: &ConfigFile, sets: &SetArgs) -> Result<Self, CommandError> {
+        Self::with(file, sets)
+            .or_else(|error| Self::load_places(file, sets.sets.clone()).ok_or(error))
+    }
+
     /// Where the state of its run lies.
     pub(crate) fn layout(&self) -> Result<Layout, CommandError> {
         let layout = state_layout(&self.loaded, &self.state_home())?;

@@ -110,6 +110,20 @@ fn stop_ends_a_detached_run() {
 }
 
 #[test]
+fn a_mistake_in_the_configuration_keeps_no_run_from_being_stopped() {
+    let (env, up, _go) = waiting();
+    env.ralph(&["run", "--detach"]).expect(0);
+    fs::read(&up).unwrap();
+    let pid = pid(&env);
+    let config = env.read("ralph.toml");
+    env.write("ralph.toml", format!("{config}\n[nonsense]\nx = 1\n"));
+    env.ralph(&["stop"]).expect(0).says("stopped");
+    assert!(!alive(pid));
+    env.ralph(&["stop"]).expect(0).says("no run is active");
+    env.ralph(&["run"]).expect(78).says("nonsense");
+}
+
+#[test]
 fn its_events_go_to_the_log_too() {
     let (env, up, go) = waiting();
     env.ralph(&["run", "--detach", "--json"]).expect(0);

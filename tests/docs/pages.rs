@@ -395,7 +395,7 @@ fn the_workflow_runs() {
 fn the_readme_is_short_and_for_users() {
     let readme = fs::read_to_string(repository().join("README.md")).unwrap();
     assert!(readme.lines().count() < 200, "{} lines", readme.lines().count());
-    assert!(readme.contains("another program"), "it does not say that it is no other program");
+    assert!(readme.contains("Not related to the public project"), "it does not say what it is not");
     assert!(readme.contains("docs/user/session.svg"), "it has no picture");
     for word in ["claim", "validator", "limit", "cost", "stop"] {
         assert!(readme.contains(word), "it says nothing of {word}");

@@ -114,7 +114,7 @@ impl ProposedCheck {
             }
         }
         if !self.protected.globs.is_empty() {
-            toml.push_str("# The agent must not change these. Remove what it has to write.\n");
+            toml.push_str("# The agent must not change these. Remove from this list what the agent has to edit.\n");
             toml.push_str(&format!("protect = {}\n", list(&self.protected.globs)?));
         }
         for file in &self.system.open {
