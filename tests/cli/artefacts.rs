@@ -97,7 +97,7 @@ fn a_check_that_changes_files_each_time_is_its_users_to_settle() {
     ended.says("ralph.toml:").says("list them in .gitignore");
     assert_eq!(env.agent.calls(), 3, "three errors in a row stop the run");
     // The run has a copy of its configuration; advice names the file that the user edits.
-    let resumed = env.run().expect(1);
+    let resumed = env.run().expect(2);
     resumed.says("add `artefacts = [\"out\"]` to the validator at").says("ralph.toml:");
     assert!(!resumed.stderr.contains("config.toml"), "{}", resumed.stderr);
 }
