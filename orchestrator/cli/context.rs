@@ -57,7 +57,10 @@ impl Context {
     }
 
     /// What a configuration that is wrong says of where its run is; nothing may be started with it.
-    pub(crate) fn load_places(file: &ConfigFile, overrides: impl Into<Overrides>) -> Option<Self> {
+    pub(crate) fn load_run_paths(
+        file: &ConfigFile,
+        overrides: impl Into<Overrides>,
+    ) -> Option<Self> {
         let vars = variables();
         let (sources, file) = sources(file, &vars, overrides.into()).ok()?;
         let loaded = config::load_run_paths(&sources)?;
@@ -69,11 +72,11 @@ impl Context {
         Self::load(file, sets.sets.clone())
     }
 
-    /// The same for a command that only has to find the run: a mistake in other keys must not keep a run
+    /// Reads it for a command that only has to find the run: a mistake in other keys must not keep a run
     /// from being stopped.
-    pub(crate) fn of_run(file: &ConfigFile, sets: &SetArgs) -> Result<Self, CommandError> {
+    pub(crate) fn locate_run(file: &ConfigFile, sets: &SetArgs) -> Result<Self, CommandError> {
         Self::with(file, sets)
-            .or_else(|error| Self::load_places(file, sets.sets.clone()).ok_or(error))
+            .or_else(|error| Self::load_run_paths(file, sets.sets.clone()).ok_or(error))
     }
 
     /// Where the state of its run lies.

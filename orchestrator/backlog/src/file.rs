@@ -6,12 +6,14 @@
 //! that and the rename is lost, as with any program that saves a whole file.
 
 use std::fs::File;
-use std::io::{self, Read as _, Write as _};
-use std::os::fd::OwnedFd;
+use std::io::{self, Write as _};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use rustix::fs::{AtFlags, CWD, FileType, FlockOperation, Mode, OFlags, Stat};
+use ralph_orchestrator_safe_fs::{FileFingerprint, ReadError, read_bounded};
+use rustix::fs::{AtFlags, CWD, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::error::BacklogError;
@@ -55,7 +57,7 @@ pub(crate) enum WriteStep {
 /// What was read, and what tells whether it has changed since.
 struct FileVersion {
     bytes: Vec<u8>,
-    stat: Stat,
+    fingerprint: FileFingerprint,
 }
 
 impl BacklogFile {
@@ -149,34 +151,37 @@ impl BacklogFile {
             Errno::NXIO => self.unsafe_path("the file is not a regular file"),
             error => self.io("open", error.into()),
         })?;
-        let stat = rustix::fs::fstat(&file).map_err(|e| self.io("examine", e.into()))?;
-        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-            return Err(self.unsafe_path("the file is not a regular file"));
-        }
-        let mut bytes = Vec::with_capacity(usize::try_from(stat.st_size).unwrap_or(0).min(1 << 20));
-        let read = File::from(file).take(MAX_BYTES + 1).read_to_end(&mut bytes);
-        read.map_err(|e| self.io("read", e))?;
-        if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > MAX_BYTES {
-            return Err(BacklogError::TooLarge { path: self.relative.clone(), limit: MAX_BYTES });
-        }
-        Ok(FileVersion { bytes, stat })
+        let fingerprint = FileFingerprint::from_fd(&file);
+        let fingerprint = fingerprint.map_err(|e| self.io("examine", e.into()))?;
+        let limit = usize::try_from(MAX_BYTES).unwrap_or(usize::MAX);
+        let bytes = read_bounded(&file, limit).map_err(|error| match error {
+            ReadError::NotRegular => self.unsafe_path("the file is not a regular file"),
+            ReadError::TooLarge { .. } => self.too_large(),
+            ReadError::Io(error) => self.io("read", error),
+        })?;
+        Ok(FileVersion { bytes, fingerprint })
+    }
+
+    fn too_large(&self) -> BacklogError {
+        BacklogError::TooLarge { path: self.relative.clone(), limit: MAX_BYTES }
+    }
+
+    /// Returns the fingerprint of what has the file's name now; of a link its own.
+    fn current(&self, folder: &OwnedFd) -> Result<FileFingerprint, Errno> {
+        FileFingerprint::from_name(folder.as_fd(), self.name().as_bytes())
     }
 
     /// Makes sure that the file is a regular one and not too large, without opening it.
     #[cfg(feature = "sqlite")]
     pub(crate) fn check_size(&self) -> Result<(), BacklogError> {
         let folder = self.open_folder()?;
-        let stat = rustix::fs::statat(&folder, self.name(), AtFlags::SYMLINK_NOFOLLOW)
-            .map_err(|e| self.io("examine", e.into()))?;
-        match FileType::from_raw_mode(stat.st_mode) {
+        let found = self.current(&folder).map_err(|e| self.io("examine", e.into()))?;
+        match found.file_type() {
             FileType::RegularFile => {}
             FileType::Symlink => return Err(self.unsafe_path("the file is a link")),
             _ => return Err(self.unsafe_path("the file is not a regular file")),
         }
-        if u64::try_from(stat.st_size).unwrap_or(u64::MAX) > MAX_BYTES {
-            return Err(BacklogError::TooLarge { path: self.relative.clone(), limit: MAX_BYTES });
-        }
-        Ok(())
+        if found.size > MAX_BYTES { Err(self.too_large()) } else { Ok(()) }
     }
 
     /// Replaces the content by what `edit` makes of it. `edit` returns `None` to leave it, and is
@@ -194,7 +199,7 @@ impl BacklogFile {
             let version = self.read_in(&folder)?;
             let (content, result) = edit(&version.bytes)?;
             let Some(content) = content else { return Ok(result) };
-            if self.replace_in(&folder, &content, Some(&version.stat))? {
+            if self.replace_in(&folder, &content, Some(&version.fingerprint))? {
                 return Ok(result);
             }
         }
@@ -239,7 +244,7 @@ impl BacklogFile {
         &self,
         folder: &OwnedFd,
         content: &[u8],
-        expected: Option<&Stat>,
+        expected: Option<&FileFingerprint>,
     ) -> Result<bool, BacklogError> {
         let temporary = self.temporary_name();
         let written = self.write_temporary(folder, content, expected);
@@ -267,7 +272,7 @@ impl BacklogFile {
         &self,
         folder: &OwnedFd,
         content: &[u8],
-        old: Option<&Stat>,
+        old: Option<&FileFingerprint>,
     ) -> io::Result<()> {
         self.reach(WriteStep::Create)?;
         let temporary = self.temporary_name();
@@ -280,14 +285,11 @@ impl BacklogFile {
         let mode = Mode::from_raw_mode(NEW_MODE);
         let fd = rustix::fs::openat(folder, &temporary, flags | OFlags::CLOEXEC, mode)?;
         let existing = match old {
-            Some(stat) => Some(stat.st_mode),
-            None => rustix::fs::statat(folder, self.name(), AtFlags::SYMLINK_NOFOLLOW)
-                .ok()
-                .filter(|s| FileType::from_raw_mode(s.st_mode) == FileType::RegularFile)
-                .map(|stat| stat.st_mode),
+            Some(old) => Some(*old),
+            None => self.current(folder).ok().filter(|s| s.file_type() == FileType::RegularFile),
         };
-        if let Some(mode) = existing {
-            rustix::fs::fchmod(&fd, Mode::from_raw_mode(mode & 0o7777))?;
+        if let Some(existing) = existing {
+            rustix::fs::fchmod(&fd, Mode::from_raw_mode(existing.mode & 0o7777))?;
         }
         let mut file = File::from(fd);
         self.reach(WriteStep::Write)?;
@@ -296,13 +298,10 @@ impl BacklogFile {
         file.sync_all()
     }
 
-    fn rename(&self, folder: &OwnedFd, expected: Option<&Stat>) -> io::Result<bool> {
+    fn rename(&self, folder: &OwnedFd, expected: Option<&FileFingerprint>) -> io::Result<bool> {
         self.reach(WriteStep::Compare)?;
-        if let Some(expected) = expected {
-            let now = rustix::fs::statat(folder, self.name(), AtFlags::SYMLINK_NOFOLLOW);
-            if !now.is_ok_and(|now| is_same_version(&now, expected)) {
-                return Ok(false);
-            }
+        if expected.is_some_and(|expected| self.current(folder).as_ref() != Ok(expected)) {
+            return Ok(false);
         }
         self.reach(WriteStep::Rename)?;
         rustix::fs::renameat(folder, self.temporary_name(), folder, self.name())?;
@@ -319,14 +318,6 @@ impl BacklogFile {
     const fn reach(&self, _step: WriteStep) -> io::Result<()> {
         Ok(())
     }
-}
-
-fn is_same_version(a: &Stat, b: &Stat) -> bool {
-    a.st_dev == b.st_dev
-        && a.st_ino == b.st_ino
-        && a.st_size == b.st_size
-        && (a.st_mtime, a.st_mtime_nsec) == (b.st_mtime, b.st_mtime_nsec)
-        && (a.st_ctime, a.st_ctime_nsec) == (b.st_ctime, b.st_ctime_nsec)
 }
 
 #[cfg(test)]

@@ -89,7 +89,7 @@ pub(crate) fn run(
     let context = match Context::load(file, overrides.clone()) {
         Ok(context) => context,
         Err(error) => {
-            let places = Context::load_places(file, overrides);
+            let places = Context::load_run_paths(file, overrides);
             return block_on(completed_or(error, places.as_ref(), &args));
         }
     };

@@ -24,7 +24,7 @@ const POLL: Duration = Duration::from_millis(50);
 const LONGEST_WAIT: Duration = Duration::from_secs(120);
 
 pub(crate) fn stop(file: &ConfigFile, args: &StopArgs) -> Result<u8, CommandError> {
-    let layout = Context::of_run(file, &args.sets)?.layout()?;
+    let layout = Context::locate_run(file, &args.sets)?.layout()?;
     let Some(holder) = Lock::holder(&layout) else {
         output::result("no run is active");
         return Ok(exit::OK);

@@ -180,7 +180,10 @@ pub(crate) fn paths(config: &Config) -> Vec<String> {
     }
     paths.sort();
     paths.dedup();
-    paths.iter().map(|path| crate::setup::glob(&crate::setup::without_dots(path))).collect()
+    paths
+        .iter()
+        .map(|path| crate::setup::glob(&ralph_orchestrator_safe_fs::normalize_lexically(path)))
+        .collect()
 }
 
 /// The module that the command has Python run, such as `pytest` of `python3 -m pytest`.

@@ -1,8 +1,9 @@
 //! What can be said of the command before a run.
 
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use ralph_orchestrator_contract::{Setup, SetupProblem};
+use ralph_orchestrator_safe_fs::normalize_lexically;
 use ralph_orchestrator_supervisor::find_program;
 
 use crate::config::Config;
@@ -105,7 +106,7 @@ impl Command<'_> {
         format!(
             "the {what} `{}` of `{}` {wrong}. If the agent is meant to write it, the agent decides \
              what proves its work; otherwise write it and protect it",
-            escape(&without_dots(path).to_string_lossy()),
+            escape(&normalize_lexically(path).to_string_lossy()),
             typed(&self.config.program)
         )
     }
@@ -129,7 +130,7 @@ impl Command<'_> {
     /// The path relative to the workspace if it, or what it leads to, lies in there.
     fn in_workspace(&self, path: &Path) -> Option<PathBuf> {
         let workspace = self.setup.workspace;
-        let plain = without_dots(path);
+        let plain = normalize_lexically(path);
         let real_folder = plain.parent().and_then(|folder| folder.canonicalize().ok());
         let real_path = real_folder.and_then(|folder| Some(folder.join(plain.file_name()?)));
         let candidates = [Some(plain.clone()), real_path, plain.canonicalize().ok()];
@@ -138,21 +139,6 @@ impl Command<'_> {
             .flatten()
             .find_map(|path| path.strip_prefix(workspace).ok().map(Path::to_owned))
     }
-}
-
-/// A path without `.` and `..`, by its text alone.
-pub(crate) fn without_dots(path: &Path) -> PathBuf {
-    let mut plain = PathBuf::new();
-    for part in path.components() {
-        match part {
-            Component::CurDir => {}
-            Component::ParentDir => {
-                plain.pop();
-            }
-            part => plain.push(part),
-        }
-    }
-    plain
 }
 
 /// A glob that matches this path only.

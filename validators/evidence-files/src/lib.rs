@@ -15,12 +15,13 @@ mod failure;
 mod reasons;
 mod walk;
 
-use std::path::{Component, Path, PathBuf};
+use std::path::PathBuf;
 
 use ralph_orchestrator_contract::{
     BuildContext, BuildError, CancelReason, CancelSignal, EvidenceValidator, ValidationContext,
     ValidatorDescription, Verdict, async_trait, parse_config,
 };
+use ralph_orchestrator_safe_fs::normalize_lexically;
 use serde_json::Value;
 
 /// The keys of `[[validator]]`.
@@ -63,10 +64,10 @@ pub fn build(
     context: &BuildContext,
 ) -> Result<Box<dyn EvidenceValidator>, BuildError> {
     let settings = parse_config::<Config>(config)?.into_settings()?;
-    let path = plain(&context.prompt_dir.join(&settings.dir));
+    let path = normalize_lexically(&context.prompt_dir.join(&settings.dir));
     for (folder, what) in [(&context.workspace, "workspace"), (&context.prompt_dir, "prompt file")]
     {
-        if plain(folder).starts_with(&path) {
+        if normalize_lexically(folder).starts_with(&path) {
             let message = format!(
                 "`{}` holds the {what}: evidence is no part of the work it proves, so it needs a \
                  folder of its own, such as `validation-evidence`",
@@ -75,25 +76,10 @@ pub fn build(
             return Err(BuildError::at("dir", message));
         }
     }
-    let shown = path.strip_prefix(plain(&context.workspace)).unwrap_or(&path);
+    let shown = path.strip_prefix(normalize_lexically(&context.workspace)).unwrap_or(&path);
     let shown = reasons::show(shown);
     let prompt_dir = context.prompt_dir.clone();
     Ok(Box::new(EvidenceFiles { settings, prompt_dir, path, shown }))
-}
-
-/// A path without `.` and `..`, by its text alone.
-fn plain(path: &Path) -> PathBuf {
-    let mut out = PathBuf::new();
-    for part in path.components() {
-        match part {
-            Component::CurDir => {}
-            Component::ParentDir => {
-                out.pop();
-            }
-            part => out.push(part),
-        }
-    }
-    out
 }
 
 struct EvidenceFiles {

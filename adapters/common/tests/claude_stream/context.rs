@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::{read, transcript};
 
 /// What is told of the context after these messages.
-fn told(messages: &[Value]) -> (Vec<(u64, Option<u64>)>, ClaudeParser) {
+fn read_all(messages: &[Value]) -> (Vec<(u64, Option<u64>)>, ClaudeParser) {
     let mut parser = ClaudeParser::new();
     let events = messages.iter().flat_map(|message| parser.line(&message.to_string()));
     let events: Vec<_> = events.collect();
@@ -47,7 +47,7 @@ fn only_the_main_conversation_and_real_models_count() {
         says("1", "m", None, 1000),
         says("5", "m", None, 2000),
     ];
-    assert_eq!(told(&messages).0, [(1000, None), (2000, None)]);
+    assert_eq!(read_all(&messages).0, [(1000, None), (2000, None)]);
 }
 
 #[test]
@@ -57,14 +57,14 @@ fn streamed_messages_tell_at_their_beginning() {
             "message": {"id": "1", "model": "m", "usage": {"input_tokens": 700, "output_tokens": 1}}}})
     };
     let messages = [init("m"), start(Some("toolu_1")), start(None), says("1", "m", None, 700)];
-    assert_eq!(told(&messages).0, [(700, None)]);
+    assert_eq!(read_all(&messages).0, [(700, None)]);
 }
 
 #[test]
 fn an_answer_goes_before_a_result_and_that_before_the_name() {
     let windows = json!({"m[1m]": {"contextWindow": 500_000}, "other": {"contextWindow": 7}});
     let messages = [init("m[1m]"), says("1", "m", None, 1000), result(&windows)];
-    let (before, mut parser) = told(&messages);
+    let (before, mut parser) = read_all(&messages);
     assert_eq!(before, [(1000, Some(1_000_000)), (1000, Some(500_000))]);
     let answered = parser.window(200_000);
     assert_eq!(answered, Some(Event::Context { used: 1000, window: Some(200_000) }));

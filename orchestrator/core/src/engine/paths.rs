@@ -1,6 +1,6 @@
 //! Where the state of a configuration lies, and whose it is.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::construction::error_at;
 use super::error::EngineError;
@@ -39,6 +39,13 @@ pub fn verify_owner(loaded: &LoadedConfig, layout: &Layout) -> Result<(), Engine
     }
 }
 
+/// Returns where the state of this configuration's run is unless `state.dir` says otherwise.
+pub(super) fn default_state_dir(loaded: &LoadedConfig, state_home: &Path) -> PathBuf {
+    let workspace = real_path(&loaded.config.run.workspace);
+    let name = state_dir_name(&workspace, loaded.configuration().as_deref());
+    state_home.join("ralph-orchestrator").join(name)
+}
+
 /// Returns where the state of this configuration's run is.
 ///
 /// # Errors
@@ -47,9 +54,7 @@ pub fn state_layout(loaded: &LoadedConfig, state_home: &Path) -> Result<Layout, 
     let workspace = real_path(&loaded.config.run.workspace);
     let root = match &loaded.config.state.dir {
         Some(dir) => dir.clone(),
-        None => state_home
-            .join("ralph-orchestrator")
-            .join(state_dir_name(&workspace, loaded.configuration().as_deref())),
+        None => default_state_dir(loaded, state_home),
     };
     if real_path(&root).starts_with(&workspace) {
         let message = format!(

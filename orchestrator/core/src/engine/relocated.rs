@@ -3,10 +3,9 @@
 use std::path::PathBuf;
 
 use super::open::Request;
+use super::paths::default_state_dir;
 use crate::machine::FileIdentity;
 use crate::store::{Layout, Owner, StateDir, StateError, record_elsewhere, state_dirs};
-use crate::workspace::state_dir_name;
-use ralph_orchestrator_safe_fs::real_path;
 
 /// A run that is about to begin, for lack of one to resume.
 pub(super) struct Beginning<'a> {
@@ -29,14 +28,15 @@ impl Beginning<'_> {
             if state.layout == *self.layout {
                 continue;
             }
-            if let Some(key) = self.changed_key(&state) {
+            let key = self.changed_key(&state);
+            if let Some(key) = key {
                 // Whoever gives another place on the command line means it.
                 if self.request.loaded.is_given_outside_files(key) {
                     continue;
                 }
                 self.verify(&state, key)?;
             }
-            notes.extend(self.note(&state));
+            notes.extend(self.note(&state, key));
         }
         Ok(notes)
     }
@@ -46,9 +46,7 @@ impl Beginning<'_> {
     pub(super) fn record(&self) {
         let loaded = &self.request.loaded;
         if loaded.config.state.dir.is_some() {
-            let workspace = real_path(&loaded.config.run.workspace);
-            let name = state_dir_name(&workspace, loaded.configuration().as_deref());
-            let default = self.request.states().join(name);
+            let default = default_state_dir(loaded, &self.request.state_home);
             let _ = record_elsewhere(&self.request.disk, &default, self.layout);
         }
     }
@@ -78,8 +76,8 @@ impl Beginning<'_> {
         Err(StateError::Elsewhere { configuration, run, state, workspace, key })
     }
 
-    fn note(&self, state: &StateDir) -> Option<String> {
-        let what = self.relation(state)?;
+    fn note(&self, state: &StateDir, changed_key: Option<&str>) -> Option<String> {
+        let what = self.relation(state, changed_key)?;
         let run = state.run()?;
         Some(format!(
             "there is run {run} {what}; put that back to resume it. This is a run of its own (state of \
@@ -88,10 +86,10 @@ impl Beginning<'_> {
         ))
     }
 
-    fn relation(&self, state: &StateDir) -> Option<String> {
+    fn relation(&self, state: &StateDir, changed_key: Option<&str>) -> Option<String> {
         let (workspace, configuration) = (state.owner.workspace()?, state.owner.configuration());
         let is_here = Some(&workspace) == self.owner.workspace().as_ref();
-        if self.changed_key(state).is_some() {
+        if changed_key.is_some() {
             return Some(if is_here {
                 "of this configuration with another `state.dir`".to_owned()
             } else {
