@@ -80,9 +80,9 @@ fn a_detached_run_has_a_session_of_its_own_and_says_how_to_follow_and_stop_it() 
         .says("ralph-orchestrator log --follow")
         .says("ralph-orchestrator stop")
         .says("ralph-orchestrator status");
+    // Only its own session is asked for: that of this test may be outside of its PID namespace.
     let session = getsid(Pid::from_raw(pid)).unwrap();
     assert_eq!(session.as_raw_nonzero().get(), pid, "it leads a session of its own");
-    assert_ne!(session, getsid(None).unwrap());
     for fd in 0..3 {
         let link = fs::read_link(format!("/proc/{pid}/fd/{fd}")).unwrap();
         let link = link.display().to_string();
