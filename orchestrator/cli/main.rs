@@ -16,6 +16,7 @@ mod next_step;
 mod orphans;
 mod output;
 mod plugins;
+mod presets;
 mod probe;
 mod processes;
 mod question;

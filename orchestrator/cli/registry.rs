@@ -11,6 +11,7 @@ use ralph_orchestrator_detectors::{marker, promise};
 use ralph_orchestrator_supervisor::{KillSwitch, Supervisor};
 
 use crate::plugins::Plugins;
+use crate::presets;
 use crate::sandbox::SandboxPolicy;
 
 /// Returns the names of the adapter and the detectors where a configuration names none.
@@ -18,6 +19,7 @@ pub(crate) fn config_defaults() -> Defaults {
     Defaults {
         adapter: "claude-cli".to_owned(),
         detectors: vec!["promise".to_owned(), "marker".to_owned()],
+        presets: presets::all(),
     }
 }
 

@@ -41,6 +41,7 @@ mod newcomer;
 mod next_steps;
 mod occupied;
 mod plugins;
+mod presets;
 mod proof;
 mod protection;
 mod proved;

@@ -19,4 +19,5 @@ mod links;
 mod package;
 mod pages;
 mod picture;
+mod requirements;
 mod scratch;

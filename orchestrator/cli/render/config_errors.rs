@@ -52,6 +52,7 @@ fn origin_note(location: &SourceLocation) -> Option<String> {
         SourceLocation::Set { key } => format!("from `--set {key}=…`"),
         SourceLocation::CommandLine { flag: Some(flag) } => format!("from `{flag}`"),
         SourceLocation::CommandLine { flag: None } => return None,
+        SourceLocation::Preset { name } => format!("from the preset {name}"),
     };
     Some(normalize_untrusted_str(&note))
 }

@@ -4,6 +4,7 @@ use figment::value::Value;
 
 use crate::error::{ConfigError, SourceLocation};
 use crate::key::{self, KeyPath};
+use crate::layers::PRESET;
 use crate::provenance::Provenance;
 use crate::schema;
 use crate::serde_messages::DeserializeIssue;
@@ -111,7 +112,7 @@ pub(crate) fn explain(
 }
 
 fn is_table(path: &[String]) -> bool {
-    path.len() == 1 && path.first().is_some_and(|name| name != "validator")
+    path.len() == 1 && path.first().is_some_and(|name| name != "validator" && name != PRESET)
 }
 
 fn suggest(error: &mut ConfigError, path: &[String], name: &str, issue: &DeserializeIssue) {

@@ -20,6 +20,10 @@ use crate::strict;
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct ConfigDocument {
+    /// The way of working whose values apply where nothing else is set: see `config show`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub(crate) preset: Option<String>,
     /// What to do, and where.
     #[serde(deserialize_with = "strict::table")]
     pub(crate) run: Run,
@@ -280,6 +284,7 @@ impl From<&Config> for ConfigDocument {
         let table = |value: &Value| value.as_object().cloned().unwrap_or_default();
         let detectors = &config.completion.detectors;
         Self {
+            preset: config.preset.clone(),
             run: config.run.clone(),
             agent: config.agent.clone(),
             agents: config.agents.clone(),

@@ -29,6 +29,11 @@ pub enum SourceLocation {
         /// The flag, such as `--check`.
         flag: Option<String>,
     },
+    /// In a preset.
+    Preset {
+        /// Its name.
+        name: String,
+    },
 }
 
 /// A part of a line of a file.
@@ -79,6 +84,7 @@ impl SourceLocation {
             Self::Variable { name } => (1, PathBuf::from(name), 0, 0),
             Self::Set { .. } => (2, PathBuf::new(), 0, 0),
             Self::CommandLine { flag } => (3, flag.as_deref().unwrap_or_default().into(), 0, 0),
+            Self::Preset { name } => (4, name.into(), 0, 0),
         }
     }
 }
@@ -96,6 +102,7 @@ impl fmt::Display for SourceLocation {
             Self::CommandLine { flag } => {
                 f.write_str(flag.as_deref().unwrap_or("the command line"))
             }
+            Self::Preset { name } => write!(f, "preset {name}"),
         }
     }
 }

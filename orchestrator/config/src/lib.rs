@@ -1,7 +1,7 @@
 //! The configuration: layers of sources, merged, checked, with the origin of every value.
 //!
 //! ```text
-//!  defaults < implied < user file < ralph.toml < RALPH_… variables < --set < flags     layers: text, parsed, with spans
+//!  defaults < implied < preset < user file < ralph.toml < RALPH_… variables < --set < flags     layers: text, parsed, with spans
 //!                         │ figment merges, each value tagged          provenance
 //!                         ▼
 //!               merged values ──► ConfigDocument ──► Config            deserialize, then checks
@@ -49,7 +49,7 @@ pub use model::{
 pub use run_paths::load_run_paths;
 pub use schema::{keys, schema};
 pub use shapes::command_words;
-pub use sources::{Defaults, Sources};
+pub use sources::{Defaults, Preset, Sources};
 pub use suggest::nearest;
 pub use variables::{ForeignVariable, foreign_variables};
 

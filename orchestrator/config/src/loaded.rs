@@ -62,7 +62,8 @@ impl LoadedConfig {
             SourceLocation::File { path, .. } => path.canonicalize().ok(),
             SourceLocation::Variable { .. }
             | SourceLocation::Set { .. }
-            | SourceLocation::CommandLine { .. } => None,
+            | SourceLocation::CommandLine { .. }
+            | SourceLocation::Preset { .. } => None,
         }
     }
 

@@ -58,8 +58,10 @@ impl Provenance {
     /// else.
     pub(crate) fn is_given(&self, path: &[String]) -> bool {
         let layer = self.layer(path);
-        let follows =
-            |layer: &Layer| layer.is_stored || matches!(layer.origin, Origin::Implied { .. });
+        let follows = |layer: &Layer| {
+            layer.is_stored
+                || matches!(layer.origin, Origin::Implied { .. } | Origin::Preset { .. })
+        };
         self.value(path).is_some() && !layer.is_some_and(follows)
     }
 
@@ -67,7 +69,7 @@ impl Provenance {
     pub(crate) fn rank(&self, path: &[String]) -> Option<usize> {
         let layer = self.layer(path)?;
         Some(match &layer.origin {
-            Origin::File { .. } | Origin::Implied { .. } => {
+            Origin::File { .. } | Origin::Implied { .. } | Origin::Preset { .. } => {
                 self.layers.iter().position(|other| other.source() == layer.source())?
             }
             Origin::Variable { .. } => usize::MAX - 2,

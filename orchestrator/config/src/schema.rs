@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 use crate::Defaults;
 use crate::document::ConfigDocument;
 use crate::key::{self, KeyPath};
+use crate::layers::PRESET;
 use crate::model::units;
 
 /// Returns the JSON Schema of `ralph.toml`, for editors.
@@ -20,6 +21,10 @@ pub fn schema(defaults: &Defaults) -> Value {
         if let Some(property) = property.and_then(Value::as_object_mut) {
             property.insert("default".to_owned(), default);
         }
+    }
+    let presets: Vec<&str> = defaults.presets.iter().map(|p| p.name.as_str()).collect();
+    if let Some(preset) = schema.pointer_mut("/properties/preset").and_then(Value::as_object_mut) {
+        preset.insert("enum".to_owned(), json!(presets));
     }
     schema
 }
@@ -118,6 +123,7 @@ pub fn keys() -> Vec<String> {
     let all = fixed_keys();
     let is_table =
         |key: &KeyPath| all.iter().any(|other| other.len() > key.len() && other.starts_with(key));
-    let leaves = all.iter().filter(|key| key.len() > 1 && !is_table(key));
+    let is_value = |key: &&KeyPath| key.len() > 1 || key.first().is_some_and(|k| k == PRESET);
+    let leaves = all.iter().filter(is_value).filter(|key| !is_table(key));
     leaves.map(|key| key::dotted(key)).collect()
 }

@@ -34,13 +34,25 @@ pub struct Sources {
     pub defaults: Defaults,
 }
 
-/// Defaults that are names of adapters and detectors, which only the caller knows.
+/// Defaults that name adapters, detectors or ways of working, which only the caller knows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Defaults {
     /// The adapter of an agent that names none. Empty: naming one is required.
     pub adapter: String,
     /// The detectors where none is named. Empty: naming one is required.
     pub detectors: Vec<String>,
+    /// What `preset` can name.
+    pub presets: Vec<Preset>,
+}
+
+/// Values for one way of working, chosen by `preset = "NAME"`: they come after the defaults and before
+/// everything that somebody wrote.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Preset {
+    /// Its name.
+    pub name: String,
+    /// Its values, in the form of `ralph.toml`.
+    pub toml: String,
 }
 
 impl Sources {
@@ -78,6 +90,7 @@ impl Sources {
             layers.add_variables(&self.vars);
             layers.add_sets(&self.sets);
             layers.add_flags(&self.flags);
+            layers.insert_preset(&self.defaults.presets);
         }
         layers
     }

@@ -14,7 +14,8 @@ use ralph_orchestrator_config::{Defaults, Limits, LoadedConfig, Sources, load};
 use serde_json::{Value, json};
 
 fn defaults() -> Defaults {
-    Defaults { adapter: "claude-cli".to_owned(), detectors: vec!["promise".to_owned()] }
+    let detectors = vec!["promise".to_owned()];
+    Defaults { adapter: "claude-cli".to_owned(), detectors, presets: Vec::new() }
 }
 
 fn schema() -> Value {

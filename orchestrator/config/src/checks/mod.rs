@@ -14,10 +14,13 @@ use crate::Sources;
 use crate::diagnostics::Diagnostics;
 use crate::document::{CompletionTable, ConfigDocument, ValidatorTable};
 use crate::error::SourceLocation;
+use crate::layers::PRESET;
 use crate::model::{
     AgentConfig, Completion, CompletionTrigger, Config, DetectorConfig, Env, Limits, Run, Sandbox,
     StateConfig, ValidatorConfig,
 };
+use crate::sources::Preset;
+use crate::suggest::nearest;
 
 /// The prompt if none is given.
 const PROMPT: &str = "PROMPT.md";
@@ -38,10 +41,13 @@ pub(crate) fn resolve(
     dir: &Path,
     diagnostics: &mut Diagnostics<'_>,
 ) -> Config {
+    let presets = &sources.defaults.presets;
+    let has_values =
+        file.preset.as_ref().is_none_or(|name| is_known_preset(name, presets, diagnostics));
     let completion = completion(file.completion, &sources.defaults.detectors, diagnostics);
     let validators = validators(file.validator, diagnostics);
     // With a mistake in them, nobody knows what the validators were to be.
-    if !completion.trust_agent && !diagnostics.is_damaged(&["validator"]) {
+    if has_values && !completion.trust_agent && !diagnostics.is_damaged(&["validator"]) {
         validation(&validators, diagnostics);
     }
     if completion.when == CompletionTrigger::Proved && !validators.iter().any(|v| v.required) {
@@ -64,6 +70,7 @@ pub(crate) fn resolve(
     let state =
         file.state.dir.map(|path| make_absolute(&path, dir, &["state", "dir"], diagnostics));
     Config {
+        preset: file.preset,
         run: run(file.run, dir, diagnostics),
         agent: file.agent,
         agents: file.agents,
@@ -75,6 +82,22 @@ pub(crate) fn resolve(
         sandbox: sandbox(file.sandbox, dir, diagnostics),
         state: StateConfig { dir: state },
     }
+}
+
+/// Reports a name that no preset has.
+fn is_known_preset(name: &str, presets: &[Preset], diagnostics: &mut Diagnostics<'_>) -> bool {
+    let known: Vec<&str> = presets.iter().map(|preset| preset.name.as_str()).collect();
+    if known.contains(&name) {
+        return true;
+    }
+    let near = nearest(name, known.iter().copied());
+    let help = near.map_or_else(
+        || format!("known are: {}", known.join(", ")),
+        |near| format!("did you mean \"{near}\"?"),
+    );
+    let message = format!("there is no preset called {name:?}");
+    diagnostics.add_with_help(&[PRESET], message, Some(&help));
+    false
 }
 
 fn run(mut run: Run, dir: &Path, diagnostics: &mut Diagnostics<'_>) -> Run {

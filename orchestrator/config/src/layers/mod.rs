@@ -14,8 +14,12 @@ use toml::de::{DeArray, DeTable, DeValue};
 
 use crate::error::{ConfigError, Position, SourceLocation};
 use crate::key::{self, KeyPath};
+use crate::sources::Preset;
 use crate::variables::{self, VariableMeaning};
 use text_file::TextFileError;
+
+/// The key that names a preset.
+pub(crate) const PRESET: &str = "preset";
 
 /// A larger file is no configuration.
 const MAX_FILE: usize = 1 << 20;
@@ -58,6 +62,9 @@ pub(crate) enum Origin {
     Implied {
         key: KeyPath,
     },
+    Preset {
+        name: String,
+    },
 }
 
 /// Where a key and its value are, in bytes of the file.
@@ -87,6 +94,7 @@ impl Layer {
             Origin::Set { index, .. } => Source::Custom(format!("--set {index}")),
             Origin::Flag { key, .. } => Source::Custom(format!("flag {}", key::dotted(key))),
             Origin::Implied { key } => Source::Custom(format!("implied {}", key::dotted(key))),
+            Origin::Preset { name } => Source::Custom(format!("preset {name}")),
         }
     }
 
@@ -107,6 +115,7 @@ impl Layer {
             Origin::Set { key, .. } => SourceLocation::Set { key: key::dotted(key) },
             Origin::Flag { name, .. } => SourceLocation::CommandLine { flag: Some(name.clone()) },
             Origin::Implied { .. } => SourceLocation::CommandLine { flag: None },
+            Origin::Preset { name } => SourceLocation::Preset { name: name.clone() },
         }
     }
 }
@@ -287,6 +296,29 @@ impl Layers {
         }
     }
 
+    /// Adds the values of the preset that the last layer with a `preset` names, directly after what is
+    /// implied. Whether there is one of that name is checked later.
+    pub(crate) fn insert_preset(&mut self, presets: &[Preset]) {
+        let named = |layer: &Layer| Some(layer.values.get(PRESET)?.as_str()?.to_owned());
+        let name = self.layers.iter().rev().find_map(named);
+        let Some(preset) = presets.iter().find(|preset| Some(&preset.name) == name.as_ref()) else {
+            return;
+        };
+        let origin = Origin::Preset { name: preset.name.clone() };
+        let mut converter = Converter::default();
+        let (root, mistakes) = DeTable::parse_recoverable(&preset.toml);
+        let mut wrong: Vec<(KeyPath, String)> =
+            mistakes.iter().map(|mistake| (Vec::new(), mistake.message().to_owned())).collect();
+        let values = converter.table(root.get_ref());
+        wrong.append(&mut converter.wrong);
+        self.push(Layer { origin, values, broken: Vec::new(), is_stored: false }, wrong);
+        let is_implied = |layer: &Layer| matches!(layer.origin, Origin::Implied { .. });
+        let position = self.layers.iter().take_while(|layer| is_implied(layer)).count();
+        if let Some(tail) = self.layers.get_mut(position..) {
+            tail.rotate_right(1);
+        }
+    }
+
     /// Adds the values of flags of their own.
     pub(crate) fn add_flags(&mut self, flags: &[Flag]) {
         for flag in flags {
@@ -305,7 +337,7 @@ impl Layers {
                 Origin::File { spans, .. } => {
                     spans.retain(|path, _| path.first().is_none_or(|first| first != table));
                 }
-                Origin::Variable { .. } => {}
+                Origin::Variable { .. } | Origin::Preset { .. } => {}
                 Origin::Set { .. } | Origin::Flag { .. } | Origin::Implied { .. } => continue,
             }
             layer.values.remove(table);

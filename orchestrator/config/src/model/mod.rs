@@ -21,6 +21,8 @@ pub use units::{duration_text, parse_duration};
 /// A complete configuration: every default filled in, every path absolute.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
+    /// `preset`: the way of working whose values apply where nothing else is set.
+    pub preset: Option<String>,
     /// `[run]`
     pub run: Run,
     /// `[agent]`: the agent of the loop.

@@ -12,12 +12,15 @@ mod errors;
 mod files;
 mod layers;
 mod places;
+mod presets;
 mod roundtrip;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use ralph_orchestrator_config::{Config, ConfigErrors, Defaults, LoadedConfig, Sources, load};
+use ralph_orchestrator_config::{
+    Config, ConfigErrors, Defaults, LoadedConfig, Preset, Sources, load,
+};
 use tempfile::TempDir;
 
 /// A folder of its own with a `ralph.toml`, and the other sources.
@@ -85,10 +88,25 @@ impl Project {
     }
 }
 
+const CAREFUL: &str = "\
+[run]
+delay = '7s'
+prompt = 'tasks/TASK.md'
+[limits]
+max_iterations = 3
+max_failures = 1
+[[validator]]
+kind = 'evidence-files'
+";
+
 fn defaults() -> Defaults {
     Defaults {
         adapter: "claude-cli".to_owned(),
         detectors: vec!["promise".to_owned(), "marker".to_owned()],
+        presets: vec![
+            Preset { name: "careful".to_owned(), toml: CAREFUL.to_owned() },
+            Preset { name: "fast".to_owned(), toml: "run.delay = '0s'".to_owned() },
+        ],
     }
 }
 
