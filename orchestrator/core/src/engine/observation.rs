@@ -7,8 +7,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::task::{JoinHandle, spawn_blocking};
 
 use super::error::EngineError;
+use super::observe::named;
 use super::session::Session;
-use crate::machine::ObservedEvidence;
+use crate::machine::{Changes, ObservedEvidence};
 use crate::workspace::{EvidenceDigests, EvidenceHasher, TreeError, TreeHasher};
 
 /// The observed tree and the evidence in it.
@@ -19,6 +20,8 @@ pub(super) struct Observed {
     /// The same without artefacts, if there are any.
     pub(super) work: Option<String>,
     pub(super) evidence: ObservedEvidence,
+    /// What was changed since the last iteration began, for people.
+    pub(super) changes: Option<Changes>,
     /// The paths that count, relative to the workspace, if they were asked for.
     pub(super) paths: Option<Vec<PathBuf>>,
 }
@@ -102,6 +105,7 @@ impl Session {
                     Ok(found.map(|found| Observed {
                         tree: state.digest.into(),
                         work: state.work.map(Into::into),
+                        changes: tree.changes().as_ref().map(named),
                         evidence: from_digests(found),
                         paths,
                     }))

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::blocking::{blocking, cancellable};
+use super::blocking::cancellable;
 use super::error::EngineError;
 use super::inspect::cut;
 use super::observation::{Observed, from_digests};
@@ -65,8 +65,7 @@ impl Session {
             inputs.push(Input::Signal);
         }
         inputs.push(match observed {
-            Some(Observed { tree, work, evidence, .. }) => {
-                let changes = self.changes().await?;
+            Some(Observed { tree, work, evidence, changes, .. }) => {
                 Input::Observed(Observation { near_misses, tree, work, evidence, changes })
             }
             None => Input::ObservationSkipped,
@@ -115,15 +114,6 @@ impl Session {
         }
     }
 
-    /// Returns what was changed since the last iteration began, for people.
-    async fn changes(&mut self) -> Result<Option<Changes>, EngineError> {
-        let Some(hasher) = self.hasher.take() else { return Ok(None) };
-        let compare = move || (hasher.changes().as_ref().map(named), hasher);
-        let (changes, hasher) = blocking(compare).await?;
-        self.hasher = Some(hasher);
-        Ok(changes)
-    }
-
     /// Observes the evidence folders; `None` if that was interrupted.
     pub(super) async fn evidence(&self) -> Result<Option<ObservedEvidence>, EngineError> {
         observe_evidence(
@@ -150,7 +140,8 @@ impl Session {
     }
 }
 
-fn named(changes: &TreeChanges) -> Changes {
+/// Names what was changed in the tree.
+pub(super) fn named(changes: &TreeChanges) -> Changes {
     changes.iter().map(changed_file).collect()
 }
 
