@@ -120,6 +120,8 @@ pub(super) struct FileHasher {
     pass: u64,
     /// How many of those known were met in this pass.
     met: usize,
+    /// Nothing was known when this pass began.
+    knows_nothing: bool,
     /// Wall clock minus boot clock when last looked at.
     offset: Option<i128>,
     /// How old a change on a local file system has to be, in nanoseconds.
@@ -143,6 +145,7 @@ impl FileHasher {
             known: HashMap::default(),
             pass: 0,
             met: 0,
+            knows_nothing: true,
             offset: None,
             local_margin: LOCAL_MARGIN,
             margins: HashMap::new(),
@@ -171,6 +174,12 @@ impl FileHasher {
             self.known.clear();
         }
         self.offset = Some(offset);
+        self.knows_nothing = self.known.is_empty();
+    }
+
+    /// Whether nothing was known of any file when this pass began.
+    pub(super) const fn knows_nothing(&self) -> bool {
+        self.knows_nothing
     }
 
     /// Ends a complete pass: forgets the files that were not met in it.
@@ -215,6 +224,12 @@ impl FileHasher {
             }
             return Content::Hash { hash: known.hash, fingerprint };
         }
+        self.read_new(folder, name, path)
+    }
+
+    /// Returns the content of `name` in `folder`, of which nothing is known; `path` is a number for its path.
+    pub(super) fn read_new(&mut self, folder: BorrowedFd<'_>, name: &[u8], path: u64) -> Content {
+        self.lines = None;
         self.reads += 1;
         for _ in 0..ATTEMPTS {
             let started = safe_fs::wall_clock();

@@ -181,13 +181,53 @@ impl<'a> TreeWalker<'a> {
                     subfolders.push((name, FolderContext { ignored }));
                 }
                 Inclusion::Included => {
-                    let item = self.item(folder, &name, &whole, fingerprint);
+                    let item = match self.first_look(folder, &name, &whole, kind) {
+                        Some(item) => item,
+                        None => self.item(folder, &name, &whole, fingerprint),
+                    };
                     moved |= matches!(item, EntryContent::Moved);
                     items.push((name, item));
                 }
             }
         }
         Ok(((items, subfolders), moved))
+    }
+
+    /// Reads a file of which nothing can be known yet without looking at it first; `None` if that is not so.
+    fn first_look(
+        &mut self,
+        folder: BorrowedFd<'_>,
+        name: &[u8],
+        path: &[u8],
+        kind: FileType,
+    ) -> Option<EntryContent> {
+        if kind != FileType::RegularFile || !self.hasher.knows_nothing() {
+            return None;
+        }
+        let number = self.numbers.hash_one(path);
+        Some(match self.hasher.read_new(folder, name, number) {
+            Content::Unreadable => {
+                EntryContent::Unreadable(FileFingerprint::from_name(folder, name).ok())
+            }
+            content => self.file(content, number),
+        })
+    }
+
+    /// Returns what a file with this content amounts to.
+    fn file(&mut self, content: Content, number: u64) -> EntryContent {
+        match content {
+            Content::Hash { hash, fingerprint } => EntryContent::File {
+                executable: fingerprint.is_executable(),
+                size: fingerprint.size,
+                hash,
+                number,
+                lines: self.hasher.take_lines(),
+            },
+            Content::Gone => EntryContent::Moved,
+            Content::Unreadable => EntryContent::Unreadable(None),
+            // A cancelled pass yields no digest.
+            Content::Unstable | Content::Cancelled => EntryContent::Unstable,
+        }
     }
 
     fn item(
@@ -207,17 +247,8 @@ impl<'a> TreeWalker<'a> {
             FileType::RegularFile => {
                 let number = self.numbers.hash_one(path);
                 match self.hasher.hash(folder, name, number, fingerprint) {
-                    Content::Hash { hash, fingerprint } => EntryContent::File {
-                        executable: fingerprint.is_executable(),
-                        size: fingerprint.size,
-                        hash,
-                        number,
-                        lines: self.hasher.take_lines(),
-                    },
-                    Content::Gone => EntryContent::Moved,
                     Content::Unreadable => EntryContent::Unreadable(Some(fingerprint)),
-                    // A cancelled pass yields no digest.
-                    Content::Unstable | Content::Cancelled => EntryContent::Unstable,
+                    content => self.file(content, number),
                 }
             }
             FileType::Symlink => match safe_fs::read_link_at(folder, name) {
