@@ -1,8 +1,7 @@
 //! An observation of the workspace on another thread: its tree and its evidence, in one task.
 
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::task::{JoinHandle, spawn_blocking};
 
@@ -10,7 +9,7 @@ use super::error::EngineError;
 use super::observe::named;
 use super::session::Session;
 use crate::machine::{Changes, ObservedEvidence};
-use crate::workspace::{EvidenceDigests, EvidenceHasher, TreeError, TreeHasher};
+use crate::workspace::{EvidenceDigests, EvidenceHasher, TreeError, TreeHasher, TreeSnapshot};
 
 /// The observed tree and the evidence in it.
 #[derive(Clone)]
@@ -22,8 +21,8 @@ pub(super) struct Observed {
     pub(super) evidence: ObservedEvidence,
     /// What was changed since the last iteration began, for people.
     pub(super) changes: Option<Changes>,
-    /// The paths that count, relative to the workspace, if they were asked for.
-    pub(super) paths: Option<Vec<PathBuf>>,
+    /// What counts, entry by entry, before there is any record.
+    pub(super) snapshot: Option<Arc<TreeSnapshot>>,
 }
 
 /// An observation of the workspace.
@@ -58,17 +57,40 @@ struct Ended {
     found: Result<Option<Observed>, TreeError>,
 }
 
-/// The digest of the tree as last observed, as long as nothing was run since that could have changed it.
+/// The tree as last observed, as long as nothing was run since that could have changed it.
 #[derive(Clone, Default)]
-pub(super) struct KnownTree(Arc<Mutex<Option<String>>>);
+pub(super) struct KnownTree(Arc<Mutex<Known>>);
+
+#[derive(Default)]
+struct Known {
+    digest: Option<String>,
+    /// The same entry by entry, until somebody needs it.
+    snapshot: Option<Arc<TreeSnapshot>>,
+}
 
 impl KnownTree {
     pub(super) fn get(&self) -> Option<String> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.lock().digest.clone()
     }
 
-    pub(super) fn set(&self, tree: Option<String>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = tree;
+    pub(super) fn set(&self, digest: Option<String>) {
+        *self.lock() = Known { digest, snapshot: None };
+    }
+
+    fn set_observed(&self, observed: Option<&Observed>) {
+        *self.lock() = Known {
+            digest: observed.map(|observed| observed.tree.clone()),
+            snapshot: observed.and_then(|observed| observed.snapshot.clone()),
+        };
+    }
+
+    /// Returns the tree entry by entry if it was observed so, once.
+    pub(super) fn take_snapshot(&self) -> Option<TreeSnapshot> {
+        self.lock().snapshot.take().map(Arc::unwrap_or_clone)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -90,24 +112,24 @@ impl Session {
         let mut evidence = std::mem::take(&mut self.evidence_hasher);
         let cancelled = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&cancelled);
-        let wants_paths = self.state.started.is_none();
+        let wants_entries = self.state.started.is_none();
         let work = move || {
             let mut tree = tree.cancelled_by(Arc::clone(&flag));
-            let digest = if wants_paths {
+            let digest = if wants_entries {
                 let both = tree.digest_and_snapshot();
-                both.map(|(state, snapshot)| (state, Some(snapshot.paths().collect())))
+                both.map(|(state, snapshot)| (state, Some(Arc::new(snapshot))))
             } else {
                 tree.digest().map(|state| (state, None))
             };
             let found = match digest {
-                Ok((state, paths)) => {
+                Ok((state, snapshot)) => {
                     let found = evidence.digests_until(&dirs, flag);
                     Ok(found.map(|found| Observed {
                         tree: state.digest.into(),
                         work: state.work.map(Into::into),
                         changes: tree.changes().as_ref().map(named),
                         evidence: from_digests(found),
-                        paths,
+                        snapshot,
                     }))
                 }
                 Err(TreeError::Cancelled) => Ok(None),
@@ -155,7 +177,7 @@ impl Session {
         self.hasher = Some(tree);
         self.evidence_hasher = evidence;
         let found = found?;
-        self.known_tree.set(found.as_ref().map(|found| found.tree.clone()));
+        self.known_tree.set_observed(found.as_ref());
         Ok(found)
     }
 }
@@ -163,4 +185,33 @@ impl Session {
 pub(super) fn from_digests(found: EvidenceDigests) -> ObservedEvidence {
     let EvidenceDigests { contents, overflowed, skipped_large, .. } = found;
     ObservedEvidence { contents, overflowed, skipped_large }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_snapshot_is_known_until_it_is_taken_or_something_is_run() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("file"), "content").unwrap();
+        let mut hasher = TreeHasher::new(folder.path().to_owned(), Vec::new());
+        let (state, snapshot) = hasher.digest_and_snapshot().unwrap();
+        let observed = Observed {
+            tree: state.digest.into(),
+            work: None,
+            evidence: ObservedEvidence::default(),
+            changes: None,
+            snapshot: Some(Arc::new(snapshot.clone())),
+        };
+        let known = KnownTree::default();
+        known.set_observed(Some(&observed));
+        assert_eq!(known.get().as_ref(), Some(&observed.tree));
+        assert_eq!(known.take_snapshot().as_ref(), Some(&snapshot));
+        assert_eq!(known.take_snapshot(), None);
+        assert_eq!(known.get().as_ref(), Some(&observed.tree));
+        known.set_observed(Some(&observed));
+        known.set(None);
+        assert_eq!((known.get(), known.take_snapshot()), (None, None));
+    }
 }

@@ -21,12 +21,12 @@ struct StoredPaths {
 impl Session {
     /// Stores the paths that count now for the run.
     pub(super) fn pin_paths(&mut self, observed: &Observed) -> Result<(), EngineError> {
-        let Some(paths) = &observed.paths else { return Ok(()) };
-        self.pinned = Arc::new(paths.iter().collect());
+        let Some(snapshot) = &observed.snapshot else { return Ok(()) };
+        self.pinned = Arc::new(snapshot.paths().collect());
         if let Some(hasher) = &mut self.hasher {
             hasher.pin(Arc::clone(&self.pinned));
         }
-        let stored = StoredPaths { paths: paths.iter().map(|path| escape(path)).collect() };
+        let stored = StoredPaths { paths: snapshot.paths().map(|path| escape(&path)).collect() };
         let object = serde_json::to_string(&stored)
             .map_err(|error| EngineError::Internal(error.to_string()))?;
         self.store.write_signed_file(Layout::PATHS, &object)?;

@@ -97,7 +97,7 @@ impl ValidationTask {
     }
 
     async fn validate(&mut self) -> Result<Option<Validation>, EngineError> {
-        let Some(before) = self.snapshot().await? else { return Ok(None) };
+        let Some(before) = self.snapshot_before().await? else { return Ok(None) };
         self.store_snapshot(&before)?;
         if self.is_preview && !self.observe_preview(before.digest().as_str()).await? {
             return Ok(None);
@@ -214,6 +214,18 @@ impl ValidationTask {
                 () = stop_requested(&mut stop, 2) => {}
             }
         }
+    }
+
+    /// Returns what is there before validators run, observed now unless nothing was run since it was observed
+    /// last, and nothing can be accepted.
+    async fn snapshot_before(&mut self) -> Result<Option<TreeSnapshot>, EngineError> {
+        if self.selection == Selection::RequiredChecks
+            && let Some(known) = self.known_tree.take_snapshot()
+        {
+            self.held.verify()?;
+            return Ok(Some(known));
+        }
+        self.snapshot().await
     }
 
     async fn snapshot(&mut self) -> Result<Option<TreeSnapshot>, EngineError> {
