@@ -357,7 +357,8 @@ impl Record {
     pub const fn is_barrier(&self) -> bool {
         !matches!(
             self,
-            Self::Clock { .. }
+            Self::Baseline { .. }
+                | Self::Clock { .. }
                 | Self::Usage { .. }
                 | Self::Model { .. }
                 | Self::Context { .. }

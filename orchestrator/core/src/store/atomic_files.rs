@@ -3,7 +3,7 @@
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::disk::{Disk, File, private_open_flags};
 use super::error::StateError;
@@ -140,11 +140,34 @@ impl Disk {
         mode: u32,
         sync: bool,
     ) -> Result<(), StateError> {
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        let folder = folder.unwrap_or(Path::new("."));
+        let (new, file) = self.write_beside(path, content, mode, "tmp")?;
+        if sync {
+            file.sync_all().map_err(StateError::io("write", path))?;
+        }
+        new.put_in_place()?;
+        if sync { self.sync_dir(folder_of(path)) } else { Ok(()) }
+    }
+
+    /// Writes a file for its owner only, beside its place. It may be put there once it is synced, whatever is
+    /// written there meanwhile.
+    pub(super) fn write_aside(
+        &self,
+        path: &Path,
+        content: &[u8],
+    ) -> Result<(NewFile, File), StateError> {
+        self.write_beside(path, content, OWNER_ONLY, "next")
+    }
+
+    fn write_beside(
+        &self,
+        path: &Path,
+        content: &[u8],
+        mode: u32,
+        suffix: &str,
+    ) -> Result<(NewFile, File), StateError> {
         let mut name = path.file_name().unwrap_or_default().to_owned();
-        name.push(format!(".{}.tmp", std::process::id()));
-        let temporary = folder.join(name);
+        name.push(format!(".{}.{suffix}", std::process::id()));
+        let temporary = folder_of(path).join(name);
         // What a killed process of the same number left, or somebody who guessed it put there.
         self.clear(&temporary, fs::Metadata::is_file)?;
         let mut options = OpenOptions::new();
@@ -154,21 +177,48 @@ impl Disk {
             .truncate(true)
             .mode(mode)
             .custom_flags(private_open_flags());
-        let written = (|| {
-            let mut file = self.open(&temporary, &options)?;
-            file.write_all(content)?;
-            if sync {
-                file.sync_all()?;
-            }
-            self.rename(&temporary, path)
-        })();
-        if let Err(error) = written {
-            // The error that matters is the first one; a leftover is overwritten the next time.
-            drop(self.remove_file(&temporary));
-            return Err(StateError::io("write", path)(error));
-        }
-        if sync { self.sync_dir(folder) } else { Ok(()) }
+        let new =
+            NewFile { temporary, path: path.to_owned(), disk: self.clone(), is_in_place: false };
+        let mut file =
+            self.open(&new.temporary, &options).map_err(StateError::io("write", path))?;
+        file.write_all(content).map_err(StateError::io("write", path))?;
+        Ok((new, file))
     }
+}
+
+/// A file that was written beside its place. It is removed unless it is put there.
+#[derive(Debug)]
+pub(super) struct NewFile {
+    temporary: PathBuf,
+    path: PathBuf,
+    disk: Disk,
+    is_in_place: bool,
+}
+
+impl NewFile {
+    /// Takes the place of what is there.
+    pub(super) fn put_in_place(mut self) -> Result<(), StateError> {
+        self.disk
+            .rename(&self.temporary, &self.path)
+            .map_err(StateError::io("write", &self.path))?;
+        self.is_in_place = true;
+        Ok(())
+    }
+}
+
+impl Drop for NewFile {
+    fn drop(&mut self) {
+        if !self.is_in_place {
+            // A leftover is overwritten the next time.
+            drop(self.disk.remove_file(&self.temporary));
+        }
+    }
+}
+
+/// Returns the folder that a file lies in.
+fn folder_of(path: &Path) -> &Path {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    folder.unwrap_or(Path::new("."))
 }
 
 impl Disk {

@@ -19,16 +19,14 @@ pub(super) struct PendingSync {
 /// does not depend on the thread.
 struct Sync {
     path: PathBuf,
-    /// `None` for a folder.
-    file: Option<fs::File>,
+    file: fs::File,
     action: FaultAction,
 }
 
 impl Sync {
     fn perform(self) -> Result<(), StateError> {
         let Self { path, file, action } = self;
-        let work = || file.map_or_else(|| fs::File::open(&path), Ok)?.sync_all();
-        action.decide(work).map_err(StateError::io("sync", &path))
+        action.decide(|| file.sync_all()).map_err(StateError::io("sync", &path))
     }
 }
 
@@ -38,15 +36,17 @@ impl PendingSync {
         disk: &Disk,
         root: &Path,
         files: Vec<File>,
-        folders: &[&Path],
+        folders: &[impl AsRef<Path>],
     ) -> Result<Self, StateError> {
-        let files = files.into_iter().map(|file| {
-            let (path, file) = file.into_parts();
-            (path, Some(file))
-        });
-        let folders = folders.iter().map(|path| ((*path).to_owned(), None));
-        let syncs: Vec<Sync> = files
-            .chain(folders)
+        let mut all: Vec<(PathBuf, fs::File)> = files.into_iter().map(File::into_parts).collect();
+        for folder in folders {
+            // Opened now, while nothing is run that might remove it.
+            let folder = folder.as_ref();
+            let file = fs::File::open(folder).map_err(StateError::io("sync", folder))?;
+            all.push((folder.to_owned(), file));
+        }
+        let syncs: Vec<Sync> = all
+            .into_iter()
             .map(|(path, file)| Sync {
                 action: disk.fault_action(FileOperation::Sync, &path),
                 path,

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::disk::Disk;
+use super::atomic_files::NewFile;
+use super::disk::{Disk, File};
 use super::error::StateError;
 use super::guarded_file::GuardedFile;
 use super::key::Key;
@@ -49,6 +50,16 @@ impl LatchFile {
     /// The file cannot be written.
     pub fn write(&self, disk: &Disk, key: &Key, path: &Path) -> Result<(), StateError> {
         disk.write_private(path, self.to_signed_line(key).as_bytes())
+    }
+
+    /// Writes it beside its place, where it is safe once its file is synced.
+    pub(super) fn write_aside(
+        &self,
+        disk: &Disk,
+        key: &Key,
+        path: &Path,
+    ) -> Result<(NewFile, File), StateError> {
+        disk.write_aside(path, self.to_signed_line(key).as_bytes())
     }
 
     /// Returns the file with this content, to be kept as it is.

@@ -8,9 +8,10 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
+use super::atomic_files::NewFile;
 use super::background_sync::PendingSync;
 use super::bundle::bundle;
-use super::disk::Disk;
+use super::disk::{Disk, File};
 use super::error::StateError;
 use super::guarded_file::GuardedFile;
 use super::journal::{self, Journal, JournalEntry, TornLine};
@@ -22,6 +23,8 @@ use super::orphans::OrphanReport;
 use super::owner::Owner;
 use crate::machine::{Latch, Record, State};
 
+/// The number of the first record of a run.
+const FIRST_SEQ: u64 = 1;
 /// Most runs that are looked at for what a killed start has left.
 const MOST_RUNS: usize = 8;
 
@@ -59,16 +62,30 @@ struct OpenRun {
     journal: Journal,
     /// As it is on disk; `None` while that is still the one of the run before.
     latch: Option<GuardedFile>,
+    /// The first latch of this run, written but not in its place.
+    first_latch: Option<(LatchFile, NewFile)>,
     /// What the run began with, and what a resume needs.
     files: Vec<GuardedFile>,
-    /// What the run began with is being made safe.
-    pending_sync: Option<PendingSync>,
+    /// New files in the folder of a run that has no record yet: they and the folder are safe from the first
+    /// barrier on.
+    unsynced: Option<Vec<File>>,
+    /// What is being made safe; the next barrier waits for it.
+    pending_syncs: Vec<PendingSync>,
 }
 
 impl OpenRun {
-    /// Waits until what the run began with is safe.
-    fn finish_sync(&mut self) -> Result<(), StateError> {
-        self.pending_sync.take().map_or(Ok(()), PendingSync::wait)
+    /// Starts to make new files and the folder of the run safe, if nobody has.
+    fn start_sync(&mut self, disk: &Disk, layout: &Layout) -> Result<(), StateError> {
+        let Some(files) = self.unsynced.take() else { return Ok(()) };
+        let folder = layout.run(&self.run);
+        let sync = PendingSync::start(disk, layout.root(), files, &[&folder])?;
+        self.pending_syncs.push(sync);
+        Ok(())
+    }
+
+    /// Waits until everything is safe that is being made so.
+    fn finish_syncs(&mut self) -> Result<(), StateError> {
+        std::mem::take(&mut self.pending_syncs).into_iter().try_for_each(PendingSync::wait)
     }
 }
 
@@ -185,8 +202,10 @@ impl Store {
             run: latch.run.clone(),
             journal,
             latch: Some(latch.kept(&self.disk, &self.key, self.layout.latch())?),
+            first_latch: None,
             files: files.into_iter().flatten().collect(),
-            pending_sync: None,
+            unsynced: None,
+            pending_syncs: Vec::new(),
         });
         Ok(Some(found))
     }
@@ -206,7 +225,7 @@ impl Store {
             // nobody knows.
             let latch = LatchFile::new(run, 0, Latch::Open);
             latch.write(&self.disk, &self.key, &path)?;
-            Some(latch.kept(&self.disk, &self.key, path)?)
+            Some(latch.kept(&self.disk, &self.key, path.clone())?)
         };
         let folder = self.layout.run(run);
         self.disk.create_dir(&folder)?;
@@ -214,16 +233,26 @@ impl Store {
             .iter()
             .map(|(name, content)| GuardedFile::new(&self.disk, folder.join(name), content))
             .collect::<Result<_, _>>()?;
-        let files = files
+        let mut files = files
             .iter()
             .map(|(name, content)| self.disk.write_new(&folder.join(name), content))
-            .collect::<Result<_, _>>()?;
+            .collect::<Result<Vec<File>, _>>()?;
         let journal = Journal::create(&self.disk, &self.layout.journal(run), &self.key)?;
-        let folders = [folder.as_path(), &self.layout.runs()];
-        let pending_sync = PendingSync::start(&self.disk, self.layout.root(), files, &folders)?;
-        let pending_sync = Some(pending_sync);
-        self.current =
-            Some(OpenRun { run: run.to_owned(), journal, latch, files: kept, pending_sync });
+        // As it will be when the run has its first record.
+        let first_latch = LatchFile::new(run, FIRST_SEQ, Latch::Open);
+        let (new_latch, file) = first_latch.write_aside(&self.disk, &self.key, &path)?;
+        files.push(file);
+        let folders = [self.layout.runs()];
+        let sync = PendingSync::start(&self.disk, self.layout.root(), files, &folders)?;
+        self.current = Some(OpenRun {
+            run: run.to_owned(),
+            journal,
+            latch,
+            first_latch: Some((first_latch, new_latch)),
+            files: kept,
+            unsynced: Some(Vec::new()),
+            pending_syncs: vec![sync],
+        });
         Ok(())
     }
 
@@ -236,23 +265,36 @@ impl Store {
         let barrier = record.is_barrier();
         let Some(open) = &mut self.current else { return Ok(false) };
         let mut restored = open.journal.restore_if_changed()?;
+        if barrier {
+            // Beside the sync of the journal.
+            open.start_sync(&self.disk, &self.layout)?;
+        }
         open.journal.append(Timestamp::now(), record)?;
         if barrier {
-            open.finish_sync()?;
+            open.finish_syncs()?;
             restored |= self.restore_if_changed()?;
         }
         Ok(restored)
     }
 
-    /// Brings the latch file up to date.
+    /// Brings the latch file up to date. The first one of a run is safe from the next barrier on: until then
+    /// a crash leaves the run before it, and nothing depends on this one.
     ///
     /// # Errors
     /// It cannot be written.
     pub fn latch(&mut self, latch: &Latch) -> Result<(), StateError> {
         let Some(open) = &mut self.current else { return Ok(()) };
-        open.finish_sync()?;
+        open.start_sync(&self.disk, &self.layout)?;
+        open.finish_syncs()?;
         let latch = LatchFile::new(&open.run, open.journal.seq(), latch.clone());
-        latch.write(&self.disk, &self.key, &self.layout.latch())?;
+        match open.first_latch.take() {
+            Some((first, file)) if first == latch => {
+                file.put_in_place()?;
+                let root = self.layout.root();
+                open.pending_syncs.push(PendingSync::start(&self.disk, root, vec![], &[root])?);
+            }
+            _ => latch.write(&self.disk, &self.key, &self.layout.latch())?,
+        }
         open.latch = Some(latch.kept(&self.disk, &self.key, self.layout.latch())?);
         Ok(())
     }

@@ -43,6 +43,41 @@ fn while_it_is_held_memory_is_the_master() {
 }
 
 #[test]
+fn a_run_without_a_record_takes_no_place_and_leaves_nothing_beside_the_latch() {
+    const NEXT: &str = "0198c0de-0000-7000-8000-000000000002";
+    let folder = TempDir::new().unwrap();
+    let layout = layout(&folder);
+    write(&layout, &records());
+    let before = fs::read(layout.latch()).unwrap();
+    let latches = || {
+        let names = fs::read_dir(layout.root()).unwrap().map(|entry| entry.unwrap().file_name());
+        names.filter(|name| name.to_string_lossy().starts_with("latch")).count()
+    };
+    for record in [None, Some(started())] {
+        let mut store = Store::open(layout.clone()).unwrap();
+        store.resume().unwrap();
+        fs::remove_dir_all(layout.run(NEXT)).ok();
+        store.begin(NEXT, &[("config.toml", b"x")]).unwrap();
+        store.write_signed_file("paths.json", "{\"paths\":[]}").unwrap();
+        assert_eq!(latches(), 2, "the next latch waits beside this one");
+        let begins = record.is_some();
+        if let Some(record) = record {
+            store.append(&record).unwrap();
+            store.latch(&Latch::Open).unwrap();
+            assert_eq!(latches(), 1);
+            let stored = store.read_signed_file("paths.json").unwrap().unwrap();
+            assert!(stored.starts_with("{\"paths\":[]"), "{stored}");
+            assert!(!store.append(&Record::Answered { text: "a".into() }).unwrap());
+        }
+        drop(store);
+        assert_eq!(latches(), 1);
+        assert_eq!(fs::read(layout.latch()).unwrap() == before, !begins);
+        let current = read_current_run(&layout, |_| {}).unwrap().unwrap();
+        assert_eq!(current.run, if begins { NEXT } else { RUN });
+    }
+}
+
+#[test]
 fn the_second_one_is_told_who_was_first() {
     let folder = TempDir::new().unwrap();
     let layout = layout(&folder);

@@ -417,6 +417,14 @@ fn what_decides_is_on_disk_before_anything_follows() {
         Record::Clock { runtime_ms },
         Record::Usage { usage: Usage::default(), runtime_ms },
         Record::Warning { message: "w".into() },
+        // The start of the agent that follows is one.
+        Record::Baseline {
+            accepted: false,
+            tree: "t".into(),
+            evidence: Vec::new(),
+            verdicts: Vec::new(),
+            runtime_ms,
+        },
     ];
     assert!(!others.iter().any(Record::is_barrier));
 }

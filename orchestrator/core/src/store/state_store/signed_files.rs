@@ -25,18 +25,23 @@ impl Store {
         Ok(Some(line.to_owned()))
     }
 
-    /// Stores this JSON object durably, in place of the previous one. During the run it is restored if it
-    /// is changed.
+    /// Stores this JSON object durably, in place of the previous one; in a run that has no record yet, from
+    /// its first barrier on. During the run it is restored if it is changed.
     ///
     /// # Errors
     /// It cannot be written.
     pub fn write_signed_file(&mut self, name: &str, object: &str) -> Result<(), StateError> {
         let Some(open) = &mut self.current else { return Ok(()) };
-        open.finish_sync()?;
         let path = self.layout.run(&open.run).join(name);
         let (mut line, _) = signed_line::sign(&self.key, object);
         line.push('\n');
-        self.disk.write_private(&path, line.as_bytes())?;
+        let is_new = open.files.iter().all(|file| file.path() != path);
+        match &mut open.unsynced {
+            Some(unsynced) if is_new => {
+                unsynced.push(self.disk.write_new(&path, line.as_bytes())?);
+            }
+            _ => self.disk.write_private(&path, line.as_bytes())?,
+        }
         open.files.retain(|file| file.path() != path);
         open.files.push(GuardedFile::new(&self.disk, path, line.as_bytes())?);
         Ok(())
