@@ -13,6 +13,9 @@ use crate::kill_switch::KillSwitch;
 use crate::spec::Stop;
 use crate::wire::{JOB, MAX_JOB_FDS, Report, SANDBOX};
 
+/// Room for the reports of an uneventful job, in bytes.
+const REPORTS: usize = 256;
+
 /// The orchestrator's end. Closing it ends the tree.
 #[derive(Debug)]
 pub(crate) struct Control {
@@ -35,7 +38,7 @@ impl Control {
     pub(crate) fn over(stream: std::os::unix::net::UnixStream) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
         let stream = Some(UnixStream::from_std(stream)?);
-        Ok(Self { stream, switched: None, buffer: Vec::new() })
+        Ok(Self { stream, switched: None, buffer: Vec::with_capacity(REPORTS) })
     }
 
     /// Sends a job, encoded by [`Job::encode`](crate::wire::Job::encode), and then connects the kill switch:
@@ -48,13 +51,14 @@ impl Control {
         switch: Option<&KillSwitch>,
     ) -> io::Result<()> {
         let Some(stream) = self.stream.as_mut() else { return Ok(()) };
-        let mut head = vec![JOB, if ruleset.is_some() { SANDBOX } else { 0 }];
-        head.extend(u64::try_from(job.len()).unwrap_or(u64::MAX).to_le_bytes());
+        let mut message = vec![JOB, if ruleset.is_some() { SANDBOX } else { 0 }];
+        message.extend(u64::try_from(job.len()).unwrap_or(u64::MAX).to_le_bytes());
         let fds: Vec<BorrowedFd<'_>> = streams.into_iter().chain(ruleset).collect();
-        let sent = stream.async_io(Interest::WRITABLE, || send(stream, &head, &fds)).await;
+        // In one message, so that the shim wakes once.
+        message.extend_from_slice(job);
+        let sent = stream.async_io(Interest::WRITABLE, || send(stream, &message, &fds)).await;
         if let Ok(sent) = sent {
-            let _ = stream.write_all(head.get(sent..).unwrap_or_default()).await;
-            let _ = stream.write_all(job).await;
+            let _ = stream.write_all(message.get(sent..).unwrap_or_default()).await;
         }
         self.switched = switch.map(|switch| switch.join(stream.as_fd())).transpose()?;
         Ok(())

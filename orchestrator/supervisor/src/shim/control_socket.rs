@@ -14,6 +14,8 @@ use crate::wire::{JOB, JOB_HEAD, Job, MAX_JOB_BYTES, MAX_JOB_FDS, Report, SANDBO
 
 pub(super) struct ControlSocket {
     stream: UnixStream,
+    /// Reports that are not sent yet.
+    queued: Vec<u8>,
     /// Whether the orchestrator's end is open.
     open: bool,
 }
@@ -39,7 +41,7 @@ impl ControlSocket {
     pub(super) fn new(stream: UnixStream) -> io::Result<Self> {
         // A shim never waits for the orchestrator, only for the tree.
         stream.set_nonblocking(true)?;
-        Ok(Self { stream, open: true })
+        Ok(Self { stream, queued: Vec::new(), open: true })
     }
 
     /// Waits for the next job; `None` when the socket is closed. Orders before it are for an earlier tree,
@@ -98,10 +100,11 @@ impl ControlSocket {
 
     fn read_all(&mut self, mut bytes: &mut [u8]) -> Option<()> {
         while !bytes.is_empty() {
-            self.wait();
+            // Mostly all of it is there.
             match self.stream.read(bytes) {
                 Ok(read @ 1..) => bytes = bytes.get_mut(read..)?,
-                Err(e) if matches!(e.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) => {}
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) if e.kind() == ErrorKind::WouldBlock => self.wait(),
                 Ok(0) | Err(_) => {
                     self.open = false;
                     return None;
@@ -116,11 +119,25 @@ impl ControlSocket {
         let _ = poll(&mut [PollFd::new(&self.stream, PollFlags::IN)], None);
     }
 
-    /// Sends a report. Errors are ignored: an orchestrator that is gone needs none.
+    /// Sends a report, after those that are queued.
     pub(super) fn send(&mut self, report: &Report) {
-        if let Ok(mut line) = serde_json::to_vec(report) {
-            line.push(b'\n');
-            let _ = self.stream.write_all(&line);
+        self.queue(report);
+        self.flush();
+    }
+
+    /// Queues a report, to be sent with the next one, so that the orchestrator wakes once.
+    pub(super) fn queue(&mut self, report: &Report) {
+        if let Ok(line) = serde_json::to_vec(report) {
+            self.queued.extend_from_slice(&line);
+            self.queued.push(b'\n');
+        }
+    }
+
+    /// Sends what is queued. Errors are ignored: an orchestrator that is gone needs none.
+    pub(super) fn flush(&mut self) {
+        if !self.queued.is_empty() {
+            let _ = self.stream.write_all(&self.queued);
+            self.queued.clear();
         }
     }
 

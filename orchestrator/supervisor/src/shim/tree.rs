@@ -109,7 +109,8 @@ impl<'a> ProcessTree<'a> {
             self.left_behind = names(&self.remaining());
         }
         let (stopped, killed) = (self.stop_requested, self.killed);
-        self.socket.send(&Report::LeaderEnded { status, stopped, killed });
+        // It is sent with the report of the tree's end, if that is the next thing to happen.
+        self.socket.queue(&Report::LeaderEnded { status, stopped, killed });
         if alone {
             return;
         }
@@ -177,6 +178,7 @@ impl<'a> ProcessTree<'a> {
 
     /// Waits for a message, a signal, or the next action.
     fn wait(&mut self, signals: &OwnedFd) {
+        self.socket.flush();
         let timeout = self.escalation.time_to_next(Instant::now()).map(round_up);
         let mut fds = vec![PollFd::new(signals, PollFlags::IN)];
         fds.extend(self.socket.poll_fd().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
