@@ -7,7 +7,9 @@ use std::sync::OnceLock;
 use ralph_orchestrator_supervisor::Supervisor;
 use serde_json::Value;
 
-const PACKAGE: &str = "ralph-orchestrator-supervisor";
+/// A small test beside the shim. With it, cargo enables the features that `cargo test --workspace` does, and finds
+/// everything compiled; by itself the shim has dependencies with fewer features, which are compiled once more.
+const TEST: &str = "descriptors";
 const BINARY: &str = "ralph-supervisor-shim";
 
 /// A supervisor whose shim is [`shim_binary`].
@@ -33,7 +35,8 @@ fn build() -> PathBuf {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../Cargo.toml");
     let mut command = Command::new(cargo);
     command
-        .args(["build", "--quiet", "--message-format=json", "--package", PACKAGE, "--bin", BINARY])
+        .args(["build", "--quiet", "--message-format=json", "--workspace"])
+        .args(["--bin", BINARY, "--test", TEST])
         .arg("--manifest-path")
         .arg(manifest)
         .stdin(Stdio::null())
