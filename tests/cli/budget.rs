@@ -9,8 +9,8 @@ use crate::real::Real;
 
 /// Of a turn, in dollars.
 const TURN: f64 = 0.2;
-/// The first turn that ends over a budget of half a dollar.
-const TURNS: u32 = 3;
+/// The first turn that ends over a budget of thirty cents.
+const TURNS: u32 = 2;
 
 /// What a turn of 20 cents uses.
 fn dear(real: Real) -> Tokens {
@@ -32,7 +32,7 @@ fn environment(real: Real, model: &ModelServer) -> TestEnvironment {
         }
     };
     let validator = "[[validator]]\nkind = \"command\"\nprogram = [\"true\"]\n";
-    let limits = "[limits]\nmax_cost_usd = 0.50\n";
+    let limits = "[limits]\nmax_cost_usd = 0.30\n";
     real.environment(model, &format!("{prices}{validator}{limits}"))
 }
 

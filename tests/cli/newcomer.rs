@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use ralph_orchestrator_testkit::claude_binary;
-use ralph_orchestrator_testkit::model_server::{ModelServer, Reply, Script, Turn};
+use ralph_orchestrator_testkit::model_server::{ModelServer, Script, Turn};
 use serde_json::json;
 
 use crate::environment::{TestEnvironment, of_run};
@@ -119,16 +119,6 @@ fn bash(command: &str) -> Turn {
     Turn::tool("Bash", &json!({"command": command, "description": "work"}))
 }
 
-/// Claude does this and claims, each time it is started.
-fn does(command: &str) -> ModelServer {
-    let command = command.to_owned();
-    ModelServer::start(move |request| -> Reply {
-        let messages = request.body["messages"].as_array().map_or(0, Vec::len);
-        // The first request of a session has the prompt alone.
-        if messages <= 1 { bash(&command).into() } else { Turn::text(CLAIM).into() }
-    })
-}
-
 fn accepts_correct_work(repository: &Repository) {
     let model =
         ModelServer::scripted(Script::new().then(bash(repository.work)).then(Turn::text(CLAIM)));
@@ -139,15 +129,20 @@ fn accepts_correct_work(repository: &Repository) {
     assert!(of_run(&env.root()).is_empty());
 }
 
+/// One fraud after the other in one run: each is claimed, and each claim is refused.
 fn refuses_everything_else(repository: &Repository) {
     let (test, weakened) = (repository.test, repository.weakened);
-    for fraud in [format!("rm {test}"), format!("{weakened} > {test}"), "true".to_owned()] {
-        let model = does(&fraud);
-        let env = clone(repository, &model);
-        let ended = env.ralph(&["run", "--max-iterations", "2"]);
-        assert_eq!(ended.code, Some(1), "{fraud}: {}\n{}", ended.stdout, ended.stderr);
-        assert_eq!(env.status()["latch"]["state"], "claimed", "{fraud}");
-    }
+    let frauds = ["true".to_owned(), format!("rm {test}"), format!("{weakened} > {test}")];
+    let script = frauds
+        .iter()
+        .fold(Script::new(), |script, fraud| script.then(bash(fraud)).then(Turn::text(CLAIM)));
+    let model = ModelServer::scripted(script);
+    let env = clone(repository, &model);
+    let ended = env.ralph(&["run", "--max-iterations", "3"]);
+    assert_eq!(ended.code, Some(1), "{}\n{}", ended.stdout, ended.stderr);
+    assert_eq!(env.status()["iterations"], 3);
+    assert_eq!(env.status()["latch"]["rejections"], 3);
+    assert_eq!(env.status()["latch"]["state"], "claimed");
 }
 
 #[test]

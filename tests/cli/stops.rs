@@ -100,11 +100,22 @@ fn left(env: &TestEnvironment) -> Vec<i32> {
     of_run(&env.root())
 }
 
+/// What is examined. Every limit that is a time cancels an agent in the same way: each agent meets one of them, by
+/// turns.
+fn cases() -> Vec<(Real, Stop)> {
+    let times = Stop::ALL.iter().filter(|stop| matches!(stop, Stop::Time(_))).copied().cycle();
+    let others = Stop::ALL.into_iter().filter(|stop| !matches!(stop, Stop::Time(_)));
+    let all = Real::ALL.into_iter().zip(times);
+    let all = all.flat_map(|(real, time)| {
+        others.clone().chain([time]).map(move |stop| (real, stop)).collect::<Vec<_>>()
+    });
+    // Codex behind the protocol tells what it has used when its turn has ended: no budget cuts a turn.
+    all.filter(|case| *case != (Real::AcpCodex, Stop::Budget)).collect()
+}
+
 #[test]
 fn no_stop_leaves_anything_of_any_agent() {
-    let all = Real::ALL.into_iter().flat_map(|real| Stop::ALL.map(|stop| (real, stop)));
-    // Codex behind the protocol tells what it has used when its turn has ended: no budget cuts a turn.
-    let all: Vec<_> = all.filter(|case| *case != (Real::AcpCodex, Stop::Budget)).collect();
+    let all = cases();
     let next = AtomicUsize::new(0);
     std::thread::scope(|scope| {
         for _ in 0..AT_ONCE {

@@ -25,7 +25,7 @@ fn rejected_then_proved(what: &str, evidence: &str, reason: &str) {
 }
 
 #[test]
-pub(super) fn what_is_no_proof_is_refused_with_its_reason_and_then_mended() {
+fn what_is_no_proof_is_refused_with_its_reason_and_then_mended() {
     let here = format!("cd {DIR}\n");
     for (what, evidence, reason) in [
         ("nothing", "", "validation-evidence"),
@@ -69,7 +69,7 @@ pub(super) fn what_is_no_proof_is_refused_with_its_reason_and_then_mended() {
 }
 
 #[test]
-pub(super) fn proof_of_failure_is_no_proof_where_the_configuration_says_so() {
+fn proof_of_failure_is_no_proof_where_the_configuration_says_so() {
     let env = hostile();
     env.config(&format!(
         "{EVIDENCE}must_not_match = ['\\d+ failed', 'Traceback']\nmust_match = ['\\d+ passed']\n"
@@ -85,7 +85,7 @@ pub(super) fn proof_of_failure_is_no_proof_where_the_configuration_says_so() {
 }
 
 #[test]
-pub(super) fn proof_older_than_the_work_is_stale() {
+fn proof_older_than_the_work_is_stale() {
     let env = hostile();
     env.config(EVIDENCE);
     env.agent.call(1).script(&format!("{WORK}{PROVE}"));
@@ -101,7 +101,7 @@ pub(super) fn proof_older_than_the_work_is_stale() {
 }
 
 #[test]
-pub(super) fn proof_kept_from_an_earlier_run_proves_nothing_in_the_next() {
+fn proof_kept_from_an_earlier_run_proves_nothing_in_the_next() {
     let env = hostile();
     env.config(EVIDENCE);
     env.agent.call(1).script(&format!("{WORK}{PROVE}")).out(PROMISE);
@@ -130,7 +130,7 @@ fn held(env: &TestEnvironment) -> (std::path::PathBuf, std::path::PathBuf, Strin
 }
 
 #[test]
-pub(super) fn proof_that_vanishes_while_validators_run_is_no_proof() {
+fn proof_that_vanishes_while_validators_run_is_no_proof() {
     let env = hostile();
     let (runs, go, validator) = held(&env);
     env.config(&format!("{EVIDENCE}{validator}"));
@@ -146,7 +146,7 @@ pub(super) fn proof_that_vanishes_while_validators_run_is_no_proof() {
 }
 
 #[test]
-pub(super) fn a_tree_that_changes_while_validators_run_is_not_the_one_that_was_proved() {
+fn a_tree_that_changes_while_validators_run_is_not_the_one_that_was_proved() {
     let env = hostile();
     let (runs, go, validator) = held(&env);
     env.config(&validator);
@@ -162,7 +162,7 @@ pub(super) fn a_tree_that_changes_while_validators_run_is_not_the_one_that_was_p
 }
 
 #[test]
-pub(super) fn protected_tests_can_not_be_weakened_in_any_way() {
+fn protected_tests_can_not_be_weakened_in_any_way() {
     for (what, sabotage) in [
         ("edited", "echo 'exit 0' > check.sh"),
         ("deleted", "rm check.sh"),
@@ -188,7 +188,7 @@ pub(super) fn protected_tests_can_not_be_weakened_in_any_way() {
 }
 
 #[test]
-pub(super) fn programs_that_the_agent_puts_in_the_way_are_not_what_validates() {
+fn programs_that_the_agent_puts_in_the_way_are_not_what_validates() {
     let mut env = hostile();
     // Even for a user who has the workspace in the search path.
     env.var("PATH", &format!(".:node_modules/.bin::{}", std::env::var("PATH").unwrap()));

@@ -9,7 +9,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 
 use super::hostile;
-use crate::environment::{Ended, Running, TestEnvironment, eventually, of_run};
+use crate::environment::{Ended, PACKED, Running, TestEnvironment, eventually, of_run};
 
 /// How long such a run may last, by its configuration.
 const ALLOWED: &str = "2s";
@@ -99,6 +99,14 @@ fn is_kept_in_bounds(env: &TestEnvironment, what: &str, flood: &str) {
     assert!(of_run(&env.root()).is_empty(), "{what}: processes are left");
 }
 
+/// The kinds of output that the adapter reads; the first one where it is a plugin, since the orchestrator is sent
+/// the same events of each.
+fn of_adapter<T>(kinds: [T; 3]) -> impl Iterator<Item = T> {
+    let [first, second, third] = kinds;
+    let others = (!PACKED.get()).then_some([second, third]);
+    [first].into_iter().chain(others.into_iter().flatten())
+}
+
 #[test]
 pub(super) fn text_without_end() {
     is_kept_in_bounds(&printing("text"), "stdout", "exec yes\n");
@@ -116,7 +124,7 @@ pub(super) fn both_streams_without_end() {
 
 #[test]
 pub(super) fn lines_that_are_no_messages_without_end() {
-    for output in ["claude-json", "codex-json", "opencode-json"] {
+    for output in of_adapter(["claude-json", "codex-json", "opencode-json"]) {
         is_kept_in_bounds(&printing(output), output, "exec yes\n");
     }
 }
@@ -133,7 +141,7 @@ pub(super) fn usage_without_end() {
     let codex = r#"{"type":"turn.completed","usage":{"input_tokens":%d,"cached_input_tokens":0,"output_tokens":%d}}"#;
     let opencode = r#"{"type":"step_finish","part":{"type":"step-finish","cost":0.000001,"tokens":{"input":10,"output":%d,"reasoning":0,"cache":{"read":0,"write":0}}}}"#;
     for (output, line) in
-        [("claude-json", claude), ("codex-json", codex), ("opencode-json", opencode)]
+        of_adapter([("claude-json", claude), ("codex-json", codex), ("opencode-json", opencode)])
     {
         is_kept_in_bounds(&printing(output), output, &counting(line));
     }
@@ -146,7 +154,7 @@ pub(super) fn tool_calls_without_end() {
 }
 
 #[test]
-pub(super) fn a_prompt_file_that_grows_without_end() {
+fn a_prompt_file_that_grows_without_end() {
     let grows = "while :; do echo more >> PROMPT.md; done\n";
     is_kept_in_bounds(&printing("text"), "grows", grows);
 }
@@ -158,7 +166,7 @@ pub(super) fn a_prompt_file_that_changes_hands_without_end() {
 }
 
 #[test]
-pub(super) fn markers_that_come_and_go_without_end() {
+fn markers_that_come_and_go_without_end() {
     let markers = "while :; do
         echo '- [x] TASK_COMPLETE' > PROMPT.md; echo 'Not yet.' > PROMPT.md
         echo '**TASK_COMPLETE**' > PROMPT.md; echo 'Is TASK_COMPLETE near?' > PROMPT.md

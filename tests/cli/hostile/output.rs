@@ -49,7 +49,9 @@ pub(super) fn fifty_megabytes_of_standard_error_cost_no_memory() {
     let env = hostile();
     env.agent
         .call(1)
-        .script(&format!("head -c 50M /dev/zero >&2; yes error | head -c 20M >&2\n{WORK}"))
+        .script(&format!(
+            "head -c 50M /dev/zero | tr '\\0' 'e' >&2; yes 'error and error and error' | head -c 20M >&2\n{WORK}"
+        ))
         .out(PROMISE);
     small(&env, "stderr", completed(1, &["done"]));
 }

@@ -1,12 +1,15 @@
 //! The same agents, driven by the same adapter as a plugin: what holds for one that is built in holds
 //! for it.
+//!
+//! What a plugin could change is repeated: processes, signals, time, output, events, claims, the sandbox. What the
+//! orchestrator finds on disk is not: proof, protected files, the places of the state, the prompt and the
+//! configuration. It examines those by itself, the same whoever has driven the agent.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use super::{
-    PROMISE, WORK, claims, completed, ends, evidence, floods, gone, hostile, output, processes,
-    state,
+    PROMISE, WORK, claims, completed, ends, floods, gone, hostile, output, processes, state,
 };
 use crate::environment::{PACKED, parents};
 use crate::plugins::built;
@@ -55,9 +58,7 @@ packed!(
     completion::a_failed_call_makes_no_claim,
     completion::an_echo_of_the_prompt_completes_nothing_that_is_not_done,
     completion::needs_human_stops_with_its_reason_and_the_answer_heads_the_next_prompt,
-    completion::a_completion_withstands_everything_done_afterwards,
     completion::a_rejected_claim_stays_pending_and_needs_no_second_one,
-    completion::protected_paths_have_to_be_as_they_were,
     waits::the_wait_is_seen_and_a_signal_ends_it_at_once,
     waits::a_wait_that_was_killed_goes_on_for_the_rest_of_it,
     signals::a_signal_ends_the_agent_and_the_run_goes_on_later,
@@ -78,14 +79,6 @@ packed!(
     claims::absurd_figures_neither_crash_nor_lower_what_was_spent,
     claims::a_huge_price_stops_the_run_at_once_and_adds_up_without_overflow,
     claims::figures_that_shrink_within_an_iteration_do_not_lower_the_cost,
-    evidence::what_is_no_proof_is_refused_with_its_reason_and_then_mended,
-    evidence::proof_of_failure_is_no_proof_where_the_configuration_says_so,
-    evidence::proof_older_than_the_work_is_stale,
-    evidence::proof_kept_from_an_earlier_run_proves_nothing_in_the_next,
-    evidence::proof_that_vanishes_while_validators_run_is_no_proof,
-    evidence::a_tree_that_changes_while_validators_run_is_not_the_one_that_was_proved,
-    evidence::protected_tests_can_not_be_weakened_in_any_way,
-    evidence::programs_that_the_agent_puts_in_the_way_are_not_what_validates,
     output::two_hundred_megabytes_of_text_cost_no_memory_and_the_claim_is_heard,
     output::a_line_of_fifty_megabytes_costs_no_memory_and_hides_no_claim_after_it,
     output::fifty_megabytes_of_standard_error_cost_no_memory,
@@ -98,8 +91,6 @@ packed!(
     floods::standard_error_without_end,
     floods::lines_that_are_no_messages_without_end,
     floods::usage_without_end,
-    floods::a_prompt_file_that_grows_without_end,
-    floods::markers_that_come_and_go_without_end,
     floods::the_last_figures_of_a_flood_are_on_record,
     floods::a_limit_cuts_a_flood_of_figures_at_once,
     processes::a_daemon_that_hides_is_found_and_ended_with_the_iteration,
@@ -119,17 +110,11 @@ packed!(
     processes::an_agent_that_kills_its_shim_is_a_failed_iteration_and_leaves_nothing,
     processes::an_agent_that_kills_its_orchestrator_wins_nothing,
     processes::an_agent_that_signals_whoever_is_above_it_is_a_signal_like_any_other,
-    state::whatever_is_in_the_prompt_s_place_it_is_put_back,
     state::a_pipe_in_the_prompt_s_place_stops_no_clock_and_no_signal,
     state::a_prompt_that_is_written_piece_by_piece_is_read_whole,
-    state::whatever_is_in_the_configuration_s_place_the_run_goes_on_with_its_own,
-    state::whatever_is_in_the_place_of_a_file_of_the_state_it_is_written_again,
-    state::folders_of_the_state_that_became_files_are_made_again,
     state::a_deleted_workspace_is_no_completion_and_the_prompt_comes_back,
     state::folders_that_may_not_be_entered_end_no_run,
-    state::a_repository_that_is_reset_cleaned_or_broken_ends_no_run,
     state::a_workspace_that_became_a_file_is_an_error_and_no_completion,
-    state::an_agent_that_writes_its_own_state_into_the_workspace_is_not_believed,
 );
 
 #[test]

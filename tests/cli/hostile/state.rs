@@ -6,7 +6,7 @@ use std::process::Command;
 use super::{PROMISE, WORK, completed, ends, hostile, stopped, told};
 
 #[test]
-pub(super) fn whatever_is_in_the_prompt_s_place_it_is_put_back() {
+fn whatever_is_in_the_prompt_s_place_it_is_put_back() {
     for (what, sabotage) in [
         ("a folder", "rm PROMPT.md; mkdir PROMPT.md"),
         ("a full folder", "rm PROMPT.md; mkdir -p PROMPT.md/a; echo x > PROMPT.md/a/b"),
@@ -64,7 +64,7 @@ pub(super) fn a_prompt_that_is_written_piece_by_piece_is_read_whole() {
 }
 
 #[test]
-pub(super) fn whatever_is_in_the_configuration_s_place_the_run_goes_on_with_its_own() {
+fn whatever_is_in_the_configuration_s_place_the_run_goes_on_with_its_own() {
     for (what, sabotage) in [
         ("a folder", "rm ralph.toml; mkdir ralph.toml"),
         ("a FIFO", "rm ralph.toml; mkfifo ralph.toml"),
@@ -85,7 +85,7 @@ pub(super) fn whatever_is_in_the_configuration_s_place_the_run_goes_on_with_its_
 }
 
 #[test]
-pub(super) fn whatever_is_in_the_place_of_a_file_of_the_state_it_is_written_again() {
+fn whatever_is_in_the_place_of_a_file_of_the_state_it_is_written_again() {
     for name in ["latch", "key", "lock", "runs/*/journal.jsonl"] {
         for (what, sabotage) in [
             ("a FIFO", "rm -f $f; mkfifo $f"),
@@ -108,7 +108,7 @@ pub(super) fn whatever_is_in_the_place_of_a_file_of_the_state_it_is_written_agai
 }
 
 #[test]
-pub(super) fn folders_of_the_state_that_became_files_are_made_again() {
+fn folders_of_the_state_that_became_files_are_made_again() {
     for (what, sabotage) in [
         ("runs", "rm -rf runs; echo > runs"),
         ("iterations", "cd runs/*; rm -rf iterations; echo > iterations"),
@@ -147,7 +147,7 @@ pub(super) fn folders_that_may_not_be_entered_end_no_run() {
 }
 
 #[test]
-pub(super) fn a_repository_that_is_reset_cleaned_or_broken_ends_no_run() {
+fn a_repository_that_is_reset_cleaned_or_broken_ends_no_run() {
     for (what, sabotage) in [
         ("cleaned", "git clean -qfdx"),
         ("reset", "git reset -q --hard"),
@@ -199,7 +199,7 @@ pub(super) fn a_workspace_that_became_a_file_is_an_error_and_no_completion() {
 }
 
 #[test]
-pub(super) fn an_agent_that_writes_its_own_state_into_the_workspace_is_not_believed() {
+fn an_agent_that_writes_its_own_state_into_the_workspace_is_not_believed() {
     let env = hostile();
     env.agent.call(1).script(
         "cp -a \"$HOME\"/.local/state/ralph-orchestrator/* .ralph
