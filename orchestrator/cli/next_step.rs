@@ -1,6 +1,6 @@
 //! Advice after a stop.
 
-use ralph_orchestrator_core::machine::{ResumeBlocker, State};
+use ralph_orchestrator_core::machine::{Limit, LimitValue, ResumeBlocker, State};
 
 use crate::render::text::{duration, one_line};
 
@@ -10,12 +10,12 @@ pub(crate) fn after(state: &State, program: &str) -> Option<String> {
     let resumes = format!("`{program} run` resumes");
     let restart = format!("`{program} run --restart` begins a new run");
     Some(match state.resume_blocker()? {
-        ResumeBlocker::Limit(key @ ("limits.max_rejections" | "limits.max_stagnant")) => format!(
-            "raise {key} ({}), then {resumes}; or correct the prompt or the check, and {restart}",
-            value(state, key)
+        ResumeBlocker::Limit(limit @ (Limit::Rejections | Limit::Stagnant)) => format!(
+            "raise {}, then {resumes}; or correct the prompt or the check, and {restart}",
+            with_value(state, limit)
         ),
-        ResumeBlocker::Limit(key) => {
-            format!("raise {key} ({}), then {resumes}; or {restart}", value(state, key))
+        ResumeBlocker::Limit(limit) => {
+            format!("raise {}, then {resumes}; or {restart}", with_value(state, limit))
         }
         ResumeBlocker::Failures => format!(
             "fix what made the iterations fail (`{program} log` shows them), then {resumes}"
@@ -36,8 +36,8 @@ pub(crate) fn after(state: &State, program: &str) -> Option<String> {
         ResumeBlocker::Login => format!("log the agent in, or set its key, then {resumes}"),
         ResumeBlocker::Credit => format!("add credit at the agent's provider, then {resumes}"),
         ResumeBlocker::Provider => format!(
-            "raise limits.max_wait ({}) to wait that long, or wait yourself: then {resumes}",
-            value(state, "limits.max_wait")
+            "raise {} to wait that long, or wait yourself: then {resumes}",
+            with_value(state, Limit::Wait)
         ),
         ResumeBlocker::Validator(name) => format!(
             "fix the validator `{}` (`{program} doctor` shows what it lacks), then {resumes}",
@@ -56,20 +56,15 @@ pub(crate) fn after(state: &State, program: &str) -> Option<String> {
     })
 }
 
-/// The limit as it is now.
-fn value(state: &State, key: &str) -> String {
-    let limits = &state.limits;
-    let value = match key {
-        "limits.max_iterations" => limits.max_iterations.map(|max| max.to_string()),
-        "limits.max_runtime" => limits.max_runtime_ms.map(duration),
-        "limits.max_cost_usd" => limits.max_cost_usd.map(|max| max.to_string()),
-        "limits.max_tokens" => limits.max_tokens.map(|max| max.to_string()),
-        "limits.max_rejections" => Some(limits.max_rejections.to_string()),
-        "limits.max_stagnant" => Some(limits.max_stagnant.to_string()),
-        "limits.max_wait" => Some(duration(limits.max_wait_ms)),
-        _ => None,
+/// Returns the limit's key and its present value.
+fn with_value(state: &State, limit: Limit) -> String {
+    let value = match state.limits.value(limit) {
+        Some(LimitValue::Count(count)) => count.to_string(),
+        Some(LimitValue::Duration(ms)) => duration(ms),
+        Some(LimitValue::Money(usd)) => usd.to_string(),
+        None => "none".to_owned(),
     };
-    value.unwrap_or_else(|| "none".to_owned())
+    format!("{} ({value})", limit.key())
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use ralph_orchestrator_contract::{CancelReason, Capabilities, Usd};
-use ralph_orchestrator_core::machine::{Changes, FileChange, IterationOutcome, Trigger};
+use ralph_orchestrator_core::machine::{Changes, FileChange, IterationOutcome, Limit, Trigger};
 use serde_json::Value;
 
 /// What a completion rests on if no required validator runs anything.
@@ -187,9 +187,9 @@ pub(crate) const fn cancel_reason(reason: CancelReason) -> &'static str {
     match reason {
         CancelReason::Timeout => "limits.iteration_timeout",
         CancelReason::Idle => "limits.idle_timeout",
-        CancelReason::MaxRuntime => "limits.max_runtime",
-        CancelReason::MaxCost => "limits.max_cost_usd",
-        CancelReason::MaxTokens => "limits.max_tokens",
+        CancelReason::MaxRuntime => Limit::Runtime.key(),
+        CancelReason::MaxCost => Limit::Cost.key(),
+        CancelReason::MaxTokens => Limit::Tokens.key(),
         CancelReason::Signal => "a signal",
     }
 }

@@ -9,6 +9,83 @@ use ralph_orchestrator_contract::{ErrorClass, Usd};
 /// The message of a stop by `max_runtime`.
 pub(super) const OUT_OF_TIME: &str = "limits.max_runtime is used up";
 
+/// A limit of `[limits]` that the machine applies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// Iterations.
+    Iterations,
+    /// Wall time.
+    Runtime,
+    /// Money.
+    Cost,
+    /// Tokens of all kinds.
+    Tokens,
+    /// Consecutive failed iterations.
+    Failures,
+    /// Iterations in a row without progress.
+    Stagnant,
+    /// Rejections of the same tree and evidence.
+    Rejections,
+    /// The longest wait for a rate limit.
+    Wait,
+}
+
+/// The value of a limit, with its unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LimitValue {
+    /// A number of what is counted.
+    Count(u64),
+    /// A duration in milliseconds.
+    Duration(u64),
+    /// An amount of money.
+    Money(Usd),
+}
+
+impl Limit {
+    /// All of them, in the order of the documentation.
+    pub const ALL: [Self; 8] = [
+        Self::Iterations,
+        Self::Runtime,
+        Self::Cost,
+        Self::Tokens,
+        Self::Failures,
+        Self::Stagnant,
+        Self::Rejections,
+        Self::Wait,
+    ];
+
+    /// Returns its key, and the reason for which a run stops that has used it up.
+    const fn row(self) -> (&'static str, StopReason) {
+        match self {
+            Self::Iterations => ("limits.max_iterations", StopReason::MaxIterations),
+            Self::Runtime => ("limits.max_runtime", StopReason::MaxRuntime),
+            Self::Cost => ("limits.max_cost_usd", StopReason::MaxCost),
+            Self::Tokens => ("limits.max_tokens", StopReason::MaxTokens),
+            Self::Failures => ("limits.max_failures", StopReason::Failures),
+            // With a claim pending it is thrashing.
+            Self::Stagnant => ("limits.max_stagnant", StopReason::Stagnation),
+            Self::Rejections => ("limits.max_rejections", StopReason::Thrashing),
+            Self::Wait => ("limits.max_wait", StopReason::NeedsHuman),
+        }
+    }
+
+    /// Returns its key in `ralph.toml`.
+    #[must_use]
+    pub const fn key(self) -> &'static str {
+        self.row().0
+    }
+
+    /// Returns the reason for which a run stops that has used it up.
+    #[must_use]
+    pub const fn stop_reason(self) -> StopReason {
+        self.row().1
+    }
+
+    fn stop(self, message: &str) -> Stop {
+        Stop::new(self.stop_reason(), format!("{message} ({})", self.key()))
+    }
+}
+
 /// The limits as the machine applies them; durations in milliseconds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunLimits {
@@ -49,6 +126,26 @@ impl Default for RunLimits {
     }
 }
 
+impl RunLimits {
+    /// Returns the value of a limit; `None` if it is off.
+    #[must_use]
+    pub fn value(&self, limit: Limit) -> Option<LimitValue> {
+        let count = |max: u32| (max < u32::MAX).then_some(LimitValue::Count(max.into()));
+        match limit {
+            Limit::Iterations => self.max_iterations.map(LimitValue::Count),
+            Limit::Runtime => self.max_runtime_ms.map(LimitValue::Duration),
+            Limit::Cost => self.max_cost_usd.map(LimitValue::Money),
+            Limit::Tokens => self.max_tokens.map(LimitValue::Count),
+            Limit::Failures => count(self.max_failures),
+            Limit::Stagnant => count(self.max_stagnant),
+            Limit::Rejections => count(self.max_rejections),
+            Limit::Wait => {
+                (self.max_wait_ms < u64::MAX).then_some(LimitValue::Duration(self.max_wait_ms))
+            }
+        }
+    }
+}
+
 /// Returns the stop if a limit does not allow another iteration.
 pub(super) fn exceeded(state: &State) -> Option<Stop> {
     let mut stop = budget_exceeded(state)
@@ -70,21 +167,19 @@ fn budget_exceeded(state: &State) -> Option<Stop> {
     let used = state.iterations.saturating_sub(u64::from(state.repeats_iteration()));
     if let Some(max) = limits.max_iterations.filter(|max| used >= *max) {
         let all = match max {
-            1 => "the only iteration is used (limits.max_iterations)".to_owned(),
-            max => format!("all {max} iterations are used (limits.max_iterations)"),
+            1 => "the only iteration is used".to_owned(),
+            max => format!("all {max} iterations are used"),
         };
-        return Some(Stop::new(StopReason::MaxIterations, all));
+        return Some(Limit::Iterations.stop(&all));
     }
     if limits.max_runtime_ms.is_some_and(|max| state.budget.runtime_ms >= max) {
         return Some(Stop::new(StopReason::MaxRuntime, OUT_OF_TIME));
     }
     if let Some(max) = limits.max_cost_usd.filter(|max| cost >= *max) {
-        let text = format!("{cost} of {max} are spent (limits.max_cost_usd)");
-        return Some(Stop::new(StopReason::MaxCost, text));
+        return Some(Limit::Cost.stop(&format!("{cost} of {max} are spent")));
     }
     let max = limits.max_tokens.filter(|max| tokens >= *max)?;
-    let text = format!("{tokens} of {max} tokens are used (limits.max_tokens)");
-    Some(Stop::new(StopReason::MaxTokens, text))
+    Some(Limit::Tokens.stop(&format!("{tokens} of {max} tokens are used")))
 }
 
 fn too_many_failures(state: &State) -> Option<Stop> {
@@ -95,11 +190,12 @@ fn too_many_failures(state: &State) -> Option<Stop> {
     let last = agent.last_error.as_ref();
     let reason = match last.map(|error| &error.class) {
         Some(ErrorClass::Unavailable) => StopReason::AgentUnavailable,
-        _ => StopReason::Failures,
+        _ => Limit::Failures.stop_reason(),
     };
     let text = format!(
-        "{} failed (limits.max_failures); last: {}",
+        "{} failed ({}); last: {}",
         in_a_row(agent.failures),
+        Limit::Failures.key(),
         last.map_or("", |error| error.message.as_str())
     );
     Some(Stop::new(reason, text))
@@ -107,10 +203,8 @@ fn too_many_failures(state: &State) -> Option<Stop> {
 
 fn too_many_rejections(state: &State) -> Option<Stop> {
     let times = state.rejected_in_a_row();
-    (times >= state.limits.max_rejections).then(|| {
-        let text = format!("the same work was rejected {times} times (limits.max_rejections)");
-        Stop::new(StopReason::Thrashing, text)
-    })
+    (times >= state.limits.max_rejections)
+        .then(|| Limit::Rejections.stop(&format!("the same work was rejected {times} times")))
 }
 
 fn stagnation(state: &State) -> Option<Stop> {
@@ -118,17 +212,15 @@ fn stagnation(state: &State) -> Option<Stop> {
     if state.progress.stagnant >= max {
         let count = in_a_row(state.progress.stagnant_iterations);
         return Some(if state.is_claimed() {
-            let what = "changed neither the verdict nor the evidence (limits.max_stagnant)";
-            Stop::new(StopReason::Thrashing, format!("{count} {what}"))
+            let text = format!("{count} changed neither the verdict nor the evidence");
+            Stop { reason: StopReason::Thrashing, ..Limit::Stagnant.stop(&text) }
         } else {
-            let text = format!("{count} made no progress (limits.max_stagnant)");
-            Stop::new(StopReason::Stagnation, text)
+            Limit::Stagnant.stop(&format!("{count} made no progress"))
         });
     }
     (state.claims.says_all_done >= max).then(|| {
         let count = in_a_row(state.claims.says_all_done);
-        let what = "said that the work is done, but claimed nothing (limits.max_stagnant)";
-        Stop::new(StopReason::Stagnation, format!("{count} {what}"))
+        Limit::Stagnant.stop(&format!("{count} said that the work is done, but claimed nothing"))
     })
 }
 
@@ -136,5 +228,30 @@ fn in_a_row(iterations: u32) -> String {
     match iterations {
         1 => "1 iteration".to_owned(),
         many => format!("{many} iterations in a row"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ralph_orchestrator_config::keys;
+    use std::collections::BTreeSet;
+
+    /// A limit that is added to the configuration alone would never stop a run.
+    #[test]
+    fn every_limit_of_the_configuration_on_the_whole_run_is_applied() {
+        let all = keys();
+        let configured = all.iter().filter(|key| key.starts_with("limits.max_"));
+        let configured: BTreeSet<&str> = configured.map(String::as_str).collect();
+        assert_eq!(BTreeSet::from(Limit::ALL.map(Limit::key)), configured);
+    }
+
+    #[test]
+    fn a_limit_that_is_off_has_no_value() {
+        let off = RunLimits::default();
+        assert!(Limit::ALL.into_iter().all(|limit| off.value(limit).is_none()));
+        let on = RunLimits { max_failures: 3, max_wait_ms: 5, ..off };
+        assert_eq!(on.value(Limit::Failures), Some(LimitValue::Count(3)));
+        assert_eq!(on.value(Limit::Wait), Some(LimitValue::Duration(5)));
     }
 }

@@ -38,7 +38,7 @@ pub use input::{
     BaselineCheck, Effect, Input, IterationEnd, Now, Observation, StartIteration, StartOptions,
     Timer, Validation,
 };
-pub use limits::RunLimits;
+pub use limits::{Limit, LimitValue, RunLimits};
 pub use outcome::IterationOutcome;
 pub use path_identities::{FileIdentity, PathIdentities, PromptIdentity};
 pub use policy::{AfterRejection, BaselineMode, CompletionTrigger, FrozenPolicy, ValidatorInfo};

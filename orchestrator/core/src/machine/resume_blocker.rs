@@ -1,5 +1,6 @@
 //! What keeps a stopped run from being resumed, derived from the state: it decides which advice helps.
 
+use super::limits::Limit;
 use super::outcome::IterationOutcome;
 use super::policy::BaselineMode;
 use super::state::State;
@@ -9,8 +10,8 @@ use ralph_orchestrator_contract::ErrorClass;
 /// What has to be changed before a stopped run can be resumed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ResumeBlocker {
-    /// The limit with this key is used up.
-    Limit(&'static str),
+    /// This limit is used up.
+    Limit(Limit),
     /// Too many iterations failed in a row.
     Failures,
     /// The iterations made no progress.
@@ -44,14 +45,14 @@ impl State {
         let reason = self.stop.as_ref()?.reason;
         Some(match reason {
             StopReason::Completed => return None,
-            StopReason::MaxIterations => ResumeBlocker::Limit("limits.max_iterations"),
-            StopReason::MaxRuntime => ResumeBlocker::Limit("limits.max_runtime"),
-            StopReason::MaxCost => ResumeBlocker::Limit("limits.max_cost_usd"),
-            StopReason::MaxTokens => ResumeBlocker::Limit("limits.max_tokens"),
+            StopReason::MaxIterations => ResumeBlocker::Limit(Limit::Iterations),
+            StopReason::MaxRuntime => ResumeBlocker::Limit(Limit::Runtime),
+            StopReason::MaxCost => ResumeBlocker::Limit(Limit::Cost),
+            StopReason::MaxTokens => ResumeBlocker::Limit(Limit::Tokens),
             StopReason::Thrashing if self.rejected_in_a_row() >= self.limits.max_rejections => {
-                ResumeBlocker::Limit("limits.max_rejections")
+                ResumeBlocker::Limit(Limit::Rejections)
             }
-            StopReason::Thrashing => ResumeBlocker::Limit("limits.max_stagnant"),
+            StopReason::Thrashing => ResumeBlocker::Limit(Limit::Stagnant),
             StopReason::Stagnation => ResumeBlocker::Stagnation,
             StopReason::Failures => ResumeBlocker::Failures,
             StopReason::AgentUnavailable if self.failed_as(&ErrorClass::NotFound) => {
