@@ -18,6 +18,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use ralph_adapter_common::LineParser as _;
 use ralph_adapter_common::claude_stream::ClaudeParser;
 use ralph_orchestrator_contract::{Tokens, Usage, Usd};
 use ralph_orchestrator_core::machine::{

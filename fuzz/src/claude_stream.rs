@@ -1,6 +1,7 @@
 //! The stream of a Claude-shaped agent: as `streams` has it, and only a result ends
 //! well.
 
+use ralph_adapter_common::LineParser as _;
 use ralph_adapter_common::ProcessEnd;
 use ralph_adapter_common::claude_program::conclude;
 use ralph_adapter_common::claude_stream::ClaudeParser;
@@ -19,12 +20,12 @@ pub fn check(data: &[u8]) {
         let silent =
             |event: &Event| matches!(event, Event::Warning { message } if message.is_empty());
         assert!(!events.iter().any(silent));
-        watch.heard(events);
+        watch.check_events(events);
         assert!(parser.not_json() >= unread);
         assert!(parser.unread().len() <= 65);
     }
     let complete = parser.has_result();
-    let end = parser.finish("exit 0");
+    let end = parser.account("exit 0");
     assert!(complete || end.is_err(), "a stream without a result ended well");
     let cancelled = ProcessEnd { cancelled: Some(CancelReason::Signal), ..ProcessEnd::default() };
     let cancelled = conclude(end.clone(), cancelled);

@@ -11,7 +11,7 @@ pub fn check(data: &[u8]) {
     let mut parser = CodexParser::new();
     let mut watch = Watch::default();
     for line in text.split('\n') {
-        watch.heard(parser.line(line));
+        watch.check_events(parser.line(line));
         assert!(parser.unread().len() <= 65);
     }
     let complete = parser.has_result();

@@ -37,7 +37,7 @@ fn inside(folder: &Path, data: &[u8]) {
     let sources =
         Sources { file: file.clone(), user_file, sets, defaults: defaults(), ..Sources::default() };
     match load(&sources) {
-        Err(errors) => assert_told(&errors),
+        Err(errors) => assert_reported(&errors),
         Ok(loaded) => {
             let text = loaded.resolved_toml();
             fs::write(&file, &text).unwrap();
@@ -56,7 +56,7 @@ fn defaults() -> Defaults {
     Defaults { adapter: "claude-cli".to_owned(), detectors: vec!["promise".to_owned()] }
 }
 
-fn assert_told(errors: &ConfigErrors) {
+fn assert_reported(errors: &ConfigErrors) {
     assert!(!errors.errors().is_empty());
     assert!(!errors.to_string().is_empty());
     for error in errors.errors() {

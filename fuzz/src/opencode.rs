@@ -1,8 +1,8 @@
 //! The stream of `opencode run --format json`: as `streams` has it, and every session
 //! is told of once.
 
+use ralph_adapter_common::LineParser as _;
 use ralph_adapter_common::opencode::OpenCodeParser;
-use ralph_adapter_common::{LineParser as _, ProcessEnd};
 use ralph_orchestrator_contract::Event;
 
 use crate::streams::Watch;
@@ -16,12 +16,8 @@ pub fn check(data: &[u8]) {
     for line in text.split('\n') {
         let events = parser.line(line);
         sessions += events.iter().filter(|event| matches!(event, Event::Session { .. })).count();
-        watch.heard(events);
+        watch.check_events(events);
     }
     assert!(sessions <= 1, "{sessions} sessions were told of");
-    watch.ended(parser.finish(ProcessEnd {
-        exit: "exit 0".to_owned(),
-        success: true,
-        ..ProcessEnd::default()
-    }));
+    watch.ended(parser.account("exit 0"));
 }

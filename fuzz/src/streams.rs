@@ -13,7 +13,7 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    pub(crate) fn heard(&mut self, events: Vec<Event>) {
+    pub(crate) fn check_events(&mut self, events: Vec<Event>) {
         for event in events {
             match event {
                 Event::Usage { usage } => {

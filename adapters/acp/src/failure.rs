@@ -182,8 +182,11 @@ mod tests {
             let failure = failure(code, message, data.clone());
             assert_eq!(failure.class, class, "{message} {data}");
         }
-        let told = failure(-32603, "Internal error", json!({"details": "boom"})).message;
-        assert!(told.ends_with("`session/prompt` with an error: Internal error: boom"), "{told}");
+        let reported = failure(-32603, "Internal error", json!({"details": "boom"})).message;
+        assert!(
+            reported.ends_with("`session/prompt` with an error: Internal error: boom"),
+            "{reported}"
+        );
     }
 
     #[test]

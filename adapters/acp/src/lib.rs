@@ -1,4 +1,5 @@
 //! The `acp` adapter: drives any agent that speaks the Agent Client Protocol on its standard streams.
+//! Knows neither the engine nor another adapter.
 //!
 //! One process and one fresh session for each iteration. The official crate holds the conversation:
 //! requests, their answers, and what the agent asks. What the agent reports of its work is read here,

@@ -4,9 +4,7 @@ use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use ralph_adapter_common::{
-    Actions, EXIT_GRACE, LineReader, OutputLine, ProcessEnd, ProcessHandler,
-};
+use ralph_adapter_common::{Actions, EXIT_GRACE, ProcessEnd, ProcessHandler};
 use ralph_orchestrator_contract::{AgentError, CancelReason, ErrorClass, Event, Report};
 use ralph_orchestrator_supervisor::{Input, Stop};
 use serde_json::Value;
@@ -34,7 +32,6 @@ pub(crate) struct AcpSession<'a> {
     cancel: watch::Sender<bool>,
     policy: Arc<PermissionPolicy>,
     updates: UpdateTranslator,
-    lines: LineReader,
     actions: Actions,
     stage: Stage,
     id: Option<String>,
@@ -72,7 +69,6 @@ impl<'a> AcpSession<'a> {
             cancel,
             policy,
             updates: UpdateTranslator::default(),
-            lines: LineReader::default(),
             actions: Actions::default(),
             stage: Stage::Starting,
             id: None,
@@ -121,17 +117,24 @@ impl<'a> AcpSession<'a> {
         self.actions.set_timeout(Some(EXIT_GRACE));
     }
 
-    fn output_line(&mut self, line: OutputLine) {
-        match line {
-            OutputLine::Whole(line) => self.line(line),
-            OutputLine::TooLong { start, bytes } => {
-                self.actions.emit(Event::Raw { line: start });
-                self.actions.emit(OutputLine::too_long(bytes));
-            }
-        }
+    /// Returns whether a message is about this session: agents may report on sessions that they began
+    /// themselves, for agents of their own.
+    fn is_own_session(&self, params: &Value) -> bool {
+        let id = params.get("sessionId").and_then(Value::as_str);
+        self.id.is_none() || id == self.id.as_deref()
     }
 
-    fn line(&mut self, line: String) {
+    fn unanswered() -> Failure {
+        Failure::new(ErrorClass::Crashed, "the agent ended without an answer")
+    }
+}
+
+impl ProcessHandler for AcpSession<'_> {
+    fn actions(&mut self) -> &mut Actions {
+        &mut self.actions
+    }
+
+    fn read_line(&mut self, line: String) {
         if line.trim().is_empty() {
             return;
         }
@@ -166,35 +169,6 @@ impl<'a> AcpSession<'a> {
         if is_request && let Some(lines) = &self.lines_to_client {
             // The client may have ended; then nobody needs the line.
             let _ = lines.send(line);
-        }
-    }
-
-    /// Returns whether a message is about this session: agents may report on sessions that they began
-    /// themselves, for agents of their own.
-    fn is_own_session(&self, params: &Value) -> bool {
-        let id = params.get("sessionId").and_then(Value::as_str);
-        self.id.is_none() || id == self.id.as_deref()
-    }
-
-    fn unanswered() -> Failure {
-        Failure::new(ErrorClass::Crashed, "the agent ended without an answer")
-    }
-}
-
-impl ProcessHandler for AcpSession<'_> {
-    fn actions(&mut self) -> &mut Actions {
-        &mut self.actions
-    }
-
-    fn read(&mut self, bytes: &[u8]) {
-        for line in self.lines.push(bytes) {
-            self.output_line(line);
-        }
-    }
-
-    fn end_of_output(&mut self) {
-        if let Some(line) = self.lines.finish() {
-            self.output_line(line);
         }
     }
 

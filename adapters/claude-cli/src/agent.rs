@@ -3,35 +3,24 @@
 use std::collections::BTreeMap;
 
 use async_trait::async_trait;
-use ralph_adapter_common::claude_program::ClaudeProgram;
+use ralph_adapter_common::claude_program::{ClaudeOptions, ClaudeProgram, conclude};
+use ralph_adapter_common::claude_stream::ClaudeParser;
 use ralph_adapter_common::{LineHandler, ProcessRun, spawn};
 use ralph_orchestrator_contract::{
-    Agent, AgentError, BuildContext, Capabilities, Description, EventSink, Iteration, Launch,
-    Report,
+    Agent, AgentError, Capabilities, Description, EventSink, Iteration, Launch, Report,
 };
-use ralph_orchestrator_supervisor::Supervisor;
 
-use crate::config::Config;
-use crate::output::ClaudeOutput;
+use crate::config::ARGS;
 
 pub(crate) struct ClaudeCli {
-    config: Config,
-    program: ClaudeProgram,
-}
-
-impl ClaudeCli {
-    pub(crate) fn new(config: Config, context: &BuildContext, supervisor: &Supervisor) -> Self {
-        let options = &config.0;
-        let bypass = options.bypasses_permissions().then_some("allowed_tools");
-        let program = ClaudeProgram::new(&options.program, context, supervisor, bypass);
-        Self { config, program }
-    }
+    pub(crate) options: ClaudeOptions,
+    pub(crate) program: ClaudeProgram,
 }
 
 #[async_trait]
 impl Agent for ClaudeCli {
     fn describe(&self) -> Description {
-        let model = self.config.0.model.clone();
+        let model = self.options.model.clone();
         self.program.describe("claude-cli", "claude -p", model, Capabilities::default())
     }
 
@@ -40,14 +29,15 @@ impl Agent for ClaudeCli {
     }
 
     fn launch(&self, task: &Iteration) -> Option<Launch> {
-        Some(self.program.launch(task, &self.config.argv(task.budget.cost)))
+        Some(self.program.launch(task, &self.options.argv(&ARGS, task.budget.cost)))
     }
 
     async fn run(&self, task: Iteration, events: &dyn EventSink) -> Result<Report, AgentError> {
-        let args = self.config.argv(task.budget.cost);
+        let args = self.options.argv(&ARGS, task.budget.cost);
         let prompt = task.prompt.clone();
         let spec = self.program.spec(&task, args, prompt)?;
         let process = spawn(self.program.supervisor(), spec, events).await?;
-        ProcessRun::new(process, events, LineHandler::new(ClaudeOutput::default())).run().await
+        let handler = LineHandler::new(ClaudeParser::new()).concluded_by(conclude);
+        ProcessRun::new(process, events, handler).run().await
     }
 }

@@ -1,9 +1,7 @@
 //! `[agent.config]`, and the arguments it stands for.
 
-use std::ffi::OsString;
-
 use ralph_adapter_common::claude_program::{ClaudeOptions, no_empty};
-use ralph_orchestrator_contract::{BuildError, Usd, parse_config};
+use ralph_orchestrator_contract::{BuildError, parse_config};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -49,40 +47,35 @@ fn program() -> String {
     ClaudeOptions::PROGRAM.to_owned()
 }
 
-#[derive(Clone, Debug)]
-pub(crate) struct Config(pub(crate) ClaudeOptions);
+/// What precedes the arguments that the configuration stands for.
+pub(crate) const ARGS: [&str; 4] = ["-p", "--output-format", "stream-json", "--verbose"];
 
-impl Config {
-    pub(crate) fn parse(table: Value) -> Result<Self, BuildError> {
-        let table: Table = parse_config(table)?;
-        let options = ClaudeOptions {
-            program: table.program,
-            model: table.model,
-            permission_mode: table.permission_mode,
-            allowed: table.allowed_tools,
-            disallowed: table.disallowed_tools,
-            max_turns: table.max_turns,
-            args: table.args,
-        };
-        options.validate(&RESERVED)?;
-        no_empty(&["allowed_tools"], options.allowed.iter().map(String::as_str))?;
-        no_empty(&["disallowed_tools"], options.disallowed.iter().map(String::as_str))?;
-        Ok(Self(options))
-    }
-
-    /// The arguments of an iteration that may cost so much.
-    pub(crate) fn argv(&self, budget: Option<Usd>) -> Vec<OsString> {
-        self.0.argv(&["-p", "--output-format", "stream-json", "--verbose"], budget)
-    }
+/// Reads `[agent.config]`.
+pub(crate) fn parse(table: Value) -> Result<ClaudeOptions, BuildError> {
+    let table: Table = parse_config(table)?;
+    let options = ClaudeOptions {
+        program: table.program,
+        model: table.model,
+        permission_mode: table.permission_mode,
+        allowed: table.allowed_tools,
+        disallowed: table.disallowed_tools,
+        max_turns: table.max_turns,
+        args: table.args,
+    };
+    options.validate(&RESERVED)?;
+    no_empty(&["allowed_tools"], options.allowed.iter().map(String::as_str))?;
+    no_empty(&["disallowed_tools"], options.disallowed.iter().map(String::as_str))?;
+    Ok(options)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ralph_orchestrator_contract::Usd;
     use serde_json::json;
 
     fn argv(table: Value, budget: Option<Usd>) -> Vec<String> {
-        let argv = Config::parse(table).unwrap().argv(budget);
+        let argv = parse(table).unwrap().argv(&ARGS, budget);
         argv.into_iter().map(|arg| arg.into_string().unwrap()).collect()
     }
 
@@ -127,12 +120,12 @@ mod tests {
             (json!({"args": ["--output-format"]}), "args.0"),
         ];
         for (table, key) in cases {
-            let error = Config::parse(table.clone()).unwrap_err();
+            let error = parse(table.clone()).unwrap_err();
             assert_eq!(error.key.join("."), key, "{table}: {error}");
         }
-        let error = Config::parse(json!({"modle": "sonnet"})).unwrap_err();
+        let error = parse(json!({"modle": "sonnet"})).unwrap_err();
         assert_eq!(error.unknown_key.as_deref(), Some("modle"));
-        let error = Config::parse(json!({"permission_mode": "yolo"})).unwrap_err();
+        let error = parse(json!({"permission_mode": "yolo"})).unwrap_err();
         assert!(error.message.contains("`acceptEdits`, `auto`"), "{error}");
     }
 }

@@ -1,14 +1,15 @@
 //! The `claude-cli` adapter: drives Claude Code by `claude -p --output-format stream-json`.
+//! Knows neither the engine nor another adapter.
 //!
 //! One process for each iteration, the prompt on its standard input. Cost and tokens are Claude
 //! Code's own figures. Retries after failed requests are left to the orchestrator but for two.
 
 mod agent;
 mod config;
-mod output;
 
 /// The keys of `[agent.config]`.
 pub use config::Table as Keys;
+use ralph_adapter_common::claude_program::ClaudeProgram;
 use ralph_orchestrator_contract::{Agent, BuildContext, BuildError};
 use ralph_orchestrator_supervisor::Supervisor;
 use serde_json::Value;
@@ -34,6 +35,8 @@ pub fn build(
     context: &BuildContext,
     supervisor: &Supervisor,
 ) -> Result<Box<dyn Agent>, BuildError> {
-    let config = config::Config::parse(config)?;
-    Ok(Box::new(agent::ClaudeCli::new(config, context, supervisor)))
+    let options = config::parse(config)?;
+    let bypass = options.bypasses_permissions().then_some("allowed_tools");
+    let program = ClaudeProgram::new(&options.program, context, supervisor, bypass);
+    Ok(Box::new(agent::ClaudeCli { options, program }))
 }

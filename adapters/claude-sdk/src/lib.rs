@@ -1,4 +1,5 @@
 //! The `claude-sdk` adapter: drives Claude Code by the two-way protocol of its Agent SDK.
+//! Knows neither the engine nor another adapter.
 //!
 //! One process and one session for each iteration, as with `claude-cli`. Beyond that the session can
 //! be spoken to while it runs: it is asked to hand over before its context is full, its claims are

@@ -56,10 +56,10 @@ fn every_line_is_read_without_loss() {
             assert!(kind.starts_with("system/"), "{name}: {kind}");
         }
         // The one with no turn at all aside, each told what it used and how full its context was.
-        let told = |wanted: fn(&Event) -> bool| events.iter().any(wanted);
-        if told(|event| matches!(event, Event::Session { .. })) {
-            assert!(told(|event| matches!(event, Event::Usage { .. })), "{name}");
-            assert!(told(|event| matches!(event, Event::Context { .. })), "{name}");
+        let reported = |wanted: fn(&Event) -> bool| events.iter().any(wanted);
+        if reported(|event| matches!(event, Event::Session { .. })) {
+            assert!(reported(|event| matches!(event, Event::Usage { .. })), "{name}");
+            assert!(reported(|event| matches!(event, Event::Context { .. })), "{name}");
         }
         drop(parser.finish_handed_off());
     }
@@ -69,31 +69,24 @@ fn every_line_is_read_without_loss() {
     );
 }
 
+/// Messages are compared in adapters/common, which reads them.
 #[test]
-fn the_types_of_another_crate_agree() {
+fn the_control_messages_of_another_crate_agree() {
+    let mut compared = 0;
     for (name, said) in recordings() {
         for value in said {
+            let Some(incoming) = Incoming::read(&value) else { continue };
             let parsed = ClaudeOutput::parse_json(&value.to_string());
-            let ours = match (&parsed, Message::from_value(value.clone())) {
-                (Ok(ClaudeOutput::Assistant(_)), Message::Assistant(_))
-                | (Ok(ClaudeOutput::User(_)), Message::User(_))
-                | (Ok(ClaudeOutput::Result(_)), Message::Result(_))
-                | (Ok(ClaudeOutput::StreamEvent(_)), Message::Stream { .. })
-                | (Ok(ClaudeOutput::System(_)), Message::System(_)) => true,
-                (Ok(ClaudeOutput::System(_)), Message::Other { kind, .. }) => {
-                    kind.starts_with("system/")
-                }
-                (Ok(ClaudeOutput::ControlRequest(_)), _) => {
-                    matches!(Incoming::read(&value), Some(Incoming::Request { .. }))
-                }
-                (Ok(ClaudeOutput::ControlResponse(_)), _) => {
-                    matches!(Incoming::read(&value), Some(Incoming::Answer { .. }))
-                }
-                _ => false,
-            };
-            assert!(ours, "{name}: {value} is {parsed:?} there");
+            let agrees = matches!(
+                (&parsed, incoming),
+                (Ok(ClaudeOutput::ControlRequest(_)), Incoming::Request { .. })
+                    | (Ok(ClaudeOutput::ControlResponse(_)), Incoming::Answer { .. })
+            );
+            assert!(agrees, "{name}: {value} is {parsed:?} there");
+            compared += 1;
         }
     }
+    assert!(compared > 5, "{compared}");
 }
 
 #[test]

@@ -1,4 +1,5 @@
 //! The `codex` adapter: drives OpenAI's Codex by `codex exec --json`.
+//! Knows neither the engine nor another adapter.
 //!
 //! One process and one fresh thread for each iteration, the prompt on its standard input. Codex reports
 //! tokens but no cost: the orchestrator estimates it. Its stream tells figures only when a turn has ended

@@ -1,7 +1,7 @@
 //! What Codex reports, on standard output and in its recording.
 
+use ralph_adapter_common::LineParser;
 use ralph_adapter_common::codex_stream::CodexParser;
-use ralph_adapter_common::{LineParser, ProcessEnd};
 use ralph_orchestrator_contract::{AgentError, ErrorClass, Event, Report};
 
 use crate::recording::{Recording, ThreadUpdate};
@@ -66,15 +66,14 @@ impl LineParser for CodexOutput {
         updates.into_iter().filter_map(|update| self.apply(update)).collect()
     }
 
-    fn finish(self, end: ProcessEnd) -> Result<Report, AgentError> {
-        let account = self.parser.finish().map_err(|mut error| {
+    fn account(self, _exit: &str) -> Result<Report, AgentError> {
+        self.parser.finish().map_err(|mut error| {
             if let Some(advice) = advice(&error.class) {
                 error.message.push_str("; ");
                 error.message.push_str(advice);
             }
             error
-        });
-        end.conclude(account)
+        })
     }
 }
 

@@ -1,4 +1,5 @@
 //! The `command` adapter: drives any program as an agent.
+//! Knows neither the engine nor another adapter.
 //!
 //! Keys of `[agent.config]`:
 //!

@@ -5,7 +5,6 @@ use std::time::Duration;
 use ralph_orchestrator_contract::{AgentError, Event, Report};
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
-use crate::line_reader::{LineReader, OutputLine};
 use crate::process_handler::{Actions, ProcessEnd, ProcessHandler};
 
 /// How often a parser is asked what the agent reports elsewhere.
@@ -25,17 +24,21 @@ pub trait LineParser: Send {
         Vec::new()
     }
 
-    /// Returns what the run came to.
+    /// Returns what the session came to, by the agent's own account. `exit` is for the message if it gave
+    /// none.
     ///
     /// # Errors
-    /// The agent failed by its own account, gave none, or its process ended badly.
-    fn finish(self, end: ProcessEnd) -> Result<Report, AgentError>;
+    /// The agent failed, or gave no account.
+    fn account(self, exit: &str) -> Result<Report, AgentError>;
 }
+
+/// Joins an agent's account with how its process ended.
+type Conclude = fn(Result<Report, AgentError>, ProcessEnd) -> Result<Report, AgentError>;
 
 /// Handles the process of an agent whose lines a [`LineParser`] reads.
 pub struct LineHandler<P> {
     parser: P,
-    lines: LineReader,
+    conclude: Conclude,
     /// Created when it is first waited for, since it needs a runtime.
     polls: Option<Interval>,
     actions: Actions,
@@ -45,19 +48,14 @@ impl<P: LineParser> LineHandler<P> {
     /// Creates a handler with a parser that has read nothing yet.
     #[must_use]
     pub fn new(parser: P) -> Self {
-        Self { parser, lines: LineReader::default(), polls: None, actions: Actions::default() }
+        let conclude: Conclude = |account, end| end.conclude(account);
+        Self { parser, conclude, polls: None, actions: Actions::default() }
     }
 
-    fn line(&mut self, line: OutputLine) {
-        let (line, events) = match line {
-            OutputLine::Whole(line) => {
-                let events = self.parser.line(&line);
-                (line, events)
-            }
-            OutputLine::TooLong { start, bytes } => (start, vec![OutputLine::too_long(bytes)]),
-        };
-        self.actions.emit(Event::Raw { line });
-        self.actions.emit_all(events);
+    /// Has `conclude` join the agent's account with how its process ended.
+    #[must_use]
+    pub fn concluded_by(self, conclude: Conclude) -> Self {
+        Self { conclude, ..self }
     }
 
     fn poll(&mut self) {
@@ -72,17 +70,14 @@ impl<P: LineParser> ProcessHandler for LineHandler<P> {
         &mut self.actions
     }
 
-    fn read(&mut self, bytes: &[u8]) {
-        for line in self.lines.push(bytes) {
-            self.line(line);
-        }
+    fn read_line(&mut self, line: String) {
+        let events = self.parser.line(&line);
+        self.actions.emit(Event::Raw { line });
+        self.actions.emit_all(events);
         self.actions.limit_exit(self.parser.is_done());
     }
 
     fn end_of_output(&mut self) {
-        if let Some(line) = self.lines.finish() {
-            self.line(line);
-        }
         self.poll();
     }
 
@@ -101,6 +96,6 @@ impl<P: LineParser> ProcessHandler for LineHandler<P> {
     }
 
     fn finish(self, end: ProcessEnd) -> Result<Report, AgentError> {
-        self.parser.finish(end)
+        (self.conclude)(self.parser.account(&end.exit), end)
     }
 }

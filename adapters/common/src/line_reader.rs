@@ -25,11 +25,19 @@ pub enum OutputLine {
 }
 
 impl OutputLine {
-    /// Returns the warning about a line that is too long.
-    #[must_use]
-    pub fn too_long(bytes: u64) -> Event {
-        let message = format!("the agent printed a line of {bytes} bytes, too long to be read");
-        Event::Warning { message }
+    /// Returns the whole line.
+    ///
+    /// # Errors
+    /// It is too long: its beginning, and a warning.
+    pub fn into_whole(self) -> Result<String, Vec<Event>> {
+        match self {
+            Self::Whole(line) => Ok(line),
+            Self::TooLong { start, bytes } => {
+                let message =
+                    format!("the agent printed a line of {bytes} bytes, too long to be read");
+                Err(vec![Event::Raw { line: start }, Event::Warning { message }])
+            }
+        }
     }
 }
 

@@ -3,9 +3,9 @@
 use ralph_orchestrator_contract::{AgentError, ErrorClass, Event, Report, Tokens, Usage, Usd};
 use serde_json::Value;
 
+use crate::LineParser;
 use crate::error_text::{class_of_status, classify};
 use crate::json::{bounded, count, some_text, text};
-use crate::{LineParser, ProcessEnd};
 
 /// Reads the output of `opencode run --format json`. It prints one step per call of the model and no final event: the
 /// end of its output and its exit status are all there is.
@@ -65,14 +65,7 @@ impl LineParser for OpenCodeParser {
         false
     }
 
-    fn finish(self, end: ProcessEnd) -> Result<Report, AgentError> {
-        end.conclude(self.account())
-    }
-}
-
-impl OpenCodeParser {
-    /// Returns what the session came to, by the agent's own account.
-    fn account(self) -> Result<Report, AgentError> {
+    fn account(self, _exit: &str) -> Result<Report, AgentError> {
         let crashed = |message: &str| Err((ErrorClass::Crashed, message.to_owned()));
         let ending = match (self.error, self.step) {
             (Some(error), _) => Err(error),
@@ -94,7 +87,9 @@ impl OpenCodeParser {
             Err((class, message)) => Err(AgentError::new(class, message).with_report(report)),
         }
     }
+}
 
+impl OpenCodeParser {
     /// Every event names the session; the first one begins it.
     fn session(&mut self, event: &Value) -> Vec<Event> {
         match (&self.session, some_text(event, "sessionID")) {

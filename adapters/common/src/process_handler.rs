@@ -65,8 +65,9 @@ impl Actions {
 /// All methods but two are synchronous: what they want done goes into their [`Actions`], so that neither
 /// a full sink nor a slow agent holds up a cancellation.
 pub trait ProcessHandler: Send {
-    /// Whether output is read line by line. Actions are then performed after each line, so that a burst of
-    /// short lines does not pile up what is sent in return.
+    /// Whether standard output is read by [`read_line`](Self::read_line), otherwise by
+    /// [`read_bytes`](Self::read_bytes). Actions are performed after each line, so that a burst of short
+    /// lines does not pile up what is sent in return.
     const READS_LINES: bool = true;
 
     /// Returns what is to be done; the run takes it after each call of another method.
@@ -75,10 +76,13 @@ pub trait ProcessHandler: Send {
     /// Begins the session, before anything is read.
     fn start(&mut self) {}
 
-    /// Reads a piece of standard output: at most up to the end of a line if it [`READS_LINES`](Self::READS_LINES).
-    fn read(&mut self, bytes: &[u8]);
+    /// Reads a line of standard output, without its end. One that is too long is reported by the run.
+    fn read_line(&mut self, _line: String) {}
 
-    /// Reads an unfinished last line.
+    /// Reads a piece of standard output as it came.
+    fn read_bytes(&mut self, _bytes: &[u8]) {}
+
+    /// Handles the end of standard output, after its last line.
     fn end_of_output(&mut self) {}
 
     /// Waits for something other than the process, and handles it. Nothing may be lost when the future is

@@ -12,7 +12,7 @@ use ralph_orchestrator_supervisor::{
 use tokio::time::{Instant, sleep_until};
 use tracing::{debug, info};
 
-use crate::line_reader::StderrReader;
+use crate::line_reader::{LineReader, OutputLine, StderrReader};
 use crate::process_handler::{ProcessEnd, ProcessHandler};
 
 /// One run of an agent's process: the only loop that reads one.
@@ -26,15 +26,9 @@ pub struct ProcessRun<'a, H> {
     /// Why, if the agent had not reported its result by then.
     cancelled: Option<CancelReason>,
     stopped: bool,
+    stdout: LineReader,
     stderr: StderrReader,
     turn: TurnBudget,
-}
-
-enum Next {
-    Cancelled(CancelReason),
-    Handled,
-    DeadlinePassed,
-    Process(ProcessEvent),
 }
 
 impl<'a, H: ProcessHandler> ProcessRun<'a, H> {
@@ -49,6 +43,7 @@ impl<'a, H: ProcessHandler> ProcessRun<'a, H> {
             cancel_requested: false,
             cancelled: None,
             stopped: false,
+            stdout: LineReader::default(),
             stderr: StderrReader::default(),
             turn: TurnBudget::default(),
         }
@@ -62,15 +57,20 @@ impl<'a, H: ProcessHandler> ProcessRun<'a, H> {
         self.handler.start();
         self.perform_actions().await;
         let exit = loop {
-            match self.next().await {
-                Next::Cancelled(reason) => self.cancel(reason),
-                Next::Handled => {}
-                Next::DeadlinePassed => {
+            let deadline = self.handler.actions().deadline().filter(|_| !self.stopped);
+            tokio::select! {
+                biased;
+                reason = &mut self.cancellation, if !self.cancel_requested => self.cancel(reason),
+                // Before what is printed next, so that no more than a piece of output waits for it.
+                () = self.handler.wait() => {}
+                () = sleep_until(deadline.unwrap_or_else(Instant::now)), if deadline.is_some() => {
                     info!("agent took too long");
                     self.handler.deadline_passed();
                 }
-                Next::Process(ProcessEvent::Output(chunk)) => self.read(&chunk).await,
-                Next::Process(ProcessEvent::Exited(exit)) => break exit,
+                event = self.process.next_event() => match event {
+                    ProcessEvent::Output(chunk) => self.read(&chunk).await,
+                    ProcessEvent::Exited(exit) => break exit,
+                },
             }
             self.perform_actions().await;
         };
@@ -79,6 +79,11 @@ impl<'a, H: ProcessHandler> ProcessRun<'a, H> {
         self.cancel_requested = true;
         let last = self.stderr.finish();
         self.handler.actions().emit_all(last);
+        match self.stdout.finish().map(OutputLine::into_whole) {
+            Some(Ok(line)) => self.handler.read_line(line),
+            Some(Err(events)) => self.handler.actions().emit_all(events),
+            None => {}
+        }
         self.handler.end_of_output();
         self.perform_actions().await;
         self.handler.exited().await;
@@ -87,31 +92,22 @@ impl<'a, H: ProcessHandler> ProcessRun<'a, H> {
         self.handler.finish(end)
     }
 
-    async fn next(&mut self) -> Next {
-        let deadline = self.handler.actions().deadline().filter(|_| !self.stopped);
-        tokio::select! {
-            biased;
-            reason = &mut self.cancellation, if !self.cancel_requested => Next::Cancelled(reason),
-            // Before what is printed next, so that no more than a piece of output waits for it.
-            () = self.handler.wait() => Next::Handled,
-            () = sleep_until(deadline.unwrap_or_else(Instant::now)), if deadline.is_some() => {
-                Next::DeadlinePassed
-            }
-            step = self.process.next_event() => Next::Process(step),
-        }
-    }
-
     async fn read(&mut self, chunk: &Chunk) {
         match chunk.stream {
             Stream::Stdout if H::READS_LINES => {
-                for line in chunk.bytes.split_inclusive(|byte| *byte == b'\n') {
-                    self.handler.read(line);
+                for piece in chunk.bytes.split_inclusive(|byte| *byte == b'\n') {
+                    for line in self.stdout.push(piece) {
+                        match line.into_whole() {
+                            Ok(line) => self.handler.read_line(line),
+                            Err(events) => self.handler.actions().emit_all(events),
+                        }
+                    }
                     // Not every line makes an event.
-                    self.turn.spend(line.len()).await;
+                    self.turn.spend(piece.len()).await;
                     self.perform_actions().await;
                 }
             }
-            Stream::Stdout => self.handler.read(&chunk.bytes),
+            Stream::Stdout => self.handler.read_bytes(&chunk.bytes),
             Stream::Stderr => {
                 let events = self.stderr.push(&chunk.bytes);
                 self.handler.actions().emit_all(events);

@@ -1,4 +1,5 @@
 //! The `replay` adapter: replays a recorded session of Claude Code.
+//! Knows neither the engine nor another adapter.
 //!
 //! Keys of `[agent.config]`:
 //!

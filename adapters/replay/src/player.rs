@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use ralph_adapter_common::LineParser as _;
 use ralph_adapter_common::claude_stream::ClaudeParser;
 use ralph_orchestrator_contract::{
     AgentError, ErrorClass, Event, EventSink, Iteration, Leftovers, Report, Usage, Usd,
@@ -78,7 +79,7 @@ impl<'a> Player<'a> {
                 let report = self.parser.finish_handed_off().unwrap_or_else(|error| *error.report);
                 Err(AgentError::new(ErrorClass::Cancelled, message).with_report(report))
             }
-            _ => self.parser.finish("the end of the recording"),
+            _ => self.parser.account("the end of the recording"),
         };
         match account {
             Ok(report) => Ok(labelled(report)),

@@ -21,7 +21,7 @@ use crate::plugins::Plugins;
 use crate::processes::SupervisedProcesses;
 use crate::registry;
 use crate::render::text::{EVIDENCE_ONLY, count, escape};
-use crate::render::{ActivityObserver, HumanReporter, JsonReporter, QuietReporter};
+use crate::render::{HumanReporter, JsonReporter, QuietReporter};
 use crate::sandbox::SandboxPolicy;
 use crate::signals::Signals;
 use crate::trace::RunLog;
@@ -117,7 +117,8 @@ async fn start(
     };
     let registry = registry::for_run(&plugins, policy.as_ref(), signals.switch.clone());
     let Context { file: config_file, loaded, vars } = context;
-    let opened = open(Request {
+    // It is large, and awaited by others that are.
+    let opened = Box::pin(open(Request {
         loaded: loaded.clone(),
         config_file,
         vars: vars.clone(),
@@ -131,7 +132,7 @@ async fn start(
         restart: args.restart,
         renew: args.restart && !args.dry_run,
         say: &output::info,
-    })
+    }))
     .await
     .map_err(|error| missing_program::explain(error, &loaded, &vars, args.agent.as_deref()))?;
     let mut session = match opened {
@@ -165,14 +166,13 @@ async fn start(
 
 /// Returns the reporter of the run's events.
 fn observer(args: &RunArgs, quiet: bool, signals: &Signals) -> Arc<dyn RunObserver> {
-    let observer: Arc<dyn RunObserver> = if args.json {
+    if args.json {
         Arc::new(JsonReporter::new(Arc::clone(&signals.status)))
     } else if quiet {
         Arc::new(QuietReporter)
     } else {
         HumanReporter::watching(args.verbose > 0)
-    };
-    ActivityObserver::wrap(observer)
+    }
 }
 
 /// Asks an open question on the terminal. Returns whether the run may begin: a detached one with an open question

@@ -16,6 +16,7 @@ use super::live::{LiveActivity, LiveLine};
 use super::summary;
 use super::terminal::{fold, has_cursor, stderr_width};
 use super::text::{EVIDENCE_ONLY, cost, count, duration, escape, one_line};
+use crate::activity::Activity;
 use crate::output;
 use iteration::stagnation;
 
@@ -377,6 +378,7 @@ impl HumanReporter {
 
 impl RunObserver for HumanReporter {
     fn on_event(&self, run: &str, notice: &RunEvent) {
+        Activity::update(notice);
         let mut guard = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let state = &mut *guard;
         match notice {

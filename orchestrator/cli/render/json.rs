@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use ralph_orchestrator_core::engine::{RunEvent, RunObserver};
 use serde_json::{Value, json};
 
+use crate::activity::Activity;
 use crate::error::stop_exit_status;
 use crate::output;
 
@@ -23,6 +24,7 @@ impl JsonReporter {
 
 impl RunObserver for JsonReporter {
     fn on_event(&self, run: &str, notice: &RunEvent) {
+        Activity::update(notice);
         let Ok(Value::Object(fields)) = serde_json::to_value(notice) else { return };
         let mut object = serde_json::Map::new();
         if let Some(event) = fields.get("event") {

@@ -3,6 +3,7 @@
 use ralph_orchestrator_core::engine::{RunEvent, RunObserver};
 use ralph_orchestrator_core::machine::StopReason;
 
+use crate::activity::Activity;
 use crate::output;
 use crate::render::text::one_line;
 
@@ -11,6 +12,7 @@ pub(crate) struct QuietReporter;
 
 impl RunObserver for QuietReporter {
     fn on_event(&self, _: &str, notice: &RunEvent) {
+        Activity::update(notice);
         let RunEvent::RunFinished { stop_reason, message, validated, iterations, .. } = notice
         else {
             return;

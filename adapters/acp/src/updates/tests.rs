@@ -143,7 +143,7 @@ fn messages_without_ids_end_where_something_else_begins() {
 }
 
 #[test]
-fn figures_only_grow_and_other_currencies_are_told_once() {
+fn figures_only_grow_and_other_currencies_are_reported_once() {
     let mut updates = UpdateTranslator::default();
     let cost = |amount: f64, currency: &str| {
         json!({"sessionUpdate": "usage_update", "used": 1, "size": 2,

@@ -103,8 +103,8 @@ mod tests {
             ("NotebookEdit", json!({"notebook_path": "~/x"})),
             ("Bash", json!({"command": "echo x >tests/a.py"})),
         ] {
-            let told = policy().refusal(tool, &input, &paths()).unwrap();
-            assert!(told.contains("is protected"), "{tool}: {told}");
+            let refusal_text = policy().refusal(tool, &input, &paths()).unwrap();
+            assert!(refusal_text.contains("is protected"), "{tool}: {refusal_text}");
         }
         for (tool, input) in [
             ("Read", json!({"file_path": "/ws/tests/a.py"})),
@@ -120,10 +120,11 @@ mod tests {
     #[test]
     fn a_denied_call_is_refused_with_its_reason() {
         let input = json!({"command": "cd x && git push origin main"});
-        let told = policy().refusal("Bash", &input, &paths()).unwrap();
+        let refusal_text = policy().refusal("Bash", &input, &paths()).unwrap();
         assert!(
-            told.contains("Bash(git push:*)") && told.contains("pushing is for people"),
-            "{told}"
+            refusal_text.contains("Bash(git push:*)")
+                && refusal_text.contains("pushing is for people"),
+            "{refusal_text}"
         );
     }
 }

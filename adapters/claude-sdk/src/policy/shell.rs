@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_are_told_apart() {
+    fn commands_are_distinguished() {
         let words = |line: &str| -> Vec<String> {
             commands(line).into_iter().map(|command| command.words.join(" ")).collect()
         };

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use ralph_adapter_common::claude_program::conclude;
 use ralph_adapter_common::claude_stream::{ClaudeParser, Message, objects};
-use ralph_adapter_common::{Actions, LineReader, OutputLine, ProcessEnd, ProcessHandler};
+use ralph_adapter_common::{Actions, LineParser as _, ProcessEnd, ProcessHandler};
 use ralph_orchestrator_contract::{
     AgentError, CancelReason, ErrorClass, Event, EventSink, Iteration, Report, Usd,
 };
@@ -50,7 +50,6 @@ pub(crate) struct SdkSession<'a> {
     events: &'a dyn EventSink,
     settings: Settings<'a>,
     parser: ClaudeParser,
-    lines: LineReader,
     actions: Actions,
     stage: Stage,
     turn: Turn,
@@ -83,7 +82,6 @@ impl<'a> SdkSession<'a> {
             events,
             settings,
             parser: ClaudeParser::new(),
-            lines: LineReader::default(),
             actions: Actions::default(),
             stage: Stage::Starting,
             turn: Turn::default(),
@@ -96,38 +94,6 @@ impl<'a> SdkSession<'a> {
             asked_cost: None,
             last_piece: None,
         }
-    }
-
-    fn output_line(&mut self, line: OutputLine) {
-        match line {
-            OutputLine::Whole(line) => self.line(line),
-            OutputLine::TooLong { start, bytes } => {
-                self.actions.emit(Event::Raw { line: start });
-                self.actions.emit(OutputLine::too_long(bytes));
-            }
-        }
-    }
-
-    fn line(&mut self, line: String) {
-        let objects = objects(&line);
-        // Only what comes last can be unreadable.
-        let unreadable = objects.contains(&None);
-        let warning = unreadable.then(|| self.parser.not_a_message(&line)).flatten();
-        if !objects.iter().flatten().any(|value| self.is_frequent_piece(value)) {
-            self.actions.emit(Event::Raw { line });
-        }
-        for value in objects.into_iter().flatten() {
-            match Incoming::read(&value) {
-                Some(Incoming::Request { id, request }) => self.handle_request(&id, request),
-                Some(Incoming::Answer { id, answer }) => self.handle_answer(&id, answer),
-                Some(Incoming::Cancel { id }) => {
-                    self.pending_previews.retain(|preview| preview.id != id);
-                    self.pending_tool_calls.retain(|(pending, _)| *pending != id);
-                }
-                None => self.handle_message(Message::from_value(value)),
-            }
-        }
-        self.actions.emit_all(warning);
     }
 
     /// Returns whether this is a piece of a message whose blocks follow as a whole, so soon after another
@@ -228,17 +194,27 @@ impl ProcessHandler for SdkSession<'_> {
         self.channel.ask(Question::Initialize);
     }
 
-    fn read(&mut self, bytes: &[u8]) {
-        for line in self.lines.push(bytes) {
-            self.output_line(line);
+    fn read_line(&mut self, line: String) {
+        let objects = objects(&line);
+        // Only what comes last can be unreadable.
+        let unreadable = objects.contains(&None);
+        let warning = unreadable.then(|| self.parser.not_a_message(&line)).flatten();
+        if !objects.iter().flatten().any(|value| self.is_frequent_piece(value)) {
+            self.actions.emit(Event::Raw { line });
         }
+        for value in objects.into_iter().flatten() {
+            match Incoming::read(&value) {
+                Some(Incoming::Request { id, request }) => self.handle_request(&id, request),
+                Some(Incoming::Answer { id, answer }) => self.handle_answer(&id, answer),
+                Some(Incoming::Cancel { id }) => {
+                    self.pending_previews.retain(|preview| preview.id != id);
+                    self.pending_tool_calls.retain(|(pending, _)| *pending != id);
+                }
+                None => self.handle_message(Message::from_value(value)),
+            }
+        }
+        self.actions.emit_all(warning);
         self.check_stdin();
-    }
-
-    fn end_of_output(&mut self) {
-        if let Some(line) = self.lines.finish() {
-            self.output_line(line);
-        }
     }
 
     /// Waits for the first of the pending previews.
@@ -268,7 +244,7 @@ impl ProcessHandler for SdkSession<'_> {
         let mut account = if self.stage.is_handed_off() {
             self.parser.finish_handed_off()
         } else {
-            self.parser.finish(&end.exit)
+            self.parser.account(&end.exit)
         };
         let report = match &mut account {
             Ok(report) => report,

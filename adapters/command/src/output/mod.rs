@@ -50,7 +50,7 @@ pub(crate) fn capabilities(kind: OutputKind) -> Capabilities {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use ralph_adapter_common::{MAX_LINE, ProcessEnd, ProcessHandler};
+    use ralph_adapter_common::{LineReader, MAX_LINE, ProcessEnd, ProcessHandler};
     use ralph_orchestrator_contract::{CancelReason, ErrorClass, Event, Tokens, Usage, Usd};
 
     const CODEX: &str = include_str!("../../../common/tests/transcripts/codex/happy.jsonl");
@@ -76,7 +76,17 @@ mod tests {
             bytes: &[u8],
             end: ProcessEnd,
         ) -> (Vec<Event>, Result<Report, AgentError>) {
-            handler.read(bytes);
+            if H::READS_LINES {
+                let mut lines = LineReader::default();
+                for line in lines.push(bytes).into_iter().chain(lines.finish()) {
+                    match line.into_whole() {
+                        Ok(line) => handler.read_line(line),
+                        Err(events) => handler.actions().emit_all(events),
+                    }
+                }
+            } else {
+                handler.read_bytes(bytes);
+            }
             handler.end_of_output();
             let mut events = handler.actions().take_events();
             events.retain(|event| !matches!(event, Event::Raw { .. }));
@@ -104,7 +114,7 @@ mod tests {
         assert_eq!(report.final_text.as_deref(), Some(FINAL));
         assert_eq!(report.usage, Usage { tokens: Some(tokens), ..Usage::default() });
         assert_eq!(report.session.as_deref(), Some("01a1ffe3-bec6-7530-b31e-4e89a52ed12e"));
-        let told = events.iter().map(|event| match event {
+        let reported = events.iter().map(|event| match event {
             Event::Session { .. } => "session",
             Event::Warning { .. } => "warning",
             Event::Thinking { .. } => "thinking",
@@ -114,8 +124,8 @@ mod tests {
             Event::Usage { .. } => "usage",
             other => panic!("{other:?}"),
         });
-        let told = told.collect::<Vec<_>>().join(" ");
-        assert_eq!(told, "session warning thinking text call result text usage");
+        let reported = reported.collect::<Vec<_>>().join(" ");
+        assert_eq!(reported, "session warning thinking text call result text usage");
     }
 
     #[test]

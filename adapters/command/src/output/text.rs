@@ -56,7 +56,7 @@ impl ProcessHandler for TextHandler {
         &mut self.actions
     }
 
-    fn read(&mut self, bytes: &[u8]) {
+    fn read_bytes(&mut self, bytes: &[u8]) {
         self.tail.extend_from_slice(bytes);
         if self.tail.len() > 2 * FINAL_TEXT_MAX {
             self.shorten();
@@ -81,7 +81,7 @@ mod tests {
 
     fn run(pieces: &[&[u8]]) -> (String, Option<String>) {
         let mut handler = TextHandler::default();
-        pieces.iter().for_each(|piece| handler.read(piece));
+        pieces.iter().for_each(|piece| handler.read_bytes(piece));
         handler.end_of_output();
         let said = handler
             .actions()

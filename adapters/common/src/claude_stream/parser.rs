@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use ralph_orchestrator_contract::{AgentError, ErrorClass, Event, Report, Usage, Usd};
 use serde_json::Value;
 
+use crate::LineParser;
 use crate::claude_stream::context::{Context, ContextMeter};
 use crate::claude_stream::ending::{self, Hints};
 use crate::claude_stream::fast_path;
@@ -13,7 +14,6 @@ use crate::claude_stream::message::{
 };
 use crate::claude_stream::meter::Meter;
 use crate::claude_stream::text::bounded;
-use crate::{LineParser, ProcessEnd};
 
 /// Longest text of a tool's answer that is handed on.
 const MAX_TOOL_RESULT: usize = 64 * 1024;
@@ -48,42 +48,6 @@ impl ClaudeParser {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
-    }
-
-    /// Returns the events of a line, given without its end. Anything can be a line: what cannot be read
-    /// is counted and has no events but, the first time, a warning.
-    pub fn line(&mut self, line: &str) -> Vec<Event> {
-        let line = line.trim();
-        if line.is_empty() {
-            return Vec::new();
-        }
-        let mut events = Vec::new();
-        if let Some(message) = fast_path::message(line) {
-            self.read(message, &mut events);
-            return events;
-        }
-        if let Some(kind) = fast_path::ignored_kind(line) {
-            self.count_unread(&kind);
-            return events;
-        }
-        // `json` with `--verbose` prints all messages as one list.
-        if line.starts_with('[')
-            && let Ok(messages) = serde_json::from_str::<Vec<Value>>(line)
-            && !messages.is_empty()
-            && messages.iter().all(Value::is_object)
-        {
-            for message in messages {
-                self.read(Message::from_value(message), &mut events);
-            }
-            return events;
-        }
-        for value in objects(line) {
-            match value {
-                Some(value) => events.extend(self.message(Message::from_value(value))),
-                None => events.extend(self.not_a_message(line)),
-            }
-        }
-        events
     }
 
     /// Returns the events of a message.
@@ -147,25 +111,7 @@ impl ClaudeParser {
         self.not_json
     }
 
-    /// Returns what the session came to, by the agent's own account. `exit` is for the message if there is
-    /// none.
-    ///
-    /// # Errors
-    /// Every ending but a result that says it is no error. The exit status does not count: it is not
-    /// reliable in either direction.
-    pub fn finish(self, exit: &str) -> Result<Report, AgentError> {
-        let (failure, final_text) = match &self.outcome {
-            Some(outcome) if outcome.failed() => (Some(self.failure(outcome)), None),
-            Some(outcome) => (None, outcome.result.clone().or_else(|| self.last.text())),
-            None => {
-                let message = format!("the agent ended without a result ({exit})");
-                (Some((ErrorClass::Crashed, message)), None)
-            }
-        };
-        self.report(failure, final_text)
-    }
-
-    /// The same for a session whose last turn was the adapter's own, such as a hand-off: that it was
+    /// Does the same as [`account`](LineParser::account) for a session whose last turn was the adapter's own, such as a hand-off: that it was
     /// aborted is no failure, and its text is not the agent's last word on the task.
     ///
     /// # Errors
@@ -325,19 +271,59 @@ impl ClaudeParser {
     }
 }
 
-/// For programs that imitate Claude Code, whose exit status counts.
 impl LineParser for ClaudeParser {
+    /// Anything can be a line: what cannot be read
+    /// is counted and has no events but, the first time, a warning.
     fn line(&mut self, line: &str) -> Vec<Event> {
-        self.line(line)
+        let line = line.trim();
+        if line.is_empty() {
+            return Vec::new();
+        }
+        let mut events = Vec::new();
+        if let Some(message) = fast_path::message(line) {
+            self.read(message, &mut events);
+            return events;
+        }
+        if let Some(kind) = fast_path::ignored_kind(line) {
+            self.count_unread(&kind);
+            return events;
+        }
+        // `json` with `--verbose` prints all messages as one list.
+        if line.starts_with('[')
+            && let Ok(messages) = serde_json::from_str::<Vec<Value>>(line)
+            && !messages.is_empty()
+            && messages.iter().all(Value::is_object)
+        {
+            for message in messages {
+                self.read(Message::from_value(message), &mut events);
+            }
+            return events;
+        }
+        for value in objects(line) {
+            match value {
+                Some(value) => events.extend(self.message(Message::from_value(value))),
+                None => events.extend(self.not_a_message(line)),
+            }
+        }
+        events
     }
 
     fn is_done(&self) -> bool {
         self.has_result()
     }
 
-    fn finish(self, end: ProcessEnd) -> Result<Report, AgentError> {
-        let account = self.finish(&end.exit);
-        end.conclude(account)
+    /// Fails with every ending but a result that says it is no error. The exit status does not count: it is
+    /// not reliable in either direction.
+    fn account(self, exit: &str) -> Result<Report, AgentError> {
+        let (failure, final_text) = match &self.outcome {
+            Some(outcome) if outcome.failed() => (Some(self.failure(outcome)), None),
+            Some(outcome) => (None, outcome.result.clone().or_else(|| self.last.text())),
+            None => {
+                let message = format!("the agent ended without a result ({exit})");
+                (Some((ErrorClass::Crashed, message)), None)
+            }
+        };
+        self.report(failure, final_text)
     }
 }
 

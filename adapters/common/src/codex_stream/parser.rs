@@ -6,10 +6,10 @@ use jiff::Zoned;
 use ralph_orchestrator_contract::{AgentError, ErrorClass, Event, Report, Tokens, Usage};
 use serde_json::{Value, json};
 
+use crate::LineParser;
 use crate::codex_stream::rate_limit_reset::rate_limit_reset;
 use crate::error_text::classify;
 use crate::json::{bounded, count, some_text, text};
-use crate::{LineParser, ProcessEnd};
 
 /// How many kinds of ignored events are counted apart, and how long their names may be, in characters.
 const KINDS_MAX: usize = 64;
@@ -249,8 +249,8 @@ impl LineParser for CodexParser {
         self.has_result()
     }
 
-    fn finish(self, end: ProcessEnd) -> Result<Report, AgentError> {
-        end.conclude(self.finish())
+    fn account(self, _exit: &str) -> Result<Report, AgentError> {
+        self.finish()
     }
 }
 
@@ -367,10 +367,10 @@ mod tests {
             let counted = ["of_the_future", "item/of_the_future"].map(|kind| more.unread()[kind]);
             assert_eq!(counted, [lines, lines]);
             // When a limit is over is counted from the moment of reading.
-            let told = |parser: CodexParser| {
+            let summarized = |parser: CodexParser| {
                 parser.finish().map_err(|error| (error.class.word(), error.message, error.report))
             };
-            assert_eq!(told(more), told(plain));
+            assert_eq!(summarized(more), summarized(plain));
         }
     }
 
@@ -418,7 +418,7 @@ mod tests {
             "\n",
             "[]\n",
         );
-        let told: Vec<String> = read(items)
+        let summarized: Vec<String> = read(items)
             .0
             .into_iter()
             .map(|event| match event {
@@ -428,7 +428,7 @@ mod tests {
             })
             .collect();
         assert_eq!(
-            told,
+            summarized,
             [
                 r#"1 todo_list {"items":[{"completed":false,"text":"a"}]}"#,
                 r#"1 todo_list {"items":[{"completed":true,"text":"a"}]}"#,

@@ -1,5 +1,6 @@
 //! How full the context is.
 
+use ralph_adapter_common::LineParser as _;
 use ralph_adapter_common::claude_stream::{ClaudeParser, Context};
 use ralph_orchestrator_contract::Event;
 use serde_json::{Value, json};
@@ -133,5 +134,5 @@ fn a_cost_from_elsewhere_only_grows() {
     assert_eq!(parser.cost(usd(0.1)), None);
     let last = json!({"type": "result", "subtype": "success", "total_cost_usd": 0.3, "result": ""});
     parser.line(&last.to_string());
-    assert_eq!(parser.finish("exit 0").unwrap().usage.cost, Some(usd(0.3)));
+    assert_eq!(parser.account("exit 0").unwrap().usage.cost, Some(usd(0.3)));
 }

@@ -116,7 +116,7 @@ fn endings_by_fields() {
 }
 
 #[test]
-fn no_answer_from_the_provider_is_told_by_the_retries_before() {
+fn no_answer_from_the_provider_is_reported_by_the_retries_before() {
     let retry = json!({"type": "system", "subtype": "api_retry", "attempt": 1, "max_retries": 2,
         "retry_delay_ms": 500, "error_status": null, "error": "unknown"});
     let end = failed(None, "completed");

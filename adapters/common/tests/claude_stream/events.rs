@@ -1,5 +1,6 @@
 //! What is told while the agent runs.
 
+use ralph_adapter_common::LineParser as _;
 use ralph_adapter_common::claude_stream::ClaudeParser;
 use ralph_orchestrator_contract::{Event, Tokens, Usd};
 use serde_json::json;
@@ -10,12 +11,12 @@ fn events(name: &str) -> Vec<Event> {
     read(&transcript(name)).0
 }
 
-fn tokens_told(events: &[Event]) -> Vec<Tokens> {
-    let told = |event: &Event| match event {
+fn tokens_reported(events: &[Event]) -> Vec<Tokens> {
+    let listed = |event: &Event| match event {
         Event::Usage { usage } => usage.tokens,
         _ => None,
     };
-    events.iter().filter_map(told).collect()
+    events.iter().filter_map(listed).collect()
 }
 
 fn warnings(events: &[Event]) -> Vec<&str> {
@@ -31,7 +32,7 @@ fn warnings(events: &[Event]) -> Vec<&str> {
 #[test]
 fn a_whole_session_in_order() {
     let events = events("happy-bypass.jsonl");
-    let told: Vec<String> = events
+    let listed: Vec<String> = events
         .iter()
         .map(|event| match event {
             Event::Session { model, .. } => format!("session {}", model.as_deref().unwrap()),
@@ -45,7 +46,7 @@ fn a_whole_session_in_order() {
         })
         .collect();
     assert_eq!(
-        told,
+        listed,
         [
             "session claude-opus-4-8[1m]",
             "thinking I should write the file.",
@@ -70,8 +71,11 @@ fn a_whole_session_in_order() {
 #[test]
 fn usage_only_grows_and_counts_a_message_once() {
     for name in ["happy-bypass", "partial", "subagent", "qwen", "compact", "sse-error"] {
-        let told = tokens_told(&events(&format!("{name}.jsonl")));
-        assert!(told.windows(2).all(|pair| pair[0].max(pair[1]) == pair[1]), "{name}: {told:?}");
+        let listed = tokens_reported(&events(&format!("{name}.jsonl")));
+        assert!(
+            listed.windows(2).all(|pair| pair[0].max(pair[1]) == pair[1]),
+            "{name}: {listed:?}"
+        );
     }
 }
 
@@ -92,8 +96,8 @@ fn a_later_turn_takes_nothing_back() {
         &result(50, 30),
     ];
     let (events, end) = read(&stream.concat());
-    let told: Vec<_> = tokens_told(&events).iter().map(|t| (t.input, t.output)).collect();
-    assert_eq!(told, [(100, 20), (100, 20), (100, 30)]);
+    let listed: Vec<_> = tokens_reported(&events).iter().map(|t| (t.input, t.output)).collect();
+    assert_eq!(listed, [(100, 20), (100, 20), (100, 30)]);
     assert_eq!(end.unwrap().usage.tokens.map(|t| (t.input, t.output)), Some((100, 30)));
     // The process ended in its second turn: what the first one cost is known all the same.
     let (_, end) = read(&stream[..3].concat());
@@ -106,9 +110,13 @@ fn a_later_turn_takes_nothing_back() {
 
 #[test]
 fn the_providers_own_events_bring_the_true_output() {
-    let told = tokens_told(&events("partial.jsonl"));
-    let last_before_result = told[told.len() - 2];
-    assert_eq!(last_before_result, told[told.len() - 1], "nothing is left for the result to add");
+    let listed = tokens_reported(&events("partial.jsonl"));
+    let last_before_result = listed[listed.len() - 2];
+    assert_eq!(
+        last_before_result,
+        listed[listed.len() - 1],
+        "nothing is left for the result to add"
+    );
 }
 
 #[test]
@@ -140,7 +148,7 @@ fn another_model_and_a_compaction_are_warned_of() {
 }
 
 #[test]
-fn a_failed_tool_is_told_and_a_subagents_words_are_not() {
+fn a_failed_tool_is_reported_and_a_subagents_words_are_not() {
     let failed = events("toolerror.jsonl");
     let text = "Exit code 3".to_owned();
     let id = "toolu_6cb42d0b2faf41d0af6bdf".to_owned();
@@ -189,7 +197,7 @@ fn one_odd_field_costs_only_itself() {
         "content": [{"type": "text"}, 3, {"type": "text", "text": "heard"}, {"type": "new"}]}});
     let events = ClaudeParser::new().line(&odd.to_string());
     assert_eq!(events[0], Event::Text { text: "heard".to_owned() });
-    assert_eq!(tokens_told(&events), [Tokens { output: 3, ..Tokens::default() }]);
+    assert_eq!(tokens_reported(&events), [Tokens { output: 3, ..Tokens::default() }]);
     let end = json!({"type": "result", "is_error": false, "result": "ok", "total_cost_usd": "free",
         "modelUsage": {"a": 1, "b": {"inputTokens": 5, "outputTokens": null}},
         "permission_denials": [7, {"tool_name": "Bash"}], "errors": "none"});

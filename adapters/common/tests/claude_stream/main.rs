@@ -9,6 +9,7 @@ mod recorded;
 
 use std::path::Path;
 
+use ralph_adapter_common::LineParser as _;
 use ralph_adapter_common::claude_stream::ClaudeParser;
 use ralph_orchestrator_contract::{AgentError, Event, Report};
 
@@ -21,5 +22,5 @@ fn transcript(name: &str) -> String {
 fn read(stream: &str) -> (Vec<Event>, Result<Report, AgentError>) {
     let mut parser = ClaudeParser::new();
     let events = stream.lines().flat_map(|line| parser.line(line)).collect();
-    (events, parser.finish("exit 1"))
+    (events, parser.account("exit 1"))
 }

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use claude_codes::ClaudeOutput;
+use ralph_adapter_common::LineParser as _;
 use ralph_adapter_common::claude_stream::{ClaudeParser, Message};
 use ralph_orchestrator_contract::{Event, Usage};
 use serde_json::Value;
@@ -26,12 +27,12 @@ fn recordings() -> Vec<(String, Vec<Value>)> {
 fn every_line_is_read_or_counted() {
     for (name, lines) in recordings() {
         let mut parser = ClaudeParser::new();
-        let mut told = Usage::default();
+        let mut reported = Usage::default();
         for line in &lines {
             for event in parser.line(&line.to_string()) {
                 let Event::Usage { usage } = event else { continue };
-                assert_eq!(told.max(usage).tokens, usage.tokens, "{name}: {line}");
-                told = told.max(usage);
+                assert_eq!(reported.max(usage).tokens, usage.tokens, "{name}: {line}");
+                reported = reported.max(usage);
             }
         }
         assert_eq!(parser.not_json(), 0, "{name}");
@@ -39,9 +40,9 @@ fn every_line_is_read_or_counted() {
         for kind in parser.unread().keys() {
             assert!(kind.starts_with("system/"), "{name}: {kind}");
         }
-        let report = parser.finish("exit 0").unwrap_or_else(|error| *error.report);
+        let report = parser.account("exit 0").unwrap_or_else(|error| *error.report);
         assert!(report.session.is_some(), "{name}");
-        assert_eq!(told.max(report.usage).tokens, report.usage.tokens, "{name}");
+        assert_eq!(reported.max(report.usage).tokens, report.usage.tokens, "{name}");
     }
 }
 
@@ -59,7 +60,7 @@ fn what_is_not_known_is_counted_and_changes_nothing() {
         }
         let unknown = more.unread()["of_the_future"];
         assert_eq!(more.unread()["system/of_the_future"], unknown, "{name}");
-        let ended = |parser: ClaudeParser| parser.finish("exit 0");
+        let ended = |parser: ClaudeParser| parser.account("exit 0");
         assert_eq!(format!("{:?}", ended(more)), format!("{:?}", ended(plain)), "{name}");
     }
 }

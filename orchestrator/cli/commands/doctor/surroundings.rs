@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn variables_of_others_are_told_from_our_own() {
+    fn variables_of_others_are_distinguished_from_our_own() {
         for name in ["RALPH_CONFIG", "RALPH_VERBOSE", "RALPH_DIAGNOSTICS"] {
             assert!(is_foreign(name), "{name}");
         }

@@ -212,30 +212,27 @@ pub(crate) struct Layers {
 impl Layers {
     /// Adds a file. If it cannot be read or parsed, only `errors` grows.
     pub(crate) fn add_file(&mut self, path: &Path, optional: bool) {
-        match text_file::read(path, MAX_FILE) {
-            Ok(text) => self.add_toml(path, &text),
-            Err(TextFileError::Missing) if optional => {}
+        let text = match text_file::read(path, MAX_FILE) {
+            Ok(text) => text,
+            Err(TextFileError::Missing) if optional => return,
             Err(error) => {
                 self.unread = true;
-                self.errors.push(unreadable(path, &error));
+                return self.errors.push(unreadable(path, &error));
             }
-        }
-    }
-
-    fn add_toml(&mut self, path: &Path, text: &str) {
-        let (root, mistakes) = DeTable::parse_recoverable(text);
+        };
+        let (root, mistakes) = DeTable::parse_recoverable(&text);
         if !mistakes.is_empty() {
             self.unread = true;
-            match other_format::explain(path, text) {
+            match other_format::explain(path, &text) {
                 Some(error) => self.errors.push(error),
-                None => self.add_syntax_errors(path, text, &mistakes),
+                None => self.add_syntax_errors(path, &text, &mistakes),
             }
             return;
         }
         let mut converter = Converter::default();
         let values = converter.table(root.get_ref());
         let Converter { spans, wrong, .. } = converter;
-        let origin = Origin::File { path: path.to_owned(), text: text.to_owned(), spans };
+        let origin = Origin::File { path: path.to_owned(), text: text.clone(), spans };
         self.push(Layer { origin, values, broken: Vec::new(), is_stored: false }, wrong);
     }
 

@@ -33,7 +33,11 @@ impl Session {
         mut watch: IterationWatch,
         mut agent: AgentRun<'_>,
     ) -> SessionResult {
-        let result = self.watch_agent(&mut watch, &mut agent).await;
+        // One for the whole run. The agent starts meanwhile.
+        let prompt_watch = self.prompt_watch.take();
+        let mut prompt_watch = prompt_watch.or_else(|| self.prompt.file().map(PromptWatch::new));
+        let result = self.event_loop(&mut watch, &mut agent, prompt_watch.as_mut()).await;
+        self.prompt_watch = prompt_watch;
         if result.is_err() {
             watch.end(CancelReason::Signal);
         }
@@ -67,22 +71,6 @@ impl Session {
         }
         let usage = self.record_remaining(&mut watch)?;
         Ok((result, usage))
-    }
-
-    /// Runs the event loop while the prompt file is watched for changes.
-    async fn watch_agent(
-        &mut self,
-        watch: &mut IterationWatch,
-        agent: &mut AgentRun<'_>,
-    ) -> Result<Result<Report, AgentError>, EngineError> {
-        let mut prompt_watch = self.prompt_watch.take();
-        if prompt_watch.is_none() {
-            // One for the whole run. The agent starts meanwhile.
-            prompt_watch = self.prompt.file().map(PromptWatch::new);
-        }
-        let result = self.event_loop(watch, agent, prompt_watch.as_mut()).await;
-        self.prompt_watch = prompt_watch;
-        result
     }
 
     /// Handles events until the agent ends. Deadlines and requests to stop come first in every turn: no

@@ -32,7 +32,7 @@ impl Session {
         let enough = self.observation_allowance().expired_or_stopped();
         let findings = tokio::select! {
             biased;
-            findings = self.inspect(&prompt.text, final_text.as_deref()) => findings,
+            findings = self.inspection(prompt.text, final_text).run() => findings,
             () = enough => Findings::default(),
         };
         self.near_misses = Some(findings.near_misses);
@@ -71,10 +71,6 @@ impl Session {
             None => Input::ObservationSkipped,
         });
         Ok(inputs)
-    }
-
-    pub(super) async fn inspect(&self, prompt: &str, final_text: Option<&str>) -> Findings {
-        self.inspection(prompt.to_owned(), final_text.map(str::to_owned)).run().await
     }
 
     /// Returns the digest of the workspace tree, taken now unless nothing was run since it was taken last;

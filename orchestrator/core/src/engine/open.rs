@@ -76,11 +76,6 @@ pub enum OpenOutcome {
 /// # Errors
 /// See [`EngineError`]; nothing was started.
 pub async fn open(request: Request<'_>) -> Result<OpenOutcome, EngineError> {
-    // It is large, and awaited by others that are.
-    Box::pin(open_run(request)).await
-}
-
-async fn open_run(request: Request<'_>) -> Result<OpenOutcome, EngineError> {
     let (loaded, registry) = (&request.loaded, request.registry);
     let context = build_context(loaded, &request.vars);
     let layout = state_layout(loaded, &request.state_home)?;

@@ -35,7 +35,17 @@ pub(crate) async fn run(shared: Arc<Shared>, mut inbound: mpsc::Receiver<Inbound
             biased;
             count = inbound.recv_many(&mut messages, INBOUND_QUEUE) => {
                 heartbeat.reset();
-                handle_all(&shared, messages.drain(..), count).await
+                if count == 0 {
+                    break "it is gone".to_owned();
+                }
+                let mut flow = Flow::Continue(());
+                for message in messages.drain(..) {
+                    flow = handle_inbound(&shared, message).await;
+                    if flow.is_break() {
+                        break;
+                    }
+                }
+                flow
             }
             () = heartbeat.tick() => heartbeat.ping(&shared),
         };
@@ -45,16 +55,6 @@ pub(crate) async fn run(shared: Arc<Shared>, mut inbound: mpsc::Receiver<Inbound
     };
     shared.close(&reason);
     // Dropping the receiver tells the sender that nobody reads any more.
-}
-
-async fn handle_all(shared: &Shared, all: impl Iterator<Item = Inbound>, count: usize) -> Flow {
-    if count == 0 {
-        return Flow::Break("it is gone".to_owned());
-    }
-    for message in all {
-        handle_inbound(shared, message).await?;
-    }
-    Flow::Continue(())
 }
 
 /// Pings the plugin while calls are open, and detects that it hangs.
@@ -102,6 +102,7 @@ impl Heartbeat {
     }
 }
 
+/// Handles a message of the plugin, and forwards it to whoever waits for it.
 async fn handle_inbound(shared: &Shared, message: Inbound) -> Flow {
     let result = match message {
         Inbound::Ended(how) => return Flow::Break(how),
@@ -117,16 +118,10 @@ async fn handle_inbound(shared: &Shared, message: Inbound) -> Flow {
             Err(error) => Err(error.into()),
         },
     };
-    match result {
-        Ok(event) => {
-            handle_event(shared, event).await;
-            Flow::Continue(())
-        }
-        Err(violation) => Flow::Break(format!("it violated the protocol: it {violation}")),
-    }
-}
-
-async fn handle_event(shared: &Shared, event: ProtocolEvent) {
+    let event = match result {
+        Ok(event) => event,
+        Err(violation) => return Flow::Break(format!("it violated the protocol: it {violation}")),
+    };
     match event {
         ProtocolEvent::Hello(hello) => {
             let waiting = shared.state().hello.take();
@@ -138,7 +133,11 @@ async fn handle_event(shared: &Shared, event: ProtocolEvent) {
         ProtocolEvent::Opened { instance, result } => complete_open(shared, instance, result),
         ProtocolEvent::Call { call, event } => {
             let ended = matches!(event, CallEvent::Ended(_));
-            forward_to_call(shared, call, event).await;
+            let events = shared.state().calls.get(&call).cloned();
+            // A closed channel means that the caller gave the call up.
+            if let Some(events) = events {
+                drop(events.send(event).await);
+            }
             if ended {
                 shared.state().remove_call(call);
             }
@@ -150,20 +149,13 @@ async fn handle_event(shared: &Shared, event: ProtocolEvent) {
         }
         ProtocolEvent::Pong => {}
     }
+    Flow::Continue(())
 }
 
 fn complete_open(shared: &Shared, instance: u64, result: Result<Provided, BuildError>) {
     let waiting = shared.state().opening.remove(&instance);
     if let Some(waiting) = waiting {
         drop(waiting.send(result));
-    }
-}
-
-/// Forwards an event to its call. A closed channel means that the caller gave the call up.
-async fn forward_to_call(shared: &Shared, call: u64, event: CallEvent) {
-    let events = shared.state().calls.get(&call).cloned();
-    if let Some(events) = events {
-        drop(events.send(event).await);
     }
 }
 

@@ -164,14 +164,6 @@ struct IterationRun<'a> {
     turn: TurnBudget,
 }
 
-/// What an iteration waits for. Short-lived.
-#[allow(clippy::large_enum_variant)]
-enum Next {
-    Event(CallEvent),
-    Cancelled(CancelReason),
-    GraceExpired(CancelReason),
-}
-
 impl IterationRun<'_> {
     async fn is_already_cancelled(&mut self) -> bool {
         tokio::select! {
@@ -197,22 +189,30 @@ impl IterationRun<'_> {
             },
         };
         loop {
-            match self.next(&mut call).await {
-                Next::Cancelled(reason) => self.cancel(&call, reason),
-                Next::GraceExpired(reason) => return (Err(cancelled(reason)), Shutdown::Terminate),
-                Next::Event(CallEvent::Ended(outcome)) => {
+            let cancel_sent = self.cancel_sent;
+            let event = tokio::select! {
+                biased;
+                reason = &mut self.cancelled, if cancel_sent.is_none() => {
+                    self.cancel(&call, reason);
+                    continue;
+                }
+                reason = grace_expired(cancel_sent) => {
+                    return (Err(cancelled(reason)), Shutdown::Terminate);
+                }
+                event = call.next_event() => event,
+            };
+            match event {
+                CallEvent::Ended(outcome) => {
                     let closed = matches!(outcome, CallOutcome::SessionClosed(_));
                     let shutdown = if closed { Shutdown::Kill } else { Shutdown::Graceful };
                     return (self.finish(outcome), shutdown);
                 }
-                Next::Event(CallEvent::PreviewRequested { request, final_text }) => {
+                CallEvent::PreviewRequested { request, final_text } => {
                     self.preview(&call, request, final_text.as_deref()).await;
                 }
-                Next::Event(CallEvent::Agent(event)) => self.emit(&call, event).await,
-                Next::Event(CallEvent::Stderr(text)) => {
-                    self.emit(&call, Event::Stderr { text }).await;
-                }
-                Next::Event(CallEvent::Log(line)) => {
+                CallEvent::Agent(event) => self.emit(&call, event).await,
+                CallEvent::Stderr(text) => self.emit(&call, Event::Stderr { text }).await,
+                CallEvent::Log(line) => {
                     let text = log::text(&line);
                     let event = if line.level <= LogLevel::Warn {
                         Event::Warning { message: self.agent.plugin.describe_error(&text) }
@@ -222,16 +222,6 @@ impl IterationRun<'_> {
                     self.emit(&call, event).await;
                 }
             }
-        }
-    }
-
-    async fn next(&mut self, call: &mut CallHandle) -> Next {
-        let cancel_sent = self.cancel_sent;
-        tokio::select! {
-            biased;
-            reason = &mut self.cancelled, if cancel_sent.is_none() => Next::Cancelled(reason),
-            reason = grace_expired(cancel_sent) => Next::GraceExpired(reason),
-            event = call.next_event() => Next::Event(event),
         }
     }
 

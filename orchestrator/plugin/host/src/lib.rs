@@ -1,5 +1,6 @@
 //! Runs plugins: libraries and programs, named in the configuration, that provide agents, detectors and
 //! validators.
+//! Knows neither the engine nor any adapter.
 //!
 //! A plugin always runs in a process of its own. A [`Transport`] sends frames to it; a [`Session`] runs
 //! the protocol over one.
