@@ -13,12 +13,14 @@ use tokio::sync::watch;
 /// No preview takes longer to be requested.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
+type EventFilter = Box<dyn Fn(&Event) -> bool + Send + Sync>;
+
 /// Records events, answers preview requests, and may cancel.
 pub struct RecordingSink {
     events: Mutex<Vec<Event>>,
     cancel: watch::Sender<Option<CancelReason>>,
     /// Cancels at the first event that matches.
-    cancel_at: Option<fn(&Event) -> bool>,
+    cancel_at: Option<EventFilter>,
     /// The answers to preview requests, in order; `None` never answers.
     previews: Mutex<VecDeque<Option<ValidationPreview>>>,
     /// The final texts of the preview requests so far.
@@ -46,8 +48,8 @@ impl RecordingSink {
 
     /// Creates a sink that cancels at the first event that matches.
     #[must_use]
-    pub fn cancelling_at(event: fn(&Event) -> bool) -> Self {
-        Self { cancel_at: Some(event), ..Self::new() }
+    pub fn cancelling_at(event: impl Fn(&Event) -> bool + Send + Sync + 'static) -> Self {
+        Self { cancel_at: Some(Box::new(event)), ..Self::new() }
     }
 
     /// Creates a sink that answers preview requests in order; `None` never answers.
@@ -118,7 +120,7 @@ impl CancelSignal for RecordingSink {
 #[async_trait]
 impl EventSink for RecordingSink {
     async fn emit(&self, event: Event) {
-        if self.cancel_at.is_some_and(|wanted| wanted(&event)) {
+        if self.cancel_at.as_ref().is_some_and(|wanted| wanted(&event)) {
             self.cancel(CancelReason::Signal);
         }
         self.events().push(event);

@@ -147,12 +147,12 @@ async fn cancel_before(fixture: &Fixture, subject: &Subject) -> CheckResult {
 async fn check(fixture: &Fixture, subject: &Subject) -> CheckResult {
     let env = fixture.env(subject);
     let before = fixture.files();
-    let mut told = BTreeSet::new();
+    let mut reported = BTreeSet::new();
     for _ in 0..2 {
-        told.insert(subject.agent().check(&env).await.map_err(|error| error.to_string())?);
+        reported.insert(subject.agent().check(&env).await.map_err(|error| error.to_string())?);
     }
-    if told.len() != 1 || told.first().is_none_or(String::is_empty) {
-        return Err(format!("it does not say the same, or nothing: {told:?}"));
+    if reported.len() != 1 || reported.first().is_none_or(String::is_empty) {
+        return Err(format!("it does not say the same, or nothing: {reported:?}"));
     }
     if subject.agent().describe() != subject.agent().describe() {
         return Err("it does not describe itself always the same".to_owned());

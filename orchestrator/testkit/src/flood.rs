@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// # Panics
 /// If they are not, or if the future ends.
 pub fn assert_gives_way<F: Future>(what: &str, make: impl FnOnce() -> F + Send + 'static) {
-    let (tell, told) = mpsc::channel();
+    let (done_tx, done_rx) = mpsc::channel();
     // A thread of its own: what does not give way cannot be stopped.
     std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -35,10 +35,10 @@ pub fn assert_gives_way<F: Future>(what: &str, make: impl FnOnce() -> F + Send +
                 () = others => Some(began.elapsed()),
             };
             // The test may have given up.
-            let _ = tell.send(had);
+            let _ = done_tx.send(had);
         });
     });
-    match told.recv_timeout(PATIENCE) {
+    match done_rx.recv_timeout(PATIENCE) {
         Ok(Some(_)) => {}
         Ok(None) => panic!("{what}: it ended"),
         Err(_) => panic!("{what}: nothing else had its turn within {PATIENCE:?}"),

@@ -7,9 +7,11 @@ pub mod flood;
 pub mod shim;
 
 mod real_agents;
+mod test_workspace;
 
 pub use ralph_orchestrator_conformance as conformance;
 pub use ralph_orchestrator_conformance::{
     BusyTool, RecordingSink, agent_env, model_server, processes,
 };
 pub use real_agents::{claude_agent_acp, claude_binary, codex_acp, codex_binary};
+pub use test_workspace::TestWorkspace;

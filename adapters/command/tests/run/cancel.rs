@@ -58,7 +58,7 @@ async fn when_it_has_closed_its_output() {
 }
 
 #[tokio::test]
-async fn its_last_words_are_heard_but_claim_nothing() {
+async fn its_last_words_are_reported_but_claim_nothing() {
     let place = Place::new();
     let sink = Sink::with(|event| {
         let ready = matches!(event, Event::Text { text } if text.contains("ready"));

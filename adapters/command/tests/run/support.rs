@@ -1,15 +1,14 @@
 //! A place to run agents in, and a sink that remembers and can ask for the end.
 
-use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::ops::Deref;
 use std::sync::Mutex;
 use std::time::Duration;
 
 use ralph_orchestrator_contract::{
-    Agent, AgentError, Budget, BuildContext, CancelReason, CancelSignal, Event, EventSink,
-    Iteration, Report, async_trait,
+    Agent, AgentError, CancelReason, CancelSignal, Event, EventSink, Iteration, Report, async_trait,
 };
+use ralph_orchestrator_testkit::TestWorkspace;
 use ralph_orchestrator_testkit::shim::supervisor;
 use serde_json::Value;
 use tokio::sync::watch;
@@ -17,31 +16,19 @@ use tokio::sync::watch;
 /// More than any of these runs takes.
 const PATIENCE: Duration = Duration::from_secs(180);
 
-/// A workspace, a private folder, and a run id that no other test has.
-pub(crate) struct Place {
-    pub(crate) root: tempfile::TempDir,
-    pub(crate) workspace: PathBuf,
-    run: String,
+pub(crate) struct Place(TestWorkspace);
+
+impl Deref for Place {
+    type Target = TestWorkspace;
+
+    fn deref(&self) -> &TestWorkspace {
+        &self.0
+    }
 }
 
 impl Place {
     pub(crate) fn new() -> Self {
-        let root = tempfile::tempdir().unwrap();
-        let real = fs::canonicalize(root.path()).unwrap();
-        let workspace = real.join("workspace");
-        fs::create_dir(&workspace).unwrap();
-        fs::create_dir(real.join("scratch")).unwrap();
-        let run = format!("test{}", real.display());
-        Self { root, workspace, run }
-    }
-
-    pub(crate) fn context(&self) -> BuildContext {
-        BuildContext {
-            config_dir: self.root.path().to_owned(),
-            workspace: self.workspace.clone(),
-            prompt_dir: self.workspace.clone(),
-            path: std::env::var("PATH").unwrap(),
-        }
+        Self(TestWorkspace::new("workspace"))
     }
 
     pub(crate) fn agent(&self, config: Value) -> Box<dyn Agent> {
@@ -49,16 +36,9 @@ impl Place {
     }
 
     pub(crate) fn task(&self, prompt: &[u8]) -> Iteration {
-        let path = std::env::var("PATH").unwrap();
-        Iteration {
-            run: self.run.clone(),
-            number: 3,
-            prompt: prompt.to_vec(),
-            workspace: self.workspace.clone(),
-            env: BTreeMap::from([("PATH".into(), path), ("WORD".into(), "a b\n".into())]),
-            budget: Budget::default(),
-            scratch: self.root.path().join("scratch"),
-        }
+        let mut task = self.0.task(3, prompt);
+        task.env.insert("WORD".into(), "a b\n".into());
+        task
     }
 
     /// One iteration, after which none of its processes may be left.
@@ -71,7 +51,7 @@ impl Place {
         let agent = self.agent(config);
         let result = tokio::time::timeout(PATIENCE, agent.run(self.task(prompt), sink));
         let result = result.await.expect("the run has an end");
-        assert_eq!(self.processes(), [0; 0], "all processes are gone");
+        assert_eq!(self.processes(), [""; 0], "all processes are gone");
         result
     }
 
@@ -82,22 +62,6 @@ impl Place {
 
     pub(crate) fn read(&self, name: &str) -> Vec<u8> {
         fs::read(self.workspace.join(name)).unwrap()
-    }
-
-    /// Processes that have this run's id in their environment.
-    pub(crate) fn processes(&self) -> Vec<u32> {
-        let wanted = format!("RALPH_RUN_ID={}", self.run);
-        let has_it = |path: &Path| {
-            fs::read(path.join("environ"))
-                .is_ok_and(|env| env.split(|byte| *byte == 0).any(|var| var == wanted.as_bytes()))
-        };
-        let entries = fs::read_dir("/proc").unwrap().filter_map(Result::ok);
-        entries
-            .filter_map(|entry| {
-                let pid = entry.file_name().to_str()?.parse().ok()?;
-                has_it(&entry.path()).then_some(pid)
-            })
-            .collect()
     }
 }
 

@@ -4,9 +4,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use ralph_orchestrator_contract::Event;
+use ralph_orchestrator_testkit::RecordingSink;
 use serde_json::{Value, json};
 
-use crate::support::{Place, Sink};
+use crate::support::{Place, warnings};
 
 fn example() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/hello")
@@ -21,8 +22,8 @@ fn prepared() -> Place {
     place
 }
 
-async fn iterate(place: &Place, number: u64) -> (String, Sink) {
-    let sink = Sink::new();
+async fn iterate(place: &Place, number: u64) -> (String, RecordingSink) {
+    let sink = RecordingSink::new();
     let config = json!({"session": example().join("session")});
     let report = place.run(config, number, &sink).await.unwrap();
     assert_eq!(report.left_behind, [""; 0]);
@@ -66,7 +67,7 @@ async fn the_first_claim_is_wrong_and_the_second_is_right() {
         json!({"command": "sh test.sh", "exit_status": 0, "passed": 4, "failed": 0})
     );
     assert!(place.read("validation-evidence/greetings.txt").contains("Hello, Grace Hopper!"));
-    assert_eq!(sink.warnings(), [""; 0], "all went as recorded");
+    assert_eq!(warnings(&sink), [""; 0], "all went as recorded");
 }
 
 #[tokio::test]
@@ -83,7 +84,7 @@ async fn the_recording_fits_the_template() {
     let place = prepared();
     let (_, sink) = iterate(&place, 1).await;
     let prompt = fs::read_to_string(example().join("template/PROMPT.md")).unwrap();
-    let read = sink.events().into_iter().find_map(|event| match event {
+    let read = sink.events().clone().into_iter().find_map(|event| match event {
         Event::ToolResult { text, .. } if text.starts_with("1\t# A program") => Some(text),
         _ => None,
     });

@@ -4,9 +4,10 @@ use std::fs;
 use std::os::unix::fs::symlink;
 
 use ralph_orchestrator_contract::{ErrorClass, Event, Usage, Usd};
+use ralph_orchestrator_testkit::RecordingSink;
 use serde_json::{Value, json};
 
-use crate::support::{Place, Sink, answer, call, init, result};
+use crate::support::{Place, answer, call, init, result, results, warnings};
 
 #[tokio::test]
 async fn calls_really_happen_and_answer_what_really_came_out() {
@@ -31,12 +32,12 @@ async fn calls_really_happen_and_answer_what_really_came_out() {
             result("All done. <promise>COMPLETE: x</promise>"),
         ],
     );
-    let sink = Sink::new();
+    let sink = RecordingSink::new();
     let report = place.perform(1, &sink).await.unwrap();
     assert_eq!(place.read("sub/a.txt"), "two\n");
     let here = place.workspace.display();
     assert_eq!(
-        sink.results(),
+        results(&sink),
         [
             (format!("File created successfully at: {here}/sub/a.txt"), false),
             (format!("The file {here}/sub/a.txt has been updated successfully."), false),
@@ -46,23 +47,23 @@ async fn calls_really_happen_and_answer_what_really_came_out() {
     );
     assert_eq!(report.final_text.as_deref(), Some("All done. <promise>COMPLETE: x</promise>"));
     assert_eq!(report.session.as_deref(), Some("s-1"));
-    assert_eq!(sink.warnings(), [""; 0]);
-    let told = sink.events().into_iter().find_map(|event| match event {
+    assert_eq!(warnings(&sink), [""; 0]);
+    let written = sink.events().clone().into_iter().find_map(|event| match event {
         Event::ToolCall { name, input, .. } if name == "Write" => Some(input),
         _ => None,
     });
-    assert_eq!(told.unwrap()["file_path"], format!("{here}/sub/a.txt"));
+    assert_eq!(written.unwrap()["file_path"], format!("{here}/sub/a.txt"));
 }
 
 #[tokio::test]
 async fn it_costs_nothing_and_says_so() {
     let place = Place::new();
     place.record(1, &[init(), result("x")]);
-    let sink = Sink::new();
+    let sink = RecordingSink::new();
     let report = place.perform(1, &sink).await.unwrap();
     let nothing = Usage { tokens: None, cost: Some(Usd::ZERO), estimated: false };
     assert_eq!(report.usage, nothing);
-    let usages = sink.events().into_iter().filter_map(|event| match event {
+    let usages = sink.events().clone().into_iter().filter_map(|event| match event {
         Event::Usage { usage } => Some(usage),
         _ => None,
     });
@@ -91,15 +92,15 @@ async fn nothing_outside_the_workspace_is_touched() {
     }
     lines.push(result("x"));
     place.record(1, &lines);
-    let sink = Sink::new();
+    let sink = RecordingSink::new();
     place.perform(1, &sink).await.unwrap();
     assert!(!outside.exists());
     assert!(
-        sink.results()
+        results(&sink)
             .iter()
             .all(|(text, is_error)| *is_error && text.contains("outside the workspace"))
     );
-    let warnings = sink.warnings();
+    let warnings = warnings(&sink);
     assert_eq!(warnings.len(), 4);
     assert!(
         warnings[0].contains("session/1.jsonl:2: Write went well when it was recorded"),
@@ -126,14 +127,14 @@ async fn what_did_not_happen_then_does_not_happen_now() {
             end,
         ],
     );
-    let sink = Sink::new();
+    let sink = RecordingSink::new();
     let report = place.perform(1, &sink).await.unwrap();
     assert_eq!(fs::read_dir(&place.workspace).unwrap().count(), 0);
     assert_eq!(
-        sink.results()[..2],
+        results(&sink)[..2],
         [("refused".into(), true), ("File has not been read yet".into(), true)]
     );
-    assert!(sink.results()[2].1);
+    assert!(results(&sink)[2].1);
     assert_eq!(report.denied.len(), 1);
 }
 
@@ -156,11 +157,11 @@ async fn the_shell_keeps_its_folder_but_not_outside() {
             result("x"),
         ],
     );
-    let sink = Sink::new();
+    let sink = RecordingSink::new();
     place.perform(1, &sink).await.unwrap();
     let here = place.workspace.display();
     assert_eq!(
-        sink.results(),
+        results(&sink),
         [
             (String::new(), false),
             (format!("a\nShell cwd was reset to {here}"), false),
@@ -185,9 +186,9 @@ async fn a_command_has_its_recorded_time_and_leaves_nothing_behind() {
             result("x"),
         ],
     );
-    let sink = Sink::new();
+    let sink = RecordingSink::new();
     let report = place.perform(1, &sink).await.unwrap();
-    let results = sink.results();
+    let all = results(&sink);
     assert!(
         results[0].1 && results[0].0.starts_with("Command timed out after 100 ms"),
         "{results:?}"
@@ -203,16 +204,16 @@ async fn recorded_errors_have_their_class_and_their_place() {
     limited["is_error"] = json!(true);
     limited["api_error_status"] = json!(429);
     place.record(1, &[init(), limited]);
-    let error = place.perform(1, &Sink::new()).await.unwrap_err();
+    let error = place.perform(1, &RecordingSink::new()).await.unwrap_err();
     assert_eq!(error.class.word(), "rate_limited");
     assert!(error.message.contains("session/1.jsonl:2: "), "{error}");
     assert_eq!(error.report.usage.cost, Some(Usd::ZERO));
     // A recording that was cut off has no end, but what it did is told.
     place.record(1, &[init(), call("1", "Bash", &json!({"command": "echo hi"}))]);
-    let sink = Sink::new();
+    let sink = RecordingSink::new();
     let error = place.perform(1, &sink).await.unwrap_err();
     assert_eq!(error.class, ErrorClass::Crashed);
-    assert_eq!((error.report.final_text, sink.results()), (None, vec![("hi".to_owned(), false)]));
+    assert_eq!((error.report.final_text, results(&sink)), (None, vec![("hi".to_owned(), false)]));
 }
 
 #[tokio::test]
@@ -224,7 +225,7 @@ async fn sessions_that_are_not_there_are_unavailable_by_name() {
         let agent = place.agent(config);
         let task = place.task(1);
         let found = agent.check(&task.env).await.unwrap_err();
-        let ran = agent.run(task, &Sink::new()).await.unwrap_err();
+        let ran = agent.run(task, &RecordingSink::new()).await.unwrap_err();
         for error in [found, ran] {
             assert_eq!(error.class, ErrorClass::Unavailable);
             assert!(error.message.contains(named), "{error}");
@@ -236,10 +237,10 @@ async fn sessions_that_are_not_there_are_unavailable_by_name() {
 async fn stray_lines_are_passed_over_by_name() {
     let place = Place::new();
     place.record(1, &[init(), Value::Null, json!([1]), json!({"type": "new"}), result("x")]);
-    let sink = Sink::new();
+    let sink = RecordingSink::new();
     assert!(place.perform(1, &sink).await.is_ok());
-    assert_eq!(sink.warnings().len(), 2);
-    assert!(sink.warnings()[0].contains("1.jsonl:2: "), "{:?}", sink.warnings());
+    assert_eq!(warnings(&sink).len(), 2);
+    assert!(warnings(&sink)[0].contains("1.jsonl:2: "), "{:?}", warnings(&sink));
 }
 
 #[tokio::test]
@@ -266,7 +267,7 @@ async fn a_cancellation_is_honoured_in_a_command_and_between_calls() {
     );
 
     let begun = place.workspace.join("begun");
-    let sink = Sink::new();
+    let sink = RecordingSink::new();
     let asked = async {
         while !begun.exists() {
             tokio::task::yield_now().await;
@@ -274,7 +275,7 @@ async fn a_cancellation_is_honoured_in_a_command_and_between_calls() {
         sink.cancel();
     };
     let (inside, ()) = tokio::join!(place.perform(1, &sink), asked);
-    let sink = Sink::cancelling(|event| matches!(event, Event::ToolResult { .. }));
+    let sink = RecordingSink::cancelling_at(|event| matches!(event, Event::ToolResult { .. }));
     let between = place.perform(2, &sink).await;
     assert!(place.workspace.join("first").exists());
     for result in [inside, between] {

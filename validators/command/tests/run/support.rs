@@ -1,14 +1,14 @@
 //! A place to validate in.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::ops::Deref;
 use std::time::Duration;
 
 use ralph_orchestrator_contract::{
-    BuildContext, CancelReason, CancelSignal, Change, Claim, ClaimKind, ClaimSource,
-    EvidenceValidator, NeverCancelled, ValidationContext, Verdict, async_trait,
+    CancelReason, CancelSignal, Change, Claim, ClaimKind, ClaimSource, EvidenceValidator,
+    NeverCancelled, ValidationContext, Verdict, async_trait,
 };
+use ralph_orchestrator_testkit::TestWorkspace;
 use ralph_orchestrator_testkit::shim::supervisor;
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -17,31 +17,23 @@ use tokio::sync::watch;
 const PATIENCE: Duration = Duration::from_secs(180);
 
 /// A workspace, a folder for the configuration, and a run id of its own.
-pub(crate) struct Place {
-    pub(crate) root: tempfile::TempDir,
-    pub(crate) workspace: PathBuf,
-    run: String,
-    path: String,
+pub(crate) struct Place(TestWorkspace);
+
+impl Deref for Place {
+    type Target = TestWorkspace;
+
+    fn deref(&self) -> &TestWorkspace {
+        &self.0
+    }
 }
 
 impl Place {
     pub(crate) fn new() -> Self {
-        let root = tempfile::tempdir().unwrap();
-        let real = fs::canonicalize(root.path()).unwrap();
-        let workspace = real.join("workspace");
-        fs::create_dir(&workspace).unwrap();
-        let (run, path) = (format!("test{}", real.display()), std::env::var("PATH").unwrap());
-        Self { root, workspace, run, path }
+        Self(TestWorkspace::new("workspace"))
     }
 
     pub(crate) fn build(&self, config: Value) -> Box<dyn EvidenceValidator> {
-        let context = BuildContext {
-            config_dir: self.root.path().to_owned(),
-            workspace: self.workspace.clone(),
-            prompt_dir: self.workspace.clone(),
-            path: self.path.clone(),
-        };
-        ralph_validator_command::build(config, &context, &supervisor()).unwrap()
+        ralph_validator_command::build(config, &self.context(), &supervisor()).unwrap()
     }
 
     /// One validation, after which none of its processes may be left.
@@ -54,7 +46,7 @@ impl Place {
         let validator = self.build(config);
         let (kind, source) = (ClaimKind::Complete, ClaimSource::Message);
         let claim = Claim { kind, detector: "promise".into(), source, text: "x".into() };
-        let env = BTreeMap::from([("PATH".to_owned(), self.path.clone())]);
+        let env = BTreeMap::from([("PATH".to_owned(), self.context().path)]);
         let context = ValidationContext {
             run: &self.run,
             iteration: 3,
@@ -67,7 +59,7 @@ impl Place {
             env: &env,
         };
         let verdict = tokio::time::timeout(PATIENCE, validator.validate(context, cancel)).await;
-        assert!(!self.has_processes(), "all processes are gone");
+        assert_eq!(self.processes(), [""; 0], "all processes are gone");
         verdict.expect("the validation has an end")
     }
 
@@ -80,15 +72,6 @@ impl Place {
         let mut config = json!({"program": ["sh", "-c", script]});
         config.as_object_mut().unwrap().extend(keys.as_object().unwrap().clone());
         self.validate(config).await
-    }
-
-    fn has_processes(&self) -> bool {
-        let wanted = format!("RALPH_RUN_ID={}", self.run);
-        let has_it = |path: &Path| {
-            fs::read(path.join("environ"))
-                .is_ok_and(|env| env.split(|byte| *byte == 0).any(|var| var == wanted.as_bytes()))
-        };
-        fs::read_dir("/proc").unwrap().filter_map(Result::ok).any(|entry| has_it(&entry.path()))
     }
 }
 
