@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use ralph_orchestrator_contract::{ErrorClass, Event, Usage, Usd};
+use ralph_orchestrator_contract::{CancelReason, ErrorClass, Event, Usage, Usd};
 use ralph_orchestrator_testkit::RecordingSink;
 use serde_json::{Value, json};
 
@@ -189,11 +189,8 @@ async fn a_command_has_its_recorded_time_and_leaves_nothing_behind() {
     let sink = RecordingSink::new();
     let report = place.perform(1, &sink).await.unwrap();
     let all = results(&sink);
-    assert!(
-        results[0].1 && results[0].0.starts_with("Command timed out after 100 ms"),
-        "{results:?}"
-    );
-    assert_eq!(results[1], ("done".to_owned(), false));
+    assert!(all[0].1 && all[0].0.starts_with("Command timed out after 100 ms"), "{all:?}");
+    assert_eq!(all[1], ("done".to_owned(), false));
     assert_eq!(report.left_behind, ["sleep"]);
 }
 
@@ -272,7 +269,7 @@ async fn a_cancellation_is_honoured_in_a_command_and_between_calls() {
         while !begun.exists() {
             tokio::task::yield_now().await;
         }
-        sink.cancel();
+        sink.cancel(CancelReason::Signal);
     };
     let (inside, ()) = tokio::join!(place.perform(1, &sink), asked);
     let sink = RecordingSink::cancelling_at(|event| matches!(event, Event::ToolResult { .. }));

@@ -106,7 +106,7 @@ impl World {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let file = self.root().join("ralph.toml");
-            let opened = open(Request {
+            let opened = Box::pin(open(Request {
                 loaded,
                 config_file: file,
                 vars: BTreeMap::new(),
@@ -120,7 +120,7 @@ impl World {
                 restart: false,
                 renew: false,
                 say: &|_| (),
-            })
+            }))
             .await?;
             let session = match opened {
                 OpenOutcome::Complete { .. } => return Ok(Ended::Complete),

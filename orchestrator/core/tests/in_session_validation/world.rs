@@ -265,7 +265,7 @@ pub(crate) async fn run_with(
     };
     let file = root.join("ralph.toml");
     let loaded = config::load(&Sources { file: file.clone(), ..Sources::default() }).unwrap();
-    let opened = open(Request {
+    let opened = Box::pin(open(Request {
         loaded,
         config_file: file,
         vars: BTreeMap::from([("MY_TOKEN".to_owned(), "s3cret-value".to_owned())]),
@@ -279,7 +279,7 @@ pub(crate) async fn run_with(
         restart: false,
         renew: false,
         say: &|_| (),
-    });
+    }));
     let OpenOutcome::Ready(session) = opened.await.unwrap() else { panic!("complete already") };
     let watcher = Arc::new(Watcher::default());
     let observer: Arc<dyn RunObserver> = Arc::<Watcher>::clone(&watcher);
