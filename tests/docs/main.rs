@@ -12,6 +12,7 @@
     missing_docs
 )]
 
+mod architecture;
 mod configuration;
 mod events;
 mod generated;

@@ -145,10 +145,9 @@ pub struct HostApi {
     /// May be called from any thread of the plugin, by several at once, from the moment that
     /// [`PluginDecl::open`] is called. Frames of one thread arrive in their order. *May block* as long
     /// as the host is behind: this is how the plugin is slowed down, so it must be called from a
-    /// thread that may block, and not while holding a lock that [`PluginDecl::send`] takes. Called
-    /// from inside of `open`, `send` or `close`, it does not block but may answer
-    /// [`status::BUSY`]. [`status::CLOSED`] is final; [`status::INVALID`] says that the frame is larger
-    /// than [`MAX_FRAME`].
+    /// thread that may block, and not while holding a lock that [`PluginDecl::send`] takes, nor from
+    /// inside of `open`, `send` or `close`. [`status::CLOSED`] is final; [`status::INVALID`] says that
+    /// the frame cannot be read. One larger than [`MAX_FRAME`] ends the session.
     pub emit: Option<EmitFn>,
 }
 
