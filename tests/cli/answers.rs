@@ -36,7 +36,7 @@ fn the_next_prompt_holds_question_and_answer() {
 }
 
 #[test]
-fn an_answer_is_told_until_an_iteration_has_ended_well() {
+fn an_answer_is_given_until_an_iteration_has_ended_well() {
     let env = asking();
     env.run().expect(2);
     env.ralph(&["answer", "blue"]).expect(0);

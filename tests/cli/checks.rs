@@ -123,7 +123,7 @@ fn all_programs_that_do_not_exist_are_named_at_once() {
 }
 
 #[test]
-fn a_program_is_looked_for_where_the_validator_itself_would_find_it() {
+fn a_program_is_searched_for_where_the_validator_itself_would_find_it() {
     let env = with(&command("[\"only-there\"]"));
     let bin = env.root().join("bin");
     fs::create_dir(&bin).unwrap();

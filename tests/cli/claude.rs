@@ -42,12 +42,13 @@ fn claims_without_evidence_is_refused_repairs_it_and_is_accepted() {
         texts.rfind(|text| text.contains("# Task")).unwrap().to_owned()
     };
     assert!(prompt(0).starts_with("# Task"), "{}", prompt(0));
-    let told = prompt(1);
+    let second_prompt = prompt(1);
     assert!(
-        told.starts_with("Your claim that the task is complete was checked and REJECTED:\n- "),
-        "the reasons come first: {told}"
+        second_prompt
+            .starts_with("Your claim that the task is complete was checked and REJECTED:\n- "),
+        "the reasons come first: {second_prompt}"
     );
-    assert!(told.contains("validation-evidence") && told.contains("hello.txt"));
+    assert!(second_prompt.contains("validation-evidence") && second_prompt.contains("hello.txt"));
 
     let costs: Vec<f64> = ended
         .events()

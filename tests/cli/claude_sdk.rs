@@ -38,8 +38,11 @@ fn a_claim_that_is_refused_is_repaired_in_the_same_session() {
     assert_eq!((validated.len(), &validated[0]["accepted"]), (1, &true.into()), "the final word");
     let requests = server.main_requests();
     assert_eq!(requests.len(), 3);
-    let told = requests[1].body["messages"].to_string();
-    assert!(told.contains("tests") && told.contains("exit 2"), "why it was refused: {told}");
+    let reported = requests[1].body["messages"].to_string();
+    assert!(
+        reported.contains("tests") && reported.contains("exit 2"),
+        "why it was refused: {reported}"
+    );
     assert!(of_run(&env.root()).is_empty());
 }
 
@@ -97,8 +100,8 @@ fn a_task_is_done_and_what_is_protected_stays_as_it_is() {
     assert_eq!(env.read("expected.txt"), "hello ralph\n");
     assert_eq!(env.read("ralph.toml"), config);
     let requests = server.main_requests();
-    let told = requests[4].body["messages"].to_string();
-    assert_eq!(told.matches("is protected").count(), 2, "{told}");
+    let reported = requests[4].body["messages"].to_string();
+    assert_eq!(reported.matches("is protected").count(), 2, "{reported}");
     let served = server.served();
     let tokens = &status["tokens"];
     assert_eq!(tokens["input"], served.input, "{status}");

@@ -34,8 +34,8 @@ fn claims_without_evidence_is_refused_repairs_it_and_is_accepted() {
     let ended = env.ralph(&["run", "--json"]).expect(0);
     let requests = server.main_requests();
     assert_eq!(requests.len(), 3);
-    let told = requests[1].body["input"].to_string();
-    assert!(told.contains("was checked and REJECTED"), "{told}");
+    let reported = requests[1].body["input"].to_string();
+    assert!(reported.contains("was checked and REJECTED"), "{reported}");
     let finished: Vec<_> =
         ended.events().into_iter().filter(|event| event["event"] == "iteration_finished").collect();
     assert_eq!(finished.len(), 2);

@@ -53,7 +53,7 @@ fn all_five_marker_forms_complete() {
 }
 
 #[test]
-fn a_near_miss_is_reported_and_told() {
+fn a_near_miss_is_reported_to_user_and_agent() {
     let env = TestEnvironment::new();
     env.agent.call(1).script("printf '\\n## TASK_COMPLETE\\n' >> PROMPT.md; echo 1 > x\n");
     env.agent.call(2).script("touch done\n").out(PROMISE);
@@ -197,7 +197,7 @@ fn protected_paths_have_to_be_as_they_were() {
 }
 
 #[test]
-fn an_optional_validator_is_heard_but_does_not_decide() {
+fn an_optional_validator_is_reported_but_does_not_decide() {
     let env = TestEnvironment::new();
     env.config("\n[[validator]]\nkind = \"command\"\nname = \"lint\"\nrequired = false\nprogram = [\"false\"]\n");
     env.agent.call(1).script("touch done\n").out(PROMISE);

@@ -56,7 +56,7 @@ fn the_search_ends_at_home() {
 }
 
 #[test]
-fn a_file_that_is_named_is_not_looked_for() {
+fn a_file_that_is_named_is_not_searched_for() {
     let env = TestEnvironment::new();
     within(&env, "a", &["-c", "ralph.toml", "status"]).expect(78).says("there is no such file");
     let named = within(&env, "a", &["-c", "../ralph.toml", "status"]).expect(0);

@@ -87,7 +87,7 @@ fn what_is_deleted_while_a_run_goes_on_is_a_rejection_and_no_error() {
 }
 
 #[test]
-fn globs_are_looked_for_in_the_template_of_a_workspace_that_is_still_to_be_made() {
+fn globs_are_searched_for_in_the_template_of_a_workspace_that_is_still_to_be_made() {
     let env = with("protect = [\"tests/**\"]");
     let text = env.read("ralph.toml");
     let run = "[run]\nworkspace = \"made\"\ntemplate = \"from\"";

@@ -81,7 +81,7 @@ fn no_form_of_an_echo_is_believed_under_trust() {
 }
 
 #[test]
-fn an_honest_agent_that_repeats_the_only_example_is_told_and_believed_the_next_time() {
+fn an_honest_agent_that_repeats_the_only_example_is_warned_and_believed_the_next_time() {
     for example in ["<promise>COMPLETE: done</promise>", "<promise>COMPLETE</promise>"] {
         let env = TestEnvironment::new();
         env.write("PROMPT.md", format!("# Task\n\nWhen it is done, end with:\n\n{example}\n"));

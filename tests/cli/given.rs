@@ -201,7 +201,7 @@ fn an_input_that_is_not_there_or_no_file_stops_the_start() {
 }
 
 #[test]
-fn the_six_rows_of_determinism_are_told_by_the_journal() {
+fn the_six_rows_of_determinism_are_reported_by_the_journal() {
     let env = environment("[limits]\nmax_iterations = 3\nmax_stagnant = 99\n");
     env.agent.default_call().script("echo $n > work\n");
     env.run().expect(1);

@@ -191,7 +191,7 @@ fn an_interrupted_run_says_so_once() {
 }
 
 #[test]
-fn a_stop_is_told_once_by_status() {
+fn a_stop_is_reported_once_by_status() {
     let env = TestEnvironment::new();
     env.agent.default_call().out("<promise>NEEDS_HUMAN: which colour?</promise>\n");
     env.run().expect(2);

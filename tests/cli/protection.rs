@@ -248,7 +248,7 @@ fn baseline_must_fail_starts_no_agent_and_off_runs_no_check() {
 }
 
 #[test]
-fn a_validator_that_can_not_check_is_told_to_the_user_and_stops_the_run() {
+fn a_validator_that_cannot_check_is_reported_to_the_user_and_stops_the_run() {
     let env = TestEnvironment::new();
     env.raw_config(
         "[run]\ndelay = \"0s\"\n[agent]\nadapter = \"command\"\nunmetered = true\n\
@@ -264,8 +264,8 @@ fn a_validator_that_can_not_check_is_told_to_the_user_and_stops_the_run() {
     assert!(warnings.clone().count() == 3, "{}", ended.stderr);
     assert!(warnings.into_iter().all(|line| !line.contains("not found")), "said with the verdict");
     assert_eq!(env.agent.calls(), 3, "not thirty");
-    let told = String::from_utf8(env.agent.stdin(2)).unwrap();
-    assert!(told.contains("your work may not be the cause"), "{told}");
+    let reported = String::from_utf8(env.agent.stdin(2)).unwrap();
+    assert!(reported.contains("your work may not be the cause"), "{reported}");
     let why = env.ralph(&["why"]).expect(0);
     assert_eq!(why.stdout.matches("fix the validator `tests`").count(), 1, "{}", why.stdout);
 

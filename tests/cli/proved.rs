@@ -53,7 +53,7 @@ fn a_required_validator_is_needed_for_it() {
 }
 
 #[test]
-fn an_agent_whose_prompt_says_nothing_of_claims_is_told() {
+fn an_agent_whose_prompt_says_nothing_of_claims_gets_instructions() {
     let env = TestEnvironment::new();
     env.agent.default_call().script("touch done\n").out("all tests pass\n");
     env.agent.call(2).out("<promise>COMPLETE: made it</promise>\n");
@@ -118,7 +118,7 @@ fn a_command_line_that_says_how_to_claim_is_enough() {
 }
 
 #[test]
-fn an_agent_that_repeats_what_it_was_told_claims_nothing() {
+fn an_agent_that_repeats_its_instructions_claims_nothing() {
     let env = TestEnvironment::new();
     env.config("[limits]\nmax_iterations = 2\n");
     env.agent.default_call().script("touch done; cat\n");

@@ -78,7 +78,7 @@ fn a_limit_holds_although_nobody_reads_what_is_said() {
 }
 
 #[test]
-fn a_signal_is_heard_although_nobody_reads() {
+fn a_signal_is_handled_although_nobody_reads() {
     for (args, flood) in [
         (["run", "--json"], "yes 'words and words and words'"),
         (["run", "--verbose"], "yes 'words and words and words'"),
@@ -99,7 +99,7 @@ fn a_signal_is_heard_although_nobody_reads() {
 }
 
 #[test]
-fn a_second_and_a_third_signal_are_heard_although_nobody_reads() {
+fn a_second_and_a_third_signal_are_handled_although_nobody_reads() {
     let env = TestEnvironment::new();
     let fifo = env.fifo("floods");
     env.agent.default_call().script(&format!(
@@ -140,7 +140,7 @@ fn a_reader_that_comes_late_loses_nothing_of_a_usual_run() {
 }
 
 #[test]
-fn a_reader_that_comes_at_the_end_is_told_what_it_missed_and_how_it_ended() {
+fn a_reader_that_comes_at_the_end_gets_what_it_missed_and_how_it_ended() {
     // Several times what waits for a reader.
     let env = talking("yes 'words and words and words' | head -c 40000000\n");
     let mut command = env.command(&["run", "--json", "--max-iterations", "1"]);

@@ -59,7 +59,7 @@ fn marker_alternating_across_calls_ends_as_thrashing() {
 }
 
 #[test]
-fn marker_without_evidence_for_ever_is_told_why_and_ends_as_thrashing() {
+fn marker_without_evidence_for_ever_gets_the_reason_and_ends_as_thrashing() {
     let env = seed();
     env.agent.call(1).script(MARK);
     env.run().expect(1).says("thrashing");
@@ -97,8 +97,8 @@ fn marker_and_evidence_from_before_the_start_prove_nothing() {
         env.agent.call(1).script(PROVE);
         env.run().expect(0).says("completed");
         assert_eq!(env.agent.calls(), 1, "{fresh}");
-        let told = String::from_utf8(env.agent.stdin(1)).unwrap();
-        assert!(told.contains("was there before this run began"), "{told}");
+        let reported = String::from_utf8(env.agent.stdin(1)).unwrap();
+        assert!(reported.contains("was there before this run began"), "{reported}");
     }
 }
 
@@ -117,7 +117,7 @@ fn the_promise_alone_with_evidence_years_old_completes_nothing() {
 }
 
 #[test]
-fn marker_before_the_start_without_evidence_is_rejected_and_told() {
+fn marker_before_the_start_without_evidence_is_rejected_with_the_reason() {
     let env = seed();
     env.write("PROMPT.md", "# Task\n\n- [x] TASK_COMPLETE\n");
     env.agent.call(1).script(PROVE);

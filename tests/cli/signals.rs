@@ -211,7 +211,7 @@ fn the_exit_status_is_that_of_the_first_signal() {
 }
 
 #[test]
-fn a_signal_while_the_old_agents_are_waited_for_is_heard() {
+fn a_signal_while_the_old_agents_are_waited_for_is_handled() {
     let env = stubborn();
     let mut running = env.start(&["run"]);
     let old = daemon(&env);

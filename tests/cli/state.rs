@@ -138,7 +138,7 @@ fn the_state_of_another_workspace_is_refused() {
 }
 
 #[test]
-fn a_torn_last_record_is_cut_and_told() {
+fn a_torn_last_record_is_cut_and_reported() {
     let env = TestEnvironment::new();
     env.agent.default_call().script("echo $n > x\n");
     env.ralph(&["run", "--max-iterations", "1"]).expect(1);

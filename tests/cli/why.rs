@@ -15,7 +15,7 @@ fn narrow(text: &str) {
     }
 }
 
-fn told(env: &TestEnvironment) -> Value {
+fn why_json(env: &TestEnvironment) -> Value {
     serde_json::from_str(&env.ralph(&["why", "--json"]).expect(0).stdout).unwrap()
 }
 
@@ -34,7 +34,7 @@ fn rejections_for_the_same_reason_are_one_line() {
     narrow(&ended.stdout);
     ended.says("rejected 4×, always:").says("evidence directory `validation-evidence` not\nfound");
     ended.says("  1–4    agent ended, changed files, claimed completion").says("What to do:");
-    let story = told(&env);
+    let story = why_json(&env);
     assert_eq!((&story["rejections"], &story["causes"][0]["times"]), (&4.into(), &4.into()));
     assert_eq!(story["causes"][0]["validator"], "evidence-files");
     assert_eq!(story["iterations"].as_array().unwrap().len(), 4);
@@ -72,7 +72,7 @@ fn tells_the_money_apart_and_what_changed() {
         .says("total  $2.00 of")
         .says("most expensive: iteration 2, $1.50")
         .says("raise limits.max_iterations");
-    let story = told(&env);
+    let story = why_json(&env);
     assert_eq!((&story["cost_usd"], &story["claims"]), (&2.0.into(), &0.into()));
 }
 
@@ -89,7 +89,7 @@ fn a_completed_run_and_one_that_stopped_for_a_human() {
     env.run().expect(0);
     let ended = env.ralph(&["why"]).expect(0);
     ended.says("completed: made it").says("accepted").says("nothing: the work is proved done");
-    assert_eq!(told(&env)["stop_reason"], "completed");
+    assert_eq!(why_json(&env)["stop_reason"], "completed");
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn a_validator_that_cannot_check_is_named_first() {
     env.ralph(&["run", "--max-iterations", "2"]);
     let ended = env.ralph(&["why"]).expect(0);
     ended.says("could not be checked").says("fix the validator `slow`");
-    assert_eq!(told(&env)["causes"][0]["is_error"], true);
+    assert_eq!(why_json(&env)["causes"][0]["is_error"], true);
 }
 
 #[test]
@@ -115,7 +115,7 @@ fn many_iterations_stay_readable() {
     narrow(&ended.stdout);
     ended.says("more groups of iterations");
     assert!(ended.stdout.lines().count() < 120, "{}", ended.stdout);
-    assert_eq!(told(&env)["iterations"].as_array().unwrap().len(), 60);
+    assert_eq!(why_json(&env)["iterations"].as_array().unwrap().len(), 60);
 }
 
 #[test]

@@ -211,8 +211,8 @@ impl Work<'_> {
     async fn tool(&self, call: chat::Call) -> Value {
         let chat::Call { id, name, arguments } = call;
         let input = serde_json::from_str(&arguments).unwrap_or(Value::String(arguments));
-        let told = Event::ToolCall { id: id.clone(), name: name.clone(), input: input.clone() };
-        self.events.emit(told).await;
+        let reported = Event::ToolCall { id: id.clone(), name: name.clone(), input: input.clone() };
+        self.events.emit(reported).await;
         let (text, is_error) = match shell::wanted(&name, &input) {
             Ok((command, limit)) => self.shell.run(command, limit).await,
             Err(message) => (message, true),

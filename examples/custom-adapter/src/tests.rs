@@ -88,7 +88,7 @@ fn what_the_endpoint_refuses_has_its_class() {
 }
 
 #[test]
-fn whoever_is_told_when_to_ask_again_says_so() {
+fn the_time_of_the_next_attempt_is_reported() {
     let answer = |retry_after: Option<&str>, body: &str| crate::http::Answer {
         status: 429,
         retry_after: retry_after.map(str::to_owned),
@@ -146,7 +146,7 @@ fn a_command_that_takes_too_long_is_killed_and_its_output_kept() {
 }
 
 #[test]
-fn what_runs_on_in_the_background_is_told_of() {
+fn what_runs_on_in_the_background_is_reported() {
     let script = Script::new().then(Turn::shell("sleep 1000 & echo up")).then(Turn::text("done"));
     let server = ModelServer::scripted(script);
     let report = run(&agent(&server.base_url()), &RecordingSink::new()).unwrap();

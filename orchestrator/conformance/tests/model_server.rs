@@ -110,7 +110,7 @@ fn faults() {
 
 #[test]
 fn the_servers_end_ends_what_hangs() {
-    let (said, heard) = mpsc::channel();
+    let (said, received) = mpsc::channel();
     for reply in [Reply::Hang, Turn::text("half").fault(Fault::Stall).into()] {
         let server = ModelServer::scripted(Script::new().forever(reply));
         let mut connection = connect(&server);
@@ -123,7 +123,7 @@ fn the_servers_end_ends_what_hangs() {
             said.send(connection.read_to_end(&mut answer).is_ok()).unwrap();
         });
         drop(server);
-        assert!(heard.recv_timeout(PATIENCE).is_ok(), "the client was left waiting");
+        assert!(received.recv_timeout(PATIENCE).is_ok(), "the client was left waiting");
         client.join().unwrap();
     }
 }
@@ -186,10 +186,11 @@ fn one_script_speaks_every_api() {
         whole.contains(r#""finish_reason":"tool_calls""#) && whole.contains(r#""content":"hi""#)
     );
     let stream = exchange(&server, "/v1/chat/completions", &offering("run_shell_command", true));
-    let told = events(&stream);
+    let reported = events(&stream);
     assert!(stream.contains("data: [DONE]\n\n"), "{stream}");
-    assert_eq!(told.last().unwrap()["usage"]["prompt_tokens"], 8);
-    let calls = told.iter().filter(|event| event["choices"][0]["delta"]["tool_calls"].is_array());
+    assert_eq!(reported.last().unwrap()["usage"]["prompt_tokens"], 8);
+    let calls =
+        reported.iter().filter(|event| event["choices"][0]["delta"]["tool_calls"].is_array());
     assert_eq!(calls.count(), 1);
     assert_eq!((server.served().output, server.main_requests().len()), (6 * 7, 6));
 }

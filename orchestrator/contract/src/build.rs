@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_key_is_told_apart_from_a_wrong_value() {
+    fn an_unknown_key_is_distinguished_from_a_wrong_value() {
         let error = parse_config::<Config>(json!({"program": [], "modle": 1})).unwrap_err();
         assert_eq!((error.key, error.unknown_key), (vec![], Some("modle".into())));
     }

@@ -1,4 +1,5 @@
 //! The completion detectors that come with ralph-orchestrator.
+//! Knows neither the engine nor any agent.
 //!
 //! [`promise`] finds a tag in the agent's final message, [`marker`] a line in the prompt file. Both parse
 //! their text as Markdown, because the texts also mention claims without making them: an example in a

@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_becoming_another_program_is_told_from_who_has_no_environment() {
+    fn who_is_becoming_another_program_is_distinguished_from_who_has_no_environment() {
         let stat = |size: u64, end: u64| {
             let middle = ["0"; 27].join(" ");
             format!("7 (a) 1 2 S) R {} {size} {middle} {end} 0", ["1"; 19].join(" "))

@@ -56,9 +56,9 @@ fn calls_at_once_get_numbers_of_their_own() {
         }
     });
     assert_eq!(agent.calls(), 8);
-    let mut heard: Vec<u8> = (1..=8).map(|n| agent.stdin(n)[0]).collect();
-    heard.sort_unstable();
-    assert_eq!(heard, [0, 1, 2, 3, 4, 5, 6, 7]);
+    let mut inputs: Vec<u8> = (1..=8).map(|n| agent.stdin(n)[0]).collect();
+    inputs.sort_unstable();
+    assert_eq!(inputs, [0, 1, 2, 3, 4, 5, 6, 7]);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{End, PROMISE, WORK, completed, ends, hostile, stopped, structured, told};
+use super::{End, PROMISE, WORK, completed, ends, hostile, prompt_given, stopped, structured};
 use crate::completion::claude_result;
 
 const TAG: &str = "<promise>COMPLETE: made it</promise>";
@@ -67,7 +67,7 @@ fn result(text: &str, more: &Value) -> String {
 }
 
 #[test]
-pub(super) fn in_a_structured_stream_only_the_final_message_of_a_good_end_is_heard() {
+pub(super) fn in_a_structured_stream_only_the_final_message_of_a_good_end_claims() {
     let text = |text: &str| json!([{"type": "text", "text": text}]);
     let quiet = result("I go on later", &json!({}));
     let good = result(TAG, &json!({}));
@@ -109,10 +109,10 @@ pub(super) fn in_a_structured_stream_only_the_final_message_of_a_good_end_is_hea
         let ended = env.run();
         assert!(env.records("claimed").is_empty(), "{what}: {:?}", env.records("claimed"));
         // Both limits are reached by a failure in the only iteration; which is told is not the point.
-        let told = env.status()["stop_reason"].clone();
+        let prompt_given = env.status()["stop_reason"].clone();
         let failed = env.status()["failures"] == 1;
-        assert_eq!(failed, stop == "failures", "{what}: {told}");
-        ends(&env, what, &ended, stopped(told.as_str().unwrap(), 1, &["done"]));
+        assert_eq!(failed, stop == "failures", "{what}: {prompt_given}");
+        ends(&env, what, &ended, stopped(prompt_given.as_str().unwrap(), 1, &["done"]));
     }
 }
 
@@ -131,7 +131,10 @@ pub(super) fn a_claim_in_many_forms_is_one_claim_and_needs_its_proof() {
         env.agent.call(2).script(WORK).out(&output);
         let ended = env.run();
         assert!(env.records("claimed").len() <= 2, "{what}: one an iteration");
-        assert!(told(&env, 2).starts_with("Your claim that the task is complete was"), "{what}");
+        assert!(
+            prompt_given(&env, 2).starts_with("Your claim that the task is complete was"),
+            "{what}"
+        );
         ends(&env, what, &ended, completed(2, &["done"]));
     }
 }
@@ -178,8 +181,8 @@ pub(super) fn good_and_bad_work_by_turns_completes_only_on_good_work() {
     env.agent.call(3).script("rm done; touch half\n").out(PROMISE);
     env.agent.call(4).script("touch done half\n");
     let ended = env.run();
-    assert!(told(&env, 2).contains("tests:") && !told(&env, 2).contains("half:"));
-    assert!(told(&env, 3).contains("half:") && !told(&env, 3).contains("tests:"));
+    assert!(prompt_given(&env, 2).contains("tests:") && !prompt_given(&env, 2).contains("half:"));
+    assert!(prompt_given(&env, 3).contains("half:") && !prompt_given(&env, 3).contains("tests:"));
     ends(&env, "by turns", &ended, completed(4, &["done", "half"]));
 }
 

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::{PROMISE, WORK, completed, ends, gone, hostile, stopped, told, wait_measured};
+use super::{PROMISE, WORK, completed, ends, gone, hostile, prompt_given, stopped, wait_measured};
 use crate::environment::{TestEnvironment, eventually};
 
 const EVIDENCE: &str = "\n[[validator]]\nkind = \"evidence-files\"\nmin_files = 1\n";
@@ -18,7 +18,7 @@ fn rejected_then_proved(what: &str, evidence: &str, reason: &str) {
     env.agent.call(1).script(&format!("{WORK}mkdir {DIR}\n{evidence}\n")).out(PROMISE);
     env.agent.call(2).script(PROVE);
     let ended = env.run();
-    let second = told(&env, 2);
+    let second = prompt_given(&env, 2);
     assert!(second.starts_with("Your claim that the task is complete was"), "{what}: {second}");
     assert!(second.contains(reason), "{what}: expected {reason:?} in {second}");
     ends(&env, what, &ended, completed(2, &["done", DIR]));
@@ -80,7 +80,7 @@ fn proof_of_failure_is_no_proof_where_the_configuration_says_so() {
         .out(PROMISE);
     env.agent.call(2).script(PROVE);
     let ended = env.run();
-    assert!(told(&env, 2).contains("failed"), "{}", told(&env, 2));
+    assert!(prompt_given(&env, 2).contains("failed"), "{}", prompt_given(&env, 2));
     ends(&env, "failure", &ended, completed(2, &["done", DIR]));
 }
 
@@ -95,7 +95,7 @@ fn proof_older_than_the_work_is_stale() {
     env.agent.call(4).script(PROVE);
     let ended = env.run();
     for n in [3, 4] {
-        assert!(told(&env, n).contains("t.txt"), "{}", told(&env, n));
+        assert!(prompt_given(&env, n).contains("t.txt"), "{}", prompt_given(&env, n));
     }
     ends(&env, "stale", &ended, completed(4, &["done", "source", DIR]));
 }
@@ -113,7 +113,7 @@ fn proof_kept_from_an_earlier_run_proves_nothing_in_the_next() {
     env.agent.call(3).script(&format!("rm x\n{PROVE}"));
     let ended = env.ralph(&["run", "--restart"]);
     ends(&env, "the second run", &ended, completed(2, &["done", DIR]));
-    assert!(told(&env, 3).starts_with("Your claim"), "{}", told(&env, 3));
+    assert!(prompt_given(&env, 3).starts_with("Your claim"), "{}", prompt_given(&env, 3));
 }
 
 /// A validator that says when it runs and waits to be let go on, the first time.
@@ -141,7 +141,7 @@ fn proof_that_vanishes_while_validators_run_is_no_proof() {
     fs::remove_dir_all(env.path(DIR)).unwrap();
     fs::write(go, "").unwrap();
     let ended = running.wait();
-    assert!(told(&env, 2).contains("t.txt"), "{}", told(&env, 2));
+    assert!(prompt_given(&env, 2).contains("t.txt"), "{}", prompt_given(&env, 2));
     ends(&env, "vanished", &ended, completed(2, &["done", DIR]));
 }
 
@@ -182,7 +182,7 @@ fn protected_tests_can_not_be_weakened_in_any_way() {
         env.agent.call(1).script(&format!("{WORK}{sabotage}\n")).out(PROMISE);
         env.agent.call(2).script("rm -rf check* x; cp ../check.sh check.sh; chmod 755 check.sh\n");
         let ended = env.run();
-        assert!(told(&env, 2).contains("check"), "{what}: {}", told(&env, 2));
+        assert!(prompt_given(&env, 2).contains("check"), "{what}: {}", prompt_given(&env, 2));
         ends(&env, what, &ended, completed(2, &["done", "check.sh"]));
     }
 }
@@ -216,13 +216,13 @@ pub(super) fn a_validator_that_passes_only_now_and_then_is_asked_again() {
     ));
     env.agent.call(1).script(WORK).out(PROMISE);
     let ended = env.run();
-    assert!(told(&env, 2).contains("flaky"), "{}", told(&env, 2));
+    assert!(prompt_given(&env, 2).contains("flaky"), "{}", prompt_given(&env, 2));
     ends(&env, "flaky", &ended, completed(2, &["done"]));
     assert_eq!(fs::read_to_string(count).unwrap().len(), 2 * (2 + 3), "two, then three in a row");
 }
 
 #[test]
-pub(super) fn a_validator_that_leaves_a_daemon_behind_is_heard_and_the_daemon_ended() {
+pub(super) fn a_validator_that_leaves_a_daemon_behind_counts_and_the_daemon_is_ended() {
     let env = hostile();
     let pid = env.agent.program().with_file_name("daemon");
     env.config(&format!(
@@ -237,7 +237,7 @@ pub(super) fn a_validator_that_leaves_a_daemon_behind_is_heard_and_the_daemon_en
 }
 
 #[test]
-pub(super) fn a_validator_that_prints_without_end_is_bounded_in_memory_and_in_what_is_told() {
+pub(super) fn a_validator_that_prints_without_end_is_bounded_in_memory_and_in_what_is_reported() {
     let env = hostile();
     env.config(
         "\n[[validator]]\nkind = \"command\"\nname = \"loud\"\n\
@@ -271,7 +271,7 @@ pub(super) fn a_validator_whose_program_was_removed_rejects_and_says_so() {
     env.agent.call(1).script(&format!("{WORK}cp -p check.sh ..; rm check.sh\n")).out(PROMISE);
     env.agent.call(2).script("cp -p ../check.sh .\n");
     let ended = env.run();
-    assert!(told(&env, 2).contains("check.sh"), "{}", told(&env, 2));
+    assert!(prompt_given(&env, 2).contains("check.sh"), "{}", prompt_given(&env, 2));
     ends(&env, "removed", &ended, completed(2, &["done", "check.sh"]));
 }
 

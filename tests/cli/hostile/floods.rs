@@ -263,8 +263,8 @@ fn ends_in_time(env: &TestEnvironment, what: &str) {
     let cut = env.records("cancelling").iter().any(|record| record["reason"] == "max_runtime");
     assert!(cut, "{what}: it was not cut by max_runtime");
     let at = env.records("iteration_ended")[0]["runtime_ms"].as_u64().unwrap();
-    let told = env.journal().iter().position(|r| r["kind"] == "cancelling").unwrap();
-    let noted = env.journal()[..told].iter().rev().find_map(|r| r["runtime_ms"].as_u64());
+    let reported = env.journal().iter().position(|r| r["kind"] == "cancelling").unwrap();
+    let noted = env.journal()[..reported].iter().rev().find_map(|r| r["runtime_ms"].as_u64());
     assert!(noted.unwrap() < 15_000, "{what}: told to end after {noted:?} ms, ended after {at} ms");
     assert!(of_run(&env.root()).is_empty(), "{what}: processes are left");
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt as _, symlink};
 use std::path::PathBuf;
 
-use super::{PROMISE, WORK, completed, ends, hostile, told};
+use super::{PROMISE, WORK, completed, ends, hostile, prompt_given};
 use crate::environment::TestEnvironment;
 
 const SECRET: &str = "nobody-but-the-user-knows-this\n";
@@ -49,7 +49,7 @@ pub(super) fn no_file_is_written_through_a_link_in_the_prompt_s_place() {
             tool.set_len(9 * 1024 * 1024).unwrap();
             let before = fs::metadata(private.join("PROMPT.md")).unwrap();
             let ended = env.run();
-            assert_eq!(told(&env, 2), prompt, "{what}");
+            assert_eq!(prompt_given(&env, 2), prompt, "{what}");
             assert_eq!(env.read("PROMPT.md"), prompt, "{what}");
             assert!(!env.path("PROMPT.md").is_symlink(), "{what}: a file again");
             let mut there: Vec<_> = fs::read_dir(&private)
@@ -83,7 +83,7 @@ pub(super) fn nothing_is_read_into_the_next_prompt_through_a_link() {
         sabotaged(&env, sabotage);
         let ended = env.run();
         ended.says("is a link").says("it was restored");
-        assert_eq!(told(&env, 2), prompt, "{what}");
+        assert_eq!(prompt_given(&env, 2), prompt, "{what}");
         ends(&env, what, &ended, completed(2, &["done", "x"]));
     }
 }
@@ -101,7 +101,7 @@ pub(super) fn a_folder_on_the_way_to_the_prompt_that_became_a_link_is_not_follow
         env.write("tasks/PROMPT.md", &prompt);
         let private = sabotaged(&env, sabotage);
         let ended = env.run();
-        assert_eq!(told(&env, 2), prompt, "{what}");
+        assert_eq!(prompt_given(&env, 2), prompt, "{what}");
         assert_eq!(fs::read_to_string(private.join("PROMPT.md")).unwrap(), SECRET, "{what}");
         assert_eq!(fs::read_dir(&private).unwrap().count(), 1, "{what}");
         assert!(!env.path("tasks").is_symlink(), "{what}");
@@ -157,7 +157,7 @@ pub(super) fn a_link_that_the_user_made_before_the_run_is_followed_once() {
         "ln -sf ../shared.md PROMPT.md; printf '\\nTASK_COMPLETE\\n' >> PROMPT.md\n{WORK}"
     ));
     let ended = env.run();
-    assert_eq!(told(&env, 2), format!("{prompt}more\n"));
+    assert_eq!(prompt_given(&env, 2), format!("{prompt}more\n"));
     ends(&env, "linked", &ended, completed(2, &["done", "x"]));
     env.run().expect(0).says("already completed");
 }

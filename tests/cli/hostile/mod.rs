@@ -116,7 +116,7 @@ fn leaves_nothing(env: &TestEnvironment, what: &str, made: &[&str]) {
 }
 
 /// What the `n`-th call was told, as text.
-fn told(env: &TestEnvironment, n: usize) -> String {
+fn prompt_given(env: &TestEnvironment, n: usize) -> String {
     String::from_utf8_lossy(&env.agent.stdin(n)).into_owned()
 }
 

@@ -15,7 +15,7 @@ fn small(env: &crate::environment::TestEnvironment, what: &str, end: super::End<
 }
 
 #[test]
-pub(super) fn two_hundred_megabytes_of_text_cost_no_memory_and_the_claim_is_heard() {
+pub(super) fn two_hundred_megabytes_of_text_cost_no_memory_and_the_claim_is_recorded() {
     let env = hostile();
     env.agent
         .call(1)

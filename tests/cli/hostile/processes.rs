@@ -137,7 +137,7 @@ pub(super) fn a_grandchild_that_holds_the_output_holds_up_nothing() {
 }
 
 #[test]
-pub(super) fn a_structured_agent_that_hangs_after_its_result_is_ended_and_heard() {
+pub(super) fn a_structured_agent_that_hangs_after_its_result_is_ended_and_its_claim_counts() {
     let env = super::structured("max_iterations = 3");
     let text = claude_result("<promise>COMPLETE: made it</promise>", 0.5);
     env.agent.call(1).script(&format!("{WORK}printf '%s' '{text}'\nexec sleep 1000\n"));

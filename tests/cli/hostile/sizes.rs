@@ -34,7 +34,7 @@ fn completes(env: &TestEnvironment, what: &str, iterations: u64, made: &[&str]) 
 }
 
 #[test]
-pub(super) fn a_hole_of_terabytes_in_the_workspace_is_looked_at_in_no_time() {
+pub(super) fn a_hole_of_terabytes_in_the_workspace_is_digested_in_no_time() {
     let env = hostile();
     huge(&env.path("huge"));
     env.agent.call(1).script("printf x | dd of=huge bs=1 seek=5T conv=notrunc 2> /dev/null\n");
@@ -50,7 +50,7 @@ pub(super) fn a_hole_of_terabytes_in_the_workspace_is_looked_at_in_no_time() {
 }
 
 #[test]
-pub(super) fn a_hole_of_terabytes_that_is_protected_is_looked_at_in_no_time() {
+pub(super) fn a_hole_of_terabytes_that_is_protected_is_compared_in_no_time() {
     let protected = "protect = [\"tests/**\"]\n";
     let env = hostile();
     env.config(protected);
@@ -68,7 +68,7 @@ pub(super) fn a_hole_of_terabytes_that_is_protected_is_looked_at_in_no_time() {
 }
 
 #[test]
-pub(super) fn a_hole_of_terabytes_among_the_evidence_is_looked_at_in_no_time() {
+pub(super) fn a_hole_of_terabytes_among_the_evidence_is_digested_in_no_time() {
     let env = hostile();
     env.config(
         "[[validator]]\nkind = \"evidence-files\"\ndir = \"proof\"\nmin_files = 1\nextensions = [\"txt\"]\n",

@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Command;
 
-use super::{PROMISE, WORK, completed, ends, hostile, stopped, told};
+use super::{PROMISE, WORK, completed, ends, hostile, prompt_given, stopped};
 
 #[test]
 fn whatever_is_in_the_prompt_s_place_it_is_put_back() {
@@ -26,7 +26,7 @@ fn whatever_is_in_the_prompt_s_place_it_is_put_back() {
         env.agent.call(1).script(&format!("{sabotage}\nsleep 0.2\necho 1 > x\n"));
         env.agent.call(2).script(&format!("chmod 755 .; {WORK}")).out(PROMISE);
         let ended = env.run();
-        assert_eq!(told(&env, 2), prompt, "{what}");
+        assert_eq!(prompt_given(&env, 2), prompt, "{what}");
         assert_eq!(env.read("PROMPT.md"), prompt, "{what}");
         let aside: Vec<_> = fs::read_dir(env.workspace())
             .unwrap()
@@ -59,7 +59,7 @@ pub(super) fn a_prompt_that_is_written_piece_by_piece_is_read_whole() {
     );
     env.agent.call(2).script(WORK).out(PROMISE);
     let ended = env.run();
-    assert_eq!(told(&env, 2), "# Task number 10\nMake a file called done.\n");
+    assert_eq!(prompt_given(&env, 2), "# Task number 10\nMake a file called done.\n");
     ends(&env, "pieces", &ended, completed(2, &["done", "x"]));
 }
 
@@ -132,7 +132,7 @@ pub(super) fn a_deleted_workspace_is_no_completion_and_the_prompt_comes_back() {
     env.agent.call(1).script("rm -rf \"$PWD\"\n").out(PROMISE);
     env.agent.call(2).script(WORK);
     let ended = env.run();
-    assert!(told(&env, 2).ends_with("# Task\n\nMake a file called done.\n"));
+    assert!(prompt_given(&env, 2).ends_with("# Task\n\nMake a file called done.\n"));
     env.write("ralph.toml", config);
     ends(&env, "deleted", &ended, completed(2, &["done"]));
 }
@@ -173,7 +173,7 @@ fn a_repository_that_is_reset_cleaned_or_broken_ends_no_run() {
         env.agent.call(1).script(&format!("({sabotage}) > /dev/null 2>&1\n")).out(PROMISE);
         env.agent.call(2).script("rm -f .gitignore; touch done\n");
         let ended = env.run();
-        assert!(told(&env, 2).ends_with(&prompt), "{what}");
+        assert!(prompt_given(&env, 2).ends_with(&prompt), "{what}");
         // Untracked, so it went with the rest.
         env.write("ralph.toml", config);
         ends(&env, what, &ended, completed(2, &[".git", "done", "source"]));

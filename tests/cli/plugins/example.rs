@@ -50,7 +50,7 @@ fn a_validator_that_was_changed_decides_nothing() {
 }
 
 #[test]
-fn unknown_keys_are_told_by_the_plugin_at_their_place() {
+fn unknown_keys_are_reported_by_the_plugin_at_their_place() {
     let env = example();
     let text = env.read("ralph.toml").replace("files =", "flies =");
     env.write("ralph.toml", text);

@@ -21,7 +21,7 @@ fn fails_once(how: &str, more: &str, reason: &str) -> TestEnvironment {
 }
 
 #[test]
-fn deaths_are_told_with_how_it_died() {
+fn deaths_are_reported_with_how_it_died() {
     fails_once("exit", "", "the plugin `rogue`: its process ended with exit 3");
     fails_once("signal", "", "its process ended with signal 11 (SIGSEGV)");
     fails_once("eof", "", "its process ended with exit 0");
@@ -48,7 +48,7 @@ fn one_that_does_not_listen_is_ended() {
 }
 
 #[test]
-fn what_it_leaves_behind_is_ended_and_told() {
+fn what_it_leaves_behind_is_killed_and_named() {
     let env = fails_once("leak", "", "it lost a child");
     let journal = env.journal();
     assert!(
@@ -111,7 +111,7 @@ fn mistakes_have_their_place() {
 }
 
 #[test]
-fn it_is_listed_and_looked_at() {
+fn it_is_listed_and_probed() {
     let env = rogue("", "");
     env.ralph(&["plugin", "list"]).expect(0).says("rogue 6 provides agent bot").says("digest ");
     env.ralph(&["agents"]).expect(0).says("rogue/bot");

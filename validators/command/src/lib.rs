@@ -1,4 +1,5 @@
 //! The `command` validator: a claim is accepted if a command passes.
+//! Knows neither the engine nor another validator.
 //!
 //! Keys of `[[validator]]` with `kind = "command"`:
 //!

@@ -139,8 +139,8 @@ impl EvidenceFiles {
         }
         reasons.extend(found.unwanted);
         if !enough {
-            let told = found.ignored.iter();
-            reasons.extend(told.map(|(path, why)| format!("`{}` {why}", show(path))));
+            let ignored_files = found.ignored.iter();
+            reasons.extend(ignored_files.map(|(path, why)| format!("`{}` {why}", show(path))));
         }
         if !reasons.is_empty() {
             return rejected(reasons);

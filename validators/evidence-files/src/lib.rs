@@ -1,4 +1,5 @@
 //! The evidence-files validator: demands files that show the finished work.
+//! Knows neither the engine nor another validator.
 //!
 //! Files count by their content. A file counts if it is a regular file of a wanted type that reads as
 //! such, is no copy of another one, and is fresh: its content was first seen no earlier than the work

@@ -1,5 +1,6 @@
 //! The protected-paths validator: demands that files which the agent has no business with, such as the
 //! tests that judge it, are as they were when the run began.
+//! Knows neither the engine nor another validator.
 
 use std::path::Path;
 
@@ -106,10 +107,10 @@ impl EvidenceValidator for ProtectedPaths {
             let summary = "protected paths are as when the run began".to_owned();
             return Verdict::Accepted { summary, evidence: Vec::new() };
         }
-        let told = if changes.len() > MOST_REASONS { MOST_REASONS - 1 } else { changes.len() };
-        let mut reasons: Vec<_> = changes.iter().take(told).map(reason).collect();
-        if told < changes.len() {
-            let more = changes.len() - told;
+        let reported = if changes.len() > MOST_REASONS { MOST_REASONS - 1 } else { changes.len() };
+        let mut reasons: Vec<_> = changes.iter().take(reported).map(reason).collect();
+        if reported < changes.len() {
+            let more = changes.len() - reported;
             reasons.push(format!("and {more} more protected paths: restore them too"));
         }
         Verdict::Rejected { reasons }

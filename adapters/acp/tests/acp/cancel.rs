@@ -8,9 +8,9 @@ use crate::harness::{Harness, Real, RecordingSink};
 async fn is_asked_in_its_own_words(real: Real) {
     let sink = RecordingSink::new();
     Harness::new(Script::new()).cancelled_in(Reply::Hang, real.config(), &sink).await;
-    let told =
+    let reported =
         |event: &Event| matches!(event, Event::Raw { line } if line.contains("\"cancelled\""));
-    assert!(sink.events().iter().any(told), "{:?}", sink.events());
+    assert!(sink.events().iter().any(reported), "{:?}", sink.events());
 }
 
 #[tokio::test]

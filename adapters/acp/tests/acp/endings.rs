@@ -15,7 +15,7 @@ async fn a_provider_that_fails_is_overloaded() {
 }
 
 #[tokio::test]
-async fn who_is_not_logged_in_is_told_so() {
+async fn who_is_not_logged_in_gets_advice() {
     let harness = Harness::new(Script::new()).without_env("ANTHROPIC_API_KEY");
     let error = harness.fail(Real::Claude.config()).await;
     assert_eq!(error.class.word(), "unauthenticated", "{error}");

@@ -37,11 +37,12 @@ async fn writes_a_file_and_reports_exact_figures() {
         let own = |name: &String| real == Real::Claude && name == "claude";
         assert!(report.left_behind.iter().all(own) && report.denied.is_empty(), "{report:?}");
         let events = sink.events();
-        let told = |wanted: &dyn Fn(&Event) -> bool| events.iter().filter(|e| wanted(e)).count();
+        let reported =
+            |wanted: &dyn Fn(&Event) -> bool| events.iter().filter(|e| wanted(e)).count();
         let session = |e: &Event| matches!(e, Event::Session { id, .. } if Some(id) == report.session.as_ref());
         // Claude Code says which model it uses once that has answered.
         let sessions = if real == Real::Claude { 2 } else { 1 };
-        assert_eq!(told(&session), sessions, "{real:?}: {events:?}");
+        assert_eq!(reported(&session), sessions, "{real:?}: {events:?}");
         if real == Real::Claude {
             // The first request's figures came before the end, but for its true output.
             let first = Tokens { output: 1, ..FIRST };
@@ -51,11 +52,15 @@ async fn writes_a_file_and_reports_exact_figures() {
             matches!(e, Event::ToolCall { name, input, .. }
             if name == real.tool() && input.to_string().contains("echo hello ralph"))
         };
-        assert_eq!(told(&call), 1, "{real:?}: {events:?}");
+        assert_eq!(reported(&call), 1, "{real:?}: {events:?}");
         let answered = |e: &Event| matches!(e, Event::ToolResult { is_error: false, text, .. } if text.trim() == "hello ralph");
-        assert_eq!(told(&answered), 1, "{real:?}: {events:?}");
-        assert_eq!(told(&|e| matches!(e, Event::Thinking { text } if text == "hm")), 1);
-        assert_eq!(told(&|e| matches!(e, Event::Text { text } if text == last)), 1, "{events:?}");
+        assert_eq!(reported(&answered), 1, "{real:?}: {events:?}");
+        assert_eq!(reported(&|e| matches!(e, Event::Thinking { text } if text == "hm")), 1);
+        assert_eq!(
+            reported(&|e| matches!(e, Event::Text { text } if text == last)),
+            1,
+            "{events:?}"
+        );
         let context = events.iter().rev().find_map(|event| match event {
             Event::Context { used, window } => Some((*used, window.is_some())),
             _ => None,

@@ -66,8 +66,8 @@ async fn a_prompt_of_two_mebibytes_arrives_byte_for_byte() {
     let requests = harness.server.main_requests();
     let texts = |value: &Value| value.get("text").and_then(Value::as_str).map(str::to_owned);
     let content = &requests[0].body["messages"][0]["content"];
-    let heard = content.as_array().unwrap().iter().filter_map(texts);
-    let longest = heard.max_by_key(String::len).unwrap();
+    let received = content.as_array().unwrap().iter().filter_map(texts);
+    let longest = received.max_by_key(String::len).unwrap();
     assert_eq!(longest.trim_end(), prompt.trim_end());
 }
 

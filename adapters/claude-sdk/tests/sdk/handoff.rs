@@ -89,7 +89,7 @@ async fn a_claim_by_tool_is_judged_first() {
 }
 
 #[tokio::test]
-async fn a_provider_that_fails_at_the_notes_is_told() {
+async fn a_provider_that_fails_at_the_notes_is_reported() {
     let script = Script::new().then(reads(150_000)).forever(Reply::error(429, "Too many requests"));
     let harness = Harness::new(script);
     let sink = RecordingSink::new();

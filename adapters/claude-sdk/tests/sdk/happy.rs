@@ -72,7 +72,7 @@ async fn the_tools_of_the_orchestrator() {
     let expected = [(ClaimKind::NeedsHuman, "which colour?"), (ClaimKind::Complete, "all of it")];
     assert_eq!(claims, expected.map(|(kind, text)| (kind, text.to_owned())));
     let requests = harness.server.main_requests();
-    let told = answers(&requests[4].body);
+    let reported = answers(&requests[4].body);
     for part in [
         "Noted.",
         "\\\"iteration\\\":1",
@@ -81,7 +81,7 @@ async fn the_tools_of_the_orchestrator() {
         "A human will be asked",
         "validated when this session has ended",
     ] {
-        assert!(told.contains(part), "{part}: {told}");
+        assert!(reported.contains(part), "{part}: {reported}");
     }
     assert!(sink.preview_requests().is_empty());
 }
@@ -96,8 +96,8 @@ async fn a_prompt_of_two_mebibytes_arrives() {
     let requests = harness.server.main_requests();
     let body = &requests[0].body["messages"][0]["content"];
     let blocks = body.as_array().cloned().unwrap_or_else(|| vec![json!({"text": body})]);
-    let heard = blocks.iter().filter_map(|block| block["text"].as_str());
-    assert_eq!(heard.max_by_key(|text| text.len()).unwrap().trim_end(), prompt.trim_end());
+    let received = blocks.iter().filter_map(|block| block["text"].as_str());
+    assert_eq!(received.max_by_key(|text| text.len()).unwrap().trim_end(), prompt.trim_end());
 }
 
 #[tokio::test]

@@ -15,8 +15,8 @@ async fn answered(
     let script = Script::new().then(Turn::tool(tool, input)).then(Turn::text("so be it"));
     let harness = harness.with_script(script);
     let report = harness.run(config, &RecordingSink::new()).await.unwrap();
-    let told = answers(&harness.server.main_requests()[1].body);
-    (harness, report.denied, told)
+    let reported = answers(&harness.server.main_requests()[1].body);
+    (harness, report.denied, reported)
 }
 
 #[tokio::test]
@@ -28,21 +28,21 @@ async fn a_guarded_path_is_not_written_even_when_all_is_permitted() {
         let path = folder.join("test.py");
         let write = json!({"file_path": path, "content": "pass\n"});
         let config = json!({"permission_mode": mode});
-        let (_rig, denied, told) = answered(harness, config, "Write", &write).await;
+        let (_rig, denied, reported) = answered(harness, config, "Write", &write).await;
         assert!(!path.exists());
-        assert!(told.contains("is protected") && told.contains("test.py"), "{told}");
+        assert!(reported.contains("is protected") && reported.contains("test.py"), "{reported}");
         assert_eq!(denied, [format!("Write: {}", path.display())]);
     }
 }
 
 #[tokio::test]
-async fn nor_by_the_shell_as_far_as_can_be_seen() {
+async fn refuses_commands_that_write_what_is_protected() {
     let harness = Harness::new(Script::new());
     let path = harness.workspace().join(GUARDED).join("x");
     std::fs::create_dir(path.parent().unwrap()).unwrap();
     let bash = json!({"command": "cd guarded && echo x > x", "description": "write"});
-    let (_rig, denied, told) = answered(harness, json!({}), "Bash", &bash).await;
-    assert!(!path.exists() && told.contains("is protected"), "{told}");
+    let (_rig, denied, reported) = answered(harness, json!({}), "Bash", &bash).await;
+    assert!(!path.exists() && reported.contains("is protected"), "{reported}");
     assert_eq!(denied, ["Bash: cd guarded && echo x > x"]);
 }
 
@@ -51,9 +51,9 @@ async fn denied_commands_are_refused_with_the_reason() {
     let push = json!({"command": "echo hi && touch pushed", "description": "push"});
     let deny = json!([{"rule": "Bash(touch:*)", "reason": "only people touch"}]);
     let config = json!({"permissions": {"deny": deny}});
-    let (harness, denied, told) =
+    let (harness, denied, reported) =
         answered(Harness::new(Script::new()), config, "Bash", &push).await;
-    assert!(told.contains("`Bash(touch:*)` is denied: only people touch"), "{told}");
+    assert!(reported.contains("`Bash(touch:*)` is denied: only people touch"), "{reported}");
     assert!(!harness.workspace().join("pushed").exists());
     assert_eq!(denied.len(), 1);
 }
@@ -64,8 +64,8 @@ async fn what_no_rule_allows_is_refused_when_somebody_would_be_asked() {
     let path = harness.workspace().join("no.txt");
     let write = json!({"file_path": path, "content": "no"});
     let config = json!({"permission_mode": "default"});
-    let (_rig, denied, told) = answered(harness, config, "Write", &write).await;
-    assert!(told.contains("nobody is there to ask"), "{told}");
+    let (_rig, denied, reported) = answered(harness, config, "Write", &write).await;
+    assert!(reported.contains("nobody is there to ask"), "{reported}");
     assert_eq!(denied, [format!("Write: {}", path.display())]);
     assert!(!path.exists());
 }
@@ -88,7 +88,7 @@ async fn the_orchestrators_own_tools_need_nobodys_leave() {
         let harness = Harness::new(Script::new()).without_env("IS_SANDBOX");
         let config = json!({"permission_mode": mode});
         let note = json!({"text": "n"});
-        let (_rig, denied, told) = answered(harness, config, "mcp__ralph__note", &note).await;
-        assert!(denied.is_empty() && told.contains("Noted."), "{mode}: {told}");
+        let (_rig, denied, reported) = answered(harness, config, "mcp__ralph__note", &note).await;
+        assert!(denied.is_empty() && reported.contains("Noted."), "{mode}: {reported}");
     }
 }

@@ -31,9 +31,9 @@ async fn a_rejected_claim_is_repaired_in_the_same_session() {
     assert_eq!(sink.preview_requests(), [text("a"), text("b")]);
     let requests = harness.server.main_requests();
     assert_eq!(requests.len(), 3);
-    let told = requests[1].body["messages"].to_string();
+    let reported = requests[1].body["messages"].to_string();
     for part in ["checked and REJECTED", "hello.txt is missing", "and more"] {
-        assert!(told.contains(part), "{part}: {told}");
+        assert!(reported.contains(part), "{part}: {reported}");
     }
     let sessions = sink.events().iter().filter(|e| matches!(e, Event::Session { .. })).count();
     assert_eq!(sessions, 1);

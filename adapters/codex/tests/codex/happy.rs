@@ -42,14 +42,14 @@ async fn writes_a_file_and_reports_exact_figures() {
         .collect();
     assert_eq!(sessions[0].0, report.session);
     assert_eq!(sessions[1], (report.session, Some("gpt-5.1-codex".to_owned())));
-    let told = |wanted: fn(&Event) -> bool| events.iter().filter(|event| wanted(event)).count();
+    let reported = |wanted: fn(&Event) -> bool| events.iter().filter(|event| wanted(event)).count();
     assert_eq!(
-        told(|e| matches!(e, Event::ToolCall { name, .. } if name == "command_execution")),
+        reported(|e| matches!(e, Event::ToolCall { name, .. } if name == "command_execution")),
         1
     );
     let answered = |e: &Event| matches!(e, Event::ToolResult { is_error: false, text, .. } if text == "hello ralph\n");
-    assert_eq!(told(answered), 1);
-    assert_eq!(told(|e| matches!(e, Event::Thinking { .. })), 1);
+    assert_eq!(reported(answered), 1);
+    assert_eq!(reported(|e| matches!(e, Event::Thinking { .. })), 1);
     // How full the context is: all that the last request sent and brought, of what fits in.
     let context = events.iter().rev().find_map(|event| match event {
         Event::Context { used, window } => Some((*used, window.is_some())),

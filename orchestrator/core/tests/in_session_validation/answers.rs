@@ -87,7 +87,7 @@ impl Play for Spoiler {
 }
 
 #[tokio::test]
-async fn what_it_was_told_completes_nothing() {
+async fn a_preview_completes_nothing() {
     let after = run(Spoiler, "").await;
     assert_eq!(after.said, ["accepted", "accepted"]);
     let story = [
@@ -130,7 +130,7 @@ async fn refusals_in_the_session_are_no_rejections() {
 
 /// Tells much while the validator works, which waits for it.
 struct Talker {
-    told: Arc<Notify>,
+    answered: Arc<Notify>,
 }
 
 #[async_trait]
@@ -146,7 +146,7 @@ impl Play for Talker {
             }
             events.emit(Event::Note { text: "said meanwhile, not s3cret-value".into() }).await;
             stage.judge(events, None).await;
-            self.told.notify_one();
+            self.answered.notify_one();
         };
         tokio::join!(stage.judge(events, None), talk);
     }
@@ -158,7 +158,7 @@ impl Play for Talker {
         _cancel: &dyn CancelSignal,
     ) -> Verdict {
         if !stage.said.lock().unwrap().iter().any(|said| said == "accepted") {
-            self.told.notified().await;
+            self.answered.notified().await;
         }
         stage.verdict()
     }
@@ -166,7 +166,7 @@ impl Play for Talker {
 
 #[tokio::test]
 async fn events_that_come_meanwhile_are_neither_lost_nor_in_the_way() {
-    let after = run(Talker { told: Arc::default() }, "").await;
+    let after = run(Talker { answered: Arc::default() }, "").await;
     assert_eq!(after.said, ["not now: another validation is running", "accepted"]);
     assert_eq!(after.finished.state.tokens().output, 500);
     let of = |what: fn(&Record) -> bool| after.records.iter().position(what).unwrap();

@@ -27,13 +27,13 @@ impl Play for Writer {
 #[tokio::test]
 async fn the_next_prompt_begins_with_the_notes_of_the_iteration_before() {
     let after = run(Writer, "").await;
-    let told = |number: u64| {
+    let reported = |number: u64| {
         format!(
             "Notes from the previous iteration:\n- note {number} with ***\n  and a second \
              line\n\n---\n\n# Task\n"
         )
     };
-    assert_eq!(after.said, ["# Task\n".to_owned(), told(1), told(2)]);
+    assert_eq!(after.said, ["# Task\n".to_owned(), reported(1), reported(2)]);
     assert_eq!(after.finished.reason, StopReason::Completed);
     let state = &after.finished.state;
     assert_eq!(state.agent.context, Some(ContextUsage { used: 150_000, window: Some(200_000) }));

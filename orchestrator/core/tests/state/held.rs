@@ -78,7 +78,7 @@ fn a_run_without_a_record_takes_no_place_and_leaves_nothing_beside_the_latch() {
 }
 
 #[test]
-fn the_second_one_is_told_who_was_first() {
+fn the_error_of_the_second_one_names_the_first() {
     let folder = TempDir::new().unwrap();
     let layout = layout(&folder);
     let store = Store::open(layout.clone()).unwrap();

@@ -127,7 +127,7 @@ fn a_link_on_the_way_to_a_tracked_file_is_not_followed() {
 }
 
 #[test]
-fn an_index_that_cannot_be_read_is_told() {
+fn an_index_that_cannot_be_read_is_reported() {
     let ws = Workspace::with_git();
     ws.write(".gitignore", "*.log\n").write("a.log", "x").write("f", "x");
     ws.git(&["add", "-f", "a.log"]);

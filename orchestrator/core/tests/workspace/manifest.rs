@@ -42,7 +42,7 @@ fn only_regular_files_are_read_and_no_link_is_followed() {
 }
 
 #[test]
-fn what_is_beyond_the_bounds_is_told() {
+fn what_is_beyond_the_bounds_is_reported() {
     let ws = Workspace::new();
     ws.write("deep/1/2/3/4/5/6/7/8/in", "in").write("deep/1/2/3/4/5/6/7/8/9/out", "out");
     let found = evidence_digests(&[ws.path("deep")]);

@@ -147,24 +147,24 @@ fn a_prompt_that_never_rests_is_given_up() {
 fn a_prompt_is_not_read_half_way_while_its_writer_pauses() {
     let ws = Workspace::new();
     let path = ws.path("PROMPT.md");
-    let (tell, told) = std::sync::mpsc::channel();
+    let (changed_tx, changed_rx) = std::sync::mpsc::channel();
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            let tell = tell;
+            let changed_tx = changed_tx;
             for round in 0..10 {
                 let mut file = std::fs::File::create(&path).unwrap();
                 file.write_all(&version(round)[..3200]).unwrap();
-                tell.send(()).unwrap();
+                changed_tx.send(()).unwrap();
                 // The pause is what is tested.
                 std::thread::sleep(Duration::from_millis(25));
                 file.write_all(&version(round)[3200..]).unwrap();
                 drop(file);
-                tell.send(()).unwrap();
+                changed_tx.send(()).unwrap();
             }
         });
-        while told.recv().is_ok() {
+        while changed_rx.recv().is_ok() {
             assert_eq!(read_prompt(&path).unwrap().bytes.len(), 6400);
-            told.recv().unwrap();
+            changed_rx.recv().unwrap();
         }
     });
 }

@@ -85,7 +85,7 @@ fn ignored_files_are_protected_and_git_only_by_name() {
 }
 
 #[test]
-fn changes_are_told_for_the_asked_globs_only() {
+fn changes_are_reported_for_the_asked_globs_only() {
     let ws = Workspace::new();
     ws.write("a", "1").write("b", "1");
     let before = take(&ws, &["a", "b"]);

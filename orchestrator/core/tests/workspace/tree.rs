@@ -244,7 +244,7 @@ fn deep_and_branching_trees_are_walked() {
 }
 
 #[test]
-fn a_tree_without_bottom_is_cut_and_told() {
+fn a_tree_without_bottom_is_cut_and_reported() {
     let ws = Workspace::new();
     // Longer than any path that the system accepts.
     let name = "n".repeat(200);

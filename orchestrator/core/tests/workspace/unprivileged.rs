@@ -48,8 +48,8 @@ fn unprivileged(test: &str) -> bool {
 }
 
 #[test]
-fn an_unreadable_file_or_folder_is_told_and_watched_by_its_metadata() {
-    if !unprivileged("an_unreadable_file_or_folder_is_told_and_watched_by_its_metadata") {
+fn an_unreadable_file_or_folder_is_reported_and_watched_by_its_metadata() {
+    if !unprivileged("an_unreadable_file_or_folder_is_reported_and_watched_by_its_metadata") {
         return;
     }
     let ws = Workspace::new();
@@ -82,8 +82,8 @@ fn an_unreadable_workspace_is_an_error() {
 }
 
 #[test]
-fn unreadable_evidence_prompts_and_protected_files_are_told() {
-    if !unprivileged("unreadable_evidence_prompts_and_protected_files_are_told") {
+fn unreadable_evidence_prompts_and_protected_files_are_reported() {
+    if !unprivileged("unreadable_evidence_prompts_and_protected_files_are_reported") {
         return;
     }
     let ws = Workspace::new();

@@ -45,7 +45,7 @@ fn mistakes_are_named_by_key_and_reason() {
 }
 
 #[test]
-fn unknown_keys_are_told_apart() {
+fn unknown_keys_are_distinguished() {
     assert_eq!(refused("marker", json!({"wrod": "x"})).unknown_key.as_deref(), Some("wrod"));
     assert_eq!(refused("promise", json!({"nonce": true})).unknown_key.as_deref(), Some("nonce"));
 }

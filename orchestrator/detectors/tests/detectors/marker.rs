@@ -228,7 +228,7 @@ fn another_word() {
 }
 
 #[test]
-fn the_final_message_is_not_looked_at() {
+fn the_final_message_is_not_searched() {
     let found = crate::inspect(&*detector(), input(None, Some("TASK_COMPLETE")));
     assert_eq!(found, Findings::default());
 }

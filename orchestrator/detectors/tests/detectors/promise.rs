@@ -240,7 +240,7 @@ fn words_of_its_own_are_a_claim_whatever_the_agent_was_given() {
 }
 
 #[test]
-fn what_the_agent_is_told_of_its_near_miss_makes_no_echo_of_the_claim_that_it_puts_right() {
+fn feedback_on_a_near_miss_makes_no_echo_of_the_claim_that_corrects_it() {
     let tag = "<promise>COMPLETE: a < b and <c></promise>";
     for near in [
         format!("\"{tag}\""),
@@ -251,10 +251,10 @@ fn what_the_agent_is_told_of_its_near_miss_makes_no_echo_of_the_claim_that_it_pu
     ] {
         let found = look(&near);
         assert!(!found.near_misses.is_empty(), "{near}");
-        let told: String =
+        let feedback_text: String =
             found.near_misses.iter().map(|miss| format!("{} {}\n", miss.text, miss.hint)).collect();
-        assert!(told.contains("COMPLETE: …"), "{told}");
-        assert_eq!(after(&told, tag).claims.len(), 1, "{near}: {told}");
+        assert!(feedback_text.contains("COMPLETE: …"), "{feedback_text}");
+        assert_eq!(after(&feedback_text, tag).claims.len(), 1, "{near}: {feedback_text}");
     }
 }
 
@@ -274,7 +274,7 @@ fn ten_thousand_claims_and_a_huge_prompt_take_no_time() {
 }
 
 #[test]
-fn the_prompt_is_not_looked_at() {
+fn the_prompt_is_not_searched() {
     let prompt = "<promise>COMPLETE: a</promise>";
     let found = crate::inspect(&*detector(), input(Some(prompt), None));
     assert_eq!(found, Findings::default());

@@ -228,7 +228,7 @@ async fn a_stopped_fork_server_is_continued() {
 }
 
 #[tokio::test]
-async fn a_shim_that_is_told_to_end_ends_its_tree_first() {
+async fn a_shim_that_is_asked_to_end_ends_its_tree_first() {
     for number in [Signal::TERM, Signal::INT] {
         let mut process = start(sh("setsid sleep 1000 & echo $!; sleep 1000 & wait")).await;
         let left = pids(&mut process, 1).await;

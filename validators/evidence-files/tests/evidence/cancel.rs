@@ -101,7 +101,7 @@ fn what_is_swapped_for_a_link_is_not_followed() {
 }
 
 #[test]
-fn what_vanishes_is_told() {
+fn what_vanishes_is_reported() {
     let place = Place::new();
     place.write("a.txt", "proof").write("b.txt", "proof of b");
     let remove = |times| {

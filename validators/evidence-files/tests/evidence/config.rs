@@ -39,7 +39,7 @@ fn mistakes_are_named_by_key_and_reason() {
 }
 
 #[test]
-fn the_folder_is_told_to_the_engine() {
+fn the_folder_is_given_to_the_engine() {
     let place = Place::bare();
     assert_eq!(place.validator(json!({})).evidence_dirs(), [place.dir()]);
     let other = place.validator(json!({"dir": "./../proof/x"}));
@@ -47,7 +47,7 @@ fn the_folder_is_told_to_the_engine() {
 }
 
 #[test]
-fn demands_are_told_to_the_agent() {
+fn demands_are_given_to_the_agent() {
     let place = Place::bare();
     let demands = |config| place.validator(config).describe().demands;
     assert_eq!(

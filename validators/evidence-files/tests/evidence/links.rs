@@ -76,7 +76,7 @@ fn a_file_with_two_names_does_not_count() {
 }
 
 #[test]
-fn what_is_no_file_is_told_and_not_waited_for() {
+fn what_is_no_file_is_reported_and_not_waited_for() {
     let place = Place::new();
     let fifo = place.path("a.txt");
     rustix::fs::mknodat(
@@ -90,15 +90,15 @@ fn what_is_no_file_is_told_and_not_waited_for() {
     let _socket = UnixListener::bind(place.path("b.txt")).unwrap();
     std::fs::create_dir(place.path("c.png")).unwrap();
     let reasons = place.reasons(one());
-    let told = ["`a.txt` is a FIFO", "`b.txt` is a socket", "`c.png` is a folder"];
+    let reported = ["`a.txt` is a FIFO", "`b.txt` is a socket", "`c.png` is a folder"];
     assert_eq!(reasons.len(), 4, "{reasons:?}");
-    for (why, part) in reasons[1..].iter().zip(told) {
+    for (why, part) in reasons[1..].iter().zip(reported) {
         assert!(why.starts_with(part), "{reasons:?}");
     }
 }
 
 #[test]
-fn unreadable_files_and_folders_are_told() {
+fn unreadable_files_and_folders_are_reported() {
     use std::os::unix::fs::PermissionsExt as _;
     let place = Place::new();
     place.write("a.txt", "proof").write("closed/b.txt", "other proof");

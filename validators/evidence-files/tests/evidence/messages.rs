@@ -3,7 +3,7 @@ use serde_json::json;
 use crate::Place;
 
 #[test]
-fn no_folder_no_files_and_too_few_are_told_apart() {
+fn no_folder_no_files_and_too_few_are_distinguished() {
     let place = Place::bare();
     let reasons = place.reasons(json!({}));
     assert_eq!(reasons.len(), 1);
@@ -29,7 +29,7 @@ fn no_folder_no_files_and_too_few_are_told_apart() {
 }
 
 #[test]
-fn a_file_in_the_folders_place_is_told() {
+fn a_file_in_the_folders_place_is_reported() {
     let place = Place::bare();
     std::fs::write(place.dir(), "not a folder").unwrap();
     assert!(place.reasons(json!({}))[0].contains("is not a folder"));

@@ -36,7 +36,7 @@ fn json_is_searched_images_are_not() {
 }
 
 #[test]
-fn everything_wrong_is_told_at_once() {
+fn everything_wrong_is_reported_at_once() {
     let place = Place::new();
     place.write("a.txt", "2 failed").write("b.txt", "").write("c.txt", "old").seen("old", 0);
     let reasons = place.reasons(json!({"must_match": ["passed"], "must_not_match": ["failed"]}));

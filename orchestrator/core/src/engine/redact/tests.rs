@@ -87,7 +87,7 @@ fn a_secret_in_two_pieces_is_found_whatever_comes_between() {
 
 proptest! {
     #[test]
-    fn wherever_text_is_cut_the_same_is_told(
+    fn wherever_text_is_cut_the_same_is_reported(
         text in "(sk-abcabd|sk-abc|é|sk-|x| ){0,12}",
         cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..8),
     ) {
@@ -96,13 +96,13 @@ proptest! {
         cuts.retain(|cut| text.is_char_boundary(*cut));
         cuts.sort_unstable();
         let pieces: Vec<&str> = cuts.windows(2).map(|pair| text.get(pair[0]..pair[1]).unwrap()).collect();
-        let told = stream(&pieces);
+        let reported = stream(&pieces);
         let mut expected = text.replace(SECRET, MASK);
         if let Some(before) = expected.strip_suffix("sk-abc") {
             expected = format!("{before}{MASK}");
         }
-        prop_assert_eq!(&told, &expected);
-        prop_assert!(!told.contains(SECRET));
+        prop_assert_eq!(&reported, &expected);
+        prop_assert!(!reported.contains(SECRET));
     }
 }
 
@@ -242,15 +242,15 @@ fn a_secret_on_several_lines_of_standard_error_is_found() {
 #[test]
 fn what_is_kept_back_is_bounded() {
     let mut events = StreamRedactor::new(long());
-    let mut told = 0;
+    let mut reported = 0;
     for _ in 0..1000 {
         let text = format!("Tk9/{}", "\n".repeat(200));
         for event in events.push(Event::Text { text }) {
             let Event::Text { text } = event else { panic!() };
-            told += text.len();
+            reported += text.len();
         }
     }
-    assert!(told > 100_000, "{told}");
+    assert!(reported > 100_000, "{reported}");
 }
 
 proptest! {
@@ -281,7 +281,7 @@ proptest! {
     }
 
     #[test]
-    fn no_text_does_harm_and_pieces_are_told_as_the_whole(
+    fn no_text_does_harm_and_pieces_are_reported_as_the_whole(
         text in r"(Tk9/wQz\+7Lr=|k9/|Pa|é|\\|n|\n|%|2F|u00|é|\x22|sk| ){0,30}",
         cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..6),
     ) {
@@ -291,15 +291,15 @@ proptest! {
         cuts.extend([0, text.len()]);
         cuts.retain(|cut| text.is_char_boundary(*cut));
         cuts.sort_unstable();
-        let mut told = String::new();
+        let mut reported = String::new();
         for pair in cuts.windows(2) {
             let text = text.get(pair[0]..pair[1]).unwrap().to_owned();
             for event in events.push(Event::Text { text }) {
-                if let Event::Text { text } = event { told.push_str(&text) }
+                if let Event::Text { text } = event { reported.push_str(&text) }
             }
         }
         for event in events.finish() {
-            if let Event::Text { text } = event { told.push_str(&text) }
+            if let Event::Text { text } = event { reported.push_str(&text) }
         }
         let mut at_once = StreamRedactor::new(long());
         let mut whole = String::new();
@@ -307,6 +307,6 @@ proptest! {
         for event in first.into_iter().chain(at_once.finish()) {
             if let Event::Text { text } = event { whole.push_str(&text) }
         }
-        prop_assert_eq!(told, whole);
+        prop_assert_eq!(reported, whole);
     }
 }

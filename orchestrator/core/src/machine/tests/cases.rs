@@ -115,12 +115,12 @@ fn an_open_question_starts_no_iteration_until_it_is_answered() {
     world.feed(Input::Started(StartOptions { fresh: fresh() }));
     world.observe(vec![], "t1");
     world.prepare();
-    let told = [Answer { question: Some(question), text: "blue".into() }];
-    assert_eq!((world.state.iterations, world.state.answers.as_slice()), (2, told.as_slice()));
+    let reported = [Answer { question: Some(question), text: "blue".into() }];
+    assert_eq!((world.state.iterations, world.state.answers.as_slice()), (2, reported.as_slice()));
     // It is told until an iteration has ended well.
     let failed = IterationOutcome::Failed { class: ErrorClass::Crashed, message: "m".into() };
     world.feed(Input::IterationEnded(ended(failed)));
-    assert_eq!(world.state.answers, told);
+    assert_eq!(world.state.answers, reported);
     world.observe(vec![], "t1");
     world.feed(Input::WaitFinished);
     world.iterate(IterationOutcome::Succeeded, vec![], "t2");

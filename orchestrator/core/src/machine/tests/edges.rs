@@ -112,7 +112,7 @@ fn a_warning_is_on_record_once_there_is_a_run() {
 }
 
 #[test]
-fn a_claim_is_heard_only_while_the_agent_runs() {
+fn a_claim_is_recorded_only_while_the_agent_runs() {
     let mut world = World::started();
     world.observe(vec![], "t0");
     assert_eq!(world.feed(Input::Claimed(complete())), []);
@@ -368,7 +368,7 @@ fn an_iteration_that_ended_well_was_not_cut_and_a_lost_one_is_lost() {
 }
 
 #[test]
-fn a_human_that_was_not_told_yet_is_still_asked_after_a_restart() {
+fn a_question_that_was_not_reported_yet_is_still_asked_after_a_restart() {
     let mut world = World::started();
     world.observe(vec![], "t0");
     world.prepare();

@@ -99,7 +99,7 @@ fn a_restart_in_a_wait_waits_for_the_rest_of_it() {
 }
 
 #[test]
-fn a_time_that_is_past_is_no_wait_unless_it_is_told_again() {
+fn a_time_that_is_past_is_no_wait_unless_it_is_reported_again() {
     let mut world = running(|limits| limits.max_runtime_ms = None);
     world.now.unix_ms = 1_000_000;
     world.feed(Input::IterationEnded(ended(deferred(Some(5)))));
@@ -229,7 +229,7 @@ fn new_evidence_is_progress_and_refusals_do_not_count() {
 }
 
 #[test]
-fn evidence_is_told_apart_and_so_is_the_work_it_belongs_to() {
+fn evidence_is_distinguished_and_so_is_the_work_it_belongs_to() {
     let evidence_of = |names: &[&str]| {
         let mut world = World::started();
         let files: Vec<_> = names.iter().map(|name| (*name, *name)).collect();
@@ -253,15 +253,15 @@ fn a_tree_counts_from_the_iteration_that_showed_it_first() {
 }
 
 #[test]
-fn an_iteration_is_charged_what_it_told_or_what_was_reserved() {
+fn an_iteration_is_charged_what_it_reported_or_what_was_reserved() {
     let reserved = limits().first_reservation;
-    let told = Usd::from_nanos(500);
-    let cost = Usage { cost: Some(told), ..Usage::default() };
+    let reported = Usd::from_nanos(500);
+    let cost = Usage { cost: Some(reported), ..Usage::default() };
     let table = [
         (IterationOutcome::Succeeded, Usage::default(), Usd::ZERO),
-        (IterationOutcome::Succeeded, cost, told),
+        (IterationOutcome::Succeeded, cost, reported),
         (failed(ErrorClass::Crashed), Usage::default(), reserved),
-        (failed(ErrorClass::Crashed), cost, told),
+        (failed(ErrorClass::Crashed), cost, reported),
         (IterationOutcome::Interrupted, Usage::default(), reserved),
         (IterationOutcome::Interrupted, cost, reserved),
         (IterationOutcome::AgentLimit { message: "turns".into() }, Usage::default(), Usd::ZERO),

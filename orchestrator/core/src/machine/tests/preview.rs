@@ -80,21 +80,21 @@ fn the_same_tool_call_made_twice_is_one_claim_and_another_is_another() {
 }
 
 #[test]
-fn notes_are_told_to_the_next_iteration_and_to_those_after_one_that_failed() {
+fn notes_are_given_to_the_next_iteration_and_to_those_after_one_that_failed() {
     let mut world = running();
     world.feed(Input::Note("  first \n".into()));
     world.feed(Input::Note(" \n".into()));
     world.feed(Input::IterationEnded(ended(IterationOutcome::Succeeded)));
-    let told = |world: &World| {
+    let reported = |world: &World| {
         world.state.notes.iter().map(|note| (note.iteration, note.text.clone())).collect::<Vec<_>>()
     };
-    assert_eq!(told(&world), [(1, "first".to_owned())]);
+    assert_eq!(reported(&world), [(1, "first".to_owned())]);
     world.observe(Vec::new(), "t1");
     let crashed = IterationOutcome::Failed { class: ErrorClass::Crashed, message: "exit 1".into() };
     world.iterate(crashed, Vec::new(), "t2");
-    assert_eq!(told(&world), [(1, "first".to_owned())], "it may not have read them");
+    assert_eq!(reported(&world), [(1, "first".to_owned())], "it may not have read them");
     world.iterate(IterationOutcome::Succeeded, Vec::new(), "t3");
-    assert!(told(&world).is_empty(), "they were read");
+    assert!(reported(&world).is_empty(), "they were read");
 }
 
 #[test]

@@ -148,7 +148,7 @@ fn an_empty_or_missing_index_tracks_nothing() {
 }
 
 #[test]
-fn an_index_that_is_no_file_is_told() {
+fn an_index_that_is_no_file_is_reported() {
     let temp = repository(&[]);
     let index = temp.path().join(".git/index");
     std::fs::remove_file(&index).unwrap();
@@ -157,7 +157,7 @@ fn an_index_that_is_no_file_is_told() {
 }
 
 #[test]
-fn worktrees_and_what_is_no_repository_are_told_apart() {
+fn worktrees_and_what_is_no_repository_are_distinguished() {
     let temp = repository(&[]);
     let at = temp.path().canonicalize().unwrap();
     git(&at, &["commit", "-qm", "x"]);

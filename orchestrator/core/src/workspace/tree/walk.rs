@@ -344,11 +344,11 @@ impl DirVisitor for TreeWalker<'_> {
             {
                 self.note(format!("{}{}: not used: {error}", shown(path), shown(RULE_FILE)));
             }
-            let looked = self.read_folder(folder, path, *inside);
+            let listed = self.read_folder(folder, path, *inside);
             if self.hasher.cancelled() {
                 return Err(Cancelled);
             }
-            match looked {
+            match listed {
                 Ok((_, true)) if attempt < ATTEMPTS => {}
                 Ok(((items, subfolders), moved)) => {
                     for (name, item) in items {

@@ -16,7 +16,7 @@ use crate::built::MISBEHAVING;
 use crate::session::{LONG, agent, armed, listen, open, run, start, task};
 
 #[tokio::test]
-async fn it_says_what_it_is_and_does_what_it_is_told() {
+async fn it_describes_itself_and_does_what_it_is_asked() {
     let session = start(MISBEHAVING.copy()).await;
     let hello = session.hello();
     assert_eq!((hello.name.as_str(), hello.version.as_str()), ("misbehaving", "0.1.0"));

@@ -48,7 +48,7 @@ async fn a_run_with_events_a_question_and_an_end() {
 }
 
 #[tokio::test]
-async fn failures_and_panics_are_told_as_they_are() {
+async fn failures_and_panics_are_reported_as_they_are() {
     let (session, instance, mut plugin) = agent(&[]).await;
     let mut running = session.call(instance, task()).await.unwrap();
     let call = plugin.called().await;
@@ -183,6 +183,6 @@ async fn what_is_printed_and_logged_reaches_the_run_even_if_it_came_before() {
     let mut running = session.call(instance, task()).await.unwrap();
     let CallEvent::Stderr(text) = running.next_event().await else { panic!() };
     assert_eq!(text, "starting");
-    let CallEvent::Log(told) = running.next_event().await else { panic!() };
-    assert_eq!(told, line);
+    let CallEvent::Log(logged) = running.next_event().await else { panic!() };
+    assert_eq!(logged, line);
 }

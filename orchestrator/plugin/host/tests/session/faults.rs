@@ -63,7 +63,7 @@ async fn neither_is_the_answer_to_open() {
 }
 
 #[tokio::test]
-async fn the_end_in_a_call_is_told_after_what_came_before() {
+async fn the_end_in_a_call_is_reported_after_what_came_before() {
     let (session, mut running, call, plugin) = run(&[]).await;
     plugin.event(call, "nearly").await;
     plugin.inbound(Inbound::Ended("signal 9 (SIGKILL)".into())).await;

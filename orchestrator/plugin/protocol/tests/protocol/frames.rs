@@ -253,7 +253,7 @@ fn an_unknown_frame_is_no_mistake_and_its_name_is_kept_short() {
 }
 
 #[test]
-fn what_is_no_frame_is_told_with_its_beginning() {
+fn what_is_no_frame_is_reported_with_its_beginning() {
     let of = |text: &str| decode::<PluginFrame>(text.as_bytes()).unwrap_err().to_string();
     assert!(of("Traceback (most recent call last):").contains("`Traceback (most recent"));
     assert!(of("[1]").contains("is not a frame"));

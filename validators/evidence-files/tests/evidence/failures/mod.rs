@@ -52,12 +52,15 @@ fn names_the_line_that_reports_a_failure() {
         let place = Place::new();
         place.write(name, content);
         let start = format!("`{name}` line {line} reports a failure");
-        let told = match place.verdict(config()) {
+        let reason_text = match place.verdict(config()) {
             Verdict::Rejected { reasons } => reasons,
             verdict => vec![format!("{verdict:?}")],
         };
-        if told.len() != 1 || !told[0].starts_with(&start) || !told[0].contains(text) {
-            wrong.push(format!("{content}\n  expected {start}: {text}\n  told {told:?}"));
+        if reason_text.len() != 1
+            || !reason_text[0].starts_with(&start)
+            || !reason_text[0].contains(text)
+        {
+            wrong.push(format!("{content}\n  expected {start}: {text}\n  told {reason_text:?}"));
         }
     }
     assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), reported().count(), wrong.join("\n\n"));
