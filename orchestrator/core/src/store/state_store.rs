@@ -1,5 +1,6 @@
 //! A state directory as a whole.
 
+mod open_run;
 mod signed_files;
 
 use std::fs;
@@ -8,7 +9,6 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::atomic_files::NewFile;
 use super::background_sync::PendingSync;
 use super::bundle::bundle;
 use super::disk::{Disk, File};
@@ -22,6 +22,7 @@ use super::lock::Lock;
 use super::orphans::OrphanReport;
 use super::owner::Owner;
 use crate::machine::{Latch, Record, State};
+use open_run::OpenRun;
 
 /// The number of the first record of a run.
 const FIRST_SEQ: u64 = 1;
@@ -54,39 +55,6 @@ pub struct Store {
     owner_file: Option<GuardedFile>,
     lock: Lock,
     current: Option<OpenRun>,
-}
-
-#[derive(Debug)]
-struct OpenRun {
-    run: String,
-    journal: Journal,
-    /// As it is on disk; `None` while that is still the one of the run before.
-    latch: Option<GuardedFile>,
-    /// The first latch of this run, written but not in its place.
-    first_latch: Option<(LatchFile, NewFile)>,
-    /// What the run began with, and what a resume needs.
-    files: Vec<GuardedFile>,
-    /// New files in the folder of a run that has no record yet: they and the folder are safe from the first
-    /// barrier on.
-    unsynced: Option<Vec<File>>,
-    /// What is being made safe; the next barrier waits for it.
-    pending_syncs: Vec<PendingSync>,
-}
-
-impl OpenRun {
-    /// Starts to make new files and the folder of the run safe, if nobody has.
-    fn start_sync(&mut self, disk: &Disk, layout: &Layout) -> Result<(), StateError> {
-        let Some(files) = self.unsynced.take() else { return Ok(()) };
-        let folder = layout.run(&self.run);
-        let sync = PendingSync::start(disk, layout.root(), files, &[&folder])?;
-        self.pending_syncs.push(sync);
-        Ok(())
-    }
-
-    /// Waits until everything is safe that is being made so.
-    fn finish_syncs(&mut self) -> Result<(), StateError> {
-        std::mem::take(&mut self.pending_syncs).into_iter().try_for_each(PendingSync::wait)
-    }
 }
 
 impl Store {
