@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
@@ -296,11 +296,14 @@ pub(super) fn the_last_figures_of_a_flood_are_on_record() {
     let step = r#"{"type":"step_finish","part":{"type":"step-finish","cost":0.001,"tokens":{"input":10,"output":1,"reasoning":0,"cache":{"read":0,"write":0}}}}"#;
     let env = printing("opencode-json");
     env.agent.default_call().script(&format!("yes '{step}' | head -n 2000; touch done\n"));
+    let begin = Instant::now();
     env.ralph(&["run", "--once"]);
     let end = &env.records("iteration_ended")[0];
     assert_eq!(end["usage"]["tokens"]["input"], 20_000, "{end}");
-    let records = env.records("usage").len();
-    assert!(records <= 20, "{records} records of usage");
+    // Sixteen at once, and then one in two seconds, of which a busy machine takes many.
+    let most = 20 + begin.elapsed().as_secs() / 2;
+    let records = env.records("usage").len() as u64;
+    assert!(records <= most, "{records} records of usage, at most {most} expected");
 
     // The same cut in the middle by a signal: what the agent had said by then is not lost.
     let env = printing("opencode-json");
