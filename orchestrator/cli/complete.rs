@@ -6,6 +6,7 @@ use clap::{Arg, Command};
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 use ralph_orchestrator_config as config;
 
+use crate::args::SetArgs;
 use crate::context::Context;
 use crate::discovery::ConfigFile;
 
@@ -37,7 +38,7 @@ fn with_candidates(command: &str, arg: Arg) -> Arg {
         (_, "sets") => keys,
         ("run", "agent") => agents,
         ("init", "agent") => crate::commands::init::agent_names,
-        ("status" | "log" | "why" | "export", "run") => runs,
+        ("status" | "log" | "why", "run") => runs,
         _ => return arg,
     };
     arg.add(ArgValueCompleter::new(move |typed: &OsStr| beginning(typed, candidates())))
@@ -66,7 +67,9 @@ fn agents() -> Vec<String> {
 
 /// The ids of all runs that are kept.
 fn runs() -> Vec<String> {
-    let layout = context().and_then(|context| context.layout().ok());
+    let found =
+        ConfigFile::find(None).and_then(|file| Context::find_run(&file, &SetArgs::default()));
+    let layout = found.and_then(|(context, _)| context.layout()).ok();
     let folder = layout.and_then(|layout| std::fs::read_dir(layout.runs()).ok());
     let entries = folder.into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()

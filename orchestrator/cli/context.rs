@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use ralph_orchestrator_config::{self as config, Flag, LoadedConfig, Sources, foreign_variables};
 use ralph_orchestrator_core::engine::{state_layout, verify_owner};
-use ralph_orchestrator_core::store::{Layout, read_current_run};
+use ralph_orchestrator_core::store::{Layout, read_current_run, state_dirs};
 
 use crate::args::SetArgs;
 use crate::discovery::ConfigFile;
@@ -72,11 +72,56 @@ impl Context {
         Self::load(file, sets.sets.clone())
     }
 
-    /// Reads it for a command that only has to find the run: a mistake in other keys must not keep a run
-    /// from being stopped.
+    /// Reads it for a command that only reads or controls a stored run: that needs no more than the run's
+    /// paths, so mistakes elsewhere are warnings.
     pub(crate) fn locate_run(file: &ConfigFile, sets: &SetArgs) -> Result<Self, CommandError> {
-        Self::with(file, sets)
-            .or_else(|error| Self::load_run_paths(file, sets.sets.clone()).ok_or(error))
+        let (context, error) = Self::find_run(file, sets)?;
+        if let Some(error) = error {
+            warn_about_mistakes(&error);
+        }
+        Ok(context)
+    }
+
+    /// The same without a warning: the mistakes are returned beside the paths.
+    pub(crate) fn find_run(
+        file: &ConfigFile,
+        sets: &SetArgs,
+    ) -> Result<(Self, Option<CommandError>), CommandError> {
+        let error = match Self::with(file, sets) {
+            Ok(context) => return Ok((context, None)),
+            // What was typed just now is corrected just now.
+            Err(error) if error.is_on_command_line() => return Err(error),
+            Err(error) => error,
+        };
+        let given = Self::load_run_paths(file, sets.sets.clone());
+        let has_state = |context: &Self| {
+            state_layout(&context.loaded, &context.state_home())
+                .is_ok_and(|layout| layout.root().exists())
+        };
+        let recorded = || Self::load_recorded_paths(file, sets.sets.clone());
+        let found = match given {
+            Some(context) if has_state(&context) => Some(context),
+            // The mistake may be in the paths themselves, or keep the file from being read at all.
+            given => recorded().or(given),
+        };
+        match found {
+            Some(context) => Ok((context, Some(error))),
+            None => Err(error),
+        }
+    }
+
+    /// The paths that were recorded when the run of this configuration file began. `None` if there is no
+    /// such run, or more than one.
+    fn load_recorded_paths(file: &ConfigFile, overrides: impl Into<Overrides>) -> Option<Self> {
+        let vars = variables();
+        let (sources, file) = sources(file, &vars, overrides.into()).ok()?;
+        let configuration = file.canonicalize().ok()?;
+        let mut states = state_dirs(&state_home(&vars).join("ralph-orchestrator"));
+        states.retain(|state| state.owner.configuration().as_ref() == Some(&configuration));
+        let [state] = states.as_slice() else { return None };
+        let workspace = state.owner.workspace()?;
+        let loaded = config::run_paths_at(&sources, &workspace, state.layout.root())?;
+        Some(Self { file, loaded, vars })
     }
 
     /// Where the state of its run lies.
@@ -170,6 +215,16 @@ fn stored_config(folder: &Path, vars: &BTreeMap<String, String>) -> Option<PathB
     let layout = state_layout(&config::load_run_paths(&sources)?, &state_home(vars)).ok()?;
     let found = read_current_run(&layout, |_| {}).ok()??;
     Some(layout.config(&found.run)).filter(|config| config.exists())
+}
+
+/// Says what is wrong with a configuration that is used only to find a run.
+fn warn_about_mistakes(error: &CommandError) {
+    let text = error.summary();
+    let mut lines = text.lines();
+    if let Some(first) = lines.next() {
+        output::info(&format!("warning: `run` would refuse the configuration: {first}"));
+    }
+    lines.for_each(|line| output::info(&format!("warning: {line}")));
 }
 
 /// Names, once, the variables that are not ours although they begin like ours.

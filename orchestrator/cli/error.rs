@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::io;
 
-use ralph_orchestrator_config::ConfigErrors;
+use ralph_orchestrator_config::{ConfigError, ConfigErrors, SourceLocation};
 use ralph_orchestrator_core::engine::EngineError;
 use ralph_orchestrator_core::machine::StopReason;
 use ralph_orchestrator_core::store::StateError;
@@ -103,6 +103,23 @@ impl CommandError {
             ErrorKind::Unavailable => exit::UNAVAILABLE,
             ErrorKind::Internal => exit::INTERNAL,
         }
+    }
+
+    /// Whether one of the mistakes is in a flag.
+    pub(crate) fn is_on_command_line(&self) -> bool {
+        let is_flag = |error: &ConfigError| {
+            matches!(
+                error.location,
+                SourceLocation::Set { .. } | SourceLocation::CommandLine { .. }
+            )
+        };
+        let errors = self.error.downcast_ref::<ConfigErrors>();
+        errors.is_some_and(|errors| errors.errors().iter().any(is_flag))
+    }
+
+    /// Returns the message in short, a line for each mistake.
+    pub(crate) fn summary(&self) -> String {
+        escape(&self.error.to_string())
     }
 
     /// The message, for a terminal or not.

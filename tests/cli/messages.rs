@@ -163,7 +163,7 @@ fn variables() {
     ] {
         let mut env = TestEnvironment::new();
         env.var(variable, "5");
-        insta::assert_snapshot!(name, message(&env, &env.ralph(&["status"])));
+        insta::assert_snapshot!(name, message(&env, &env.ralph(&["config", "show"])));
     }
 }
 

@@ -20,7 +20,7 @@ pub(crate) struct AnswerArgs {
 }
 
 pub(crate) fn answer(file: &ConfigFile, args: AnswerArgs) -> Result<u8, CommandError> {
-    let layout = Context::with(file, &args.sets)?.layout()?;
+    let layout = Context::locate_run(file, &args.sets)?.layout()?;
     if args.text.trim().is_empty() {
         return Err(CommandError::user("the answer is empty"));
     }

@@ -20,7 +20,7 @@ pub(crate) struct ExportArgs {
 }
 
 pub(crate) fn export(file: &ConfigFile, args: &ExportArgs) -> Result<u8, CommandError> {
-    let layout = Context::with(file, &args.sets)?.layout()?;
+    let layout = Context::locate_run(file, &args.sets)?.layout()?;
     let mut entries = Vec::new();
     let Some(found) = read_current_run(&layout, |entry| entries.push(entry.clone()))? else {
         return Err(CommandError::user(NO_RUN));

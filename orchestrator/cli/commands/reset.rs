@@ -21,7 +21,7 @@ pub(crate) struct ResetArgs {
 }
 
 pub(crate) fn reset(file: &ConfigFile, args: &ResetArgs) -> Result<u8, CommandError> {
-    let layout = Context::with(file, &args.sets)?.layout_to_delete()?;
+    let layout = Context::locate_run(file, &args.sets)?.layout_to_delete()?;
     let root = layout.root().display().to_string();
     if !layout.root().exists() {
         output::result(&format!("nothing to delete: {root} does not exist"));

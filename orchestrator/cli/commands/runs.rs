@@ -32,7 +32,7 @@ const MOST_TASK: usize = 60;
 const MOST_PROMPT: u64 = 64 * 1024;
 
 pub(crate) fn runs(file: &ConfigFile, args: &RunsArgs) -> Result<u8, CommandError> {
-    let context = Context::with(file, &args.sets)?;
+    let context = Context::locate_run(file, &args.sets)?;
     let all = list_all(&layouts(&context)?)?;
     let rows: Vec<RunRow> = all.iter().map(RunRow::read).collect();
     if args.json {

@@ -31,7 +31,7 @@ pub(crate) struct StatusArgs {
 }
 
 pub(crate) fn status(file: &ConfigFile, args: &StatusArgs) -> Result<u8, CommandError> {
-    let context = Context::with(file, &args.sets)?;
+    let context = Context::locate_run(file, &args.sets)?;
     // First who holds it, then the journal: what is read is then at least as new.
     let layout = context.layout()?;
     let holder = Lock::holder(&layout);

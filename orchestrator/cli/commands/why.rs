@@ -35,7 +35,7 @@ const WIDEST: usize = 120;
 const MOST_GROUPS: usize = 40;
 
 pub(crate) fn why(file: &ConfigFile, args: &WhyArgs) -> Result<u8, CommandError> {
-    let context = Context::with(file, &args.sets)?;
+    let context = Context::locate_run(file, &args.sets)?;
     let stored = run_selection::read_story(&context, args.run.as_deref())?;
     let Some((SelectedRun { layout, found, running }, story)) = stored else {
         let layout = context.layout()?;

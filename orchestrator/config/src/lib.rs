@@ -46,7 +46,7 @@ pub use model::{
     DetectorConfig, Env, EnvMode, InstructionsMode, Limits, PluginConfig, Prices, Run, Sandbox,
     SandboxMode, SandboxWorkspace, StateConfig, ValidatorConfig, duration_text, parse_duration,
 };
-pub use run_paths::load_run_paths;
+pub use run_paths::{load_run_paths, run_paths_at};
 pub use schema::{keys, schema};
 pub use shapes::command_words;
 pub use sources::{Defaults, Preset, Sources};

@@ -1,5 +1,7 @@
 //! Reads where the run of a configuration is, even if the configuration is wrong otherwise.
 
+use std::path::{Path, PathBuf};
+
 use figment::value::{Dict, Tag, Value};
 use serde::Deserialize as _;
 
@@ -32,6 +34,29 @@ pub fn load_run_paths(sources: &Sources) -> Option<LoadedConfig> {
         let found: Dict = keys.iter().filter_map(value).collect();
         values.insert(table.to_owned(), Value::Dict(Tag::Default, found));
     }
+    load_values(sources, values, dir, provenance)
+}
+
+/// Returns the same for a run whose workspace and state directory are known, whatever the sources say.
+#[must_use]
+pub fn run_paths_at(sources: &Sources, workspace: &Path, state_dir: &Path) -> Option<LoadedConfig> {
+    let dir = sources.folder().ok()?;
+    let provenance = Provenance::new(Vec::new(), sources.location());
+    let mut values = Dict::new();
+    for (table, key, path) in [("run", "workspace", workspace), ("state", "dir", state_dir)] {
+        let path = Value::from(path.to_str()?);
+        let table_values = Dict::from([(key.to_owned(), path)]);
+        values.insert(table.to_owned(), Value::Dict(Tag::Default, table_values));
+    }
+    load_values(sources, values, dir, provenance)
+}
+
+fn load_values(
+    sources: &Sources,
+    values: Dict,
+    dir: PathBuf,
+    provenance: Provenance,
+) -> Option<LoadedConfig> {
     let file = ConfigDocument::deserialize(&Value::Dict(Tag::Default, values)).ok()?;
     let mut diagnostics = Diagnostics::new(&provenance, Vec::new(), Vec::new());
     let config = checks::resolve(file, sources, &dir, &mut diagnostics);
