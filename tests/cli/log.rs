@@ -361,3 +361,44 @@ fn events_say_what_an_iteration_changed() {
     let recorded = env.records("observed");
     assert_eq!(recorded.iter().filter(|record| record["changes"].is_object()).count(), 2);
 }
+
+#[test]
+fn an_iteration_is_shown_with_what_it_was_told_and_its_whole_verdict() {
+    let env = TestEnvironment::new();
+    env.agent.default_call().out("I looked.\n<promise>COMPLETE: x</promise>\n");
+    let check = "echo one; echo 'two of the check'; exit 1";
+    let config = env.read("ralph.toml");
+    let check = format!("program = [\"sh\", \"-c\", \"{check}\"]");
+    env.write("ralph.toml", config.replace("program = [\"test\", \"-e\", \"done\"]", &check));
+    env.ralph(&["run", "--max-iterations", "2"]).expect(1);
+
+    let first = env.ralph(&["log", "1"]).expect(0).stdout;
+    let second = env.ralph(&["log", "2"]).expect(0).stdout;
+    assert_eq!(env.ralph(&["log", "2", "-v"]).expect(0).stdout, second);
+    assert_eq!(env.ralph(&["log", "2", "--follow"]).expect(0).stdout, second);
+    let place =
+        |text: &str| second.find(text).unwrap_or_else(|| panic!("{text} is not in {second}"));
+    assert!(place("iteration 2 started") < place("feedback before the prompt:"));
+    assert!(place("REJECTED") < place("I looked."));
+    assert!(place("I looked.") < place("iteration 2 ended"));
+    assert!(place("iteration 2 ended") < place("rejected:"));
+    assert_eq!(
+        second.matches("\n        two of the check").count(),
+        2,
+        "told and rejected: {second}"
+    );
+    assert!(!second.contains("# Task") && !second.contains("iteration 1"), "{second}");
+    // The first was told nothing; why it was rejected is what the next is told.
+    assert!(!first.contains("feedback") && first.contains("two of the check"), "{first}");
+
+    let types = |number: &str| -> Vec<String> {
+        let lines = env.ralph(&["log", number, "--json"]).expect(0).events();
+        lines.iter().map(|line| line["type"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(types("1"), ["text", "validated"]);
+    assert_eq!(types("2"), ["feedback", "text", "validated"]);
+    let lines = env.ralph(&["log", "2", "--json"]).expect(0).events();
+    assert!(lines[0]["text"].as_str().unwrap().contains("two of the check"));
+    assert_eq!(lines[2]["accepted"], false);
+    assert!(lines[2]["reasons"][0].as_str().unwrap().contains("two of the check"));
+}

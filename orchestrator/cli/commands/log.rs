@@ -3,6 +3,7 @@
 mod determinism;
 mod diff;
 mod follow;
+mod iteration;
 mod records;
 mod transcript;
 
@@ -16,11 +17,12 @@ use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::output;
 use crate::render::atif;
-use transcript::{TranscriptFormat, TranscriptReader};
+use iteration::IterationPrinter;
+use transcript::TranscriptFormat;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct LogArgs {
-    /// Show this iteration: its prompt's feedback, text and tool calls
+    /// Show this iteration: the feedback it was given, its text and tool calls, and its verdict
     pub(crate) iteration: Option<u64>,
     /// With an iteration: print the prompt that the agent read, byte for byte except for secrets
     #[arg(long, requires = "iteration")]
@@ -37,11 +39,11 @@ pub(crate) struct LogArgs {
     /// Print what was the same in all iterations of the run, and what varied
     #[arg(long, conflicts_with_all = ["iteration", "follow", "diff"])]
     pub(crate) determinism: bool,
-    /// Follow new records until the run ends; with an iteration, its transcript until it ends
+    /// Follow new records until the run ends; with an iteration, until its verdict
     #[arg(short, long, conflicts_with_all = ["prompt", "atif", "run"])]
     pub(crate) follow: bool,
-    /// Show the agent's text and tool calls between the records
-    #[arg(short, long, conflicts_with_all = ["iteration", "diff", "determinism", "json"])]
+    /// Show the agent's text and tool calls between the records; those of one iteration always are
+    #[arg(short, long, conflicts_with_all = ["diff", "determinism", "json"])]
     pub(crate) verbose: bool,
     /// Show an earlier run, by the beginning of its id: see `runs`
     #[arg(long, value_name = "ID")]
@@ -54,7 +56,7 @@ pub(crate) struct LogArgs {
 }
 
 pub(crate) fn log(file: &ConfigFile, args: &LogArgs) -> Result<u8, CommandError> {
-    let context = Context::with(file, &args.sets)?;
+    let context = Context::locate_run(file, &args.sets)?;
     if args.follow && args.iteration.is_none() {
         return follow::records(&context.layout()?, args);
     }
@@ -76,7 +78,7 @@ pub(crate) fn log(file: &ConfigFile, args: &LogArgs) -> Result<u8, CommandError>
     } else if args.determinism {
         determinism::determinism(&entries, args.json);
     } else if let Some(number) = args.iteration {
-        iteration(&layout, &found.run, number, &entries, args)?;
+        print_iteration(&layout, &found.run, number, &entries, args)?;
     } else if args.json {
         journal(&layout, &found.run, entries.len())?;
     } else {
@@ -116,7 +118,7 @@ fn no_iteration(run: &str, number: u64) -> CommandError {
         .hinted("`log` without a number lists them")
 }
 
-fn iteration(
+fn print_iteration(
     layout: &Layout,
     run: &str,
     number: u64,
@@ -140,5 +142,5 @@ fn iteration(
         output::json(&atif::trajectory(layout, run, entries, number, None)?);
         return Ok(());
     }
-    Ok(TranscriptReader::new(layout, run, number, format(args)).print_new()?)
+    IterationPrinter::new(layout, run, number, format(args)).print_new(entries)
 }

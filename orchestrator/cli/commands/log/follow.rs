@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use ralph_orchestrator_core::machine::{Record, State};
+use ralph_orchestrator_core::machine::Record;
 use ralph_orchestrator_core::store::{JournalEntry, Layout, Lock, StoredRun, read_current_run};
 
+use super::iteration::{IterationPrinter, is_over};
 use super::records::RecordFormatter;
 use super::transcript::{TranscriptFormat, TranscriptReader};
 use crate::commands::log::LogArgs;
@@ -85,7 +86,11 @@ impl RecordPrinter {
     }
 
     pub(super) fn entry(&mut self, entry: &JournalEntry) -> Result<(), CommandError> {
-        if matches!(entry.record, Record::IterationEnded { .. } | Record::RunResumed { .. }) {
+        // What was said comes before what follows from it, whoever was faster.
+        if matches!(
+            entry.record,
+            Record::Claimed { .. } | Record::IterationEnded { .. } | Record::RunResumed { .. }
+        ) {
             self.print_transcript()?;
         }
         self.formatter.lines(entry).iter().for_each(|line| output::result(line));
@@ -106,16 +111,17 @@ impl RecordPrinter {
     }
 }
 
-/// Prints the transcript of an iteration as it grows, until the iteration is over.
+/// Prints an iteration as it goes on, until it has its verdict.
 pub(super) fn iteration(
     layout: &Layout,
     number: u64,
     format: TranscriptFormat,
 ) -> Result<(), CommandError> {
-    let mut reader: Option<TranscriptReader> = None;
+    let mut printer: Option<IterationPrinter> = None;
     loop {
         let held = Lock::holder(layout).is_some();
-        let found = read_current_run(layout, |_| {})?;
+        let mut entries = Vec::new();
+        let found = read_current_run(layout, |entry| entries.push(entry.clone()))?;
         let Some(StoredRun { run, state, .. }) = found else {
             if held {
                 wait_for_change(layout, "", None);
@@ -123,23 +129,17 @@ pub(super) fn iteration(
             }
             return Err(no_run_error());
         };
-        let reader =
-            reader.get_or_insert_with(|| TranscriptReader::new(layout, &run, number, format));
+        let printer =
+            printer.get_or_insert_with(|| IterationPrinter::new(layout, &run, number, format));
         if !held && state.iterations < number {
             return Err(super::no_iteration(&run, number));
         }
-        reader.print_new()?;
-        if !held || is_over(&state, number) {
+        printer.print_new(&entries)?;
+        if !held || is_over(&state, &entries, number) {
             return Ok(());
         }
-        wait_for_change(layout, &run, Some(reader));
+        wait_for_change(layout, &run, Some(&printer.transcript));
     }
-}
-
-/// Whether an iteration has come to its end and is not begun again.
-fn is_over(state: &State, number: u64) -> bool {
-    state.iterations > number
-        || (state.iterations == number && state.running.is_none() && !state.repeats_iteration())
 }
 
 /// Waits until the journal or the transcript has grown, or no process holds the run.

@@ -6,7 +6,7 @@ use ralph_orchestrator_core::store::JournalEntry;
 
 use crate::render::terminal::fold;
 use crate::render::text::{
-    cancel_reason, changed_files, changes, cost, count, duration, len, local, local_clock,
+    cancel_reason, changed_files, changes, cost, count, duration, escape, len, local, local_clock,
     one_line, outcome, trigger,
 };
 
@@ -25,11 +25,25 @@ pub(super) struct RecordFormatter {
     attempts: (u64, u64),
     /// That how to claim follows the prompt was said.
     is_instructed: bool,
+    /// Reasons of rejections are whole, each below the line of the record.
+    has_whole_reasons: bool,
 }
 
 impl RecordFormatter {
     pub(super) fn new(width: Option<usize>) -> Self {
-        Self { story: RunSummary::default(), width, attempts: (0, 0), is_instructed: false }
+        Self {
+            story: RunSummary::default(),
+            width,
+            attempts: (0, 0),
+            is_instructed: false,
+            has_whole_reasons: false,
+        }
+    }
+
+    /// Formats the reasons of rejections whole, as the next iteration is given them.
+    pub(super) const fn with_whole_reasons(mut self) -> Self {
+        self.has_whole_reasons = true;
+        self
     }
 
     /// The lines for the next record; none if people do not care about it.
@@ -40,8 +54,12 @@ impl RecordFormatter {
             Some(width) if width < FULL_TIME => local_clock(entry.time),
             _ => local(entry.time),
         };
-        let line = format!("{time}  {text}");
-        fold(&line, TIME_INDENT, self.width.unwrap_or(usize::MAX))
+        let width = self.width.unwrap_or(usize::MAX);
+        let mut lines = text.lines();
+        let first = format!("{time}  {}", lines.next().unwrap_or_default());
+        let mut folded = fold(&first, TIME_INDENT, width);
+        lines.for_each(|line| folded.extend(fold(line, TIME_INDENT, width)));
+        folded
     }
 
     fn describe(&mut self, record: &Record) -> Option<String> {
@@ -73,6 +91,10 @@ impl RecordFormatter {
             Record::Baseline { verdicts, .. } => describe_baseline(verdicts),
             Record::Validated { accepted: true, verdicts, .. } => {
                 format!("accepted by {}", count(len(verdicts), "validator"))
+            }
+            Record::Validated { reasons, .. } if self.has_whole_reasons => {
+                let list = reasons.iter().map(|reason| escape(reason).replace('\n', "\n    "));
+                list.fold("rejected:".to_owned(), |list, reason| format!("{list}\n  - {reason}"))
             }
             Record::Validated { reasons, .. } => format!("rejected: {}", joined(reasons)),
             Record::Completed { validated: true, .. } => "COMPLETED".into(),

@@ -67,7 +67,7 @@ impl StartDetails {
             fields.insert(LaunchDigests::INSTRUCTIONS, digest(handed.instructions));
         }
         if !handed.feedback.is_empty() {
-            fields.insert("feedback", digest(handed.feedback));
+            fields.insert(LaunchDigests::FEEDBACK, digest(handed.feedback));
         }
         if let Some(argv) = &self.argv {
             fields.insert("argv", digest(&json(argv)));

@@ -80,6 +80,8 @@ pub struct LaunchDigests {
 }
 
 impl LaunchDigests {
+    /// The field for what precedes the prompt, such as why a claim was rejected.
+    pub const FEEDBACK: &'static str = "feedback";
     /// The field for what follows the prompt: how to claim completion.
     pub const INSTRUCTIONS: &'static str = "instructions";
 }
@@ -374,7 +376,8 @@ impl Record {
     }
 
     /// Returns the runtime of the run when it was recorded, if it says so.
-    pub(super) const fn runtime_ms(&self) -> Option<u64> {
+    #[must_use]
+    pub const fn runtime_ms(&self) -> Option<u64> {
         match self {
             Self::Clock { runtime_ms }
             | Self::IterationStarted { runtime_ms, .. }
