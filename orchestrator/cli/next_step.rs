@@ -1,6 +1,6 @@
 //! Advice after a stop.
 
-use ralph_orchestrator_core::machine::{Limit, LimitValue, ResumeBlocker, State};
+use ralph_orchestrator_core::machine::{Limit, LimitValue, ResumeBlocker, State, StopReason};
 
 use crate::render::text::{duration, one_line};
 
@@ -56,6 +56,13 @@ pub(crate) fn after(state: &State, program: &str) -> Option<String> {
     })
 }
 
+/// Whether the run stopped at a question that was answered since.
+pub(crate) fn is_answered(state: &State) -> bool {
+    state.stop.as_ref().is_some_and(|stop| stop.reason == StopReason::NeedsHuman)
+        && matches!(state.resume_blocker(), Some(ResumeBlocker::Nothing))
+        && state.answers.iter().any(|answer| answer.question.is_some())
+}
+
 /// Returns the limit's key and its present value.
 fn with_value(state: &State, limit: Limit) -> String {
     let value = match state.limits.value(limit) {
@@ -71,7 +78,7 @@ fn with_value(state: &State, limit: Limit) -> String {
 mod tests {
     use super::*;
     use ralph_orchestrator_contract::{Claim, ClaimKind, ClaimSource, ErrorClass};
-    use ralph_orchestrator_core::machine::{IterationOutcome, Stop, StopReason};
+    use ralph_orchestrator_core::machine::{IterationOutcome, Stop};
 
     fn stopped(reason: StopReason) -> State {
         let stop = Some(Stop { reason, message: String::new() });

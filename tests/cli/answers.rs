@@ -161,3 +161,21 @@ fn a_second_answer_is_guidance_beside_the_first() {
     let prompt = prompt(&env, 2);
     assert!(prompt.contains("- blue\n") && prompt.contains("- dark blue\n"), "{prompt}");
 }
+
+#[test]
+fn an_answered_question_is_no_longer_shown_as_open() {
+    let env = asking();
+    env.run().expect(2);
+    assert_eq!(env.status()["phase"], "needs_human");
+    env.ralph(&["answer", "blue"]).expect(0);
+    let status = env.ralph(&["status"]).expect(0).stdout;
+    assert!(status.starts_with("stopped: the question is answered"), "{status}");
+    assert!(!status.contains("which colour"), "{status}");
+    assert_eq!(env.status()["phase"], "stopped");
+    let why = env.ralph(&["why"]).expect(0).stdout;
+    assert!(why.starts_with("stopped: the question is answered"), "{why}");
+    assert!(why.contains("`ralph-orchestrator run` resumes"), "{why}");
+    env.ralph(&["runs"]).expect(0).says("answered");
+    env.run().expect(0);
+    assert_eq!(env.status()["phase"], "completed");
+}

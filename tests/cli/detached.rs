@@ -229,3 +229,24 @@ fn the_command_of_the_unit_runs() {
     assert!(command.status().unwrap().success());
     assert_eq!(env.status()["phase"], "completed");
 }
+
+#[test]
+fn the_runtime_of_a_run_that_goes_on_is_that_until_now() {
+    let (mut env, up, go) = waiting();
+    env.var("TZ", "Asia/Kolkata");
+    env.ralph(&["run", "--detach"]).expect(0);
+    fs::read(&up).unwrap();
+    let runtime = || env.status()["runtime_s"].as_f64().unwrap();
+    let first = runtime();
+    let records = env.journal().len();
+    eventually("time passes", || runtime() >= first + 0.2);
+    assert_eq!(env.journal().len(), records, "nothing was recorded meanwhile");
+    let status = env.ralph(&["status"]).expect(0).stdout;
+    // One format for all times.
+    assert_eq!(status.matches(" IST").count(), 2, "{status}");
+    assert!(!status.contains('Z') && !status.contains("UTC"), "{status}");
+    ended(&env, &go);
+    let last = runtime();
+    assert!(last >= first);
+    assert_eq!(runtime().to_bits(), last.to_bits(), "it stands still when the run has ended");
+}

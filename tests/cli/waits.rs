@@ -66,6 +66,12 @@ fn time_ms(record: &Value) -> i64 {
     record["time"].as_str().unwrap().parse::<jiff::Timestamp>().unwrap().as_millisecond()
 }
 
+/// Until when it waits, as `status --json` says.
+pub(crate) fn waiting_until_ms(status: &Value) -> Option<i64> {
+    let until = status["waiting_until"].as_str()?;
+    Some(until.parse::<jiff::Timestamp>().unwrap().as_millisecond())
+}
+
 /// When each attempt began, and that all were attempts at the first iteration, in order.
 #[track_caller]
 fn attempts(env: &TestEnvironment) -> Vec<i64> {
@@ -84,7 +90,7 @@ pub(super) fn the_wait_is_seen_and_a_signal_ends_it_at_once() {
         let mut running = waiting(&env);
         let status = env.status();
         assert_eq!(status["phase"], "running");
-        assert_eq!(status["waiting_until_ms"], reset_ms(&env));
+        assert_eq!(waiting_until_ms(&status), Some(reset_ms(&env)));
         counts_nothing(&status, 0.25);
         env.ralph(&["status"]).expect(0).says("  waiting     until 20").says("limit reached");
         env.ralph(&["log"]).expect(0).says("waiting: ");
@@ -94,7 +100,7 @@ pub(super) fn the_wait_is_seen_and_a_signal_ends_it_at_once() {
         assert!(of_run(&env.root()).is_empty());
         // Whoever starts it again waits for the same time.
         let mut running = waiting(&env);
-        assert_eq!(env.status()["waiting_until_ms"], reset_ms(&env));
+        assert_eq!(waiting_until_ms(&env.status()), Some(reset_ms(&env)));
         running.signal(signal);
         running.wait().expect(code);
         counts_nothing(&env.status(), 0.25);
@@ -126,7 +132,7 @@ pub(super) fn a_wait_that_was_killed_goes_on_for_the_rest_of_it() {
     assert!(begun[1] >= reset_ms(&env), "it did not wait until {}: {begun:?}", reset_ms(&env));
     assert_eq!(env.records("waiting").len(), 1, "the rest, not another wait");
     counts_nothing(&env.status(), 0.75);
-    assert_eq!(env.status()["waiting_until_ms"], Value::Null);
+    assert_eq!(env.status()["waiting_until"], Value::Null);
 }
 
 #[test]
@@ -158,9 +164,7 @@ fn a_time_that_is_past_is_no_wait_the_first_time_and_no_way_to_hammer_on_the_pro
     crate::environment::eventually("the second wait", || {
         env.agent.calls() == 2 && {
             let status = env.status();
-            status["waiting_until_ms"]
-                .as_i64()
-                .is_some_and(|until| until > reset_ms(&env) + 100_000)
+            waiting_until_ms(&status).is_some_and(|until| until > reset_ms(&env) + 100_000)
         }
     });
     running.signal(Signal::INT);
@@ -183,7 +187,7 @@ fn a_wait_longer_than_allowed_needs_a_human() {
     // With more patience it waits, for what was announced.
     let mut running = env.start(&["run", "--set", "limits.max_wait=2h"]);
     running.says("  waiting ");
-    assert_eq!(env.status()["waiting_until_ms"], reset_ms(&env));
+    assert_eq!(waiting_until_ms(&env.status()), Some(reset_ms(&env)));
     running.signal(Signal::INT);
     running.wait().expect(130);
     assert_eq!(env.agent.calls(), 1);

@@ -1,8 +1,10 @@
 //! Which run a command is about: that of the workspace, or an earlier one by its id.
 
+use jiff::Timestamp;
 use ralph_orchestrator_core::machine::RunSummary;
 use ralph_orchestrator_core::store::{
-    JournalEntry, Layout, Lock, StoredRun, list_runs, read_current_run, read_run, state_dirs_of,
+    Holder, JournalEntry, Layout, Lock, StoredRun, list_runs, read_current_run, read_run,
+    state_dirs_of,
 };
 
 use crate::context::Context;
@@ -73,8 +75,27 @@ fn select(context: &Context, prefix: &str) -> Result<RunLocation, CommandError> 
 pub(crate) struct SelectedRun {
     pub(crate) layout: Layout,
     pub(crate) found: StoredRun,
-    /// Somebody works on it.
-    pub(crate) running: bool,
+    /// The process that works on it.
+    pub(crate) holder: Option<Holder>,
+    /// When its runtime was last recorded.
+    measured: Option<Timestamp>,
+}
+
+impl SelectedRun {
+    /// Whether a process works on it.
+    pub(crate) const fn is_running(&self) -> bool {
+        self.holder.is_some()
+    }
+
+    /// Returns the runtime until now: that of a run that goes on grows between its records.
+    pub(crate) fn runtime_ms(&self) -> u64 {
+        let recorded = self.found.state.budget.runtime_ms;
+        let Some(holder) = &self.holder else { return recorded };
+        // Between two starts no time passes.
+        let since = self.measured.max(holder.started);
+        let passed = since.map_or(0, |since| Timestamp::now().duration_since(since).as_millis());
+        recorded.saturating_add(u64::try_from(passed).unwrap_or(0))
+    }
 }
 
 /// Reads the run of the workspace, or the earlier one whose id begins like this. `None` if there is none
@@ -84,20 +105,26 @@ pub(crate) fn read(
     prefix: Option<&str>,
     mut each: impl FnMut(&JournalEntry),
 ) -> Result<Option<SelectedRun>, CommandError> {
+    let mut measured = None;
+    let mut each = |entry: &JournalEntry| {
+        measured = entry.record.runtime_ms().map(|_| entry.time).or(measured);
+        each(entry);
+    };
     let Some(prefix) = prefix else {
         let layout = context.layout()?;
         // First who holds it, then the journal: what is read is then at least as new.
-        let running = Lock::holder(&layout).is_some();
-        let found = read_current_run(&layout, each)?;
-        return Ok(found.map(|found| SelectedRun { layout, found, running }));
+        let holder = Lock::holder(&layout);
+        let found = read_current_run(&layout, &mut each)?;
+        return Ok(found.map(|found| SelectedRun { layout, found, holder, measured }));
     };
     let RunLocation { layout, run } = select(context, prefix)?;
-    let held = Lock::holder(&layout).is_some();
+    let holder = Lock::holder(&layout);
     let stored = read_run(&layout, &run, &mut each)?;
     if let Some(damage) = &stored.damage {
         output::info(&format!("warning: {damage}; what follows in that run is not shown"));
     }
-    Ok(Some(SelectedRun { layout, found: stored.found, running: held && stored.is_current }))
+    let holder = holder.filter(|_| stored.is_current);
+    Ok(Some(SelectedRun { layout, found: stored.found, holder, measured }))
 }
 
 /// The same with its story.

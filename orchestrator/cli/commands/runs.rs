@@ -1,14 +1,14 @@
 //! `runs`
 
 use jiff::Timestamp;
-use ralph_orchestrator_core::machine::State;
+use ralph_orchestrator_core::machine::{State, StopReason};
 use ralph_orchestrator_core::store::{Lock, StateError, read_run};
 use serde_json::{Value, json};
 
 use super::run_selection::{RunLocation, layouts, list_all, short_id};
 use super::status::phase;
 use crate::args::SetArgs;
-use crate::context::Context;
+use crate::context::{Context, NO_RUN};
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::output;
@@ -39,7 +39,7 @@ pub(crate) fn runs(file: &ConfigFile, args: &RunsArgs) -> Result<u8, CommandErro
         let objects: Vec<Value> = rows.iter().map(RunRow::object).collect();
         output::json(&objects);
     } else if rows.is_empty() {
-        output::result("there is no run in this workspace yet");
+        output::result(NO_RUN);
     } else {
         let ids: Vec<String> = all.iter().map(|stored| short_id(&stored.run, &all)).collect();
         table(&rows, &ids, stdout_width()).iter().for_each(|line| output::result(line));
@@ -113,6 +113,7 @@ impl RunRow {
     fn result(&self) -> String {
         let stop = self.state.as_ref().and_then(|state| state.stop.as_ref());
         let word = match (self.phase, stop) {
+            ("stopped", Some(stop)) if stop.reason == StopReason::NeedsHuman => "answered",
             ("stopped", Some(stop)) => stop.reason.word(),
             (phase, _) => phase,
         };

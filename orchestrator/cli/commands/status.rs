@@ -6,11 +6,12 @@ use ralph_orchestrator_core::machine::{FrozenPolicy, Latch, RunSummary, State, S
 use ralph_orchestrator_core::store::{Holder, Layout, Lock, StoredRun};
 use serde_json::{Value, json};
 
-use super::run_selection;
+use super::run_selection::{self, SelectedRun};
 use crate::args::SetArgs;
 use crate::context::{Context, NO_RUN};
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
+use crate::next_step;
 use crate::output;
 use crate::render::terminal::{fold, stdout_width};
 use crate::render::text::{
@@ -32,25 +33,20 @@ pub(crate) struct StatusArgs {
 
 pub(crate) fn status(file: &ConfigFile, args: &StatusArgs) -> Result<u8, CommandError> {
     let context = Context::locate_run(file, &args.sets)?;
-    // First who holds it, then the journal: what is read is then at least as new.
-    let layout = context.layout()?;
-    let holder = Lock::holder(&layout);
-    let story = run_selection::read_story(&context, args.run.as_deref())?;
-    let (layout, holder) = match &story {
-        Some((stored, _)) => (stored.layout.clone(), holder.filter(|_| stored.running)),
-        None => (layout, holder),
+    let Some((stored, story)) = run_selection::read_story(&context, args.run.as_deref())? else {
+        if args.json {
+            output::json(&no_run(&context.layout()?));
+        } else {
+            output::result(NO_RUN);
+        }
+        return Ok(exit::OK);
     };
     if args.json {
-        let found = story.as_ref().map(|(stored, _)| &stored.found);
-        output::json(&object(found, holder.as_ref(), &layout));
+        output::json(&object(&stored));
         return Ok(exit::OK);
     }
-    let Some((stored, story)) = story else {
-        output::result(NO_RUN);
-        return Ok(exit::OK);
-    };
     let width = stdout_width().unwrap_or(usize::MAX);
-    for line in lines(&stored.found, &story, holder.as_ref(), &layout) {
+    for line in lines(&stored, &story) {
         let indent = if line.starts_with(' ') { INDENT } else { 2 };
         fold(&line, indent, width).iter().for_each(|line| output::result(line));
     }
@@ -69,6 +65,7 @@ pub(super) fn phase(state: &State, held: bool) -> &'static str {
     }
     match state.stop.as_ref().map(|stop| stop.reason) {
         _ if held => "running",
+        Some(StopReason::NeedsHuman) if next_step::is_answered(state) => "stopped",
         Some(StopReason::NeedsHuman) => "needs_human",
         // Killed without a word, it can be gone on with just as well.
         Some(StopReason::Interrupted) | None => "interrupted",
@@ -76,15 +73,19 @@ pub(super) fn phase(state: &State, held: bool) -> &'static str {
     }
 }
 
-fn object(found: Option<&StoredRun>, holder: Option<&Holder>, layout: &Layout) -> Value {
-    let Some(StoredRun { run, state, started, .. }) = found else {
-        return json!({
-            "run": null,
-            "phase": if holder.is_some() { "running" } else { "none" },
-            "stop_reason": null,
-            "state_dir": layout.root(),
-        });
-    };
+fn no_run(layout: &Layout) -> Value {
+    json!({
+        "run": null,
+        "phase": if Lock::holder(layout).is_some() { "running" } else { "none" },
+        "stop_reason": null,
+        "state_dir": layout.root(),
+    })
+}
+
+fn object(stored: &SelectedRun) -> Value {
+    let StoredRun { run, state, started, .. } = &stored.found;
+    let holder = stored.holder.as_ref();
+    let waiting_until = state.waiting.as_ref().and_then(|wait| time(wait.until_ms));
     json!({
         "run": run,
         "phase": phase(state, holder.is_some()),
@@ -102,11 +103,11 @@ fn object(found: Option<&StoredRun>, holder: Option<&Holder>, layout: &Layout) -
         "cost_usd": state.cost(),
         "cost_estimated": state.budget.cost_estimated,
         "tokens": state.tokens(),
-        "runtime_s": seconds(state.budget.runtime_ms),
+        "runtime_s": seconds(stored.runtime_ms()),
         "failures": state.agent.failures,
         "stagnant": state.progress.stagnant,
         "survived": state.agent.survivors,
-        "waiting_until_ms": state.waiting.as_ref().map(|wait| wait.until_ms),
+        "waiting_until": waiting_until,
         "limits": {
             "max_iterations": state.limits.max_iterations,
             "max_runtime_s": state.limits.max_runtime_ms.map(seconds),
@@ -116,8 +117,13 @@ fn object(found: Option<&StoredRun>, holder: Option<&Holder>, layout: &Layout) -
             "max_stagnant": finite(state.limits.max_stagnant),
             "max_rejections": finite(state.limits.max_rejections),
         },
-        "state_dir": layout.root(),
+        "state_dir": stored.layout.root(),
     })
+}
+
+/// A time that is recorded in milliseconds since 1970.
+fn time(ms: u64) -> Option<Timestamp> {
+    i64::try_from(ms).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok())
 }
 
 /// Nothing where there is no limit.
@@ -159,6 +165,9 @@ fn headline(state: &State, holder: Option<&Holder>) -> String {
     if let Some(holder) = holder {
         return format!("{words} ({holder})");
     }
+    if next_step::is_answered(state) {
+        return format!("{words}: the question is answered; `run` resumes");
+    }
     let Some(stop) = state.stop.as_ref().filter(|stop| stop.reason != StopReason::Completed) else {
         let unchecked = state.completion().is_some_and(|completion| !completion.validated);
         return match phase {
@@ -177,18 +186,13 @@ fn headline(state: &State, holder: Option<&Holder>) -> String {
     }
 }
 
-fn lines(
-    found: &StoredRun,
-    story: &RunSummary,
-    holder: Option<&Holder>,
-    layout: &Layout,
-) -> Vec<String> {
-    let StoredRun { run, state, .. } = found;
+fn lines(stored: &SelectedRun, story: &RunSummary) -> Vec<String> {
+    let StoredRun { run, state, started, .. } = &stored.found;
     let limit = |max: Option<String>| max.map_or(String::new(), |max| format!(" of {max}"));
     let limits = &state.limits;
-    let mut lines = vec![headline(state, holder), format!("  run         {run}")];
-    if let Some(started) = found.started {
-        lines.push(format!("  started     {}", local(started)));
+    let mut lines = vec![headline(state, stored.holder.as_ref()), format!("  run         {run}")];
+    if let Some(started) = started {
+        lines.push(format!("  started     {}", local(*started)));
     }
     lines.extend([
         format!("  agent       {}{}", state.agent.name, instead(state)),
@@ -200,7 +204,7 @@ fn lines(
         cost(state),
         format!(
             "  runtime     {}{}",
-            duration(state.budget.runtime_ms),
+            duration(stored.runtime_ms()),
             limit(limits.max_runtime_ms.map(duration))
         ),
     ]);
@@ -218,11 +222,10 @@ fn lines(
         lines.push(format!("  process     {text} could not be ended"));
     }
     if let Some(wait) = &state.waiting {
-        let until = Timestamp::from_millisecond(i64::try_from(wait.until_ms).unwrap_or(i64::MAX));
-        let until = until.map_or_else(|_| "later".to_owned(), local);
+        let until = time(wait.until_ms).map_or_else(|| "later".to_owned(), local);
         lines.push(format!("  waiting     until {until}: {}", one_line(&wait.reason, 120)));
     }
-    lines.push(format!("  state       {}", shorten_home(layout.root())));
+    lines.push(format!("  state       {}", shorten_home(stored.layout.root())));
     lines
 }
 

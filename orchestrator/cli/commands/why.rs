@@ -4,7 +4,7 @@ use ralph_orchestrator_contract::Usd;
 use ralph_orchestrator_core::machine::{
     IterationOutcome, IterationSummary, ResumeBlocker, RunSummary, State, TreeChange,
 };
-use ralph_orchestrator_core::store::{Layout, Lock, StoredRun};
+use ralph_orchestrator_core::store::Lock;
 use serde_json::{Value, json};
 
 use super::run_selection::{self, SelectedRun};
@@ -37,7 +37,7 @@ const MOST_GROUPS: usize = 40;
 pub(crate) fn why(file: &ConfigFile, args: &WhyArgs) -> Result<u8, CommandError> {
     let context = Context::locate_run(file, &args.sets)?;
     let stored = run_selection::read_story(&context, args.run.as_deref())?;
-    let Some((SelectedRun { layout, found, running }, story)) = stored else {
+    let Some((stored, story)) = stored else {
         let layout = context.layout()?;
         let running = Lock::holder(&layout).is_some();
         if args.json {
@@ -49,10 +49,10 @@ pub(crate) fn why(file: &ConfigFile, args: &WhyArgs) -> Result<u8, CommandError>
     };
     let program = context::invocation(file);
     if args.json {
-        output::json(&object(&found, &story, running, &layout, &program));
+        output::json(&object(&stored, &story, &program));
     } else {
         let width = stdout_width().unwrap_or(USUAL_WIDTH).min(WIDEST);
-        let lines = lines(&found, &story, running, (&program, width));
+        let lines = lines(&stored, &story, (&program, width));
         lines.iter().for_each(|line| output::result(line));
     }
     Ok(exit::OK)
@@ -165,15 +165,10 @@ const fn tree(change: TreeChange) -> Option<&'static str> {
     }
 }
 
-fn lines(
-    found: &StoredRun,
-    story: &RunSummary,
-    running: bool,
-    (program, width): (&str, usize),
-) -> Vec<String> {
-    let state = &found.state;
+fn lines(stored: &SelectedRun, story: &RunSummary, (program, width): (&str, usize)) -> Vec<String> {
+    let (state, running) = (&stored.found.state, stored.is_running());
     let mut lines = wrap(&headline(state, story, running), "", width);
-    lines.push(format!("run {}", found.run));
+    lines.push(format!("run {}", stored.found.run));
     if let Some(line) = story.claim_stats.summary_line() {
         lines.extend(wrap(&one_line(&line, 400), "", width));
     }
@@ -193,7 +188,7 @@ fn lines(
         lines.extend(text);
     }
     lines.extend([String::new(), "Cost:".into()]);
-    lines.extend(money(state, story, &shown));
+    lines.extend(money(stored, story, &shown));
     lines.extend([String::new(), "What to do:".into()]);
     for advice in advice(state, story, running, program) {
         let mut text = wrap(&advice, "    ", width);
@@ -226,6 +221,9 @@ fn headline(state: &State, story: &RunSummary, running: bool) -> String {
     if running {
         return format!("running, iteration {}", state.iterations);
     }
+    if next_step::is_answered(state) {
+        return "stopped: the question is answered".to_owned();
+    }
     state.stop.as_ref().map_or_else(
         || "interrupted: the orchestrator died".to_owned(),
         |stop| {
@@ -244,16 +242,14 @@ fn headline(state: &State, story: &RunSummary, running: bool) -> String {
 }
 
 fn money(
-    state: &State,
+    stored: &SelectedRun,
     story: &RunSummary,
     groups: &[(&IterationGroup<'_>, usize)],
 ) -> Vec<String> {
+    let (state, runtime) = (&stored.found.state, duration(stored.runtime_ms()));
     let limit = state.limits.max_cost_usd.map(|max| format!(" of {max}")).unwrap_or_default();
     if !state.budget.cost_reported && state.cost() == Usd::ZERO {
-        let mut lines = vec![format!(
-            "  not reported by the agent; runtime {}",
-            duration(state.budget.runtime_ms)
-        )];
+        let mut lines = vec![format!("  not reported by the agent; runtime {runtime}")];
         lines.extend(
             groups.iter().filter(|(group, _)| group.last() > 0).map(|(group, _)| {
                 format!("  {:<6} {}", group.name(), duration(group.duration_ms()))
@@ -263,10 +259,7 @@ fn money(
     }
     let estimated = if state.budget.cost_estimated { " (estimated)" } else { "" };
     let total = state.cost();
-    let mut lines = vec![format!(
-        "  total  {total}{limit}{estimated}, runtime {}",
-        duration(state.budget.runtime_ms)
-    )];
+    let mut lines = vec![format!("  total  {total}{limit}{estimated}, runtime {runtime}")];
     for (group, _) in groups.iter().filter(|(group, _)| group.last() > 0) {
         let count = u64::try_from(group.episodes.len()).unwrap_or(u64::MAX);
         let each = Usd::from_nanos(group.cost().nanos() / count.max(1));
@@ -292,7 +285,7 @@ fn advice(state: &State, story: &RunSummary, running: bool, program: &str) -> Ve
         return vec![say("nothing: the work is proved done. `run --restart` begins a new run")];
     }
     if running {
-        return vec![say("wait; `log --follow` shows what happens, `stop` ends the run")];
+        return vec![say("wait: `log --follow` shows what happens, and `stop` ends the run")];
     }
     let mut advice = Vec::new();
     // Of the validator that stopped the run, the last advice says the same.
@@ -333,18 +326,12 @@ fn advice(state: &State, story: &RunSummary, running: bool, program: &str) -> Ve
     advice
 }
 
-fn object(
-    found: &StoredRun,
-    story: &RunSummary,
-    running: bool,
-    layout: &Layout,
-    program: &str,
-) -> Value {
-    let state = &found.state;
+fn object(stored: &SelectedRun, story: &RunSummary, program: &str) -> Value {
+    let (state, running) = (&stored.found.state, stored.is_running());
     let iterations: Vec<&IterationSummary> =
         story.iterations.values().filter(|episode| !episode.is_empty()).collect();
     json!({
-        "run": found.run,
+        "run": stored.found.run,
         "running": running,
         "stop_reason": state.stop.as_ref().map(|stop| stop.reason),
         "message": state.stop.as_ref().map(|stop| stop.message.as_str()),
@@ -356,8 +343,8 @@ fn object(
         "cost_usd": state.cost(),
         "cost_estimated": state.budget.cost_estimated,
         "tokens": state.tokens(),
-        "runtime_ms": state.budget.runtime_ms,
+        "runtime_ms": stored.runtime_ms(),
         "advice": advice(state, story, running, program),
-        "state_dir": layout.root(),
+        "state_dir": stored.layout.root(),
     })
 }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 
 use super::disk::{Disk, File, private_open_flags};
@@ -33,7 +34,10 @@ impl fmt::Display for Holder {
         match (self.pid, self.started) {
             (0, _) => f.write_str("it has just started"),
             (pid, None) => write!(f, "pid {pid}"),
-            (pid, Some(started)) => write!(f, "pid {pid}, started {started:.0}"),
+            (pid, Some(started)) => {
+                let started = started.to_zoned(TimeZone::system());
+                write!(f, "pid {pid}, started {}", started.strftime("%Y-%m-%d %H:%M:%S %Z"))
+            }
         }
     }
 }
