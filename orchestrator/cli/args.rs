@@ -48,7 +48,7 @@ pub(crate) enum Command {
     Status(StatusArgs),
     /// Show what happened, or one iteration's transcript
     Log(LogArgs),
-    /// List the runs of this workspace, the newest first
+    /// List the runs of this workspace, whatever their configuration
     Runs(RunsArgs),
     /// Explain a run: claims, verdicts, changes, cost, next step
     Why(WhyArgs),
@@ -56,7 +56,7 @@ pub(crate) enum Command {
     Answer(AnswerArgs),
     /// Stop the active run of this configuration
     Stop(StopArgs),
-    /// Delete the run state of this configuration
+    /// Delete all runs of this configuration
     Reset(ResetArgs),
     /// Write a ralph.toml and a PROMPT.md to start from
     Init(InitArgs),

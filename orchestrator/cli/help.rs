@@ -23,7 +23,7 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
     (
         "runs",
         &[
-            ("List the runs of this workspace", "runs"),
+            ("List the runs of this workspace, whatever their configuration", "runs"),
             ("The id of the newest one", "runs --json | jq -r .run"),
         ],
     ),
@@ -79,7 +79,7 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
     (
         "reset",
         &[
-            ("Delete the runs of this workspace, after a question", "reset"),
+            ("Delete all runs of this configuration, once you confirm it", "reset"),
             ("The same in a script", "reset --yes"),
         ],
     ),
@@ -88,6 +88,7 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
         &[
             ("Write a configuration for this repository", "init"),
             ("Name the command that proves the work done", r#"init --test "make check""#),
+            ("Any program as the agent", "init -- ./my-agent --flag"),
         ],
     ),
     (
@@ -182,6 +183,14 @@ claim by the agent, unless ralph.toml sets completion.when.
 Exit status: 0 completed, 1 stopped by a limit, 2 a human is needed, 64 usage, 65 state damaged, 69 agent \
 not available, 70 internal error, 75 workspace busy, 78 configuration wrong, 130 and 143 interrupted.";
 
+/// What `reset --help` ends with.
+const RESET: &str = "Deleted: all runs of this configuration in this workspace, with their records, transcripts, prompts and \
+verdicts. This cannot be undone.
+Kept: the workspace, the configuration, the prompt, git, and the runs of other configurations of this \
+workspace, which `runs` lists too. To delete those, name their configuration with `-c`.
+
+`run --restart` begins a new run and deletes nothing.";
+
 /// The command line as it is parsed, completed and documented.
 pub(crate) fn command() -> Command {
     let command = with_examples(CommandLine::command(), "");
@@ -219,6 +228,7 @@ fn with_examples(command: Command, path: &str) -> Command {
     match path {
         "" => text.push_str("\n\n`ralph-orchestrator COMMAND --help` has more for each command."),
         "run" => text = format!("{text}\n\n{RUN}"),
+        "reset" => text = format!("{text}\n\n{RESET}"),
         _ => {}
     }
     let command = if text.is_empty() { command } else { command.after_help(StyledStr::from(text)) };

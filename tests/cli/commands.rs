@@ -164,11 +164,32 @@ fn reset_asks_first_and_forgets_only_the_runs() {
     env.run().expect(0);
     env.ralph(&["reset"]).expect(64).says("--yes");
     env.run().expect(0).says("already completed");
-    env.ralph(&["reset", "--yes"]).expect(0);
+    env.ralph(&["reset", "--yes"]).expect(0).says("deleted 1 run of this configuration");
     assert_eq!(env.status()["phase"], "none");
     assert!(env.path("done").exists());
     env.run().expect(0);
     assert_eq!(env.agent.calls(), 2);
+}
+
+#[test]
+fn reset_keeps_and_names_the_runs_of_other_configurations() {
+    let env = TestEnvironment::new();
+    env.write("other.toml", env.read("ralph.toml"));
+    env.ralph(&["run", "--once"]).expect(0);
+    env.ralph(&["run", "--once", "--restart"]).expect(0);
+    env.ralph(&["-c", "other.toml", "run", "--once"]).expect(0);
+    let all = || env.ralph(&["runs", "--json"]).expect(0).events()[0].as_array().unwrap().len();
+    assert_eq!(all(), 3);
+    env.ralph(&["reset", "--yes"])
+        .expect(0)
+        .says("deleted 2 runs of this configuration")
+        .says("the workspace is untouched; 1 run of other configurations kept (see `runs`)");
+    assert_eq!(all(), 1);
+    let help = env.ralph(&["reset", "--help"]).expect(0);
+    help.says("Deleted: ").says("Kept: ").says("cannot be undone");
+    env.ralph(&["reset", "--yes"]).expect(0).says("nothing to delete");
+    env.ralph(&["reset", "--yes", "-c", "other.toml"]).expect(0).says("deleted 1 run");
+    assert_eq!(all(), 0);
 }
 
 #[test]

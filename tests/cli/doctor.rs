@@ -238,3 +238,41 @@ fn prints_a_line_for_each_check() {
     ];
     insta::with_settings!({ filters => filters }, { insta::assert_snapshot!("doctor", text) });
 }
+
+#[test]
+fn says_why_the_checks_were_not_run() {
+    let env = TestEnvironment::new();
+    let skipped = |why: &str| {
+        let ended = env.ralph(&["doctor"]);
+        ended.says(&format!("skip  baseline       the checks were not run: {why}"));
+        let json: serde_json::Value =
+            serde_json::from_str(&env.ralph(&["doctor", "--json"]).stdout).unwrap();
+        let checks = json["checks"].as_array().unwrap();
+        let baseline = checks.iter().find(|check| check["check"] == "baseline").unwrap();
+        assert_eq!((&baseline["skipped"], &baseline["ok"]), (&true.into(), &true.into()));
+    };
+    env.config("\n[completion]\nbaseline = \"off\"\n");
+    skipped("`completion.baseline` is \"off\"");
+    env.config("");
+    env.ralph(&["doctor"]).expect(0).says("ok    baseline");
+    let program = env.agent.program();
+    let aside = program.with_extension("aside");
+    fs::rename(&program, &aside).unwrap();
+    skipped("a check above failed");
+    fs::rename(&aside, &program).unwrap();
+    env.ralph(&["run", "--once"]).expect(0);
+    skipped("the run has begun");
+}
+
+#[test]
+fn names_no_file_that_is_not_there() {
+    let env = TestEnvironment::new();
+    fs::remove_file(env.path("ralph.toml")).unwrap();
+    env.ralph(&["doctor"]).expect(78).says("could not find `ralph.toml`").says("init");
+    let agent = env.agent.program().display().to_string();
+    let words = ["run", "--once", "--goal", "x", "--check", "test -e done", "--", &agent];
+    env.ralph(&words).expect(0);
+    let ended = env.ralph(&["doctor"]).expect(0);
+    ended.says("there is no ralph.toml; the run of this folder began without one");
+    assert!(!ended.stdout.contains("/ralph.toml"), "{}", ended.stdout);
+}

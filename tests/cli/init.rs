@@ -202,3 +202,29 @@ fn an_agent_that_changes_the_protected_script_is_found_out() {
     ended.says("protected paths must be as they were").says("test.sh (modified)");
     assert_ne!(env.status()["phase"], "completed");
 }
+
+#[test]
+fn any_program_is_named_as_for_run() {
+    let env = TestEnvironment::new();
+    fs::remove_file(env.path("ralph.toml")).unwrap();
+    let agent = env.agent.program();
+    symlink(&agent, env.path("my-agent")).unwrap();
+    env.ralph(&["init", "--agent", "claude", "--", "./my-agent"]).expect(64);
+    env.ralph(&["init", "--test", "test -e done", "--", "./my-agent", "--mode", "a \"b\""])
+        .expect(0)
+        .says("  the agent is ./my-agent");
+    let config = env.read("ralph.toml");
+    assert!(config.contains("adapter = \"command\"\nunmetered = true"), "{config}");
+    assert!(config.contains("# max_cost_usd = 10.0"), "{config}");
+    env.agent.default_call().script("touch done\n").out("<promise>COMPLETE: x</promise>\n");
+    env.run().expect(0).says("completed");
+    assert_eq!(env.agent.argv(1), ["--mode", "a \"b\""]);
+    env.ralph(&["init", "--", "other"]).expect(64).says("already exist");
+    // Known programs have adapters of their own.
+    env.ralph(&["init", "--force", "--", "claude", "-p", "--model", "opus"]).expect(0);
+    let config = env.read("ralph.toml");
+    assert!(config.contains("adapter = \"claude-cli\""), "{config}");
+    assert!(config.contains("model = \"opus\"") && !config.contains("unmetered"), "{config}");
+    assert!(config.contains("\nmax_cost_usd = 10.0"), "{config}");
+    env.ralph(&["init", "--force", "--", "no-such-agent"]).expect(0).says("no-such-agent, but");
+}

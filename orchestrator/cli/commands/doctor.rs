@@ -12,7 +12,7 @@ use ralph_orchestrator_core::engine::{
 };
 use ralph_orchestrator_core::machine::ValidatorVerdict;
 use ralph_orchestrator_core::registry::LaunchContext;
-use ralph_orchestrator_core::store::{Lock, read_current_run};
+use ralph_orchestrator_core::store::{Layout, Lock, read_current_run};
 use ralph_orchestrator_supervisor::KillSwitch;
 use ralph_validator_command::PLACEHOLDER;
 use serde_json::Value;
@@ -20,9 +20,10 @@ use serde_json::Value;
 use crate::args::SetArgs;
 use crate::commands::{block_on, init};
 use crate::context::Context;
-use crate::discovery::ConfigFile;
+use crate::discovery::{ConfigFile, NAME};
 use crate::error::{CommandError, exit};
 use crate::plugins::Plugins;
+use crate::render::terminal::{fold, stdout_width};
 use crate::render::text::{EVIDENCE_ONLY, capability_names, one_line};
 use crate::sandbox::{self, SandboxPolicy};
 use crate::{output, registry};
@@ -36,12 +37,17 @@ pub(crate) struct DoctorArgs {
     pub(crate) sets: SetArgs,
 }
 
+/// Where details begin.
+const INDENT: usize = 21;
+
 /// How a check came out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Severity {
     Ok,
     /// A run would begin, and would say the same.
     Warning,
+    /// Not checked, for this reason.
+    Skipped,
     /// A run would not begin: it would end with this exit status.
     Failed(u8),
 }
@@ -57,6 +63,14 @@ impl Finding {
         Self { what, severity: Severity::Warning, detail }
     }
 
+    fn skipped(what: &'static str, why: &str) -> Self {
+        Self {
+            what,
+            severity: Severity::Skipped,
+            detail: format!("the checks were not run: {why}"),
+        }
+    }
+
     fn new(what: &'static str, result: Result<String, String>, code: u8) -> Self {
         match result {
             Ok(detail) => Self { what, severity: Severity::Ok, detail },
@@ -67,7 +81,7 @@ impl Finding {
 
 pub(crate) fn doctor(file: &ConfigFile, args: &DoctorArgs) -> Result<u8, CommandError> {
     let context = Context::with(file, &args.sets)?;
-    let findings = block_on(run_checks(&context))?;
+    let findings = block_on(run_checks(&context, file))?;
     let code = exit_status(&findings);
     if args.json {
         let rows: Vec<_> = findings
@@ -77,19 +91,24 @@ pub(crate) fn doctor(file: &ConfigFile, args: &DoctorArgs) -> Result<u8, Command
                     "check": finding.what,
                     "ok": !matches!(finding.severity, Severity::Failed(_)),
                     "warning": finding.severity == Severity::Warning,
+                    "skipped": finding.severity == Severity::Skipped,
                     "detail": finding.detail,
                 })
             })
             .collect();
         output::json(&serde_json::json!({"ok": code == exit::OK, "checks": rows}));
     } else {
+        let width = stdout_width().unwrap_or(usize::MAX);
         for Finding { what, severity, detail } in &findings {
             let mark = match severity {
                 Severity::Ok => "ok",
                 Severity::Warning => "warn",
+                Severity::Skipped => "skip",
                 Severity::Failed(_) => "FAIL",
             };
-            output::result(&format!("{mark:<5} {what:<14} {detail}"));
+            let line = format!("{mark:<5} {what:<14} {detail}");
+            let lines = line.lines().flat_map(|line| fold(line, INDENT, width));
+            lines.for_each(|line| output::result(&line));
         }
         output::result(&summary(&context, &findings));
     }
@@ -133,9 +152,14 @@ fn exit_status(findings: &[Finding]) -> u8 {
     in_order.into_iter().find(|code| failed(*code)).unwrap_or(exit::OK)
 }
 
-async fn run_checks(context: &Context) -> Result<Vec<Finding>, CommandError> {
-    let mut findings =
-        vec![Finding::new("configuration", Ok(context.file.display().to_string()), exit::CONFIG)];
+async fn run_checks(context: &Context, file: &ConfigFile) -> Result<Vec<Finding>, CommandError> {
+    let configuration = match file {
+        ConfigFile::Named(_) | ConfigFile::Found { .. } => context.file.display().to_string(),
+        ConfigFile::Missing { .. } => {
+            format!("there is no {NAME}; the run of this folder began without one, and resumes so")
+        }
+    };
+    let mut findings = vec![Finding::new("configuration", Ok(configuration), exit::CONFIG)];
     // Without one the check of the agent says the same; that there is none is a finding of its own.
     let policy = SandboxPolicy::from_context(context);
     let no_sandbox = policy.as_ref().err().map_or(exit::UNAVAILABLE, CommandError::code);
@@ -185,9 +209,11 @@ async fn run_checks(context: &Context) -> Result<Vec<Finding>, CommandError> {
     }
     findings.extend(check_completion(&judges));
     findings.push(check_state(context));
-    if findings.iter().all(|finding| !matches!(finding.severity, Severity::Failed(_))) {
-        findings.extend(check_baseline(context, &judges, &env).await);
-    }
+    let is_sound = findings.iter().all(|finding| !matches!(finding.severity, Severity::Failed(_)));
+    findings.push(match baseline_blocker(context, is_sound) {
+        Some(why) => Finding::skipped("baseline", why),
+        None => check_baseline(context, &judges, &env).await,
+    });
     Ok(findings)
 }
 
@@ -221,27 +247,48 @@ fn check_prompt(context: &Context) -> Option<Finding> {
     Some(Finding::new("prompt", Err(init::needs_task(&place)), exit::CONFIG))
 }
 
-/// Runs the checks once on the unchanged workspace, as the next run would. `None` if that run would not, or
-/// if a run is active.
+/// Why the checks are not run on the workspace as it is.
+fn baseline_blocker(context: &Context, is_sound: bool) -> Option<&'static str> {
+    let config = &context.loaded.config;
+    let begun = |layout: &Layout| {
+        let found = read_current_run(layout, |_| {}).ok().flatten();
+        found.is_some_and(|found| found.state.iterations > 0)
+    };
+    let layout = context.layout().ok();
+    if !is_sound {
+        Some("a check above failed")
+    } else if config.completion.baseline == BaselineMode::Off {
+        Some("`completion.baseline` is \"off\"")
+    } else if layout.as_ref().is_some_and(|layout| Lock::holder(layout).is_some()) {
+        Some("a run is active")
+    } else if layout.as_ref().is_some_and(begun) {
+        Some("the run has begun, so the workspace is not as it was")
+    } else if !config.run.workspace.exists() {
+        Some("the workspace is created when the run begins")
+    } else {
+        None
+    }
+}
+
+/// Runs the checks once on the unchanged workspace, as the next run would.
 async fn check_baseline(
     context: &Context,
     judges: &CompletionPolicy,
     env: &BTreeMap<String, String>,
-) -> Option<Finding> {
+) -> Finding {
     let config = &context.loaded.config;
     let mode = config.completion.baseline;
-    let layout = context.layout().ok()?;
-    let begun =
-        read_current_run(&layout, |_| {}).ok()?.is_some_and(|found| found.state.iterations > 0);
-    let workspace = config.run.workspace.canonicalize().ok()?;
-    if mode == BaselineMode::Off || begun || Lock::holder(&layout).is_some() {
-        return None;
-    }
+    let workspace = match config.run.workspace.canonicalize() {
+        Ok(workspace) => workspace,
+        Err(error) => return Finding::skipped("baseline", &format!("the workspace: {error}")),
+    };
     let verdicts = judges.check_baseline(&workspace, env, None).await;
     let accepting = verdicts.iter().filter(|named| named.verdict.is_accepted());
     let failing = verdicts.iter().find(|named| !named.verdict.is_accepted());
     let (severity, detail) = match failing {
-        _ if verdicts.is_empty() => return None,
+        _ if verdicts.is_empty() => {
+            return Finding::skipped("baseline", "no validator is required");
+        }
         Some(ValidatorVerdict { validator, verdict: Verdict::Error { message }, .. }) => {
             (Severity::Warning, format!("no verdict by `{validator}`: {}", one_line(message, 200)))
         }
@@ -268,7 +315,7 @@ async fn check_baseline(
             (severity, format!("accepted by {names}, although nothing is done yet: {consequence}"))
         }
     };
-    Some(Finding { what: "baseline", severity, detail })
+    Finding { what: "baseline", severity, detail }
 }
 
 /// A limit that this agent cannot be held to, as the run would refuse it or warn of it.

@@ -28,12 +28,15 @@ pub(crate) struct InitArgs {
     #[arg(long, value_name = "COMMAND")]
     pub(crate) test: Option<String>,
     /// Write a systemd user unit that runs an existing configuration
-    #[arg(long, conflicts_with_all = ["test", "agent", "goal", "gitignore", "no_run"])]
+    #[arg(long, conflicts_with_all = ["test", "agent", "words", "goal", "gitignore", "no_run"])]
     pub(crate) systemd: bool,
     /// The agent: claude, codex, gemini, opencode, goose, qwen, copilot or claude-sdk [default: the first
     /// that is installed]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", conflicts_with = "words")]
     pub(crate) agent: Option<String>,
+    /// Any other agent: its program and arguments, after `--`
+    #[arg(last = true, value_name = "AGENT")]
+    pub(crate) words: Vec<String>,
     /// What is to be done; goes into the new PROMPT.md
     #[arg(long, value_name = "TEXT")]
     pub(crate) goal: Option<String>,
@@ -107,6 +110,9 @@ fn refuse(
     if keeps_config && args.agent.is_some() {
         return exists(file, "--agent");
     }
+    if keeps_config && !args.words.is_empty() {
+        return exists(file, "the agent after `--`");
+    }
     if keeps_prompt && args.goal.is_some() {
         return exists(prompt, "--goal");
     }
@@ -132,7 +138,11 @@ fn write_config(
     args: &InitArgs,
     folder: &Path,
 ) -> Result<(), CommandError> {
-    let agent = agent::find(args.agent.as_deref(), folder)?;
+    let agent = if args.words.is_empty() {
+        agent::find(args.agent.as_deref(), folder)?
+    } else {
+        agent::from_words(&args.words, folder)?
+    };
     let text = CONFIG
         .replace("@AGENT@", &agent.toml)
         .replace("@VALIDATORS@", &checks.toml()?)

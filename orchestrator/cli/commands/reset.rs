@@ -2,14 +2,17 @@
 
 use std::io::{BufRead as _, IsTerminal as _};
 
-use ralph_orchestrator_core::store;
+use ralph_orchestrator_core::store::{self, Layout};
 
+use super::run_selection::{layouts, list_all};
 use crate::args::SetArgs;
 use crate::context::Context;
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::orphans::end_orphans;
 use crate::output;
+use crate::render::terminal::{fold, stdout_width};
+use crate::render::text::{count, len, shorten_home};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ResetArgs {
@@ -21,29 +24,56 @@ pub(crate) struct ResetArgs {
 }
 
 pub(crate) fn reset(file: &ConfigFile, args: &ResetArgs) -> Result<u8, CommandError> {
-    let layout = Context::locate_run(file, &args.sets)?.layout_to_delete()?;
-    let root = layout.root().display().to_string();
-    if !layout.root().exists() {
-        output::result(&format!("nothing to delete: {root} does not exist"));
-        return Ok(exit::OK);
-    }
-    if !args.yes && !confirmed(&root)? {
+    let context = Context::locate_run(file, &args.sets)?;
+    let layout = context.layout_to_delete()?;
+    let root = shorten_home(layout.root());
+    let kept = runs_of_others(&context, &layout);
+    let runs = match store::list_runs(&layout) {
+        Ok(runs) if !runs.is_empty() => count(len(&runs), "run"),
+        Ok(_) if !layout.latch().exists() => {
+            print(&format!("nothing to delete: this configuration has no run in {root}{kept}"));
+            return Ok(exit::OK);
+        }
+        // What is damaged is deleted too, but may not count as a run.
+        _ => "all runs".to_owned(),
+    };
+    if !args.yes && !confirmed(&runs, &root)? {
         return Err(CommandError::user("nothing was deleted")
             .hinted("`reset --yes` skips the confirmation"));
     }
     for note in store::reset(&layout, &end_orphans)?.notes {
         output::info(&note);
     }
-    output::result(&format!("all runs in {root} are deleted; the workspace is untouched"));
+    print(&format!(
+        "deleted {runs} of this configuration in {root}; the workspace is untouched{kept}"
+    ));
     Ok(exit::OK)
 }
 
-fn confirmed(root: &str) -> Result<bool, CommandError> {
+fn print(line: &str) {
+    let width = stdout_width().unwrap_or(usize::MAX);
+    fold(line, 2, width).iter().for_each(|line| output::result(line));
+}
+
+/// Says how many runs of other configurations of the workspace are kept, if there are any.
+fn runs_of_others(context: &Context, own: &Layout) -> String {
+    let mut layouts = layouts(context).unwrap_or_default();
+    layouts.retain(|layout| layout != own);
+    match len(&list_all(&layouts).unwrap_or_default()) {
+        0 => String::new(),
+        number => {
+            format!("; {} of other configurations kept (see `runs`)", count(number, "run"))
+        }
+    }
+}
+
+fn confirmed(runs: &str, root: &str) -> Result<bool, CommandError> {
     if !std::io::stdin().is_terminal() {
         return Ok(false);
     }
     output::info_part(&format!(
-        "Delete all runs in {root}, transcripts and evidence included? [y/N] "
+        "Delete {runs} of this configuration in {root}, transcripts and evidence included? This cannot \
+         be undone. [y/N] "
     ));
     let mut answer = String::new();
     std::io::stdin().lock().read_line(&mut answer)?;

@@ -30,9 +30,10 @@ pub(super) fn foreign_variables(vars: &BTreeMap<String, String>) -> Option<Strin
         vars.keys().map(String::as_str).filter(|name| is_foreign(name)).collect();
     (!foreign.is_empty()).then(|| {
         format!(
-            "{} {} no configuration of ralph-orchestrator, and of no effect",
+            "{} {} not configuration of ralph-orchestrator and {} no effect",
             foreign.join(", "),
-            if foreign.len() == 1 { "is" } else { "are" }
+            if foreign.len() == 1 { "is" } else { "are" },
+            if foreign.len() == 1 { "has" } else { "have" }
         )
     })
 }

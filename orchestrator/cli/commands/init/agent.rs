@@ -4,6 +4,9 @@ use std::path::Path;
 
 use ralph_orchestrator_supervisor::find_program;
 
+use toml::Value;
+
+use crate::agent_words;
 use crate::context::variables;
 use crate::error::CommandError;
 
@@ -48,6 +51,11 @@ const KNOWN: [KnownAgent; 8] = [
     },
 ];
 
+/// What `[agent]` says of an agent that reports no cost.
+const UNMETERED: &str =
+    "unmetered = true             # it reports no cost: max_cost_usd cannot be enforced\n";
+const NO_COST: &str = "# max_cost_usd = 10.0        # this agent reports no cost";
+
 const fn acp(name: &'static str, program: &'static str) -> KnownAgent {
     KnownAgent { name, program: name, toml: program, is_metered: false }
 }
@@ -76,7 +84,7 @@ pub(super) fn find(asked: Option<&str>, folder: &Path) -> Result<AgentChoice, Co
             let names: Vec<&str> = KNOWN.iter().map(|known| known.name).collect();
             let message = format!("unknown agent {name:?}; known agents: {}", names.join(", "));
             CommandError::user(message)
-                .hinted("use the adapter `command` for any other: see docs/user/agents")
+                .hinted("name any other after `--`: `init -- my-agent --flag`")
         })?,
         None => match KNOWN.iter().find(|known| is_installed(known)).or(KNOWN.first()) {
             Some(known) => known,
@@ -94,6 +102,30 @@ pub(super) fn find(asked: Option<&str>, folder: &Path) -> Result<AgentChoice, Co
         )
     };
     Ok(AgentChoice { toml: known.table(), cost: known.cost(), line })
+}
+
+/// The agent that these words start, as `run` takes them after `--`; there is at least one.
+pub(super) fn from_words(words: &[String], folder: &Path) -> Result<AgentChoice, CommandError> {
+    let program = words.first().map(String::as_str).unwrap_or_default();
+    if program.trim().is_empty() {
+        return Err(CommandError::user(
+            "expected a program after `--`, such as `-- my-agent --flag`",
+        ));
+    }
+    let agent = agent_words::agent(words);
+    let adapter = agent.get("adapter").and_then(Value::as_str).unwrap_or_default();
+    let config = agent.get("config").and_then(Value::as_table).cloned().unwrap_or_default();
+    let config = toml::to_string(&config).map_err(CommandError::internal)?;
+    let unmetered = if adapter == "command" { UNMETERED } else { "" };
+    let toml = format!("[agent]\nadapter = \"{adapter}\"\n{unmetered}\n[agent.config]\n{config}");
+    let path = variables().get("PATH").cloned().unwrap_or_default();
+    let line = match find_program(program, &path, folder) {
+        Ok(_) => format!("  the agent is {program}"),
+        Err(missing) => format!("  the agent is {program}, but {missing}"),
+    };
+    let known = KNOWN.iter().find(|known| known.toml.contains(&format!("adapter = \"{adapter}\"")));
+    let cost = known.map_or(NO_COST, KnownAgent::cost);
+    Ok(AgentChoice { toml, cost, line })
 }
 
 impl KnownAgent {

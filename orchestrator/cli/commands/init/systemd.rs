@@ -53,7 +53,7 @@ pub(super) fn write(file: &Path, force: bool) -> Result<u8, CommandError> {
     ));
     output::result("  systemctl --user daemon-reload");
     output::result(&format!("  systemctl --user enable --now {name}"));
-    output::result("  loginctl enable-linger      # so that it runs while you are logged out");
+    output::result("  loginctl enable-linger      # keeps it running after you log out");
     output::result(&format!("  journalctl --user -fu {name}"));
     Ok(exit::OK)
 }

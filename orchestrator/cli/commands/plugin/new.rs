@@ -174,7 +174,7 @@ fn make(folder: &Path) -> Result<(), CommandError> {
         .into_iter()
         .try_for_each(|below| fs::create_dir_all(folder.join(below)));
     made.map_err(|error| {
-        CommandError::user(format!("the folder {} cannot be made: {error}", folder.display()))
+        CommandError::user(format!("cannot create the folder {}: {error}", folder.display()))
     })
 }
 
