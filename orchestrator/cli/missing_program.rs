@@ -4,12 +4,15 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use ralph_orchestrator_config::{ConfigErrors, LoadedConfig, nearest};
+use ralph_orchestrator_config::{ConfigErrors, LoadedConfig, misspelt_within};
 use ralph_orchestrator_contract::ErrorClass;
 use ralph_orchestrator_core::engine::EngineError;
 use ralph_orchestrator_supervisor::{NotFound, find_program};
 
 use crate::error::CommandError;
+
+/// Letters that may be wrong in the name of a program.
+const MOST_WRONG: usize = 2;
 
 /// Returns the error of a run that could not start. `agent` is the `NAME` of `--agent NAME`.
 pub(crate) fn explain(
@@ -51,18 +54,29 @@ fn missing_program(
     };
     let path = loaded.config.env.set.get("PATH").or_else(|| vars.get("PATH"));
     let path = path.map(String::as_str).unwrap_or_default();
-    let (message, near) = match find_program(name, path, loaded.dir()).err()? {
+    let (message, near, help) = match find_program(name, path, loaded.dir()).err()? {
         NotFound::InPath { name, .. } => {
-            (format!("the program {name:?} is not in PATH"), nearest_program(&name, path))
+            let message = format!("the program {name:?} is not in PATH");
+            // What lies beside the configuration is meant, not what is called alike.
+            let is_here = is_program(&loaded.dir().join(&name));
+            let near = if is_here { None } else { nearest_program(&name, path) };
+            (
+                message,
+                near,
+                is_here.then(|| {
+                    format!("write \"./{name}\" for the one in {}", loaded.dir().display())
+                }),
+            )
         }
-        other => (other.to_string(), None),
+        other => (other.to_string(), None, None),
     };
     let mut error = loaded.error_at(&key, None, &message);
-    error.suggestion = near;
+    (error.suggestion, error.help) = (near, help);
     Some(error.into())
 }
 
-/// The program in the folders of `path` whose name is most like this one.
+/// The program in the folders of `path` whose name is this one with few letters wrong. That one is a part of
+/// the other says nothing about programs: there are too many.
 fn nearest_program(name: &str, path: &str) -> Option<String> {
     let folders = std::env::split_paths(path).filter(|folder| folder.is_absolute());
     let programs: Vec<String> = folders
@@ -73,7 +87,7 @@ fn nearest_program(name: &str, path: &str) -> Option<String> {
             is_program(&entry.path()).then(|| entry.file_name().into_string().ok()).flatten()
         })
         .collect();
-    nearest(name, programs.iter().map(String::as_str)).map(str::to_owned)
+    misspelt_within(MOST_WRONG, name, programs.iter().map(String::as_str)).map(str::to_owned)
 }
 
 fn is_program(path: &Path) -> bool {

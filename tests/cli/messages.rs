@@ -75,6 +75,22 @@ fn a_key_of_the_adapter_in_the_agents_table() {
 }
 
 #[test]
+fn a_validator_in_the_wrong_words() {
+    refused("validator_in_single_brackets", &GOOD.replace("[[validator]]", "[validator]"));
+    refused("validator_type", &GOOD.replace("kind =", "type ="));
+    refused("validator_cmd", &GOOD.replace("program = [\"true\"]", "cmd = [\"true\"]"));
+}
+
+#[test]
+fn a_program_beside_the_configuration() {
+    let env = TestEnvironment::new();
+    env.raw_config(&GOOD.replace("@AGENT@", "my-agent"));
+    insta::assert_snapshot!("program_like_no_other", message(&env, &env.run()));
+    env.write("my-agent", "#!/bin/sh\n").write_mode("my-agent", 0o755);
+    insta::assert_snapshot!("program_beside_the_configuration", message(&env, &env.run()));
+}
+
+#[test]
 fn a_program_that_is_not_there() {
     let mut env = TestEnvironment::new();
     let programs = env.root().join("programs");

@@ -68,6 +68,19 @@ impl<'a> Diagnostics<'a> {
         self.add_with_help(path, message, None);
     }
 
+    /// Records that the table at `path` lacks `key`, which it may have by another name.
+    pub(crate) fn add_missing(&mut self, path: &[&str], key: &str) {
+        let table = path.iter().map(|&part| part.to_owned()).collect::<KeyPath>();
+        let other = SYNONYMS
+            .iter()
+            .find(|(name, meant)| *meant == key && self.is_given(&[path, &[*name]].concat()));
+        let Some((name, _)) = other.filter(|_| !self.is_broken(path)) else {
+            return self.add(path, format!("`{key}` is missing"));
+        };
+        let issue = DeserializeIssue::unknown_key(name, vec![key.to_owned()]);
+        self.errors.push(explain(self.provenance, &table, &issue));
+    }
+
     /// As [`add`](Self::add), with what to do.
     pub(crate) fn add_with_help(
         &mut self,
@@ -107,8 +120,16 @@ pub(crate) fn explain(
         error.help = Some("\"none\" turns this limit off".to_owned());
     } else if matches!(provenance.value(&full), Some(Value::Array(..))) && is_table(&full) {
         error.help = Some(format!("one table is `[{}]`, with single brackets", error.key));
+    } else if is_single_table(provenance.value(&full), &issue.message) {
+        error.help =
+            Some(format!("write `[[{}]]`, with double brackets: there may be several", error.key));
     }
     error
+}
+
+/// Whether it is one table where there may be several.
+fn is_single_table(value: Option<&Value>, message: &str) -> bool {
+    matches!(value, Some(Value::Dict(..))) && message.starts_with("expected an array")
 }
 
 fn is_table(path: &[String]) -> bool {
@@ -132,6 +153,7 @@ fn suggest(error: &mut ConfigError, path: &[String], name: &str, issue: &Deseria
     } else {
         let here = |name: &str| form(&[path, &[name.to_owned()]].concat());
         error.suggestion = nearest_variable(error)
+            .or_else(|| synonym(name, &issue.names).map(here))
             .or_else(|| misspelt(name, &issue.names).map(here))
             .or_else(|| nearest(name, &issue.names).map(here));
     }
@@ -153,6 +175,15 @@ fn suggest(error: &mut ConfigError, path: &[String], name: &str, issue: &Deseria
             format!("the keys here are: {keys}")
         });
     }
+}
+
+/// Other programs' words for keys, and the keys.
+const SYNONYMS: [(&str, &str); 3] = [("type", "kind"), ("cmd", "program"), ("command", "program")];
+
+/// Returns the key, one of `names`, that other programs call `name`.
+fn synonym<'a>(name: &str, names: &'a [String]) -> Option<&'a str> {
+    let (_, meant) = SYNONYMS.iter().find(|(other, _)| *other == name)?;
+    names.iter().map(String::as_str).find(|known| known == meant)
 }
 
 fn is_agent(path: &[String]) -> bool {

@@ -50,7 +50,7 @@ pub use run_paths::{load_run_paths, run_paths_at};
 pub use schema::{keys, schema};
 pub use shapes::command_words;
 pub use sources::{Defaults, Preset, Sources};
-pub use suggest::nearest;
+pub use suggest::{misspelt_within, nearest};
 pub use variables::{ForeignVariable, foreign_variables};
 
 use diagnostics::Diagnostics;

@@ -25,7 +25,7 @@ impl DeserializeIssue {
         Self { missing_key, ..Self::plain(format!("`{key}` is missing")) }
     }
 
-    fn unknown_key(key: &str, names: Vec<String>) -> Self {
+    pub(crate) fn unknown_key(key: &str, names: Vec<String>) -> Self {
         let (unknown_key, name) = (Some(key.to_owned()), Some(key.to_owned()));
         Self { unknown_key, name, names, ..Self::plain("unknown key".to_owned()) }
     }

@@ -23,6 +23,15 @@ pub(crate) fn misspelt<'a, S: AsRef<str> + ?Sized + 'a>(
     name: &str,
     candidates: impl IntoIterator<Item = &'a S>,
 ) -> Option<&'a str> {
+    misspelt_within(usize::MAX, name, candidates)
+}
+
+/// Returns the same, if at most `most` characters are wrong: among many candidates some are alike by chance.
+pub fn misspelt_within<'a, S: AsRef<str> + ?Sized + 'a>(
+    most: usize,
+    name: &str,
+    candidates: impl IntoIterator<Item = &'a S>,
+) -> Option<&'a str> {
     let wanted = folded(name);
     candidates
         .into_iter()
@@ -31,7 +40,7 @@ pub(crate) fn misspelt<'a, S: AsRef<str> + ?Sized + 'a>(
             let other = folded(candidate);
             let distance = strsim::damerau_levenshtein(&wanted, &other);
             let longer = wanted.chars().count().max(other.chars().count());
-            (distance * 3 <= longer).then_some((distance, candidate))
+            (distance <= most && distance * 3 <= longer).then_some((distance, candidate))
         })
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, candidate)| candidate)
@@ -43,7 +52,7 @@ fn folded(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::nearest;
+    use super::{misspelt_within, nearest};
 
     #[test]
     fn what_is_near_and_what_is_not() {
@@ -61,5 +70,11 @@ mod tests {
             assert_eq!(nearest(name, &names), expected, "{name}");
         }
         assert_eq!(nearest::<str>("x", []), None);
+        let programs = ["ssh-agent", "claude", "cat"];
+        for (name, expected) in
+            [("my-agent", None), ("clawd", Some("claude")), ("agent", None), ("ct", Some("cat"))]
+        {
+            assert_eq!(misspelt_within(2, name, &programs), expected, "{name}");
+        }
     }
 }

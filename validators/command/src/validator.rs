@@ -140,7 +140,7 @@ impl CommandValidator {
         let mut reasons = Vec::new();
         if !changed.is_empty() {
             reasons.push(format!(
-                "protected paths must be as they were when the run began, put them back: {}",
+                "protected paths must be as they were when the run began; put them back: {}",
                 list_changes(&changed)
             ));
         }

@@ -44,7 +44,7 @@ impl LoadedConfig {
             None if missing => wrong(
                 "workspace",
                 format!(
-                    "{} does not exist; make it, or name a `template` for it",
+                    "{} does not exist; create it, or name a `template` for it",
                     run.workspace.display()
                 ),
             ),

@@ -30,7 +30,7 @@ const ADD_A_VALIDATOR: &str = r#"add one, for instance
     kind = "command"
     program = ["cargo", "test"]
 
-or, to take the agent's word for it, say `trust_agent = true` in [completion]"#;
+or, to take the agent's word for it, set `trust_agent = true` in [completion]"#;
 const ADD_A_CHECK: &str = r#"name the command that proves it, such as `--check "cargo test"`"#;
 
 /// Checks everything and fills in what is missing. The result is meaningful only if nothing was added
@@ -52,7 +52,7 @@ pub(crate) fn resolve(
     }
     if completion.when == CompletionTrigger::Proved && !validators.iter().any(|v| v.required) {
         let message = "without a required validator nothing can prove that the work is done; add one, or \
-                       say `when = \"claimed\"`";
+                       set `when = \"claimed\"`";
         diagnostics.add(&["completion", "when"], message);
     }
     let adapter = &sources.defaults.adapter;
@@ -288,7 +288,7 @@ fn kind(kind: Option<String>, index: &str, diagnostics: &mut Diagnostics<'_>) ->
             diagnostics.add(&path, format!("expected a kind of validator, found {kind:?}"));
         }
         None if diagnostics.is_broken(&path) => {}
-        None => diagnostics.add(&["validator", index], "`kind` is missing"),
+        None => diagnostics.add_missing(&["validator", index], "kind"),
     }
     String::new()
 }

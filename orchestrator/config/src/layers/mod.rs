@@ -348,7 +348,7 @@ impl Layers {
                 let location = SourceLocation::Set { key: name.clone() };
                 let message = format!("{name:?} is not a key");
                 let mut error = ConfigError::new(location, "", message);
-                error.help = Some("it goes `--set limits.max_cost_usd=5`".to_owned());
+                error.help = Some("the form is `--set limits.max_cost_usd=5`".to_owned());
                 self.errors.push(error);
                 continue;
             };

@@ -55,7 +55,9 @@ fn workspaces_and_templates() {
     let project = Project::trusting("[run]\nprompt_text = 'x'\nworkspace = 'w'");
     assert_eq!(
         said(&project),
-        ["ralph.toml:3:13: run.workspace: w does not exist; make it, or name a `template` for it"]
+        [
+            "ralph.toml:3:13: run.workspace: w does not exist; create it, or name a `template` for it"
+        ]
     );
     fs::write(project.path("w"), "").unwrap();
     assert_eq!(said(&project), ["ralph.toml:3:13: run.workspace: w is not a folder"]);

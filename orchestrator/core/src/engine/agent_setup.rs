@@ -125,7 +125,7 @@ impl ConfiguredAgent {
         }
         if loaded.set_by_user("limits.max_cost_usd") {
             let message = format!(
-                "the agent `{name}` reports no cost, so this limit cannot be enforced; say \
+                "the agent `{name}` reports no cost, so this limit cannot be enforced; set \
                  `unmetered = true` in [agent], or, if it reports tokens, name a `model` whose \
                  prices are known or give [agent.prices]"
             );
