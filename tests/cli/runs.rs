@@ -33,7 +33,7 @@ fn listed(env: &TestEnvironment) -> Vec<Value> {
 #[test]
 fn lists_them_newest_first_with_task_and_result() {
     let env = TestEnvironment::new();
-    env.ralph(&["runs"]).expect(0).says("there is no run in this workspace yet");
+    env.ralph(&["runs"]).expect(0).says("no run in this workspace yet");
     assert_eq!(listed(&env), Vec::<Value>::new());
     let (env, first, second) = two_runs();
     let runs = listed(&env);
