@@ -53,7 +53,8 @@ fn inside(folder: &Path, data: &[u8]) {
 }
 
 fn defaults() -> Defaults {
-    Defaults { adapter: "claude-cli".to_owned(), detectors: vec!["promise".to_owned()] }
+    let detectors = vec!["promise".to_owned()];
+    Defaults { adapter: "claude-cli".to_owned(), detectors, presets: Vec::new() }
 }
 
 fn assert_reported(errors: &ConfigErrors) {
