@@ -59,8 +59,10 @@ mod secrets;
 mod seed;
 mod shells;
 mod shipped;
+
 mod side_by_side;
 mod signals;
+mod skipped;
 mod state;
 mod stops;
 mod task;

@@ -16,7 +16,8 @@ pub struct Config {
     /// The exit status that it must have.
     #[serde(default)]
     pub(crate) expect_exit: i32,
-    /// Each must match a line of the output.
+    /// Each must match a line of the output. Where it has groups `ran` and `skipped`, the first number must
+    /// be greater.
     #[serde(default)]
     pub(crate) must_match: Patterns,
     /// None may match a line of the output.

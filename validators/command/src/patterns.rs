@@ -26,7 +26,7 @@ impl Rules {
     /// Returns what they demand, for the agent; empty if nothing.
     pub(crate) fn demands(&self) -> String {
         let list = |rules: &[Regex], says: &str| -> String {
-            rules.iter().map(|rule| format!(", {says} /{}/", escape(rule.as_str()))).collect()
+            rules.iter().map(|rule| format!(", {says} {}", quote_rule(rule))).collect()
         };
         list(&self.must_match, "a line of its output matches")
             + &list(&self.must_not_match, "no line of its output matches")
@@ -45,6 +45,37 @@ fn compile(key: &str, patterns: &Patterns) -> Result<Vec<Regex>, BuildError> {
         regex.map_err(|error| mistake(format!("not a regular expression: {error}")))
     })
     .collect()
+}
+
+/// The groups of an expression whose numbers are compared: at least one test ran that was not skipped.
+const RAN: &str = "ran";
+const SKIPPED: &str = "skipped";
+
+/// Whether a line matches, and its numbers of tests, if the expression has groups for them, differ.
+fn is_match(rule: &Regex, line: &str) -> bool {
+    if !compares(rule) {
+        return rule.is_match(line);
+    }
+    rule.captures_iter(line).any(|found| {
+        let digits = |group| found.name(group).map(|digits| digits.as_str());
+        let number = |group| digits(group).map_or(Ok(0), str::parse::<u64>);
+        match (digits(RAN), number(RAN), number(SKIPPED)) {
+            (None, _, _) => true,
+            (Some(_), Ok(ran), Ok(skipped)) => ran > skipped,
+            _ => false,
+        }
+    })
+}
+
+/// Whether the expression has groups for numbers of tests.
+fn compares(rule: &Regex) -> bool {
+    rule.capture_names().flatten().any(|name| name == RAN)
+}
+
+/// An expression for messages.
+fn quote_rule(rule: &Regex) -> String {
+    let more = if compares(rule) { " with `ran` greater than `skipped`" } else { "" };
+    format!("/{}/{more}", escape(rule.as_str()))
 }
 
 /// Matches the lines of one output.
@@ -77,7 +108,7 @@ impl<'a> PatternMatcher<'a> {
         };
         self.unseen = self.unseen.saturating_add(dropped);
         for (rule, matched) in self.rules.must_match.iter().zip(&mut self.matched) {
-            *matched = *matched || rule.is_match(&plain);
+            *matched = *matched || is_match(rule, &plain);
         }
         // Neither colours nor what only looks like a colour may hide a forbidden word.
         let coloured = matches!(plain, Cow::Owned(_)).then_some(line);
@@ -93,7 +124,7 @@ impl<'a> PatternMatcher<'a> {
         let missing = self.rules.must_match.iter().zip(&self.matched);
         let missing = missing
             .filter(|(_, matched)| !**matched)
-            .map(|(rule, _)| format!("no line of its output matches /{}/", escape(rule.as_str())));
+            .map(|(rule, _)| format!("no line of its output matches {}", quote_rule(rule)));
         let forbidden = self.rules.must_not_match.iter().zip(&self.offending);
         let forbidden = forbidden.filter_map(|(rule, line)| {
             let line = line.as_ref()?;
@@ -155,6 +186,26 @@ mod tests {
         assert!(said[0].ends_with("but says: 1 skipped"), "{said:?}");
         // A sequence without an end swallows the rest of the line on a terminal, not here.
         assert_eq!(complaints(&rules, &["\u{1b}]0;1 failed"]).len(), 1);
+    }
+
+    #[test]
+    fn tests_that_were_all_skipped_are_no_match() {
+        let pattern = r"^(?<ran>[1-9]\d*) examples?, 0 failures(, (?<skipped>\d+) pending)?|^fine$";
+        let rules = rules(json!({ "must_match": pattern })).unwrap();
+        for line in ["3 examples, 0 failures", "3 examples, 0 failures, 2 pending", "fine"] {
+            assert_eq!(complaints(&rules, &[line]), [""; 0], "{line}");
+        }
+        for line in [
+            "3 examples, 0 failures, 3 pending",
+            "0 examples, 0 failures",
+            "3 examples, 0 failures, 99999999999999999999999 pending",
+        ] {
+            let said = complaints(&rules, &[line]);
+            assert!(said[0].ends_with("/ with `ran` greater than `skipped`"), "{line}: {said:?}");
+        }
+        // What is skipped in one line may run in another.
+        let lines = ["3 examples, 0 failures, 3 pending", "2 examples, 0 failures"];
+        assert_eq!(complaints(&rules, &lines), [""; 0]);
     }
 
     #[test]

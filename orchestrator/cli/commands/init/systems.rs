@@ -30,8 +30,17 @@ pub(super) struct TestSystem {
 }
 
 impl TestSystem {
-    /// A command that the user named.
-    pub(super) fn asked(program: Vec<String>) -> Self {
+    /// A command that the user named. Some runners say only in a verbose run which tests were skipped.
+    pub(super) fn asked(mut program: Vec<String>) -> Self {
+        let words: Vec<&str> = program.iter().map(String::as_str).collect();
+        let is_verbose =
+            words.iter().any(|word| ["-v", "--verbose", "-q", "--quiet"].contains(word));
+        match words.as_slice() {
+            _ if is_verbose => {}
+            ["go", "test", ..] => program.insert(2, "-v".to_owned()),
+            [_, "-m", "unittest", ..] => program.push("-v".to_owned()),
+            _ => {}
+        }
         let must_match = patterns::of_command(&program);
         Self { name: "tests", program, must_match, ..Self::default() }
     }

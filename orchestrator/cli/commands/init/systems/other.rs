@@ -1,7 +1,8 @@
 //! Systems that one file gives away.
 
 use super::patterns::{
-    CARGO, CTEST, DENO, DOTNET, GO, GRADLE, MAVEN, MESON, MINITEST, MIX, PHPUNIT, RSPEC, SBT, SWIFT,
+    CARGO, CTEST, DENO, DOTNET, GO, GRADLE, GRADLE_REPORT, MAVEN, MESON, MINITEST, MIX, PHPUNIT,
+    RSPEC, SBT, SWIFT,
 };
 use super::{ProjectDir, TestSystem, found};
 
@@ -11,10 +12,14 @@ const CMAKE: &str = "cmake -S . -B build && cmake --build build && \
 /// The same of a Meson project.
 const MESON_TESTS: &str = "{ test -d build || meson setup build; } && meson test -C build";
 
+/// Only a plain console names the tasks that it ran, and only the reports say how many tests that were.
+const GRADLE_TESTS: &str = "test --console=plain && find . -path '*/test-results/*' \
+                            -name 'TEST-*.xml' -exec grep -h '<testsuite ' {} +";
+
 pub(super) fn find(project: &ProjectDir<'_>) -> Vec<TestSystem> {
     let simple = [
         simple(project, "cargo", &["Cargo.toml"], &["cargo", "test"], CARGO, &["target/"]),
-        simple(project, "go", &["go.mod"], &["go", "test", "./..."], GO, &[]),
+        simple(project, "go", &["go.mod"], &["go", "test", "-v", "./..."], GO, &[]),
         maven(project),
         gradle(project),
         simple(project, "sbt", &["build.sbt"], &["sbt", "test"], SBT, &["target/"]),
@@ -55,10 +60,12 @@ fn maven(project: &ProjectDir<'_>) -> Option<TestSystem> {
 
 fn gradle(project: &ProjectDir<'_>) -> Option<TestSystem> {
     let program = if project.has("gradlew") { "./gradlew" } else { "gradle" };
+    let command = format!("{program} {GRADLE_TESTS}");
     let files = ["build.gradle.kts", "build.gradle"];
-    // Only so it names the tasks that it ran.
-    let program = [program, "test", "--console=plain"];
-    simple(project, "gradle", &files, &program, GRADLE, &[".gradle/", "build/"])
+    let system =
+        simple(project, "gradle", &files, &["sh", "-c", &command], GRADLE, &[".gradle/", "build/"]);
+    let must_match = vec![GRADLE, GRADLE_REPORT];
+    Some(TestSystem { must_match, definitions: &["gradlew"], ..system? })
 }
 
 fn ruby(project: &ProjectDir<'_>) -> Option<TestSystem> {

@@ -1,24 +1,37 @@
-//! Lines by which test runners say that at least one test has passed.
+//! Lines by which test runners say that at least one test has passed, and not that all were skipped.
+//!
+//! Where a runner counts skipped tests among those that it ran, the groups `ran` and `skipped` have both
+//! numbers, which the validator compares.
 
 pub(super) const CARGO: &str = r"test result: ok\. [1-9]\d* passed";
 pub(super) const PYTEST: &str = r"\b[1-9]\d* passed\b";
-pub(super) const UNITTEST: &str = r"^Ran [1-9]\d* tests? in ";
+/// A test of a verbose run, or the dots of one that is not. `OK (skipped=3)` may be all that there was.
+pub(super) const UNITTEST: &str = r"(^|\.\.\. )ok$|^[.sxu]*\.[.sxu]*$";
 pub(super) const NODE: &str = r"^(#|ℹ) pass [1-9]";
 pub(super) const BUN: &str = r"^\s*[1-9]\d* pass$";
-pub(super) const GO: &str = r"^ok\s+\S+\s+(\(cached\)|[0-9.]+s)(\s+coverage:.*)?$";
-pub(super) const MAVEN: &str = r"Tests run: [1-9]\d*, Failures: 0, Errors: 0";
+/// Only a verbose run says which tests were skipped.
+pub(super) const GO: &str = r"^\s*--- PASS: ";
+/// A package whose tests ended well; they may have been skipped.
+const GO_PACKAGE: &str = r"^ok\s+\S+\s+(\(cached\)|[0-9.]+s)(\s+coverage:.*)?$";
+pub(super) const MAVEN: &str =
+    r"Tests run: (?<ran>[1-9]\d*), Failures: 0, Errors: 0, Skipped: (?<skipped>\d+)";
 pub(super) const GRADLE: &str = r"^> Task :(\S+:)?test( UP-TO-DATE| FROM-CACHE)?$";
-pub(super) const SBT: &str = r"Passed: Total [1-9]";
-pub(super) const RSPEC: &str = r"^[1-9]\d* examples?, 0 failures";
-pub(super) const MINITEST: &str = r"^[1-9]\d* (runs|tests), .*\b0 failures, 0 errors";
-pub(super) const MIX: &str = r"\b[1-9]\d* tests?, (.*, )?0 failures";
+/// The head of a report of Gradle: it prints no numbers.
+pub(super) const GRADLE_REPORT: &str =
+    r#"<testsuite .*\btests="(?<ran>[1-9]\d*)" skipped="(?<skipped>\d+)""#;
+pub(super) const SBT: &str = r"Passed: Total .*\bPassed [1-9]";
+pub(super) const RSPEC: &str =
+    r"^(?<ran>[1-9]\d*) examples?, 0 failures(, (?<skipped>\d+) pending)?";
+pub(super) const MINITEST: &str = r"^(?<ran>[1-9]\d*) (runs|tests), .*\b0 failures, 0 errors(.*\b(?<skipped>\d+) (skips|omissions)\b)?";
+pub(super) const MIX: &str =
+    r"\b(?<ran>[1-9]\d*) tests?, (.*, )?0 failures(.*\b(?<skipped>\d+) (skipped|excluded))?";
 pub(super) const DOTNET: &str = r"(Passed|succeeded):\s+[1-9]";
 pub(super) const DENO: &str = r"^ok \| [1-9]\d* passed";
-pub(super) const SWIFT: &str =
-    r"(Executed [1-9]\d* tests?, with 0 failures|Test run with [1-9]\d* tests? .*passed)";
-pub(super) const CTEST: &str = r"100% tests passed, 0 tests failed out of [1-9]";
+pub(super) const SWIFT: &str = r#"Executed (?<ran>[1-9]\d*) tests?, with ((?<skipped>\d+) tests? skipped and )?0 failures|Test ("|\w+\().* passed after"#;
+pub(super) const CTEST: &str = r"^\s*\d+/\d+ Test\s+#\d+: .*\bPassed\b";
 pub(super) const MESON: &str = r"^Ok:\s+[1-9]";
-pub(super) const PHPUNIT: &str = r"^(OK \([1-9]\d* tests?|Tests: [1-9])";
+pub(super) const PHPUNIT: &str =
+    r"^(OK \([1-9]\d* tests?|Tests: (?<ran>[1-9]\d*)(.*\b(Skipped|Incomplete): (?<skipped>\d+))?)";
 
 /// Runners that scripts of a `package.json` name.
 pub(super) const OF_SCRIPTS: [(&str, &str); 10] = [
@@ -27,7 +40,7 @@ pub(super) const OF_SCRIPTS: [(&str, &str); 10] = [
     ("vitest", r"^\s*Tests\s.*\b[1-9]\d* passed"),
     ("mocha", r"^\s*[1-9]\d* passing"),
     ("ava", r"\b[1-9]\d* tests? passed"),
-    ("jasmine", r"^[1-9]\d* specs?, 0 failures"),
+    ("jasmine", r"^(?<ran>[1-9]\d*) specs?, 0 failures(, (?<skipped>\d+) pending)?"),
     ("playwright", r"^\s*[1-9]\d* passed"),
     ("tape", r"^# pass\s+[1-9]"),
     ("uvu", r"^\s*Passed:\s+[1-9]"),
@@ -35,12 +48,12 @@ pub(super) const OF_SCRIPTS: [(&str, &str); 10] = [
 ];
 
 /// Those of a command that the user named.
-pub(super) fn of_command(program: &[String]) -> Vec<&'static str> {
-    let words: Vec<&str> = program.iter().map(String::as_str).collect();
+pub(super) fn of_command<S: AsRef<str>>(program: &[S]) -> Vec<&'static str> {
+    let words: Vec<&str> = program.iter().map(AsRef::as_ref).collect();
     let has = |word: &str| words.contains(&word);
     let one = match words.as_slice() {
         ["cargo", "test" | "t", ..] => Some(CARGO),
-        ["go", "test", ..] => Some(GO),
+        ["go", "test", ..] => Some(if has("-v") { GO } else { GO_PACKAGE }),
         ["node", "--test", ..] => Some(NODE),
         ["mix", "test", ..] => Some(MIX),
         ["dotnet", "test", ..] => Some(DOTNET),
@@ -53,4 +66,16 @@ pub(super) fn of_command(program: &[String]) -> Vec<&'static str> {
         _ => None,
     };
     one.into_iter().collect()
+}
+
+/// Those of the commands in lines of a script or of a recipe, whose output is printed.
+pub(super) fn of_script(text: &str) -> Vec<&'static str> {
+    let lines = text.lines().filter(|line| !line.contains(['>', '|', '&', ';', '$']));
+    let words = lines.map(|line| {
+        let line = line.trim_start().trim_start_matches(['@', '-']);
+        line.split_whitespace().collect::<Vec<_>>()
+    });
+    let mut patterns: Vec<&str> = words.flat_map(|words| of_command(&words)).collect();
+    patterns.dedup();
+    patterns
 }

@@ -37,7 +37,7 @@ pub(super) fn find(project: &ProjectDir<'_>) -> Option<TestSystem> {
         project.first(&["tox.ini"]).filter(|file| project.text(file).contains("[tox]"))
     {
         let mut must_match = vec![r"congratulations :\)"];
-        must_match.extend(project.text(file).contains("pytest").then_some(PYTEST));
+        must_match.extend(of_settings(&project.text(file)));
         return Some(TestSystem {
             must_match,
             definitions: &["tox.ini"],
@@ -48,12 +48,7 @@ pub(super) fn find(project: &ProjectDir<'_>) -> Option<TestSystem> {
     }
     if project.has("noxfile.py") {
         return Some(TestSystem {
-            must_match: project
-                .text("noxfile.py")
-                .contains("pytest")
-                .then_some(PYTEST)
-                .into_iter()
-                .collect(),
+            must_match: of_settings(&project.text("noxfile.py")).into_iter().collect(),
             definitions: &["noxfile.py"],
             artefacts: &[".nox/", "__pycache__/", ".pytest_cache/"],
             open,
@@ -62,7 +57,7 @@ pub(super) fn find(project: &ProjectDir<'_>) -> Option<TestSystem> {
     }
     let prefix = prefix(project);
     let (name, program, pattern) = if project.has("manage.py") && !uses_pytest {
-        ("django", python(project, &prefix, &["manage.py", "test"]), UNITTEST)
+        ("django", python(project, &prefix, &["manage.py", "test", "-v", "2"]), UNITTEST)
     } else if uses_pytest || (tests.is_empty() && prefers_pytest(project, &prefix)) {
         let program = match prefix.as_slice() {
             [] => python(project, &prefix, &["-m", "pytest"]),
@@ -160,17 +155,23 @@ fn has_module(project: &ProjectDir<'_>, module: &str) -> bool {
     output.ok().flatten().is_some_and(|output| output.succeeded)
 }
 
-/// The arguments that have `unittest` find the tests.
+/// The pattern for the tests that other tools' settings speak of.
+fn of_settings(text: &str) -> Option<&'static str> {
+    let has_unittest = || text.contains("unittest") || text.contains("manage.py");
+    if text.contains("pytest") { Some(PYTEST) } else { has_unittest().then_some(UNITTEST) }
+}
+
+/// The arguments that have `unittest` find the tests, and name each one.
 fn unittest<'a>(project: &ProjectDir<'_>, tests: &'a [String]) -> Vec<&'a str> {
     let folders: Vec<&str> =
         tests.iter().map(|test| test.split_once('/').map_or("", |parts| parts.0)).collect();
     let Some(folder) =
         folders.first().filter(|folder| !folder.is_empty() && !folders.contains(&""))
     else {
-        return vec!["-m", "unittest", "discover"];
+        return vec!["-m", "unittest", "discover", "-v"];
     };
     if project.has(&format!("{folder}/__init__.py")) {
-        return vec!["-m", "unittest", "discover", "-s", folder, "-t", "."];
+        return vec!["-m", "unittest", "discover", "-v", "-s", folder, "-t", "."];
     }
-    vec!["-m", "unittest", "discover", "-s", folder]
+    vec!["-m", "unittest", "discover", "-v", "-s", folder]
 }
