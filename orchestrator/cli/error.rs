@@ -40,6 +40,7 @@ pub(crate) const fn stop_exit_status(reason: StopReason, ended_well: bool, inter
         | StopReason::Stagnation
         | StopReason::Thrashing => exit::LIMIT,
         StopReason::NeedsHuman => exit::HUMAN,
+        StopReason::Baseline => exit::CONFIG,
         StopReason::AgentUnavailable => exit::UNAVAILABLE,
         StopReason::Interrupted => interrupted,
     }
@@ -232,6 +233,7 @@ mod tests {
             assert_eq!(of(reason), 1, "{}", reason.word());
         }
         assert_eq!(of(StopReason::NeedsHuman), 2);
+        assert_eq!(of(StopReason::Baseline), 78);
         assert_eq!(of(StopReason::AgentUnavailable), 69);
         assert_eq!(of(StopReason::Interrupted), 143);
     }

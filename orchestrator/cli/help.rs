@@ -178,7 +178,12 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
 /// What `run --help` ends with.
 const RUN: &str = "With a ralph.toml, --goal, --prompt, --check and AGENT each replace their part of it; the rest of \
 it still applies. After --goal or --check the checks decide after each iteration, without a \
-claim by the agent, unless ralph.toml sets completion.when.
+claim by the agent, unless ralph.toml sets completion.when; one that passes before any work is \
+refused, unless ralph.toml or --set sets completion.baseline. Another goal or check is another run.
+
+A --check is split into words; a line that needs a shell, such as `cd sub && make`, is given to `sh -c`. \
+Where it runs a known test command, the tests and their settings are protected, otherwise the script \
+that it runs.
 
 Exit status: 0 completed, 1 stopped by a limit, 2 a human is needed, 64 usage, 65 state damaged, 69 agent \
 not available, 70 internal error, 75 workspace busy, 78 configuration wrong, 130 and 143 interrupted.";

@@ -9,6 +9,7 @@ mod complete;
 mod context;
 mod detach;
 mod discovery;
+mod dry_run;
 mod error;
 mod help;
 mod missing_program;

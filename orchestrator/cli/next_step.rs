@@ -48,8 +48,8 @@ pub(crate) fn after(state: &State, program: &str) -> Option<String> {
         }
         ResumeBlocker::Baseline => {
             format!(
-                "correct what the check runs until it rejects the unchanged workspace, then {resumes}; or \
-                 change the validator in the configuration, and {restart}"
+                "correct what the check runs until it fails without the work, then {resumes}; or change the \
+                 check itself, and {restart}; or allow it: `{program} run --set completion.baseline=warn`"
             )
         }
         ResumeBlocker::Nothing => resumes,

@@ -4,23 +4,31 @@
 //! `--check` the validators, the words after `--` the agent. So a task on the command line needs no file,
 //! and where there is one its limits, environment and sandbox still hold.
 
+use std::path::Path;
+
 use ralph_orchestrator_config::{Flag, command_words};
+use ralph_validator_command::is_shell_command;
 use toml::{Table, Value};
 
-use crate::agent_words;
+use crate::commands::init::protected_by;
 use crate::commands::run::RunArgs;
 use crate::context::Overrides;
 use crate::error::CommandError;
+use crate::render::text::one_line;
+use crate::{agent_words, output};
 
 /// The limits of a task without a file.
 const LIMITS: [(&str, &str); 3] =
     [("limits.max_iterations", "25"), ("limits.max_cost_usd", "10"), ("limits.max_runtime", "2h")];
 
-/// What these arguments say of the configuration.
+/// What these arguments say of the configuration; `protected` are the globs of each check.
 ///
 /// # Errors
 /// An empty goal or check.
-pub(crate) fn overrides(args: &RunArgs) -> Result<Overrides, CommandError> {
+pub(crate) fn overrides(
+    args: &RunArgs,
+    protected: &[Vec<String>],
+) -> Result<Overrides, CommandError> {
     let mut flags = limits(args);
     let given = |flag: &str, text: &str| match text.trim() {
         "" => Err(CommandError::user(format!("{flag} is empty"))),
@@ -36,7 +44,10 @@ pub(crate) fn overrides(args: &RunArgs) -> Result<Overrides, CommandError> {
     }
     if !args.checks.is_empty() {
         args.checks.iter().try_for_each(|check| given("--check", check))?;
-        let validators = args.checks.iter().map(|check| Value::Table(validator(check))).collect();
+        let globs = |index: usize| protected.get(index).map(Vec::as_slice).unwrap_or_default();
+        let checks = args.checks.iter().enumerate();
+        let validators =
+            checks.map(|(index, check)| validator(check, globs(index))).map(Value::Table).collect();
         flags.push(flag("--check", "validator", Value::Array(validators)));
     }
     if !args.words.is_empty() {
@@ -46,12 +57,13 @@ pub(crate) fn overrides(args: &RunArgs) -> Result<Overrides, CommandError> {
     let is_task = args.goal.is_some() || args.prompt.is_some() || !args.checks.is_empty();
     // The prompt does not say how to claim.
     let is_proved = args.goal.is_some() || !args.checks.is_empty();
-    let implied = is_proved.then(|| ("completion.when", "proved".to_owned()));
+    // What passes already would complete the run after any change.
+    let implied = [("completion.when", "proved"), ("completion.baseline", "must_fail")];
     let owned = |(key, value): (&'static str, &str)| (key, value.to_owned());
     Ok(Overrides {
         sets: args.sets.sets.clone(),
         flags,
-        implied: implied.into_iter().collect(),
+        implied: if is_proved { implied.map(owned).to_vec() } else { Vec::new() },
         implied_without_file: LIMITS.map(owned).to_vec(),
         replaced: (!args.words.is_empty()).then_some("agent"),
         is_task,
@@ -91,12 +103,45 @@ fn goal_prompt(goal: &str, checks: &[String]) -> String {
     format!("{goal}\n\nThe task is complete when these commands succeed:\n\n{list}")
 }
 
-fn validator(check: &str) -> Table {
+fn validator(check: &str, protected: &[String]) -> Table {
     let name = check.split_whitespace().collect::<Vec<_>>().join(" ");
-    let program = command_words(check).into_iter().map(Value::from).collect();
+    let array = |words: Vec<String>| Value::Array(words.into_iter().map(Value::from).collect());
     Table::from_iter([
         ("kind".to_owned(), "command".into()),
         ("name".to_owned(), name.into()),
-        ("program".to_owned(), Value::Array(program)),
+        ("program".to_owned(), array(program(check))),
+        ("protect".to_owned(), array(protected.to_vec())),
     ])
+}
+
+/// The words of a check. A line that only a shell can run is given to one: `source` and `[[` are bash's.
+fn program(check: &str) -> Vec<String> {
+    let mut words = command_words(check);
+    if words.first().is_some_and(|word| is_shell_command(word)) {
+        words = vec!["sh".to_owned(), "-c".to_owned(), check.to_owned()];
+    }
+    let needs_bash = check.split_whitespace().any(|word| word == "source" || word == "[[");
+    if let Some(shell) = words.first_mut().filter(|shell| *shell == "sh" && needs_bash) {
+        "bash".clone_into(shell);
+    }
+    words
+}
+
+/// Returns what each check protects: what the user names, and for tests of a known kind what `init` would
+/// protect. Says what the latter is.
+pub(crate) fn protected(args: &RunArgs, workspace: &Path) -> Vec<Vec<String>> {
+    let known = |check: &String| {
+        let globs = if args.no_protect { Vec::new() } else { protected_by(workspace, check) };
+        if !globs.is_empty() {
+            output::info(&format!(
+                "`{}`: the agent must not change {} (`--no-protect` switches this off)",
+                one_line(check, 80),
+                one_line(&globs.join(", "), 300)
+            ));
+        }
+        let named = args.protect.iter().filter(|glob| !globs.contains(*glob));
+        let named: Vec<String> = named.cloned().collect();
+        [globs, named].concat()
+    };
+    args.checks.iter().map(known).collect()
 }

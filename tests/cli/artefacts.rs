@@ -59,6 +59,53 @@ fn a_report_from_before_the_run_is_named_before_any_money_is_spent() {
 }
 
 #[test]
+fn a_report_that_an_earlier_run_left_is_no_work_of_the_next_one() {
+    let env = TestEnvironment::new();
+    env.config(&check("reports", REPORT, ""));
+    env.agent.default_call().script("touch done\n").out(CLAIM);
+    env.run().expect(0);
+    fs::remove_file(env.path("done")).unwrap();
+    let ended = env.ralph(&["run", "--restart"]).expect(0);
+    assert!(!ended.stderr.contains("warning"), "{}", ended.stderr);
+    assert_eq!(env.agent.calls(), 2);
+    assert_eq!(artefacts(&env), ["report.xml"]);
+    // Another task is another run, too.
+    fs::remove_file(env.path("done")).unwrap();
+    env.write("PROMPT.md", "# Another task\n\nMake a file called done again.\n");
+    env.run().expect(0).says("this is a new run");
+    assert_eq!(artefacts(&env), ["report.xml"]);
+}
+
+#[test]
+fn what_was_added_to_git_after_a_run_is_work_of_the_next_one() {
+    let env = TestEnvironment::new();
+    env.config(&check("locks", "test -e lock || echo 1 > lock", ""));
+    env.agent.call(1).script("touch done\n").out(CLAIM);
+    env.run().expect(0);
+    assert_eq!(artefacts(&env), ["lock"]);
+    fs::remove_file(env.path("done")).unwrap();
+    for args in [&["init", "--quiet"][..], &["add", "lock"]] {
+        assert!(env.program("git".as_ref()).args(args).status().unwrap().success());
+    }
+    env.agent.call(2).script("touch done\n").out(CLAIM);
+    env.ralph(&["run", "--restart"]).expect(0);
+    assert_eq!(artefacts(&env), [""; 0]);
+}
+
+#[test]
+fn a_report_that_the_agent_wrote_first_is_work_that_the_validator_changes() {
+    let env = TestEnvironment::new();
+    env.config(&format!("{}{OFF}", check("reports", REPORT, "")));
+    env.agent.default_call().script("touch done; test -e report.xml || echo mine > report.xml\n");
+    env.agent.default_call().out(CLAIM);
+    let ended = env.run().expect(2);
+    ended.says("list them in .gitignore, or add `artefacts = [\"report.xml\"]`");
+    // With the line that it names, the same work is accepted.
+    env.config(&format!("{}{OFF}", check("reports", REPORT, "artefacts = [\"report.xml\"]\n")));
+    env.ralph(&["run", "--restart"]).expect(0);
+}
+
+#[test]
 fn a_new_report_of_failing_tests_is_no_progress() {
     let env = TestEnvironment::new();
     env.config(&format!("{}{OFF}", check("reports", REPORT, "")));

@@ -139,6 +139,39 @@ fn dry_run_starts_nothing() {
     assert_eq!(env.status()["phase"], "none");
 }
 
+/// All that lies below a folder, with what files hold.
+fn content(folder: &std::path::Path, all: &mut Vec<(std::path::PathBuf, Vec<u8>)>) {
+    for entry in folder.read_dir().into_iter().flatten().flatten() {
+        all.push((entry.path(), fs::read(entry.path()).unwrap_or_default()));
+        content(&entry.path(), all);
+    }
+    all.sort();
+}
+
+#[test]
+fn dry_run_leaves_nothing_in_the_state_directory() {
+    let env = TestEnvironment::new();
+    let states = || {
+        let mut all = Vec::new();
+        content(&env.root().join("home/.local/state/ralph-orchestrator"), &mut all);
+        all
+    };
+    env.ralph(&["run", "--dry-run"]).expect(0);
+    assert_eq!(states(), []);
+    env.ralph(&["runs"]).expect(0).says("no run");
+    env.ralph(&["run", "--dry-run", "--set", "agent.config.program=[\"nowhere\"]"]).expect(69);
+    assert_eq!(states(), []);
+    // Beside a run, unfinished or complete, too.
+    env.agent.call(1).out("nothing yet\n");
+    env.ralph(&["run", "--once"]).expect(0);
+    let before = states();
+    assert!(!before.is_empty());
+    for args in [&["run", "--dry-run"][..], &["run", "--dry-run", "--restart"]] {
+        env.ralph(args).expect(0).says("would run");
+        assert!(states() == before, "{args:?}");
+    }
+}
+
 #[test]
 fn log_tells_what_happened_and_what_the_agent_read() {
     let env = TestEnvironment::new();

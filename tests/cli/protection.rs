@@ -230,9 +230,9 @@ fn baseline_must_fail_starts_no_agent_and_off_runs_no_check() {
     env.config("[completion]\nbaseline = \"must_fail\"\n");
     env.write("done", "");
     env.agent.default_call().out(CLAIM);
-    let ended = env.run().expect(2);
-    ended.says("completion.baseline = \"must_fail\" does not allow");
-    ended.says("next: correct what the check runs until it rejects the unchanged workspace");
+    let ended = env.run().expect(78);
+    ended.says("passes already, before any work, so it proves nothing; no agent was started");
+    ended.says("next: correct what the check runs until it fails without the work");
     assert_eq!(env.agent.calls(), 0);
     // The check is mended; here, by what it looks at.
     std::fs::remove_file(env.path("done")).unwrap();
@@ -287,7 +287,7 @@ fn the_doctor_says_whether_checks_accept_before_any_work() {
         .expect(0)
         .says("accepted by tests, although nothing is done yet: a claim would complete");
     env.config("[completion]\nbaseline = \"must_fail\"\n");
-    doctor().expect(2).says("FAIL  baseline").says("\"must_fail\"` lets no run begin");
+    doctor().expect(78).says("FAIL  baseline").says("\"must_fail\"` lets no run begin");
     env.config("[completion]\nbaseline = \"off\"\n");
     assert!(!doctor().expect(0).stdout.contains("baseline"));
     assert!(!env.has_state(), "nothing was begun");

@@ -125,3 +125,41 @@ fn an_agent_that_repeats_its_instructions_claims_nothing() {
     env.run().expect(1);
     assert!(!env.has_record("claimed"));
 }
+
+#[test]
+fn where_no_claim_is_needed_none_is_spoken_of() {
+    let env = TestEnvironment::new();
+    env.config(&format!("[limits]\nmax_iterations = 3\n{PROVED}"));
+    env.agent.default_call().script("echo $n > part\n").out("all tests pass, all is done\n");
+    let ended = env.run().expect(1);
+    let summary = "checked 3 times, always rejected: `";
+    ended.says(summary).says("raise limits.max_iterations (3), then");
+    let status = env.ralph(&["status"]).expect(0);
+    status.says("completion  checked 3 times, rejected each time");
+    let why = env.ralph(&["why"]).expect(0);
+    why.says(summary);
+    let log = env.ralph(&["log"]).expect(0);
+    for said in [&ended.stderr, &ended.stdout, &status.stdout, &why.stdout, &log.stdout] {
+        assert!(!said.contains("claim"), "{said}");
+    }
+    let latch = env.status()["latch"].clone();
+    assert_eq!((&latch["state"], &latch["claim"]), (&"open".into(), &serde_json::Value::Null));
+    assert_eq!(latch["rejections"], 3);
+}
+
+#[test]
+fn an_interrupted_iteration_is_not_one_without_progress() {
+    let env = TestEnvironment::new();
+    env.config(&format!("[limits]\nmax_stagnant = 1\n{PROVED}"));
+    env.agent.call(1).script("sleep 1000\n");
+    env.agent.call(2).script("touch done\n");
+    let mut running = env.start(&["run"]);
+    running.says("iteration 1/");
+    crate::environment::eventually("the agent works", || env.agent.calls() == 1);
+    running.signal(rustix::process::Signal::INT);
+    running.wait().expect(130);
+    env.ralph(&["status"]).expect(0).says("completion  not checked yet");
+    assert_eq!(env.status()["stagnant"], 0);
+    env.run().expect(0).says("iteration 2/");
+    assert_eq!(env.status()["iterations"], 2);
+}

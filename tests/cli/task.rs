@@ -179,3 +179,196 @@ fn the_real_claude_completes_a_goal_and_its_cost_is_known() {
     assert!(last["cost_usd"].as_f64().unwrap() > 0.0, "{last}");
     assert_eq!(last["agent"], "claude-cli");
 }
+
+#[test]
+fn a_check_that_passes_before_any_work_is_refused_before_it_costs_anything() {
+    let env = empty();
+    env.write("done", "");
+    env.agent.default_call().script("touch other\n");
+    let ended = run(&env, &[]).expect(78);
+    ended.says("the check `test -e done` passes already, before any work, so it proves nothing");
+    ended.says("or allow it: `ralph-orchestrator run --set completion.baseline=warn`");
+    assert_eq!(env.agent.calls(), 0);
+    assert_eq!(env.status()["stop_reason"], "baseline");
+    let events = run(&env, &["--json"]).expect(78).events();
+    assert_eq!(events.last().unwrap()["exit_code"], 78);
+    // As the message says.
+    run(&env, &["--set", "completion.baseline=warn"]).expect(0).says("completed");
+    assert_eq!(env.agent.calls(), 1);
+    // Of several checks one may pass already.
+    env.agent.call(2).script("touch more\n");
+    run(&env, &["--restart", "--check", "test -e more"]).expect(0);
+}
+
+#[test]
+fn with_a_file_the_baseline_stays_a_warning() {
+    let env = TestEnvironment::new();
+    env.write("done", "");
+    env.config("[completion]\nwhen = \"proved\"\n");
+    env.agent.call(1).script("touch other\n");
+    env.run().expect(0).says("every check accepts the unchanged workspace");
+}
+
+#[test]
+fn another_goal_or_check_is_another_run_beside_an_unfinished_one() {
+    for has_file in [true, false] {
+        let env = if has_file { TestEnvironment::new() } else { empty() };
+        let agent = env.agent.program().display().to_string();
+        env.agent.default_call().script("echo $n > try\n");
+        let stop = ["--max-iterations", "1", "--set", "run.delay=0s"];
+        let task = |goal: &str, check: &str, code| {
+            let words = [&["run", "--goal", goal, "--check", check], &stop[..], &["--", &agent]];
+            env.ralph(&words.concat()).expect(code)
+        };
+        if has_file {
+            env.ralph(&[&["run"], &stop[..]].concat()).expect(1);
+        } else {
+            task("one", "test -e one", 1);
+        }
+        let first = env.status()["run"].clone();
+        let why = format!(
+            "the task is another one than that of the last run: this is a new run; run {} is kept",
+            first.as_str().unwrap()
+        );
+        task("two", "test -e two", 1).says(&why);
+        let second = env.status()["run"].clone();
+        assert_ne!(first, second);
+        // The same line goes on with it.
+        task("two", "test -e two", 1);
+        assert_eq!(env.status()["run"], second);
+        env.agent.call(env.agent.calls() + 1).script("touch three\n");
+        task("two", "test -e three", 0);
+        assert_ne!(env.status()["run"], second);
+        env.agent.call(env.agent.calls() + 1).script("touch four\n");
+        let ended = env.ralph(&["run", "-p", "two", "--check", "test -e four", "--", &agent]);
+        ended.expect(0);
+    }
+}
+
+#[test]
+fn the_same_prompt_with_another_check_is_another_run() {
+    let env = empty();
+    let agent = env.agent.program().display().to_string();
+    env.agent.call(1).script("touch one\n");
+    let task = |check| env.ralph(&["run", "-p", "do it", "--check", check, "--", &agent]);
+    task("test -e one").expect(0);
+    env.agent.call(2).script("touch two\n");
+    task("test -e two").expect(0).says("the checks are others than those of the last run");
+    assert_eq!(env.agent.calls(), 2);
+    task("test -e two").expect(0).says("already completed");
+}
+
+#[test]
+fn plain_run_goes_on_with_the_task_and_the_checks_of_the_command_line() {
+    let env = TestEnvironment::new();
+    let agent = env.agent.program().display().to_string();
+    env.agent.call(1).script("touch try\n");
+    let task = ["run", "--goal", "two", "--check", "test -e two", "--once", "--", &agent];
+    env.ralph(&task).expect(0);
+    env.agent.call(2).script("touch two\n");
+    env.run()
+        .expect(0)
+        .says("goes on with that; `run --restart` begins the one of the configuration");
+    let prompt = String::from_utf8(env.agent.stdin(2)).unwrap();
+    assert!(prompt.contains("two\n\nThe task is complete when"), "{prompt}");
+}
+
+#[test]
+fn after_init_an_earlier_run_without_a_file_is_named() {
+    let env = empty();
+    env.agent.call(1).script("sleep 1000\n");
+    let agent = env.agent.program().display().to_string();
+    let mut running = env.start(&["run", "--goal", "x", "--check", "test -e done", "--", &agent]);
+    running.says("iteration 1/25");
+    env.ralph(&["init", "--no-run"]).expect(0);
+    env.ralph(&["stop"]).expect(0).says("a run that was begun without a configuration file");
+    running.wait().expect(143);
+    for command in ["status", "log", "why"] {
+        let ended = env.ralph(&[command]).expect(0);
+        ended.says("no run of this configuration yet; this workspace has the run ");
+        let (_, rest) = ended.stdout.split_once("`ralph-orchestrator ").unwrap();
+        let shows: Vec<&str> = rest.split_once('`').unwrap().0.split(' ').collect();
+        env.ralph(&shows).expect(0).says("interrupted");
+    }
+    env.ralph(&["stop"]).expect(0).says("no run is active");
+}
+
+#[test]
+fn commands_of_the_shell_are_given_to_a_shell() {
+    let env = empty();
+    env.write("sub/here", "");
+    let agent = env.agent.program().display().to_string();
+    for (check, shell) in [
+        ("cd sub && test -e here", "sh"),
+        ("export A=1", "sh"),
+        ("CI=1 make test", "sh"),
+        ("source env && make", "bash"),
+    ] {
+        let words = ["run", "--dry-run", "--goal", "x", "--check", check, "--", &agent];
+        env.ralph(&words).expect(0).says(&format!("`{shell} -c "));
+    }
+    let env = TestEnvironment::new();
+    env.raw_config(
+        "[agent]\nadapter = \"command\"\nunmetered = true\nconfig = { program = [\"@AGENT@\"] }\n\
+         [[validator]]\nkind = \"command\"\nprogram = [\"cd\", \"sub\", \"&&\", \"make\"]\n",
+    );
+    let ended = env.run().expect(78);
+    ended.says("`cd` is a command of the shell, not a program, and no shell is used");
+    ended.says(r#"write program = ["sh", "-c", "cd sub && make"]"#);
+}
+
+/// A repository whose test passes once `add` does, or once somebody weakens it.
+fn tested(env: &TestEnvironment) -> Ended {
+    env.write("test.sh", ". ./add.sh; [ \"$(add 1 2)\" = 3 ]\n");
+    env.write("add.sh", "add() { echo 0; }\n");
+    env.agent.call(1).script("echo true > test.sh\n");
+    env.agent.call(2).script(
+        "printf '. ./add.sh; [ \"$(add 1 2)\" = 3 ]\\n' > test.sh; echo 'add() { echo 3; }' > add.sh\n",
+    );
+    let agent = env.agent.program().display().to_string();
+    let task = ["run", "--set", "run.delay=0s", "--goal", "x", "--check", "sh ./test.sh"];
+    env.ralph(&[&task[..], &["--", &agent]].concat())
+}
+
+#[test]
+fn the_script_of_a_check_is_protected() {
+    let env = empty();
+    let ended = tested(&env).expect(0);
+    ended.says(
+        "`sh ./test.sh`: the agent must not change test.sh (`--no-protect` switches this off)",
+    );
+    assert_eq!(env.agent.calls(), 2, "the weakened test was rejected");
+}
+
+#[test]
+fn known_test_commands_protect_what_init_would() {
+    let env = empty();
+    env.write("tests/a.rs", "").write("src/lib.rs", "").write("out.txt", "");
+    let agent = env.agent.program().display().to_string();
+    let plan = |more: &[&str]| {
+        let task = ["run", "--dry-run", "--json", "--goal", "x"];
+        // Whether such a program is installed is of no interest here.
+        env.ralph(&[&task[..], more, &["--", &agent]].concat()).stderr
+    };
+    let says = "the agent must not change tests/**";
+    for check in ["cargo test", "npm test", "python3 -m pytest -q", "make test", "go test ./..."] {
+        let said = plan(&["--check", check]);
+        assert!(said.contains(&format!("`{check}`: {says}")), "{check}: {said}");
+    }
+    assert!(!plan(&["--check", "cargo test", "--no-protect"]).contains("must not change"));
+    // What a check merely reads may be the work.
+    assert!(!plan(&["--check", "grep -q x out.txt"]).contains("must not change"));
+    let nothing = ["run", "--goal", "x", "--check", "false", "--protect", "lib/**", "--", &agent];
+    env.ralph(&nothing).expect(78).says("lib/**");
+    env.ralph(&["run", "--protect", "a"]).expect(64).says("--check");
+}
+
+#[test]
+fn what_the_user_protects_is_rejected_when_it_changes() {
+    let env = empty();
+    env.write("spec.txt", "as agreed");
+    env.agent.call(1).script("touch done; echo x > spec.txt\n");
+    env.agent.call(2).script("printf 'as agreed' > spec.txt\n");
+    run(&env, &["--protect", "spec.*", "--set", "run.delay=0s"]).expect(0);
+    assert_eq!(env.agent.calls(), 2);
+}

@@ -3,8 +3,9 @@
 use ralph_orchestrator_core::machine::Record;
 use ralph_orchestrator_core::store::Store;
 
+use super::run_selection;
 use crate::args::SetArgs;
-use crate::context::{self, Context, NO_RUN};
+use crate::context::{self, Context};
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::orphans::end_orphans;
@@ -20,12 +21,13 @@ pub(crate) struct AnswerArgs {
 }
 
 pub(crate) fn answer(file: &ConfigFile, args: AnswerArgs) -> Result<u8, CommandError> {
-    let layout = Context::locate_run(file, &args.sets)?.layout()?;
+    let context = Context::locate_run(file, &args.sets)?;
+    let layout = context.layout()?;
     if args.text.trim().is_empty() {
         return Err(CommandError::user("the answer is empty"));
     }
     if !layout.root().exists() {
-        return Err(CommandError::user(NO_RUN));
+        return Err(CommandError::user(run_selection::no_run(&context)));
     }
     let mut store = Store::open(layout)?;
     let found = store.resume()?;
@@ -34,7 +36,7 @@ pub(crate) fn answer(file: &ConfigFile, args: AnswerArgs) -> Result<u8, CommandE
         output::info(&note);
     }
     let Some(found) = found else {
-        return Err(CommandError::user(NO_RUN));
+        return Err(CommandError::user(run_selection::no_run(&context)));
     };
     let program = context::invocation(file);
     if found.state.completion().is_some() {

@@ -300,7 +300,7 @@ async fn check_baseline(
             let (severity, consequence) = match mode {
                 BaselineMode::MustFail => {
                     let must_fail = "`completion.baseline = \"must_fail\"` lets no run begin";
-                    (Severity::Failed(exit::HUMAN), must_fail)
+                    (Severity::Failed(exit::CONFIG), must_fail)
                 }
                 BaselineMode::Warn | BaselineMode::Off => match config.completion.when {
                     CompletionTrigger::Claimed => {

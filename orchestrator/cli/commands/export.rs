@@ -4,8 +4,9 @@ use std::path::PathBuf;
 
 use ralph_orchestrator_core::store::{Disk, read_current_run};
 
+use super::run_selection;
 use crate::args::SetArgs;
-use crate::context::{Context, NO_RUN};
+use crate::context::Context;
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::output;
@@ -20,10 +21,11 @@ pub(crate) struct ExportArgs {
 }
 
 pub(crate) fn export(file: &ConfigFile, args: &ExportArgs) -> Result<u8, CommandError> {
-    let layout = Context::locate_run(file, &args.sets)?.layout()?;
+    let context = Context::locate_run(file, &args.sets)?;
+    let layout = context.layout()?;
     let mut entries = Vec::new();
     let Some(found) = read_current_run(&layout, |entry| entries.push(entry.clone()))? else {
-        return Err(CommandError::user(NO_RUN));
+        return Err(CommandError::user(run_selection::no_run(&context)));
     };
     std::fs::create_dir_all(&args.folder)?;
     let last = found.state.iterations;

@@ -21,6 +21,7 @@ pub(crate) use prompt::{needs_task, placeholder, refuse_placeholder};
 use crate::error::{CommandError, exit};
 use crate::output;
 use check::ProposedChecks;
+use ralph_validator_command::find_script;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct InitArgs {
@@ -90,6 +91,25 @@ pub(crate) fn init(file: &Path, args: &InitArgs) -> Result<u8, CommandError> {
     let needs_check = checks.is_some_and(|checks| checks.found.is_empty());
     next(file, &prompt, needs_task, needs_check);
     Ok(exit::OK)
+}
+
+/// Returns what a command that runs tests relies on, and the agent must not change: what [`init`] protects
+/// where the program is known, otherwise only the script that it runs.
+pub(crate) fn protected_by(folder: &Path, command: &str) -> Vec<String> {
+    let words: Vec<String> = command.split_whitespace().map(str::to_owned).collect();
+    let commands = words.split(|word| ["&&", "||", ";", "|"].contains(&word.as_str()));
+    let mut globs = Vec::new();
+    for command in commands {
+        if systems::runs_tests(command) {
+            globs.extend(protect::find(folder, command).globs);
+        } else if let Some(script) = command.get(find_script(command).unwrap_or_default()) {
+            globs.extend(Some(script).filter(|word| word.contains('/')).and_then(|word| {
+                protect::named(folder, word).filter(|glob| !glob.ends_with("/**"))
+            }));
+        }
+    }
+    globs.dedup();
+    globs
 }
 
 /// Refuses what would have no effect on files that are there.

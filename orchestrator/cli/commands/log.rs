@@ -12,7 +12,7 @@ use ralph_orchestrator_core::store::{JournalEntry, Layout};
 
 use super::run_selection::{self, SelectedRun};
 use crate::args::SetArgs;
-use crate::context::{Context, NO_RUN};
+use crate::context::Context;
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::output;
@@ -58,7 +58,7 @@ pub(crate) struct LogArgs {
 pub(crate) fn log(file: &ConfigFile, args: &LogArgs) -> Result<u8, CommandError> {
     let context = Context::locate_run(file, &args.sets)?;
     if args.follow && args.iteration.is_none() {
-        return follow::records(&context.layout()?, args);
+        return follow::records(&context, args);
     }
     if let Some(number) = args.iteration.filter(|_| args.follow) {
         follow::iteration(&context.layout()?, number, format(args))?;
@@ -69,9 +69,9 @@ pub(crate) fn log(file: &ConfigFile, args: &LogArgs) -> Result<u8, CommandError>
         run_selection::read(&context, args.run.as_deref(), |entry| entries.push(entry.clone()))?;
     let Some(SelectedRun { layout, found, .. }) = stored else {
         if args.iteration.is_some() || !args.diff.is_empty() {
-            return Err(CommandError::user(NO_RUN));
+            return Err(CommandError::user(run_selection::no_run(&context)));
         }
-        return Ok(nothing(args.json));
+        return Ok(nothing(&context, args.json));
     };
     if let [one, other] = args.diff.as_slice() {
         diff::diff(&layout, &found.run, &entries, (*one, *other), args.json)?;
@@ -91,9 +91,9 @@ pub(crate) fn log(file: &ConfigFile, args: &LogArgs) -> Result<u8, CommandError>
 }
 
 /// There is no run: no line is a valid answer in JSON lines.
-fn nothing(json: bool) -> u8 {
+fn nothing(context: &Context, json: bool) -> u8 {
     if !json {
-        output::result(NO_RUN);
+        output::result(&run_selection::no_run(context));
     }
     exit::OK
 }

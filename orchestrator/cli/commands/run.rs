@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use ralph_orchestrator_config::{LoadedConfig, duration_text};
 use ralph_orchestrator_core::engine::{
     OpenOutcome, Request, RunObserver, Session, find_completed, open,
 };
@@ -15,6 +14,7 @@ use crate::args::SetArgs;
 use crate::commands::{block_on, init};
 use crate::context::{self, Context};
 use crate::discovery::ConfigFile;
+use crate::dry_run::DryRunTraces;
 use crate::error::{CommandError, exit, stop_exit_status};
 use crate::orphans::end_orphans;
 use crate::plugins::Plugins;
@@ -25,7 +25,7 @@ use crate::render::{HumanReporter, JsonReporter, QuietReporter};
 use crate::sandbox::SandboxPolicy;
 use crate::signals::Signals;
 use crate::trace::RunLog;
-use crate::{detach, missing_program, next_step, output, question, signals, task, values};
+use crate::{detach, dry_run, missing_program, next_step, output, question, signals, task, values};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct RunArgs {
@@ -35,6 +35,12 @@ pub(crate) struct RunArgs {
     /// Command that proves the work done: exit status 0 accepts. Repeat it for several
     #[arg(long = "check", value_name = "COMMAND", help_heading = "Task")]
     pub(crate) checks: Vec<String>,
+    /// Glob of files that the agent must not change, such as the tests; repeat it for several
+    #[arg(long, value_name = "GLOB", requires = "checks", help_heading = "Task")]
+    pub(crate) protect: Vec<String>,
+    /// Let the agent change the tests of a `--check`, which are protected where they are recognised
+    #[arg(long, requires = "checks", help_heading = "Task")]
+    pub(crate) no_protect: bool,
     /// The prompt itself, instead of the file of `run.prompt`
     #[arg(short, long, value_name = "TEXT", help_heading = "Task")]
     pub(crate) prompt: Option<String>,
@@ -82,7 +88,7 @@ pub(crate) fn run(
     log: &RunLog,
     quiet: bool,
 ) -> Result<u8, CommandError> {
-    let overrides = task::overrides(&args)?;
+    let overrides = task::overrides(&args, &[])?;
     if !args.dry_run {
         output::begin_run(args.json);
     }
@@ -93,9 +99,19 @@ pub(crate) fn run(
             return block_on(completed_or(error, places.as_ref(), &args));
         }
     };
+    let context = protect(context, file, &args)?;
     // Concurrently with the other preparations.
     Supervisor::this_binary().prepare();
     block_on(start(context, args, log, quiet, &context::invocation(file)))
+}
+
+/// Adds what the checks of the command line protect in the workspace, which is known only now.
+fn protect(context: Context, file: &ConfigFile, args: &RunArgs) -> Result<Context, CommandError> {
+    let protected = task::protected(args, &context.loaded.config.run.workspace);
+    if protected.iter().all(Vec::is_empty) {
+        return Ok(context);
+    }
+    Context::load(file, task::overrides(args, &protected)?)
 }
 
 async fn start(
@@ -115,6 +131,7 @@ async fn start(
         Ok(both) => both,
         Err(error) => return completed_or(error, Some(&context), &args).await,
     };
+    let _traces = args.dry_run.then(|| context.layout().map(DryRunTraces::new)).transpose()?;
     let registry = registry::for_run(&plugins, policy.as_ref(), signals.switch.clone());
     let Context { file: config_file, loaded, vars } = context;
     // It is large, and awaited by others that are.
@@ -131,6 +148,7 @@ async fn start(
         once: args.once,
         restart: args.restart,
         renew: args.restart && !args.dry_run,
+        dry_run: args.dry_run,
         say: &output::info,
     }))
     .await
@@ -142,7 +160,7 @@ async fn start(
         OpenOutcome::Ready(session) => session,
     };
     if args.dry_run {
-        dry_run(&session, &loaded, args.json);
+        dry_run::show(&session, &loaded, args.json);
         return Ok(exit::OK);
     }
     if !answer_open_question(&mut session, &args, program)? {
@@ -245,42 +263,4 @@ fn report_completed(found: &StoredRun, layout: &Layout, json: bool) -> u8 {
         layout.root().display()
     ));
     exit::OK
-}
-
-fn dry_run(session: &Session, loaded: &LoadedConfig, json: bool) {
-    let plan = session.plan();
-    if json {
-        return output::json(&plan);
-    }
-    output::result(&format!("would run {} in {}", plan.agent, plan.workspace.display()));
-    if !plan.fallback.is_empty() {
-        output::result(&format!("  fallback    {}", plan.fallback.join(", ")));
-    }
-    output::result(&format!("  program     {}", plan.program.as_deref().unwrap_or("none")));
-    output::result(&format!("  detectors   {}", plan.detectors.join(", ")));
-    for demand in &plan.validators {
-        output::result(&format!("  validator   {demand}"));
-    }
-    if !plan.validation_required {
-        output::result("  validator   NONE: the agent's claim is trusted");
-    } else if plan.evidence_only {
-        output::result(&format!("  completion  {EVIDENCE_ONLY}"));
-    }
-    output::result(&format!("  limits      {}", limits(loaded)));
-    output::result(&format!("  environment {}", plan.env.join(" ")));
-    output::result(&format!("  state       {}", plan.state_dir.display()));
-    if let Some(instructions) = &plan.instructions {
-        output::result(&format!("  after prompt {}", instructions.trim()));
-    }
-    output::result(&format!("  next        iteration {}", plan.next_iteration));
-}
-
-/// The limits that end most runs.
-fn limits(loaded: &LoadedConfig) -> String {
-    let limits = &loaded.config.limits;
-    let none = || "no limit".to_owned();
-    let iterations = limits.max_iterations.map_or_else(none, |most| most.to_string());
-    let cost = limits.max_cost_usd.map_or_else(none, |most| most.to_string());
-    let runtime = limits.max_runtime.map_or_else(none, duration_text);
-    format!("iterations {iterations}, cost {cost}, runtime {runtime}")
 }

@@ -3,13 +3,14 @@
 use jiff::Timestamp;
 use ralph_orchestrator_core::machine::RunSummary;
 use ralph_orchestrator_core::store::{
-    Holder, JournalEntry, Layout, Lock, StoredRun, list_runs, read_current_run, read_run,
+    Holder, JournalEntry, Layout, Lock, Owner, StoredRun, list_runs, read_current_run, read_run,
     state_dirs_of,
 };
 
-use crate::context::Context;
+use crate::context::{Context, NO_RUN};
 use crate::error::CommandError;
 use crate::output;
+use crate::render::text::one_line;
 
 /// Characters of an id that nearly always tell runs apart: the time of their beginning.
 const SHORT_ID: usize = 13;
@@ -137,7 +138,23 @@ pub(crate) fn read_story(
     Ok(stored.map(|stored| (stored, story)))
 }
 
-/// There is no run to show.
+/// There is no run of this configuration to show. Names the last one that the workspace has of another.
+pub(crate) fn no_run(context: &Context) -> String {
+    let all = layouts(context).and_then(|layouts| list_all(&layouts)).unwrap_or_default();
+    let Some(last) = all.first() else { return NO_RUN.to_owned() };
+    let owner = Owner::read(&last.layout).ok().flatten();
+    let whose = match owner.and_then(|owner| owner.configuration()) {
+        Some(file) => format!("of {}", one_line(&file.display().to_string(), 200)),
+        None => "that was begun without a configuration file".to_owned(),
+    };
+    let id = short_id(&last.run, &all);
+    format!(
+        "no run of this configuration yet; this workspace has the run {id} {whose}: \
+         `ralph-orchestrator status --run {id}` shows it, `ralph-orchestrator runs` lists all"
+    )
+}
+
+/// There is no run to follow.
 pub(crate) fn no_run_error() -> CommandError {
     CommandError::user("there is no run in this workspace yet")
         .hinted("`ralph-orchestrator run` starts one")

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::run_selection::{self, SelectedRun};
 use crate::args::SetArgs;
-use crate::context::{Context, NO_RUN};
+use crate::context::Context;
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::next_step;
@@ -37,7 +37,7 @@ pub(crate) fn status(file: &ConfigFile, args: &StatusArgs) -> Result<u8, Command
         if args.json {
             output::json(&no_run(&context.layout()?));
         } else {
-            output::result(NO_RUN);
+            output::result(&run_selection::no_run(&context));
         }
         return Ok(exit::OK);
     };
@@ -134,6 +134,8 @@ fn finite(most: u32) -> Option<u32> {
 fn latch(state: &State) -> Value {
     let (word, claim, iteration) = match &state.latch {
         Latch::Open => ("open", None, None),
+        // The orchestrator's own reason to validate is no claim of the agent.
+        Latch::Claimed { claim, .. } if claim.is_automatic() => ("open", None, None),
         Latch::Claimed { claim, iteration } => ("claimed", Some(claim), Some(*iteration)),
         Latch::Completed(done) => ("completed", Some(&done.claim), Some(done.iteration)),
     };
@@ -253,7 +255,16 @@ fn instead(state: &State) -> String {
 
 fn completion(state: &State) -> Vec<String> {
     let mut lines = vec![match &state.latch {
+        Latch::Open if state.needs_no_claim() => "  completion  not checked yet".into(),
         Latch::Open => "  completion  not claimed".into(),
+        Latch::Claimed { claim, iteration } if claim.is_automatic() => {
+            match state.validation.rejections {
+                0 => format!("  completion  not checked yet since iteration {iteration}"),
+                times => {
+                    format!("  completion  checked {}, rejected each time", count(times, "time"))
+                }
+            }
+        }
         Latch::Claimed { claim, iteration } => format!(
             "  completion  claimed ({}, iteration {iteration}), rejected {}",
             claim.detector,

@@ -1,10 +1,12 @@
 //! `stop`
 
+use std::path::PathBuf;
 use std::time::Duration;
 
-use ralph_orchestrator_core::store::Lock;
+use ralph_orchestrator_core::store::{Holder, Layout, Lock, Owner};
 use rustix::process::{Pid, Signal, kill_process};
 
+use super::run_selection::layouts;
 use crate::args::SetArgs;
 use crate::context::{self, Context};
 use crate::discovery::ConfigFile;
@@ -24,10 +26,25 @@ const POLL: Duration = Duration::from_millis(50);
 const LONGEST_WAIT: Duration = Duration::from_secs(120);
 
 pub(crate) fn stop(file: &ConfigFile, args: &StopArgs) -> Result<u8, CommandError> {
-    let layout = Context::locate_run(file, &args.sets)?.layout()?;
-    let Some(holder) = Lock::holder(&layout) else {
-        output::result("no run is active");
-        return Ok(exit::OK);
+    let context = Context::locate_run(file, &args.sets)?;
+    let own = context.layout()?;
+    let (layout, holder, program) = match Lock::holder(&own) {
+        Some(holder) => (own, holder, Some(context::invocation(file))),
+        None => match active_run(&context)? {
+            Some((layout, holder, None)) => (layout, holder, None),
+            Some((_, holder, Some(file))) => {
+                let program = context::invocation(&ConfigFile::Named(file));
+                output::result(&format!(
+                    "no run is active for this configuration; another one's is ({holder}): \
+                     `{program} stop` stops it"
+                ));
+                return Ok(exit::OK);
+            }
+            None => {
+                output::result("no run is active");
+                return Ok(exit::OK);
+            }
+        },
     };
     let pid = i32::try_from(holder.pid).ok().and_then(Pid::from_raw);
     let pid = pid.ok_or_else(|| CommandError::user("the run has only just started; try again"))?;
@@ -44,7 +61,25 @@ pub(crate) fn stop(file: &ConfigFile, args: &StopArgs) -> Result<u8, CommandErro
         }
         std::thread::sleep(POLL);
     }
-    let program = context::invocation(file);
-    output::result(&format!("stopped ({holder}); `{program} run` resumes"));
+    output::result(&match program {
+        Some(program) => format!("stopped ({holder}); `{program} run` resumes"),
+        None => format!(
+            "stopped ({holder}), a run that was begun without a configuration file: the command that \
+             began it resumes it where there is none"
+        ),
+    });
     Ok(exit::OK)
+}
+
+/// Returns the active run of the workspace, whatever it was begun with, and its configuration file. One
+/// without a file has no command of its own that stops it.
+fn active_run(
+    context: &Context,
+) -> Result<Option<(Layout, Holder, Option<PathBuf>)>, CommandError> {
+    let held = |layout: Layout| Lock::holder(&layout).map(|holder| (layout, holder));
+    let Some((layout, holder)) = layouts(context)?.into_iter().find_map(held) else {
+        return Ok(None);
+    };
+    let owner = Owner::read(&layout).ok().flatten();
+    Ok(Some((layout, holder, owner.and_then(|owner| owner.configuration()))))
 }

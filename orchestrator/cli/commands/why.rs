@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::run_selection::{self, SelectedRun};
 use crate::args::SetArgs;
-use crate::context::{self, Context, NO_RUN};
+use crate::context::{self, Context};
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::next_step;
@@ -43,7 +43,7 @@ pub(crate) fn why(file: &ConfigFile, args: &WhyArgs) -> Result<u8, CommandError>
         if args.json {
             output::json(&json!({"run": null, "running": running, "state_dir": layout.root()}));
         } else {
-            output::result(NO_RUN);
+            output::result(&run_selection::no_run(&context));
         }
         return Ok(exit::OK);
     };
@@ -140,7 +140,7 @@ fn facts(episode: &IterationSummary, alone: bool, story: &RunSummary) -> String 
     if episode.near_misses > 0 {
         facts.push("near miss, not a valid claim".into());
     }
-    if episode.says_done && episode.claims == 0 {
+    if episode.says_done && episode.claims == 0 && story.claim_stats.needs_claims() {
         facts.push("said that it was done, but claimed nothing".into());
     }
     match episode.accepted {
@@ -314,7 +314,10 @@ fn advice(state: &State, story: &RunSummary, running: bool, program: &str) -> Ve
              `log {} --prompt` its prompt",
             state.iterations, state.iterations
         ));
-    } else if story.claim_stats.claims == 0 && story.claim_stats.says_done > 0 {
+    } else if story.claim_stats.needs_claims()
+        && story.claim_stats.claims == 0
+        && story.claim_stats.says_done > 0
+    {
         advice.push(say(
             "say in the prompt how to claim completion: the agent said that it was done, but never \
              claimed it",

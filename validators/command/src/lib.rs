@@ -7,7 +7,7 @@
 //! |---|---|
 //! | `program` | `["argv0", …]`, required. A bare name is looked for in `PATH` once, when the run starts; a path with a slash is relative to the folder of the configuration file. It has to exist when the run starts, unless it lies in the workspace, where the agent may make it |
 //! | `expect_exit` | the exit status, 0 by default |
-//! | `must_match` | a regular expression, or a list: each has to match a line of the output |
+//! | `must_match` | a regular expression, or a list: each has to match a line of the output; where it has groups `ran` and `skipped`, the first number must be greater |
 //! | `must_not_match` | a regular expression, or a list: none may match a line of the output |
 //! | `protect` | globs, relative to the workspace, of what has to be as it was when the run began. A program in the workspace, or the script that an interpreter is given, that no required validator protects is warned of. Beyond these, what would be run instead of the program's own is reserved: it must not appear (`reserved.rs`) |
 //! | `passes_required` | how many times in a row it has to pass, 1 by default |
@@ -27,7 +27,13 @@ mod patterns;
 mod reserved;
 mod script;
 mod setup;
+mod shell;
 mod validator;
+
+/// The index of the script in a command that gives one to an interpreter.
+pub use script::find as find_script;
+/// Whether a word is a command of the shell itself.
+pub use shell::is_shell_command;
 
 /// The keys of `[[validator]]`.
 pub use config::Config as Keys;

@@ -42,7 +42,8 @@ const INTERPRETERS: &[Interpreter] = &[
 
 /// The index of the word in a command that is the path of a script, if its program is a known
 /// interpreter.
-pub(crate) fn find(command: &[String]) -> Option<usize> {
+#[must_use]
+pub fn find(command: &[String]) -> Option<usize> {
     let (program, words) = command.split_first()?;
     let name = program.rsplit('/').next()?;
     let bare = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');

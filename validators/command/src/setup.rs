@@ -9,8 +9,8 @@ use ralph_orchestrator_supervisor::find_program;
 use crate::config::Config;
 use crate::display::{escape, typed};
 use crate::reserved;
-use crate::script;
 use crate::validator::{Lookup, Program};
+use crate::{script, shell};
 
 /// Names in the folders of `PATH` that are compared with one that was not found.
 const MOST_NAMES: usize = 20_000;
@@ -30,6 +30,9 @@ pub(crate) fn problems(
             message: message.into(),
             is_fatal: true,
         }];
+    }
+    if let Some((index, message, is_fatal)) = shell::find_problem(config) {
+        return vec![SetupProblem { key: key(index), message, is_fatal }];
     }
     let command = Command { config, setup };
     let name = config.program.first().map_or("", String::as_str);

@@ -202,7 +202,7 @@ pub(super) fn find(folder: &Path, program: &[String]) -> ProtectedGlobs {
 }
 
 /// The glob for a word of the command that is the path of something in the folder.
-fn named(folder: &Path, word: &str) -> Option<String> {
+pub(super) fn named(folder: &Path, word: &str) -> Option<String> {
     let path = Path::new(word);
     let parts: Option<Vec<&str>> = path
         .components()

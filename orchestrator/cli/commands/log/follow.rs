@@ -10,6 +10,7 @@ use super::records::RecordFormatter;
 use super::transcript::{TranscriptFormat, TranscriptReader};
 use crate::commands::log::LogArgs;
 use crate::commands::run_selection::no_run_error;
+use crate::context::Context;
 use crate::error::{CommandError, exit};
 use crate::output;
 use crate::render::terminal::stdout_width;
@@ -18,7 +19,8 @@ use crate::render::terminal::stdout_width;
 const POLL: Duration = Duration::from_millis(50);
 
 /// Prints new records, and with `--verbose` the agent's text and tool calls, until no process holds the run.
-pub(super) fn records(layout: &Layout, args: &LogArgs) -> Result<u8, CommandError> {
+pub(super) fn records(context: &Context, args: &LogArgs) -> Result<u8, CommandError> {
+    let layout = &context.layout()?;
     let (mut run, mut printed) = (String::new(), 0);
     let mut printer = RecordPrinter::new(layout, "", args);
     loop {
@@ -43,7 +45,7 @@ pub(super) fn records(layout: &Layout, args: &LogArgs) -> Result<u8, CommandErro
             printed = entries.last().map_or(printed, |entry| entry.seq);
         }
         match found {
-            None if !held => return Ok(super::nothing(args.json)),
+            None if !held => return Ok(super::nothing(context, args.json)),
             Some(_) if !held => return Ok(exit::OK),
             _ => wait_for_change(layout, &run, printer.transcript.as_ref()),
         }

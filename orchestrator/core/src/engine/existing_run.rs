@@ -13,7 +13,8 @@ use ralph_orchestrator_contract::BuildContext;
 use ralph_orchestrator_safe_fs::real_path;
 
 const OTHER_TASK: &str = "the prompt changed since completion: this is a new run";
-const OTHER_TEXT: &str = "the task is another one than that of the last run: this is a new run";
+const OTHER_TEXT: &str = "the task is another one than that of the last run";
+const OTHER_CHECKS: &str = "the checks are others than those of the last run";
 
 /// What becomes of the run that was found.
 pub(super) enum ExistingRun {
@@ -21,8 +22,12 @@ pub(super) enum ExistingRun {
     Complete(Box<StoredRun>),
     /// It is resumed.
     Resumes(Box<StoredRun>),
-    /// A new one begins; why, for people.
-    OtherTask(String),
+    /// A new one begins after it.
+    OtherTask {
+        found: Box<StoredRun>,
+        /// Why, for people.
+        note: String,
+    },
 }
 
 /// The configuration that a start is given, and what builds its parts.
@@ -55,17 +60,21 @@ impl RunSetup<'_> {
     /// Decides what becomes of a run, given this configuration.
     pub(super) async fn classify(self, found: StoredRun) -> ExistingRun {
         if found.state.completion().is_some() {
-            return if self.is_same_task(&found).await {
-                ExistingRun::Complete(Box::new(found))
+            if self.is_same_task(&found).await {
+                return ExistingRun::Complete(Box::new(found));
+            }
+            let is_other = load_frozen_config(self.layout, &found.run)
+                .is_some_and(|frozen| self.gives_other_checks(&frozen));
+            let note = if is_other {
+                format!("{OTHER_CHECKS}: this is a new run")
             } else {
-                ExistingRun::OtherTask(OTHER_TASK.to_owned())
+                OTHER_TASK.to_owned()
             };
+            return ExistingRun::OtherTask { found: Box::new(found), note };
         }
-        if self.is_other_text(&found) {
-            return ExistingRun::OtherTask(format!(
-                "{OTHER_TEXT}; run {} is kept as it is",
-                found.run
-            ));
+        if let Some(why) = self.find_other_task(&found) {
+            let note = format!("{why}: this is a new run; run {} is kept as it is", found.run);
+            return ExistingRun::OtherTask { found: Box::new(found), note };
         }
         ExistingRun::Resumes(Box::new(found))
     }
@@ -87,6 +96,9 @@ impl RunSetup<'_> {
         let Some(task) = task.filter(|task| !task.is_empty()) else { return true };
         // The task is compared as the detectors of that run saw it, whatever is configured now.
         let frozen = self.load_frozen_policy(&found.run).await;
+        if frozen.as_ref().is_some_and(|frozen| self.gives_other_checks(&frozen.loaded)) {
+            return false;
+        }
         let prompt =
             PromptSource::recorded(&self.loaded.config.run, &found.state.identities).read_text();
         match (frozen, prompt.filter(|text| !text.trim().is_empty())) {
@@ -95,18 +107,36 @@ impl RunSetup<'_> {
         }
     }
 
-    /// Returns whether a run without a configuration file began with another text of its task: then it
-    /// is another run. Whoever edits a file may correct the prompt of a run that is resumed.
-    fn is_other_text(self, found: &StoredRun) -> bool {
-        if self.loaded.configuration().is_some() {
-            return false;
+    /// Returns why the command line asks for another task than that of an unfinished run: its text or its
+    /// checks are others. Whoever edits a file instead may correct the prompt of a run that is resumed.
+    fn find_other_task(self, found: &StoredRun) -> Option<&'static str> {
+        let frozen = load_frozen_config(self.layout, &found.run)?;
+        if self.gives("run.prompt_text") {
+            let text = |loaded: &LoadedConfig| {
+                loaded.config.run.prompt_text.as_deref().map(|text| text.trim().to_owned())
+            };
+            if text(self.loaded).is_some() && text(self.loaded) != text(&frozen) {
+                return Some(OTHER_TEXT);
+            }
         }
-        let frozen = load_frozen_config(self.layout, &found.run);
-        let before = frozen.and_then(|frozen| frozen.config.run.prompt_text);
-        match (&self.loaded.config.run.prompt_text, before) {
-            (Some(now), Some(before)) => now.trim() != before.trim(),
-            _ => false,
-        }
+        self.gives_other_checks(&frozen).then_some(OTHER_CHECKS)
+    }
+
+    /// Returns whether the command line names other checks than those that a run began with. What they
+    /// protect depends on the files that were there.
+    fn gives_other_checks(self, frozen: &LoadedConfig) -> bool {
+        let checks = |loaded: &LoadedConfig| -> Vec<(String, Option<serde_json::Value>)> {
+            let validators = loaded.config.validators.iter();
+            validators
+                .map(|check| (check.kind.clone(), check.config.get("program").cloned()))
+                .collect()
+        };
+        self.gives("validator") && checks(self.loaded) != checks(frozen)
+    }
+
+    /// Whether this part of the task is given on the command line.
+    fn gives(self, key: &str) -> bool {
+        self.loaded.configuration().is_none() || self.loaded.is_given_outside_files(key)
     }
 }
 

@@ -21,9 +21,11 @@ use super::validation_policy::CompletionPolicy;
 use crate::machine::PathIdentities;
 use crate::registry::{LaunchContext, Registry};
 use crate::store::{Disk, Layout, OrphanReport, StateError, Store, StoredRun, lock_workspace};
-use crate::workspace::{Baseline, PromptPlace, WorkspaceHandle, create_from_template};
+use crate::workspace::{
+    Baseline, PromptPlace, WorkspaceHandle, create_from_template, find_untracked,
+};
 use ralph_orchestrator_config::LoadedConfig;
-use ralph_orchestrator_safe_fs::real_path;
+use ralph_orchestrator_safe_fs::{escape, real_path, unescape};
 
 /// What [`open`] is asked for.
 pub struct Request<'a> {
@@ -52,6 +54,8 @@ pub struct Request<'a> {
     pub restart: bool,
     /// With `restart`: move a workspace that came from its template aside, and make it anew.
     pub renew: bool,
+    /// Begin nothing and record nothing: the session that is returned only has a plan.
+    pub dry_run: bool,
     /// Prints what is done before there is a run to record it.
     pub say: &'a (dyn Fn(&str) + Sync),
 }
@@ -99,21 +103,27 @@ pub async fn open(request: Request<'_>) -> Result<OpenOutcome, EngineError> {
     let mut store = Store::open_with_disk(request.disk.clone(), layout.clone())
         .map_err(|error| request.name_outer_run(error))?;
     let found = take_run(&mut store, &request, &workspace, &mut notes)?;
+    let mut artefacts = Vec::new();
     let resumed = match found {
         None => None,
+        Some(found) if request.restart => {
+            artefacts = inherit_artefacts(&found, &workspace);
+            None
+        }
         Some(found) => match setup.classify(found).await {
             ExistingRun::Complete(found) => return Ok(OpenOutcome::Complete { found, layout }),
             ExistingRun::Resumes(found) => {
                 let frozen = setup.load_frozen_policy(&found.run).await;
                 Some(ResumedRun { found: *found, frozen })
             }
-            ExistingRun::OtherTask(note) => {
+            ExistingRun::OtherTask { found, note } => {
                 notes.push(note);
+                artefacts = inherit_artefacts(&found, &workspace);
                 None
             }
         },
     };
-    let built = BuiltRun { store, policy, agents, notes, resumed };
+    let built = BuiltRun { store, policy, agents, notes, resumed, artefacts };
     let session = built.into_session(request, &workspace, &paths).await?;
     Ok(OpenOutcome::Ready(Box::new(session)))
 }
@@ -124,6 +134,24 @@ struct ResumedRun {
     frozen: Option<StoredPolicy>,
 }
 
+impl ResumedRun {
+    /// Keeps the prompt of a run whose task was given on the command line, where now only the file's is
+    /// known. Returns the note on that.
+    fn keep_task(&self, loaded: &mut LoadedConfig) -> Option<String> {
+        let text = &self.frozen.as_ref()?.loaded.config.run.prompt_text;
+        let run = &mut loaded.config.run;
+        if run.prompt_text.is_some() || text.is_none() {
+            return None;
+        }
+        run.prompt_text.clone_from(text);
+        Some(format!(
+            "run {} began with a task on the command line and goes on with that; `run --restart` begins \
+             the one of the configuration",
+            self.found.run
+        ))
+    }
+}
+
 /// A run whose state is locked and whose parts are built, each of them once.
 struct BuiltRun {
     store: Store,
@@ -131,22 +159,35 @@ struct BuiltRun {
     agents: AgentPool,
     notes: Vec<String>,
     resumed: Option<ResumedRun>,
+    /// Those of the run before, for a new one.
+    artefacts: Vec<String>,
+}
+
+/// Returns what validators left in the run before that is still there: it is no more a part of the work now.
+/// What was added to git since then is.
+fn inherit_artefacts(found: &StoredRun, workspace: &Path) -> Vec<String> {
+    let artefacts = found.state.workspace.artefacts.iter();
+    let paths = artefacts.filter_map(|path| unescape(path)).collect();
+    find_untracked(workspace, paths).iter().map(|path| escape(path)).collect()
 }
 
 impl BuiltRun {
     /// Takes the workspace, then checks what processes and files tell.
     async fn into_session(
         self,
-        request: Request<'_>,
+        mut request: Request<'_>,
         workspace: &Path,
         paths: &WorkspacePaths,
     ) -> Result<Session, EngineError> {
-        let Self { mut store, policy, agents, mut notes, resumed } = self;
+        let Self { mut store, policy, agents, mut notes, resumed, artefacts } = self;
+        notes.extend(resumed.as_ref().and_then(|resumed| resumed.keep_task(&mut request.loaded)));
         let (loaded, layout) = (&request.loaded, store.layout().clone());
         renew_workspace(&request, workspace, &layout, &agents, resumed.is_none()).await?;
         let pins = resumed.as_ref().map(|resumed| &resumed.found.state.identities);
         let location = take_location(&request, workspace, &layout, pins)?;
-        paths.store(&request.disk)?;
+        if !request.dry_run {
+            paths.store(&request.disk)?;
+        }
         notes.extend(record_owner(&mut store, &request, &location, resumed.is_none())?);
         notes.extend(pins.and_then(|pins| location::other_prompt(pins, &location.prompt)));
         request.registry.set_launch_context(LaunchContext {
@@ -164,7 +205,7 @@ impl BuiltRun {
         };
         let unavailable = agents.check_availability(&redactor).await?;
         let Location { workspace, occupied, prompt } = location;
-        let Request { loaded, config_file, vars, processes, once, .. } = request;
+        let Request { loaded, config_file, vars, processes, once, dry_run, .. } = request;
         let builder = SessionBuilder {
             config_file,
             processes,
@@ -175,13 +216,14 @@ impl BuiltRun {
             redactor,
             notes,
             unavailable,
+            artefacts,
             workspace,
             occupied,
             prompt,
         };
         match resumed {
             Some(ResumedRun { found, frozen }) => builder.resume(loaded, found, frozen, &vars),
-            None => builder.begin(loaded, baseline),
+            None => builder.begin(loaded, baseline, dry_run),
         }
     }
 }
@@ -227,8 +269,10 @@ fn record_owner(
     let beginning = Beginning { request, layout: &layout, owner: &owner, folder };
     let is_first = is_new && !layout.latch().exists();
     let notes = if is_first { beginning.notes()? } else { Vec::new() };
-    store.set_owner(&owner)?;
-    beginning.record();
+    if !request.dry_run {
+        store.set_owner(&owner)?;
+        beginning.record();
+    }
     Ok(notes)
 }
 
@@ -281,8 +325,8 @@ impl Request<'_> {
     }
 }
 
-/// Returns the stored run, complete or not; `None` if a new one is wanted. Leftover processes of a killed
-/// start have ended by then.
+/// Returns the stored run, complete or not; where a new one is wanted, only if it can be read. Leftover
+/// processes of a killed start have ended by then.
 fn take_run(
     store: &mut Store,
     request: &Request<'_>,
@@ -297,7 +341,9 @@ fn take_run(
         return Err(StateError::OrphansLeft { names: left.survived }.into());
     }
     if request.restart {
-        return Ok(None);
+        let is_here =
+            |found: &StoredRun| verify_workspace(found, workspace, store.layout()).is_ok();
+        return Ok(found.ok().flatten().filter(is_here));
     }
     let found = found?;
     if let Some(found) = &found {

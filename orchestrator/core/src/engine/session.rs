@@ -102,6 +102,8 @@ pub struct Session {
     pub(super) notes: Vec<String>,
     /// Why the agents before the first available one are not available.
     pub(super) unavailable: Vec<String>,
+    /// What validators left in the run before this new one.
+    pub(super) artefacts: Vec<String>,
     pub(super) once: bool,
     pub(super) resumed: bool,
 }
@@ -242,6 +244,7 @@ impl Session {
             });
         };
         inputs.push_back(Input::Started(StartOptions { fresh: started }));
+        inputs.push_back(Input::Artefacts(std::mem::take(&mut self.artefacts)));
         inputs.extend(self.find_artefacts().await?);
         inputs
             .extend(std::mem::take(&mut self.unavailable).into_iter().map(Input::AgentUnavailable));

@@ -39,6 +39,8 @@ pub(super) struct SessionBuilder {
     pub(super) notes: Vec<String>,
     /// Why the agents before the first available one are not available.
     pub(super) unavailable: Vec<String>,
+    /// What validators left in the run before.
+    pub(super) artefacts: Vec<String>,
     pub(super) workspace: WorkspaceHandle,
     pub(super) occupied: Arc<File>,
     pub(super) prompt: PromptSource,
@@ -55,11 +57,12 @@ struct RunRecord {
 }
 
 impl SessionBuilder {
-    /// Stores what the new run is frozen to, and returns its session.
+    /// Stores what the new run is frozen to, except for a dry run, and returns its session.
     pub(super) fn begin(
         mut self,
         loaded: LoadedConfig,
         baseline: Baseline,
+        dry_run: bool,
     ) -> Result<Session, EngineError> {
         let run = uuid::Uuid::now_v7().to_string();
         let stored = match &baseline {
@@ -73,7 +76,9 @@ impl SessionBuilder {
         if !stored.is_empty() {
             files.push((Layout::BASELINE, &stored));
         }
-        self.store.begin(&run, &files)?;
+        if !dry_run {
+            self.store.begin(&run, &files)?;
+        }
         let policy = self.policy.freeze(&stored);
         let env = self.agents.first.env.clone();
         Ok(self.build(loaded.config, RunRecord { run, policy, baseline, env, state: None }))
@@ -127,7 +132,7 @@ impl SessionBuilder {
 
     fn build(self, config: Config, record: RunRecord) -> Session {
         let Self { config_file, processes, once, store, policy, agents, redactor, .. } = self;
-        let Self { notes, unavailable, workspace: held, occupied, prompt, .. } = self;
+        let Self { notes, unavailable, artefacts, workspace: held, occupied, prompt, .. } = self;
         let resumed = record.state.is_some();
         let state = record.state.unwrap_or_default();
         let content = super::observe::read_config(&config_file);
@@ -170,6 +175,7 @@ impl SessionBuilder {
             stored_start: None,
             notes,
             unavailable,
+            artefacts,
             once,
             resumed,
         }

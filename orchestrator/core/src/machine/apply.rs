@@ -82,6 +82,7 @@ impl State {
         self.process.once = started.once;
         self.validation.baseline_mode = started.baseline;
         self.identities.clone_from(&started.identities);
+        self.claims.stats.set_trigger(started.policy.when);
         self.workspace.tree.clone_from(&started.tree);
         self.progress.trees_seen.insert(started.tree.clone());
         self.workspace.evidence_history.begin(&started.evidence, started.evidence_overflowed);
@@ -263,6 +264,12 @@ impl AgentState {
     }
 }
 
+/// Whether an iteration without progress says something of the work. One that somebody interrupted does not.
 const fn counts_for_stagnation(outcome: &IterationOutcome) -> bool {
-    !matches!(outcome, IterationOutcome::Deferred { .. } | IterationOutcome::Interrupted)
+    !matches!(
+        outcome,
+        IterationOutcome::Deferred { .. }
+            | IterationOutcome::Interrupted
+            | IterationOutcome::StoppedEarly { reason: CancelReason::Signal }
+    )
 }

@@ -35,6 +35,8 @@ pub(super) fn checked(next: &mut Transition, check: BaselineCheck) {
     }
     let accepted = !check.verdicts.is_empty()
         && check.verdicts.iter().all(|named| named.verdict.is_accepted());
+    let required = check.verdicts.iter().filter(|named| named.required);
+    let names: Vec<String> = required.map(|named| format!("`{}`", named.validator)).collect();
     let runtime_ms = next.runtime_ms();
     next.warn(check.warnings);
     next.record(Record::Baseline {
@@ -45,15 +47,26 @@ pub(super) fn checked(next: &mut Transition, check: BaselineCheck) {
         runtime_ms,
     });
     if accepted && next.state.validation.baseline_mode == BaselineMode::MustFail {
-        let message =
-            format!("{ALREADY_ACCEPTED}, which completion.baseline = \"must_fail\" does not allow");
-        return next.finish(StopReason::NeedsHuman, message);
+        return next.finish(StopReason::Baseline, passes_already(&names));
     }
     if accepted {
         let consequence = consequence(&next.state);
         next.warn([format!("{ALREADY_ACCEPTED}: {consequence}")]);
     }
     between_iterations::continue_run(next);
+}
+
+/// Says of checks that accept what nobody has worked on that they cannot prove any work.
+fn passes_already(names: &[String]) -> String {
+    let (checks, pass, prove) = match names {
+        [_] => ("check", "passes", "it proves"),
+        _ => ("checks", "pass", "they prove"),
+    };
+    format!(
+        "the {checks} {} {pass} already, before any work, so {prove} nothing; no agent was started \
+         (completion.baseline = \"must_fail\")",
+        names.join(", ")
+    )
 }
 
 fn consequence(state: &State) -> &'static str {

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::normalize::normalize;
+use super::policy::CompletionTrigger;
 use super::verdict::ValidatorVerdict;
 use ralph_orchestrator_contract::Verdict;
 
@@ -38,9 +39,22 @@ pub struct ClaimStats {
     pub causes: Vec<RejectionCause>,
     /// Iterations whose text spoke of being done.
     pub says_done: u64,
+    /// What makes the validators run: without claims, nothing is said of them.
+    #[serde(skip)]
+    trigger: CompletionTrigger,
 }
 
 impl ClaimStats {
+    pub(super) const fn set_trigger(&mut self, trigger: CompletionTrigger) {
+        self.trigger = trigger;
+    }
+
+    /// Whether the work is validated only if the agent claims.
+    #[must_use]
+    pub fn needs_claims(&self) -> bool {
+        self.trigger == CompletionTrigger::Claimed
+    }
+
     pub(super) const fn count_claim(&mut self) {
         self.claims = self.claims.saturating_add(1);
     }
@@ -101,9 +115,13 @@ impl ClaimStats {
     }
 
     /// Returns a summary in one line, such as `claimed 50×, rejected 50×, always: evidence
-    /// directory not found`. `None` if nothing was claimed or said to be done.
+    /// directory not found`, or `checked 3 times, always rejected: tests failed`. `None` if nothing was
+    /// claimed, validated or said to be done.
     #[must_use]
     pub fn summary_line(&self) -> Option<String> {
+        if !self.needs_claims() && self.claims == 0 {
+            return self.checks_line();
+        }
         if self.claims == 0 && self.rejections == 0 {
             return (self.says_done > 0)
                 .then(|| format!("said to be done {}×, never claimed", self.says_done));
@@ -126,6 +144,26 @@ impl ClaimStats {
             (_, None) => String::new(),
         };
         Some(format!("{claimed}, rejected {}×{why}", self.rejections))
+    }
+
+    /// The summary where no claim is needed.
+    fn checks_line(&self) -> Option<String> {
+        let always = self.causes.iter().filter(|cause| cause.times == self.rejections);
+        let always: Vec<String> = always.map(|cause| self.cause_text(cause)).collect();
+        let most = self.causes.iter().max_by_key(|cause| cause.times);
+        Some(match (self.rejections, always.as_slice(), most) {
+            (0, _, _) => return None,
+            (1, always, _) => format!("checked once, rejected: {}", always.join("; ")),
+            (times, [], Some(cause)) => format!(
+                "checked {times} times, rejected each time, mostly ({}×): {}",
+                cause.times,
+                self.cause_text(cause)
+            ),
+            (times, [], None) => format!("checked {times} times, rejected each time"),
+            (times, always, _) => {
+                format!("checked {times} times, always rejected: {}", always.join("; "))
+            }
+        })
     }
 
     /// Returns the text of a cause, with its validator if there are several.

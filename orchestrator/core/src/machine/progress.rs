@@ -58,7 +58,8 @@ impl State {
     /// Counts statements of the agent's final text that the work is done.
     pub(super) fn count_done_statements(&mut self, record: &Record) {
         let Record::IterationEnded { says_done, says_all_done, .. } = record else { return };
-        let is_claimed = self.is_claimed();
+        // Where no claim is needed, words without one are no sign of anything.
+        let is_claimed = self.is_claimed() || self.needs_no_claim();
         let claims = &mut self.claims;
         claims.stats.count_done_statement(*says_done);
         claims.says_done = claims.says_done.saturating_add(u32::from(*says_done));

@@ -60,6 +60,7 @@ impl State {
             }
             StopReason::AgentUnavailable => ResumeBlocker::Unavailable,
             StopReason::NeedsHuman => self.human_blocker(),
+            StopReason::Baseline => ResumeBlocker::Baseline,
             StopReason::Interrupted | StopReason::Once => ResumeBlocker::Nothing,
         })
     }

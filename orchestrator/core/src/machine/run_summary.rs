@@ -167,6 +167,7 @@ impl RunSummary {
         match record {
             Record::RunStarted(started) => {
                 self.agent.clone_from(&started.agent);
+                self.claim_stats.set_trigger(started.policy.when);
                 self.tree.clone_from(&started.tree);
                 self.trees.insert(started.tree.clone());
             }

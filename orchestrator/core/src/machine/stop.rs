@@ -26,6 +26,8 @@ pub enum StopReason {
     NeedsHuman,
     /// The agent cannot be started.
     AgentUnavailable,
+    /// A check accepts the unchanged workspace, which `completion.baseline` does not allow.
+    Baseline,
     /// A signal or `stop`; the run can be resumed.
     Interrupted,
     /// `run --once`: its one iteration is over.
@@ -47,6 +49,7 @@ impl StopReason {
             Self::Thrashing => "thrashing",
             Self::NeedsHuman => "needs_human",
             Self::AgentUnavailable => "agent_unavailable",
+            Self::Baseline => "baseline",
             Self::Interrupted => "interrupted",
             Self::Once => "once",
         }

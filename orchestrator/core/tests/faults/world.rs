@@ -119,6 +119,7 @@ impl World {
                 once: false,
                 restart: false,
                 renew: false,
+                dry_run: false,
                 say: &|_| (),
             }))
             .await?;

@@ -278,6 +278,7 @@ pub(crate) async fn run_with(
         once: false,
         restart: false,
         renew: false,
+        dry_run: false,
         say: &|_| (),
     }));
     let OpenOutcome::Ready(session) = opened.await.unwrap() else { panic!("complete already") };

@@ -47,6 +47,11 @@ pub(super) const OF_SCRIPTS: [(&str, &str); 10] = [
     ("cypress", r"\b[1-9]\d* passing"),
 ];
 
+/// Whether this is the name of a runner that scripts name.
+pub(super) fn is_script_runner(word: &str) -> bool {
+    OF_SCRIPTS.iter().any(|(runner, _)| *runner == word)
+}
+
 /// Those of a command that the user named.
 pub(super) fn of_command<S: AsRef<str>>(program: &[S]) -> Vec<&'static str> {
     let words: Vec<&str> = program.iter().map(AsRef::as_ref).collect();

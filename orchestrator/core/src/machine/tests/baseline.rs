@@ -56,7 +56,7 @@ fn must_fail_does_not_begin_until_a_check_fails() {
     let mut world = begun(BaselineMode::MustFail);
     world.observe(vec![], "t0");
     world.feed(checked(true));
-    assert_eq!(world.finished(), Some(StopReason::NeedsHuman));
+    assert_eq!(world.finished(), Some(StopReason::Baseline));
     assert_eq!(world.state.iterations, 0);
     world.feed(again(BaselineMode::MustFail));
     assert!(world.observe(vec![], "t0").contains(&Effect::CheckBaseline), "it may be mended now");

@@ -359,3 +359,25 @@ impl State {
         self.process.iterations_ended
     }
 }
+
+#[test]
+fn what_somebody_interrupted_says_nothing_of_progress() {
+    let mut options = fresh();
+    options.limits.max_stagnant = 1;
+    options.limits.max_rejections = 2;
+    let mut world = started_with(options.clone());
+    world.observe(vec![], "t0");
+    for iteration in 1..=3 {
+        let stopped = IterationOutcome::StoppedEarly { reason: CancelReason::Signal };
+        world.prepare();
+        world.feed(Input::Signal);
+        world.feed(Input::IterationEnded(ended(stopped)));
+        world.observe(vec![], "t0");
+        assert_eq!(world.finished(), Some(StopReason::Interrupted));
+        world.feed(Input::Started(StartOptions { fresh: options.clone() }));
+        world.observe(vec![], "t0");
+        assert_eq!((world.state.progress.stagnant, world.state.iterations), (0, iteration));
+    }
+    world.iterate(IterationOutcome::Succeeded, vec![], "t0");
+    assert_eq!(world.finished(), Some(StopReason::Stagnation));
+}

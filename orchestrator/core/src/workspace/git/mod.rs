@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 pub(super) use index::{IndexError, Tracked};
-use ralph_orchestrator_safe_fs::{self as safe_fs, FileFingerprint};
+use ralph_orchestrator_safe_fs::{self as safe_fs, FileFingerprint, path_bytes};
 
 /// The most that a pointer file such as a worktree's `.git` may hold, in bytes.
 const POINTER_LIMIT: usize = 64 * 1024;
@@ -65,6 +65,22 @@ impl Repository {
     fn index_file(&self) -> PathBuf {
         self.folder.join("index")
     }
+}
+
+/// Returns those of these paths, relative to the workspace, that are there and that git does not track.
+#[must_use]
+pub fn find_untracked(workspace: &Path, mut paths: Vec<PathBuf>) -> Vec<PathBuf> {
+    paths.retain(|path| workspace.join(path).symlink_metadata().is_ok());
+    let Some(repository) = Repository::find(workspace) else { return paths };
+    // What cannot be told may be tracked.
+    let Ok(tracked) = repository.tracked() else { return Vec::new() };
+    let inside = workspace.strip_prefix(&repository.top).unwrap_or(Path::new(""));
+    paths.retain(|path| {
+        let path = inside.join(path);
+        let name = path_bytes(&path);
+        !tracked.has(name) && !tracked.has_beneath(&[name, b"/"].concat())
+    });
+    paths
 }
 
 /// Returns the path in a file that holds `<prefix> <path>` on its first line.
