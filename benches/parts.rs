@@ -23,7 +23,7 @@ use ralph_adapter_common::claude_stream::ClaudeParser;
 use ralph_orchestrator_contract::{Tokens, Usage, Usd};
 use ralph_orchestrator_core::machine::{
     BaselineMode, FrozenPolicy, IterationOutcome, PathIdentities, Record, RunLimits, RunStarted,
-    Trigger,
+    SaveMode, Trigger,
 };
 use ralph_orchestrator_core::store::{Layout, Store};
 use ralph_orchestrator_core::workspace::TreeHasher;
@@ -154,6 +154,7 @@ fn started() -> Record {
         evidence: Vec::new(),
         evidence_overflowed: false,
         baseline: BaselineMode::Off,
+        saves: SaveMode::Off,
         once: false,
         identities: PathIdentities::default(),
     })

@@ -6,8 +6,8 @@ use ralph_orchestrator_contract::{Claim, Tokens, Usd};
 use ralph_orchestrator_core::machine::{
     AfterRejection, BaselineCheck, BaselineMode, CompletionTrigger, ContextUsage, Effect,
     FrozenPolicy, Input, IterationEnd, Latch, LaunchDigests, Now, Observation, ObservedEvidence,
-    PathIdentities, Record, RunLimits, RunStarted, StartOptions, State, StopReason, Timer,
-    Validation, ValidatorInfo, ValidatorVerdict, step,
+    PathIdentities, Record, RunLimits, RunStarted, SaveMode, StartOptions, State, StopReason,
+    Timer, Validation, ValidatorInfo, ValidatorVerdict, step,
 };
 
 use crate::bytes::Bytes;
@@ -73,6 +73,7 @@ fn fresh(bytes: &mut Bytes<'_>) -> RunStarted {
             max_rejections: 3,
             max_wait_ms: 3_600_000,
             first_reservation: Usd::from_nanos(1_000_000),
+            handoff_per_mille: Some(700),
         },
         tree: "t0".into(),
         evidence: vec!["old".into()],
@@ -80,6 +81,7 @@ fn fresh(bytes: &mut Bytes<'_>) -> RunStarted {
         baseline: [BaselineMode::Off, BaselineMode::Warn, BaselineMode::MustFail]
             [usize::from(bytes.byte() % 3)],
         once: bits & 32 != 0,
+        saves: SaveMode::Off,
         identities: PathIdentities::default(),
     }
 }

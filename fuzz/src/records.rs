@@ -6,7 +6,7 @@ use ralph_orchestrator_contract::{
 };
 use ralph_orchestrator_core::machine::{
     BaselineMode, ChangedFile, Changes, FileChange, FrozenPolicy, IterationOutcome, PathIdentities,
-    Record, RunLimits, RunStarted, StopReason, Trigger, ValidatorVerdict,
+    Record, RunLimits, RunStarted, SaveMode, StopReason, Trigger, ValidatorVerdict,
 };
 
 use crate::bytes::Bytes;
@@ -24,6 +24,7 @@ pub(crate) fn started(bytes: &mut Bytes<'_>) -> Record {
         evidence: vec![bytes.text()],
         evidence_overflowed: bytes.flag(),
         baseline: BaselineMode::Warn,
+        saves: SaveMode::Checkpoint,
         once: bytes.flag(),
         identities: PathIdentities::default(),
     })
@@ -125,6 +126,7 @@ pub(crate) fn record(bytes: &mut Bytes<'_>) -> Record {
             fallback: vec![bytes.text()],
             limits: RunLimits { max_cost_usd: usage(bytes).cost, ..RunLimits::default() },
             baseline: BaselineMode::Warn,
+            saves: SaveMode::Iteration,
             once: bytes.flag(),
             identities: PathIdentities::default(),
         },

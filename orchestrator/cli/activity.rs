@@ -49,6 +49,7 @@ impl Activity {
             | RunEvent::Verdict { .. }
             | RunEvent::Baseline { .. }
             | RunEvent::Changes { .. }
+            | RunEvent::Saved { .. }
             | RunEvent::RunFinished { .. } => Some(Self::Between),
             _ => None,
         }

@@ -9,6 +9,7 @@ use crate::commands::agents::AgentsArgs;
 use crate::commands::answer::AnswerArgs;
 use crate::commands::completions::CompletionsArgs;
 use crate::commands::config::ConfigCommand;
+use crate::commands::diff::DiffArgs;
 use crate::commands::doctor::DoctorArgs;
 use crate::commands::export::ExportArgs;
 use crate::commands::init::InitArgs;
@@ -16,6 +17,7 @@ use crate::commands::log::LogArgs;
 use crate::commands::man::ManArgs;
 use crate::commands::plugin::{PluginCommand, PluginHostArgs};
 use crate::commands::reset::ResetArgs;
+use crate::commands::rollback::RollbackArgs;
 use crate::commands::run::RunArgs;
 use crate::commands::runs::RunsArgs;
 use crate::commands::status::StatusArgs;
@@ -52,6 +54,10 @@ pub(crate) enum Command {
     Runs(RunsArgs),
     /// Explain a run: claims, verdicts, changes, cost, next step
     Why(WhyArgs),
+    /// Compare the checkpoints of two iterations
+    Diff(DiffArgs),
+    /// List the run's checkpoints, or restore the files of one
+    Rollback(RollbackArgs),
     /// Answer the agent's question, or give it guidance
     Answer(AnswerArgs),
     /// Stop the active run of this configuration

@@ -8,6 +8,7 @@ use ralph_orchestrator_core::engine::EngineError;
 use ralph_orchestrator_core::machine::StopReason;
 use ralph_orchestrator_core::store::StateError;
 use ralph_orchestrator_core::workspace::PromptError;
+use ralph_orchestrator_git::GitError;
 
 use crate::render::config_errors;
 use crate::render::text::escape;
@@ -195,13 +196,32 @@ impl From<EngineError> for CommandError {
                      start a new run with `run --restart`",
                 )
             }
-            EngineError::Prompt(_) | EngineError::Workspace(_) => {
+            EngineError::Prompt(_) | EngineError::Workspace(_) | EngineError::Repository(_) => {
                 Self::new(ErrorKind::Config, error)
             }
             EngineError::Tree(_) | EngineError::Internal(_) => {
                 Self::new(ErrorKind::Internal, error)
             }
         }
+    }
+}
+
+impl From<GitError> for CommandError {
+    fn from(error: GitError) -> Self {
+        let kind = match &error {
+            GitError::NoCheckpoint(_)
+            | GitError::InProgress(_)
+            | GitError::Unsaved { .. }
+            | GitError::WouldOverwrite { .. } => ErrorKind::Usage,
+            GitError::TooOld(_)
+            | GitError::NotARepository(_)
+            | GitError::Bare(_)
+            | GitError::UnsafeOwnership { .. }
+            | GitError::RepositoryChanged { .. } => ErrorKind::Config,
+            GitError::Busy(_) => ErrorKind::Busy,
+            _ => ErrorKind::Internal,
+        };
+        Self::new(kind, error)
     }
 }
 

@@ -9,12 +9,11 @@ use crate::args::CommandLine;
 use crate::complete;
 
 /// The commands as people look for them.
-const GROUPS: [(&str, &[&str]); 5] = [
+const GROUPS: [(&str, &[&str]); 4] = [
     ("Run", &["run"]),
-    ("Look", &["status", "log", "why", "runs", "export"]),
-    ("Steer", &["answer", "stop", "reset"]),
-    ("Set up", &["init", "doctor", "config", "agents", "completions"]),
-    ("Extend", &["plugin"]),
+    ("Look", &["status", "log", "why", "diff", "runs", "export"]),
+    ("Steer", &["answer", "stop", "rollback", "reset"]),
+    ("Set up", &["init", "doctor", "config", "agents", "plugin", "completions"]),
 ];
 
 /// What each command is used for: a purpose, and the line without the program's name.
@@ -54,6 +53,20 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
     (
         "why",
         &[("Why the run stopped, and what to do", "why"), ("The same for a script", "why --json")],
+    ),
+    (
+        "diff",
+        &[
+            ("What the last iteration changed", "diff"),
+            ("From the start of the run to iteration 3", "diff 0 3 --stat"),
+        ],
+    ),
+    (
+        "rollback",
+        &[
+            ("Which states there are", "rollback --list"),
+            ("Restore the files as iteration 2 left them", "rollback --to 2"),
+        ],
     ),
     (
         "export",

@@ -11,6 +11,7 @@ mod detach;
 mod discovery;
 mod dry_run;
 mod error;
+mod git;
 mod help;
 mod missing_program;
 mod next_step;
@@ -110,6 +111,8 @@ fn dispatch(command_line: CommandLine) -> Result<u8, CommandError> {
         Command::Reset(reset) => commands::reset::reset(&config, &reset),
         Command::Init(init) => commands::init::init(&named, &init),
         Command::Doctor(doctor) => commands::doctor::doctor(&config, &doctor),
+        Command::Diff(diff) => commands::diff::diff(&config, &diff),
+        Command::Rollback(rollback) => commands::rollback::rollback(&config, &rollback),
         Command::Export(export) => commands::export::export(&config, &export),
         Command::Config(command) => commands::config::config(&config, command),
         Command::Agents(agents) => commands::agents::agents(&config, &agents),

@@ -97,6 +97,8 @@ fn sections(schema: &Value) -> Vec<Section<'_>> {
     all.push(section("`[[validator]]`", "Validator", &["validator"]));
     all.extend(kinds("`[[validator]]`", "validator", "kind", &["validator"]));
     all.push(section("`[limits]`", "Limits", &["limits"]));
+    all.push(section("`[git]`", "Git", &["git"]));
+    all.push(section("`[handoff]`", "Handoff", &["handoff"]));
     all.push(section("`[env]`", "Env", &["env"]));
     all.push(section("`[sandbox]`", "Sandbox", &["sandbox"]));
     all.push(section("`[state]`", "StateConfig", &["state"]));

@@ -9,7 +9,7 @@ use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::plugins::Plugins;
 use crate::schema::schema;
-use crate::{output, registry};
+use crate::{git, output, registry};
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum ConfigCommand {
@@ -78,6 +78,7 @@ async fn check(context: &Context) -> Result<(), CommandError> {
     if run.template.is_none() || run.workspace.exists() {
         context.loaded.check_files()?;
     }
+    git::check(context).await?;
     judges.check_globs(&context.loaded)?;
     if let Some(warning) = warning {
         output::info(&format!("warning: {warning}"));

@@ -1,11 +1,12 @@
 //! `doctor`
 
+mod handoff;
 mod login;
 mod surroundings;
 
 use std::collections::BTreeMap;
 
-use ralph_orchestrator_config::{BaselineMode, CompletionTrigger, ValidatorConfig};
+use ralph_orchestrator_config::{BaselineMode, CommitMode, CompletionTrigger, ValidatorConfig};
 use ralph_orchestrator_contract::Verdict;
 use ralph_orchestrator_core::engine::{
     CompletionPolicy, ConfiguredAgent, Redactor, SetupReport, build_context,
@@ -26,7 +27,7 @@ use crate::plugins::Plugins;
 use crate::render::terminal::{fold, stdout_width};
 use crate::render::text::{EVIDENCE_ONLY, capability_names, one_line};
 use crate::sandbox::{self, SandboxPolicy};
-use crate::{output, registry};
+use crate::{git, output, registry};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct DoctorArgs {
@@ -184,7 +185,9 @@ async fn run_checks(context: &Context, file: &ConfigFile) -> Result<Vec<Finding>
     findings.push(Finding::new("sandbox", sandbox::report(context), no_sandbox));
     let closed = policy.as_ref().and_then(|policy| policy.warning(&judges.protects()));
     findings.extend(closed.map(|detail| Finding::warning("sandbox", detail)));
+    findings.extend(check_git(context).await);
     findings.extend(check_limits(context, &first));
+    findings.extend(handoff::check(context.loaded.config.handoff, &first));
     let found = check_agent(context, &first, &env).await;
     let is_there = found.is_ok();
     findings.push(Finding::new("agent", found, exit::UNAVAILABLE));
@@ -316,6 +319,21 @@ async fn check_baseline(
         }
     };
     Finding { what: "baseline", severity, detail }
+}
+
+/// Whether git can be used as `[git]` says; `None` if it is not to be.
+async fn check_git(context: &Context) -> Option<Finding> {
+    let mode = context.loaded.config.git.commit;
+    if mode == CommitMode::Off {
+        return None;
+    }
+    let what = match mode {
+        CommitMode::Off | CommitMode::Checkpoint => "a checkpoint after each iteration",
+        CommitMode::Iteration => "a checkpoint and a commit after each iteration",
+        CommitMode::Handoff => "a checkpoint after each iteration, a commit at each hand-off",
+    };
+    let result = git::check(context).await.map_err(|error| error.render(false));
+    Some(Finding::new("git", result.map(|()| what.to_owned()), exit::CONFIG))
 }
 
 /// A limit that this agent cannot be held to, as the run would refuse it or warn of it.

@@ -142,5 +142,10 @@ fn print_iteration(
         output::json(&atif::trajectory(layout, run, entries, number, None)?);
         return Ok(());
     }
-    IterationPrinter::new(layout, run, number, format(args)).print_new(entries)
+    IterationPrinter::new(layout, run, number, format(args)).print_new(entries)?;
+    if format(args) == TranscriptFormat::Text {
+        let saved = entries.iter().filter_map(|entry| records::saved_of(number, &entry.record));
+        saved.for_each(|line| output::result(&line));
+    }
+    Ok(())
 }

@@ -1,5 +1,6 @@
 //! `run`
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -9,6 +10,7 @@ use ralph_orchestrator_core::engine::{
 use ralph_orchestrator_core::machine::{FrozenPolicy, IterationOutcome, StopReason};
 use ralph_orchestrator_core::store::{Disk, Layout, StoredRun};
 use ralph_orchestrator_supervisor::Supervisor;
+use tokio::runtime::Handle;
 
 use crate::args::SetArgs;
 use crate::commands::{block_on, init};
@@ -16,6 +18,7 @@ use crate::context::{self, Context};
 use crate::discovery::ConfigFile;
 use crate::dry_run::DryRunTraces;
 use crate::error::{CommandError, exit, stop_exit_status};
+use crate::git::{self, GitRepositories};
 use crate::orphans::end_orphans;
 use crate::plugins::Plugins;
 use crate::processes::SupervisedProcesses;
@@ -132,6 +135,7 @@ async fn start(
         Err(error) => return completed_or(error, Some(&context), &args).await,
     };
     let _traces = args.dry_run.then(|| context.layout().map(DryRunTraces::new)).transpose()?;
+    git::check(&context).await?;
     let registry = registry::for_run(&plugins, policy.as_ref(), signals.switch.clone());
     let Context { file: config_file, loaded, vars } = context;
     // It is large, and awaited by others that are.
@@ -144,6 +148,7 @@ async fn start(
         registry: &registry,
         end_orphans: &end_orphans,
         processes: Arc::new(SupervisedProcesses),
+        version_control: Arc::new(repositories(&signals, &vars)),
         agent: args.agent.clone(),
         once: args.once,
         restart: args.restart,
@@ -180,6 +185,12 @@ async fn start(
     }
     let well = matches!(finished.state.last_outcome, Some(IterationOutcome::Succeeded));
     Ok(stop_exit_status(finished.reason, well, signals.status.load(Ordering::Relaxed)))
+}
+
+/// Returns what opens the repository of the run; its processes end at the kill switch.
+fn repositories(signals: &Signals, vars: &BTreeMap<String, String>) -> GitRepositories {
+    let supervisor = Supervisor::this_binary().with_kill_switch(signals.switch.clone());
+    GitRepositories { supervisor, vars: vars.clone(), runtime: Handle::current() }
 }
 
 /// Returns the reporter of the run's events.

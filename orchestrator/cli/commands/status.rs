@@ -2,7 +2,9 @@
 
 use jiff::Timestamp;
 use ralph_orchestrator_contract::Usd;
-use ralph_orchestrator_core::machine::{FrozenPolicy, Latch, RunSummary, State, StopReason};
+use ralph_orchestrator_core::machine::{
+    FrozenPolicy, Latch, RunSummary, SaveState, State, StopReason,
+};
 use ralph_orchestrator_core::store::{Holder, Layout, Lock, StoredRun};
 use serde_json::{Value, json};
 
@@ -15,7 +17,7 @@ use crate::next_step;
 use crate::output;
 use crate::render::terminal::{fold, stdout_width};
 use crate::render::text::{
-    EVIDENCE_ONLY, changed_files, changes, context_usage, count, duration, local, one_line,
+    EVIDENCE_ONLY, changed_files, changes, context_usage, count, duration, local, one_line, saved,
     shorten_home,
 };
 
@@ -100,6 +102,7 @@ fn object(stored: &SelectedRun) -> Value {
         "context": state.agent.context,
         "notes": state.notes,
         "latch": latch(state),
+        "git": git(state),
         "cost_usd": state.cost(),
         "cost_estimated": state.budget.cost_estimated,
         "tokens": state.tokens(),
@@ -124,6 +127,20 @@ fn object(stored: &SelectedRun) -> Value {
 /// A time that is recorded in milliseconds since 1970.
 fn time(ms: u64) -> Option<Timestamp> {
     i64::try_from(ms).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok())
+}
+
+/// What was stored in git last; nothing if nothing is stored.
+fn git(state: &State) -> Option<Value> {
+    let saves = &state.saves;
+    (!saves.mode.is_off()).then(|| {
+        json!({
+            "commit_mode": saves.mode,
+            "iteration": saves.iteration,
+            "checkpoint": saves.checkpoint,
+            "commit": saves.commit,
+            "problems": saves.problems,
+        })
+    })
 }
 
 /// Nothing where there is no limit.
@@ -211,6 +228,7 @@ fn lines(stored: &SelectedRun, story: &RunSummary) -> Vec<String> {
         ),
     ]);
     lines.extend(changed(story));
+    lines.extend(saves(state));
     lines.extend(completion(state));
     if let Some(context) = &state.agent.context {
         lines.push(format!("  context     {}", context_usage(context.used, context.window)));
@@ -243,6 +261,17 @@ fn changed(story: &RunSummary) -> Option<String> {
         if known().count() > 1 { format!("{}; ", changes(&story.changes)) } else { String::new() };
     let last = format!("in iteration {}: {}{files}", last.iteration, changes(changed));
     Some(format!("  changed     {all}{last}"))
+}
+
+/// What was stored in git last, and what was not.
+fn saves(state: &State) -> Vec<String> {
+    let SaveState { iteration, checkpoint, commit, problems, .. } = &state.saves;
+    let text = saved(checkpoint.as_deref(), commit.as_deref());
+    let of = iteration.map(|iteration| format!(" (iteration {iteration})")).unwrap_or_default();
+    let ids = (!text.is_empty()).then(|| format!("  git         {text}{of}"));
+    let problems =
+        problems.iter().map(|problem| format!("  git         {}", one_line(problem, 200)));
+    ids.into_iter().chain(problems).collect()
 }
 
 /// Why it is not the first agent.

@@ -391,6 +391,7 @@ impl RunObserver for HumanReporter {
             RunEvent::IterationStarted { .. }
             | RunEvent::IterationFinished { .. }
             | RunEvent::Changes { .. }
+            | RunEvent::Saved { .. }
             | RunEvent::Paused { .. }
             | RunEvent::Waiting { .. } => self.iteration(state, notice),
             RunEvent::AgentText { .. }

@@ -13,6 +13,9 @@ use serde_json::Value;
 /// What a completion rests on if no required validator runs anything.
 pub(crate) const EVIDENCE_ONLY: &str = "by evidence files only: written by the agent itself";
 
+/// How many digits of an object's id are shown.
+const SHORT_ID: usize = 12;
+
 /// Control characters made visible; tabs and line ends stay. What an agent prints must not move the
 /// cursor, change the title, or hide text.
 pub(crate) fn escape(text: &str) -> String {
@@ -182,6 +185,14 @@ pub(crate) fn changed_files(changes: &Changes, most: usize) -> Vec<String> {
     files
 }
 
+/// What was stored in git, such as `checkpoint 1a2b3c4d, commit 5e6f7a8b`; empty if nothing was.
+pub(crate) fn saved(checkpoint: Option<&str>, commit: Option<&str>) -> String {
+    let short = |id: &str| id.chars().take(SHORT_ID).collect::<String>();
+    let stored = [("checkpoint", checkpoint), ("commit", commit)];
+    let stored = stored.iter().filter_map(|(what, id)| Some(format!("{what} {}", short((*id)?))));
+    stored.collect::<Vec<_>>().join(", ")
+}
+
 /// Why the agent is ended early.
 pub(crate) const fn cancel_reason(reason: CancelReason) -> &'static str {
     match reason {
@@ -190,6 +201,7 @@ pub(crate) const fn cancel_reason(reason: CancelReason) -> &'static str {
         CancelReason::MaxRuntime => Limit::Runtime.key(),
         CancelReason::MaxCost => Limit::Cost.key(),
         CancelReason::MaxTokens => Limit::Tokens.key(),
+        CancelReason::Handoff => "[handoff]",
         CancelReason::Signal => "a signal",
     }
 }
@@ -208,6 +220,7 @@ pub(crate) fn outcome(outcome: &IterationOutcome) -> String {
             format!("stopped by the agent's own limit: {}", one_line(message, 200))
         }
         IterationOutcome::Interrupted => "interrupted (the orchestrator died)".into(),
+        IterationOutcome::StoppedEarly { reason: CancelReason::Handoff } => "handed off".into(),
         IterationOutcome::StoppedEarly { reason } => {
             format!("stopped by {}", cancel_reason(*reason))
         }

@@ -11,8 +11,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use crate::model::{
-    AfterRejection, AgentConfig, BaselineMode, CompletionTrigger, Config, Env, InstructionsMode,
-    Limits, PluginConfig, Run, Sandbox, StateConfig, units,
+    AfterRejection, AgentConfig, BaselineMode, CompletionTrigger, Config, Env, Git, Handoff,
+    InstructionsMode, Limits, PluginConfig, Run, Sandbox, StateConfig, units,
 };
 use crate::strict;
 
@@ -44,6 +44,12 @@ pub(crate) struct ConfigDocument {
     /// The bounds of the run. Durations are text such as "2h 30m".
     #[serde(deserialize_with = "strict::table")]
     pub(crate) limits: Limits,
+    /// What is stored in the git repository of the workspace.
+    #[serde(deserialize_with = "strict::table")]
+    pub(crate) git: Git,
+    /// When an iteration is ended so that the next one continues with a fresh context.
+    #[serde(deserialize_with = "strict::table")]
+    pub(crate) handoff: Handoff,
     /// The environment of agents and validators.
     #[serde(deserialize_with = "strict::table")]
     pub(crate) env: Env,
@@ -315,6 +321,8 @@ impl From<&Config> for ConfigDocument {
                 })
                 .collect(),
             limits: config.limits.clone(),
+            git: config.git,
+            handoff: config.handoff,
             env: config.env.clone(),
             sandbox: config.sandbox.clone(),
             state: config.state.clone(),

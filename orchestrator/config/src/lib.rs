@@ -42,9 +42,10 @@ pub use error::{ConfigError, ConfigErrors, Position, SourceLocation};
 pub use layers::Flag;
 pub use loaded::LoadedConfig;
 pub use model::{
-    AfterRejection, AgentConfig, BaselineMode, Completion, CompletionTrigger, Config,
-    DetectorConfig, Env, EnvMode, InstructionsMode, Limits, PluginConfig, Prices, Run, Sandbox,
-    SandboxMode, SandboxWorkspace, StateConfig, ValidatorConfig, duration_text, parse_duration,
+    AfterRejection, AgentConfig, BaselineMode, CommitMode, Completion, CompletionTrigger, Config,
+    DetectorConfig, Env, EnvMode, Git, Handoff, InstructionsMode, Limits, PluginConfig, Prices,
+    Run, Sandbox, SandboxMode, SandboxWorkspace, StateConfig, ValidatorConfig, duration_text,
+    parse_duration,
 };
 pub use run_paths::{load_run_paths, run_paths_at};
 pub use schema::{keys, schema};

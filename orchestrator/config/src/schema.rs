@@ -104,7 +104,7 @@ pub(crate) fn tables_with(name: &str, path: &[String]) -> Vec<String> {
 /// Whether the key takes `"none"`.
 pub(crate) fn may_be_none(path: &[String]) -> bool {
     match path {
-        [table, _] => table == "limits",
+        [table, key] => table == "limits" || (table == "handoff" && key == "after"),
         [table, _, key] => table == "validator" && key == "timeout",
         _ => false,
     }

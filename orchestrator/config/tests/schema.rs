@@ -165,6 +165,8 @@ fn the_complete_file_has_every_key() {
             both.extend(program.as_object().unwrap().clone());
             Value::Object(both)
         }
+        "Git" => complete["git"].clone(),
+        "Handoff" => complete["handoff"].clone(),
         "Sandbox" => complete["sandbox"].clone(),
         "StateConfig" => complete["state"].clone(),
         other => panic!("the table {other} is new: add it to complete.toml"),

@@ -136,6 +136,8 @@ pub enum CancelReason {
     MaxCost,
     /// `limits.max_tokens`.
     MaxTokens,
+    /// Its context is nearly full, or `handoff.after` was reached: the next iteration continues.
+    Handoff,
     /// The user or the system asked the orchestrator to stop.
     Signal,
 }
@@ -150,6 +152,7 @@ impl CancelReason {
             Self::MaxRuntime => "limits.max_runtime was reached",
             Self::MaxCost => "limits.max_cost_usd was reached",
             Self::MaxTokens => "limits.max_tokens was reached",
+            Self::Handoff => "its context is handed off",
             Self::Signal => "it was asked to stop",
         }
     }

@@ -197,26 +197,8 @@ impl Repository {
         environment: BTreeMap<OsString, OsString>,
     ) -> Result<Self> {
         let workspace = workspace.canonicalize().map_err(|error| GitError::io(workspace, error))?;
-        check_version(&GitCommand::new(&workspace, &environment).arg("version").read_text(&*git)?)?;
+        let WorkTree { format, is_shallow } = inspect(&workspace, &*git, &environment)?;
         let begin = || GitCommand::new(&workspace, &environment).arg("rev-parse");
-        let facts = begin().args([
-            "--is-bare-repository",
-            "--is-inside-work-tree",
-            "--is-shallow-repository",
-            "--show-object-format",
-        ]);
-        let facts = facts.read_if(&*git)?.map_err(|error| explain(&workspace, error))?;
-        let facts = String::from_utf8_lossy(&facts).into_owned();
-        let mut facts = facts.lines();
-        let (is_bare, is_inside) = (facts.next() == Some("true"), facts.next() == Some("true"));
-        let is_shallow = facts.next() == Some("true");
-        let format = facts.next().unwrap_or("sha1").to_owned();
-        if is_bare {
-            return Err(GitError::Bare(workspace));
-        }
-        if !is_inside {
-            return Err(GitError::NotARepository(workspace));
-        }
         let path_of = |words: &[&str]| {
             begin().arg("--path-format=absolute").args(words.iter().copied()).read_path(&*git)
         };
@@ -239,6 +221,20 @@ impl Repository {
         };
         repository.prepare_private(&format)?;
         Ok(repository)
+    }
+
+    /// Checks whether a workspace has a repository that can be used, and writes nothing.
+    ///
+    /// # Errors
+    ///
+    /// As [`Repository::discover`], as far as that concerns the repository.
+    pub fn check(
+        workspace: &Path,
+        git: &dyn RunGit,
+        environment: &BTreeMap<OsString, OsString>,
+    ) -> Result<()> {
+        let workspace = workspace.canonicalize().map_err(|error| GitError::io(workspace, error))?;
+        inspect(&workspace, git, environment).map(drop)
     }
 
     /// Sets which files checkpoints and commits take.
@@ -406,6 +402,40 @@ pub(crate) fn find_operation(git_dir: &Path) -> Option<Operation> {
     } else {
         has("BISECT_LOG").then_some(Operation::Bisect)
     }
+}
+
+/// What is known of a working tree.
+struct WorkTree {
+    format: String,
+    is_shallow: bool,
+}
+
+/// Fails unless git is new enough and the workspace is in a working tree.
+fn inspect(
+    workspace: &Path,
+    git: &dyn RunGit,
+    environment: &BTreeMap<OsString, OsString>,
+) -> Result<WorkTree> {
+    check_version(&GitCommand::new(workspace, environment).arg("version").read_text(git)?)?;
+    let facts = GitCommand::new(workspace, environment).arg("rev-parse").args([
+        "--is-bare-repository",
+        "--is-inside-work-tree",
+        "--is-shallow-repository",
+        "--show-object-format",
+    ]);
+    let facts = facts.read_if(git)?.map_err(|error| explain(workspace, error))?;
+    let facts = String::from_utf8_lossy(&facts).into_owned();
+    let mut facts = facts.lines();
+    let (is_bare, is_inside) = (facts.next() == Some("true"), facts.next() == Some("true"));
+    let is_shallow = facts.next() == Some("true");
+    let format = facts.next().unwrap_or("sha1").to_owned();
+    if is_bare {
+        return Err(GitError::Bare(workspace.to_path_buf()));
+    }
+    if !is_inside {
+        return Err(GitError::NotARepository(workspace.to_path_buf()));
+    }
+    Ok(WorkTree { format, is_shallow })
 }
 
 fn explain(workspace: &Path, (exit, message): (GitExit, String)) -> GitError {

@@ -36,8 +36,21 @@ impl Supervisor {
         limit: CaptureLimit,
         stop: impl Future<Output = ()>,
     ) -> Result<Output, SpawnError> {
+        self.output_within(spec, [limit, limit], stop).await
+    }
+
+    /// The same, with a limit for standard output and one for standard error.
+    ///
+    /// # Errors
+    /// When the process cannot be started.
+    pub async fn output_within(
+        &self,
+        spec: Spec,
+        [stdout, stderr]: [CaptureLimit; 2],
+        stop: impl Future<Output = ()>,
+    ) -> Result<Output, SpawnError> {
         let mut process = self.spawn(spec).await?;
-        let (mut stdout, mut stderr) = (Capture::new(limit), Capture::new(limit));
+        let (mut stdout, mut stderr) = (Capture::new(stdout), Capture::new(stderr));
         let mut stop = pin!(stop);
         let mut asked = false;
         loop {

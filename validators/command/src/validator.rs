@@ -201,9 +201,10 @@ impl CommandValidator {
             CancelReason::Timeout => "timed out",
             CancelReason::MaxRuntime => "was ended because the run's time is up",
             CancelReason::Signal => "was ended because the orchestrator was asked to stop",
-            CancelReason::Idle | CancelReason::MaxCost | CancelReason::MaxTokens => {
-                "was ended by the orchestrator"
-            }
+            CancelReason::Idle
+            | CancelReason::MaxCost
+            | CancelReason::MaxTokens
+            | CancelReason::Handoff => "was ended by the orchestrator",
         };
         let (seconds, output) = (execution.took.as_secs_f64(), &execution.output);
         let left = left_behind(&execution.exit.left_behind);

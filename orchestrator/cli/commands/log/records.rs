@@ -7,7 +7,7 @@ use ralph_orchestrator_core::store::JournalEntry;
 use crate::render::terminal::fold;
 use crate::render::text::{
     cancel_reason, changed_files, changes, cost, count, duration, escape, len, local, local_clock,
-    one_line, outcome, trigger,
+    one_line, outcome, saved, trigger,
 };
 
 /// Changed files that are named.
@@ -80,6 +80,7 @@ impl RecordFormatter {
                 let files = if files.is_empty() { files } else { format!(": {files}") };
                 format!("iteration {iteration} changed {}{files}", changes(changed))
             }
+            Record::Saved { iteration, .. } => saved_of(*iteration, record)?,
             Record::Claimed { iteration, claim } => format!(
                 "claim ({}, iteration {iteration}): {}",
                 claim.detector,
@@ -107,10 +108,7 @@ impl RecordFormatter {
                 format!("stopped: {} ({})", reason.word(), one_line(message, 160))
             }
             Record::Warning { message } => format!("warning: {}", one_line(message, 200)),
-            Record::Cancelling { reason: CancelReason::Signal } => "stop requested".into(),
-            Record::Cancelling { reason } => {
-                format!("stopping the agent: {} reached", cancel_reason(*reason))
-            }
+            Record::Cancelling { reason } => describe_cancelling(*reason),
             Record::Note { iteration, text } => {
                 format!("note (iteration {iteration}): {}", one_line(text, 160))
             }
@@ -168,6 +166,27 @@ impl RecordFormatter {
         let (last, time) = self.attempts;
         if last == iteration { time } else { 0 }
     }
+}
+
+fn describe_cancelling(reason: CancelReason) -> String {
+    match reason {
+        CancelReason::Signal => "stop requested".to_owned(),
+        CancelReason::Handoff => {
+            "hand-off: stopping the agent before its context is full".to_owned()
+        }
+        reason => format!("stopping the agent: {} reached", cancel_reason(reason)),
+    }
+}
+
+/// What the record says was stored of this iteration; a problem has a warning of its own.
+pub(super) fn saved_of(number: u64, record: &Record) -> Option<String> {
+    let Record::Saved { iteration, checkpoint, commit, .. } = record else { return None };
+    let stored = saved(checkpoint.as_deref(), commit.as_deref());
+    let of = match *iteration {
+        0 => "the run's start".to_owned(),
+        iteration => format!("iteration {iteration}"),
+    };
+    (*iteration == number && !stored.is_empty()).then(|| format!("{stored} of {of}"))
 }
 
 fn until(until_ms: u64) -> String {

@@ -10,8 +10,8 @@ use super::{BOLD, DIM, HumanReporter, RED, ReporterState, YELLOW};
 use crate::output;
 use crate::render::live::LiveActivity;
 use crate::render::text::{
-    changed_files, changes, context_usage, cost, duration, escape, one_line, outcome, tool_line,
-    trigger,
+    changed_files, changes, context_usage, cost, duration, escape, one_line, outcome, saved,
+    tool_line, trigger,
 };
 
 /// Files that are named at the end of an iteration.
@@ -48,6 +48,9 @@ impl HumanReporter {
                 state.live.begin(LiveActivity::Scanning);
                 let stagnation = stagnation(*stagnant, *max_stagnant).filter(|_| !claim_pending);
                 self.changes(state, changes, stagnation);
+            }
+            RunEvent::Saved { checkpoint, commit, .. } => {
+                self.saved(state, checkpoint.as_deref(), commit.as_deref());
             }
             _ => self.ended(state, notice),
         }
@@ -110,6 +113,13 @@ impl HumanReporter {
         let stagnation = stagnation.map(|count| format!(", {count}")).unwrap_or_default();
         let code = if stagnation.is_empty() { "" } else { YELLOW };
         self.line(state, code, &format!("  {what}{stagnation}"), "");
+    }
+
+    fn saved(&self, state: &mut ReporterState, checkpoint: Option<&str>, commit: Option<&str>) {
+        let text = saved(checkpoint, commit);
+        if !text.is_empty() {
+            self.line(state, DIM, &format!("  {text}"), "");
+        }
     }
 
     pub(super) fn agent(&self, state: &mut ReporterState, notice: &RunEvent) {

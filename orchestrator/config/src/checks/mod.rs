@@ -16,8 +16,8 @@ use crate::document::{CompletionTable, ConfigDocument, ValidatorTable};
 use crate::error::SourceLocation;
 use crate::layers::PRESET;
 use crate::model::{
-    AgentConfig, Completion, CompletionTrigger, Config, DetectorConfig, Env, Limits, Run, Sandbox,
-    StateConfig, ValidatorConfig,
+    AgentConfig, Completion, CompletionTrigger, Config, DetectorConfig, Env, Handoff, Limits, Run,
+    Sandbox, StateConfig, ValidatorConfig,
 };
 use crate::sources::Preset;
 use crate::suggest::nearest;
@@ -66,6 +66,7 @@ pub(crate) fn resolve(
     fallback::check(&file.agent, &file.agents, diagnostics);
     plugins::check(&mut file.plugins, dir, diagnostics);
     limits(&file.limits, diagnostics);
+    handoff(file.handoff, diagnostics);
     env(&file.env, diagnostics);
     let state =
         file.state.dir.map(|path| make_absolute(&path, dir, &["state", "dir"], diagnostics));
@@ -78,6 +79,8 @@ pub(crate) fn resolve(
         completion,
         validators,
         limits: file.limits,
+        git: file.git,
+        handoff: file.handoff,
         env: file.env,
         sandbox: sandbox(file.sandbox, dir, diagnostics),
         state: StateConfig { dir: state },
@@ -115,6 +118,16 @@ fn run(mut run: Run, dir: &Path, diagnostics: &mut Diagnostics<'_>) -> Run {
         run.template.map(|path| make_absolute(&path, dir, &["run", "template"], diagnostics));
     run.workspace = make_absolute(&run.workspace, dir, &["run", "workspace"], diagnostics);
     run
+}
+
+fn handoff(handoff: Handoff, diagnostics: &mut Diagnostics<'_>) {
+    if !(0.0..1.0).contains(&handoff.at) {
+        let message = format!(
+            "expected a share of the context from 0 to below 1, such as 0.7; found {}",
+            handoff.at
+        );
+        diagnostics.add(&["handoff", "at"], &message);
+    }
 }
 
 fn sandbox(mut sandbox: Sandbox, dir: &Path, diagnostics: &mut Diagnostics<'_>) -> Sandbox {

@@ -1,5 +1,7 @@
 //! The checked configuration.
 
+mod git;
+mod handoff;
 mod limits;
 mod plugins;
 pub(crate) mod units;
@@ -14,6 +16,8 @@ use serde_json::{Map, Value};
 
 use crate::strict::{self, StrictEnum};
 
+pub use git::{CommitMode, Git};
+pub use handoff::Handoff;
 pub use limits::Limits;
 pub use plugins::PluginConfig;
 pub use units::{duration_text, parse_duration};
@@ -37,6 +41,10 @@ pub struct Config {
     pub validators: Vec<ValidatorConfig>,
     /// `[limits]`
     pub limits: Limits,
+    /// `[git]`
+    pub git: Git,
+    /// `[handoff]`
+    pub handoff: Handoff,
     /// `[env]`
     pub env: Env,
     /// `[sandbox]`

@@ -9,7 +9,7 @@ use super::environment;
 use super::prices::{self, Pricing};
 use crate::machine;
 use crate::registry::Registry;
-use ralph_orchestrator_config::{AgentConfig, ConfigErrors, Limits, LoadedConfig};
+use ralph_orchestrator_config::{AgentConfig, ConfigErrors, Handoff, Limits, LoadedConfig};
 use ralph_orchestrator_contract::{Agent, BuildContext, Description, Usage, Usd};
 
 /// Share of the cost limit that a first iteration is charged at least if its end is never known, and what
@@ -137,7 +137,7 @@ impl ConfiguredAgent {
     }
 
     /// Returns the limits as the machine applies them.
-    pub(super) fn limits(&self, limits: &Limits) -> machine::RunLimits {
+    pub(super) fn limits(&self, limits: &Limits, handoff: Handoff) -> machine::RunLimits {
         let first_reservation = match limits.max_cost_usd {
             _ if !self.has_metered_cost() => Usd::ZERO,
             // The share of a very small limit is not nothing either.
@@ -154,6 +154,7 @@ impl ConfiguredAgent {
             max_rejections: limits.max_rejections.unwrap_or(u32::MAX),
             max_wait_ms: millis(limits.max_wait),
             first_reservation,
+            handoff_per_mille: handoff.per_mille(),
         }
     }
 }

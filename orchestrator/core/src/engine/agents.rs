@@ -8,7 +8,7 @@ use super::error::EngineError;
 use super::redact::Redactor;
 use crate::machine::{self, State};
 use crate::registry::Registry;
-use ralph_orchestrator_config::{ConfigErrors, Limits, LoadedConfig};
+use ralph_orchestrator_config::{ConfigErrors, Handoff, Limits, LoadedConfig};
 use ralph_orchestrator_contract::BuildContext;
 
 /// An agent of the run, with its environment.
@@ -108,9 +108,10 @@ impl AgentPool {
     }
 
     /// Returns the limits as the machine applies them.
-    pub(super) fn limits(&self, limits: &Limits) -> machine::RunLimits {
-        let mut all = self.first.configured.limits(limits);
-        let reservations = self.all().map(|one| one.configured.limits(limits).first_reservation);
+    pub(super) fn limits(&self, limits: &Limits, handoff: Handoff) -> machine::RunLimits {
+        let mut all = self.first.configured.limits(limits, handoff);
+        let reservations =
+            self.all().map(|one| one.configured.limits(limits, handoff).first_reservation);
         all.first_reservation = reservations.max().unwrap_or_default();
         all
     }

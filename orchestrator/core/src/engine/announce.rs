@@ -148,6 +148,9 @@ impl Session {
             Record::Artefacts { validator, paths, .. } => {
                 RunEvent::Artefacts { iteration, validator, paths }
             }
+            Record::Saved { iteration, checkpoint, commit, skipped, problems } => {
+                RunEvent::Saved { iteration, checkpoint, commit, skipped, problems }
+            }
             Record::Observed { near_misses, changes, .. } => {
                 self.announce_changes(changes);
                 return self.announce_near_misses(near_misses);

@@ -34,6 +34,9 @@ pub enum EngineError {
     /// The workspace could not be made or a protected path not be read.
     #[error("{0}")]
     Workspace(String),
+    /// The work cannot be stored as `[git]` says.
+    #[error("{0}")]
+    Repository(String),
     /// A part of the engine ended unexpectedly.
     #[error("internal error: {0}")]
     Internal(String),

@@ -13,7 +13,7 @@ use super::iteration_watch::{
 use super::pending_records::Remaining;
 use super::session::Session;
 use super::stop::stop_requested;
-use crate::machine::{Effect, Input, Latch, Timer};
+use crate::machine::{ContextUsage, Effect, Input, Latch, Timer};
 use crate::workspace::PromptWatch;
 use ralph_orchestrator_contract::{
     AgentError, CancelReason, Claim, ClaimKind, ErrorClass, Report, Usage,
@@ -161,10 +161,7 @@ impl Session {
                 self.agents.current_mut(&self.state).pricing().set_model(model.clone());
                 self.feed(Input::Model(model), watch)
             }
-            AgentMessage::Context(context) => match watch.pending.admit_context(context, now_ms) {
-                Some(context) => self.feed(Input::Context(context), watch),
-                None => Ok(()),
-            },
+            AgentMessage::Context(context) => self.handle_context(context, watch),
             AgentMessage::Note(text) if watch.pending.admit_text([text.as_str()], now_ms) => {
                 self.feed(Input::Note(text), watch)
             }
@@ -195,6 +192,23 @@ impl Session {
             Some(usage) => self.feed(Input::Usage(usage), watch),
             None => Ok(()),
         }
+    }
+
+    /// Compares every figure with the share at which the iteration is handed off, and records figures at a
+    /// bounded pace.
+    fn handle_context(
+        &mut self,
+        context: ContextUsage,
+        watch: &mut IterationWatch,
+    ) -> Result<(), EngineError> {
+        let capabilities = self.agents.current(&self.state).configured.description.capabilities;
+        let is_due =
+            self.state.reaches_handoff(context) && !capabilities.handoff && !watch.is_ending();
+        let admitted = watch.pending.admit_context(context, self.clock.runtime_ms());
+        if let Some(context) = admitted.or(is_due.then_some(context)) {
+            self.feed(Input::Context(context), watch)?;
+        }
+        if is_due { self.feed(Input::Timer(Timer::Handoff), watch) } else { Ok(()) }
     }
 
     /// Records a claim that was seen while the agent runs.

@@ -164,7 +164,7 @@ impl IterationWatch {
     }
 
     /// Returns the deadlines, in milliseconds of runtime.
-    fn deadlines(&self, session: &Session) -> [(u64, Timer); 4] {
+    fn deadlines(&self, session: &Session) -> [(u64, Timer); 5] {
         let limits = &session.config.limits;
         // An agent that waits for a validation is not idle.
         let idle_ms = match self.validation {
@@ -178,9 +178,18 @@ impl IterationWatch {
                 self.began_ms.saturating_add(millis(limits.iteration_timeout)),
                 Timer::IterationTimeout,
             ),
+            (self.handoff_ms(session), Timer::Handoff),
             (idle_ms, Timer::Idle),
             (self.next_tick_ms, Timer::Clock),
         ]
+    }
+
+    /// Returns when an agent that does not report its context is handed off.
+    fn handoff_ms(&self, session: &Session) -> u64 {
+        let agent = session.agents.current(&session.state);
+        let reports = agent.configured.description.capabilities.context;
+        let after = session.config.handoff.after.filter(|_| !reports);
+        after.map_or(u64::MAX, |after| self.began_ms.saturating_add(millis(after)))
     }
 
     /// Returns when the agent is no longer waited for, if it was cancelled.

@@ -45,6 +45,7 @@ mod redact;
 mod relocated;
 mod renew;
 mod run_event;
+mod saving;
 mod scratch;
 mod session;
 mod session_builder;
@@ -59,6 +60,7 @@ mod validate;
 mod validation_policy;
 mod validation_task;
 mod validator_changes;
+mod version_control;
 mod wait;
 
 pub use agent_setup::ConfiguredAgent;
@@ -73,3 +75,6 @@ pub use session::{DryRun, Finished, Session};
 pub use setup::{SetupFinding, SetupReport};
 pub use stop::StopRequests;
 pub use validation_policy::CompletionPolicy;
+pub use version_control::{
+    NoVersionControl, RepositoryLocation, RunRepository, StoredWork, VersionControl,
+};

@@ -107,6 +107,7 @@ impl Session {
         if self.observation.is_some() {
             return;
         }
+        self.begin_checkpoint();
         let dirs = self.policy.evidence_dirs();
         let tree = self.take_hasher();
         let mut evidence = std::mem::take(&mut self.evidence_hasher);

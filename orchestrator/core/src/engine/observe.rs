@@ -53,6 +53,7 @@ impl Session {
         if !self.state.agent.survivors.is_empty() {
             // They may change the work as long as they live.
             self.cancel_observation().await?;
+            self.discard_checkpoint().await;
         }
         if let Some(survived) = self.wait_for_survivors().await? {
             let signal = (*self.stop.borrow() > 0).then_some(Input::Signal);

@@ -15,9 +15,11 @@ use super::processes::Processes;
 use super::prompt::PromptSource;
 use super::relocated::Beginning;
 use super::renew::{self, Renewal};
+use super::saving::Saving;
 use super::session::Session;
 use super::session_builder::SessionBuilder;
 use super::validation_policy::CompletionPolicy;
+use super::version_control::VersionControl;
 use crate::machine::PathIdentities;
 use crate::registry::{LaunchContext, Registry};
 use crate::store::{Disk, Layout, OrphanReport, StateError, Store, StoredRun, lock_workspace};
@@ -46,6 +48,8 @@ pub struct Request<'a> {
     pub end_orphans: &'a (dyn Fn(&str) -> OrphanReport + Sync),
     /// Inspects and ends the processes of the iterations.
     pub processes: Arc<dyn Processes>,
+    /// Stores the work of iterations, if `[git]` asks for it.
+    pub version_control: Arc<dyn VersionControl>,
     /// `[agents.NAME]` instead of `[agent]`.
     pub agent: Option<String>,
     /// Stop after one iteration.
@@ -190,8 +194,9 @@ impl BuiltRun {
         }
         notes.extend(record_owner(&mut store, &request, &location, resumed.is_none())?);
         notes.extend(pins.and_then(|pins| location::other_prompt(pins, &location.prompt)));
+        let guard = store.agents_guard(&location.occupied)?;
         request.registry.set_launch_context(LaunchContext {
-            guard: Some(store.agents_guard(&location.occupied)?),
+            guard: Some(Arc::clone(&guard)),
             protects: protected_globs(&policy, resumed.as_ref()),
             orchestrator_paths: request.orchestrator_paths(&layout, &location.prompt),
         });
@@ -206,6 +211,7 @@ impl BuiltRun {
         let unavailable = agents.check_availability(&redactor).await?;
         let Location { workspace, occupied, prompt } = location;
         let Request { loaded, config_file, vars, processes, once, dry_run, .. } = request;
+        let saving = Saving::new(loaded.config.git.commit, request.version_control, guard);
         let builder = SessionBuilder {
             config_file,
             processes,
@@ -220,6 +226,7 @@ impl BuiltRun {
             workspace,
             occupied,
             prompt,
+            saving,
         };
         match resumed {
             Some(ResumedRun { found, frozen }) => builder.resume(loaded, found, frozen, &vars),

@@ -155,6 +155,10 @@ impl Redactor {
                 look.near_misses = self.redact(std::mem::take(&mut look.near_misses));
                 look.changes = self.redact(look.changes.take());
             }
+            Input::Saved(result) => {
+                result.skipped = self.redact(std::mem::take(&mut result.skipped));
+                result.problems = self.redact(std::mem::take(&mut result.problems));
+            }
             Input::Model(text) => *text = self.text(text).into_owned(),
             Input::Note(text) => *text = self.text(text).into_owned(),
             Input::AgentUnavailable(reason) => *reason = self.text(reason).into_owned(),

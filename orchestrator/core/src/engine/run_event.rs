@@ -106,6 +106,22 @@ pub enum RunEvent {
         /// A claim is validated next: only then it is known whether there was progress.
         claim_pending: bool,
     },
+    /// What an iteration left was stored in git; iteration 0 is the start of the run.
+    Saved {
+        iteration: u64,
+        /// Under `refs/ralph/<run>/<iteration>`.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        checkpoint: Option<String>,
+        /// On the current branch.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        commit: Option<String>,
+        /// Files that were not stored, and why.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        skipped: Vec<String>,
+        /// Why there is no checkpoint or no commit.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        problems: Vec<String>,
+    },
     /// A pause between iterations.
     Paused { iteration: u64, ms: u64 },
     /// A wait for the provider, or for processes that survive.

@@ -21,6 +21,7 @@ use super::prompt::PromptSource;
 use super::protection::ProtectedState;
 use super::redact::Redactor;
 use super::run_event::RunObserver;
+use super::saving::Saving;
 use super::scratch::ScratchDir;
 use super::stop::StopRequests;
 use super::trace;
@@ -91,6 +92,7 @@ pub struct Session {
     pub(super) processes: Arc<dyn Processes>,
     pub(super) fingerprints: Fingerprints,
     pub(super) config_file: ConfigFile,
+    pub(super) saving: Saving,
     pub(super) scratch: ScratchDir,
     /// Whether an agent's command line explains how to claim completion, by its name.
     pub(super) argv_shows_form: BTreeMap<String, bool>,
@@ -226,13 +228,16 @@ impl Session {
         })?;
         let span = info_span!("run", run = self.run);
         // It is large, and awaited by others that are.
-        Box::pin(self.run_loop().instrument(span)).await
+        let finished = Box::pin(self.run_loop().instrument(span)).await;
+        self.discard_checkpoint().await;
+        finished
     }
 
     async fn run_loop(&mut self) -> Result<Finished, EngineError> {
         if self.resumed {
             super::scratch::sweep(&self.run);
         }
+        self.open_repository().await?;
         let mut inputs = VecDeque::new();
         let Some(started) = self.run_start().await? else {
             // Nothing is recorded, so the next start begins anew.
@@ -289,11 +294,12 @@ impl Session {
             fallback: self.agents.fallback_names(),
             workspace: self.workspace.display().to_string(),
             policy: self.recorded_policy.clone(),
-            limits: self.agents.limits(&self.config.limits),
+            limits: self.agents.limits(&self.config.limits, self.config.handoff),
             tree,
             evidence: contents.into_iter().collect(),
             evidence_overflowed: evidence.overflowed,
             baseline: validation_policy::baseline_mode(self.config.completion.baseline),
+            saves: self.saving.mode,
             once: self.once,
             identities: location::pins(&self.held, &self.prompt),
         }))
@@ -335,12 +341,19 @@ impl Session {
             Effect::CheckBaseline => {
                 self.check_baseline().await.map(|done| vec![Input::Baseline(done)])
             }
+            Effect::Save(order) => {
+                let span = info_span!("saving", iteration = order.iteration);
+                self.save(order).instrument(span).await
+            }
             Effect::Validate(claim) => {
                 let span = info_span!("validation", iteration = self.state.iterations);
                 let done = self.validate(&claim).instrument(span).await;
                 done.map(|done| vec![Input::Validated(done)])
             }
-            Effect::Prepare(start) => self.prepare(start),
+            Effect::Prepare(start) => {
+                self.begin_saved_iteration(start.iteration).await?;
+                self.prepare(start)
+            }
             Effect::Start(start) => {
                 let (iteration, attempt) = (start.iteration, start.attempt);
                 let span = info_span!("iteration", iteration, attempt);

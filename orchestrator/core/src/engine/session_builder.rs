@@ -18,6 +18,7 @@ use super::prompt::PromptSource;
 use super::protection::ProtectedState;
 use super::redact::Redactor;
 use super::run_event::{RunEvent, RunObserver};
+use super::saving::Saving;
 use super::scratch::ScratchDir;
 use super::session::{ConfigFile, Session};
 use super::validation_policy::CompletionPolicy;
@@ -44,6 +45,7 @@ pub(super) struct SessionBuilder {
     pub(super) workspace: WorkspaceHandle,
     pub(super) occupied: Arc<File>,
     pub(super) prompt: PromptSource,
+    pub(super) saving: Saving,
 }
 
 /// What a new run decides and a resumed one has recorded.
@@ -132,7 +134,8 @@ impl SessionBuilder {
 
     fn build(self, config: Config, record: RunRecord) -> Session {
         let Self { config_file, processes, once, store, policy, agents, redactor, .. } = self;
-        let Self { notes, unavailable, artefacts, workspace: held, occupied, prompt, .. } = self;
+        let Self { notes, unavailable, artefacts, workspace: held, .. } = self;
+        let Self { occupied, prompt, saving, .. } = self;
         let resumed = record.state.is_some();
         let state = record.state.unwrap_or_default();
         let content = super::observe::read_config(&config_file);
@@ -155,6 +158,7 @@ impl SessionBuilder {
             config_file: ConfigFile { path: config_file, content },
             baseline: Arc::new(ProtectedState::new(record.baseline)),
             prompt,
+            saving,
             prompt_watch: None,
             pinned: Arc::default(),
             hasher: None,

@@ -13,6 +13,7 @@ pub(super) fn input(input: &Input) {
 pub(super) fn effect(effect: &Effect) {
     match effect {
         Effect::Observe => debug!("effect: observe"),
+        Effect::Save(order) => debug!(iteration = order.iteration, "effect: save"),
         Effect::CheckBaseline => debug!("effect: check the baseline"),
         Effect::Validate(claim) => debug!(detector = claim.detector, "effect: validate"),
         Effect::Prepare(start) => debug!(iteration = start.iteration, "effect: prepare"),
@@ -45,6 +46,9 @@ pub(super) fn record(record: &Record) {
         }
         Record::Claimed { claim, .. } => {
             info!(detector = claim.detector, kind = ?claim.kind, "claim");
+        }
+        Record::Saved { iteration, checkpoint, commit, problems, .. } => {
+            info!(iteration, checkpoint, commit, ?problems, "saved");
         }
         Record::Baseline { accepted, .. } => info!(accepted, "baseline checked"),
         Record::WorkspaceMade { .. } => warn!("the workspace was gone and was made again"),

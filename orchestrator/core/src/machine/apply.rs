@@ -42,6 +42,7 @@ impl State {
             }
             Record::Context { used, window } => {
                 self.agent.context = Some(ContextUsage { used: *used, window: *window });
+                self.agent.window = window.or(self.agent.window);
             }
             Record::Model { model, .. } => self.agent.model = Some(model.clone()),
             Record::Note { iteration, text } => self.add_note(*iteration, text),
@@ -53,6 +54,7 @@ impl State {
             Record::Cancelling { reason } => self.cancelling(*reason),
             Record::IterationEnded { .. } => self.iteration_ended(record),
             Record::Baseline { .. } => self.baseline_checked(record),
+            Record::Saved { .. } => self.saved(record),
             Record::Observed { .. } => self.observed(record),
             Record::Artefacts { paths, .. } => {
                 self.workspace.artefacts.extend(paths.iter().cloned());
@@ -81,6 +83,7 @@ impl State {
         self.agent.fallback.clone_from(&started.fallback);
         self.process.once = started.once;
         self.validation.baseline_mode = started.baseline;
+        self.saves.mode = started.saves;
         self.identities.clone_from(&started.identities);
         self.claims.stats.set_trigger(started.policy.when);
         self.workspace.tree.clone_from(&started.tree);
@@ -90,10 +93,12 @@ impl State {
     }
 
     fn run_resumed(&mut self, record: &Record) {
-        let Record::RunResumed { agent, fallback, limits, once, baseline, identities } = record
+        let Record::RunResumed { agent, fallback, limits, once, baseline, saves, identities } =
+            record
         else {
             return;
         };
+        self.saves.mode = *saves;
         self.identities.clone_from(identities);
         agent.clone_into(&mut self.agent.name);
         fallback.clone_into(&mut self.agent.fallback);
@@ -139,6 +144,9 @@ impl State {
         // Only in a journal of an older version does one begin while a question is open.
         self.claims.human_request = None;
         self.claims.near_misses.clear();
+        // An attempt before this one may have been saved.
+        self.saves.iteration = self.saves.iteration.filter(|saved| *saved < iteration);
+        self.last_changes = None;
     }
 
     /// Newer notes are worth more than older ones.
@@ -162,6 +170,7 @@ impl State {
             Some(AgentChange { from: from.into(), to: to.into(), reason: reason.into() });
         self.progress.reset_stagnation();
         self.waiting = None;
+        self.agent.window = None;
     }
 
     fn claimed(&mut self, iteration: u64, claim: &Claim) {

@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 use super::baseline;
 use super::during_iteration;
 use super::failover;
+use super::handoff;
 use super::input::{Effect, IterationEnd, Observation, StartIteration, Validation};
 use super::limits;
 use super::outcome::IterationOutcome;
 use super::record::{LaunchDigests, Record, RunStarted, Trigger};
+use super::save;
 use super::state::{Latch, State};
 use super::stop::{Stop, StopReason};
 use super::transition::Transition;
@@ -31,8 +33,16 @@ pub(super) fn started(next: &mut Transition, fresh: RunStarted) {
     } else {
         // The orchestrator ended in the middle of this iteration.
         during_iteration::close(next, IterationEnd::new(IterationOutcome::Interrupted));
-        let RunStarted { agent, fallback, limits, once, baseline, identities, .. } = fresh;
-        next.record(Record::RunResumed { agent, fallback, limits, once, baseline, identities });
+        let RunStarted { agent, fallback, limits, once, baseline, saves, identities, .. } = fresh;
+        next.record(Record::RunResumed {
+            agent,
+            fallback,
+            limits,
+            once,
+            baseline,
+            saves,
+            identities,
+        });
     }
     next.effect(Effect::Latch);
     next.effect(Effect::Observe);
@@ -84,6 +94,14 @@ pub(super) fn observed(next: &mut Transition, observation: Observation) {
         changes: observation.changes.filter(|_| iteration > 0),
         runtime_ms,
     });
+    if !save::order(next) {
+        decide(next);
+    }
+}
+
+/// Stops, validates or continues, once the workspace is observed, and saved if that is due.
+pub(super) fn decide(next: &mut Transition) {
+    handoff::leave_note(next);
     if next.state.process.stop_requested {
         return finish_interrupted(next);
     }

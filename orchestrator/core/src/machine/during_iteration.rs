@@ -1,5 +1,6 @@
 //! Inputs while the agent runs, and its end.
 
+use super::handoff::DEFAULT_WINDOW;
 use super::input::{Effect, IterationEnd, Timer};
 use super::outcome::IterationOutcome;
 use super::record::Record;
@@ -13,8 +14,6 @@ const LONGEST_NOTE: usize = 8 * 1024;
 const MOST_NOTES: u32 = 200;
 /// A change of the context is recorded from this fraction of its window on.
 const CONTEXT_FRACTION: u64 = 100;
-/// The assumed window if the agent does not report it, in tokens.
-const DEFAULT_WINDOW: u64 = 200_000;
 
 pub(super) fn context(next: &mut Transition, context: ContextUsage) {
     if next.state.running.is_none() {
@@ -23,7 +22,11 @@ pub(super) fn context(next: &mut Transition, context: ContextUsage) {
     let ContextUsage { used, window } = context;
     let step = window.unwrap_or(DEFAULT_WINDOW) / CONTEXT_FRACTION;
     let known = next.state.agent.context;
-    if known.is_none_or(|known| known.window != window || known.used.abs_diff(used) >= step.max(1))
+    let crosses = known.is_none_or(|known| !next.state.reaches_handoff(known))
+        && next.state.reaches_handoff(context);
+    if crosses
+        || known
+            .is_none_or(|known| known.window != window || known.used.abs_diff(used) >= step.max(1))
     {
         next.record(Record::Context { used, window });
     }
@@ -98,6 +101,7 @@ pub(super) fn timer(next: &mut Transition, timer: Timer) {
         Timer::IterationTimeout => CancelReason::Timeout,
         Timer::Idle => CancelReason::Idle,
         Timer::MaxRuntime => CancelReason::MaxRuntime,
+        Timer::Handoff => CancelReason::Handoff,
     };
     if next.state.running.as_ref().is_some_and(|running| running.cancelling.is_none()) {
         next.cancel(reason);

@@ -7,6 +7,7 @@ use super::evidence::ObservedEvidence;
 use super::outcome::IterationOutcome;
 use super::path_identities::FileIdentity;
 use super::record::{LaunchDigests, Record, RunStarted, Trigger};
+use super::save::{SaveOrder, SaveResult};
 use super::state::ContextUsage;
 use super::stop::StopReason;
 use super::verdict::ValidatorVerdict;
@@ -135,6 +136,8 @@ pub enum Timer {
     Idle,
     /// `limits.max_runtime`.
     MaxRuntime,
+    /// The iteration has to be handed off.
+    Handoff,
     /// Time to record the clock.
     Clock,
 }
@@ -153,6 +156,8 @@ pub enum Input {
     Observed(Observation),
     /// The run was asked to stop, or its time was used up, before the workspace was observed.
     ObservationSkipped,
+    /// What the last iteration left was stored in git, or could not be.
+    Saved(SaveResult),
     /// The agent claimed something while it runs.
     Claimed(Claim),
     /// The iteration's sums so far.
@@ -212,6 +217,7 @@ impl Input {
             Self::WorkspaceMade(_) => "workspace_made",
             Self::Observed(_) => "observed",
             Self::ObservationSkipped => "observation_skipped",
+            Self::Saved(_) => "saved",
             Self::Claimed(_) => "claimed",
             Self::Usage(_) => "usage",
             Self::Context(_) => "context",
@@ -258,6 +264,8 @@ pub enum Effect {
     Latch,
     /// Observe the workspace: answer with [`Input::Observed`].
     Observe,
+    /// Store in git what the last iteration left: answer with [`Input::Saved`].
+    Save(SaveOrder),
     /// Run the required validators that run something: answer with [`Input::Baseline`].
     CheckBaseline,
     /// Run the validators on this claim: answer with [`Input::Validated`].

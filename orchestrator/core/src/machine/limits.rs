@@ -108,6 +108,9 @@ pub struct RunLimits {
     /// What an iteration is charged at least if its end is never known, while none has been charged
     /// yet. Zero for an agent that costs nothing.
     pub first_reservation: Usd,
+    /// The share of its context, in thousandths, at which an iteration is handed off.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handoff_per_mille: Option<u64>,
 }
 
 impl Default for RunLimits {
@@ -122,6 +125,7 @@ impl Default for RunLimits {
             max_rejections: u32::MAX,
             max_wait_ms: u64::MAX,
             first_reservation: Usd::ZERO,
+            handoff_per_mille: None,
         }
     }
 }

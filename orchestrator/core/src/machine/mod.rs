@@ -13,6 +13,7 @@ mod claim_stats;
 mod during_iteration;
 mod evidence;
 mod failover;
+mod handoff;
 mod input;
 mod limits;
 mod normalize;
@@ -23,6 +24,7 @@ mod progress;
 mod record;
 mod resume_blocker;
 mod run_summary;
+mod save;
 mod state;
 mod step;
 mod stop;
@@ -45,6 +47,7 @@ pub use policy::{AfterRejection, BaselineMode, CompletionTrigger, FrozenPolicy, 
 pub use record::{LaunchDigests, Record, RunStarted, Trigger};
 pub use resume_blocker::ResumeBlocker;
 pub use run_summary::{IterationSummary, RunSummary, TreeChange};
+pub use save::{SaveMode, SaveOrder, SaveResult, SaveState};
 pub use state::{
     AgentChange, AgentState, Answer, BudgetUse, ClaimState, Completion, ContextUsage, LastError,
     Latch, Note, ProcessState, ProgressState, ProviderWait, Rejection, RunningIteration, State,

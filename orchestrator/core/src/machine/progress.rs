@@ -26,11 +26,15 @@ impl State {
             evidence_complete,
             evidence,
             near_misses,
+            changes,
             ..
         } = record
         else {
             return;
         };
+        if changes.is_some() {
+            self.last_changes.clone_from(changes);
+        }
         let workspace = &mut self.workspace;
         let unchanged = workspace.is_same_tree(tree);
         if !unchanged {

@@ -9,6 +9,7 @@ use super::limits::RunLimits;
 use super::outcome::IterationOutcome;
 use super::path_identities::{FileIdentity, PathIdentities};
 use super::policy::{BaselineMode, FrozenPolicy};
+use super::save::SaveMode;
 use super::stop::StopReason;
 use super::verdict::ValidatorVerdict;
 use ralph_orchestrator_contract::{
@@ -57,6 +58,9 @@ pub struct RunStarted {
     /// What happens if the checks accept before any work is done.
     #[serde(default)]
     pub baseline: BaselineMode,
+    /// What is stored in git.
+    #[serde(default, skip_serializing_if = "SaveMode::is_off")]
+    pub saves: SaveMode,
     /// Stop after one iteration.
     pub once: bool,
     /// Which files the workspace and the prompt are.
@@ -106,6 +110,9 @@ pub enum Record {
         /// What happens if the checks accept before any work is done, from now on.
         #[serde(default)]
         baseline: BaselineMode,
+        /// What is stored in git, from now on.
+        #[serde(default, skip_serializing_if = "SaveMode::is_off")]
+        saves: SaveMode,
         /// Which files the workspace and the prompt are from now on.
         #[serde(default)]
         identities: PathIdentities,
@@ -265,6 +272,23 @@ pub enum Record {
         changes: Option<Changes>,
         /// Runtime of the run so far, in milliseconds.
         runtime_ms: u64,
+    },
+    /// What an iteration left was stored in git, as far as that was possible.
+    Saved {
+        /// The iteration; 0 is the start of the run.
+        iteration: u64,
+        /// The id of the checkpoint, which is under `refs/ralph/<run>/<iteration>`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        checkpoint: Option<String>,
+        /// The id of the commit on the branch.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        commit: Option<String>,
+        /// Files that were not stored, and why.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        skipped: Vec<String>,
+        /// Why there is no checkpoint or no commit.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        problems: Vec<String>,
     },
     /// The checks were run once before any work was done.
     Baseline {

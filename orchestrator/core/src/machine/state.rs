@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
+use super::changes::Changes;
 use super::claim_stats::ClaimStats;
 use super::evidence::EvidenceHistory;
 use super::limits::RunLimits;
@@ -11,6 +12,7 @@ use super::outcome::IterationOutcome;
 use super::path_identities::PathIdentities;
 use super::policy::{BaselineMode, CompletionTrigger, FrozenPolicy};
 use super::record::RunStarted;
+use super::save::SaveState;
 use super::stop::Stop;
 use super::verdict::ValidatorVerdict;
 use ralph_orchestrator_contract::{
@@ -177,6 +179,10 @@ pub struct State {
     pub workspace: WorkspaceState,
     /// What counts as progress, and how long there was none.
     pub progress: ProgressState,
+    /// What was stored in git.
+    pub saves: SaveState,
+    /// What the last iteration changed, if that is known.
+    pub last_changes: Option<Changes>,
     /// Answers of a human that no iteration which ended well has read yet.
     pub answers: Vec<Answer>,
     /// Notes for the next iteration.
@@ -210,6 +216,8 @@ pub struct AgentState {
     pub model: Option<String>,
     /// How full the context of the last iteration is, if the agent reports it.
     pub context: Option<ContextUsage>,
+    /// How many tokens its context can hold, as reported last.
+    pub window: Option<u64>,
     /// Processes of the last iteration that could not be ended then.
     pub survivors: Vec<Survivor>,
 }

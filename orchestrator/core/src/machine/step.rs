@@ -6,6 +6,7 @@ use super::during_iteration;
 use super::failover;
 use super::input::{Effect, Input, Now};
 use super::record::Record;
+use super::save;
 use super::state::State;
 use super::transition::Transition;
 
@@ -23,6 +24,7 @@ pub fn step(state: State, input: Input, now: Now) -> (State, Vec<Effect>) {
         }
         Input::Observed(observation) => between_iterations::observed(next, observation),
         Input::ObservationSkipped => between_iterations::observation_skipped(next),
+        Input::Saved(result) => save::saved(next, result),
         Input::Baseline(check) => baseline::checked(next, check),
         Input::ProcessesSurvived(message) => {
             between_iterations::processes_survived(next, message);

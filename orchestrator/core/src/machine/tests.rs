@@ -10,6 +10,7 @@ mod pauses;
 mod preview;
 mod progress;
 mod proved;
+mod saves;
 
 use proptest::prelude::*;
 
@@ -33,6 +34,7 @@ fn limits() -> RunLimits {
         max_rejections: 3,
         max_wait_ms: 3_600_000,
         first_reservation: Usd::from_nanos(1_000_000),
+        handoff_per_mille: Some(700),
     }
 }
 
@@ -59,6 +61,7 @@ fn fresh() -> RunStarted {
         evidence: vec!["old".into()],
         evidence_overflowed: false,
         baseline: BaselineMode::Off,
+        saves: SaveMode::Off,
         once: false,
         identities: PathIdentities::default(),
     }
@@ -278,6 +281,9 @@ fn inputs() -> impl Strategy<Value = Input> {
             })
         }),
         1 => one.prop_map(Input::Claimed),
+        3 => (any::<bool>(), any::<bool>()).prop_map(|(commits, tree_changed)| {
+            Input::Saved(saves::result(commits, tree_changed))
+        }),
         2 => usage.clone().prop_map(Input::Usage),
         6 => (outcome, usage, any::<bool>(), proptest::option::of(0u64..2)).prop_map(
             |(outcome, usage, says_done, tool_calls)| {
@@ -307,7 +313,8 @@ fn inputs() -> impl Strategy<Value = Input> {
 fn side_inputs() -> impl Strategy<Value = Input> {
     prop_oneof![
         1 => prop_oneof![
-            Just(Timer::IterationTimeout), Just(Timer::Idle), Just(Timer::MaxRuntime), Just(Timer::Clock)
+            Just(Timer::IterationTimeout), Just(Timer::Idle), Just(Timer::MaxRuntime), Just(Timer::Clock),
+            Just(Timer::Handoff)
         ].prop_map(Input::Timer),
         1 => Just(Input::Signal),
         1 => any::<bool>().prop_map(|accepted| Input::Previewed {
@@ -369,6 +376,11 @@ proptest! {
     #[test]
     fn the_rules_hold_for_any_inputs(inputs in proptest::collection::vec(inputs(), 0..60)) {
         walk(inputs);
+    }
+
+    #[test]
+    fn each_iteration_is_saved_once(inputs in proptest::collection::vec(inputs(), 0..60)) {
+        saves::check_walk(inputs);
     }
 
     #[test]

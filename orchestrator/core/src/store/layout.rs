@@ -109,6 +109,12 @@ impl Layout {
         self.run(run).join("validating.json")
     }
 
+    /// Returns the folder of what is needed to store the run's work in git; missing if it is not.
+    #[must_use]
+    pub fn git(&self, run: &str) -> PathBuf {
+        self.run(run).join("git")
+    }
+
     /// Returns the folder of accepted evidence.
     #[must_use]
     pub fn evidence(&self, run: &str) -> PathBuf {

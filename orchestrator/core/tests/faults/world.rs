@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use ralph_orchestrator_config::{self as config, LoadedConfig, Sources};
 use ralph_orchestrator_core::engine::{
-    EngineError, Finished, NoProcesses, OpenOutcome, Request, RunEvent, RunObserver, open,
+    EngineError, Finished, NoProcesses, NoVersionControl, OpenOutcome, Request, RunEvent,
+    RunObserver, open,
 };
 use ralph_orchestrator_core::machine::{Record, State};
 use ralph_orchestrator_core::store::{Disk, Layout, OrphanReport, StoredRun, read_current_run};
@@ -115,6 +116,7 @@ impl World {
                 registry: &self.script.registry(),
                 end_orphans: &|_| OrphanReport::default(),
                 processes: Arc::new(NoProcesses),
+                version_control: Arc::new(NoVersionControl),
                 agent: None,
                 once: false,
                 restart: false,
@@ -128,7 +130,7 @@ impl World {
                 OpenOutcome::Ready(session) => session,
             };
             let (_ask, asked) = tokio::sync::watch::channel(0);
-            let finished = session.drive(Arc::new(Nobody), asked).await?;
+            let finished = Box::pin(session.drive(Arc::new(Nobody), asked)).await?;
             Ok(Ended::Finished(Box::new(finished)))
         })
     }

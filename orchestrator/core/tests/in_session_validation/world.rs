@@ -15,7 +15,8 @@ use ralph_orchestrator_contract::{
     ValidatorDescription, Verdict,
 };
 use ralph_orchestrator_core::engine::{
-    Finished, NoProcesses, OpenOutcome, Processes, Request, RunEvent, RunObserver, open,
+    Finished, NoProcesses, NoVersionControl, OpenOutcome, Processes, Request, RunEvent,
+    RunObserver, open,
 };
 use ralph_orchestrator_core::machine::Record;
 use ralph_orchestrator_core::registry::Registry;
@@ -273,6 +274,7 @@ pub(crate) async fn run_with(
         state_home: root.clone(),
         end_orphans: &|_| OrphanReport::default(),
         processes: play.processes(),
+        version_control: Arc::new(NoVersionControl),
         registry: &registry,
         agent: None,
         once: false,
@@ -284,7 +286,7 @@ pub(crate) async fn run_with(
     let OpenOutcome::Ready(session) = opened.await.unwrap() else { panic!("complete already") };
     let watcher = Arc::new(Watcher::default());
     let observer: Arc<dyn RunObserver> = Arc::<Watcher>::clone(&watcher);
-    let finished = tokio::time::timeout(PATIENCE, session.drive(observer, ask));
+    let finished = tokio::time::timeout(PATIENCE, Box::pin(session.drive(observer, ask)));
     let finished = finished.await.expect("the run never ended").unwrap();
     let mut records = Vec::new();
     read_current_run(&Layout::new(state), |entry| records.push(entry.record.clone())).unwrap();

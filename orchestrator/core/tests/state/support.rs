@@ -2,7 +2,7 @@
 
 use ralph_orchestrator_contract::{Claim, ClaimKind, ClaimSource};
 use ralph_orchestrator_core::machine::{
-    BaselineMode, FrozenPolicy, PathIdentities, Record, RunLimits, RunStarted, State,
+    BaselineMode, FrozenPolicy, PathIdentities, Record, RunLimits, RunStarted, SaveMode, State,
 };
 use ralph_orchestrator_core::store::{Layout, OrphanReport, StateError, Store};
 use tempfile::TempDir;
@@ -21,6 +21,7 @@ pub(crate) fn started() -> Record {
         evidence: Vec::new(),
         evidence_overflowed: false,
         baseline: BaselineMode::Off,
+        saves: SaveMode::Off,
         once: false,
         identities: PathIdentities::default(),
     })

@@ -1,6 +1,7 @@
 use super::*;
 use crate::machine::claim_stats::{MOST_CAUSES, first_clause};
 use crate::machine::policy::BaselineMode;
+use crate::machine::save::SaveMode;
 use crate::machine::{ChangedFile, FileChange, FrozenPolicy, RunStarted, Trigger};
 use ralph_orchestrator_contract::Verdict;
 use ralph_orchestrator_contract::{Claim, ClaimSource, Usage};
@@ -22,11 +23,13 @@ fn started() -> Record {
             max_rejections: 3,
             max_wait_ms: 0,
             first_reservation: Usd::ZERO,
+            handoff_per_mille: None,
         },
         tree: "t0".into(),
         evidence: Vec::new(),
         evidence_overflowed: false,
         baseline: BaselineMode::Off,
+        saves: SaveMode::Off,
         identities: crate::machine::PathIdentities::default(),
         once: false,
     })

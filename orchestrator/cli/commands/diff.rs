@@ -1,0 +1,126 @@
+//! `diff`
+
+use ralph_orchestrator_git::{CheckpointName, Diff, DiffEnd, FileStatus, RunRef};
+use serde_json::json;
+
+use super::block_on;
+use crate::args::SetArgs;
+use crate::context::Context;
+use crate::discovery::ConfigFile;
+use crate::error::{CommandError, exit};
+use crate::git::{StoredRepository, blocking};
+use crate::output;
+use crate::render::text::{count, escape, len};
+
+/// The longest patch that is printed, in bytes.
+const LONGEST_PATCH: usize = 64 * 1024 * 1024;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct DiffArgs {
+    /// Iterations: one against the one before, or two; 0 is the start of the run, without a number the
+    /// last iteration against the one before
+    #[arg(value_name = "N", num_args = 0..=2)]
+    pub(crate) iterations: Vec<u64>,
+    /// Print only the files, with counts of lines
+    #[arg(long)]
+    pub(crate) stat: bool,
+    /// Compare an earlier run, by the beginning of its id: see `runs`
+    #[arg(long, value_name = "ID")]
+    pub(crate) run: Option<String>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) sets: SetArgs,
+}
+
+pub(crate) fn diff(file: &ConfigFile, args: &DiffArgs) -> Result<u8, CommandError> {
+    let context = Context::with(file, &args.sets)?;
+    let (iterations, is_stat) = (args.iterations.clone(), args.stat);
+    let (from, to, diff) = block_on(async {
+        let stored = StoredRepository::open(&context, args.run.as_deref()).await?;
+        blocking(move || compare(&stored, &iterations, is_stat)).await?
+    })?;
+    if args.json {
+        output::json(&json!({
+            "from": from,
+            "to": to,
+            "files": diff.files,
+            "patch": (!is_stat).then(|| String::from_utf8_lossy(&diff.patch)),
+            "patch_truncated": diff.is_patch_truncated && !is_stat,
+        }));
+    } else if is_stat || diff.files.is_empty() {
+        print_files(&diff, from, to);
+    } else {
+        print_patch(&diff);
+    }
+    Ok(exit::OK)
+}
+
+/// Compares two checkpoints. Blocks.
+fn compare(
+    stored: &StoredRepository,
+    iterations: &[u64],
+    is_stat: bool,
+) -> Result<(u64, u64, Diff), CommandError> {
+    let StoredRepository { repository, run, .. } = stored;
+    let (from, to) = match iterations {
+        [] => {
+            let last = last_iteration(stored, run)?;
+            (last.saturating_sub(1), last)
+        }
+        [0] => {
+            return Err(CommandError::user(
+                "iteration 0 is the start of the run: nothing is before it",
+            ));
+        }
+        [one] => (one.saturating_sub(1), *one),
+        [from, to, ..] => (*from, *to),
+    };
+    let end = |iteration| {
+        let found = repository.find_checkpoint(run, CheckpointName::Iteration(iteration));
+        found.map(|found| DiffEnd::Tree(found.tree)).map_err(CommandError::from)
+    };
+    let most = if is_stat { 0 } else { LONGEST_PATCH };
+    Ok((from, to, repository.diff(&end(from)?, &end(to)?, most)?))
+}
+
+fn last_iteration(stored: &StoredRepository, run: &RunRef) -> Result<u64, CommandError> {
+    let all = stored.repository.list_checkpoints(run)?;
+    let iterations = all.iter().filter_map(|checkpoint| match checkpoint.name {
+        CheckpointName::Iteration(number) if number > 0 => Some(number),
+        _ => None,
+    });
+    iterations.max().ok_or_else(|| {
+        CommandError::user("this run has no checkpoint of an iteration")
+            .hinted("`[git] commit = \"checkpoint\"` makes one after each iteration")
+    })
+}
+
+fn print_files(diff: &Diff, from: u64, to: u64) {
+    for file in &diff.files {
+        let what = match file.status {
+            FileStatus::Added => " (new)",
+            FileStatus::Deleted => " (removed)",
+            FileStatus::TypeChanged => " (another kind)",
+            FileStatus::Modified => "",
+        };
+        let lines = file.added.zip(file.removed);
+        let lines = lines.map_or_else(|| " binary".to_owned(), |(a, r)| format!(" +{a} -{r}"));
+        output::result(&format!("{}{what}{lines}", file.path));
+    }
+    let files = count(len(&diff.files), "file");
+    output::result(&format!("{files} changed from iteration {from} to iteration {to}"));
+}
+
+/// Prints the patch: as it is into a file or a pipe, escaped on a terminal.
+fn print_patch(diff: &Diff) {
+    if output::is_stdout_terminal() {
+        output::result(escape(&String::from_utf8_lossy(&diff.patch)).trim_end());
+    } else {
+        output::raw(&diff.patch);
+    }
+    if diff.is_patch_truncated {
+        output::info("warning: the patch is longer than 64 MiB; the rest is not shown");
+    }
+}

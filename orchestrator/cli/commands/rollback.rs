@@ -1,0 +1,132 @@
+//! `rollback`
+
+use std::fs::File;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use ralph_orchestrator_core::store::{Disk, Lock, lock_workspace};
+use ralph_orchestrator_git::{Checkpoint, CheckpointName, RollbackGuard, RollbackOutcome};
+use serde_json::json;
+
+use super::block_on;
+use crate::args::SetArgs;
+use crate::context::{self, Context};
+use crate::discovery::ConfigFile;
+use crate::error::{CommandError, exit};
+use crate::git::{StoredRepository, blocking};
+use crate::output;
+use crate::render::text::{count, len, local, one_line};
+
+/// Files that are named.
+const MOST_FILES: usize = 20;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct RollbackArgs {
+    /// List the checkpoints of the run
+    #[arg(long, required_unless_present = "to", conflicts_with = "to")]
+    pub(crate) list: bool,
+    /// Make the workspace's files what this checkpoint has: an iteration, 0 for the run's start, or
+    /// rollback/N for what was there before a rollback
+    #[arg(long, value_name = "CHECKPOINT", value_parser = parse_name)]
+    pub(crate) to: Option<CheckpointName>,
+    /// Use the checkpoints of an earlier run, by the beginning of its id: see `runs`
+    #[arg(long, value_name = "ID")]
+    pub(crate) run: Option<String>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) sets: SetArgs,
+}
+
+fn parse_name(text: &str) -> Result<CheckpointName, String> {
+    let number = |digits: &str| digits.parse::<u64>().ok();
+    match text.strip_prefix("rollback/") {
+        Some(digits) => number(digits).map(CheckpointName::BeforeRollback),
+        None => number(text).map(CheckpointName::Iteration),
+    }
+    .ok_or_else(|| "expected an iteration such as 3, or rollback/1".to_owned())
+}
+
+pub(crate) fn rollback(file: &ConfigFile, args: &RollbackArgs) -> Result<u8, CommandError> {
+    let context = Context::with(file, &args.sets)?;
+    let Some(to) = args.to else {
+        let checkpoints = block_on(async {
+            let stored = StoredRepository::open(&context, args.run.as_deref()).await?;
+            blocking(move || stored.repository.list_checkpoints(&stored.run)).await
+        })?;
+        print_list(&checkpoints?, args.json);
+        return Ok(exit::OK);
+    };
+    let layout = context.layout()?;
+    // Held until the end: no run begins meanwhile.
+    let disk = Disk::default();
+    let _state = Lock::take(&disk, &layout)?;
+    let workspace = Arc::new(File::open(&context.loaded.config.run.workspace)?);
+    let states = context.state_home().join("ralph-orchestrator");
+    let _workspace = lock_workspace(&disk, workspace, &states)?;
+    let outcome = block_on(async {
+        let stored = StoredRepository::open(&context, args.run.as_deref()).await?;
+        blocking(move || stored.repository.rollback(&stored.run, to, RollbackGuard::SaveFirst))
+            .await
+    })??;
+    print_outcome(&outcome, &context::invocation(file), args.json);
+    Ok(exit::OK)
+}
+
+fn print_list(checkpoints: &[Checkpoint], is_json: bool) {
+    if is_json {
+        return output::json(&checkpoints.iter().map(to_json).collect::<Vec<_>>());
+    }
+    if checkpoints.is_empty() {
+        output::result("this run has no checkpoints");
+    }
+    for checkpoint in checkpoints {
+        let time = Timestamp::from_second(checkpoint.time).map(local).unwrap_or_default();
+        let subject = one_line(&checkpoint.subject, 100);
+        let id: String = checkpoint.commit.as_str().chars().take(12).collect();
+        output::result(&format!("{:<12} {id}  {time}  {subject}", checkpoint.name.to_string()));
+    }
+}
+
+fn to_json(checkpoint: &Checkpoint) -> serde_json::Value {
+    json!({
+        "checkpoint": checkpoint.name.to_string(),
+        "commit": checkpoint.commit,
+        "tree": checkpoint.tree,
+        "time": Timestamp::from_second(checkpoint.time).ok(),
+        "subject": checkpoint.subject,
+    })
+}
+
+fn print_outcome(outcome: &RollbackOutcome, program: &str, is_json: bool) {
+    if is_json {
+        return output::json(&json!({
+            "target": to_json(&outcome.target),
+            "saved": outcome.saved.as_ref().map(to_json),
+            "files": outcome.files,
+        }));
+    }
+    let target = outcome.target.name;
+    if outcome.files.is_empty() {
+        return output::result(&format!("the workspace is as in checkpoint {target} already"));
+    }
+    for file in outcome.files.iter().take(MOST_FILES) {
+        output::result(&format!("  {}", file.path));
+    }
+    let more = outcome.files.len().saturating_sub(MOST_FILES);
+    if more > 0 {
+        output::result(&format!("  and {more} more"));
+    }
+    let files = count(len(&outcome.files), "file");
+    output::result(&format!(
+        "{files} restored to checkpoint {target}; branch, HEAD and index are as they were"
+    ));
+    match &outcome.saved {
+        Some(saved) => output::info(&format!(
+            "what was there is checkpoint {name}; `{program} rollback --to {name}` undoes this",
+            name = saved.name
+        )),
+        None => output::info("what was there is in a checkpoint: see `rollback --list`"),
+    }
+}

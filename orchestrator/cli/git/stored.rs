@@ -1,0 +1,43 @@
+//! The repository of a stored run, for commands that read its checkpoints.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use ralph_orchestrator_git::{Repository, RunRef};
+use ralph_orchestrator_supervisor::Supervisor;
+use tokio::runtime::Handle;
+
+use super::{SupervisedGit, blocking, environment};
+use crate::commands::run_selection::{self, no_run_error};
+use crate::context::Context;
+use crate::error::CommandError;
+
+/// A stored run and the repository that has its checkpoints.
+pub(crate) struct StoredRepository {
+    pub(crate) repository: Repository,
+    pub(crate) run: RunRef,
+}
+
+impl StoredRepository {
+    /// Opens the repository of the workspace's run, or of the earlier one whose id begins like this.
+    pub(crate) async fn open(
+        context: &Context,
+        prefix: Option<&str>,
+    ) -> Result<Self, CommandError> {
+        let selected = run_selection::read(context, prefix, |_| {})?.ok_or_else(no_run_error)?;
+        let found = selected.found;
+        let folder = selected.layout.git(&found.run);
+        if !folder.exists() {
+            return Err(CommandError::user(format!("run {} has no checkpoints", found.run))
+                .hinted("`[git] commit = \"checkpoint\"` makes one after each iteration"));
+        }
+        let recorded = found.state.started.map(|started| PathBuf::from(started.workspace));
+        let workspace = recorded.unwrap_or_else(|| context.loaded.config.run.workspace.clone());
+        let runtime = Handle::current();
+        let git = SupervisedGit::find(Supervisor::this_binary(), &context.vars, runtime)
+            .map_err(CommandError::unavailable)?;
+        let (vars, run) = (environment(&context.vars), RunRef::new(found.run)?);
+        let open = move || Repository::discover_with(&workspace, &folder, Arc::new(git), vars);
+        Ok(Self { repository: blocking(open).await??, run })
+    }
+}

@@ -1,0 +1,37 @@
+//! What is stored in the user's git repository.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::strict::{self, StrictEnum};
+
+/// What is stored in the git repository of the workspace. Nothing by default.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Git {
+    /// "checkpoint": after each iteration the workspace's files, under refs/ralph, without touching
+    /// branches, index or files. "iteration": also a commit on the current branch of what the iteration
+    /// changed. "handoff": that commit only after an iteration whose context got full.
+    #[serde(deserialize_with = "strict::enumeration")]
+    pub commit: CommitMode,
+}
+
+/// What is stored in git between iterations.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CommitMode {
+    /// Nothing.
+    #[default]
+    Off,
+    /// A checkpoint after each iteration.
+    Checkpoint,
+    /// A checkpoint and a commit after each iteration.
+    Iteration,
+    /// A checkpoint after each iteration, and a commit after one whose context got full.
+    Handoff,
+}
+
+impl StrictEnum for CommitMode {
+    const WORDS: &'static [&'static str] = &["off", "checkpoint", "iteration", "handoff"];
+    const VALUES: &'static [Self] = &[Self::Off, Self::Checkpoint, Self::Iteration, Self::Handoff];
+}

@@ -1,0 +1,98 @@
+//! `diff` and `rollback`.
+
+use serde_json::Value;
+
+use super::{checkpoints, committed, git, two_iterations};
+use crate::environment::TestEnvironment;
+
+fn finished() -> TestEnvironment {
+    let env = committed("checkpoint");
+    two_iterations(&env);
+    env.run().expect(0);
+    env
+}
+
+#[test]
+fn diff_shows_an_iteration_against_the_one_before() {
+    let env = finished();
+    let last = env.ralph(&["diff"]).expect(0);
+    last.says("-1\n+2").says("+++ b/work.txt");
+    assert_eq!(env.ralph(&["diff", "2"]).expect(0).stdout, last.stdout);
+    let first = env.ralph(&["diff", "1", "--stat"]).expect(0);
+    assert_eq!(
+        first.stdout,
+        "work.txt (new) +1 -0\n1 file changed from iteration 0 to iteration 1\n"
+    );
+    let all = env.ralph(&["diff", "0", "2", "--json"]).expect(0);
+    let all: Value = serde_json::from_str(&all.stdout).unwrap();
+    let paths: Vec<&str> = all["files"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|file| file["path"].as_str().unwrap())
+        .collect();
+    assert_eq!(paths, ["done", "work.txt"]);
+    env.ralph(&["diff", "7"]).expect(64).says("no such checkpoint");
+    env.ralph(&["diff", "0"]).expect(64).says("start of the run");
+}
+
+#[test]
+fn rollback_restores_the_files_and_can_be_undone() {
+    let env = finished();
+    env.ralph(&["rollback", "--list"]).expect(0).says("after iteration 2").says("before the first");
+    // Work that is in no checkpoint yet.
+    env.write("a.txt", "edited by hand\n").write("mine.txt", "not saved\n");
+    let head = git(&env, &["rev-parse", "HEAD"]);
+    let done = env.ralph(&["rollback", "--to", "1"]).expect(0);
+    done.says("restored to checkpoint 1").says("rollback --to rollback/1");
+    assert_eq!((env.read("work.txt").as_str(), env.read("a.txt").as_str()), ("1\n", "one\n"));
+    assert!(!env.path("done").exists() && !env.path("mine.txt").exists());
+    assert_eq!(env.read("ignored/x"), "x\n", "ignored files stay");
+    assert_eq!(git(&env, &["rev-parse", "HEAD"]), head);
+    assert!(checkpoints(&env).contains(&"rollback/1".to_owned()));
+    env.ralph(&["rollback", "--to", "rollback/1"]).expect(0);
+    assert_eq!(env.read("a.txt"), "edited by hand\n");
+    assert_eq!(
+        (env.read("mine.txt").as_str(), env.read("work.txt").as_str()),
+        ("not saved\n", "2\n")
+    );
+    env.ralph(&["rollback", "--to", "rollback/1"]).expect(0).says("already");
+    env.ralph(&["rollback", "--to", "9"]).expect(64).says("no such checkpoint");
+    env.ralph(&["rollback"]).expect(64);
+}
+
+#[test]
+fn rollback_refuses_while_a_run_is_active() {
+    let env = committed("checkpoint");
+    let gate = env.fifo("gate");
+    env.agent.call(1).script(&format!("cat '{}'; touch done\n", gate.display()));
+    env.agent.call(1).out("<promise>COMPLETE: made it</promise>\n");
+    let mut running = env.start(&["run"]);
+    let open = std::fs::OpenOptions::new().write(true).open(&gate).unwrap();
+    env.ralph(&["rollback", "--to", "0"]).expect(75);
+    env.ralph(&["rollback", "--list"]).expect(0).says("before the first");
+    drop(open);
+    running.wait().expect(0);
+}
+
+#[test]
+fn rollback_overwrites_no_file_that_checkpoints_leave_out() {
+    let env = committed("checkpoint");
+    env.agent.call(1).script("echo agent > made.txt\n");
+    env.agent.call(2).script("rm made.txt; touch done\n");
+    env.agent.call(2).out("<promise>COMPLETE: made it</promise>\n");
+    env.run().expect(0);
+    env.write(".git/info/exclude", "made.txt\n").write("made.txt", "the user's\n");
+    env.ralph(&["rollback", "--to", "1"]).expect(64).says("made.txt");
+    assert_eq!(env.read("made.txt"), "the user's\n");
+}
+
+#[test]
+fn a_run_without_checkpoints_says_so() {
+    let env = TestEnvironment::new();
+    env.agent.call(1).script("touch done\n").out("<promise>COMPLETE: made it</promise>\n");
+    env.ralph(&["diff"]).expect(64).says("no run");
+    env.run().expect(0);
+    env.ralph(&["diff"]).expect(64).says("has no checkpoints");
+    env.ralph(&["rollback", "--list"]).expect(64).says("has no checkpoints");
+}

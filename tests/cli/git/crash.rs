@@ -1,0 +1,111 @@
+//! kill -9 at every record, and within git: each iteration is saved exactly once.
+
+use std::fs;
+
+use rustix::process::Signal;
+
+use super::{checkpoints, committed, git, two_iterations, write_hook};
+use crate::environment::{TestEnvironment, eventually, of_run};
+
+fn count_records(env: &TestEnvironment) -> usize {
+    if !env.has_state() {
+        return 0;
+    }
+    let runs = fs::read_dir(env.state().join("runs")).into_iter().flatten();
+    runs.filter_map(|entry| fs::read(entry.ok()?.path().join("journal.jsonl")).ok())
+        .map(|text| text.iter().filter(|byte| **byte == b'\n').count())
+        .max()
+        .unwrap_or(0)
+}
+
+/// What has to hold after any crash and restart.
+fn check_end(env: &TestEnvironment, what: &str) {
+    let subjects = git(env, &["log", "--format=%b", "main"]);
+    let mut of: Vec<&str> =
+        subjects.lines().filter_map(|line| line.strip_prefix("Ralph-Iteration: ")).collect();
+    let all = of.len();
+    of.sort_unstable();
+    of.dedup();
+    assert_eq!(of.len(), all, "an iteration was committed twice: {what}");
+    assert!(all > 0, "{what}");
+    let saved = env.records("saved");
+    let mut iterations: Vec<u64> =
+        saved.iter().map(|record| record["iteration"].as_u64().unwrap()).collect();
+    iterations.dedup();
+    assert_eq!(iterations.len(), saved.len(), "saved twice: {what}");
+    assert_eq!(checkpoints(env).len(), saved.len(), "{what}");
+    for record in &saved {
+        for kind in ["checkpoint", "commit"] {
+            if let Some(id) = record[kind].as_str() {
+                git(env, &["cat-file", "-e", id]);
+            }
+        }
+    }
+    assert_eq!(git(env, &["status", "--porcelain"]), "", "{what}");
+    assert!(of_run(&env.root()).is_empty(), "{what}");
+}
+
+fn scenario() -> TestEnvironment {
+    let env = committed("iteration");
+    env.agent
+        .default_call()
+        .script("echo $n > work.txt; if [ -e half ]; then touch done; fi; touch half\n");
+    env.agent.default_call().out("<promise>COMPLETE: made it</promise>\n");
+    env
+}
+
+#[test]
+fn kill_9_after_any_record_commits_each_iteration_once() {
+    let whole = scenario();
+    whole.run().expect(0);
+    let records = whole.journal().len();
+    for kill_at in 1..=records {
+        let env = scenario();
+        let mut running = env.start(&["run"]);
+        let mut ended = false;
+        eventually("that many records", || {
+            ended = running.child.try_wait().unwrap().is_some();
+            ended || count_records(&env) >= kill_at
+        });
+        if !ended {
+            running.signal(Signal::KILL);
+        }
+        running.wait();
+        env.run().expect(0);
+        check_end(&env, &format!("killed at record {kill_at}"));
+    }
+}
+
+/// The orchestrator is killed while a hook of its commit runs, before or after there is a commit.
+fn killed_in_hook(hook: &str) {
+    let env = committed("iteration");
+    let gate = env.fifo("gate");
+    let once = env.root().join("once");
+    write_hook(
+        &env,
+        hook,
+        &format!(
+            "if mkdir '{}'; then echo at > '{}'; sleep 600; fi",
+            once.display(),
+            gate.display()
+        ),
+    );
+    two_iterations(&env);
+    let mut running = env.start(&["run"]);
+    // The hook has been reached.
+    assert_eq!(fs::read_to_string(&gate).unwrap(), "at\n");
+    running.signal(Signal::KILL);
+    running.wait();
+    env.run().expect(0);
+    check_end(&env, hook);
+}
+
+#[test]
+fn kill_9_before_the_commit_exists() {
+    killed_in_hook("pre-commit");
+}
+
+#[test]
+fn kill_9_between_commit_and_record() {
+    killed_in_hook("post-commit");
+}
