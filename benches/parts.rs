@@ -182,6 +182,8 @@ fn iteration_of(number: &mut u64) -> Vec<Record> {
         agent: "command".to_owned(),
         version: None,
         model: None,
+        role: None,
+        prompt_file: None,
         reservation: Usd::ZERO,
         runtime_ms,
     }];

@@ -72,6 +72,8 @@ pub(crate) fn record(bytes: &mut Bytes<'_>) -> Record {
             agent: bytes.text(),
             version: bytes.flag().then(|| bytes.text()),
             model: bytes.flag().then(|| bytes.text()),
+            role: bytes.flag().then(|| bytes.text()),
+            prompt_file: bytes.flag().then(|| bytes.text()),
             reservation: money(bytes),
             runtime_ms: bytes.number(),
         },

@@ -16,6 +16,7 @@ use crate::commands::init::InitArgs;
 use crate::commands::log::LogArgs;
 use crate::commands::man::ManArgs;
 use crate::commands::plugin::{PluginCommand, PluginHostArgs};
+use crate::commands::prompts::PromptsCommand;
 use crate::commands::reset::ResetArgs;
 use crate::commands::rollback::RollbackArgs;
 use crate::commands::run::RunArgs;
@@ -73,6 +74,9 @@ pub(crate) enum Command {
     /// Show or check the configuration
     #[command(subcommand)]
     Config(ConfigCommand),
+    /// Show, or write to be edited, the prompts of roles
+    #[command(subcommand)]
+    Prompts(PromptsCommand),
     /// List the adapters and what they can do
     Agents(AgentsArgs),
     /// Inspect, create and test plugins

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::io;
 
 use ralph_orchestrator_config::{ConfigError, ConfigErrors, SourceLocation};
-use ralph_orchestrator_core::engine::EngineError;
+use ralph_orchestrator_core::engine::{EngineError, RolePromptError};
 use ralph_orchestrator_core::machine::StopReason;
 use ralph_orchestrator_core::store::StateError;
 use ralph_orchestrator_core::workspace::PromptError;
@@ -39,7 +39,8 @@ pub(crate) const fn stop_exit_status(reason: StopReason, ended_well: bool, inter
         | StopReason::MaxTokens
         | StopReason::Failures
         | StopReason::Stagnation
-        | StopReason::Thrashing => exit::LIMIT,
+        | StopReason::Thrashing
+        | StopReason::InitFailed => exit::LIMIT,
         StopReason::NeedsHuman => exit::HUMAN,
         StopReason::Baseline => exit::CONFIG,
         StopReason::AgentUnavailable => exit::UNAVAILABLE,
@@ -196,9 +197,13 @@ impl From<EngineError> for CommandError {
                      start a new run with `run --restart`",
                 )
             }
-            EngineError::Prompt(_) | EngineError::Workspace(_) | EngineError::Repository(_) => {
-                Self::new(ErrorKind::Config, error)
+            EngineError::RolePrompt(RolePromptError::Prompt(error)) => {
+                EngineError::Prompt(error).into()
             }
+            EngineError::Prompt(_)
+            | EngineError::RolePrompt(_)
+            | EngineError::Workspace(_)
+            | EngineError::Repository(_) => Self::new(ErrorKind::Config, error),
             EngineError::Tree(_) | EngineError::Internal(_) => {
                 Self::new(ErrorKind::Internal, error)
             }
@@ -249,6 +254,7 @@ mod tests {
             StopReason::Failures,
             StopReason::Stagnation,
             StopReason::Thrashing,
+            StopReason::InitFailed,
         ] {
             assert_eq!(of(reason), 1, "{}", reason.word());
         }

@@ -13,7 +13,7 @@ const GROUPS: [(&str, &[&str]); 4] = [
     ("Run", &["run"]),
     ("Look", &["status", "log", "why", "diff", "runs", "export"]),
     ("Steer", &["answer", "stop", "rollback", "reset"]),
-    ("Set up", &["init", "doctor", "config", "agents", "plugin", "completions"]),
+    ("Set up", &["init", "doctor", "config", "prompts", "agents", "plugin", "completions"]),
 ];
 
 /// What each command is used for: a purpose, and the line without the program's name.
@@ -131,6 +131,27 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
         &[
             ("For an editor", "config schema > ralph.schema.json"),
             ("One key's description", "config schema | jq .definitions.Limits"),
+        ],
+    ),
+    (
+        "prompts",
+        &[
+            ("Which file is the prompt", "prompts which coding"),
+            ("Write the built-in prompt, to be edited", "prompts eject coding"),
+        ],
+    ),
+    (
+        "prompts which",
+        &[
+            ("Which file is the prompt", "prompts which coding"),
+            ("The same for a script", "prompts which initializer --json"),
+        ],
+    ),
+    (
+        "prompts eject",
+        &[
+            ("Write the built-in prompt, to be edited", "prompts eject coding"),
+            ("Of another configuration", "-c other.toml prompts eject initializer"),
         ],
     ),
     (

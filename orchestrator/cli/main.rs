@@ -115,6 +115,7 @@ fn dispatch(command_line: CommandLine) -> Result<u8, CommandError> {
         Command::Rollback(rollback) => commands::rollback::rollback(&config, &rollback),
         Command::Export(export) => commands::export::export(&config, &export),
         Command::Config(command) => commands::config::config(&config, command),
+        Command::Prompts(command) => commands::prompts::prompts(&config, command),
         Command::Agents(agents) => commands::agents::agents(&config, &agents),
         Command::Plugin(command) => commands::plugin::plugin(&config, command),
         Command::PluginHost(host) => Err(commands::plugin::host(&host)),

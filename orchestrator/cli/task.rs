@@ -54,6 +54,9 @@ pub(crate) fn overrides(
         let name = format!("-- {}", args.words.join(" "));
         flags.push(flag(&name, "agent", Value::Table(agent_words::agent(&args.words))));
     }
+    if args.yolo {
+        flags.push(flag("--yolo", "run.role", "yolo".into()));
+    }
     let is_task = args.goal.is_some() || args.prompt.is_some() || !args.checks.is_empty();
     // The prompt does not say how to claim.
     let is_proved = args.goal.is_some() || !args.checks.is_empty();

@@ -2,7 +2,7 @@
 
 use crate::environment::TestEnvironment;
 
-const COMMANDS: [&str; 23] = [
+const COMMANDS: [&str; 26] = [
     "",
     "run",
     "status",
@@ -18,6 +18,9 @@ const COMMANDS: [&str; 23] = [
     "config show",
     "config check",
     "config schema",
+    "prompts",
+    "prompts which",
+    "prompts eject",
     "agents",
     "completions",
     "plugin",
@@ -28,8 +31,8 @@ const COMMANDS: [&str; 23] = [
     "man",
 ];
 
-/// As many lines as a screen has.
-const SCREEN: usize = 40;
+/// As many lines as a large screen has.
+const SCREEN: usize = 50;
 
 #[test]
 fn help_on_80_columns() {

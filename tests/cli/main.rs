@@ -52,6 +52,7 @@ mod readers;
 mod real;
 mod renewed;
 mod resumed;
+mod roles;
 mod runs;
 mod samples;
 mod sandbox;

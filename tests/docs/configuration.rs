@@ -91,6 +91,8 @@ fn sections(schema: &Value) -> Vec<Section<'_>> {
         section("`[agent]` and `[agents.NAME]`", "AgentConfig", &["agent"]),
     ];
     all.extend(kinds("`[agent.config]`", "adapter", "adapter", &["agent", "config"]));
+    all.push(section("`[prompts]`", "Prompts", &["prompts"]));
+    all.push(section("`[initializer]`", "Initializer", &["initializer"]));
     all.push(section("`[completion]`", "Completion", &["completion"]));
     all.push(section("`[[completion.detector]]`", "Detector", &["completion", "detector"]));
     all.extend(kinds("`[[completion.detector]]`", "detector", "name", &["completion", "detector"]));
@@ -266,7 +268,10 @@ fn with_example(section: &Section<'_>, key: &str, example: &toml::Value, all: &T
         config["run"].as_table_mut().unwrap().remove("prompt");
     }
     // What a key needs beside itself is in the examples of the same table.
-    let beside = ["program", "session", "paths", "kind", "name", "library"];
+    let beside = ["program", "session", "paths", "kind", "name", "library", "products"];
+    if key == "role" || section.name == "Initializer" {
+        config.insert("prompts".to_owned(), Table::new().into());
+    }
     let mut table = Table::new();
     let given = all.get(&section.name).and_then(toml::Value::as_table);
     for (name, value) in given.into_iter().flatten() {

@@ -1,6 +1,8 @@
 //! `config`
 
-use ralph_orchestrator_core::engine::{CompletionPolicy, ConfiguredAgent, build_context};
+use ralph_orchestrator_core::engine::{
+    CompletionPolicy, ConfiguredAgent, build_context, check_role_prompts,
+};
 
 use crate::args::SetArgs;
 use crate::commands::block_on;
@@ -79,6 +81,7 @@ async fn check(context: &Context) -> Result<(), CommandError> {
         context.loaded.check_files()?;
     }
     git::check(context).await?;
+    check_role_prompts(&context.loaded)?;
     judges.check_globs(&context.loaded)?;
     if let Some(warning) = warning {
         output::info(&format!("warning: {warning}"));

@@ -11,6 +11,7 @@ pub(crate) mod init;
 pub(crate) mod log;
 pub(crate) mod man;
 pub(crate) mod plugin;
+pub(crate) mod prompts;
 pub(crate) mod reset;
 pub(crate) mod rollback;
 pub(crate) mod run;

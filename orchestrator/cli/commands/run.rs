@@ -54,6 +54,9 @@ pub(crate) struct RunArgs {
     /// any other program gets the prompt on standard input
     #[arg(last = true, value_name = "AGENT", conflicts_with = "agent", help_heading = "Task")]
     pub(crate) words: Vec<String>,
+    /// Give the agent the prompt of the role `yolo`: the work without verification in a browser
+    #[arg(long, help_heading = "Task")]
+    pub(crate) yolo: bool,
     /// Stop after one iteration
     #[arg(long)]
     pub(crate) once: bool,

@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 
 use crate::model::{
     AfterRejection, AgentConfig, BaselineMode, CompletionTrigger, Config, Env, Git, Handoff,
-    InstructionsMode, Limits, PluginConfig, Run, Sandbox, StateConfig, units,
+    Initializer, InstructionsMode, Limits, PluginConfig, Prompts, Run, Sandbox, StateConfig, units,
 };
 use crate::strict;
 
@@ -36,6 +36,14 @@ pub(crate) struct ConfigDocument {
     /// Agents, detectors and validators by others, by name.
     #[serde(deserialize_with = "strict::tables")]
     pub(crate) plugins: BTreeMap<String, PluginConfig>,
+    /// The prompts of roles, instead of one prompt file.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "strict::optional_table")]
+    #[schemars(with = "Prompts")]
+    pub(crate) prompts: Option<Prompts>,
+    /// What has to be there before the work begins.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "strict::optional_table")]
+    #[schemars(with = "Initializer")]
+    pub(crate) initializer: Option<Initializer>,
     /// How completion is claimed.
     #[serde(deserialize_with = "strict::table")]
     pub(crate) completion: CompletionTable,
@@ -295,6 +303,8 @@ impl From<&Config> for ConfigDocument {
             agent: config.agent.clone(),
             agents: config.agents.clone(),
             plugins: config.plugins.clone(),
+            prompts: config.prompts.clone(),
+            initializer: config.initializer.clone(),
             completion: CompletionTable {
                 detectors: Some(detectors.iter().map(|d| d.name.clone()).collect()),
                 detector: detectors

@@ -43,9 +43,9 @@ pub use layers::Flag;
 pub use loaded::LoadedConfig;
 pub use model::{
     AfterRejection, AgentConfig, BaselineMode, CommitMode, Completion, CompletionTrigger, Config,
-    DetectorConfig, Env, EnvMode, Git, Handoff, InstructionsMode, Limits, PluginConfig, Prices,
-    Run, Sandbox, SandboxMode, SandboxWorkspace, StateConfig, ValidatorConfig, duration_text,
-    parse_duration,
+    DetectorConfig, Env, EnvMode, Git, Handoff, Initializer, InstructionsMode, Limits,
+    PluginConfig, Prices, Prompts, Role, RoleAgents, RoleNames, Run, Sandbox, SandboxMode,
+    SandboxWorkspace, StateConfig, ValidatorConfig, WorkingRole, duration_text, parse_duration,
 };
 pub use run_paths::{load_run_paths, run_paths_at};
 pub use schema::{keys, schema};

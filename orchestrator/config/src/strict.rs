@@ -101,6 +101,12 @@ pub(crate) fn enumeration<'de, D: Deserializer<'de>, T: StrictEnum>(
     deserializer.deserialize_str(StrictEnumVisitor(PhantomData))
 }
 
+pub(crate) fn optional_enumeration<'de, D: Deserializer<'de>, T: StrictEnum>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
+    enumeration(deserializer).map(Some)
+}
+
 /// Serialises fixed keys and somebody else's keys into one table.
 pub(crate) fn join<T: Serialize>(fixed: &T, open: &Map<String, Value>) -> Option<Value> {
     let Ok(Value::Object(mut table)) = serde_json::to_value(fixed) else { return None };

@@ -167,6 +167,10 @@ fn the_complete_file_has_every_key() {
         }
         "Git" => complete["git"].clone(),
         "Handoff" => complete["handoff"].clone(),
+        "Prompts" => complete["prompts"].clone(),
+        "RoleNames" => complete["prompts"]["names"].clone(),
+        "RoleAgents" => complete["prompts"]["agents"].clone(),
+        "Initializer" => complete["initializer"].clone(),
         "Sandbox" => complete["sandbox"].clone(),
         "StateConfig" => complete["state"].clone(),
         other => panic!("the table {other} is new: add it to complete.toml"),

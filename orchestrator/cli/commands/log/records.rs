@@ -116,6 +116,8 @@ impl RecordFormatter {
             Record::AgentChanged { from, to, reason } => {
                 format!("{to} takes over from {from}: {}", one_line(reason, 160))
             }
+            Record::Initialized { iteration } => describe_initialized(*iteration),
+            Record::ProductsMissing { missing, .. } => describe_missing(missing),
             Record::Clock { .. }
             | Record::Usage { .. }
             | Record::Model { .. }
@@ -126,7 +128,15 @@ impl RecordFormatter {
 
     /// Formats the start of an iteration. Claim instructions are mentioned once.
     fn started(&mut self, record: &Record) -> Option<String> {
-        let Record::IterationStarted { iteration, attempt, trigger: why, given, .. } = record
+        let Record::IterationStarted {
+            iteration,
+            attempt,
+            trigger: why,
+            given,
+            role,
+            prompt_file,
+            ..
+        } = record
         else {
             return None;
         };
@@ -134,7 +144,11 @@ impl RecordFormatter {
         let is_instructed = given.contains_key(LaunchDigests::INSTRUCTIONS);
         let is_news = is_instructed && !std::mem::replace(&mut self.is_instructed, true);
         let instructed = if is_news { "; claim instructions after the prompt" } else { "" };
-        Some(format!("iteration {iteration} started ({}{again}){instructed}", trigger(*why)))
+        let role = role.as_ref().map_or_else(String::new, |role| {
+            let file = prompt_file.as_deref().unwrap_or_default();
+            format!(" as {role}, prompt {}", one_line(file, 200))
+        });
+        Some(format!("iteration {iteration} started ({}{again}){role}{instructed}", trigger(*why)))
     }
 
     /// How an iteration ended, what it took, and what the run has taken so far.
@@ -205,6 +219,17 @@ fn describe_preview(accepted: bool, reasons: &[String]) -> String {
         return "in-session validation: would be accepted".to_owned();
     }
     format!("in-session validation: would be rejected: {}", joined(reasons))
+}
+
+fn describe_initialized(iteration: u64) -> String {
+    match iteration {
+        0 => "the initializer's products are there already".to_owned(),
+        iteration => format!("initialized in iteration {iteration}"),
+    }
+}
+
+fn describe_missing(missing: &[String]) -> String {
+    format!("the initializer left products missing: {}", joined(missing))
 }
 
 /// What validators left, in one line.

@@ -25,7 +25,9 @@ impl HumanReporter {
                 attempt,
                 trigger: why,
                 max_iterations,
+                role,
                 runtime_ms,
+                ..
             } => {
                 let live = &mut state.live;
                 (live.iteration, live.max_iterations) = (*iteration, *max_iterations);
@@ -35,7 +37,9 @@ impl HumanReporter {
                 let of = max_iterations.map(|max| format!("/{max}")).unwrap_or_default();
                 let again =
                     if *attempt > 1 { format!(", attempt {attempt}") } else { String::new() };
-                let text = format!("iteration {iteration}{of} started ({}{again})", trigger(*why));
+                let role = role.as_ref().map_or_else(String::new, |role| format!(" as {role}"));
+                let why = trigger(*why);
+                let text = format!("iteration {iteration}{of} started{role} ({why}{again})");
                 self.line(state, DIM, &text, "");
             }
             RunEvent::Paused { ms, .. } => {

@@ -3,6 +3,7 @@
 mod fallback;
 mod files;
 mod plugins;
+mod prompts;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -70,9 +71,15 @@ pub(crate) fn resolve(
     env(&file.env, diagnostics);
     let state =
         file.state.dir.map(|path| make_absolute(&path, dir, &["state", "dir"], diagnostics));
+    let has_prompts = file.prompts.is_some();
+    let run = run(file.run, has_prompts, dir, diagnostics);
+    let initializer = file.initializer;
+    prompts::check(&mut file.prompts, initializer.as_ref(), &run, &file.agents, dir, diagnostics);
     Config {
         preset: file.preset,
-        run: run(file.run, dir, diagnostics),
+        run,
+        prompts: file.prompts,
+        initializer,
         agent: file.agent,
         agents: file.agents,
         plugins: file.plugins,
@@ -103,14 +110,15 @@ fn is_known_preset(name: &str, presets: &[Preset], diagnostics: &mut Diagnostics
     false
 }
 
-fn run(mut run: Run, dir: &Path, diagnostics: &mut Diagnostics<'_>) -> Run {
+fn run(mut run: Run, has_prompts: bool, dir: &Path, diagnostics: &mut Diagnostics<'_>) -> Run {
     if run.prompt.is_some() && run.prompt_text.is_some() {
         one_prompt(&mut run, diagnostics);
     }
     if run.prompt_text.as_ref().is_some_and(|text| text.trim().is_empty()) {
         diagnostics.add(&["run", "prompt_text"], "the prompt is empty");
     }
-    if run.prompt.is_none() && run.prompt_text.is_none() {
+    // A role's prompt needs no task beside it.
+    if run.prompt.is_none() && run.prompt_text.is_none() && !has_prompts {
         run.prompt = Some(PathBuf::from(PROMPT));
     }
     run.prompt = run.prompt.map(|path| make_absolute(&path, dir, &["run", "prompt"], diagnostics));

@@ -4,6 +4,7 @@ mod git;
 mod handoff;
 mod limits;
 mod plugins;
+mod prompts;
 pub(crate) mod units;
 
 use std::collections::BTreeMap;
@@ -20,6 +21,7 @@ pub use git::{CommitMode, Git};
 pub use handoff::Handoff;
 pub use limits::Limits;
 pub use plugins::PluginConfig;
+pub use prompts::{Initializer, Prompts, Role, RoleAgents, RoleNames, WorkingRole};
 pub use units::{duration_text, parse_duration};
 
 /// A complete configuration: every default filled in, every path absolute.
@@ -35,6 +37,10 @@ pub struct Config {
     pub agents: BTreeMap<String, AgentConfig>,
     /// `[plugins.NAME]`
     pub plugins: BTreeMap<String, PluginConfig>,
+    /// `[prompts]`, if it is given.
+    pub prompts: Option<Prompts>,
+    /// `[initializer]`, if it is given.
+    pub initializer: Option<Initializer>,
     /// `[completion]`
     pub completion: Completion,
     /// `[[validator]]`, in the order of the file.
@@ -89,6 +95,14 @@ pub struct Run {
     pub prompt_text: Option<String>,
     /// The agent may edit the prompt file.
     pub prompt_editable: bool,
+    /// The prompt of the iterations that do the work: "coding", which is the default, or "yolo". Needs
+    /// `[prompts]`.
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "strict::optional_enumeration"
+    )]
+    #[schemars(with = "WorkingRole")]
+    pub role: Option<WorkingRole>,
     /// The folder in which the agent works.
     #[schemars(extend("minLength" = 1))]
     pub workspace: PathBuf,
@@ -108,6 +122,7 @@ impl Default for Run {
             prompt: None,
             prompt_text: None,
             prompt_editable: true,
+            role: None,
             workspace: PathBuf::from("."),
             template: None,
             delay: Duration::from_secs(2),

@@ -153,6 +153,7 @@ impl ConfiguredAgent {
             max_stagnant: limits.max_stagnant.unwrap_or(u32::MAX),
             max_rejections: limits.max_rejections.unwrap_or(u32::MAX),
             max_wait_ms: millis(limits.max_wait),
+            max_initializer_attempts: None,
             first_reservation,
             handoff_per_mille: handoff.per_mille(),
         }

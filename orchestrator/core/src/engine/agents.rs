@@ -6,9 +6,10 @@ use std::sync::OnceLock;
 use super::agent_setup::ConfiguredAgent;
 use super::error::EngineError;
 use super::redact::Redactor;
+use super::role_prompts::{used_roles, working_role};
 use crate::machine::{self, State};
 use crate::registry::Registry;
-use ralph_orchestrator_config::{ConfigErrors, Handoff, Limits, LoadedConfig};
+use ralph_orchestrator_config::{ConfigErrors, Handoff, Limits, LoadedConfig, Role};
 use ralph_orchestrator_contract::BuildContext;
 
 /// An agent of the run, with its environment.
@@ -47,6 +48,10 @@ pub(super) struct AgentPool {
     pub(super) first: AgentRuntime,
     /// In the order in which they take over.
     pub(super) rest: Vec<AgentRuntime>,
+    /// Those of roles that have an agent of their own.
+    roles: BTreeMap<Role, AgentRuntime>,
+    /// The role that does the work.
+    working: Role,
 }
 
 impl AgentPool {
@@ -64,27 +69,43 @@ impl AgentPool {
         for name in loaded.config.fallback(name) {
             rest.push(AgentRuntime::build(loaded, registry, context, Some(name), vars).await?);
         }
-        Ok(Self { first, rest })
+        let mut roles = BTreeMap::new();
+        let prompts = loaded.config.prompts.as_ref();
+        for role in used_roles(&loaded.config) {
+            if let Some(name) = prompts.and_then(|prompts| prompts.agents.of(role)) {
+                let agent =
+                    AgentRuntime::build(loaded, registry, context, Some(name), vars).await?;
+                roles.insert(role, agent);
+            }
+        }
+        Ok(Self { first, rest, roles, working: working_role(&loaded.config) })
     }
 
     /// Returns all of them, the first first.
     pub(super) fn all(&self) -> impl Iterator<Item = &AgentRuntime> {
-        std::iter::once(&self.first).chain(&self.rest)
+        std::iter::once(&self.first).chain(&self.rest).chain(self.roles.values())
     }
 
-    /// Returns the agent that works now.
+    /// Returns the agent that works now: one that took over, else that of the role.
     pub(super) fn current(&self, state: &State) -> &AgentRuntime {
         let changed = state.agent.last_change.as_ref();
         let now = changed.and_then(|changed| self.rest.iter().find(|one| one.name == changed.to));
-        now.unwrap_or(&self.first)
+        let of_role = || self.roles.get(&self.role(state));
+        now.or_else(of_role).unwrap_or(&self.first)
+    }
+
+    fn role(&self, state: &State) -> Role {
+        if state.is_initializing() { Role::Initializer } else { self.working }
     }
 
     /// Returns the same agent as [`current`](Self::current).
     pub(super) fn current_mut(&mut self, state: &State) -> &mut ConfiguredAgent {
+        let role = self.role(state);
         let changed = state.agent.last_change.as_ref();
         let now =
             changed.and_then(|changed| self.rest.iter_mut().find(|one| one.name == changed.to));
-        &mut now.unwrap_or(&mut self.first).configured
+        let now = now.or_else(|| self.roles.get_mut(&role)).unwrap_or(&mut self.first);
+        &mut now.configured
     }
 
     /// Returns the names of the fallbacks.
@@ -116,15 +137,23 @@ impl AgentPool {
         all
     }
 
-    /// Checks whether the first is available; if not, the next, and so on. Returns why those before the
-    /// available one are not.
+    /// Checks whether the first is available; if not, the next, and so on, and those of roles. Returns why those
+    /// before the available one are not.
     pub(super) async fn check_availability(
         &self,
         redactor: &Redactor,
     ) -> Result<Vec<String>, EngineError> {
+        for one in self.roles.values() {
+            let found = one.configured.agent.check(&one.env).await;
+            let found = found.map_err(|error| EngineError::Agent {
+                agent: one.name.clone(),
+                error: redactor.redact(error),
+            })?;
+            let _ = one.version.set(found);
+        }
         let mut unavailable = Vec::new();
         let mut problem = None;
-        for one in self.all() {
+        for one in std::iter::once(&self.first).chain(&self.rest) {
             match one.configured.agent.check(&one.env).await {
                 Ok(found) => {
                     let _ = one.version.set(found);

@@ -124,22 +124,41 @@ impl Session {
         }
     }
 
+    fn iteration_started(&self, record: Record) -> Option<RunEvent> {
+        let Record::IterationStarted {
+            iteration,
+            attempt,
+            trigger,
+            role,
+            prompt_file,
+            runtime_ms,
+            ..
+        } = record
+        else {
+            return None;
+        };
+        let max_iterations = self.state.limits.max_iterations;
+        Some(RunEvent::IterationStarted {
+            iteration,
+            attempt,
+            trigger,
+            max_iterations,
+            role,
+            prompt_file,
+            runtime_ms,
+        })
+    }
+
     /// Announces what a record says.
     pub(super) fn announce(&self, record: &Record) {
         let iteration = self.state.iterations;
         let notice = match record.clone() {
             Record::RunStarted(started) => self.run_started(started),
             Record::RunResumed { agent, .. } => self.run_resumed(agent),
-            Record::IterationStarted { iteration, attempt, trigger, runtime_ms, .. } => {
-                let max_iterations = self.state.limits.max_iterations;
-                RunEvent::IterationStarted {
-                    iteration,
-                    attempt,
-                    trigger,
-                    max_iterations,
-                    runtime_ms,
-                }
-            }
+            started @ Record::IterationStarted { .. } => match self.iteration_started(started) {
+                Some(started) => started,
+                None => return,
+            },
             Record::IterationEnded { iteration, outcome, usage, cost_usd, runtime_ms, .. } => {
                 self.iteration_finished(iteration, outcome, usage, cost_usd, runtime_ms)
             }
@@ -170,9 +189,11 @@ impl Session {
                 RunEvent::AgentChanged { iteration, from, to, reason }
             }
             Record::Warning { message } => RunEvent::Warning { iteration, message },
+            Record::ProductsMissing { missing, .. } => products_missing(iteration, &missing),
             Record::Usage { usage, .. } => RunEvent::Usage { iteration, usage },
             Record::Clock { .. }
             | Record::WorkspaceMade { .. }
+            | Record::Initialized { .. }
             | Record::Model { .. }
             | Record::Context { .. }
             | Record::MarkerRemoved { .. }
@@ -184,6 +205,11 @@ impl Session {
         };
         self.emit(&notice);
     }
+}
+
+fn products_missing(iteration: u64, missing: &[String]) -> RunEvent {
+    let message = format!("the initializer left products missing: {}", missing.join("; "));
+    RunEvent::Warning { iteration, message }
 }
 
 /// Returns what observers see of an agent's event: nothing of what is announced once it is recorded, and

@@ -1,5 +1,6 @@
 //! Why a run could not start or had to be interrupted.
 
+use super::role_prompts::RolePromptError;
 use crate::store::StateError;
 use crate::workspace::{PromptError, TreeError, WorkspaceError};
 use ralph_orchestrator_config::ConfigErrors;
@@ -31,6 +32,9 @@ pub enum EngineError {
     /// The prompt cannot be read.
     #[error(transparent)]
     Prompt(#[from] PromptError),
+    /// A role has no prompt that can be used.
+    #[error(transparent)]
+    RolePrompt(#[from] RolePromptError),
     /// The workspace could not be made or a protected path not be read.
     #[error("{0}")]
     Workspace(String),

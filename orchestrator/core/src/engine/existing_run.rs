@@ -100,7 +100,7 @@ impl RunSetup<'_> {
             return false;
         }
         let prompt =
-            PromptSource::recorded(&self.loaded.config.run, &found.state.identities).read_text();
+            PromptSource::recorded(&self.loaded.config, &found.state.identities).read_text();
         match (frozen, prompt.filter(|text| !text.trim().is_empty())) {
             (Some(frozen), Some(prompt)) => frozen.policy.task_digest(&prompt).await == task,
             _ => true,

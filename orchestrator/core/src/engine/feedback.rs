@@ -14,6 +14,11 @@ const MAX_NEAR_MISSES: usize = 5;
 /// byte.
 pub(super) fn block(state: &State, instructions: &[String]) -> String {
     let mut text = String::new();
+    if state.is_initializing() && !state.initializer.missing.is_empty() {
+        text.push_str("The project is not prepared yet. Still missing:\n");
+        list(&mut text, state.initializer.missing.iter().map(String::as_str), MAX_REASONS);
+        text.push('\n');
+    }
     if let Some(rejection) = &state.validation.rejection {
         let automatic =
             matches!(&state.latch, Latch::Claimed { claim, .. } if claim.is_automatic());

@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::agent_inputs::AgentInputs;
 use super::agents::AgentPool;
 use super::redact::Redactor;
+use super::role_prompts::RolePrompt;
 use crate::machine::LaunchDigests;
 use crate::store::Store;
 use crate::workspace::ProgramDigests;
@@ -50,6 +51,8 @@ pub(super) struct AgentPrompt<'a> {
     pub(super) feedback: &'a [u8],
     /// What follows the prompt: how to claim completion.
     pub(super) instructions: &'a [u8],
+    /// The role whose prompt it is, if roles have prompts.
+    pub(super) role: Option<&'a RolePrompt>,
     pub(super) task: &'a Iteration,
 }
 
@@ -65,6 +68,10 @@ impl StartDetails {
         ]);
         if !handed.instructions.is_empty() {
             fields.insert(LaunchDigests::INSTRUCTIONS, digest(handed.instructions));
+        }
+        if let Some(prompt) = handed.role {
+            let name = (prompt.role.word(), prompt.found.origin(), &prompt.found.prompt.digest);
+            fields.insert("role", digest(&json(&name)));
         }
         if !handed.feedback.is_empty() {
             fields.insert(LaunchDigests::FEEDBACK, digest(handed.feedback));
@@ -86,6 +93,8 @@ impl StartDetails {
             agent: self.agent.clone(),
             version: self.version.clone(),
             model: self.model.clone(),
+            role: handed.role.map(|prompt| prompt.role.word().to_owned()),
+            prompt_file: handed.role.map(|prompt| prompt.found.origin()),
         }
     }
 }

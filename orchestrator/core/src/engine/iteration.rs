@@ -198,7 +198,8 @@ impl Session {
         if let Some(complaint) = survivors_complaint(&report.survived) {
             self.warn_unrecorded(&complaint);
         }
-        self.final_text = report.final_text.filter(|_| good);
+        // What an initializer says of being done is not about the task.
+        self.final_text = report.final_text.filter(|_| good && !self.state.runs_initializer());
         IterationEnd {
             outcome,
             usage: self.agents.current_mut(&self.state).with_cost(report.usage),

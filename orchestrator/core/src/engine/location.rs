@@ -44,12 +44,17 @@ impl Session {
 pub(super) fn pins(workspace: &WorkspaceHandle, prompt: &PromptSource) -> PathIdentities {
     PathIdentities {
         workspace: Some(file_pin(workspace.id())),
-        prompt: prompt.place().map(|place| PromptIdentity {
-            configured: escape(place.configured()),
-            file: escape(place.file()),
-            shared: place.shared().map(file_pin),
-        }),
+        prompt: prompt.place().map(prompt_pin),
+        role_prompts: prompt.role_places().map(prompt_pin).collect(),
         boot: boot(),
+    }
+}
+
+fn prompt_pin(place: &PromptPlace) -> PromptIdentity {
+    PromptIdentity {
+        configured: escape(place.configured()),
+        file: escape(place.file()),
+        shared: place.shared().map(file_pin),
     }
 }
 
@@ -74,10 +79,9 @@ pub(super) fn compare(
 
 /// Returns the recorded place of the prompt, unless the configuration names another one now.
 pub(super) fn recorded_prompt(pins: &PathIdentities, configured: &Path) -> Option<PromptPlace> {
-    let pin = pins.prompt.as_ref()?;
-    if unescape(&pin.configured)? != configured {
-        return None;
-    }
+    let mut recorded = pins.prompt.iter().chain(&pins.role_prompts);
+    let pin =
+        recorded.find(|pin| unescape(&pin.configured).is_some_and(|path| path == configured))?;
     let shared = pin.shared.map(|pin| FileId { device: pin.device, inode: pin.inode });
     Some(PromptPlace::recorded(configured.to_owned(), unescape(&pin.file)?, shared))
 }

@@ -24,6 +24,7 @@ mod feedback;
 mod fingerprint;
 mod idle;
 mod in_session_validation;
+mod initializer;
 mod inspect;
 mod instructions;
 mod iteration;
@@ -44,6 +45,7 @@ mod protection;
 mod redact;
 mod relocated;
 mod renew;
+mod role_prompts;
 mod run_event;
 mod saving;
 mod scratch;
@@ -70,6 +72,9 @@ pub use open::{OpenOutcome, Request, find_completed, open};
 pub use paths::{state_layout, verify_owner};
 pub use processes::{NoProcesses, Processes};
 pub use redact::Redactor;
+pub use role_prompts::{
+    FoundPrompt, RolePromptError, built_in_prompt, check_role_prompts, find_role_prompt,
+};
 pub use run_event::{RunEvent, RunObserver};
 pub use session::{DryRun, Finished, Session};
 pub use setup::{SetupFinding, SetupReport};

@@ -67,7 +67,10 @@ impl Session {
         }
         inputs.push(match observed {
             Some(Observed { tree, work, evidence, changes, .. }) => {
-                Input::Observed(Observation { near_misses, tree, work, evidence, changes })
+                let missing_products = self.missing_products().await?;
+                let observed =
+                    Observation { near_misses, tree, work, evidence, ..Default::default() };
+                Input::Observed(Observation { changes, missing_products, ..observed })
             }
             None => Input::ObservationSkipped,
         });
@@ -92,7 +95,7 @@ impl Session {
         let mut hasher = self.hasher.take().unwrap_or_else(|| {
             let mut exclude = self.policy.evidence_dirs();
             exclude.extend(self.config.run.prompt.clone());
-            exclude.extend(self.prompt.file().map(Path::to_owned));
+            exclude.extend(self.prompt.files().map(Path::to_owned));
             let mut hasher = TreeHasher::new(self.workspace.clone(), exclude);
             hasher.pin(Arc::clone(&self.pinned));
             hasher.ignoring(Arc::clone(&self.policy.artefacts))

@@ -15,6 +15,7 @@ use super::processes::Processes;
 use super::prompt::PromptSource;
 use super::relocated::Beginning;
 use super::renew::{self, Renewal};
+use super::role_prompts::check_role_prompts;
 use super::saving::Saving;
 use super::session::Session;
 use super::session_builder::SessionBuilder;
@@ -323,8 +324,7 @@ impl Request<'_> {
     /// Returns the orchestrator's own files and folders, which no agent has to write.
     fn orchestrator_paths(&self, layout: &Layout, prompt: &PromptSource) -> Vec<PathBuf> {
         let run = &self.loaded.config.run;
-        let fixed =
-            [prompt.path(), prompt.file()].into_iter().flatten().filter(|_| !run.prompt_editable);
+        let fixed = prompt.files().filter(|_| !run.prompt_editable);
         [layout.root().to_owned(), self.states(), self.config_file.clone()]
             .into_iter()
             .chain(fixed.map(Path::to_owned))
@@ -375,8 +375,7 @@ fn take_location(
     layout: &Layout,
     pins: Option<&PathIdentities>,
 ) -> Result<Location, EngineError> {
-    let run = &request.loaded.config.run;
-    let recorded = pins.map(|pins| PromptSource::recorded(run, pins));
+    let recorded = pins.map(|pins| PromptSource::recorded(&request.loaded.config, pins));
     recorded.as_ref().and_then(PromptSource::place).map_or(Ok(()), PromptPlace::verify)?;
     let hold = |pins: Option<&PathIdentities>| {
         let held = WorkspaceHandle::open(workspace)?;
@@ -386,6 +385,7 @@ fn take_location(
     let existing = if workspace.is_dir() { Some(hold(pins)?) } else { None };
     let is_made = make_workspace(&request.loaded)?;
     request.loaded.check_files()?;
+    check_role_prompts(&request.loaded)?;
     let held = match existing {
         Some(existing) => existing,
         // Made this moment from its template: it is no other one that somebody put there.
@@ -396,7 +396,7 @@ fn take_location(
     }
     let occupied = lock_workspace(&request.disk, held.folder(), &request.states())
         .map_err(|error| request.name_outer_run(error))?;
-    let prompt = recorded.unwrap_or_else(|| PromptSource::find(run));
+    let prompt = recorded.unwrap_or_else(|| PromptSource::find(&request.loaded.config));
     Ok(Location { workspace: held, occupied, prompt })
 }
 

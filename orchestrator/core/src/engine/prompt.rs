@@ -2,10 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
+use super::error::EngineError;
 use super::location;
+use super::role_prompts::{RolePrompt, RolePrompts, TemplateVariables};
 use crate::machine::PathIdentities;
 use crate::workspace::{Prompt, PromptError, PromptPlace};
-use ralph_orchestrator_config as config;
+use ralph_orchestrator_config::Config;
+
+/// Stands between the prompt of a role and the task.
+const BEFORE_TASK: &[u8] = b"\n---\n\n";
 
 /// A prompt file, or a prompt in the configuration.
 #[derive(Clone, Debug)]
@@ -14,39 +19,89 @@ pub(super) enum PromptSource {
     File { place: PromptPlace, mutable: bool, last: Option<Prompt> },
     /// Text that never changes.
     Text(String),
+    /// The prompts of roles, and the task that follows them, if there is one.
+    Roles { prompts: RolePrompts, task: Option<Box<PromptSource>> },
+}
+
+/// What is known of the iteration whose prompt is read.
+#[derive(Clone, Copy)]
+pub(super) struct PromptContext<'a> {
+    pub(super) is_initializing: bool,
+    pub(super) iteration: u64,
+    pub(super) max_iterations: Option<u64>,
+    pub(super) workspace: &'a Path,
+}
+
+/// The prompt of an iteration.
+pub(super) struct IterationPrompt {
+    pub(super) bytes: Vec<u8>,
+    /// Digest of the file's content; of that of the role, if roles have prompts.
+    pub(super) digest: String,
+    /// The role, if roles have prompts.
+    pub(super) role: Option<RolePrompt>,
+}
+
+impl IterationPrompt {
+    /// Returns it as text; what is not UTF-8 is replaced by U+FFFD.
+    pub(super) fn text(&self) -> std::borrow::Cow<'_, str> {
+        String::from_utf8_lossy(&self.bytes)
+    }
 }
 
 impl PromptSource {
     /// Returns the prompt of a run that begins: links to it are followed now and never again.
-    pub(super) fn find(run: &config::Run) -> Self {
-        Self::new(run, PromptPlace::locate)
+    pub(super) fn find(config: &Config) -> Self {
+        Self::new(config, PromptPlace::locate)
     }
 
     /// Returns the prompt of a run that has begun, with what was recorded of it.
-    pub(super) fn recorded(run: &config::Run, pins: &PathIdentities) -> Self {
-        Self::new(run, |configured| {
+    pub(super) fn recorded(config: &Config, pins: &PathIdentities) -> Self {
+        Self::new(config, |configured| {
             location::recorded_prompt(pins, configured)
                 .unwrap_or_else(|| PromptPlace::locate(configured))
         })
     }
 
-    fn new(run: &config::Run, place: impl FnOnce(&Path) -> PromptPlace) -> Self {
-        match (&run.prompt_text, &run.prompt) {
-            (Some(text), _) => Self::Text(text.clone()),
-            (None, path) => Self::File {
-                place: place(path.as_deref().unwrap_or(Path::new("PROMPT.md"))),
-                mutable: run.prompt_editable,
-                last: None,
+    fn new(config: &Config, place: impl Fn(&Path) -> PromptPlace) -> Self {
+        let run = &config.run;
+        let task = match (&run.prompt_text, &run.prompt) {
+            (Some(text), _) => Some(Self::Text(text.clone())),
+            (None, Some(path)) => {
+                Some(Self::File { place: place(path), mutable: run.prompt_editable, last: None })
+            }
+            (None, None) => None,
+        };
+        match (&config.prompts, task) {
+            (None, task) => task.unwrap_or(Self::Text(String::new())),
+            (Some(prompts), task) => Self::Roles {
+                prompts: RolePrompts::new(config, prompts, place),
+                task: task.map(Box::new),
             },
         }
     }
 
-    /// Returns its place, if it is a file.
-    pub(super) const fn place(&self) -> Option<&PromptPlace> {
+    /// Returns the place of the task, if it is a file.
+    pub(super) fn place(&self) -> Option<&PromptPlace> {
         match self {
             Self::File { place, .. } => Some(place),
             Self::Text(_) => None,
+            Self::Roles { task, .. } => task.as_ref()?.place(),
         }
+    }
+
+    /// Returns the places at which the prompts of roles are looked for.
+    pub(super) fn role_places(&self) -> impl Iterator<Item = &PromptPlace> {
+        let prompts = match self {
+            Self::Roles { prompts, .. } => Some(prompts),
+            Self::File { .. } | Self::Text(_) => None,
+        };
+        prompts.into_iter().flat_map(RolePrompts::places)
+    }
+
+    /// Returns the paths of all files, as configured and without links.
+    pub(super) fn files(&self) -> impl Iterator<Item = &Path> {
+        let places = self.place().into_iter().chain(self.role_places());
+        places.flat_map(|place| [place.configured(), place.file()])
     }
 
     /// Returns the path in the configuration, if it is a file.
@@ -64,6 +119,8 @@ impl PromptSource {
         match self {
             Self::Text(text) => Some(text.clone()),
             Self::File { place, .. } => place.read().ok().map(|prompt| prompt.text),
+            Self::Roles { task: Some(task), .. } => task.read_text(),
+            Self::Roles { prompts, task: None } => prompts.working_text(),
         }
     }
 
@@ -71,6 +128,7 @@ impl PromptSource {
     pub(super) fn last_text(&self) -> Option<String> {
         match self {
             Self::File { last: Some(prompt), .. } => Some(prompt.text.clone()),
+            Self::Roles { task: Some(task), .. } => task.last_text(),
             _ => self.read_text(),
         }
     }
@@ -82,7 +140,39 @@ impl PromptSource {
         Some(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// Reads the prompt as it is now. A file that the agent deleted, put a link in the place of, or edited
+    /// Reads what an iteration is given, and says what is wrong with it or was changed.
+    pub(super) fn read_for(
+        &mut self,
+        now: PromptContext<'_>,
+    ) -> Result<(IterationPrompt, Vec<String>), EngineError> {
+        let (task, warning) = self.read(now.workspace)?;
+        let Self::Roles { prompts, .. } = self else {
+            let prompt = IterationPrompt { bytes: task.bytes, digest: task.digest, role: None };
+            return Ok((prompt, warning.into_iter().collect()));
+        };
+        let role = prompts.role(now.is_initializing);
+        let variables = TemplateVariables {
+            role: role.word(),
+            iteration: now.iteration,
+            max_iterations: now.max_iterations,
+            workspace: now.workspace.display().to_string(),
+            task: &task.text,
+        };
+        let (prompt, changed) = prompts.read(role, &variables, now.workspace)?;
+        let mut bytes = prompt.bytes.clone();
+        if !task.bytes.is_empty() && !prompt.has_task {
+            if !bytes.ends_with(b"\n") {
+                bytes.push(b'\n');
+            }
+            bytes.extend_from_slice(BEFORE_TASK);
+            bytes.extend_from_slice(&task.bytes);
+        }
+        let digest = prompt.found.prompt.digest.clone();
+        let prompt = IterationPrompt { bytes, digest, role: Some(prompt) };
+        Ok((prompt, warning.into_iter().chain(changed).collect()))
+    }
+
+    /// Reads the task as it is now; nothing without one. A file that the agent deleted, put a link in the place of, or edited
     /// though it may not, is restored; the second value says so.
     pub(super) fn read(
         &mut self,
@@ -90,6 +180,8 @@ impl PromptSource {
     ) -> Result<(Prompt, Option<String>), PromptError> {
         let (place, mutable, last) = match self {
             Self::Text(text) => return Ok((Prompt::new(text.clone().into_bytes()), None)),
+            Self::Roles { task: Some(task), .. } => return task.read(workspace),
+            Self::Roles { task: None, .. } => return Ok((Prompt::new(Vec::new()), None)),
             Self::File { place, mutable, last } => (place, *mutable, last),
         };
         let (prompt, why) = match (place.read(), last.as_ref()) {

@@ -44,6 +44,12 @@ pub enum RunEvent {
         attempt: u32,
         trigger: Trigger,
         max_iterations: Option<u64>,
+        /// The role whose prompt the agent is given, if roles have prompts.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        role: Option<String>,
+        /// The file of that prompt, or "built-in".
+        #[serde(skip_serializing_if = "Option::is_none")]
+        prompt_file: Option<String>,
         /// Runtime of the run so far.
         runtime_ms: u64,
     },

@@ -17,7 +17,7 @@ use super::location;
 use super::observation::{KnownTree, WorkspaceObservation};
 use super::pinned_paths;
 use super::processes::Processes;
-use super::prompt::PromptSource;
+use super::prompt::{PromptContext, PromptSource};
 use super::protection::ProtectedState;
 use super::redact::Redactor;
 use super::run_event::RunObserver;
@@ -27,8 +27,8 @@ use super::stop::StopRequests;
 use super::trace;
 use super::validation_policy::{self, CompletionPolicy};
 use crate::machine::{
-    Effect, FrozenPolicy, Input, Now, ObservedEvidence, Record, RunStarted, StartIteration,
-    StartOptions, State, StopReason, step,
+    Effect, FrozenPolicy, Input, Now, ObservedEvidence, Record, RunLimits, RunStarted,
+    StartIteration, StartOptions, State, StopReason, step,
 };
 use crate::store::{FORMAT_VERSION, Layout, Store};
 use crate::workspace::{EvidenceHasher, PinnedPaths, PromptWatch, TreeHasher, WorkspaceHandle};
@@ -294,7 +294,14 @@ impl Session {
             fallback: self.agents.fallback_names(),
             workspace: self.workspace.display().to_string(),
             policy: self.recorded_policy.clone(),
-            limits: self.agents.limits(&self.config.limits, self.config.handoff),
+            limits: RunLimits {
+                max_initializer_attempts: self
+                    .config
+                    .initializer
+                    .as_ref()
+                    .map(|initializer| initializer.max_attempts),
+                ..self.agents.limits(&self.config.limits, self.config.handoff)
+            },
             tree,
             evidence: contents.into_iter().collect(),
             evidence_overflowed: evidence.overflowed,
@@ -370,15 +377,26 @@ impl Session {
 
     fn prepare(&mut self, start: StartIteration) -> Result<Vec<Input>, EngineError> {
         self.held.verify()?;
-        let (prompt, warning) = self.prompt.read(&self.workspace)?;
+        let is_initializing = self.state.is_initializing();
+        let now = PromptContext {
+            is_initializing,
+            iteration: start.iteration,
+            max_iterations: self.state.limits.max_iterations,
+            workspace: &self.workspace,
+        };
+        let (prompt, warnings) = self.prompt.read_for(now)?;
         // Before the iteration is recorded as started: from then on the feedback counts as given.
         let instructions: Vec<String> =
             self.policy.detectors.iter().map(|detector| detector.instructions()).collect();
         let feedback = feedback::block(&self.state, &instructions);
         let bytes = [feedback.as_bytes(), &prompt.bytes].concat();
-        let mut inputs: Vec<Input> = warning.map(Input::Warning).into_iter().collect();
+        let mut inputs: Vec<Input> = warnings.into_iter().map(Input::Warning).collect();
         let mut task = self.iteration_task(&start, bytes)?;
-        let instructions = self.instructions(&prompt.text, &task).unwrap_or_default();
+        let instructions = if is_initializing {
+            String::new()
+        } else {
+            self.instructions(&prompt.text(), &task).unwrap_or_default()
+        };
         task.prompt.extend_from_slice(instructions.as_bytes());
         let agent = self.agents.current(&self.state).name.clone();
         let config_dir = self.config_file.path.parent().unwrap_or_else(|| Path::new(""));
@@ -390,7 +408,8 @@ impl Session {
             ))
         }));
         let (feedback, instructions) = (feedback.as_bytes(), instructions.as_bytes());
-        let handed = AgentPrompt { feedback, instructions, task: &task };
+        let role = prompt.role.as_ref();
+        let handed = AgentPrompt { feedback, instructions, role, task: &task };
         let (given, seen) =
             self.fingerprints.take(&self.agents, &self.state, handed, &self.store, &self.redactor);
         self.prepared = Some((task, seen));

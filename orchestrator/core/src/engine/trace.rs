@@ -50,6 +50,10 @@ pub(super) fn record(record: &Record) {
         Record::Saved { iteration, checkpoint, commit, problems, .. } => {
             info!(iteration, checkpoint, commit, ?problems, "saved");
         }
+        Record::Initialized { iteration } => info!(iteration, "initialized"),
+        Record::ProductsMissing { missing, .. } => {
+            info!(missing = missing.len(), "products missing");
+        }
         Record::Baseline { accepted, .. } => info!(accepted, "baseline checked"),
         Record::WorkspaceMade { .. } => warn!("the workspace was gone and was made again"),
         Record::MarkerRemoved { detector } => info!(detector, "marker removed"),

@@ -1,5 +1,6 @@
 //! How each record changes the state.
 
+use super::initializer;
 use super::outcome::IterationOutcome;
 use super::record::{Record, RunStarted};
 use super::state::{
@@ -7,9 +8,7 @@ use super::state::{
     ProviderWait, RunningIteration, State,
 };
 use super::stop::{Stop, StopReason};
-use ralph_orchestrator_contract::{
-    CancelReason, Claim, ClaimKind, ClaimSource, ErrorClass, Usage, Usd,
-};
+use ralph_orchestrator_contract::{CancelReason, Claim, ClaimKind, ClaimSource, ErrorClass, Usage};
 
 /// The most notes that the next iteration is given.
 const MOST_NOTES_GIVEN: usize = 16;
@@ -32,8 +31,13 @@ impl State {
             Record::RunStarted(started) => self.run_started(started),
             Record::RunResumed { .. } => self.run_resumed(record),
             Record::WorkspaceMade { workspace } => self.identities.workspace = Some(*workspace),
-            Record::IterationStarted { iteration, attempt, reservation, runtime_ms, .. } => {
-                self.iteration_started(*iteration, *attempt, *reservation, *runtime_ms);
+            Record::IterationStarted { .. } => self.iteration_started(record),
+            Record::Initialized { .. } => {
+                self.initializer.is_done = true;
+                self.initializer.missing.clear();
+            }
+            Record::ProductsMissing { missing, .. } => {
+                self.initializer.missing.clone_from(missing);
             }
             Record::Usage { usage, .. } => {
                 if let Some(running) = &mut self.running {
@@ -123,7 +127,19 @@ impl State {
         self.process.resumed = true;
     }
 
-    fn iteration_started(&mut self, iteration: u64, attempt: u32, reservation: Usd, began_ms: u64) {
+    fn iteration_started(&mut self, record: &Record) {
+        let Record::IterationStarted {
+            iteration,
+            attempt,
+            role,
+            reservation,
+            runtime_ms: began_ms,
+            ..
+        } = record
+        else {
+            return;
+        };
+        let (iteration, attempt) = (*iteration, *attempt);
         self.iterations = self.iterations.max(iteration);
         self.attempt = attempt;
         self.agent.retrying = false;
@@ -132,10 +148,11 @@ impl State {
             iteration,
             attempt,
             usage: Usage::default(),
-            reservation,
-            began_ms,
+            reservation: *reservation,
+            began_ms: *began_ms,
             cancelling: None,
             notes: 0,
+            is_initializer: role.as_deref() == Some(initializer::ROLE),
         });
         self.waiting = None;
         self.process.resumed = false;
@@ -220,6 +237,9 @@ impl State {
             // It has read the older notes, and left those that the next iteration needs.
             self.notes.retain(|note| note.iteration == running.iteration);
             self.answers.clear();
+        }
+        if running.is_initializer {
+            self.count_initializer_attempt(outcome);
         }
         self.progress.called_no_tool = *tool_calls == Some(0);
         self.progress.awaiting_observation = counts_for_stagnation(outcome);

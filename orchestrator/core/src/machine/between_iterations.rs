@@ -6,6 +6,7 @@ use super::baseline;
 use super::during_iteration;
 use super::failover;
 use super::handoff;
+use super::initializer;
 use super::input::{Effect, IterationEnd, Observation, StartIteration, Validation};
 use super::limits;
 use super::outcome::IterationOutcome;
@@ -94,6 +95,9 @@ pub(super) fn observed(next: &mut Transition, observation: Observation) {
         changes: observation.changes.filter(|_| iteration > 0),
         runtime_ms,
     });
+    if let Some(missing) = observation.missing_products {
+        initializer::products_checked(next, missing);
+    }
     if !save::order(next) {
         decide(next);
     }
@@ -104,6 +108,10 @@ pub(super) fn decide(next: &mut Transition) {
     handoff::leave_note(next);
     if next.state.process.stop_requested {
         return finish_interrupted(next);
+    }
+    if next.state.is_initializing() {
+        // Nothing of the task can be done yet.
+        return continue_run(next);
     }
     let state = &next.state;
     if state.needs_no_claim()
@@ -265,6 +273,7 @@ pub(super) fn continue_run(next: &mut Transition) {
     failover::fail_over_if_needed(next);
     if let Some(stop) = repeated_check_error(&next.state)
         .or_else(|| unrecoverable_failure(&next.state))
+        .or_else(|| initializer::attempts_used(&next.state))
         .or_else(|| limits::exceeded(&next.state))
     {
         return next.finish_with(stop);
@@ -471,6 +480,8 @@ pub(super) fn prepared(
         agent: given.agent,
         version: given.version,
         model: given.model,
+        role: given.role,
+        prompt_file: given.prompt_file,
         reservation: start.reservation,
         runtime_ms,
     });

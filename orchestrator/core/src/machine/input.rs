@@ -44,6 +44,8 @@ pub struct Observation {
     pub evidence: ObservedEvidence,
     /// What the iteration changed, if that is known.
     pub changes: Option<Changes>,
+    /// What the initializer has still to produce; `None` if nothing was looked for.
+    pub missing_products: Option<Vec<String>>,
 }
 
 /// The end of an iteration, as reported by the driver.

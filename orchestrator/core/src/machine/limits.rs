@@ -105,6 +105,9 @@ pub struct RunLimits {
     pub max_rejections: u32,
     /// The longest wait for a rate limit.
     pub max_wait_ms: u64,
+    /// Iterations of the initializer; `None` if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_initializer_attempts: Option<u32>,
     /// What an iteration is charged at least if its end is never known, while none has been charged
     /// yet. Zero for an agent that costs nothing.
     pub first_reservation: Usd,
@@ -124,6 +127,7 @@ impl Default for RunLimits {
             max_stagnant: u32::MAX,
             max_rejections: u32::MAX,
             max_wait_ms: u64::MAX,
+            max_initializer_attempts: None,
             first_reservation: Usd::ZERO,
             handoff_per_mille: None,
         }

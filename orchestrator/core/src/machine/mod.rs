@@ -14,6 +14,7 @@ mod during_iteration;
 mod evidence;
 mod failover;
 mod handoff;
+mod initializer;
 mod input;
 mod limits;
 mod normalize;
@@ -36,6 +37,7 @@ mod verdict;
 pub use changes::{ChangedFile, Changes, FileChange};
 pub use claim_stats::{ClaimStats, RejectionCause};
 pub use evidence::{EvidenceHistory, ObservedEvidence};
+pub use initializer::InitializerState;
 pub use input::{
     BaselineCheck, Effect, Input, IterationEnd, Now, Observation, StartIteration, StartOptions,
     Timer, Validation,

@@ -13,6 +13,9 @@ pub struct PathIdentities {
     /// The prompt file; none if the prompt is in the configuration.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prompt: Option<PromptIdentity>,
+    /// The files at which the prompts of roles are looked for, whether they exist or not.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub role_prompts: Vec<PromptIdentity>,
     /// Identifies the boot of the machine, during which numbers of devices do not change.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub boot: String,

@@ -81,6 +81,10 @@ pub struct LaunchDigests {
     pub version: Option<String>,
     /// The model that is asked for, if one is configured.
     pub model: Option<String>,
+    /// The role whose prompt it is, if roles have prompts.
+    pub role: Option<String>,
+    /// The file in which that was found, or "built-in".
+    pub prompt_file: Option<String>,
 }
 
 impl LaunchDigests {
@@ -151,6 +155,12 @@ pub enum Record {
         /// The model that is asked for, if one is configured.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         model: Option<String>,
+        /// The role whose prompt it is given, if roles have prompts.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        role: Option<String>,
+        /// The file in which that prompt was found, or "built-in". `prompt` is the digest of it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        prompt_file: Option<String>,
         /// What it is charged at least if its end never becomes known.
         reservation: Usd,
         /// Runtime of the run so far, in milliseconds.
@@ -289,6 +299,18 @@ pub enum Record {
         /// Why there is no checkpoint or no commit.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         problems: Vec<String>,
+    },
+    /// All products of the initializer are there: it is never started again in this run.
+    Initialized {
+        /// The last iteration; 0 if they were there before.
+        iteration: u64,
+    },
+    /// An iteration of the initializer did not produce all that it has to.
+    ProductsMissing {
+        /// The iteration.
+        iteration: u64,
+        /// What is missing, and why.
+        missing: Vec<String>,
     },
     /// The checks were run once before any work was done.
     Baseline {

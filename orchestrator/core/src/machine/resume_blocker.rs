@@ -14,6 +14,8 @@ pub enum ResumeBlocker {
     Limit(Limit),
     /// Too many iterations failed in a row.
     Failures,
+    /// These products of the initializer are missing.
+    Products(Vec<String>),
     /// The iterations made no progress.
     Stagnation,
     /// The agent cannot be started.
@@ -53,6 +55,7 @@ impl State {
                 ResumeBlocker::Limit(Limit::Rejections)
             }
             StopReason::Thrashing => ResumeBlocker::Limit(Limit::Stagnant),
+            StopReason::InitFailed => ResumeBlocker::Products(self.initializer.missing.clone()),
             StopReason::Stagnation => ResumeBlocker::Stagnation,
             StopReason::Failures => ResumeBlocker::Failures,
             StopReason::AgentUnavailable if self.failed_as(&ErrorClass::NotFound) => {

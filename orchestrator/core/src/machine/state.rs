@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::changes::Changes;
 use super::claim_stats::ClaimStats;
 use super::evidence::EvidenceHistory;
+use super::initializer::InitializerState;
 use super::limits::RunLimits;
 use super::outcome::IterationOutcome;
 use super::path_identities::PathIdentities;
@@ -90,6 +91,8 @@ pub struct RunningIteration {
     pub cancelling: Option<CancelReason>,
     /// How many notes it left.
     pub notes: u32,
+    /// It is one of the initializer.
+    pub is_initializer: bool,
 }
 
 /// A note that an iteration left for those after it.
@@ -183,6 +186,8 @@ pub struct State {
     pub saves: SaveState,
     /// What the last iteration changed, if that is known.
     pub last_changes: Option<Changes>,
+    /// How far the initializer has come, if there is one.
+    pub initializer: InitializerState,
     /// Answers of a human that no iteration which ended well has read yet.
     pub answers: Vec<Answer>,
     /// Notes for the next iteration.

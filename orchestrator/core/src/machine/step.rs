@@ -36,7 +36,9 @@ pub fn step(state: State, input: Input, now: Now) -> (State, Vec<Effect>) {
         }
         Input::Artefacts(paths) => between_iterations::artefacts(next, paths),
         Input::AgentUnavailable(reason) => failover::fail_over(next, reason),
-        Input::Claimed(claim) if next.state.running.is_some() => next.claim(claim),
+        Input::Claimed(claim) if next.state.running.is_some() && !next.state.runs_initializer() => {
+            next.claim(claim);
+        }
         Input::Usage(usage) => during_iteration::usage(next, usage),
         Input::Context(context) => during_iteration::context(next, context),
         Input::Model(model) => during_iteration::model(next, model),

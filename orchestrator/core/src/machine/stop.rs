@@ -22,6 +22,8 @@ pub enum StopReason {
     Stagnation,
     /// `limits.max_rejections`.
     Thrashing,
+    /// `initializer.max_attempts`.
+    InitFailed,
     /// Asked for, or blocked: not logged in, out of credit, a wait longer than allowed.
     NeedsHuman,
     /// The agent cannot be started.
@@ -47,6 +49,7 @@ impl StopReason {
             Self::Failures => "failures",
             Self::Stagnation => "stagnation",
             Self::Thrashing => "thrashing",
+            Self::InitFailed => "init_failed",
             Self::NeedsHuman => "needs_human",
             Self::AgentUnavailable => "agent_unavailable",
             Self::Baseline => "baseline",

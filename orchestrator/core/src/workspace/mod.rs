@@ -35,7 +35,7 @@ pub use evidence_digests::{
     EvidenceDigests, EvidenceHasher, evidence_digests, evidence_digests_until,
 };
 pub use file_id::FileId;
-pub use git::find_untracked;
+pub use git::{find_untracked, has_commit};
 pub use globs::GlobError;
 pub use guarded_paths::GuardedPaths;
 pub use pinned_file::{PinRecord, PinnedFile};

@@ -16,6 +16,15 @@ const POINTER_LIMIT: usize = 64 * 1024;
 /// The largest index that is read, in bytes.
 const INDEX_LIMIT: usize = 256 * 1024 * 1024;
 
+/// The largest file of packed references that is read, in bytes.
+const REFS_LIMIT: usize = 64 * 1024 * 1024;
+
+/// Returns whether a folder is in a git repository whose branch has a commit.
+#[must_use]
+pub fn has_commit(folder: &Path) -> bool {
+    Repository::find(folder).is_some_and(|repository| repository.has_commit())
+}
+
 /// Where a repository keeps its things.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Repository {
@@ -60,6 +69,26 @@ impl Repository {
         let bytes = safe_fs::read_if_exists(&self.index_file(), INDEX_LIMIT)
             .map_err(|error| IndexError::Read(error.to_string()))?;
         bytes.map_or_else(|| Ok(Tracked::default()), |bytes| Tracked::parse(&bytes))
+    }
+
+    /// Returns whether the branch that is checked out has a commit.
+    fn has_commit(&self) -> bool {
+        let read = |path: PathBuf| safe_fs::read_if_exists(&path, REFS_LIMIT).ok().flatten();
+        let Some(head) = read(self.folder.join("HEAD")) else { return false };
+        let Some(branch) = head.strip_prefix(b"ref:").map(<[u8]>::trim_ascii) else {
+            // It is the id of a commit.
+            return !head.trim_ascii().is_empty();
+        };
+        if self.common.join("reftable").is_dir() {
+            // Whose tables only git reads: it writes this file with the first commit.
+            return read(self.folder.join("logs").join("HEAD")).is_some_and(|log| !log.is_empty());
+        }
+        let loose = read(self.common.join(OsStr::from_bytes(branch)));
+        let packed = || read(self.common.join("packed-refs")).unwrap_or_default();
+        loose.is_some_and(|id| !id.trim_ascii().is_empty())
+            || packed()
+                .split(|byte| *byte == b'\n')
+                .any(|line| line.ends_with(&[b" ", branch].concat()))
     }
 
     fn index_file(&self) -> PathBuf {
