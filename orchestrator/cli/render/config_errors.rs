@@ -98,12 +98,12 @@ mod tests {
         let text = "\u{feff}x = 1\r\n[limits]\r\nmax_failures = 'é'\r\n";
         let (_, report) = report(text, trusting());
         let (first, second) = report.split_once("\n\n").unwrap();
+        let (marked, keys) = first.split_once("the keys here are: ").unwrap();
         assert_eq!(
-            first,
-            "error: x: unknown key\n --> ralph.toml:1:1\n  |\n1 | x = 1\n  | ^\n  |\n  = help: the \
-             keys here are: run, agent, agents, plugins, completion, validator, limits, env, \
-             sandbox, state"
+            marked,
+            "error: x: unknown key\n --> ralph.toml:1:1\n  |\n1 | x = 1\n  | ^\n  |\n  = help: "
         );
+        assert!(keys.split(", ").any(|key| key == "limits"), "{keys}");
         assert_eq!(
             second,
             "error: limits.max_failures: expected a whole number, 1 or more, found \"é\"\n \
