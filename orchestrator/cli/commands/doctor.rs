@@ -7,12 +7,12 @@ mod surroundings;
 use std::collections::BTreeMap;
 
 use ralph_orchestrator_config::{BaselineMode, CommitMode, CompletionTrigger, ValidatorConfig};
-use ralph_orchestrator_contract::Verdict;
+use ralph_orchestrator_contract::{BuildContext, Verdict};
 use ralph_orchestrator_core::engine::{
     CompletionPolicy, ConfiguredAgent, Redactor, SetupReport, build_context,
 };
 use ralph_orchestrator_core::machine::ValidatorVerdict;
-use ralph_orchestrator_core::registry::LaunchContext;
+use ralph_orchestrator_core::registry::{LaunchContext, Registry};
 use ralph_orchestrator_core::store::{Layout, Lock, read_current_run};
 use ralph_orchestrator_supervisor::KillSwitch;
 use ralph_validator_command::PLACEHOLDER;
@@ -196,14 +196,7 @@ async fn run_checks(context: &Context, file: &ConfigFile) -> Result<Vec<Finding>
         let problem = login::find_problem(context, adapter, &first, &env).await;
         findings.extend(problem.map(|problem| Finding::new("login", Err(problem), exit::HUMAN)));
     }
-    for name in context.loaded.config.fallback(None) {
-        let next = ConfiguredAgent::build(&context.loaded, &registry, &build, Some(name)).await?;
-        let env = next.environment(&context.loaded, &context.vars);
-        let result = check_agent(context, &next, &env).await;
-        let result = result.map(|found| format!("{name}: {found}"));
-        let result = result.map_err(|problem| format!("{name}: {problem}"));
-        findings.push(Finding::new("fallback", result, exit::UNAVAILABLE));
-    }
+    findings.extend(check_fallbacks(context, &registry, &build).await?);
     findings.extend(check_validators(context, &judges.check_setup(&context.loaded, &env).await));
     if !has_begun(context)
         && let Err(error) = judges.check_globs(&context.loaded)
@@ -217,6 +210,24 @@ async fn run_checks(context: &Context, file: &ConfigFile) -> Result<Vec<Finding>
         Some(why) => Finding::skipped("baseline", why),
         None => check_baseline(context, &judges, &env).await,
     });
+    Ok(findings)
+}
+
+/// Looks at each agent that takes over from another.
+async fn check_fallbacks(
+    context: &Context,
+    registry: &Registry,
+    build: &BuildContext,
+) -> Result<Vec<Finding>, CommandError> {
+    let mut findings = Vec::new();
+    for name in context.loaded.config.fallback(None) {
+        let next = ConfiguredAgent::build(&context.loaded, registry, build, Some(name)).await?;
+        let env = next.environment(&context.loaded, &context.vars);
+        let result = check_agent(context, &next, &env).await;
+        let result = result.map(|found| format!("{name}: {found}"));
+        let result = result.map_err(|problem| format!("{name}: {problem}"));
+        findings.push(Finding::new("fallback", result, exit::UNAVAILABLE));
+    }
     Ok(findings)
 }
 

@@ -93,11 +93,7 @@ impl RecordFormatter {
             Record::Validated { accepted: true, verdicts, .. } => {
                 format!("accepted by {}", count(len(verdicts), "validator"))
             }
-            Record::Validated { reasons, .. } if self.has_whole_reasons => {
-                let list = reasons.iter().map(|reason| escape(reason).replace('\n', "\n    "));
-                list.fold("rejected:".to_owned(), |list, reason| format!("{list}\n  - {reason}"))
-            }
-            Record::Validated { reasons, .. } => format!("rejected: {}", joined(reasons)),
+            Record::Validated { reasons, .. } => self.rejected(reasons),
             Record::Completed { validated: true, .. } => "COMPLETED".into(),
             Record::Completed { .. } => "COMPLETED WITHOUT validation".into(),
             Record::Waiting { until_ms, reason } => {
@@ -124,6 +120,15 @@ impl RecordFormatter {
             | Record::Context { .. }
             | Record::Observed { changes: None, .. } => return None,
         })
+    }
+
+    /// Formats the reasons of a rejection: whole, one on a line, or shortened.
+    fn rejected(&self, reasons: &[String]) -> String {
+        if !self.has_whole_reasons {
+            return format!("rejected: {}", joined(reasons));
+        }
+        let list = reasons.iter().map(|reason| escape(reason).replace('\n', "\n    "));
+        list.fold("rejected:".to_owned(), |list, reason| format!("{list}\n  - {reason}"))
     }
 
     /// Formats the start of an iteration. Claim instructions are mentioned once.

@@ -129,7 +129,8 @@ pub async fn open(request: Request<'_>) -> Result<OpenOutcome, EngineError> {
         },
     };
     let built = BuiltRun { store, policy, agents, notes, resumed, artefacts };
-    let session = built.into_session(request, &workspace, &paths).await?;
+    // It is large, and awaited by others that are.
+    let session = Box::pin(built.into_session(request, &workspace, &paths)).await?;
     Ok(OpenOutcome::Ready(Box::new(session)))
 }
 
