@@ -55,7 +55,7 @@ fn inside(folder: &Path, bytes: &mut Bytes<'_>) {
     let tail = after.rsplit(|byte| *byte == b'\n').next().unwrap_or_default().len();
     assert_eq!(torn.map_or(0, |torn| torn.bytes), u64::try_from(tail).unwrap());
     // What is whole is kept, and can be gone on with.
-    let (mut journal, torn) = Journal::open(&disk, &path, &key, |_| {}).unwrap();
+    let (mut journal, torn) = Journal::open(&disk, &path, &key, |_: JournalEntry| {}).unwrap();
     assert_eq!(torn, None, "a torn line was cut only once");
     assert_eq!(fs::read(&path).unwrap(), after[..after.len() - tail]);
     let next = Record::Warning { message: "next".into() };

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
+use crate::commands::add::AddArgs;
 use crate::commands::agents::AgentsArgs;
 use crate::commands::answer::AnswerArgs;
 use crate::commands::completions::CompletionsArgs;
@@ -15,6 +16,7 @@ use crate::commands::export::ExportArgs;
 use crate::commands::init::InitArgs;
 use crate::commands::log::LogArgs;
 use crate::commands::man::ManArgs;
+use crate::commands::next::NextArgs;
 use crate::commands::plugin::{PluginCommand, PluginHostArgs};
 use crate::commands::prompts::PromptsCommand;
 use crate::commands::reset::ResetArgs;
@@ -55,6 +57,10 @@ pub(crate) enum Command {
     Runs(RunsArgs),
     /// Explain a run: claims, verdicts, changes, cost, next step
     Why(WhyArgs),
+    /// Show the item of the backlog that is worked on next
+    Next(NextArgs),
+    /// Add an item to the backlog, at any time
+    Add(AddArgs),
     /// Compare the checkpoints of two iterations
     Diff(DiffArgs),
     /// List the run's checkpoints, or restore the files of one

@@ -131,6 +131,12 @@ impl Context {
         Ok(layout)
     }
 
+    /// The same for a run that is to begin or to be resumed. A new one needs nothing of a directory that was
+    /// put in the place of its own.
+    pub(crate) fn layout_of_run(&self, restart: bool) -> Result<Layout, CommandError> {
+        if restart { self.layout_to_delete() } else { self.layout() }
+    }
+
     /// The same, to be deleted: what was put in the place of its own can only be that.
     pub(crate) fn layout_to_delete(&self) -> Result<Layout, CommandError> {
         match self.loaded.config.state.dir {

@@ -36,6 +36,8 @@ impl Drop for DryRunTraces {
         let known = self.before.iter().flatten().chain(&kept).collect::<BTreeSet<_>>();
         for name in entries(root).iter().filter(|name| !known.contains(name)) {
             let path = root.join(name);
+            // All that a dry run leaves in the folder of a series is its lock.
+            let _ = fs::remove_file(path.join("lock"));
             let _ = fs::remove_file(&path).or_else(|_| fs::remove_dir(&path));
         }
         if self.before.is_none() && kept.is_none() {

@@ -3,11 +3,13 @@
 use std::error::Error;
 use std::io;
 
-use ralph_orchestrator_config::{ConfigError, ConfigErrors, SourceLocation};
+use ralph_orchestrator_backlog::BacklogError;
+use ralph_orchestrator_config::{ConfigError, ConfigErrors, LoadedConfig, SourceLocation};
 use ralph_orchestrator_core::engine::{EngineError, RolePromptError};
 use ralph_orchestrator_core::machine::StopReason;
 use ralph_orchestrator_core::store::StateError;
 use ralph_orchestrator_core::workspace::PromptError;
+use ralph_orchestrator_driver::DriverError;
 use ralph_orchestrator_git::GitError;
 
 use crate::render::config_errors;
@@ -95,6 +97,15 @@ impl CommandError {
     pub(crate) fn hinted(mut self, hint: impl Into<String>) -> Self {
         self.hints.push(hint.into());
         self
+    }
+
+    /// Returns the error with the place of the key that names the backlog, if that is what is wrong.
+    pub(crate) fn locate(self, loaded: &LoadedConfig) -> Self {
+        let Self { kind, error, hints } = self;
+        match error.downcast::<BacklogError>() {
+            Ok(error) => Self { hints, ..crate::backlog::explain(*error, loaded) },
+            Err(error) => Self { kind, error, hints },
+        }
     }
 
     pub(crate) const fn code(&self) -> u8 {
@@ -227,6 +238,33 @@ impl From<GitError> for CommandError {
             _ => ErrorKind::Internal,
         };
         Self::new(kind, error)
+    }
+}
+
+impl From<BacklogError> for CommandError {
+    fn from(error: BacklogError) -> Self {
+        let kind = match &error {
+            BacklogError::Busy { .. } => ErrorKind::Busy,
+            BacklogError::Io { .. } => ErrorKind::Internal,
+            BacklogError::UnknownItem { .. }
+            | BacklogError::NotStorable { .. }
+            | BacklogError::InvalidNewItem { .. } => ErrorKind::Usage,
+            _ => ErrorKind::Config,
+        };
+        Self::new(kind, error)
+    }
+}
+
+impl From<DriverError> for CommandError {
+    fn from(error: DriverError) -> Self {
+        match error {
+            DriverError::Backlog(error) => error.into(),
+            DriverError::State(error) => error.into(),
+            DriverError::Engine(error) => error.into(),
+            DriverError::Empty { .. } => Self::new(ErrorKind::Config, error),
+            DriverError::Encoding { .. } => Self::new(ErrorKind::Damaged, error),
+            DriverError::NotSubmitted { .. } => Self::new(ErrorKind::Internal, error),
+        }
     }
 }
 

@@ -11,8 +11,8 @@ use crate::complete;
 /// The commands as people look for them.
 const GROUPS: [(&str, &[&str]); 4] = [
     ("Run", &["run"]),
-    ("Look", &["status", "log", "why", "diff", "runs", "export"]),
-    ("Steer", &["answer", "stop", "rollback", "reset"]),
+    ("Look", &["status", "next", "log", "why", "diff", "runs", "export"]),
+    ("Steer", &["answer", "add", "stop", "rollback", "reset"]),
     ("Set up", &["init", "doctor", "config", "prompts", "agents", "plugin", "completions"]),
 ];
 
@@ -73,6 +73,23 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
         &[
             ("One ATIF file for each iteration", "export trajectories"),
             ("Of the run of another configuration", "-c other.toml export trajectories"),
+        ],
+    ),
+    (
+        "next",
+        &[
+            ("Which item is worked on next", "next"),
+            ("Every item's place in the order, and why", "next --explain"),
+        ],
+    ),
+    (
+        "add",
+        &[
+            ("Add an item", r#"add "Log in with a passkey""#),
+            (
+                "One that waits for another, with criteria",
+                r#"add "Log out" --after login --criterion "the session ends""#,
+            ),
         ],
     ),
     (

@@ -3,6 +3,7 @@
 mod activity;
 mod agent_words;
 mod args;
+mod backlog;
 mod bounded_file;
 mod commands;
 mod complete;
@@ -102,6 +103,8 @@ fn dispatch(command_line: CommandLine) -> Result<u8, CommandError> {
     match command {
         Command::Run(run) if run.detach && !detached => detach::launch(&config, run.json),
         Command::Run(run) => commands::run::run(&config, run, &log, quiet),
+        Command::Next(next) => commands::next::next(&config, &next),
+        Command::Add(add) => commands::add::add(&config, add),
         Command::Status(status) => commands::status::status(&config, &status),
         Command::Runs(runs) => commands::runs::runs(&config, &runs),
         Command::Why(why) => commands::why::why(&config, &why),

@@ -1,14 +1,16 @@
 //! The built-in adapters, detectors and validators, and those of plugins.
 
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use ralph_adapter_claude_sdk::WriteGuard;
+use ralph_orchestrator_backlog::{Backlog, BacklogFile, BacklogKind, ItemOrder, open_backlog};
 use ralph_orchestrator_config::Defaults;
-use ralph_orchestrator_contract::BuildContext;
-use ralph_orchestrator_core::registry::{LaunchContext, Registry};
+use ralph_orchestrator_contract::{BuildContext, BuildError, parse_config};
+use ralph_orchestrator_core::registry::{FactoryMap, LaunchContext, Registry};
 use ralph_orchestrator_core::workspace::GuardedPaths;
 use ralph_orchestrator_detectors::{marker, promise};
-use ralph_orchestrator_supervisor::{KillSwitch, Supervisor};
+use ralph_orchestrator_supervisor::{KillSwitch, Supervisor, shim};
 
 use crate::plugins::Plugins;
 use crate::presets;
@@ -23,6 +25,33 @@ pub(crate) fn config_defaults() -> Defaults {
     }
 }
 
+/// Returns the formats of backlogs by name, as `[backlog] kind` has them.
+pub(crate) fn backlogs() -> FactoryMap<dyn Backlog> {
+    let mut formats = FactoryMap::default();
+    let mut add = |name: &str, kind: BacklogKind| {
+        formats.add(name, move |table, context| {
+            let BacklogKeys { path, order } = parse_config(table)?;
+            let file = BacklogFile::new(&context.workspace, &path)
+                .map_err(|error| BuildError::at("path", error.to_string()))?;
+            Ok(open_backlog(kind, file, order))
+        });
+    };
+    add("json", BacklogKind::Json);
+    add("plan-md", BacklogKind::PlanMd);
+    #[cfg(feature = "sqlite")]
+    add("sqlite", BacklogKind::Sqlite);
+    formats
+}
+
+/// What a format is given of `[backlog]`.
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct BacklogKeys {
+    path: PathBuf,
+    #[serde(default)]
+    order: Option<ItemOrder>,
+}
+
 /// A registry of everything, for those who start nothing that lasts.
 pub(crate) fn unsupervised(plugins: &Plugins) -> Registry {
     for_run(plugins, None, KillSwitch::default())
@@ -35,8 +64,23 @@ pub(crate) fn for_run(
     sandbox: Option<&SandboxPolicy>,
     switch: KillSwitch,
 ) -> Registry {
+    build(plugins, sandbox, Supervisor::this_binary().with_kill_switch(switch))
+}
+
+/// The same for one run of several in this process, with a fork server of its own: its shims hold the locks
+/// of that run, and end with it.
+pub(crate) fn for_one_of_several(
+    plugins: &Plugins,
+    sandbox: Option<&SandboxPolicy>,
+    switch: KillSwitch,
+) -> Registry {
+    let arguments = vec![shim::FIRST_ARGUMENT.into()];
+    let supervisor = Supervisor::new("/proc/self/exe".into(), arguments);
+    build(plugins, sandbox, supervisor.with_kill_switch(switch))
+}
+
+fn build(plugins: &Plugins, sandbox: Option<&SandboxPolicy>, supervisor: Supervisor) -> Registry {
     let launch: Arc<OnceLock<LaunchContext>> = Arc::default();
-    let supervisor = Supervisor::this_binary().with_kill_switch(switch);
     let guarded = guarded(&launch);
     let confined = match sandbox.cloned() {
         Some(policy) => {

@@ -12,6 +12,7 @@ mod acp;
 mod agents;
 mod answers;
 mod artefacts;
+mod backlog;
 mod broken_configuration;
 mod budget;
 mod checks;

@@ -101,6 +101,7 @@ fn sections(schema: &Value) -> Vec<Section<'_>> {
     all.push(section("`[limits]`", "Limits", &["limits"]));
     all.push(section("`[git]`", "Git", &["git"]));
     all.push(section("`[handoff]`", "Handoff", &["handoff"]));
+    all.push(section("`[backlog]`", "Backlog", &["backlog"]));
     all.push(section("`[env]`", "Env", &["env"]));
     all.push(section("`[sandbox]`", "Sandbox", &["sandbox"]));
     all.push(section("`[state]`", "StateConfig", &["state"]));
@@ -268,7 +269,7 @@ fn with_example(section: &Section<'_>, key: &str, example: &toml::Value, all: &T
         config["run"].as_table_mut().unwrap().remove("prompt");
     }
     // What a key needs beside itself is in the examples of the same table.
-    let beside = ["program", "session", "paths", "kind", "name", "library", "products"];
+    let beside = ["program", "session", "path", "paths", "kind", "name", "library", "products"];
     if key == "role" || section.name == "Initializer" {
         config.insert("prompts".to_owned(), Table::new().into());
     }

@@ -1,8 +1,8 @@
 //! The backlog's file, in a folder where an agent can write: opened without following links,
 //! bounded in size, replaced atomically, edited by one process at a time.
 //!
-//! Editors of this crate exclude each other by a lock on the folder. Other programs do not know
-//! it, so the file is compared once more directly before it is replaced; what is written between
+//! Editors of this crate exclude each other by a lock on the file; the folder may be the workspace,
+//! which the engine locks for each run. Other programs do not know the lock, so the file is compared once more directly before it is replaced; what is written between
 //! that and the rename is lost, as with any program that saves a whole file.
 
 use std::fs::File;
@@ -194,7 +194,7 @@ impl BacklogFile {
         mut edit: impl FnMut(&[u8]) -> Result<(Option<Vec<u8>>, T), BacklogError>,
     ) -> Result<T, BacklogError> {
         let folder = self.open_folder()?;
-        self.lock(&folder)?;
+        let _lock = self.lock(&folder)?;
         for _ in 0..EDIT_TRIES {
             let version = self.read_in(&folder)?;
             let (content, result) = edit(&version.bytes)?;
@@ -210,7 +210,7 @@ impl BacklogFile {
     /// have one of these suffixes.
     pub(crate) fn replace(&self, content: &[u8], remove: &[&str]) -> Result<(), BacklogError> {
         let folder = self.open_folder()?;
-        self.lock(&folder)?;
+        let _lock = self.lock(&folder)?;
         for suffix in remove {
             let mut name = self.name().to_owned();
             name.push(suffix);
@@ -222,21 +222,38 @@ impl BacklogFile {
         self.replace_in(&folder, content, None).map(|_| ())
     }
 
-    /// Waits for the lock on the folder. It is released when the folder is closed.
-    fn lock(&self, folder: &OwnedFd) -> Result<(), BacklogError> {
+    /// Waits for the lock on the file, and makes sure that it is still the one that has the name: each
+    /// replacement is another file. What cannot be opened is not locked. The lock is released with the
+    /// result.
+    fn lock(&self, folder: &OwnedFd) -> Result<Option<OwnedFd>, BacklogError> {
         let deadline = Instant::now() + LOCK_WAIT;
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         loop {
-            match rustix::fs::flock(folder, FlockOperation::NonBlockingLockExclusive) {
-                Ok(()) => return Ok(()),
-                Err(Errno::WOULDBLOCK | Errno::INTR) if Instant::now() < deadline => {
+            let flags = flags | OFlags::NOCTTY;
+            let Ok(file) = rustix::fs::openat(folder, self.name(), flags, Mode::empty()) else {
+                return Ok(None);
+            };
+            match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) if self.has_name(folder, &file) => return Ok(Some(file)),
+                Ok(()) | Err(Errno::WOULDBLOCK | Errno::INTR) if Instant::now() < deadline => {
                     std::thread::sleep(LOCK_PAUSE);
                 }
-                Err(Errno::WOULDBLOCK | Errno::INTR) => {
+                Ok(()) | Err(Errno::WOULDBLOCK | Errno::INTR) => {
                     return Err(BacklogError::Busy { path: self.relative.clone() });
                 }
-                Err(error) => return Err(self.io("lock the folder of", error.into())),
+                Err(error) => return Err(self.io("lock", error.into())),
             }
         }
+    }
+
+    /// Returns whether an open file is the one that has the name now.
+    fn has_name(&self, folder: &OwnedFd, file: &OwnedFd) -> bool {
+        let named = rustix::fs::statat(folder, self.name(), AtFlags::SYMLINK_NOFOLLOW);
+        let opened = rustix::fs::fstat(file);
+        named.is_ok_and(|named| {
+            opened
+                .is_ok_and(|opened| (named.st_dev, named.st_ino) == (opened.st_dev, opened.st_ino))
+        })
     }
 
     /// Returns false, with nothing replaced, if the file is another than `expected`.

@@ -11,7 +11,7 @@ use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::plugins::Plugins;
 use crate::schema::schema;
-use crate::{git, output, registry};
+use crate::{backlog, git, output, registry};
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum ConfigCommand {
@@ -83,6 +83,7 @@ async fn check(context: &Context) -> Result<(), CommandError> {
     git::check(context).await?;
     check_role_prompts(&context.loaded)?;
     judges.check_globs(&context.loaded)?;
+    backlog::check(context).await?;
     if let Some(warning) = warning {
         output::info(&format!("warning: {warning}"));
     }

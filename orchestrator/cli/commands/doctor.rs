@@ -27,7 +27,7 @@ use crate::plugins::Plugins;
 use crate::render::terminal::{fold, stdout_width};
 use crate::render::text::{EVIDENCE_ONLY, capability_names, one_line};
 use crate::sandbox::{self, SandboxPolicy};
-use crate::{git, output, registry};
+use crate::{backlog, git, output, registry};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct DoctorArgs {
@@ -180,6 +180,7 @@ async fn run_checks(context: &Context, file: &ConfigFile) -> Result<Vec<Finding>
     let first = ConfiguredAgent::build(&context.loaded, &registry, &build, None).await?;
     let env = first.environment(&context.loaded, &context.vars);
     findings.push(Finding::new("files", check_files(context), exit::CONFIG));
+    findings.extend(check_backlog(context).await);
     findings.extend(check_prompt(context));
     findings.extend(check_surroundings(context));
     findings.push(Finding::new("sandbox", sandbox::report(context), no_sandbox));
@@ -366,6 +367,12 @@ fn check_files(context: &Context) -> Result<String, String> {
         }
         Err(errors) => Err(errors.to_string()),
     }
+}
+
+async fn check_backlog(context: &Context) -> Option<Finding> {
+    let found = backlog::check(context).await.transpose()?;
+    let code = found.as_ref().err().map_or(exit::OK, CommandError::code);
+    Some(Finding::new("backlog", found.map_err(|error| error.render(false)), code))
 }
 
 fn check_validators(context: &Context, report: &SetupReport) -> Vec<Finding> {

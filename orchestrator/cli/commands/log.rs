@@ -8,10 +8,12 @@ mod records;
 mod transcript;
 
 use ralph_orchestrator_core::machine::Record;
-use ralph_orchestrator_core::store::{JournalEntry, Layout};
+use ralph_orchestrator_core::store::{JournalEntry, Layout, read_run};
+use ralph_orchestrator_driver::{ItemRun, read_ledger};
 
 use super::run_selection::{self, SelectedRun};
 use crate::args::SetArgs;
+use crate::backlog::item_name;
 use crate::context::Context;
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
@@ -82,12 +84,33 @@ pub(crate) fn log(file: &ConfigFile, args: &LogArgs) -> Result<u8, CommandError>
     } else if args.json {
         journal(&layout, &found.run, entries.len())?;
     } else {
-        let mut printer = follow::RecordPrinter::new(&layout, &found.run, args);
-        for entry in &entries {
-            printer.entry(entry)?;
+        let ledger = read_ledger(&layout)?.unwrap_or_default();
+        let earlier = ledger.runs.iter().filter(|item| args.run.is_none() && item.run != found.run);
+        for item in earlier {
+            let mut entries = Vec::new();
+            if let Err(error) = read_run(&layout, &item.run, |entry| entries.push(entry.clone())) {
+                output::info(&format!("warning: {error}"));
+            }
+            records(&layout, &item.run, Some(item), &entries, args)?;
         }
+        records(&layout, &found.run, ledger.item_of(&found.run), &entries, args)?;
     }
     Ok(exit::OK)
+}
+
+/// Prints the records of a run, and the item of the backlog that it works on.
+fn records(
+    layout: &Layout,
+    run: &str,
+    item: Option<&ItemRun>,
+    entries: &[JournalEntry],
+    args: &LogArgs,
+) -> Result<(), CommandError> {
+    if let Some(item) = item {
+        output::result(&format!("item {} (run {run})", item_name(item)));
+    }
+    let mut printer = follow::RecordPrinter::new(layout, run, args);
+    entries.iter().try_for_each(|entry| printer.entry(entry))
 }
 
 /// There is no run: no line is a valid answer in JSON lines.

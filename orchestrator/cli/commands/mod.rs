@@ -1,5 +1,6 @@
 //! One file per command.
 
+pub(crate) mod add;
 pub(crate) mod agents;
 pub(crate) mod answer;
 pub(crate) mod completions;
@@ -10,6 +11,7 @@ pub(crate) mod export;
 pub(crate) mod init;
 pub(crate) mod log;
 pub(crate) mod man;
+pub(crate) mod next;
 pub(crate) mod plugin;
 pub(crate) mod prompts;
 pub(crate) mod reset;

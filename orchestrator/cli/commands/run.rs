@@ -1,14 +1,17 @@
 //! `run`
 
+mod backlog;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use ralph_orchestrator_core::engine::{
-    OpenOutcome, Request, RunObserver, Session, find_completed, open,
+    Finished, OpenOutcome, Request, RunObserver, Session, find_completed, open,
 };
 use ralph_orchestrator_core::machine::{FrozenPolicy, IterationOutcome, StopReason};
 use ralph_orchestrator_core::store::{Disk, Layout, StoredRun};
+use ralph_orchestrator_driver::read_ledger;
 use ralph_orchestrator_supervisor::Supervisor;
 use tokio::runtime::Handle;
 
@@ -107,7 +110,9 @@ pub(crate) fn run(
     };
     let context = protect(context, file, &args)?;
     // Concurrently with the other preparations.
-    Supervisor::this_binary().prepare();
+    if context.loaded.config.backlog.is_none() {
+        Supervisor::this_binary().prepare();
+    }
     block_on(start(context, args, log, quiet, &context::invocation(file)))
 }
 
@@ -129,16 +134,16 @@ async fn start(
 ) -> Result<u8, CommandError> {
     let signals = signals::listen()?;
     let state_home = context.state_home();
-    let confined = SandboxPolicy::from_context(&context).and_then(|policy| {
-        init::refuse_placeholder(&context.loaded.config)?;
-        Ok((policy, Plugins::from_context(&context)?))
-    });
-    let (policy, plugins) = match confined {
+    let (policy, plugins) = match prepare(&context) {
         Ok(both) => both,
         Err(error) => return completed_or(error, Some(&context), &args).await,
     };
     let _traces = args.dry_run.then(|| context.layout().map(DryRunTraces::new)).transpose()?;
     git::check(&context).await?;
+    if context.loaded.config.backlog.is_some() {
+        let start = backlog::Start { context, args, plugins, policy, signals, log, quiet, program };
+        return Box::pin(backlog::run(start)).await;
+    }
     let registry = registry::for_run(&plugins, policy.as_ref(), signals.switch.clone());
     let Context { file: config_file, loaded, vars } = context;
     // It is large, and awaited by others that are.
@@ -157,6 +162,7 @@ async fn start(
         restart: args.restart,
         renew: args.restart && !args.dry_run,
         dry_run: args.dry_run,
+        part: None,
         say: &output::info,
     }))
     .await
@@ -183,11 +189,23 @@ async fn start(
     let observer = observer(&args, quiet, &signals);
     log.begin(&session.layout().log(session.run_id()), session.redactor());
     let finished = Box::pin(session.drive(observer, signals.stop_requests())).await?;
+    Ok(finish(&finished, &args, program, &signals))
+}
+
+/// Returns how agents are confined, and the plugins.
+fn prepare(context: &Context) -> Result<(Option<SandboxPolicy>, Plugins), CommandError> {
+    let policy = SandboxPolicy::from_context(context)?;
+    init::refuse_placeholder(&context.loaded.config)?;
+    Ok((policy, Plugins::from_context(context)?))
+}
+
+/// Returns the exit status of a run, after advice on what to do next.
+fn finish(finished: &Finished, args: &RunArgs, program: &str, signals: &Signals) -> u8 {
     if let Some(next) = next_step::after(&finished.state, program).filter(|_| !args.json) {
         output::info(&format!("next: {next}"));
     }
     let well = matches!(finished.state.last_outcome, Some(IterationOutcome::Succeeded));
-    Ok(stop_exit_status(finished.reason, well, signals.status.load(Ordering::Relaxed)))
+    stop_exit_status(finished.reason, well, signals.status.load(Ordering::Relaxed))
 }
 
 /// Returns what opens the repository of the run; its processes end at the kill switch.
@@ -235,6 +253,11 @@ async fn completed_or(
     args: &RunArgs,
 ) -> Result<u8, CommandError> {
     let Some(context) = context.filter(|_| !args.restart) else { return Err(error) };
+    // That the run of one item is complete says nothing of the backlog.
+    if context.layout().is_ok_and(|layout| read_ledger(&layout).is_ok_and(|found| found.is_some()))
+    {
+        return Err(error);
+    }
     let registry = registry::unsupervised(&Plugins::default());
     let state_home = context.state_home();
     match find_completed(&context.loaded, &state_home, &context.vars, &registry).await {

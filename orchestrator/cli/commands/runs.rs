@@ -3,11 +3,13 @@
 use jiff::Timestamp;
 use ralph_orchestrator_core::machine::{State, StopReason};
 use ralph_orchestrator_core::store::{Lock, StateError, read_run};
+use ralph_orchestrator_driver::{ItemRun, read_ledger};
 use serde_json::{Value, json};
 
 use super::run_selection::{RunLocation, layouts, list_all, short_id};
 use super::status::phase;
 use crate::args::SetArgs;
+use crate::backlog::item_name;
 use crate::context::{Context, NO_RUN};
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
@@ -34,7 +36,10 @@ const MOST_PROMPT: u64 = 64 * 1024;
 pub(crate) fn runs(file: &ConfigFile, args: &RunsArgs) -> Result<u8, CommandError> {
     let context = Context::locate_run(file, &args.sets)?;
     let all = list_all(&layouts(&context)?)?;
-    let rows: Vec<RunRow> = all.iter().map(RunRow::read).collect();
+    let mut rows: Vec<RunRow> = all.iter().map(RunRow::read).collect();
+    if let Some(ledger) = read_ledger(&context.layout()?)? {
+        rows.iter_mut().for_each(|row| row.item = ledger.item_of(&row.id.run).cloned());
+    }
     if args.json {
         let objects: Vec<Value> = rows.iter().map(RunRow::object).collect();
         output::json(&objects);
@@ -51,6 +56,8 @@ pub(crate) fn runs(file: &ConfigFile, args: &RunsArgs) -> Result<u8, CommandErro
 struct RunRow {
     id: RunLocation,
     task: String,
+    /// The item of the backlog that it worked on.
+    item: Option<ItemRun>,
     started: Option<Timestamp>,
     ended: Option<Timestamp>,
     is_current: bool,
@@ -68,6 +75,7 @@ impl RunRow {
         match read_run(&id.layout, &id.run, |_| {}) {
             Ok(stored) => Self {
                 task,
+                item: None,
                 started: stored.found.started,
                 ended: stored.found.ended,
                 is_current: stored.is_current,
@@ -79,6 +87,7 @@ impl RunRow {
             Err(error) => Self {
                 id,
                 task,
+                item: None,
                 started: None,
                 ended: None,
                 is_current: false,
@@ -94,7 +103,8 @@ impl RunRow {
         json!({
             "run": self.id.run,
             "current": self.is_current,
-            "task": self.task,
+            "task": self.task_text(),
+            "item": self.item.as_ref().map(|entry| entry.item.as_str()),
             "agent": state.map(|state| state.agent.name.as_str()),
             "started": self.started,
             "ended": self.ended,
@@ -107,6 +117,11 @@ impl RunRow {
             "damage": self.damage.as_ref().map(ToString::to_string),
             "state_dir": self.id.layout.root(),
         })
+    }
+
+    /// What it worked on: its item, or the first words of its prompt.
+    fn task_text(&self) -> String {
+        self.item.as_ref().map_or_else(|| self.task.clone(), item_name)
     }
 
     /// How it ended, in a word.
@@ -161,7 +176,7 @@ fn table(rows: &[RunRow], ids: &[String], width: Option<usize>) -> Vec<String> {
         });
         [
             id.clone(),
-            if row.task.is_empty() { "-".to_owned() } else { row.task.clone() },
+            Some(row.task_text()).filter(|task| !task.is_empty()).unwrap_or_else(|| "-".to_owned()),
             row.started.map_or_else(|| "-".to_owned(), local_minute),
             state.map_or_else(|| "-".to_owned(), |state| state.iterations.to_string()),
             spent.map_or_else(|| "-".to_owned(), |spent| spent.replace("cost not reported", "-")),

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::run_selection::{self, SelectedRun};
 use crate::args::SetArgs;
+use crate::backlog::BacklogView;
 use crate::context::Context;
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
@@ -35,20 +36,33 @@ pub(crate) struct StatusArgs {
 
 pub(crate) fn status(file: &ConfigFile, args: &StatusArgs) -> Result<u8, CommandError> {
     let context = Context::locate_run(file, &args.sets)?;
-    let Some((stored, story)) = run_selection::read_story(&context, args.run.as_deref())? else {
-        if args.json {
-            output::json(&no_run(&context.layout()?));
-        } else {
-            output::result(&run_selection::no_run(&context));
-        }
-        return Ok(exit::OK);
-    };
+    let layout = context.layout()?;
+    let story = run_selection::read_story(&context, args.run.as_deref())?;
+    let backlog = BacklogView::read(&context, &layout)?;
     if args.json {
-        output::json(&object(&stored));
+        let found = story.as_ref().map(|(stored, _)| stored);
+        let mut status = match found {
+            Some(stored) => object(stored),
+            None => no_run(&layout),
+        };
+        if let (Some(backlog), Some(status)) = (&backlog, status.as_object_mut()) {
+            let run = found.map(|stored| stored.found.run.as_str());
+            status.insert("backlog".to_owned(), backlog.object(run));
+        }
+        output::json(&status);
         return Ok(exit::OK);
     }
+    let Some((stored, story)) = story else {
+        output::result(&run_selection::no_run(&context));
+        let about = backlog.iter().flat_map(|backlog| backlog.lines(None));
+        about.for_each(|line| output::result(&line));
+        return Ok(exit::OK);
+    };
     let width = stdout_width().unwrap_or(usize::MAX);
-    for line in lines(&stored, &story) {
+    let mut all = lines(&stored, &story);
+    let about = backlog.iter().flat_map(|backlog| backlog.lines(Some(&stored.found.run)));
+    all.splice(1..1, about);
+    for line in all {
         let indent = if line.starts_with(' ') { INDENT } else { 2 };
         fold(&line, indent, width).iter().for_each(|line| output::result(line));
     }

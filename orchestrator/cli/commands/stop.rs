@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use ralph_orchestrator_core::store::{Holder, Layout, Lock, Owner};
+use ralph_orchestrator_core::store::{Holder, Layout, Lock, Owner, SeriesLock};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::run_selection::layouts;
@@ -28,7 +28,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(120);
 pub(crate) fn stop(file: &ConfigFile, args: &StopArgs) -> Result<u8, CommandError> {
     let context = Context::locate_run(file, &args.sets)?;
     let own = context.layout()?;
-    let (layout, holder, program) = match Lock::holder(&own) {
+    let (layout, holder, program) = match holder_of(&own) {
         Some(holder) => (own, holder, Some(context::invocation(file))),
         None => match active_run(&context)? {
             Some((layout, holder, None)) => (layout, holder, None),
@@ -54,7 +54,7 @@ pub(crate) fn stop(file: &ConfigFile, args: &StopArgs) -> Result<u8, CommandErro
         return Ok(exit::OK);
     }
     let deadline = std::time::Instant::now() + LONGEST_WAIT;
-    while Lock::holder(&layout).is_some_and(|now| now == holder) {
+    while holder_of(&layout).is_some_and(|now| now == holder) {
         if std::time::Instant::now() >= deadline {
             let seconds = LONGEST_WAIT.as_secs();
             return Err(CommandError::user(format!("{holder} did not end within {seconds} s")));
@@ -71,12 +71,18 @@ pub(crate) fn stop(file: &ConfigFile, args: &StopArgs) -> Result<u8, CommandErro
     Ok(exit::OK)
 }
 
+/// Returns who works in a state directory. Between two items of a backlog no run is held, but the series of
+/// them is.
+fn holder_of(layout: &Layout) -> Option<Holder> {
+    SeriesLock::holder(layout).or_else(|| Lock::holder(layout))
+}
+
 /// Returns the active run of the workspace, whatever it was begun with, and its configuration file. One
 /// without a file has no command of its own that stops it.
 fn active_run(
     context: &Context,
 ) -> Result<Option<(Layout, Holder, Option<PathBuf>)>, CommandError> {
-    let held = |layout: Layout| Lock::holder(&layout).map(|holder| (layout, holder));
+    let held = |layout: Layout| holder_of(&layout).map(|holder| (layout, holder));
     let Some((layout, holder)) = layouts(context)?.into_iter().find_map(held) else {
         return Ok(None);
     };

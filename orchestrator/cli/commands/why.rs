@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::run_selection::{self, SelectedRun};
 use crate::args::SetArgs;
+use crate::backlog::BacklogView;
 use crate::context::{self, Context};
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
@@ -48,9 +49,18 @@ pub(crate) fn why(file: &ConfigFile, args: &WhyArgs) -> Result<u8, CommandError>
         return Ok(exit::OK);
     };
     let program = context::invocation(file);
+    let backlog = BacklogView::read(&context, &stored.layout)?;
     if args.json {
-        output::json(&object(&stored, &story, &program));
+        let mut object = object(&stored, &story, &program);
+        if let (Some(backlog), Some(object)) = (&backlog, object.as_object_mut()) {
+            object.insert("backlog".to_owned(), backlog.object(Some(&stored.found.run)));
+        }
+        output::json(&object);
     } else {
+        let about = backlog.iter().flat_map(|backlog| backlog.lines(Some(&stored.found.run)));
+        about.for_each(|line| {
+            output::result(&line.split_whitespace().collect::<Vec<_>>().join(" "));
+        });
         let width = stdout_width().unwrap_or(USUAL_WIDTH).min(WIDEST);
         let lines = lines(&stored, &story, (&program, width));
         lines.iter().for_each(|line| output::result(line));

@@ -1,6 +1,7 @@
 //! Reports a run while it is active and at its end.
 
 pub(crate) mod atif;
+mod backlog;
 pub(crate) mod config_errors;
 mod human;
 mod json;
@@ -10,6 +11,7 @@ pub(crate) mod summary;
 pub(crate) mod terminal;
 pub(crate) mod text;
 
+pub(crate) use backlog::{HumanBacklogReporter, JsonBacklogReporter};
 pub(crate) use human::HumanReporter;
 pub(crate) use json::JsonReporter;
 pub(crate) use quiet::QuietReporter;

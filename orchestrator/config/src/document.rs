@@ -10,6 +10,7 @@ use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
+use crate::backlog_table::BacklogTable;
 use crate::model::{
     AfterRejection, AgentConfig, BaselineMode, CompletionTrigger, Config, Env, Git, Handoff,
     Initializer, InstructionsMode, Limits, PluginConfig, Prompts, Run, Sandbox, StateConfig, units,
@@ -58,6 +59,9 @@ pub(crate) struct ConfigDocument {
     /// When an iteration is ended so that the next one continues with a fresh context.
     #[serde(deserialize_with = "strict::table")]
     pub(crate) handoff: Handoff,
+    /// The list of items that is worked, each in a run of its own. Without `kind` there is none.
+    #[serde(deserialize_with = "strict::table", skip_serializing_if = "BacklogTable::is_empty")]
+    pub(crate) backlog: BacklogTable,
     /// The environment of agents and validators.
     #[serde(deserialize_with = "strict::table")]
     pub(crate) env: Env,
@@ -333,6 +337,7 @@ impl From<&Config> for ConfigDocument {
             limits: config.limits.clone(),
             git: config.git,
             handoff: config.handoff,
+            backlog: config.backlog.as_ref().map(BacklogTable::from).unwrap_or_default(),
             env: config.env.clone(),
             sandbox: config.sandbox.clone(),
             state: config.state.clone(),

@@ -18,6 +18,7 @@
 //! This crate names no adapter, detector or validator: the defaults that name them are part of
 //! [`Sources`]. It prints nothing: [`ConfigErrors`] are data, rendered by the command line.
 
+mod backlog_table;
 mod checks;
 mod deserialize;
 mod diagnostics;
@@ -42,10 +43,11 @@ pub use error::{ConfigError, ConfigErrors, Position, SourceLocation};
 pub use layers::Flag;
 pub use loaded::LoadedConfig;
 pub use model::{
-    AfterRejection, AgentConfig, BaselineMode, CommitMode, Completion, CompletionTrigger, Config,
-    DetectorConfig, Env, EnvMode, Git, Handoff, Initializer, InstructionsMode, Limits,
-    PluginConfig, Prices, Prompts, Role, RoleAgents, RoleNames, Run, Sandbox, SandboxMode,
-    SandboxWorkspace, StateConfig, ValidatorConfig, WorkingRole, duration_text, parse_duration,
+    AfterRejection, AgentCompletions, AgentConfig, BacklogConfig, BacklogOrder, BaselineMode,
+    CommitMode, Completion, CompletionTrigger, Config, DetectorConfig, Env, EnvMode, Git, Handoff,
+    Initializer, InstructionsMode, Limits, PluginConfig, Prices, Prompts, Role, RoleAgents,
+    RoleNames, Run, Sandbox, SandboxMode, SandboxWorkspace, StateConfig, ValidatorConfig,
+    WorkingRole, duration_text, parse_duration,
 };
 pub use run_paths::{load_run_paths, run_paths_at};
 pub use schema::{keys, schema};

@@ -165,6 +165,7 @@ fn the_complete_file_has_every_key() {
             both.extend(program.as_object().unwrap().clone());
             Value::Object(both)
         }
+        "Backlog" => complete["backlog"].clone(),
         "Git" => complete["git"].clone(),
         "Handoff" => complete["handoff"].clone(),
         "Prompts" => complete["prompts"].clone(),

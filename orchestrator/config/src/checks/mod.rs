@@ -1,5 +1,6 @@
 //! Checks of a configuration, and the defaults for what it leaves out.
 
+mod backlog;
 mod fallback;
 mod files;
 mod plugins;
@@ -69,6 +70,7 @@ pub(crate) fn resolve(
     limits(&file.limits, diagnostics);
     handoff(file.handoff, diagnostics);
     env(&file.env, diagnostics);
+    let backlog = backlog::check(file.backlog, diagnostics);
     let state =
         file.state.dir.map(|path| make_absolute(&path, dir, &["state", "dir"], diagnostics));
     let has_prompts = file.prompts.is_some();
@@ -88,6 +90,7 @@ pub(crate) fn resolve(
         limits: file.limits,
         git: file.git,
         handoff: file.handoff,
+        backlog,
         env: file.env,
         sandbox: sandbox(file.sandbox, dir, diagnostics),
         state: StateConfig { dir: state },

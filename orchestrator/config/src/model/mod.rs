@@ -1,5 +1,6 @@
 //! The checked configuration.
 
+mod backlog;
 mod git;
 mod handoff;
 mod limits;
@@ -17,6 +18,7 @@ use serde_json::{Map, Value};
 
 use crate::strict::{self, StrictEnum};
 
+pub use backlog::{AgentCompletions, BacklogConfig, BacklogOrder};
 pub use git::{CommitMode, Git};
 pub use handoff::Handoff;
 pub use limits::Limits;
@@ -51,6 +53,8 @@ pub struct Config {
     pub git: Git,
     /// `[handoff]`
     pub handoff: Handoff,
+    /// `[backlog]`
+    pub backlog: Option<BacklogConfig>,
     /// `[env]`
     pub env: Env,
     /// `[sandbox]`
@@ -114,6 +118,12 @@ pub struct Run {
     #[serde(with = "units::duration")]
     #[schemars(schema_with = "units::duration_schema")]
     pub delay: Duration,
+    /// Globs, relative to the workspace, of files in which work is only recorded, such as plans and
+    /// progress notes: no part of the work, and an edit of them is no progress. A backlog's file is one
+    /// anyway.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(inner(length(min = 1)))]
+    pub bookkeeping: Vec<String>,
 }
 
 impl Default for Run {
@@ -126,6 +136,7 @@ impl Default for Run {
             workspace: PathBuf::from("."),
             template: None,
             delay: Duration::from_secs(2),
+            bookkeeping: Vec::new(),
         }
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::construction::build_context;
+use super::open::RunPart;
 use super::prompt::PromptSource;
 use super::validation_policy::CompletionPolicy;
 use crate::registry::Registry;
@@ -25,8 +26,8 @@ pub(super) enum ExistingRun {
     /// A new one begins after it.
     OtherTask {
         found: Box<StoredRun>,
-        /// Why, for people.
-        note: String,
+        /// Why, for people; nothing where the runs of a series follow one another.
+        note: Option<String>,
     },
 }
 
@@ -47,18 +48,38 @@ pub(super) struct StoredPolicy {
     pub(super) policy: CompletionPolicy,
 }
 
+impl RunPart {
+    /// Whether the run that was found is the one that has this part.
+    fn has(&self, found: &StoredRun) -> bool {
+        self.run.as_deref() == Some(&found.run)
+    }
+}
+
 impl RunSetup<'_> {
     /// Returns the completed run of this workspace if its task is still the same. A damaged state
     /// counts as none here; it is reported by [`open`](super::open()).
-    pub(super) async fn find_completed(self) -> Option<StoredRun> {
+    pub(super) async fn find_completed(self, part: Option<&RunPart>) -> Option<StoredRun> {
         let found = read_completed_run(self.layout).ok()??;
         let workspace = real_path(&self.loaded.config.run.workspace);
         verify_workspace(&found, &workspace, self.layout).ok()?;
-        self.is_same_task(&found).await.then_some(found)
+        match part {
+            Some(part) => part.has(&found).then_some(found),
+            None => self.is_same_task(&found).await.then_some(found),
+        }
     }
 
     /// Decides what becomes of a run, given this configuration.
-    pub(super) async fn classify(self, found: StoredRun) -> ExistingRun {
+    pub(super) async fn classify(self, found: StoredRun, part: Option<&RunPart>) -> ExistingRun {
+        match part {
+            Some(part) if !part.has(&found) => {
+                return ExistingRun::OtherTask { found: Box::new(found), note: None };
+            }
+            Some(_) if found.state.completion().is_some() => {
+                return ExistingRun::Complete(Box::new(found));
+            }
+            Some(_) => return ExistingRun::Resumes(Box::new(found)),
+            None => {}
+        }
         if found.state.completion().is_some() {
             if self.is_same_task(&found).await {
                 return ExistingRun::Complete(Box::new(found));
@@ -70,11 +91,11 @@ impl RunSetup<'_> {
             } else {
                 OTHER_TASK.to_owned()
             };
-            return ExistingRun::OtherTask { found: Box::new(found), note };
+            return ExistingRun::OtherTask { found: Box::new(found), note: Some(note) };
         }
         if let Some(why) = self.find_other_task(&found) {
             let note = format!("{why}: this is a new run; run {} is kept as it is", found.run);
-            return ExistingRun::OtherTask { found: Box::new(found), note };
+            return ExistingRun::OtherTask { found: Box::new(found), note: Some(note) };
         }
         ExistingRun::Resumes(Box::new(found))
     }

@@ -68,7 +68,7 @@ mod wait;
 pub use agent_setup::ConfiguredAgent;
 pub use construction::{build_context, plain_environment};
 pub use error::EngineError;
-pub use open::{OpenOutcome, Request, find_completed, open};
+pub use open::{OpenOutcome, PartText, Request, RunPart, find_completed, open};
 pub use paths::{state_layout, verify_owner};
 pub use processes::{NoProcesses, Processes};
 pub use redact::Redactor;

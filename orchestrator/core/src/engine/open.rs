@@ -61,9 +61,23 @@ pub struct Request<'a> {
     pub renew: bool,
     /// Begin nothing and record nothing: the session that is returned only has a plan.
     pub dry_run: bool,
+    /// What the run works on, if it is one of a series.
+    pub part: Option<RunPart>,
     /// Prints what is done before there is a run to record it.
     pub say: &'a (dyn Fn(&str) + Sync),
 }
+
+/// The part of a larger task that one run of a series works on.
+#[derive(Clone)]
+pub struct RunPart {
+    /// The run that has this part. Without one, or if the state directory holds another, a new run begins.
+    pub run: Option<String>,
+    /// Returns what the agent is given after the prompt; called before each iteration.
+    pub text: PartText,
+}
+
+/// Returns what the agent is given after the prompt.
+pub type PartText = Arc<dyn Fn() -> String + Send + Sync>;
 
 /// The result of [`open`].
 #[allow(clippy::large_enum_variant)]
@@ -95,7 +109,7 @@ pub async fn open(request: Request<'_>) -> Result<OpenOutcome, EngineError> {
     let setup = RunSetup { loaded, layout: &layout, registry, context: &context, vars };
     if !request.restart {
         // First of all: what is complete stays so, whatever has become of its configuration.
-        if let Some(found) = setup.find_completed().await {
+        if let Some(found) = setup.find_completed(request.part.as_ref()).await {
             return Ok(OpenOutcome::Complete { found: Box::new(found), layout });
         }
         paths.verify()?;
@@ -115,14 +129,14 @@ pub async fn open(request: Request<'_>) -> Result<OpenOutcome, EngineError> {
             artefacts = inherit_artefacts(&found, &workspace);
             None
         }
-        Some(found) => match setup.classify(found).await {
+        Some(found) => match setup.classify(found, request.part.as_ref()).await {
             ExistingRun::Complete(found) => return Ok(OpenOutcome::Complete { found, layout }),
             ExistingRun::Resumes(found) => {
                 let frozen = setup.load_frozen_policy(&found.run).await;
                 Some(ResumedRun { found: *found, frozen })
             }
             ExistingRun::OtherTask { found, note } => {
-                notes.push(note);
+                notes.extend(note);
                 artefacts = inherit_artefacts(&found, &workspace);
                 None
             }
@@ -211,8 +225,11 @@ impl BuiltRun {
             None => policy.take_baseline(loaded, location.workspace.path())?,
         };
         let unavailable = agents.check_availability(&redactor).await?;
+        if resumed.is_none() && request.part.is_some() {
+            notes.extend(location.prompt.remove_claims(&policy, location.workspace.path()).await?);
+        }
         let Location { workspace, occupied, prompt } = location;
-        let Request { loaded, config_file, vars, processes, once, dry_run, .. } = request;
+        let Request { loaded, config_file, vars, processes, once, dry_run, part, .. } = request;
         let saving = Saving::new(loaded.config.git.commit, request.version_control, guard);
         let builder = SessionBuilder {
             config_file,
@@ -229,6 +246,7 @@ impl BuiltRun {
             occupied,
             prompt,
             saving,
+            part_text: part.map(|part| part.text),
         };
         match resumed {
             Some(ResumedRun { found, frozen }) => builder.resume(loaded, found, frozen, &vars),
@@ -422,6 +440,6 @@ pub async fn find_completed(
     verify_owner(loaded, &layout).ok()?;
     let context = build_context(loaded, vars);
     let setup = RunSetup { loaded, layout: &layout, registry, context: &context, vars };
-    let found = setup.find_completed().await?;
+    let found = setup.find_completed(None).await?;
     Some((found, layout))
 }

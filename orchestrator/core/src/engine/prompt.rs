@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use super::error::EngineError;
 use super::location;
 use super::role_prompts::{RolePrompt, RolePrompts, TemplateVariables};
+use super::validation_policy::CompletionPolicy;
 use crate::machine::PathIdentities;
 use crate::workspace::{Prompt, PromptError, PromptPlace};
 use ralph_orchestrator_config::Config;
@@ -45,6 +46,17 @@ impl IterationPrompt {
     /// Returns it as text; what is not UTF-8 is replaced by U+FFFD.
     pub(super) fn text(&self) -> std::borrow::Cow<'_, str> {
         String::from_utf8_lossy(&self.bytes)
+    }
+
+    /// Returns it followed by the part of the task that the run works on, if it has one. Without roles the
+    /// digest is that of both.
+    pub(super) fn followed_by(mut self, part: Option<&str>) -> Self {
+        let Some(part) = part else { return self };
+        append_part(&mut self.bytes, part);
+        if self.role.is_none() {
+            self.digest = Prompt::new(self.bytes.clone()).digest;
+        }
+        self
     }
 }
 
@@ -140,6 +152,28 @@ impl PromptSource {
         Some(String::from_utf8_lossy(&bytes).into_owned())
     }
 
+    /// Removes claims that stand in the file before a run begins whose task they cannot be about. Returns
+    /// what was done. A file that the agent may not edit holds none of its claims.
+    pub(super) async fn remove_claims(
+        &self,
+        policy: &CompletionPolicy,
+        workspace: &Path,
+    ) -> Result<Option<String>, PromptError> {
+        let task = match self {
+            Self::Roles { task: Some(task), .. } => task,
+            other => other,
+        };
+        let Self::File { place, mutable: true, .. } = task else { return Ok(None) };
+        let prompt = place.read()?;
+        let stripped = policy.strip_claims(&prompt.text).await;
+        if stripped == prompt.text || prompt.text.as_bytes() != prompt.bytes {
+            return Ok(None);
+        }
+        place.restore(stripped.as_bytes(), workspace)?;
+        let path = place.configured().display();
+        Ok(Some(format!("{path}: claims that stood there from before this run were removed")))
+    }
+
     /// Reads what an iteration is given, and says what is wrong with it or was changed.
     pub(super) fn read_for(
         &mut self,
@@ -199,6 +233,23 @@ impl PromptSource {
         let path: PathBuf = place.configured().to_owned();
         Ok((prompt, Some(format!("{} {why}; it was restored", path.display()))))
     }
+}
+
+/// Adds the part of the task that a run works on to the prompt of the role or of the configuration.
+fn append_part(bytes: &mut Vec<u8>, part: &str) {
+    if !bytes.is_empty() && !bytes.ends_with(b"\n") {
+        bytes.push(b'\n');
+    }
+    bytes.push(b'\n');
+    bytes.extend_from_slice(part.as_bytes());
+}
+
+/// The same for the text of a prompt.
+pub(super) fn with_part(prompt: String, part: Option<&str>) -> String {
+    let Some(part) = part else { return prompt };
+    let mut bytes = prompt.into_bytes();
+    append_part(&mut bytes, part);
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 const fn reason(error: &PromptError) -> &'static str {

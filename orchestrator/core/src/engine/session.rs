@@ -15,9 +15,10 @@ use super::feedback;
 use super::fingerprint::{AgentPrompt, Fingerprints, StartDetails};
 use super::location;
 use super::observation::{KnownTree, WorkspaceObservation};
+use super::open::PartText;
 use super::pinned_paths;
 use super::processes::Processes;
-use super::prompt::{PromptContext, PromptSource};
+use super::prompt::{PromptContext, PromptSource, with_part};
 use super::protection::ProtectedState;
 use super::redact::Redactor;
 use super::run_event::RunObserver;
@@ -66,6 +67,8 @@ pub struct Session {
     pub(super) config: Config,
     pub(super) baseline: Arc<ProtectedState>,
     pub(super) prompt: PromptSource,
+    /// What follows the prompt, if the run has a part of a larger task.
+    pub(super) part_text: Option<PartText>,
     /// Watches the prompt file for changes while an agent runs; one for the whole run.
     pub(super) prompt_watch: Option<PromptWatch>,
     /// The paths that counted in the workspace when the run began, and count to its end.
@@ -206,6 +209,7 @@ impl Session {
             instructions: self
                 .prompt
                 .read_text()
+                .map(|prompt| with_part(prompt, self.part_text().as_deref()))
                 .and_then(|prompt| self.possible_instructions(&prompt))
                 .map(|block| block.trim_matches(['\n', '-']).to_owned()),
             next_iteration: self.state.iterations.saturating_add(1),
@@ -385,6 +389,7 @@ impl Session {
             workspace: &self.workspace,
         };
         let (prompt, warnings) = self.prompt.read_for(now)?;
+        let prompt = prompt.followed_by(self.part_text().as_deref());
         // Before the iteration is recorded as started: from then on the feedback counts as given.
         let instructions: Vec<String> =
             self.policy.detectors.iter().map(|detector| detector.instructions()).collect();
@@ -418,6 +423,11 @@ impl Session {
         }
         inputs.push(Input::Prepared { start, prompt: prompt.digest, given });
         Ok(inputs)
+    }
+
+    /// Returns what follows the prompt now, if anything does.
+    fn part_text(&self) -> Option<String> {
+        self.part_text.as_ref().map(|text| text())
     }
 
     fn finished(&self, reason: StopReason, message: String) -> Finished {

@@ -13,6 +13,7 @@ use super::error::EngineError;
 use super::existing_run::StoredPolicy;
 use super::fingerprint::Fingerprints;
 use super::observation::KnownTree;
+use super::open::PartText;
 use super::processes::Processes;
 use super::prompt::PromptSource;
 use super::protection::ProtectedState;
@@ -46,6 +47,7 @@ pub(super) struct SessionBuilder {
     pub(super) occupied: Arc<File>,
     pub(super) prompt: PromptSource,
     pub(super) saving: Saving,
+    pub(super) part_text: Option<PartText>,
 }
 
 /// What a new run decides and a resumed one has recorded.
@@ -135,7 +137,7 @@ impl SessionBuilder {
     fn build(self, config: Config, record: RunRecord) -> Session {
         let Self { config_file, processes, once, store, policy, agents, redactor, .. } = self;
         let Self { notes, unavailable, artefacts, workspace: held, .. } = self;
-        let Self { occupied, prompt, saving, .. } = self;
+        let Self { occupied, prompt, part_text, saving, .. } = self;
         let resumed = record.state.is_some();
         let state = record.state.unwrap_or_default();
         let content = super::observe::read_config(&config_file);
@@ -159,6 +161,7 @@ impl SessionBuilder {
             baseline: Arc::new(ProtectedState::new(record.baseline)),
             prompt,
             saving,
+            part_text,
             prompt_watch: None,
             pinned: Arc::default(),
             hasher: None,

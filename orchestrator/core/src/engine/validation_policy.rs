@@ -84,7 +84,7 @@ impl CompletionPolicy {
             let (kinds, kind) = (&registry.validators, (validator.kind.as_str(), "validator"));
             let built = make(loaded, kinds, kind, &at, &validator.config, context).await?;
             super::protected_globs::check_syntax(loaded, &at, validator, &*built)?;
-            check_artefacts(loaded, &at, &validator.artefacts)?;
+            check_globs(loaded, &at, "artefacts", &validator.artefacts)?;
             artefacts.extend(validator.artefacts.iter().cloned());
             validators.push(ConfiguredValidator {
                 info: ValidatorInfo {
@@ -99,6 +99,8 @@ impl CompletionPolicy {
                 validator: built,
             });
         }
+        check_globs(loaded, &["run".to_owned()], "bookkeeping", &loaded.config.run.bookkeeping)?;
+        artefacts.extend(bookkeeping(&loaded.config));
         let artefacts = ProtectedPaths::new(&artefacts).map_err(|error| {
             loaded.error_at(&["validator".to_owned()], None, &error.to_string())
         })?;
@@ -175,12 +177,18 @@ impl CompletionPolicy {
         globs
     }
 
-    /// Returns the digest of what the prompt asks for, without claims in it.
-    pub(super) async fn task_digest(&self, prompt: &str) -> String {
+    /// Returns the prompt without the claims that the detectors would find in it.
+    pub(super) async fn strip_claims(&self, prompt: &str) -> String {
         let mut stripped = prompt.to_owned();
         for detector in self.detectors.iter() {
             stripped = detector.strip_claims(&stripped).await.into_owned();
         }
+        stripped
+    }
+
+    /// Returns the digest of what the prompt asks for, without claims in it.
+    pub(super) async fn task_digest(&self, prompt: &str) -> String {
+        let stripped = self.strip_claims(prompt).await;
         let mut hasher = blake3::Hasher::new();
         // Blank lines and white space at the ends of lines come and go with markers.
         for line in stripped.lines().map(str::trim_end).filter(|line| !line.is_empty()) {
@@ -191,20 +199,44 @@ impl CompletionPolicy {
     }
 }
 
-/// Refuses globs that cannot be used.
-fn check_artefacts(
+/// Refuses globs that cannot be used, which are the value of the key `name` of a table.
+fn check_globs(
     loaded: &LoadedConfig,
     at: &[String],
+    name: &str,
     globs: &[String],
 ) -> Result<(), ConfigErrors> {
     for (index, glob) in globs.iter().enumerate() {
         if let Err(error) = ProtectedPaths::new(std::slice::from_ref(glob)) {
-            let key = ["artefacts".to_owned(), index.to_string()];
+            let key = [name.to_owned(), index.to_string()];
             let key: Vec<String> = at.iter().cloned().chain(key).collect();
             return Err(loaded.error_at(&key, None, &error.to_string()).into());
         }
     }
     Ok(())
+}
+
+/// Returns globs of the files in which work is only recorded: no part of it.
+fn bookkeeping(config: &Config) -> Vec<String> {
+    let mut globs = config.run.bookkeeping.clone();
+    if let Some(path) = config.backlog.as_ref().map(|backlog| &backlog.path) {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        // Those of databases, and the one that replaces the file.
+        let beside = [format!("{name}-wal"), format!("{name}-shm"), format!("{name}-journal")];
+        let temporary = format!(".{name}.ralph-tmp");
+        let names = beside.into_iter().chain([name.to_string(), temporary]);
+        globs.extend(names.map(|name| escape_glob(&path.with_file_name(name).to_string_lossy())));
+    }
+    globs
+}
+
+/// Returns the glob that matches this path only.
+fn escape_glob(path: &str) -> String {
+    let escape = |letter: char| match letter {
+        '*' | '?' | '[' | ']' | '{' | '}' | '\\' | '!' => format!("\\{letter}"),
+        letter => letter.to_string(),
+    };
+    path.chars().map(escape).collect()
 }
 
 /// Converts the mode of the baseline.
@@ -233,7 +265,7 @@ fn config_part(config: &Config) -> serde_json::Value {
         })
         .collect();
     let env = &config.env;
-    json!({
+    let mut part = json!({
         // Of what they run in.
         "env": [format!("{:?}", env.mode), json!(env.pass), json!(env.set)],
         "detectors": detectors,
@@ -241,7 +273,13 @@ fn config_part(config: &Config) -> serde_json::Value {
         "after_rejection": format!("{:?}", config.completion.after_rejection),
         "when": format!("{:?}", config.completion.when),
         "validators": validators,
-    })
+    });
+    // What no earlier version knew must not change what runs of such a version are compared with.
+    let bookkeeping = bookkeeping(config);
+    if let Some(part) = part.as_object_mut().filter(|_| !bookkeeping.is_empty()) {
+        part.insert("bookkeeping".to_owned(), json!(bookkeeping));
+    }
+    part
 }
 
 /// Returns the digests of the code of detectors and validators that is not this program's own.

@@ -1,4 +1,4 @@
-//! The append-only record of a run.
+//! The append-only record of a run, or of a series of runs.
 //!
 //! One JSON object a line: `seq` (from 1, without gaps), `time` (RFC 3339, UTC), `kind` and the
 //! fields of the [`Record`], `prev` (the code of the line before, empty in the first) and `mac`, the
@@ -11,6 +11,8 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use super::disk::{Disk, File};
 use super::error::StateError;
@@ -25,13 +27,25 @@ pub const FORMAT_VERSION: u32 = 1;
 
 /// A record with its place and time.
 #[derive(Clone, Debug, PartialEq)]
-pub struct JournalEntry {
+pub struct JournalEntry<R = Record> {
     /// Its number, from 1.
     pub seq: u64,
     /// When it was written.
     pub time: Timestamp,
     /// The fact.
-    pub record: Record,
+    pub record: R,
+}
+
+/// What a journal is made of: objects that say what they are in `kind`.
+pub trait JournalRecord: Serialize + DeserializeOwned {
+    /// Whether it has to be safely on disk before anything follows from it.
+    fn is_barrier(&self) -> bool;
+}
+
+impl JournalRecord for Record {
+    fn is_barrier(&self) -> bool {
+        Self::is_barrier(self)
+    }
 }
 
 /// What a line says of its place. Only lines that were written here, as their codes show, are looked at
@@ -72,11 +86,11 @@ struct JournalEnd {
 ///
 /// # Errors
 /// It cannot be read or is damaged.
-pub fn read_journal(
+pub fn read_journal<R: JournalRecord>(
     disk: &Disk,
     path: &Path,
     key: &Key,
-    mut each: impl FnMut(JournalEntry),
+    mut each: impl FnMut(JournalEntry<R>),
 ) -> Result<Option<TornLine>, StateError> {
     let file = disk
         .open_regular(path, OpenOptions::new().read(true))
@@ -84,11 +98,11 @@ pub fn read_journal(
     scan(path, key, BufReader::with_capacity(256 * 1024, &file), &mut each).map(|end| end.torn)
 }
 
-fn scan(
+fn scan<R: JournalRecord>(
     path: &Path,
     key: &Key,
     mut reader: impl BufRead,
-    each: &mut dyn FnMut(JournalEntry),
+    each: &mut dyn FnMut(JournalEntry<R>),
 ) -> Result<JournalEnd, StateError> {
     let mut end = JournalEnd { seq: 0, code: signed_line::START.to_owned(), len: 0, torn: None };
     let mut line = Vec::new();
@@ -126,6 +140,8 @@ fn scan(
 #[derive(Debug)]
 pub struct Journal {
     disk: Disk,
+    /// The state directory that it lies in.
+    root: PathBuf,
     path: PathBuf,
     key: Key,
     file: File,
@@ -152,11 +168,11 @@ impl Journal {
     ///
     /// # Errors
     /// It cannot be read or written, or is damaged.
-    pub fn open(
+    pub fn open<R: JournalRecord>(
         disk: &Disk,
         path: &Path,
         key: &Key,
-        mut each: impl FnMut(JournalEntry),
+        mut each: impl FnMut(JournalEntry<R>),
     ) -> Result<(Self, Option<TornLine>), StateError> {
         let file = disk
             .open_regular(path, OpenOptions::new().read(true).append(true))
@@ -191,6 +207,8 @@ impl Journal {
         );
         Ok(Self {
             disk: disk.clone(),
+            // `runs/<run>/journal.jsonl`, unless `in_state` says otherwise.
+            root: path.ancestors().nth(3).unwrap_or(path).to_owned(),
             path: path.to_owned(),
             key: key.clone(),
             file,
@@ -198,6 +216,13 @@ impl Journal {
             end,
             fingerprint,
         })
+    }
+
+    /// Names the state directory, for a journal that lies elsewhere in it than those of runs.
+    #[must_use]
+    pub(super) fn in_state(mut self, root: &Path) -> Self {
+        root.clone_into(&mut self.root);
+        self
     }
 
     /// Returns how many records there are.
@@ -210,7 +235,11 @@ impl Journal {
     ///
     /// # Errors
     /// It cannot be written; then nothing of it is there.
-    pub fn append(&mut self, time: Timestamp, record: &Record) -> Result<(), StateError> {
+    pub fn append(
+        &mut self,
+        time: Timestamp,
+        record: &impl JournalRecord,
+    ) -> Result<(), StateError> {
         let seq = self.end.seq.saturating_add(1);
         let body = serde_json::to_string(record)
             .map_err(std::io::Error::other)
@@ -263,9 +292,8 @@ impl Journal {
             return Ok(false);
         }
         let content = self.copy.content(&self.path)?;
-        // It lies in `runs/<run>` of the state directory.
-        if let (Some(folder), Some(root)) = (self.path.parent(), self.path.ancestors().nth(3)) {
-            self.disk.restore_dir(root, folder)?;
+        if let Some(folder) = self.path.parent() {
+            self.disk.restore_dir(&self.root, folder)?;
         }
         self.disk.clear(&self.path, fs::Metadata::is_file)?;
         self.disk.write_private(&self.path, &content)?;

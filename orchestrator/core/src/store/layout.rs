@@ -67,6 +67,12 @@ impl Layout {
         self.root.join("latch")
     }
 
+    /// Returns the folder of a series of runs.
+    #[must_use]
+    pub fn series(&self) -> PathBuf {
+        self.root.join("series")
+    }
+
     /// Returns the folder of all runs.
     #[must_use]
     pub fn runs(&self) -> PathBuf {

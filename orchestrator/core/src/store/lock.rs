@@ -29,6 +29,13 @@ pub struct Holder {
     pub started: Option<Timestamp>,
 }
 
+impl Holder {
+    /// Returns this process, which takes the lock now.
+    pub(super) fn this_process() -> Self {
+        Self { pid: std::process::id(), started: Some(Timestamp::now()) }
+    }
+}
+
 impl fmt::Display for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.pid, self.started) {
@@ -79,7 +86,7 @@ impl Lock {
         let file = open(disk, &path)?;
         try_lock(file.inner(), &path)?;
         let was_killed = file.inner().metadata().is_ok_and(|file| file.len() > 0);
-        let holder = Holder { pid: std::process::id(), started: Some(Timestamp::now()) };
+        let holder = Holder::this_process();
         let agents = take_agents(disk, &layout.agents_lock())?;
         let agents = Arc::new(agents);
         let is_clean = !was_killed;
@@ -104,13 +111,7 @@ impl Lock {
     /// Who holds the lock of this state directory now, if anybody does.
     #[must_use]
     pub fn holder(layout: &Layout) -> Option<Holder> {
-        let path = layout.lock();
-        let file = Disk::default().open_regular(&path, OpenOptions::new().read(true)).ok()?;
-        let file = file.inner();
-        match file.try_lock() {
-            Ok(()) => None,
-            Err(TryLockError::WouldBlock | TryLockError::Error(_)) => Some(read_holder(file)),
-        }
+        holder_of(&layout.lock())
     }
 
     /// Returns a file that is locked as long as this process, or any process that has inherited it, lives.
@@ -140,12 +141,23 @@ impl Lock {
     }
 
     fn write_holder(&self) -> Result<(), StateError> {
-        let text = serde_json::to_vec(&self.holder).unwrap_or_default();
-        let mut file = &self.file;
-        file.set_len(0)
-            .and_then(|()| file.inner().rewind())
-            .and_then(|()| file.write_all(&text))
-            .map_err(StateError::io("write", &self.path))
+        write_to(&self.file, &self.holder).map_err(StateError::io("write", &self.path))
+    }
+}
+
+/// Writes who holds a lock into its file.
+pub(super) fn write_to(mut file: &File, holder: &Holder) -> std::io::Result<()> {
+    let text = serde_json::to_vec(holder).unwrap_or_default();
+    file.set_len(0).and_then(|()| file.inner().rewind()).and_then(|()| file.write_all(&text))
+}
+
+/// Returns who holds the lock that this file is, if anybody does.
+pub(super) fn holder_of(path: &Path) -> Option<Holder> {
+    let file = Disk::default().open_regular(path, OpenOptions::new().read(true)).ok()?;
+    let file = file.inner();
+    match file.try_lock() {
+        Ok(()) => None,
+        Err(TryLockError::WouldBlock | TryLockError::Error(_)) => Some(read_holder(file)),
     }
 }
 
@@ -163,7 +175,7 @@ fn id_of(file: &fs::File) -> Option<(u64, u64)> {
     file.metadata().ok().map(|file| (file.dev(), file.ino()))
 }
 
-fn try_lock(file: &fs::File, path: &Path) -> Result<(), StateError> {
+pub(super) fn try_lock(file: &fs::File, path: &Path) -> Result<(), StateError> {
     match file.try_lock() {
         Ok(()) => Ok(()),
         Err(TryLockError::WouldBlock) => Err(StateError::Busy { holder: read_holder(file) }),

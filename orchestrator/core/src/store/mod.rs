@@ -11,6 +11,7 @@
 //! runs/<run>/config.toml
 //! runs/<run>/iterations/0001/{prompt.md,transcript.jsonl,stderr.log}
 //! runs/<run>/evidence/<digest>
+//! series/{journal.jsonl,lock,…}  of runs that together make one work
 //! ```
 //!
 //! The journal is authoritative; the latch names the run and pins the least length of its journal, so
@@ -32,6 +33,7 @@ mod mirror;
 mod orphans;
 mod owner;
 mod runs;
+mod series;
 mod signed_line;
 mod state_store;
 mod template_origin;
@@ -41,7 +43,7 @@ pub use atomic_files::store_evidence;
 pub use disk::{Disk, FaultAction, FaultInjector, FileOperation};
 pub(crate) use disk::{File, private_open_flags};
 pub use error::StateError;
-pub use journal::{FORMAT_VERSION, Journal, JournalEntry, TornLine, read_journal};
+pub use journal::{FORMAT_VERSION, Journal, JournalEntry, JournalRecord, TornLine, read_journal};
 pub use key::Key;
 pub use latch::LatchFile;
 pub use layout::Layout;
@@ -49,6 +51,7 @@ pub use lock::{Holder, Lock};
 pub use orphans::OrphanReport;
 pub use owner::{Owner, StateDir, record_elsewhere, state_dirs, state_dirs_of};
 pub use runs::{LoadedRun, list_runs, read_run};
+pub use series::{Series, SeriesFiles, SeriesLock, read_series};
 pub use state_store::{Store, StoredRun, read_completed_run, read_current_run, reset};
 pub use template_origin::TemplateOrigin;
 pub use workspace_lock::lock_workspace;

@@ -5,7 +5,7 @@
 use super::key::Key;
 
 const MEMBER: &str = ",\"mac\":\"";
-const HEX: usize = 64;
+pub(super) const HEX: usize = 64;
 const END: &str = "\"}";
 
 /// The code that the first line of a chain names as its predecessor's.

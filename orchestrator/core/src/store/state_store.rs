@@ -312,6 +312,7 @@ pub fn reset(
     for path in [layout.latch(), layout.key(), layout.owner()] {
         remove(&path, |path| disk.remove_file(path))?;
     }
+    remove(&layout.series(), |path| disk.remove_dir_all(path))?;
     remove(&layout.runs(), |path| disk.remove_dir_all(path))?;
     Ok(report)
 }

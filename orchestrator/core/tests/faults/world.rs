@@ -122,6 +122,7 @@ impl World {
                 restart: false,
                 renew: false,
                 dry_run: false,
+                part: None,
                 say: &|_| (),
             }))
             .await?;

@@ -281,6 +281,7 @@ pub(crate) async fn run_with(
         restart: false,
         renew: false,
         dry_run: false,
+        part: None,
         say: &|_| (),
     }));
     let OpenOutcome::Ready(session) = opened.await.unwrap() else { panic!("complete already") };

@@ -1,0 +1,166 @@
+//! The backlog of a configuration, and errors about it.
+
+use std::sync::Arc;
+
+use ralph_orchestrator_backlog::{Backlog, BacklogError, BacklogSnapshot, GuardRules};
+use ralph_orchestrator_config::{AgentCompletions, BacklogConfig, ConfigErrors, LoadedConfig};
+use ralph_orchestrator_contract::{BuildContext, BuildError};
+use ralph_orchestrator_core::engine::build_context;
+use ralph_orchestrator_core::machine::StopReason;
+use ralph_orchestrator_core::store::Layout;
+use ralph_orchestrator_driver::{BacklogLedger, DriverError, ItemRun, read_ledger};
+use serde_json::{Value, json};
+
+use crate::commands::block_on;
+use crate::context::Context;
+use crate::error::CommandError;
+use crate::registry;
+use crate::render::text::one_line;
+
+/// Returns the backlog of a configuration, which is not read yet; `None` if it has none.
+pub(crate) async fn find(
+    loaded: &LoadedConfig,
+    build: &BuildContext,
+) -> Result<Option<Arc<dyn Backlog>>, ConfigErrors> {
+    let Some(BacklogConfig { kind, path, order, .. }) = &loaded.config.backlog else {
+        return Ok(None);
+    };
+    let key = |parts: &[&str]| -> Vec<String> {
+        ["backlog"].iter().chain(parts).map(|part| (*part).to_owned()).collect()
+    };
+    let mut table = json!({"path": path});
+    if let (Some(order), Some(table)) = (order, table.as_object_mut()) {
+        table.insert("order".to_owned(), json!(order));
+    }
+    let formats = registry::backlogs();
+    match formats.build(kind, table, build).await {
+        Some(Ok(backlog)) => Ok(Some(Arc::from(backlog))),
+        Some(Err(BuildError { key: parts, unknown_key, message })) => {
+            let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
+            Err(loaded.error_at(&key(&parts), unknown_key.as_deref(), &message).into())
+        }
+        None => {
+            let names = formats.names();
+            Err(loaded.unknown_name_error(&key(&["kind"]), kind, "kind of backlog", &names).into())
+        }
+    }
+}
+
+/// Returns the backlog that a command is about.
+pub(crate) async fn require(context: &Context) -> Result<Arc<dyn Backlog>, CommandError> {
+    let build = build_context(&context.loaded, &context.vars);
+    find(&context.loaded, &build).await?.ok_or_else(|| {
+        CommandError::config(format!("{} has no [backlog]", context.file.display())).hinted(
+            "name the format and the file: `kind = \"json\"`, `path = \"feature-list.json\"`",
+        )
+    })
+}
+
+/// Returns the error about a backlog's content. What the configuration names wrongly is located there, what
+/// the backlog has wrong, in the backlog.
+pub(crate) fn explain(error: BacklogError, loaded: &LoadedConfig) -> CommandError {
+    let is_named_wrongly =
+        matches!(error, BacklogError::NotFound { .. } | BacklogError::UnsafePath { .. });
+    if !is_named_wrongly {
+        return error.into();
+    }
+    let key = ["backlog", "path"].map(str::to_owned);
+    ConfigErrors::from(loaded.error_at(&key, None, &error.to_string())).into()
+}
+
+/// Returns what agents may change.
+pub(crate) fn guard_rules(config: &BacklogConfig) -> GuardRules {
+    GuardRules {
+        completions: match config.agent_completions {
+            AgentCompletions::Revert => ralph_orchestrator_backlog::AgentCompletions::Revert,
+            AgentCompletions::Keep => ralph_orchestrator_backlog::AgentCompletions::Keep,
+        },
+    }
+}
+
+/// The backlog of a configuration together with what was recorded of the work on it.
+pub(crate) struct BacklogView {
+    path: String,
+    /// The backlog as it is now, or why it cannot be read.
+    found: Result<BacklogSnapshot, String>,
+    pub(crate) ledger: BacklogLedger,
+}
+
+impl BacklogView {
+    /// Reads both; `None` for a configuration without a backlog.
+    pub(crate) fn read(context: &Context, layout: &Layout) -> Result<Option<Self>, CommandError> {
+        if context.loaded.config.backlog.is_none() {
+            return Ok(None);
+        }
+        let list = block_on(require(context))?;
+        let found = list.load().map_err(|error| error.to_string());
+        let ledger = read_ledger(layout)?.unwrap_or_default();
+        Ok(Some(Self { path: list.path().display().to_string(), found, ledger }))
+    }
+
+    /// Returns lines about the backlog, and about the item of a run or else of the one in progress.
+    pub(crate) fn lines(&self, run: Option<&str>) -> Vec<String> {
+        let mut lines = vec![match &self.found {
+            Ok(found) => format!("  backlog     {}{}", found.counts(), self.end()),
+            Err(problem) => format!("  backlog     {}", one_line(problem, 300)),
+        }];
+        lines.extend(self.item(run).map(|entry| format!("  item        {}", item_name(entry))));
+        lines
+    }
+
+    /// Returns how the work on the backlog ended last.
+    fn end(&self) -> String {
+        match &self.ledger.stop {
+            Some((StopReason::Completed, _)) | None => String::new(),
+            Some((reason, message)) => {
+                format!(", stopped ({}): {}", reason.word(), one_line(message, 200))
+            }
+        }
+    }
+
+    fn item(&self, run: Option<&str>) -> Option<&ItemRun> {
+        match run {
+            Some(run) => self.ledger.item_of(run),
+            None => self.ledger.unfinished(),
+        }
+    }
+
+    /// Returns the same for JSON.
+    pub(crate) fn object(&self, run: Option<&str>) -> Value {
+        let found = self.found.as_ref();
+        json!({
+            "path": self.path,
+            "items": found.map(BacklogSnapshot::counts).ok(),
+            "order": found.map(|found| found.order).ok(),
+            "problem": found.err(),
+            "item": self.item(run).map(|entry| json!({
+                "id": entry.item, "title": entry.title, "run": entry.run,
+            })),
+            "stop_reason": self.ledger.stop.as_ref().map(|(reason, _)| reason),
+            "message": self.ledger.stop.as_ref().map(|(_, message)| message),
+            "usage": self.ledger.used_beside(None),
+        })
+    }
+}
+
+/// Returns the item of a run in a line.
+pub(crate) fn item_name(entry: &ItemRun) -> String {
+    one_line(&format!("{}: {}", entry.item, entry.title), 120)
+}
+
+/// Checks the backlog of a configuration. Returns what there is to say of it; `None` without one. That of a
+/// workspace that does not exist yet cannot be read.
+pub(crate) async fn check(context: &Context) -> Result<Option<String>, CommandError> {
+    if context.loaded.config.backlog.is_none() {
+        return Ok(None);
+    }
+    let list = require(context).await?;
+    if !context.loaded.config.run.workspace.exists() {
+        return Ok(None);
+    }
+    let found = list.load().map_err(|error| explain(error, &context.loaded))?;
+    if found.items.is_empty() {
+        return Err(DriverError::Empty { path: list.path().display().to_string() }.into());
+    }
+    Ok(Some(format!("{}: {}; {}", list.path().display(), found.counts(), found.order)))
+}

@@ -1,0 +1,82 @@
+//! `next`
+
+use ralph_orchestrator_backlog::{NextItem, PlacementReason};
+use serde_json::json;
+
+use crate::args::SetArgs;
+use crate::commands::block_on;
+use crate::context::Context;
+use crate::discovery::ConfigFile;
+use crate::error::{CommandError, exit};
+use crate::render::text::one_line;
+use crate::{backlog, output};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct NextArgs {
+    /// Show every item's place in the order, and the reason
+    #[arg(long)]
+    pub(crate) explain: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) sets: SetArgs,
+}
+
+pub(crate) fn next(file: &ConfigFile, args: &NextArgs) -> Result<u8, CommandError> {
+    let context = Context::with(file, &args.sets)?;
+    let list = block_on(backlog::require(&context))?;
+    let snapshot = list.load().map_err(|error| backlog::explain(error, &context.loaded))?;
+    let next = snapshot.select_next();
+    let code = match &next {
+        NextItem::Item { .. } | NextItem::Complete => exit::OK,
+        NextItem::Blocked { .. } | NextItem::Empty => exit::HUMAN,
+    };
+    if args.json {
+        let mut object = json!({
+            "order": snapshot.order,
+            "items": snapshot.counts(),
+        });
+        let fields = serde_json::to_value(&next).map_err(CommandError::internal)?;
+        if let (Some(object), serde_json::Value::Object(fields)) = (object.as_object_mut(), fields)
+        {
+            object.extend(fields);
+            if args.explain {
+                object.insert("placements".to_owned(), json!(snapshot.explain()));
+            }
+        }
+        output::json(&object);
+        return Ok(code);
+    }
+    match &next {
+        NextItem::Item { item } => {
+            output::result(&format!("{}  {}", one_line(&item.id, 80), one_line(&item.title, 200)));
+        }
+        NextItem::Complete => {
+            output::result(&format!("all items are complete: {}", snapshot.counts()));
+        }
+        NextItem::Empty => output::result("the backlog has no items"),
+        NextItem::Blocked { waiting } => {
+            output::result("no item can be worked on:");
+            for placement in waiting.iter().filter(|_| !args.explain) {
+                output::result(&format!("  {}", one_line(&placement.to_string(), 400)));
+            }
+        }
+    }
+    if args.explain {
+        output::result(&format!("order: {}; {}", snapshot.order, snapshot.counts()));
+        let mut placements = snapshot.explain();
+        // In the order of work, then what waits, then what is complete.
+        placements.sort_by_key(|placement| match placement.reason {
+            PlacementReason::Selected => (0, 0),
+            PlacementReason::Queued { rank, .. } => (0, rank),
+            PlacementReason::Waiting { .. } => (1, 0),
+            PlacementReason::Blocked => (2, 0),
+            PlacementReason::Completed => (3, 0),
+        });
+        for placement in placements {
+            output::result(&format!("  {}", one_line(&placement.to_string(), 400)));
+        }
+    }
+    Ok(code)
+}

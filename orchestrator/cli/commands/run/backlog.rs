@@ -1,0 +1,176 @@
+//! `run` with a `[backlog]`: each item is a run.
+
+use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use ralph_orchestrator_core::engine::{EngineError, OpenOutcome, Request, Session, open};
+use ralph_orchestrator_core::store::{Disk, StateError};
+use ralph_orchestrator_driver::{
+    BacklogDriver, BacklogEnd, BacklogObserver, DriverSetup, LocalExecutor, RunOpener, RunOrder,
+};
+
+use super::{RunArgs, answer_open_question, observer, repositories};
+use crate::backlog::{guard_rules, require};
+use crate::context::Context;
+use crate::error::{CommandError, exit, stop_exit_status};
+use crate::orphans::end_orphans;
+use crate::plugins::Plugins;
+use crate::processes::SupervisedProcesses;
+use crate::render::{HumanBacklogReporter, JsonBacklogReporter};
+use crate::sandbox::SandboxPolicy;
+use crate::signals::Signals;
+use crate::trace::RunLog;
+use crate::{detach, dry_run, missing_program, next_step, output, registry};
+
+/// How long the processes of a run may take to end, and with them its locks, when the next one begins.
+const OWN_LOCKS_WAIT: Duration = Duration::from_secs(10);
+const OWN_LOCKS_POLL: Duration = Duration::from_millis(5);
+
+/// What opens the runs of a backlog.
+struct BacklogRuns<'a> {
+    context: &'a Context,
+    args: &'a RunArgs,
+    plugins: Plugins,
+    policy: Option<SandboxPolicy>,
+    signals: &'a Signals,
+    log: &'a RunLog,
+    program: &'a str,
+    /// No run was opened yet.
+    is_first: Cell<bool>,
+}
+
+#[async_trait(?Send)]
+impl RunOpener for BacklogRuns<'_> {
+    type Error = CommandError;
+
+    async fn open(&self, order: RunOrder) -> Result<OpenOutcome, CommandError> {
+        let deadline = Instant::now() + OWN_LOCKS_WAIT;
+        loop {
+            match self.open_once(order.clone()).await {
+                // The processes of the run before are ending, and hold its locks until they have.
+                Err(EngineError::State(StateError::Busy { holder }))
+                    if holder.pid == std::process::id() && Instant::now() < deadline =>
+                {
+                    tokio::time::sleep(OWN_LOCKS_POLL).await;
+                }
+                opened => {
+                    let Context { loaded, vars, .. } = self.context;
+                    let agent = self.args.agent.as_deref();
+                    return opened
+                        .map_err(|error| missing_program::explain(error, loaded, vars, agent));
+                }
+            }
+        }
+    }
+
+    fn prepare(&self, session: &mut Session) -> Result<Option<u8>, CommandError> {
+        if self.args.dry_run {
+            dry_run::show(session, &self.context.loaded, self.args.json);
+            return Ok(Some(exit::OK));
+        }
+        if !answer_open_question(session, self.args, self.program)? {
+            return Ok(Some(exit::HUMAN));
+        }
+        if self.is_first.replace(false) {
+            if self.args.detach && !detach::detach_from_terminal(session)? {
+                return Ok(Some(exit::INTERRUPTED));
+            }
+            let warning =
+                self.policy.as_ref().and_then(|policy| policy.warning(&session.protects()));
+            warning.iter().for_each(|warning| output::info(warning));
+        }
+        self.log.begin(&session.layout().log(session.run_id()), session.redactor());
+        Ok(None)
+    }
+}
+
+impl BacklogRuns<'_> {
+    async fn open_once(&self, order: RunOrder) -> Result<OpenOutcome, EngineError> {
+        let Context { file, loaded, vars } = self.context;
+        let switch = self.signals.switch.clone();
+        let registry = registry::for_one_of_several(&self.plugins, self.policy.as_ref(), switch);
+        let mut limited = loaded.clone();
+        limited.config.limits = order.limits;
+        // It is large, and awaited by others that are.
+        let opened = Box::pin(open(Request {
+            loaded: limited,
+            config_file: file.clone(),
+            vars: vars.clone(),
+            disk: Disk::default(),
+            state_home: self.context.state_home(),
+            registry: &registry,
+            end_orphans: &end_orphans,
+            processes: Arc::new(SupervisedProcesses),
+            version_control: Arc::new(repositories(self.signals, vars)),
+            agent: self.args.agent.clone(),
+            once: order.once,
+            restart: order.restart,
+            renew: order.restart && !self.args.dry_run,
+            dry_run: self.args.dry_run,
+            part: Some(order.part),
+            say: &output::info,
+        }));
+        opened.await
+    }
+}
+
+/// The parts of a run that do not depend on its item.
+pub(super) struct Start<'a> {
+    pub(super) context: Context,
+    pub(super) args: RunArgs,
+    pub(super) plugins: Plugins,
+    pub(super) policy: Option<SandboxPolicy>,
+    pub(super) signals: Signals,
+    pub(super) log: &'a RunLog,
+    pub(super) quiet: bool,
+    pub(super) program: &'a str,
+}
+
+/// Works through the backlog. Returns the exit status.
+pub(super) async fn run(start: Start<'_>) -> Result<u8, CommandError> {
+    let Start { context, args, plugins, policy, signals, log, quiet, program } = start;
+    let rules = context.loaded.config.backlog.as_ref().map(guard_rules).unwrap_or_default();
+    let setup = DriverSetup {
+        backlog: require(&context).await?,
+        layout: context.layout_of_run(args.restart)?,
+        disk: Disk::default(),
+        limits: context.loaded.config.limits.clone(),
+        rules,
+        once: args.once,
+        restart: args.restart,
+        dry: args.dry_run,
+        outer_run: context.vars.get("RALPH_RUN_ID").cloned(),
+    };
+    let run_observer = observer(&args, quiet, &signals);
+    let observer: Arc<dyn BacklogObserver> = if args.json {
+        Arc::new(JsonBacklogReporter { interrupted: Arc::clone(&signals.status) })
+    } else {
+        Arc::new(HumanBacklogReporter)
+    };
+    let runs = BacklogRuns {
+        context: &context,
+        args: &args,
+        plugins,
+        policy,
+        signals: &signals,
+        log,
+        program,
+        is_first: Cell::new(true),
+    };
+    let executor = LocalExecutor::new(runs, signals.stop_requests());
+    let ended = Box::pin(BacklogDriver::new(setup, executor, run_observer, observer).run()).await;
+    match ended.map_err(|error| error.locate(&context.loaded))? {
+        BacklogEnd::Withheld(status) => Ok(status),
+        BacklogEnd::Stopped { reason, ended_well, state } => {
+            let next = state.and_then(|state| next_step::after(&state, program));
+            if let Some(next) = next.filter(|_| !args.json) {
+                output::info(&format!("next: {next}"));
+            }
+            let status = signals.status.load(Ordering::Relaxed);
+            Ok(stop_exit_status(reason, ended_well, status))
+        }
+    }
+}

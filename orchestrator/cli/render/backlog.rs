@@ -1,0 +1,85 @@
+//! Reports the work on a backlog, beside its runs.
+
+use ralph_orchestrator_core::machine::StopReason;
+use ralph_orchestrator_driver::{BacklogEvent, BacklogObserver};
+use serde_json::{Value, json};
+
+use super::text::{count, one_line};
+use crate::error::stop_exit_status;
+use crate::output;
+
+/// Prints each event as one JSON object on stdout.
+pub(crate) struct JsonBacklogReporter {
+    /// The exit status of an interruption, should there be one.
+    pub(crate) interrupted: std::sync::Arc<std::sync::atomic::AtomicU8>,
+}
+
+impl BacklogObserver for JsonBacklogReporter {
+    fn on_backlog_event(&self, event: &BacklogEvent) {
+        let Ok(Value::Object(fields)) = serde_json::to_value(event) else { return };
+        let mut object = serde_json::Map::new();
+        object.insert("event".into(), fields.get("event").cloned().unwrap_or_default());
+        object.insert("time".into(), json!(jiff::Timestamp::now()));
+        object.extend(fields);
+        let mut is_last = false;
+        if let BacklogEvent::BacklogFinished { stop_reason, ended_well, .. } = event {
+            let status = self.interrupted.load(std::sync::atomic::Ordering::Relaxed);
+            let code = stop_exit_status(*stop_reason, *ended_well, status);
+            object.insert("exit_code".into(), json!(code));
+            is_last = true;
+        }
+        let run = object.get("run").and_then(Value::as_str).unwrap_or_default().to_owned();
+        output::event(&run, &Value::Object(object), is_last);
+    }
+}
+
+/// Prints lines for people.
+pub(crate) struct HumanBacklogReporter;
+
+impl BacklogObserver for HumanBacklogReporter {
+    fn on_backlog_event(&self, event: &BacklogEvent) {
+        match event {
+            BacklogEvent::ItemStarted { item, title, resumed, items, .. } => {
+                let verb = if *resumed { "resuming" } else { "starting" };
+                let title = one_line(title, 120);
+                output::info(&format!(
+                    "backlog {items}: {verb} item {}: {title}",
+                    one_line(item, 80)
+                ));
+            }
+            BacklogEvent::ItemFinished { item, stop_reason, items, .. } => {
+                let how = match stop_reason {
+                    StopReason::Completed => "is complete",
+                    _ => "is not complete",
+                };
+                output::info(&format!("backlog {items}: item {} {how}", one_line(item, 80)));
+            }
+            BacklogEvent::BacklogWarning { message } => {
+                output::report(&format!("warning: {}", one_line(message, 400)));
+            }
+            BacklogEvent::BacklogFinished { stop_reason, message, items, waiting, .. } => {
+                let word = stop_reason.word();
+                if *stop_reason == StopReason::Completed {
+                    output::result(&format!(
+                        "backlog {items}: completed: {}",
+                        one_line(message, 400)
+                    ));
+                } else if waiting.is_empty() {
+                    output::result(&format!(
+                        "backlog {items}: stopped ({word}): {}",
+                        one_line(message, 400)
+                    ));
+                } else {
+                    let number = u64::try_from(waiting.len()).unwrap_or(u64::MAX);
+                    output::result(&format!(
+                        "backlog {items}: stopped ({word}): no item can be worked on, {} not complete",
+                        count(number, "item")
+                    ));
+                    for placement in waiting {
+                        output::result(&format!("  {}", one_line(&placement.to_string(), 400)));
+                    }
+                }
+            }
+        }
+    }
+}

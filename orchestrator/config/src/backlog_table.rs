@@ -1,0 +1,55 @@
+//! `[backlog]`, as the file has it.
+
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::model::{AgentCompletions, BacklogConfig, BacklogOrder};
+use crate::strict;
+
+/// The list of items that is worked, each in a run of its own.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(rename = "Backlog")]
+pub(crate) struct BacklogTable {
+    /// The format: "json" (feature-list.json, prd.json, feature_list.json), "sqlite" (features.db) or
+    /// "plan-md" (checkboxes of plan.md, IMPLEMENTATION_PLAN.md, fix_plan.md).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", extend("minLength" = 1))]
+    pub(crate) kind: Option<String>,
+    /// The file, relative to the workspace and inside it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "PathBuf", extend("minLength" = 1))]
+    pub(crate) path: Option<PathBuf>,
+    /// Which item comes first. Without it, the order of the format: "in_progress_then_highest" (items in
+    /// progress, then the highest priority), "lowest_then_id", "lowest" (the lowest priority) or "file".
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "strict::optional_enumeration"
+    )]
+    #[schemars(with = "BacklogOrder")]
+    pub(crate) order: Option<BacklogOrder>,
+    /// What becomes of an item that the agent itself marks as completed: "revert" restores its status, so
+    /// that only validated work is completed; "keep" takes the agent's word for it.
+    #[serde(deserialize_with = "strict::enumeration")]
+    pub(crate) agent_completions: AgentCompletions,
+}
+
+impl BacklogTable {
+    /// Returns whether the file says nothing of a backlog.
+    pub(crate) fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl From<&BacklogConfig> for BacklogTable {
+    fn from(config: &BacklogConfig) -> Self {
+        Self {
+            kind: Some(config.kind.clone()),
+            path: Some(config.path.clone()),
+            order: config.order,
+            agent_completions: config.agent_completions,
+        }
+    }
+}

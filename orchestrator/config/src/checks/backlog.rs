@@ -1,0 +1,49 @@
+//! Checks of `[backlog]`.
+
+use std::path::{Component, Path, PathBuf};
+
+use super::is_name;
+use crate::backlog_table::BacklogTable;
+use crate::diagnostics::Diagnostics;
+use crate::model::BacklogConfig;
+
+/// Checks the table; `None` if the file has none.
+pub(super) fn check(
+    table: BacklogTable,
+    diagnostics: &mut Diagnostics<'_>,
+) -> Option<BacklogConfig> {
+    if table.is_empty() && !diagnostics.is_given(&["backlog"]) {
+        return None;
+    }
+    let is_broken = |key: &str| diagnostics.is_broken(&["backlog", key]);
+    let (kind_broken, path_broken) = (is_broken("kind"), is_broken("path"));
+    let kind = table.kind.unwrap_or_default();
+    if kind.is_empty() && !kind_broken && !diagnostics.is_given(&["backlog", "kind"]) {
+        diagnostics.add(&["backlog"], "`kind` is missing, such as `kind = \"json\"`");
+    } else if !is_name(&kind) && !kind_broken {
+        let message = format!("expected the name of a format, found {kind:?}");
+        diagnostics.add(&["backlog", "kind"], message);
+    }
+    let path = table.path.unwrap_or_default();
+    if path == PathBuf::new() && !path_broken && !diagnostics.is_given(&["backlog", "path"]) {
+        let message = "`path` is missing: the backlog's file, relative to the workspace";
+        diagnostics.add(&["backlog"], message);
+    } else if !is_inside(&path) && !path_broken {
+        let message = format!(
+            "expected the path of a file inside the workspace, relative to it, found {:?}",
+            path.display().to_string()
+        );
+        diagnostics.add(&["backlog", "path"], message);
+    }
+    Some(BacklogConfig {
+        kind,
+        path,
+        order: table.order,
+        agent_completions: table.agent_completions,
+    })
+}
+
+fn is_inside(path: &Path) -> bool {
+    let is_plain = |part: Component<'_>| matches!(part, Component::Normal(_) | Component::CurDir);
+    path.file_name().is_some() && path.components().all(is_plain)
+}

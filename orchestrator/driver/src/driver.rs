@@ -1,0 +1,464 @@
+//! The loop over the items.
+
+use std::sync::Arc;
+
+use ralph_orchestrator_backlog::{
+    Backlog, BacklogItem, BacklogSnapshot, GuardRules, ItemPlacement, ItemStatus, NextItem,
+};
+use ralph_orchestrator_config::Limits;
+use ralph_orchestrator_core::engine::{RunObserver, RunPart};
+use ralph_orchestrator_core::machine::{IterationOutcome, State, StopReason};
+use ralph_orchestrator_core::store::{
+    Disk, Layout, Series, SeriesFiles, SeriesLock, StateError, read_run,
+};
+
+use crate::budget::{RunUsage, exceeded, remaining};
+use crate::error::DriverError;
+use crate::event::{BacklogEvent, BacklogObserver};
+use crate::executor::{Executor, RunOrder, RunReport, Submission};
+use crate::iteration_guard::{IterationGuard, SharedWork};
+use crate::ledger::{BacklogLedger, ItemRun};
+use crate::record::{FORMAT_VERSION, SeriesRecord};
+
+/// Most items that a message names.
+const MOST_NAMED: usize = 20;
+
+/// What a driver works on.
+pub struct DriverSetup {
+    /// The backlog.
+    pub backlog: Arc<dyn Backlog>,
+    /// Where the state of the runs is.
+    pub layout: Layout,
+    /// Where the state's file operations go.
+    pub disk: Disk,
+    /// The limits for all runs together.
+    pub limits: Limits,
+    /// What agents may change in the backlog.
+    pub rules: GuardRules,
+    /// Stop after one iteration.
+    pub once: bool,
+    /// Begin anew: what was used before counts no more.
+    pub restart: bool,
+    /// Only check and show the next run: nothing is started, written or recorded.
+    pub dry: bool,
+    /// The run whose agent started this process, if one did.
+    pub outer_run: Option<String>,
+}
+
+/// How the work on a backlog ended, or ended for now.
+#[derive(Clone, Debug, PartialEq)]
+pub enum BacklogEnd {
+    /// It stopped, or is complete.
+    Stopped {
+        /// Why.
+        reason: StopReason,
+        /// Whether a run that stopped after its only iteration ended well.
+        ended_well: bool,
+        /// The state of the run that stopped, if one did.
+        state: Option<Box<State>>,
+    },
+    /// The next run was not to begin, with this exit status.
+    Withheld(u8),
+}
+
+/// Works through a backlog.
+pub struct BacklogDriver<E> {
+    setup: DriverSetup,
+    executor: E,
+    run_observer: Arc<dyn RunObserver>,
+    observer: Arc<dyn BacklogObserver>,
+    work: Arc<SharedWork>,
+    /// A new beginning that is not recorded yet.
+    begins: bool,
+}
+
+/// What the work on one item led to.
+enum ItemEnd {
+    /// The item is complete.
+    Completed,
+    Ended(BacklogEnd),
+}
+
+/// Why the work ends.
+struct Stop {
+    reason: StopReason,
+    message: String,
+    waiting: Vec<ItemPlacement>,
+    ended_well: bool,
+    state: Option<Box<State>>,
+}
+
+impl Stop {
+    fn new(reason: StopReason, message: impl Into<String>) -> Self {
+        Self {
+            reason,
+            message: message.into(),
+            waiting: Vec::new(),
+            ended_well: false,
+            state: None,
+        }
+    }
+}
+
+/// What to do next.
+enum Choice {
+    Work { item: Box<BacklogItem>, resume: Option<String> },
+    Stop(Stop),
+}
+
+impl<E: Executor> BacklogDriver<E> {
+    /// Returns a driver whose runs and items are observed.
+    pub fn new(
+        setup: DriverSetup,
+        executor: E,
+        run_observer: Arc<dyn RunObserver>,
+        observer: Arc<dyn BacklogObserver>,
+    ) -> Self {
+        let work = Arc::new(SharedWork::new(Arc::clone(&setup.backlog), setup.rules));
+        let begins = setup.restart;
+        Self { setup, executor, run_observer, observer, work, begins }
+    }
+
+    /// Works until every item is complete, nothing can be worked on, or a run stops.
+    ///
+    /// # Errors
+    /// The backlog or the state cannot be read or written, or a run cannot be opened or continued.
+    pub async fn run(mut self) -> Result<BacklogEnd, E::Error> {
+        // A mistake in the backlog must not change anything.
+        let found = self.load();
+        let has_begun = self.setup.layout.key().exists();
+        if !has_begun && let Err(error) = found {
+            return Err(error.into());
+        }
+        let _lock = if self.setup.dry { None } else { Some(self.take_lock()?) };
+        self.open_series()?;
+        if !self.setup.dry {
+            self.recover()?;
+        }
+        loop {
+            let (item, resume) = match self.choose()? {
+                Choice::Stop(stop) => return Ok(self.stop(stop)?),
+                Choice::Work { item, resume } => (item, resume),
+            };
+            match self.work_on(&item, resume).await? {
+                ItemEnd::Ended(end) => return Ok(end),
+                ItemEnd::Completed if self.setup.once => {
+                    let text = format!("item `{}` is complete (`--once`)", item.id);
+                    let mut stop = Stop::new(StopReason::Once, text);
+                    stop.ended_well = true;
+                    if !matches!(self.load()?.select_next(), NextItem::Complete) {
+                        return Ok(self.stop(stop)?);
+                    }
+                }
+                ItemEnd::Completed => {}
+            }
+        }
+    }
+
+    fn take_lock(&self) -> Result<SeriesLock, DriverError> {
+        let DriverSetup { disk, layout, outer_run, .. } = &self.setup;
+        SeriesLock::take(disk, layout).map_err(|error| match (error, outer_run) {
+            (StateError::Busy { holder }, Some(run)) => {
+                StateError::Nested { run: run.clone(), holder }.into()
+            }
+            (error, _) => error.into(),
+        })
+    }
+
+    /// Reads what was recorded, and opens the record to be continued if there is a state directory.
+    fn open_series(&mut self) -> Result<(), DriverError> {
+        let DriverSetup { disk, layout, dry, restart, .. } = &self.setup;
+        let mut state = self.work.state();
+        if state.series.is_some() {
+            return Ok(());
+        }
+        let mut ledger = BacklogLedger::default();
+        if *dry {
+            state.ledger = crate::ledger::read_ledger(layout)?.unwrap_or_default();
+        } else {
+            let opened = Series::open(disk, layout, |entry| ledger.apply(&entry.record));
+            let opened = match opened {
+                // Whoever begins anew needs nothing of what was damaged.
+                Err(StateError::Damaged { .. }) if *restart => {
+                    Series::remove(disk, layout)?;
+                    ledger = BacklogLedger::default();
+                    Series::open(disk, layout, |entry| ledger.apply(&entry.record))
+                }
+                opened => opened,
+            }?;
+            let files = SeriesFiles::open(disk, layout)?;
+            state.series = opened.zip(files);
+            state.ledger = ledger;
+        }
+        self.begins |= !state.ledger.is_started;
+        Ok(())
+    }
+
+    /// Finishes what a killed driver has begun.
+    fn recover(&mut self) -> Result<(), DriverError> {
+        for message in self.work.recover()? {
+            self.warn(message);
+        }
+        let unwritten = self.work.state().ledger.unwritten().cloned();
+        match unwritten {
+            Some(entry) => self.write_completion(&entry.item, &entry.run),
+            None => Ok(()),
+        }
+    }
+
+    fn load(&self) -> Result<BacklogSnapshot, DriverError> {
+        Ok(self.setup.backlog.load()?)
+    }
+
+    /// Decides what to do next, from the backlog as it is now.
+    fn choose(&mut self) -> Result<Choice, DriverError> {
+        let snapshot = self.load()?;
+        let (next, ledger) = (snapshot.select_next(), self.work.state().ledger.clone());
+        if matches!(next, NextItem::Complete) {
+            let counts = snapshot.counts();
+            let text = if ledger.is_complete() && !self.begins {
+                "already completed; no agent was started".to_owned()
+            } else {
+                format!("all {} items are complete", counts.total)
+            };
+            return Ok(Choice::Stop(Stop::new(StopReason::Completed, text)));
+        }
+        // Items that were added after everything was complete are new work.
+        self.begins |= ledger.is_complete();
+        if self.executor.is_stopping() {
+            let text = "stop requested between two items";
+            return Ok(Choice::Stop(Stop::new(StopReason::Interrupted, text)));
+        }
+        let unfinished = ledger.unfinished().filter(|_| !self.begins);
+        let resumed = unfinished.and_then(|entry| resumable(&snapshot, entry));
+        let (item, resume) = match (resumed, next) {
+            (Some((item, run)), _) => (item, Some(run)),
+            (None, NextItem::Item { item }) => (item, None),
+            (None, NextItem::Blocked { waiting }) => return Ok(Choice::Stop(blocked(waiting))),
+            (None, NextItem::Empty | NextItem::Complete) => {
+                let path = self.setup.backlog.path().display().to_string();
+                return Err(DriverError::Empty { path });
+            }
+        };
+        let used = self.used_beside(resume.as_deref());
+        if let Some((reason, message)) = exceeded(&self.setup.limits, used) {
+            return Ok(Choice::Stop(Stop::new(reason, message)));
+        }
+        Ok(Choice::Work { item: Box::new(item), resume })
+    }
+
+    fn used_beside(&self, run: Option<&str>) -> RunUsage {
+        if self.begins { RunUsage::default() } else { self.work.state().ledger.used_beside(run) }
+    }
+
+    /// Works on an item until its run ends.
+    async fn work_on(
+        &mut self,
+        item: &BacklogItem,
+        resume: Option<String>,
+    ) -> Result<ItemEnd, E::Error> {
+        self.work.set_item(item);
+        let text = {
+            let work = Arc::clone(&self.work);
+            Arc::new(move || work.item_text())
+        };
+        let order = RunOrder {
+            limits: remaining(&self.setup.limits, self.used_beside(resume.as_deref())),
+            part: RunPart { run: resume, text },
+            once: self.setup.once,
+            restart: std::mem::take(&mut self.setup.restart),
+        };
+        let (run, report) = match self.executor.submit(order).await? {
+            Submission::Withheld(status) => {
+                return Ok(ItemEnd::Ended(BacklogEnd::Withheld(status)));
+            }
+            Submission::Complete(report) => (report.run.clone(), Some(*report)),
+            Submission::Opened { run, .. } => (run, None),
+        };
+        self.begin_item(item, &run)?;
+        let report = match report {
+            Some(report) => report,
+            None => self.watch(&run).await?,
+        };
+        Ok(self.end_item(item, &report)?)
+    }
+
+    /// Performs a run. What goes wrong with the backlog meanwhile ends it.
+    async fn watch(&self, run: &str) -> Result<RunReport, E::Error> {
+        let work = Arc::clone(&self.work);
+        let inner = Arc::clone(&self.run_observer);
+        let observer = Arc::new(IterationGuard { work: Arc::clone(&work), inner });
+        let watched = self.executor.watch(run, observer);
+        tokio::pin!(watched);
+        let report = loop {
+            tokio::select! {
+                biased;
+                () = work.failed.notified() => self.executor.cancel(run),
+                report = &mut watched => break report,
+            }
+        };
+        // Also of an iteration whose end could not be recorded.
+        let messages = work.end_iteration();
+        if let Some(failure) = work.state().failure.take() {
+            return Err(failure.into());
+        }
+        let report = report?;
+        for message in messages? {
+            self.warn(message);
+        }
+        Ok(report)
+    }
+
+    /// Records the run of an item before its agent starts.
+    fn begin_item(&mut self, item: &BacklogItem, run: &str) -> Result<(), DriverError> {
+        self.open_series()?;
+        let mut state = self.work.state();
+        if std::mem::take(&mut self.begins) {
+            state.append(&SeriesRecord::SeriesStarted {
+                version: FORMAT_VERSION,
+                format: self.setup.backlog.format().to_owned(),
+                path: self.setup.backlog.path().display().to_string(),
+            })?;
+        }
+        let unfinished = state.ledger.unfinished().cloned();
+        let resumed = unfinished.as_ref().is_some_and(|entry| entry.run == run);
+        if let Some(left) = unfinished.filter(|entry| !resumed && entry.reason.is_none()) {
+            state.append(&abandoned(&self.setup.layout, &left)?)?;
+        }
+        if !resumed {
+            let (item, title) = (item.id.clone(), item.title.clone());
+            state.append(&SeriesRecord::ItemStarted { item, title, run: run.to_owned() })?;
+        }
+        drop(state);
+        let snapshot = self.load()?;
+        let status = snapshot.find(&item.id).map(|item| item.status);
+        let storable = snapshot.storable.contains(&ItemStatus::InProgress);
+        if status == Some(ItemStatus::Pending) && storable {
+            self.setup.backlog.set_status(&item.id, ItemStatus::InProgress)?;
+        }
+        self.observer.on_backlog_event(&BacklogEvent::ItemStarted {
+            item: item.id.clone(),
+            title: item.title.clone(),
+            run: run.to_owned(),
+            resumed,
+            items: self.load()?.counts(),
+        });
+        Ok(())
+    }
+
+    /// Records how the run of an item ended. Only a latch completes the item.
+    fn end_item(&mut self, item: &BacklogItem, report: &RunReport) -> Result<ItemEnd, DriverError> {
+        let usage = RunUsage::from_state(&report.state);
+        let (id, run) = (item.id.clone(), report.run.clone());
+        let completion = report.state.completion();
+        let record = match completion {
+            Some(completion) => {
+                let validated = completion.validated;
+                SeriesRecord::ItemFinished { item: id, run, validated, usage }
+            }
+            None => SeriesRecord::ItemStopped {
+                item: id,
+                run,
+                reason: report.reason,
+                message: report.message.clone(),
+                usage,
+            },
+        };
+        self.work.state().append(&record)?;
+        if completion.is_some() {
+            self.write_completion(&item.id, &report.run)?;
+        }
+        self.observer.on_backlog_event(&BacklogEvent::ItemFinished {
+            item: item.id.clone(),
+            title: item.title.clone(),
+            run: report.run.clone(),
+            stop_reason: report.reason,
+            usage,
+            items: self.load()?.counts(),
+        });
+        if completion.is_some() {
+            return Ok(ItemEnd::Completed);
+        }
+        let text = format!("item `{}`: {}", item.id, report.message);
+        let mut stop = Stop::new(report.reason, text);
+        stop.ended_well = matches!(report.state.last_outcome, Some(IterationOutcome::Succeeded));
+        stop.state = Some(Box::new(report.state.clone()));
+        self.stop(stop).map(ItemEnd::Ended)
+    }
+
+    /// Writes the status that follows from a run's completion, and records that it is there.
+    fn write_completion(&self, item: &str, run: &str) -> Result<(), DriverError> {
+        let status = ItemStatus::Completed;
+        if self.load()?.find(item).is_some() {
+            self.setup.backlog.set_status(item, status)?;
+        } else {
+            self.warn(format!("backlog: item `{item}` is complete, but is in the backlog no more"));
+        }
+        let (item, run) = (item.to_owned(), run.to_owned());
+        self.work.state().append(&SeriesRecord::StatusWritten { item, run, status })
+    }
+
+    /// Records and reports the end.
+    fn stop(&mut self, stop: Stop) -> Result<BacklogEnd, DriverError> {
+        let Stop { reason, message, waiting, ended_well, state } = stop;
+        if !self.setup.dry {
+            let mut work = self.work.state();
+            let known = (reason, message.clone());
+            let is_known = work.ledger.stop.as_ref() == Some(&known) || work.ledger.is_complete();
+            if work.ledger.is_started && !is_known {
+                work.append(&SeriesRecord::SeriesStopped { reason, message: message.clone() })?;
+            }
+        }
+        self.observer.on_backlog_event(&BacklogEvent::BacklogFinished {
+            stop_reason: reason,
+            message,
+            items: self.load()?.counts(),
+            waiting,
+            usage: self.work.state().ledger.used_beside(None),
+            ended_well,
+        });
+        Ok(BacklogEnd::Stopped { reason, ended_well, state })
+    }
+
+    fn warn(&self, message: String) {
+        self.observer.on_backlog_event(&BacklogEvent::BacklogWarning { message });
+    }
+}
+
+/// Returns the item of the run that was begun last, if it can still be worked on.
+fn resumable(snapshot: &BacklogSnapshot, entry: &ItemRun) -> Option<(BacklogItem, String)> {
+    let item = snapshot.find(&entry.item)?;
+    let is_open = matches!(item.status, ItemStatus::Pending | ItemStatus::InProgress);
+    let is_completed =
+        |id: &String| snapshot.find(id).is_some_and(|item| item.status == ItemStatus::Completed);
+    let is_ready = is_open && item.dependencies.iter().all(is_completed);
+    is_ready.then(|| (item.clone(), entry.run.clone()))
+}
+
+/// Returns the record of a run whose end nobody recorded and that is not resumed.
+fn abandoned(layout: &Layout, entry: &ItemRun) -> Result<SeriesRecord, DriverError> {
+    // It may have been opened without having begun: then it has used nothing.
+    let journal = std::fs::read(layout.journal(&entry.run)).unwrap_or_default();
+    let usage = if journal.contains(&b'\n') {
+        RunUsage::from_state(&read_run(layout, &entry.run, |_| {})?.found.state)
+    } else {
+        RunUsage::default()
+    };
+    Ok(SeriesRecord::ItemStopped {
+        item: entry.item.clone(),
+        run: entry.run.clone(),
+        reason: StopReason::Interrupted,
+        message: "the run was interrupted and is not resumed".to_owned(),
+        usage,
+    })
+}
+
+fn blocked(waiting: Vec<ItemPlacement>) -> Stop {
+    let named = waiting.iter().take(MOST_NAMED).map(ToString::to_string);
+    let mut names = named.collect::<Vec<_>>().join("; ");
+    if let Some(more) = waiting.len().checked_sub(MOST_NAMED).filter(|more| *more > 0) {
+        names.push_str(&format!("; and {more} more"));
+    }
+    let message = format!("no item can be worked on: {names}");
+    Stop { waiting, ..Stop::new(StopReason::NeedsHuman, message) }
+}

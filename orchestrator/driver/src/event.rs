@@ -1,0 +1,69 @@
+//! What observers see of the work on a backlog.
+
+use serde::Serialize;
+
+use ralph_orchestrator_backlog::{ItemCounts, ItemPlacement};
+use ralph_orchestrator_core::machine::StopReason;
+
+use crate::budget::RunUsage;
+
+/// Something that happened between runs.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum BacklogEvent {
+    /// A run of an item begins or is resumed.
+    ItemStarted {
+        /// The item's id.
+        item: String,
+        /// Its title.
+        title: String,
+        /// Its run.
+        run: String,
+        /// Whether the run had begun before.
+        resumed: bool,
+        /// The items of the backlog.
+        items: ItemCounts,
+    },
+    /// A run of an item ended, or ended for now.
+    ItemFinished {
+        /// The item's id.
+        item: String,
+        /// Its title.
+        title: String,
+        /// Its run.
+        run: String,
+        /// Why the run ended; the item is complete if this is `completed`.
+        stop_reason: StopReason,
+        /// What the run has used.
+        usage: RunUsage,
+        /// The items of the backlog.
+        items: ItemCounts,
+    },
+    /// Something that people should know.
+    BacklogWarning {
+        /// What.
+        message: String,
+    },
+    /// The work on the backlog ended, or ended for now.
+    BacklogFinished {
+        /// Why.
+        stop_reason: StopReason,
+        /// The same for people.
+        message: String,
+        /// The items of the backlog.
+        items: ItemCounts,
+        /// The items that wait, if nothing can be worked on.
+        waiting: Vec<ItemPlacement>,
+        /// What all runs have used.
+        usage: RunUsage,
+        /// Whether the only iteration of `run --once` ended well.
+        #[serde(skip)]
+        ended_well: bool,
+    },
+}
+
+/// Observes the work on a backlog. Must not block for long.
+pub trait BacklogObserver: Send + Sync {
+    /// Something happened.
+    fn on_backlog_event(&self, event: &BacklogEvent);
+}

@@ -1,0 +1,83 @@
+//! What an item's agent is given after the prompt.
+
+use ralph_orchestrator_backlog::BacklogItem;
+
+/// More of an item's notes are left out, oldest first, in bytes.
+const MOST_NOTES: usize = 16 * 1024;
+
+/// Returns the text for an item. `undone` are sentences about what the agent did to the backlog in the
+/// iteration before, and what was taken back.
+pub(crate) fn item_text(item: &BacklogItem, path: &str, undone: &[String]) -> String {
+    let mut text = format!("# Current item: {}\n\nId: {}\n", item.title.trim(), item.id);
+    if !item.description.trim().is_empty() {
+        text.push_str(&format!("\n{}\n", item.description.trim()));
+    }
+    append_list(&mut text, "Acceptance criteria", &item.criteria);
+    append_list(&mut text, "Notes from earlier sessions", recent_notes(&item.notes));
+    append_list(&mut text, "Changes of the backlog that were taken back", undone);
+    text.push_str(&format!(
+        "\nWork on this item only. Claim completion as soon as this item is complete; other items have \
+         sessions of their own. In {path} you may add notes to items. The orchestrator sets the status \
+         of this item, and restores everything else there.\n"
+    ));
+    text
+}
+
+fn append_list(text: &mut String, title: &str, entries: &[String]) {
+    if entries.is_empty() {
+        return;
+    }
+    text.push_str(&format!("\n{title}:\n"));
+    for entry in entries {
+        // Further lines belong to their entry.
+        text.push_str(&format!("- {}\n", entry.trim().replace('\n', "\n  ")));
+    }
+}
+
+/// Returns the last notes that are not too long together.
+fn recent_notes(notes: &[String]) -> &[String] {
+    let mut bytes = 0_usize;
+    let fits = |note: &&String| {
+        bytes = bytes.saturating_add(note.len());
+        bytes <= MOST_NOTES
+    };
+    let count = notes.iter().rev().take_while(fits).count();
+    notes.get(notes.len().saturating_sub(count)..).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ralph_orchestrator_backlog::ItemStatus;
+
+    fn item() -> BacklogItem {
+        BacklogItem {
+            id: "auth".into(),
+            title: "Log in".into(),
+            description: "With a password.".into(),
+            status: ItemStatus::Pending,
+            priority: 1,
+            criteria: vec!["wrong passwords are refused".into()],
+            dependencies: Vec::new(),
+            notes: vec!["first\nsecond line".into()],
+            location: None,
+        }
+    }
+
+    #[test]
+    fn says_all_that_an_agent_needs_and_nothing_that_is_not_there() {
+        let text = item_text(&item(), "items.json", &[]);
+        assert!(text.starts_with("# Current item: Log in\n\nId: auth\n\nWith a password.\n"));
+        assert!(text.contains("Acceptance criteria:\n- wrong passwords are refused\n"), "{text}");
+        assert!(text.contains("- first\n  second line\n"), "{text}");
+        assert!(!text.contains("taken back"), "{text}");
+    }
+
+    #[test]
+    fn leaves_out_the_oldest_notes_when_there_are_too_many() {
+        let notes: Vec<String> = (0..100).map(|n| format!("{n:03} {}", "x".repeat(1000))).collect();
+        let recent = recent_notes(&notes);
+        assert!(recent.len() < 20 && recent.last() == notes.last());
+        assert!(recent_notes(&["x".repeat(MOST_NOTES + 1)]).is_empty());
+    }
+}

@@ -1,0 +1,232 @@
+//! Guards the backlog while an agent works: what it may not change is taken back after each iteration.
+//!
+//! Between iterations no agent works, so what changes then was changed by a person, and stays.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde::{Deserialize, Serialize};
+use tokio::sync::Notify;
+
+use ralph_orchestrator_backlog::{Backlog, BacklogItem, BacklogSnapshot, GuardRules};
+use ralph_orchestrator_core::engine::{RunEvent, RunObserver};
+use ralph_orchestrator_core::store::{Series, SeriesFiles};
+
+use crate::additions::take_additions;
+use crate::error::DriverError;
+use crate::finding_text::describe;
+use crate::item_text::item_text;
+use crate::ledger::BacklogLedger;
+use crate::record::SeriesRecord;
+
+/// The file with the version of the backlog before the iteration that is running.
+const BASE: &str = "base";
+/// The file with the version that was replaced last.
+const REPLACED: &str = "replaced";
+
+/// What driver and guard share.
+pub(crate) struct SharedWork {
+    pub(crate) backlog: Arc<dyn Backlog>,
+    pub(crate) rules: GuardRules,
+    pub(crate) state: Mutex<WorkState>,
+    /// Notified when something failed that ends the work.
+    pub(crate) failed: Notify,
+}
+
+#[derive(Default)]
+pub(crate) struct WorkState {
+    /// The record, once the state directory has a key.
+    pub(crate) series: Option<(Series, SeriesFiles)>,
+    pub(crate) ledger: BacklogLedger,
+    pub(crate) failure: Option<DriverError>,
+    /// The item of the run, as it was read last.
+    item: Option<BacklogItem>,
+    /// What was taken back in the last iteration, for the agent.
+    undone: Vec<String>,
+    base: Option<OpenBase>,
+}
+
+/// The version of the backlog before an iteration.
+struct OpenBase {
+    iteration: Iteration,
+    snapshot: BacklogSnapshot,
+}
+
+/// The iteration that may have changed the backlog.
+#[derive(Clone, Serialize, Deserialize)]
+struct Iteration {
+    item: String,
+    run: String,
+    iteration: u64,
+}
+
+impl WorkState {
+    /// Records a fact, if there is a state directory to record it in, and applies it.
+    pub(crate) fn append(&mut self, record: &SeriesRecord) -> Result<(), DriverError> {
+        if let Some((series, _)) = &mut self.series {
+            series.append(record)?;
+        }
+        self.ledger.apply(record);
+        Ok(())
+    }
+}
+
+impl SharedWork {
+    pub(crate) fn new(backlog: Arc<dyn Backlog>, rules: GuardRules) -> Self {
+        Self { backlog, rules, state: Mutex::default(), failed: Notify::new() }
+    }
+
+    pub(crate) fn state(&self) -> MutexGuard<'_, WorkState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Chooses the item of the next run.
+    pub(crate) fn set_item(&self, item: &BacklogItem) {
+        let mut state = self.state();
+        state.item = Some(item.clone());
+        state.undone.clear();
+    }
+
+    /// Returns what the item's agent is given after the prompt, with the item as it is now.
+    pub(crate) fn item_text(&self) -> String {
+        let mut state = self.state();
+        let Some(id) = state.item.as_ref().map(|item| item.id.clone()) else {
+            return String::new();
+        };
+        // A backlog that cannot be read now is restored after the iteration.
+        if let Some(now) = self.backlog.load().ok().and_then(|now| now.find(&id).cloned()) {
+            state.item = Some(now);
+        }
+        let path = self.backlog.path().display().to_string();
+        state.item.as_ref().map_or_else(String::new, |item| item_text(item, &path, &state.undone))
+    }
+
+    /// Keeps the version before an iteration.
+    fn begin_iteration(&self, run: &str, iteration: u64) -> Result<Option<String>, DriverError> {
+        let mut state = self.state();
+        if state.base.is_some() {
+            return Ok(None);
+        }
+        let snapshot = match self.backlog.load() {
+            Ok(snapshot) => snapshot,
+            Err(error) => return Ok(Some(error.to_string())),
+        };
+        let item = state.item.as_ref().map(|item| item.id.clone()).unwrap_or_default();
+        let iteration = Iteration { item, run: run.to_owned(), iteration };
+        if let Some((_, files)) = &state.series {
+            let mut content = serde_json::to_vec(&iteration).map_err(|source| {
+                DriverError::Encoding { what: "the running iteration", source }
+            })?;
+            content.push(b'\n');
+            content.extend_from_slice(&snapshot.bytes);
+            files.write(BASE, &content)?;
+        }
+        state.base = Some(OpenBase { iteration, snapshot });
+        Ok(None)
+    }
+
+    /// Takes back what the agent changed and may not, and adds what people want added. Returns sentences
+    /// for people.
+    pub(crate) fn end_iteration(&self) -> Result<Vec<String>, DriverError> {
+        let mut state = self.state();
+        let mut messages = Vec::new();
+        if let Some(base) = state.base.take() {
+            messages.extend(self.guard(&mut state, &base)?);
+        }
+        messages.extend(self.add_waiting(&mut state, false)?);
+        Ok(messages)
+    }
+
+    /// Does the same for an iteration in which the driver was killed.
+    pub(crate) fn recover(&self) -> Result<Vec<String>, DriverError> {
+        let mut state = self.state();
+        let Some((_, files)) = &state.series else { return Ok(Vec::new()) };
+        let mut messages = Vec::new();
+        if let Some(content) = files.read(BASE)? {
+            let newline = content.iter().position(|byte| *byte == b'\n').unwrap_or(content.len());
+            let (head, rest) = content.split_at(newline);
+            let iteration: Iteration = serde_json::from_slice(head)
+                .map_err(|source| DriverError::Encoding { what: "the last iteration", source })?;
+            let snapshot = self.backlog.parse(rest.get(1..).unwrap_or_default())?;
+            messages.extend(self.guard(&mut state, &OpenBase { iteration, snapshot })?);
+        }
+        messages.extend(self.add_waiting(&mut state, true)?);
+        Ok(messages)
+    }
+
+    fn guard(&self, state: &mut WorkState, base: &OpenBase) -> Result<Vec<String>, DriverError> {
+        let report = self.backlog.guard(&base.snapshot, &[], self.rules)?;
+        if let (Some((_, files)), Some(replaced)) = (&state.series, &report.replaced) {
+            files.write(REPLACED, replaced)?;
+        }
+        state.undone = report.findings.iter().filter_map(describe).collect();
+        if !report.findings.is_empty() {
+            let Iteration { item, run, iteration } = base.iteration.clone();
+            let findings = report.findings;
+            state.append(&SeriesRecord::IterationGuarded { item, run, iteration, findings })?;
+        }
+        if let Some((_, files)) = &state.series {
+            files.remove(BASE)?;
+        }
+        Ok(state.undone.iter().map(|undone| format!("backlog: {undone}")).collect())
+    }
+
+    fn add_waiting(
+        &self,
+        state: &mut WorkState,
+        after_crash: bool,
+    ) -> Result<Vec<String>, DriverError> {
+        let Some(files) = state.series.as_ref().map(|(_, files)| files.clone()) else {
+            return Ok(Vec::new());
+        };
+        let taken = take_additions(&*self.backlog, &files, &state.ledger, after_crash)?;
+        let mut messages = Vec::new();
+        for addition in taken {
+            state.append(&addition.record)?;
+            files.remove(&addition.name)?;
+            messages.push(format!("backlog: {}", addition.message));
+        }
+        Ok(messages)
+    }
+
+    fn fail(&self, error: DriverError) {
+        self.state().failure.get_or_insert(error);
+        self.failed.notify_one();
+    }
+}
+
+/// Forwards the events of a run, and guards the backlog at the boundaries of its iterations.
+pub(crate) struct IterationGuard {
+    pub(crate) work: Arc<SharedWork>,
+    pub(crate) inner: Arc<dyn RunObserver>,
+}
+
+impl RunObserver for IterationGuard {
+    fn on_event(&self, run: &str, event: &RunEvent) {
+        self.inner.on_event(run, event);
+        match event {
+            // It is recorded, and its agent is started next.
+            RunEvent::IterationStarted { iteration, .. } => {
+                let begun = self.work.begin_iteration(run, *iteration);
+                self.report(run, *iteration, begun.map(Vec::from_iter));
+            }
+            // Its processes have ended.
+            RunEvent::IterationFinished { iteration, .. } => {
+                self.report(run, *iteration, self.work.end_iteration());
+            }
+            _ => {}
+        }
+    }
+}
+
+impl IterationGuard {
+    fn report(&self, run: &str, iteration: u64, result: Result<Vec<String>, DriverError>) {
+        match result {
+            Ok(messages) => {
+                for message in messages {
+                    self.inner.on_event(run, &RunEvent::Warning { iteration, message });
+                }
+            }
+            Err(error) => self.work.fail(error),
+        }
+    }
+}

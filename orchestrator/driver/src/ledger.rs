@@ -1,0 +1,185 @@
+//! The fold of what the driver has recorded.
+
+use serde::Serialize;
+
+use crate::budget::RunUsage;
+use crate::record::SeriesRecord;
+use ralph_orchestrator_core::machine::StopReason;
+use ralph_orchestrator_core::store::{Layout, StateError, read_series};
+
+/// Which item is which run, and what was used, since the work on the backlog began.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct BacklogLedger {
+    /// Whether anything was recorded.
+    pub is_started: bool,
+    /// The runs in the order in which they began.
+    pub runs: Vec<ItemRun>,
+    /// Why the work on the backlog ended last; `None` while it goes on, or after a crash.
+    pub stop: Option<(StopReason, String)>,
+    /// Requests of people to add items that are done.
+    pub additions: Vec<String>,
+}
+
+/// A run of an item.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ItemRun {
+    /// The item's id.
+    pub item: String,
+    /// Its title when the run began.
+    pub title: String,
+    /// The run.
+    pub run: String,
+    /// How it ended last; `None` while it goes on, or after a crash.
+    pub reason: Option<StopReason>,
+    /// What it had used by then.
+    pub usage: RunUsage,
+    /// Whether the item's status says what the run's latch says.
+    pub is_written: bool,
+}
+
+impl BacklogLedger {
+    /// Applies a record.
+    pub fn apply(&mut self, record: &SeriesRecord) {
+        match record {
+            SeriesRecord::SeriesStarted { .. } => {
+                let additions = std::mem::take(&mut self.additions);
+                *self = Self { is_started: true, additions, ..Self::default() };
+            }
+            SeriesRecord::ItemStarted { item, title, run } => {
+                self.stop = None;
+                self.runs.push(ItemRun {
+                    item: item.clone(),
+                    title: title.clone(),
+                    run: run.clone(),
+                    reason: None,
+                    usage: RunUsage::default(),
+                    is_written: false,
+                });
+            }
+            SeriesRecord::ItemStopped { run, reason, usage, .. } => {
+                self.end(run, *reason, *usage);
+            }
+            SeriesRecord::ItemFinished { run, usage, .. } => {
+                self.end(run, StopReason::Completed, *usage);
+            }
+            SeriesRecord::StatusWritten { run, .. } => {
+                if let Some(entry) = self.runs.iter_mut().find(|entry| entry.run == *run) {
+                    entry.is_written = true;
+                }
+            }
+            SeriesRecord::ItemAdded { addition, .. } => self.additions.push(addition.clone()),
+            SeriesRecord::SeriesStopped { reason, message } => {
+                self.stop = Some((*reason, message.clone()));
+            }
+            SeriesRecord::IterationGuarded { .. } => {}
+        }
+    }
+
+    fn end(&mut self, run: &str, reason: StopReason, usage: RunUsage) {
+        if let Some(entry) = self.runs.iter_mut().find(|entry| entry.run == run) {
+            entry.reason = Some(reason);
+            entry.usage = usage;
+        }
+    }
+
+    /// Returns whether all items were completed when the work ended last.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        matches!(self.stop, Some((StopReason::Completed, _)))
+    }
+
+    /// Returns the run that was begun last, if it is not complete.
+    #[must_use]
+    pub fn unfinished(&self) -> Option<&ItemRun> {
+        self.runs.last().filter(|entry| entry.reason != Some(StopReason::Completed))
+    }
+
+    /// Returns the run whose completion the backlog does not say yet.
+    #[must_use]
+    pub fn unwritten(&self) -> Option<&ItemRun> {
+        self.runs
+            .iter()
+            .find(|entry| entry.reason == Some(StopReason::Completed) && !entry.is_written)
+    }
+
+    /// Returns what all runs but this one have used.
+    #[must_use]
+    pub fn used_beside(&self, run: Option<&str>) -> RunUsage {
+        let others = self.runs.iter().filter(|entry| Some(entry.run.as_str()) != run);
+        others.fold(RunUsage::default(), |sum, entry| sum.plus(entry.usage))
+    }
+
+    /// Returns the item of a run.
+    #[must_use]
+    pub fn item_of(&self, run: &str) -> Option<&ItemRun> {
+        self.runs.iter().find(|entry| entry.run == run)
+    }
+}
+
+/// Reads the record of a state directory without changing anything; `None` if there is none.
+///
+/// # Errors
+/// It is damaged or cannot be read.
+pub fn read_ledger(layout: &Layout) -> Result<Option<BacklogLedger>, StateError> {
+    let mut ledger = BacklogLedger::default();
+    read_series(layout, |entry| ledger.apply(&entry.record))?;
+    Ok(Some(ledger).filter(|ledger| ledger.is_started))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ralph_orchestrator_backlog::ItemStatus;
+
+    fn started(item: &str, run: &str) -> SeriesRecord {
+        let (item, run) = (item.to_owned(), run.to_owned());
+        SeriesRecord::ItemStarted { title: item.clone(), item, run }
+    }
+
+    fn finished(item: &str, run: &str, iterations: u64) -> SeriesRecord {
+        let usage = RunUsage { iterations, ..RunUsage::default() };
+        SeriesRecord::ItemFinished { item: item.into(), run: run.into(), validated: true, usage }
+    }
+
+    fn fold(records: &[SeriesRecord]) -> BacklogLedger {
+        let mut ledger = BacklogLedger::default();
+        records.iter().for_each(|record| ledger.apply(record));
+        ledger
+    }
+
+    #[test]
+    fn a_completion_is_unwritten_until_the_status_is() {
+        let mut records = vec![started("a", "1"), finished("a", "1", 2)];
+        let ledger = fold(&records);
+        assert_eq!(ledger.unwritten().map(|entry| entry.run.as_str()), Some("1"));
+        assert_eq!(ledger.unfinished(), None);
+        records.push(SeriesRecord::StatusWritten {
+            item: "a".into(),
+            run: "1".into(),
+            status: ItemStatus::Completed,
+        });
+        assert_eq!(fold(&records).unwritten(), None);
+    }
+
+    #[test]
+    fn what_other_runs_used_leaves_out_the_one_that_is_resumed() {
+        let ledger = fold(&[started("a", "1"), finished("a", "1", 2), started("b", "2")]);
+        assert_eq!(ledger.used_beside(Some("2")).iterations, 2);
+        assert_eq!(ledger.used_beside(Some("1")).iterations, 0);
+        assert_eq!(ledger.unfinished().map(|entry| entry.item.as_str()), Some("b"));
+    }
+
+    #[test]
+    fn a_new_beginning_counts_from_zero_and_keeps_the_additions() {
+        let added = SeriesRecord::ItemAdded { addition: "x".into(), item: None, problem: None };
+        let begin = SeriesRecord::SeriesStarted {
+            version: 1,
+            format: "json".into(),
+            path: "items.json".into(),
+        };
+        let ledger = fold(&[begin.clone(), started("a", "1"), finished("a", "1", 2), added, begin]);
+        assert_eq!(ledger.used_beside(None), RunUsage::default());
+        assert_eq!(ledger.additions, ["x"]);
+        assert!(ledger.is_started && ledger.runs.is_empty());
+    }
+}

@@ -1,0 +1,32 @@
+//! Works through a backlog: each item is a run of the engine.
+//!
+//! [`BacklogDriver`] picks the next item, submits a run for it to an [`Executor`], and writes the item's status
+//! from that run's latch and from nothing else. Limits hold for the backlog as a whole: each run is given
+//! what is left of them. [`BacklogLedger`] is the fold of what the driver records beside the runs: which
+//! item is which run, and what was used. [`LocalExecutor`] opens runs in this process.
+//!
+//! The crate must not know how a run is decided, the names of formats, adapters or validators, or
+//! terminals. The engine knows no items: it is given a text that follows the prompt.
+
+mod additions;
+mod budget;
+mod driver;
+mod error;
+mod event;
+mod executor;
+mod finding_text;
+mod item_text;
+mod iteration_guard;
+mod ledger;
+mod local;
+mod record;
+
+pub use additions::{AddOutcome, add_item};
+pub use budget::RunUsage;
+pub use driver::{BacklogDriver, BacklogEnd, DriverSetup};
+pub use error::DriverError;
+pub use event::{BacklogEvent, BacklogObserver};
+pub use executor::{Executor, RunOrder, RunReport, Submission};
+pub use ledger::{BacklogLedger, ItemRun, read_ledger};
+pub use local::{LocalExecutor, RunOpener};
+pub use record::SeriesRecord;

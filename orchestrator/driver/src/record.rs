@@ -1,0 +1,103 @@
+//! What the driver records beside the runs. Its state is the fold of these.
+
+use serde::{Deserialize, Serialize};
+
+use crate::budget::RunUsage;
+use ralph_orchestrator_backlog::{GuardFinding, ItemStatus};
+use ralph_orchestrator_core::machine::StopReason;
+use ralph_orchestrator_core::store::JournalRecord;
+
+/// One fact about the work on a backlog.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum SeriesRecord {
+    /// The work on the backlog begins, or begins anew. What was used before counts no more.
+    SeriesStarted {
+        /// Version of the format.
+        version: u32,
+        /// The format of the backlog.
+        format: String,
+        /// Its file, relative to the workspace.
+        path: String,
+    },
+    /// A run was opened for an item; no agent was started before this.
+    ItemStarted {
+        /// The item's id.
+        item: String,
+        /// Its title.
+        title: String,
+        /// Its run.
+        run: String,
+    },
+    /// The run of an item stopped without completion, or the work on it was given up.
+    ItemStopped {
+        /// The item's id.
+        item: String,
+        /// Its run.
+        run: String,
+        /// Why it stopped.
+        reason: StopReason,
+        /// The same for people.
+        message: String,
+        /// What the run has used since it began.
+        usage: RunUsage,
+    },
+    /// The run of an item is complete, as its latch says. The item's status follows from this.
+    ItemFinished {
+        /// The item's id.
+        item: String,
+        /// Its run.
+        run: String,
+        /// Whether validators accepted the work.
+        validated: bool,
+        /// What the run has used since it began.
+        usage: RunUsage,
+    },
+    /// The status that followed from a run's completion is in the backlog.
+    StatusWritten {
+        /// The item's id.
+        item: String,
+        /// Its run.
+        run: String,
+        /// The status.
+        status: ItemStatus,
+    },
+    /// What an agent did to the backlog in an iteration.
+    #[serde(rename = "guarded")]
+    IterationGuarded {
+        /// The item that was worked on.
+        item: String,
+        /// Its run.
+        run: String,
+        /// The iteration.
+        iteration: u64,
+        /// All differences.
+        findings: Vec<GuardFinding>,
+    },
+    /// An item that a person added while an agent worked is in the backlog.
+    ItemAdded {
+        /// Identifies the request.
+        addition: String,
+        /// The item's id; `None` if the backlog refused it.
+        item: Option<String>,
+        /// Why it was refused.
+        problem: Option<String>,
+    },
+    /// The work on the backlog ended, or ended for now.
+    SeriesStopped {
+        /// Why.
+        reason: StopReason,
+        /// The same for people.
+        message: String,
+    },
+}
+
+/// Version of the format, in the first record.
+pub(crate) const FORMAT_VERSION: u32 = 1;
+
+impl JournalRecord for SeriesRecord {
+    /// All are: there are few, and something outside follows from nearly each of them.
+    fn is_barrier(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,115 @@
+//! `next`, `add`, and what other commands show of a backlog.
+
+use serde_json::Value;
+
+use super::{environment, feature, feature_list, features};
+
+fn object(ended: &crate::environment::Ended) -> Value {
+    serde_json::from_str(&ended.stdout).unwrap()
+}
+
+#[test]
+fn next_is_the_same_each_time_and_explains_every_item() {
+    let env =
+        features(&[feature("low", 1, &[]), feature("waits", 9, &["low"]), feature("high", 5, &[])]);
+    let first = env.ralph(&["next", "--json"]).expect(0);
+    assert_eq!(object(&first)["item"]["id"], "high");
+    for _ in 0..5 {
+        assert_eq!(env.ralph(&["next", "--json"]).expect(0).stdout, first.stdout);
+    }
+    let explained = env.ralph(&["next", "--explain"]).expect(0);
+    explained.says("high: selected").says("low: number 2, after high");
+    explained.says("waits: waits for low (pending)").says("highest priority");
+    assert!(!env.has_state());
+}
+
+#[test]
+fn what_notes_say_decides_nothing() {
+    let mut tempting = feature("a", 1, &[]);
+    tempting["implementation_notes"] = serde_json::json!(["do feature a next"]);
+    let env = features(&[tempting, feature("b", 2, &[])]);
+    assert_eq!(object(&env.ralph(&["next", "--json"]).expect(0))["item"]["id"], "b");
+}
+
+#[test]
+fn add_checks_what_it_adds() {
+    let env = features(&[feature("a", 1, &[])]);
+    env.ralph(&["add", "New", "--id", "n", "--after", "a", "--priority", "7", "--criterion", "ok"])
+        .expect(0)
+        .says("added item n");
+    let list: Value = serde_json::from_str(&env.read("feature-list.json")).unwrap();
+    assert_eq!(list["features"][1]["depends_on"][0], "a");
+    assert_eq!(list["features"][1]["priority"], 7);
+    env.ralph(&["add", "Again", "--id", "n"]).expect(64).says("is taken");
+    env.ralph(&["add", "Lost", "--after", "nobody"]).expect(64).says("does not exist");
+    let plan = environment("plan-md", "plan.md", "");
+    plan.write("plan.md", "- [ ] One\n");
+    plan.ralph(&["add", "Two", "--json"]).expect(0);
+    assert_eq!(plan.read("plan.md"), "- [ ] One\n- [ ] Two\n");
+}
+
+#[test]
+fn status_shows_the_backlog_without_an_agent() {
+    let features: Vec<Value> = (0..200)
+        .map(|n| {
+            let mut feature = feature(&format!("f{n}"), 1, &[]);
+            if n < 45 {
+                feature["status"] = "completed".into();
+            }
+            feature
+        })
+        .collect();
+    let env = environment("json", "feature-list.json", "");
+    env.write("feature-list.json", feature_list(&features));
+    env.ralph(&["status"]).expect(0).says("45/200 (22.5%)");
+    let status = env.status();
+    assert_eq!(status["backlog"]["items"]["completed"], 45);
+    assert_eq!(env.status(), status, "the same backlog, the same answer");
+    assert_eq!(env.agent.calls(), 0);
+}
+
+#[test]
+fn status_log_why_and_runs_show_items_and_runs_as_one() {
+    let env = features(&[feature("a", 3, &[]), feature("b", 2, &[])]);
+    env.agent.call(2).out("not yet\n");
+    env.ralph(&["run", "--max-iterations", "2"]).expect(1);
+    let status = env.ralph(&["status"]).expect(0);
+    status.says("1/2 (50.0%)").says("item        b: Make b");
+    let object = env.status();
+    assert_eq!(object["backlog"]["item"]["id"], "b");
+    assert_eq!(object["backlog"]["item"]["run"], object["run"]);
+    assert_eq!(object["backlog"]["usage"]["iterations"], 2);
+    let runs = env.ralph(&["runs", "--json"]).expect(0);
+    let runs: Vec<Value> = serde_json::from_str(&runs.stdout).unwrap();
+    assert_eq!(runs[0]["item"], "b");
+    assert_eq!(runs[1]["item"], "a");
+    env.ralph(&["runs"]).expect(0).says("b: Make b").says("a: Make a");
+    let log = env.ralph(&["log"]).expect(0);
+    log.says("item a: Make a").says("item b: Make b");
+    env.ralph(&["why"]).expect(0).says("item b: Make b").says("1/2 (50.0%)");
+}
+
+#[test]
+fn events_say_which_item_a_run_is() {
+    let env = features(&[feature("a", 3, &[])]);
+    let events = env.ralph(&["run", "--json"]).expect(0).events();
+    let words: Vec<&str> = events.iter().filter_map(|event| event["event"].as_str()).collect();
+    let place = |word: &str| words.iter().position(|found| *found == word).unwrap();
+    assert!(place("item_started") < place("run_started"));
+    assert!(place("run_finished") < place("item_finished"));
+    assert_eq!(words.last(), Some(&"backlog_finished"));
+    let finished = &events[place("item_finished")];
+    assert_eq!(finished["item"], "a");
+    assert_eq!(finished["stop_reason"], "completed");
+    assert_eq!(finished["items"]["completed"], 1);
+}
+
+#[test]
+fn a_dry_run_shows_the_item_and_changes_nothing() {
+    let env = features(&[feature("a", 3, &[])]);
+    let before = env.read("feature-list.json");
+    env.ralph(&["run", "--dry-run"]).expect(0).says("would run");
+    assert_eq!(env.read("feature-list.json"), before);
+    assert_eq!(env.agent.calls(), 0);
+    env.run().expect(0);
+}

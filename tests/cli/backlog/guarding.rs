@@ -1,0 +1,147 @@
+//! What an agent may not change in the backlog is taken back; what people change stays.
+
+use serde_json::Value;
+
+use super::{CLAIM, WORK, environment, feature, feature_list, features, series_of, statuses};
+
+fn list(env: &crate::environment::TestEnvironment) -> Value {
+    serde_json::from_str(&env.read("feature-list.json")).unwrap()
+}
+
+#[test]
+fn criteria_and_items_that_the_agent_changes_are_restored_and_reported() {
+    let env = features(&[feature("a", 9, &[]), feature("b", 1, &[])]);
+    env.agent.call(1).script(&format!(
+        "{WORK}python3 - <<'P'
+import json
+d = json.load(open('feature-list.json'))
+d['features'][0]['acceptance_criteria'] = []
+del d['features'][1]
+json.dump(d, open('feature-list.json', 'w'))
+P\n"
+    ));
+    let ended = env.run().expect(0);
+    ended.says("`acceptance_criteria` of item `a` was edited; it was restored");
+    ended.says("item `b` was removed; it was restored");
+    let list = list(&env);
+    assert_eq!(list["features"][0]["acceptance_criteria"][0], "made-a exists");
+    assert_eq!(list["features"][1]["id"], "b");
+    assert_eq!(series_of(&env, "guarded").len(), 1);
+    let replaced = std::fs::read_to_string(env.state().join("series/replaced")).unwrap();
+    assert!(replaced.contains("\"acceptance_criteria\": []"), "what was replaced is kept");
+}
+
+#[test]
+fn a_completion_that_the_agent_writes_is_taken_back_and_the_agent_learns_of_it() {
+    let env = features(&[feature("a", 9, &[]), feature("b", 1, &[])]);
+    env.agent
+        .call(1)
+        .script("sed -i 's/\"pending\"/\"completed\"/' feature-list.json\n: > made-x\n");
+    env.agent.call(1).out("all features are passing\n");
+    let ended = env.ralph(&["run", "--max-iterations", "2"]).expect(1);
+    ended.says("item `b` was set to completed without validation");
+    let given = String::from_utf8(env.agent.stdin(2)).unwrap();
+    assert!(given.contains("Changes of the backlog that were taken back:\n- item `b`"), "{given}");
+    assert_eq!(env.agent.calls(), 2);
+    assert_eq!(statuses(&env)[1].1, "pending", "the second item is not complete");
+}
+
+#[test]
+fn a_broken_file_is_restored_and_the_same_item_goes_on() {
+    let env = features(&[feature("a", 9, &[])]);
+    env.agent.call(1).script(": > feature-list.json; : > made-a\n");
+    env.agent.call(1).out("oops\n");
+    env.run().expect(0).says("the backlog could not be read and was restored");
+    assert_eq!(env.agent.calls(), 2);
+    assert_eq!(statuses(&env), [("a".to_owned(), "completed".to_owned())]);
+}
+
+#[test]
+fn in_one_iteration_what_a_person_adds_is_kept_and_what_the_agent_does_is_undone() {
+    let env = features(&[feature("a", 9, &[])]);
+    let (from, to) = (env.fifo("from"), env.fifo("to"));
+    env.agent.call(1).script(&format!(
+        "{WORK}sed -i 's/made-a exists/anything/' feature-list.json
+         echo > '{}'; cat '{}'\n",
+        from.display(),
+        to.display()
+    ));
+    let mut running = env.start(&["run"]);
+    std::fs::read(&from).unwrap();
+    env.ralph(&["add", "Added meanwhile", "--id", "m", "--criterion", "mine"])
+        .expect(0)
+        .says("queued");
+    std::fs::write(&to, "go on\n").unwrap();
+    let ended = running.wait().expect(0);
+    ended.says("item `m` was added");
+    ended.says("`acceptance_criteria` of item `a` was edited; it was restored");
+    let list = list(&env);
+    assert_eq!(list["features"][0]["acceptance_criteria"][0], "made-a exists");
+    assert_eq!(list["features"][1]["acceptance_criteria"][0], "mine");
+    assert_eq!(statuses(&env).len(), 2);
+    assert!(statuses(&env).iter().all(|(_, status)| status == "completed"));
+    assert_eq!(series_of(&env, "item_added").len(), 1);
+}
+
+#[test]
+fn what_a_person_edits_between_two_runs_stays() {
+    let env = features(&[feature("a", 9, &[]), feature("b", 1, &[])]);
+    env.ralph(&["run", "--once"]).expect(0);
+    let edited = env.read("feature-list.json").replace("made-b exists", "b is better");
+    env.write("feature-list.json", &edited);
+    env.run().expect(0);
+    assert!(env.read("feature-list.json").contains("b is better"));
+    let given = String::from_utf8(env.agent.stdin(2)).unwrap();
+    assert!(given.contains("- b is better\n"), "{given}");
+}
+
+#[test]
+fn an_agent_may_write_notes() {
+    let env = features(&[feature("a", 9, &[])]);
+    env.agent.call(1).script(&format!(
+        "{WORK}sed -i 's/\"id\": \"a\",/\"id\": \"a\", \"implementation_notes\": [\"half way\"],/' \
+         feature-list.json\n"
+    ));
+    env.agent.call(1).out("more to come\n");
+    env.run().expect(0);
+    assert_eq!(list(&env)["features"][0]["implementation_notes"][0], "half way");
+    let second = String::from_utf8(env.agent.stdin(2)).unwrap();
+    assert!(second.contains("Notes from earlier sessions:\n- half way\n"), "{second}");
+}
+
+#[test]
+fn an_agent_cannot_add_items() {
+    let env = features(&[feature("a", 9, &[])]);
+    let program = env!("CARGO_BIN_EXE_ralph-orchestrator");
+    env.agent.call(1).script(&format!("{WORK}'{program}' add 'My own' 2> refused\n"));
+    env.run().expect(0);
+    assert!(env.read("refused").contains("an agent cannot add items"));
+    assert_eq!(statuses(&env).len(), 1);
+}
+
+#[test]
+fn an_edit_of_the_backlog_or_of_bookkeeping_is_no_progress() {
+    let env = environment("json", "feature-list.json", "");
+    env.write("feature-list.json", feature_list(&[feature("a", 9, &[])]));
+    // A plan, a note in the backlog, and nothing else, in every iteration.
+    env.agent.default_call().script(
+        "echo \"call $n\" >> order\nsed -i \"s/A file for a/A file for a/; s/\\\"id\\\": \\\"a\\\",.*/\\\"id\\\": \\\"a\\\", \\\"implementation_notes\\\": [\\\"call $n\\\"],/\" feature-list.json\n",
+    );
+    env.agent.default_call().out("I keep notes.\n");
+    env.raw_config(&format!("{}[limits]\nmax_stagnant = 4\n", env.read("ralph.toml")));
+    env.run().expect(1).says("stagnation");
+    assert!(env.agent.calls() <= 4, "{} calls", env.agent.calls());
+    assert!(env.read("feature-list.json").contains("\"call "), "the notes are there");
+}
+
+#[test]
+fn the_agents_word_can_be_taken_where_the_configuration_says_so() {
+    let env = environment("json", "feature-list.json", "agent_completions = \"keep\"\n");
+    env.write("feature-list.json", feature_list(&[feature("a", 9, &[]), feature("b", 1, &[])]));
+    env.agent
+        .call(1)
+        .script(&format!("{WORK}sed -i 's/\"pending\"/\"completed\"/' feature-list.json\n"));
+    env.agent.call(1).out(CLAIM);
+    env.run().expect(0).says("item `b` was set to completed by the agent, WITHOUT validation");
+    assert_eq!(env.agent.calls(), 1);
+}
