@@ -363,7 +363,7 @@ fn events_say_what_an_iteration_changed() {
 }
 
 #[test]
-fn an_iteration_is_shown_with_what_it_was_told_and_its_whole_verdict() {
+fn an_iteration_is_shown_with_its_feedback_and_its_whole_verdict() {
     let env = TestEnvironment::new();
     env.agent.default_call().out("I looked.\n<promise>COMPLETE: x</promise>\n");
     let check = "echo one; echo 'two of the check'; exit 1";

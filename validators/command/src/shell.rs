@@ -50,22 +50,22 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn problem(program: Value) -> Option<(usize, String, bool)> {
+    fn problem(program: &Value) -> Option<(usize, String, bool)> {
         find_problem(&Config::parse(json!({ "program": program })).unwrap())
     }
 
     #[test]
     fn says_how_to_use_a_shell() {
-        let (index, message, fatal) = problem(json!(["cd", "a b", "&&", "make"])).unwrap();
+        let (index, message, fatal) = problem(&json!(["cd", "a b", "&&", "make"])).unwrap();
         assert_eq!((index, fatal), (0, true));
         assert!(
             message.ends_with(r#"write program = ["sh", "-c", "cd a b && make"]"#),
             "{message}"
         );
-        let (index, message, fatal) = problem(json!(["make", "||", "true"])).unwrap();
+        let (index, message, fatal) = problem(&json!(["make", "||", "true"])).unwrap();
         assert_eq!((index, fatal), (1, false));
         assert!(message.starts_with("`||` means nothing here"), "{message}");
-        assert!(problem(json!(["CI=1", "make"])).is_some_and(|(_, _, fatal)| fatal));
+        assert!(problem(&json!(["CI=1", "make"])).is_some_and(|(_, _, fatal)| fatal));
     }
 
     #[test]
@@ -77,7 +77,7 @@ mod tests {
             json!(["./a=b"]),
             json!(["make", "A=1"]),
         ] {
-            assert_eq!(problem(program), None);
+            assert_eq!(problem(&program), None);
         }
     }
 }
