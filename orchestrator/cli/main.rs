@@ -14,7 +14,7 @@ mod dry_run;
 mod error;
 mod git;
 mod help;
-mod missing_program;
+mod missing_agent_program;
 mod next_step;
 mod orphans;
 mod output;

@@ -13,7 +13,6 @@ mod backlog;
 mod check;
 mod error;
 mod file;
-mod format;
 mod guard;
 mod item;
 mod json;
@@ -23,6 +22,7 @@ mod plan_md;
 mod sqlite;
 mod text;
 mod text_backlog;
+mod text_format;
 
 pub use self::backlog::{Backlog, BacklogKind, open_backlog};
 pub use self::error::{BacklogDefect, BacklogError, DefectKind};

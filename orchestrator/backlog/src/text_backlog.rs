@@ -6,11 +6,11 @@ use crate::backlog::Backlog;
 use crate::check::check_items;
 use crate::error::{BacklogDefect, BacklogError, describe_status};
 use crate::file::BacklogFile;
-use crate::format::{AddProblem, Document, TextFormat};
 use crate::guard::{GuardFinding, GuardOutcome, GuardReport, GuardRules, TrustedEdit, guard_text};
 use crate::item::{BacklogItem, BacklogSnapshot, ItemStatus, NewItem};
 use crate::order::ItemOrder;
 use crate::text::{TextEdit, apply_edits, read_utf8};
+use crate::text_format::{AddProblem, Document, TextFormat};
 
 /// A backlog in a text file of one format.
 pub(crate) struct TextBacklog<F> {

@@ -31,7 +31,9 @@ use crate::render::{HumanReporter, JsonReporter, QuietReporter};
 use crate::sandbox::SandboxPolicy;
 use crate::signals::Signals;
 use crate::trace::RunLog;
-use crate::{detach, dry_run, missing_program, next_step, output, question, signals, task, values};
+use crate::{
+    detach, dry_run, missing_agent_program, next_step, output, question, signals, task, values,
+};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct RunArgs {
@@ -166,7 +168,9 @@ async fn start(
         say: &output::info,
     }))
     .await
-    .map_err(|error| missing_program::explain(error, &loaded, &vars, args.agent.as_deref()))?;
+    .map_err(|error| {
+        missing_agent_program::explain(error, &loaded, &vars, args.agent.as_deref())
+    })?;
     let mut session = match opened {
         OpenOutcome::Complete { found, layout } => {
             return Ok(report_completed(&found, &layout, args.json));

@@ -6,8 +6,8 @@ use super::compare::{Comparison, GuardedItem, compare_frames, compare_items};
 use super::{GuardFinding, GuardRules, TrustedEdit};
 use crate::check::check_items;
 use crate::error::BacklogDefect;
-use crate::format::{Document, TextFormat};
 use crate::text::{TextEdit, apply_edits, read_utf8};
+use crate::text_format::{Document, TextFormat};
 
 /// What a guard makes of a version.
 #[derive(Debug)]

@@ -14,9 +14,9 @@ use self::edit::{ObjectStyle, append_element, quote, set_member};
 use self::raw::Member;
 pub(crate) use self::read::JsonLayout;
 use crate::error::BacklogDefect;
-use crate::format::{AddProblem, Document, TextFormat};
 use crate::item::{ItemStatus, NewItem};
 use crate::text::{TextEdit, free_id, slugify};
+use crate::text_format::{AddProblem, Document, TextFormat};
 
 /// The format `json`.
 #[derive(Clone, Copy, Debug)]

@@ -7,9 +7,9 @@ use serde_json::Value;
 use super::dialect::{DefaultPriority, Dialect, FEATURE_ARRAY, FEATURE_LIST, PRD, StatusField};
 use super::raw::{Member, locate_error, read_elements, read_members};
 use crate::error::{BacklogDefect, DefectKind};
-use crate::format::Document;
 use crate::item::{BacklogItem, ItemStatus};
 use crate::text::Locator;
+use crate::text_format::Document;
 
 /// What edits need to know of a JSON text.
 #[derive(Debug)]

@@ -11,9 +11,9 @@ use serde_json::{Map, Value};
 pub(crate) use self::read::PlanLayout;
 use self::read::{NOTE_PREFIX, PlanEntry, collapse_whitespace};
 use crate::error::BacklogDefect;
-use crate::format::{AddProblem, Document, TextFormat};
 use crate::item::{ItemStatus, NewItem};
 use crate::text::{TextEdit, apply_edits, line_ending};
+use crate::text_format::{AddProblem, Document, TextFormat};
 
 /// The format `plan-md`.
 #[derive(Clone, Copy, Debug)]

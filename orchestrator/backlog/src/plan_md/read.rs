@@ -5,10 +5,10 @@ use std::ops::Range;
 
 use pulldown_cmark::{Event, OffsetIter, Options, Parser, Tag, TagEnd};
 
-use crate::format::Document;
 use crate::item::{BacklogItem, ItemStatus};
 use crate::order::ItemOrder;
 use crate::text::{Locator, slugify};
+use crate::text_format::Document;
 
 /// What a nested list entry with a note begins with.
 pub(super) const NOTE_PREFIX: &str = "Note: ";

@@ -23,7 +23,7 @@ use crate::render::{HumanBacklogReporter, JsonBacklogReporter};
 use crate::sandbox::SandboxPolicy;
 use crate::signals::Signals;
 use crate::trace::RunLog;
-use crate::{detach, dry_run, missing_program, next_step, output, registry};
+use crate::{detach, dry_run, missing_agent_program, next_step, output, registry};
 
 /// How long the processes of a run may take to end, and with them its locks, when the next one begins.
 const OWN_LOCKS_WAIT: Duration = Duration::from_secs(10);
@@ -59,8 +59,9 @@ impl RunOpener for BacklogRuns<'_> {
                 opened => {
                     let Context { loaded, vars, .. } = self.context;
                     let agent = self.args.agent.as_deref();
-                    return opened
-                        .map_err(|error| missing_program::explain(error, loaded, vars, agent));
+                    return opened.map_err(|error| {
+                        missing_agent_program::explain(error, loaded, vars, agent)
+                    });
                 }
             }
         }
