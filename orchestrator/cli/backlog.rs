@@ -6,7 +6,7 @@ use ralph_orchestrator_backlog::{Backlog, BacklogError, BacklogSnapshot, GuardRu
 use ralph_orchestrator_config::{AgentCompletions, BacklogConfig, ConfigErrors, LoadedConfig};
 use ralph_orchestrator_contract::{BuildContext, BuildError};
 use ralph_orchestrator_core::engine::build_context;
-use ralph_orchestrator_core::machine::StopReason;
+use ralph_orchestrator_core::machine::{Limit, StopReason};
 use ralph_orchestrator_core::store::Layout;
 use ralph_orchestrator_driver::{BacklogLedger, DriverError, ItemRun, read_ledger};
 use serde_json::{Value, json};
@@ -116,6 +116,24 @@ impl BacklogView {
                 format!(", stopped ({}): {}", reason.word(), one_line(message, 200))
             }
         }
+    }
+
+    /// Returns what helps while the backlog is not complete.
+    pub(crate) fn advice(&self, program: &str) -> Option<String> {
+        let reason = self.ledger.stop.as_ref().map(|(reason, _)| *reason);
+        let is_limit = |limit: &&Limit| Some(limit.stop_reason()) == reason;
+        if reason == Some(StopReason::Completed) {
+            return None;
+        }
+        Some(match Limit::ALL.iter().find(is_limit) {
+            Some(limit) => format!(
+                "raise {}, which all items use up together, then `{program} run` continues with the next one",
+                limit.key()
+            ),
+            None => {
+                format!("the backlog is not complete: `{program} run` continues with the next item")
+            }
+        })
     }
 
     fn item(&self, run: Option<&str>) -> Option<&ItemRun> {

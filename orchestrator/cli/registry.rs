@@ -67,19 +67,19 @@ pub(crate) fn for_run(
     build(plugins, sandbox, Supervisor::this_binary().with_kill_switch(switch))
 }
 
-/// The same for one run of several in this process, with a fork server of its own: its shims hold the locks
+/// A supervisor for one run of several in this process, with a fork server of its own: its shims hold the locks
 /// of that run, and end with it.
-pub(crate) fn for_one_of_several(
-    plugins: &Plugins,
-    sandbox: Option<&SandboxPolicy>,
-    switch: KillSwitch,
-) -> Registry {
+pub(crate) fn supervisor_of_one(switch: KillSwitch) -> Supervisor {
     let arguments = vec![shim::FIRST_ARGUMENT.into()];
-    let supervisor = Supervisor::new("/proc/self/exe".into(), arguments);
-    build(plugins, sandbox, supervisor.with_kill_switch(switch))
+    Supervisor::new("/proc/self/exe".into(), arguments).with_kill_switch(switch)
 }
 
-fn build(plugins: &Plugins, sandbox: Option<&SandboxPolicy>, supervisor: Supervisor) -> Registry {
+/// A registry of everything, whose processes are those of `supervisor`.
+pub(crate) fn build(
+    plugins: &Plugins,
+    sandbox: Option<&SandboxPolicy>,
+    supervisor: Supervisor,
+) -> Registry {
     let launch: Arc<OnceLock<LaunchContext>> = Arc::default();
     let guarded = guarded(&launch);
     let confined = match sandbox.cloned() {

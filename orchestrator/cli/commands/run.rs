@@ -22,6 +22,7 @@ use crate::discovery::ConfigFile;
 use crate::dry_run::DryRunTraces;
 use crate::error::{CommandError, exit, stop_exit_status};
 use crate::git::{self, GitRepositories};
+use crate::missing_agent_program::explain;
 use crate::orphans::end_orphans;
 use crate::plugins::Plugins;
 use crate::processes::SupervisedProcesses;
@@ -31,9 +32,7 @@ use crate::render::{HumanReporter, JsonReporter, QuietReporter};
 use crate::sandbox::SandboxPolicy;
 use crate::signals::Signals;
 use crate::trace::RunLog;
-use crate::{
-    detach, dry_run, missing_agent_program, next_step, output, question, signals, task, values,
-};
+use crate::{detach, dry_run, next_step, output, question, signals, task, values};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct RunArgs {
@@ -146,7 +145,8 @@ async fn start(
         let start = backlog::Start { context, args, plugins, policy, signals, log, quiet, program };
         return Box::pin(backlog::run(start)).await;
     }
-    let registry = registry::for_run(&plugins, policy.as_ref(), signals.switch.clone());
+    let supervisor = Supervisor::this_binary().with_kill_switch(signals.switch.clone());
+    let registry = registry::build(&plugins, policy.as_ref(), supervisor.clone());
     let Context { file: config_file, loaded, vars } = context;
     // It is large, and awaited by others that are.
     let opened = Box::pin(open(Request {
@@ -158,7 +158,7 @@ async fn start(
         registry: &registry,
         end_orphans: &end_orphans,
         processes: Arc::new(SupervisedProcesses),
-        version_control: Arc::new(repositories(&signals, &vars)),
+        version_control: Arc::new(repositories(supervisor, &vars)),
         agent: args.agent.clone(),
         once: args.once,
         restart: args.restart,
@@ -168,9 +168,7 @@ async fn start(
         say: &output::info,
     }))
     .await
-    .map_err(|error| {
-        missing_agent_program::explain(error, &loaded, &vars, args.agent.as_deref())
-    })?;
+    .map_err(|error| explain(error, &loaded, &vars, args.agent.as_deref()))?;
     let mut session = match opened {
         OpenOutcome::Complete { found, layout } => {
             return Ok(report_completed(&found, &layout, args.json));
@@ -212,9 +210,8 @@ fn finish(finished: &Finished, args: &RunArgs, program: &str, signals: &Signals)
     stop_exit_status(finished.reason, well, signals.status.load(Ordering::Relaxed))
 }
 
-/// Returns what opens the repository of the run; its processes end at the kill switch.
-fn repositories(signals: &Signals, vars: &BTreeMap<String, String>) -> GitRepositories {
-    let supervisor = Supervisor::this_binary().with_kill_switch(signals.switch.clone());
+/// Returns what opens the repository of the run.
+fn repositories(supervisor: Supervisor, vars: &BTreeMap<String, String>) -> GitRepositories {
     GitRepositories { supervisor, vars: vars.clone(), runtime: Handle::current() }
 }
 

@@ -50,8 +50,10 @@ pub(crate) fn why(file: &ConfigFile, args: &WhyArgs) -> Result<u8, CommandError>
     };
     let program = context::invocation(file);
     let backlog = BacklogView::read(&context, &stored.layout)?;
+    let unfinished = backlog.as_ref().and_then(|backlog| backlog.advice(&program));
+    let hints = Hints { program: &program, unfinished };
     if args.json {
-        let mut object = object(&stored, &story, &program);
+        let mut object = object(&stored, &story, &hints);
         if let (Some(backlog), Some(object)) = (&backlog, object.as_object_mut()) {
             object.insert("backlog".to_owned(), backlog.object(Some(&stored.found.run)));
         }
@@ -62,10 +64,18 @@ pub(crate) fn why(file: &ConfigFile, args: &WhyArgs) -> Result<u8, CommandError>
             output::result(&line.split_whitespace().collect::<Vec<_>>().join(" "));
         });
         let width = stdout_width().unwrap_or(USUAL_WIDTH).min(WIDEST);
-        let lines = lines(&stored, &story, (&program, width));
+        let lines = lines(&stored, &story, (&hints, width));
         lines.iter().for_each(|line| output::result(line));
     }
     Ok(exit::OK)
+}
+
+/// What advice needs beside the run.
+struct Hints<'a> {
+    /// The command line of this program.
+    program: &'a str,
+    /// What helps while the backlog that the run is part of is not complete.
+    unfinished: Option<String>,
 }
 
 /// Iterations in a row in which the same happened.
@@ -175,7 +185,11 @@ const fn tree(change: TreeChange) -> Option<&'static str> {
     }
 }
 
-fn lines(stored: &SelectedRun, story: &RunSummary, (program, width): (&str, usize)) -> Vec<String> {
+fn lines(
+    stored: &SelectedRun,
+    story: &RunSummary,
+    (hints, width): (&Hints<'_>, usize),
+) -> Vec<String> {
     let (state, running) = (&stored.found.state, stored.is_running());
     let mut lines = wrap(&headline(state, story, running), "", width);
     lines.push(format!("run {}", stored.found.run));
@@ -200,7 +214,7 @@ fn lines(stored: &SelectedRun, story: &RunSummary, (program, width): (&str, usiz
     lines.extend([String::new(), "Cost:".into()]);
     lines.extend(money(stored, story, &shown));
     lines.extend([String::new(), "What to do:".into()]);
-    for advice in advice(state, story, running, program) {
+    for advice in advice(state, story, running, hints) {
         let mut text = wrap(&advice, "    ", width);
         if let Some(first) = text.first_mut() {
             *first = format!("  - {}", first.trim_start());
@@ -289,9 +303,13 @@ fn money(
 }
 
 /// What helps, most promising first.
-fn advice(state: &State, story: &RunSummary, running: bool, program: &str) -> Vec<String> {
+fn advice(state: &State, story: &RunSummary, running: bool, hints: &Hints<'_>) -> Vec<String> {
+    let program = hints.program;
     let say = |text: &str| text.to_owned();
     if state.completion().is_some() {
+        if let Some(unfinished) = hints.unfinished.as_ref().filter(|_| !running) {
+            return vec![unfinished.clone()];
+        }
         return vec![say("nothing: the work is proved done. `run --restart` begins a new run")];
     }
     if running {
@@ -339,7 +357,7 @@ fn advice(state: &State, story: &RunSummary, running: bool, program: &str) -> Ve
     advice
 }
 
-fn object(stored: &SelectedRun, story: &RunSummary, program: &str) -> Value {
+fn object(stored: &SelectedRun, story: &RunSummary, hints: &Hints<'_>) -> Value {
     let (state, running) = (&stored.found.state, stored.is_running());
     let iterations: Vec<&IterationSummary> =
         story.iterations.values().filter(|episode| !episode.is_empty()).collect();
@@ -357,7 +375,7 @@ fn object(stored: &SelectedRun, story: &RunSummary, program: &str) -> Value {
         "cost_estimated": state.budget.cost_estimated,
         "tokens": state.tokens(),
         "runtime_ms": stored.runtime_ms(),
-        "advice": advice(state, story, running, program),
+        "advice": advice(state, story, running, hints),
         "state_dir": stored.layout.root(),
     })
 }

@@ -66,7 +66,7 @@ pub(crate) fn exceeded(limits: &Limits, used: RunUsage) -> Option<(StopReason, S
     let left = remaining(limits, used);
     let all = "by the runs of this backlog together";
     if left.max_iterations == Some(0) {
-        let text = format!("{} iterations are used {all} (limits.max_iterations)", used.iterations);
+        let text = format!("limits.max_iterations is used up {all}: {}", used.iterations);
         return Some((StopReason::MaxIterations, text));
     }
     if left.max_runtime == Some(Duration::ZERO) {

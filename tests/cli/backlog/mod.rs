@@ -8,6 +8,7 @@ mod formats;
 mod guarding;
 mod limits;
 mod order;
+mod together;
 
 use serde_json::{Value, json};
 

@@ -91,8 +91,9 @@ impl RunOpener for BacklogRuns<'_> {
 impl BacklogRuns<'_> {
     async fn open_once(&self, order: RunOrder) -> Result<OpenOutcome, EngineError> {
         let Context { file, loaded, vars } = self.context;
-        let switch = self.signals.switch.clone();
-        let registry = registry::for_one_of_several(&self.plugins, self.policy.as_ref(), switch);
+        // One for all processes of this run, those of git too: what is left of it must not hold the next one up.
+        let supervisor = registry::supervisor_of_one(self.signals.switch.clone());
+        let registry = registry::build(&self.plugins, self.policy.as_ref(), supervisor.clone());
         let mut limited = loaded.clone();
         limited.config.limits = order.limits;
         // It is large, and awaited by others that are.
@@ -105,7 +106,7 @@ impl BacklogRuns<'_> {
             registry: &registry,
             end_orphans: &end_orphans,
             processes: Arc::new(SupervisedProcesses),
-            version_control: Arc::new(repositories(self.signals, vars)),
+            version_control: Arc::new(repositories(supervisor, vars)),
             agent: self.args.agent.clone(),
             once: order.once,
             restart: order.restart,
