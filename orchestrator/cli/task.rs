@@ -142,6 +142,13 @@ pub(crate) fn protected(args: &RunArgs, workspace: &Path) -> Vec<Vec<String>> {
                 one_line(&globs.join(", "), 300)
             ));
         }
+        if globs.is_empty() && args.protect.is_empty() && !args.no_protect {
+            output::info(&format!(
+                "`{}`: nothing that it runs is protected, so an agent can change what it proves; `--protect \
+                 GLOB` names files that must stay as they are",
+                one_line(check, 80)
+            ));
+        }
         let named = args.protect.iter().filter(|glob| !globs.contains(*glob));
         let named: Vec<String> = named.cloned().collect();
         [globs, named].concat()
