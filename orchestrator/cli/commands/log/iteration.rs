@@ -23,6 +23,8 @@ pub(super) struct IterationPrinter {
     pub(super) transcript: TranscriptReader,
     /// The last record that was printed, or left out.
     seq: u64,
+    /// The iteration that was the last to start before it.
+    started: u64,
 }
 
 impl IterationPrinter {
@@ -34,6 +36,7 @@ impl IterationPrinter {
             formatter: RecordFormatter::new(stdout_width()).with_whole_reasons(),
             transcript: TranscriptReader::new(layout, run, number, format),
             seq: 0,
+            started: 0,
         }
     }
 
@@ -46,6 +49,9 @@ impl IterationPrinter {
             }
             self.seq = entry.seq;
             let lines = self.formatter.lines(entry);
+            if let Record::IterationStarted { iteration, .. } = entry.record {
+                self.started = iteration;
+            }
             match &entry.record {
                 Record::IterationStarted { iteration, attempt, given, .. }
                     if *iteration == number =>
@@ -55,7 +61,7 @@ impl IterationPrinter {
                         self.print_feedback()?;
                     }
                 }
-                record if is_end(record) && iteration_at(entries, entry.seq) == number => {
+                record if is_end(record) && self.started == number => {
                     self.transcript.print_new()?;
                     self.print_lines(&lines);
                     self.print_verdict(record);
@@ -132,13 +138,4 @@ const fn is_end(record: &Record) -> bool {
             | Record::Validated { .. }
             | Record::Completed { .. }
     )
-}
-
-/// The iteration that was the last to start before this record.
-fn iteration_at(entries: &[JournalEntry], seq: u64) -> u64 {
-    let started = |entry: &JournalEntry| match entry.record {
-        Record::IterationStarted { iteration, .. } if entry.seq <= seq => Some(iteration),
-        _ => None,
-    };
-    entries.iter().rev().find_map(started).unwrap_or(0)
 }

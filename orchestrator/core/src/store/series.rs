@@ -106,13 +106,7 @@ impl SeriesFiles {
     /// # Errors
     /// It cannot be removed.
     pub fn remove(&self, name: &str) -> Result<(), StateError> {
-        let path = self.path(name);
-        match self.disk.remove_file(&path) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                Err(StateError::io("remove", &path)(error))
-            }
-            _ => Ok(()),
-        }
+        self.disk.remove_private(&self.path(name))
     }
 
     /// Returns the names that begin like this, sorted.

@@ -2,6 +2,7 @@
 
 mod template;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use ralph_orchestrator_config::{Config, ConfigErrors, LoadedConfig, Prompts, Role};
@@ -177,7 +178,7 @@ pub(super) struct RolePrompts {
     is_editable: bool,
     chains: Vec<Chain>,
     /// What each role was given last.
-    last: Vec<(Role, FoundPrompt)>,
+    last: BTreeMap<Role, FoundPrompt>,
 }
 
 impl RolePrompts {
@@ -192,7 +193,7 @@ impl RolePrompts {
             prompts: prompts.clone(),
             is_editable: config.run.prompt_editable,
             chains,
-            last: Vec::new(),
+            last: BTreeMap::new(),
         }
     }
 
@@ -220,41 +221,42 @@ impl RolePrompts {
         variables: &TemplateVariables<'_>,
         workspace: &Path,
     ) -> Result<(RolePrompt, Option<String>), RolePromptError> {
-        let last = self.last.iter().find(|(known, _)| *known == role).map(|(_, last)| last);
+        let last = self.last.get(&role);
         let chain = self.chains.iter().find(|chain| chain.role == role);
         let found = match chain {
             Some(chain) => chain.find(),
             None => find_role_prompt(&self.prompts, role),
         };
-        let is_usable = |found: &FoundPrompt| {
-            check(&self.prompts, role, found).and_then(|()| self.render(found, variables)).map(drop)
-        };
-        let found = found.and_then(|found| is_usable(&found).map(|()| found));
-        let (found, warning) = match (found, last) {
-            (Ok(found), None) => (found, None),
-            (Ok(found), Some(last)) if found == *last => (found, None),
-            (Ok(found), Some(last)) if !self.is_editable => {
+        let usable = found.and_then(|found| {
+            check(&self.prompts, role, &found)?;
+            let given = self.render(&found, variables)?;
+            Ok((found, given))
+        });
+        let (found, given, warning) = match (usable, last) {
+            (Ok((found, given)), None) => (found, given, None),
+            (Ok((found, given)), Some(last)) if found == *last => (found, given, None),
+            (Ok((found, _)), Some(last)) if !self.is_editable => {
                 self.restore(last, workspace)?;
                 let why = "run.prompt_editable = false forbids; it is given as it was at the start";
-                (last.clone(), Some(format!("{} was edited, which {why}", found.origin())))
+                let warning = format!("{} was edited, which {why}", found.origin());
+                (last.clone(), self.render(last, variables)?, Some(warning))
             }
-            (Ok(found), Some(_)) => {
+            (Ok((found, given)), Some(_)) => {
                 let message = format!(
                     "the prompt of the role `{}` was changed: {}",
                     role.word(),
                     found.origin()
                 );
-                (found, Some(message))
+                (found, given, Some(message))
             }
             (Err(error), None) => return Err(error),
             (Err(error), Some(last)) => {
-                let last = last.clone();
-                (last, Some(format!("{error}; the prompt is given as it was last")))
+                let warning = format!("{error}; the prompt is given as it was last");
+                (last.clone(), self.render(last, variables)?, Some(warning))
             }
         };
-        self.last.retain(|(known, _)| *known != role);
-        self.last.push((role, found.clone()));
-        let (bytes, has_task) = self.render(&found, variables)?;
+        self.last.insert(role, found.clone());
+        let (bytes, has_task) = given;
         Ok((RolePrompt { role, found, bytes, has_task }, warning))
     }
 
