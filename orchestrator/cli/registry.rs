@@ -10,6 +10,7 @@ use ralph_orchestrator_contract::{BuildContext, BuildError, parse_config};
 use ralph_orchestrator_core::registry::{FactoryMap, LaunchContext, Registry};
 use ralph_orchestrator_core::workspace::GuardedPaths;
 use ralph_orchestrator_detectors::{marker, promise};
+use ralph_orchestrator_driver::{BACKLOG_DETECTOR, ItemClaim, build_backlog_detector};
 use ralph_orchestrator_supervisor::{KillSwitch, Supervisor, shim};
 
 use crate::plugins::Plugins;
@@ -120,6 +121,7 @@ pub(crate) fn build(
 
     registry.detectors.add("promise", promise::build);
     registry.detectors.add("marker", marker::build);
+    add_backlog_detector(&mut registry, None);
 
     let s = supervisor.clone();
     registry
@@ -136,6 +138,12 @@ pub(crate) fn build(
         drop(launch.set(context));
     });
     registry
+}
+
+/// Adds the detector `backlog` for the item of a run; without one it finds nothing.
+pub(crate) fn add_backlog_detector(registry: &mut Registry, item: Option<ItemClaim>) {
+    let build = move |config, _: &_| build_backlog_detector(config, item.clone());
+    registry.detectors.add(BACKLOG_DETECTOR, build);
 }
 
 /// What agents are refused to write: what is protected, and the orchestrator's own files; everything

@@ -2,6 +2,7 @@
 
 use ralph_orchestrator_config as config;
 use ralph_orchestrator_detectors::{marker, promise};
+use ralph_orchestrator_driver::{BACKLOG_DETECTOR, BacklogDetectorKeys};
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
@@ -63,7 +64,11 @@ fn validators() -> Vec<Keys> {
 }
 
 fn detectors() -> Vec<Keys> {
-    vec![("promise", open::<promise::Keys>()), ("marker", open::<marker::Keys>())]
+    vec![
+        ("promise", open::<promise::Keys>()),
+        ("marker", open::<marker::Keys>()),
+        (BACKLOG_DETECTOR, open::<BacklogDetectorKeys>()),
+    ]
 }
 
 /// Puts the keys into definitions of their own, and refers to them.

@@ -265,6 +265,10 @@ impl<E: Executor> BacklogDriver<E> {
         let order = RunOrder {
             limits: remaining(&self.setup.limits, self.used_beside(resume.as_deref())),
             part: RunPart { run: resume, text },
+            item_claim: {
+                let work = Arc::clone(&self.work);
+                Arc::new(move || work.item_claim())
+            },
             once: self.setup.once,
             restart: std::mem::take(&mut self.setup.restart),
         };

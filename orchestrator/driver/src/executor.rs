@@ -9,6 +9,7 @@ use ralph_orchestrator_core::engine::{RunObserver, RunPart};
 use ralph_orchestrator_core::machine::{State, StopReason};
 use ralph_orchestrator_core::store::Layout;
 
+use crate::detector::ItemClaim;
 use crate::error::DriverError;
 
 /// What a run is to do.
@@ -16,6 +17,8 @@ use crate::error::DriverError;
 pub struct RunOrder {
     /// What it works on, and the run to resume.
     pub part: RunPart,
+    /// What the agent claims of the item, for the detector `backlog`.
+    pub item_claim: ItemClaim,
     /// Its limits.
     pub limits: Limits,
     /// Stop after one iteration.

@@ -23,7 +23,9 @@ pub(crate) fn describe(finding: &GuardFinding) -> Option<String> {
             format!("item `{}` was added; it was taken out, add it with `add`", item.id)
         }
         GuardFinding::CompletedByAgent { id, is_reverted: true, .. } => {
-            format!("item `{id}` was set to completed without validation; its status was restored")
+            format!(
+                "item `{id}` was set to completed; its status was restored, only the validators complete it"
+            )
         }
         GuardFinding::CompletedByAgent { id, .. } => {
             format!("item `{id}` was set to completed by the agent, WITHOUT validation")

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 
-use ralph_orchestrator_backlog::{Backlog, BacklogItem, BacklogSnapshot, GuardRules};
+use ralph_orchestrator_backlog::{Backlog, BacklogItem, BacklogSnapshot, GuardRules, ItemStatus};
 use ralph_orchestrator_core::engine::{RunEvent, RunObserver};
 use ralph_orchestrator_core::store::{Series, SeriesFiles};
 
@@ -98,6 +98,14 @@ impl SharedWork {
         }
         let path = self.backlog.path().display().to_string();
         state.item.as_ref().map_or_else(String::new, |item| item_text(item, &path, &state.undone))
+    }
+
+    /// Returns what the agent claims of the item by its status.
+    pub(crate) fn item_claim(&self) -> Option<String> {
+        let id = self.state().item.as_ref()?.id.clone();
+        let is_completed = self.backlog.load().ok()?.find(&id)?.status == ItemStatus::Completed;
+        let path = self.backlog.path().display();
+        is_completed.then(|| format!("item `{id}` is set to completed in {path}"))
     }
 
     /// Keeps the version before an iteration.

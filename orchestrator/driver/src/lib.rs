@@ -10,6 +10,7 @@
 
 mod additions;
 mod budget;
+mod detector;
 mod driver;
 mod error;
 mod event;
@@ -23,6 +24,7 @@ mod record;
 
 pub use additions::{AddOutcome, add_item};
 pub use budget::RunUsage;
+pub use detector::{BACKLOG_DETECTOR, BacklogDetectorKeys, ItemClaim, build_backlog_detector};
 pub use driver::{BacklogDriver, BacklogEnd, DriverSetup};
 pub use error::DriverError;
 pub use event::{BacklogEvent, BacklogObserver};

@@ -3,8 +3,9 @@
 use serde_json::Value;
 
 use super::{CLAIM, WORK, environment, feature, feature_list, features, series_of, statuses};
+use crate::environment::TestEnvironment;
 
-fn list(env: &crate::environment::TestEnvironment) -> Value {
+fn list(env: &TestEnvironment) -> Value {
     serde_json::from_str(&env.read("feature-list.json")).unwrap()
 }
 
@@ -39,7 +40,7 @@ fn a_completion_that_the_agent_writes_is_taken_back_and_the_agent_learns_of_it()
         .script("sed -i 's/\"pending\"/\"completed\"/' feature-list.json\n: > made-x\n");
     env.agent.call(1).out("all features are passing\n");
     let ended = env.ralph(&["run", "--max-iterations", "2"]).expect(1);
-    ended.says("item `b` was set to completed without validation");
+    ended.says("item `b` was set to completed; its status was restored");
     let given = String::from_utf8(env.agent.stdin(2)).unwrap();
     assert!(given.contains("Changes of the backlog that were taken back:\n- item `b`"), "{given}");
     assert_eq!(env.agent.calls(), 2);
@@ -144,4 +145,35 @@ fn the_agents_word_can_be_taken_where_the_configuration_says_so() {
     env.agent.call(1).out(CLAIM);
     env.run().expect(0).says("item `b` was set to completed by the agent, WITHOUT validation");
     assert_eq!(env.agent.calls(), 1);
+}
+
+/// The detector `backlog`, beside the one that everybody has.
+const DETECTORS: &str =
+    "agent_completions = \"revert\"\n[completion]\ndetectors = [\"promise\", \"backlog\"]\n";
+
+#[test]
+fn an_item_that_the_agent_sets_to_completed_is_a_claim_that_the_validators_decide() {
+    let env = environment("json", "feature-list.json", DETECTORS);
+    env.write("feature-list.json", feature_list(&[feature("a", 9, &[])]));
+    let mark = "sed -i 's/\"in_progress\"/\"completed\"/' feature-list.json\n";
+    // Only marked; then the work, without a word about it.
+    env.agent.call(1).script(mark).out("marked\n");
+    env.agent.call(2).script(WORK).out("made\n");
+    env.run().expect(0);
+    assert_eq!(env.agent.calls(), 2, "the claim stays pending");
+    assert_eq!(statuses(&env), [("a".to_owned(), "completed".to_owned())]);
+    assert_eq!(env.status()["latch"]["claim"]["detector"], "backlog");
+    let given = String::from_utf8(env.agent.stdin(2)).unwrap();
+    assert!(given.contains("The claim is still pending"), "{given}");
+    assert!(given.contains("only the validators complete it"), "{given}");
+}
+
+#[test]
+fn the_detector_of_items_is_refused_without_a_backlog() {
+    let env = TestEnvironment::new();
+    env.raw_config(
+        "[agent]\nadapter = \"command\"\nunmetered = true\n[agent.config]\nprogram = [\"true\"]\n\
+         [completion]\ntrust_agent = true\ndetectors = [\"backlog\"]\n",
+    );
+    env.ralph(&["config", "check"]).expect(78).says("there is no [backlog]").says("ralph.toml:8");
 }

@@ -93,7 +93,8 @@ impl BacklogRuns<'_> {
         let Context { file, loaded, vars } = self.context;
         // One for all processes of this run, those of git too: what is left of it must not hold the next one up.
         let supervisor = registry::supervisor_of_one(self.signals.switch.clone());
-        let registry = registry::build(&self.plugins, self.policy.as_ref(), supervisor.clone());
+        let mut registry = registry::build(&self.plugins, self.policy.as_ref(), supervisor.clone());
+        registry::add_backlog_detector(&mut registry, Some(order.item_claim));
         let mut limited = loaded.clone();
         limited.config.limits = order.limits;
         // It is large, and awaited by others that are.

@@ -5,7 +5,10 @@ use std::path::{Component, Path, PathBuf};
 use super::is_name;
 use crate::backlog_table::BacklogTable;
 use crate::diagnostics::Diagnostics;
-use crate::model::BacklogConfig;
+use crate::model::{BacklogConfig, DetectorConfig};
+
+/// The detector of what an agent sets to completed.
+const DETECTOR: &str = "backlog";
 
 /// Checks the table; `None` if the file has none.
 pub(super) fn check(
@@ -41,6 +44,16 @@ pub(super) fn check(
         order: table.order,
         agent_completions: table.agent_completions,
     })
+}
+
+/// Refuses the detector that looks at an item where there are none.
+pub(super) fn check_detectors(detectors: &[DetectorConfig], diagnostics: &mut Diagnostics<'_>) {
+    if detectors.iter().any(|detector| detector.name == DETECTOR) {
+        let message = format!(
+            "the detector {DETECTOR:?} finds the item that an agent sets to completed, and there is no [backlog]"
+        );
+        diagnostics.add(&["completion", "detectors"], message);
+    }
 }
 
 fn is_inside(path: &Path) -> bool {

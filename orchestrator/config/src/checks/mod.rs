@@ -71,6 +71,9 @@ pub(crate) fn resolve(
     handoff(file.handoff, diagnostics);
     env(&file.env, diagnostics);
     let backlog = backlog::check(file.backlog, diagnostics);
+    if backlog.is_none() {
+        backlog::check_detectors(&completion.detectors, diagnostics);
+    }
     let state =
         file.state.dir.map(|path| make_absolute(&path, dir, &["state", "dir"], diagnostics));
     let has_prompts = file.prompts.is_some();
