@@ -101,6 +101,7 @@ fn sections(schema: &Value) -> Vec<Section<'_>> {
     all.push(section("`[limits]`", "Limits", &["limits"]));
     all.push(section("`[git]`", "Git", &["git"]));
     all.push(section("`[handoff]`", "Handoff", &["handoff"]));
+    all.push(section("`[memory]`", "Memory", &["memory"]));
     all.push(section("`[backlog]`", "Backlog", &["backlog"]));
     all.push(section("`[env]`", "Env", &["env"]));
     all.push(section("`[sandbox]`", "Sandbox", &["sandbox"]));

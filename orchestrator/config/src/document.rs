@@ -13,7 +13,8 @@ use serde_json::{Map, Value};
 use crate::backlog_table::BacklogTable;
 use crate::model::{
     AfterRejection, AgentConfig, BaselineMode, CompletionTrigger, Config, Env, Git, Handoff,
-    Initializer, InstructionsMode, Limits, PluginConfig, Prompts, Run, Sandbox, StateConfig, units,
+    Initializer, InstructionsMode, Limits, Memory, PluginConfig, Prompts, Run, Sandbox,
+    StateConfig, units,
 };
 use crate::strict;
 
@@ -59,6 +60,9 @@ pub(crate) struct ConfigDocument {
     /// When an iteration is ended so that the next one continues with a fresh context.
     #[serde(deserialize_with = "strict::table")]
     pub(crate) handoff: Handoff,
+    /// What is written down about each iteration, and what of it the next agent is given.
+    #[serde(deserialize_with = "strict::table")]
+    pub(crate) memory: Memory,
     /// The list of items that is worked, each in a run of its own. Without `kind` there is none.
     #[serde(deserialize_with = "strict::table", skip_serializing_if = "BacklogTable::is_empty")]
     pub(crate) backlog: BacklogTable,
@@ -337,6 +341,7 @@ impl From<&Config> for ConfigDocument {
             limits: config.limits.clone(),
             git: config.git,
             handoff: config.handoff,
+            memory: config.memory.clone(),
             backlog: config.backlog.as_ref().map(BacklogTable::from).unwrap_or_default(),
             env: config.env.clone(),
             sandbox: config.sandbox.clone(),

@@ -45,9 +45,9 @@ pub use loaded::LoadedConfig;
 pub use model::{
     AfterRejection, AgentCompletions, AgentConfig, BacklogConfig, BacklogOrder, BaselineMode,
     CommitMode, Completion, CompletionTrigger, Config, DetectorConfig, Env, EnvMode, Git, Handoff,
-    Initializer, InstructionsMode, Limits, PluginConfig, Prices, Prompts, Role, RoleAgents,
-    RoleNames, Run, Sandbox, SandboxMode, SandboxWorkspace, StateConfig, ValidatorConfig,
-    WorkingRole, duration_text, parse_duration,
+    Initializer, InstructionsMode, Limits, Memory, MemoryMode, PluginConfig, Prices,
+    ProgressFormat, Prompts, Role, RoleAgents, RoleNames, Run, Sandbox, SandboxMode,
+    SandboxWorkspace, StateConfig, ValidatorConfig, WorkingRole, duration_text, parse_duration,
 };
 pub use run_paths::{load_run_paths, run_paths_at};
 pub use schema::{keys, schema};

@@ -168,6 +168,7 @@ fn the_complete_file_has_every_key() {
         "Backlog" => complete["backlog"].clone(),
         "Git" => complete["git"].clone(),
         "Handoff" => complete["handoff"].clone(),
+        "Memory" => complete["memory"].clone(),
         "Prompts" => complete["prompts"].clone(),
         "RoleNames" => complete["prompts"]["names"].clone(),
         "RoleAgents" => complete["prompts"]["agents"].clone(),

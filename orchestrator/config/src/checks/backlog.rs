@@ -56,7 +56,8 @@ pub(super) fn check_detectors(detectors: &[DetectorConfig], diagnostics: &mut Di
     }
 }
 
-fn is_inside(path: &Path) -> bool {
+/// Whether a path names a file inside the workspace, relative to it.
+pub(super) fn is_inside(path: &Path) -> bool {
     let is_plain = |part: Component<'_>| matches!(part, Component::Normal(_) | Component::CurDir);
     path.file_name().is_some() && path.components().all(is_plain)
 }

@@ -3,6 +3,7 @@
 mod backlog;
 mod fallback;
 mod files;
+mod memory;
 mod plugins;
 mod prompts;
 
@@ -74,6 +75,7 @@ pub(crate) fn resolve(
     if backlog.is_none() {
         backlog::check_detectors(&completion.detectors, diagnostics);
     }
+    memory::check(&mut file.memory, backlog.as_ref(), diagnostics);
     let state =
         file.state.dir.map(|path| make_absolute(&path, dir, &["state", "dir"], diagnostics));
     let has_prompts = file.prompts.is_some();
@@ -93,6 +95,7 @@ pub(crate) fn resolve(
         limits: file.limits,
         git: file.git,
         handoff: file.handoff,
+        memory: file.memory,
         backlog,
         env: file.env,
         sandbox: sandbox(file.sandbox, dir, diagnostics),

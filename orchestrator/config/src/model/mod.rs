@@ -4,8 +4,10 @@ mod backlog;
 mod git;
 mod handoff;
 mod limits;
+mod memory;
 mod plugins;
 mod prompts;
+pub(crate) mod size;
 pub(crate) mod units;
 
 use std::collections::BTreeMap;
@@ -22,6 +24,7 @@ pub use backlog::{AgentCompletions, BacklogConfig, BacklogOrder};
 pub use git::{CommitMode, Git};
 pub use handoff::Handoff;
 pub use limits::Limits;
+pub use memory::{Memory, MemoryMode, ProgressFormat};
 pub use plugins::PluginConfig;
 pub use prompts::{Initializer, Prompts, Role, RoleAgents, RoleNames, WorkingRole};
 pub use units::{duration_text, parse_duration};
@@ -53,6 +56,8 @@ pub struct Config {
     pub git: Git,
     /// `[handoff]`
     pub handoff: Handoff,
+    /// `[memory]`
+    pub memory: Memory,
     /// `[backlog]`
     pub backlog: Option<BacklogConfig>,
     /// `[env]`

@@ -11,6 +11,7 @@ mod command_line;
 mod errors;
 mod files;
 mod layers;
+mod memory;
 mod places;
 mod presets;
 mod roundtrip;
