@@ -75,8 +75,9 @@ impl ConfigFile {
             "`ralph-orchestrator init` writes one; `run --goal TEXT --check COMMAND` needs none",
         );
         match OTHERS.iter().find(|other| exists(&folder.join(other))) {
-            Some(other) => error
-                .hinted(format!("{other} is another tool's; docs/user/migrating.md maps its keys")),
+            Some(other) => error.hinted(format!(
+                "{other} is another tool's; docs/user/coming-from.md maps its keys"
+            )),
             None => error,
         }
     }

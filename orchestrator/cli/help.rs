@@ -119,6 +119,8 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
             ("Write a configuration for this repository", "init"),
             ("Name the command that proves the work done", r#"init --test "make check""#),
             ("Any program as the agent", "init -- ./my-agent --flag"),
+            ("A known way of working", "init --preset ada"),
+            ("See one work without an account, in an empty folder", "init --preset ada --demo"),
         ],
     ),
     (

@@ -3,7 +3,11 @@
 use ralph_orchestrator_config::Preset;
 
 /// Name and values of each preset.
-const PRESETS: [(&str, &str); 1] = [("ralph", include_str!("presets/ralph.toml"))];
+const PRESETS: [(&str, &str); 3] = [
+    ("ralph", include_str!("presets/ralph.toml")),
+    ("ada", include_str!("presets/ada.toml")),
+    ("autocoder", include_str!("presets/autocoder.toml")),
+];
 
 /// Returns all presets.
 pub(crate) fn all() -> Vec<Preset> {

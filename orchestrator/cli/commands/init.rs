@@ -4,6 +4,7 @@ mod agent;
 mod check;
 mod check_run;
 mod ignore;
+mod preset;
 mod prompt;
 mod protect;
 mod subprojects;
@@ -21,6 +22,7 @@ pub(crate) use prompt::{needs_task, placeholder, refuse_placeholder};
 use crate::error::{CommandError, exit};
 use crate::output;
 use check::ProposedChecks;
+use preset::PresetFolder;
 use ralph_validator_command::find_script;
 
 #[derive(Debug, clap::Args)]
@@ -29,8 +31,14 @@ pub(crate) struct InitArgs {
     #[arg(long, value_name = "COMMAND")]
     pub(crate) test: Option<String>,
     /// Write a systemd user unit that runs an existing configuration
-    #[arg(long, conflicts_with_all = ["test", "agent", "words", "goal", "gitignore", "no_run"])]
+    #[arg(long, conflicts_with_all = ["test", "agent", "words", "goal", "gitignore", "no_run", "preset"])]
     pub(crate) systemd: bool,
+    /// A known way of working: ralph, pure-loop, ada or autocoder
+    #[arg(long, value_name = "NAME")]
+    pub(crate) preset: Option<String>,
+    /// With --preset, in an empty folder: a sample task, and a recorded agent that completes it
+    #[arg(long, requires = "preset", conflicts_with_all = ["test", "agent", "words", "goal", "gitignore", "force"])]
+    pub(crate) demo: bool,
     /// The agent: claude, codex, gemini, opencode, goose, qwen, copilot or claude-sdk [default: the first
     /// that is installed]
     #[arg(long, value_name = "NAME", conflicts_with = "words")]
@@ -60,6 +68,10 @@ pub(crate) fn init(file: &Path, args: &InitArgs) -> Result<u8, CommandError> {
     }
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or(Path::new("."));
+    let preset = args.preset.as_deref().map(PresetFolder::find).transpose()?;
+    if let Some(preset) = preset.as_ref().filter(|_| args.demo) {
+        return preset::write_demo(preset, folder);
+    }
     let prompt = file.with_file_name("PROMPT.md");
     let keeps_config = exists(file)? && !args.force;
     let keeps_prompt = exists(&prompt)?;
@@ -69,28 +81,51 @@ pub(crate) fn init(file: &Path, args: &InitArgs) -> Result<u8, CommandError> {
         output::result(&format!("kept {} unchanged", file.display()));
     } else {
         let found = ProposedChecks::find(folder, args.test.as_deref())?;
-        write_config(file, &found, args, folder)?;
+        write_config(file, &found, args, folder, preset.as_ref())?;
         checks = Some(found);
     }
-    if keeps_prompt || !create(&prompt, &prompt::text(args.goal.as_deref()))? {
-        output::result(&format!(
-            "kept {} unchanged{}",
-            prompt.display(),
-            prompt::missing_claim(&prompt)
-        ));
-    } else {
-        output::result(&format!("wrote {}", prompt.display()));
+    if let Some(preset) = &preset {
+        preset.write_files(folder)?;
+    }
+    let has_prompt = preset.as_ref().is_none_or(PresetFolder::has_prompt);
+    if has_prompt {
+        write_prompt(&prompt, keeps_prompt, args, preset.as_ref())?;
     }
     if let Some(checks) = &checks {
         artefacts(folder, args, checks)?;
-        if !checks.found.is_empty() && !args.no_run {
+        if has_prompt && !checks.found.is_empty() && !args.no_run {
             check_run::run(file)?.iter().for_each(|line| output::result(line));
         }
     }
+    if !has_prompt {
+        preset::say_next(file);
+        return Ok(exit::OK);
+    }
     let needs_task = !keeps_prompt && args.goal.is_none();
-    let needs_check = checks.is_some_and(|checks| checks.found.is_empty());
+    let needs_check = preset.is_none() && checks.is_some_and(|checks| checks.found.is_empty());
     next(file, &prompt, needs_task, needs_check);
     Ok(exit::OK)
+}
+
+/// Writes the prompt of the task, unless there is one.
+fn write_prompt(
+    path: &Path,
+    is_kept: bool,
+    args: &InitArgs,
+    preset: Option<&PresetFolder>,
+) -> Result<(), CommandError> {
+    let text = prompt::text(args.goal.as_deref());
+    let text = match preset {
+        Some(preset) => preset.prompt(text),
+        None => text,
+    };
+    if !is_kept && create(path, &text)? {
+        output::result(&format!("wrote {}", path.display()));
+    } else {
+        let missing = prompt::missing_claim(path);
+        output::result(&format!("kept {} unchanged{missing}", path.display()));
+    }
+    Ok(())
 }
 
 /// Returns what a command that runs tests relies on, and the agent must not change: what [`init`] protects
@@ -157,16 +192,20 @@ fn write_config(
     checks: &ProposedChecks,
     args: &InitArgs,
     folder: &Path,
+    preset: Option<&PresetFolder>,
 ) -> Result<(), CommandError> {
     let agent = if args.words.is_empty() {
         agent::find(args.agent.as_deref(), folder)?
     } else {
         agent::from_words(&args.words, folder)?
     };
-    let text = CONFIG
-        .replace("@AGENT@", &agent.toml)
-        .replace("@VALIDATORS@", &checks.toml()?)
-        .replace("@COST@", agent.cost);
+    let text = match preset {
+        Some(preset) => preset.config(&agent, checks)?,
+        None => CONFIG
+            .replace("@AGENT@", &agent.toml)
+            .replace("@VALIDATORS@", &checks.toml()?)
+            .replace("@COST@", agent.cost),
+    };
     if args.force {
         let disk = ralph_orchestrator_core::store::Disk::default();
         disk.write_atomically(file, text.as_bytes(), 0o644)?;
@@ -176,7 +215,10 @@ fn write_config(
     }
     output::result(&format!("wrote {}", file.display()));
     output::result(&agent.line);
-    checks.lines().iter().for_each(|line| output::result(line));
+    match preset.filter(|_| checks.found.is_empty()) {
+        Some(preset) => output::result(preset.missing_check()),
+        None => checks.lines().iter().for_each(|line| output::result(line)),
+    }
     Ok(())
 }
 
@@ -210,12 +252,24 @@ fn artefacts(folder: &Path, args: &InitArgs, checks: &ProposedChecks) -> Result<
     Ok(())
 }
 
-/// The last lines: what is left to do, and the next commands.
-fn next(file: &Path, prompt: &Path, needs_task: bool, needs_check: bool) {
-    let option = match file.to_str() {
+/// Returns the option that names the configuration, if it has to be named.
+fn option_of(file: &Path) -> String {
+    match file.to_str() {
         Some("ralph.toml") | None => String::new(),
         Some(name) => format!(" -c {name}"),
-    };
+    }
+}
+
+/// Prints commands with what they do.
+fn next_commands(option: &str, commands: &[(&str, &str)]) {
+    for (command, what) in commands {
+        let command = format!("ralph-orchestrator{option} {command}");
+        output::result(&format!("  {command:<28}  # {what}"));
+    }
+}
+
+/// The last lines: what is left to do, and the next commands.
+fn next(file: &Path, prompt: &Path, needs_task: bool, needs_check: bool) {
     if needs_task {
         output::result(&format!("first: describe the task in {}", prompt.display()));
     }
@@ -227,12 +281,12 @@ fn next(file: &Path, prompt: &Path, needs_task: bool, needs_check: bool) {
         ));
     }
     output::result("next:");
-    for (command, what) in [
-        ("doctor", "check everything, at no cost"),
-        ("run", "run the loop until the work is proved done"),
-        ("status", "show the current run's status"),
-    ] {
-        let command = format!("ralph-orchestrator{option} {command}");
-        output::result(&format!("  {command:<28}  # {what}"));
-    }
+    next_commands(
+        &option_of(file),
+        &[
+            ("doctor", "check everything, at no cost"),
+            ("run", "run the loop until the work is proved done"),
+            ("status", "show the current run's status"),
+        ],
+    );
 }

@@ -1,5 +1,6 @@
 //! The user's git repository: who starts git, and what of it the engine and the commands see.
 
+mod create;
 mod process;
 mod saving;
 mod stored;
@@ -16,6 +17,7 @@ use tokio::runtime::Handle;
 use crate::context::Context;
 use crate::error::CommandError;
 
+pub(crate) use create::create_repository;
 pub(crate) use process::SupervisedGit;
 pub(crate) use saving::GitRepositories;
 pub(crate) use stored::StoredRepository;

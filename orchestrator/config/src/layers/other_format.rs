@@ -11,7 +11,7 @@ pub(crate) fn explain(path: &Path, text: &str) -> Option<ConfigError> {
     let message = format!("this is {format}; the configuration is TOML");
     let mut error = ConfigError::new(SourceLocation::file(path), "", message);
     error.help = Some(
-        "`ralph-orchestrator init` writes a ralph.toml; docs/user/migrating.md says what becomes of \
+        "`ralph-orchestrator init` writes a ralph.toml; docs/user/coming-from.md says what becomes of \
          the keys of other tools"
             .to_owned(),
     );

@@ -1,0 +1,208 @@
+//! `init --preset`: a folder in which a known way of working begins.
+
+mod demo;
+
+use std::fs;
+use std::path::Path;
+
+use ralph_orchestrator_config::{Preset, Role, nearest};
+use ralph_orchestrator_core::engine::built_in_prompt;
+
+use super::agent::AgentChoice;
+use super::check::ProposedChecks;
+use super::ignore::is_in_repository;
+use super::{create, next_commands, option_of};
+use crate::error::{CommandError, exit};
+use crate::{git, output, presets};
+use demo::Demo;
+
+const CONFIG: &str = include_str!("../../templates/presets/ralph.toml");
+/// Where the prompt of the ordinary template says how to claim, and how the marker is set instead.
+const CLAIM_START: &str = "- When everything above is done";
+const MARKER_CLAIM: &str = "- When everything above is done and the tests pass, put at least three files that show it (.txt, .png or .json)\n  \
+    into `validation-evidence/` beside this file, and add this line at the end of this file, without the indentation:\n\n      \
+    - [x] TASK_COMPLETE\n";
+
+/// The validator of the preset `ralph`: a list of validators takes the place of that of the preset.
+const EVIDENCE: &str = "[[validator]]\nkind = \"evidence-files\"\ndir = \"validation-evidence\"   # beside the prompt\n\
+    min_files = 3\nextensions = [\"png\", \"txt\", \"json\"]\n\n";
+
+/// A preset, and what it needs in a folder.
+pub(super) struct PresetFolder {
+    name: String,
+    kind: Kind,
+}
+
+/// The presets that come with the program.
+#[derive(Clone, Copy)]
+enum Kind {
+    Ralph,
+    PureLoop,
+    Ada,
+    Autocoder,
+}
+
+const KINDS: [(&str, Kind); 4] = [
+    ("ralph", Kind::Ralph),
+    ("pure-loop", Kind::PureLoop),
+    ("ada", Kind::Ada),
+    ("autocoder", Kind::Autocoder),
+];
+
+impl PresetFolder {
+    /// Returns the preset of this name.
+    pub(super) fn find(name: &str) -> Result<Self, CommandError> {
+        let all: Vec<Preset> = presets::all();
+        let names = || all.iter().map(|preset| preset.name.as_str());
+        let known = KINDS.iter().find(|(known, _)| *known == name && names().any(|n| n == name));
+        let Some((name, kind)) = known else {
+            let error = CommandError::user(format!("there is no preset called {name:?}"));
+            let hint = nearest(name, names()).map_or_else(
+                || format!("known presets: {}", names().collect::<Vec<_>>().join(", ")),
+                |near| format!("did you mean \"{near}\"?"),
+            );
+            return Err(error.hinted(hint));
+        };
+        Ok(Self { name: (*name).to_owned(), kind: *kind })
+    }
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    const fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// Whether the task is in `PROMPT.md`; a task of the pure loop has a plan.
+    pub(super) const fn has_prompt(&self) -> bool {
+        !matches!(self.kind, Kind::PureLoop)
+    }
+
+    /// Returns the text of `ralph.toml`.
+    pub(super) fn config(
+        &self,
+        agent: &AgentChoice,
+        checks: &ProposedChecks,
+    ) -> Result<String, CommandError> {
+        let prompt =
+            "prompt = \"PROMPT.md\"          # what to do; read again before each iteration\n";
+        let run = if self.has_prompt() { format!("[run]\n{prompt}\n") } else { String::new() };
+        let found = if checks.found.is_empty() { self.without_check() } else { checks.toml()? };
+        let own = if matches!(self.kind, Kind::Ralph) { EVIDENCE } else { "" };
+        let check = format!("{own}{found}");
+        Ok(CONFIG
+            .replace("@PRESET@", &self.name)
+            .replace("@RUN@", &run)
+            .replace("@AGENT@", &agent.toml)
+            .replace("@CHECK@", &check)
+            .replace("@COST@", agent.cost))
+    }
+
+    /// What stands in the place of a check where none was found.
+    fn without_check(&self) -> String {
+        match self.kind {
+            Kind::Ralph => "# The evidence files that the preset wants are written by the agent itself. Add a check of your own:\n\
+                 # [[validator]]\n# kind = \"command\"\n# program = [\"./test.sh\"]\n"
+                .to_owned(),
+            Kind::PureLoop => {
+                "# The `test_command` of each plan is what proves its task done.\n".to_owned()
+            }
+            Kind::Ada | Kind::Autocoder => "# NO check was found, so the agent's word is enough. Name a check, and remove `trust_agent`:\n\
+                 # [[validator]]\n# kind = \"command\"\n# program = [\"./test.sh\"]\n\
+                 [completion]\ntrust_agent = true\n"
+                .to_owned(),
+        }
+    }
+
+    /// Returns what is said to the user of a missing check.
+    pub(super) const fn missing_check(&self) -> &'static str {
+        match self.kind {
+            Kind::Ralph => {
+                "  NO test command was found: only evidence files decide, which the agent writes itself"
+            }
+            Kind::PureLoop => "  NO test command was found: each plan needs a `test_command`",
+            Kind::Ada | Kind::Autocoder => {
+                "  NO test command was found: ralph.toml says `trust_agent = true`, so the agent's word is enough"
+            }
+        }
+    }
+
+    /// Returns the prompt of a task as the detectors of the preset want it claimed.
+    pub(super) fn prompt(&self, text: String) -> String {
+        match (self.kind, text.find(CLAIM_START)) {
+            (Kind::Ralph, Some(start)) => {
+                let mut text = text;
+                text.truncate(start);
+                text + MARKER_CLAIM
+            }
+            _ => text,
+        }
+    }
+
+    /// Writes what the preset needs beside `ralph.toml` and the prompt, if it is not there yet.
+    pub(super) fn write_files(&self, folder: &Path) -> Result<(), CommandError> {
+        match self.kind {
+            Kind::Ada => return create_repository(folder),
+            Kind::Autocoder => {}
+            Kind::Ralph | Kind::PureLoop => return Ok(()),
+        }
+        for (name, role) in [
+            ("prompts/initializer_prompt.md", Role::Initializer),
+            ("prompts/coding_prompt.md", Role::Coding),
+            ("prompts/coding_prompt_yolo.md", Role::Yolo),
+        ] {
+            write(folder, name, built_in_prompt(role))?;
+        }
+        Ok(())
+    }
+}
+
+/// Makes a repository, which the preset commits to, unless the folder is in one.
+fn create_repository(folder: &Path) -> Result<(), CommandError> {
+    if !is_in_repository(folder) {
+        git::create_repository(folder)?;
+        output::result("made a git repository: the preset commits to it");
+    }
+    Ok(())
+}
+
+/// Writes a file that is not there, with its folders, and says so.
+fn write(folder: &Path, name: &str, text: &str) -> Result<(), CommandError> {
+    let path = folder.join(name);
+    if let Some(parent) = path.parent() {
+        fs::create_dir_all(parent).map_err(|error| {
+            CommandError::user(format!("cannot make {}: {error}", parent.display()))
+        })?;
+    }
+    let verb = if create(&path, text)? { "wrote" } else { "kept" };
+    output::result(&format!("{verb} {}", path.display()));
+    Ok(())
+}
+
+/// Writes a folder in which a recorded agent completes the work, and says how to start it.
+pub(super) fn write_demo(preset: &PresetFolder, folder: &Path) -> Result<u8, CommandError> {
+    for (name, text) in Demo::of(preset, folder)?.files {
+        write(folder, name, &text)?;
+    }
+    if matches!(preset.kind(), Kind::Ada) {
+        create_repository(folder)?;
+    }
+    output::result("next:");
+    let run = if preset.has_prompt() { "run" } else { "go 1" };
+    next_commands("", &[(run, "a recorded agent completes the task"), ("log", "what happened")]);
+    Ok(exit::OK)
+}
+
+/// The next commands of a task that is not in a prompt file.
+pub(super) fn say_next(file: &Path) {
+    output::result("next:");
+    next_commands(
+        &option_of(file),
+        &[
+            ("new \"TASK\"", "write the plan of a task; --test-command proves it"),
+            ("go 1", "run the loop until the task is proved done"),
+            ("status --task 1", "show its current status"),
+        ],
+    );
+}
