@@ -3,6 +3,7 @@
 mod filter;
 mod inventory;
 mod pinned_paths;
+mod prefetch;
 mod snapshot;
 #[cfg(test)]
 mod tests;
@@ -27,6 +28,7 @@ use filter::TreeFilter;
 use inventory::Inventory;
 pub use inventory::{FileChangeKind, PathChange, TreeChanges};
 pub use pinned_paths::PinnedPaths;
+use prefetch::Prefetch;
 use ralph_orchestrator_safe_fs::walk;
 use ralph_orchestrator_safe_fs::{self as safe_fs, FileFingerprint, path_bytes};
 pub use snapshot::{TreeDiff, TreeSnapshot};
@@ -152,6 +154,8 @@ pub struct TreeHasher {
     pinned: Arc<PinnedPaths>,
     artefacts: HashSet<Box<[u8]>>,
     inventory: Inventory,
+    /// The folders of the last digest in the order of the walk, and how many entries it met.
+    folders: (Vec<Box<[u8]>>, u64),
 }
 
 impl TreeHasher {
@@ -172,6 +176,7 @@ impl TreeHasher {
             pinned: Arc::default(),
             artefacts: HashSet::new(),
             inventory: Inventory::default(),
+            folders: (Vec::new(), 0),
         }
     }
 
@@ -276,12 +281,19 @@ impl TreeHasher {
             filter.track(tracked, &repository.top, &real);
         }
         self.inventory.begin();
+        let (folders, count) = std::mem::take(&mut self.folders);
+        let is_known = !self.hasher.knows_nothing();
+        let prefetch = Prefetch::new(&real, &folders, count).filter(|_| is_known);
         let known = (&mut self.hasher, &mut self.inventory);
+        let (numbers, artefacts) = (&self.numbers, &self.artefacts);
         let mut pass =
-            TreeWalker::new(filter, known, &self.numbers, entries, &self.artefacts, notes);
-        let walked = walk(top, &mut pass, &filter::FolderContext::default(), MAX_DEPTH);
-        let (state, compiled) = pass.finish();
+            TreeWalker::new(filter, known, numbers, entries, artefacts, notes, prefetch.as_ref());
+        let walked = prefetch::beside(prefetch.as_ref(), || {
+            walk(top, &mut pass, &filter::FolderContext::default(), MAX_DEPTH)
+        });
+        let (state, compiled, folders) = pass.finish();
         self.compiled = compiled;
+        self.folders = (folders, state.files);
         match walked {
             Ok(()) => {
                 self.hasher.finish();

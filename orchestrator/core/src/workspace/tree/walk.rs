@@ -13,6 +13,7 @@ use rustix::io::Errno;
 
 use super::filter::{FolderContext, Inclusion, TreeFilter};
 use super::inventory::Inventory;
+use super::prefetch::{Prefetch, SeenName};
 use super::snapshot::{EntryDigest, entry_digest};
 use super::{TreeDigest, TreeState};
 use crate::workspace::file_hasher::{Content, FileHasher, unique_digest};
@@ -77,6 +78,10 @@ pub(super) struct TreeWalker<'a> {
     /// Of all but artefacts, if there are any.
     work: Option<blake3::Hasher>,
     lister: DirLister,
+    /// What a second thread looks at meanwhile.
+    prefetch: Option<&'a Prefetch<'a>>,
+    /// The folders in the order of the walk.
+    folders: Vec<Box<[u8]>>,
     digest: blake3::Hasher,
     batch: Vec<u8>,
     files: u64,
@@ -95,6 +100,7 @@ impl<'a> TreeWalker<'a> {
         entries: Option<&'a mut Entries>,
         artefacts: &'a HashSet<Box<[u8]>>,
         notes: Vec<String>,
+        prefetch: Option<&'a Prefetch<'a>>,
     ) -> Self {
         Self {
             filter,
@@ -105,6 +111,8 @@ impl<'a> TreeWalker<'a> {
             artefacts,
             work: (!artefacts.is_empty()).then(|| blake3::Hasher::new_derive_key(CONTEXT)),
             lister: DirLister::default(),
+            prefetch,
+            folders: Vec::new(),
             digest: blake3::Hasher::new_derive_key(CONTEXT),
             batch: Vec::with_capacity(BATCH * 2),
             files: 0,
@@ -116,7 +124,8 @@ impl<'a> TreeWalker<'a> {
         }
     }
 
-    pub(super) fn finish(mut self) -> (TreeState, CompiledRules) {
+    /// Returns the result, the rules that were read, and the folders in the order of the walk.
+    pub(super) fn finish(mut self) -> (TreeState, CompiledRules, Vec<Box<[u8]>>) {
         self.digest.update(&self.batch);
         if self.unreadable_more > 0 {
             self.note(format!("{} more entries cannot be read", self.unreadable_more));
@@ -131,7 +140,7 @@ impl<'a> TreeWalker<'a> {
             stable: self.stable,
             notes: self.notes,
         };
-        (state, self.filter.rules.into_compiled())
+        (state, self.filter.rules.into_compiled(), self.folders)
     }
 
     fn note(&mut self, note: String) {
@@ -146,23 +155,24 @@ impl<'a> TreeWalker<'a> {
         folder: BorrowedFd<'_>,
         path: &[u8],
         inside: FolderContext,
+        is_first: bool,
     ) -> Result<(FolderEntries, bool), Errno> {
-        let (names, _) = self.lister.list(folder, usize::MAX)?;
+        let names = self.names(folder, path, is_first)?;
         let tagged =
-            |name: &DirEntryName| name.bytes == CACHE_TAG && !path.is_empty() && is_tagged(folder);
+            |(name, _): &SeenName| name.bytes == CACHE_TAG && !path.is_empty() && is_tagged(folder);
         let inside = FolderContext { ignored: inside.ignored || names.iter().any(tagged) };
         let mut items = Vec::with_capacity(names.len());
         let mut subfolders = Vec::new();
         let mut whole = path.to_vec();
         let mut moved = false;
-        for DirEntryName { bytes: name, file_type: kind } in names {
+        for (DirEntryName { bytes: name, file_type: kind }, seen) in names {
             if self.hasher.cancelled() {
                 // The caller sees that, too.
                 break;
             }
             whole.truncate(path.len());
             whole.extend_from_slice(&name);
-            let mut fingerprint = None;
+            let mut fingerprint = seen;
             let mut kind = kind;
             if kind == FileType::Unknown {
                 let Ok(now) = FileFingerprint::from_name(folder, &name) else {
@@ -191,6 +201,21 @@ impl<'a> TreeWalker<'a> {
             }
         }
         Ok(((items, subfolders), moved))
+    }
+
+    /// Returns the names in a folder: at the first attempt as the second thread has seen them, if it has.
+    fn names(
+        &mut self,
+        folder: BorrowedFd<'_>,
+        path: &[u8],
+        is_first: bool,
+    ) -> Result<Vec<SeenName>, Errno> {
+        let prefetch = self.prefetch.filter(|_| is_first);
+        if let Some(seen) = prefetch.and_then(|prefetch| prefetch.take(folder, path)) {
+            return Ok(seen);
+        }
+        let (names, _) = self.lister.list(folder, usize::MAX)?;
+        Ok(names.into_iter().map(|name| (name, None)).collect())
     }
 
     /// Reads a file of which nothing can be known yet without looking at it first; `None` if that is not so.
@@ -337,6 +362,7 @@ impl DirVisitor for TreeWalker<'_> {
         inside: &FolderContext,
     ) -> Result<Vec<Subfolder<FolderContext>>, Cancelled> {
         let mut whole = path.to_vec();
+        self.folders.push(path.into());
         for attempt in 1..=ATTEMPTS {
             self.filter.rules.leave(path.len());
             if !inside.ignored
@@ -344,7 +370,7 @@ impl DirVisitor for TreeWalker<'_> {
             {
                 self.note(format!("{}{}: not used: {error}", shown(path), shown(RULE_FILE)));
             }
-            let listed = self.read_folder(folder, path, *inside);
+            let listed = self.read_folder(folder, path, *inside, attempt == 1);
             if self.hasher.cancelled() {
                 return Err(Cancelled);
             }
