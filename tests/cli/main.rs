@@ -40,6 +40,7 @@ mod hostile;
 mod init;
 mod limits;
 mod log;
+mod memory;
 mod messages;
 mod newcomer;
 mod next_steps;

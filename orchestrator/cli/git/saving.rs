@@ -39,6 +39,19 @@ impl VersionControl for GitRepositories {
         let opened = open().map_err(|error| error.to_string())?;
         Ok(Arc::new(opened))
     }
+
+    fn recent_subjects(
+        &self,
+        location: RepositoryLocation,
+        most: u32,
+    ) -> Result<Vec<String>, String> {
+        let supervisor = self.supervisor.clone().with_guard(location.guard);
+        let git = SupervisedGit::find(supervisor, &self.vars, self.runtime.clone())?;
+        let mut vars = environment(&self.vars);
+        vars.insert(RUN_ID.into(), location.run.into());
+        Repository::recent_subjects(&location.workspace, &git, &vars, most)
+            .map_err(|error| error.to_string())
+    }
 }
 
 /// The repository of one run.

@@ -264,7 +264,7 @@ impl<E: Executor> BacklogDriver<E> {
         };
         let order = RunOrder {
             limits: remaining(&self.setup.limits, self.used_beside(resume.as_deref())),
-            part: RunPart { run: resume, text },
+            part: RunPart { run: resume, item: Some(item.id.clone()), text },
             item_claim: {
                 let work = Arc::clone(&self.work);
                 Arc::new(move || work.item_claim())

@@ -44,6 +44,7 @@ mod rollback;
 mod run_git;
 mod secrets;
 mod snapshot;
+mod subjects;
 mod system_git;
 mod trust;
 mod worktree;

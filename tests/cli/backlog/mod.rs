@@ -36,7 +36,7 @@ pub(super) fn environment(kind: &str, path: &str, more: &str) -> TestEnvironment
 }
 
 /// An item of feature-list.json.
-pub(super) fn feature(id: &str, priority: i64, after: &[&str]) -> Value {
+pub(crate) fn feature(id: &str, priority: i64, after: &[&str]) -> Value {
     json!({
         "id": id, "name": format!("Make {id}"), "description": format!("A file for {id}."),
         "status": "pending", "priority": priority,
@@ -51,7 +51,7 @@ pub(super) fn feature_list(features: &[Value]) -> String {
 }
 
 /// A workspace with a feature-list.json.
-pub(super) fn features(features: &[Value]) -> TestEnvironment {
+pub(crate) fn features(features: &[Value]) -> TestEnvironment {
     let env = environment("json", "feature-list.json", "");
     env.write("feature-list.json", feature_list(features));
     env

@@ -11,8 +11,8 @@ const MAX_REASONS: usize = 40;
 const MAX_NEAR_MISSES: usize = 5;
 
 /// Returns the block before the prompt; empty without feedback, so that the agent then reads the prompt byte for
-/// byte.
-pub(super) fn block(state: &State, instructions: &[String]) -> String {
+/// byte. `memory` is what is said of iterations before the last.
+pub(super) fn block(state: &State, instructions: &[String], memory: &str) -> String {
     let mut text = String::new();
     if state.is_initializing() && !state.initializer.missing.is_empty() {
         text.push_str("The project is not prepared yet. Still missing:\n");
@@ -68,6 +68,7 @@ pub(super) fn block(state: &State, instructions: &[String]) -> String {
     if !state.answers.is_empty() {
         answers(&mut text, &state.answers);
     }
+    text.push_str(memory);
     if text.is_empty() { text } else { format!("{text}---\n\n") }
 }
 
@@ -90,7 +91,11 @@ fn answers(text: &mut String, answers: &[Answer]) {
     }
 }
 
-fn list<'a>(text: &mut String, items: impl ExactSizeIterator<Item = &'a str>, most: usize) {
+pub(super) fn list<'a>(
+    text: &mut String,
+    items: impl ExactSizeIterator<Item = &'a str>,
+    most: usize,
+) {
     let total = items.len();
     for item in items.take(most) {
         // Writing to a String cannot fail.

@@ -31,6 +31,7 @@ mod iteration;
 mod iteration_files;
 mod iteration_watch;
 mod location;
+mod memory;
 mod observation;
 mod observe;
 mod open;

@@ -27,6 +27,7 @@ impl Session {
     pub(super) async fn find_claims(&mut self) -> Result<Vec<Input>, EngineError> {
         let made = self.recreate_workspace()?;
         let (prompt, warning) = self.prompt.read(&self.workspace)?;
+        let restored = self.guard_memory();
         let final_text = self.final_text.take();
         // A detector that is no part of this program may take its time.
         let enough = self.observation_allowance().expired_or_stopped();
@@ -40,7 +41,7 @@ impl Session {
         self.begin_observation();
         let warnings = warning.into_iter().chain(findings.warnings).map(Input::Warning);
         let claims = Input::ClaimsFound(findings.claims);
-        Ok(made.into_iter().chain(warnings).chain([claims]).collect())
+        Ok(made.into_iter().chain(restored).chain(warnings).chain([claims]).collect())
     }
 
     /// Observes tree and evidence, and whether the configuration was changed.

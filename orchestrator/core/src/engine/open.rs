@@ -10,9 +10,11 @@ use super::construction::build_context;
 use super::error::EngineError;
 use super::existing_run::{ExistingRun, RunSetup, StoredPolicy, verify_workspace};
 use super::location::{self, WorkspacePaths};
+use super::memory::RunMemory;
 use super::paths::{state_layout, state_owner, verify_owner};
 use super::processes::Processes;
 use super::prompt::PromptSource;
+use super::redact::Redactor;
 use super::relocated::Beginning;
 use super::renew::{self, Renewal};
 use super::role_prompts::check_role_prompts;
@@ -72,6 +74,8 @@ pub struct Request<'a> {
 pub struct RunPart {
     /// The run that has this part. Without one, or if the state directory holds another, a new run begins.
     pub run: Option<String>,
+    /// The id of the item that it is, if it is one of a backlog.
+    pub item: Option<String>,
     /// Returns what the agent is given after the prompt; called before each iteration.
     pub text: PartText,
 }
@@ -110,6 +114,7 @@ pub async fn open(request: Request<'_>) -> Result<OpenOutcome, EngineError> {
     if !request.restart {
         // First of all: what is complete stays so, whatever has become of its configuration.
         if let Some(found) = setup.find_completed(request.part.as_ref()).await {
+            request.settle_memory(&layout, &workspace, &found, None);
             return Ok(OpenOutcome::Complete { found: Box::new(found), layout });
         }
         paths.verify()?;
@@ -130,7 +135,10 @@ pub async fn open(request: Request<'_>) -> Result<OpenOutcome, EngineError> {
             None
         }
         Some(found) => match setup.classify(found, request.part.as_ref()).await {
-            ExistingRun::Complete(found) => return Ok(OpenOutcome::Complete { found, layout }),
+            ExistingRun::Complete(found) => {
+                request.settle_memory(&layout, &workspace, &found, Some(&store));
+                return Ok(OpenOutcome::Complete { found, layout });
+            }
             ExistingRun::Resumes(found) => {
                 let frozen = setup.load_frozen_policy(&found.run).await;
                 Some(ResumedRun { found: *found, frozen })
@@ -228,6 +236,8 @@ impl BuiltRun {
         if resumed.is_none() && request.part.is_some() {
             notes.extend(location.prompt.remove_claims(&policy, location.workspace.path()).await?);
         }
+        let mut memory = request.open_memory(&layout, location.workspace.path(), &redactor)?;
+        memory.as_mut().map_or(Ok(()), RunMemory::recover)?;
         let Location { workspace, occupied, prompt } = location;
         let Request { loaded, config_file, vars, processes, once, dry_run, part, .. } = request;
         let saving = Saving::new(loaded.config.git.commit, request.version_control, guard);
@@ -246,6 +256,7 @@ impl BuiltRun {
             occupied,
             prompt,
             saving,
+            memory,
             part_text: part.map(|part| part.text),
         };
         match resumed {
@@ -327,6 +338,45 @@ impl Request<'_> {
         match &self.loaded.config.run.template {
             Some(template) => renew::record_origin(template, held, &self.disk, layout),
             None => Ok(()),
+        }
+    }
+
+    /// Opens what iterations leave in words, and changes nothing.
+    fn open_memory(
+        &self,
+        layout: &Layout,
+        workspace: &Path,
+        redactor: &Redactor,
+    ) -> Result<Option<RunMemory>, EngineError> {
+        if self.dry_run {
+            return Ok(None);
+        }
+        let config = &self.loaded.config.memory;
+        let item = self.part.as_ref().and_then(|part| part.item.clone());
+        let disk = self.disk.clone();
+        Ok(RunMemory::open(config, disk, layout, workspace, redactor.clone(), item)?)
+    }
+
+    /// Writes down the end of a complete run if a crash prevented that. `held` is its state, if it is locked
+    /// already. The run is complete whether this succeeds or not.
+    fn settle_memory(
+        &self,
+        layout: &Layout,
+        workspace: &Path,
+        found: &StoredRun,
+        held: Option<&Store>,
+    ) {
+        let open = || self.open_memory(layout, workspace, &Redactor::default()).ok().flatten();
+        if !open().is_some_and(|memory| memory.is_unsettled(&found.run)) {
+            return;
+        }
+        let lock = held.is_none().then(|| Store::open_with_disk(self.disk.clone(), layout.clone()));
+        if lock.as_ref().is_some_and(Result::is_err) {
+            return;
+        }
+        // Another process may have written it before this one had the lock.
+        if let Some(mut memory) = open().filter(|memory| memory.is_unsettled(&found.run)) {
+            drop(memory.settle(&found.run, &found.state));
         }
     }
 

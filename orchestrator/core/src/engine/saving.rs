@@ -55,13 +55,7 @@ impl Session {
         if self.saving.mode.is_off() {
             return Ok(());
         }
-        let location = RepositoryLocation {
-            run: self.run.clone(),
-            workspace: self.workspace.clone(),
-            folder: self.layout().git(&self.run),
-            is_new: !self.resumed,
-            guard: Arc::clone(&self.saving.guard),
-        };
+        let location = self.repository_location();
         let version_control = Arc::clone(&self.saving.version_control);
         let opened = blocking(move || version_control.open(location)).await?;
         self.saving.repository = Some(opened.map_err(EngineError::Repository)?);
@@ -99,6 +93,24 @@ impl Session {
             self.saving.begin_problem = begun.err();
         }
         Ok(())
+    }
+
+    /// Returns the subjects of the last commits; none if there is no repository.
+    pub(super) async fn recent_subjects(&self, most: u32) -> Result<Vec<String>, EngineError> {
+        let location = self.repository_location();
+        let version_control = Arc::clone(&self.saving.version_control);
+        let subjects = blocking(move || version_control.recent_subjects(location, most)).await?;
+        Ok(subjects.unwrap_or_default())
+    }
+
+    fn repository_location(&self) -> RepositoryLocation {
+        RepositoryLocation {
+            run: self.run.clone(),
+            workspace: self.workspace.clone(),
+            folder: self.layout().git(&self.run),
+            is_new: !self.resumed,
+            guard: Arc::clone(&self.saving.guard),
+        }
     }
 
     /// Saves what the last iteration left.

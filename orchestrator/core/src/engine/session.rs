@@ -14,6 +14,7 @@ use super::error::EngineError;
 use super::feedback;
 use super::fingerprint::{AgentPrompt, Fingerprints, StartDetails};
 use super::location;
+use super::memory::RunMemory;
 use super::observation::{KnownTree, WorkspaceObservation};
 use super::open::PartText;
 use super::pinned_paths;
@@ -96,6 +97,8 @@ pub struct Session {
     pub(super) fingerprints: Fingerprints,
     pub(super) config_file: ConfigFile,
     pub(super) saving: Saving,
+    /// What iterations leave in words, if that is configured.
+    pub(super) memory: Option<RunMemory>,
     pub(super) scratch: ScratchDir,
     /// Whether an agent's command line explains how to claim completion, by its name.
     pub(super) argv_shows_form: BTreeMap<String, bool>,
@@ -272,6 +275,7 @@ impl Session {
             }
             for effect in effects {
                 if let Effect::Finish { reason, message } = effect {
+                    self.close_memory();
                     return Ok(self.finished(reason, message));
                 }
                 inputs.extend(self.perform(effect).await?);
@@ -362,16 +366,24 @@ impl Session {
                 done.map(|done| vec![Input::Validated(done)])
             }
             Effect::Prepare(start) => {
+                self.close_memory();
                 self.begin_saved_iteration(start.iteration).await?;
-                self.prepare(start)
+                let commits = self.recent_commits().await?;
+                self.prepare(start, &commits)
             }
             Effect::Start(start) => {
                 let (iteration, attempt) = (start.iteration, start.attempt);
                 let span = info_span!("iteration", iteration, attempt);
                 self.run_iteration(start).instrument(span).await
             }
-            Effect::Pause { failures } => self.pause(failures).await,
-            Effect::WaitUntil(until_ms) => self.wait_until(until_ms).await,
+            Effect::Pause { failures } => {
+                self.close_memory();
+                self.pause(failures).await
+            }
+            Effect::WaitUntil(until_ms) => {
+                self.close_memory();
+                self.wait_until(until_ms).await
+            }
             // Outside an iteration there is nothing to cancel; the others are done already.
             Effect::Cancel(_) | Effect::Append(_) | Effect::Latch | Effect::Finish { .. } => {
                 Ok(Vec::new())
@@ -379,7 +391,11 @@ impl Session {
         }
     }
 
-    fn prepare(&mut self, start: StartIteration) -> Result<Vec<Input>, EngineError> {
+    fn prepare(
+        &mut self,
+        start: StartIteration,
+        commits: &[String],
+    ) -> Result<Vec<Input>, EngineError> {
         self.held.verify()?;
         let is_initializing = self.state.is_initializing();
         let now = PromptContext {
@@ -393,7 +409,9 @@ impl Session {
         // Before the iteration is recorded as started: from then on the feedback counts as given.
         let instructions: Vec<String> =
             self.policy.detectors.iter().map(|detector| detector.instructions()).collect();
-        let feedback = feedback::block(&self.state, &instructions);
+        self.prepare_memory(&start);
+        let memory = self.memory_block(commits);
+        let feedback = feedback::block(&self.state, &instructions, &memory);
         let bytes = [feedback.as_bytes(), &prompt.bytes].concat();
         let mut inputs: Vec<Input> = warnings.into_iter().map(Input::Warning).collect();
         let mut task = self.iteration_task(&start, bytes)?;

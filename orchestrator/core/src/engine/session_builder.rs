@@ -12,6 +12,7 @@ use super::clock::Clock;
 use super::error::EngineError;
 use super::existing_run::StoredPolicy;
 use super::fingerprint::Fingerprints;
+use super::memory::RunMemory;
 use super::observation::KnownTree;
 use super::open::PartText;
 use super::processes::Processes;
@@ -47,6 +48,7 @@ pub(super) struct SessionBuilder {
     pub(super) occupied: Arc<File>,
     pub(super) prompt: PromptSource,
     pub(super) saving: Saving,
+    pub(super) memory: Option<RunMemory>,
     pub(super) part_text: Option<PartText>,
 }
 
@@ -137,7 +139,7 @@ impl SessionBuilder {
     fn build(self, config: Config, record: RunRecord) -> Session {
         let Self { config_file, processes, once, store, policy, agents, redactor, .. } = self;
         let Self { notes, unavailable, artefacts, workspace: held, .. } = self;
-        let Self { occupied, prompt, part_text, saving, .. } = self;
+        let Self { occupied, prompt, part_text, saving, memory, .. } = self;
         let resumed = record.state.is_some();
         let state = record.state.unwrap_or_default();
         let content = super::observe::read_config(&config_file);
@@ -161,6 +163,7 @@ impl SessionBuilder {
             baseline: Arc::new(ProtectedState::new(record.baseline)),
             prompt,
             saving,
+            memory,
             part_text,
             prompt_watch: None,
             pinned: Arc::default(),

@@ -227,6 +227,14 @@ fn bookkeeping(config: &Config) -> Vec<String> {
         let names = beside.into_iter().chain([name.to_string(), temporary]);
         globs.extend(names.map(|name| escape_glob(&path.with_file_name(name).to_string_lossy())));
     }
+    let memory = [&config.memory.progress, &config.memory.errors];
+    for path in memory.into_iter().flatten() {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        // What replaces the file, left by a crash.
+        let temporary = path.with_file_name(format!(".{name}."));
+        globs.push(format!("{}*.tmp", escape_glob(&temporary.to_string_lossy())));
+        globs.push(escape_glob(&path.to_string_lossy()));
+    }
     globs
 }
 

@@ -11,6 +11,17 @@ pub trait VersionControl: Send + Sync {
     /// # Errors
     /// Why there is none that can be used, for people.
     fn open(&self, location: RepositoryLocation) -> Result<Arc<dyn RunRepository>, String>;
+
+    /// Returns the first lines of the messages of the last commits, the newest first. Blocks, and writes
+    /// nothing.
+    ///
+    /// # Errors
+    /// Why there are none, for people.
+    fn recent_subjects(
+        &self,
+        location: RepositoryLocation,
+        most: u32,
+    ) -> Result<Vec<String>, String>;
 }
 
 /// Where a run and its repository are.
@@ -58,12 +69,22 @@ pub struct StoredWork {
     pub skipped: Vec<String>,
 }
 
+const NONE: &str = "this program was built without version control";
+
 /// For engines without version control.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoVersionControl;
 
 impl VersionControl for NoVersionControl {
     fn open(&self, _location: RepositoryLocation) -> Result<Arc<dyn RunRepository>, String> {
-        Err("this program was built without version control".to_owned())
+        Err(NONE.to_owned())
+    }
+
+    fn recent_subjects(
+        &self,
+        _location: RepositoryLocation,
+        _most: u32,
+    ) -> Result<Vec<String>, String> {
+        Err(NONE.to_owned())
     }
 }

@@ -15,8 +15,18 @@ const COPY_BUFFER: usize = 64 * 1024;
 const OTHERS: u32 = 0o077;
 const STICKY: u32 = 0o1000;
 /// What lies in a state directory.
-const OWN: [&str; 8] =
-    ["agents.lock", "key", "latch", "lock", "owner.json", "runs", "template.json", "workspace"];
+const OWN: [&str; 10] = [
+    "agents.lock",
+    "key",
+    "latch",
+    "lock",
+    "memory",
+    "owner.json",
+    "runs",
+    "series",
+    "template.json",
+    "workspace",
+];
 
 impl Disk {
     /// Creates a folder and those above it for their owner only.

@@ -73,6 +73,12 @@ impl Layout {
         self.root.join("series")
     }
 
+    /// Returns the folder of what iterations left in words, over all runs.
+    #[must_use]
+    pub fn memory(&self) -> PathBuf {
+        self.root.join("memory")
+    }
+
     /// Returns the folder of all runs.
     #[must_use]
     pub fn runs(&self) -> PathBuf {

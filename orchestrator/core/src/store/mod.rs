@@ -11,6 +11,7 @@
 //! runs/<run>/config.toml
 //! runs/<run>/iterations/0001/{prompt.md,transcript.jsonl,stderr.log}
 //! runs/<run>/evidence/<digest>
+//! memory/{state.json,before-…,archive-…}  what iterations left in words
 //! series/{journal.jsonl,lock,…}  of runs that together make one work
 //! ```
 //!
@@ -29,6 +30,7 @@ mod key;
 mod latch;
 mod layout;
 mod lock;
+mod memory_files;
 mod mirror;
 mod orphans;
 mod owner;
@@ -48,6 +50,7 @@ pub use key::Key;
 pub use latch::LatchFile;
 pub use layout::Layout;
 pub use lock::{Holder, Lock};
+pub use memory_files::MemoryFiles;
 pub use orphans::OrphanReport;
 pub use owner::{Owner, StateDir, record_elsewhere, state_dirs, state_dirs_of};
 pub use runs::{LoadedRun, list_runs, read_run};

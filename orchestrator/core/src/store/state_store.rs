@@ -19,6 +19,7 @@ use super::key::Key;
 use super::latch::LatchFile;
 use super::layout::Layout;
 use super::lock::Lock;
+use super::memory_files::MemoryFiles;
 use super::orphans::OrphanReport;
 use super::owner::Owner;
 use crate::machine::{Latch, Record, State};
@@ -312,6 +313,8 @@ pub fn reset(
     for path in [layout.latch(), layout.key(), layout.owner()] {
         remove(&path, |path| disk.remove_file(path))?;
     }
+    // Archives and files for people stay: nobody else has them.
+    remove(&layout.memory().join(MemoryFiles::STATE), |path| disk.remove_file(path))?;
     remove(&layout.series(), |path| disk.remove_dir_all(path))?;
     remove(&layout.runs(), |path| disk.remove_dir_all(path))?;
     Ok(report)

@@ -1,0 +1,23 @@
+//! What iterations leave in words: the entries of progress files and of the file of failures.
+//!
+//! All functions are pure: bytes and times in, bytes and text out. Files, clocks, runs and agents are the
+//! engine's. A progress file is a preamble and entries; an entry begins with its heading and ends before
+//! the next one. Nothing here ever changes an entry that exists.
+
+mod entries;
+mod errors;
+mod merge;
+mod rotate;
+mod session;
+mod summary;
+mod text;
+mod view;
+
+pub use entries::{EntryFormat, EntryList, append_entry, has_heading, split_entries};
+pub use errors::{ErrorEntry, tail_entries};
+pub use merge::{Merged, merge};
+pub use rotate::{Rotation, finish_rotation, rotate};
+pub use session::{Action, MarkdownEntry, SessionEntry, highest_session, session_id};
+pub use summary::{HandoffNotes, Summary};
+pub use text::{last_lines, one_line};
+pub use view::{ViewBounds, bounded_view};
