@@ -32,7 +32,7 @@ pub(crate) fn started(bytes: &mut Bytes<'_>) -> Record {
 
 pub(crate) fn record(bytes: &mut Bytes<'_>) -> Record {
     let iteration = u64::from(bytes.byte());
-    match bytes.byte() % 18 {
+    match bytes.byte() % 20 {
         0 => Record::Clock { runtime_ms: bytes.number() },
         1 => Record::Claimed { iteration, claim: claim(bytes) },
         2 => Record::Completed {
@@ -141,6 +141,13 @@ pub(crate) fn record(bytes: &mut Bytes<'_>) -> Record {
             runtime_ms: bytes.number(),
         },
         16 => Record::AgentChanged { from: bytes.text(), to: bytes.text(), reason: bytes.text() },
+        17 => Record::SetupStarted { iteration },
+        18 => Record::SetupFinished {
+            iteration,
+            problem: bytes.flag().then(|| bytes.text()),
+            tree: bytes.flag().then(|| bytes.text()),
+            runtime_ms: bytes.number(),
+        },
         _ => Record::Warning { message: bytes.text() },
     }
 }

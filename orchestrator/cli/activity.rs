@@ -15,6 +15,8 @@ pub(crate) enum Activity {
     Validators = 2,
     /// Nothing runs: a pause, or a wait for the provider.
     Waiting = 3,
+    /// The setup of the workspace runs.
+    Setup = 4,
 }
 
 static NOW: AtomicU8 = AtomicU8::new(0);
@@ -26,6 +28,7 @@ impl Activity {
             1 => Self::Agent,
             2 => Self::Validators,
             3 => Self::Waiting,
+            4 => Self::Setup,
             _ => Self::Between,
         }
     }
@@ -40,6 +43,7 @@ impl Activity {
     const fn after(self, notice: &RunEvent) -> Option<Self> {
         match notice {
             RunEvent::IterationStarted { .. } => Some(Self::Agent),
+            RunEvent::SetupStarted { .. } => Some(Self::Setup),
             // During an in-session validation, or its own wait, the agent stays active.
             RunEvent::Validating { .. } if !matches!(self, Self::Agent) => Some(Self::Validators),
             RunEvent::Paused { .. } | RunEvent::Waiting { .. } if !matches!(self, Self::Agent) => {
@@ -62,6 +66,7 @@ impl Activity {
             Self::Agent => "stopping: interrupting the agent",
             Self::Validators => "stopping: ending the validators, whose verdict is discarded",
             Self::Waiting => "stopping: the wait is cancelled",
+            Self::Setup => "stopping: ending the setup of the workspace",
         }
     }
 
@@ -70,6 +75,7 @@ impl Activity {
         match self {
             Self::Between | Self::Waiting => "stopping at once",
             Self::Agent => "killing the agent at once",
+            Self::Setup => "killing the setup at once",
             Self::Validators => "killing the validators at once",
         }
     }

@@ -6,11 +6,11 @@ use std::fs;
 use std::path::Path;
 
 use ralph_orchestrator_config::{LoadedConfig, duration_text};
-use ralph_orchestrator_core::engine::Session;
+use ralph_orchestrator_core::engine::{Session, SetupPlan};
 use ralph_orchestrator_core::store::Layout;
 
 use crate::output;
-use crate::render::text::EVIDENCE_ONLY;
+use crate::render::text::{EVIDENCE_ONLY, escape};
 
 /// Deletes, when it is dropped, what a dry run put into the state directory: its lock and key.
 pub(crate) struct DryRunTraces {
@@ -62,6 +62,9 @@ pub(crate) fn show(session: &Session, loaded: &LoadedConfig, json: bool) {
         output::result(&format!("  fallback    {}", plan.fallback.join(", ")));
     }
     output::result(&format!("  program     {}", plan.program.as_deref().unwrap_or("none")));
+    if let Some(setup) = &plan.setup {
+        output::result(&format!("  setup       {}", setup_text(setup)));
+    }
     output::result(&format!("  detectors   {}", plan.detectors.join(", ")));
     for demand in &plan.validators {
         output::result(&format!("  validator   {demand}"));
@@ -78,6 +81,18 @@ pub(crate) fn show(session: &Session, loaded: &LoadedConfig, json: bool) {
         output::result(&format!("  after prompt {}", instructions.trim()));
     }
     output::result(&format!("  next        iteration {}", plan.next_iteration));
+}
+
+/// The setup, and that it is skipped until the file that it runs is made.
+pub(crate) fn setup_text(setup: &SetupPlan) -> String {
+    match &setup.missing {
+        Some(file) => format!(
+            "`{}`; skipped until {} exists, which is still to be made",
+            setup.command,
+            escape(&file.display().to_string())
+        ),
+        None => format!("`{}` before each iteration", setup.command),
+    }
 }
 
 /// The limits that end most runs.

@@ -32,6 +32,7 @@ mod suggest;
 mod task;
 mod trace;
 mod values;
+mod workspace_setup;
 mod writer;
 
 use std::process::ExitCode;

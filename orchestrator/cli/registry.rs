@@ -16,6 +16,7 @@ use ralph_orchestrator_supervisor::{KillSwitch, Supervisor, shim};
 use crate::plugins::Plugins;
 use crate::presets;
 use crate::sandbox::SandboxPolicy;
+use crate::workspace_setup;
 
 /// Returns the names of the adapter and the detectors where a configuration names none.
 pub(crate) fn config_defaults() -> Defaults {
@@ -115,6 +116,8 @@ pub(crate) fn build(
     registry
         .agents
         .add("command", move |config, context| ralph_adapter_command::build(config, context, &s));
+    let s = confined.clone();
+    registry.set_setup(move |words, context| workspace_setup::build(&words, context, &s));
     registry.agents.add("replay", move |config, context| {
         ralph_adapter_replay::build(config, context, &confined)
     });

@@ -62,6 +62,7 @@ mod screen;
 mod screens;
 mod secrets;
 mod seed;
+mod setup;
 mod shells;
 mod shipped;
 

@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 use ralph_orchestrator_config::{BaselineMode, CommitMode, CompletionTrigger, ValidatorConfig};
 use ralph_orchestrator_contract::{BuildContext, Verdict};
 use ralph_orchestrator_core::engine::{
-    CompletionPolicy, ConfiguredAgent, Redactor, SetupReport, build_context,
+    CompletionPolicy, ConfiguredAgent, Redactor, SetupPlan, SetupReport, build_context,
+    build_workspace_setup,
 };
 use ralph_orchestrator_core::machine::ValidatorVerdict;
 use ralph_orchestrator_core::registry::{LaunchContext, Registry};
@@ -22,6 +23,7 @@ use crate::args::SetArgs;
 use crate::commands::{block_on, init};
 use crate::context::Context;
 use crate::discovery::{ConfigFile, NAME};
+use crate::dry_run::setup_text;
 use crate::error::{CommandError, exit};
 use crate::plugins::Plugins;
 use crate::render::terminal::{fold, stdout_width};
@@ -182,6 +184,7 @@ async fn run_checks(context: &Context, file: &ConfigFile) -> Result<Vec<Finding>
     findings.push(Finding::new("files", check_files(context), exit::CONFIG));
     findings.extend(check_backlog(context).await);
     findings.extend(check_prompt(context));
+    findings.extend(check_setup(context, &registry, &build));
     findings.extend(check_surroundings(context));
     findings.push(Finding::new("sandbox", sandbox::report(context), no_sandbox));
     let closed = policy.as_ref().and_then(|policy| policy.warning(&judges.protects()));
@@ -278,6 +281,8 @@ fn baseline_blocker(context: &Context, is_sound: bool) -> Option<&'static str> {
         Some("a run is active")
     } else if layout.as_ref().is_some_and(begun) {
         Some("the run has begun, so the workspace is not as it was")
+    } else if !config.run.setup.is_empty() {
+        Some("`run.setup` prepares the workspace for them, which changes it")
     } else if !config.run.workspace.exists() {
         Some("the workspace is created when the run begins")
     } else {
@@ -331,6 +336,15 @@ async fn check_baseline(
         }
     };
     Finding { what: "baseline", severity, detail }
+}
+
+/// Whether the command of `run.setup` is there, or will be made; `None` without one. It is not run.
+fn check_setup(context: &Context, registry: &Registry, build: &BuildContext) -> Option<Finding> {
+    let setup = build_workspace_setup(&context.loaded, registry, build).transpose()?;
+    let text = setup.map(|setup| {
+        setup_text(&SetupPlan { command: setup.command(), missing: setup.missing_file() })
+    });
+    Some(Finding::new("setup", text.map_err(|error| error.to_string()), exit::CONFIG))
 }
 
 /// Whether git can be used as `[git]` says; `None` if it is not to be.

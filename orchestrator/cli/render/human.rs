@@ -407,6 +407,10 @@ impl RunObserver for HumanReporter {
             | RunEvent::Verdict { .. }
             | RunEvent::Artefacts { .. }
             | RunEvent::Baseline { .. } => self.completion(state, notice),
+            RunEvent::SetupStarted { command, .. } => {
+                state.live.begin(LiveActivity::SettingUp(command.clone()));
+                self.refresh(state);
+            }
             RunEvent::Warning { message, .. } => {
                 let text = format!("  warning: {}", one_line(message, 400));
                 self.line(state, YELLOW, &text, "");

@@ -21,6 +21,8 @@ pub(super) enum LiveActivity {
     Working(String),
     /// The workspace is scanned.
     Scanning,
+    /// This command prepares the workspace.
+    SettingUp(String),
     /// These validators work.
     Validating(String),
     /// Nothing happens until then, for this reason.
@@ -101,6 +103,9 @@ impl LiveLine {
             LiveActivity::Nothing => return None,
             LiveActivity::Working(what) => what.clone(),
             LiveActivity::Scanning => "scanning the workspace".into(),
+            LiveActivity::SettingUp(command) => {
+                format!("setup ({}): {command}", clock(now.saturating_duration_since(self.since)))
+            }
             LiveActivity::Validating(names) => {
                 format!(
                     "validating ({}): {names}",

@@ -9,3 +9,4 @@ pub mod machine;
 pub mod registry;
 pub mod store;
 pub mod workspace;
+pub mod workspace_setup;

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::workspace_setup::WorkspaceSetup;
 use ralph_orchestrator_contract::{
     Agent, BuildContext, BuildError, CompletionDetector, EvidenceValidator,
 };
@@ -119,6 +120,9 @@ pub struct LaunchContext {
     pub orchestrator_paths: Vec<PathBuf>,
 }
 
+/// Builds what runs the command of `run.setup`, from its words.
+type SetupFactory = SyncFactory<dyn WorkspaceSetup>;
+
 /// Receives the launch context of a run.
 type LaunchHook = Box<dyn Fn(LaunchContext) + Send + Sync>;
 
@@ -134,10 +138,20 @@ pub struct Registry {
     pub detectors: FactoryMap<dyn CompletionDetector>,
     /// `[[validator]] kind`.
     pub validators: FactoryMap<dyn EvidenceValidator>,
+    /// `[run] setup`.
+    pub(crate) setup: Option<SetupFactory>,
     launch_hook: Option<LaunchHook>,
 }
 
 impl Registry {
+    /// Has the command of `run.setup` built by `factory`.
+    pub fn set_setup<F>(&mut self, factory: F)
+    where
+        F: Fn(Value, &BuildContext) -> BuildResult<dyn WorkspaceSetup> + Send + Sync + 'static,
+    {
+        self.setup = Some(Box::new(factory));
+    }
+
     /// Has `hook` called with the launch context of a run before any of its processes starts.
     pub fn on_launch(&mut self, hook: impl Fn(LaunchContext) + Send + Sync + 'static) {
         self.launch_hook = Some(Box::new(hook));

@@ -78,7 +78,8 @@ fn is_invisible(character: char) -> bool {
 }
 
 /// A command as one would type it.
-pub(crate) fn typed(program: &[String]) -> String {
+#[must_use]
+pub fn typed(program: &[String]) -> String {
     program.iter().map(|part| quoted(part)).collect::<Vec<_>>().join(" ")
 }
 

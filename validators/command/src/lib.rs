@@ -37,6 +37,8 @@ pub use shell::is_shell_command;
 
 /// The keys of `[[validator]]`.
 pub use config::Config as Keys;
+/// A command as one would type it.
+pub use display::typed as typed_command;
 use ralph_orchestrator_contract::{BuildContext, BuildError, EvidenceValidator};
 use ralph_orchestrator_supervisor::Supervisor;
 use serde_json::Value;

@@ -86,8 +86,9 @@ impl RecordFormatter {
                 claim.detector,
                 one_line(&claim.text, 120)
             ),
-            Record::MarkerRemoved { detector } => {
-                format!("the claim found by {detector} was removed")
+            Record::MarkerRemoved { detector } => describe_removed(detector),
+            Record::SetupFinished { iteration, problem: Some(problem), .. } => {
+                describe_setup(*iteration, problem)
             }
             Record::Baseline { verdicts, .. } => describe_baseline(verdicts),
             Record::Validated { accepted: true, verdicts, .. } => {
@@ -116,6 +117,8 @@ impl RecordFormatter {
             Record::ProductsMissing { missing, .. } => describe_missing(missing),
             Record::Clock { .. }
             | Record::Usage { .. }
+            | Record::SetupStarted { .. }
+            | Record::SetupFinished { problem: None, .. }
             | Record::Model { .. }
             | Record::Context { .. }
             | Record::Observed { changes: None, .. } => return None,
@@ -185,6 +188,15 @@ impl RecordFormatter {
         let (last, time) = self.attempts;
         if last == iteration { time } else { 0 }
     }
+}
+
+fn describe_removed(detector: &str) -> String {
+    format!("the claim found by {detector} was removed")
+}
+
+fn describe_setup(iteration: u64, problem: &str) -> String {
+    let line = problem.lines().next().unwrap_or_default();
+    format!("setup before iteration {iteration} failed: {}", one_line(line, 160))
 }
 
 fn describe_cancelling(reason: CancelReason) -> String {

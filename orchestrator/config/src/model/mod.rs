@@ -123,6 +123,16 @@ pub struct Run {
     #[serde(with = "units::duration")]
     #[schemars(schema_with = "units::duration_schema")]
     pub delay: Duration,
+    /// The command that prepares the workspace before each iteration's agent, and before the checks of the
+    /// baseline: a program and its arguments, such as ["./init.sh"]. A path is relative to the workspace, in
+    /// which it runs; while that file does not exist, as before the initializer has made it, it is skipped.
+    /// What it changes is no progress, and its failure is passed to the agent.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub setup: Vec<String>,
+    /// The longest that the setup may take. "none" is no limit.
+    #[serde(with = "units::duration_or_longest")]
+    #[schemars(schema_with = "units::duration_or_none_schema")]
+    pub setup_timeout: Duration,
     /// Globs, relative to the workspace, of files in which work is only recorded, such as plans and
     /// progress notes: no part of the work, and an edit of them is no progress. A backlog's file is one
     /// anyway.
@@ -141,6 +151,8 @@ impl Default for Run {
             workspace: PathBuf::from("."),
             template: None,
             delay: Duration::from_secs(2),
+            setup: Vec::new(),
+            setup_timeout: Duration::from_secs(10 * 60),
             bookkeeping: Vec::new(),
         }
     }

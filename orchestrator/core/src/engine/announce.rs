@@ -149,6 +149,21 @@ impl Session {
         })
     }
 
+    /// Announces that the setup begins, or why it failed.
+    fn announce_setup(&self, record: &Record) {
+        match record {
+            Record::SetupStarted { iteration } => {
+                let Some(setup) = &self.setup else { return };
+                let command = setup.command();
+                self.emit(&RunEvent::SetupStarted { iteration: *iteration, command });
+            }
+            Record::SetupFinished { iteration, problem: Some(problem), .. } => {
+                self.emit(&setup_failed(*iteration, problem));
+            }
+            _ => {}
+        }
+    }
+
     /// Announces what a record says.
     pub(super) fn announce(&self, record: &Record) {
         let iteration = self.state.iterations;
@@ -189,6 +204,9 @@ impl Session {
                 RunEvent::AgentChanged { iteration, from, to, reason }
             }
             Record::Warning { message } => RunEvent::Warning { iteration, message },
+            Record::SetupStarted { .. } | Record::SetupFinished { .. } => {
+                return self.announce_setup(record);
+            }
             Record::ProductsMissing { missing, .. } => products_missing(iteration, &missing),
             Record::Usage { usage, .. } => RunEvent::Usage { iteration, usage },
             Record::Clock { .. }
@@ -209,6 +227,13 @@ impl Session {
 
 fn products_missing(iteration: u64, missing: &[String]) -> RunEvent {
     let message = format!("the initializer left products missing: {}", missing.join("; "));
+    RunEvent::Warning { iteration, message }
+}
+
+/// Says why the setup failed, in a line: the agent is given the whole of it.
+fn setup_failed(iteration: u64, problem: &str) -> RunEvent {
+    let line = problem.lines().next().unwrap_or_default();
+    let message = format!("setup: {line} The agent of iteration {iteration} is given this.");
     RunEvent::Warning { iteration, message }
 }
 

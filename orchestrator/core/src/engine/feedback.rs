@@ -14,11 +14,7 @@ const MAX_NEAR_MISSES: usize = 5;
 /// byte. `memory` is what is said of iterations before the last.
 pub(super) fn block(state: &State, instructions: &[String], memory: &str) -> String {
     let mut text = String::new();
-    if state.is_initializing() && !state.initializer.missing.is_empty() {
-        text.push_str("The project is not prepared yet. Still missing:\n");
-        list(&mut text, state.initializer.missing.iter().map(String::as_str), MAX_REASONS);
-        text.push('\n');
-    }
+    unprepared(&mut text, state);
     if let Some(rejection) = &state.validation.rejection {
         let automatic =
             matches!(&state.latch, Latch::Claimed { claim, .. } if claim.is_automatic());
@@ -70,6 +66,20 @@ pub(super) fn block(state: &State, instructions: &[String], memory: &str) -> Str
     }
     text.push_str(memory);
     if text.is_empty() { text } else { format!("{text}---\n\n") }
+}
+
+/// Appends what keeps the workspace from being as it should be.
+fn unprepared(text: &mut String, state: &State) {
+    if state.is_initializing() && !state.initializer.missing.is_empty() {
+        text.push_str("The project is not prepared yet. Still missing:\n");
+        list(text, state.initializer.missing.iter().map(String::as_str), MAX_REASONS);
+        text.push('\n');
+    }
+    if let Some(problem) = &state.setup.problem {
+        text.push_str("The setup of the workspace failed:\n");
+        list(text, std::iter::once(problem.as_str()), 1);
+        text.push('\n');
+    }
 }
 
 /// Appends each answer after its question, then guidance that no question asked for.

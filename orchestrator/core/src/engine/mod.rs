@@ -65,6 +65,7 @@ mod validation_task;
 mod validator_changes;
 mod version_control;
 mod wait;
+mod workspace_setup;
 
 pub use agent_setup::ConfiguredAgent;
 pub use construction::{build_context, plain_environment};
@@ -77,10 +78,11 @@ pub use role_prompts::{
     FoundPrompt, RolePromptError, built_in_prompt, check_role_prompts, find_role_prompt,
 };
 pub use run_event::{RunEvent, RunObserver};
-pub use session::{DryRun, Finished, Session};
+pub use session::{DryRun, Finished, Session, SetupPlan};
 pub use setup::{SetupFinding, SetupReport};
 pub use stop::StopRequests;
 pub use validation_policy::CompletionPolicy;
 pub use version_control::{
     NoVersionControl, RepositoryLocation, RunRepository, StoredWork, VersionControl,
 };
+pub use workspace_setup::build_workspace_setup;

@@ -23,12 +23,14 @@ use super::session::Session;
 use super::session_builder::SessionBuilder;
 use super::validation_policy::CompletionPolicy;
 use super::version_control::VersionControl;
+use super::workspace_setup::build_workspace_setup;
 use crate::machine::PathIdentities;
 use crate::registry::{LaunchContext, Registry};
 use crate::store::{Disk, Layout, OrphanReport, StateError, Store, StoredRun, lock_workspace};
 use crate::workspace::{
     Baseline, PromptPlace, WorkspaceHandle, create_from_template, find_untracked,
 };
+use crate::workspace_setup::WorkspaceSetup;
 use ralph_orchestrator_config::LoadedConfig;
 use ralph_orchestrator_safe_fs::{escape, real_path, unescape};
 
@@ -122,6 +124,7 @@ pub async fn open(request: Request<'_>) -> Result<OpenOutcome, EngineError> {
     let policy = CompletionPolicy::build(loaded, registry, &context).await?;
     let name = request.agent.as_deref();
     let agents = AgentPool::build(loaded, registry, &context, name, vars).await?;
+    let workspace_setup = build_workspace_setup(loaded, registry, &context)?;
     let mut notes = agents.check_limits(loaded)?;
 
     let mut store = Store::open_with_disk(request.disk.clone(), layout.clone())
@@ -150,7 +153,8 @@ pub async fn open(request: Request<'_>) -> Result<OpenOutcome, EngineError> {
             }
         },
     };
-    let built = BuiltRun { store, policy, agents, notes, resumed, artefacts };
+    let built =
+        BuiltRun { store, policy, agents, setup: workspace_setup, notes, resumed, artefacts };
     // It is large, and awaited by others that are.
     let session = Box::pin(built.into_session(request, &workspace, &paths)).await?;
     Ok(OpenOutcome::Ready(Box::new(session)))
@@ -185,6 +189,7 @@ struct BuiltRun {
     store: Store,
     policy: CompletionPolicy,
     agents: AgentPool,
+    setup: Option<Arc<dyn WorkspaceSetup>>,
     notes: Vec<String>,
     resumed: Option<ResumedRun>,
     /// Those of the run before, for a new one.
@@ -207,7 +212,7 @@ impl BuiltRun {
         workspace: &Path,
         paths: &WorkspacePaths,
     ) -> Result<Session, EngineError> {
-        let Self { mut store, policy, agents, mut notes, resumed, artefacts } = self;
+        let Self { mut store, policy, agents, setup, mut notes, resumed, artefacts } = self;
         notes.extend(resumed.as_ref().and_then(|resumed| resumed.keep_task(&mut request.loaded)));
         let (loaded, layout) = (&request.loaded, store.layout().clone());
         renew_workspace(&request, workspace, &layout, &agents, resumed.is_none()).await?;
@@ -257,6 +262,7 @@ impl BuiltRun {
             prompt,
             saving,
             memory,
+            setup,
             part_text: part.map(|part| part.text),
         };
         match resumed {

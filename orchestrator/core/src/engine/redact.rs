@@ -159,6 +159,7 @@ impl Redactor {
                 result.skipped = self.redact(std::mem::take(&mut result.skipped));
                 result.problems = self.redact(std::mem::take(&mut result.problems));
             }
+            Input::SetupFinished(end) => end.problem = self.redact(end.problem.take()),
             Input::Model(text) => *text = self.text(text).into_owned(),
             Input::Note(text) => *text = self.text(text).into_owned(),
             Input::AgentUnavailable(reason) => *reason = self.text(reason).into_owned(),
@@ -186,6 +187,7 @@ impl Redactor {
             | Input::Context(_)
             | Input::WaitFinished
             | Input::ObservationSkipped
+            | Input::SetupStarted
             | Input::Prepared { .. }
             | Input::Timer(_)
             | Input::Signal => {}

@@ -73,6 +73,8 @@ pub enum RunEvent {
     Claim { iteration: u64, claim: Claim },
     /// A near miss, which is not a valid claim.
     NearMiss { iteration: u64, near_miss: NearMiss },
+    /// The setup of the workspace begins, before this iteration.
+    SetupStarted { iteration: u64, command: String },
     /// The validators begin.
     Validating { iteration: u64, validators: Vec<String> },
     /// The checks were run before any work was done. Decides nothing.

@@ -34,6 +34,7 @@ use crate::machine::{
 };
 use crate::store::{FORMAT_VERSION, Layout, Store};
 use crate::workspace::{EvidenceHasher, PinnedPaths, PromptWatch, TreeHasher, WorkspaceHandle};
+use crate::workspace_setup::WorkspaceSetup;
 use ralph_orchestrator_config::Config;
 use ralph_orchestrator_contract::{Iteration, NearMiss};
 
@@ -99,6 +100,8 @@ pub struct Session {
     pub(super) saving: Saving,
     /// What iterations leave in words, if that is configured.
     pub(super) memory: Option<RunMemory>,
+    /// The command that prepares the workspace before each iteration.
+    pub(super) setup: Option<Arc<dyn WorkspaceSetup>>,
     pub(super) scratch: ScratchDir,
     /// Whether an agent's command line explains how to claim completion, by its name.
     pub(super) argv_shows_form: BTreeMap<String, bool>,
@@ -127,6 +130,9 @@ pub struct DryRun {
     pub program: Option<String>,
     /// The workspace.
     pub workspace: PathBuf,
+    /// The command that prepares the workspace before each iteration.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub setup: Option<SetupPlan>,
     /// The detectors.
     pub detectors: Vec<String>,
     /// The validators and what they demand.
@@ -144,6 +150,16 @@ pub struct DryRun {
     pub instructions: Option<String>,
     /// The number of the next iteration.
     pub next_iteration: u64,
+}
+
+/// The setup that would be run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SetupPlan {
+    /// The command as one would type it.
+    pub command: String,
+    /// The file of the workspace that it runs, as long as that does not exist: it is skipped until then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub missing: Option<PathBuf>,
 }
 
 /// The configuration file, watched for changes during the run.
@@ -203,6 +219,10 @@ impl Session {
             fallback: self.agents.fallback_names(),
             program: first.program.as_ref().map(|program| program.display().to_string()),
             workspace: self.workspace.clone(),
+            setup: self
+                .setup
+                .as_ref()
+                .map(|setup| SetupPlan { command: setup.command(), missing: setup.missing_file() }),
             detectors: self.policy.detectors.iter().map(|d| d.name().to_owned()).collect(),
             validators: self.policy.demands(),
             validation_required: self.recorded_policy.validates(),
@@ -351,6 +371,10 @@ impl Session {
     }
 
     async fn perform(&mut self, effect: Effect) -> Result<Vec<Input>, EngineError> {
+        if let Some(setup) = self.setup_before(&effect) {
+            let span = info_span!("setup", iterations = self.state.iterations);
+            return self.set_up(setup).instrument(span).await;
+        }
         match effect {
             Effect::Observe => self.observe_workspace().await,
             Effect::CheckBaseline => {

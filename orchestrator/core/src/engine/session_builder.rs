@@ -27,6 +27,7 @@ use super::validation_policy::CompletionPolicy;
 use crate::machine::{FrozenPolicy, State};
 use crate::store::{Layout, StateError, Store, StoredRun};
 use crate::workspace::{Baseline, EvidenceHasher, WorkspaceHandle};
+use crate::workspace_setup::WorkspaceSetup;
 use ralph_orchestrator_config::{Config, LoadedConfig};
 
 /// What [`open`](super::open()) has built, locked and checked.
@@ -49,6 +50,7 @@ pub(super) struct SessionBuilder {
     pub(super) prompt: PromptSource,
     pub(super) saving: Saving,
     pub(super) memory: Option<RunMemory>,
+    pub(super) setup: Option<Arc<dyn WorkspaceSetup>>,
     pub(super) part_text: Option<PartText>,
 }
 
@@ -139,7 +141,7 @@ impl SessionBuilder {
     fn build(self, config: Config, record: RunRecord) -> Session {
         let Self { config_file, processes, once, store, policy, agents, redactor, .. } = self;
         let Self { notes, unavailable, artefacts, workspace: held, .. } = self;
-        let Self { occupied, prompt, part_text, saving, memory, .. } = self;
+        let Self { occupied, prompt, part_text, saving, memory, setup, .. } = self;
         let resumed = record.state.is_some();
         let state = record.state.unwrap_or_default();
         let content = super::observe::read_config(&config_file);
@@ -164,6 +166,7 @@ impl SessionBuilder {
             prompt,
             saving,
             memory,
+            setup,
             part_text,
             prompt_watch: None,
             pinned: Arc::default(),

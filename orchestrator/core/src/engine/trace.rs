@@ -54,6 +54,10 @@ pub(super) fn record(record: &Record) {
         Record::ProductsMissing { missing, .. } => {
             info!(missing = missing.len(), "products missing");
         }
+        Record::SetupStarted { iteration } => debug!(iteration, "setup started"),
+        Record::SetupFinished { iteration, problem, .. } => {
+            info!(iteration, failed = problem.is_some(), "setup finished");
+        }
         Record::Baseline { accepted, .. } => info!(accepted, "baseline checked"),
         Record::WorkspaceMade { .. } => warn!("the workspace was gone and was made again"),
         Record::MarkerRemoved { detector } => info!(detector, "marker removed"),

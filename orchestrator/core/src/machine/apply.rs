@@ -59,6 +59,12 @@ impl State {
             Record::IterationEnded { .. } => self.iteration_ended(record),
             Record::Baseline { .. } => self.baseline_checked(record),
             Record::Saved { .. } => self.saved(record),
+            Record::SetupStarted { .. } => {
+                (self.setup.is_done, self.setup.is_unobserved) = (false, true);
+            }
+            Record::SetupFinished { problem, tree, .. } => {
+                self.setup_finished(tree.as_deref(), problem.as_deref());
+            }
             Record::Observed { .. } => self.observed(record),
             Record::Artefacts { paths, .. } => {
                 self.workspace.artefacts.extend(paths.iter().cloned());
@@ -125,6 +131,7 @@ impl State {
             _ => {}
         }
         self.process.resumed = true;
+        self.setup.is_done = false;
     }
 
     fn iteration_started(&mut self, record: &Record) {
@@ -155,6 +162,7 @@ impl State {
             is_initializer: role.as_deref() == Some(initializer::ROLE),
         });
         self.waiting = None;
+        self.setup.is_done = false;
         self.process.resumed = false;
         self.workspace.observed_since_validation = false;
         self.progress.since_iteration_start = false;

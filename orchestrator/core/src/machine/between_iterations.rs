@@ -406,13 +406,18 @@ pub(super) fn wait_finished(next: &mut Transition) {
     }
 }
 
-fn prepare(next: &mut Transition) {
-    let state = &next.state;
-    let (iteration, attempt) = if state.repeats_iteration() {
+/// Returns the number of the iteration that is begun next, and of the attempt at it.
+pub(super) fn next_attempt(state: &State) -> (u64, u32) {
+    if state.repeats_iteration() {
         (state.iterations, state.attempt.saturating_add(1))
     } else {
         (state.iterations.saturating_add(1), 1)
-    };
+    }
+}
+
+fn prepare(next: &mut Transition) {
+    let state = &next.state;
+    let (iteration, attempt) = next_attempt(state);
     let runtime_ms = next.runtime_ms();
     let limits = &state.limits;
     let cost = limits.max_cost_usd.map(|max| max.saturating_sub(state.cost()));

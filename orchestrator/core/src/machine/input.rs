@@ -11,6 +11,7 @@ use super::save::{SaveOrder, SaveResult};
 use super::state::ContextUsage;
 use super::stop::StopReason;
 use super::verdict::ValidatorVerdict;
+use super::workspace_setup::SetupEnd;
 use ralph_orchestrator_contract::{
     Budget, CancelReason, Claim, EvidenceFile, NearMiss, Survivor, Usage, Usd,
 };
@@ -160,6 +161,10 @@ pub enum Input {
     ObservationSkipped,
     /// What the last iteration left was stored in git, or could not be.
     Saved(SaveResult),
+    /// The setup of the workspace begins.
+    SetupStarted,
+    /// The setup of the workspace has ended, before the effect that needs it was performed. That is ordered again.
+    SetupFinished(SetupEnd),
     /// The agent claimed something while it runs.
     Claimed(Claim),
     /// The iteration's sums so far.
@@ -220,6 +225,8 @@ impl Input {
             Self::Observed(_) => "observed",
             Self::ObservationSkipped => "observation_skipped",
             Self::Saved(_) => "saved",
+            Self::SetupStarted => "setup_started",
+            Self::SetupFinished(_) => "setup_finished",
             Self::Claimed(_) => "claimed",
             Self::Usage(_) => "usage",
             Self::Context(_) => "context",

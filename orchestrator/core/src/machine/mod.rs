@@ -33,6 +33,7 @@ mod stop;
 mod tests;
 mod transition;
 mod verdict;
+mod workspace_setup;
 
 pub use changes::{ChangedFile, Changes, FileChange};
 pub use claim_stats::{ClaimStats, RejectionCause};
@@ -58,3 +59,4 @@ pub use state::{
 pub use step::step;
 pub use stop::{Stop, StopReason};
 pub use verdict::ValidatorVerdict;
+pub use workspace_setup::{SetupEnd, SetupState};

@@ -35,6 +35,9 @@ impl State {
         if changes.is_some() {
             self.last_changes.clone_from(changes);
         }
+        if self.setup.is_unobserved {
+            self.tree_set_up(tree);
+        }
         let workspace = &mut self.workspace;
         let unchanged = workspace.is_same_tree(tree);
         if !unchanged {

@@ -312,6 +312,24 @@ pub enum Record {
         /// What is missing, and why.
         missing: Vec<String>,
     },
+    /// The setup of the workspace begins. What it changes is no work.
+    SetupStarted {
+        /// The iteration that it is for.
+        iteration: u64,
+    },
+    /// The setup of the workspace has ended.
+    SetupFinished {
+        /// The iteration that it is for.
+        iteration: u64,
+        /// Why it failed, for the agent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        problem: Option<String>,
+        /// The tree as it left it; `None` if that could not be observed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tree: Option<String>,
+        /// Runtime of the run so far, in milliseconds.
+        runtime_ms: u64,
+    },
     /// The checks were run once before any work was done.
     Baseline {
         /// All of them accepted.
@@ -406,6 +424,8 @@ impl Record {
         !matches!(
             self,
             Self::Baseline { .. }
+                | Self::SetupStarted { .. }
+                | Self::SetupFinished { .. }
                 | Self::Clock { .. }
                 | Self::Usage { .. }
                 | Self::Model { .. }
@@ -432,6 +452,7 @@ impl Record {
             | Self::IterationEnded { runtime_ms, .. }
             | Self::Observed { runtime_ms, .. }
             | Self::Baseline { runtime_ms, .. }
+            | Self::SetupFinished { runtime_ms, .. }
             | Self::Validated { runtime_ms, .. }
             | Self::Completed { runtime_ms, .. }
             | Self::Stopped { runtime_ms, .. } => Some(*runtime_ms),

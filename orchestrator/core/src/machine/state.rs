@@ -16,6 +16,7 @@ use super::record::RunStarted;
 use super::save::SaveState;
 use super::stop::Stop;
 use super::verdict::ValidatorVerdict;
+use super::workspace_setup::SetupState;
 use ralph_orchestrator_contract::{
     CancelReason, Claim, ClaimKind, ErrorClass, EvidenceFile, NearMiss, Survivor, Tokens, Usage,
     Usd,
@@ -188,6 +189,8 @@ pub struct State {
     pub last_changes: Option<Changes>,
     /// How far the initializer has come, if there is one.
     pub initializer: InitializerState,
+    /// How far the setup of the workspace has come.
+    pub setup: SetupState,
     /// Answers of a human that no iteration which ended well has read yet.
     pub answers: Vec<Answer>,
     /// Notes for the next iteration.

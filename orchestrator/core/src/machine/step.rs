@@ -9,6 +9,7 @@ use super::record::Record;
 use super::save;
 use super::state::State;
 use super::transition::Transition;
+use super::workspace_setup;
 
 /// Returns the state after `input` and the effects to perform, in this order. The new state is always
 /// the old one with every appended record applied.
@@ -25,6 +26,8 @@ pub fn step(state: State, input: Input, now: Now) -> (State, Vec<Effect>) {
         Input::Observed(observation) => between_iterations::observed(next, observation),
         Input::ObservationSkipped => between_iterations::observation_skipped(next),
         Input::Saved(result) => save::saved(next, result),
+        Input::SetupStarted => workspace_setup::started(next),
+        Input::SetupFinished(end) => workspace_setup::finished(next, end),
         Input::Baseline(check) => baseline::checked(next, check),
         Input::ProcessesSurvived(message) => {
             between_iterations::processes_survived(next, message);

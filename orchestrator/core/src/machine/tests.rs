@@ -11,6 +11,7 @@ mod preview;
 mod progress;
 mod proved;
 mod saves;
+mod setups;
 
 use proptest::prelude::*;
 
@@ -318,6 +319,11 @@ fn side_inputs() -> impl Strategy<Value = Input> {
             Just(Timer::Handoff)
         ].prop_map(Input::Timer),
         1 => Just(Input::Signal),
+        1 => Just(Input::SetupStarted),
+        1 => (any::<bool>(), "t[0-3]").prop_map(|(fails, tree)| {
+            let problem = fails.then(|| "exit 1".into());
+            Input::SetupFinished(SetupEnd { problem, tree: Some(tree), ..SetupEnd::default() })
+        }),
         1 => any::<bool>().prop_map(|accepted| Input::Previewed {
             accepted, reasons: if accepted { Vec::new() } else { vec!["exit 1".into()] },
         }),
