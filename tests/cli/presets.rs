@@ -47,3 +47,15 @@ fn ralph_needs_a_marker_in_the_prompt_file_and_three_files_of_evidence() {
     assert!(given.contains("validation-evidence"), "the reason: {given}");
     assert_eq!(env.status()["latch"]["claim"]["detector"], "marker");
 }
+
+/// What the run began with is read again where no preset is known.
+#[test]
+fn a_run_of_a_preset_is_resumed() {
+    let env = preset("ralph", "[limits]\nmax_iterations = 1\n");
+    env.run().expect(1);
+    env.agent.call(2).script(
+        "echo '- [x] TASK_COMPLETE' >> PROMPT.md\nmkdir validation-evidence\n\
+         for i in 1 2 3; do echo \"check $i passed\" > validation-evidence/$i.txt; done\n",
+    );
+    env.ralph(&["run", "--max-iterations", "2"]).expect(0).says("completed: 2 iterations");
+}

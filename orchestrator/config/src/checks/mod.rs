@@ -103,10 +103,11 @@ pub(crate) fn resolve(
     }
 }
 
-/// Reports a name that no preset has.
+/// Reports a name that no preset has. Where none is known, as when the configuration is read that was stored with a
+/// run, all values of the preset are in the file.
 fn is_known_preset(name: &str, presets: &[Preset], diagnostics: &mut Diagnostics<'_>) -> bool {
     let known: Vec<&str> = presets.iter().map(|preset| preset.name.as_str()).collect();
-    if known.contains(&name) {
+    if known.is_empty() || known.contains(&name) {
         return true;
     }
     let near = nearest(name, known.iter().copied());

@@ -98,3 +98,16 @@ proptest! {
         prop_assert_eq!(config.limits.max_failures, Some(1));
     }
 }
+
+/// A run that is resumed reads the configuration that it began with, in which the values of the preset are written.
+#[test]
+fn where_no_preset_is_known_its_name_is_no_mistake() {
+    let project = Project::new("preset = 'careful'");
+    let stored = project.loaded().resolved_toml();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("config.toml");
+    std::fs::write(&file, &stored).unwrap();
+    let sources = ralph_orchestrator_config::Sources { file, ..Default::default() };
+    let again = ralph_orchestrator_config::load(&sources).unwrap();
+    assert_eq!(again.config, project.loaded().config);
+}
