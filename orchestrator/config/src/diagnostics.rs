@@ -81,6 +81,19 @@ impl<'a> Diagnostics<'a> {
         self.errors.push(explain(self.provenance, &table, &issue));
     }
 
+    /// Records a mistake at another place than that of a value.
+    pub(crate) fn add_at(
+        &mut self,
+        location: SourceLocation,
+        key: &str,
+        message: &str,
+        help: &str,
+    ) {
+        let mut error = ConfigError::new(location, key, message);
+        error.help = Some(help.to_owned());
+        self.errors.push(error);
+    }
+
     /// As [`add`](Self::add), with what to do.
     pub(crate) fn add_with_help(
         &mut self,

@@ -1,7 +1,8 @@
 //! The configuration: layers of sources, merged, checked, with the origin of every value.
 //!
 //! ```text
-//!  defaults < implied < preset < user file < ralph.toml < RALPH_… variables < --set < flags     layers: text, parsed, with spans
+//!  defaults < implied < preset < user file < ralph.toml < plan.md < RALPH_… variables < --set < flags
+//!                         │ layers: text, parsed, with spans
 //!                         │ figment merges, each value tagged          provenance
 //!                         ▼
 //!               merged values ──► ConfigDocument ──► Config            deserialize, then checks
@@ -24,11 +25,13 @@ mod deserialize;
 mod diagnostics;
 mod document;
 mod error;
+mod front_matter;
 mod inline;
 mod key;
 mod layers;
 mod loaded;
 mod model;
+mod plan_file;
 mod provenance;
 mod run_paths;
 mod schema;
@@ -49,6 +52,7 @@ pub use model::{
     ProgressFormat, Prompts, Role, RoleAgents, RoleNames, Run, Sandbox, SandboxMode,
     SandboxWorkspace, StateConfig, ValidatorConfig, WorkingRole, duration_text, parse_duration,
 };
+pub use plan_file::{PlanFile, TaskSource};
 pub use run_paths::{load_run_paths, run_paths_at};
 pub use schema::{keys, schema};
 pub use shapes::command_words;
@@ -90,6 +94,10 @@ pub fn load(sources: &Sources) -> Result<LoadedConfig, ConfigErrors> {
     if let Some(table) = sources.replaced {
         layers.remove_table(table);
     }
+    if sources.task.is_some() {
+        // Its plan says what to do.
+        layers.remove_table("backlog");
+    }
     let provenance = Provenance::new(layers.layers, file);
     let mut diagnostics = Diagnostics::new(&provenance, errors, broken);
     let document = deserialize::document(&mut diagnostics, false);
@@ -97,7 +105,7 @@ pub fn load(sources: &Sources) -> Result<LoadedConfig, ConfigErrors> {
         document.map(|document| checks::resolve(document, sources, &dir, &mut diagnostics));
     ConfigErrors::ensure_none(diagnostics.into_parts().0)?;
     match config {
-        Some(config) => LoadedConfig::new(config, dir, provenance),
+        Some(config) => LoadedConfig::new(config, dir, provenance, sources),
         None => Err(ConfigError::new(provenance.file(), "", "cannot be understood").into()),
     }
 }

@@ -14,6 +14,7 @@ use crate::model::units;
 use crate::provenance::Provenance;
 use crate::schema;
 use crate::serde_messages;
+use crate::sources::Sources;
 use crate::suggest::nearest;
 
 /// What the origin of a value is called that nobody gave.
@@ -28,6 +29,7 @@ pub struct LoadedConfig {
     provenance: Provenance,
     table: toml::Table,
     text: String,
+    task: Option<String>,
 }
 
 impl LoadedConfig {
@@ -35,6 +37,7 @@ impl LoadedConfig {
         config: Config,
         dir: PathBuf,
         provenance: Provenance,
+        sources: &Sources,
     ) -> Result<Self, ConfigErrors> {
         let failed = |error: String| ConfigError::new(provenance.file(), "", error);
         let value = serde_json::to_value(ConfigDocument::from(&config))
@@ -44,7 +47,14 @@ impl LoadedConfig {
             other => return Err(failed(format!("{} is no table", other.type_str())).into()),
         };
         let text = toml::to_string(&table).map_err(|e| failed(e.to_string()))?;
-        Ok(Self { config, dir, provenance, table, text })
+        let task = sources.task.as_ref().map(|task| task.id.clone());
+        Ok(Self { config, dir, provenance, table, text, task })
+    }
+
+    /// Returns the id of the task that is worked on, if it is one of several of this configuration.
+    #[must_use]
+    pub fn task(&self) -> Option<&str> {
+        self.task.as_deref()
     }
 
     /// Returns the folder of `ralph.toml`, absolute: relative paths in the configuration are relative to

@@ -60,5 +60,5 @@ fn load_values(
     let file = ConfigDocument::deserialize(&Value::Dict(Tag::Default, values)).ok()?;
     let mut diagnostics = Diagnostics::new(&provenance, Vec::new(), Vec::new());
     let config = checks::resolve(file, sources, &dir, &mut diagnostics);
-    LoadedConfig::new(config, dir, provenance).ok()
+    LoadedConfig::new(config, dir, provenance, sources).ok()
 }

@@ -7,6 +7,7 @@ use ralph_orchestrator_safe_fs::normalize_lexically;
 
 use crate::error::{ConfigError, ConfigErrors, SourceLocation};
 use crate::layers::{Flag, Layers};
+use crate::plan_file::TaskSource;
 
 /// The sources of a configuration.
 #[derive(Clone, Debug, Default)]
@@ -30,6 +31,8 @@ pub struct Sources {
     /// For a run without a `ralph.toml`: the folder that relative paths are relative to. `file` then is
     /// the configuration that an earlier start stored, or empty.
     pub without_file: Option<PathBuf>,
+    /// The task that is worked on: its plan comes after the files and before variables.
+    pub task: Option<TaskSource>,
     /// The defaults that this crate does not know.
     pub defaults: Defaults,
 }
@@ -84,6 +87,9 @@ impl Sources {
             if let Some(stored) = layers.layers.last_mut().filter(|_| self.without_file.is_some()) {
                 stored.is_stored = true;
             }
+        }
+        if let Some(task) = &self.task {
+            layers.add_plan(&task.plan);
         }
         // Without one of the files, messages about the others could be wrong.
         if !layers.unread {

@@ -12,7 +12,7 @@ use crate::suggest::{misspelt, nearest};
 
 /// Variables with our prefix that are not configuration: a run tells its agent with two of them who it
 /// is, and one says what the program is to say of itself.
-const RESERVED: [&str; 3] = ["RUN_ID", "ITERATION", "LOG"];
+const RESERVED: [&str; 4] = ["RUN_ID", "ITERATION", "TASK", "LOG"];
 /// What the names of configuration variables begin with.
 const PREFIX: &str = "RALPH_";
 /// What nobody else's variables begin with.
@@ -140,7 +140,8 @@ mod tests {
         ] {
             assert!(matches!(classify(name), VariableMeaning::Foreign(_)), "{name}");
         }
-        for name in ["RALPH_RUN_ID", "RALPH_ITERATION", "RALPH_LOG", "RALPHS", "PATH"] {
+        for name in ["RALPH_RUN_ID", "RALPH_ITERATION", "RALPH_TASK", "RALPH_LOG", "RALPHS", "PATH"]
+        {
             assert!(matches!(classify(name), VariableMeaning::Other), "{name}");
         }
     }

@@ -34,6 +34,9 @@ const ADD_A_VALIDATOR: &str = r#"add one, for instance
     program = ["cargo", "test"]
 
 or, to take the agent's word for it, set `trust_agent = true` in [completion]"#;
+const ADD_A_TEST_COMMAND: &str = "write the command that proves it after `test_command:`, such as `test_command: \
+                                  cargo test`; or, to take the agent's word for it, set `trust_agent = \
+                                  true` in [completion] of ralph.toml";
 const ADD_A_CHECK: &str = r#"name the command that proves it, such as `--check "cargo test"`"#;
 
 /// Checks everything and fills in what is missing. The result is meaningful only if nothing was added
@@ -51,7 +54,7 @@ pub(crate) fn resolve(
     let validators = validators(file.validator, diagnostics);
     // With a mistake in them, nobody knows what the validators were to be.
     if has_values && !completion.trust_agent && !diagnostics.is_damaged(&["validator"]) {
-        validation(&validators, diagnostics);
+        validation(&validators, sources, diagnostics);
     }
     if completion.when == CompletionTrigger::Proved && !validators.iter().any(|v| v.required) {
         let message = "without a required validator nothing can prove that the work is done; add one, or \
@@ -360,9 +363,17 @@ fn unused_name(kind: &str, names: &mut BTreeSet<String>) -> String {
     name
 }
 
-fn validation(validators: &[ValidatorConfig], diagnostics: &mut Diagnostics<'_>) {
+fn validation(
+    validators: &[ValidatorConfig],
+    sources: &Sources,
+    diagnostics: &mut Diagnostics<'_>,
+) {
     if validators.is_empty() {
         let message = "there is no validator, so nothing would prove that the work is done";
+        if let Some(task) = &sources.task {
+            let location = task.plan.location("test_command");
+            return diagnostics.add_at(location, "test_command", message, ADD_A_TEST_COMMAND);
+        }
         let without_file =
             matches!(diagnostics.provenance.file(), SourceLocation::CommandLine { .. });
         let help = if without_file { ADD_A_CHECK } else { ADD_A_VALIDATOR };

@@ -14,6 +14,7 @@ use toml::de::{DeArray, DeTable, DeValue};
 
 use crate::error::{ConfigError, Position, SourceLocation};
 use crate::key::{self, KeyPath};
+use crate::plan_file::PlanFile;
 use crate::sources::Preset;
 use crate::variables::{self, VariableMeaning};
 use text_file::TextFileError;
@@ -234,6 +235,24 @@ impl Layers {
         let Converter { spans, wrong, .. } = converter;
         let origin = Origin::File { path: path.to_owned(), text: text.clone(), spans };
         self.push(Layer { origin, values, broken: Vec::new(), is_stored: false }, wrong);
+    }
+
+    /// Adds what follows from the front matter of a plan.
+    pub(crate) fn add_plan(&mut self, plan: &PlanFile) {
+        self.errors.extend_from_slice(plan.errors());
+        let toml = plan.toml();
+        let (root, _) = DeTable::parse_recoverable(&toml);
+        let mut converter = Converter::default();
+        let values = converter.table(root.get_ref());
+        let mut spans = BTreeMap::new();
+        for path in converter.spans.into_keys() {
+            if let Some(span) = plan.span(&path) {
+                spans.insert(path, Spans { key: span.clone(), value: span.clone() });
+            }
+        }
+        let (path, text) = (plan.path().to_owned(), plan.text().to_owned());
+        let origin = Origin::File { path, text, spans };
+        self.push(Layer { origin, values, broken: Vec::new(), is_stored: false }, converter.wrong);
     }
 
     fn add_syntax_errors(&mut self, path: &Path, text: &str, mistakes: &[toml::de::Error]) {

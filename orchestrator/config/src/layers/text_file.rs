@@ -29,7 +29,12 @@ pub(crate) enum TextFileError {
 
 /// Reads a regular file of at most `limit` bytes. Does not wait for the other end of a pipe.
 pub(crate) fn read(path: &Path, limit: usize) -> Result<String, TextFileError> {
-    let bytes = read_file(path, limit, SymlinkPolicy::Follow).map_err(|error| match error {
+    decode(read_file(path, limit, SymlinkPolicy::Follow))
+}
+
+/// Returns what was read as text.
+pub(crate) fn decode(read: Result<Vec<u8>, ReadError>) -> Result<String, TextFileError> {
+    let bytes = read.map_err(|error| match error {
         error if error.is_not_found() => TextFileError::Missing,
         ReadError::NotRegular => TextFileError::NotAFile,
         ReadError::TooLarge { limit } => TextFileError::TooLarge(limit),
