@@ -92,7 +92,7 @@ fn eject(prompts: &Prompts, role: Role) -> Result<(), CommandError> {
         let message = "`prompts.paths` names no file, only \"built-in\"";
         return Err(CommandError::config(message).hinted("add a path with `{name}` before it"));
     };
-    write_new(&path, built_in_prompt(role).as_bytes())?;
+    write_new(&path, built_in_prompt(prompts, role).as_bytes())?;
     output::result(&format!("{}: written", path.display()));
     Ok(())
 }

@@ -155,9 +155,11 @@ impl RunSetup<'_> {
         self.gives("validator") && checks(self.loaded) != checks(frozen)
     }
 
-    /// Whether this part of the task is given on the command line.
+    /// Whether this part of the task is given on the command line. What a plan says is in a file, which the agent
+    /// can edit.
     fn gives(self, key: &str) -> bool {
-        self.loaded.configuration().is_none() || self.loaded.is_given_outside_files(key)
+        let has_file = self.loaded.configuration().is_some() || self.loaded.task().is_some();
+        !has_file || self.loaded.is_given_outside_files(key)
     }
 }
 

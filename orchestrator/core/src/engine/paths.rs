@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 use super::construction::error_at;
 use super::error::EngineError;
 use crate::store::{Layout, Owner, StateError};
-use crate::workspace::state_dir_name;
+use crate::workspace::{state_dir_name, task_state_dir_name};
 use ralph_orchestrator_config::{ConfigErrors, LoadedConfig};
 use ralph_orchestrator_safe_fs::real_path;
 
 /// Returns the owner of the state of this configuration's run.
 pub(super) fn state_owner(loaded: &LoadedConfig) -> Owner {
     let workspace = real_path(&loaded.config.run.workspace);
-    Owner::new(&workspace, loaded.configuration().as_deref())
+    Owner::new(&workspace, loaded.configuration().as_deref()).with_task(loaded.task())
 }
 
 /// Refuses a state directory that belongs to another workspace or configuration.
@@ -42,8 +42,18 @@ pub fn verify_owner(loaded: &LoadedConfig, layout: &Layout) -> Result<(), Engine
 /// Returns where the state of this configuration's run is unless `state.dir` says otherwise.
 pub(super) fn default_state_dir(loaded: &LoadedConfig, state_home: &Path) -> PathBuf {
     let workspace = real_path(&loaded.config.run.workspace);
-    let name = state_dir_name(&workspace, loaded.configuration().as_deref());
+    let configuration = loaded.configuration();
+    let name = match loaded.task() {
+        Some(task) => task_state_dir_name(&workspace, configuration.as_deref(), task),
+        None => state_dir_name(&workspace, configuration.as_deref()),
+    };
     state_home.join("ralph-orchestrator").join(name)
+}
+
+fn add_to_name(path: &Path, end: &str) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(end);
+    path.with_file_name(name)
 }
 
 /// Returns where the state of this configuration's run is.
@@ -53,7 +63,11 @@ pub(super) fn default_state_dir(loaded: &LoadedConfig, state_home: &Path) -> Pat
 pub fn state_layout(loaded: &LoadedConfig, state_home: &Path) -> Result<Layout, ConfigErrors> {
     let workspace = real_path(&loaded.config.run.workspace);
     let root = match &loaded.config.state.dir {
-        Some(dir) => dir.clone(),
+        Some(dir) => match loaded.task() {
+            // Beside it, as what is in it may be deleted as a whole.
+            Some(task) => add_to_name(dir, &format!("-{task}")),
+            None => dir.clone(),
+        },
         None => default_state_dir(loaded, state_home),
     };
     if real_path(&root).starts_with(&workspace) {

@@ -54,7 +54,9 @@ impl Beginning<'_> {
     /// The key of this configuration that makes the other run another.
     fn changed_key(&self, state: &StateDir) -> Option<&'static str> {
         let configuration = self.owner.configuration()?;
-        if state.owner.configuration().as_ref() != Some(&configuration) {
+        if state.owner.configuration().as_ref() != Some(&configuration)
+            || state.owner.task() != self.owner.task()
+        {
             return None;
         }
         let is_here = state.owner.workspace() == self.owner.workspace();

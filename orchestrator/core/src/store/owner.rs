@@ -1,4 +1,4 @@
-//! The owner of a state directory: a workspace and a configuration identify a run.
+//! The owner of a state directory: a workspace, a configuration and a task of it identify a run.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,13 +19,15 @@ const ELSEWHERE: &str = "elsewhere.json";
 /// Larger than any such file, in bytes: two paths and little more.
 const LARGEST: usize = 256 * 1024;
 
-/// The workspace and the configuration that a state directory belongs to, as `owner.json` has them.
+/// The workspace, the configuration and the task that a state directory belongs to, as `owner.json` has them.
 /// Paths are absolute and without links; what is no UTF-8 in them is escaped as in the journal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Owner {
     version: u32,
     workspace: String,
     configuration: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    task: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     folder: Option<FileIdentity>,
 }
@@ -38,8 +40,16 @@ impl Owner {
             version: VERSION,
             workspace: escape(workspace),
             configuration: configuration.map(escape),
+            task: None,
             folder: None,
         }
+    }
+
+    /// Adds the task, if it is one of several of the configuration.
+    #[must_use]
+    pub fn with_task(mut self, task: Option<&str>) -> Self {
+        self.task = task.map(str::to_owned);
+        self
     }
 
     /// Adds what tells the workspace's folder from others, wherever it is moved.
@@ -61,6 +71,12 @@ impl Owner {
         self.configuration.as_deref().and_then(unescape)
     }
 
+    /// Returns the id of the task, if it is one of several of the configuration.
+    #[must_use]
+    pub fn task(&self) -> Option<&str> {
+        self.task.as_deref()
+    }
+
     /// Returns what told the workspace's folder from others when a run last began.
     #[must_use]
     pub const fn folder(&self) -> Option<FileIdentity> {
@@ -70,7 +86,8 @@ impl Owner {
     /// Whether both are the same run's.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
-        (&self.workspace, &self.configuration) == (&other.workspace, &other.configuration)
+        (&self.workspace, &self.configuration, &self.task)
+            == (&other.workspace, &other.configuration, &other.task)
     }
 
     /// Refuses a state directory that belongs to another workspace or configuration.
@@ -124,9 +141,10 @@ impl Owner {
     /// Describes the owner for messages.
     fn describe(&self) -> String {
         let workspace = &self.workspace;
+        let task = self.task.as_ref().map(|task| format!(", task {task}")).unwrap_or_default();
         match &self.configuration {
-            Some(configuration) => format!("{configuration} (workspace {workspace})"),
-            None => format!("no configuration file (workspace {workspace})"),
+            Some(configuration) => format!("{configuration} (workspace {workspace}{task})"),
+            None => format!("no configuration file (workspace {workspace}{task})"),
         }
     }
 }
@@ -266,6 +284,7 @@ mod tests {
             Owner::new(Path::new("/w"), None),
             Owner::new(Path::new("/w"), Some(Path::new("/w/b.toml"))),
             Owner::new(Path::new("/v"), Some(configuration)),
+            own.clone().with_task(Some("ralph-1")),
         ] {
             let error = other.verify(&layout).unwrap_err().to_string();
             assert!(

@@ -43,7 +43,7 @@ pub use program_digests::ProgramDigests;
 pub use prompt::{Prompt, PromptError, PromptPlace};
 pub use prompt_watch::PromptWatch;
 pub use protected::{Baseline, ProtectedError, ProtectedHasher, ProtectedPaths};
-pub use state_name::{state_dir_name, state_dir_name_of_link};
+pub use state_name::{state_dir_name, state_dir_name_of_link, task_state_dir_name};
 pub use template::{TemplateError, create_from_template};
 pub use tree::{
     FileChangeKind, PathChange, PinnedPaths, TreeChanges, TreeDiff, TreeDigest, TreeError,

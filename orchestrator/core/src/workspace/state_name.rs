@@ -16,17 +16,23 @@ const DIGITS: usize = 12;
 /// made of ASCII letters, digits, `-`, `_` and `.`, whatever the workspace is called.
 #[must_use]
 pub fn state_dir_name(workspace: &Path, configuration: Option<&Path>) -> String {
-    name_of(&real_path(workspace), configuration.map(real_path).as_deref())
+    name_of(&real_path(workspace), configuration.map(real_path).as_deref(), None)
+}
+
+/// Returns the same for one of several tasks of the configuration: the name of each is another.
+#[must_use]
+pub fn task_state_dir_name(workspace: &Path, configuration: Option<&Path>, task: &str) -> String {
+    name_of(&real_path(workspace), configuration.map(real_path).as_deref(), Some(task))
 }
 
 /// Returns the name that [`state_dir_name`] gave to what has this very path while no part of it was a link,
 /// without a configuration.
 #[must_use]
 pub fn state_dir_name_of_link(real: &Path) -> String {
-    name_of(real, None)
+    name_of(real, None, None)
 }
 
-fn name_of(real: &Path, configuration: Option<&Path>) -> String {
+fn name_of(real: &Path, configuration: Option<&Path>, task: Option<&str>) -> String {
     let name: String = real
         .file_name()
         .map(|name| name.to_string_lossy())
@@ -45,6 +51,10 @@ fn name_of(real: &Path, configuration: Option<&Path>) -> String {
     if let Some(configuration) = configuration {
         // No path has this byte in it.
         hasher.update(b"\0").update(path_bytes(configuration));
+    }
+    if let Some(task) = task {
+        // Nor do two of them follow each other otherwise.
+        hasher.update(b"\0\0").update(task.as_bytes());
     }
     let digits: String = hasher.finalize().to_hex().chars().take(DIGITS).collect();
     format!("{name}-{digits}")
@@ -83,6 +93,17 @@ mod tests {
         assert_eq!(name(&one), name(&link));
         assert_ne!(name(&one), name(&two));
         assert_ne!(name(&one), state_dir_name(temp.path(), None));
+        let task = |configuration: Option<&Path>, task: &str| {
+            task_state_dir_name(temp.path(), configuration, task)
+        };
+        let mut names = vec![name(&one), name(&two), state_dir_name(temp.path(), None)];
+        for configuration in [None, Some(one.as_path()), Some(&two)] {
+            names.extend(["ralph-1", "ralph-2"].map(|id| task(configuration, id)));
+        }
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), 9);
+        assert_eq!(task(Some(&one), "ralph-1"), task(Some(&link), "ralph-1"));
         assert_eq!(
             state_dir_name(temp.path(), None),
             state_dir_name_of_link(&real_path(temp.path()))

@@ -64,9 +64,16 @@ pub enum RolePromptError {
     },
 }
 
-/// Returns the text that comes with the program for a role.
+/// The name of the prompt that works on the plan of a task.
+const PURE_LOOP: &str = "pure-loop";
+
+/// Returns the text that comes with the program for the prompt of a role: of its name in `prompts.names` if there
+/// is one, else of the role.
 #[must_use]
-pub const fn built_in_prompt(role: Role) -> &'static str {
+pub fn built_in_prompt(prompts: &Prompts, role: Role) -> &'static str {
+    if prompts.names.of(role) == PURE_LOOP {
+        return include_str!("built_in/pure-loop.md");
+    }
     match role {
         Role::Initializer => include_str!("built_in/initializer.md"),
         Role::Coding => include_str!("built_in/coding.md"),
@@ -130,13 +137,14 @@ fn check(prompts: &Prompts, role: Role, found: &FoundPrompt) -> Result<(), RoleP
 struct Chain {
     role: Role,
     places: Vec<PromptPlace>,
-    has_built_in: bool,
+    built_in: Option<&'static str>,
 }
 
 impl Chain {
     fn new(prompts: &Prompts, role: Role, place: impl Fn(&Path) -> PromptPlace) -> Self {
         let places = prompts.candidates(role).iter().map(|path| place(path)).collect();
-        Self { role, places, has_built_in: prompts.has_built_in() }
+        let built_in = prompts.has_built_in().then(|| built_in_prompt(prompts, role));
+        Self { role, places, built_in }
     }
 
     fn find(&self) -> Result<FoundPrompt, RolePromptError> {
@@ -149,8 +157,8 @@ impl Chain {
                 Err(error) => return Err(error.into()),
             }
         }
-        if self.has_built_in {
-            let prompt = Prompt::new(built_in_prompt(self.role).as_bytes().to_vec());
+        if let Some(text) = self.built_in {
+            let prompt = Prompt::new(text.as_bytes().to_vec());
             return Ok(FoundPrompt { path: None, prompt });
         }
         let paths = self.places.iter().map(|place| place.configured().display().to_string());
