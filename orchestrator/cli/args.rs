@@ -13,9 +13,11 @@ use crate::commands::config::ConfigCommand;
 use crate::commands::diff::DiffArgs;
 use crate::commands::doctor::DoctorArgs;
 use crate::commands::export::ExportArgs;
+use crate::commands::go::GoArgs;
 use crate::commands::init::InitArgs;
 use crate::commands::log::LogArgs;
 use crate::commands::man::ManArgs;
+use crate::commands::new::NewArgs;
 use crate::commands::next::NextArgs;
 use crate::commands::plugin::{PluginCommand, PluginHostArgs};
 use crate::commands::prompts::PromptsCommand;
@@ -35,6 +37,9 @@ pub(crate) struct CommandLine {
     /// Configuration file [default: ralph.toml, here or above]
     #[arg(short, long, global = true, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
+    /// Task below .ralph, such as ralph-1 or 1
+    #[arg(long, global = true, value_name = "TASK")]
+    pub(crate) task: Option<String>,
     /// Print only results and errors
     #[arg(short, long, global = true)]
     pub(crate) quiet: bool,
@@ -49,6 +54,10 @@ pub(crate) struct CommandLine {
 pub(crate) enum Command {
     /// Start a run, or resume the one that was stopped
     Run(RunArgs),
+    /// Make the folder of a new task, with a plan
+    New(NewArgs),
+    /// Work on a task: `go 1` is `run --task ralph-1`
+    Go(GoArgs),
     /// Show the current run's status
     Status(StatusArgs),
     /// Show what happened, or one iteration's transcript

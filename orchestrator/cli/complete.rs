@@ -7,8 +7,9 @@ use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 use ralph_orchestrator_config as config;
 
 use crate::args::SetArgs;
-use crate::context::Context;
+use crate::context::{self, Context};
 use crate::discovery::ConfigFile;
+use crate::tasks;
 
 /// The variable by which the scripts of the shells ask for candidates.
 pub(crate) const VARIABLE: &str = "_RALPH_ORCHESTRATOR_COMPLETE";
@@ -39,6 +40,7 @@ fn with_candidates(command: &str, arg: Arg) -> Arg {
         ("run", "agent") => agents,
         ("init", "agent") => crate::commands::init::agent_names,
         ("status" | "log" | "why", "run") => runs,
+        (_, "task" | "go") if command != "new" => tasks,
         _ => return arg,
     };
     arg.add(ArgValueCompleter::new(move |typed: &OsStr| beginning(typed, candidates())))
@@ -63,6 +65,13 @@ fn context() -> Option<Context> {
 /// The names of `[agents]`.
 fn agents() -> Vec<String> {
     context().map(|context| context.loaded.config.agents.into_keys().collect()).unwrap_or_default()
+}
+
+/// The names of all tasks of this folder.
+fn tasks() -> Vec<String> {
+    let folder = ConfigFile::find(None)
+        .and_then(|file| context::folder_of_tasks(&file, &SetArgs::default()));
+    folder.and_then(|folder| tasks::list(&folder)).unwrap_or_default()
 }
 
 /// The ids of all runs that are kept.

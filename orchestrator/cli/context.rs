@@ -4,15 +4,17 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use ralph_orchestrator_config::{self as config, Flag, LoadedConfig, Sources, foreign_variables};
+use ralph_orchestrator_config::{
+    self as config, Flag, LoadedConfig, Sources, TaskSource, foreign_variables,
+};
 use ralph_orchestrator_core::engine::{state_layout, verify_owner};
 use ralph_orchestrator_core::store::{Layout, read_current_run, state_dirs};
 
 use crate::args::SetArgs;
-use crate::discovery::ConfigFile;
+use crate::discovery::{ConfigFile, ConfigPlace};
 use crate::error::CommandError;
 use crate::output;
-use crate::registry;
+use crate::{presets, registry, tasks};
 
 /// The loaded configuration of a command.
 pub(crate) struct Context {
@@ -117,7 +119,11 @@ impl Context {
         let (sources, file) = sources(file, &vars, overrides.into()).ok()?;
         let configuration = file.canonicalize().ok()?;
         let mut states = state_dirs(&state_home(&vars).join("ralph-orchestrator"));
-        states.retain(|state| state.owner.configuration().as_ref() == Some(&configuration));
+        let task = sources.task.as_ref().map(|task| task.id.as_str());
+        states.retain(|state| {
+            state.owner.configuration().as_ref() == Some(&configuration)
+                && state.owner.task() == task
+        });
         let [state] = states.as_slice() else { return None };
         let workspace = state.owner.workspace()?;
         let loaded = config::run_paths_at(&sources, &workspace, state.layout.root())?;
@@ -158,19 +164,25 @@ impl Context {
 
 /// Returns the shell command that invokes this program for a configuration.
 pub(crate) fn invocation(file: &ConfigFile) -> String {
-    const NAME: &str = "ralph-orchestrator";
-    let ConfigFile::Named(file) = file else { return NAME.to_owned() };
-    if file == Path::new(crate::discovery::NAME) {
-        return NAME.to_owned();
+    let mut words = "ralph-orchestrator".to_owned();
+    if let ConfigPlace::Named(file) = &file.place
+        && file != Path::new(crate::discovery::NAME)
+    {
+        words.push_str(&format!(" -c {}", shell_word(&file.display().to_string())));
     }
-    let text = file.display().to_string();
+    if let Some(task) = file.task() {
+        words.push_str(&format!(" --task {}", shell_word(task)));
+    }
+    words
+}
+
+/// Returns a word as a shell needs it.
+fn shell_word(text: &str) -> String {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+,@%".contains(letter);
-    let text = if text.chars().all(is_plain) {
-        text
-    } else {
-        format!("'{}'", text.replace('\'', r"'\''"))
-    };
-    format!("{NAME} -c {text}")
+    if text.chars().all(is_plain) {
+        return text.to_owned();
+    }
+    format!("'{}'", text.replace('\'', r"'\''"))
 }
 
 /// Where to read the configuration from, and the file that it is, or would be.
@@ -189,32 +201,82 @@ fn sources(
         implied: Vec::new(),
         replaced,
         without_file: None,
+        task: None,
         defaults: registry::config_defaults(),
     };
     let mut path = sources.file.clone();
-    if let ConfigFile::Missing { folders } = file {
+    if let ConfigPlace::Missing { folders } = &file.place {
         let here = folders.first().cloned().unwrap_or_default();
-        if is_task {
+        if let Some(name) = file.task() {
+            let folder = tasks::project(folders);
+            path = folder.join(crate::discovery::NAME);
+            (sources.file, sources.without_file) = (PathBuf::new(), Some(folder.clone()));
+            sources.task = Some(tasks::open(&workspace(&sources), name)?);
+            match stored_config(&folder, vars, sources.task.clone()) {
+                // So it is resumed with the agent and the limits that it began with.
+                Some(config) => sources.file = config,
+                None => implied.extend(implied_without_file),
+            }
+        } else if is_task {
             implied.extend(implied_without_file);
             (sources.file, sources.without_file) = (PathBuf::new(), Some(here));
         } else {
-            let kept =
-                folders.iter().find_map(|folder| Some((stored_config(folder, vars)?, folder)));
-            let (config, folder) = kept.ok_or_else(|| file.missing())?;
+            let kept = folders
+                .iter()
+                .find_map(|folder| Some((stored_config(folder, vars, None)?, folder)));
+            let (config, folder) = kept.ok_or_else(|| file.place.missing())?;
             path = folder.join(crate::discovery::NAME);
             (sources.file, sources.without_file) = (config, Some(folder.clone()));
         }
+    }
+    if let Some(name) = file.task() {
+        if sources.task.is_none() {
+            sources.task = Some(tasks::open(&workspace(&sources), name)?);
+        }
+        implied.insert(0, ("preset", presets::PURE_LOOP.to_owned()));
     }
     sources.implied = implied;
     Ok((sources, path))
 }
 
+/// Returns the folder that has the tasks of a configuration, which need not be right otherwise.
+pub(crate) fn folder_of_tasks(file: &ConfigFile, sets: &SetArgs) -> Result<PathBuf, CommandError> {
+    let vars = variables();
+    let mut sources = Sources {
+        file: std::path::absolute(file.path())?,
+        user_file: user_file(&vars),
+        sets: sets.sets.clone(),
+        defaults: registry::config_defaults(),
+        ..Sources::default()
+    };
+    sources.vars = vars;
+    if let ConfigPlace::Missing { folders } = &file.place {
+        let folder = tasks::project(folders);
+        (sources.file, sources.without_file) = (PathBuf::new(), Some(folder));
+    }
+    Ok(workspace(&sources))
+}
+
+/// Returns the workspace; where the sources do not even say that, the folder of the configuration.
+fn workspace(sources: &Sources) -> PathBuf {
+    if let Some(loaded) = config::load_run_paths(sources) {
+        return loaded.config.run.workspace;
+    }
+    let folder = sources.without_file.as_deref().or_else(|| sources.file.parent());
+    folder.unwrap_or(Path::new(".")).to_owned()
+}
+
 /// The configuration that was kept with the run of this folder, which was begun without a file.
-fn stored_config(folder: &Path, vars: &BTreeMap<String, String>) -> Option<PathBuf> {
+fn stored_config(
+    folder: &Path,
+    vars: &BTreeMap<String, String>,
+    task: Option<TaskSource>,
+) -> Option<PathBuf> {
     let sources = Sources {
         user_file: user_file(vars),
         vars: vars.clone(),
         without_file: Some(folder.to_owned()),
+        task,
         defaults: registry::config_defaults(),
         ..Sources::default()
     };
@@ -296,9 +358,11 @@ mod tests {
 
     #[test]
     fn a_command_can_be_copied_into_a_shell() {
-        let program = |file: &str| invocation(&ConfigFile::Named(file.into()));
+        let program = |file: &str| invocation(&ConfigFile::named(file.into()));
         assert_eq!(program("ralph.toml"), "ralph-orchestrator");
         assert_eq!(program("a/b.toml"), "ralph-orchestrator -c a/b.toml");
         assert_eq!(program("it's $x.toml"), r"ralph-orchestrator -c 'it'\''s $x.toml'");
+        let of_task = ConfigFile::named("b.toml".into()).with_task(Some("ralph-1".to_owned()));
+        assert_eq!(invocation(&of_task), "ralph-orchestrator -c b.toml --task ralph-1");
     }
 }

@@ -16,9 +16,16 @@ pub(crate) const NAME: &str = "ralph.toml";
 /// What other tools call theirs.
 const OTHERS: [&str; 3] = ["ralph.yml", "ralph.yaml", "ralph.json"];
 
-/// The configuration file of a command.
+/// The configuration file of a command, and which of its tasks the command is about.
 #[derive(Clone, Debug)]
-pub(crate) enum ConfigFile {
+pub(crate) struct ConfigFile {
+    pub(crate) place: ConfigPlace,
+    task: Option<String>,
+}
+
+/// Where the configuration file is.
+#[derive(Clone, Debug)]
+pub(crate) enum ConfigPlace {
     /// Named by `-c`; may not exist.
     Named(PathBuf),
     /// Found in the current folder, or in one above it.
@@ -27,9 +34,41 @@ pub(crate) enum ConfigFile {
     Missing { folders: Vec<PathBuf> },
 }
 
+impl From<ConfigPlace> for ConfigFile {
+    fn from(place: ConfigPlace) -> Self {
+        Self { place, task: None }
+    }
+}
+
 impl ConfigFile {
     /// The file that `-c` names, or the one that is found.
     pub(crate) fn find(named: Option<PathBuf>) -> Result<Self, CommandError> {
+        ConfigPlace::find(named).map(Self::from)
+    }
+
+    /// A file by its name; it may not exist.
+    pub(crate) fn named(path: PathBuf) -> Self {
+        ConfigPlace::Named(path).into()
+    }
+
+    /// The file, or where it would be.
+    pub(crate) fn path(&self) -> PathBuf {
+        self.place.path()
+    }
+
+    /// Adds the task, as it was named.
+    pub(crate) fn with_task(self, task: Option<String>) -> Self {
+        Self { task, ..self }
+    }
+
+    /// The task, as it was named.
+    pub(crate) fn task(&self) -> Option<&str> {
+        self.task.as_deref()
+    }
+}
+
+impl ConfigPlace {
+    fn find(named: Option<PathBuf>) -> Result<Self, CommandError> {
         if let Some(named) = named {
             return Ok(Self::Named(named));
         }

@@ -19,6 +19,7 @@ use crate::render::text::escape;
 pub(crate) mod exit {
     pub(crate) const OK: u8 = 0;
     pub(crate) const LIMIT: u8 = 1;
+    pub(crate) const NO_TASK: u8 = 1;
     pub(crate) const HUMAN: u8 = 2;
     pub(crate) const USAGE: u8 = 64;
     pub(crate) const DAMAGED: u8 = 65;
@@ -53,6 +54,7 @@ pub(crate) const fn stop_exit_status(reason: StopReason, ended_well: bool, inter
 /// What kind of problem it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ErrorKind {
+    NoTask,
     Usage,
     Config,
     Damaged,
@@ -77,6 +79,11 @@ impl CommandError {
     /// Returns a usage error.
     pub(crate) fn user(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Usage, message.into())
+    }
+
+    /// Returns the error that there is no task of this name.
+    pub(crate) fn no_task(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::NoTask, message.into())
     }
 
     /// Returns a configuration error.
@@ -110,6 +117,7 @@ impl CommandError {
 
     pub(crate) const fn code(&self) -> u8 {
         match self.kind {
+            ErrorKind::NoTask => exit::NO_TASK,
             ErrorKind::Usage => exit::USAGE,
             ErrorKind::Config => exit::CONFIG,
             ErrorKind::Damaged => exit::DAMAGED,

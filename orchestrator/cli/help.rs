@@ -10,7 +10,7 @@ use crate::complete;
 
 /// The commands as people look for them.
 const GROUPS: [(&str, &[&str]); 4] = [
-    ("Run", &["run"]),
+    ("Run", &["run", "new", "go"]),
     ("Look", &["status", "next", "log", "why", "diff", "runs", "export"]),
     ("Steer", &["answer", "add", "stop", "rollback", "reset"]),
     ("Set up", &["init", "doctor", "config", "prompts", "agents", "plugin", "completions"]),
@@ -39,6 +39,23 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
                 r#"run --restart -p "Port it to Rust" --max-cost 5"#,
             ),
             ("See what would run, and with which limits", "run --dry-run"),
+        ],
+    ),
+    (
+        "new",
+        &[
+            (
+                "A task, and the command that proves it",
+                r#"new "Add search" --test-command "npm test""#,
+            ),
+            ("With fewer iterations than usual", r#"new "Fix the typo" --max-iterations 3"#),
+        ],
+    ),
+    (
+        "go",
+        &[
+            ("Work on task 1, or resume it", "go 1"),
+            ("With another agent and limit", "go ralph-2 --max-cost 5 -- codex exec"),
         ],
     ),
     ("status", &[("How far it is, and what it cost", "status"), ("For a script", "status --json")]),
@@ -238,7 +255,11 @@ A --check is split into words; a line that needs a shell, such as `cd sub && mak
 Where it runs a known test command, the tests and their settings are protected, otherwise the script \
 that it runs.
 
-Exit status: 0 completed, 1 stopped by a limit, 2 a human is needed, 64 usage, 65 state damaged, 69 agent \
+With --task the plan of a task is the prompt, and its front matter is part of the configuration: it takes \
+precedence over ralph.toml, and the command line over it. Without a preset in ralph.toml the values of \
+the preset pure-loop apply.
+
+Exit status: 0 completed, 1 stopped by a limit or no such task, 2 a human is needed, 64 usage, 65 state damaged, 69 agent \
 not available, 70 internal error, 75 workspace busy, 78 configuration wrong, 130 and 143 interrupted.";
 
 /// What `reset --help` ends with.
@@ -285,7 +306,7 @@ fn with_examples(command: Command, path: &str) -> Command {
     let mut text = examples.map(|examples| render(&command, examples)).unwrap_or_default();
     match path {
         "" => text.push_str("\n\n`ralph-orchestrator COMMAND --help` has more for each command."),
-        "run" => text = format!("{text}\n\n{RUN}"),
+        "run" | "go" => text = format!("{text}\n\n{RUN}"),
         "reset" => text = format!("{text}\n\n{RESET}"),
         _ => {}
     }

@@ -30,6 +30,7 @@ mod schema;
 mod signals;
 mod suggest;
 mod task;
+mod tasks;
 mod trace;
 mod values;
 mod workspace_setup;
@@ -77,17 +78,27 @@ fn parse() -> Result<CommandLine, clap::Error> {
 }
 
 fn dispatch(command_line: CommandLine) -> Result<u8, CommandError> {
-    let CommandLine { config, quiet, detached, command } = command_line;
+    let CommandLine { config, task, quiet, detached, command } = command_line;
+    let (command, task) = match command {
+        Command::Go(go) => {
+            let (run, task) = go.into_run(task)?;
+            (Command::Run(run), Some(task))
+        }
+        command => (command, task),
+    };
+    if task.is_some() && !command.uses_config() {
+        return Err(CommandError::user("--task has no effect on this command; leave it out"));
+    }
     if quiet {
         output::set_quiet();
     }
     let named = config.clone().unwrap_or_else(|| discovery::NAME.into());
     let config = if command.uses_config() {
-        ConfigFile::find(config)?
+        ConfigFile::find(config)?.with_task(task)
     } else {
-        ConfigFile::Named(named.clone())
+        ConfigFile::named(named.clone())
     };
-    if let Some(notice) = config.notice() {
+    if let Some(notice) = config.place.notice() {
         output::info(&notice);
     }
     let log = match &command {
@@ -104,6 +115,9 @@ fn dispatch(command_line: CommandLine) -> Result<u8, CommandError> {
     match command {
         Command::Run(run) if run.detach && !detached => detach::launch(&config, run.json),
         Command::Run(run) => commands::run::run(&config, run, &log, quiet),
+        Command::New(new) => commands::new::new(&config, &new),
+        // It became a `run` above.
+        Command::Go(_) => Ok(exit::OK),
         Command::Next(next) => commands::next::next(&config, &next),
         Command::Add(add) => commands::add::add(&config, add),
         Command::Status(status) => commands::status::status(&config, &status),

@@ -2,9 +2,13 @@
 
 use ralph_orchestrator_config::Preset;
 
+/// The preset that tasks are worked on by, unless another one is named.
+pub(crate) const PURE_LOOP: &str = "pure-loop";
+
 /// Name and values of each preset.
-const PRESETS: [(&str, &str); 3] = [
+const PRESETS: [(&str, &str); 4] = [
     ("ralph", include_str!("presets/ralph.toml")),
+    (PURE_LOOP, include_str!("presets/pure-loop.toml")),
     ("ada", include_str!("presets/ada.toml")),
     ("autocoder", include_str!("presets/autocoder.toml")),
 ];

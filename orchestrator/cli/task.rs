@@ -106,7 +106,8 @@ fn goal_prompt(goal: &str, checks: &[String]) -> String {
     format!("{goal}\n\nThe task is complete when these commands succeed:\n\n{list}")
 }
 
-fn validator(check: &str, protected: &[String]) -> Table {
+/// Returns the validator that runs a command.
+pub(crate) fn validator(check: &str, protected: &[String]) -> Table {
     let name = check.split_whitespace().collect::<Vec<_>>().join(" ");
     let array = |words: Vec<String>| Value::Array(words.into_iter().map(Value::from).collect());
     Table::from_iter([

@@ -43,7 +43,7 @@ fn two_configurations_in_one_workspace_are_two_runs() {
     env.ralph(&["run", "--max-iterations", "2"]).expect(1);
     assert_eq!(status(&env, "other.toml")["run"], Value::Null);
     let began = env.ralph(&["-c", "other.toml", "run", "--max-iterations", "1"]).expect(1);
-    began.says("iteration 1/1 started (initial)");
+    began.says("Iteration 1/1 started (initial)");
     let (one, two) = (status(&env, "ralph.toml"), status(&env, "other.toml"));
     assert_ne!(one["run"], two["run"]);
     assert_eq!((&one["iterations"], &two["iterations"]), (&2.into(), &1.into()));

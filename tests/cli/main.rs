@@ -45,6 +45,7 @@ mod messages;
 mod newcomer;
 mod next_steps;
 mod occupied;
+mod plan;
 mod plugins;
 mod presets;
 mod proof;

@@ -154,12 +154,12 @@ fn an_interrupted_iteration_is_not_one_without_progress() {
     env.agent.call(1).script("sleep 1000\n");
     env.agent.call(2).script("touch done\n");
     let mut running = env.start(&["run"]);
-    running.says("iteration 1/");
+    running.says("Iteration 1/");
     crate::environment::eventually("the agent works", || env.agent.calls() == 1);
     running.signal(rustix::process::Signal::INT);
     running.wait().expect(130);
     env.ralph(&["status"]).expect(0).says("completion  not checked yet");
     assert_eq!(env.status()["stagnant"], 0);
-    env.run().expect(0).says("iteration 2/");
+    env.run().expect(0).says("Iteration 2/");
     assert_eq!(env.status()["iterations"], 2);
 }

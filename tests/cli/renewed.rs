@@ -45,7 +45,7 @@ fn restart_renews_a_workspace_that_came_from_its_template_and_deletes_nothing() 
         ended.says("template");
         // Said before anything begins.
         let renewed = ended.stderr.find(&newest.display().to_string()).unwrap();
-        assert!(renewed < ended.stderr.find("iteration 1").unwrap());
+        assert!(renewed < ended.stderr.find("Iteration 1").unwrap());
         assert_eq!(fs::read_to_string(newest.join("start.txt")).unwrap(), "start\nchanged\n");
         assert_eq!(env.read("made/it/start.txt"), "start\nchanged\n", "made anew, and worked in");
         assert!(!env.path("made/it/thesis.tex").exists());

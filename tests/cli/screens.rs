@@ -230,7 +230,7 @@ fn a_dumb_terminal_gets_plain_lines() {
         let raw = screen.raw();
         let plain = if term.is_empty() { raw.replace("\x1b[", "") } else { raw.clone() };
         assert!(!plain.contains('\x1b') && !raw.contains("\x1b[J"), "{raw:?}");
-        assert!(raw.contains("iteration 1/12 started") && !raw.contains("[Bash]"), "{raw}");
+        assert!(raw.contains("Iteration 1/12 started") && !raw.contains("[Bash]"), "{raw}");
     }
 }
 

@@ -29,7 +29,7 @@ fn run(env: &TestEnvironment, more: &[&str]) -> Ended {
 fn needs_no_file() {
     let env = empty();
     env.agent.call(1).script("touch done\n");
-    run(&env, &[]).expect(0).says("iteration 1/25").says("completed");
+    run(&env, &[]).expect(0).says("Iteration 1/25").says("completed");
     assert_eq!(env.agent.calls(), 1);
     assert_eq!(env.agent.argv(1), ["--flag"]);
     let prompt = String::from_utf8(env.agent.stdin(1)).unwrap();
@@ -102,7 +102,7 @@ fn flags_replace_their_part_of_a_file() {
     env.config("\n[env]\nset = { FROM = \"file\" }\n[limits]\nmax_iterations = 3\n");
     env.agent.call(1).script("touch other\n").out("<promise>COMPLETE: as told</promise>\n");
     let ended = env.ralph(&["run", "-p", "Make a file called other.", "--check", "test -e other"]);
-    ended.expect(0).says("iteration 1/3");
+    ended.expect(0).says("Iteration 1/3");
     let prompt = String::from_utf8(env.agent.stdin(1)).unwrap();
     assert!(prompt.starts_with("Make a file called other."), "{prompt}");
     assert_eq!(env.agent.env(1)["FROM"], "file");
@@ -279,7 +279,7 @@ fn after_init_an_earlier_run_without_a_file_is_named() {
     env.agent.call(1).script("sleep 1000\n");
     let agent = env.agent.program().display().to_string();
     let mut running = env.start(&["run", "--goal", "x", "--check", "test -e done", "--", &agent]);
-    running.says("iteration 1/25");
+    running.says("Iteration 1/25");
     env.ralph(&["init", "--no-run"]).expect(0);
     env.ralph(&["stop"]).expect(0).says("a run that was begun without a configuration file");
     running.wait().expect(143);

@@ -22,7 +22,7 @@ use serde_json::Value;
 use crate::args::SetArgs;
 use crate::commands::{block_on, init};
 use crate::context::Context;
-use crate::discovery::{ConfigFile, NAME};
+use crate::discovery::{ConfigFile, ConfigPlace, NAME};
 use crate::dry_run::setup_text;
 use crate::error::{CommandError, exit};
 use crate::plugins::Plugins;
@@ -156,9 +156,9 @@ fn exit_status(findings: &[Finding]) -> u8 {
 }
 
 async fn run_checks(context: &Context, file: &ConfigFile) -> Result<Vec<Finding>, CommandError> {
-    let configuration = match file {
-        ConfigFile::Named(_) | ConfigFile::Found { .. } => context.file.display().to_string(),
-        ConfigFile::Missing { .. } => {
+    let configuration = match file.place {
+        ConfigPlace::Named(_) | ConfigPlace::Found { .. } => context.file.display().to_string(),
+        ConfigPlace::Missing { .. } => {
             format!("there is no {NAME}; the run of this folder began without one, and resumes so")
         }
     };

@@ -98,6 +98,10 @@ pub(crate) fn run(
     log: &RunLog,
     quiet: bool,
 ) -> Result<u8, CommandError> {
+    if file.task().is_some() && (args.goal.is_some() || args.prompt.is_some()) {
+        let message = "the plan of a task is its prompt; leave out --goal and --prompt";
+        return Err(CommandError::user(message));
+    }
     let overrides = task::overrides(&args, &[])?;
     if !args.dry_run {
         output::begin_run(args.json);

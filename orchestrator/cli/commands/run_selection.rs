@@ -143,9 +143,11 @@ pub(crate) fn no_run(context: &Context) -> String {
     let all = layouts(context).and_then(|layouts| list_all(&layouts)).unwrap_or_default();
     let Some(last) = all.first() else { return NO_RUN.to_owned() };
     let owner = Owner::read(&last.layout).ok().flatten();
-    let whose = match owner.and_then(|owner| owner.configuration()) {
-        Some(file) => format!("of {}", one_line(&file.display().to_string(), 200)),
-        None => "that was begun without a configuration file".to_owned(),
+    let configuration = owner.as_ref().and_then(Owner::configuration);
+    let whose = match (configuration, owner.as_ref().and_then(Owner::task)) {
+        (_, Some(task)) => format!("of the task {}", one_line(task, 80)),
+        (Some(file), None) => format!("of {}", one_line(&file.display().to_string(), 200)),
+        (None, None) => "that was begun without a configuration file".to_owned(),
     };
     let id = short_id(&last.run, &all);
     format!(

@@ -1,6 +1,5 @@
 //! `stop`
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use ralph_orchestrator_core::store::{Holder, Layout, Lock, Owner, SeriesLock};
@@ -33,7 +32,7 @@ pub(crate) fn stop(file: &ConfigFile, args: &StopArgs) -> Result<u8, CommandErro
         None => match active_run(&context)? {
             Some((layout, holder, None)) => (layout, holder, None),
             Some((_, holder, Some(file))) => {
-                let program = context::invocation(&ConfigFile::Named(file));
+                let program = context::invocation(&file);
                 output::result(&format!(
                     "no run is active for this configuration; another one's is ({holder}): \
                      `{program} stop` stops it"
@@ -77,15 +76,19 @@ fn holder_of(layout: &Layout) -> Option<Holder> {
     SeriesLock::holder(layout).or_else(|| Lock::holder(layout))
 }
 
-/// Returns the active run of the workspace, whatever it was begun with, and its configuration file. One
-/// without a file has no command of its own that stops it.
+/// Returns the active run of the workspace, whatever it was begun with, and its configuration file and task. One
+/// without either has no command of its own that stops it.
 fn active_run(
     context: &Context,
-) -> Result<Option<(Layout, Holder, Option<PathBuf>)>, CommandError> {
+) -> Result<Option<(Layout, Holder, Option<ConfigFile>)>, CommandError> {
     let held = |layout: Layout| holder_of(&layout).map(|holder| (layout, holder));
     let Some((layout, holder)) = layouts(context)?.into_iter().find_map(held) else {
         return Ok(None);
     };
     let owner = Owner::read(&layout).ok().flatten();
-    Ok(Some((layout, holder, owner.and_then(|owner| owner.configuration()))))
+    let file = owner.and_then(|owner| {
+        let file = owner.configuration()?;
+        Some(ConfigFile::named(file).with_task(owner.task().map(str::to_owned)))
+    });
+    Ok(Some((layout, holder, file)))
 }

@@ -58,7 +58,7 @@ fn interrupted_it_is_resumed_with_the_item_that_was_being_worked_on() {
     env.agent.call(2).script(&format!("{WORK}trap 'exit 1' INT; cat '{}'\n", fifo.display()));
     let mut running = env.start(&["run"]);
     crate::environment::eventually("the second item", || env.agent.calls() == 2);
-    running.says("iteration 1");
+    running.says("Iteration 1");
     running.signal(Signal::INT);
     let ended = running.wait().expect(130);
     ended.says("interrupted");

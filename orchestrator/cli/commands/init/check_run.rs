@@ -25,7 +25,7 @@ const SHOWN: usize = 160;
 
 /// Runs the checks of the configuration in this file once. What is to be said of each.
 pub(super) fn run(file: &Path) -> Result<Vec<String>, CommandError> {
-    let context = Context::load(&ConfigFile::Named(file.to_owned()), Overrides::default())?;
+    let context = Context::load(&ConfigFile::named(file.to_owned()), Overrides::default())?;
     output::info("running the checks once …");
     let folder = context.loaded.dir().to_owned();
     let before = entries(&folder);

@@ -39,7 +39,7 @@ impl HumanReporter {
                     if *attempt > 1 { format!(", attempt {attempt}") } else { String::new() };
                 let role = role.as_ref().map_or_else(String::new, |role| format!(" as {role}"));
                 let why = trigger(*why);
-                let text = format!("iteration {iteration}{of} started{role} ({why}{again})");
+                let text = format!("Iteration {iteration}{of} started{role} ({why}{again})");
                 self.line(state, DIM, &text, "");
             }
             RunEvent::Paused { ms, .. } => {

@@ -1,0 +1,170 @@
+//! Tasks: folders `.ralph/NAME` in the workspace, each with a plan that says what to do. Agents can write there, so
+//! no link is followed.
+
+use std::path::{Path, PathBuf};
+
+use ralph_orchestrator_config::{PlanFile, TaskSource};
+use ralph_orchestrator_safe_fs::{
+    DirLister, FileFingerprint, open_folder, open_subfolder, real_path,
+};
+use rustix::fd::AsFd as _;
+use rustix::fs::FileType;
+use rustix::io::Errno;
+use toml::{Table, Value};
+
+use crate::error::CommandError;
+use crate::render::text::one_line;
+use crate::task;
+
+/// The folder of all tasks.
+pub(crate) const FOLDER: &str = ".ralph";
+/// What the names of the tasks begin with that have a number.
+pub(crate) const PREFIX: &str = "ralph-";
+/// What to do.
+pub(crate) const PLAN: &str = "plan.md";
+/// What was done.
+pub(crate) const PROGRESS: &str = "progress.md";
+/// What failed.
+pub(crate) const ERRORS: &str = "errors.log";
+
+/// Names in the folder of all tasks that are read.
+const MOST_NAMES: usize = 10_000;
+/// Tasks that a message names.
+const MOST_NAMED: usize = 20;
+/// Characters of a task in a list.
+const SHOWN: usize = 60;
+
+/// Returns the first of these folders that has tasks; the first of all if none has.
+pub(crate) fn project(folders: &[PathBuf]) -> PathBuf {
+    let has_tasks = |folder: &&PathBuf| folder.join(FOLDER).is_dir();
+    folders.iter().find(has_tasks).or_else(|| folders.first()).cloned().unwrap_or_default()
+}
+
+/// Returns the number of a task with this name.
+pub(crate) fn number(name: &[u8]) -> Option<u64> {
+    let digits = std::str::from_utf8(name).ok()?.strip_prefix(PREFIX)?;
+    let is_number = digits.bytes().all(|digit| digit.is_ascii_digit()) && !digits.starts_with('0');
+    digits.parse().ok().filter(|_| is_number)
+}
+
+/// Reads the task with this name, or number, and what its plan says of the configuration.
+///
+/// # Errors
+/// There is none.
+pub(crate) fn open(workspace: &Path, named: &str) -> Result<TaskSource, CommandError> {
+    let workspace = real_path(workspace);
+    let id = match named.parse::<u64>() {
+        Ok(number) => format!("{PREFIX}{number}"),
+        Err(_) => named.to_owned(),
+    };
+    let known = list(&workspace)?;
+    if !known.contains(&id) {
+        return Err(unknown(&workspace, named, &known));
+    }
+    let path = path_of_plan(&workspace, &id);
+    let mut plan = PlanFile::read(&path);
+    configure(&mut plan, &path, &id)?;
+    Ok(TaskSource { id, plan })
+}
+
+/// Returns the names of all tasks, by their numbers.
+pub(crate) fn list(workspace: &Path) -> Result<Vec<String>, CommandError> {
+    let failed = |error: Errno| {
+        let path = workspace.join(FOLDER);
+        CommandError::config(format!("{}: {error}", path.display()))
+            .hinted("it has to be a folder, and no link to one")
+    };
+    let folder = match open_folder(workspace)
+        .and_then(|folder| open_subfolder(folder.as_fd(), FOLDER.as_bytes()))
+    {
+        Ok(folder) => folder,
+        Err(Errno::NOENT) => return Ok(Vec::new()),
+        Err(error) => return Err(failed(error)),
+    };
+    let (names, _) = DirLister::default().list(folder.as_fd(), MOST_NAMES).map_err(failed)?;
+    let has_plan = |name: &[u8]| {
+        open_subfolder(folder.as_fd(), name).is_ok_and(|task| {
+            FileFingerprint::from_name(task.as_fd(), PLAN.as_bytes())
+                .is_ok_and(|plan| plan.file_type() == FileType::RegularFile)
+        })
+    };
+    let names = names.into_iter().filter(|name| has_plan(&name.bytes));
+    let mut names: Vec<String> =
+        names.filter_map(|name| String::from_utf8(name.bytes).ok()).collect();
+    names.retain(|name| !name.chars().any(char::is_control));
+    names.sort_by_key(|name| (number(name.as_bytes()).unwrap_or(u64::MAX), name.clone()));
+    Ok(names)
+}
+
+fn path_of_plan(workspace: &Path, id: &str) -> PathBuf {
+    workspace.join(FOLDER).join(id).join(PLAN)
+}
+
+/// Sets what the plan says of the configuration.
+fn configure(plan: &mut PlanFile, path: &Path, id: &str) -> Result<(), CommandError> {
+    let text = path.to_str().ok_or_else(|| {
+        CommandError::config(format!("{}: the path of a plan has to be UTF-8", path.display()))
+    })?;
+    plan.set(&["run", "prompt"], text, "");
+    plan.set(&["env", "set", "RALPH_TASK"], id, "");
+    plan.set(&["memory", "progress"], format!("{FOLDER}/{id}/{PROGRESS}"), "");
+    plan.set(&["memory", "errors"], format!("{FOLDER}/{id}/{ERRORS}"), "");
+    if let Some(count) = plan.max_iterations() {
+        plan.set(&["limits", "max_iterations"], count, "max_iterations");
+    }
+    if let Some(command) = plan.value("test_command").map(str::to_owned) {
+        let validators = vec![Value::Table(task::validator(&command, &[]))];
+        plan.set(&["validator"], validators, "test_command");
+    }
+    if let Some(word) = plan.value("completion_promise").map(str::to_owned) {
+        let detector = Table::from_iter([
+            ("name".to_owned(), Value::from("promise")),
+            ("complete".to_owned(), Value::from(word)),
+        ]);
+        plan.set(&["completion", "detector"], vec![Value::Table(detector)], "completion_promise");
+    }
+    Ok(())
+}
+
+/// Names all tasks that there are.
+fn unknown(workspace: &Path, named: &str, known: &[String]) -> CommandError {
+    let folder = workspace.join(FOLDER);
+    let named = one_line(named, SHOWN);
+    if known.is_empty() {
+        let message = format!("there is no task {named}, nor any other in {}", folder.display());
+        return CommandError::no_task(message).hinted("`ralph-orchestrator new \"…\"` makes one");
+    }
+    let mut message = format!("there is no task {named}; those of {} are:", folder.display());
+    for id in known.iter().take(MOST_NAMED) {
+        let plan = PlanFile::read(&path_of_plan(workspace, id));
+        let what = one_line(plan.value("task").unwrap_or_default(), SHOWN);
+        message.push_str(format!("\n  {id}  {what}").trim_end());
+    }
+    if let Some(more) = known.len().checked_sub(MOST_NAMED).filter(|more| *more > 0) {
+        message.push_str(&format!("\n  and {more} more"));
+    }
+    CommandError::no_task(message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_new_makes_has_a_number() {
+        for (name, expected) in [
+            ("ralph-1", Some(1)),
+            ("ralph-120", Some(120)),
+            ("ralph-01", None),
+            ("ralph-", None),
+            ("ralph-0", None),
+            ("ralph-+1", None),
+            ("ralph-1x", None),
+            ("x-1", None),
+            ("ralph-99999999999999999999", None),
+        ] {
+            assert_eq!(number(name.as_bytes()), expected, "{name}");
+        }
+        assert_eq!(number(b"ralph-\xff"), None);
+    }
+}
