@@ -12,6 +12,7 @@ use rustix::fs::FileType;
 use rustix::io::Errno;
 use toml::{Table, Value};
 
+use crate::discovery;
 use crate::error::CommandError;
 use crate::render::text::one_line;
 use crate::task;
@@ -34,10 +35,22 @@ const MOST_NAMED: usize = 20;
 /// Characters of a task in a list.
 const SHOWN: usize = 60;
 
-/// Returns the first of these folders that has tasks; the first of all if none has.
+/// Returns the first of these folders, the current one before those above it, that has tasks; the current one if
+/// none has. A plan names a command that is run, so one that another user has put into a folder above is not taken.
 pub(crate) fn project(folders: &[PathBuf]) -> PathBuf {
-    let has_tasks = |folder: &&PathBuf| folder.join(FOLDER).is_dir();
-    folders.iter().find(has_tasks).or_else(|| folders.first()).cloned().unwrap_or_default()
+    let here = folders.first().cloned().unwrap_or_default();
+    let has_tasks = |folder: &&PathBuf| {
+        let tasks = folder.join(FOLDER);
+        let is_folder = std::fs::symlink_metadata(&tasks).is_ok_and(|found| found.is_dir());
+        is_folder && (**folder == here || discovery::is_trusted(&tasks, &here))
+    };
+    folders.iter().find(has_tasks).cloned().unwrap_or(here)
+}
+
+/// Returns what to do in a task, in short, as its plan has it now.
+pub(crate) fn title(workspace: &Path, id: &str) -> String {
+    let plan = PlanFile::read(&path_of_plan(workspace, id));
+    one_line(plan.value("task").unwrap_or_default(), SHOWN)
 }
 
 /// Returns the number of a task with this name.
@@ -136,9 +149,7 @@ fn unknown(workspace: &Path, named: &str, known: &[String]) -> CommandError {
     }
     let mut message = format!("there is no task {named}; those of {} are:", folder.display());
     for id in known.iter().take(MOST_NAMED) {
-        let plan = PlanFile::read(&path_of_plan(workspace, id));
-        let what = one_line(plan.value("task").unwrap_or_default(), SHOWN);
-        message.push_str(format!("\n  {id}  {what}").trim_end());
+        message.push_str(format!("\n  {id}  {}", title(workspace, id)).trim_end());
     }
     if let Some(more) = known.len().checked_sub(MOST_NAMED).filter(|more| *more > 0) {
         message.push_str(&format!("\n  and {more} more"));

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-use crate::environment::{Ended, TestEnvironment};
+use crate::environment::{Ended, TestEnvironment, eventually};
 
 /// A workspace without any file.
 fn empty() -> TestEnvironment {
@@ -90,6 +90,8 @@ fn new_makes_three_files_and_counts_on() {
     assert_eq!(json["task"], "ralph-9");
     assert_eq!(json["plan"], env.path(".ralph/ralph-9/plan.md").display().to_string());
     assert_eq!(env.read(".ralph/ralph-8"), "a file");
+    // A folder begins to be a task with its plan: one whose maker was killed is none.
+    env.ralph(&["go", "7"]).expect(1).says("ralph-9  third");
     for wrong in
         [&["new", " "][..], &["new", "x", "--test-command", ""], &["new", "x", "--task", "1"]]
     {
@@ -133,6 +135,24 @@ fn a_link_in_place_of_the_folder_is_not_followed() {
     symlink(outside.join("ralph-1/plan.md"), env.path(".ralph/ralph-2/plan.md")).unwrap();
     env.ralph(&["go", "1"]).expect(1).says("there is no task 1, nor any other");
     env.ralph(&["new", "x"]).expect(0).says("wrote .ralph/ralph-3");
+}
+
+/// A plan names a command that is run.
+#[test]
+fn another_users_tasks_in_a_folder_above_are_not_taken() {
+    let env = empty();
+    env.ralph(&["new", "theirs", "--test-command", "touch ran"]).expect(0);
+    fs::create_dir(env.path("sub")).unwrap();
+    let go = || {
+        let mut command = env.command(&["config", "show", "--task", "1"]);
+        command.current_dir(env.path("sub")).output().unwrap()
+    };
+    assert!(go().status.success(), "one's own are");
+    if rustix::process::geteuid().is_root() {
+        // Only root can give a folder away.
+        std::os::unix::fs::chown(env.path(".ralph"), Some(65534), None).unwrap();
+        assert_eq!(go().status.code(), Some(1));
+    }
 }
 
 #[test]
@@ -252,6 +272,7 @@ fn each_task_has_a_run_of_its_own() {
     assert_eq!(BTreeSet::from_iter(&ids).len(), 3, "{ids:?}");
     let runs = env.ralph(&["runs", "--json"]).expect(0).stdout;
     assert!(ids.iter().all(|id| runs.contains(id.as_str())), "{runs}");
+    assert!(runs.contains("ralph-2: Make another"), "{runs}");
     env.ralph(&["reset", "--yes", "--task", "2"]).expect(0);
     env.ralph(&["status", "--task", "2"]).expect(0).says("no run of this configuration yet");
     assert_eq!(id(&["--task", "1"]), ids[0]);
@@ -423,4 +444,29 @@ fn an_agent_with_a_command_of_its_own_gets_the_name_of_the_task() {
     claims(&env, 1, "COMPLETE: made it");
     env.ralph(&["go", "1"]).expect(0);
     assert_eq!(env.agent.argv(1), ["-p", "/ralph-go ralph-1", "--output-format", "text"]);
+}
+
+#[test]
+fn more_iterations_than_the_run_began_with_are_reported() {
+    let env = task("");
+    env.agent
+        .call(1)
+        .script("sed -i 's/^max_iterations:.*/max_iterations: 99/' .ralph/ralph-1/plan.md\n");
+    env.ralph(&["go", "1", "--once"]).expect(0);
+    let ended = env.ralph(&["go", "1", "--once"]).expect(0);
+    ended.says("limits.max_iterations is 99 now (").says("plan.md:4:17); the run began with 15");
+    let given = env.ralph(&["go", "1", "--once", "--max-iterations", "15"]).expect(0);
+    assert!(!given.stderr.contains("the run began with"), "{}", given.stderr);
+}
+
+#[test]
+fn it_runs_in_the_background_as_any_run() {
+    let env = task("");
+    env.agent.call(1).script("touch done\n");
+    claims(&env, 1, "COMPLETE: made it");
+    let detached = env.ralph(&["go", "1", "--detach"]).expect(0);
+    detached.says("ralph-orchestrator --task 1 log --follow");
+    eventually("the end of the run", || {
+        env.ralph(&["status", "--json", "--task", "1"]).stdout.contains("\"phase\":\"completed\"")
+    });
 }

@@ -79,7 +79,7 @@ pub(crate) struct RunArgs {
     /// Show the agent's text and tool calls; twice: also what the program itself does
     #[arg(short, long, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
-    /// Most iterations of the run, or none [default: 100; without a ralph.toml 25]
+    /// Most iterations of the run, or none [default: 100; without a ralph.toml 25; of a task 15]
     #[arg(long, value_name = "N", value_parser = values::count, help_heading = "Limits")]
     pub(crate) max_iterations: Option<String>,
     /// Most dollars that the run may cost, or none [default: 50; without a ralph.toml 10]

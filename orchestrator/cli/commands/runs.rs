@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use ralph_orchestrator_core::machine::{State, StopReason};
-use ralph_orchestrator_core::store::{Lock, StateError, read_run};
+use ralph_orchestrator_core::store::{Lock, Owner, StateError, read_run};
 use ralph_orchestrator_driver::{ItemRun, read_ledger};
 use serde_json::{Value, json};
 
@@ -13,9 +13,9 @@ use crate::backlog::item_name;
 use crate::context::{Context, NO_RUN};
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
-use crate::output;
 use crate::render::terminal::{columns, fit, stdout_width};
 use crate::render::text::{cost, local_minute, one_line};
+use crate::{output, tasks};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct RunsArgs {
@@ -144,8 +144,13 @@ impl RunRow {
     }
 }
 
-/// The first words of the prompt.
+/// The task's id and what its plan says, or the first words of the prompt.
 fn task(id: &RunLocation) -> String {
+    let owner = Owner::read(&id.layout).ok().flatten();
+    let named = owner.and_then(|owner| Some((owner.workspace()?, owner.task()?.to_owned())));
+    if let Some((workspace, name)) = named {
+        return one_line(&format!("{name}: {}", tasks::title(&workspace, &name)), MOST_TASK);
+    }
     let kept = id.layout.iteration(&id.run, 1).join("prompt.md");
     let mut begin = Vec::new();
     let read = std::fs::File::open(kept).and_then(|file| {

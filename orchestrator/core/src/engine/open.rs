@@ -167,6 +167,22 @@ struct ResumedRun {
 }
 
 impl ResumedRun {
+    /// Returns a note if the plan of the task allows more iterations than when the run began: the agent can edit it.
+    fn raised_limit(&self, loaded: &LoadedConfig) -> Option<String> {
+        const KEY: &str = "limits.max_iterations";
+        let most = |loaded: &LoadedConfig| loaded.config.limits.max_iterations.unwrap_or(u64::MAX);
+        let before = &self.frozen.as_ref()?.loaded;
+        let by_plan = loaded.task().is_some() && !loaded.is_given_outside_files(KEY);
+        (by_plan && most(loaded) > most(before)).then(|| {
+            format!(
+                "{KEY} is {} now ({}); the run began with {}",
+                most_text(loaded),
+                loaded.origin(KEY).unwrap_or_default(),
+                most_text(before)
+            )
+        })
+    }
+
     /// Keeps the prompt of a run whose task was given on the command line, where now only the file's is
     /// known. Returns the note on that.
     fn keep_task(&self, loaded: &mut LoadedConfig) -> Option<String> {
@@ -182,6 +198,10 @@ impl ResumedRun {
             self.found.run
         ))
     }
+}
+
+fn most_text(loaded: &LoadedConfig) -> String {
+    loaded.config.limits.max_iterations.map_or_else(|| "none".to_owned(), |most| most.to_string())
 }
 
 /// A run whose state is locked and whose parts are built, each of them once.
@@ -215,6 +235,7 @@ impl BuiltRun {
         let Self { mut store, policy, agents, setup, mut notes, resumed, artefacts } = self;
         notes.extend(resumed.as_ref().and_then(|resumed| resumed.keep_task(&mut request.loaded)));
         let (loaded, layout) = (&request.loaded, store.layout().clone());
+        notes.extend(resumed.as_ref().and_then(|resumed| resumed.raised_limit(loaded)));
         renew_workspace(&request, workspace, &layout, &agents, resumed.is_none()).await?;
         let pins = resumed.as_ref().map(|resumed| &resumed.found.state.identities);
         let location = take_location(&request, workspace, &layout, pins)?;
