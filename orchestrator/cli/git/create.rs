@@ -20,7 +20,8 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// # Errors
 /// git is missing, or what it says.
 pub(crate) fn create_repository(folder: &Path) -> Result<(), CommandError> {
-    let folder = folder.to_owned();
+    // The process is started from elsewhere.
+    let folder = folder.canonicalize()?;
     block_on(async move {
         let runtime = Handle::current();
         blocking(move || create(folder, runtime)).await?.map_err(|problem| {

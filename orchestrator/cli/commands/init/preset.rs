@@ -5,7 +5,7 @@ mod demo;
 use std::fs;
 use std::path::Path;
 
-use ralph_orchestrator_config::{Preset, Role, nearest};
+use ralph_orchestrator_config::{Preset, Prompts, Role, nearest};
 use ralph_orchestrator_core::engine::built_in_prompt;
 
 use super::agent::AgentChoice;
@@ -152,7 +152,7 @@ impl PresetFolder {
             ("prompts/coding_prompt.md", Role::Coding),
             ("prompts/coding_prompt_yolo.md", Role::Yolo),
         ] {
-            write(folder, name, built_in_prompt(role))?;
+            write(folder, name, built_in_prompt(&Prompts::default(), role))?;
         }
         Ok(())
     }

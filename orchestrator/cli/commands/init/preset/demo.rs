@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::{EVIDENCE, Kind, PresetFolder};
+use crate::commands::init::ignore::is_in_repository;
 use crate::error::CommandError;
 
 const CONFIG: &str = include_str!("../../../templates/presets/demo.toml");
@@ -39,6 +40,12 @@ impl Demo {
             return Err(CommandError::user(message)
                 .hinted("a demonstration needs an empty folder: `mkdir demo && cd demo`"));
         }
+        if matches!(preset.kind(), Kind::Ada) && is_in_repository(folder) {
+            let message = format!("{} is in a git repository", folder.display());
+            return Err(CommandError::user(message).hinted(
+                "this demonstration makes commits; it needs a folder outside of any repository",
+            ));
+        }
         let (more, first, second) = match preset.kind() {
             Kind::Ralph => (
                 format!("{PROMPT_KEY}{EVIDENCE}{VALIDATOR}"),
@@ -62,7 +69,7 @@ impl Demo {
                 recording!("autocoder/session/2"),
             ),
             Kind::PureLoop => (
-                "\n[[validator]]\nkind = \"protected-paths\"\npaths = [\"test.sh\"]\n".to_owned(),
+                format!("\n{VALIDATOR}"),
                 recording!("pure-loop/session/1"),
                 recording!("pure-loop/session/2"),
             ),
