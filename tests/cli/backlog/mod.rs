@@ -71,7 +71,7 @@ pub(super) fn statuses(env: &TestEnvironment) -> Vec<(String, String)> {
 }
 
 /// The record beside the runs.
-pub(super) fn series(env: &TestEnvironment) -> Vec<Value> {
+pub(crate) fn series(env: &TestEnvironment) -> Vec<Value> {
     let text = std::fs::read_to_string(env.state().join("series/journal.jsonl")).unwrap();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }

@@ -197,3 +197,54 @@ fn reset_keeps_what_people_read_and_nothing_that_agents_are_given() {
     assert!(progress.contains("Session: s001_") && progress.contains("Session: s002_"));
     configure(&env, "none", "");
 }
+
+/// The next item, the memory and the item for its agent, the session, its hand-over, the validation, the
+/// status in the backlog, and again.
+#[test]
+fn a_coding_session_takes_its_steps_in_one_order() {
+    let items = [backlog::feature("one", 2, &[]), backlog::feature("two", 1, &[])];
+    let env = backlog::features(&items);
+    let config = env.read("ralph.toml");
+    env.raw_config(&format!(
+        "{config}[handoff]\nafter = \"1s\"\n[memory]\nmode = \"full\"\nprogress = \"{PROGRESS}\"\n"
+    ));
+    let gate = env.fifo("gate");
+    let hold = fs::OpenOptions::new().read(true).write(true).open(&gate).unwrap();
+    env.agent.call(1).script(&format!("cat '{}'\n", gate.display())).out("");
+    env.run().expect(0);
+    drop(hold);
+    let last = env.records("run_started").len();
+    assert_eq!(last, 1);
+    let kinds: Vec<String> =
+        env.journal().iter().map(|record| record["kind"].as_str().unwrap().to_owned()).collect();
+    let steps = ["run_started", "iteration_started", "iteration_ended", "validated", "completed"];
+    let found: Vec<&str> =
+        kinds.iter().map(String::as_str).filter(|kind| steps.contains(kind)).collect();
+    assert_eq!(found, steps);
+    let series: Vec<(String, String)> = backlog::series(&env)
+        .iter()
+        .filter(|record| record["item"].is_string())
+        .map(|record| {
+            (
+                record["item"].as_str().unwrap().to_owned(),
+                record["kind"].as_str().unwrap().to_owned(),
+            )
+        })
+        .collect();
+    let of = |item: &str| -> Vec<&str> {
+        series.iter().filter(|(of, _)| of == item).map(|(_, kind)| kind.as_str()).collect()
+    };
+    let position = |item: &str| series.iter().position(|(of, _)| of == item).unwrap();
+    assert_eq!(of("one"), of("two"));
+    assert_eq!(of("one").last(), Some(&"status_written"), "{series:?}");
+    assert!(position("one") < position("two"));
+    let second = stdin(&env, 2);
+    let at = |text: &str| second.find(text).unwrap_or_else(|| panic!("{text}\n{second}"));
+    assert!(
+        at("Action: handoff") < at("# Rules") && at("# Rules") < at("# Current item: Make one")
+    );
+    let words = words(&env.read(PROGRESS));
+    let one = ["session_started", "handoff", "session_ended"];
+    let two = ["session_started", "session_ended", "feature_completed"];
+    assert_eq!(words, [&one[..], &two[..], &two[..]].concat());
+}

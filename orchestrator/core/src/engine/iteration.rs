@@ -73,7 +73,6 @@ impl Session {
             tool_calls: AtomicU64::new(0),
             unwritten: Notify::new(),
         };
-        self.begin_memory();
         self.mark_tree();
         let agent = Arc::clone(&self.agents.current(&self.state).configured.agent);
         let watch = IterationWatch::new(self, last_event_ms, cancel, messages);

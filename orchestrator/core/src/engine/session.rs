@@ -398,6 +398,7 @@ impl Session {
             Effect::Start(start) => {
                 let (iteration, attempt) = (start.iteration, start.attempt);
                 let span = info_span!("iteration", iteration, attempt);
+                self.begin_memory();
                 self.run_iteration(start).instrument(span).await
             }
             Effect::Pause { failures } => {

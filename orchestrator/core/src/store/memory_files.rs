@@ -54,6 +54,13 @@ impl MemoryFiles {
         }
     }
 
+    /// Reads what the agent of an iteration printed as errors; nothing if that is not stored.
+    #[must_use]
+    pub fn read_error_output(&self, run: &str, iteration: u64) -> Vec<u8> {
+        let path = self.layout.iteration(run, iteration).join("stderr.log");
+        self.disk.read(&path).unwrap_or_default()
+    }
+
     /// Writes a file, durable.
     ///
     /// # Errors

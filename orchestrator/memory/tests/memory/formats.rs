@@ -134,7 +134,7 @@ fn what_was_cut_off_is_restored_and_what_was_added_is_kept() {
     let both = format!("{one}{two}");
     assert_eq!(merged(&both, &format!("{both}more\n")), (format!("{both}more\n"), false));
     assert_eq!(merged(&both, ""), (both.clone(), true));
-    assert_eq!(merged(&both, &both[..both.len() - 7]), (both.clone(), true), "cut off");
+    assert_eq!(merged(&both, both.get(..both.len() - 7).unwrap()), (both.clone(), true), "cut off");
     assert_eq!(merged(&both, &format!("{two}{three}")), (format!("{both}{three}"), true));
     assert_eq!(merged(&both, "new words\n"), (format!("{both}new words\n"), true));
     let edited = both.replace("one", "won");

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
-use crate::machine::{Latch, Note, Rejection, ValidatorVerdict};
+use crate::machine::{Completion, Latch, Note, Rejection, ValidatorVerdict};
 use crate::store::{FaultAction, FaultInjector, FileOperation};
 use ralph_orchestrator_config::Env;
-use ralph_orchestrator_contract::{ErrorClass, Verdict};
+use ralph_orchestrator_contract::{Claim, ErrorClass, Verdict};
 
 const RUN: &str = "the-run";
 /// 2024-01-15 10:30:00 UTC.
@@ -294,6 +294,66 @@ fn old_entries_move_to_the_archive_whole() {
     fs::write(world.path("w/claude-progress.txt"), format!("{last}{live}")).unwrap();
     world.open(Disk::default()).unwrap();
     assert_eq!(world.read("w/claude-progress.txt"), live);
+}
+
+#[test]
+fn the_same_state_gives_the_same_bytes() {
+    for mode in [MemoryMode::Structured, MemoryMode::Full] {
+        let world = World::new(mode, ProgressFormat::Sessions);
+        for number in 1..=20 {
+            world.iterate(Disk::default(), number, || ()).unwrap();
+        }
+        let view = || world.open(Disk::default()).unwrap().view();
+        let first = view();
+        assert_eq!(first, view());
+        assert!(first.len() > 500 && first.len() <= 8192, "{}", first.len());
+        assert!(first.contains("s020_103000") && !first.contains("s001_103000"), "{first}");
+        assert!(first.contains("- tests: 1 of 3 failed\n"), "{first}");
+    }
+}
+
+#[test]
+fn the_completion_of_a_run_that_was_killed_then_is_written_once() {
+    let world = World::new(MemoryMode::Full, ProgressFormat::Sessions);
+    world.iterate(Disk::default(), 1, || ()).unwrap();
+    let mut state = rejected(1);
+    state.latch = Latch::Completed(Completion {
+        claim: Claim::automatic(),
+        iteration: 1,
+        tree: String::new(),
+        evidence: Vec::new(),
+        policy: String::new(),
+        task: String::new(),
+        validated: true,
+        verdicts: Vec::new(),
+    });
+    for is_unsettled in [true, false] {
+        let mut memory = world.open(Disk::default()).unwrap();
+        assert_eq!(memory.is_unsettled(RUN), is_unsettled);
+        memory.settle(RUN, &state).unwrap();
+        assert!(!memory.is_unsettled("another"));
+    }
+    let progress = world.read("w/claude-progress.txt");
+    assert!(progress.starts_with(&format!("{STARTED}{ENDED}")));
+    assert_eq!(progress.matches("Action: feature_completed\nFeature: auth\n").count(), 1);
+}
+
+#[test]
+fn a_session_of_a_run_that_never_went_on_is_ended() {
+    let world = World::new(MemoryMode::Full, ProgressFormat::Sessions);
+    let mut memory = world.open(Disk::default()).unwrap();
+    memory.prepare(SessionKey { run: "gone", iteration: 1, attempt: 1 }, AT).unwrap();
+    memory.begin().unwrap();
+    drop(memory);
+    world.iterate(Disk::default(), 1, || ()).unwrap();
+    let progress = world.read("w/claude-progress.txt");
+    let actions: Vec<&str> =
+        progress.lines().filter_map(|line| line.strip_prefix("Action: ")).collect();
+    assert_eq!(
+        actions,
+        ["session_started", "session_ended", "session_started", "session_ended"],
+        "{progress}"
+    );
 }
 
 #[test]
