@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use ralph_orchestrator_safe_fs::real_path;
 use serde_json::Value;
 
 use crate::diagnostics;
@@ -9,8 +10,8 @@ use crate::document::ConfigDocument;
 use crate::error::{ConfigError, ConfigErrors, SourceLocation};
 use crate::inline;
 use crate::key::{self, KeyPath};
-use crate::model::Config;
 use crate::model::units;
+use crate::model::{Config, Prompts};
 use crate::provenance::Provenance;
 use crate::schema;
 use crate::serde_messages;
@@ -25,6 +26,8 @@ const DEFAULT: &str = "default";
 pub struct LoadedConfig {
     /// The configuration.
     pub config: Config,
+    /// The configured workspace, which identifies the run; `config.run.workspace` is where it works.
+    configured_workspace: PathBuf,
     dir: PathBuf,
     provenance: Provenance,
     table: toml::Table,
@@ -47,14 +50,61 @@ impl LoadedConfig {
             other => return Err(failed(format!("{} is no table", other.type_str())).into()),
         };
         let text = toml::to_string(&table).map_err(|e| failed(e.to_string()))?;
+        let configured_workspace = config.run.workspace.clone();
         let task = sources.task.as_ref().map(|task| task.id.clone());
-        Ok(Self { config, dir, provenance, table, text, task })
+        Ok(Self { config, configured_workspace, dir, provenance, table, text, task })
     }
 
     /// Returns the id of the task that is worked on, if it is one of several of this configuration.
     #[must_use]
     pub fn task(&self) -> Option<&str> {
         self.task.as_deref()
+    }
+
+    /// Returns the workspace that the configuration names: it identifies the run, wherever that works.
+    #[must_use]
+    pub fn configured_workspace(&self) -> &Path {
+        &self.configured_workspace
+    }
+
+    /// Returns the configuration of a run that works in another folder, a copy of the workspace. What lies in
+    /// the workspace is looked for at the same place in that folder; plugins and everything outside of the
+    /// workspace stay where they are. Origins and [`resolved_toml`](Self::resolved_toml) stay the same.
+    #[must_use]
+    pub fn in_folder(mut self, folder: &Path) -> Self {
+        let workspace = self.configured_workspace.clone();
+        let real_workspace = real_path(&workspace);
+        let inside = |path: &Path| -> Option<PathBuf> {
+            let real = real_path(path);
+            let real = real.strip_prefix(&real_workspace).ok()?;
+            // A link within the workspace stays the link that it is.
+            Some(path.strip_prefix(&workspace).unwrap_or(real).to_owned())
+        };
+        let moved = |path: &Path| match inside(path) {
+            // Joining an empty path would add a slash.
+            Some(rest) if rest.as_os_str().is_empty() => folder.to_owned(),
+            Some(rest) => folder.join(rest),
+            None => path.to_owned(),
+        };
+        let dir = self.dir.clone();
+        let config = &mut self.config;
+        config.run.workspace = folder.to_owned();
+        config.run.prompt = config.run.prompt.as_deref().map(moved);
+        for pattern in config.prompts.iter_mut().flat_map(|prompts| &mut prompts.paths) {
+            if pattern != Prompts::BUILT_IN {
+                *pattern = moved(Path::new(pattern.as_str())).display().to_string();
+            }
+        }
+        let agents = std::iter::once(&mut config.agent).chain(config.agents.values_mut());
+        for input in agents.flat_map(|agent| &mut agent.inputs) {
+            *input = moved(&dir.join(&*input));
+        }
+        // In the workspace everything can be read and written anyway.
+        for list in [&mut config.sandbox.read, &mut config.sandbox.write] {
+            list.retain(|path| inside(path).is_none());
+        }
+        self.dir = moved(&dir);
+        self
     }
 
     /// Returns the folder of `ralph.toml`, absolute: relative paths in the configuration are relative to

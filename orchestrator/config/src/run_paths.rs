@@ -12,8 +12,8 @@ use crate::provenance::Provenance;
 use crate::{Sources, checks};
 
 /// The keys that say where a run is and what it is about.
-const KEYS: [(&str, &[&str]); 2] =
-    [("run", &["workspace", "prompt", "prompt_text"]), ("state", &["dir"])];
+const KEYS: [(&str, &[&str]); 3] =
+    [("run", &["workspace", "prompt", "prompt_text"]), ("state", &["dir"]), ("git", &["worktree"])];
 
 /// Reads workspace, prompt and state directory only, and ignores mistakes elsewhere. `None` if they
 /// cannot be read, as after a syntax error. The result must not be used to start a run.

@@ -83,6 +83,11 @@ pub(crate) fn resolve(
         file.state.dir.map(|path| make_absolute(&path, dir, &["state", "dir"], diagnostics));
     let has_prompts = file.prompts.is_some();
     let run = run(file.run, has_prompts, dir, diagnostics);
+    if file.git.worktree && run.template.is_some() {
+        let message = "a workspace that is made from its template is in no repository yet, so there is \
+                       nothing to make a worktree of; remove `run.template` or `worktree`";
+        diagnostics.add(&["git", "worktree"], message);
+    }
     let initializer = file.initializer;
     prompts::check(&mut file.prompts, initializer.as_ref(), &run, &file.agents, dir, diagnostics);
     Config {

@@ -14,6 +14,10 @@ pub struct Git {
     /// changed. "handoff": that commit only after an iteration whose context got full.
     #[serde(deserialize_with = "strict::enumeration")]
     pub commit: CommitMode,
+    /// The run works in a git worktree of its own, on a new branch `ralph/…` that begins at HEAD's commit:
+    /// your checkout is never touched. What is not committed there is not in the worktree, but for the
+    /// prompt and the backlog, which are copied. It is never merged and never removed by itself.
+    pub worktree: bool,
 }
 
 /// What is stored in git between iterations.

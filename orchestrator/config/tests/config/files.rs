@@ -1,6 +1,7 @@
 //! Whether the files that a configuration names are there.
 
 use std::fs;
+use std::path::Path;
 
 use crate::Project;
 
@@ -76,4 +77,51 @@ fn workspaces_and_templates() {
 
     fs::create_dir(project.path("w")).unwrap();
     assert_eq!(said(&project), ["ralph.toml:2:10: run.prompt: w/p: there is no such file"]);
+}
+
+#[test]
+fn a_run_in_another_folder_has_what_lies_in_the_workspace_there_and_the_rest_where_it_is() {
+    let project = Project::trusting(
+        "[run]\nprompt = 'w/docs/p.md'\nworkspace = 'w'\n\
+         [agent]\ninputs = ['w/mcp.json', 'mcp.json']\n\
+         [prompts]\npaths = ['{project}/prompts/{name}.md', 'own/{name}.md', 'built-in']\n\
+         [sandbox]\nread = ['w/cache', 'shared']\nwrite = ['w/out']\n",
+    );
+    let loaded = project.loaded();
+    let (dir, there) = (project.dir.path().to_owned(), Path::new("/trees/one"));
+    let moved = loaded.clone().in_folder(there);
+    assert_eq!(moved.config.run.workspace, there);
+    assert_eq!(moved.configured_workspace(), dir.join("w"));
+    assert_eq!(moved.config.run.prompt, Some(there.join("docs/p.md")));
+    assert_eq!(moved.config.agent.inputs, [there.join("mcp.json"), dir.join("mcp.json")]);
+    let prompts = moved.config.prompts.as_ref().unwrap();
+    let own = dir.join("own/{name}.md").display().to_string();
+    assert_eq!(prompts.paths, ["/trees/one/prompts/{name}.md", &own, "built-in"]);
+    assert_eq!(moved.config.sandbox.read, [dir.join("shared")]);
+    assert!(moved.config.sandbox.write.is_empty());
+    assert_eq!(moved.dir(), dir, "the configuration lies outside of the workspace");
+    assert_eq!(moved.resolved_toml(), loaded.resolved_toml());
+}
+
+#[test]
+fn a_configuration_in_the_workspace_has_its_relative_paths_in_the_other_folder() {
+    let project = Project::trusting("[run]\nprompt = 'p.md'\n");
+    let moved = project.loaded().in_folder(Path::new("/trees/one"));
+    assert_eq!(moved.dir(), Path::new("/trees/one"));
+    assert_eq!(moved.prompt_dir(), Path::new("/trees/one"));
+    assert_eq!(
+        moved.configuration(),
+        Some(project.dir.path().canonicalize().unwrap().join("ralph.toml"))
+    );
+}
+
+#[test]
+fn a_link_out_of_the_workspace_stays_where_it_leads() {
+    let project = Project::trusting("[run]\nprompt = 'p.md'\n");
+    let outside = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink(outside.path().join("p.md"), project.dir.path().join("p.md"))
+        .unwrap();
+    fs::write(outside.path().join("p.md"), "x").unwrap();
+    let moved = project.loaded().in_folder(Path::new("/trees/one"));
+    assert_eq!(moved.config.run.prompt, Some(project.dir.path().join("p.md")));
 }
