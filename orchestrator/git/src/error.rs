@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use crate::path::RepoPath;
-use crate::repository::Operation;
+use crate::repository::{ObjectId, Operation};
 use crate::run_git::GitExit;
 
 /// Says why something could not be done with the repository. Nothing of the user's was changed,
@@ -184,6 +184,29 @@ pub enum GitError {
     /// A branch's name exists already, at another commit.
     #[error("branch {0}: exists already at another commit; choose another name")]
     BranchExists(String),
+    /// HEAD's branch has no commit, so there is nothing that a worktree could begin with.
+    #[error("branch {0}: has no commit that a worktree could begin with; commit something first")]
+    NoCommit(String),
+    /// A branch has the name that other branches begin with.
+    #[error(
+        "branch {branch}: as long as it exists, no branch can be called {branch}/…; \
+         rename it with `git branch -m {branch} NAME`"
+    )]
+    BranchInTheWay {
+        /// The branch.
+        branch: String,
+    },
+    /// HEAD's commit does not have the workspace.
+    #[error(
+        "{}: is not part of commit {commit}, so a worktree would not have it; commit something in it",
+        .path.display()
+    )]
+    NotInCommit {
+        /// The workspace.
+        path: PathBuf,
+        /// HEAD's commit.
+        commit: ObjectId,
+    },
     /// A path is no worktree of this repository.
     #[error("{}: no linked worktree of this repository", .0.display())]
     NoWorktree(PathBuf),

@@ -48,6 +48,7 @@ mod subjects;
 mod system_git;
 mod trust;
 mod worktree;
+mod worktree_start;
 
 pub use changes::IterationStart;
 pub use checkpoint::{Checkpoint, CheckpointName, CheckpointOutcome, RunRef};
@@ -60,4 +61,5 @@ pub use rollback::{RollbackGuard, RollbackOutcome};
 pub use run_git::{GitExit, GitOutput, GitRequest, MAX_STDERR, RunGit};
 pub use snapshot::{FilePolicy, SkipReason, SkippedFile};
 pub use system_git::SystemGit;
-pub use worktree::{IgnoredFiles, Worktree, WorktreeOutcome, WorktreeRequest};
+pub use worktree::{IgnoredFiles, Worktree, WorktreeOutcome, WorktreeRequest, WorktreeWork};
+pub use worktree_start::WorktreeStart;

@@ -349,9 +349,16 @@ impl Repository {
     }
 
     pub(crate) fn head(&self) -> Result<Head> {
-        let branch = self.user_git().args(["symbolic-ref", "-q", "HEAD"]);
-        let branch = branch.read_optional(&*self.git)?;
-        let commit = self.resolve("HEAD^{commit}")?;
+        Self::read_head(&|| self.user_git(), &*self.git)
+    }
+
+    /// Returns where HEAD points, by commands that begin like this.
+    pub(crate) fn read_head(begin: &dyn Fn() -> GitCommand, git: &dyn RunGit) -> Result<Head> {
+        let branch = begin().args(["symbolic-ref", "-q", "HEAD"]).read_optional(git)?;
+        let commit = begin().args(["rev-parse", "-q", "--verify", "HEAD^{commit}"]);
+        let commit = commit.read_optional(git)?;
+        let parse = |id: Vec<u8>| ObjectId::parse(&String::from_utf8_lossy(&id), "rev-parse");
+        let commit = commit.map(parse).transpose()?;
         let name = branch.map(|bytes| {
             let name = String::from_utf8_lossy(&bytes).into_owned();
             name.strip_prefix("refs/heads/").unwrap_or(&name).to_owned()
@@ -405,13 +412,13 @@ pub(crate) fn find_operation(git_dir: &Path) -> Option<Operation> {
 }
 
 /// What is known of a working tree.
-struct WorkTree {
+pub(crate) struct WorkTree {
     format: String,
     is_shallow: bool,
 }
 
 /// Fails unless git is new enough and the workspace is in a working tree.
-fn inspect(
+pub(crate) fn inspect(
     workspace: &Path,
     git: &dyn RunGit,
     environment: &BTreeMap<OsString, OsString>,

@@ -1,6 +1,8 @@
 //! Linked worktrees: a working tree and a branch of a run's own.
 
 use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
@@ -9,7 +11,10 @@ use serde::Serialize;
 use crate::command::GitCommand;
 use crate::error::{GitError, Result};
 use crate::path::{RepoPath, split_nul};
+use crate::private::remove_if_there;
 use crate::repository::{ObjectId, Repository, find_operation};
+use crate::run_git::GitExit;
+use crate::worktree_start::{count_uncommitted, list_submodules};
 
 /// The reason by which git itself locks a worktree while it is created.
 const INITIALIZING: &str = "initializing";
@@ -47,6 +52,18 @@ pub struct WorktreeOutcome {
     pub worktree: Worktree,
     /// Whether it was created now.
     pub is_new: bool,
+    /// What git reported although the worktree is complete, as of a hook that failed.
+    pub problem: Option<String>,
+}
+
+/// The work in a worktree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct WorktreeWork {
+    /// How many commits its branch has beyond the one at which it began.
+    pub commits: u64,
+    /// How many of its files are changed, staged or untracked; `None` if git's configuration is not the
+    /// trusted one, since filters would run.
+    pub uncommitted: Option<u64>,
 }
 
 /// What becomes of ignored files, such as build products, when a worktree is removed.
@@ -72,12 +89,14 @@ impl Repository {
         let _lock = self.lock()?;
         self.verify_configuration(&self.workspace)?;
         let path = to_real_path(&request.path)?;
+        let _alone = self.lock_worktrees()?;
+        self.remove_incomplete(&path)?;
         if let Some(worktree) = self.find_worktree(&path)? {
             if worktree.lock.as_deref() == Some(INITIALIZING) && !worktree.is_main {
                 let command = self.worktree_git().args(["remove", "--force", "--force"]);
                 command.arg(&path).read(&*self.git)?;
             } else if worktree.branch.as_ref() == Some(&request.branch) && path.is_dir() {
-                return Ok(WorktreeOutcome { worktree, is_new: false });
+                return Ok(WorktreeOutcome { worktree, is_new: false, problem: None });
             } else {
                 let branch = worktree.branch.unwrap_or_else(|| "no branch".to_owned());
                 let reason = format!("the worktree that is there, on {branch}");
@@ -103,10 +122,103 @@ impl Repository {
                 .arg(&path)
                 .args(start.as_ref().map(ObjectId::as_str)),
         };
-        command.read(&*self.git)?;
-        let found = self.find_worktree(&path)?;
-        let worktree = found.ok_or_else(|| GitError::NoWorktree(path.clone()))?;
-        Ok(WorktreeOutcome { worktree, is_new: true })
+        let failure = command.read_if(&*self.git)?.err();
+        let is_complete = |worktree: &Worktree| {
+            worktree.lock.is_none() && worktree.branch.as_ref() == Some(&request.branch)
+        };
+        // Git leaves a worktree whose hook failed as it is.
+        match (self.find_worktree(&path)?.filter(is_complete), failure) {
+            (Some(worktree), failure) => {
+                let problem = failure.map(|(exit, message)| describe_hook(exit, &message));
+                Ok(WorktreeOutcome { worktree, is_new: true, problem })
+            }
+            (None, Some((exit, message))) => {
+                Err(GitError::Failed { command: "worktree".to_owned(), exit, message })
+            }
+            (None, None) => Err(GitError::NoWorktree(path)),
+        }
+    }
+
+    /// Waits until no other orchestrator creates a worktree of this repository: until git has written all files
+    /// of one, it fails to list any. Nothing is written for that.
+    fn lock_worktrees(&self) -> Result<File> {
+        let fail = |error| GitError::io(&self.common_dir, error);
+        let folder = File::open(&self.common_dir).map_err(fail)?;
+        match folder.lock() {
+            // Not every file system has locks.
+            Err(error) if error.kind() != ErrorKind::Unsupported => Err(fail(error)),
+            _ => Ok(folder),
+        }
+    }
+
+    /// Removes what a killed git has left of this worktree before it had written all of its own files: it could
+    /// list no worktree any more.
+    fn remove_incomplete(&self, path: &Path) -> Result<()> {
+        let Some(name) = path.file_name() else { return Ok(()) };
+        let folder = self.common_dir.join("worktrees").join(name);
+        let is_empty = |name: &str| {
+            fs::read(folder.join(name)).is_ok_and(|text| text.trim_ascii().is_empty())
+                || !folder.join(name).exists()
+        };
+        if !folder.is_dir() || !["HEAD", "commondir", "gitdir"].into_iter().any(is_empty) {
+            return Ok(());
+        }
+        fs::remove_dir_all(&folder).map_err(|error| GitError::io(&folder, error))?;
+        // Nothing but the file that leads there was written.
+        let names = fs::read_dir(path).into_iter().flatten().flatten();
+        let names: Vec<_> = names.map(|entry| entry.file_name()).collect();
+        if names == [OsStr::new(".git")] { remove_if_there(&path.join(".git")) } else { Ok(()) }
+    }
+
+    /// Runs the hook of a checkout again that a killed attempt may not have finished. Returns what it
+    /// reported if it failed.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the configuration is not the trusted one, or git cannot be started.
+    pub fn repeat_checkout_hook(&self, worktree: &Worktree) -> Result<Option<String>> {
+        let _lock = self.lock()?;
+        self.verify_configuration(&self.workspace)?;
+        let Some(head) = &worktree.head else { return Ok(None) };
+        let none = "0".repeat(head.as_str().len());
+        let command = GitCommand::new(&worktree.path, &self.outer).for_hooks(&self.outer);
+        let command = command.args(["hook", "run", "--ignore-missing", "post-checkout", "--"]);
+        let failure = command.args([&none, head.as_str(), "1"]).read_if(&*self.git)?.err();
+        Ok(failure.map(|(exit, message)| describe_hook(exit, &message)))
+    }
+
+    /// Returns the paths of a worktree's submodules, which are not checked out in a new one.
+    ///
+    /// # Errors
+    ///
+    /// Fails if git does.
+    pub fn list_submodules(&self, worktree: &Path) -> Result<Vec<RepoPath>> {
+        list_submodules(worktree, &self.outer, &*self.git)
+    }
+
+    /// Returns how much work is in a worktree with this branch, which began at `base`.
+    ///
+    /// # Errors
+    ///
+    /// Fails if git does, as for a branch or a folder that is gone.
+    pub fn find_worktree_work(
+        &self,
+        path: &Path,
+        branch: &str,
+        base: &str,
+    ) -> Result<WorktreeWork> {
+        let _lock = self.lock()?;
+        let range = format!("{base}..refs/heads/{branch}");
+        let commits = self.user_git().args(["rev-list", "--count", &range, "--"]);
+        let commits = commits.read_text(&*self.git)?.parse().map_err(|_| {
+            GitError::UnexpectedOutput { command: "rev-list".to_owned(), expected: "a number" }
+        })?;
+        let uncommitted = match self.verify_configuration(path) {
+            Ok(()) => Some(count_uncommitted(path, &self.outer, &*self.git)?),
+            Err(GitError::ConfigurationChanged(_)) => None,
+            Err(error) => return Err(error),
+        };
+        Ok(WorktreeWork { commits, uncommitted })
     }
 
     /// Returns the repository's worktrees, the main one first.
@@ -183,6 +295,10 @@ impl Repository {
         // The reason of git's own lock is compared.
         command.env("LC_ALL", "C").env("LANGUAGE", "C").arg("worktree")
     }
+}
+
+fn describe_hook(exit: GitExit, message: &str) -> String {
+    format!("git worktree: exited with {exit}, as after a failing post-checkout hook: {message}")
 }
 
 /// Returns a path as git lists it: absolute, with links in its parent resolved.

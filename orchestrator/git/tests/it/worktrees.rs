@@ -3,7 +3,9 @@
 use std::fs;
 use std::path::Path;
 
-use ralph_orchestrator_git::{GitError, IgnoredFiles, WorktreeRequest};
+use ralph_orchestrator_git::{
+    GitError, IgnoredFiles, SystemGit, WorktreeRequest, WorktreeStart, WorktreeWork,
+};
 
 use crate::fixture::Fixture;
 
@@ -58,6 +60,80 @@ fn completes_what_a_killed_attempt_left() {
     fs::remove_file(request.path.join("a.txt")).unwrap();
     assert!(repository.create_worktree(&request).unwrap().is_new);
     assert!(request.path.join("a.txt").exists());
+}
+
+#[test]
+fn completes_what_git_left_that_was_killed_before_it_had_written_its_files() {
+    for written in [&["locked"][..], &["locked", "gitdir"], &["locked", "gitdir", "commondir"]] {
+        let fixture = Fixture::committed();
+        let mut request = request(&fixture);
+        request.path.set_file_name("tree-1");
+        let metadata = fixture.path(".git/worktrees/tree-1");
+        fs::create_dir_all(&metadata).unwrap();
+        for name in written {
+            fs::write(metadata.join(name), "").unwrap();
+        }
+        fs::create_dir(&request.path).unwrap();
+        fs::write(request.path.join(".git"), format!("gitdir: {}\n", metadata.display())).unwrap();
+        let repository = fixture.begin(1);
+        assert!(repository.create_worktree(&request).unwrap().is_new, "{written:?}");
+        assert!(request.path.join("a.txt").exists());
+        assert_eq!(repository.list_worktrees().unwrap().len(), 2);
+    }
+}
+
+#[test]
+fn a_hook_that_fails_leaves_the_worktree_and_is_reported() {
+    let fixture = Fixture::committed();
+    fixture.write_script(&fixture.path(".git/hooks/post-checkout"), "echo no luck >&2; exit 3");
+    let repository = fixture.begin(1);
+    let made = repository.create_worktree(&request(&fixture)).unwrap();
+    let problem = made.problem.unwrap();
+    assert!(
+        made.is_new && problem.contains("no luck") && problem.contains("status 3"),
+        "{problem}"
+    );
+    let again = repository.repeat_checkout_hook(&made.worktree).unwrap().unwrap();
+    assert!(again.contains("no luck"), "{again}");
+    let second = repository.create_worktree(&request(&fixture)).unwrap();
+    assert_eq!((second.is_new, second.problem), (false, None));
+}
+
+#[test]
+fn counts_the_work_in_a_worktree_unless_filters_of_an_agent_would_run() {
+    let fixture = Fixture::committed();
+    let repository = fixture.begin(1);
+    let request = request(&fixture);
+    let made = repository.create_worktree(&request).unwrap().worktree;
+    let (tree, base) = (request.path.to_str().unwrap(), made.head.unwrap());
+    fixture.git(&["-C", tree, "commit", "-q", "--allow-empty", "-m", "work"]);
+    fs::write(request.path.join("a.txt"), "changed").unwrap();
+    fs::write(request.path.join("new"), "x").unwrap();
+    let work =
+        || repository.find_worktree_work(&request.path, &request.branch, base.as_str()).unwrap();
+    assert_eq!(work(), WorktreeWork { commits: 1, uncommitted: Some(2) });
+    fixture.git(&["config", "filter.evil.clean", "touch ran"]);
+    assert_eq!(work(), WorktreeWork { commits: 1, uncommitted: None });
+}
+
+#[test]
+fn the_start_of_a_worktree_is_read_without_writing() {
+    let fixture = Fixture::committed();
+    fixture.write("a.txt", "changed");
+    fixture.write("sub/new", "x");
+    let before = fixture.user_state();
+    let environment = fixture.environment();
+    let find = |folder: &Path, prefix: &str| {
+        WorktreeStart::find(folder, prefix, &SystemGit::find().unwrap(), &environment)
+    };
+    let start = find(&fixture.workspace, "ralph").unwrap();
+    assert_eq!((start.uncommitted, start.inside.as_path()), (2, Path::new("")));
+    let error = find(&fixture.path("sub"), "ralph").unwrap_err();
+    assert!(matches!(error, GitError::NotInCommit { .. }), "{error}");
+    let branch = start.branch.unwrap();
+    let error = find(&fixture.workspace, &branch).unwrap_err();
+    assert!(matches!(error, GitError::BranchInTheWay { .. }), "{error}");
+    assert_eq!(fixture.user_state(), before);
 }
 
 #[test]
