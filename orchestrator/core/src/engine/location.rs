@@ -11,7 +11,7 @@ use crate::workspace::{
     FileId, PromptPlace, WorkspaceError, WorkspaceHandle, state_dir_name_of_link,
 };
 use ralph_orchestrator_config::LoadedConfig;
-use ralph_orchestrator_safe_fs::{SymlinkPolicy, escape, read_file, unescape};
+use ralph_orchestrator_safe_fs::{SymlinkPolicy, escape, read_file, real_path, unescape};
 
 /// The file that says where the path in the configuration leads, where that is another one.
 const LEADS_TO: &str = "workspace";
@@ -113,11 +113,12 @@ pub(super) struct WorkspacePaths {
 }
 
 impl WorkspacePaths {
-    pub(super) fn new(loaded: &LoadedConfig, real: &Path, state_home: &Path) -> Self {
+    pub(super) fn new(loaded: &LoadedConfig, state_home: &Path) -> Self {
         let default = loaded.config.state.dir.is_none();
+        let configured = loaded.configured_workspace();
         Self {
-            configured: loaded.config.run.workspace.clone(),
-            real: real.to_owned(),
+            configured: configured.to_owned(),
+            real: real_path(configured),
             states: default.then(|| state_home.join("ralph-orchestrator")),
         }
     }

@@ -70,7 +70,10 @@ mod workspace_setup;
 pub use agent_setup::ConfiguredAgent;
 pub use construction::{build_context, plain_environment};
 pub use error::EngineError;
-pub use open::{OpenOutcome, PartText, Request, RunPart, find_completed, open};
+pub use open::{
+    OpenOutcome, PartText, Request, RunPart, StoredRunUse, find_completed, find_stored_run,
+    new_run_id, open,
+};
 pub use paths::{state_layout, verify_owner};
 pub use processes::{NoProcesses, Processes};
 pub use redact::Redactor;

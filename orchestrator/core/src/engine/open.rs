@@ -26,7 +26,9 @@ use super::version_control::VersionControl;
 use super::workspace_setup::build_workspace_setup;
 use crate::machine::PathIdentities;
 use crate::registry::{LaunchContext, Registry};
-use crate::store::{Disk, Layout, OrphanReport, StateError, Store, StoredRun, lock_workspace};
+use crate::store::{
+    Disk, Layout, OrphanReport, StateError, Store, StoredRun, lock_workspace, read_current_run,
+};
 use crate::workspace::{
     Baseline, PromptPlace, WorkspaceHandle, create_from_template, find_untracked,
 };
@@ -63,6 +65,8 @@ pub struct Request<'a> {
     pub restart: bool,
     /// With `restart`: move a workspace that came from its template aside, and make it anew.
     pub renew: bool,
+    /// The id of the run, if a new one begins; by default one is made.
+    pub new_run: Option<String>,
     /// Begin nothing and record nothing: the session that is returned only has a plan.
     pub dry_run: bool,
     /// What the run works on, if it is one of a series.
@@ -110,7 +114,7 @@ pub async fn open(request: Request<'_>) -> Result<OpenOutcome, EngineError> {
     let layout = state_layout(loaded, &request.state_home)?;
     let workspace = real_path(&loaded.config.run.workspace);
     request.verify_owner(&layout)?;
-    let paths = WorkspacePaths::new(loaded, &workspace, &request.state_home);
+    let paths = WorkspacePaths::new(loaded, &request.state_home);
     let vars = &request.vars;
     let setup = RunSetup { loaded, layout: &layout, registry, context: &context, vars };
     if !request.restart {
@@ -265,7 +269,8 @@ impl BuiltRun {
         let mut memory = request.open_memory(&layout, location.workspace.path(), &redactor)?;
         memory.as_mut().map_or(Ok(()), RunMemory::recover)?;
         let Location { workspace, occupied, prompt } = location;
-        let Request { loaded, config_file, vars, processes, once, dry_run, part, .. } = request;
+        let Request { loaded, config_file, vars, processes, once, dry_run, part, new_run, .. } =
+            request;
         let saving = Saving::new(loaded.config.git.commit, request.version_control, guard);
         let builder = SessionBuilder {
             config_file,
@@ -288,7 +293,7 @@ impl BuiltRun {
         };
         match resumed {
             Some(ResumedRun { found, frozen }) => builder.resume(loaded, found, frozen, &vars),
-            None => builder.begin(loaded, baseline, dry_run),
+            None => builder.begin(loaded, baseline, new_run, dry_run),
         }
     }
 }
@@ -519,4 +524,42 @@ pub async fn find_completed(
     let setup = RunSetup { loaded, layout: &layout, registry, context: &context, vars };
     let found = setup.find_completed(None).await?;
     Some((found, layout))
+}
+
+/// What a start would make of the run that is there.
+#[derive(Debug)]
+pub enum StoredRunUse {
+    /// It is resumed, or complete with the same task.
+    Continues(Box<StoredRun>),
+    /// A new run begins after it, since its task is another one now.
+    OtherTask(Box<StoredRun>),
+}
+
+/// Returns what a start would make of the run of this configuration, without taking the lock. `None` without a
+/// run.
+///
+/// # Errors
+/// The state is damaged.
+pub async fn find_stored_run(
+    loaded: &LoadedConfig,
+    state_home: &Path,
+    vars: &BTreeMap<String, String>,
+    registry: &Registry,
+) -> Result<Option<StoredRunUse>, EngineError> {
+    let layout = state_layout(loaded, state_home)?;
+    let Some(found) = read_current_run(&layout, |_| {})? else { return Ok(None) };
+    let context = build_context(loaded, vars);
+    let setup = RunSetup { loaded, layout: &layout, registry, context: &context, vars };
+    Ok(Some(match setup.classify(found, None).await {
+        ExistingRun::Complete(found) | ExistingRun::Resumes(found) => {
+            StoredRunUse::Continues(found)
+        }
+        ExistingRun::OtherTask { found, .. } => StoredRunUse::OtherTask(found),
+    }))
+}
+
+/// Returns an id for a run, which begins with the time.
+#[must_use]
+pub fn new_run_id() -> String {
+    uuid::Uuid::now_v7().to_string()
 }

@@ -11,7 +11,7 @@ use ralph_orchestrator_safe_fs::real_path;
 
 /// Returns the owner of the state of this configuration's run.
 pub(super) fn state_owner(loaded: &LoadedConfig) -> Owner {
-    let workspace = real_path(&loaded.config.run.workspace);
+    let workspace = real_path(loaded.configured_workspace());
     Owner::new(&workspace, loaded.configuration().as_deref()).with_task(loaded.task())
 }
 
@@ -41,7 +41,7 @@ pub fn verify_owner(loaded: &LoadedConfig, layout: &Layout) -> Result<(), Engine
 
 /// Returns where the state of this configuration's run is unless `state.dir` says otherwise.
 pub(super) fn default_state_dir(loaded: &LoadedConfig, state_home: &Path) -> PathBuf {
-    let workspace = real_path(&loaded.config.run.workspace);
+    let workspace = real_path(loaded.configured_workspace());
     let configuration = loaded.configuration();
     let name = match loaded.task() {
         Some(task) => task_state_dir_name(&workspace, configuration.as_deref(), task),
@@ -61,7 +61,7 @@ fn add_to_name(path: &Path, end: &str) -> PathBuf {
 /// # Errors
 /// It would lie in the workspace, where the agent could reach it.
 pub fn state_layout(loaded: &LoadedConfig, state_home: &Path) -> Result<Layout, ConfigErrors> {
-    let workspace = real_path(&loaded.config.run.workspace);
+    let workspace = real_path(loaded.configured_workspace());
     let root = match &loaded.config.state.dir {
         Some(dir) => match loaded.task() {
             // Beside it, as what is in it may be deleted as a whole.
@@ -70,7 +70,11 @@ pub fn state_layout(loaded: &LoadedConfig, state_home: &Path) -> Result<Layout, 
         },
         None => default_state_dir(loaded, state_home),
     };
-    if real_path(&root).starts_with(&workspace) {
+    // The run may work in another folder than the one that identifies it: a worktree.
+    let worktree = real_path(&loaded.config.run.workspace);
+    if let Some(workspace) =
+        [workspace, worktree].into_iter().find(|folder| real_path(&root).starts_with(folder))
+    {
         let message = format!(
             "the state directory {} lies in the workspace {}, within the agent's reach; \
              choose one outside",

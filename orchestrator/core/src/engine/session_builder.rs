@@ -14,7 +14,7 @@ use super::existing_run::StoredPolicy;
 use super::fingerprint::Fingerprints;
 use super::memory::RunMemory;
 use super::observation::KnownTree;
-use super::open::PartText;
+use super::open::{PartText, new_run_id};
 use super::processes::Processes;
 use super::prompt::PromptSource;
 use super::protection::ProtectedState;
@@ -70,9 +70,10 @@ impl SessionBuilder {
         mut self,
         loaded: LoadedConfig,
         baseline: Baseline,
+        run: Option<String>,
         dry_run: bool,
     ) -> Result<Session, EngineError> {
-        let run = uuid::Uuid::now_v7().to_string();
+        let run = run.unwrap_or_else(new_run_id);
         let stored = match &baseline {
             // Nothing is protected: there is nothing to keep.
             nothing if *nothing == Baseline::default() => Vec::new(),

@@ -15,7 +15,7 @@ const COPY_BUFFER: usize = 64 * 1024;
 const OTHERS: u32 = 0o077;
 const STICKY: u32 = 0o1000;
 /// What lies in a state directory.
-const OWN: [&str; 10] = [
+const OWN: [&str; 12] = [
     "agents.lock",
     "key",
     "latch",
@@ -26,6 +26,8 @@ const OWN: [&str; 10] = [
     "series",
     "template.json",
     "workspace",
+    "worktree.lock",
+    "worktrees",
 ];
 
 impl Disk {

@@ -127,6 +127,24 @@ impl Layout {
         self.run(run).join("git")
     }
 
+    /// Returns the folder of what is recorded of git worktrees, one folder for each.
+    #[must_use]
+    pub fn worktrees(&self) -> PathBuf {
+        self.root.join("worktrees")
+    }
+
+    /// Returns the folder of what is needed to make the worktree whose first run has this id.
+    #[must_use]
+    pub fn worktree_git(&self, run: &str) -> PathBuf {
+        self.worktrees().join(run).join("git")
+    }
+
+    /// Returns the lock that lives as long as anything that makes a worktree.
+    #[must_use]
+    pub fn worktree_lock(&self) -> PathBuf {
+        self.root.join("worktree.lock")
+    }
+
     /// Returns the folder of accepted evidence.
     #[must_use]
     pub fn evidence(&self, run: &str) -> PathBuf {

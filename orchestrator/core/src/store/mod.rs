@@ -40,6 +40,7 @@ mod signed_line;
 mod state_store;
 mod template_origin;
 mod workspace_lock;
+mod worktrees;
 
 pub use atomic_files::store_evidence;
 pub use disk::{Disk, FaultAction, FaultInjector, FileOperation};
@@ -58,3 +59,4 @@ pub use series::{Series, SeriesFiles, SeriesLock, read_series};
 pub use state_store::{Store, StoredRun, read_completed_run, read_current_run, reset};
 pub use template_origin::TemplateOrigin;
 pub use workspace_lock::lock_workspace;
+pub use worktrees::{WorktreeLock, WorktreePaths, WorktreeRecord, list_worktrees};

@@ -121,6 +121,7 @@ impl World {
                 once: false,
                 restart: false,
                 renew: false,
+                new_run: None,
                 dry_run: false,
                 part: None,
                 say: &|_| (),

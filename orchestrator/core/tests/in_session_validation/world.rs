@@ -280,6 +280,7 @@ pub(crate) async fn run_with(
         once: false,
         restart: false,
         renew: false,
+        new_run: None,
         dry_run: false,
         part: None,
         say: &|_| (),
