@@ -1,6 +1,7 @@
 //! The configuration of a command, and the location of its state.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -17,6 +18,7 @@ use crate::output;
 use crate::{presets, registry, tasks};
 
 /// The loaded configuration of a command.
+#[derive(Clone)]
 pub(crate) struct Context {
     pub(crate) file: PathBuf,
     pub(crate) loaded: LoadedConfig,
@@ -168,7 +170,7 @@ pub(crate) fn invocation(file: &ConfigFile) -> String {
     if let ConfigPlace::Named(file) = &file.place
         && file != Path::new(crate::discovery::NAME)
     {
-        words.push_str(&format!(" -c {}", shell_word(&file.display().to_string())));
+        words.push_str(&format!(" -c {}", shell_word(file)));
     }
     if let Some(task) = file.task() {
         words.push_str(&format!(" --task {}", shell_word(task)));
@@ -177,10 +179,11 @@ pub(crate) fn invocation(file: &ConfigFile) -> String {
 }
 
 /// Returns a word as a shell needs it.
-fn shell_word(text: &str) -> String {
+pub(crate) fn shell_word(word: impl AsRef<OsStr>) -> String {
+    let text = word.as_ref().to_string_lossy();
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+,@%".contains(letter);
     if text.chars().all(is_plain) {
-        return text.to_owned();
+        return text.into_owned();
     }
     format!("'{}'", text.replace('\'', r"'\''"))
 }

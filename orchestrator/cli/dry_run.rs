@@ -9,6 +9,7 @@ use ralph_orchestrator_config::{LoadedConfig, duration_text};
 use ralph_orchestrator_core::engine::{Session, SetupPlan};
 use ralph_orchestrator_core::store::Layout;
 
+use crate::git::RunPlace;
 use crate::output;
 use crate::render::text::{EVIDENCE_ONLY, escape};
 
@@ -52,12 +53,19 @@ fn entries(folder: &Path) -> BTreeSet<OsString> {
 }
 
 /// Shows what would run.
-pub(crate) fn show(session: &Session, loaded: &LoadedConfig, json: bool) {
-    let plan = session.plan();
+pub(crate) fn show(session: &Session, place: &RunPlace, json: bool) {
+    let (plan, loaded) = (session.plan(), &place.context.loaded);
     if json {
-        return output::json(&plan);
+        let mut object = serde_json::to_value(&plan).unwrap_or_default();
+        if let Some(object) = object.as_object_mut().filter(|_| loaded.config.git.worktree) {
+            object.insert("worktree".to_owned(), place.object());
+        }
+        return output::json(&object);
     }
     output::result(&format!("would run {} in {}", plan.agent, plan.workspace.display()));
+    if let Some(worktree) = place.describe() {
+        output::result(&format!("  worktree    {worktree}"));
+    }
     if !plan.fallback.is_empty() {
         output::result(&format!("  fallback    {}", plan.fallback.join(", ")));
     }

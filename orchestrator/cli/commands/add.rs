@@ -10,7 +10,7 @@ use crate::commands::block_on;
 use crate::context::Context;
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
-use crate::{backlog, output};
+use crate::{backlog, git, output};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct AddArgs {
@@ -42,7 +42,7 @@ pub(crate) struct AddArgs {
 }
 
 pub(crate) fn add(file: &ConfigFile, args: AddArgs) -> Result<u8, CommandError> {
-    let context = Context::with(file, &args.sets)?;
+    let context = git::enter_existing(Context::with(file, &args.sets)?)?;
     if context.vars.contains_key("RALPH_RUN_ID") {
         return Err(CommandError::user(
             "an agent cannot add items to the backlog that it works on",

@@ -190,6 +190,7 @@ async fn run_checks(context: &Context, file: &ConfigFile) -> Result<Vec<Finding>
     let closed = policy.as_ref().and_then(|policy| policy.warning(&judges.protects()));
     findings.extend(closed.map(|detail| Finding::warning("sandbox", detail)));
     findings.extend(check_git(context).await);
+    findings.extend(check_worktree(context).await);
     findings.extend(check_limits(context, &first));
     findings.extend(handoff::check(context.loaded.config.handoff, &first));
     let found = check_agent(context, &first, &env).await;
@@ -360,6 +361,16 @@ async fn check_git(context: &Context) -> Option<Finding> {
     };
     let result = git::check(context).await.map_err(|error| error.render(false));
     Some(Finding::new("git", result.map(|()| what.to_owned()), exit::CONFIG))
+}
+
+/// The worktree in which the run would work.
+async fn check_worktree(context: &Context) -> Option<Finding> {
+    let config = &context.loaded.config;
+    if !config.git.worktree || !config.run.workspace.exists() {
+        return None;
+    }
+    let found = git::check_worktree(context).await;
+    Some(Finding::new("worktree", found.map_err(|error| error.render(false)), exit::CONFIG))
 }
 
 /// A limit that this agent cannot be held to, as the run would refuse it or warn of it.

@@ -9,7 +9,7 @@ use crate::context::Context;
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::render::text::one_line;
-use crate::{backlog, output};
+use crate::{backlog, git, output};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct NextArgs {
@@ -24,7 +24,7 @@ pub(crate) struct NextArgs {
 }
 
 pub(crate) fn next(file: &ConfigFile, args: &NextArgs) -> Result<u8, CommandError> {
-    let context = Context::with(file, &args.sets)?;
+    let context = git::enter_existing(Context::with(file, &args.sets)?)?;
     let list = block_on(backlog::require(&context))?;
     let snapshot = list.load().map_err(|error| backlog::explain(error, &context.loaded))?;
     let next = snapshot.select_next();

@@ -13,7 +13,7 @@ use crate::args::SetArgs;
 use crate::context::{self, Context};
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
-use crate::git::{StoredRepository, blocking};
+use crate::git::{self, StoredRepository, blocking};
 use crate::output;
 use crate::render::text::{count, len, local, one_line};
 
@@ -49,7 +49,7 @@ fn parse_name(text: &str) -> Result<CheckpointName, String> {
 }
 
 pub(crate) fn rollback(file: &ConfigFile, args: &RollbackArgs) -> Result<u8, CommandError> {
-    let context = Context::with(file, &args.sets)?;
+    let context = git::enter_existing(Context::with(file, &args.sets)?)?;
     let Some(to) = args.to else {
         let checkpoints = block_on(async {
             let stored = StoredRepository::open(&context, args.run.as_deref()).await?;

@@ -21,7 +21,7 @@ use crate::context::{self, Context};
 use crate::discovery::ConfigFile;
 use crate::dry_run::DryRunTraces;
 use crate::error::{CommandError, exit, stop_exit_status};
-use crate::git::{self, GitRepositories};
+use crate::git::{self, GitRepositories, RunPlace};
 use crate::missing_agent_program::explain;
 use crate::orphans::end_orphans;
 use crate::plugins::Plugins;
@@ -130,6 +130,18 @@ fn protect(context: Context, file: &ConfigFile, args: &RunArgs) -> Result<Contex
     Context::load(file, task::overrides(args, &protected)?)
 }
 
+/// The parts of a start that do not depend on the run.
+struct Start<'a> {
+    place: RunPlace,
+    args: RunArgs,
+    plugins: Plugins,
+    policy: Option<SandboxPolicy>,
+    signals: Signals,
+    log: &'a RunLog,
+    quiet: bool,
+    program: &'a str,
+}
+
 async fn start(
     context: Context,
     args: RunArgs,
@@ -138,35 +150,48 @@ async fn start(
     program: &str,
 ) -> Result<u8, CommandError> {
     let signals = signals::listen()?;
-    let state_home = context.state_home();
-    let (policy, plugins) = match prepare(&context) {
+    let (mut policy, plugins) = match prepare(&context) {
         Ok(both) => both,
         Err(error) => return completed_or(error, Some(&context), &args).await,
     };
     let _traces = args.dry_run.then(|| context.layout().map(DryRunTraces::new)).transpose()?;
     git::check(&context).await?;
-    if context.loaded.config.backlog.is_some() {
-        let start = backlog::Start { context, args, plugins, policy, signals, log, quiet, program };
-        return Box::pin(backlog::run(start)).await;
+    let supervisor = registry::supervisor_of_one(signals.switch.clone());
+    let place = Box::pin(RunPlace::find(context, supervisor, args.restart, args.dry_run)).await?;
+    if let Some(repository) = place.repository() {
+        policy = SandboxPolicy::from_context(&place.context)?;
+        policy = policy.map(|policy| policy.with_readable([repository]));
     }
+    let start = Start { place, args, plugins, policy, signals, log, quiet, program };
+    if start.place.context.loaded.config.backlog.is_some() {
+        Box::pin(backlog::run(start)).await
+    } else {
+        Box::pin(run_once(start)).await
+    }
+}
+
+/// Opens the run of a configuration without a backlog, and performs it. Returns the exit status.
+async fn run_once(start: Start<'_>) -> Result<u8, CommandError> {
+    let Start { place, args, plugins, policy, signals, log, quiet, program } = start;
     let supervisor = Supervisor::this_binary().with_kill_switch(signals.switch.clone());
     let registry = registry::build(&plugins, policy.as_ref(), supervisor.clone());
-    let Context { file: config_file, loaded, vars } = context;
+    let Context { file: config_file, loaded, vars } = place.context.clone();
     // It is large, and awaited by others that are.
     let opened = Box::pin(open(Request {
         loaded: loaded.clone(),
         config_file,
         vars: vars.clone(),
         disk: Disk::default(),
-        state_home,
+        state_home: place.context.state_home(),
         registry: &registry,
         end_orphans: &end_orphans,
         processes: Arc::new(SupervisedProcesses),
         version_control: Arc::new(repositories(supervisor, &vars)),
         agent: args.agent.clone(),
         once: args.once,
-        restart: args.restart,
+        restart: args.restart || place.begins,
         renew: args.restart && !args.dry_run,
+        new_run: place.new_run(),
         dry_run: args.dry_run,
         part: None,
         say: &output::info,
@@ -180,7 +205,7 @@ async fn start(
         OpenOutcome::Ready(session) => session,
     };
     if args.dry_run {
-        dry_run::show(&session, &loaded, args.json);
+        dry_run::show(&session, &place, args.json);
         return Ok(exit::OK);
     }
     if !answer_open_question(&mut session, &args, program)? {
@@ -195,6 +220,9 @@ async fn start(
     let observer = observer(&args, quiet, &signals);
     log.begin(&session.layout().log(session.run_id()), session.redactor());
     let finished = Box::pin(session.drive(observer, signals.stop_requests())).await?;
+    if !quiet && !args.json {
+        git::report_worktree(&place.context).await?;
+    }
     Ok(finish(&finished, &args, program, &signals))
 }
 
@@ -265,6 +293,7 @@ async fn completed_or(
     }
     let registry = registry::unsupervised(&Plugins::default());
     let state_home = context.state_home();
+    let Ok(context) = git::enter_recorded(context.clone()) else { return Err(error) };
     match find_completed(&context.loaded, &state_home, &context.vars, &registry).await {
         Some((found, layout)) => Ok(report_completed(&found, &layout, args.json)),
         None => Err(error),

@@ -25,8 +25,8 @@ pub(crate) struct RunLocation {
 /// The state directories of the workspace: that of the configuration first, then those of others.
 pub(crate) fn layouts(context: &Context) -> Result<Vec<Layout>, CommandError> {
     let own = context.layout()?;
-    let workspace = &context.loaded.config.run.workspace;
-    let workspace = workspace.canonicalize().unwrap_or_else(|_| workspace.clone());
+    let workspace = context.loaded.configured_workspace();
+    let workspace = workspace.canonicalize().unwrap_or_else(|_| workspace.to_owned());
     let states = context.state_home().join("ralph-orchestrator");
     let others = state_dirs_of(&states, &workspace).into_iter().map(|state| state.layout);
     let others: Vec<Layout> = others.filter(|layout| *layout != own).collect();

@@ -8,12 +8,14 @@ use ralph_orchestrator_core::machine::{
 use ralph_orchestrator_core::store::{Holder, Layout, Lock, StoredRun};
 use serde_json::{Value, json};
 
+use super::block_on;
 use super::run_selection::{self, SelectedRun};
 use crate::args::SetArgs;
 use crate::backlog::BacklogView;
 use crate::context::Context;
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
+use crate::git::{self, WorktreeView};
 use crate::next_step;
 use crate::output;
 use crate::render::terminal::{fold, stdout_width};
@@ -38,13 +40,20 @@ pub(crate) fn status(file: &ConfigFile, args: &StatusArgs) -> Result<u8, Command
     let context = Context::locate_run(file, &args.sets)?;
     let layout = context.layout()?;
     let story = run_selection::read_story(&context, args.run.as_deref())?;
-    let backlog = BacklogView::read(&context, &layout)?;
+    let backlog = BacklogView::read(&git::enter_existing(context.clone())?, &layout)?;
+    let found = story.as_ref().map(|(stored, _)| stored);
+    let worktree = match found {
+        Some(stored) => block_on(WorktreeView::read(&context, &stored.layout, &stored.found))?,
+        None => None,
+    };
     if args.json {
-        let found = story.as_ref().map(|(stored, _)| stored);
         let mut status = match found {
             Some(stored) => object(stored),
             None => no_run(&layout),
         };
+        if let (Some(worktree), Some(status)) = (&worktree, status.as_object_mut()) {
+            status.insert("worktree".to_owned(), worktree.object());
+        }
         if let (Some(backlog), Some(status)) = (&backlog, status.as_object_mut()) {
             let run = found.map(|stored| stored.found.run.as_str());
             status.insert("backlog".to_owned(), backlog.object(run));
@@ -62,6 +71,8 @@ pub(crate) fn status(file: &ConfigFile, args: &StatusArgs) -> Result<u8, Command
     let mut all = lines(&stored, &story);
     let about = backlog.iter().flat_map(|backlog| backlog.lines(Some(&stored.found.run)));
     all.splice(1..1, about);
+    let rows = worktree.iter().flat_map(WorktreeView::rows);
+    all.extend(rows.map(|(label, value)| format!("  {label:<10}  {value}")));
     for line in all {
         let indent = if line.starts_with(' ') { INDENT } else { 2 };
         fold(&line, indent, width).iter().for_each(|line| output::result(line));

@@ -2,8 +2,11 @@
 
 mod create;
 mod process;
+mod run_place;
 mod saving;
 mod stored;
+mod worktree;
+mod worktree_maker;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -19,12 +22,20 @@ use crate::error::CommandError;
 
 pub(crate) use create::create_repository;
 pub(crate) use process::SupervisedGit;
+pub(crate) use run_place::{RunPlace, check_worktree};
 pub(crate) use saving::GitRepositories;
 pub(crate) use stored::StoredRepository;
+pub(crate) use worktree::{WorktreeView, enter_existing, enter_recorded, report_worktree};
+
+/// Marks processes of a run, so that those that a killed start left are found.
+const RUN_ID: &str = "RALPH_RUN_ID";
 
 /// Fails if the configuration asks for git and it cannot be used in the workspace.
 pub(crate) async fn check(context: &Context) -> Result<(), CommandError> {
     let (loaded, workspace) = (&context.loaded, &context.loaded.config.run.workspace);
+    if loaded.config.git.worktree && workspace.exists() {
+        return check_worktree(context).await.map(drop);
+    }
     // A workspace that is made from its template is checked when it is there.
     if loaded.config.git.commit == CommitMode::Off || !workspace.exists() {
         return Ok(());

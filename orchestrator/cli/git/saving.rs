@@ -10,10 +10,7 @@ use ralph_orchestrator_git::{CommitPolicy, GitError, Repository, RunRef, SkipRea
 use ralph_orchestrator_supervisor::Supervisor;
 use tokio::runtime::Handle;
 
-use super::{SupervisedGit, environment};
-
-/// Marks processes of a run, so that those that a killed start left are found.
-const RUN_ID: &str = "RALPH_RUN_ID";
+use super::{RUN_ID, SupervisedGit, environment};
 
 /// Opens repositories with the program `git`.
 pub(crate) struct GitRepositories {

@@ -4,6 +4,7 @@ mod commands;
 mod crash;
 mod policies;
 mod strangers;
+mod worktree;
 
 use std::fs;
 use std::path::Path;

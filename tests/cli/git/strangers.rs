@@ -4,10 +4,42 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::{git, init, set_mode, try_git, write_hook};
+use super::{git, init, try_git, write_hook};
 use crate::environment::TestEnvironment;
 
 const POLICIES: [&str; 4] = ["off", "checkpoint", "iteration", "handoff"];
+/// The branches of runs in worktrees of their own.
+const RUN_BRANCHES: &str = "refs/heads/ralph/";
+
+/// What `[git]` says.
+#[derive(Clone, Copy, Debug)]
+struct Mode {
+    commit: &'static str,
+    worktree: bool,
+}
+
+impl Mode {
+    /// Every policy, in the checkout itself and in a worktree of the run's own.
+    fn all() -> impl Iterator<Item = Self> {
+        [false, true]
+            .into_iter()
+            .flat_map(|worktree| POLICIES.map(|commit| Self { commit, worktree }))
+    }
+
+    const fn in_checkout(commit: &'static str) -> Self {
+        Self { commit, worktree: false }
+    }
+
+    /// The agent's files in the user's checkout: none if it works elsewhere.
+    const fn own_files(self) -> &'static [&'static str] {
+        if self.worktree { &[] } else { &["agent.txt", "done"] }
+    }
+
+    fn set(self, env: &TestEnvironment) {
+        let Self { commit, worktree } = self;
+        env.config(&format!("[git]\ncommit = \"{commit}\"\nworktree = {worktree}\n"));
+    }
+}
 
 /// All of the user's in a repository.
 #[derive(Debug, PartialEq, Eq)]
@@ -48,7 +80,10 @@ fn objects(env: &TestEnvironment) -> BTreeSet<String> {
 fn user_state(env: &TestEnvironment, own_files: &[&str]) -> UserState {
     let folder = env.path(".git");
     let refs = git(env, &["for-each-ref"]);
-    let refs = refs.lines().filter(|line| !line.contains("refs/ralph/")).collect::<Vec<_>>();
+    let is_users = |line: &&str| !line.contains("refs/ralph/") && !line.contains(RUN_BRANCHES);
+    let refs = refs.lines().filter(is_users).collect::<Vec<_>>();
+    let mut reflogs = list_files(&folder.join("logs"));
+    reflogs.retain(|log, _| !log.starts_with(RUN_BRANCHES));
     let mut files = list_files(&env.workspace());
     files.retain(|path, _| !path.starts_with(".git"));
     files.retain(|path, _| !own_files.iter().any(|own| path == Path::new(own)));
@@ -56,7 +91,7 @@ fn user_state(env: &TestEnvironment, own_files: &[&str]) -> UserState {
     UserState {
         refs: refs.join("\n"),
         head: fs::read(folder.join("HEAD")).unwrap(),
-        reflogs: list_files(&folder.join("logs")),
+        reflogs,
         staged: git(env, &["diff", "--cached", "--raw", "--no-abbrev"]),
         config: fs::read(folder.join("config")).unwrap(),
         stashes: git(env, &["stash", "list"]),
@@ -67,10 +102,10 @@ fn user_state(env: &TestEnvironment, own_files: &[&str]) -> UserState {
 }
 
 /// Uncommitted, staged, stashed, ignored and secret work, a failing hook, a submodule.
-fn stranger(mode: &str) -> TestEnvironment {
+fn stranger(mode: Mode) -> TestEnvironment {
     let env = TestEnvironment::new();
     init(&env);
-    set_mode(&env, mode);
+    mode.set(&env);
     env.write("a.txt", "one\n").write("b.txt", "one\n").write(".gitignore", "ignored/\n.env\n");
     git(&env, &["add", "."]);
     git(&env, &["commit", "-qm", "first"]);
@@ -109,13 +144,13 @@ fn stranger(mode: &str) -> TestEnvironment {
 
 /// Runs an agent that makes files of its own, in a state in which no commit is possible or allowed.
 #[track_caller]
-fn unharmed(env: &TestEnvironment, what: &str) {
-    let own = ["agent.txt", "done"];
+fn unharmed(env: &TestEnvironment, mode: Mode) {
+    let (own, what) = (mode.own_files(), format!("{mode:?}"));
     env.agent.call(1).script("echo 1 > agent.txt\n");
     env.agent.call(2).script("touch done\n").out("<promise>COMPLETE: made it</promise>\n");
-    let (before, known) = (user_state(env, &own), objects(env));
+    let (before, known) = (user_state(env, own), objects(env));
     env.run().expect(0);
-    assert_eq!(user_state(env, &own), before, "{what}");
+    assert_eq!(user_state(env, own), before, "{what}");
     assert!(known.is_subset(&objects(env)), "objects are gone: {what}");
     let fsck = try_git(env, &["fsck", "--strict", "--no-dangling"]);
     assert!(fsck.status.success(), "{what}: {fsck:?}");
@@ -127,7 +162,7 @@ fn unharmed(env: &TestEnvironment, what: &str) {
 
 #[test]
 fn with_a_failing_hook() {
-    for mode in POLICIES {
+    for mode in Mode::all() {
         let env = stranger(mode);
         write_hook(&env, "pre-commit", "exit 1");
         unharmed(&env, mode);
@@ -136,7 +171,7 @@ fn with_a_failing_hook() {
 
 #[test]
 fn with_a_detached_head() {
-    for mode in POLICIES {
+    for mode in Mode::all() {
         let env = stranger(mode);
         git(&env, &["checkout", "-q", "--detach"]);
         unharmed(&env, mode);
@@ -145,7 +180,7 @@ fn with_a_detached_head() {
 
 #[test]
 fn during_a_rebase() {
-    for mode in POLICIES {
+    for mode in Mode::all() {
         let env = stranger(mode);
         git(&env, &["stash", "push", "-q", "-m", "all"]);
         git(&env, &["checkout", "-qb", "topic", "HEAD~1"]);
@@ -156,7 +191,7 @@ fn during_a_rebase() {
         git(&env, &["commit", "-qam", "main"]);
         assert!(!try_git(&env, &["rebase", "-q", "main", "topic"]).status.success());
         // The conflict is the user's, and so is the configuration that the stash took away.
-        set_mode(&env, mode);
+        mode.set(&env);
         env.write("PROMPT.md", "# Task\n\nMake a file called done.\n");
         assert!(env.path(".git/rebase-merge").exists());
         unharmed(&env, mode);
@@ -168,7 +203,7 @@ fn an_unborn_branch_gets_only_the_agents_files() {
     for mode in POLICIES {
         let env = TestEnvironment::new();
         init(&env);
-        set_mode(&env, mode);
+        Mode::in_checkout(mode).set(&env);
         env.write("mine.txt", "not committed\n");
         env.agent.call(1).script("echo 1 > agent.txt\n");
         env.agent.call(2).script("touch done\n").out("<promise>COMPLETE: made it</promise>\n");
@@ -184,7 +219,7 @@ fn an_unborn_branch_gets_only_the_agents_files() {
 
 #[test]
 fn commits_take_only_the_agents_files_and_leave_the_rest_as_it_was() {
-    let env = stranger("iteration");
+    let env = stranger(Mode::in_checkout("iteration"));
     let own = ["agent.txt", "done"];
     env.agent.call(1).script("echo 1 > agent.txt; echo agent >> b.txt; echo k > .env\n");
     env.agent.call(2).script("touch done\n").out("<promise>COMPLETE: made it</promise>\n");
@@ -203,4 +238,31 @@ fn commits_take_only_the_agents_files_and_leave_the_rest_as_it_was() {
     }
     assert!(known.is_subset(&objects(&env)));
     assert_eq!(env.read("b.txt"), "edited\nagent\n", "the user's file stays uncommitted");
+}
+
+#[test]
+fn a_worktree_takes_the_commits_of_a_stranger_s_repository_and_the_checkout_nothing() {
+    let env = stranger(Mode { commit: "iteration", worktree: true });
+    env.agent.call(1).script("echo 1 > agent.txt; echo agent >> b.txt; echo k > .env\n");
+    env.agent.call(2).script("touch done\n").out("<promise>COMPLETE: made it</promise>\n");
+    let (before, known) = (user_state(&env, &[]), objects(&env));
+    let index = fs::read(env.path(".git/index")).unwrap();
+    env.run().expect(0);
+    assert_eq!(user_state(&env, &[]), before);
+    assert_eq!(fs::read(env.path(".git/index")).unwrap(), index);
+    assert!(known.is_subset(&objects(&env)));
+    let branch = git(&env, &["for-each-ref", "--format=%(refname:short)", "refs/heads/ralph"]);
+    assert_eq!(git(&env, &["diff", "--name-only", "main", &branch]), "agent.txt\nb.txt\ndone");
+}
+
+#[test]
+fn an_unborn_branch_begins_no_worktree_and_nothing_is_touched() {
+    for commit in POLICIES {
+        let env = TestEnvironment::new();
+        init(&env);
+        Mode { commit, worktree: true }.set(&env);
+        let before = list_files(&env.workspace());
+        env.run().expect(78).says("has no commit");
+        assert_eq!(list_files(&env.workspace()), before, "{commit}");
+    }
 }

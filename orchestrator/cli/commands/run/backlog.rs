@@ -12,10 +12,11 @@ use ralph_orchestrator_driver::{
     BacklogDriver, BacklogEnd, BacklogObserver, DriverSetup, LocalExecutor, RunOpener, RunOrder,
 };
 
-use super::{RunArgs, answer_open_question, observer, repositories};
+use super::{RunArgs, Start, answer_open_question, observer, repositories};
 use crate::backlog::{guard_rules, require};
 use crate::context::Context;
 use crate::error::{CommandError, exit, stop_exit_status};
+use crate::git::{self, RunPlace};
 use crate::orphans::end_orphans;
 use crate::plugins::Plugins;
 use crate::processes::SupervisedProcesses;
@@ -31,7 +32,7 @@ const OWN_LOCKS_POLL: Duration = Duration::from_millis(5);
 
 /// What opens the runs of a backlog.
 struct BacklogRuns<'a> {
-    context: &'a Context,
+    place: &'a RunPlace,
     args: &'a RunArgs,
     plugins: Plugins,
     policy: Option<SandboxPolicy>,
@@ -57,7 +58,7 @@ impl RunOpener for BacklogRuns<'_> {
                     tokio::time::sleep(OWN_LOCKS_POLL).await;
                 }
                 opened => {
-                    let Context { loaded, vars, .. } = self.context;
+                    let Context { loaded, vars, .. } = &self.place.context;
                     let agent = self.args.agent.as_deref();
                     return opened.map_err(|error| {
                         missing_agent_program::explain(error, loaded, vars, agent)
@@ -69,7 +70,7 @@ impl RunOpener for BacklogRuns<'_> {
 
     fn prepare(&self, session: &mut Session) -> Result<Option<u8>, CommandError> {
         if self.args.dry_run {
-            dry_run::show(session, &self.context.loaded, self.args.json);
+            dry_run::show(session, self.place, self.args.json);
             return Ok(Some(exit::OK));
         }
         if !answer_open_question(session, self.args, self.program)? {
@@ -90,7 +91,7 @@ impl RunOpener for BacklogRuns<'_> {
 
 impl BacklogRuns<'_> {
     async fn open_once(&self, order: RunOrder) -> Result<OpenOutcome, EngineError> {
-        let Context { file, loaded, vars } = self.context;
+        let Context { file, loaded, vars } = &self.place.context;
         // One for all processes of this run, those of git too: what is left of it must not hold the next one up.
         let supervisor = registry::supervisor_of_one(self.signals.switch.clone());
         let mut registry = registry::build(&self.plugins, self.policy.as_ref(), supervisor.clone());
@@ -103,15 +104,16 @@ impl BacklogRuns<'_> {
             config_file: file.clone(),
             vars: vars.clone(),
             disk: Disk::default(),
-            state_home: self.context.state_home(),
+            state_home: self.place.context.state_home(),
             registry: &registry,
             end_orphans: &end_orphans,
             processes: Arc::new(SupervisedProcesses),
             version_control: Arc::new(repositories(supervisor, vars)),
             agent: self.args.agent.clone(),
             once: order.once,
-            restart: order.restart,
+            restart: order.restart || (self.place.begins && self.is_first.get()),
             renew: order.restart && !self.args.dry_run,
+            new_run: self.place.new_run(),
             dry_run: self.args.dry_run,
             part: Some(order.part),
             say: &output::info,
@@ -120,24 +122,13 @@ impl BacklogRuns<'_> {
     }
 }
 
-/// The parts of a run that do not depend on its item.
-pub(super) struct Start<'a> {
-    pub(super) context: Context,
-    pub(super) args: RunArgs,
-    pub(super) plugins: Plugins,
-    pub(super) policy: Option<SandboxPolicy>,
-    pub(super) signals: Signals,
-    pub(super) log: &'a RunLog,
-    pub(super) quiet: bool,
-    pub(super) program: &'a str,
-}
-
 /// Works through the backlog. Returns the exit status.
 pub(super) async fn run(start: Start<'_>) -> Result<u8, CommandError> {
-    let Start { context, args, plugins, policy, signals, log, quiet, program } = start;
+    let Start { place, args, plugins, policy, signals, log, quiet, program } = start;
+    let context = &place.context;
     let rules = context.loaded.config.backlog.as_ref().map(guard_rules).unwrap_or_default();
     let setup = DriverSetup {
-        backlog: require(&context).await?,
+        backlog: require(context).await?,
         layout: context.layout_of_run(args.restart)?,
         disk: Disk::default(),
         limits: context.loaded.config.limits.clone(),
@@ -154,7 +145,7 @@ pub(super) async fn run(start: Start<'_>) -> Result<u8, CommandError> {
         Arc::new(HumanBacklogReporter)
     };
     let runs = BacklogRuns {
-        context: &context,
+        place: &place,
         args: &args,
         plugins,
         policy,
@@ -169,6 +160,9 @@ pub(super) async fn run(start: Start<'_>) -> Result<u8, CommandError> {
         BacklogEnd::Withheld(status) => Ok(status),
         BacklogEnd::Stopped { reason, ended_well, state } => {
             let next = state.and_then(|state| next_step::after(&state, program));
+            if !quiet && !args.json {
+                git::report_worktree(context).await?;
+            }
             if let Some(next) = next.filter(|_| !args.json) {
                 output::info(&format!("next: {next}"));
             }

@@ -1,0 +1,326 @@
+//! Where a run works: in the workspace, or in a git worktree that is made for it.
+
+use std::path::{Path, PathBuf};
+
+use ralph_orchestrator_core::engine::{StoredRunUse, check_role_prompts, find_stored_run};
+use ralph_orchestrator_core::store::{
+    Disk, Layout, Lock, SeriesLock, StoredRun, WorktreeLock, WorktreeRecord, list_worktrees,
+    read_current_run,
+};
+use ralph_orchestrator_git::WorktreeStart;
+use ralph_orchestrator_supervisor::Supervisor;
+use serde_json::{Value, json};
+
+use super::blocking;
+use super::worktree::find_of;
+use super::worktree_maker::{PREFIX, WorktreeMaker, base_name, copy_own_files, task_digest};
+use crate::backlog;
+use crate::context::Context;
+use crate::error::CommandError;
+use crate::output;
+use crate::plugins::Plugins;
+use crate::registry;
+use crate::render::text::count;
+
+/// Where a run works.
+pub(crate) struct RunPlace {
+    /// The configuration as the run has it: in its worktree, if it has one.
+    pub(crate) context: Context,
+    /// What is there belongs to a run elsewhere: a new one begins.
+    pub(crate) begins: bool,
+    /// The worktree.
+    record: Option<WorktreeRecord>,
+    /// What would be made, were this no dry run.
+    planned: Option<PlannedWorktree>,
+}
+
+/// A worktree that a dry run does not make.
+struct PlannedWorktree {
+    folder: PathBuf,
+    start: WorktreeStart,
+}
+
+/// Where the next run works.
+enum Choice {
+    /// In the workspace itself, where the run works that is to be resumed, if one is.
+    Workspace { resumed: Option<String> },
+    /// In the worktree of the run that is there, which is to be resumed, if one is.
+    Existing { record: WorktreeRecord, resumed: Option<String> },
+    /// In a worktree that is still to be made.
+    New {
+        /// Why the run that is there is not continued.
+        reason: Option<&'static str>,
+        /// The newest worktree, if no run has begun in it.
+        unused: Option<WorktreeRecord>,
+    },
+}
+
+impl Choice {
+    fn in_place(record: Option<WorktreeRecord>, resumed: Option<String>) -> Self {
+        match record {
+            Some(record) => Self::Existing { record, resumed },
+            None => Self::Workspace { resumed },
+        }
+    }
+
+    /// Says that a run goes on elsewhere than the configuration has runs work now.
+    fn print_difference(&self, is_wanted: bool) {
+        let (run, place, other) = match self {
+            Self::Workspace { resumed: Some(run) } if is_wanted => {
+                (run, "in the workspace itself", "in a worktree")
+            }
+            Self::Existing { resumed: Some(run), .. } if !is_wanted => {
+                (run, "in its worktree", "in the workspace itself")
+            }
+            _ => return,
+        };
+        output::info(&format!(
+            "run {run} began with another value of `git.worktree` and goes on {place}; \
+             `run --restart` begins one {other}"
+        ));
+    }
+}
+
+impl RunPlace {
+    /// Decides where the run of a start works, and makes its worktree if it needs one.
+    pub(crate) async fn find(
+        context: Context,
+        supervisor: Supervisor,
+        restart: bool,
+        dry_run: bool,
+    ) -> Result<Self, CommandError> {
+        let is_wanted = context.loaded.config.git.worktree;
+        let layout = match context.layout_of_run(restart) {
+            // Whoever opens the run says what is wrong.
+            Err(_) if !is_wanted => return Ok(Self::at(context, None, false)),
+            layout => layout?,
+        };
+        if !is_wanted && list_worktrees(&layout).is_empty() {
+            return Ok(Self::at(context, None, false));
+        }
+        let needs_lock = is_wanted && !dry_run;
+        let lock = if needs_lock { Some(take_lock(layout.clone()).await?) } else { None };
+        let maker = WorktreeMaker { context, layout, supervisor, lock };
+        let choice = Box::pin(maker.choose(restart)).await?;
+        choice.print_difference(is_wanted);
+        match choice {
+            Choice::Workspace { .. } => Ok(Self::at(maker.context, None, false)),
+            Choice::Existing { record, .. } => Ok(Self::at(maker.context, Some(record), false)),
+            // After a run in a worktree.
+            Choice::New { .. } if !is_wanted => Ok(Self::at(maker.context, None, true)),
+            Choice::New { reason, unused } => maker.begin(reason, unused).await,
+        }
+    }
+
+    fn at(mut context: Context, record: Option<WorktreeRecord>, begins: bool) -> Self {
+        if let Some(record) = &record {
+            context.loaded = context.loaded.in_folder(&record.workspace());
+        }
+        Self { context, begins, record, planned: None }
+    }
+
+    /// Returns the id of the run, if it is the first one in its worktree.
+    pub(crate) fn new_run(&self) -> Option<String> {
+        let record = self.record.as_ref()?;
+        let layout = self.context.layout_to_delete().ok()?;
+        (!layout.run(&record.run).exists()).then(|| record.run.clone())
+    }
+
+    /// Returns what agents have to read beside the worktree: the repository that it belongs to.
+    pub(crate) fn repository(&self) -> Option<PathBuf> {
+        self.record.as_ref().map(WorktreeRecord::repository)
+    }
+
+    /// Returns, for people, the worktree in which the run works or would work.
+    pub(crate) fn describe(&self) -> Option<String> {
+        if let Some(planned) = &self.planned {
+            return Some(format!("to be made: {}", planned.describe()));
+        }
+        let record = self.record.as_ref()?;
+        Some(format!("{} on branch {}", record.folder().display(), record.branch))
+    }
+
+    /// Returns the same for JSON.
+    pub(crate) fn object(&self) -> Value {
+        if let Some(PlannedWorktree { folder, start }) = &self.planned {
+            return json!({
+                "path": folder, "branch": format!("{PREFIX}/…"), "base": start.base,
+                "exists": false, "uncommitted": start.uncommitted,
+            });
+        }
+        self.record.as_ref().map_or(Value::Null, |record| {
+            json!({
+                "path": record.folder(), "branch": record.branch, "base": record.base,
+                "exists": true, "uncommitted": 0,
+            })
+        })
+    }
+}
+
+impl PlannedWorktree {
+    fn describe(&self) -> String {
+        let Self { folder, start } = self;
+        let uncommitted = match start.uncommitted {
+            0 => String::new(),
+            files => format!("; {} of your checkout not committed", count(files, "file")),
+        };
+        format!(
+            "a worktree {}-… on a new branch {PREFIX}/…, from {}{uncommitted}",
+            folder.display(),
+            base_name(start)
+        )
+    }
+}
+
+/// Fails if no worktree could be made, and says what would be. Writes nothing.
+pub(crate) async fn check_worktree(context: &Context) -> Result<String, CommandError> {
+    let maker = WorktreeMaker {
+        context: context.clone(),
+        layout: context.layout()?,
+        supervisor: Supervisor::this_binary(),
+        lock: None,
+    };
+    let current = read_current_run(&maker.layout, |_| {}).ok().flatten();
+    let current = current.filter(|found| found.state.completion().is_none());
+    let records = list_worktrees(&maker.layout);
+    if let Some(record) = current.as_ref().and_then(|found| find_of(&records, found)) {
+        return Ok(format!("{} on branch {}", record.folder().display(), record.branch));
+    }
+    let start = maker.find_start().await?;
+    let folder = maker.folder(&start)?;
+    Ok(PlannedWorktree { folder, start }.describe())
+}
+
+/// Returns the newest worktree, if the newest run is an older one in another.
+fn find_unused(records: &[WorktreeRecord], current: Option<&StoredRun>) -> Option<WorktreeRecord> {
+    let latest = records.first()?;
+    let is_used = current.is_some_and(|found| {
+        find_of(std::slice::from_ref(latest), found).is_some() || latest.run < found.run
+    });
+    (!is_used).then(|| latest.clone())
+}
+
+/// Returns that the run which was found is continued, or is complete, where it has worked.
+fn continue_in(found: &StoredRun, record: Option<WorktreeRecord>) -> Result<Choice, CommandError> {
+    let resumed = found.state.completion().is_none().then(|| found.run.clone());
+    if let (Some(record), Some(run)) = (&record, &resumed) {
+        let folder = record.folder();
+        if !folder.join(".git").exists() {
+            return Err(gone(run, record, &folder));
+        }
+    }
+    Ok(Choice::in_place(record, resumed))
+}
+
+impl WorktreeMaker {
+    /// Decides where the next run works.
+    async fn choose(&self, restart: bool) -> Result<Choice, CommandError> {
+        let records = list_worktrees(&self.layout);
+        let current = match read_current_run(&self.layout, |_| {}) {
+            Ok(current) => current,
+            Err(_) if restart => return Ok(Choice::New { reason: None, unused: None }),
+            // Whoever opens the run says what is wrong.
+            Err(_) => {
+                let record = records.into_iter().next();
+                return Ok(Choice::in_place(record, None));
+            }
+        };
+        // Decided by what was read once: another start may begin its run at any moment.
+        let unused = find_unused(&records, current.as_ref());
+        let Some(found) = current else { return Ok(Choice::New { reason: None, unused }) };
+        let record = find_of(&records, &found).cloned();
+        if restart {
+            // Another start works there: it is reported as soon as its lock is needed.
+            let is_held =
+                Lock::holder(&self.layout).or_else(|| SeriesLock::holder(&self.layout)).is_some();
+            return Ok(match record {
+                Some(record) if is_held => Choice::in_place(Some(record), None),
+                _ => Choice::New { reason: None, unused },
+            });
+        }
+        match self.find_reason(&found, record.as_ref()).await? {
+            Some(reason) => Ok(Choice::New { reason: Some(reason), unused }),
+            None => continue_in(&found, record),
+        }
+    }
+
+    /// Returns why a new run begins and not that is continued which was found, if one does.
+    async fn find_reason(
+        &self,
+        found: &StoredRun,
+        record: Option<&WorktreeRecord>,
+    ) -> Result<Option<&'static str>, CommandError> {
+        let context = &self.context;
+        let loaded = match record {
+            Some(record) => context.loaded.clone().in_folder(&record.workspace()),
+            None => context.loaded.clone(),
+        };
+        // The items of a backlog are worked on in one worktree, one after the other.
+        if loaded.config.backlog.is_some() {
+            return Ok(None);
+        }
+        let registry = registry::unsupervised(&Plugins::default());
+        let state_home = context.state_home();
+        let used = find_stored_run(&loaded, &state_home, &context.vars, &registry).await?;
+        if matches!(used, Some(StoredRunUse::OtherTask(_))) {
+            return Ok(Some("its task is another one now"));
+        }
+        let task = task_digest(&context.loaded);
+        let is_complete = found.state.completion().is_some();
+        let has_changed = is_complete && record.is_some_and(|record| record.task != task);
+        Ok(has_changed.then_some("the prompt changed since its worktree was made"))
+    }
+
+    /// Makes the worktree of a new run, or completes one that was begun for a run that did not begin.
+    async fn begin(
+        self,
+        reason: Option<&'static str>,
+        unused: Option<WorktreeRecord>,
+    ) -> Result<RunPlace, CommandError> {
+        self.refuse_nested()?;
+        self.context.loaded.check_files()?;
+        check_role_prompts(&self.context.loaded)?;
+        backlog::check(&self.context).await?;
+        let start = self.find_start().await?;
+        let folder = self.folder(&start)?;
+        if self.lock.is_none() {
+            let planned = Some(PlannedWorktree { folder, start });
+            return Ok(RunPlace { context: self.context, begins: true, record: None, planned });
+        }
+        if let Some(reason) = reason {
+            output::info(&format!("{reason}: a new run begins in a new worktree"));
+        }
+        let record = match unused.filter(|unused| self.is_as_new(unused, &start)) {
+            Some(record) => record,
+            None => self.record(&start, &folder)?,
+        };
+        if record.is_made && record.folder().join(".git").exists() {
+            copy_own_files(&self.context.loaded, &record)?;
+            return Ok(RunPlace::at(self.context, Some(record), true));
+        }
+        let (made, warnings) = self.make(record, &start).await?;
+        output::info(&format!(
+            "the run works in the new worktree {} on branch {}, from {}",
+            made.folder().display(),
+            made.branch,
+            base_name(&start)
+        ));
+        warnings.iter().for_each(|warning| output::info(warning));
+        Ok(RunPlace::at(self.context, Some(made), true))
+    }
+}
+
+async fn take_lock(layout: Layout) -> Result<WorktreeLock, CommandError> {
+    Ok(blocking(move || WorktreeLock::take(&Disk::default(), &layout)).await??)
+}
+
+fn gone(run: &str, record: &WorktreeRecord, folder: &Path) -> CommandError {
+    CommandError::config(format!(
+        "the worktree {} of the unfinished run {run} does not exist any more",
+        folder.display()
+    ))
+    .hinted(format!(
+        "`run --restart` begins a new run in a new worktree; branch {} has what was committed",
+        record.branch
+    ))
+}

@@ -1,0 +1,183 @@
+//! `[git] worktree`: the git worktree in which a run works, as it was recorded.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ralph_orchestrator_core::store::{
+    Layout, StoredRun, WorktreeRecord, list_worktrees, read_current_run,
+};
+use ralph_orchestrator_git::{Repository, WorktreeWork};
+use ralph_orchestrator_supervisor::Supervisor;
+use serde_json::{Value, json};
+use tokio::runtime::Handle;
+
+use super::{SupervisedGit, blocking, environment};
+use crate::context::{Context, shell_word};
+use crate::error::CommandError;
+use crate::output;
+use crate::render::text::count;
+
+/// Digits of a commit's id that are shown.
+const SHORT_COMMIT: usize = 12;
+
+/// Returns the folder in which a run has worked, as it was recorded.
+pub(super) fn folder_of(found: &StoredRun) -> Option<PathBuf> {
+    found.state.started.as_ref().map(|started| PathBuf::from(&started.workspace))
+}
+
+/// Returns the worktree in which a run has worked.
+pub(super) fn find_of<'a>(
+    records: &'a [WorktreeRecord],
+    found: &StoredRun,
+) -> Option<&'a WorktreeRecord> {
+    let folder = folder_of(found)?;
+    records.iter().find(|record| record.workspace() == folder)
+}
+
+/// Returns the configuration as the run of the workspace has it: in its worktree, if it has one that is there.
+pub(crate) fn enter_existing(context: Context) -> Result<Context, CommandError> {
+    let record = find_current(&context)?.filter(|record| record.folder().exists());
+    Ok(enter(context, record))
+}
+
+/// Returns the same, also for a worktree that was removed.
+pub(crate) fn enter_recorded(context: Context) -> Result<Context, CommandError> {
+    let record = find_current(&context)?;
+    Ok(enter(context, record))
+}
+
+fn enter(mut context: Context, record: Option<WorktreeRecord>) -> Context {
+    if let Some(record) = record {
+        context.loaded = context.loaded.in_folder(&record.workspace());
+    }
+    context
+}
+
+/// Returns the worktree of the workspace's run, or of one that is about to begin.
+fn find_current(context: &Context) -> Result<Option<WorktreeRecord>, CommandError> {
+    let layout = context.layout()?;
+    let records = list_worktrees(&layout);
+    if records.is_empty() {
+        return Ok(None);
+    }
+    let current = read_current_run(&layout, |_| {}).ok().flatten();
+    let record = match &current {
+        Some(found) => find_of(&records, found),
+        None => records.first().filter(|record| record.is_made),
+    };
+    Ok(record.cloned())
+}
+
+/// A worktree and the work in it.
+pub(crate) struct WorktreeView {
+    record: WorktreeRecord,
+    /// The user's workspace.
+    home: PathBuf,
+    exists: bool,
+    /// `None` if it could not be found out.
+    work: Option<WorktreeWork>,
+}
+
+impl WorktreeView {
+    /// Reads the worktree in which a run has worked; `None` if it has none.
+    pub(crate) async fn read(
+        context: &Context,
+        layout: &Layout,
+        found: &StoredRun,
+    ) -> Result<Option<Self>, CommandError> {
+        let records = list_worktrees(layout);
+        let Some(record) = find_of(&records, found).cloned() else { return Ok(None) };
+        let exists = record.folder().join(".git").exists();
+        let home = context.loaded.configured_workspace().to_owned();
+        let work = if exists { find_work(context, layout, &record, &home).await? } else { None };
+        Ok(Some(Self { record, home, exists, work }))
+    }
+
+    /// Returns lines that say where the work is, and what to do with it: a label and a value each.
+    pub(crate) fn rows(&self) -> Vec<(&'static str, String)> {
+        let WorktreeRecord { branch, base, .. } = &self.record;
+        let folder = self.record.folder();
+        let gone = if self.exists { "" } else { " (does not exist any more)" };
+        let mut rows = vec![("worktree", format!("{}{gone}", folder.display()))];
+        let since = format!("since {}", short(base));
+        rows.push(match self.work {
+            Some(work) if work.commits == 0 => ("branch", format!("{branch}, no commit {since}")),
+            Some(work) => {
+                ("branch", format!("{branch}, {} {since}", count(work.commits, "commit")))
+            }
+            None => ("branch", branch.clone()),
+        });
+        let at = shell_word(&folder);
+        match self.work.map(|work| work.uncommitted) {
+            Some(Some(0)) => {}
+            Some(Some(files)) => rows.push((
+                "not in git",
+                format!(
+                    "{} there: `git -C {at} add -A`, then `git -C {at} commit`",
+                    count(files, "file")
+                ),
+            )),
+            Some(None) => rows.push((
+                "not in git",
+                format!(
+                    "not known, since git's configuration was changed: see `git -C {at} status`"
+                ),
+            )),
+            None => {}
+        }
+        let home = shell_word(&self.home);
+        rows.push(("merge", format!("git -C {home} merge {branch}")));
+        if self.exists {
+            rows.push(("remove", format!("git -C {home} worktree remove {at}")));
+        }
+        rows
+    }
+
+    /// Returns the same for JSON.
+    pub(crate) fn object(&self) -> Value {
+        json!({
+            "path": self.record.folder(),
+            "branch": self.record.branch,
+            "base": self.record.base,
+            "exists": self.exists,
+            "commits": self.work.map(|work| work.commits),
+            "uncommitted": self.work.and_then(|work| work.uncommitted),
+        })
+    }
+}
+
+/// Prints where the work of the current run is, if it is in a worktree.
+pub(crate) async fn report_worktree(context: &Context) -> Result<(), CommandError> {
+    let layout = context.layout()?;
+    let Ok(Some(found)) = read_current_run(&layout, |_| {}) else { return Ok(()) };
+    if let Some(view) = WorktreeView::read(context, &layout, &found).await? {
+        for (label, value) in view.rows() {
+            output::report(&format!("  {label:<10}  {value}"));
+        }
+    }
+    Ok(())
+}
+
+/// Returns what is in a worktree, if git can be asked: a report never fails for that.
+async fn find_work(
+    context: &Context,
+    layout: &Layout,
+    record: &WorktreeRecord,
+    home: &Path,
+) -> Result<Option<WorktreeWork>, CommandError> {
+    let runtime = Handle::current();
+    let (private, record) = (layout.worktree_git(&record.run), record.clone());
+    let (vars, home) = (context.vars.clone(), home.to_owned());
+    blocking(move || {
+        let git = SupervisedGit::find(Supervisor::this_binary(), &vars, runtime).ok()?;
+        let opened = Repository::discover_with(&home, &private, Arc::new(git), environment(&vars));
+        let WorktreeRecord { branch, base, .. } = &record;
+        opened.ok()?.find_worktree_work(&record.folder(), branch, base).ok()
+    })
+    .await
+}
+
+/// Returns the beginning of a commit's id.
+pub(super) fn short(commit: &str) -> &str {
+    commit.get(..SHORT_COMMIT).unwrap_or(commit)
+}

@@ -1,0 +1,145 @@
+//! Which worktree a later start works in.
+
+use std::fs;
+
+use super::{done_at_once, git, repository, run_branches, seen, worktrees};
+
+#[test]
+fn a_run_that_stopped_is_resumed_in_its_worktree_and_a_restart_makes_another() {
+    let env = repository("off");
+    env.agent.call(1).script("echo 1 > half\n");
+    env.ralph(&["run", "--once"]).expect(0);
+    done_at_once(&env);
+    env.run().expect(0);
+    assert_eq!(worktrees(&env).len(), 1);
+    assert!(worktrees(&env)[0].join("half").exists());
+    env.ralph(&["run", "--restart"]).expect(0);
+    let trees = worktrees(&env);
+    assert_eq!((trees.len(), run_branches(&env).len()), (2, 2));
+    assert!(!trees[1].join("half").exists() || !trees[0].join("half").exists());
+    assert_ne!(seen(&env)[0].0, seen(&env)[1].0);
+}
+
+#[test]
+fn a_prompt_that_is_changed_after_completion_begins_a_run_in_a_new_worktree() {
+    let env = repository("iteration");
+    done_at_once(&env);
+    env.run().expect(0);
+    env.run().expect(0).says("already completed");
+    env.write("PROMPT.md", "# Task\n\nSomething else.\n");
+    env.run().expect(0).says("the prompt changed since its worktree was made");
+    let last = seen(&env).pop().unwrap().0;
+    assert_eq!(fs::read_to_string(last.join("PROMPT.md")).unwrap(), "# Task\n\nSomething else.\n");
+    assert_eq!(worktrees(&env).len(), 2);
+    env.run().expect(0).says("already completed");
+}
+
+#[test]
+fn a_deleted_worktree_of_an_unfinished_run_is_an_error_that_says_what_to_do() {
+    let env = repository("off");
+    env.ralph(&["run", "--once"]).expect(0);
+    let tree = worktrees(&env).remove(0);
+    fs::remove_dir_all(&tree).unwrap();
+    done_at_once(&env);
+    let ended = env.run().expect(78);
+    ended.says("does not exist any more").says("run --restart");
+    assert!(seen(&env).is_empty());
+    env.ralph(&["run", "--restart"]).expect(0);
+    assert_ne!(seen(&env)[0].0, tree);
+}
+
+#[test]
+fn a_run_that_began_in_the_checkout_goes_on_there() {
+    let env = repository("off");
+    env.ralph(&["run", "--once", "--set", "git.worktree=false"]).expect(0);
+    done_at_once(&env);
+    env.run().expect(0).says("goes on in the workspace itself");
+    assert_eq!(seen(&env)[0].0, env.workspace());
+    assert!(worktrees(&env).is_empty());
+}
+
+#[test]
+fn reset_deletes_what_is_recorded_and_not_the_worktree() {
+    let env = repository("off");
+    done_at_once(&env);
+    env.run().expect(0);
+    let tree = worktrees(&env).remove(0);
+    env.ralph(&["reset", "--yes"]).expect(0);
+    assert!(tree.join("done").exists());
+    env.run().expect(0);
+    assert_eq!(worktrees(&env).len(), 2);
+}
+
+#[test]
+fn a_task_on_the_command_line_is_found_again_without_a_file() {
+    let env = repository("off");
+    fs::remove_file(env.path("ralph.toml")).unwrap();
+    git(&env, &["commit", "-qam", "no configuration"]);
+    done_at_once(&env);
+    let agent = env.agent.program().display().to_string();
+    let goal = |text: &str| {
+        let set = ["--set", "git.worktree=true", "--set", "agent.unmetered=true"];
+        let task = ["run", "--goal", text, "--check", "test -e done"];
+        env.ralph(&[&task[..], &set, &["--", &agent]].concat())
+    };
+    goal("make it").expect(0);
+    assert_eq!(worktrees(&env).len(), 1);
+    let branch = run_branches(&env).remove(0);
+    env.ralph(&["status"]).expect(0).says(&branch);
+    goal("make it").expect(0).says("already completed");
+    goal("make something else").expect(0).says("its task is another one now");
+    assert_eq!(worktrees(&env).len(), 2);
+}
+
+#[test]
+fn an_unfinished_run_goes_on_in_its_worktree_although_the_key_was_removed() {
+    let env = repository("off");
+    env.ralph(&["run", "--once"]).expect(0);
+    done_at_once(&env);
+    let ended = env.ralph(&["run", "--set", "git.worktree=false"]).expect(0);
+    ended.says("goes on in its worktree");
+    assert_eq!(seen(&env)[0].0, worktrees(&env)[0]);
+    env.ralph(&["run", "--set", "git.worktree=false"]).expect(0).says("already completed");
+    env.write("PROMPT.md", "# Task\n\nAnother one, in the checkout.\n");
+    env.ralph(&["run", "--set", "git.worktree=false"]).expect(0);
+    assert_eq!(seen(&env)[1].0, env.workspace());
+    assert_eq!(worktrees(&env).len(), 1);
+}
+
+#[test]
+fn what_is_complete_stays_so_with_a_broken_configuration() {
+    let env = repository("off");
+    done_at_once(&env);
+    env.run().expect(0);
+    env.ralph(&["run", "--set", "agent.adapter=nothing"]).expect(0).says("already completed");
+}
+
+#[test]
+fn a_worktree_of_a_run_that_did_not_begin_is_used_by_the_next_start() {
+    let env = repository("off");
+    // The agent's program is not there.
+    let failed = env.ralph(&["run", "--set", "agent.config.program=[\"./none\"]"]);
+    assert_ne!(failed.code, Some(0));
+    let made = worktrees(&env);
+    done_at_once(&env);
+    if made.is_empty() {
+        env.run().expect(0);
+    } else {
+        env.run().expect(0);
+        assert_eq!(worktrees(&env), made);
+    }
+    assert_eq!(worktrees(&env).len(), 1);
+}
+
+#[test]
+fn a_worktree_that_is_not_used_after_all_is_named() {
+    let env = repository("off");
+    let failed = env.ralph(&["run", "--set", "validator.0.program=[\"./none.sh\"]"]);
+    assert_ne!(failed.code, Some(0));
+    let Some(made) = worktrees(&env).pop() else { return };
+    env.write("a.txt", "two\n");
+    git(&env, &["commit", "-qam", "second"]);
+    done_at_once(&env);
+    env.run().expect(0).says("was made for a run that did not begin").says(made.to_str().unwrap());
+    assert!(made.exists() && worktrees(&env).len() == 2);
+}
