@@ -55,6 +55,16 @@ pub trait Backlog: Send + Sync {
     /// [`BacklogError::NotStorable`], and what reading and writing meet.
     fn add_item(&self, item: &NewItem) -> Result<(String, BacklogSnapshot), BacklogError>;
 
+    /// Returns what [`add_item`](Self::add_item) would make of a stored version. Nothing is written.
+    ///
+    /// # Errors
+    /// As [`add_item`](Self::add_item).
+    fn preview_add(
+        &self,
+        base: &[u8],
+        item: &NewItem,
+    ) -> Result<(String, BacklogSnapshot), BacklogError>;
+
     /// Compares the file with `base`, the version before an agent's session, and takes back what
     /// an agent may not change. `edits` are what people and the orchestrator itself changed
     /// meanwhile, in order; they become part of the base. A file that is broken, missing or no

@@ -6,7 +6,12 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::item::{ItemStatus, TextLocation};
+use crate::item::{BacklogItem, ItemStatus, TextLocation};
+
+/// Characters of a title that a message shows.
+const MOST_TITLE: usize = 80;
+/// Most ids that a message names.
+const MOST_NAMED: usize = 20;
 
 /// Why a backlog cannot be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -179,6 +184,26 @@ fn render_defects(path: &std::path::Path, defects: &[BacklogDefect]) -> String {
         format!("{line}: {}", defect.kind)
     });
     lines.collect::<Vec<_>>().join("\n")
+}
+
+/// Names the item that has the id of one to be added.
+pub(crate) fn describe_taken(item: &BacklogItem) -> String {
+    let title: String = item.title.chars().take(MOST_TITLE).collect();
+    let place = item.location.map_or_else(String::new, |TextLocation { line, column }| {
+        format!(", at line {line}, column {column}")
+    });
+    format!("the id `{}` is taken by \"{title}\"{place}; choose another", item.id)
+}
+
+/// Names the items that one to be added could depend on.
+pub(crate) fn describe_unknown(id: &str, items: &[BacklogItem]) -> String {
+    let named = items.iter().take(MOST_NAMED).map(|item| format!("`{}`", item.id));
+    let mut there = named.collect::<Vec<_>>().join(", ");
+    if let Some(more) = items.len().checked_sub(MOST_NAMED).filter(|more| *more > 0) {
+        there.push_str(&format!(" and {more} more"));
+    }
+    let there = if there.is_empty() { "no items yet".to_owned() } else { there };
+    format!("it depends on `{id}`, which does not exist (there are {there}); add that first")
 }
 
 /// Names what cannot be stored when a format has no place for a status.

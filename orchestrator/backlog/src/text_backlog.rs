@@ -4,7 +4,9 @@ use std::path::Path;
 
 use crate::backlog::Backlog;
 use crate::check::check_items;
-use crate::error::{BacklogDefect, BacklogError, describe_status};
+use crate::error::{
+    BacklogDefect, BacklogError, describe_status, describe_taken, describe_unknown,
+};
 use crate::file::BacklogFile;
 use crate::guard::{GuardFinding, GuardOutcome, GuardReport, GuardRules, TrustedEdit, guard_text};
 use crate::item::{BacklogItem, BacklogSnapshot, ItemStatus, NewItem};
@@ -97,14 +99,38 @@ impl<F: TextFormat> TextBacklog<F> {
             return Err(self.invalid_new("the title is empty; give it one".to_owned()));
         }
         let has = |id: &str| items.iter().any(|item| item.id == id);
-        if let Some(id) = item.id.as_deref().filter(|id| has(id)) {
-            return Err(self.invalid_new(format!("the id `{id}` is taken; choose another")));
+        let taken = items.iter().find(|known| item.id.as_ref() == Some(&known.id));
+        if let Some(taken) = taken {
+            return Err(self.invalid_new(describe_taken(taken)));
         }
         let unknown = item.dependencies.iter().find(|id| !has(id));
-        unknown.map_or(Ok(()), |id| {
-            Err(self
-                .invalid_new(format!("it depends on `{id}`, which does not exist; add that first")))
-        })
+        unknown.map_or(Ok(()), |id| Err(self.invalid_new(describe_unknown(id, items))))
+    }
+
+    /// Returns a text with one more item, and that item's id.
+    fn with_item(
+        &self,
+        bytes: &[u8],
+        item: &NewItem,
+    ) -> Result<(String, BacklogSnapshot), BacklogError> {
+        let (text, document) = self.read(bytes)?;
+        self.check_new(&document.items, item)?;
+        let edit = self.format.edit_add(text, &document, item).map_err(|p| match p {
+            AddProblem::NotStorable(what) => self.not_storable(what),
+            AddProblem::Invalid(problem) => self.invalid_new(problem),
+        })?;
+        let after = self.snapshot(apply_edits(text, vec![edit]).into_bytes())?;
+        let mut others = document.items.iter().zip(&after.items);
+        let added = after.items.last().filter(|_| {
+            after.items.len() == document.items.len() + 1
+                && others.all(|(before, after)| is_same_item(before, after))
+        });
+        let id =
+            added.map(|item| item.id.clone()).ok_or_else(|| BacklogError::EditNotIsolated {
+                path: self.file.path().to_owned(),
+                id: item.title.clone(),
+            })?;
+        Ok((id, after))
     }
 }
 
@@ -181,25 +207,17 @@ impl<F: TextFormat> Backlog for TextBacklog<F> {
 
     fn add_item(&self, item: &NewItem) -> Result<(String, BacklogSnapshot), BacklogError> {
         self.file.update(|bytes| {
-            let (text, document) = self.read(bytes)?;
-            self.check_new(&document.items, item)?;
-            let edit = self.format.edit_add(text, &document, item).map_err(|p| match p {
-                AddProblem::NotStorable(what) => self.not_storable(what),
-                AddProblem::Invalid(problem) => self.invalid_new(problem),
-            })?;
-            let after = self.snapshot(apply_edits(text, vec![edit]).into_bytes())?;
-            let mut others = document.items.iter().zip(&after.items);
-            let added = after.items.last().filter(|_| {
-                after.items.len() == document.items.len() + 1
-                    && others.all(|(before, after)| is_same_item(before, after))
-            });
-            let id =
-                added.map(|item| item.id.clone()).ok_or_else(|| BacklogError::EditNotIsolated {
-                    path: self.file.path().to_owned(),
-                    id: item.title.clone(),
-                })?;
+            let (id, after) = self.with_item(bytes, item)?;
             Ok((Some(after.bytes.clone()), (id, after)))
         })
+    }
+
+    fn preview_add(
+        &self,
+        base: &[u8],
+        item: &NewItem,
+    ) -> Result<(String, BacklogSnapshot), BacklogError> {
+        self.with_item(base, item)
     }
 
     fn guard(

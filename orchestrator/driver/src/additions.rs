@@ -8,6 +8,7 @@ use ralph_orchestrator_backlog::{Backlog, BacklogItem, BacklogSnapshot, NewItem}
 use ralph_orchestrator_core::store::{Disk, Layout, SeriesFiles, SeriesLock, StateError};
 
 use crate::error::DriverError;
+use crate::iteration_guard::read_base;
 use crate::ledger::BacklogLedger;
 use crate::record::SeriesRecord;
 
@@ -25,7 +26,7 @@ pub enum AddOutcome {
 /// Adds an item: at once if no driver works on the backlog.
 ///
 /// # Errors
-/// The backlog refuses it, or a file cannot be read or written.
+/// The backlog refuses it, also where it would only be added later; or a file cannot be read or written.
 pub fn add_item(
     backlog: &dyn Backlog,
     disk: &Disk,
@@ -39,6 +40,7 @@ pub fn add_item(
     match SeriesLock::take(disk, layout) {
         Ok(_lock) => Ok(AddOutcome::Added(backlog.add_item(item)?.0)),
         Err(StateError::Busy { .. }) => {
+            check_queued(backlog, &files, item)?;
             let source = |source| DriverError::Encoding { what: "the new item", source };
             let text = serde_json::to_vec(item).map_err(source)?;
             let name = format!("{PREFIX}{}", uuid::Uuid::now_v7());
@@ -47,6 +49,29 @@ pub fn add_item(
         }
         Err(error) => Err(error.into()),
     }
+}
+
+/// Makes sure that a new item can be added to the version before the running iteration and the items that
+/// wait already. What the agent has made of the file meanwhile is taken back, so it does not count.
+fn check_queued(
+    backlog: &dyn Backlog,
+    files: &SeriesFiles,
+    item: &NewItem,
+) -> Result<(), DriverError> {
+    let mut version = match read_base(files)? {
+        Some((_, bytes)) => bytes,
+        None => backlog.load()?.bytes,
+    };
+    for name in files.names(PREFIX)? {
+        let Some(text) = files.read(&name)? else { continue };
+        let Ok(waiting) = serde_json::from_slice(&text) else { continue };
+        // One that is refused was added this moment.
+        if let Ok((_, after)) = backlog.preview_add(&version, &waiting) {
+            version = after.bytes;
+        }
+    }
+    backlog.preview_add(&version, item)?;
+    Ok(())
 }
 
 /// What the driver did with a request to add an item.

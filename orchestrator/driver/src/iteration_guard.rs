@@ -53,10 +53,20 @@ struct OpenBase {
 
 /// The iteration that may have changed the backlog.
 #[derive(Clone, Serialize, Deserialize)]
-struct Iteration {
+pub(crate) struct Iteration {
     item: String,
     run: String,
     iteration: u64,
+}
+
+/// Returns the iteration that is running, or was when the driver was killed, and the version before it.
+pub(crate) fn read_base(files: &SeriesFiles) -> Result<Option<(Iteration, Vec<u8>)>, DriverError> {
+    let Some(content) = files.read(BASE)? else { return Ok(None) };
+    let newline = content.iter().position(|byte| *byte == b'\n').unwrap_or(content.len());
+    let (head, rest) = content.split_at(newline);
+    let iteration = serde_json::from_slice(head)
+        .map_err(|source| DriverError::Encoding { what: "the last iteration", source })?;
+    Ok(Some((iteration, rest.get(1..).unwrap_or_default().to_vec())))
 }
 
 impl WorkState {
@@ -149,12 +159,8 @@ impl SharedWork {
         let mut state = self.state();
         let Some((_, files)) = &state.series else { return Ok(Vec::new()) };
         let mut messages = Vec::new();
-        if let Some(content) = files.read(BASE)? {
-            let newline = content.iter().position(|byte| *byte == b'\n').unwrap_or(content.len());
-            let (head, rest) = content.split_at(newline);
-            let iteration: Iteration = serde_json::from_slice(head)
-                .map_err(|source| DriverError::Encoding { what: "the last iteration", source })?;
-            let snapshot = self.backlog.parse(rest.get(1..).unwrap_or_default())?;
+        if let Some((iteration, bytes)) = read_base(files)? {
+            let snapshot = self.backlog.parse(&bytes)?;
             messages.extend(self.guard(&mut state, &OpenBase { iteration, snapshot })?);
         }
         messages.extend(self.add_waiting(&mut state, true)?);

@@ -85,6 +85,33 @@ fn in_one_iteration_what_a_person_adds_is_kept_and_what_the_agent_does_is_undone
 }
 
 #[test]
+fn what_cannot_be_added_is_refused_at_once_while_an_agent_works() {
+    let env = features(&[feature("a", 9, &[])]);
+    let (from, to) = (env.fifo("from"), env.fifo("to"));
+    // What the agent makes of the file does not count.
+    env.agent.call(1).script(&format!(
+        "{WORK}echo broken > feature-list.json\necho > '{}'; cat '{}'\n",
+        from.display(),
+        to.display()
+    ));
+    let mut running = env.start(&["run"]);
+    std::fs::read(&from).unwrap();
+    let add = |more: &[&str]| env.ralph(&[&["add", "Later"], more].concat());
+    add(&["--id", "a"]).expect(64).says(
+        "feature-list.json: cannot add the item: the id `a` is taken by \"Make a\", at line ",
+    );
+    add(&["--after", "nobody"]).expect(64).says("`nobody`, which does not exist (there are `a`)");
+    add(&["--id", "m"]).expect(0).says("queued");
+    // Also by one that waits, which others may depend on.
+    add(&["--id", "m"]).expect(64).says("is taken by \"Later\"");
+    add(&["--id", "n", "--after", "m"]).expect(0).says("queued");
+    std::fs::write(&to, "go on\n").unwrap();
+    running.wait().expect(0).says("item `m` was added");
+    let ids: Vec<String> = statuses(&env).into_iter().map(|(id, _)| id).collect();
+    assert_eq!(ids, ["a", "m", "n"]);
+}
+
+#[test]
 fn what_a_person_edits_between_two_runs_stays() {
     let env = features(&[feature("a", 9, &[]), feature("b", 1, &[])]);
     env.ralph(&["run", "--once"]).expect(0);

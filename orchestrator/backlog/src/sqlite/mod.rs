@@ -18,7 +18,9 @@ use rusqlite::{Connection, MAIN_DB, OpenFlags};
 use self::rows::{FeatureTable, RowsError, insert_row, read_table, write_status, write_value};
 use crate::backlog::Backlog;
 use crate::check::check_items;
-use crate::error::{BacklogDefect, BacklogError, DefectKind, describe_status};
+use crate::error::{
+    BacklogDefect, BacklogError, DefectKind, describe_status, describe_taken, describe_unknown,
+};
 use crate::file::{BacklogFile, MAX_BYTES};
 use crate::guard::{GuardReport, GuardRules, TrustedEdit};
 use crate::item::{BacklogItem, BacklogSnapshot, ItemStatus, NewItem};
@@ -168,6 +170,20 @@ impl SqliteBacklog {
         })
     }
 
+    /// Inserts a new item and returns its id.
+    fn insert(
+        &self,
+        connection: &Connection,
+        table: &FeatureTable,
+        item: &NewItem,
+    ) -> Result<String, BacklogError> {
+        let NewRow { id, row } = self.new_row(table, item)?;
+        let (columns, values): (Vec<String>, Vec<SqlValue>) =
+            row.into_iter().map(|(column, value)| (column.to_owned(), value)).unzip();
+        insert_row(connection, &columns, &values).map_err(|source| self.database(source))?;
+        Ok(id)
+    }
+
     fn new_row(&self, table: &FeatureTable, item: &NewItem) -> Result<NewRow, BacklogError> {
         if item.title.trim().is_empty() {
             return Err(self.invalid_new("the title is empty; give it one".to_owned()));
@@ -183,14 +199,12 @@ impl SqliteBacklog {
                 .map_err(|_| self.invalid_new(format!("the id `{id}` is not a whole number")))?,
             None => highest.unwrap_or(0).saturating_add(1),
         };
-        let has = |id: &str| table.rows.iter().any(|row| row.item.id == id);
-        if has(&id.to_string()) {
-            return Err(self.invalid_new(format!("the id `{id}` is taken; choose another")));
+        if let Some(taken) = items.clone().find(|item| item.id == id.to_string()) {
+            return Err(self.invalid_new(describe_taken(taken)));
         }
+        let has = |id: &str| table.rows.iter().any(|row| row.item.id == id);
         if let Some(unknown) = item.dependencies.iter().find(|id| !has(id)) {
-            let problem =
-                format!("it depends on `{unknown}`, which does not exist; add that first");
-            return Err(self.invalid_new(problem));
+            return Err(self.invalid_new(describe_unknown(unknown, &items_of(table))));
         }
         let last = items.map(|item| item.priority).max().unwrap_or(0);
         let text = |text: &str| SqlValue::Text(text.to_owned());
@@ -303,13 +317,24 @@ impl Backlog for SqliteBacklog {
     }
 
     fn add_item(&self, item: &NewItem) -> Result<(String, BacklogSnapshot), BacklogError> {
-        self.write(|connection, table| {
-            let NewRow { id, row } = self.new_row(table, item)?;
-            let (columns, values): (Vec<String>, Vec<SqlValue>) =
-                row.into_iter().map(|(column, value)| (column.to_owned(), value)).unzip();
-            insert_row(connection, &columns, &values).map_err(|source| self.database(source))?;
-            Ok(id)
-        })
+        self.write(|connection, table| self.insert(connection, table, item))
+    }
+
+    fn preview_add(
+        &self,
+        base: &[u8],
+        item: &NewItem,
+    ) -> Result<(String, BacklogSnapshot), BacklogError> {
+        let (bytes, table) = self.read_copy(base.to_vec())?;
+        let database = |source| self.database(source);
+        let mut copy = Connection::open_in_memory().map_err(database)?;
+        if !bytes.is_empty() {
+            copy.deserialize_read_exact(MAIN_DB, &*bytes, bytes.len(), false).map_err(database)?;
+        }
+        harden(&copy).map_err(database)?;
+        let id = self.insert(&copy, &table, item)?;
+        let (bytes, after) = self.checked_copy(&mut copy)?;
+        Ok((id, self.snapshot(bytes, &after)))
     }
 
     fn guard(

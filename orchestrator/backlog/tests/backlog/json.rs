@@ -214,7 +214,10 @@ fn adds_an_item_in_the_style_of_the_others() {
         dependencies: vec!["user-auth".to_owned()],
         ..NewItem::default()
     };
+    let previewed = workspace.backlog.preview_add(ADA.as_bytes(), &item).unwrap();
+    assert_eq!(workspace.text(), ADA, "a preview writes nothing");
     let (id, after) = workspace.backlog.add_item(&item).unwrap();
+    assert_eq!(previewed, (id.clone(), after.clone()));
     assert_eq!(id, "log-out");
     assert_eq!(after.items.len(), 3);
     let added = r#",
@@ -260,12 +263,13 @@ fn refuses_items_that_would_break_the_backlog() {
     let titled = || NewItem { title: "t".to_owned(), ..NewItem::default() };
     assert_eq!(
         error(NewItem { id: Some("database".to_owned()), ..titled() }),
-        "feature-list.json: cannot add the item: the id `database` is taken; choose another"
+        "feature-list.json: cannot add the item: the id `database` is taken by \"Database\", at line \
+         5, column 5; choose another"
     );
     assert_eq!(
         error(NewItem { dependencies: vec!["nope".to_owned()], ..titled() }),
-        "feature-list.json: cannot add the item: it depends on `nope`, which does not exist; add \
-         that first"
+        "feature-list.json: cannot add the item: it depends on `nope`, which does not exist (there \
+         are `database`, `user-auth`); add that first"
     );
     assert_eq!(
         error(NewItem::default()),

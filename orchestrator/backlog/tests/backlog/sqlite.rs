@@ -147,8 +147,13 @@ fn adds_rows() {
         dependencies: vec!["10".to_owned()],
         ..NewItem::default()
     };
+    let before = workspace.backlog.load().unwrap();
+    let (id, previewed) = workspace.backlog.preview_add(&before.bytes, &item).unwrap();
+    assert_eq!(id, "11");
+    assert_eq!(workspace.backlog.load().unwrap(), before, "a preview writes nothing");
     let (id, after) = workspace.backlog.add_item(&item).unwrap();
     assert_eq!(id, "11");
+    assert_eq!(previewed.items, after.items);
     let added = after.find("11").unwrap();
     assert_eq!((added.priority, &added.dependencies[..]), (10, &["10".to_owned()][..]));
     let taken = NewItem { id: Some("3".to_owned()), ..item };
