@@ -4,8 +4,11 @@ use std::fs::File;
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use ralph_orchestrator_core::engine::bookkeeping_paths;
 use ralph_orchestrator_core::store::{Disk, Lock, lock_workspace};
-use ralph_orchestrator_git::{Checkpoint, CheckpointName, RollbackGuard, RollbackOutcome};
+use ralph_orchestrator_git::{
+    Checkpoint, CheckpointName, RepoPath, RollbackGuard, RollbackOutcome,
+};
 use serde_json::json;
 
 use super::block_on;
@@ -65,12 +68,20 @@ pub(crate) fn rollback(file: &ConfigFile, args: &RollbackArgs) -> Result<u8, Com
     let workspace = Arc::new(File::open(&context.loaded.config.run.workspace)?);
     let states = context.state_home().join("ralph-orchestrator");
     let _workspace = lock_workspace(&disk, workspace, &states)?;
+    // What the work on a backlog has led to is not undone with the files.
+    let kept = bookkeeping_paths(&context.loaded.config)
+        .map_err(|error| CommandError::config(format!("run.bookkeeping: {error}")))?;
     let outcome = block_on(async {
         let stored = StoredRepository::open(&context, args.run.as_deref()).await?;
-        blocking(move || stored.repository.rollback(&stored.run, to, RollbackGuard::SaveFirst))
-            .await
+        blocking(move || {
+            let is_kept = |path: &RepoPath| kept.contains(path.as_path());
+            let StoredRepository { repository, run } = stored;
+            repository.rollback_except(&run, to, RollbackGuard::SaveFirst, &is_kept)
+        })
+        .await
     })??;
-    print_outcome(&outcome, &context::invocation(file), args.json);
+    let run = args.run.as_ref().map(|run| format!(" --run {run}")).unwrap_or_default();
+    print_outcome(&outcome, &context::invocation(file), &run, args.json);
     Ok(exit::OK)
 }
 
@@ -99,7 +110,7 @@ fn to_json(checkpoint: &Checkpoint) -> serde_json::Value {
     })
 }
 
-fn print_outcome(outcome: &RollbackOutcome, program: &str, is_json: bool) {
+fn print_outcome(outcome: &RollbackOutcome, program: &str, run: &str, is_json: bool) {
     if is_json {
         return output::json(&json!({
             "target": to_json(&outcome.target),
@@ -124,9 +135,11 @@ fn print_outcome(outcome: &RollbackOutcome, program: &str, is_json: bool) {
     ));
     match &outcome.saved {
         Some(saved) => output::info(&format!(
-            "what was there is checkpoint {name}; `{program} rollback --to {name}` undoes this",
+            "what was there is checkpoint {name}; `{program} rollback --to {name}{run}` undoes this",
             name = saved.name
         )),
-        None => output::info("what was there is in a checkpoint: see `rollback --list`"),
+        None => output::info(&format!(
+            "what was there is in a checkpoint: see `{program} rollback --list{run}`"
+        )),
     }
 }

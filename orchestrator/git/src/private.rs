@@ -69,6 +69,11 @@ impl PrivateFolder {
         self.root.join("commit-index")
     }
 
+    /// Where the tree of a rollback is prepared.
+    pub(crate) fn rollback_index(&self) -> PathBuf {
+        self.root.join("rollback-index")
+    }
+
     /// Locks the folder, and removes locks that killed processes of git left in it.
     pub(crate) fn lock(&self) -> Result<PrivateLock> {
         let path = self.root.join("lock");
@@ -90,6 +95,7 @@ impl PrivateFolder {
             self.git_dir().join("config.lock"),
             self.git_dir().join("HEAD.lock"),
             self.root.join("commit-index.lock"),
+            self.root.join("rollback-index.lock"),
         ] {
             remove_if_there(&stale)?;
         }

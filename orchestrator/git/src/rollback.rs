@@ -9,7 +9,8 @@ use crate::checkpoint::{Checkpoint, CheckpointName, RunRef};
 use crate::diff::{FileChange, FileStatus};
 use crate::error::{GitError, Result};
 use crate::files::{EntryKind, WorkspaceFiles};
-use crate::path::RepoPath;
+use crate::path::{RepoPath, join_nul, split_nul};
+use crate::private::remove_if_there;
 use crate::repository::{ObjectId, Repository};
 use crate::snapshot::Snapshot;
 
@@ -51,6 +52,21 @@ impl Repository {
         to: CheckpointName,
         guard: RollbackGuard,
     ) -> Result<RollbackOutcome> {
+        self.rollback_except(run, to, guard, &|_| false)
+    }
+
+    /// Does the same, but leaves the files as they are of which `is_kept` says so.
+    ///
+    /// # Errors
+    ///
+    /// As [`rollback`](Self::rollback).
+    pub fn rollback_except(
+        &self,
+        run: &RunRef,
+        to: CheckpointName,
+        guard: RollbackGuard,
+        is_kept: &dyn Fn(&RepoPath) -> bool,
+    ) -> Result<RollbackOutcome> {
         let _lock = self.lock()?;
         if let Some(operation) = self.operation() {
             return Err(GitError::InProgress(operation));
@@ -58,6 +74,8 @@ impl Repository {
         let target = self.find_checkpoint(run, to)?;
         let current = self.take_snapshot()?;
         let files = self.list_changes(&current.tree, &target.tree)?;
+        let (kept, files): (Vec<_>, Vec<_>) =
+            files.into_iter().partition(|file| is_kept(&file.path));
         if files.is_empty() {
             return Ok(RollbackOutcome { target, saved: None, files });
         }
@@ -65,6 +83,7 @@ impl Repository {
         refuse_to_overwrite(&workspace, &current, &files)?;
         let modes = collect_modes(&workspace, &files)?;
         let before = current.tree.clone();
+        let tree = self.keep_files(&before, &target.tree, &kept)?;
         let saved = match guard {
             RollbackGuard::SaveFirst => self.save_before_rollback(run, to, current)?,
             RollbackGuard::RequireCheckpoint => {
@@ -73,10 +92,42 @@ impl Repository {
             }
         };
         self.private_git()
-            .args(["read-tree", "-m", "-u", before.as_str(), target.tree.as_str()])
+            .args(["read-tree", "-m", "-u", before.as_str(), tree.as_str()])
             .read(&*self.git)?;
         restore_modes(&workspace, modes)?;
         Ok(RollbackOutcome { target, saved, files })
+    }
+
+    /// Returns the tree of a target with these files as they are in `current`.
+    fn keep_files(
+        &self,
+        current: &ObjectId,
+        target: &ObjectId,
+        kept: &[FileChange],
+    ) -> Result<ObjectId> {
+        if kept.is_empty() {
+            return Ok(target.clone());
+        }
+        let index = self.private.rollback_index();
+        remove_if_there(&index)?;
+        let git = || self.private_git().env("GIT_INDEX_FILE", &index);
+        git().args(["read-tree", target.as_str()]).read(&*self.git)?;
+        let paths: BTreeSet<&[u8]> = kept.iter().map(|file| file.path.as_bytes()).collect();
+        let remove = git().args(["update-index", "--force-remove", "-z", "--stdin"]);
+        remove.stdin(join_nul(kept.iter().map(|file| &file.path))).read(&*self.git)?;
+        let listed = self.private_git().args(["ls-tree", "-r", "-z", current.as_str()]);
+        let listed = listed.read(&*self.git)?;
+        let is_kept = |entry: &&[u8]| {
+            let path = entry.splitn(2, |byte| *byte == b'\t').nth(1);
+            path.is_some_and(|path| paths.contains(path))
+        };
+        let entries: Vec<&[u8]> = split_nul(&listed).filter(is_kept).collect();
+        let entries: Vec<u8> = entries.iter().flat_map(|entry| [entry, &b"\0"[..]].concat()).collect();
+        let add = git().args(["update-index", "--replace", "-z", "--index-info"]);
+        add.stdin(entries).read(&*self.git)?;
+        let tree = git().arg("write-tree").read_text(&*self.git)?;
+        remove_if_there(&index)?;
+        ObjectId::parse(&tree, "write-tree")
     }
 
     fn save_before_rollback(

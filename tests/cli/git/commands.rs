@@ -62,6 +62,29 @@ fn rollback_restores_the_files_and_can_be_undone() {
 }
 
 #[test]
+fn rollback_of_an_earlier_run_says_how_to_undo_it_and_leaves_bookkeeping() {
+    let env = committed("checkpoint");
+    let config = env.read("ralph.toml");
+    env.raw_config(&config.replace("[run]\n", "[run]\nbookkeeping = [\"notes/**\"]\n"));
+    env.agent.call(1).script("mkdir notes; echo 1 > notes/n; echo 1 > work.txt; touch done\n");
+    env.agent.call(1).out("<promise>COMPLETE: made it</promise>\n");
+    env.agent.call(2).script("echo 2 > notes/n; echo 2 > work.txt\n");
+    env.agent.call(2).out("<promise>COMPLETE: made it</promise>\n");
+    env.run().expect(0);
+    let first = env.status()["run"].as_str().unwrap().to_owned();
+    env.ralph(&["run", "--restart"]).expect(0);
+    let done = env.ralph(&["rollback", "--to", "1", "--run", &first]).expect(0);
+    assert_eq!((env.read("work.txt").as_str(), env.read("notes/n").as_str()), ("1\n", "2\n"));
+    let undo = format!("rollback --to rollback/1 --run {first}");
+    done.says(&format!("`ralph-orchestrator {undo}` undoes this"));
+    env.ralph(&undo.split(' ').collect::<Vec<_>>()).expect(0);
+    assert_eq!(env.read("work.txt"), "2\n");
+    env.write("work.txt", "2\n").write("notes/n", "3\n");
+    env.ralph(&undo.split(' ').collect::<Vec<_>>()).expect(0).says("already");
+    assert_eq!(env.read("notes/n"), "3\n");
+}
+
+#[test]
 fn rollback_refuses_while_a_run_is_active() {
     let env = committed("checkpoint");
     let gate = env.fifo("gate");

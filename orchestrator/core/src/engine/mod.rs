@@ -84,7 +84,7 @@ pub use run_event::{RunEvent, RunObserver};
 pub use session::{DryRun, Finished, Session, SetupPlan};
 pub use setup::{SetupFinding, SetupReport};
 pub use stop::StopRequests;
-pub use validation_policy::CompletionPolicy;
+pub use validation_policy::{CompletionPolicy, bookkeeping_paths};
 pub use version_control::{
     NoVersionControl, RepositoryLocation, RunRepository, StoredWork, VersionControl,
 };

@@ -12,7 +12,7 @@ use crate::machine::{
     AfterRejection, BaselineMode, CompletionTrigger, FrozenPolicy, ValidatorInfo,
 };
 use crate::registry::Registry;
-use crate::workspace::ProtectedPaths;
+use crate::workspace::{ProtectedError, ProtectedPaths};
 use ralph_orchestrator_config::{self as config, Config, ConfigErrors, LoadedConfig};
 use ralph_orchestrator_contract::{BuildContext, CompletionDetector, EvidenceValidator};
 
@@ -214,6 +214,14 @@ fn check_globs(
         }
     }
     Ok(())
+}
+
+/// Returns the files of a configuration in which work is only recorded: no part of it.
+///
+/// # Errors
+/// A glob of `run.bookkeeping` is wrong.
+pub fn bookkeeping_paths(config: &Config) -> Result<ProtectedPaths, ProtectedError> {
+    ProtectedPaths::new(&bookkeeping(config))
 }
 
 /// Returns globs of the files in which work is only recorded: no part of it.

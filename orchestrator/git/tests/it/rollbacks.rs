@@ -5,7 +5,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::Path;
 
 use proptest::prelude::*;
-use ralph_orchestrator_git::{CheckpointName, GitError, RollbackGuard};
+use ralph_orchestrator_git::{CheckpointName, GitError, RepoPath, RollbackGuard};
 
 use crate::fixture::{Fixture, run};
 
@@ -74,6 +74,35 @@ fn loses_nothing_that_no_checkpoint_has() {
     assert_eq!(fixture.user_state().files, before.files);
     let again = repository.rollback(&run(), saved.name, RollbackGuard::SaveFirst).unwrap();
     assert!(again.files.is_empty() && again.saved.is_none());
+}
+
+#[test]
+fn leaves_files_that_are_kept_as_they_are() {
+    let fixture = Fixture::committed();
+    fixture.write("list.json", "one");
+    fixture.write("notes", "a file");
+    let repository = fixture.open();
+    repository.checkpoint(&run(), 1, "m").unwrap();
+    fixture.write("a.txt", "two");
+    fixture.write("list.json", "two");
+    fixture.write("notes.new", "new");
+    fs::remove_file(fixture.path("notes")).unwrap();
+    fixture.write("notes/deep", "a folder now");
+    let is_kept = |path: &RepoPath| !path.as_bytes().starts_with(b"a");
+    let guard = RollbackGuard::SaveFirst;
+    let outcome = repository.rollback_except(&run(), TO_ONE, guard, &is_kept).unwrap();
+    assert_eq!(outcome.files.len(), 1);
+    assert_eq!(fixture.read("a.txt"), b"one\n");
+    assert_eq!(fixture.read("list.json"), b"two");
+    assert_eq!(fixture.read("notes.new"), b"new");
+    assert_eq!(fixture.read("notes/deep"), b"a folder now");
+    let again = repository.rollback_except(&run(), TO_ONE, guard, &is_kept).unwrap();
+    assert!(again.files.is_empty(), "{again:?}");
+    // A file that is gone stays gone.
+    fs::remove_file(fixture.path("list.json")).unwrap();
+    fixture.write("a.txt", "three");
+    repository.rollback_except(&run(), TO_ONE, guard, &is_kept).unwrap();
+    assert!(!fixture.path("list.json").exists());
 }
 
 #[test]
