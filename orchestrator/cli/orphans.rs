@@ -7,8 +7,8 @@ use ralph_orchestrator_supervisor::OrphanCleanup;
 
 use crate::render::text::one_line;
 
-/// The variable that marks the processes of a run.
-const RUN_ID: &str = "RALPH_RUN_ID";
+/// The variable that marks the processes of a run, so that those that a killed start left are found.
+pub(crate) const RUN_ID: &str = "RALPH_RUN_ID";
 
 /// Ends the processes that the agents of a run have left. Returns notes for the user.
 pub(crate) fn end_orphans(run: &str) -> OrphanReport {

@@ -1,5 +1,6 @@
 //! The user's git repository: who starts git, and what of it the engine and the commands see.
 
+mod backlog;
 mod create;
 mod process;
 mod run_place;
@@ -20,15 +21,13 @@ use tokio::runtime::Handle;
 use crate::context::Context;
 use crate::error::CommandError;
 
+pub(crate) use backlog::BacklogCommits;
 pub(crate) use create::create_repository;
 pub(crate) use process::SupervisedGit;
 pub(crate) use run_place::{RunPlace, check_worktree};
 pub(crate) use saving::GitRepositories;
 pub(crate) use stored::StoredRepository;
 pub(crate) use worktree::{WorktreeView, enter_existing, enter_recorded, report_worktree};
-
-/// Marks processes of a run, so that those that a killed start left are found.
-const RUN_ID: &str = "RALPH_RUN_ID";
 
 /// Fails if the configuration asks for git and it cannot be used in the workspace.
 pub(crate) async fn check(context: &Context) -> Result<(), CommandError> {

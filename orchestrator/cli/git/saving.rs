@@ -10,7 +10,8 @@ use ralph_orchestrator_git::{CommitPolicy, GitError, Repository, RunRef, SkipRea
 use ralph_orchestrator_supervisor::Supervisor;
 use tokio::runtime::Handle;
 
-use super::{RUN_ID, SupervisedGit, environment};
+use super::{SupervisedGit, environment};
+use crate::orphans::RUN_ID;
 
 /// Opens repositories with the program `git`.
 pub(crate) struct GitRepositories {

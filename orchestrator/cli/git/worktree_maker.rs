@@ -16,7 +16,8 @@ use ralph_orchestrator_supervisor::Supervisor;
 use tokio::runtime::Handle;
 
 use super::worktree::short;
-use super::{RUN_ID, SupervisedGit, blocking, environment};
+use super::{SupervisedGit, blocking, environment};
+use crate::orphans::RUN_ID;
 use crate::context::{Context, shell_word};
 use crate::error::CommandError;
 use crate::output;

@@ -19,6 +19,7 @@ use crate::executor::{Executor, RunOrder, RunReport, Submission};
 use crate::iteration_guard::{IterationGuard, SharedWork};
 use crate::ledger::{BacklogLedger, ItemRun};
 use crate::record::{FORMAT_VERSION, SeriesRecord};
+use crate::saver::BacklogSaver;
 
 /// Most items that a message names.
 const MOST_NAMED: usize = 20;
@@ -43,6 +44,8 @@ pub struct DriverSetup {
     pub dry: bool,
     /// The run whose agent started this process, if one did.
     pub outer_run: Option<String>,
+    /// What stores the backlog's file once an item is complete, if that is wanted.
+    pub saver: Option<Box<dyn BacklogSaver>>,
 }
 
 /// How the work on a backlog ended, or ended for now.
@@ -133,7 +136,7 @@ impl<E: Executor> BacklogDriver<E> {
         let _lock = if self.setup.dry { None } else { Some(self.take_lock()?) };
         self.open_series()?;
         if !self.setup.dry {
-            self.recover()?;
+            self.recover().await?;
         }
         loop {
             let (item, resume) = match self.choose()? {
@@ -195,15 +198,11 @@ impl<E: Executor> BacklogDriver<E> {
     }
 
     /// Finishes what a killed driver has begun.
-    fn recover(&mut self) -> Result<(), DriverError> {
+    async fn recover(&mut self) -> Result<(), DriverError> {
         for message in self.work.recover()? {
             self.warn(message);
         }
-        let unwritten = self.work.state().ledger.unwritten().cloned();
-        match unwritten {
-            Some(entry) => self.write_completion(&entry.item, &entry.run),
-            None => Ok(()),
-        }
+        self.write_completion().await
     }
 
     fn load(&self) -> Result<BacklogSnapshot, DriverError> {
@@ -284,7 +283,7 @@ impl<E: Executor> BacklogDriver<E> {
             Some(report) => report,
             None => self.watch(&run).await?,
         };
-        Ok(self.end_item(item, &report)?)
+        Ok(self.end_item(item, &report).await?)
     }
 
     /// Performs a run. What goes wrong with the backlog meanwhile ends it.
@@ -351,7 +350,11 @@ impl<E: Executor> BacklogDriver<E> {
     }
 
     /// Records how the run of an item ended. Only a latch completes the item.
-    fn end_item(&mut self, item: &BacklogItem, report: &RunReport) -> Result<ItemEnd, DriverError> {
+    async fn end_item(
+        &mut self,
+        item: &BacklogItem,
+        report: &RunReport,
+    ) -> Result<ItemEnd, DriverError> {
         let usage = RunUsage::from_state(&report.state);
         let (id, run) = (item.id.clone(), report.run.clone());
         let completion = report.state.completion();
@@ -369,9 +372,7 @@ impl<E: Executor> BacklogDriver<E> {
             },
         };
         self.work.state().append(&record)?;
-        if completion.is_some() {
-            self.write_completion(&item.id, &report.run)?;
-        }
+        self.write_completion().await?;
         self.observer.on_backlog_event(&BacklogEvent::ItemFinished {
             item: item.id.clone(),
             title: item.title.clone(),
@@ -390,15 +391,24 @@ impl<E: Executor> BacklogDriver<E> {
         self.stop(stop).map(ItemEnd::Ended)
     }
 
-    /// Writes the status that follows from a run's completion, and records that it is there.
-    fn write_completion(&self, item: &str, run: &str) -> Result<(), DriverError> {
+    /// Writes the status that follows from a run's completion, stores the file, and records that both are
+    /// done. Each can be repeated after a crash.
+    async fn write_completion(&self) -> Result<(), DriverError> {
+        let unwritten = self.work.state().ledger.unwritten().cloned();
+        let Some(entry) = unwritten else { return Ok(()) };
         let status = ItemStatus::Completed;
+        let item = &entry.item;
         if self.load()?.find(item).is_some() {
             self.setup.backlog.set_status(item, status)?;
         } else {
             self.warn(format!("backlog: item `{item}` is complete, but is in the backlog no more"));
         }
-        let (item, run) = (item.to_owned(), run.to_owned());
+        if let Some(saver) = &self.setup.saver
+            && let Err(problem) = saver.save(&entry).await
+        {
+            self.warn(format!("backlog: the status of item `{item}` is not committed: {problem}"));
+        }
+        let ItemRun { item, run, .. } = entry;
         self.work.state().append(&SeriesRecord::StatusWritten { item, run, status })
     }
 

@@ -21,6 +21,7 @@ mod iteration_guard;
 mod ledger;
 mod local;
 mod record;
+mod saver;
 
 pub use additions::{AddOutcome, add_item};
 pub use budget::RunUsage;
@@ -32,3 +33,4 @@ pub use executor::{Executor, RunOrder, RunReport, Submission};
 pub use ledger::{BacklogLedger, ItemRun, read_ledger};
 pub use local::{LocalExecutor, RunOpener};
 pub use record::SeriesRecord;
+pub use saver::{BacklogSaver, differ_in_records_only};

@@ -64,10 +64,14 @@ impl Repository {
     }
 
     pub(crate) fn read_iteration_start(&self, iteration: u64) -> Result<IterationStart> {
-        let start: Option<IterationStart> = self.private.read_record(RECORD)?;
-        start
+        self.read_last_start()?
             .filter(|start| start.iteration == iteration)
             .ok_or(GitError::IterationNotRecorded(iteration))
+    }
+
+    /// Returns the start that was recorded last.
+    pub(crate) fn read_last_start(&self) -> Result<Option<IterationStart>> {
+        self.private.read_record(RECORD)
     }
 
     /// Returns what differs from HEAD or is untracked, in the workspace.
@@ -138,7 +142,7 @@ impl Repository {
         Ok(selection)
     }
 
-    fn find_reason(
+    pub(crate) fn find_reason(
         &self,
         files: &WorkspaceFiles,
         path: &RepoPath,

@@ -39,12 +39,19 @@ pub struct CommitOutcome {
 
 /// What was about to be committed, written before `git commit` runs.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct CommitIntent {
+pub(crate) struct CommitIntent {
     iteration: u64,
-    parent: Option<ObjectId>,
-    message: String,
+    pub(crate) parent: Option<ObjectId>,
+    pub(crate) message: String,
     /// Seconds since 1970, as in the commit: how it is recognised after a crash.
     time: u64,
+}
+
+impl CommitIntent {
+    pub(crate) fn now(iteration: u64, parent: Option<ObjectId>, message: &str) -> Self {
+        let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        Self { iteration, parent, message: message.to_owned(), time }
+    }
 }
 
 impl Repository {
@@ -84,22 +91,32 @@ impl Repository {
             return Ok(CommitOutcome { commit, is_new: false, skipped });
         }
         self.prepare_index(head.as_ref(), &selection)?;
-        let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-        let message = message.to_owned();
-        let intent = CommitIntent { iteration, parent: head.clone(), message, time };
-        self.private.write_record(RECORD, &intent)?;
-        self.run_commit(&intent)?;
-        let commit = self.find_intended(&intent)?.ok_or(GitError::UnexpectedOutput {
-            command: "commit".to_owned(),
-            expected: "the new commit at HEAD",
-        })?;
-        self.update_user_index(&commit, head.as_ref(), &start.dirty)?;
-        remove_if_there(&self.private.commit_index())?;
+        let intent = CommitIntent::now(iteration, head, message);
+        let commit = self.make_commit(RECORD, &intent, &start.dirty)?;
         Ok(CommitOutcome { commit: Some(commit), is_new: true, skipped: selection.skipped })
     }
 
+    /// Commits what is prepared in the index of the orchestrator's own, after recording what is about to
+    /// be done, and takes it into the user's index but for what is `dirty`.
+    pub(crate) fn make_commit(
+        &self,
+        record: &str,
+        intent: &CommitIntent,
+        dirty: &BTreeSet<RepoPath>,
+    ) -> Result<ObjectId> {
+        self.private.write_record(record, intent)?;
+        self.run_commit(record, intent)?;
+        let commit = self.find_intended(intent)?.ok_or(GitError::UnexpectedOutput {
+            command: "commit".to_owned(),
+            expected: "the new commit at HEAD",
+        })?;
+        self.update_user_index(&commit, intent.parent.as_ref(), dirty)?;
+        remove_if_there(&self.private.commit_index())?;
+        Ok(commit)
+    }
+
     /// Returns the current branch and its commit, if the policy and the repository's state allow another.
-    fn find_branch(&self, policy: &CommitPolicy) -> Result<(String, Option<ObjectId>)> {
+    pub(crate) fn find_branch(&self, policy: &CommitPolicy) -> Result<(String, Option<ObjectId>)> {
         if let Some(operation) = self.operation() {
             return Err(GitError::InProgress(operation));
         }
@@ -143,7 +160,7 @@ impl Repository {
     }
 
     /// Returns HEAD's commit if it is the intended one: that parent, and that time.
-    fn find_intended(&self, intent: &CommitIntent) -> Result<Option<ObjectId>> {
+    pub(crate) fn find_intended(&self, intent: &CommitIntent) -> Result<Option<ObjectId>> {
         let Some(head) = self.resolve("HEAD^{commit}")? else { return Ok(None) };
         let text = self.private_git().args(["cat-file", "commit", head.as_str()]);
         let text = text.read(&*self.git)?;
@@ -162,7 +179,11 @@ impl Repository {
     }
 
     /// Makes an index of the orchestrator's own: HEAD's tree with what the iteration changed.
-    fn prepare_index(&self, head: Option<&ObjectId>, selection: &Selection) -> Result<()> {
+    pub(crate) fn prepare_index(
+        &self,
+        head: Option<&ObjectId>,
+        selection: &Selection,
+    ) -> Result<()> {
         let index = self.private.commit_index();
         remove_if_there(&index)?;
         let user_index = self.user_git().args(["rev-parse", "--path-format=absolute"]);
@@ -193,7 +214,7 @@ impl Repository {
         self.user_git().for_hooks(&self.outer).env("GIT_INDEX_FILE", self.private.commit_index())
     }
 
-    fn run_commit(&self, intent: &CommitIntent) -> Result<()> {
+    fn run_commit(&self, record: &str, intent: &CommitIntent) -> Result<()> {
         let time = intent.time.to_string();
         let output = self
             .commit_git()
@@ -206,14 +227,14 @@ impl Repository {
         if output.exit == GitExit::Status(0) || self.find_intended(intent)?.is_some() {
             return Ok(());
         }
-        self.private.remove_record(RECORD)?;
+        self.private.remove_record(record)?;
         remove_if_there(&self.private.commit_index())?;
         let message = to_message(&[output.stderr, output.stdout].concat());
         Err(GitError::CommitFailed { exit: output.exit, message })
     }
 
     /// Takes what was committed into the user's index, but for what was dirty before.
-    fn update_user_index(
+    pub(crate) fn update_user_index(
         &self,
         commit: &ObjectId,
         parent: Option<&ObjectId>,

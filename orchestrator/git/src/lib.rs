@@ -34,6 +34,7 @@ mod changes;
 mod checkpoint;
 mod command;
 mod commit;
+mod commit_file;
 mod diff;
 mod error;
 mod files;

@@ -122,7 +122,8 @@ impl Repository {
             path.is_some_and(|path| paths.contains(path))
         };
         let entries: Vec<&[u8]> = split_nul(&listed).filter(is_kept).collect();
-        let entries: Vec<u8> = entries.iter().flat_map(|entry| [entry, &b"\0"[..]].concat()).collect();
+        let entries: Vec<u8> =
+            entries.iter().flat_map(|entry| [entry, &b"\0"[..]].concat()).collect();
         let add = git().args(["update-index", "--replace", "-z", "--index-info"]);
         add.stdin(entries).read(&*self.git)?;
         let tree = git().arg("write-tree").read_text(&*self.git)?;

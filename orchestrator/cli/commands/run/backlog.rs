@@ -9,14 +9,15 @@ use async_trait::async_trait;
 use ralph_orchestrator_core::engine::{EngineError, OpenOutcome, Request, Session, open};
 use ralph_orchestrator_core::store::{Disk, StateError};
 use ralph_orchestrator_driver::{
-    BacklogDriver, BacklogEnd, BacklogObserver, DriverSetup, LocalExecutor, RunOpener, RunOrder,
+    BacklogDriver, BacklogEnd, BacklogObserver, BacklogSaver, DriverSetup, LocalExecutor,
+    RunOpener, RunOrder,
 };
 
 use super::{RunArgs, Start, answer_open_question, observer, repositories};
 use crate::backlog::{guard_rules, require};
 use crate::context::Context;
 use crate::error::{CommandError, exit, stop_exit_status};
-use crate::git::{self, RunPlace};
+use crate::git::{self, BacklogCommits, RunPlace};
 use crate::orphans::end_orphans;
 use crate::plugins::Plugins;
 use crate::processes::SupervisedProcesses;
@@ -127,9 +128,11 @@ pub(super) async fn run(start: Start<'_>) -> Result<u8, CommandError> {
     let Start { place, args, plugins, policy, signals, log, quiet, program } = start;
     let context = &place.context;
     let rules = context.loaded.config.backlog.as_ref().map(guard_rules).unwrap_or_default();
+    let (list, layout) = (require(context).await?, context.layout_of_run(args.restart)?);
+    let saver = BacklogCommits::find(context, &list, &layout, &signals.switch);
     let setup = DriverSetup {
-        backlog: require(context).await?,
-        layout: context.layout_of_run(args.restart)?,
+        backlog: list,
+        layout,
         disk: Disk::default(),
         limits: context.loaded.config.limits.clone(),
         rules,
@@ -137,6 +140,7 @@ pub(super) async fn run(start: Start<'_>) -> Result<u8, CommandError> {
         restart: args.restart,
         dry: args.dry_run,
         outer_run: context.vars.get("RALPH_RUN_ID").cloned(),
+        saver: saver.map(|saver| Box::new(saver) as Box<dyn BacklogSaver>),
     };
     let run_observer = observer(&args, quiet, &signals);
     let observer: Arc<dyn BacklogObserver> = if args.json {

@@ -3,7 +3,7 @@
 use std::fs;
 
 use ralph_orchestrator_git::{
-    CommitOutcome, CommitPolicy, GitError, Repository, Result, SkipReason,
+    CommitOutcome, CommitPolicy, GitError, RepoPath, Repository, Result, SkipReason,
 };
 
 use crate::fixture::{Fixture, bytes};
@@ -15,6 +15,37 @@ fn commit(repository: &Repository, message: &str) -> Result<CommitOutcome> {
 fn committed_files(fixture: &Fixture) -> Vec<String> {
     let names = fixture.git(&["show", "--format=", "--name-only", "--no-renames", "HEAD"]);
     names.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn one_file_is_committed_only_if_it_is_tracked_not_staged_and_accepted() {
+    let fixture = Fixture::committed();
+    let repository = fixture.begin(1);
+    let commit = |path: &str, accepts: bool| {
+        let path = RepoPath::from_bytes(path);
+        repository.commit_file(&path, "m", &CommitPolicy::default(), &|_, _| accepts).unwrap()
+    };
+    let reasons =
+        |outcome: &CommitOutcome| outcome.skipped.iter().map(|s| s.reason).collect::<Vec<_>>();
+    // Nothing to do.
+    assert_eq!(reasons(&commit("a.txt", true)), []);
+    fixture.write("new.txt", "untracked");
+    assert_eq!(reasons(&commit("new.txt", true)), []);
+    fixture.write("a.txt", "two");
+    assert_eq!(reasons(&commit("a.txt", false)), [SkipReason::DirtyBefore]);
+    fixture.git(&["add", "a.txt"]);
+    assert_eq!(reasons(&commit("a.txt", true)), [SkipReason::DirtyBefore]);
+    fixture.git(&["reset", "-q"]);
+    fs::remove_file(fixture.path("a.txt")).unwrap();
+    std::os::unix::fs::symlink("src/lib.rs", fixture.path("a.txt")).unwrap();
+    let linked = commit("a.txt", true);
+    assert_eq!((linked.commit.is_some(), linked.skipped.len()), (false, 1));
+    assert_eq!(fixture.git(&["rev-list", "--count", "HEAD"]), "1");
+    fs::remove_file(fixture.path("a.txt")).unwrap();
+    fixture.write("a.txt", "two");
+    assert!(commit("a.txt", true).is_new);
+    assert_eq!(committed_files(&fixture), ["a.txt"]);
+    assert_eq!(fixture.git(&["status", "--porcelain"]), "?? new.txt");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use ralph_orchestrator_git::{
-    CheckpointName, CommitPolicy, GitExit, GitOutput, GitRequest, Repository, Result,
+    CheckpointName, CommitPolicy, GitExit, GitOutput, GitRequest, RepoPath, Repository, Result,
     RollbackGuard, RunGit, SystemGit, WorktreeRequest,
 };
 
@@ -142,6 +142,42 @@ fn a_commit_survives_every_fault() {
                 fixture.git(&["rev-parse", "HEAD^{tree}"]),
                 fixture.git(&["rev-list", "--count", "HEAD"]),
                 fixture.git(&["diff", "--cached", "--name-status"]),
+                fixture.git(&["status", "--porcelain"]),
+            )
+        },
+    );
+}
+
+#[test]
+fn a_commit_of_one_file_survives_every_fault() {
+    let prepare = || {
+        let fixture = Fixture::committed();
+        fixture.write("staged", "x");
+        fixture.git(&["add", "staged"]);
+        fixture.begin(1);
+        fixture.write("a.txt", "two");
+        fixture.write("src/lib.rs", "edited");
+        fixture
+    };
+    survive(
+        prepare,
+        |repository, _| {
+            let (path, policy) = (RepoPath::from_bytes("a.txt"), CommitPolicy::default());
+            let outcome = repository.commit_file(&path, "m\n", &policy, &|before, now| {
+                (before, now) == (b"one\n", b"two")
+            })?;
+            assert!(outcome.commit.is_some());
+            Ok(())
+        },
+        |fixture, fault| {
+            let count = fixture.git(&["rev-list", "--count", "HEAD"]);
+            assert!(count == "1" || count == "2", "{fault:?}: {count}");
+        },
+        |fixture| {
+            assert_eq!(fixture.git(&["show", "HEAD:a.txt"]), "two");
+            (
+                fixture.git(&["rev-parse", "HEAD^{tree}"]),
+                fixture.git(&["rev-list", "--count", "HEAD"]),
                 fixture.git(&["status", "--porcelain"]),
             )
         },

@@ -1,0 +1,93 @@
+//! Commits of the backlog's file, in which the statuses of items are written after the last commit of a run.
+
+use std::collections::BTreeMap;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use ralph_orchestrator_backlog::Backlog;
+use ralph_orchestrator_config::CommitMode;
+use ralph_orchestrator_core::store::Layout;
+use ralph_orchestrator_driver::{BacklogSaver, ItemRun, differ_in_records_only};
+use ralph_orchestrator_git::{CommitPolicy, RepoPath, Repository};
+use ralph_orchestrator_supervisor::{KillSwitch, Supervisor};
+use tokio::runtime::Handle;
+
+use super::{SupervisedGit, environment};
+use crate::context::Context;
+use crate::orphans::RUN_ID;
+use crate::render::text::one_line;
+
+/// The longest first line of a commit message, in characters.
+const LONGEST_SUBJECT: usize = 72;
+
+/// Commits the backlog's file when an item is complete.
+pub(crate) struct BacklogCommits {
+    backlog: Arc<dyn Backlog>,
+    layout: Layout,
+    workspace: PathBuf,
+    vars: BTreeMap<String, String>,
+    switch: KillSwitch,
+}
+
+impl BacklogCommits {
+    /// Returns what commits the backlog of a configuration; `None` if it does not ask for that. A database is
+    /// not committed: what was written may be in its log only.
+    pub(crate) fn find(
+        context: &Context,
+        backlog: &Arc<dyn Backlog>,
+        layout: &Layout,
+        switch: &KillSwitch,
+    ) -> Option<Self> {
+        let config = &context.loaded.config;
+        let is_wanted = config.git.commit == CommitMode::Iteration && backlog.format() != "sqlite";
+        is_wanted.then(|| Self {
+            backlog: Arc::clone(backlog),
+            layout: layout.clone(),
+            workspace: config.run.workspace.clone(),
+            vars: context.vars.clone(),
+            switch: switch.clone(),
+        })
+    }
+}
+
+#[async_trait(?Send)]
+impl BacklogSaver for BacklogCommits {
+    async fn save(&self, completed: &ItemRun) -> Result<(), String> {
+        let folder = self.layout.git(&completed.run);
+        // The run began before its work was to be stored.
+        if !folder.exists() {
+            return Ok(());
+        }
+        let supervisor = Supervisor::this_binary().with_kill_switch(self.switch.clone());
+        let git = SupervisedGit::find(supervisor, &self.vars, Handle::current())?;
+        let mut vars = environment(&self.vars);
+        vars.insert(RUN_ID.into(), completed.run.clone().into());
+        let (backlog, workspace) = (Arc::clone(&self.backlog), self.workspace.clone());
+        let path = RepoPath::from_bytes(backlog.path().as_os_str().as_bytes());
+        let message = message(completed);
+        let work = move || {
+            let repository = Repository::discover_with(&workspace, &folder, Arc::new(git), vars)?;
+            repository.commit_file(&path, &message, &CommitPolicy::default(), &|before, after| {
+                differ_in_records_only(&*backlog, before, after)
+            })
+        };
+        let outcome = tokio::task::spawn_blocking(work).await.map_err(|error| error.to_string())?;
+        let outcome = outcome.map_err(|error| error.to_string())?;
+        match outcome.skipped.first() {
+            None => Ok(()),
+            Some(file) => Err(format!(
+                "{} has other changes than statuses and notes, or is staged; commit it yourself",
+                file.path
+            )),
+        }
+    }
+}
+
+/// Says what the commit is about: the same after a crash.
+fn message(completed: &ItemRun) -> String {
+    let ItemRun { item, title, run, .. } = completed;
+    let subject = one_line(&format!("Complete item {item}: {title}"), LONGEST_SUBJECT);
+    format!("{subject}\n\nRalph-Run: {run}\nRalph-Item: {}\n", one_line(item, 200))
+}
