@@ -245,6 +245,81 @@ fn another_goal_or_check_is_another_run_beside_an_unfinished_one() {
     }
 }
 
+/// `run` with this goal, its check and one iteration at most.
+fn one_iteration(env: &TestEnvironment, goal: &str, more: &[&str]) -> Ended {
+    let agent = env.agent.program().display().to_string();
+    let check = format!("test -e {goal}");
+    let task = ["run", "--goal", goal, "--check", &check, "--max-iterations"];
+    let most = if more.is_empty() { "1" } else { "2" };
+    env.ralph(&[&task[..], &[most, "--set", "run.delay=0s"], more, &["--", &agent]].concat())
+}
+
+#[test]
+fn a_goal_that_was_left_for_another_is_resumed() {
+    for has_file in [true, false] {
+        let env = if has_file { TestEnvironment::new() } else { empty() };
+        env.agent.default_call().script("echo $n > try\n");
+        one_iteration(&env, "one", &[]).expect(1);
+        let first = env.status()["run"].as_str().unwrap().to_owned();
+        one_iteration(&env, "two", &[]).expect(1);
+        let second = env.status()["run"].as_str().unwrap().to_owned();
+        // A dry run changes nothing.
+        one_iteration(&env, "one", &["--dry-run"]).expect(0);
+        assert_eq!(env.status()["run"].as_str(), Some(&*second));
+        env.agent.call(3).script("touch one\n");
+        let again = one_iteration(&env, "one", &["--verbose"]).expect(0);
+        again.says(&format!("run {first} has this task and is resumed; run {second} is kept"));
+        let status = env.status();
+        assert_eq!((&status["run"], &status["iterations"]), (&first.as_str().into(), &2.into()));
+        assert_eq!(status["phase"], "completed");
+        // What is complete stays so, also after another goal.
+        env.agent.call(4).script("touch two\n");
+        one_iteration(&env, "two", &["--verbose"]).expect(0);
+        assert_eq!(env.status()["run"].as_str(), Some(&*second));
+        one_iteration(&env, "one", &["--verbose"]).expect(0).says("already completed");
+        assert_eq!(env.agent.calls(), 4);
+        let runs = env.ralph(&["runs", "--json"]).expect(0);
+        let runs: Vec<serde_json::Value> = serde_json::from_str(&runs.stdout).unwrap();
+        assert_eq!(runs.len(), 2);
+    }
+}
+
+#[test]
+fn an_earlier_run_that_is_damaged_is_not_resumed() {
+    let env = empty();
+    env.agent.default_call().script("echo $n > try\n");
+    one_iteration(&env, "one", &[]).expect(1);
+    let first = env.status()["run"].as_str().unwrap().to_owned();
+    one_iteration(&env, "two", &[]).expect(1);
+    let journal = env.state().join("runs").join(&first).join("journal.jsonl");
+    let text = fs::read_to_string(&journal).unwrap();
+    fs::write(&journal, text.replace("iteration_started", "iteration_finished")).unwrap();
+    one_iteration(&env, "one", &[]).expect(1).says("this is a new run");
+    assert_ne!(env.status()["run"].as_str(), Some(&*first));
+}
+
+#[test]
+fn kill_9_while_an_earlier_goal_is_resumed_loses_neither_run() {
+    let env = empty();
+    env.agent.default_call().script("echo $n > try\n");
+    one_iteration(&env, "one", &[]).expect(1);
+    let first = env.status()["run"].as_str().unwrap().to_owned();
+    one_iteration(&env, "two", &[]).expect(1);
+    let gate = env.fifo("gate");
+    env.agent.call(3).script(&format!("echo at > '{}'; sleep 600\n", gate.display()));
+    let agent = env.agent.program().display().to_string();
+    let words = ["run", "--goal", "one", "--check", "test -e one", "--max-iterations", "3"];
+    let mut running = env.start(&[&words[..], &["--", &agent]].concat());
+    assert_eq!(fs::read_to_string(&gate).unwrap(), "at\n");
+    running.signal(rustix::process::Signal::KILL);
+    running.wait();
+    env.agent.call(4).script("touch one\n");
+    env.ralph(&[&words[..], &["--", &agent]].concat()).expect(0);
+    assert_eq!(env.status()["run"].as_str(), Some(&*first));
+    env.agent.call(5).script("touch two\n");
+    one_iteration(&env, "two", &["--verbose"]).expect(0).says("has this task and is resumed");
+}
+
 #[test]
 fn the_same_prompt_with_another_check_is_another_run() {
     let env = empty();

@@ -8,7 +8,7 @@ use super::open::RunPart;
 use super::prompt::PromptSource;
 use super::validation_policy::CompletionPolicy;
 use crate::registry::Registry;
-use crate::store::{Layout, StateError, StoredRun, read_completed_run};
+use crate::store::{Layout, StateError, StoredRun, list_runs, read_completed_run, read_run};
 use ralph_orchestrator_config::{self as config, LoadedConfig, Sources};
 use ralph_orchestrator_contract::BuildContext;
 use ralph_orchestrator_safe_fs::real_path;
@@ -23,6 +23,12 @@ pub(super) enum ExistingRun {
     Complete(Box<StoredRun>),
     /// It is resumed.
     Resumes(Box<StoredRun>),
+    /// An earlier one is resumed instead, which has this task.
+    ResumesEarlier {
+        run: String,
+        /// For people.
+        note: String,
+    },
     /// A new one begins after it.
     OtherTask {
         found: Box<StoredRun>,
@@ -91,13 +97,49 @@ impl RunSetup<'_> {
             } else {
                 OTHER_TASK.to_owned()
             };
-            return ExistingRun::OtherTask { found: Box::new(found), note: Some(note) };
+            return self.other_task(found, note);
         }
         if let Some(why) = self.find_other_task(&found) {
             let note = format!("{why}: this is a new run; run {} is kept as it is", found.run);
-            return ExistingRun::OtherTask { found: Box::new(found), note: Some(note) };
+            return self.other_task(found, note);
         }
         ExistingRun::Resumes(Box::new(found))
+    }
+
+    /// Returns what becomes of a run whose task is another one: the newest earlier run that has this task goes
+    /// on, if there is one, or a new one begins.
+    fn other_task(self, found: StoredRun, note: String) -> ExistingRun {
+        match self.find_earlier(&found.run) {
+            Some(earlier) if earlier.state.completion().is_some() => {
+                ExistingRun::Complete(Box::new(earlier))
+            }
+            Some(earlier) => {
+                let note = format!(
+                    "run {} has this task and is resumed; run {} is kept as it is",
+                    earlier.run, found.run
+                );
+                ExistingRun::ResumesEarlier { run: earlier.run, note }
+            }
+            None => ExistingRun::OtherTask { found: Box::new(found), note: Some(note) },
+        }
+    }
+
+    /// Returns the newest run but this one that began with the task that the command line gives. One that is
+    /// damaged is none.
+    fn find_earlier(self, current: &str) -> Option<StoredRun> {
+        let text = task_text(self.loaded).filter(|_| self.gives("run.prompt_text"))?;
+        let has_task = |run: &String| {
+            load_frozen_config(self.layout, run).is_some_and(|frozen| {
+                task_text(&frozen) == Some(text) && !self.gives_other_checks(&frozen)
+            })
+        };
+        let runs = list_runs(self.layout).ok()?;
+        let run = runs.into_iter().filter(|run| run != current).find(has_task)?;
+        let stored = read_run(self.layout, &run, |_| {}).ok()?;
+        let workspace = real_path(&self.loaded.config.run.workspace);
+        let is_sound = stored.damage.is_none()
+            && verify_workspace(&stored.found, &workspace, self.layout).is_ok();
+        is_sound.then_some(stored.found)
     }
 
     /// Builds the policy that was frozen when the run began. `None` if its configuration is gone or
@@ -132,13 +174,9 @@ impl RunSetup<'_> {
     /// checks are others. Whoever edits a file instead may correct the prompt of a run that is resumed.
     fn find_other_task(self, found: &StoredRun) -> Option<&'static str> {
         let frozen = load_frozen_config(self.layout, &found.run)?;
-        if self.gives("run.prompt_text") {
-            let text = |loaded: &LoadedConfig| {
-                loaded.config.run.prompt_text.as_deref().map(|text| text.trim().to_owned())
-            };
-            if text(self.loaded).is_some() && text(self.loaded) != text(&frozen) {
-                return Some(OTHER_TEXT);
-            }
+        let text = task_text(self.loaded).filter(|_| self.gives("run.prompt_text"));
+        if text.is_some() && text != task_text(&frozen) {
+            return Some(OTHER_TEXT);
         }
         self.gives_other_checks(&frozen).then_some(OTHER_CHECKS)
     }
@@ -179,6 +217,11 @@ pub(super) fn verify_workspace(
         return Err(StateError::Damaged { path: layout.root().to_owned(), problem });
     }
     Ok(())
+}
+
+/// Returns the text of a task, if the configuration itself has it.
+fn task_text(loaded: &LoadedConfig) -> Option<&str> {
+    loaded.config.run.prompt_text.as_deref().map(str::trim)
 }
 
 fn load_frozen_config(layout: &Layout, run: &str) -> Option<LoadedConfig> {

@@ -150,6 +150,12 @@ pub async fn open(request: Request<'_>) -> Result<OpenOutcome, EngineError> {
                 let frozen = setup.load_frozen_policy(&found.run).await;
                 Some(ResumedRun { found: *found, frozen })
             }
+            ExistingRun::ResumesEarlier { run, note } => {
+                notes.push(note);
+                let found = store.resume_earlier(&run)?;
+                let frozen = setup.load_frozen_policy(&run).await;
+                Some(ResumedRun { found, frozen })
+            }
             ExistingRun::OtherTask { found, note } => {
                 notes.extend(note);
                 artefacts = inherit_artefacts(&found, &workspace);

@@ -1,6 +1,7 @@
 //! A state directory as a whole.
 
 mod open_run;
+mod reset;
 mod signed_files;
 
 use std::fs;
@@ -19,16 +20,15 @@ use super::key::Key;
 use super::latch::LatchFile;
 use super::layout::Layout;
 use super::lock::Lock;
-use super::memory_files::MemoryFiles;
 use super::orphans::OrphanReport;
 use super::owner::Owner;
 use crate::machine::{Latch, Record, State};
 use open_run::OpenRun;
 
+pub use reset::reset;
+
 /// The number of the first record of a run.
 const FIRST_SEQ: u64 = 1;
-/// Most runs that are looked at for what a killed start has left.
-const MOST_RUNS: usize = 8;
 
 /// A run as found on disk.
 #[derive(Clone, Debug, PartialEq)]
@@ -154,12 +154,36 @@ impl Store {
     /// It is damaged or cannot be read.
     pub fn resume(&mut self) -> Result<Option<StoredRun>, StateError> {
         let Some(latch) = read_latch(&self.disk, &self.layout, &self.key)? else { return Ok(None) };
+        let found = self.open_run(&latch)?;
+        let kept = latch.kept(&self.disk, &self.key, self.layout.latch())?;
+        if let Some(open) = &mut self.current {
+            open.latch = Some(kept);
+        }
+        Ok(Some(found))
+    }
+
+    /// Returns an earlier run of this directory, opened to go on with it. The run before it is the one of this
+    /// directory until the first record is appended.
+    ///
+    /// # Errors
+    /// It is damaged or cannot be read.
+    pub fn resume_earlier(&mut self, run: &str) -> Result<StoredRun, StateError> {
+        let latch = LatchFile::new(run, 0, Latch::Open);
+        let found = self.open_run(&latch)?;
+        if let Some(open) = &mut self.current {
+            open.is_earlier = true;
+        }
+        Ok(found)
+    }
+
+    /// Opens the run that a latch names, and compares both.
+    fn open_run(&mut self, latch: &LatchFile) -> Result<StoredRun, StateError> {
         let path = self.layout.journal(&latch.run);
         let mut fold = JournalFold::default();
         let (journal, torn) =
             Journal::open(&self.disk, &path, &self.key, |entry| fold.take(&entry))
                 .map_err(|error| gone(error, &path))?;
-        let found = fold.check(&path, &latch, torn)?;
+        let found = fold.check(&path, latch, torn)?;
         let folder = self.layout.run(&latch.run);
         let files =
             [Layout::CONFIG, Layout::BASELINE, Layout::INPUTS].map(|name| folder.join(name));
@@ -170,13 +194,26 @@ impl Store {
         self.current = Some(OpenRun {
             run: latch.run.clone(),
             journal,
-            latch: Some(latch.kept(&self.disk, &self.key, self.layout.latch())?),
+            latch: None,
             first_latch: None,
             files: files.into_iter().flatten().collect(),
             unsynced: None,
             pending_syncs: Vec::new(),
+            is_earlier: false,
         });
-        Ok(Some(found))
+        Ok(found)
+    }
+
+    /// Makes an earlier run that is resumed the one of this directory.
+    fn take_over(&mut self) -> Result<(), StateError> {
+        let Some(open) = self.current.as_mut().filter(|open| open.is_earlier) else {
+            return Ok(());
+        };
+        let latch = LatchFile::new(&open.run, open.journal.seq(), Latch::Open);
+        latch.write(&self.disk, &self.key, &self.layout.latch())?;
+        open.latch = Some(latch.kept(&self.disk, &self.key, self.layout.latch())?);
+        open.is_earlier = false;
+        Ok(())
     }
 
     /// Begins a new run, with these files in its folder; the run before it is kept, and is the run of
@@ -221,6 +258,7 @@ impl Store {
             files: kept,
             unsynced: Some(Vec::new()),
             pending_syncs: vec![sync],
+            is_earlier: false,
         });
         Ok(())
     }
@@ -231,6 +269,7 @@ impl Store {
     /// # Errors
     /// It cannot be written.
     pub fn append(&mut self, record: &Record) -> Result<bool, StateError> {
+        self.take_over()?;
         let barrier = record.is_barrier();
         let Some(open) = &mut self.current else { return Ok(false) };
         let mut restored = open.journal.restore_if_changed()?;
@@ -283,60 +322,6 @@ impl Store {
             }
         }
         Ok(restored)
-    }
-}
-
-/// Deletes all runs of a state directory, damaged or not, once `end` has ended what a killed start of
-/// each of them has left. Returns what there is to say about that.
-///
-/// # Errors
-/// Another process holds it, something that was left cannot be ended, or something cannot be removed.
-pub fn reset(
-    layout: &Layout,
-    end: &dyn Fn(&str) -> OrphanReport,
-) -> Result<OrphanReport, StateError> {
-    let disk = &Disk::default();
-    disk.open_root(layout.root())?;
-    let mut lock = Lock::take(disk, layout)?;
-    let mut report = OrphanReport::default();
-    // Afterwards nobody would know the runs that processes belong to.
-    for run in run_names(layout) {
-        let left = end(&run);
-        report.notes.extend(left.notes);
-        report.survived.extend(left.survived);
-    }
-    if !report.survived.is_empty() {
-        return Err(StateError::OrphansLeft { names: report.survived });
-    }
-    lock.set_clean();
-    // First the latch: without it the rest would be refused as damaged, never taken as a run.
-    for path in [layout.latch(), layout.key(), layout.owner()] {
-        remove(&path, |path| disk.remove_file(path))?;
-    }
-    // Archives and files for people stay: nobody else has them.
-    remove(&layout.memory().join(MemoryFiles::STATE), |path| disk.remove_file(path))?;
-    remove(&layout.series(), |path| disk.remove_dir_all(path))?;
-    // Only what is recorded of them: they hold work.
-    remove(&layout.worktrees(), |path| disk.remove_dir_all(path))?;
-    remove(&layout.runs(), |path| disk.remove_dir_all(path))?;
-    Ok(report)
-}
-
-/// Returns the ids of the runs that have a folder, the newest first. The latch may be damaged.
-fn run_names(layout: &Layout) -> impl Iterator<Item = String> {
-    let entries = fs::read_dir(layout.runs()).into_iter().flatten().flatten();
-    let mut names: Vec<String> =
-        entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
-    names.sort_unstable_by(|one, other| other.cmp(one));
-    names.into_iter().take(MOST_RUNS)
-}
-
-fn remove(path: &Path, how: impl Fn(&Path) -> std::io::Result<()>) -> Result<(), StateError> {
-    match how(path) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(StateError::io("remove", path)(error))
-        }
-        _ => Ok(()),
     }
 }
 

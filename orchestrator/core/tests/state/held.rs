@@ -43,6 +43,37 @@ fn while_it_is_held_memory_is_the_master() {
 }
 
 #[test]
+fn an_earlier_run_that_is_resumed_is_the_current_one_from_its_next_record_on() {
+    const NEXT: &str = "0198c0de-0000-7000-8000-000000000002";
+    let folder = TempDir::new().unwrap();
+    let layout = layout(&folder);
+    write(&layout, &[started(), Record::Clock { runtime_ms: 10 }]);
+    let mut store = Store::open(layout.clone()).unwrap();
+    store.begin(NEXT, &[]).unwrap();
+    store.append(&started()).unwrap();
+    store.latch(&Latch::Open).unwrap();
+    drop(store);
+    let current = || read_current_run(&layout, |_| {}).unwrap().unwrap().run;
+    for is_recorded in [false, true] {
+        assert_eq!(current(), NEXT);
+        let mut store = Store::open(layout.clone()).unwrap();
+        store.resume().unwrap();
+        assert_eq!(store.resume_earlier(RUN).unwrap().state.budget.runtime_ms, 10);
+        assert_eq!(current(), NEXT, "nothing depends on it yet");
+        if is_recorded {
+            store.append(&Record::Clock { runtime_ms: 20 }).unwrap();
+        }
+    }
+    assert_eq!(current(), RUN);
+    assert_eq!(resumed(&layout).unwrap().unwrap().budget.runtime_ms, 20);
+    let damaged = fs::read_to_string(layout.journal(NEXT)).unwrap().replace("fake", "forged");
+    fs::write(layout.journal(NEXT), damaged).unwrap();
+    let mut store = Store::open(layout.clone()).unwrap();
+    store.resume().unwrap();
+    assert!(matches!(store.resume_earlier(NEXT), Err(StateError::Damaged { .. })));
+}
+
+#[test]
 fn a_run_without_a_record_takes_no_place_and_leaves_nothing_beside_the_latch() {
     const NEXT: &str = "0198c0de-0000-7000-8000-000000000002";
     let folder = TempDir::new().unwrap();

@@ -24,6 +24,8 @@ pub(super) struct OpenRun {
     pub(super) unsynced: Option<Vec<File>>,
     /// What is being made safe; the next barrier waits for it.
     pub(super) pending_syncs: Vec<PendingSync>,
+    /// It is resumed after another one, which is that of the directory until the next record.
+    pub(super) is_earlier: bool,
 }
 
 impl OpenRun {
