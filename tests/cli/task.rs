@@ -321,6 +321,23 @@ fn kill_9_while_an_earlier_goal_is_resumed_loses_neither_run() {
 }
 
 #[test]
+fn protecting_more_is_another_run() {
+    let env = empty();
+    env.write("spec.txt", "as agreed");
+    env.agent.default_call().script("echo $n > try\n");
+    one_iteration(&env, "one", &[]).expect(1);
+    let first = env.status()["run"].clone();
+    env.agent.call(2).script("touch one; echo x > spec.txt\n");
+    env.agent.call(3).script("printf 'as agreed' > spec.txt\n");
+    one_iteration(&env, "one", &["--protect", "spec.*"])
+        .expect(0)
+        .says("the checks are others than those of the last run");
+    assert_ne!(env.status()["run"], first);
+    assert_eq!(env.agent.calls(), 3, "what changed the protected file was rejected");
+    one_iteration(&env, "one", &["--protect", "spec.*"]).expect(0).says("already completed");
+}
+
+#[test]
 fn the_same_prompt_with_another_check_is_another_run() {
     let env = empty();
     let agent = env.agent.program().display().to_string();

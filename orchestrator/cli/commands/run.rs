@@ -194,6 +194,7 @@ async fn run_once(start: Start<'_>) -> Result<u8, CommandError> {
         new_run: place.new_run(),
         dry_run: args.dry_run,
         part: None,
+        protect: args.protect.clone(),
         say: &output::info,
     }))
     .await
@@ -214,9 +215,8 @@ async fn run_once(start: Start<'_>) -> Result<u8, CommandError> {
     if args.detach && !detach::detach_from_terminal(&session)? {
         return Ok(exit::INTERRUPTED);
     }
-    if let Some(warning) = policy.as_ref().and_then(|policy| policy.warning(&session.protects())) {
-        output::info(&warning);
-    }
+    let warning = policy.as_ref().and_then(|policy| policy.warning(&session.protects()));
+    warning.iter().for_each(|warning| output::info(warning));
     let observer = observer(&args, quiet, &signals);
     log.begin(&session.layout().log(session.run_id()), session.redactor());
     let finished = Box::pin(session.drive(observer, signals.stop_requests())).await?;

@@ -117,6 +117,7 @@ impl BacklogRuns<'_> {
             new_run: self.place.new_run(),
             dry_run: self.args.dry_run,
             part: Some(order.part),
+            protect: Vec::new(),
             say: &output::info,
         }));
         opened.await

@@ -46,6 +46,8 @@ pub(super) struct RunSetup<'a> {
     pub(super) context: &'a BuildContext,
     /// The orchestrator's own environment.
     pub(super) vars: &'a BTreeMap<String, String>,
+    /// What the user names as protected on the command line.
+    pub(super) protect: &'a [String],
 }
 
 /// The configuration that was stored when a run began, and the policy built from it.
@@ -181,8 +183,8 @@ impl RunSetup<'_> {
         self.gives_other_checks(&frozen).then_some(OTHER_CHECKS)
     }
 
-    /// Returns whether the command line names other checks than those that a run began with. What they
-    /// protect depends on the files that were there.
+    /// Returns whether the command line names other checks than those that a run began with, or protects more.
+    /// What is protected without being named depends on the files that were there.
     fn gives_other_checks(self, frozen: &LoadedConfig) -> bool {
         let checks = |loaded: &LoadedConfig| -> Vec<(String, Option<serde_json::Value>)> {
             let validators = loaded.config.validators.iter();
@@ -190,7 +192,14 @@ impl RunSetup<'_> {
                 .map(|check| (check.kind.clone(), check.config.get("program").cloned()))
                 .collect()
         };
-        self.gives("validator") && checks(self.loaded) != checks(frozen)
+        let is_protected = |glob: &String| {
+            frozen.config.validators.iter().any(|check| {
+                let globs = check.config.get("protect").and_then(serde_json::Value::as_array);
+                globs.is_some_and(|globs| globs.iter().any(|known| known == glob.as_str()))
+            })
+        };
+        self.gives("validator")
+            && (checks(self.loaded) != checks(frozen) || !self.protect.iter().all(is_protected))
     }
 
     /// Whether this part of the task is given on the command line. What a plan says is in a file, which the agent

@@ -71,6 +71,9 @@ pub struct Request<'a> {
     pub dry_run: bool,
     /// What the run works on, if it is one of a series.
     pub part: Option<RunPart>,
+    /// Globs that the user names on the command line, which the checks there protect: a run that does not
+    /// protect them is another one.
+    pub protect: Vec<String>,
     /// Prints what is done before there is a run to record it.
     pub say: &'a (dyn Fn(&str) + Sync),
 }
@@ -116,7 +119,8 @@ pub async fn open(request: Request<'_>) -> Result<OpenOutcome, EngineError> {
     request.verify_owner(&layout)?;
     let paths = WorkspacePaths::new(loaded, &request.state_home);
     let vars = &request.vars;
-    let setup = RunSetup { loaded, layout: &layout, registry, context: &context, vars };
+    let protect = &request.protect;
+    let setup = RunSetup { loaded, layout: &layout, registry, context: &context, vars, protect };
     if !request.restart {
         // First of all: what is complete stays so, whatever has become of its configuration.
         if let Some(found) = setup.find_completed(request.part.as_ref()).await {
@@ -527,7 +531,8 @@ pub async fn find_completed(
     let layout = state_layout(loaded, state_home).ok()?;
     verify_owner(loaded, &layout).ok()?;
     let context = build_context(loaded, vars);
-    let setup = RunSetup { loaded, layout: &layout, registry, context: &context, vars };
+    let (context, protect) = (&context, &[]);
+    let setup = RunSetup { loaded, layout: &layout, registry, context, vars, protect };
     let found = setup.find_completed(None).await?;
     Some((found, layout))
 }

@@ -124,6 +124,7 @@ impl World {
                 new_run: None,
                 dry_run: false,
                 part: None,
+                protect: Vec::new(),
                 say: &|_| (),
             }))
             .await?;

@@ -283,6 +283,7 @@ pub(crate) async fn run_with(
         new_run: None,
         dry_run: false,
         part: None,
+        protect: Vec::new(),
         say: &|_| (),
     }));
     let OpenOutcome::Ready(session) = opened.await.unwrap() else { panic!("complete already") };
