@@ -2,20 +2,22 @@
 
 use std::sync::Arc;
 
-use ralph_orchestrator_backlog::{Backlog, BacklogError, BacklogSnapshot, GuardRules};
-use ralph_orchestrator_config::{AgentCompletions, BacklogConfig, ConfigErrors, LoadedConfig};
+use ralph_orchestrator_backlog::{Backlog, BacklogError, BacklogSnapshot, GuardRules, NextItem};
+use ralph_orchestrator_config::{
+    AgentCompletions, BacklogConfig, ConfigErrors, Limits, LoadedConfig, duration_text,
+};
 use ralph_orchestrator_contract::{BuildContext, BuildError};
 use ralph_orchestrator_core::engine::build_context;
 use ralph_orchestrator_core::machine::{Limit, StopReason};
-use ralph_orchestrator_core::store::Layout;
-use ralph_orchestrator_driver::{BacklogLedger, DriverError, ItemRun, read_ledger};
+use ralph_orchestrator_core::store::{Layout, StoredRun};
+use ralph_orchestrator_driver::{BacklogLedger, DriverError, ItemRun, RunUsage, read_ledger};
 use serde_json::{Value, json};
 
 use crate::commands::block_on;
 use crate::context::Context;
 use crate::error::CommandError;
 use crate::registry;
-use crate::render::text::one_line;
+use crate::render::text::{duration, one_line};
 
 /// Returns the backlog of a configuration, which is not read yet; `None` if it has none.
 pub(crate) async fn find(
@@ -84,6 +86,8 @@ pub(crate) struct BacklogView {
     /// The backlog as it is now, or why it cannot be read.
     found: Result<BacklogSnapshot, String>,
     pub(crate) ledger: BacklogLedger,
+    /// Those that hold for all runs together.
+    limits: Limits,
 }
 
 impl BacklogView {
@@ -95,17 +99,61 @@ impl BacklogView {
         let list = block_on(require(context))?;
         let found = list.load().map_err(|error| error.to_string());
         let ledger = read_ledger(layout)?.unwrap_or_default();
-        Ok(Some(Self { path: list.path().display().to_string(), found, ledger }))
+        let limits = context.loaded.config.limits.clone();
+        Ok(Some(Self { path: list.path().display().to_string(), found, ledger, limits }))
     }
 
     /// Returns lines about the backlog, and about the item of a run or else of the one in progress.
-    pub(crate) fn lines(&self, run: Option<&str>) -> Vec<String> {
+    pub(crate) fn lines(&self, run: Option<&StoredRun>) -> Vec<String> {
         let mut lines = vec![match &self.found {
             Ok(found) => format!("  backlog     {}{}", found.counts(), self.end()),
             Err(problem) => format!("  backlog     {}", one_line(problem, 300)),
         }];
+        if self.ledger.is_started {
+            lines.push(format!("  all runs    {}", self.used(run)));
+        }
         lines.extend(self.item(run).map(|entry| format!("  item        {}", item_name(entry))));
         lines
+    }
+
+    /// Returns what all runs have used of the limits that they share.
+    fn used(&self, run: Option<&StoredRun>) -> String {
+        let (usage, limits) = (self.usage(run), &self.limits);
+        let of = |most: Option<String>| most.map_or_else(String::new, |most| format!(" of {most}"));
+        format!(
+            "iterations {}{}, cost {}{}, runtime {}{}",
+            usage.iterations,
+            of(limits.max_iterations.map(|most| most.to_string())),
+            usage.cost_usd,
+            of(limits.max_cost_usd.map(|most| most.to_string())),
+            duration(usage.runtime_ms),
+            of(limits.max_runtime.map(duration_text)),
+        )
+    }
+
+    /// Returns what all runs have used, this one as far as it is now.
+    fn usage(&self, run: Option<&StoredRun>) -> RunUsage {
+        let current = run.filter(|run| self.ledger.runs.iter().any(|entry| entry.run == run.run));
+        let others = self.ledger.used_beside(current.map(|run| run.run.as_str()));
+        current.map_or(others, |run| others.plus(RunUsage::from_state(&run.state)))
+    }
+
+    /// Returns what there is to say where no item was started yet.
+    pub(crate) fn beginning(&self) -> Option<String> {
+        Some(match self.found.as_ref().ok()?.select_next() {
+            NextItem::Item { item } => {
+                format!("no item was started yet; `run` begins with {}", one_line(&item.id, 80))
+            }
+            NextItem::Blocked { waiting } => {
+                let waiting = waiting.iter().map(ToString::to_string).collect::<Vec<_>>();
+                format!(
+                    "needs human: no item can be worked on: {}",
+                    one_line(&waiting.join("; "), 400)
+                )
+            }
+            NextItem::Complete => "every item is complete".to_owned(),
+            NextItem::Empty => "the backlog has no items: `add` adds one".to_owned(),
+        })
     }
 
     /// Returns how the work on the backlog ended last.
@@ -136,16 +184,21 @@ impl BacklogView {
         })
     }
 
-    fn item(&self, run: Option<&str>) -> Option<&ItemRun> {
+    fn item(&self, run: Option<&StoredRun>) -> Option<&ItemRun> {
         match run {
-            Some(run) => self.ledger.item_of(run),
+            Some(run) => self.ledger.item_of(&run.run),
             None => self.ledger.unfinished(),
         }
     }
 
     /// Returns the same for JSON.
-    pub(crate) fn object(&self, run: Option<&str>) -> Value {
+    pub(crate) fn object(&self, run: Option<&StoredRun>) -> Value {
         let found = self.found.as_ref();
+        let waiting = match found.map(BacklogSnapshot::select_next) {
+            Ok(NextItem::Blocked { waiting }) => waiting,
+            _ => Vec::new(),
+        };
+        let limits = &self.limits;
         json!({
             "path": self.path,
             "items": found.map(BacklogSnapshot::counts).ok(),
@@ -156,7 +209,14 @@ impl BacklogView {
             })),
             "stop_reason": self.ledger.stop.as_ref().map(|(reason, _)| reason),
             "message": self.ledger.stop.as_ref().map(|(_, message)| message),
-            "usage": self.ledger.used_beside(None),
+            "waiting": waiting,
+            "usage": self.usage(run),
+            "limits": {
+                "max_iterations": limits.max_iterations,
+                "max_runtime_s": limits.max_runtime.map(|most| most.as_secs_f64()),
+                "max_cost_usd": limits.max_cost_usd,
+                "max_tokens": limits.max_tokens,
+            },
         })
     }
 }

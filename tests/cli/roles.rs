@@ -118,6 +118,7 @@ fn the_file_is_read_again_and_a_change_is_reported() {
     assert_eq!(env.agent.stdin(2), b"one\ntwo\n");
     assert_eq!(env.agent.stdin(3), b"template\n");
     ended.says("the prompt of the role `coding` was changed: ");
+    env.ralph(&["why"]).expect(0).says("as coding, agent ended");
     let files = starts(&env, "prompt_file");
     assert_eq!(files[1], env.path(CODING).display().to_string());
     assert_eq!(files[2], env.path(TEMPLATE).display().to_string());

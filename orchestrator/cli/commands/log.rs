@@ -81,8 +81,6 @@ pub(crate) fn log(file: &ConfigFile, args: &LogArgs) -> Result<u8, CommandError>
         determinism::determinism(&entries, args.json);
     } else if let Some(number) = args.iteration {
         print_iteration(&layout, &found.run, number, &entries, args)?;
-    } else if args.json {
-        journal(&layout, &found.run, entries.len())?;
     } else {
         let ledger = read_ledger(&layout)?.unwrap_or_default();
         let earlier = ledger.runs.iter().filter(|item| args.run.is_none() && item.run != found.run);
@@ -106,11 +104,17 @@ fn records(
     entries: &[JournalEntry],
     args: &LogArgs,
 ) -> Result<(), CommandError> {
-    if let Some(item) = item {
-        output::result(&format!("item {} (run {run})", item_name(item)));
+    if args.json {
+        return journal(layout, run, entries.len());
     }
+    item.iter().for_each(|item| output::result(&item_line(item)));
     let mut printer = follow::RecordPrinter::new(layout, run, args);
     entries.iter().try_for_each(|entry| printer.entry(entry))
+}
+
+/// Returns the heading of the run of an item.
+fn item_line(item: &ItemRun) -> String {
+    format!("item {} (run {})", item_name(item), item.run)
 }
 
 /// There is no run: no line is a valid answer in JSON lines.
@@ -165,10 +169,5 @@ fn print_iteration(
         output::json(&atif::trajectory(layout, run, entries, number, None)?);
         return Ok(());
     }
-    IterationPrinter::new(layout, run, number, format(args)).print_new(entries)?;
-    if format(args) == TranscriptFormat::Text {
-        let saved = entries.iter().filter_map(|entry| records::saved_of(number, &entry.record));
-        saved.for_each(|line| output::result(&line));
-    }
-    Ok(())
+    IterationPrinter::new(layout, run, number, format(args)).print_new(entries)
 }

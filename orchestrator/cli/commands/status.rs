@@ -55,21 +55,22 @@ pub(crate) fn status(file: &ConfigFile, args: &StatusArgs) -> Result<u8, Command
             status.insert("worktree".to_owned(), worktree.object());
         }
         if let (Some(backlog), Some(status)) = (&backlog, status.as_object_mut()) {
-            let run = found.map(|stored| stored.found.run.as_str());
+            let run = found.map(|stored| &stored.found);
             status.insert("backlog".to_owned(), backlog.object(run));
         }
         output::json(&status);
         return Ok(exit::OK);
     }
     let Some((stored, story)) = story else {
-        output::result(&run_selection::no_run(&context));
+        let beginning = backlog.as_ref().and_then(BacklogView::beginning);
+        output::result(&beginning.unwrap_or_else(|| run_selection::no_run(&context)));
         let about = backlog.iter().flat_map(|backlog| backlog.lines(None));
         about.for_each(|line| output::result(&line));
         return Ok(exit::OK);
     };
     let width = stdout_width().unwrap_or(usize::MAX);
     let mut all = lines(&stored, &story);
-    let about = backlog.iter().flat_map(|backlog| backlog.lines(Some(&stored.found.run)));
+    let about = backlog.iter().flat_map(|backlog| backlog.lines(Some(&stored.found)));
     all.splice(1..1, about);
     let rows = worktree.iter().flat_map(WorktreeView::rows);
     all.extend(rows.map(|(label, value)| format!("  {label:<10}  {value}")));

@@ -55,11 +55,11 @@ pub(crate) fn why(file: &ConfigFile, args: &WhyArgs) -> Result<u8, CommandError>
     if args.json {
         let mut object = object(&stored, &story, &hints);
         if let (Some(backlog), Some(object)) = (&backlog, object.as_object_mut()) {
-            object.insert("backlog".to_owned(), backlog.object(Some(&stored.found.run)));
+            object.insert("backlog".to_owned(), backlog.object(Some(&stored.found)));
         }
         output::json(&object);
     } else {
-        let about = backlog.iter().flat_map(|backlog| backlog.lines(Some(&stored.found.run)));
+        let about = backlog.iter().flat_map(|backlog| backlog.lines(Some(&stored.found)));
         about.for_each(|line| {
             output::result(&line.split_whitespace().collect::<Vec<_>>().join(" "));
         });
@@ -136,6 +136,7 @@ fn groups(story: &RunSummary) -> Vec<IterationGroup<'_>> {
 fn facts(episode: &IterationSummary, alone: bool, story: &RunSummary) -> String {
     let mut facts = Vec::new();
     if episode.iteration > 0 {
+        facts.extend(episode.role.as_ref().map(|role| format!("as {}", one_line(role, 40))));
         facts.push(match &episode.outcome {
             Some(IterationOutcome::Succeeded) => "agent ended".to_owned(),
             Some(how) => one_line(&outcome(how), 160),

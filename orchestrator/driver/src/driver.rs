@@ -218,7 +218,10 @@ impl<E: Executor> BacklogDriver<E> {
             let text = if ledger.is_complete() && !self.begins {
                 "already completed; no agent was started".to_owned()
             } else {
-                format!("all {} items are complete", counts.total)
+                match counts.total {
+                    1 => "the only item is complete".to_owned(),
+                    total => format!("all {total} items are complete"),
+                }
             };
             return Ok(Choice::Stop(Stop::new(StopReason::Completed, text)));
         }

@@ -14,6 +14,8 @@ pub struct BacklogLedger {
     pub is_started: bool,
     /// The runs in the order in which they began.
     pub runs: Vec<ItemRun>,
+    /// Those from before the last new beginning, which count no more.
+    pub earlier: Vec<ItemRun>,
     /// Why the work on the backlog ended last; `None` while it goes on, or after a crash.
     pub stop: Option<(StopReason, String)>,
     /// Requests of people to add items that are done.
@@ -42,8 +44,9 @@ impl BacklogLedger {
     pub fn apply(&mut self, record: &SeriesRecord) {
         match record {
             SeriesRecord::SeriesStarted { .. } => {
-                let additions = std::mem::take(&mut self.additions);
-                *self = Self { is_started: true, additions, ..Self::default() };
+                let Self { additions, mut earlier, runs, .. } = std::mem::take(self);
+                earlier.extend(runs);
+                *self = Self { is_started: true, additions, earlier, ..Self::default() };
             }
             SeriesRecord::ItemStarted { item, title, run } => {
                 self.stop = None;
@@ -109,10 +112,10 @@ impl BacklogLedger {
         others.fold(RunUsage::default(), |sum, entry| sum.plus(entry.usage))
     }
 
-    /// Returns the item of a run.
+    /// Returns the item of a run, also of one from before the last new beginning.
     #[must_use]
     pub fn item_of(&self, run: &str) -> Option<&ItemRun> {
-        self.runs.iter().find(|entry| entry.run == run)
+        self.runs.iter().chain(&self.earlier).find(|entry| entry.run == run)
     }
 }
 
@@ -181,5 +184,6 @@ mod tests {
         assert_eq!(ledger.used_beside(None), RunUsage::default());
         assert_eq!(ledger.additions, ["x"]);
         assert!(ledger.is_started && ledger.runs.is_empty());
+        assert_eq!(ledger.item_of("1").map(|entry| entry.item.as_str()), Some("a"));
     }
 }

@@ -29,6 +29,10 @@ fn unblocked_by_a_person_it_goes_on() {
     let env = features(&[blocked, feature("b", 1, &["a"])]);
     env.run().expect(2);
     assert_eq!(env.agent.calls(), 0);
+    let status = env.ralph(&["status"]).expect(0);
+    status.says("needs human: no item can be worked on: a: blocked; b: waits for a (blocked)");
+    assert!(!status.stdout.contains("no run"), "{}", status.stdout);
+    assert_eq!(env.status()["backlog"]["waiting"][1]["id"], "b");
     env.write("feature-list.json", env.read("feature-list.json").replace("blocked", "pending"));
     env.run().expect(0);
     assert_eq!(worked(&env), ["a", "b"]);

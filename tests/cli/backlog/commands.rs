@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::{environment, feature, feature_list, features};
+use crate::environment::eventually;
 
 fn object(ended: &crate::environment::Ended) -> Value {
     serde_json::from_str(&ended.stdout).unwrap()
@@ -87,6 +88,59 @@ fn status_log_why_and_runs_show_items_and_runs_as_one() {
     let log = env.ralph(&["log"]).expect(0);
     log.says("item a: Make a").says("item b: Make b");
     env.ralph(&["why"]).expect(0).says("item b: Make b").says("1/2 (50.0%)");
+}
+
+#[test]
+fn the_log_goes_through_the_runs_of_the_items_in_their_order() {
+    let env = features(&[feature("a", 3, &[]), feature("b", 2, &[])]);
+    let gate = env.fifo("gate");
+    env.agent.call(2).script(&format!("{}echo at > '{}'\n", super::WORK, gate.display()));
+    env.agent.call(2).out("<promise>COMPLETE: made it</promise>\n");
+    let mut running = env.start(&["run"]);
+    // The first item is complete before anybody follows; the second is being worked on.
+    eventually("the second item", || env.agent.calls() == 2);
+    let mut followed = env.start(&["log", "--follow"]);
+    let mut records = env.start(&["log", "--follow", "--json"]);
+    followed.prints("item b: Make b");
+    assert_eq!(std::fs::read_to_string(&gate).unwrap(), "at\n");
+    running.wait().expect(0);
+    let followed = followed.wait().expect(0).stdout;
+    let heads: Vec<&str> = followed.lines().filter(|line| line.starts_with("item ")).collect();
+    assert!(heads[0].starts_with("item a: Make a") && heads[1].starts_with("item b: Make b"));
+    assert_eq!(heads.len(), 2, "{followed}");
+    assert_eq!(followed.matches("COMPLETED").count(), 2, "{followed}");
+    let records = records.wait().expect(0);
+    let starts =
+        |lines: &[Value]| lines.iter().filter(|line| line["kind"] == "run_started").count();
+    assert_eq!(starts(&records.events()), 2);
+    let all = env.ralph(&["log", "--json"]).expect(0);
+    assert_eq!(all.stdout, records.stdout);
+    let run = env.status()["run"].as_str().unwrap().to_owned();
+    let one = env.ralph(&["log", "--json", "--run", &run]).expect(0);
+    assert_eq!(starts(&one.events()), 1);
+}
+
+#[test]
+fn status_shows_what_all_runs_have_used_of_the_limits_that_they_share() {
+    let env = features(&[feature("a", 3, &[]), feature("b", 2, &[])]);
+    env.agent.call(2).out("not yet\n");
+    env.ralph(&["run", "--max-iterations", "2"]).expect(1);
+    let status = env.ralph(&["status", "--set", "limits.max_iterations=7"]).expect(0);
+    status.says("all runs    iterations 2 of 7, cost $0.00 of ").says(" of 4h");
+    let object = env.status();
+    assert_eq!(object["backlog"]["usage"]["iterations"], 2);
+    assert_eq!(object["backlog"]["limits"]["max_iterations"], 100);
+}
+
+#[test]
+fn what_runs_worked_on_is_known_after_a_new_beginning() {
+    let env = features(&[feature("a", 3, &[])]);
+    env.run().expect(0).says("the only item is complete");
+    env.ralph(&["add", "Next", "--id", "n"]).expect(0);
+    env.run().expect(0).says("all 2 items are complete");
+    let runs = env.ralph(&["runs", "--json"]).expect(0);
+    let runs: Vec<Value> = serde_json::from_str(&runs.stdout).unwrap();
+    assert_eq!((&runs[0]["item"], &runs[1]["item"]), (&"n".into(), &"a".into()));
 }
 
 #[test]

@@ -1,9 +1,13 @@
 //! `log --follow`
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use ralph_orchestrator_core::machine::Record;
-use ralph_orchestrator_core::store::{JournalEntry, Layout, Lock, StoredRun, read_current_run};
+use ralph_orchestrator_core::store::{
+    JournalEntry, Layout, Lock, SeriesLock, StoredRun, read_current_run, read_run,
+};
+use ralph_orchestrator_driver::read_ledger;
 
 use super::iteration::{IterationPrinter, is_over};
 use super::records::RecordFormatter;
@@ -18,37 +22,91 @@ use crate::render::terminal::stdout_width;
 /// How often journal and transcript are polled.
 const POLL: Duration = Duration::from_millis(50);
 
-/// Prints new records, and with `--verbose` the agent's text and tool calls, until no process holds the run.
+/// Prints new records, and with `--verbose` the agent's text and tool calls, until no process holds the run or
+/// the backlog that it is part of. Before them come the runs of the backlog that were before it.
 pub(super) fn records(context: &Context, args: &LogArgs) -> Result<u8, CommandError> {
     let layout = &context.layout()?;
-    let (mut run, mut printed) = (String::new(), 0);
-    let mut printer = RecordPrinter::new(layout, "", args);
+    let mut follower = Follower {
+        layout,
+        args,
+        run: String::new(),
+        printed: 0,
+        done: BTreeSet::new(),
+        printer: RecordPrinter::new(layout, "", args),
+    };
     loop {
         // First who holds it, then the journal: what was written last is then printed too.
-        let held = Lock::holder(layout).is_some();
+        let held = Lock::holder(layout).is_some() || SeriesLock::holder(layout).is_some();
         let mut entries = Vec::new();
         let found = read_current_run(layout, |entry| entries.push(entry.clone()))?;
         if let Some(found) = &found {
-            if run != found.run {
-                (run, printed) = (found.run.clone(), 0);
-                printer = RecordPrinter::new(layout, &run, args);
-            }
-            if args.json {
-                journal(layout, &run, printed, &entries)?;
-            } else {
-                let new = entries.iter().filter(|entry| entry.seq > printed);
-                for entry in new {
-                    printer.entry(entry)?;
-                }
-                printer.print_transcript()?;
-            }
-            printed = entries.last().map_or(printed, |entry| entry.seq);
+            follower.print_before(&found.run)?;
+            follower.print_new(&found.run, &entries)?;
+            follower.printer.print_transcript()?;
         }
         match found {
             None if !held => return Ok(super::nothing(context, args.json)),
             Some(_) if !held => return Ok(exit::OK),
-            _ => wait_for_change(layout, &run, printer.transcript.as_ref()),
+            _ => wait_for_change(layout, &follower.run, follower.printer.transcript.as_ref()),
         }
+    }
+}
+
+/// Prints the records of runs that follow one another.
+struct Follower<'a> {
+    layout: &'a Layout,
+    args: &'a LogArgs,
+    /// The run whose records are printed, and the last of them.
+    run: String,
+    printed: u64,
+    /// Runs of which all is printed.
+    done: BTreeSet<String>,
+    printer: RecordPrinter,
+}
+
+impl Follower<'_> {
+    /// Prints what is left of the run before the current one, and of the other runs of its backlog.
+    fn print_before(&mut self, current: &str) -> Result<(), CommandError> {
+        if self.run == current {
+            return Ok(());
+        }
+        let ledger = read_ledger(self.layout)?.unwrap_or_default();
+        let runs = ledger.runs.into_iter().map(|item| item.run);
+        let last = Some(self.run.clone()).filter(|run| !run.is_empty());
+        for run in last.into_iter().chain(runs.take_while(|run| run != current)) {
+            if self.done.contains(&run) {
+                continue;
+            }
+            let mut entries = Vec::new();
+            if let Err(error) = read_run(self.layout, &run, |entry| entries.push(entry.clone())) {
+                output::info(&format!("warning: {error}"));
+            }
+            self.print_new(&run, &entries)?;
+            self.done.insert(run);
+        }
+        Ok(())
+    }
+
+    /// Prints what is new of a run's records.
+    fn print_new(&mut self, run: &str, entries: &[JournalEntry]) -> Result<(), CommandError> {
+        if self.run != run {
+            (self.run, self.printed) = (run.to_owned(), 0);
+            self.printer = RecordPrinter::new(self.layout, run, self.args);
+            let ledger = read_ledger(self.layout)?.unwrap_or_default();
+            if let Some(item) = ledger.item_of(run).filter(|_| !self.args.json) {
+                output::result(&super::item_line(item));
+            }
+        }
+        if self.args.json {
+            journal(self.layout, run, self.printed, entries)?;
+        } else {
+            let new = entries.iter().filter(|entry| entry.seq > self.printed);
+            for entry in new {
+                self.printer.entry(entry)?;
+            }
+        }
+        self.printed = entries.last().map_or(self.printed, |entry| entry.seq);
+        Ok(())
     }
 }
 

@@ -114,7 +114,7 @@ pub(super) fn is_over(state: &State, entries: &[JournalEntry], number: u64) -> b
     if state.iterations != number {
         return state.iterations > number;
     }
-    if state.running.is_some() || state.repeats_iteration() {
+    if state.running.is_some() || state.repeats_iteration() || state.is_save_due() {
         return false;
     }
     let is_end = |entry: &&JournalEntry| matches!(entry.record, Record::IterationEnded { .. });
@@ -137,5 +137,6 @@ const fn is_end(record: &Record) -> bool {
             | Record::MarkerRemoved { .. }
             | Record::Validated { .. }
             | Record::Completed { .. }
+            | Record::Saved { .. }
     )
 }

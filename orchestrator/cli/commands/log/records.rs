@@ -80,7 +80,9 @@ impl RecordFormatter {
                 let files = if files.is_empty() { files } else { format!(": {files}") };
                 format!("iteration {iteration} changed {}{files}", changes(changed))
             }
-            Record::Saved { iteration, .. } => saved_of(*iteration, record)?,
+            Record::Saved { iteration, checkpoint, commit, .. } => {
+                describe_saved(*iteration, checkpoint.as_deref(), commit.as_deref())?
+            }
             Record::Claimed { iteration, claim } => format!(
                 "claim ({}, iteration {iteration}): {}",
                 claim.detector,
@@ -209,15 +211,18 @@ fn describe_cancelling(reason: CancelReason) -> String {
     }
 }
 
-/// What the record says was stored of this iteration; a problem has a warning of its own.
-pub(super) fn saved_of(number: u64, record: &Record) -> Option<String> {
-    let Record::Saved { iteration, checkpoint, commit, .. } = record else { return None };
-    let stored = saved(checkpoint.as_deref(), commit.as_deref());
-    let of = match *iteration {
+/// What was stored of an iteration, if anything was; a problem has a warning of its own.
+fn describe_saved(
+    iteration: u64,
+    checkpoint: Option<&str>,
+    commit: Option<&str>,
+) -> Option<String> {
+    let stored = saved(checkpoint, commit);
+    let of = match iteration {
         0 => "the run's start".to_owned(),
         iteration => format!("iteration {iteration}"),
     };
-    (*iteration == number && !stored.is_empty()).then(|| format!("{stored} of {of}"))
+    (!stored.is_empty()).then(|| format!("{stored} of {of}"))
 }
 
 fn until(until_ms: u64) -> String {

@@ -45,6 +45,8 @@ pub struct IterationSummary {
     pub cost_estimated: bool,
     /// The name of its agent.
     pub agent: String,
+    /// The role whose prompt it was given, if roles have prompts.
+    pub role: Option<String>,
     /// How it changed the tree.
     pub tree: TreeChange,
     /// What was changed, if that is known.
@@ -75,6 +77,7 @@ impl IterationSummary {
             cost_reported: false,
             cost_estimated: false,
             agent: String::new(),
+            role: None,
             duration_ms: 0,
             tree: TreeChange::Unknown,
             changes: None,
@@ -109,6 +112,7 @@ impl IterationSummary {
                 (summary.needs_human, summary.says_done, summary.near_misses > 0),
                 summary.accepted,
                 summary.causes.clone(),
+                summary.role.clone(),
             )
         };
         facts(self) == facts(other)
@@ -176,11 +180,12 @@ impl RunSummary {
                 self.stop = None;
             }
             Record::AgentChanged { to, .. } => self.agent.clone_from(to),
-            Record::IterationStarted { iteration, attempt, runtime_ms, .. } => {
+            Record::IterationStarted { iteration, attempt, runtime_ms, role, .. } => {
                 self.began_ms = *runtime_ms;
                 let agent = self.agent.clone();
                 let summary = self.iteration(*iteration);
                 summary.agent = agent;
+                summary.role.clone_from(role);
                 summary.attempts = summary.attempts.max(*attempt);
             }
             Record::IterationEnded { .. } => self.iteration_ended(record),
