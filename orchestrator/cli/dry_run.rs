@@ -5,13 +5,15 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 
-use ralph_orchestrator_config::{LoadedConfig, duration_text};
-use ralph_orchestrator_core::engine::{Session, SetupPlan};
+use ralph_orchestrator_backlog::{BacklogItem, ItemCounts};
+use ralph_orchestrator_config::{CommitMode, Initializer, LoadedConfig, Role, duration_text};
+use ralph_orchestrator_core::engine::{Session, SetupPlan, find_role_prompt};
 use ralph_orchestrator_core::store::Layout;
+use serde_json::{Value, json};
 
 use crate::git::RunPlace;
 use crate::output;
-use crate::render::text::{EVIDENCE_ONLY, escape};
+use crate::render::text::{EVIDENCE_ONLY, count, escape, one_line};
 
 /// Deletes, when it is dropped, what a dry run put into the state directory: its lock and key.
 pub(crate) struct DryRunTraces {
@@ -52,13 +54,31 @@ fn entries(folder: &Path) -> BTreeSet<OsString> {
     entries.map(|entry| entry.file_name()).collect()
 }
 
+/// What would be worked on next.
+pub(crate) struct PlannedBacklog<'a> {
+    pub(crate) path: &'a Path,
+    pub(crate) counts: ItemCounts,
+    pub(crate) item: &'a BacklogItem,
+}
+
 /// Shows what would run.
-pub(crate) fn show(session: &Session, place: &RunPlace, json: bool) {
+pub(crate) fn show(
+    session: &Session,
+    place: &RunPlace,
+    backlog: Option<&PlannedBacklog<'_>>,
+    json: bool,
+) {
     let (plan, loaded) = (session.plan(), &place.context.loaded);
+    let roles = Roles::of(session, loaded);
     if json {
         let mut object = serde_json::to_value(&plan).unwrap_or_default();
-        if let Some(object) = object.as_object_mut().filter(|_| loaded.config.git.worktree) {
-            object.insert("worktree".to_owned(), place.object());
+        if let Some(object) = object.as_object_mut() {
+            object.insert("git".to_owned(), json!({"commit": loaded.config.git.commit}));
+            object.extend(roles.map(|roles| ("roles".to_owned(), roles.object())));
+            object.extend(backlog.map(|backlog| ("backlog".to_owned(), backlog.object())));
+            if loaded.config.git.worktree {
+                object.insert("worktree".to_owned(), place.object());
+            }
         }
         return output::json(&object);
     }
@@ -69,6 +89,12 @@ pub(crate) fn show(session: &Session, place: &RunPlace, json: bool) {
     if !plan.fallback.is_empty() {
         output::result(&format!("  fallback    {}", plan.fallback.join(", ")));
     }
+    if let Some(PlannedBacklog { path, counts, item }) = backlog {
+        output::result(&format!("  backlog     {}: {counts}", path.display()));
+        let name = one_line(&format!("{}: {}", item.id, item.title), 120);
+        output::result(&format!("  next item   {name}"));
+    }
+    roles.iter().flat_map(Roles::lines).for_each(|line| output::result(&line));
     output::result(&format!("  program     {}", plan.program.as_deref().unwrap_or("none")));
     if let Some(setup) = &plan.setup {
         output::result(&format!("  setup       {}", setup_text(setup)));
@@ -83,6 +109,7 @@ pub(crate) fn show(session: &Session, place: &RunPlace, json: bool) {
         output::result(&format!("  completion  {EVIDENCE_ONLY}"));
     }
     output::result(&format!("  limits      {}", limits(loaded)));
+    output::result(&format!("  git         {}", stored_in_git(loaded.config.git.commit)));
     output::result(&format!("  environment {}", plan.env.join(" ")));
     output::result(&format!("  state       {}", plan.state_dir.display()));
     if let Some(instructions) = &plan.instructions {
@@ -100,6 +127,85 @@ pub(crate) fn setup_text(setup: &SetupPlan) -> String {
             escape(&file.display().to_string())
         ),
         None => format!("`{}` before each iteration", setup.command),
+    }
+}
+
+impl PlannedBacklog<'_> {
+    fn object(&self) -> Value {
+        json!({
+            "path": self.path,
+            "items": self.counts,
+            "item": {"id": self.item.id, "title": self.item.title},
+        })
+    }
+}
+
+/// The roles of a run, each with the origin of its prompt, in the order in which they work.
+struct Roles<'a> {
+    prompts: Vec<(Role, String)>,
+    /// What has to be there before the work begins, unless it is.
+    initializer: Option<&'a Initializer>,
+}
+
+impl<'a> Roles<'a> {
+    /// `None` if roles have no prompts.
+    fn of(session: &Session, loaded: &'a LoadedConfig) -> Option<Self> {
+        let config = &loaded.config;
+        let prompts = config.prompts.as_ref()?;
+        let initializer =
+            config.initializer.as_ref().filter(|_| !session.state().initializer.is_done);
+        let works = config.run.role.map_or(Role::Coding, Role::from);
+        let roles = initializer.map(|_| Role::Initializer).into_iter().chain([works]);
+        let origin = |role| {
+            let found = find_role_prompt(prompts, role);
+            (role, found.map_or_else(|error| error.to_string(), |found| found.origin()))
+        };
+        Some(Self { prompts: roles.map(origin).collect(), initializer })
+    }
+
+    fn lines(&self) -> Vec<String> {
+        let prompts = self.prompts.iter();
+        let mut lines: Vec<String> = prompts
+            .map(|(role, prompt)| {
+                format!("  role        {}, prompt {}", role.word(), one_line(prompt, 200))
+            })
+            .collect();
+        lines.extend(self.initializer.map(|initializer| {
+            let attempts = count(u64::from(initializer.max_attempts), "attempt");
+            let products = products(initializer).join(", ");
+            format!("  initializer at most {attempts}, until there is {}", one_line(&products, 300))
+        }));
+        lines
+    }
+
+    fn object(&self) -> Value {
+        let prompts = self.prompts.iter();
+        json!({
+            "prompts": prompts
+                .map(|(role, prompt)| json!({"role": role.word(), "prompt": prompt}))
+                .collect::<Vec<_>>(),
+            "initializer": self.initializer.map(|initializer| json!({
+                "products": products(initializer), "max_attempts": initializer.max_attempts,
+            })),
+        })
+    }
+}
+
+/// What the initializer has to produce.
+fn products(initializer: &Initializer) -> Vec<String> {
+    let files = initializer.files().into_iter().map(|(path, is_executable)| {
+        format!("{}{}", path.display(), if is_executable { " (executable)" } else { "" })
+    });
+    files.chain(initializer.commit.then(|| "a commit".to_owned())).collect()
+}
+
+/// What is stored in git, and when.
+const fn stored_in_git(mode: CommitMode) -> &'static str {
+    match mode {
+        CommitMode::Off => "nothing is stored",
+        CommitMode::Checkpoint => "a checkpoint after each iteration",
+        CommitMode::Iteration => "a checkpoint and a commit after each iteration",
+        CommitMode::Handoff => "a checkpoint after each iteration, a commit after a hand-off",
     }
 }
 

@@ -242,6 +242,9 @@ fn the_initializer_runs_until_its_products_are_there_and_never_again() {
     // What is gone later is the work of others.
     env.agent.call(3).script("rm list.json\n");
     env.agent.call(5).script("touch done\n").out("<promise>COMPLETE: it is</promise>\n");
+    let plan = env.ralph(&["run", "--dry-run"]).expect(0);
+    plan.says("  role        initializer, prompt ").says("  role        coding, prompt ");
+    plan.says("  initializer at most 3 attempts, until there is list.json, init.sh (executable), a commit");
     env.run().expect(0).says("as initializer");
     assert_eq!(starts(&env, "role"), ["initializer", "initializer", "coding", "coding", "coding"]);
     assert_eq!(env.agent.stdin(1), b"prepare\n");

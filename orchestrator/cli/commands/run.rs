@@ -206,7 +206,7 @@ async fn run_once(start: Start<'_>) -> Result<u8, CommandError> {
         OpenOutcome::Ready(session) => session,
     };
     if args.dry_run {
-        dry_run::show(&session, &place, args.json);
+        dry_run::show(&session, &place, None, args.json);
         return Ok(exit::OK);
     }
     if !answer_open_question(&mut session, &args, program)? {

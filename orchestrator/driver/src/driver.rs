@@ -265,6 +265,7 @@ impl<E: Executor> BacklogDriver<E> {
             Arc::new(move || work.item_text())
         };
         let order = RunOrder {
+            item: item.clone(),
             limits: remaining(&self.setup.limits, self.used_beside(resume.as_deref())),
             part: RunPart { run: resume, item: Some(item.id.clone()), text },
             item_claim: {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
+use ralph_orchestrator_backlog::BacklogItem;
 use ralph_orchestrator_config::Limits;
 use ralph_orchestrator_core::engine::{RunObserver, RunPart};
 use ralph_orchestrator_core::machine::{State, StopReason};
@@ -15,6 +16,8 @@ use crate::error::DriverError;
 /// What a run is to do.
 #[derive(Clone)]
 pub struct RunOrder {
+    /// The item that it works on.
+    pub item: BacklogItem,
     /// What it works on, and the run to resume.
     pub part: RunPart,
     /// What the agent claims of the item, for the detector `backlog`.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use tokio::sync::watch;
 
+use ralph_orchestrator_backlog::BacklogItem;
 use ralph_orchestrator_core::engine::{OpenOutcome, RunObserver, Session, StopRequests};
 use ralph_orchestrator_core::machine::StopReason;
 
@@ -21,8 +22,9 @@ pub trait RunOpener {
     /// Opens a run.
     async fn open(&self, order: RunOrder) -> Result<OpenOutcome, Self::Error>;
 
-    /// Called with a run before it begins. Returns the exit status if it is not to.
-    fn prepare(&self, session: &mut Session) -> Result<Option<u8>, Self::Error>;
+    /// Called with a run and its item before it begins. Returns the exit status if it is not to.
+    fn prepare(&self, session: &mut Session, item: &BacklogItem)
+    -> Result<Option<u8>, Self::Error>;
 }
 
 /// Performs runs one after the other, by the engine.
@@ -65,6 +67,7 @@ impl<O: RunOpener> Executor for LocalExecutor<O> {
     async fn submit(&self, order: RunOrder) -> Result<Submission, O::Error> {
         // Its locks are released first.
         drop(self.opened.take());
+        let item = order.item.clone();
         let mut session = match self.opener.open(order).await? {
             OpenOutcome::Complete { found, .. } => {
                 return Ok(Submission::Complete(Box::new(RunReport {
@@ -76,7 +79,7 @@ impl<O: RunOpener> Executor for LocalExecutor<O> {
             }
             OpenOutcome::Ready(session) => session,
         };
-        if let Some(status) = self.opener.prepare(&mut session)? {
+        if let Some(status) = self.opener.prepare(&mut session, &item)? {
             return Ok(Submission::Withheld(status));
         }
         let (run, layout) = (session.run_id().to_owned(), session.layout().clone());

@@ -162,7 +162,14 @@ fn events_say_which_item_a_run_is() {
 fn a_dry_run_shows_the_item_and_changes_nothing() {
     let env = features(&[feature("a", 3, &[])]);
     let before = env.read("feature-list.json");
-    env.ralph(&["run", "--dry-run"]).expect(0).says("would run");
+    let plan = env.ralph(&["run", "--dry-run"]).expect(0);
+    plan.says("would run").says("  backlog     feature-list.json: 0/1 (0.0%)");
+    plan.says("  next item   a: Make a\n").says("  git         nothing is stored\n");
+    let plan = object(&env.ralph(&["run", "--dry-run", "--json"]).expect(0));
+    assert_eq!(
+        (&plan["backlog"]["item"]["id"], &plan["git"]["commit"]),
+        (&"a".into(), &"off".into())
+    );
     assert_eq!(env.read("feature-list.json"), before);
     assert_eq!(env.agent.calls(), 0);
     env.run().expect(0);

@@ -6,16 +6,18 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
+use ralph_orchestrator_backlog::{Backlog, BacklogItem};
 use ralph_orchestrator_core::engine::{EngineError, OpenOutcome, Request, Session, open};
 use ralph_orchestrator_core::store::{Disk, StateError};
 use ralph_orchestrator_driver::{
-    BacklogDriver, BacklogEnd, BacklogObserver, BacklogSaver, DriverSetup, LocalExecutor,
-    RunOpener, RunOrder,
+    BacklogDriver, BacklogEnd, BacklogObserver, BacklogSaver, DriverError, DriverSetup,
+    LocalExecutor, RunOpener, RunOrder,
 };
 
 use super::{RunArgs, Start, answer_open_question, observer, repositories};
 use crate::backlog::{guard_rules, require};
 use crate::context::Context;
+use crate::dry_run::PlannedBacklog;
 use crate::error::{CommandError, exit, stop_exit_status};
 use crate::git::{self, BacklogCommits, RunPlace};
 use crate::orphans::end_orphans;
@@ -35,6 +37,7 @@ const OWN_LOCKS_POLL: Duration = Duration::from_millis(5);
 struct BacklogRuns<'a> {
     place: &'a RunPlace,
     args: &'a RunArgs,
+    list: Arc<dyn Backlog>,
     plugins: Plugins,
     policy: Option<SandboxPolicy>,
     signals: &'a Signals,
@@ -69,9 +72,15 @@ impl RunOpener for BacklogRuns<'_> {
         }
     }
 
-    fn prepare(&self, session: &mut Session) -> Result<Option<u8>, CommandError> {
+    fn prepare(
+        &self,
+        session: &mut Session,
+        item: &BacklogItem,
+    ) -> Result<Option<u8>, CommandError> {
         if self.args.dry_run {
-            dry_run::show(session, self.place, self.args.json);
+            let counts = self.list.load().map_err(DriverError::from)?.counts();
+            let backlog = PlannedBacklog { path: self.list.path(), counts, item };
+            dry_run::show(session, self.place, Some(&backlog), self.args.json);
             return Ok(Some(exit::OK));
         }
         if !answer_open_question(session, self.args, self.program)? {
@@ -132,7 +141,7 @@ pub(super) async fn run(start: Start<'_>) -> Result<u8, CommandError> {
     let (list, layout) = (require(context).await?, context.layout_of_run(args.restart)?);
     let saver = BacklogCommits::find(context, &list, &layout, &signals.switch);
     let setup = DriverSetup {
-        backlog: list,
+        backlog: Arc::clone(&list),
         layout,
         disk: Disk::default(),
         limits: context.loaded.config.limits.clone(),
@@ -152,6 +161,7 @@ pub(super) async fn run(start: Start<'_>) -> Result<u8, CommandError> {
     let runs = BacklogRuns {
         place: &place,
         args: &args,
+        list: Arc::clone(&list),
         plugins,
         policy,
         signals: &signals,
