@@ -113,6 +113,28 @@ fn a_program_that_does_not_exist_is_refused_with_its_place() {
 }
 
 #[test]
+fn a_line_that_its_shell_cannot_run_is_refused_before_any_work() {
+    for (line, says) in [
+        ("test -e done && (", "the shell cannot read the line of `sh -c "),
+        ("if test -e done; then", "the shell cannot read the line of `sh -c "),
+        ("gti-status-x && test -e done", "`gti-status-x`, the first program of `sh -c "),
+        ("sleeep 1; test -e done", "was not found in PATH; did you mean `sleep`?"),
+    ] {
+        let env = with(&command(&format!("[\"sh\", \"-c\", \"{line}\"]")));
+        env.run().expect(78).says("ralph.toml:15:").says(says);
+        let goal = ["run", "--goal", "x", "--check", line];
+        env.ralph(&goal).expect(78).says(says);
+        env.ralph(&["doctor"]).expect(78).says("FAIL  validator      tests (").says(says);
+        assert_eq!(env.agent.calls(), 0, "{line}");
+    }
+    // What the agent may have to make, and what only the shell knows, is no mistake.
+    for line in ["./made-later", "cd . && test -e done", "f() { test -e done; }; f"] {
+        let env = with(&command(&format!("[\"sh\", \"-c\", \"{line}\"]")));
+        env.ralph(&["doctor"]).expect(0);
+    }
+}
+
+#[test]
 fn all_programs_that_do_not_exist_are_named_at_once() {
     let env = with(&format!(
         "{}{}",

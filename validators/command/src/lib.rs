@@ -28,6 +28,7 @@ mod reserved;
 mod script;
 mod setup;
 mod shell;
+mod shell_line;
 mod validator;
 
 /// The index of the script in a command that gives one to an interpreter.

@@ -52,7 +52,7 @@ pub(crate) fn problems(
     problems
 }
 
-fn key(index: usize) -> Vec<String> {
+pub(crate) fn key(index: usize) -> Vec<String> {
     vec!["program".to_owned(), index.to_string()]
 }
 
@@ -157,7 +157,7 @@ pub(crate) fn glob(path: &Path) -> String {
 }
 
 /// The name in the folders of `path` that is most like this one, if one is like it at all.
-fn similar(name: &str, path: &str) -> Option<String> {
+pub(crate) fn similar(name: &str, path: &str) -> Option<String> {
     let folders = std::env::split_paths(path).filter(|folder| folder.is_absolute());
     let names = folders
         .filter_map(|folder| folder.read_dir().ok())

@@ -16,7 +16,7 @@ use crate::display::{escape, typed};
 use crate::execution::{Execution, run_to_end};
 use crate::patterns::Rules;
 use crate::reserved;
-use crate::setup;
+use crate::{setup, shell_line};
 
 /// How many changed paths a rejection names.
 const CHANGES_NAMED: usize = 20;
@@ -253,7 +253,13 @@ impl EvidenceValidator for CommandValidator {
     }
 
     async fn find_setup_problems(&self, setup: Setup<'_>) -> Vec<SetupProblem> {
-        setup::problems(&self.config, &self.program, &self.lookup, setup)
+        let (config, program, lookup) = (&self.config, &self.program, &self.lookup);
+        let mut problems = setup::problems(config, program, lookup, setup);
+        let command = &config.program;
+        problems.extend(
+            shell_line::find_problem(command, program, lookup, setup, &self.supervisor).await,
+        );
+        problems
     }
 
     async fn validate(&self, context: ValidationContext<'_>, cancel: &dyn CancelSignal) -> Verdict {
