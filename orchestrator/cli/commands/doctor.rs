@@ -40,6 +40,9 @@ pub(crate) struct DoctorArgs {
     pub(crate) sets: SetArgs,
 }
 
+/// What the run of an item knows and this command does not.
+const OUTSIDE_OF_ITEMS: &str =
+    " (no item is in progress here; the run of each item checks it again with its item)";
 /// Where details begin.
 const INDENT: usize = 21;
 
@@ -299,6 +302,7 @@ async fn check_baseline(
 ) -> Finding {
     let config = &context.loaded.config;
     let mode = config.completion.baseline;
+    let has_backlog = config.backlog.is_some();
     let workspace = match config.run.workspace.canonicalize() {
         Ok(workspace) => workspace,
         Err(error) => return Finding::skipped("baseline", &format!("the workspace: {error}")),
@@ -319,6 +323,11 @@ async fn check_baseline(
         None => {
             let names: Vec<&str> = accepting.map(|named| named.validator.as_str()).collect();
             let (severity, consequence) = match mode {
+                // Each item's run decides, with its item in progress.
+                BaselineMode::MustFail if has_backlog => (
+                    Severity::Warning,
+                    "`completion.baseline = \"must_fail\"` may let no run begin",
+                ),
                 BaselineMode::MustFail => {
                     let must_fail = "`completion.baseline = \"must_fail\"` lets no run begin";
                     (Severity::Failed(exit::CONFIG), must_fail)
@@ -336,7 +345,8 @@ async fn check_baseline(
             (severity, format!("accepted by {names}, although nothing is done yet: {consequence}"))
         }
     };
-    Finding { what: "baseline", severity, detail }
+    let outside = if has_backlog { OUTSIDE_OF_ITEMS } else { "" };
+    Finding { what: "baseline", severity, detail: format!("{detail}{outside}") }
 }
 
 /// Whether the command of `run.setup` is there, or will be made; `None` without one. It is not run.

@@ -69,3 +69,21 @@ fn show_has_every_value_with_its_source() {
     assert!(!shown.stdout.contains("backlog"), "{}", shown.stdout);
     env.ralph(&["next"]).expect(78).says("[backlog]");
 }
+
+#[test]
+fn doctor_says_that_no_item_is_in_progress_when_it_runs_the_checks() {
+    let env = environment("json", "feature-list.json", "[completion]\nbaseline = \"must_fail\"\n");
+    env.write("feature-list.json", feature_list(&[feature("a", 1, &[])]));
+    // Accepts as long as no item is in progress.
+    let config =
+        env.read("ralph.toml").replace("ls made-*", "! grep in_progress feature-list.json");
+    env.write("ralph.toml", config);
+    env.ralph(&["doctor"]).expect(0).says("warn  baseline").says("no item is in progress here");
+    env.agent
+        .default_call()
+        .script(": > made-a; sed -i s/in_progress/pending/ feature-list.json\n");
+    // What the run finds is another matter.
+    let ended = env.ralph(&["run", "--max-iterations", "1"]);
+    assert_ne!(ended.code, Some(78), "{ended:?}");
+    assert_eq!(env.agent.calls(), 1);
+}
