@@ -4,6 +4,7 @@ use ralph_orchestrator_contract::Tokens;
 use ralph_orchestrator_testkit::model_server::{ModelServer, Script, Turn};
 use rustix::process::Signal;
 
+use crate::backlog;
 use crate::environment::{TestEnvironment, eventually, of_run};
 use crate::git::{committed, git};
 use crate::real::Real;
@@ -115,5 +116,68 @@ fn killed_at(kind: &str) {
 fn kill_9_at_each_step_finishes_the_hand_off_once() {
     for kind in ["cancelling", "iteration_ended", "observed", "saved", "note"] {
         killed_at(kind);
+    }
+}
+
+/// Hands off the first iteration of the item of a backlog.
+fn of_an_item() -> (TestEnvironment, std::fs::File) {
+    let env = backlog::environment("json", "feature-list.json", "[handoff]\nafter = \"1s\"\n");
+    env.write("feature-list.json", backlog::feature_list(&[backlog::feature("a", 1, &[])]));
+    let gate = env.fifo("gate");
+    let hold = std::fs::OpenOptions::new().read(true).write(true).open(&gate).unwrap();
+    env.agent.call(1).script(&format!("echo half > work.txt; cat '{}'\n", gate.display()));
+    (env, hold)
+}
+
+/// The notes at the only item.
+fn notes(env: &TestEnvironment) -> Vec<String> {
+    let list: serde_json::Value = serde_json::from_str(&env.read("feature-list.json")).unwrap();
+    let notes = list["features"][0]["implementation_notes"].as_array().cloned();
+    let texts = notes.unwrap_or_default().into_iter();
+    texts.map(|note| note.as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn the_item_of_a_backlog_gets_a_note_and_stays_in_progress() {
+    let (env, hold) = of_an_item();
+    let before = env.read("feature-list.json");
+    env.ralph(&["run", "--once"]);
+    drop(hold);
+    let notes = notes(&env);
+    assert_eq!(notes.len(), 1, "{notes:?}");
+    let run = env.status()["run"].as_str().unwrap().to_owned();
+    assert!(notes[0].starts_with("Hand-off: iteration 1 was ended"), "{notes:?}");
+    assert!(notes[0].ends_with(&format!("(run {run}, iteration 1)")), "{notes:?}");
+    assert_eq!(backlog::statuses(&env), [("a".to_owned(), "in_progress".to_owned())]);
+    // Everything else is as it was, byte for byte.
+    let after = env.read("feature-list.json").replace("in_progress", "pending");
+    let (begin, rest) = after.split_once(",\n      \"implementation_notes\": [").unwrap();
+    let (_, end) = rest.split_once(']').unwrap();
+    assert_eq!(format!("{begin}{end}"), before);
+    env.run().expect(0);
+    let given = String::from_utf8(env.agent.stdin(2)).unwrap();
+    assert!(given.contains("Notes from earlier sessions:\n- Hand-off: iteration 1"), "{given}");
+}
+
+#[test]
+fn kill_9_at_each_step_leaves_one_note_at_the_item() {
+    for kind in ["iteration_ended", "observed", "note"] {
+        let (env, hold) = of_an_item();
+        let mut running = env.start(&["run"]);
+        let wanted = format!("\"kind\":\"{kind}\",\"iteration\":1");
+        eventually("the record", || {
+            env.has_state()
+                && std::fs::read_dir(env.state().join("runs"))
+                    .is_ok_and(|mut runs| runs.next().is_some())
+                && std::fs::read_to_string(env.journal_path())
+                    .is_ok_and(|text| text.contains(&wanted))
+        });
+        running.signal(Signal::KILL);
+        running.wait();
+        env.run().expect(0);
+        drop(hold);
+        let notes = notes(&env);
+        assert_eq!(notes.len(), 1, "{kind}: {notes:?}");
+        assert_eq!(backlog::statuses(&env), [("a".to_owned(), "completed".to_owned())]);
     }
 }

@@ -202,6 +202,14 @@ impl<E: Executor> BacklogDriver<E> {
         for message in self.work.recover()? {
             self.warn(message);
         }
+        let unfinished = self.work.state().ledger.unfinished().cloned();
+        if let Some(entry) = unfinished
+            && let Some(state) = read_state(&self.setup.layout, &entry.run)?
+            && let Some(note) = state.handoff_note()
+        {
+            let message = self.work.note_handoff((&entry.item, &entry.run), note)?;
+            message.into_iter().for_each(|message| self.warn(message));
+        }
         self.write_completion().await
     }
 
@@ -453,15 +461,19 @@ fn resumable(snapshot: &BacklogSnapshot, entry: &ItemRun) -> Option<(BacklogItem
     is_ready.then(|| (item.clone(), entry.run.clone()))
 }
 
+/// Returns the state of a run; `None` if it was opened without having begun.
+fn read_state(layout: &Layout, run: &str) -> Result<Option<State>, DriverError> {
+    let journal = std::fs::read(layout.journal(run)).unwrap_or_default();
+    if !journal.contains(&b'\n') {
+        return Ok(None);
+    }
+    Ok(Some(read_run(layout, run, |_| {})?.found.state))
+}
+
 /// Returns the record of a run whose end nobody recorded and that is not resumed.
 fn abandoned(layout: &Layout, entry: &ItemRun) -> Result<SeriesRecord, DriverError> {
-    // It may have been opened without having begun: then it has used nothing.
-    let journal = std::fs::read(layout.journal(&entry.run)).unwrap_or_default();
-    let usage = if journal.contains(&b'\n') {
-        RunUsage::from_state(&read_run(layout, &entry.run, |_| {})?.found.state)
-    } else {
-        RunUsage::default()
-    };
+    let state = read_state(layout, &entry.run)?;
+    let usage = state.as_ref().map(RunUsage::from_state).unwrap_or_default();
     Ok(SeriesRecord::ItemStopped {
         item: entry.item.clone(),
         run: entry.run.clone(),

@@ -7,8 +7,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 
-use ralph_orchestrator_backlog::{Backlog, BacklogItem, BacklogSnapshot, GuardRules, ItemStatus};
+use ralph_orchestrator_backlog::{
+    Backlog, BacklogError, BacklogItem, BacklogSnapshot, GuardRules, ItemStatus,
+};
 use ralph_orchestrator_core::engine::{RunEvent, RunObserver};
+use ralph_orchestrator_core::machine::Note;
 use ralph_orchestrator_core::store::{Series, SeriesFiles};
 
 use crate::additions::take_additions;
@@ -154,7 +157,43 @@ impl SharedWork {
         Ok(messages)
     }
 
-    /// Does the same for an iteration in which the driver was killed.
+    /// Leaves a note at an item whose iteration was handed off, once. Returns what there is to say to people.
+    pub(crate) fn note_handoff(
+        &self,
+        (item, run): (&str, &str),
+        note: &Note,
+    ) -> Result<Option<String>, DriverError> {
+        let snapshot = self.backlog.load()?;
+        let Some(found) = snapshot.find(item) else { return Ok(None) };
+        let mark = format!("(run {run}, iteration {})", note.iteration);
+        if found.notes.iter().any(|known| known.contains(&mark)) {
+            return Ok(None);
+        }
+        match self.backlog.append_note(item, &format!("{} {mark}", note.text)) {
+            // A format without notes has nothing to lose.
+            Ok(_) | Err(BacklogError::NotStorable { .. }) => Ok(None),
+            // Somebody else edits the file; the run has the note all the same.
+            Err(error @ (BacklogError::Busy { .. } | BacklogError::EditNotIsolated { .. })) => {
+                Ok(Some(format!("backlog: item `{item}` has no note of the hand-off: {error}")))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Does the same for the iteration of a run that is being performed: a note between two iterations is
+    /// that of the orchestrator.
+    fn note_between(&self, run: &str, note: &Note) -> Result<Option<String>, DriverError> {
+        let item = {
+            let state = self.state();
+            state.item.as_ref().filter(|_| state.base.is_none()).map(|item| item.id.clone())
+        };
+        match item.filter(|_| note.is_handoff()) {
+            Some(item) => self.note_handoff((&item, run), note),
+            None => Ok(None),
+        }
+    }
+
+    /// Ends an iteration in which the driver was killed.
     pub(crate) fn recover(&self) -> Result<Vec<String>, DriverError> {
         let mut state = self.state();
         let Some((_, files)) = &state.series else { return Ok(Vec::new()) };
@@ -226,6 +265,11 @@ impl RunObserver for IterationGuard {
             // Its processes have ended.
             RunEvent::IterationFinished { iteration, .. } => {
                 self.report(run, *iteration, self.work.end_iteration());
+            }
+            RunEvent::Note { iteration, text } => {
+                let note = Note { iteration: *iteration, text: text.clone() };
+                let noted = self.work.note_between(run, &note);
+                self.report(run, *iteration, noted.map(Vec::from_iter));
             }
             _ => {}
         }

@@ -20,7 +20,7 @@ echo \"$id\" >> order; : > \"made-$id\"\n";
 const CLAIM: &str = "<promise>COMPLETE: made it</promise>\n";
 
 /// A workspace with this backlog, an agent that makes what an item wants, and a check that accepts.
-pub(super) fn environment(kind: &str, path: &str, more: &str) -> TestEnvironment {
+pub(crate) fn environment(kind: &str, path: &str, more: &str) -> TestEnvironment {
     let env = TestEnvironment::new();
     env.raw_config(&format!(
         "[run]\ndelay = \"0s\"\nbookkeeping = [\"order\"]\n\
@@ -45,7 +45,7 @@ pub(crate) fn feature(id: &str, priority: i64, after: &[&str]) -> Value {
 }
 
 /// The file with these items, as ADA writes it.
-pub(super) fn feature_list(features: &[Value]) -> String {
+pub(crate) fn feature_list(features: &[Value]) -> String {
     let list = json!({"project_name": "demo", "project_path": ".", "features": features});
     serde_json::to_string_pretty(&list).unwrap() + "\n"
 }
@@ -63,7 +63,7 @@ pub(super) fn worked(env: &TestEnvironment) -> Vec<String> {
 }
 
 /// Ids and statuses of feature-list.json.
-pub(super) fn statuses(env: &TestEnvironment) -> Vec<(String, String)> {
+pub(crate) fn statuses(env: &TestEnvironment) -> Vec<(String, String)> {
     let list: Value = serde_json::from_str(&env.read("feature-list.json")).unwrap();
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     let features = list["features"].as_array().unwrap().iter();

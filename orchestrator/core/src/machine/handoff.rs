@@ -2,7 +2,7 @@
 
 use super::outcome::IterationOutcome;
 use super::record::Record;
-use super::state::{ContextUsage, State};
+use super::state::{ContextUsage, Note, State};
 use super::transition::Transition;
 use ralph_orchestrator_contract::CancelReason;
 
@@ -46,13 +46,29 @@ impl State {
     }
 }
 
+impl State {
+    /// Returns the note that the orchestrator left when it ended the last iteration for its context.
+    #[must_use]
+    pub fn handoff_note(&self) -> Option<&Note> {
+        let is_last = |note: &&Note| note.iteration == self.iterations && note.is_handoff();
+        self.notes.iter().rev().find(is_last).filter(|_| self.is_ended_for_handoff())
+    }
+}
+
+impl Note {
+    /// Whether it has the form of a note that the orchestrator leaves; an agent's may have it too.
+    #[must_use]
+    pub fn is_handoff(&self) -> bool {
+        self.text.starts_with(NOTE)
+    }
+}
+
 /// Leaves a note for the next iteration, once, if the orchestrator ended the last one for its context.
 pub(super) fn leave_note(next: &mut Transition) {
     let state = &next.state;
     let iteration = state.iterations;
-    let is_own = |text: &String| text.starts_with(NOTE);
     let mut notes = state.notes.iter().filter(|note| note.iteration == iteration);
-    if !state.is_ended_for_handoff() || notes.any(|note| is_own(&note.text)) {
+    if !state.is_ended_for_handoff() || notes.any(Note::is_handoff) {
         return;
     }
     let at = match state.agent.context.map(|context| state.context_per_mille(context)) {
