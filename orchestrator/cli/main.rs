@@ -15,6 +15,7 @@ mod error;
 mod git;
 mod help;
 mod missing_agent_program;
+mod new_file;
 mod next_step;
 mod orphans;
 mod output;

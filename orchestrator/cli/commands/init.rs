@@ -11,8 +11,8 @@ mod subprojects;
 mod systemd;
 mod systems;
 
-use std::fs::{self, OpenOptions};
-use std::io::{ErrorKind, Write as _};
+use std::fs;
+use std::io::ErrorKind;
 use std::path::Path;
 
 pub(crate) use agent::names as agent_names;
@@ -20,6 +20,7 @@ pub(crate) use ignore::is_in_repository;
 pub(crate) use prompt::{needs_task, placeholder, refuse_placeholder};
 
 use crate::error::{CommandError, exit};
+use crate::new_file::create_new;
 use crate::output;
 use check::ProposedChecks;
 use preset::PresetFolder;
@@ -119,7 +120,7 @@ fn write_prompt(
         Some(preset) => preset.prompt(text),
         None => text,
     };
-    if !is_kept && create(path, &text)? {
+    if !is_kept && create_new(path, &text)? {
         output::result(&format!("wrote {}", path.display()));
     } else {
         let missing = prompt::missing_claim(path);
@@ -209,7 +210,7 @@ fn write_config(
     if args.force {
         let disk = ralph_orchestrator_core::store::Disk::default();
         disk.write_atomically(file, text.as_bytes(), 0o644)?;
-    } else if !create(file, &text)? {
+    } else if !create_new(file, &text)? {
         let message = format!("{} was just created by another program", file.display());
         return Err(CommandError::user(message));
     }
@@ -220,18 +221,6 @@ fn write_config(
         None => checks.lines().iter().for_each(|line| output::result(line)),
     }
     Ok(())
-}
-
-/// Writes a file that is not there. Whether it was not.
-fn create(path: &Path, text: &str) -> Result<bool, CommandError> {
-    let failed = |error| CommandError::user(format!("cannot write {}: {error}", path.display()));
-    let mut file = match OpenOptions::new().write(true).create_new(true).open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => return Ok(false),
-        Err(error) => return Err(failed(error)),
-    };
-    file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(failed)?;
-    Ok(true)
 }
 
 /// Adds what the checks leave behind to `.gitignore` on request; suggests it otherwise.

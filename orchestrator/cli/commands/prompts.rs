@@ -1,9 +1,5 @@
 //! `prompts`
 
-use std::fs::OpenOptions;
-use std::io::{ErrorKind, Write as _};
-use std::path::Path;
-
 use ralph_orchestrator_config::{Prompts, Role};
 use ralph_orchestrator_core::engine::{built_in_prompt, find_role_prompt};
 
@@ -11,6 +7,7 @@ use crate::args::SetArgs;
 use crate::context::Context;
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
+use crate::new_file::create_new;
 use crate::output;
 
 #[derive(Debug, clap::Subcommand)]
@@ -92,22 +89,15 @@ fn eject(prompts: &Prompts, role: Role) -> Result<(), CommandError> {
         let message = "`prompts.paths` names no file, only \"built-in\"";
         return Err(CommandError::config(message).hinted("add a path with `{name}` before it"));
     };
-    write_new(&path, built_in_prompt(prompts, role).as_bytes())?;
-    output::result(&format!("{}: written", path.display()));
-    Ok(())
-}
-
-/// Writes a file that is not there yet.
-fn write_new(path: &Path, content: &[u8]) -> Result<(), CommandError> {
-    let failed = |error: std::io::Error| match error.kind() {
-        ErrorKind::AlreadyExists => {
-            CommandError::user(format!("{} already exists; nothing was written", path.display()))
-        }
-        _ => CommandError::user(format!("{}: {error}", path.display())),
-    };
     if let Some(folder) = path.parent() {
+        let failed =
+            |error| CommandError::user(format!("cannot make {}: {error}", folder.display()));
         std::fs::create_dir_all(folder).map_err(failed)?;
     }
-    let mut file = OpenOptions::new().write(true).create_new(true).open(path).map_err(failed)?;
-    file.write_all(content).map_err(failed)
+    if !create_new(&path, built_in_prompt(prompts, role))? {
+        let message = format!("{} already exists; nothing was written", path.display());
+        return Err(CommandError::user(message));
+    }
+    output::result(&format!("{}: written", path.display()));
+    Ok(())
 }

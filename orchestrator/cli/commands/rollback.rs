@@ -18,7 +18,7 @@ use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::git::{self, StoredRepository, blocking};
 use crate::output;
-use crate::render::text::{count, len, local, one_line};
+use crate::render::text::{count, len, local, one_line, short_object_id};
 
 /// Files that are named.
 const MOST_FILES: usize = 20;
@@ -95,7 +95,7 @@ fn print_list(checkpoints: &[Checkpoint], is_json: bool) {
     for checkpoint in checkpoints {
         let time = Timestamp::from_second(checkpoint.time).map(local).unwrap_or_default();
         let subject = one_line(&checkpoint.subject, 100);
-        let id: String = checkpoint.commit.as_str().chars().take(12).collect();
+        let id = short_object_id(checkpoint.commit.as_str());
         output::result(&format!("{:<12} {id}  {time}  {subject}", checkpoint.name.to_string()));
     }
 }

@@ -1,6 +1,5 @@
 //! `status`
 
-use jiff::Timestamp;
 use ralph_orchestrator_contract::Usd;
 use ralph_orchestrator_core::machine::{
     FrozenPolicy, Latch, RunSummary, SaveState, State, StopReason,
@@ -21,7 +20,7 @@ use crate::output;
 use crate::render::terminal::{fold, stdout_width};
 use crate::render::text::{
     EVIDENCE_ONLY, changed_files, changes, context_usage, count, duration, local, one_line, saved,
-    shorten_home,
+    shorten_home, timestamp,
 };
 
 #[derive(Debug, clap::Args)]
@@ -113,7 +112,7 @@ fn no_run(layout: &Layout) -> Value {
 fn object(stored: &SelectedRun) -> Value {
     let StoredRun { run, state, started, .. } = &stored.found;
     let holder = stored.holder.as_ref();
-    let waiting_until = state.waiting.as_ref().and_then(|wait| time(wait.until_ms));
+    let waiting_until = state.waiting.as_ref().and_then(|wait| timestamp(wait.until_ms));
     json!({
         "run": run,
         "phase": phase(state, holder.is_some()),
@@ -148,11 +147,6 @@ fn object(stored: &SelectedRun) -> Value {
         },
         "state_dir": stored.layout.root(),
     })
-}
-
-/// A time that is recorded in milliseconds since 1970.
-fn time(ms: u64) -> Option<Timestamp> {
-    i64::try_from(ms).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok())
 }
 
 /// What was stored in git last; nothing if nothing is stored.
@@ -268,7 +262,7 @@ fn lines(stored: &SelectedRun, story: &RunSummary) -> Vec<String> {
         lines.push(format!("  process     {text} could not be ended"));
     }
     if let Some(wait) = &state.waiting {
-        let until = time(wait.until_ms).map_or_else(|| "later".to_owned(), local);
+        let until = timestamp(wait.until_ms).map_or_else(|| "later".to_owned(), local);
         lines.push(format!("  waiting     until {until}: {}", one_line(&wait.reason, 120)));
     }
     lines.push(format!("  state       {}", shorten_home(stored.layout.root())));

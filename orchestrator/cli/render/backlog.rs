@@ -2,10 +2,9 @@
 
 use ralph_orchestrator_core::machine::StopReason;
 use ralph_orchestrator_driver::{BacklogEvent, BacklogObserver};
-use serde_json::{Value, json};
 
+use super::json::print_event;
 use super::text::{count, one_line};
-use crate::error::stop_exit_status;
 use crate::output;
 
 /// Prints each event as one JSON object on stdout.
@@ -16,20 +15,13 @@ pub(crate) struct JsonBacklogReporter {
 
 impl BacklogObserver for JsonBacklogReporter {
     fn on_backlog_event(&self, event: &BacklogEvent) {
-        let Ok(Value::Object(fields)) = serde_json::to_value(event) else { return };
-        let mut object = serde_json::Map::new();
-        object.insert("event".into(), fields.get("event").cloned().unwrap_or_default());
-        object.insert("time".into(), json!(jiff::Timestamp::now()));
-        object.extend(fields);
-        let mut is_last = false;
-        if let BacklogEvent::BacklogFinished { stop_reason, ended_well, .. } = event {
-            let status = self.interrupted.load(std::sync::atomic::Ordering::Relaxed);
-            let code = stop_exit_status(*stop_reason, *ended_well, status);
-            object.insert("exit_code".into(), json!(code));
-            is_last = true;
-        }
-        let run = object.get("run").and_then(Value::as_str).unwrap_or_default().to_owned();
-        output::event(&run, &Value::Object(object), is_last);
+        let end = match event {
+            BacklogEvent::BacklogFinished { stop_reason, ended_well, .. } => {
+                Some((*stop_reason, *ended_well))
+            }
+            _ => None,
+        };
+        print_event(None, event, end, &self.interrupted);
     }
 }
 

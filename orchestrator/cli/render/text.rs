@@ -185,11 +185,21 @@ pub(crate) fn changed_files(changes: &Changes, most: usize) -> Vec<String> {
     files
 }
 
+/// The first digits of an object's id, which tell objects apart.
+pub(crate) fn short_object_id(id: &str) -> String {
+    id.chars().take(SHORT_ID).collect()
+}
+
+/// A time that is recorded in milliseconds since 1970.
+pub(crate) fn timestamp(ms: u64) -> Option<Timestamp> {
+    i64::try_from(ms).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok())
+}
+
 /// What was stored in git, such as `checkpoint 1a2b3c4d, commit 5e6f7a8b`; empty if nothing was.
 pub(crate) fn saved(checkpoint: Option<&str>, commit: Option<&str>) -> String {
-    let short = |id: &str| id.chars().take(SHORT_ID).collect::<String>();
     let stored = [("checkpoint", checkpoint), ("commit", commit)];
-    let stored = stored.iter().filter_map(|(what, id)| Some(format!("{what} {}", short((*id)?))));
+    let stored =
+        stored.iter().filter_map(|(what, id)| Some(format!("{what} {}", short_object_id((*id)?))));
     stored.collect::<Vec<_>>().join(", ")
 }
 

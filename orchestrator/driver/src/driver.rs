@@ -220,10 +220,14 @@ impl<E: Executor> BacklogDriver<E> {
     /// Decides what to do next, from the backlog as it is now.
     fn choose(&mut self) -> Result<Choice, DriverError> {
         let snapshot = self.load()?;
-        let (next, ledger) = (snapshot.select_next(), self.work.state().ledger.clone());
+        let next = snapshot.select_next();
+        let (is_complete, unfinished) = {
+            let ledger = &self.work.state().ledger;
+            (ledger.is_complete(), ledger.unfinished().cloned())
+        };
         if matches!(next, NextItem::Complete) {
             let counts = snapshot.counts();
-            let text = if ledger.is_complete() && !self.begins {
+            let text = if is_complete && !self.begins {
                 "already completed; no agent was started".to_owned()
             } else {
                 match counts.total {
@@ -234,13 +238,13 @@ impl<E: Executor> BacklogDriver<E> {
             return Ok(Choice::Stop(Stop::new(StopReason::Completed, text)));
         }
         // Items that were added after everything was complete are new work.
-        self.begins |= ledger.is_complete();
+        self.begins |= is_complete;
         if self.executor.is_stopping() {
             let text = "stop requested between two items";
             return Ok(Choice::Stop(Stop::new(StopReason::Interrupted, text)));
         }
-        let unfinished = ledger.unfinished().filter(|_| !self.begins);
-        let resumed = unfinished.and_then(|entry| resumable(&snapshot, entry));
+        let unfinished = unfinished.filter(|_| !self.begins);
+        let resumed = unfinished.and_then(|entry| resumable(&snapshot, &entry));
         let (item, resume) = match (resumed, next) {
             (Some((item, run)), _) => (item, Some(run)),
             (None, NextItem::Item { item }) => (item, None),
@@ -288,7 +292,7 @@ impl<E: Executor> BacklogDriver<E> {
                 return Ok(ItemEnd::Ended(BacklogEnd::Withheld(status)));
             }
             Submission::Complete(report) => (report.run.clone(), Some(*report)),
-            Submission::Opened { run, .. } => (run, None),
+            Submission::Opened { run } => (run, None),
         };
         self.begin_item(item, &run)?;
         let report = match report {
@@ -345,18 +349,18 @@ impl<E: Executor> BacklogDriver<E> {
             state.append(&SeriesRecord::ItemStarted { item, title, run: run.to_owned() })?;
         }
         drop(state);
-        let snapshot = self.load()?;
+        let mut snapshot = self.load()?;
         let status = snapshot.find(&item.id).map(|item| item.status);
         let storable = snapshot.storable.contains(&ItemStatus::InProgress);
         if status == Some(ItemStatus::Pending) && storable {
-            self.setup.backlog.set_status(&item.id, ItemStatus::InProgress)?;
+            snapshot = self.setup.backlog.set_status(&item.id, ItemStatus::InProgress)?;
         }
         self.observer.on_backlog_event(&BacklogEvent::ItemStarted {
             item: item.id.clone(),
             title: item.title.clone(),
             run: run.to_owned(),
             resumed,
-            items: self.load()?.counts(),
+            items: snapshot.counts(),
         });
         Ok(())
     }

@@ -8,7 +8,6 @@ use ralph_orchestrator_backlog::BacklogItem;
 use ralph_orchestrator_config::Limits;
 use ralph_orchestrator_core::engine::{RunObserver, RunPart};
 use ralph_orchestrator_core::machine::{State, StopReason};
-use ralph_orchestrator_core::store::Layout;
 
 use crate::detector::ItemClaim;
 use crate::error::DriverError;
@@ -36,8 +35,6 @@ pub enum Submission {
     Opened {
         /// The run.
         run: String,
-        /// Where its state is.
-        layout: Layout,
     },
     /// It is complete already.
     Complete(Box<RunReport>),

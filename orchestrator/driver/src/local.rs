@@ -82,9 +82,9 @@ impl<O: RunOpener> Executor for LocalExecutor<O> {
         if let Some(status) = self.opener.prepare(&mut session, &item)? {
             return Ok(Submission::Withheld(status));
         }
-        let (run, layout) = (session.run_id().to_owned(), session.layout().clone());
+        let run = session.run_id().to_owned();
         self.opened.replace(Some(session));
-        Ok(Submission::Opened { run, layout })
+        Ok(Submission::Opened { run })
     }
 
     async fn watch(

@@ -37,6 +37,16 @@ fn diff_shows_an_iteration_against_the_one_before() {
 }
 
 #[test]
+fn the_log_of_an_iteration_shows_what_was_stored_also_when_it_is_followed() {
+    let env = finished();
+    for args in [&["log", "2"][..], &["log", "2", "--follow"]] {
+        let log = env.ralph(args).expect(0);
+        assert_eq!(log.stdout.matches(" of iteration 2\n").count(), 1, "{}", log.stdout);
+        assert!(!log.stdout.contains("of iteration 1"), "{}", log.stdout);
+    }
+}
+
+#[test]
 fn rollback_restores_the_files_and_can_be_undone() {
     let env = finished();
     env.ralph(&["rollback", "--list"]).expect(0).says("after iteration 2").says("before the first");

@@ -11,7 +11,8 @@ use ralph_orchestrator_core::engine::built_in_prompt;
 use super::agent::AgentChoice;
 use super::check::ProposedChecks;
 use super::ignore::is_in_repository;
-use super::{create, next_commands, option_of};
+use super::{next_commands, option_of};
+use crate::new_file::create_new;
 use crate::error::{CommandError, exit};
 use crate::{git, output, presets};
 use demo::Demo;
@@ -175,7 +176,7 @@ fn write(folder: &Path, name: &str, text: &str) -> Result<(), CommandError> {
             CommandError::user(format!("cannot make {}: {error}", parent.display()))
         })?;
     }
-    let verb = if create(&path, text)? { "wrote" } else { "kept" };
+    let verb = if create_new(&path, text)? { "wrote" } else { "kept" };
     output::result(&format!("{verb} {}", path.display()));
     Ok(())
 }

@@ -7,7 +7,7 @@ use ralph_orchestrator_core::store::JournalEntry;
 use crate::render::terminal::fold;
 use crate::render::text::{
     cancel_reason, changed_files, changes, cost, count, duration, escape, len, local, local_clock,
-    one_line, outcome, saved, trigger,
+    one_line, outcome, saved, timestamp, trigger,
 };
 
 /// Changed files that are named.
@@ -226,9 +226,7 @@ fn describe_saved(
 }
 
 fn until(until_ms: u64) -> String {
-    let time = i64::try_from(until_ms).ok();
-    let time = time.and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
-    time.map(|time| format!(" (until {})", local(time))).unwrap_or_default()
+    timestamp(until_ms).map(|time| format!(" (until {})", local(time))).unwrap_or_default()
 }
 
 fn joined(reasons: &[String]) -> String {
