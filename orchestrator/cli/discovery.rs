@@ -10,6 +10,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::error::CommandError;
+use crate::tasks;
 
 /// The name of the configuration file.
 pub(crate) const NAME: &str = "ralph.toml";
@@ -113,6 +114,9 @@ impl ConfigPlace {
         let error = CommandError::config(message).hinted(
             "`ralph-orchestrator init` writes one; `run --goal TEXT --check COMMAND` needs none",
         );
+        if folder.join(tasks::FOLDER).is_dir() {
+            return error.hinted("`ralph-orchestrator go TASK` works on a task of .ralph");
+        }
         match OTHERS.iter().find(|other| exists(&folder.join(other))) {
             Some(other) => error.hinted(format!(
                 "{other} is another tool's; docs/user/coming-from.md maps its keys"

@@ -183,6 +183,8 @@ fn go_and_run_name_a_task_in_three_ways() {
     assert_eq!(env.agent.calls(), 0);
     let env = empty();
     env.ralph(&["go", "1"]).expect(1).says("ralph-orchestrator new");
+    env.ralph(&["new", "x"]).expect(0);
+    env.ralph(&["run"]).expect(78).says("go TASK");
 }
 
 #[test]
@@ -316,7 +318,7 @@ fn the_plan_comes_after_the_configuration_and_before_the_command_line() {
 
 #[test]
 fn config_show_names_the_plan_and_its_line() {
-    let env = task("");
+    let mut env = task("");
     let shown = env.ralph(&["config", "show", "--task", "1"]).expect(0).stdout;
     let origin = |key: &str| {
         let row =
@@ -331,6 +333,13 @@ fn config_show_names_the_plan_and_its_line() {
     assert!(origin("agent.adapter").ends_with("ralph.toml:2:11"), "{shown}");
     assert!(!env.ralph(&["config", "show"]).stdout.contains("plan.md"));
     env.ralph(&["config", "check", "--task", "1"]).expect(0);
+    env.write(".ralph/ralph-1/plan.md", "---\ntest_command: make\nmax_iterations: 3\n---\n");
+    env.var("RALPH_LIMITS__MAX_ITERATIONS", "2");
+    let show =
+        |more: &[&str]| env.ralph(&[&["config", "show", "--task", "1"], more].concat()).stdout;
+    assert!(show(&[]).contains("limits.max_iterations = 2"), "a variable comes after the plan");
+    let set = show(&["--set", "limits.max_iterations=1"]);
+    assert!(set.contains("limits.max_iterations = 1"), "and the command line after that: {set}");
 }
 
 #[test]
