@@ -356,3 +356,94 @@ fn an_initializer_without_products_is_refused() {
     env.config("[initializer]\ncommit = true\n");
     env.run().expect(78).says("there is no `[prompts]`");
 }
+
+/// A session of Claude Code that ends well and claims nothing.
+const SESSION: &str = "{\"type\":\"result\",\"subtype\":\"success\",\"is_error\":false,\
+     \"api_error_status\":null,\"terminal_reason\":\"completed\",\"result\":\"ok\",\
+     \"total_cost_usd\":0.01,\"usage\":{}}\n";
+
+/// Roles with agents of their own: each with its tools, turns, model and system prompt.
+fn claude_roles() -> TestEnvironment {
+    let env = TestEnvironment::new();
+    let agent = |name: &str, keys: &str| {
+        format!(
+            "[agents.{name}]\nadapter = \"claude-cli\"\n[agents.{name}.config]\nprogram = \"@AGENT@\"\n{keys}\n"
+        )
+    };
+    let browser = "\"Bash\", \"mcp__features__next\", \"mcp__playwright__click\"";
+    env.raw_config(&format!(
+        "[run]\ndelay = \"0s\"\n[prompts]\n\
+         agents = {{ initializer = \"first\", coding = \"worker\", yolo = \"fast\" }}\n\
+         [initializer]\nproducts = [\"list\"]\n\
+         [agent]\nadapter = \"claude-cli\"\n[agent.config]\nprogram = \"@AGENT@\"\n{}{}{}\
+         [[validator]]\nkind = \"command\"\nname = \"tests\"\nprogram = [\"test\", \"-e\", \"done\"]\n\
+         [env]\nset = {{ IS_SANDBOX = \"1\" }}\n\
+         [limits]\nmax_iterations = 4\nmax_cost_usd = \"none\"\nmax_stagnant = 99\n",
+        agent("first", "model = \"opus\"\nmax_turns = 300\nallowed_tools = [\"Write\"]"),
+        agent(
+            "worker",
+            &format!(
+                "model = \"sonnet\"\nmax_turns = 1000\nallowed_tools = [{browser}]\n\
+                 system_prompt = \"You are an expert full-stack developer.\""
+            )
+        ),
+        agent("fast", "model = \"haiku\"\nmax_turns = 100\nallowed_tools = [\"Bash\", \"mcp__features__next\"]"),
+    ));
+    env.agent.default_call().script(
+        "case \"$1\" in --version) echo '2.1.200 (Claude Code)'; exit 0;; esac\necho x > list\n",
+    );
+    env.agent.default_call().out(SESSION);
+    env
+}
+
+/// The arguments of each session, without those that are always given.
+fn sessions(env: &TestEnvironment) -> Vec<String> {
+    let calls = (1..=env.agent.calls()).map(|call| env.agent.argv(call));
+    let sessions = calls.filter(|argv| argv.first().is_some_and(|word| word == "-p"));
+    sessions.map(|argv| argv[4..].join(" ")).collect()
+}
+
+#[test]
+fn each_role_has_its_own_tools_turns_model_and_system_prompt_in_every_iteration() {
+    let env = claude_roles();
+    env.run().expect(1);
+    let worker = "--model sonnet --permission-mode bypassPermissions \
+                  --allowedTools Bash,mcp__features__next,mcp__playwright__click \
+                  --append-system-prompt You are an expert full-stack developer. --max-turns 1000";
+    let first =
+        "--model opus --permission-mode bypassPermissions --allowedTools Write --max-turns 300";
+    assert_eq!(sessions(&env), [first, worker, worker, worker]);
+    assert_eq!(starts(&env, "model"), ["opus", "sonnet", "sonnet", "sonnet"]);
+    let starts = env.records("iteration_started");
+    assert_eq!(starts[1]["given"]["argv"], starts[3]["given"]["argv"]);
+    assert_eq!(starts[1]["given"]["config"], starts[3]["given"]["config"]);
+    // Another system prompt is another thing that is given.
+    let config = env.read("ralph.toml").replace("expert full-stack", "careful");
+    env.write("ralph.toml", config);
+    env.ralph(&["run", "--max-iterations", "5"]).expect(1);
+    let again = env.records("iteration_started").pop().unwrap();
+    assert_ne!(starts[3]["given"]["argv"], again["given"]["argv"]);
+    assert_ne!(starts[3]["fingerprint"], again["fingerprint"]);
+}
+
+#[test]
+fn yolo_leaves_the_tools_of_the_browser_out() {
+    let env = claude_roles();
+    env.write("list", "there\n");
+    env.ralph(&["run", "--yolo"]).expect(1);
+    let fast = "--model haiku --permission-mode bypassPermissions \
+                --allowedTools Bash,mcp__features__next --max-turns 100";
+    assert_eq!(sessions(&env), [fast; 4]);
+}
+
+#[test]
+fn an_agent_without_a_system_prompt_refuses_one() {
+    let env = TestEnvironment::new();
+    let config = env.read("ralph.toml");
+    env.write(
+        "ralph.toml",
+        config.replace("[agent.config]\n", "[agent.config]\nsystem_prompt = \"x\"\n"),
+    );
+    env.run().expect(78).says("system_prompt");
+    assert_eq!(env.agent.calls(), 0);
+}

@@ -35,6 +35,9 @@ pub struct Table {
     /// Rules of the tools that are always refused.
     #[serde(default)]
     disallowed_tools: Vec<String>,
+    /// What follows Claude Code's own system prompt, the same in every iteration. Nothing by default.
+    #[schemars(extend("minLength" = 1))]
+    system_prompt: Option<String>,
     /// The most turns of one iteration. No bound by default.
     #[schemars(range(min = 1))]
     max_turns: Option<u32>,
@@ -59,6 +62,7 @@ pub(crate) fn parse(table: Value) -> Result<ClaudeOptions, BuildError> {
         permission_mode: table.permission_mode,
         allowed: table.allowed_tools,
         disallowed: table.disallowed_tools,
+        system_prompt: table.system_prompt,
         max_turns: table.max_turns,
         args: table.args,
     };
@@ -96,11 +100,11 @@ mod tests {
     fn everything_configured() {
         let table = json!({"program": "./claude", "model": "sonnet", "permission_mode": "dontAsk",
             "allowed_tools": ["Write", "Bash(cat:*)"], "disallowed_tools": ["WebSearch"],
-            "max_turns": 7, "args": ["--fallback-model", "haiku"]});
+            "system_prompt": "Be brief.", "max_turns": 7, "args": ["--fallback-model", "haiku"]});
         let argv = argv(table, Usd::from_dollars(0.55));
         let expected = "-p --output-format stream-json --verbose --model sonnet \
             --permission-mode dontAsk --allowedTools Write,Bash(cat:*) \
-            --disallowedTools WebSearch --max-turns 7 --max-budget-usd 0.55 \
+            --disallowedTools WebSearch --append-system-prompt Be brief. --max-turns 7 --max-budget-usd 0.55 \
             --fallback-model haiku";
         assert_eq!(argv.join(" "), expected);
     }
@@ -113,6 +117,9 @@ mod tests {
             (json!({"model": ""}), "model"),
             (json!({"permission_mode": "yolo"}), "permission_mode"),
             (json!({"max_turns": 0}), "max_turns"),
+            (json!({"system_prompt": " \n"}), "system_prompt"),
+            (json!({"system_prompt": "a\u{0}"}), "system_prompt"),
+            (json!({"system_prompt": "a", "args": ["--system-prompt", "b"]}), "args.0"),
             (json!({"max_turns": -1}), "max_turns"),
             (json!({"allowed_tools": ["Write", ""]}), "allowed_tools.1"),
             (json!({"disallowed_tools": "Bash"}), "disallowed_tools"),

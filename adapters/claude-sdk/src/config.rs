@@ -41,6 +41,9 @@ pub struct Table {
     /// What the agent may and may not do.
     #[serde(default)]
     permissions: Permissions,
+    /// What follows Claude Code's own system prompt, the same in every iteration. Nothing by default.
+    #[schemars(extend("minLength" = 1))]
+    system_prompt: Option<String>,
     /// The most turns of one iteration. No bound by default.
     #[schemars(range(min = 1))]
     max_turns: Option<u32>,
@@ -133,6 +136,7 @@ impl Config {
                 .map(|rule| rule.text().to_owned())
                 .chain(FOR_PEOPLE.map(str::to_owned))
                 .collect(),
+            system_prompt: table.system_prompt,
             max_turns: table.max_turns,
             args: table.args,
         };

@@ -7,6 +7,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+/// Codex's own key for instructions beside its own.
+const INSTRUCTIONS: &str = "developer_instructions";
+
 /// Arguments that belong to the adapter, and what to use instead.
 const RESERVED: [(&str, &str); 19] = [
     ("--json", "it is always given"),
@@ -39,6 +42,10 @@ pub struct Config {
     pub(crate) program: String,
     /// The model; prices are looked up by it. Codex's own choice by default.
     pub(crate) model: Option<String>,
+    /// Instructions beside those of Codex itself (its key `developer_instructions`), the same in every
+    /// iteration. None by default.
+    #[schemars(extend("minLength" = 1))]
+    system_prompt: Option<String>,
     /// Codex's own sandbox.
     #[serde(default)]
     sandbox: Sandbox,
@@ -75,6 +82,7 @@ impl Config {
         if self.model.as_ref().is_some_and(|model| model.trim().is_empty()) {
             return Err(BuildError::at("model", "empty; expected a model, such as \"gpt-5\""));
         }
+        self.validate_system_prompt()?;
         for (index, arg) in self.args.iter().enumerate() {
             let name = arg.split('=').next().unwrap_or_default();
             // A word that is an option's value may be any.
@@ -96,6 +104,26 @@ impl Config {
         Ok(())
     }
 
+    /// Refuses one that says nothing, or that the arguments give as well: of the two only the last would count.
+    fn validate_system_prompt(&self) -> Result<(), BuildError> {
+        let Some(text) = &self.system_prompt else { return Ok(()) };
+        if text.trim().is_empty() {
+            return Err(BuildError::at("system_prompt", "empty; expected a text, or no such key"));
+        }
+        if text.contains('\0') {
+            return Err(BuildError::at("system_prompt", "a text cannot contain a NUL character"));
+        }
+        let given = |arg: &String| arg.trim_start_matches("-c").starts_with(INSTRUCTIONS);
+        match self.args.iter().position(given) {
+            Some(index) => Err(BuildError {
+                key: vec!["args".to_owned(), index.to_string()],
+                unknown_key: None,
+                message: "the instructions are given by the key `system_prompt` already".to_owned(),
+            }),
+            None => Ok(()),
+        }
+    }
+
     pub(crate) fn argv(&self) -> Vec<OsString> {
         let mut argv: Vec<OsString> =
             ["exec", "--json", "--skip-git-repo-check"].map(OsString::from).into();
@@ -109,11 +137,19 @@ impl Config {
         if let Some(model) = &self.model {
             argv.extend(["--model".into(), model.into()]);
         }
+        if let Some(text) = &self.system_prompt {
+            argv.extend(["-c".into(), format!("{INSTRUCTIONS}={}", toml_text(text)).into()]);
+        }
         argv.extend(self.args.iter().map(OsString::from));
         // Not left to whether standard input is a terminal.
         argv.push("-".into());
         argv
     }
+}
+
+/// Returns a text as TOML has it, on one line: as JSON does, but for one more control character.
+fn toml_text(text: &str) -> String {
+    Value::from(text).to_string().replace('\u{7f}', "\\u007f")
 }
 
 fn within(mode: &str) -> [OsString; 4] {
@@ -149,12 +185,23 @@ mod tests {
     }
 
     #[test]
+    fn the_system_prompt_is_one_line_of_toml() {
+        let text = "Say \"done\".\n\tC:\\x \u{7f}é";
+        let argv = Config::parse(json!({"system_prompt": text})).unwrap().argv();
+        let at = argv.iter().position(|arg| arg == "-c").unwrap();
+        let expected = r#"developer_instructions="Say \"done\".\n\tC:\\x \u007fé""#;
+        assert_eq!(argv[at + 1].to_str(), Some(expected));
+    }
+
+    #[test]
     fn mistakes_are_named_by_their_key() {
         let cases = [
             (json!({"program": " "}), "program"),
             (json!({"program": ["codex"]}), "program"),
             (json!({"model": ""}), "model"),
             (json!({"sandbox": "yolo"}), "sandbox"),
+            (json!({"system_prompt": ""}), "system_prompt"),
+            (json!({"system_prompt": "a", "args": ["-c", "developer_instructions=b"]}), "args.1"),
             (json!({"args": ["--oss", "--model=x"]}), "args.1"),
             (json!({"args": ["resume"]}), "args.0"),
             (json!({"args": ["--oss", "-"]}), "args.1"),

@@ -12,6 +12,16 @@ const BYPASS: &str = "bypassPermissions";
 /// What precedes the rest of the budget.
 pub(crate) const BUDGET: &str = "--max-budget-usd";
 
+/// What precedes the text that follows Claude Code's own system prompt.
+const APPEND_SYSTEM_PROMPT: &str = "--append-system-prompt";
+/// Arguments that give a system prompt.
+const SYSTEM_PROMPTS: [&str; 4] = [
+    APPEND_SYSTEM_PROMPT,
+    "--append-system-prompt-file",
+    "--system-prompt",
+    "--system-prompt-file",
+];
+
 /// Arguments that belong to every adapter, and what to use instead.
 const RESERVED: [(&str, &str); 13] = [
     ("--verbose", "it is always given"),
@@ -42,6 +52,8 @@ pub struct ClaudeOptions {
     pub allowed: Vec<String>,
     /// Rules of what is always refused.
     pub disallowed: Vec<String>,
+    /// What follows Claude Code's own system prompt.
+    pub system_prompt: Option<String>,
     /// The most turns.
     pub max_turns: Option<u32>,
     /// Further arguments.
@@ -73,6 +85,7 @@ impl ClaudeOptions {
         if self.max_turns == Some(0) {
             return Err(BuildError::at("max_turns", "0; expected at least 1, or no such key"));
         }
+        self.validate_system_prompt()?;
         for (index, arg) in self.args.iter().enumerate() {
             let name = arg.split('=').next().unwrap_or_default();
             let known = RESERVED.iter().chain(reserved).find(|(reserved, _)| *reserved == name);
@@ -82,6 +95,27 @@ impl ClaudeOptions {
             }
         }
         Ok(())
+    }
+
+    /// Refuses one that says nothing, or that the arguments give as well: of the two only the last would count.
+    fn validate_system_prompt(&self) -> Result<(), BuildError> {
+        let Some(text) = &self.system_prompt else { return Ok(()) };
+        if text.trim().is_empty() {
+            return Err(BuildError::at("system_prompt", "empty; expected a text, or no such key"));
+        }
+        if text.contains('\0') {
+            return Err(BuildError::at("system_prompt", "a text cannot contain a NUL character"));
+        }
+        let given =
+            |arg: &String| SYSTEM_PROMPTS.contains(&arg.split('=').next().unwrap_or_default());
+        match self.args.iter().position(given) {
+            Some(index) => {
+                let message =
+                    "the system prompt is given by the key `system_prompt` already".to_owned();
+                Err(wrong_element(&["args"], index, message))
+            }
+            None => Ok(()),
+        }
     }
 
     fn mode(&self) -> &str {
@@ -111,6 +145,9 @@ impl ClaudeOptions {
         }
         if !self.disallowed.is_empty() {
             option("--disallowedTools", &self.disallowed.join(","));
+        }
+        if let Some(text) = &self.system_prompt {
+            option(APPEND_SYSTEM_PROMPT, text);
         }
         if let Some(max_turns) = self.max_turns {
             option("--max-turns", &max_turns.to_string());
