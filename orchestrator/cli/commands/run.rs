@@ -157,7 +157,7 @@ async fn start(
     let _traces = args.dry_run.then(|| context.layout().map(DryRunTraces::new)).transpose()?;
     git::check(&context).await?;
     let supervisor = registry::supervisor_of_one(signals.switch.clone());
-    let place = Box::pin(RunPlace::find(context, supervisor, args.restart, args.dry_run)).await?;
+    let place = Box::pin(RunPlace::find(context, supervisor, &args)).await?;
     if let Some(repository) = place.repository() {
         policy = SandboxPolicy::from_context(&place.context)?;
         policy = policy.map(|policy| policy.with_readable([repository]));

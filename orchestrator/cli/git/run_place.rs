@@ -15,6 +15,7 @@ use super::blocking;
 use super::worktree::find_of;
 use super::worktree_maker::{PREFIX, WorktreeMaker, base_name, copy_own_files, task_digest};
 use crate::backlog;
+use crate::commands::run::RunArgs;
 use crate::context::Context;
 use crate::error::CommandError;
 use crate::output;
@@ -86,9 +87,10 @@ impl RunPlace {
     pub(crate) async fn find(
         context: Context,
         supervisor: Supervisor,
-        restart: bool,
-        dry_run: bool,
+        args: &RunArgs,
     ) -> Result<Self, CommandError> {
+        let RunArgs { restart, dry_run, .. } = *args;
+        let protect = args.protect.clone();
         let is_wanted = context.loaded.config.git.worktree;
         let layout = match context.layout_of_run(restart) {
             // Whoever opens the run says what is wrong.
@@ -100,7 +102,7 @@ impl RunPlace {
         }
         let needs_lock = is_wanted && !dry_run;
         let lock = if needs_lock { Some(take_lock(layout.clone()).await?) } else { None };
-        let maker = WorktreeMaker { context, layout, supervisor, lock };
+        let maker = WorktreeMaker { context, layout, supervisor, lock, protect };
         let choice = Box::pin(maker.choose(restart)).await?;
         choice.print_difference(is_wanted);
         match choice {
@@ -179,6 +181,7 @@ pub(crate) async fn check_worktree(context: &Context) -> Result<String, CommandE
         layout: context.layout()?,
         supervisor: Supervisor::this_binary(),
         lock: None,
+        protect: Vec::new(),
     };
     let current = read_current_run(&maker.layout, |_| {}).ok().flatten();
     let current = current.filter(|found| found.state.completion().is_none());
@@ -261,7 +264,8 @@ impl WorktreeMaker {
         }
         let registry = registry::unsupervised(&Plugins::default());
         let state_home = context.state_home();
-        let used = find_stored_run(&loaded, &state_home, &context.vars, &registry).await?;
+        let used =
+            find_stored_run(&loaded, &state_home, &context.vars, &registry, &self.protect).await?;
         if matches!(used, Some(StoredRunUse::OtherTask(_))) {
             return Ok(Some("its task is another one now"));
         }

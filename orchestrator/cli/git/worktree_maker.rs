@@ -17,9 +17,9 @@ use tokio::runtime::Handle;
 
 use super::worktree::short;
 use super::{SupervisedGit, blocking, environment};
-use crate::orphans::RUN_ID;
 use crate::context::{Context, shell_word};
 use crate::error::CommandError;
+use crate::orphans::RUN_ID;
 use crate::output;
 use crate::render::text::{count, escape};
 
@@ -41,6 +41,8 @@ pub(super) struct WorktreeMaker {
     pub(super) supervisor: Supervisor,
     /// None in a dry run.
     pub(super) lock: Option<WorktreeLock>,
+    /// What the command line protects.
+    pub(super) protect: Vec<String>,
 }
 
 impl WorktreeMaker {

@@ -12,8 +12,8 @@ use super::agent::AgentChoice;
 use super::check::ProposedChecks;
 use super::ignore::is_in_repository;
 use super::{next_commands, option_of};
-use crate::new_file::create_new;
 use crate::error::{CommandError, exit};
+use crate::new_file::create_new;
 use crate::{git, output, presets};
 use demo::Demo;
 

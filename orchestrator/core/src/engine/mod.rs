@@ -55,6 +55,7 @@ mod session_builder;
 mod setup;
 mod sink;
 mod stop;
+mod stored_runs;
 mod survivors;
 mod token_bucket;
 mod trace;
@@ -70,10 +71,7 @@ mod workspace_setup;
 pub use agent_setup::ConfiguredAgent;
 pub use construction::{build_context, plain_environment};
 pub use error::EngineError;
-pub use open::{
-    OpenOutcome, PartText, Request, RunPart, StoredRunUse, find_completed, find_stored_run,
-    new_run_id, open,
-};
+pub use open::{OpenOutcome, PartText, Request, RunPart, open};
 pub use paths::{state_layout, verify_owner};
 pub use processes::{NoProcesses, Processes};
 pub use redact::Redactor;
@@ -84,6 +82,7 @@ pub use run_event::{RunEvent, RunObserver};
 pub use session::{DryRun, Finished, Session, SetupPlan};
 pub use setup::{SetupFinding, SetupReport};
 pub use stop::StopRequests;
+pub use stored_runs::{StoredRunUse, find_completed, find_stored_run, new_run_id};
 pub use validation_policy::{CompletionPolicy, bookkeeping_paths};
 pub use version_control::{
     NoVersionControl, RepositoryLocation, RunRepository, StoredWork, VersionControl,

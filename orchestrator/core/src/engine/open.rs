@@ -26,9 +26,7 @@ use super::version_control::VersionControl;
 use super::workspace_setup::build_workspace_setup;
 use crate::machine::PathIdentities;
 use crate::registry::{LaunchContext, Registry};
-use crate::store::{
-    Disk, Layout, OrphanReport, StateError, Store, StoredRun, lock_workspace, read_current_run,
-};
+use crate::store::{Disk, Layout, OrphanReport, StateError, Store, StoredRun, lock_workspace};
 use crate::workspace::{
     Baseline, PromptPlace, WorkspaceHandle, create_from_template, find_untracked,
 };
@@ -519,58 +517,4 @@ fn make_workspace(loaded: &LoadedConfig) -> Result<bool, EngineError> {
     };
     create_from_template(template, &run.workspace)
         .map_err(|error| EngineError::Workspace(error.to_string()))
-}
-
-/// Returns the run of this configuration's workspace if it is complete and its task is still the same.
-pub async fn find_completed(
-    loaded: &LoadedConfig,
-    state_home: &Path,
-    vars: &BTreeMap<String, String>,
-    registry: &Registry,
-) -> Option<(StoredRun, Layout)> {
-    let layout = state_layout(loaded, state_home).ok()?;
-    verify_owner(loaded, &layout).ok()?;
-    let context = build_context(loaded, vars);
-    let (context, protect) = (&context, &[]);
-    let setup = RunSetup { loaded, layout: &layout, registry, context, vars, protect };
-    let found = setup.find_completed(None).await?;
-    Some((found, layout))
-}
-
-/// What a start would make of the run that is there.
-#[derive(Debug)]
-pub enum StoredRunUse {
-    /// It is resumed, or complete with the same task.
-    Continues(Box<StoredRun>),
-    /// A new run begins after it, since its task is another one now.
-    OtherTask(Box<StoredRun>),
-}
-
-/// Returns what a start would make of the run of this configuration, without taking the lock. `None` without a
-/// run.
-///
-/// # Errors
-/// The state is damaged.
-pub async fn find_stored_run(
-    loaded: &LoadedConfig,
-    state_home: &Path,
-    vars: &BTreeMap<String, String>,
-    registry: &Registry,
-) -> Result<Option<StoredRunUse>, EngineError> {
-    let layout = state_layout(loaded, state_home)?;
-    let Some(found) = read_current_run(&layout, |_| {})? else { return Ok(None) };
-    let context = build_context(loaded, vars);
-    let setup = RunSetup { loaded, layout: &layout, registry, context: &context, vars };
-    Ok(Some(match setup.classify(found, None).await {
-        ExistingRun::Complete(found) | ExistingRun::Resumes(found) => {
-            StoredRunUse::Continues(found)
-        }
-        ExistingRun::OtherTask { found, .. } => StoredRunUse::OtherTask(found),
-    }))
-}
-
-/// Returns an id for a run, which begins with the time.
-#[must_use]
-pub fn new_run_id() -> String {
-    uuid::Uuid::now_v7().to_string()
 }
