@@ -55,7 +55,7 @@ impl Context {
     ) -> Result<Self, CommandError> {
         let vars = variables();
         warn_about_foreign_variables(&vars);
-        let (sources, file) = sources(file, &vars, overrides.into())?;
+        let (sources, file) = sources(file, &vars, overrides.into(), tasks::open)?;
         let loaded = config::load(&sources)?;
         Ok(Self { file, loaded, vars })
     }
@@ -66,7 +66,7 @@ impl Context {
         overrides: impl Into<Overrides>,
     ) -> Option<Self> {
         let vars = variables();
-        let (sources, file) = sources(file, &vars, overrides.into()).ok()?;
+        let (sources, file) = sources(file, &vars, overrides.into(), tasks::find).ok()?;
         let loaded = config::load_run_paths(&sources)?;
         Some(Self { file, loaded, vars })
     }
@@ -105,6 +105,8 @@ impl Context {
         let recorded = || Self::load_recorded_paths(file, sets.sets.clone());
         let found = match given {
             Some(context) if has_state(&context) => Some(context),
+            // What never was a task has no paths.
+            _ if error.is_no_task() => None,
             // The mistake may be in the paths themselves, or keep the file from being read at all.
             given => recorded().or(given),
         };
@@ -118,7 +120,7 @@ impl Context {
     /// such run, or more than one.
     fn load_recorded_paths(file: &ConfigFile, overrides: impl Into<Overrides>) -> Option<Self> {
         let vars = variables();
-        let (sources, file) = sources(file, &vars, overrides.into()).ok()?;
+        let (sources, file) = sources(file, &vars, overrides.into(), tasks::find).ok()?;
         let configuration = file.canonicalize().ok()?;
         let mut states = state_dirs(&state_home(&vars).join("ralph-orchestrator"));
         let task = sources.task.as_ref().map(|task| task.id.as_str());
@@ -193,6 +195,7 @@ fn sources(
     file: &ConfigFile,
     vars: &BTreeMap<String, String>,
     overrides: Overrides,
+    open_task: fn(&Path, &str) -> Result<TaskSource, CommandError>,
 ) -> Result<(Sources, PathBuf), CommandError> {
     let Overrides { sets, flags, mut implied, implied_without_file, replaced, is_task } = overrides;
     let mut sources = Sources {
@@ -214,7 +217,7 @@ fn sources(
             let folder = tasks::project(folders);
             path = folder.join(crate::discovery::NAME);
             (sources.file, sources.without_file) = (PathBuf::new(), Some(folder.clone()));
-            sources.task = Some(tasks::open(&workspace(&sources), name)?);
+            sources.task = Some(open_task(&workspace(&sources), name)?);
             match stored_config(&folder, vars, sources.task.clone()) {
                 // So it is resumed with the agent and the limits that it began with.
                 Some(config) => sources.file = config,
@@ -234,7 +237,7 @@ fn sources(
     }
     if let Some(name) = file.task() {
         if sources.task.is_none() {
-            sources.task = Some(tasks::open(&workspace(&sources), name)?);
+            sources.task = Some(open_task(&workspace(&sources), name)?);
         }
         implied.insert(0, ("preset", presets::PURE_LOOP.to_owned()));
     }

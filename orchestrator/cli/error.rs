@@ -127,6 +127,11 @@ impl CommandError {
         }
     }
 
+    /// Whether there is no task of the name that was given.
+    pub(crate) fn is_no_task(&self) -> bool {
+        self.kind == ErrorKind::NoTask
+    }
+
     /// Whether one of the mistakes is in a flag.
     pub(crate) fn is_on_command_line(&self) -> bool {
         let is_flag = |error: &ConfigError| {

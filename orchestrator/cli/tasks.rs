@@ -1,7 +1,7 @@
 //! Tasks: folders `.ralph/NAME` in the workspace, each with a plan that says what to do. Agents can write there, so
 //! no link is followed.
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use ralph_orchestrator_config::{PlanFile, TaskSource};
 use ralph_orchestrator_safe_fs::{
@@ -66,10 +66,7 @@ pub(crate) fn number(name: &[u8]) -> Option<u64> {
 /// There is none.
 pub(crate) fn open(workspace: &Path, named: &str) -> Result<TaskSource, CommandError> {
     let workspace = real_path(workspace);
-    let id = match named.parse::<u64>() {
-        Ok(number) => format!("{PREFIX}{number}"),
-        Err(_) => named.to_owned(),
-    };
+    let id = id_of(named);
     let known = list(&workspace)?;
     if !known.contains(&id) {
         return Err(unknown(&workspace, named, &known));
@@ -78,6 +75,28 @@ pub(crate) fn open(workspace: &Path, named: &str) -> Result<TaskSource, CommandE
     let mut plan = PlanFile::read(&path);
     configure(&mut plan, &path, &id)?;
     Ok(TaskSource { id, plan })
+}
+
+/// Returns the same for a command that only reads or controls a stored run: its plan may be missing, since agents
+/// can delete it.
+///
+/// # Errors
+/// No task can have this name.
+pub(crate) fn find(workspace: &Path, named: &str) -> Result<TaskSource, CommandError> {
+    let id = id_of(named);
+    let mut parts = Path::new(&id).components();
+    if !matches!((parts.next(), parts.next()), (Some(Component::Normal(_)), None)) {
+        return open(workspace, named);
+    }
+    let plan = PlanFile::read(&path_of_plan(&real_path(workspace), &id));
+    Ok(TaskSource { id, plan })
+}
+
+fn id_of(named: &str) -> String {
+    match named.parse::<u64>() {
+        Ok(number) => format!("{PREFIX}{number}"),
+        Err(_) => named.to_owned(),
+    }
 }
 
 /// Returns the names of all tasks, by their numbers.

@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::PathBuf;
 
 use serde_json::Value;
 
@@ -423,8 +422,8 @@ fn tasks_are_found_from_a_folder_below_and_without_a_limit_on_iterations_another
     let shown = below.current_dir(env.path("sub")).output().unwrap();
     let shown = String::from_utf8(shown.stdout).unwrap();
     assert!(shown.contains(".ralph/ralph-1/plan.md:3:15"), "{shown}");
-    let plan: PathBuf = env.path(".ralph/ralph-1/plan.md");
-    fs::write(&plan, "---\ntest_command: test -e done\nmax_iterations: none\n---\n").unwrap();
+    let unlimited = "---\ntest_command: test -e done\nmax_iterations: none\n---\n";
+    env.write(".ralph/ralph-1/plan.md", unlimited);
     env.ralph(&["config", "check", "--task", "1"]).expect(0);
     let unlimited = ["--set", "limits.max_runtime=none", "--set", "limits.max_cost_usd=none"];
     let refused = env.ralph(&[&["go", "1"], &unlimited[..]].concat()).expect(78);
@@ -478,4 +477,23 @@ fn it_runs_in_the_background_as_any_run() {
     eventually("the end of the run", || {
         env.ralph(&["status", "--json", "--task", "1"]).stdout.contains("\"phase\":\"completed\"")
     });
+}
+
+/// An agent can delete its plan: what it did is still shown, and the run can be stopped.
+#[test]
+fn the_run_of_a_task_that_was_deleted_is_still_found() {
+    let env = task("");
+    let fifo = env.fifo("hang");
+    let hang = format!("rm -r .ralph/ralph-1\ntrap 'exit 1' INT TERM\ncat '{}'\n", fifo.display());
+    env.agent.call(1).script(&hang);
+    let mut running = env.start(&["go", "1"]);
+    eventually("the plan is gone", || !env.path(".ralph/ralph-1").exists());
+    env.ralph(&["stop", "--task", "1"]).expect(0).says("stopped");
+    running.wait().expect(143);
+    // The orchestrator has restored it.
+    fs::remove_dir_all(env.path(".ralph/ralph-1")).unwrap();
+    let status = env.ralph(&["status", "--task", "ralph-1"]).expect(0);
+    status.says("interrupted").says("warning: `run` would refuse the configuration");
+    env.ralph(&["log", "--task", "ralph-1"]).expect(0).says("iteration 1");
+    env.ralph(&["status", "--task", "ralph-2"]).expect(1).says("there is no task ralph-2");
 }
