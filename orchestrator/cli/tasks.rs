@@ -88,7 +88,9 @@ pub(crate) fn find(workspace: &Path, named: &str) -> Result<TaskSource, CommandE
     if !matches!((parts.next(), parts.next()), (Some(Component::Normal(_)), None)) {
         return open(workspace, named);
     }
-    let plan = PlanFile::read(&path_of_plan(&real_path(workspace), &id));
+    let path = path_of_plan(&real_path(workspace), &id);
+    let mut plan = PlanFile::read(&path);
+    configure(&mut plan, &path, &id)?;
     Ok(TaskSource { id, plan })
 }
 
