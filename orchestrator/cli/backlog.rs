@@ -58,6 +58,24 @@ pub(crate) async fn require(context: &Context) -> Result<Arc<dyn Backlog>, Comma
     })
 }
 
+/// Says that the initializer is to make the backlog.
+pub(crate) fn to_be_made(loaded: &LoadedConfig) -> String {
+    let path = loaded.config.backlog.as_ref().map(|backlog| backlog.path.display().to_string());
+    format!("{}: the initializer has to make it", path.unwrap_or_default())
+}
+
+/// Returns whether the next run is that of the initializer, which makes the backlog.
+pub(crate) fn is_to_be_made(list: &dyn Backlog, context: &Context) -> Result<bool, CommandError> {
+    if context.loaded.config.initializer.is_none() {
+        return Ok(false);
+    }
+    let ledger = match context.layout() {
+        Ok(layout) => read_ledger(&layout)?.unwrap_or_default(),
+        Err(_) => BacklogLedger::default(),
+    };
+    Ok(ledger.initializing().is_some() || (ledger.runs.is_empty() && list.is_unwritten()))
+}
+
 /// Returns the error about a backlog's content. What the configuration names wrongly is located there, what
 /// the backlog has wrong, in the backlog.
 pub(crate) fn explain(error: BacklogError, loaded: &LoadedConfig) -> CommandError {
@@ -97,7 +115,11 @@ impl BacklogView {
             return Ok(None);
         }
         let list = block_on(require(context))?;
-        let found = list.load().map_err(|error| error.to_string());
+        let found = if is_to_be_made(&*list, context)? {
+            Err(to_be_made(&context.loaded))
+        } else {
+            list.load().map_err(|error| error.to_string())
+        };
         let ledger = read_ledger(layout)?.unwrap_or_default();
         let limits = context.loaded.config.limits.clone();
         Ok(Some(Self { path: list.path().display().to_string(), found, ledger, limits }))
@@ -223,6 +245,9 @@ impl BacklogView {
 
 /// Returns the item of a run in a line.
 pub(crate) fn item_name(entry: &ItemRun) -> String {
+    if entry.is_initializer {
+        return "the initializer".to_owned();
+    }
     one_line(&format!("{}: {}", entry.item, entry.title), 120)
 }
 
@@ -235,6 +260,9 @@ pub(crate) async fn check(context: &Context) -> Result<Option<String>, CommandEr
     let list = require(context).await?;
     if !context.loaded.config.run.workspace.exists() {
         return Ok(None);
+    }
+    if is_to_be_made(&*list, context)? {
+        return Ok(Some(to_be_made(&context.loaded)));
     }
     let found = list.load().map_err(|error| explain(error, &context.loaded))?;
     if found.items.is_empty() {

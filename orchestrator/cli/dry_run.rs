@@ -55,10 +55,16 @@ fn entries(folder: &Path) -> BTreeSet<OsString> {
 }
 
 /// What would be worked on next.
-pub(crate) struct PlannedBacklog<'a> {
-    pub(crate) path: &'a Path,
-    pub(crate) counts: ItemCounts,
-    pub(crate) item: &'a BacklogItem,
+pub(crate) enum PlannedBacklog<'a> {
+    Item {
+        path: &'a Path,
+        counts: ItemCounts,
+        item: &'a BacklogItem,
+    },
+    /// The initializer has to make it.
+    ToBeMade {
+        path: &'a Path,
+    },
 }
 
 /// Shows what would run.
@@ -89,11 +95,7 @@ pub(crate) fn show(
     if !plan.fallback.is_empty() {
         output::result(&format!("  fallback    {}", plan.fallback.join(", ")));
     }
-    if let Some(PlannedBacklog { path, counts, item }) = backlog {
-        output::result(&format!("  backlog     {}: {counts}", path.display()));
-        let name = one_line(&format!("{}: {}", item.id, item.title), 120);
-        output::result(&format!("  next item   {name}"));
-    }
+    backlog.iter().flat_map(|backlog| backlog.lines()).for_each(|line| output::result(&line));
     roles.iter().flat_map(Roles::lines).for_each(|line| output::result(&line));
     output::result(&format!("  program     {}", plan.program.as_deref().unwrap_or("none")));
     if let Some(setup) = &plan.setup {
@@ -131,12 +133,26 @@ pub(crate) fn setup_text(setup: &SetupPlan) -> String {
 }
 
 impl PlannedBacklog<'_> {
+    fn lines(&self) -> Vec<String> {
+        match self {
+            Self::Item { path, counts, item } => {
+                let name = one_line(&format!("{}: {}", item.id, item.title), 120);
+                let path = path.display();
+                vec![format!("  backlog     {path}: {counts}"), format!("  next item   {name}")]
+            }
+            Self::ToBeMade { path } => {
+                vec![format!("  backlog     {}: the initializer has to make it", path.display())]
+            }
+        }
+    }
+
     fn object(&self) -> Value {
-        json!({
-            "path": self.path,
-            "items": self.counts,
-            "item": {"id": self.item.id, "title": self.item.title},
-        })
+        match self {
+            Self::Item { path, counts, item } => json!({
+                "path": path, "items": counts, "item": {"id": item.id, "title": item.title},
+            }),
+            Self::ToBeMade { path } => json!({"path": path, "items": null, "item": null}),
+        }
     }
 }
 

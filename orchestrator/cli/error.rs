@@ -33,7 +33,7 @@ pub(crate) mod exit {
 /// The exit status of a run that ended for this reason; `interrupted` is that of the signal.
 pub(crate) const fn stop_exit_status(reason: StopReason, ended_well: bool, interrupted: u8) -> u8 {
     match reason {
-        StopReason::Completed => exit::OK,
+        StopReason::Completed | StopReason::Initialized => exit::OK,
         StopReason::Once if ended_well => exit::OK,
         StopReason::Once
         | StopReason::MaxIterations

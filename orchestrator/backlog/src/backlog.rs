@@ -28,6 +28,18 @@ pub trait Backlog: Send + Sync {
     /// If it cannot be read, or [`BacklogError::Invalid`] with all defects.
     fn load(&self) -> Result<BacklogSnapshot, BacklogError>;
 
+    /// Returns whether there is nothing to work on yet: no file, an empty one, or no item in it.
+    fn is_unwritten(&self) -> bool {
+        match self.load() {
+            Ok(snapshot) => snapshot.items.is_empty(),
+            Err(BacklogError::NotFound { .. }) => true,
+            Err(_) => false,
+        }
+    }
+
+    /// Returns an example of the file's content, or how it is made, for agents that write it.
+    fn example(&self) -> &'static str;
+
     /// Reads a stored version, as [`load`](Self::load) reads the file.
     ///
     /// # Errors

@@ -145,7 +145,7 @@ impl BacklogSnapshot {
 }
 
 /// How many items a backlog has, and how many of them are where.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ItemCounts {
     /// Items that are completed (`passes = 1`).
     pub completed: usize,

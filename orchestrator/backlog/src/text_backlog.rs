@@ -177,6 +177,19 @@ impl<F: TextFormat> Backlog for TextBacklog<F> {
         self.snapshot(self.file.read()?)
     }
 
+    fn is_unwritten(&self) -> bool {
+        match self.file.read() {
+            Ok(bytes) if bytes.trim_ascii().is_empty() => true,
+            Ok(bytes) => self.snapshot(bytes).is_ok_and(|snapshot| snapshot.items.is_empty()),
+            Err(BacklogError::NotFound { .. }) => true,
+            Err(_) => false,
+        }
+    }
+
+    fn example(&self) -> &'static str {
+        F::EXAMPLE
+    }
+
     fn parse(&self, bytes: &[u8]) -> Result<BacklogSnapshot, BacklogError> {
         self.snapshot(bytes.to_vec())
     }

@@ -36,6 +36,8 @@ pub(crate) trait TextFormat: Send + Sync + 'static {
 
     /// The format's name in messages.
     const NAME: &'static str;
+    /// An example of the content.
+    const EXAMPLE: &'static str;
 
     /// Reads a text without checking rules between items.
     fn parse(&self, text: &str) -> Result<Document<Self::Layout>, Vec<BacklogDefect>>;

@@ -114,7 +114,8 @@ fn records(
 
 /// Returns the heading of the run of an item.
 fn item_line(item: &ItemRun) -> String {
-    format!("item {} (run {})", item_name(item), item.run)
+    let word = if item.is_initializer { "" } else { "item " };
+    format!("{word}{} (run {})", item_name(item), item.run)
 }
 
 /// There is no run: no line is a valid answer in JSON lines.

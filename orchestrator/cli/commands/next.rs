@@ -23,9 +23,23 @@ pub(crate) struct NextArgs {
     pub(crate) sets: SetArgs,
 }
 
+/// Says that there are no items yet.
+fn initializer_is_next(context: &Context, json: bool) -> u8 {
+    if json {
+        let path = context.loaded.config.backlog.as_ref().map(|backlog| &backlog.path);
+        output::json(&json!({"next": "initializer", "path": path}));
+    } else {
+        output::result(&backlog::to_be_made(&context.loaded));
+    }
+    exit::OK
+}
+
 pub(crate) fn next(file: &ConfigFile, args: &NextArgs) -> Result<u8, CommandError> {
     let context = git::enter_existing(Context::with(file, &args.sets)?)?;
     let list = block_on(backlog::require(&context))?;
+    if backlog::is_to_be_made(&*list, &context)? {
+        return Ok(initializer_is_next(&context, args.json));
+    }
     let snapshot = list.load().map_err(|error| backlog::explain(error, &context.loaded))?;
     let next = snapshot.select_next();
     let code = match &next {

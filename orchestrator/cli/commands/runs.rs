@@ -104,7 +104,7 @@ impl RunRow {
             "run": self.id.run,
             "current": self.is_current,
             "task": self.task_text(),
-            "item": self.item.as_ref().map(|entry| entry.item.as_str()),
+            "item": self.item.as_ref().filter(|entry| !entry.is_initializer).map(|entry| &entry.item),
             "agent": state.map(|state| state.agent.name.as_str()),
             "started": self.started,
             "ended": self.ended,

@@ -42,7 +42,8 @@ pub(crate) struct ConfigDocument {
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "strict::optional_table")]
     #[schemars(with = "Prompts")]
     pub(crate) prompts: Option<Prompts>,
-    /// What has to be there before the work begins.
+    /// What has to be there before the work begins. With a `[backlog]` that is the backlog, too; then the
+    /// initializer works only as long as that has no items.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "strict::optional_table")]
     #[schemars(with = "Initializer")]
     pub(crate) initializer: Option<Initializer>,

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use ralph_orchestrator_backlog::{
-    Backlog, BacklogItem, BacklogSnapshot, GuardRules, ItemPlacement, ItemStatus, NextItem,
+    Backlog, BacklogItem, BacklogSnapshot, GuardRules, ItemCounts, ItemPlacement, ItemStatus,
+    NextItem,
 };
 use ralph_orchestrator_config::Limits;
 use ralph_orchestrator_core::engine::{RunObserver, RunPart};
-use ralph_orchestrator_core::machine::{IterationOutcome, State, StopReason};
+use ralph_orchestrator_core::machine::{State, StopReason};
 use ralph_orchestrator_core::store::{
     Disk, Layout, Series, SeriesFiles, SeriesLock, StateError, read_run,
 };
@@ -36,6 +37,8 @@ pub struct DriverSetup {
     pub limits: Limits,
     /// What agents may change in the backlog.
     pub rules: GuardRules,
+    /// An initializer makes a backlog that is not there.
+    pub has_initializer: bool,
     /// Stop after one iteration.
     pub once: bool,
     /// Begin anew: what was used before counts no more.
@@ -66,13 +69,13 @@ pub enum BacklogEnd {
 
 /// Works through a backlog.
 pub struct BacklogDriver<E> {
-    setup: DriverSetup,
-    executor: E,
-    run_observer: Arc<dyn RunObserver>,
+    pub(crate) setup: DriverSetup,
+    pub(crate) executor: E,
+    pub(crate) run_observer: Arc<dyn RunObserver>,
     observer: Arc<dyn BacklogObserver>,
-    work: Arc<SharedWork>,
+    pub(crate) work: Arc<SharedWork>,
     /// A new beginning that is not recorded yet.
-    begins: bool,
+    pub(crate) begins: bool,
 }
 
 /// What the work on one item led to.
@@ -83,16 +86,16 @@ enum ItemEnd {
 }
 
 /// Why the work ends.
-struct Stop {
+pub(crate) struct Stop {
     reason: StopReason,
     message: String,
     waiting: Vec<ItemPlacement>,
-    ended_well: bool,
-    state: Option<Box<State>>,
+    pub(crate) ended_well: bool,
+    pub(crate) state: Option<Box<State>>,
 }
 
 impl Stop {
-    fn new(reason: StopReason, message: impl Into<String>) -> Self {
+    pub(crate) fn new(reason: StopReason, message: impl Into<String>) -> Self {
         Self {
             reason,
             message: message.into(),
@@ -130,11 +133,18 @@ impl<E: Executor> BacklogDriver<E> {
         // A mistake in the backlog must not change anything.
         let found = self.load();
         let has_begun = self.setup.layout.key().exists();
-        if !has_begun && let Err(error) = found {
+        let is_to_be_made = self.setup.has_initializer && self.setup.backlog.is_unwritten();
+        if !has_begun
+            && !is_to_be_made
+            && let Err(error) = found
+        {
             return Err(error.into());
         }
         let _lock = if self.setup.dry { None } else { Some(self.take_lock()?) };
         self.open_series()?;
+        if let Some(end) = self.initialize().await? {
+            return Ok(end);
+        }
         if !self.setup.dry {
             self.recover().await?;
         }
@@ -169,7 +179,7 @@ impl<E: Executor> BacklogDriver<E> {
     }
 
     /// Reads what was recorded, and opens the record to be continued if there is a state directory.
-    fn open_series(&mut self) -> Result<(), DriverError> {
+    pub(crate) fn open_series(&mut self) -> Result<(), DriverError> {
         let DriverSetup { disk, layout, dry, restart, .. } = &self.setup;
         let mut state = self.work.state();
         if state.series.is_some() {
@@ -261,7 +271,7 @@ impl<E: Executor> BacklogDriver<E> {
         Ok(Choice::Work { item: Box::new(item), resume })
     }
 
-    fn used_beside(&self, run: Option<&str>) -> RunUsage {
+    pub(crate) fn used_beside(&self, run: Option<&str>) -> RunUsage {
         if self.begins { RunUsage::default() } else { self.work.state().ledger.used_beside(run) }
     }
 
@@ -274,12 +284,12 @@ impl<E: Executor> BacklogDriver<E> {
         self.work.set_item(item);
         let text = {
             let work = Arc::clone(&self.work);
-            Arc::new(move || work.item_text())
+            Arc::new(move |_: &str| work.item_text())
         };
         let order = RunOrder {
-            item: item.clone(),
+            item: Some(item.clone()),
             limits: remaining(&self.setup.limits, self.used_beside(resume.as_deref())),
-            part: RunPart { run: resume, item: Some(item.id.clone()), text },
+            part: RunPart { run: resume, item: Some(item.id.clone()), text, products: None },
             item_claim: {
                 let work = Arc::clone(&self.work);
                 Arc::new(move || work.item_claim())
@@ -328,17 +338,23 @@ impl<E: Executor> BacklogDriver<E> {
         Ok(report)
     }
 
+    /// Records that the work on the backlog begins, or begins anew.
+    pub(crate) fn begin_series(&mut self) -> Result<(), DriverError> {
+        if !std::mem::take(&mut self.begins) {
+            return Ok(());
+        }
+        self.work.state().append(&SeriesRecord::SeriesStarted {
+            version: FORMAT_VERSION,
+            format: self.setup.backlog.format().to_owned(),
+            path: self.setup.backlog.path().display().to_string(),
+        })
+    }
+
     /// Records the run of an item before its agent starts.
     fn begin_item(&mut self, item: &BacklogItem, run: &str) -> Result<(), DriverError> {
         self.open_series()?;
+        self.begin_series()?;
         let mut state = self.work.state();
-        if std::mem::take(&mut self.begins) {
-            state.append(&SeriesRecord::SeriesStarted {
-                version: FORMAT_VERSION,
-                format: self.setup.backlog.format().to_owned(),
-                path: self.setup.backlog.path().display().to_string(),
-            })?;
-        }
         let unfinished = state.ledger.unfinished().cloned();
         let resumed = unfinished.as_ref().is_some_and(|entry| entry.run == run);
         if let Some(left) = unfinished.filter(|entry| !resumed && entry.reason.is_none()) {
@@ -402,7 +418,7 @@ impl<E: Executor> BacklogDriver<E> {
         }
         let text = format!("item `{}`: {}", item.id, report.message);
         let mut stop = Stop::new(report.reason, text);
-        stop.ended_well = matches!(report.state.last_outcome, Some(IterationOutcome::Succeeded));
+        stop.ended_well = report.ended_well();
         stop.state = Some(Box::new(report.state.clone()));
         self.stop(stop).map(ItemEnd::Ended)
     }
@@ -429,8 +445,13 @@ impl<E: Executor> BacklogDriver<E> {
     }
 
     /// Records and reports the end.
-    fn stop(&mut self, stop: Stop) -> Result<BacklogEnd, DriverError> {
+    pub(crate) fn stop(&mut self, stop: Stop) -> Result<BacklogEnd, DriverError> {
         let Stop { reason, message, waiting, ended_well, state } = stop;
+        let items = match self.load() {
+            // It is still to be made.
+            Err(_) if self.work.state().ledger.initializing().is_some() => ItemCounts::default(),
+            loaded => loaded?.counts(),
+        };
         if !self.setup.dry {
             let mut work = self.work.state();
             let known = (reason, message.clone());
@@ -442,7 +463,7 @@ impl<E: Executor> BacklogDriver<E> {
         self.observer.on_backlog_event(&BacklogEvent::BacklogFinished {
             stop_reason: reason,
             message,
-            items: self.load()?.counts(),
+            items,
             waiting,
             usage: self.work.state().ledger.used_beside(None),
             ended_well,

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use ralph_orchestrator_backlog::BacklogItem;
 use ralph_orchestrator_config::Limits;
 use ralph_orchestrator_core::engine::{RunObserver, RunPart};
-use ralph_orchestrator_core::machine::{State, StopReason};
+use ralph_orchestrator_core::machine::{IterationOutcome, State, StopReason};
 
 use crate::detector::ItemClaim;
 use crate::error::DriverError;
@@ -15,8 +15,8 @@ use crate::error::DriverError;
 /// What a run is to do.
 #[derive(Clone)]
 pub struct RunOrder {
-    /// The item that it works on.
-    pub item: BacklogItem,
+    /// The item that it works on; none for the run of the initializer.
+    pub item: Option<BacklogItem>,
     /// What it works on, and the run to resume.
     pub part: RunPart,
     /// What the agent claims of the item, for the detector `backlog`.
@@ -53,6 +53,13 @@ pub struct RunReport {
     pub message: String,
     /// Its state.
     pub state: State,
+}
+
+impl RunReport {
+    /// Whether its last iteration ended well.
+    pub(crate) fn ended_well(&self) -> bool {
+        matches!(self.state.last_outcome, Some(IterationOutcome::Succeeded))
+    }
 }
 
 /// Performs runs: in this process, or wherever an implementation wants to.

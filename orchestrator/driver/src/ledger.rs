@@ -37,6 +37,8 @@ pub struct ItemRun {
     pub usage: RunUsage,
     /// Whether the item's status says what the run's latch says.
     pub is_written: bool,
+    /// It is the initializer's run, which has no item.
+    pub is_initializer: bool,
 }
 
 impl BacklogLedger {
@@ -57,7 +59,23 @@ impl BacklogLedger {
                     reason: None,
                     usage: RunUsage::default(),
                     is_written: false,
+                    is_initializer: false,
                 });
+            }
+            SeriesRecord::InitializerStarted { run } => {
+                self.stop = None;
+                self.runs.push(ItemRun {
+                    item: String::new(),
+                    title: String::new(),
+                    run: run.clone(),
+                    reason: None,
+                    usage: RunUsage::default(),
+                    is_written: true,
+                    is_initializer: true,
+                });
+            }
+            SeriesRecord::InitializerStopped { run, reason, usage, .. } => {
+                self.end(run, *reason, *usage);
             }
             SeriesRecord::ItemStopped { run, reason, usage, .. } => {
                 self.end(run, *reason, *usage);
@@ -94,7 +112,18 @@ impl BacklogLedger {
     /// Returns the run that was begun last, if it is not complete.
     #[must_use]
     pub fn unfinished(&self) -> Option<&ItemRun> {
-        self.runs.last().filter(|entry| entry.reason != Some(StopReason::Completed))
+        let is_open =
+            |entry: &&ItemRun| !entry.is_initializer && entry.reason != Some(StopReason::Completed);
+        self.runs.last().filter(is_open)
+    }
+
+    /// Returns the run of the initializer, if that is still to be finished.
+    #[must_use]
+    pub fn initializing(&self) -> Option<&ItemRun> {
+        let is_open = |entry: &&ItemRun| {
+            entry.is_initializer && entry.reason != Some(StopReason::Initialized)
+        };
+        self.runs.last().filter(is_open)
     }
 
     /// Returns the run whose completion the backlog does not say yet.
@@ -170,6 +199,24 @@ mod tests {
         assert_eq!(ledger.used_beside(Some("2")).iterations, 2);
         assert_eq!(ledger.used_beside(Some("1")).iterations, 0);
         assert_eq!(ledger.unfinished().map(|entry| entry.item.as_str()), Some("b"));
+    }
+
+    #[test]
+    fn the_run_of_the_initializer_has_no_item_and_is_open_until_the_backlog_is_made() {
+        let run = || "0".to_owned();
+        let ended = |reason, iterations| {
+            let usage = RunUsage { iterations, ..RunUsage::default() };
+            SeriesRecord::InitializerStopped { run: run(), reason, message: String::new(), usage }
+        };
+        let begun = SeriesRecord::InitializerStarted { run: run() };
+        let mut records = vec![begun, ended(StopReason::Interrupted, 1)];
+        let ledger = fold(&records);
+        assert_eq!(ledger.initializing().map(|entry| entry.run.as_str()), Some("0"));
+        assert_eq!((ledger.unfinished(), ledger.unwritten()), (None, None));
+        records.push(ended(StopReason::Initialized, 2));
+        let ledger = fold(&records);
+        assert_eq!((ledger.initializing(), ledger.unfinished()), (None, None));
+        assert_eq!(ledger.used_beside(None).iterations, 2, "it counts against all limits");
     }
 
     #[test]

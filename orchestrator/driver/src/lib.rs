@@ -16,6 +16,7 @@ mod error;
 mod event;
 mod executor;
 mod finding_text;
+mod initializer;
 mod item_text;
 mod iteration_guard;
 mod ledger;

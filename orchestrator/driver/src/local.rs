@@ -23,8 +23,11 @@ pub trait RunOpener {
     async fn open(&self, order: RunOrder) -> Result<OpenOutcome, Self::Error>;
 
     /// Called with a run and its item before it begins. Returns the exit status if it is not to.
-    fn prepare(&self, session: &mut Session, item: &BacklogItem)
-    -> Result<Option<u8>, Self::Error>;
+    fn prepare(
+        &self,
+        session: &mut Session,
+        item: Option<&BacklogItem>,
+    ) -> Result<Option<u8>, Self::Error>;
 }
 
 /// Performs runs one after the other, by the engine.
@@ -79,7 +82,7 @@ impl<O: RunOpener> Executor for LocalExecutor<O> {
             }
             OpenOutcome::Ready(session) => session,
         };
-        if let Some(status) = self.opener.prepare(&mut session, &item)? {
+        if let Some(status) = self.opener.prepare(&mut session, item.as_ref())? {
             return Ok(Submission::Withheld(status));
         }
         let run = session.run_id().to_owned();

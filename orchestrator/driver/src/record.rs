@@ -20,6 +20,22 @@ pub enum SeriesRecord {
         /// Its file, relative to the workspace.
         path: String,
     },
+    /// A run was opened for the initializer, which makes the backlog; no agent was started before this.
+    InitializerStarted {
+        /// The run.
+        run: String,
+    },
+    /// The run of the initializer ended, or ended for now. The backlog is there if the reason is `initialized`.
+    InitializerStopped {
+        /// The run.
+        run: String,
+        /// Why it stopped.
+        reason: StopReason,
+        /// The same for people.
+        message: String,
+        /// What the run has used since it began.
+        usage: RunUsage,
+    },
     /// A run was opened for an item; no agent was started before this.
     ItemStarted {
         /// The item's id.

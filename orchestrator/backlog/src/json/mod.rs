@@ -40,6 +40,7 @@ impl TextFormat for JsonFormat {
     type Layout = JsonLayout;
 
     const NAME: &'static str = "json";
+    const EXAMPLE: &'static str = include_str!("example.json");
 
     fn parse(&self, text: &str) -> Result<JsonDocument, Vec<BacklogDefect>> {
         read::read_document(text)

@@ -42,6 +42,7 @@ impl TextFormat for PlanFormat {
     type Layout = PlanLayout;
 
     const NAME: &'static str = "plan-md";
+    const EXAMPLE: &'static str = "- [ ] Users log in with a password\n- [ ] Users log out\n";
 
     fn parse(&self, text: &str) -> Result<PlanDocument, Vec<BacklogDefect>> {
         Ok(read::read_plan(text))

@@ -281,6 +281,10 @@ impl Backlog for SqliteBacklog {
         Ok(self.snapshot(bytes, &table))
     }
 
+    fn example(&self) -> &'static str {
+        include_str!("example.sql")
+    }
+
     fn parse(&self, bytes: &[u8]) -> Result<BacklogSnapshot, BacklogError> {
         let (bytes, table) = self.read_copy(bytes.to_vec())?;
         self.check(&table)?;

@@ -18,3 +18,4 @@ mod plan_md;
 mod properties;
 #[cfg(feature = "sqlite")]
 mod sqlite;
+mod unwritten;

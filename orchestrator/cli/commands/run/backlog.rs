@@ -75,11 +75,16 @@ impl RunOpener for BacklogRuns<'_> {
     fn prepare(
         &self,
         session: &mut Session,
-        item: &BacklogItem,
+        item: Option<&BacklogItem>,
     ) -> Result<Option<u8>, CommandError> {
         if self.args.dry_run {
-            let counts = self.list.load().map_err(DriverError::from)?.counts();
-            let backlog = PlannedBacklog { path: self.list.path(), counts, item };
+            let backlog = match item {
+                Some(item) => {
+                    let counts = self.list.load().map_err(DriverError::from)?.counts();
+                    PlannedBacklog::Item { path: self.list.path(), counts, item }
+                }
+                None => PlannedBacklog::ToBeMade { path: self.list.path() },
+            };
             dry_run::show(session, self.place, Some(&backlog), self.args.json);
             return Ok(Some(exit::OK));
         }
@@ -108,6 +113,10 @@ impl BacklogRuns<'_> {
         registry::add_backlog_detector(&mut registry, Some(order.item_claim));
         let mut limited = loaded.clone();
         limited.config.limits = order.limits;
+        if order.part.products.is_none() {
+            // Where the backlog has items, the initializer has done its work, or is not needed.
+            limited.config.initializer = None;
+        }
         // It is large, and awaited by others that are.
         let opened = Box::pin(open(Request {
             loaded: limited,
@@ -146,6 +155,7 @@ pub(super) async fn run(start: Start<'_>) -> Result<u8, CommandError> {
         disk: Disk::default(),
         limits: context.loaded.config.limits.clone(),
         rules,
+        has_initializer: context.loaded.config.initializer.is_some(),
         once: args.once,
         restart: args.restart,
         dry: args.dry_run,

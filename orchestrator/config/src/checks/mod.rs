@@ -89,7 +89,8 @@ pub(crate) fn resolve(
         diagnostics.add(&["git", "worktree"], message);
     }
     let initializer = file.initializer;
-    prompts::check(&mut file.prompts, initializer.as_ref(), &run, &file.agents, dir, diagnostics);
+    let produces = (initializer.as_ref(), backlog.is_some());
+    prompts::check(&mut file.prompts, produces, &run, &file.agents, dir, diagnostics);
     Config {
         preset: file.preset,
         run,

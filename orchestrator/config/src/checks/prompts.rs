@@ -11,14 +11,14 @@ use crate::suggest::nearest;
 /// Checks `[prompts]`, and makes its paths absolute. Without it no key may need it.
 pub(super) fn check(
     prompts: &mut Option<Prompts>,
-    initializer: Option<&Initializer>,
+    (initializer, has_backlog): (Option<&Initializer>, bool),
     run: &Run,
     agents: &BTreeMap<String, AgentConfig>,
     dir: &Path,
     diagnostics: &mut Diagnostics<'_>,
 ) {
     if let Some(initializer) = initializer {
-        products(initializer, diagnostics);
+        products(initializer, has_backlog, diagnostics);
     }
     let Some(prompts) = prompts else {
         let message = "roles have prompts of their own, and there is no `[prompts]`";
@@ -111,8 +111,8 @@ fn role_agents(
     }
 }
 
-fn products(initializer: &Initializer, diagnostics: &mut Diagnostics<'_>) {
-    if initializer.files().is_empty() && !initializer.commit {
+fn products(initializer: &Initializer, has_backlog: bool, diagnostics: &mut Diagnostics<'_>) {
+    if !has_backlog && initializer.files().is_empty() && !initializer.commit {
         let message = "the initializer has nothing to produce, so nothing would say when it is done; \
                        name its `products`, `executables`, or `commit = true`";
         diagnostics.add(&["initializer"], message);

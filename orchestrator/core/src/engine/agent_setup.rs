@@ -154,6 +154,7 @@ impl ConfiguredAgent {
             max_rejections: limits.max_rejections.unwrap_or(u32::MAX),
             max_wait_ms: millis(limits.max_wait),
             max_initializer_attempts: None,
+            ends_initialized: false,
             first_reservation,
             handoff_per_mille: handoff.per_mille(),
         }

@@ -23,7 +23,13 @@ impl Session {
             return Ok(None);
         };
         let workspace = self.workspace.clone();
-        blocking(move || Some(missing_products(&workspace, &initializer))).await
+        let of_part = self.part.as_ref().and_then(|part| part.products.clone());
+        let find = move || {
+            let mut missing = missing_products(&workspace, &initializer);
+            missing.extend(of_part.into_iter().flat_map(|of_part| of_part()));
+            Some(missing)
+        };
+        blocking(find).await
     }
 }
 

@@ -71,7 +71,7 @@ mod workspace_setup;
 pub use agent_setup::ConfiguredAgent;
 pub use construction::{build_context, plain_environment};
 pub use error::EngineError;
-pub use open::{OpenOutcome, PartText, Request, RunPart, open};
+pub use open::{MissingProducts, OpenOutcome, PartText, Request, RunPart, open};
 pub use paths::{state_layout, verify_owner};
 pub use processes::{NoProcesses, Processes};
 pub use redact::Redactor;

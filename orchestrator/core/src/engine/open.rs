@@ -85,10 +85,16 @@ pub struct RunPart {
     pub item: Option<String>,
     /// Returns what the agent is given after the prompt; called before each iteration.
     pub text: PartText,
+    /// The run is the initializer's alone, and ends once all products are there. Returns what is missing beside
+    /// what `[initializer]` names; called after each iteration.
+    pub products: Option<MissingProducts>,
 }
 
-/// Returns what the agent is given after the prompt.
-pub type PartText = Arc<dyn Fn() -> String + Send + Sync>;
+/// Returns what the agent is given after this prompt; nothing if it is empty.
+pub type PartText = Arc<dyn Fn(&str) -> String + Send + Sync>;
+
+/// Returns what is missing, for the agent. Blocks.
+pub type MissingProducts = Arc<dyn Fn() -> Vec<String> + Send + Sync>;
 
 /// The result of [`open`].
 #[allow(clippy::large_enum_variant)]
@@ -297,7 +303,7 @@ impl BuiltRun {
             saving,
             memory,
             setup,
-            part_text: part.map(|part| part.text),
+            part,
         };
         match resumed {
             Some(ResumedRun { found, frozen }) => builder.resume(loaded, found, frozen, &vars),

@@ -16,7 +16,7 @@ use super::fingerprint::{AgentPrompt, Fingerprints, StartDetails};
 use super::location;
 use super::memory::RunMemory;
 use super::observation::{KnownTree, WorkspaceObservation};
-use super::open::PartText;
+use super::open::RunPart;
 use super::pinned_paths;
 use super::processes::Processes;
 use super::prompt::{PromptContext, PromptSource, with_part};
@@ -69,8 +69,8 @@ pub struct Session {
     pub(super) config: Config,
     pub(super) baseline: Arc<ProtectedState>,
     pub(super) prompt: PromptSource,
-    /// What follows the prompt, if the run has a part of a larger task.
-    pub(super) part_text: Option<PartText>,
+    /// What it works on, if it is one of a series.
+    pub(super) part: Option<RunPart>,
     /// Watches the prompt file for changes while an agent runs; one for the whole run.
     pub(super) prompt_watch: Option<PromptWatch>,
     /// The paths that counted in the workspace when the run began, and count to its end.
@@ -232,7 +232,10 @@ impl Session {
             instructions: self
                 .prompt
                 .read_text()
-                .map(|prompt| with_part(prompt, self.part_text().as_deref()))
+                .map(|prompt| {
+                    let part = self.part_text(&prompt);
+                    with_part(prompt, part.as_deref())
+                })
                 .and_then(|prompt| self.possible_instructions(&prompt))
                 .map(|block| block.trim_matches(['\n', '-']).to_owned()),
             next_iteration: self.state.iterations.saturating_add(1),
@@ -328,6 +331,7 @@ impl Session {
                     .initializer
                     .as_ref()
                     .map(|initializer| initializer.max_attempts),
+                ends_initialized: self.part.as_ref().is_some_and(|part| part.products.is_some()),
                 ..self.agents.limits(&self.config.limits, self.config.handoff)
             },
             tree,
@@ -430,7 +434,8 @@ impl Session {
             workspace: &self.workspace,
         };
         let (prompt, warnings) = self.prompt.read_for(now)?;
-        let prompt = prompt.followed_by(self.part_text().as_deref());
+        let part = self.part_text(&prompt.text());
+        let prompt = prompt.followed_by(part.as_deref());
         // Before the iteration is recorded as started: from then on the feedback counts as given.
         let instructions: Vec<String> =
             self.policy.detectors.iter().map(|detector| detector.instructions()).collect();
@@ -469,8 +474,9 @@ impl Session {
     }
 
     /// Returns what follows the prompt now, if anything does.
-    fn part_text(&self) -> Option<String> {
-        self.part_text.as_ref().map(|text| text())
+    fn part_text(&self, prompt: &str) -> Option<String> {
+        let text = self.part.as_ref().map(|part| (part.text)(prompt));
+        text.filter(|text| !text.is_empty())
     }
 
     fn finished(&self, reason: StopReason, message: String) -> Finished {

@@ -14,7 +14,7 @@ use super::existing_run::StoredPolicy;
 use super::fingerprint::Fingerprints;
 use super::memory::RunMemory;
 use super::observation::KnownTree;
-use super::open::PartText;
+use super::open::RunPart;
 use super::processes::Processes;
 use super::prompt::PromptSource;
 use super::protection::ProtectedState;
@@ -52,7 +52,7 @@ pub(super) struct SessionBuilder {
     pub(super) saving: Saving,
     pub(super) memory: Option<RunMemory>,
     pub(super) setup: Option<Arc<dyn WorkspaceSetup>>,
-    pub(super) part_text: Option<PartText>,
+    pub(super) part: Option<RunPart>,
 }
 
 /// What a new run decides and a resumed one has recorded.
@@ -143,7 +143,7 @@ impl SessionBuilder {
     fn build(self, config: Config, record: RunRecord) -> Session {
         let Self { config_file, processes, once, store, policy, agents, redactor, .. } = self;
         let Self { notes, unavailable, artefacts, workspace: held, .. } = self;
-        let Self { occupied, prompt, part_text, saving, memory, setup, .. } = self;
+        let Self { occupied, prompt, part, saving, memory, setup, .. } = self;
         let resumed = record.state.is_some();
         let state = record.state.unwrap_or_default();
         let content = super::observe::read_config(&config_file);
@@ -169,7 +169,7 @@ impl SessionBuilder {
             saving,
             memory,
             setup,
-            part_text,
+            part,
             prompt_watch: None,
             pinned: Arc::default(),
             hasher: None,

@@ -109,6 +109,9 @@ pub(super) fn decide(next: &mut Transition) {
     if next.state.process.stop_requested {
         return finish_interrupted(next);
     }
+    if initializer::ends_run(&next.state) {
+        return next.finish(StopReason::Initialized, "the initializer's products are there");
+    }
     if next.state.is_initializing() {
         // Nothing of the task can be done yet.
         return continue_run(next);

@@ -57,6 +57,11 @@ pub(super) fn products_checked(next: &mut Transition, missing: Vec<String>) {
     }
 }
 
+/// Whether nothing is left to do in a run of the initializer alone.
+pub(super) const fn ends_run(state: &State) -> bool {
+    state.limits.ends_initialized && state.initializer.is_done
+}
+
 /// Returns the stop if the initializer may not try again.
 pub(super) fn attempts_used(state: &State) -> Option<Stop> {
     let RunLimits { max_initializer_attempts: max, .. } = &state.limits;

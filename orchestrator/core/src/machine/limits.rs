@@ -108,12 +108,21 @@ pub struct RunLimits {
     /// Iterations of the initializer; `None` if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_initializer_attempts: Option<u32>,
+    /// The run ends once the initializer's products are there.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub ends_initialized: bool,
     /// What an iteration is charged at least if its end is never known, while none has been charged
     /// yet. Zero for an agent that costs nothing.
     pub first_reservation: Usd,
     /// The share of its context, in thousandths, at which an iteration is handed off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handoff_per_mille: Option<u64>,
+}
+
+// The signature is serde's.
+#[allow(clippy::trivially_copy_pass_by_ref)]
+const fn is_false(value: &bool) -> bool {
+    !*value
 }
 
 impl Default for RunLimits {
@@ -128,6 +137,7 @@ impl Default for RunLimits {
             max_rejections: u32::MAX,
             max_wait_ms: u64::MAX,
             max_initializer_attempts: None,
+            ends_initialized: false,
             first_reservation: Usd::ZERO,
             handoff_per_mille: None,
         }

@@ -64,7 +64,9 @@ impl State {
             StopReason::AgentUnavailable => ResumeBlocker::Unavailable,
             StopReason::NeedsHuman => self.human_blocker(),
             StopReason::Baseline => ResumeBlocker::Baseline,
-            StopReason::Interrupted | StopReason::Once => ResumeBlocker::Nothing,
+            StopReason::Initialized | StopReason::Interrupted | StopReason::Once => {
+                ResumeBlocker::Nothing
+            }
         })
     }
 

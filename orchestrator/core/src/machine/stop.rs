@@ -24,6 +24,8 @@ pub enum StopReason {
     Thrashing,
     /// `initializer.max_attempts`.
     InitFailed,
+    /// The initializer's products are there, and the run was for nothing else: the backlog is worked next.
+    Initialized,
     /// Asked for, or blocked: not logged in, out of credit, a wait longer than allowed.
     NeedsHuman,
     /// The agent cannot be started.
@@ -50,6 +52,7 @@ impl StopReason {
             Self::Stagnation => "stagnation",
             Self::Thrashing => "thrashing",
             Self::InitFailed => "init_failed",
+            Self::Initialized => "initialized",
             Self::NeedsHuman => "needs_human",
             Self::AgentUnavailable => "agent_unavailable",
             Self::Baseline => "baseline",

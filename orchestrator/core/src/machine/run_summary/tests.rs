@@ -23,6 +23,7 @@ fn started() -> Record {
             max_rejections: 3,
             max_wait_ms: 0,
             max_initializer_attempts: None,
+            ends_initialized: false,
             first_reservation: Usd::ZERO,
             handoff_per_mille: None,
         },

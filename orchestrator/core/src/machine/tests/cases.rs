@@ -294,3 +294,27 @@ fn a_restart_does_not_make_rejected_work_worse() {
     }
     assert_eq!(world.state.rejected_in_a_row(), 1);
 }
+
+/// A run that is the initializer's alone ends with its products, and does so again after a kill.
+#[test]
+fn a_run_of_the_initializer_alone_ends_once_the_products_are_there() {
+    let limits =
+        RunLimits { max_initializer_attempts: Some(2), ends_initialized: true, ..limits() };
+    let options =
+        || Input::Started(StartOptions { fresh: RunStarted { limits: limits.clone(), ..fresh() } });
+    let looked = |missing: &[&str]| Observation {
+        missing_products: Some(missing.iter().map(|text| (*text).to_owned()).collect()),
+        ..observation("t1")
+    };
+    let mut world = World::default();
+    world.feed(options());
+    world.feed(Input::ClaimsFound(Vec::new()));
+    world.feed(Input::Observed(looked(&["list: does not exist"])));
+    world.prepare();
+    world.end(ended(IterationOutcome::Succeeded), vec![], looked(&[]));
+    assert_eq!(world.finished(), Some(StopReason::Initialized));
+    world.feed(options());
+    world.feed(Input::Observed(observation("t1")));
+    assert_eq!(world.finished(), Some(StopReason::Initialized));
+    assert_eq!(world.state.iterations, 1, "nothing is started again");
+}
