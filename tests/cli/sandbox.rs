@@ -11,7 +11,7 @@ use crate::environment::{Ended, TestEnvironment, alive, eventually, of_run, pare
 const PROMISE: &str = "<promise>COMPLETE: made it</promise>\n";
 
 /// What the kernel itself says, by the call that the program asks, too.
-fn kernel_level() -> i64 {
+pub(crate) fn kernel_level() -> i64 {
     // SAFETY: with the flag 1 the call reads nothing and answers a number.
     unsafe {
         libc::syscall(libc::SYS_landlock_create_ruleset, std::ptr::null::<libc::c_void>(), 0, 1)

@@ -6,6 +6,7 @@ use std::os::unix::fs::symlink;
 use rustix::process::Signal;
 
 use crate::environment::{TestEnvironment, alive, eventually};
+use crate::sandbox::kernel_level;
 
 /// An environment whose setup is `init.sh`, and a check that wants a file `done`.
 fn environment(more: &str) -> TestEnvironment {
@@ -226,4 +227,28 @@ fn what_can_never_run_is_refused_and_what_the_agent_broke_is_reported() {
     env.ralph(&["run", "--once"]).expect(1);
     assert_eq!(env.agent.stdin(3), env.read("PROMPT.md").into_bytes());
     eventually("nothing", || env.agent.calls() == 3);
+}
+
+/// Agents can write what it runs: it may do no more than they.
+#[test]
+fn it_is_confined_as_agents_are() {
+    if kernel_level() < 3 {
+        return;
+    }
+    let env = environment("");
+    let (root, config) = (env.root().display().to_string(), env.read("ralph.toml"));
+    env.write(
+        "ralph.toml",
+        format!("{config}[sandbox]\nmode = \"landlock\"\nwrite = [\"{root}/agent\"]\n"),
+    );
+    fs::create_dir(env.root().join("outside")).unwrap();
+    script(
+        &env,
+        "try() { name=$1; shift; if sh -c \"$*\" 2>/dev/null; then echo \"$name yes\"; else echo \"$name no\"; fi >> tries; }\n\
+         try inside 'echo x > made'\ntry outside 'echo x > ../outside/file'\n\
+         try temporary 'echo x > \"$TMPDIR/file\"'\ntry state 'ls ../home/.local/state/*/*'\n",
+    );
+    env.ralph(&["run", "--once"]);
+    assert_eq!(env.agent.calls(), 1);
+    assert_eq!(env.read("tries"), "inside yes\noutside no\ntemporary yes\nstate no\n");
 }

@@ -15,7 +15,7 @@ use super::stop::stop_requested;
 use crate::machine::{Effect, Input, SetupEnd};
 use crate::registry::Registry;
 use crate::workspace_setup::{SetupContext, WorkspaceSetup};
-use ralph_orchestrator_config::{ConfigErrors, LoadedConfig};
+use ralph_orchestrator_config::{ConfigErrors, LoadedConfig, SandboxMode};
 use ralph_orchestrator_contract::{BuildContext, BuildError, CancelReason};
 
 /// Builds the setup of a configuration; `None` if it has none.
@@ -82,7 +82,13 @@ impl Session {
     async fn run_setup(&mut self, setup: &dyn WorkspaceSetup) -> Result<SetupEnd, EngineError> {
         let (cancel, cancelled) = watch::channel(None);
         let token = CancelToken::new(cancelled);
-        let (run, workspace, env) = (self.run.clone(), self.workspace.clone(), self.env.clone());
+        let (run, workspace) = (self.run.clone(), self.workspace.clone());
+        let mut env = self.env.clone();
+        if self.config.sandbox.mode != SandboxMode::Off {
+            // The one folder outside the workspace that is its own.
+            let scratch = self.scratch.fresh(&self.run)?;
+            env.insert("TMPDIR".into(), scratch.display().to_string());
+        }
         let iteration = self.state.iterations.saturating_add(1);
         let context = SetupContext { run: &run, iteration, workspace: &workspace, env: &env };
         let mut work = setup.run(context, &token);
