@@ -86,7 +86,7 @@ impl Session {
 
 impl RunMemory {
     /// Returns the newest entries, bounded.
-    fn view(&self) -> String {
+    pub(super) fn view(&self) -> String {
         match (self.config.mode, &self.progress) {
             (MemoryMode::Structured, _) => {
                 bounded_view(STRUCTURED, &self.state.summaries, self.bounds())

@@ -290,11 +290,16 @@ impl RunMemory {
         let Some(open) = self.state.open.clone() else { return Ok(()) };
         let read = read_run(&self.layout, &open.run, |_| ());
         let mut state = read.map(|read| read.found.state).unwrap_or_default();
-        if state.running.is_some() {
+        let is_known = state.iterations == open.iteration && state.attempt == open.attempt;
+        if !is_known {
+            let (iterations, attempt) = (open.iteration, open.attempt);
+            state = State { iterations, attempt, ..State::default() };
+        }
+        if !is_known || state.running.is_some() {
             state.last_outcome = Some(IterationOutcome::Interrupted);
         }
         // One that was killed before its iteration was recorded has done nothing.
-        if state.iterations == open.iteration && state.attempt == open.attempt {
+        if is_known || open.is_guarded {
             self.close(&open.run, &state, now_s)?;
         }
         self.state.open = None;
