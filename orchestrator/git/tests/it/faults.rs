@@ -207,6 +207,28 @@ fn the_next_iteration_finishes_the_commit_of_a_killed_one() {
 }
 
 #[test]
+fn a_rollback_that_keeps_a_file_survives_every_fault() {
+    let prepare = || {
+        let fixture = Fixture::committed();
+        fixture.write("list.json", "pending");
+        fixture.open().checkpoint(&run(), 1, "m").unwrap();
+        fixture.write("a.txt", "unsaved work");
+        fixture.write("list.json", "completed");
+        fixture
+    };
+    survive(
+        prepare,
+        |repository, _| {
+            let (to, guard) = (CheckpointName::Iteration(1), RollbackGuard::SaveFirst);
+            let is_kept = |path: &RepoPath| path.as_bytes() == b"list.json";
+            repository.rollback_except(&run(), to, guard, &is_kept).map(drop)
+        },
+        |fixture, fault| assert_eq!(fixture.read("list.json"), b"completed", "{fault:?}"),
+        |fixture| fixture.user_state().files,
+    );
+}
+
+#[test]
 fn a_rollback_survives_every_fault_and_loses_nothing() {
     let prepare = || {
         let fixture = Fixture::committed();
