@@ -207,7 +207,15 @@ fn an_unborn_branch_gets_only_the_agents_files() {
         env.write("mine.txt", "not committed\n");
         env.agent.call(1).script("echo 1 > agent.txt\n");
         env.agent.call(2).script("touch done\n").out("<promise>COMPLETE: made it</promise>\n");
+        env.write(".env", "TOKEN=1\n").write("staged.txt", "staged\n");
+        git(&env, &["add", "staged.txt"]);
+        let own = ["agent.txt", "done"];
+        let (before, known) = (user_state(&env, &own), objects(&env));
         env.run().expect(0);
+        assert!(known.is_subset(&objects(&env)), "objects are gone: {mode}");
+        if mode != "iteration" {
+            assert_eq!(user_state(&env, &own), before, "{mode}");
+        }
         if mode == "iteration" {
             assert_eq!(git(&env, &["ls-tree", "--name-only", "main"]), "agent.txt\ndone");
         } else {

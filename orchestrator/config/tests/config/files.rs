@@ -82,7 +82,7 @@ fn workspaces_and_templates() {
 #[test]
 fn a_run_in_another_folder_has_what_lies_in_the_workspace_there_and_the_rest_where_it_is() {
     let project = Project::trusting(
-        "[run]\nprompt = 'w/docs/p.md'\nworkspace = 'w'\n\
+        "[run]\nprompt = 'w/sub/p.md'\nworkspace = 'w'\n\
          [agent]\ninputs = ['w/mcp.json', 'mcp.json']\n\
          [prompts]\npaths = ['{project}/prompts/{name}.md', 'own/{name}.md', 'built-in']\n\
          [sandbox]\nread = ['w/cache', 'shared']\nwrite = ['w/out']\n",
@@ -92,7 +92,7 @@ fn a_run_in_another_folder_has_what_lies_in_the_workspace_there_and_the_rest_whe
     let moved = loaded.clone().in_folder(there);
     assert_eq!(moved.config.run.workspace, there);
     assert_eq!(moved.configured_workspace(), dir.join("w"));
-    assert_eq!(moved.config.run.prompt, Some(there.join("docs/p.md")));
+    assert_eq!(moved.config.run.prompt, Some(there.join("sub/p.md")));
     assert_eq!(moved.config.agent.inputs, [there.join("mcp.json"), dir.join("mcp.json")]);
     let prompts = moved.config.prompts.as_ref().unwrap();
     let own = dir.join("own/{name}.md").display().to_string();

@@ -295,3 +295,22 @@ fn an_agent_in_a_sandbox_reads_the_repository_and_writes_only_the_worktree() {
     let branch = run_branches(&env).remove(0);
     assert_eq!(git(&env, &["diff", "--name-only", "main", &branch]), "done");
 }
+
+#[test]
+fn a_question_is_answered_and_a_run_is_stopped_from_the_checkout() {
+    let env = repository("off");
+    env.agent.call(1).out("<promise>NEEDS_HUMAN: which name?</promise>\n");
+    env.run().expect(2);
+    env.ralph(&["answer", "done"]).expect(0);
+    let gate = env.fifo("gate");
+    env.agent.call(2).script(&format!("echo up > '{}'; sleep 600\n", gate.display()));
+    let mut running = env.start(&["run"]);
+    assert_eq!(fs::read_to_string(&gate).unwrap(), "up\n");
+    env.ralph(&["stop"]).expect(0);
+    running.wait().expect(143);
+    done_at_once(&env);
+    env.run().expect(0);
+    assert_eq!(worktrees(&env), [seen(&env)[0].0.clone()]);
+    let given = String::from_utf8(env.agent.stdin(2)).unwrap();
+    assert!(given.contains("which name?"), "{given}");
+}
