@@ -56,19 +56,28 @@ async fn verdicts(context: &Context) -> Result<Vec<String>, CommandError> {
 
 fn line(context: &Context, setup: &SetupReport, named: &ValidatorVerdict) -> String {
     let name = &named.validator;
+    let mut fatal = setup
+        .findings
+        .iter()
+        .filter(|found| found.validator == *name && found.problem.is_fatal)
+        .map(|found| &found.problem);
+    // Of a shell that exists the line may still be wrong, which is a later word.
     let is_missing =
-        setup.findings.iter().any(|found| found.validator == *name && found.problem.is_fatal);
-    let says = match &named.verdict {
+        fatal.clone().any(|problem| problem.key.get(1).is_none_or(|index| index == "0"));
+    let says = match (&named.verdict, fatal.next()) {
         _ if is_missing => {
             let program = program(context, name);
             format!("could not be run: {program} is not installed")
         }
-        Verdict::Accepted { .. } => "already passes, so it proves nothing".to_owned(),
-        Verdict::Rejected { reasons } => {
+        (Verdict::Rejected { .. }, Some(problem)) => {
+            format!("could not be run: {}", one_line(&problem.message, SHOWN))
+        }
+        (Verdict::Accepted { .. }, _) => "already passes, so it proves nothing".to_owned(),
+        (Verdict::Rejected { reasons }, None) => {
             let why = clause(reasons.first().map(String::as_str).unwrap_or_default());
             format!("fails now, as it should ({why})")
         }
-        Verdict::Error { message } => match not_found(message) {
+        (Verdict::Error { message }, _) => match not_found(message) {
             Some(program) => format!("could not be run: {program} is not installed"),
             None => {
                 let why = clause(message);
