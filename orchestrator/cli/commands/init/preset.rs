@@ -148,15 +148,21 @@ impl PresetFolder {
             Kind::Autocoder => {}
             Kind::Ralph | Kind::PureLoop => return Ok(()),
         }
-        for (name, role) in [
-            ("prompts/initializer_prompt.md", Role::Initializer),
-            ("prompts/coding_prompt.md", Role::Coding),
-            ("prompts/coding_prompt_yolo.md", Role::Yolo),
-        ] {
-            write(folder, name, built_in_prompt(&Prompts::default(), role))?;
+        for (name, text) in autocoder_prompts() {
+            write(folder, name, text)?;
         }
         Ok(())
     }
+}
+
+/// The built-in prompts, where AutoCoder has its own.
+fn autocoder_prompts() -> [(&'static str, &'static str); 3] {
+    [
+        ("prompts/initializer_prompt.md", Role::Initializer),
+        ("prompts/coding_prompt.md", Role::Coding),
+        ("prompts/coding_prompt_yolo.md", Role::Yolo),
+    ]
+    .map(|(name, role)| (name, built_in_prompt(&Prompts::default(), role)))
 }
 
 /// Makes a repository, which the preset commits to, unless the folder is in one.

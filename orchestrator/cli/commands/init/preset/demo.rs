@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{EVIDENCE, Kind, PresetFolder};
+use super::{EVIDENCE, Kind, PresetFolder, autocoder_prompts};
 use crate::commands::init::ignore::is_in_repository;
 use crate::error::CommandError;
 
@@ -99,7 +99,8 @@ fn own_files(kind: Kind) -> Vec<(&'static str, String)> {
         }
         Kind::Autocoder => {
             let list = include_str!("../../../templates/presets/demo/autocoder/feature_list.json");
-            vec![("feature_list.json", list.to_owned())]
+            let prompts = autocoder_prompts().map(|(name, text)| (name, text.to_owned()));
+            prompts.into_iter().chain([("feature_list.json", list.to_owned())]).collect()
         }
         Kind::PureLoop => {
             let plan = include_str!("../../../templates/presets/demo/pure-loop/plan.md");
