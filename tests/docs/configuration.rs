@@ -77,6 +77,8 @@ fn sections(schema: &Value) -> Vec<Section<'_>> {
         let definitions = schema["definitions"].as_object().unwrap().iter();
         definitions
             .filter_map(|(name, node)| Some((name.strip_prefix(&prefix)?, name, node)))
+            // The detector of a backlog has no keys.
+            .filter(|(.., node)| node.get("properties").is_some())
             .map(|(kind, name, node)| Section {
                 heading: format!("{heading} with `{key} = \"{kind}\"`"),
                 name: name.clone(),

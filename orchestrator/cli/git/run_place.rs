@@ -153,7 +153,7 @@ impl RunPlace {
         self.record.as_ref().map_or(Value::Null, |record| {
             json!({
                 "path": record.folder(), "branch": record.branch, "base": record.base,
-                "exists": true, "uncommitted": 0,
+                "exists": record.folder().exists(), "uncommitted": null,
             })
         })
     }

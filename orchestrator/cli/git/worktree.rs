@@ -11,6 +11,7 @@ use ralph_orchestrator_supervisor::Supervisor;
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
 
+use super::worktree_maker::find_copies;
 use super::{SupervisedGit, blocking, environment};
 use crate::context::{Context, shell_word};
 use crate::error::CommandError;
@@ -128,7 +129,11 @@ impl WorktreeView {
         let home = shell_word(&self.home);
         rows.push(("merge", format!("git -C {home} merge {branch}")));
         if self.exists {
-            rows.push(("remove", format!("git -C {home} worktree remove {at}")));
+            // Git refuses for a file that is not committed, and a copy of the user's own is no loss.
+            let has_copies_only =
+                self.work.is_some_and(|work| work.uncommitted == Some(0) && work.left_out > 0);
+            let force = if has_copies_only { " --force" } else { "" };
+            rows.push(("remove", format!("git -C {home} worktree remove{force} {at}")));
         }
         rows
     }
@@ -168,11 +173,13 @@ async fn find_work(
     let runtime = Handle::current();
     let (private, record) = (layout.worktree_git(&record.run), record.clone());
     let (vars, home) = (context.vars.clone(), home.to_owned());
+    let loaded = context.loaded.clone();
     blocking(move || {
         let git = SupervisedGit::find(Supervisor::this_binary(), &vars, runtime).ok()?;
         let opened = Repository::discover_with(&home, &private, Arc::new(git), environment(&vars));
         let WorktreeRecord { branch, base, .. } = &record;
-        opened.ok()?.find_worktree_work(&record.folder(), branch, base).ok()
+        let copies = find_copies(&loaded, &record);
+        opened.ok()?.find_worktree_work(&record.folder(), (branch, base), &copies).ok()
     })
     .await
 }

@@ -10,7 +10,7 @@ use ralph_orchestrator_core::engine::new_run_id;
 use ralph_orchestrator_core::store::{
     Disk, Layout, StateError, WorktreeLock, WorktreePaths, WorktreeRecord, lock_workspace,
 };
-use ralph_orchestrator_core::workspace::{PromptPlace, copy_if_other};
+use ralph_orchestrator_core::workspace::{PromptPlace, copy_if_other, is_same_content};
 use ralph_orchestrator_git::{Repository, WorktreeRequest, WorktreeStart};
 use ralph_orchestrator_supervisor::Supervisor;
 use tokio::runtime::Handle;
@@ -187,6 +187,29 @@ impl WorktreeMaker {
     }
 }
 
+/// Returns the files that are the user's to give: prompts and the backlog.
+fn own_files(loaded: &LoadedConfig) -> Vec<PathBuf> {
+    let run = &loaded.config.run;
+    let prompts = loaded.config.prompts.iter();
+    let prompts = prompts.flat_map(|p| Role::ALL.into_iter().flat_map(|r| p.candidates(r)));
+    let backlog = loaded.config.backlog.as_ref().map(|list| run.workspace.join(&list.path));
+    run.prompt.clone().into_iter().chain(prompts).chain(backlog).collect()
+}
+
+/// Returns those of these files in a worktree, relative to its top, that are what the user's checkout has:
+/// nothing is lost with them.
+pub(super) fn find_copies(loaded: &LoadedConfig, record: &WorktreeRecord) -> Vec<PathBuf> {
+    let (workspace, folder) = (record.workspace(), record.folder());
+    let mut files = own_files(&loaded.clone().in_folder(&workspace));
+    files.retain(|file| {
+        let own = file.strip_prefix(&workspace).ok();
+        let own = own.map(|inside| loaded.configured_workspace().join(inside));
+        own.is_some_and(|own| is_same_content(&own, file))
+    });
+    let relative = |file: &PathBuf| file.strip_prefix(&folder).ok().map(Path::to_owned);
+    files.iter().filter_map(relative).collect()
+}
+
 /// Copies the prompts and the backlog into a new worktree, whose commit may have others or none. Returns those
 /// that were copied, relative to the workspace.
 pub(super) fn copy_own_files(
@@ -195,15 +218,7 @@ pub(super) fn copy_own_files(
 ) -> Result<Vec<String>, CommandError> {
     let mut copied = Vec::new();
     let there = loaded.clone().in_folder(&record.workspace());
-    let backlog = |loaded: &LoadedConfig| Some(loaded.config.backlog.as_ref()?.path.clone());
-    let files = |loaded: &LoadedConfig| -> Vec<PathBuf> {
-        let run = &loaded.config.run;
-        let prompts = loaded.config.prompts.iter();
-        let prompts = prompts.flat_map(|p| Role::ALL.into_iter().flat_map(|r| p.candidates(r)));
-        let backlog = backlog(loaded).map(|path| run.workspace.join(path));
-        run.prompt.clone().into_iter().chain(prompts).chain(backlog).collect()
-    };
-    for (from, to) in files(loaded).into_iter().zip(files(&there)) {
+    for (from, to) in own_files(loaded).into_iter().zip(own_files(&there)) {
         if from != to && from.is_file() && copy_if_other(&from, &to, &record.folder())? {
             let inside = to.strip_prefix(record.workspace()).unwrap_or(&to);
             copied.push(inside.display().to_string());

@@ -13,7 +13,8 @@ use ralph_orchestrator_core::store::{
     Disk, Layout, Series, SeriesFiles, SeriesLock, StateError, read_run,
 };
 
-use crate::budget::{RunUsage, exceeded, remaining};
+use crate::budget::{RunUsage, remaining};
+use crate::choice::Choice;
 use crate::error::DriverError;
 use crate::event::{BacklogEvent, BacklogObserver};
 use crate::executor::{Executor, RunOrder, RunReport, Submission};
@@ -21,9 +22,6 @@ use crate::iteration_guard::{IterationGuard, SharedWork};
 use crate::ledger::{BacklogLedger, ItemRun};
 use crate::record::{FORMAT_VERSION, SeriesRecord};
 use crate::saver::BacklogSaver;
-
-/// Most items that a message names.
-const MOST_NAMED: usize = 20;
 
 /// What a driver works on.
 pub struct DriverSetup {
@@ -89,7 +87,7 @@ enum ItemEnd {
 pub(crate) struct Stop {
     reason: StopReason,
     message: String,
-    waiting: Vec<ItemPlacement>,
+    pub(crate) waiting: Vec<ItemPlacement>,
     pub(crate) ended_well: bool,
     pub(crate) state: Option<Box<State>>,
 }
@@ -104,12 +102,6 @@ impl Stop {
             state: None,
         }
     }
-}
-
-/// What to do next.
-enum Choice {
-    Work { item: Box<BacklogItem>, resume: Option<String> },
-    Stop(Stop),
 }
 
 impl<E: Executor> BacklogDriver<E> {
@@ -223,52 +215,8 @@ impl<E: Executor> BacklogDriver<E> {
         self.write_completion().await
     }
 
-    fn load(&self) -> Result<BacklogSnapshot, DriverError> {
+    pub(crate) fn load(&self) -> Result<BacklogSnapshot, DriverError> {
         Ok(self.setup.backlog.load()?)
-    }
-
-    /// Decides what to do next, from the backlog as it is now.
-    fn choose(&mut self) -> Result<Choice, DriverError> {
-        let snapshot = self.load()?;
-        let next = snapshot.select_next();
-        let (is_complete, unfinished) = {
-            let ledger = &self.work.state().ledger;
-            (ledger.is_complete(), ledger.unfinished().cloned())
-        };
-        if matches!(next, NextItem::Complete) {
-            let counts = snapshot.counts();
-            let text = if is_complete && !self.begins {
-                "already completed; no agent was started".to_owned()
-            } else {
-                match counts.total {
-                    1 => "the only item is complete".to_owned(),
-                    total => format!("all {total} items are complete"),
-                }
-            };
-            return Ok(Choice::Stop(Stop::new(StopReason::Completed, text)));
-        }
-        // Items that were added after everything was complete are new work.
-        self.begins |= is_complete;
-        if self.executor.is_stopping() {
-            let text = "stop requested between two items";
-            return Ok(Choice::Stop(Stop::new(StopReason::Interrupted, text)));
-        }
-        let unfinished = unfinished.filter(|_| !self.begins);
-        let resumed = unfinished.and_then(|entry| resumable(&snapshot, &entry));
-        let (item, resume) = match (resumed, next) {
-            (Some((item, run)), _) => (item, Some(run)),
-            (None, NextItem::Item { item }) => (item, None),
-            (None, NextItem::Blocked { waiting }) => return Ok(Choice::Stop(blocked(waiting))),
-            (None, NextItem::Empty | NextItem::Complete) => {
-                let path = self.setup.backlog.path().display().to_string();
-                return Err(DriverError::Empty { path });
-            }
-        };
-        let used = self.used_beside(resume.as_deref());
-        if let Some((reason, message)) = exceeded(&self.setup.limits, used) {
-            return Ok(Choice::Stop(Stop::new(reason, message)));
-        }
-        Ok(Choice::Work { item: Box::new(item), resume })
     }
 
     pub(crate) fn used_beside(&self, run: Option<&str>) -> RunUsage {
@@ -476,16 +424,6 @@ impl<E: Executor> BacklogDriver<E> {
     }
 }
 
-/// Returns the item of the run that was begun last, if it can still be worked on.
-fn resumable(snapshot: &BacklogSnapshot, entry: &ItemRun) -> Option<(BacklogItem, String)> {
-    let item = snapshot.find(&entry.item)?;
-    let is_open = matches!(item.status, ItemStatus::Pending | ItemStatus::InProgress);
-    let is_completed =
-        |id: &String| snapshot.find(id).is_some_and(|item| item.status == ItemStatus::Completed);
-    let is_ready = is_open && item.dependencies.iter().all(is_completed);
-    is_ready.then(|| (item.clone(), entry.run.clone()))
-}
-
 /// Returns the state of a run; `None` if it was opened without having begun.
 fn read_state(layout: &Layout, run: &str) -> Result<Option<State>, DriverError> {
     let journal = std::fs::read(layout.journal(run)).unwrap_or_default();
@@ -506,14 +444,4 @@ fn abandoned(layout: &Layout, entry: &ItemRun) -> Result<SeriesRecord, DriverErr
         message: "the run was interrupted and is not resumed".to_owned(),
         usage,
     })
-}
-
-fn blocked(waiting: Vec<ItemPlacement>) -> Stop {
-    let named = waiting.iter().take(MOST_NAMED).map(ToString::to_string);
-    let mut names = named.collect::<Vec<_>>().join("; ");
-    if let Some(more) = waiting.len().checked_sub(MOST_NAMED).filter(|more| *more > 0) {
-        names.push_str(&format!("; and {more} more"));
-    }
-    let message = format!("no item can be worked on: {names}");
-    Stop { waiting, ..Stop::new(StopReason::NeedsHuman, message) }
 }

@@ -10,6 +10,7 @@
 
 mod additions;
 mod budget;
+mod choice;
 mod detector;
 mod driver;
 mod error;

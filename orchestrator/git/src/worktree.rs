@@ -14,7 +14,7 @@ use crate::path::{RepoPath, split_nul};
 use crate::private::remove_if_there;
 use crate::repository::{ObjectId, Repository, find_operation};
 use crate::run_git::GitExit;
-use crate::worktree_start::{count_uncommitted, list_submodules};
+use crate::worktree_start::{list_submodules, list_uncommitted};
 
 /// The reason by which git itself locks a worktree while it is created.
 const INITIALIZING: &str = "initializing";
@@ -64,6 +64,8 @@ pub struct WorktreeWork {
     /// How many of its files are changed, staged or untracked; `None` if git's configuration is not the
     /// trusted one, since filters would run.
     pub uncommitted: Option<u64>,
+    /// How many of those that were to be left out are not committed.
+    pub left_out: u64,
 }
 
 /// What becomes of ignored files, such as build products, when a worktree is removed.
@@ -196,7 +198,8 @@ impl Repository {
         list_submodules(worktree, &self.outer, &*self.git)
     }
 
-    /// Returns how much work is in a worktree with this branch, which began at `base`.
+    /// Returns how much work is in a worktree with this branch, which began at `base`. The files `without`,
+    /// relative to its top, are no work.
     ///
     /// # Errors
     ///
@@ -204,8 +207,8 @@ impl Repository {
     pub fn find_worktree_work(
         &self,
         path: &Path,
-        branch: &str,
-        base: &str,
+        (branch, base): (&str, &str),
+        without: &[PathBuf],
     ) -> Result<WorktreeWork> {
         let _lock = self.lock()?;
         let range = format!("{base}..refs/heads/{branch}");
@@ -213,12 +216,19 @@ impl Repository {
         let commits = commits.read_text(&*self.git)?.parse().map_err(|_| {
             GitError::UnexpectedOutput { command: "rev-list".to_owned(), expected: "a number" }
         })?;
-        let uncommitted = match self.verify_configuration(path) {
-            Ok(()) => Some(count_uncommitted(path, &self.outer, &*self.git)?),
-            Err(GitError::ConfigurationChanged(_)) => None,
+        match self.verify_configuration(path) {
+            Ok(()) => {}
+            Err(GitError::ConfigurationChanged(_)) => {
+                return Ok(WorktreeWork { commits, uncommitted: None, left_out: 0 });
+            }
             Err(error) => return Err(error),
-        };
-        Ok(WorktreeWork { commits, uncommitted })
+        }
+        let files = list_uncommitted(path, &self.outer, &*self.git)?;
+        let is_left_out = |file: &&RepoPath| without.iter().any(|path| path == file.as_path());
+        let left_out = files.iter().filter(is_left_out).count();
+        let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
+        let uncommitted = Some(count(files.len().saturating_sub(left_out)));
+        Ok(WorktreeWork { commits, uncommitted, left_out: count(left_out) })
     }
 
     /// Returns the repository's worktrees, the main one first.

@@ -71,19 +71,20 @@ impl WorktreeStart {
                 return Err(GitError::NotInCommit { path: workspace.clone(), commit: base });
             }
         }
-        let uncommitted = count_uncommitted(&top_level, environment, git)?;
+        let uncommitted = list_uncommitted(&top_level, environment, git)?.len();
+        let uncommitted = u64::try_from(uncommitted).unwrap_or(u64::MAX);
         let branch = head.branch().map(str::to_owned);
         let operation = find_operation(&git_dir);
         Ok(Self { top_level, inside, common_dir, base, branch, operation, uncommitted })
     }
 }
 
-/// Returns how many files of a working tree are changed, staged or untracked. Filters run.
-pub(crate) fn count_uncommitted(
+/// Returns the files of a working tree that are changed, staged or untracked. Filters run.
+pub(crate) fn list_uncommitted(
     folder: &Path,
     environment: &BTreeMap<OsString, OsString>,
     git: &dyn RunGit,
-) -> Result<u64> {
+) -> Result<Vec<RepoPath>> {
     let status = GitCommand::new(folder, environment).args([
         "status",
         "--porcelain=v1",
@@ -93,7 +94,8 @@ pub(crate) fn count_uncommitted(
         "--ignore-submodules=all",
     ]);
     let status = status.read(git)?;
-    Ok(u64::try_from(split_nul(&status).count()).unwrap_or(u64::MAX))
+    let paths = split_nul(&status).map(|entry| entry.get(3..).unwrap_or_default());
+    Ok(paths.map(RepoPath::from_bytes).collect())
 }
 
 /// Returns the paths of the submodules in the index of a working tree.

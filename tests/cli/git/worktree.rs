@@ -145,6 +145,13 @@ fn uncommitted_files_are_counted_and_only_the_prompt_is_copied() {
     assert!(!tree.join("new.txt").exists());
     let branch = run_branches(&env).remove(0);
     assert_eq!(git(&env, &["diff", "--name-only", "main", &branch]), "done");
+    // The copy is the user's own, so nothing is lost with the worktree.
+    assert_eq!(env.status()["worktree"]["uncommitted"], 0);
+    let remove = format!("worktree remove --force {}", tree.display());
+    ended.says(&remove);
+    fs::write(tree.join("PROMPT.md"), "edited by the agent").unwrap();
+    assert_eq!(env.status()["worktree"]["uncommitted"], 1);
+    env.ralph(&["status"]).expect(0).says(&format!("worktree remove {}", tree.display()));
 }
 
 #[test]

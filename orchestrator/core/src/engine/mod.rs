@@ -46,6 +46,7 @@ mod protection;
 mod redact;
 mod relocated;
 mod renew;
+mod resumed_run;
 mod role_prompts;
 mod run_event;
 mod saving;

@@ -26,6 +26,14 @@ pub fn copy_if_other(from: &Path, to: &Path, base: &Path) -> io::Result<bool> {
     Ok(true)
 }
 
+/// Returns whether two files can be read and have the same content. A link in the place of the second is none.
+#[must_use]
+pub fn is_same_content(one: &Path, other: &Path) -> bool {
+    let one = read_file(one, LARGEST, SymlinkPolicy::Follow);
+    let other = read_file(other, LARGEST, SymlinkPolicy::Refuse);
+    matches!((one, other), (Ok(one), Ok(other)) if one == other)
+}
+
 fn other(error: &ReadError) -> io::Error {
     io::Error::other(error.to_string())
 }
@@ -45,11 +53,12 @@ mod tests {
         fs::create_dir(&outside).unwrap();
         let from = root.join("PROMPT.md");
         let to = base.join("docs/PROMPT.md");
-        assert!(!copy_if_other(&from, &to, &base).unwrap());
+        assert!(!copy_if_other(&from, &to, &base).unwrap() && !is_same_content(&from, &to));
         fs::write(&from, "new").unwrap();
         symlink(&outside, base.join("docs")).unwrap();
         assert!(copy_if_other(&from, &to, &base).unwrap());
         assert!(!copy_if_other(&from, &to, &base).unwrap());
+        assert!(is_same_content(&from, &to));
         assert_eq!(fs::read_to_string(&to).unwrap(), "new");
         assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
         fs::remove_file(&to).unwrap();

@@ -35,7 +35,7 @@ mod workspace_handle;
 pub use evidence_digests::{
     EvidenceDigests, EvidenceHasher, evidence_digests, evidence_digests_until,
 };
-pub use file_copy::copy_if_other;
+pub use file_copy::{copy_if_other, is_same_content};
 pub use file_id::FileId;
 pub use git::{find_untracked, has_commit};
 pub use globs::GlobError;

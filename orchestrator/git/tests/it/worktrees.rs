@@ -1,7 +1,7 @@
 //! Linked worktrees: created once, removed only without loss.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use ralph_orchestrator_git::{
     GitError, IgnoredFiles, SystemGit, WorktreeRequest, WorktreeStart, WorktreeWork,
@@ -109,11 +109,15 @@ fn counts_the_work_in_a_worktree_unless_filters_of_an_agent_would_run() {
     fixture.git(&["-C", tree, "commit", "-q", "--allow-empty", "-m", "work"]);
     fs::write(request.path.join("a.txt"), "changed").unwrap();
     fs::write(request.path.join("new"), "x").unwrap();
-    let work =
-        || repository.find_worktree_work(&request.path, &request.branch, base.as_str()).unwrap();
-    assert_eq!(work(), WorktreeWork { commits: 1, uncommitted: Some(2) });
+    let work = |without: &[PathBuf]| {
+        let branch = (request.branch.as_str(), base.as_str());
+        repository.find_worktree_work(&request.path, branch, without).unwrap()
+    };
+    assert_eq!(work(&[]), WorktreeWork { commits: 1, uncommitted: Some(2), left_out: 0 });
+    let without = [PathBuf::from("new"), PathBuf::from("src/lib.rs")];
+    assert_eq!(work(&without), WorktreeWork { commits: 1, uncommitted: Some(1), left_out: 1 });
     fixture.git(&["config", "filter.evil.clean", "touch ran"]);
-    assert_eq!(work(), WorktreeWork { commits: 1, uncommitted: None });
+    assert_eq!(work(&[]), WorktreeWork { commits: 1, uncommitted: None, left_out: 0 });
 }
 
 #[test]
