@@ -1,5 +1,10 @@
 //! Each preset, as its own document describes the system.
 
+mod ada;
+mod autocoder;
+mod demo;
+mod real;
+
 use crate::environment::TestEnvironment;
 
 /// A configuration that consists of a preset and the scripted agent.
@@ -10,6 +15,11 @@ fn preset(name: &str, more: &str) -> TestEnvironment {
          [agent.config]\nprogram = [\"@AGENT@\"]\n{more}"
     ));
     env
+}
+
+/// What the agent was given in a call.
+fn given(env: &TestEnvironment, call: usize) -> String {
+    String::from_utf8(env.agent.stdin(call)).unwrap()
 }
 
 #[test]

@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn what_yaml_does_not_read_as_text_is_told_from_text() {
+    fn what_yaml_does_not_read_as_text_is_recognised() {
         for other in ["true", "No", "~", "12", "-1.5", "1_000", "0x1f", "1e3"] {
             assert!(Scalar::Plain(other.into()).other_type().is_some(), "{other}");
             assert_eq!(Scalar::Quoted(other.into()).other_type(), None, "{other}");

@@ -131,7 +131,7 @@ fn before_it_is_made_commands_say_who_makes_it() {
 
 /// What decides is whether there are items, not whether there is a file.
 #[test]
-fn the_first_run_is_told_by_the_items_of_the_backlog() {
+fn the_items_of_the_backlog_decide_which_run_is_the_first() {
     let table = "CREATE TABLE features (id INTEGER PRIMARY KEY, name TEXT, passes BOOLEAN, in_progress BOOLEAN);";
     let row = "INSERT INTO features VALUES (1, 'One', 0, 0);";
     for (sql, role) in [

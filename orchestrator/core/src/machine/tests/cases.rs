@@ -302,16 +302,16 @@ fn a_run_of_the_initializer_alone_ends_once_the_products_are_there() {
         RunLimits { max_initializer_attempts: Some(2), ends_initialized: true, ..limits() };
     let options =
         || Input::Started(StartOptions { fresh: RunStarted { limits: limits.clone(), ..fresh() } });
-    let looked = |missing: &[&str]| Observation {
+    let observed = |missing: &[&str]| Observation {
         missing_products: Some(missing.iter().map(|text| (*text).to_owned()).collect()),
         ..observation("t1")
     };
     let mut world = World::default();
     world.feed(options());
     world.feed(Input::ClaimsFound(Vec::new()));
-    world.feed(Input::Observed(looked(&["list: does not exist"])));
+    world.feed(Input::Observed(observed(&["list: does not exist"])));
     world.prepare();
-    world.end(ended(IterationOutcome::Succeeded), vec![], looked(&[]));
+    world.end(ended(IterationOutcome::Succeeded), vec![], observed(&[]));
     assert_eq!(world.finished(), Some(StopReason::Initialized));
     world.feed(options());
     world.feed(Input::Observed(observation("t1")));
