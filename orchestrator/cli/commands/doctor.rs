@@ -158,14 +158,18 @@ fn exit_status(findings: &[Finding]) -> u8 {
     in_order.into_iter().find(|code| failed(*code)).unwrap_or(exit::OK)
 }
 
-async fn run_checks(context: &Context, file: &ConfigFile) -> Result<Vec<Finding>, CommandError> {
-    let configuration = match file.place {
+fn check_configuration(context: &Context, file: &ConfigFile) -> Finding {
+    let detail = match file.place {
         ConfigPlace::Named(_) | ConfigPlace::Found { .. } => context.file.display().to_string(),
         ConfigPlace::Missing { .. } => {
             format!("there is no {NAME}; the run of this folder began without one, and resumes so")
         }
     };
-    let mut findings = vec![Finding::new("configuration", Ok(configuration), exit::CONFIG)];
+    Finding::new("configuration", Ok(detail), exit::CONFIG)
+}
+
+async fn run_checks(context: &Context, file: &ConfigFile) -> Result<Vec<Finding>, CommandError> {
+    let mut findings = vec![check_configuration(context, file)];
     // Without one the check of the agent says the same; that there is none is a finding of its own.
     let policy = SandboxPolicy::from_context(context);
     let no_sandbox = policy.as_ref().err().map_or(exit::UNAVAILABLE, CommandError::code);

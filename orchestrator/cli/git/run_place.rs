@@ -241,7 +241,7 @@ impl WorktreeMaker {
                 _ => Choice::New { reason: None, unused },
             });
         }
-        match self.find_reason(&found, record.as_ref()).await? {
+        match Box::pin(self.find_reason(&found, record.as_ref())).await? {
             Some(reason) => Ok(Choice::New { reason: Some(reason), unused }),
             None => continue_in(&found, record),
         }

@@ -276,7 +276,7 @@ fn describe_submodules(record: &WorktreeRecord, submodules: &[String]) -> Option
         "warning: submodules are not checked out in the worktree ({}{more}): `git -C {} submodule \
          update --init` does that",
         escape(&first.join(", ")),
-        shell_word(&record.folder())
+        shell_word(record.folder())
     ))
 }
 

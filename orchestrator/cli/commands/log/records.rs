@@ -1,7 +1,9 @@
 //! Formats records of the journal for people.
 
-use ralph_orchestrator_contract::{CancelReason, Verdict};
-use ralph_orchestrator_core::machine::{LaunchDigests, Record, RunSummary, ValidatorVerdict};
+use ralph_orchestrator_contract::{CancelReason, Claim, Verdict};
+use ralph_orchestrator_core::machine::{
+    Changes, LaunchDigests, Record, RunSummary, ValidatorVerdict,
+};
 use ralph_orchestrator_core::store::JournalEntry;
 
 use crate::render::terminal::fold;
@@ -76,18 +78,12 @@ impl RecordFormatter {
             Record::Claimed { claim, .. } if claim.is_automatic() => return None,
             Record::IterationEnded { .. } => self.ended(record)?,
             Record::Observed { iteration, changes: Some(changed), .. } => {
-                let files = changed_files(changed, MOST_FILES).join(", ");
-                let files = if files.is_empty() { files } else { format!(": {files}") };
-                format!("iteration {iteration} changed {}{files}", changes(changed))
+                describe_changes(*iteration, changed)
             }
             Record::Saved { iteration, checkpoint, commit, .. } => {
                 describe_saved(*iteration, checkpoint.as_deref(), commit.as_deref())?
             }
-            Record::Claimed { iteration, claim } => format!(
-                "claim ({}, iteration {iteration}): {}",
-                claim.detector,
-                one_line(&claim.text, 120)
-            ),
+            Record::Claimed { iteration, claim } => describe_claim(*iteration, claim),
             Record::MarkerRemoved { detector } => describe_removed(detector),
             Record::SetupFinished { iteration, problem: Some(problem), .. } => {
                 describe_setup(*iteration, problem)
@@ -194,6 +190,17 @@ impl RecordFormatter {
 
 fn describe_removed(detector: &str) -> String {
     format!("the claim found by {detector} was removed")
+}
+
+fn describe_changes(iteration: u64, changed: &Changes) -> String {
+    let files = changed_files(changed, MOST_FILES).join(", ");
+    let files = if files.is_empty() { files } else { format!(": {files}") };
+    format!("iteration {iteration} changed {}{files}", changes(changed))
+}
+
+fn describe_claim(iteration: u64, claim: &Claim) -> String {
+    let text = one_line(&claim.text, 120);
+    format!("claim ({}, iteration {iteration}): {text}", claim.detector)
 }
 
 fn describe_setup(iteration: u64, problem: &str) -> String {

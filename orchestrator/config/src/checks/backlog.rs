@@ -13,9 +13,11 @@ const DETECTOR: &str = "backlog";
 /// Checks the table; `None` if the file has none.
 pub(super) fn check(
     table: BacklogTable,
+    detectors: &[DetectorConfig],
     diagnostics: &mut Diagnostics<'_>,
 ) -> Option<BacklogConfig> {
     if table.is_empty() && !diagnostics.is_given(&["backlog"]) {
+        check_detectors(detectors, diagnostics);
         return None;
     }
     let is_broken = |key: &str| diagnostics.is_broken(&["backlog", key]);
@@ -47,7 +49,7 @@ pub(super) fn check(
 }
 
 /// Refuses the detector that looks at an item where there are none.
-pub(super) fn check_detectors(detectors: &[DetectorConfig], diagnostics: &mut Diagnostics<'_>) {
+fn check_detectors(detectors: &[DetectorConfig], diagnostics: &mut Diagnostics<'_>) {
     if detectors.iter().any(|detector| detector.name == DETECTOR) {
         let message = format!(
             "the detector {DETECTOR:?} finds the item that an agent sets to completed, and there is no [backlog]"

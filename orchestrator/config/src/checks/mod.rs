@@ -19,8 +19,8 @@ use crate::document::{CompletionTable, ConfigDocument, ValidatorTable};
 use crate::error::SourceLocation;
 use crate::layers::PRESET;
 use crate::model::{
-    AgentConfig, Completion, CompletionTrigger, Config, DetectorConfig, Env, Handoff, Limits, Run,
-    Sandbox, StateConfig, ValidatorConfig,
+    AgentConfig, Completion, CompletionTrigger, Config, DetectorConfig, Env, Git, Handoff, Limits,
+    Run, Sandbox, StateConfig, ValidatorConfig,
 };
 use crate::sources::Preset;
 use crate::suggest::nearest;
@@ -74,20 +74,13 @@ pub(crate) fn resolve(
     limits(&file.limits, diagnostics);
     handoff(file.handoff, diagnostics);
     env(&file.env, diagnostics);
-    let backlog = backlog::check(file.backlog, diagnostics);
-    if backlog.is_none() {
-        backlog::check_detectors(&completion.detectors, diagnostics);
-    }
+    let backlog = backlog::check(file.backlog, &completion.detectors, diagnostics);
     memory::check(&mut file.memory, backlog.as_ref(), diagnostics);
     let state =
         file.state.dir.map(|path| make_absolute(&path, dir, &["state", "dir"], diagnostics));
     let has_prompts = file.prompts.is_some();
     let run = run(file.run, has_prompts, dir, diagnostics);
-    if file.git.worktree && run.template.is_some() {
-        let message = "a workspace that is made from its template is in no repository yet, so there is \
-                       nothing to make a worktree of; remove `run.template` or `worktree`";
-        diagnostics.add(&["git", "worktree"], message);
-    }
+    worktree(&file.git, &run, diagnostics);
     let initializer = file.initializer;
     let produces = (initializer.as_ref(), backlog.is_some());
     prompts::check(&mut file.prompts, produces, &run, &file.agents, dir, diagnostics);
@@ -227,6 +220,14 @@ fn agent(
             let message = format!("expected dollars per million tokens, 0 or more, found {price}");
             diagnostics.add(&below(&["prices", key]), message);
         }
+    }
+}
+
+fn worktree(git: &Git, run: &Run, diagnostics: &mut Diagnostics<'_>) {
+    if git.worktree && run.template.is_some() {
+        let message = "a workspace that is made from its template is in no repository yet, so there is \
+                       nothing to make a worktree of; remove `run.template` or `worktree`";
+        diagnostics.add(&["git", "worktree"], message);
     }
 }
 
