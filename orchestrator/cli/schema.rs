@@ -164,7 +164,7 @@ mod tests {
     #[test]
     fn explains_every_key() {
         for (name, keys) in agents().into_iter().chain(validators()).chain(detectors()) {
-            for (key, property) in keys["properties"].as_object().unwrap() {
+            for (key, property) in keys["properties"].as_object().into_iter().flatten() {
                 let text = property["description"].as_str().unwrap_or_default();
                 assert!(!text.is_empty(), "`{key}` of {name} has no doc comment");
                 assert!(property.get("default").is_none_or(|default| !default.is_null()), "{key}");

@@ -12,8 +12,10 @@ use rustix::fs::FileType;
 use rustix::io::Errno;
 use toml::{Table, Value};
 
+use crate::context::Context;
 use crate::discovery;
 use crate::error::CommandError;
+use crate::presets::PURE_LOOP;
 use crate::render::text::one_line;
 use crate::task;
 
@@ -51,6 +53,26 @@ pub(crate) fn project(folders: &[PathBuf]) -> PathBuf {
 pub(crate) fn title(workspace: &Path, id: &str) -> String {
     let plan = PlanFile::read(&path_of_plan(workspace, id));
     one_line(plan.value("task").unwrap_or_default(), SHOWN)
+}
+
+/// Refuses a run of the preset for tasks that has none: its prompt speaks of a plan.
+///
+/// # Errors
+/// What to do instead.
+pub(crate) fn require(context: &Context) -> Result<(), CommandError> {
+    let config = &context.loaded.config;
+    let is_of_tasks = config.preset.as_deref() == Some(PURE_LOOP)
+        && config.prompts.as_ref().is_some_and(|prompts| prompts.names.coding == PURE_LOOP);
+    let has_text = config.run.prompt.is_some() || config.run.prompt_text.is_some();
+    if !is_of_tasks || has_text || context.loaded.task().is_some() || config.backlog.is_some() {
+        return Ok(());
+    }
+    let message = format!("the preset {PURE_LOOP} works on a task, and none is named");
+    let known = list(&real_path(&config.run.workspace))?;
+    Err(CommandError::config(message).hinted(match known.first() {
+        Some(first) => format!("name it: `go {first}`"),
+        None => "make one: `new \"TASK\"`, then `go 1`".to_owned(),
+    }))
 }
 
 /// Returns the number of a task with this name.

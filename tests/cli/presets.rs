@@ -69,3 +69,14 @@ fn a_run_of_a_preset_is_resumed() {
     );
     env.ralph(&["run", "--max-iterations", "2"]).expect(0).says("completed: 2 iterations");
 }
+
+#[test]
+fn the_pure_loop_without_a_task_is_refused_and_names_what_there_is() {
+    let env = preset("pure-loop", "[completion]\ntrust_agent = true\n");
+    std::fs::remove_file(env.path("PROMPT.md")).unwrap();
+    env.run().expect(78).says("none is named").says("new \"TASK\"");
+    env.ralph(&["new", "Make it", "--test-command", "false"]).expect(0);
+    env.run().expect(78).says("`go ralph-1`");
+    env.ralph(&["doctor"]).expect(78).says("none is named");
+    assert_eq!(env.agent.calls(), 0);
+}

@@ -141,7 +141,7 @@ fn it_is_skipped_until_the_file_is_made() {
     );
     env.agent.call(2).script("touch done\n").out("<promise>COMPLETE: it is</promise>\n");
     env.ralph(&["run", "--dry-run"]).expect(0).says("skipped until ./init.sh exists");
-    env.ralph(&["doctor"]).says("skipped until ./init.sh exists");
+    env.ralph(&["doctor"]).says("./init.sh does not exist, and there is no [initializer]");
     env.run().expect(0);
     assert_eq!(order(&env), ["tests", "ran", "tests"]);
     assert_eq!(env.records("setup_started").len(), 1);

@@ -447,6 +447,12 @@ fn known_test_commands_protect_what_init_would() {
         let said = plan(&["--check", check]);
         assert!(said.contains(&format!("`{check}`: {says}")), "{check}: {said}");
     }
+    env.write("check.sh", "exit 1\n");
+    for check in ["sh check.sh", "bash -e check.sh", "sh ./check.sh && true"] {
+        let said = plan(&["--check", check]);
+        assert!(said.contains(&format!("`{check}`: the agent must not change check.sh")), "{said}");
+    }
+    assert!(!plan(&["--check", "! grep -q x out.txt"]).contains("not in PATH"));
     assert!(!plan(&["--check", "cargo test", "--no-protect"]).contains("must not change"));
     // What a check merely reads may be the work.
     assert!(!plan(&["--check", "grep -q x out.txt"]).contains("must not change"));

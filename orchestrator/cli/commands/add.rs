@@ -75,7 +75,7 @@ pub(crate) fn add(file: &ConfigFile, args: AddArgs) -> Result<u8, CommandError> 
     output::result(&match id {
         Some(id) => format!("added item {id}: {}", item.title),
         None => format!(
-            "queued: {}; it is added as soon as the running iteration has ended",
+            "queued: {}; it is added when the iteration has ended, or by the next `run` if that was killed",
             item.title
         ),
     });

@@ -29,7 +29,7 @@ use crate::plugins::Plugins;
 use crate::render::terminal::{fold, stdout_width};
 use crate::render::text::{EVIDENCE_ONLY, capability_names, one_line};
 use crate::sandbox::{self, SandboxPolicy};
-use crate::{backlog, git, output, registry};
+use crate::{backlog, git, output, registry, tasks};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct DoctorArgs {
@@ -191,6 +191,8 @@ async fn run_checks(context: &Context, file: &ConfigFile) -> Result<Vec<Finding>
     findings.push(Finding::new("files", check_files(context), exit::CONFIG));
     findings.extend(check_backlog(context).await);
     findings.extend(check_prompt(context));
+    let task = tasks::require(context).err().map(|error| Err(error.render(false)));
+    findings.extend(task.map(|problem| Finding::new("task", problem, exit::CONFIG)));
     findings.extend(check_setup(context, &registry, &build));
     findings.extend(check_surroundings(context));
     findings.push(Finding::new("sandbox", sandbox::report(context), no_sandbox));
@@ -356,10 +358,24 @@ async fn check_baseline(
 /// Whether the command of `run.setup` is there, or will be made; `None` without one. It is not run.
 fn check_setup(context: &Context, registry: &Registry, build: &BuildContext) -> Option<Finding> {
     let setup = build_workspace_setup(&context.loaded, registry, build).transpose()?;
-    let text = setup.map(|setup| {
-        setup_text(&SetupPlan { command: setup.command(), missing: setup.missing_file() })
-    });
-    Some(Finding::new("setup", text.map_err(|error| error.to_string()), exit::CONFIG))
+    let plan =
+        setup.map(|setup| SetupPlan { command: setup.command(), missing: setup.missing_file() });
+    Some(match plan {
+        // It is skipped for good.
+        Ok(SetupPlan { missing: Some(file), .. })
+            if context.loaded.config.initializer.is_none() =>
+        {
+            let file = file.display();
+            Finding::warning(
+                "setup",
+                format!("{file} does not exist, and there is no [initializer] to make it"),
+            )
+        }
+        plan => {
+            let text = plan.map(|plan| setup_text(&plan)).map_err(|error| error.to_string());
+            Finding::new("setup", text, exit::CONFIG)
+        }
+    })
 }
 
 /// Whether git can be used as `[git]` says; `None` if it is not to be.

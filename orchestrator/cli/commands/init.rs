@@ -138,8 +138,12 @@ pub(crate) fn protected_by(folder: &Path, command: &str) -> Vec<String> {
     for command in commands {
         if systems::runs_tests(command) {
             globs.extend(protect::find(folder, command).globs);
-        } else if let Some(script) = command.get(find_script(command).unwrap_or_default()) {
-            globs.extend(Some(script).filter(|word| word.contains('/')).and_then(|word| {
+        } else {
+            // What a program is given as its script is a file; a word alone may be in PATH.
+            let script = find_script(command);
+            let named = command.get(script.unwrap_or_default());
+            let named = named.filter(|word| script.is_some_and(|at| at > 0) || word.contains('/'));
+            globs.extend(named.and_then(|word| {
                 protect::named(folder, word).filter(|glob| !glob.ends_with("/**"))
             }));
         }
@@ -201,7 +205,7 @@ fn write_config(
         agent::from_words(&args.words, folder)?
     };
     let text = match preset {
-        Some(preset) => preset.config(&agent, checks)?,
+        Some(preset) => preset.config(&agent, checks, folder)?,
         None => CONFIG
             .replace("@AGENT@", &agent.toml)
             .replace("@VALIDATORS@", &checks.toml()?)

@@ -32,7 +32,7 @@ use crate::render::{HumanReporter, JsonReporter, QuietReporter};
 use crate::sandbox::SandboxPolicy;
 use crate::signals::Signals;
 use crate::trace::RunLog;
-use crate::{detach, dry_run, next_step, output, question, signals, task, values};
+use crate::{detach, dry_run, next_step, output, question, signals, task, tasks, values};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct RunArgs {
@@ -114,6 +114,7 @@ pub(crate) fn run(
         }
     };
     let context = protect(context, file, &args)?;
+    tasks::require(&context)?;
     // Concurrently with the other preparations.
     if context.loaded.config.backlog.is_none() {
         Supervisor::this_binary().prepare();
@@ -217,7 +218,7 @@ async fn run_once(start: Start<'_>) -> Result<u8, CommandError> {
     }
     let warning = policy.as_ref().and_then(|policy| policy.warning(&session.protects()));
     warning.iter().for_each(|warning| output::info(warning));
-    let observer = observer(&args, quiet, &signals);
+    let observer = observer(&args, quiet, &signals, program);
     log.begin(&session.layout().log(session.run_id()), session.redactor());
     let finished = Box::pin(session.drive(observer, signals.stop_requests())).await?;
     if !quiet && !args.json {
@@ -248,13 +249,13 @@ fn repositories(supervisor: Supervisor, vars: &BTreeMap<String, String>) -> GitR
 }
 
 /// Returns the reporter of the run's events.
-fn observer(args: &RunArgs, quiet: bool, signals: &Signals) -> Arc<dyn RunObserver> {
+fn observer(args: &RunArgs, quiet: bool, signals: &Signals, program: &str) -> Arc<dyn RunObserver> {
     if args.json {
         Arc::new(JsonReporter::new(Arc::clone(&signals.status)))
     } else if quiet {
         Arc::new(QuietReporter)
     } else {
-        HumanReporter::watching(args.verbose > 0)
+        HumanReporter::watching(args.verbose > 0, program)
     }
 }
 

@@ -159,6 +159,10 @@ fn task(id: &RunLocation) -> String {
     });
     drop(read);
     let text = String::from_utf8_lossy(&begin);
+    // What was said of earlier iterations comes before the task.
+    let is_feedback = text.lines().next().is_some_and(|line| line.ends_with(':'));
+    let task = text.split_once("\n---\n\n").filter(|_| is_feedback).map(|(_, task)| task);
+    let text = task.unwrap_or(&text);
     let is_frame = |line: &&str| !line.is_empty() && !line.starts_with("<!--");
     // A heading that only says that this is the task says less than what is below it.
     let generic = ["task", "prompt", "goal", "instructions", "todo"];

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ralph_orchestrator_core::store::{Holder, Layout, Lock, Owner, SeriesLock};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
 use super::run_selection::layouts;
 use crate::args::SetArgs;
@@ -23,6 +23,8 @@ pub(crate) struct StopArgs {
 
 const POLL: Duration = Duration::from_millis(50);
 const LONGEST_WAIT: Duration = Duration::from_secs(120);
+/// How long a process is waited for that holds nothing any more: nobody may be there to reap it.
+const LONGEST_END: Duration = Duration::from_secs(2);
 
 pub(crate) fn stop(file: &ConfigFile, args: &StopArgs) -> Result<u8, CommandError> {
     let context = Context::locate_run(file, &args.sets)?;
@@ -58,6 +60,11 @@ pub(crate) fn stop(file: &ConfigFile, args: &StopArgs) -> Result<u8, CommandErro
             let seconds = LONGEST_WAIT.as_secs();
             return Err(CommandError::user(format!("{holder} did not end within {seconds} s")));
         }
+        std::thread::sleep(POLL);
+    }
+    // It gives its locks back just before it ends.
+    let deadline = std::time::Instant::now() + LONGEST_END;
+    while test_kill_process(pid).is_ok() && std::time::Instant::now() < deadline {
         std::thread::sleep(POLL);
     }
     output::result(&match program {

@@ -311,7 +311,14 @@ fn advice(state: &State, story: &RunSummary, running: bool, hints: &Hints<'_>) -
         if let Some(unfinished) = hints.unfinished.as_ref().filter(|_| !running) {
             return vec![unfinished.clone()];
         }
-        return vec![say("nothing: the work is proved done. `run --restart` begins a new run")];
+        let what = if state.validation.baseline_accepted == Some(true) {
+            "review the work: the checks accept it, but accepted the workspace before any work, too"
+        } else {
+            "nothing: the work is proved done"
+        };
+        let own = if program.contains(' ') { program } else { "" };
+        let again = format!("{own} run --restart");
+        return vec![format!("{what}. `{}` begins a new run", again.trim_start())];
     }
     if running {
         return vec![say("wait: `log --follow` shows what happens, and `stop` ends the run")];

@@ -109,7 +109,8 @@ impl WorktreeView {
             None => ("branch", branch.clone()),
         });
         let at = shell_word(&folder);
-        match self.work.map(|work| work.uncommitted) {
+        let is_elsewhere = self.work.is_some_and(|work| !work.is_on_branch);
+        match self.work.filter(|work| work.is_on_branch).map(|work| work.uncommitted) {
             Some(Some(0)) => {}
             Some(Some(files)) => rows.push((
                 "not in git",
@@ -123,6 +124,12 @@ impl WorktreeView {
                 format!(
                     "not known, since git's configuration was changed: see `git -C {at} status`"
                 ),
+            )),
+            None if is_elsewhere => rows.push((
+                "WARNING",
+                "its HEAD or its .git file was changed: git would work on something else there, so look before \
+                 you commit or merge"
+                    .to_owned(),
             )),
             None => {}
         }
@@ -147,6 +154,7 @@ impl WorktreeView {
             "exists": self.exists,
             "commits": self.work.map(|work| work.commits),
             "uncommitted": self.work.and_then(|work| work.uncommitted),
+            "on_branch": self.work.map(|work| work.is_on_branch),
         })
     }
 }

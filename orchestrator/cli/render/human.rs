@@ -27,6 +27,8 @@ const REDRAW: Duration = Duration::from_millis(200);
 pub(crate) struct HumanReporter {
     verbose: bool,
     colour: bool,
+    /// The command that invokes this program for the run's configuration.
+    program: String,
     state: Mutex<ReporterState>,
 }
 
@@ -49,15 +51,15 @@ const DIM: &str = "2";
 
 impl HumanReporter {
     /// Returns a reporter. On a terminal, a live line shows the current activity.
-    pub(crate) fn watching(verbose: bool) -> Arc<Self> {
-        let reporter = Arc::new(Self::new(verbose));
+    pub(crate) fn watching(verbose: bool, program: &str) -> Arc<Self> {
+        let reporter = Arc::new(Self::new(verbose, program));
         if reporter.state.lock().is_ok_and(|state| state.has_line) {
             ticker::start(&reporter);
         }
         reporter
     }
 
-    fn new(verbose: bool) -> Self {
+    fn new(verbose: bool, program: &str) -> Self {
         let now = Instant::now();
         let state = ReporterState {
             has_line: std::io::stderr().is_terminal() && has_cursor() && !verbose,
@@ -66,7 +68,8 @@ impl HumanReporter {
             layout: None,
             open_line: false,
         };
-        Self { verbose, colour: output::has_colour(), state: Mutex::new(state) }
+        let (colour, program) = (output::has_colour(), program.to_owned());
+        Self { verbose, colour, program, state: Mutex::new(state) }
     }
 
     fn paint(&self, code: &str, text: &str) -> String {
@@ -221,8 +224,14 @@ impl HumanReporter {
             summary::print(layout, run);
         }
         if *stop_reason == StopReason::Completed {
-            let next = "  next        review the changes; `run --restart` begins a new run";
-            self.line(state, "", next, "");
+            // In short where nothing has to be added to it.
+            let own = if self.program.contains(' ') { &self.program } else { "" };
+            let again = format!("{own} run --restart");
+            let next = format!(
+                "  next        review the changes; `{}` begins a new run",
+                again.trim_start()
+            );
+            self.line(state, "", &next, "");
         }
     }
 }

@@ -5,7 +5,7 @@ use figment::value::Value;
 use crate::inline;
 
 /// Keys that take a program and its arguments.
-const PROGRAMS: [&str; 2] = ["program", "command"];
+const PROGRAMS: [&str; 3] = ["program", "command", "setup"];
 /// What only a shell understands.
 const SHELL: [char; 15] =
     ['|', '&', ';', '<', '>', '(', ')', '$', '`', '\\', '"', '\'', '*', '?', '\n'];

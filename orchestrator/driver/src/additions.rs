@@ -19,11 +19,11 @@ const PREFIX: &str = "addition-";
 pub enum AddOutcome {
     /// It is in the backlog, with this id.
     Added(String),
-    /// It will be, as soon as the running iteration is over.
+    /// It will be, as soon as the running iteration is over, or by the next driver if it was interrupted.
     Queued,
 }
 
-/// Adds an item: at once if no driver works on the backlog.
+/// Adds an item: at once if no driver works on the backlog and none was killed in an iteration.
 ///
 /// # Errors
 /// The backlog refuses it, also where it would only be added later; or a file cannot be read or written.
@@ -37,9 +37,12 @@ pub fn add_item(
     let Some(files) = SeriesFiles::open(disk, layout)? else {
         return Ok(AddOutcome::Added(backlog.add_item(item)?.0));
     };
+    // After a kill the next driver takes back what the agent made of the file, and anything with it.
     match SeriesLock::take(disk, layout) {
-        Ok(_lock) => Ok(AddOutcome::Added(backlog.add_item(item)?.0)),
-        Err(StateError::Busy { .. }) => {
+        Ok(_lock) if read_base(&files)?.is_none() => {
+            Ok(AddOutcome::Added(backlog.add_item(item)?.0))
+        }
+        Ok(_) | Err(StateError::Busy { .. }) => {
             check_queued(backlog, &files, item)?;
             let source = |source| DriverError::Encoding { what: "the new item", source };
             let text = serde_json::to_vec(item).map_err(source)?;

@@ -66,6 +66,8 @@ pub struct WorktreeWork {
     pub uncommitted: Option<u64>,
     /// How many of those that were to be left out are not committed.
     pub left_out: u64,
+    /// Whether the folder still is that worktree, and on its branch.
+    pub is_on_branch: bool,
 }
 
 /// What becomes of ignored files, such as build products, when a worktree is removed.
@@ -216,10 +218,11 @@ impl Repository {
         let commits = commits.read_text(&*self.git)?.parse().map_err(|_| {
             GitError::UnexpectedOutput { command: "rev-list".to_owned(), expected: "a number" }
         })?;
+        let is_on_branch = self.is_on_branch(path, branch)?;
         match self.verify_configuration(path) {
             Ok(()) => {}
             Err(GitError::ConfigurationChanged(_)) => {
-                return Ok(WorktreeWork { commits, uncommitted: None, left_out: 0 });
+                return Ok(WorktreeWork { commits, uncommitted: None, left_out: 0, is_on_branch });
             }
             Err(error) => return Err(error),
         }
@@ -228,7 +231,19 @@ impl Repository {
         let left_out = files.iter().filter(is_left_out).count();
         let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
         let uncommitted = Some(count(files.len().saturating_sub(left_out)));
-        Ok(WorktreeWork { commits, uncommitted, left_out: count(left_out) })
+        Ok(WorktreeWork { commits, uncommitted, left_out: count(left_out), is_on_branch })
+    }
+
+    /// Returns whether git, run in this folder, would work on this branch of this repository.
+    fn is_on_branch(&self, path: &Path, branch: &str) -> Result<bool> {
+        let link = path.join(".git");
+        let of_folder = fs::read_to_string(&link).unwrap_or_default();
+        let folder = Path::new(of_folder.trim_start_matches("gitdir:").trim());
+        let back = fs::read_to_string(folder.join("gitdir")).unwrap_or_default();
+        let is_ours = folder.parent() == Some(self.common_dir.join("worktrees").as_path())
+            && Path::new(back.trim()) == link;
+        let worktree = self.find_worktree(path)?;
+        Ok(is_ours && worktree.is_some_and(|found| found.branch.as_deref() == Some(branch)))
     }
 
     /// Returns the repository's worktrees, the main one first.

@@ -204,3 +204,23 @@ fn the_detector_of_items_is_refused_without_a_backlog() {
     );
     env.ralph(&["config", "check"]).expect(78).says("there is no [backlog]").says("ralph.toml:8");
 }
+
+#[test]
+fn what_is_added_after_a_kill_outlives_the_restoring_of_what_the_agent_did() {
+    let env = features(&[feature("a", 9, &[])]);
+    let (from, to) = (env.fifo("from"), env.fifo("to"));
+    env.agent.call(1).script(&format!(
+        "sed -i 's/made-a exists/anything/' feature-list.json\necho > '{}'; cat '{}'\n",
+        from.display(),
+        to.display()
+    ));
+    let mut running = env.start(&["run"]);
+    std::fs::read(&from).unwrap();
+    running.signal(rustix::process::Signal::KILL);
+    running.wait();
+    env.ralph(&["add", "Added after the kill", "--id", "m"]).expect(0).says("by the next `run`");
+    let ended = env.run().expect(0);
+    ended.says("`acceptance_criteria` of item `a` was edited").says("item `m` was added");
+    let ids: Vec<String> = statuses(&env).into_iter().map(|(id, _)| id).collect();
+    assert_eq!(ids, ["a", "m"]);
+}

@@ -321,3 +321,15 @@ fn a_question_is_answered_and_a_run_is_stopped_from_the_checkout() {
     let given = String::from_utf8(env.agent.stdin(2)).unwrap();
     assert!(given.contains("which name?"), "{given}");
 }
+
+#[test]
+fn where_the_agent_has_moved_head_nobody_is_advised_to_commit() {
+    let env = repository("off");
+    let call = env.agent.default_call();
+    call.script("git symbolic-ref HEAD refs/heads/main; touch done\n")
+        .out("<promise>COMPLETE: made it</promise>\n");
+    let ended = env.run().expect(0);
+    ended.says("its HEAD or its .git file was changed");
+    assert!(!ended.stderr.contains("add -A"), "{}", ended.stderr);
+    assert_eq!(env.status()["worktree"]["on_branch"], false);
+}

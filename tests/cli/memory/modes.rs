@@ -175,3 +175,18 @@ fn what_agents_wrote_never_hides_a_claim_of_their_own() {
     env.run().expect(0);
     assert_eq!(env.status()["iterations"], 2);
 }
+
+#[test]
+fn a_secret_that_the_agent_wrote_down_reaches_no_other_agent() {
+    let mut env =
+        environment("full", "[env]\npass = [\"MY_TOKEN\"]\n[limits]\nmax_iterations = 2\n");
+    env.var("MY_TOKEN", "tok-3f9a-hunter2");
+    let entry = format!("printf '{}' >> {PROGRESS}\n", super::RULE.replace('\n', "\\n"));
+    env.agent
+        .call(1)
+        .script(&format!("{entry}echo \"it is $MY_TOKEN\" >> {PROGRESS}; touch one\n"));
+    env.agent.call(2).script("touch two\n");
+    env.run().expect(1);
+    let given = stdin(&env, 2);
+    assert!(given.contains("it is ***") && !given.contains("hunter2"), "{given}");
+}

@@ -117,3 +117,11 @@ fn a_check_that_is_found_takes_the_place_of_trust() {
         assert_eq!(config.contains("evidence-files"), name == "ralph", "{config}");
     }
 }
+
+#[test]
+fn the_list_of_an_older_autocoder_is_found() {
+    let env = empty();
+    env.write("feature_list.json", "[]\n");
+    env.ralph(&["init", "--preset", "autocoder", "--goal", "x", "--", "true"]).expect(0);
+    assert!(env.read("ralph.toml").contains("path = \"feature_list.json\""));
+}

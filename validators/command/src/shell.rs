@@ -5,10 +5,11 @@ use serde_json::Value;
 use crate::config::Config;
 use crate::display::escape;
 
-/// Commands that act on the shell which runs them, so that a program of that name has no effect.
-const COMMANDS: [&str; 13] = [
-    ".", "alias", "cd", "eval", "exec", "export", "popd", "pushd", "set", "shift", "source",
-    "ulimit", "unset",
+/// Commands that act on the shell which runs them, so that a program of that name has no effect, and words of
+/// its language.
+const COMMANDS: [&str; 20] = [
+    "!", ".", "[[", "alias", "case", "cd", "eval", "exec", "export", "for", "if", "popd", "pushd",
+    "set", "shift", "source", "ulimit", "unset", "until", "while",
 ];
 /// Words that stand between two commands, or lead output elsewhere. Single ones, such as `;` and `>`, are
 /// arguments of programs like `find` and `expr`.

@@ -28,6 +28,10 @@ const MARKER_CLAIM: &str = "- When everything above is done and the tests pass, 
 const EVIDENCE: &str = "[[validator]]\nkind = \"evidence-files\"\ndir = \"validation-evidence\"   # beside the prompt\n\
     min_files = 3\nextensions = [\"png\", \"txt\", \"json\"]\n\n";
 
+/// The backlog of an older AutoCoder.
+const OLD_LIST: &str = "# The list of an older AutoCoder; without this table it is features.db.\n\
+    [backlog]\nkind = \"json\"\npath = \"feature_list.json\"\n\n";
+
 /// A preset, and what it needs in a folder.
 pub(super) struct PresetFolder {
     name: String,
@@ -85,13 +89,18 @@ impl PresetFolder {
         &self,
         agent: &AgentChoice,
         checks: &ProposedChecks,
+        folder: &Path,
     ) -> Result<String, CommandError> {
         let prompt =
             "prompt = \"PROMPT.md\"          # what to do; read again before each iteration\n";
         let run = if self.has_prompt() { format!("[run]\n{prompt}\n") } else { String::new() };
         let found = if checks.found.is_empty() { self.without_check() } else { checks.toml()? };
         let own = if matches!(self.kind, Kind::Ralph) { EVIDENCE } else { "" };
-        let check = format!("{own}{found}");
+        let list = match self.kind {
+            Kind::Autocoder if has_old_list(folder) => OLD_LIST,
+            _ => "",
+        };
+        let check = format!("{list}{own}{found}");
         Ok(CONFIG
             .replace("@PRESET@", &self.name)
             .replace("@RUN@", &run)
@@ -174,6 +183,11 @@ fn create_repository(folder: &Path) -> Result<(), CommandError> {
     Ok(())
 }
 
+/// Whether the features are in the list of an older AutoCoder.
+fn has_old_list(folder: &Path) -> bool {
+    folder.join("feature_list.json").is_file() && !folder.join("features.db").exists()
+}
+
 /// Writes a file that is not there, with its folders, and says so.
 fn write(folder: &Path, name: &str, text: &str) -> Result<(), CommandError> {
     let path = folder.join(name);
@@ -196,8 +210,8 @@ pub(super) fn write_demo(preset: &PresetFolder, folder: &Path) -> Result<u8, Com
         create_repository(folder)?;
     }
     output::result("next:");
-    let run = if preset.has_prompt() { "run" } else { "go 1" };
-    next_commands("", &[(run, "a recorded agent completes the task"), ("log", "what happened")]);
+    let (run, log) = if preset.has_prompt() { ("run", "log") } else { ("go 1", "log --task 1") };
+    next_commands("", &[(run, "a recorded agent completes the task"), (log, "what happened")]);
     Ok(exit::OK)
 }
 

@@ -162,7 +162,7 @@ pub(super) async fn run(start: Start<'_>) -> Result<u8, CommandError> {
         outer_run: context.vars.get("RALPH_RUN_ID").cloned(),
         saver: saver.map(|saver| Box::new(saver) as Box<dyn BacklogSaver>),
     };
-    let run_observer = observer(&args, quiet, &signals);
+    let run_observer = observer(&args, quiet, &signals, program);
     let observer: Arc<dyn BacklogObserver> = if args.json {
         Arc::new(JsonBacklogReporter { interrupted: Arc::clone(&signals.status) })
     } else {

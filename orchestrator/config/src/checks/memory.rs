@@ -4,16 +4,20 @@ use std::path::{Path, PathBuf};
 
 use super::backlog::is_inside;
 use crate::diagnostics::Diagnostics;
-use crate::model::{BacklogConfig, Memory, MemoryMode};
+use crate::model::{BacklogConfig, Memory, MemoryMode, Run};
+
+/// How the names of files for entries end.
+const NOTES: [&str; 3] = ["txt", "md", "log"];
 
 /// Checks the table, with what else is written in the workspace.
 pub(super) fn check(
     memory: &mut Memory,
     backlog: Option<&BacklogConfig>,
+    run: &Run,
     diagnostics: &mut Diagnostics<'_>,
 ) {
-    file(&mut memory.progress, "progress", backlog, diagnostics);
-    file(&mut memory.errors, "errors", backlog, diagnostics);
+    file(&mut memory.progress, "progress", (backlog, run), diagnostics);
+    file(&mut memory.errors, "errors", (backlog, run), diagnostics);
     if memory.progress.is_some() && memory.progress == memory.errors {
         let message = "the progress file and the file of errors need names of their own";
         diagnostics.add(&["memory", "errors"], message);
@@ -44,7 +48,7 @@ pub(super) fn check(
 fn file(
     path: &mut Option<PathBuf>,
     key: &str,
-    backlog: Option<&BacklogConfig>,
+    (backlog, run): (Option<&BacklogConfig>, &Run),
     diagnostics: &mut Diagnostics<'_>,
 ) {
     let Some(given) = path else { return };
@@ -57,6 +61,19 @@ fn file(
     }
     *given = given.components().collect::<PathBuf>();
     *given = given.strip_prefix(Path::new(".")).map_or_else(|_| given.clone(), Path::to_owned);
+    // Entries are appended to it, whatever it is.
+    let is_for_text = given.extension().is_some_and(|end| NOTES.iter().any(|known| end == *known));
+    let is_of_git = given.components().any(|part| part.as_os_str() == ".git");
+    if !is_for_text || is_of_git {
+        let message = format!(
+            "expected a file of its own for entries, whose name ends in .txt, .md or .log, found {:?}",
+            given.display().to_string()
+        );
+        return diagnostics.add(&["memory", key], message);
+    }
+    if run.prompt.as_ref().is_some_and(|prompt| *prompt == run.workspace.join(&*given)) {
+        diagnostics.add(&["memory", key], "this is the prompt file");
+    }
     let is_backlog = |backlog: &BacklogConfig| {
         backlog.path.strip_prefix(".").unwrap_or(&backlog.path) == given.as_path()
     };

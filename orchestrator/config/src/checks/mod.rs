@@ -75,12 +75,12 @@ pub(crate) fn resolve(
     handoff(file.handoff, diagnostics);
     env(&file.env, diagnostics);
     let backlog = backlog::check(file.backlog, &completion.detectors, diagnostics);
-    memory::check(&mut file.memory, backlog.as_ref(), diagnostics);
     let state =
         file.state.dir.map(|path| make_absolute(&path, dir, &["state", "dir"], diagnostics));
     let has_prompts = file.prompts.is_some();
     let run = run(file.run, has_prompts, dir, diagnostics);
     worktree(&file.git, &run, diagnostics);
+    memory::check(&mut file.memory, backlog.as_ref(), &run, diagnostics);
     let initializer = file.initializer;
     let produces = (initializer.as_ref(), backlog.is_some());
     prompts::check(&mut file.prompts, produces, &run, &file.agents, dir, diagnostics);

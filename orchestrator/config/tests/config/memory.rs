@@ -42,7 +42,7 @@ fn what_cannot_be_is_refused_with_its_key() {
         assert_eq!(messages(&format!("mode = {mode:?}")), [expected]);
     }
     assert_eq!(
-        messages("progress = \"a\"\nerrors = \"./a\""),
+        messages("progress = \"a.md\"\nerrors = \"./a.md\""),
         ["memory.errors: the progress file and the file of errors need names of their own"]
     );
     assert_eq!(
@@ -71,4 +71,15 @@ fn what_cannot_be_is_refused_with_its_key() {
 fn the_file_of_the_backlog_is_not_written_to() {
     let text = "progress = \"plan.md\"\n[backlog]\nkind = \"plan-md\"\npath = \"./plan.md\"";
     assert_eq!(messages(text), ["memory.progress: this is the file of the backlog"]);
+}
+
+#[test]
+fn what_is_no_file_for_entries_is_not_written_to() {
+    for path in ["src/main.py", "ralph.toml", ".git/HEAD", ".git/notes.txt", "Makefile"] {
+        let found = messages(&format!("progress = {path:?}"));
+        assert!(found[0].contains("whose name ends in .txt, .md or .log"), "{path}: {found:?}");
+        assert_eq!(messages(&format!("errors = {path:?}")).len(), 1, "{path}");
+    }
+    let found = messages("progress = \"PROMPT.md\"");
+    assert_eq!(found, ["memory.progress: this is the prompt file"]);
 }

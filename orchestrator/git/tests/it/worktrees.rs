@@ -113,11 +113,20 @@ fn counts_the_work_in_a_worktree_unless_filters_of_an_agent_would_run() {
         let branch = (request.branch.as_str(), base.as_str());
         repository.find_worktree_work(&request.path, branch, without).unwrap()
     };
-    assert_eq!(work(&[]), WorktreeWork { commits: 1, uncommitted: Some(2), left_out: 0 });
+    assert_eq!(
+        work(&[]),
+        WorktreeWork { commits: 1, uncommitted: Some(2), left_out: 0, is_on_branch: true }
+    );
     let without = [PathBuf::from("new"), PathBuf::from("src/lib.rs")];
-    assert_eq!(work(&without), WorktreeWork { commits: 1, uncommitted: Some(1), left_out: 1 });
+    assert_eq!(
+        work(&without),
+        WorktreeWork { commits: 1, uncommitted: Some(1), left_out: 1, is_on_branch: true }
+    );
     fixture.git(&["config", "filter.evil.clean", "touch ran"]);
-    assert_eq!(work(&[]), WorktreeWork { commits: 1, uncommitted: None, left_out: 0 });
+    assert_eq!(
+        work(&[]),
+        WorktreeWork { commits: 1, uncommitted: None, left_out: 0, is_on_branch: true }
+    );
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{EVIDENCE, Kind, PresetFolder, autocoder_prompts};
+use super::{EVIDENCE, Kind, OLD_LIST, PresetFolder, autocoder_prompts};
 use crate::commands::init::ignore::is_in_repository;
 use crate::error::CommandError;
 
@@ -61,10 +61,7 @@ impl Demo {
                 recording!("ada/session/2"),
             ),
             Kind::Autocoder => (
-                format!(
-                    "{PROMPT_KEY}# The list of an older AutoCoder; without this table it is features.db.\n\
-                     [backlog]\nkind = \"json\"\npath = \"feature_list.json\"\n\n{VALIDATOR}"
-                ),
+                format!("{PROMPT_KEY}{OLD_LIST}{VALIDATOR}"),
                 recording!("autocoder/session/1"),
                 recording!("autocoder/session/2"),
             ),

@@ -80,7 +80,8 @@ impl Session {
         }
         let detectors = &self.policy.detectors;
         let forms: Vec<String> = detectors.iter().flat_map(|detector| detector.forms()).collect();
-        without_forms(&text, &forms)
+        // Agents write into the files, and commit.
+        without_forms(&self.redactor.text(&text), &forms)
     }
 }
 

@@ -244,6 +244,7 @@ fn status(state: &State) -> String {
     let times = state.validation.rejections;
     let stop = state.stop.as_ref().map(|stop| &stop.reason);
     let reason = match stop {
+        Some(StopReason::Initialized) => return "the project is prepared".to_owned(),
         Some(StopReason::NeedsHuman) => ", waiting for a human",
         Some(_) => ", the run stopped",
         None => "",
