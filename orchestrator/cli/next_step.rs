@@ -24,8 +24,8 @@ pub(crate) fn after(state: &State, program: &str) -> Option<String> {
             format!("make the task smaller or clearer in the prompt, then {resumes}; or {restart}")
         }
         ResumeBlocker::Products(missing) => format!(
-            "produce {}, or raise initializer.max_attempts, then {resumes}",
-            one_line(&missing.join(", "), 200)
+            "make what is missing ({}), or raise initializer.max_attempts, then {resumes}",
+            one_line(&missing.join("; "), 200)
         ),
         ResumeBlocker::Unavailable => {
             format!("fix what `{program} doctor` reports, then {resumes}")

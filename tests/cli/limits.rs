@@ -300,3 +300,18 @@ fn an_agent_that_fails_at_once_is_not_started_again_at_once() {
     env.run().expect(1).says("failures");
     assert!(began.elapsed() >= Duration::from_millis(100 + 200 + 400), "{:?}", began.elapsed());
 }
+
+#[test]
+fn limits_that_were_raised_in_the_file_are_named_when_a_run_is_resumed() {
+    let env = TestEnvironment::new();
+    env.config("[limits]\nmax_iterations = 1\nmax_runtime = \"1h\"\n");
+    env.agent.default_call().script(
+        "echo $n > x; sed -i 's/max_iterations = 1/max_iterations = 2/; s/\"1h\"/\"9h\"/' ralph.toml\n",
+    );
+    env.run().expect(1);
+    let resumed = env.run().expect(1);
+    resumed.says("limits.max_iterations is 2 now (").says("; the run began with 1");
+    resumed.says("limits.max_runtime is 9h now (").says("; the run began with 1h");
+    let asked = env.ralph(&["run", "--max-iterations", "3"]).expect(1);
+    assert!(!asked.stderr.contains("limits.max_iterations is 3"), "{}", asked.stderr);
+}

@@ -12,7 +12,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use ralph_orchestrator_safe_fs::{FileFingerprint, ReadError, read_bounded};
+use ralph_orchestrator_safe_fs::{FileFingerprint, ReadError, move_aside, read_bounded};
 use rustix::fs::{AtFlags, CWD, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
@@ -218,6 +218,10 @@ impl BacklogFile {
                 Ok(()) | Err(Errno::NOENT) => {}
                 Err(error) => return Err(self.io("remove a side file of", error.into())),
             }
+        }
+        if self.current(&folder).is_ok_and(|now| now.file_type() == FileType::Directory) {
+            move_aside(&folder, self.name().as_bytes())
+                .map_err(|error| self.io("move a folder out of the place of", error.into()))?;
         }
         self.replace_in(&folder, content, None).map(|_| ())
     }

@@ -294,7 +294,7 @@ fn money(
     }
     let dearest = story.iterations.values().max_by_key(|episode| episode.cost_usd);
     let several = story.iterations.keys().filter(|iteration| **iteration > 0).count() > 1;
-    if let Some(dearest) = dearest.filter(|_| several) {
+    if let Some(dearest) = dearest.filter(|dearest| several && dearest.cost_usd > Usd::ZERO) {
         lines.push(format!(
             "  most expensive: iteration {}, {}",
             dearest.iteration, dearest.cost_usd

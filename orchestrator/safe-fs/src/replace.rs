@@ -82,8 +82,11 @@ pub fn create_folders(path: &Path, base: Option<&Path>) -> Result<OwnedFd, Errno
     Ok(folder)
 }
 
-/// Removes a folder if it is empty; otherwise gives it an unused name.
-fn move_aside(parent: &OwnedFd, name: &[u8]) -> Result<(), Errno> {
+/// Removes a folder if it is empty; otherwise gives it an unused name, such as `name.1`.
+///
+/// # Errors
+/// Returns the error of the system, or `EXIST` if all names are used.
+pub fn move_aside(parent: &OwnedFd, name: &[u8]) -> Result<(), Errno> {
     if rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR).is_ok() {
         return Ok(());
     }

@@ -224,3 +224,15 @@ fn what_is_added_after_a_kill_outlives_the_restoring_of_what_the_agent_did() {
     let ids: Vec<String> = statuses(&env).into_iter().map(|(id, _)| id).collect();
     assert_eq!(ids, ["a", "m"]);
 }
+
+#[test]
+fn a_folder_in_the_place_of_the_list_gives_way() {
+    let env = features(&[feature("a", 9, &[])]);
+    env.agent.call(1).script(
+        "rm feature-list.json; mkdir feature-list.json; : > feature-list.json/mine; : > made-a\n",
+    );
+    env.agent.call(1).out("oops\n");
+    env.run().expect(0).says("the backlog could not be read and was restored");
+    assert_eq!(statuses(&env), [("a".to_owned(), "completed".to_owned())]);
+    assert!(env.path("feature-list.json.1/mine").is_file(), "nothing of the agent's is deleted");
+}

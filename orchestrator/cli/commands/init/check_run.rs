@@ -96,7 +96,12 @@ fn clause(text: &str) -> String {
     let why = first.rsplit_once("` ").map_or(first, |(_, why)| why);
     let why = why.strip_prefix("failed: ").unwrap_or(why);
     let why = why.split("; ").next().unwrap_or(why);
-    let why = why.split(". ").next().unwrap_or(why);
+    // A pattern may have a dot and a space in it; a sentence begins with a capital letter.
+    let ends = why.match_indices(". ").map(|(at, _)| at);
+    let mut ends = ends.filter(|at| {
+        why.get(at + 2..).is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_uppercase()))
+    });
+    let why = ends.next().and_then(|at| why.get(..at)).unwrap_or(why);
     one_line(why.trim_end_matches('.').trim_end_matches(", expected exit 0"), SHOWN)
 }
 

@@ -210,7 +210,7 @@ impl BuiltRun {
         let Self { mut store, policy, agents, setup, mut notes, resumed, artefacts } = self;
         notes.extend(resumed.as_ref().and_then(|resumed| resumed.keep_task(&mut request.loaded)));
         let (loaded, layout) = (&request.loaded, store.layout().clone());
-        notes.extend(resumed.as_ref().and_then(|resumed| resumed.raised_limit(loaded)));
+        notes.extend(resumed.iter().flat_map(|resumed| resumed.raised_limits(loaded)));
         renew_workspace(&request, workspace, &layout, &agents, resumed.is_none()).await?;
         let pins = resumed.as_ref().map(|resumed| &resumed.found.state.identities);
         let location = take_location(&request, workspace, &layout, pins)?;

@@ -2,7 +2,7 @@
 
 use super::existing_run::StoredPolicy;
 use crate::store::StoredRun;
-use ralph_orchestrator_config::LoadedConfig;
+use ralph_orchestrator_config::{Limits, LoadedConfig, duration_text};
 
 /// A run that is resumed, and the policy that it began with, if that can still be built.
 pub(super) struct ResumedRun {
@@ -11,20 +11,28 @@ pub(super) struct ResumedRun {
 }
 
 impl ResumedRun {
-    /// Returns a note if the plan of the task allows more iterations than when the run began: the agent can edit it.
-    pub(super) fn raised_limit(&self, loaded: &LoadedConfig) -> Option<String> {
-        const KEY: &str = "limits.max_iterations";
-        let most = |loaded: &LoadedConfig| loaded.config.limits.max_iterations.unwrap_or(u64::MAX);
-        let before = &self.frozen.as_ref()?.loaded;
-        let by_plan = loaded.task().is_some() && !loaded.is_given_outside_files(KEY);
-        (by_plan && most(loaded) > most(before)).then(|| {
+    /// Returns a note for each limit that the files of the configuration raise above what the run began with:
+    /// the agent may have edited them.
+    pub(super) fn raised_limits(&self, loaded: &LoadedConfig) -> Vec<String> {
+        let Some(frozen) = &self.frozen else { return Vec::new() };
+        let before = bounds(&frozen.loaded.config.limits);
+        let raised =
+            bounds(&loaded.config.limits).into_iter().zip(before).filter(|(now, before)| {
+                let is_higher = match (now.most, before.most) {
+                    (_, None) => false,
+                    (None, Some(_)) => true,
+                    (Some(now), Some(before)) => now > before,
+                };
+                is_higher && !loaded.is_given_outside_files(now.key)
+            });
+        let note = |(now, before): (Bound, Bound)| {
+            let origin = loaded.origin(now.key).unwrap_or_default();
             format!(
-                "{KEY} is {} now ({}); the run began with {}",
-                most_text(loaded),
-                loaded.origin(KEY).unwrap_or_default(),
-                most_text(before)
+                "{} is {} now ({origin}); the run began with {}",
+                now.key, now.text, before.text
             )
-        })
+        };
+        raised.map(note).collect()
     }
 
     /// Keeps the prompt of a run whose task was given on the command line, where now only the file's is
@@ -44,6 +52,34 @@ impl ResumedRun {
     }
 }
 
-fn most_text(loaded: &LoadedConfig) -> String {
-    loaded.config.limits.max_iterations.map_or_else(|| "none".to_owned(), |most| most.to_string())
+/// A limit on what a run may use.
+struct Bound {
+    key: &'static str,
+    /// `None` if it is off.
+    most: Option<u128>,
+    text: String,
+}
+
+fn bounds(limits: &Limits) -> [Bound; 4] {
+    let text = |text: Option<String>| text.unwrap_or_else(|| "none".to_owned());
+    let count = |key, most: Option<u64>| Bound {
+        key,
+        most: most.map(u128::from),
+        text: text(most.map(|most| most.to_string())),
+    };
+    let (runtime, cost) = (limits.max_runtime, limits.max_cost_usd);
+    [
+        count("limits.max_iterations", limits.max_iterations),
+        count("limits.max_tokens", limits.max_tokens),
+        Bound {
+            key: "limits.max_runtime",
+            most: runtime.map(|most| most.as_millis()),
+            text: text(runtime.map(duration_text)),
+        },
+        Bound {
+            key: "limits.max_cost_usd",
+            most: cost.map(|most| u128::from(most.nanos())),
+            text: text(cost.map(|most| most.to_string())),
+        },
+    ]
 }
