@@ -75,6 +75,8 @@ pub(crate) struct WorktreeView {
     /// The user's workspace.
     home: PathBuf,
     exists: bool,
+    /// The backlog, relative to the workspace.
+    backlog: Option<PathBuf>,
     /// `None` if it could not be found out.
     work: Option<WorktreeWork>,
 }
@@ -91,7 +93,8 @@ impl WorktreeView {
         let exists = record.folder().join(".git").exists();
         let home = context.loaded.configured_workspace().to_owned();
         let work = if exists { find_work(context, layout, &record, &home).await? } else { None };
-        Ok(Some(Self { record, home, exists, work }))
+        let backlog = context.loaded.config.backlog.as_ref().map(|backlog| backlog.path.clone());
+        Ok(Some(Self { record, home, exists, backlog, work }))
     }
 
     /// Returns lines that say where the work is, and what to do with it: a label and a value each.
@@ -132,6 +135,15 @@ impl WorktreeView {
                     .to_owned(),
             )),
             None => {}
+        }
+        if let Some(backlog) = self.backlog.as_ref().filter(|_| self.exists) {
+            let backlog = backlog.display();
+            rows.push((
+                "backlog",
+                format!(
+                    "{backlog} there has the statuses: commit it before you remove the worktree"
+                ),
+            ));
         }
         let home = shell_word(&self.home);
         rows.push(("merge", format!("git -C {home} merge {branch}")));

@@ -272,7 +272,11 @@ fn all_items_of_a_backlog_share_one_worktree_and_branch() {
     assert_eq!(&env.read("feature-list.json"), list, "the user's is as it was");
     let there = fs::read_to_string(trees[0].join("feature-list.json")).unwrap();
     assert_eq!(there.matches("completed").count(), 2, "{there}");
-    env.ralph(&["status"]).expect(0).says("2/2").says(&made[0]);
+    env.ralph(&["status"])
+        .expect(0)
+        .says("2/2")
+        .says(&made[0])
+        .says("before you remove the worktree");
     env.run().expect(0).says("already completed");
     env.ralph(&["run", "--restart"]).expect(0);
     assert_eq!(worktrees(&env).len(), 2);
