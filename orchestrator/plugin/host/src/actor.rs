@@ -54,6 +54,7 @@ pub(crate) async fn run(shared: Arc<Shared>, mut inbound: mpsc::Receiver<Inbound
         }
     };
     shared.close(&reason);
+    shared.ended.notify_one();
     // Dropping the receiver tells the sender that nobody reads any more.
 }
 

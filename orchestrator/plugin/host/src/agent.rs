@@ -130,6 +130,11 @@ impl Agent for PluginAgent {
             Err(error) => (Err(error), None, Shutdown::Kill),
         };
         let exit = disconnect(process, session.as_deref(), shutdown).await;
+        if let Some(session) = &session {
+            for text in session.late_output().await {
+                events.emit(Event::Stderr { text }).await;
+            }
+        }
         add_exit(result, &exit)
     }
 }

@@ -9,7 +9,7 @@ use ralph_orchestrator_plugin_protocol::{
     Close, HostFrame, ItemKind, Method, PluginHello, Provided, WINDOW, encode, feature,
 };
 use serde_json::Value;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
@@ -24,6 +24,8 @@ pub const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
 pub const OPEN_TIMEOUT: Duration = Duration::from_secs(30);
 /// The number of bytes from the end of the standard error that messages include.
 const STDERR_TAIL: usize = 2 * 1024;
+/// How long the rest of a plugin's output is waited for once its process has ended.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 /// The number of events buffered before the first `run`.
 const BUFFERED_EVENTS: usize = 64;
 /// The capacity of a call's channel: events within the credit, a preview request, the end, and as much
@@ -50,6 +52,8 @@ pub enum OpenError {
 pub(crate) struct Shared {
     pub(crate) transport: Arc<dyn Transport>,
     state: Mutex<State>,
+    /// Notified when nothing is read any more.
+    pub(crate) ended: Notify,
 }
 
 #[derive(Default)]
@@ -170,7 +174,7 @@ impl Session {
         transport: Arc<dyn Transport>,
         inbound: mpsc::Receiver<Inbound>,
     ) -> Result<Self, SessionClosed> {
-        let shared = Arc::new(Shared { transport, state: Mutex::default() });
+        let shared = Arc::new(Shared { transport, state: Mutex::default(), ended: Notify::new() });
         let (hello_tx, hello_rx) = oneshot::channel();
         shared.state().hello = Some(hello_tx);
         let actor = tokio::spawn(actor::run(Arc::clone(&shared), inbound));
@@ -196,6 +200,19 @@ impl Session {
     #[must_use]
     pub fn closed(&self) -> Option<SessionClosed> {
         self.shared.closed()
+    }
+
+    /// Returns what the plugin printed on standard error after its run had ended: the pipe of a quick one is read
+    /// later than its report. For a session whose process has ended.
+    pub(crate) async fn late_output(&self) -> Vec<String> {
+        // It reads what is left in the channel first.
+        drop(timeout(DRAIN_TIMEOUT, self.shared.ended.notified()).await);
+        let buffered = std::mem::take(&mut self.shared.state().buffered);
+        let line = |event| match event {
+            CallEvent::Stderr(line) => Some(line),
+            _ => None,
+        };
+        buffered.into_iter().filter_map(line).collect()
     }
 
     /// Closes the session with this reason; everything that waits fails with it.

@@ -109,6 +109,17 @@ async fn what_it_prints_is_no_frame() {
 }
 
 #[tokio::test]
+async fn what_it_prints_after_its_report_is_an_event_too() {
+    let harness = harness();
+    let agent = harness.try_agent(json!({"drop": "print"})).await.unwrap();
+    let sink = RecordingSink::new();
+    harness.run_with(&*agent, "echo on", &sink).await.unwrap();
+    let is_late =
+        |event: &Event| matches!(event, Event::Stderr { text } if text == "printed at the end");
+    assert!(sink.events().iter().any(is_late), "{:?}", sink.events());
+}
+
+#[tokio::test]
 async fn what_it_leaves_behind_is_ended_and_reported() {
     let harness = harness();
     let agent = harness.agent().await;

@@ -21,7 +21,7 @@ pub struct Config {
     /// What building it does: `panic`, `refuse`, `panic-in-describe`.
     #[serde(default)]
     create: String,
-    /// What dropping it does: `panic`.
+    /// What dropping it does: `panic` or `print`.
     #[serde(default)]
     drop: String,
 }
@@ -35,6 +35,9 @@ impl Drop for Bad {
     fn drop(&mut self) {
         if self.config.drop == "panic" {
             panic!("deliberate panic in drop of the agent");
+        }
+        if self.config.drop == "print" {
+            println!("printed at the end");
         }
     }
 }
