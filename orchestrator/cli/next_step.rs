@@ -60,6 +60,13 @@ pub(crate) fn after(state: &State, program: &str) -> Option<String> {
     })
 }
 
+/// Returns what begins a new run once this one is complete: in short where nothing has to be added to it.
+pub(crate) fn restart(program: &str) -> String {
+    let own = if program.contains(' ') { program } else { "" };
+    let command = format!("{own} run --restart");
+    format!("`{}` begins a new run", command.trim_start())
+}
+
 /// Whether the run stopped at a question that was answered since.
 pub(crate) fn is_answered(state: &State) -> bool {
     state.stop.as_ref().is_some_and(|stop| stop.reason == StopReason::NeedsHuman)

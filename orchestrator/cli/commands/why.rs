@@ -316,9 +316,7 @@ fn advice(state: &State, story: &RunSummary, running: bool, hints: &Hints<'_>) -
         } else {
             "nothing: the work is proved done"
         };
-        let own = if program.contains(' ') { program } else { "" };
-        let again = format!("{own} run --restart");
-        return vec![format!("{what}. `{}` begins a new run", again.trim_start())];
+        return vec![format!("{what}. {}", next_step::restart(program))];
     }
     if running {
         return vec![say("wait: `log --follow` shows what happens, and `stop` ends the run")];

@@ -17,7 +17,7 @@ use super::summary;
 use super::terminal::{fold, has_cursor, stderr_width};
 use super::text::{EVIDENCE_ONLY, cost, count, duration, escape, one_line};
 use crate::activity::Activity;
-use crate::output;
+use crate::{next_step, output};
 use iteration::stagnation;
 
 /// However much happens, the live line is drawn no more often.
@@ -224,13 +224,8 @@ impl HumanReporter {
             summary::print(layout, run);
         }
         if *stop_reason == StopReason::Completed {
-            // In short where nothing has to be added to it.
-            let own = if self.program.contains(' ') { &self.program } else { "" };
-            let again = format!("{own} run --restart");
-            let next = format!(
-                "  next        review the changes; `{}` begins a new run",
-                again.trim_start()
-            );
+            let restart = next_step::restart(&self.program);
+            let next = format!("  next        review the changes; {restart}");
             self.line(state, "", &next, "");
         }
     }

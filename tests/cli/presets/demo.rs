@@ -38,6 +38,8 @@ fn the_pure_loop_works_on_a_plan() {
     let progress = env.read(".ralph/ralph-1/progress.md");
     assert_eq!(progress.matches("\n## Iteration ").count(), 2, "those of the agent: {progress}");
     assert!(!env.read(".ralph/ralph-1/plan.md").contains("- [ ]"));
+    let why = env.ralph(&["why", "--task", "1"]).expect(0);
+    why.says("the work is proved done. `ralph-orchestrator --task 1 run");
 }
 
 #[test]
