@@ -1,11 +1,8 @@
 //! kill -9 at every point of a run, then `run`: the same end as without it.
 
-use std::fs;
-
-use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::environment::{TestEnvironment, eventually, of_run};
+use crate::environment::{TestEnvironment, of_run};
 
 /// Rejected after the first iteration, accepted after the second; every step can be done again.
 fn scenario() -> TestEnvironment {
@@ -78,16 +75,7 @@ fn killed_after_any_record(scenario: fn() -> TestEnvironment) {
     assert!(records > 12, "{records}");
     for kill_at in 1..=records {
         let env = scenario();
-        let mut running = env.start(&["run"]);
-        let mut ended = false;
-        eventually("that many records", || {
-            ended = running.child.try_wait().unwrap().is_some();
-            ended || lines(&env) >= kill_at
-        });
-        if !ended {
-            running.signal(Signal::KILL);
-        }
-        running.wait();
+        env.run_and_kill_after_record(kill_at);
         let (before, complete) = (cost(&env), env.has_record("completed"));
         let again = env.run().expect(0);
         if complete {
@@ -97,15 +85,4 @@ fn killed_after_any_record(scenario: fn() -> TestEnvironment) {
         assert!(cost(&env) >= before, "cost fell after a kill at record {kill_at}");
         assert!(of_run(&env.root()).is_empty(), "killed at record {kill_at}");
     }
-}
-
-fn lines(env: &TestEnvironment) -> usize {
-    if !env.has_state() || !env.state().join("runs").exists() {
-        return 0;
-    }
-    let Ok(runs) = fs::read_dir(env.state().join("runs")) else { return 0 };
-    runs.filter_map(|entry| fs::read(entry.ok()?.path().join("journal.jsonl")).ok())
-        .map(|text| text.iter().filter(|byte| **byte == b'\n').count())
-        .max()
-        .unwrap_or(0)
 }

@@ -10,6 +10,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use ralph_orchestrator_testkit::fake_agent::FakeAgent;
+use rustix::process::Signal;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -256,6 +257,33 @@ impl TestEnvironment {
         Running::new(child)
     }
 
+    /// `run`, killed by `kill -9` once a journal has this many records, unless it has ended before.
+    #[track_caller]
+    pub(crate) fn run_and_kill_after_record(&self, record: usize) {
+        let mut running = self.start(&["run"]);
+        let mut ended = false;
+        eventually("that many records", || {
+            ended = running.child.try_wait().unwrap().is_some();
+            ended || self.count_records() >= record
+        });
+        if !ended {
+            running.signal(Signal::KILL);
+        }
+        running.wait();
+    }
+
+    /// The records of the longest journal, as far as they are written.
+    fn count_records(&self) -> usize {
+        if !self.has_state() {
+            return 0;
+        }
+        let runs = fs::read_dir(self.state().join("runs")).into_iter().flatten();
+        runs.filter_map(|entry| fs::read(entry.ok()?.path().join("journal.jsonl")).ok())
+            .map(|text| text.iter().filter(|byte| **byte == b'\n').count())
+            .max()
+            .unwrap_or(0)
+    }
+
     pub(crate) fn status(&self) -> Value {
         let ended = self.ralph(&["status", "--json"]).expect(0);
         serde_json::from_str(&ended.stdout).unwrap()
@@ -332,7 +360,7 @@ impl Running {
         i32::try_from(self.child.id()).unwrap()
     }
 
-    pub(crate) fn signal(&self, signal: rustix::process::Signal) {
+    pub(crate) fn signal(&self, signal: Signal) {
         let pid = rustix::process::Pid::from_raw(self.pid()).unwrap();
         rustix::process::kill_process(pid, signal).unwrap();
     }

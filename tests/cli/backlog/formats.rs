@@ -36,7 +36,8 @@ fn stories_of_a_prd_are_worked_lowest_priority_first() {
     assert!(!env.read("prd.json").contains("\"passes\": false"));
 }
 
-const SCHEMA: &str = "import sqlite3, sys
+/// A Python script that makes AutoCoder's database with three features, the first of which is worked on last.
+pub(crate) const FEATURES_DB: &str = "import sqlite3
 db = sqlite3.connect('features.db')
 db.execute('''CREATE TABLE features (id INTEGER PRIMARY KEY, priority INTEGER NOT NULL,
  category VARCHAR(100) NOT NULL, name VARCHAR(255) NOT NULL, description TEXT NOT NULL,
@@ -51,7 +52,8 @@ db.commit()
 #[test]
 fn features_of_a_database_are_worked_by_priority_then_id() {
     let env = environment("sqlite", "features.db", "");
-    let made = Command::new("python3").args(["-c", SCHEMA]).current_dir(env.workspace()).status();
+    let made =
+        Command::new("python3").args(["-c", FEATURES_DB]).current_dir(env.workspace()).status();
     assert!(made.unwrap().success());
     env.run().expect(0).says("3/3 (100.0%)");
     assert_eq!(worked(&env), ["2", "3", "1"]);

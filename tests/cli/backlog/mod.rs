@@ -4,7 +4,7 @@ mod blocked;
 mod commands;
 mod configuration;
 mod crash;
-mod formats;
+pub(crate) mod formats;
 mod guarding;
 mod initializing;
 mod limits;

@@ -1,23 +1,9 @@
 //! kill -9 at every record: each entry is there once.
 
 use std::collections::BTreeMap;
-use std::fs;
-
-use rustix::process::Signal;
 
 use super::{PROGRESS, actions, environment};
-use crate::environment::{TestEnvironment, eventually};
-
-fn count_records(env: &TestEnvironment) -> usize {
-    if !env.has_state() {
-        return 0;
-    }
-    let runs = fs::read_dir(env.state().join("runs")).into_iter().flatten();
-    runs.filter_map(|entry| fs::read(entry.ok()?.path().join("journal.jsonl")).ok())
-        .map(|text| text.iter().filter(|byte| **byte == b'\n').count())
-        .max()
-        .unwrap_or(0)
-}
+use crate::environment::TestEnvironment;
 
 fn scenario() -> TestEnvironment {
     let env = environment("full", "");
@@ -59,16 +45,7 @@ fn kill_9_after_any_record_writes_each_entry_once() {
     let records = whole.journal().len();
     for kill_at in 1..=records {
         let env = scenario();
-        let mut running = env.start(&["run"]);
-        let mut ended = false;
-        eventually("that many records", || {
-            ended = running.child.try_wait().unwrap().is_some();
-            ended || count_records(&env) >= kill_at
-        });
-        if !ended {
-            running.signal(Signal::KILL);
-        }
-        running.wait();
+        env.run_and_kill_after_record(kill_at);
         env.run().expect(0);
         check_end(&env, &format!("killed at record {kill_at}"));
     }

@@ -1,27 +1,19 @@
 //! `preset = "autocoder"`, from an empty folder to completion, as its document has it.
 
 use super::{given, preset};
+use crate::backlog::formats::FEATURES_DB;
 use crate::environment::TestEnvironment;
 
-/// Makes the database with three features, of which the last one has the lowest priority.
-const DATABASE: &str = "python3 - <<'P'
-import sqlite3
-db = sqlite3.connect('features.db')
-db.execute('''CREATE TABLE features (id INTEGER PRIMARY KEY, priority INTEGER NOT NULL,
- category VARCHAR(100) NOT NULL, name VARCHAR(255) NOT NULL, description TEXT NOT NULL,
- steps JSON NOT NULL, passes BOOLEAN NOT NULL DEFAULT 0, in_progress BOOLEAN NOT NULL DEFAULT 0,
- dependencies JSON)''')
-for row in [(1, 3), (2, 1), (3, 1)]:
-    db.execute('INSERT INTO features VALUES (?, ?, \"c\", ?, \"d\", ?, 0, 0, NULL)',
-               (row[0], row[1], f'F{row[0]}', '[\"step\"]'))
-db.commit()
-P
-";
 /// Does the work of a feature, and marks it as passing as AutoCoder's tool does it.
 const MARK: &str = "id=$(sed -n 's/^Id: //p' \"$call.stdin\" | head -1)
 : > made-$id; echo \"I was here\" >> claude-progress.txt
 python3 -c \"import sqlite3; db = sqlite3.connect('features.db'); db.execute('UPDATE features SET passes = 1 WHERE id = $id'); db.commit()\"
 ";
+
+/// Makes the database.
+fn database() -> String {
+    format!("python3 - <<'P'\n{FEATURES_DB}P\n")
+}
 
 /// A project with prompts of its own, none of which says how to claim.
 fn project() -> TestEnvironment {
@@ -39,7 +31,7 @@ fn project() -> TestEnvironment {
 #[test]
 fn the_initializer_fills_the_database_and_features_are_worked_by_priority_then_id() {
     let env = project();
-    env.agent.call(1).script(DATABASE).out("There are three features.\n");
+    env.agent.call(1).script(&database()).out("There are three features.\n");
     env.agent.default_call().script(MARK).out("It passes.\n");
     env.run().expect(0).says("3/3 (100.0%)");
     assert_eq!(env.agent.calls(), 4);
@@ -59,7 +51,7 @@ fn the_initializer_fills_the_database_and_features_are_worked_by_priority_then_i
 #[test]
 fn sessions_on_the_same_features_begin_alike() {
     let env = project();
-    env.agent.call(1).script(DATABASE).out("There are three features.\n");
+    env.agent.call(1).script(&database()).out("There are three features.\n");
     env.agent.default_call().out("I only looked.\n");
     env.ralph(&["run", "--max-iterations", "4"]).expect(1);
     assert_eq!(env.agent.calls(), 4);
@@ -70,7 +62,7 @@ fn sessions_on_the_same_features_begin_alike() {
 #[test]
 fn yolo_has_a_prompt_of_its_own() {
     let env = project();
-    env.agent.call(1).script(DATABASE).out("There are three features.\n");
+    env.agent.call(1).script(&database()).out("There are three features.\n");
     env.agent.default_call().script(MARK).out("It passes.\n");
     env.ralph(&["run", "--yolo"]).expect(0).says("as yolo");
     assert!(given(&env, 2).starts_with("Work without a browser.\n"), "{}", given(&env, 2));
@@ -79,7 +71,7 @@ fn yolo_has_a_prompt_of_its_own() {
 #[test]
 fn a_feature_is_not_passing_because_the_agent_says_so() {
     let env = project();
-    env.agent.call(1).script(DATABASE).out("There are three features.\n");
+    env.agent.call(1).script(&database()).out("There are three features.\n");
     let only_marked = MARK.replace(": > made-$id; ", "");
     env.agent.call(2).script(&only_marked).out("It passes.\n");
     env.agent.default_call().script(MARK).out("Now it passes.\n");
