@@ -94,9 +94,8 @@ impl Config {
             return Err(BuildError::at("program", message));
         }
         if let Some(index) = config.program.iter().position(|word| word.contains('\0')) {
-            let message = "an argument cannot contain a NUL character".to_owned();
-            let key = vec!["program".to_owned(), index.to_string()];
-            return Err(BuildError { key, unknown_key: None, message });
+            let message = "an argument cannot contain a NUL character";
+            return Err(BuildError::at_element(&["program"], index, message));
         }
         for (key, value, such) in
             [("mode", &config.mode, "bypassPermissions"), ("model", &config.model, "sonnet")]

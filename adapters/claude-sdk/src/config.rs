@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use ralph_adapter_common::claude_program::{ClaudeOptions, no_empty, wrong_element};
+use ralph_adapter_common::claude_program::{ClaudeOptions, no_empty};
 use ralph_orchestrator_contract::{BuildError, Usd, parse_config};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -187,7 +187,7 @@ fn rules(denied: Vec<Denied>) -> Result<Vec<Rule>, BuildError> {
             Denied::Explained { rule, reason } => (rule, Some(reason)),
         };
         Rule::new(&text, reason)
-            .map_err(|problem| wrong_element(&["permissions", "deny"], index, problem))
+            .map_err(|problem| BuildError::at_element(&["permissions", "deny"], index, problem))
     };
     denied.into_iter().enumerate().map(rule).collect()
 }

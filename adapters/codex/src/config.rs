@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 
+use ralph_adapter_common::validate_system_prompt;
 use ralph_orchestrator_contract::{BuildError, parse_config};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -82,7 +83,13 @@ impl Config {
         if self.model.as_ref().is_some_and(|model| model.trim().is_empty()) {
             return Err(BuildError::at("model", "empty; expected a model, such as \"gpt-5\""));
         }
-        self.validate_system_prompt()?;
+        let gives = |arg: &str| arg.trim_start_matches("-c").starts_with(INSTRUCTIONS);
+        validate_system_prompt(
+            self.system_prompt.as_deref(),
+            &self.args,
+            "the instructions are",
+            gives,
+        )?;
         for (index, arg) in self.args.iter().enumerate() {
             let name = arg.split('=').next().unwrap_or_default();
             // A word that is an option's value may be any.
@@ -98,30 +105,9 @@ impl Config {
                 _ if arg.contains('\0') => "an argument cannot contain a NUL character".to_owned(),
                 _ => continue,
             };
-            let key = vec!["args".to_owned(), index.to_string()];
-            return Err(BuildError { key, unknown_key: None, message: problem });
+            return Err(BuildError::at_element(&["args"], index, problem));
         }
         Ok(())
-    }
-
-    /// Refuses one that says nothing, or that the arguments give as well: of the two only the last would count.
-    fn validate_system_prompt(&self) -> Result<(), BuildError> {
-        let Some(text) = &self.system_prompt else { return Ok(()) };
-        if text.trim().is_empty() {
-            return Err(BuildError::at("system_prompt", "empty; expected a text, or no such key"));
-        }
-        if text.contains('\0') {
-            return Err(BuildError::at("system_prompt", "a text cannot contain a NUL character"));
-        }
-        let given = |arg: &String| arg.trim_start_matches("-c").starts_with(INSTRUCTIONS);
-        match self.args.iter().position(given) {
-            Some(index) => Err(BuildError {
-                key: vec!["args".to_owned(), index.to_string()],
-                unknown_key: None,
-                message: "the instructions are given by the key `system_prompt` already".to_owned(),
-            }),
-            None => Ok(()),
-        }
     }
 
     pub(crate) fn argv(&self) -> Vec<OsString> {

@@ -58,17 +58,15 @@ impl Config {
                 "program",
                 format!("expected a program and its arguments, {example}"),
             )),
-            Some(name) if name.trim().is_empty() => Err(BuildError {
-                key: vec!["program".to_owned(), "0".to_owned()],
-                unknown_key: None,
-                message: format!("expected the name or path of a program, {example}"),
-            }),
+            Some(name) if name.trim().is_empty() => {
+                let message = format!("expected the name or path of a program, {example}");
+                Err(BuildError::at_element(&["program"], 0, message))
+            }
             Some(_) => match config.program.iter().position(|part| part.contains('\0')) {
-                Some(at) => Err(BuildError {
-                    key: vec!["program".to_owned(), at.to_string()],
-                    unknown_key: None,
-                    message: "a program or argument cannot contain a NUL character".to_owned(),
-                }),
+                Some(at) => {
+                    let message = "a program or argument cannot contain a NUL character";
+                    Err(BuildError::at_element(&["program"], at, message))
+                }
                 None => Ok(config),
             },
         }

@@ -19,6 +19,7 @@ pub mod opencode;
 mod process_handler;
 mod process_run;
 mod program;
+mod system_prompt;
 mod write_guard;
 
 pub use line_handler::{LineHandler, LineParser};
@@ -26,4 +27,5 @@ pub use line_reader::{LineReader, MAX_LINE, OutputLine};
 pub use process_handler::{Actions, EXIT_GRACE, ProcessEnd, ProcessHandler};
 pub use process_run::{ProcessRun, spawn, spawn_with_input};
 pub use program::Program;
+pub use system_prompt::validate_system_prompt;
 pub use write_guard::WriteGuard;

@@ -38,6 +38,14 @@ impl BuildError {
         let key = if key.is_empty() { Vec::new() } else { vec![key.to_owned()] };
         Self { key, unknown_key: None, message: message.into() }
     }
+
+    /// A mistake in the element at `index` of the list that these keys lead to.
+    #[must_use]
+    pub fn at_element(list: &[&str], index: usize, message: impl Into<String>) -> Self {
+        let keys = list.iter().map(|key| (*key).to_owned());
+        let key = keys.chain([index.to_string()]).collect();
+        Self { key, unknown_key: None, message: message.into() }
+    }
 }
 
 /// Reads a configuration table into a type. The type should `deny_unknown_fields`.
@@ -85,6 +93,17 @@ mod tests {
     fn a_table_without_a_mistake_is_read() {
         let config = parse_config::<Config>(json!({"program": ["a"]})).unwrap();
         assert_eq!(config, Config { program: vec!["a".into()] });
+    }
+
+    #[test]
+    fn a_mistake_is_named_by_its_path() {
+        let key = |error: BuildError| error.key.join(".");
+        assert_eq!(key(BuildError::at("", "no")), "");
+        assert_eq!(key(BuildError::at("program", "no")), "program");
+        assert_eq!(
+            key(BuildError::at_element(&["permissions", "deny"], 2, "no")),
+            "permissions.deny.2"
+        );
     }
 
     #[test]

@@ -9,6 +9,7 @@ mod detector;
 mod error;
 mod event;
 mod leftovers;
+pub mod size;
 mod usage;
 mod usd;
 mod validator;

@@ -110,11 +110,7 @@ impl Config {
 }
 
 fn at_part(index: usize, message: &str) -> BuildError {
-    BuildError {
-        key: vec!["program".to_owned(), index.to_string()],
-        unknown_key: None,
-        message: message.to_owned(),
-    }
+    BuildError::at_element(&["program"], index, message)
 }
 
 fn stays_inside(cwd: &std::path::Path) -> bool {

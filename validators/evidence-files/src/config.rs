@@ -1,12 +1,11 @@
 //! The keys of the validator.
 
-use std::fmt;
 use std::path::PathBuf;
 
-use ralph_orchestrator_contract::BuildError;
+use ralph_orchestrator_contract::{BuildError, size};
 use regex::{Regex, RegexBuilder};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// How old evidence may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -132,10 +131,7 @@ fn each<T>(
     read: impl Fn(&str) -> Result<T, String>,
 ) -> Result<Vec<T>, BuildError> {
     let read_one = |(index, value): (usize, &String)| {
-        read(value).map_err(|message| {
-            let key = vec![key.to_owned(), index.to_string()];
-            BuildError { key, unknown_key: None, message }
-        })
+        read(value).map_err(|message| BuildError::at_element(&[key], index, message))
     };
     values.iter().enumerate().map(read_one).collect()
 }
@@ -160,108 +156,18 @@ fn regex(text: &str) -> Result<Regex, String> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Size(u64);
 
-const UNITS: &[(&str, u64)] = &[
-    ("b", 1),
-    ("kb", 1000),
-    ("mb", 1_000_000),
-    ("gb", 1_000_000_000),
-    ("kib", 1 << 10),
-    ("mib", 1 << 20),
-    ("gib", 1 << 30),
-];
-
-impl Size {
-    fn parse(text: &str) -> Option<Self> {
-        let text = text.trim();
-        let digits = text.bytes().take_while(u8::is_ascii_digit).count();
-        let (number, unit) = text.split_at_checked(digits)?;
-        let unit = unit.trim_start().to_ascii_lowercase();
-        let factor = match unit.as_str() {
-            "" => 1,
-            unit => UNITS.iter().find(|(name, _)| *name == unit)?.1,
-        };
-        number.parse::<u64>().ok()?.checked_mul(factor).filter(|bytes| *bytes > 0).map(Self)
+impl Serialize for Size {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        size::serialize(self.0, serializer)
     }
 }
 
-impl Serialize for Size {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let largest = UNITS.iter().filter(|(name, _)| name.ends_with("ib"));
-        let unit = largest.rev().find(|(_, factor)| self.0.is_multiple_of(*factor));
-        match unit {
-            Some((name, factor)) => {
-                let name = name.to_uppercase().replace("IB", "iB");
-                serializer.collect_str(&format_args!("{} {name}", self.0 / factor))
-            }
-            None => serializer.serialize_u64(self.0),
-        }
+impl<'de> Deserialize<'de> for Size {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        size::deserialize(deserializer, "10 MiB").map(Self)
     }
 }
 
 fn size_schema(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": ["string", "integer"], "minimum": 1, "pattern": r"^\s*\d"})
-}
-
-impl<'de> Deserialize<'de> for Size {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Visitor;
-        impl de::Visitor<'_> for Visitor {
-            type Value = Size;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a number of bytes, at least 1, or a string such as \"10 MiB\"")
-            }
-
-            fn visit_u64<E: de::Error>(self, bytes: u64) -> Result<Size, E> {
-                let size = (bytes > 0).then_some(Size(bytes));
-                size.ok_or_else(|| E::invalid_value(de::Unexpected::Unsigned(bytes), &self))
-            }
-
-            fn visit_i64<E: de::Error>(self, bytes: i64) -> Result<Size, E> {
-                let wrong = |_| E::invalid_value(de::Unexpected::Signed(bytes), &self);
-                u64::try_from(bytes).map_err(wrong).and_then(|bytes| self.visit_u64(bytes))
-            }
-
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Size, E> {
-                Size::parse(text).ok_or_else(|| E::invalid_value(de::Unexpected::Str(text), &self))
-            }
-        }
-        deserializer.deserialize_any(Visitor)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_are_written_as_they_are_read() {
-        let table = [(10 << 20, "10 MiB"), (1 << 30, "1 GiB"), (3 << 10, "3 KiB")];
-        for (bytes, text) in table {
-            assert_eq!(serde_json::to_value(Size(bytes)).unwrap(), text);
-            assert_eq!(Size::parse(text).map(|size| size.0), Some(bytes));
-        }
-        assert_eq!(serde_json::to_value(Size(1500)).unwrap(), 1500);
-    }
-
-    #[test]
-    fn sizes() {
-        let table = [
-            ("10 MiB", Some(10 << 20)),
-            ("10MiB", Some(10 << 20)),
-            (" 3 kb ", Some(3000)),
-            ("7", Some(7)),
-            ("2 GiB", Some(2 << 30)),
-            ("0", None),
-            ("-1", None),
-            ("1.5 MiB", None),
-            ("MiB", None),
-            ("1 parsec", None),
-            ("99999999999 GiB", None),
-            ("", None),
-        ];
-        for (text, bytes) in table {
-            assert_eq!(Size::parse(text).map(|size| size.0), bytes, "{text:?}");
-        }
-    }
 }

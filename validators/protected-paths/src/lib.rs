@@ -45,10 +45,7 @@ pub fn build(
         return Err(BuildError::at("paths", message));
     }
     for (index, glob) in paths.iter().enumerate() {
-        check(glob).map_err(|message| {
-            let key = vec!["paths".to_owned(), index.to_string()];
-            BuildError { key, unknown_key: None, message }
-        })?;
+        check(glob).map_err(|message| BuildError::at_element(&["paths"], index, message))?;
     }
     Ok(Box::new(ProtectedPaths { paths }))
 }

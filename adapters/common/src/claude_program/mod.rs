@@ -8,5 +8,5 @@ mod program;
 
 pub use advice::conclude;
 pub use environment::{STRIPS, WANTS};
-pub use options::{ClaudeOptions, no_empty, wrong_element};
+pub use options::{ClaudeOptions, no_empty};
 pub use program::ClaudeProgram;

@@ -4,6 +4,8 @@ use std::ffi::OsString;
 
 use ralph_orchestrator_contract::{BuildError, Usd};
 
+use crate::system_prompt::validate_system_prompt;
+
 const PERMISSION_MODES: [&str; 6] =
     ["acceptEdits", "auto", "bypassPermissions", "default", "dontAsk", "plan"];
 /// The mode in which nothing waits for a person to agree.
@@ -85,37 +87,22 @@ impl ClaudeOptions {
         if self.max_turns == Some(0) {
             return Err(BuildError::at("max_turns", "0; expected at least 1, or no such key"));
         }
-        self.validate_system_prompt()?;
+        let gives = |arg: &str| SYSTEM_PROMPTS.contains(&arg.split('=').next().unwrap_or_default());
+        validate_system_prompt(
+            self.system_prompt.as_deref(),
+            &self.args,
+            "the system prompt is",
+            gives,
+        )?;
         for (index, arg) in self.args.iter().enumerate() {
             let name = arg.split('=').next().unwrap_or_default();
             let known = RESERVED.iter().chain(reserved).find(|(reserved, _)| *reserved == name);
             if let Some((name, instead)) = known {
                 let message = format!("`{name}` cannot be given here: {instead}");
-                return Err(wrong_element(&["args"], index, message));
+                return Err(BuildError::at_element(&["args"], index, message));
             }
         }
         Ok(())
-    }
-
-    /// Refuses one that says nothing, or that the arguments give as well: of the two only the last would count.
-    fn validate_system_prompt(&self) -> Result<(), BuildError> {
-        let Some(text) = &self.system_prompt else { return Ok(()) };
-        if text.trim().is_empty() {
-            return Err(BuildError::at("system_prompt", "empty; expected a text, or no such key"));
-        }
-        if text.contains('\0') {
-            return Err(BuildError::at("system_prompt", "a text cannot contain a NUL character"));
-        }
-        let given =
-            |arg: &String| SYSTEM_PROMPTS.contains(&arg.split('=').next().unwrap_or_default());
-        match self.args.iter().position(given) {
-            Some(index) => {
-                let message =
-                    "the system prompt is given by the key `system_prompt` already".to_owned();
-                Err(wrong_element(&["args"], index, message))
-            }
-            None => Ok(()),
-        }
     }
 
     fn mode(&self) -> &str {
@@ -170,18 +157,11 @@ pub fn no_empty<'a>(
 ) -> Result<(), BuildError> {
     match rules.into_iter().position(|rule| rule.trim().is_empty()) {
         Some(index) => {
-            let message = "empty; expected a tool, such as \"Bash(git *)\"".to_owned();
-            Err(wrong_element(key, index, message))
+            let message = "empty; expected a tool, such as \"Bash(git *)\"";
+            Err(BuildError::at_element(key, index, message))
         }
         None => Ok(()),
     }
-}
-
-/// Returns a mistake in an element of the list at `key`.
-#[must_use]
-pub fn wrong_element(key: &[&str], index: usize, message: String) -> BuildError {
-    let key = key.iter().map(|part| (*part).to_owned()).chain([index.to_string()]).collect();
-    BuildError { key, unknown_key: None, message }
 }
 
 /// Returns an exact amount with at least two decimals: rounding could make nothing of what is left.
