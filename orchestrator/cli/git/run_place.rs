@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use ralph_orchestrator_core::engine::{StoredRunUse, check_role_prompts, find_stored_run};
+use ralph_orchestrator_core::engine::{check_role_prompts, has_other_task};
 use ralph_orchestrator_core::store::{
     Disk, Layout, Lock, SeriesLock, StoredRun, WorktreeLock, WorktreeRecord, list_worktrees,
     read_current_run,
@@ -264,9 +264,8 @@ impl WorktreeMaker {
         }
         let registry = registry::unsupervised(&Plugins::default());
         let state_home = context.state_home();
-        let used =
-            find_stored_run(&loaded, &state_home, &context.vars, &registry, &self.protect).await?;
-        if matches!(used, Some(StoredRunUse::OtherTask(_))) {
+        let (vars, protect) = (&context.vars, &self.protect);
+        if has_other_task(found.clone(), &loaded, &state_home, vars, &registry, protect).await? {
             return Ok(Some("its task is another one now"));
         }
         let task = task_digest(&context.loaded);

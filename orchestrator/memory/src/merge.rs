@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::entries::{EntryFormat, append_entry, split_entries};
+use crate::entries::{EntryFormat, EntryList, append_entry, split_entries};
 
 /// A file that has all that was there before.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,24 +31,27 @@ pub fn merge(format: EntryFormat, before: &[u8], found: &[u8]) -> Merged {
 
 /// Returns the parts that were not there before, in their order.
 fn added<'a>(format: EntryFormat, before: &'a [u8], found: &'a [u8]) -> Vec<&'a [u8]> {
-    let (old, new) = (split_entries(format, before), split_entries(format, found));
-    let parts = |preamble, entries: Vec<_>| std::iter::once(preamble).chain(entries);
     let mut known: BTreeMap<&[u8], usize> = BTreeMap::new();
-    for part in parts(old.preamble, old.entries.clone()) {
+    for part in parts(format, before) {
         *known.entry(part.trim_ascii_end()).or_default() += 1;
     }
-    let is_known = |part: &&[u8]| match known.get_mut(part.trim_ascii_end()) {
-        Some(count) if *count > 0 => {
-            *count -= 1;
-            true
+    let mut is_added = |part: &&[u8]| {
+        let text = part.trim_ascii_end();
+        match known.get_mut(text) {
+            Some(count) if *count > 0 => {
+                *count -= 1;
+                false
+            }
+            // What was cut off in the middle of a part is whole again: in their order, the first part that is not
+            // before the text begins with it, if any does.
+            _ => known.range(text..).next().is_none_or(|(whole, _)| !whole.starts_with(text)),
         }
-        _ => part.trim_ascii().is_empty(),
     };
-    let mut is_known = is_known;
-    let others = parts(new.preamble, new.entries).filter(|part| !is_known(part));
-    // What was cut off in the middle of an entry is whole again.
-    let is_cut = |part: &&[u8]| {
-        parts(old.preamble, old.entries.clone()).any(|old| old.starts_with(part.trim_ascii_end()))
-    };
-    others.filter(|part| !is_cut(part)).collect()
+    parts(format, found).filter(|part| is_added(part)).collect()
+}
+
+/// Returns what comes before the entries of a file, and its entries.
+fn parts(format: EntryFormat, content: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let EntryList { preamble, entries } = split_entries(format, content);
+    std::iter::once(preamble).chain(entries)
 }

@@ -104,12 +104,7 @@ impl SessionBuilder {
     ) -> Result<Session, EngineError> {
         let layout = self.store.layout().clone();
         let path = layout.baseline(&found.run);
-        let stored = match self.store.disk().read(&path) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                return Err(StateError::io("read", &path)(error).into());
-            }
-            stored => stored.unwrap_or_default(),
-        };
+        let stored = self.store.disk().read_if_exists(&path, usize::MAX)?.unwrap_or_default();
         let recorded = found.state.policy().cloned().unwrap_or_default();
         let frozen = verify_frozen(frozen, &recorded, &stored)
             .map_err(|problem| StateError::Damaged { path: layout.run(&found.run), problem })?;

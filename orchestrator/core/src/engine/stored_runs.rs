@@ -4,12 +4,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::construction::build_context;
-use super::error::EngineError;
 use super::existing_run::{ExistingRun, RunSetup};
 use super::paths::{state_layout, verify_owner};
 use crate::registry::Registry;
-use crate::store::{Layout, StoredRun, read_current_run};
-use ralph_orchestrator_config::LoadedConfig;
+use crate::store::{Layout, StoredRun};
+use ralph_orchestrator_config::{ConfigErrors, LoadedConfig};
 
 /// Returns the run of this configuration's workspace if it is complete and its task is still the same.
 pub async fn find_completed(
@@ -27,40 +26,24 @@ pub async fn find_completed(
     Some((found, layout))
 }
 
-/// What a start would make of the run that is there.
-#[derive(Debug)]
-pub enum StoredRunUse {
-    /// It is resumed, or complete with the same task.
-    Continues(Box<StoredRun>),
-    /// A new run begins after it, since its task is another one now.
-    OtherTask(Box<StoredRun>),
-}
-
-/// Returns what a start would make of the run of this configuration, without taking the lock. `None` without a
-/// run. `protect` is what the user names as protected on the command line.
+/// Returns whether a start would begin a new run after this one, which it found, since its task is another one
+/// now. `protect` is what the user names as protected on the command line.
 ///
 /// # Errors
-/// The state is damaged.
-pub async fn find_stored_run(
+/// The configuration names no state directory that could be used.
+pub async fn has_other_task(
+    found: StoredRun,
     loaded: &LoadedConfig,
     state_home: &Path,
     vars: &BTreeMap<String, String>,
     registry: &Registry,
     protect: &[String],
-) -> Result<Option<StoredRunUse>, EngineError> {
+) -> Result<bool, ConfigErrors> {
     let layout = state_layout(loaded, state_home)?;
-    let Some(found) = read_current_run(&layout, |_| {})? else { return Ok(None) };
     let context = build_context(loaded, vars);
     let setup = RunSetup { loaded, layout: &layout, registry, context: &context, vars, protect };
-    let current = found.clone();
-    Ok(Some(match setup.classify(found, None).await {
-        ExistingRun::Complete(found) | ExistingRun::Resumes(found) => {
-            StoredRunUse::Continues(found)
-        }
-        // It has worked in the same place.
-        ExistingRun::ResumesEarlier { .. } => StoredRunUse::Continues(Box::new(current)),
-        ExistingRun::OtherTask { found, .. } => StoredRunUse::OtherTask(found),
-    }))
+    // An earlier run that is resumed instead has worked in the same place.
+    Ok(matches!(setup.classify(found, None).await, ExistingRun::OtherTask { .. }))
 }
 
 /// Returns an id for a run, which begins with the time.

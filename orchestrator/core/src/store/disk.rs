@@ -10,6 +10,8 @@ use std::sync::Arc;
 
 use ralph_orchestrator_safe_fs::{SymlinkPolicy, open_regular, read_file};
 
+use super::error::StateError;
+
 const OWNER_ONLY_DIR: u32 = 0o700;
 
 /// One kind of file operation.
@@ -121,6 +123,19 @@ impl Disk {
         self.perform(FileOperation::Read, path, || {
             Ok(read_file(path, limit, SymlinkPolicy::Follow)?)
         })
+    }
+
+    /// Reads a regular file of at most `limit` bytes; `None` if there is none.
+    pub(crate) fn read_if_exists(
+        &self,
+        path: &Path,
+        limit: usize,
+    ) -> Result<Option<Vec<u8>>, StateError> {
+        match self.read_at_most(path, limit) {
+            Ok(content) => Ok(Some(content)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(StateError::io("read", path)(error)),
+        }
     }
 
     /// Whether there is nothing in a folder, or no such folder.

@@ -32,11 +32,8 @@ impl GuardedFile {
 
     /// Guards a file as it is on disk; `None` if there is none.
     pub(super) fn read(disk: &Disk, path: PathBuf) -> Result<Option<Self>, StateError> {
-        match disk.read(&path) {
-            Ok(content) => Self::new(disk, path, &content).map(Some),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(StateError::io("read", &path)(error)),
-        }
+        let content = disk.read_if_exists(&path, usize::MAX)?;
+        content.map(|content| Self::new(disk, path, &content)).transpose()
     }
 
     /// Writes it again if it was changed. Returns whether it was.

@@ -50,11 +50,7 @@ impl Key {
     /// # Errors
     /// The file cannot be read, or is no key.
     pub fn read(disk: &Disk, path: &Path) -> Result<Option<Self>, StateError> {
-        let bytes = match disk.read_at_most(path, LARGEST) {
-            Ok(bytes) => bytes,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(StateError::io("read", path)(error)),
-        };
+        let Some(bytes) = disk.read_if_exists(path, LARGEST)? else { return Ok(None) };
         match <[u8; BYTES]>::try_from(bytes) {
             Ok(bytes) => Ok(Some(Self(bytes))),
             Err(other) => Err(StateError::damaged(

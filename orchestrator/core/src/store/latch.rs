@@ -77,11 +77,7 @@ impl LatchFile {
     /// # Errors
     /// The file cannot be read, or was not written by this orchestrator.
     pub fn read(disk: &Disk, key: &Key, path: &Path) -> Result<Option<Self>, StateError> {
-        let bytes = match disk.read_at_most(path, LARGEST) {
-            Ok(bytes) => bytes,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(StateError::io("read", path)(error)),
-        };
+        let Some(bytes) = disk.read_if_exists(path, LARGEST)? else { return Ok(None) };
         let broken = || StateError::damaged(path, "the latch was changed from outside");
         let text = String::from_utf8(bytes).map_err(|_| broken())?;
         let line = text.strip_suffix('\n').ok_or_else(broken)?;

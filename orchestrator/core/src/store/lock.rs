@@ -6,7 +6,7 @@ use std::io::{Read as _, Seek as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -191,17 +191,25 @@ fn read_holder(mut file: &fs::File) -> Holder {
     }
 }
 
+/// Takes a lock as soon as it is free, at the latest after `wait`.
+pub(super) fn lock_within(wait: Duration, file: &fs::File, path: &Path) -> Result<(), StateError> {
+    let deadline = Instant::now() + wait;
+    loop {
+        match try_lock(file, path) {
+            Err(StateError::Busy { .. }) if Instant::now() < deadline => {
+                std::thread::sleep(AGENTS_POLL);
+            }
+            taken => return taken,
+        }
+    }
+}
+
 fn take_agents(disk: &Disk, path: &Path) -> Result<fs::File, StateError> {
     let file = open(disk, path)?.into_inner();
-    let deadline = std::time::Instant::now() + AGENTS_WAIT;
-    loop {
-        match file.try_lock() {
-            Ok(()) => return Ok(file),
-            Err(TryLockError::Error(error)) => return Err(StateError::io("lock", path)(error)),
-            Err(TryLockError::WouldBlock) if std::time::Instant::now() >= deadline => {
-                return Err(StateError::AgentsLeft { seconds: AGENTS_WAIT.as_secs() });
-            }
-            Err(TryLockError::WouldBlock) => std::thread::sleep(AGENTS_POLL),
+    match lock_within(AGENTS_WAIT, &file, path) {
+        Err(StateError::Busy { .. }) => {
+            Err(StateError::AgentsLeft { seconds: AGENTS_WAIT.as_secs() })
         }
+        taken => taken.map(|()| file),
     }
 }

@@ -46,12 +46,7 @@ impl MemoryFiles {
     /// # Errors
     /// It cannot be read.
     pub fn read(&self, name: &str) -> Result<Option<Vec<u8>>, StateError> {
-        let path = self.path(name);
-        match self.disk.read(&path) {
-            Ok(content) => Ok(Some(content)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(StateError::io("read", &path)(error)),
-        }
+        self.disk.read_if_exists(&self.path(name), usize::MAX)
     }
 
     /// Reads what the agent of an iteration printed as errors; nothing if that is not stored.
@@ -68,14 +63,6 @@ impl MemoryFiles {
     pub fn write(&self, name: &str, content: &[u8]) -> Result<(), StateError> {
         self.disk.restore_dir(self.layout.root(), &self.layout.memory())?;
         self.disk.write_private(&self.path(name), content)
-    }
-
-    /// Removes a file, if it is there.
-    ///
-    /// # Errors
-    /// It cannot be removed.
-    pub fn remove(&self, name: &str) -> Result<(), StateError> {
-        self.disk.remove_private(&self.path(name))
     }
 
     /// Reads what is stored about sessions; the default if nothing is, or if it cannot be understood.

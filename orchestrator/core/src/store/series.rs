@@ -89,11 +89,7 @@ impl SeriesFiles {
     /// They cannot be read, or were changed from outside.
     pub fn read(&self, name: &str) -> Result<Option<Vec<u8>>, StateError> {
         let path = self.path(name);
-        let content = match self.disk.read(&path) {
-            Ok(content) => content,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(StateError::io("read", &path)(error)),
-        };
+        let Some(content) = self.disk.read_if_exists(&path, usize::MAX)? else { return Ok(None) };
         let changed = || StateError::damaged(&path, "was changed from outside");
         let (code, rest) = content.split_at_checked(signed_line::HEX).ok_or_else(changed)?;
         let bytes = rest.strip_prefix(b"\n").ok_or_else(changed)?;

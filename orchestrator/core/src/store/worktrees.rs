@@ -4,14 +4,13 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
 use super::disk::Disk;
 use super::error::StateError;
 use super::layout::Layout;
-use super::lock::{AGENTS_POLL, AGENTS_WAIT, open, try_lock};
+use super::lock::{AGENTS_WAIT, lock_within, open};
 use ralph_orchestrator_safe_fs::{SymlinkPolicy, escape, read_file, unescape};
 
 const VERSION: u32 = 1;
@@ -133,15 +132,8 @@ impl WorktreeLock {
         disk.open_root(layout.root())?;
         let path = layout.worktree_lock();
         let file = open(disk, &path)?.into_inner();
-        let deadline = Instant::now() + AGENTS_WAIT;
-        loop {
-            match try_lock(&file, &path) {
-                Err(StateError::Busy { .. }) if Instant::now() < deadline => {
-                    std::thread::sleep(AGENTS_POLL);
-                }
-                taken => return taken.map(|()| Self { file: Arc::new(file) }),
-            }
-        }
+        lock_within(AGENTS_WAIT, &file, &path)?;
+        Ok(Self { file: Arc::new(file) })
     }
 
     /// Returns the file that is locked for as long as any process has it open.

@@ -13,11 +13,7 @@ impl Store {
     pub fn read_signed_file(&self, name: &str) -> Result<Option<String>, StateError> {
         let Some(open) = &self.current else { return Ok(None) };
         let path = self.layout.run(&open.run).join(name);
-        let bytes = match self.disk.read(&path) {
-            Ok(bytes) => bytes,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(StateError::io("read", &path)(error)),
-        };
+        let Some(bytes) = self.disk.read_if_exists(&path, usize::MAX)? else { return Ok(None) };
         let broken = || StateError::damaged(&path, "was changed from outside");
         let text = String::from_utf8(bytes).map_err(|_| broken())?;
         let line = text.strip_suffix('\n').ok_or_else(broken)?;
