@@ -1,0 +1,1 @@
+//! Tasks: read, checked, and made into an environment.

@@ -1,0 +1,212 @@
+//! What is known of a trial.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use ralph_orchestrator_contract::Usage;
+
+/// The key of a reward file with one number.
+pub const REWARD: &str = "reward";
+
+/// What is compared: an agent, and the variant of the configuration that it runs with.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Column {
+    /// The agent's name: one of `[agents]`, an adapter's, "oracle" or "nop".
+    pub agent: String,
+    /// The variant's name; none for the configuration as it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub variant: Option<String>,
+}
+
+impl fmt::Display for Column {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.variant {
+            Some(variant) => write!(f, "{}+{variant}", self.agent),
+            None => f.write_str(&self.agent),
+        }
+    }
+}
+
+/// Which trial of a job: a cell of the matrix, and the number of the repetition, from 1.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct TrialKey {
+    /// The column.
+    #[serde(flatten)]
+    pub column: Column,
+    /// The task's name.
+    pub task: String,
+    /// The repetition, from 1.
+    pub trial: u32,
+}
+
+impl fmt::Display for TrialKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} on {}, trial {}", self.column, self.task, self.trial)
+    }
+}
+
+/// Whose doing it is that a trial did not go as it should.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cause {
+    /// The agent crashed, hung, or ran out of its time or its context. Its work is verified all the same.
+    Agent,
+    /// A budget was used up. The work is verified all the same.
+    Budget,
+    /// The provider of the model: not authenticated, no credit, overloaded, no such model.
+    Provider,
+    /// The environment of the task could not be made.
+    Sandbox,
+    /// The verifier left no valid reward.
+    Verifier,
+    /// Anything else on this machine: no space, no memory, a file that cannot be read.
+    Infrastructure,
+    /// Somebody stopped it.
+    Cancelled,
+}
+
+/// Why a trial did not go as it should.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fault {
+    /// Whose doing it is.
+    pub cause: Cause,
+    /// The kind, in words that tools compare: "AgentTimeoutError", "RewardFileNotFoundError".
+    pub kind: String,
+    /// What happened, for people.
+    pub message: String,
+}
+
+/// What an agent did to the verification rather than to the task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CheatKind {
+    /// It wrote a reward file.
+    WroteReward,
+    /// It changed files that the verifier brings along.
+    EditedTests,
+    /// It removed files that the verifier brings along.
+    DeletedTests,
+    /// It reached for the folders of the tests or the solution.
+    ReachedForSolution,
+}
+
+/// Something an agent did to the verification.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheatFinding {
+    /// What it did.
+    pub kind: CheatKind,
+    /// The path, as the agent saw it.
+    pub path: String,
+}
+
+/// The workspace as an iteration left it, verified after the trial.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct IterationReward {
+    /// The iteration, from 1.
+    pub iteration: u64,
+    /// The rewards; none if the verifier left no valid one.
+    pub rewards: Option<BTreeMap<String, f64>>,
+    /// Cost of the trial up to its end, in US dollars, as far as it is known.
+    pub cost_usd: Option<f64>,
+    /// Time from the beginning of the first iteration to its end.
+    pub elapsed_ms: u64,
+}
+
+/// Times of the parts of a trial, in milliseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Durations {
+    /// Making the environment.
+    pub setup_ms: u64,
+    /// The run: agent and validators.
+    pub run_ms: u64,
+    /// The verification.
+    pub verifier_ms: u64,
+}
+
+/// One attempt at a trial, as it ended. An attempt that failed for reasons of the machine or the provider is
+/// followed by another; all are kept, and the last one counts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TrialRecord {
+    /// Which trial.
+    #[serde(flatten)]
+    pub key: TrialKey,
+    /// Which attempt, from 1.
+    pub attempt: u32,
+    /// Digest of the task, in hexadecimal.
+    pub task_digest: String,
+    /// When it began.
+    pub started: Timestamp,
+    /// When it ended.
+    pub finished: Timestamp,
+    /// What the verifier gave: empty if the work was not judged.
+    #[serde(default)]
+    pub rewards: BTreeMap<String, f64>,
+    /// Why it did not go as it should.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fault: Option<Fault>,
+    /// The engine's run, if one began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<String>,
+    /// Why that run stopped, as `run --json` says it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stop_reason: Option<String>,
+    /// The version of the agent, if it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_version: Option<String>,
+    /// The model, if it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Tokens and cost of the attempt.
+    pub usage: Usage,
+    /// Iterations of the run.
+    pub iterations: u64,
+    /// Claims of completion that its agent made.
+    pub claims: u64,
+    /// The run completed, so by a claim that its validators accepted or that was trusted.
+    pub completed: bool,
+    /// Times of its parts.
+    pub durations: Durations,
+    /// The work after each iteration, if that was asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub curve: Vec<IterationReward>,
+    /// What the agent did to the verification.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cheating: Vec<CheatFinding>,
+    /// What may have disturbed the measurement, for people: a busy machine, a limit that could not be set.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+}
+
+impl TrialRecord {
+    /// The reward: the one named "reward", else the mean of all. None if the work was not judged.
+    #[must_use]
+    pub fn reward(&self) -> Option<f64> {
+        if let Some(reward) = self.rewards.get(REWARD) {
+            return Some(*reward);
+        }
+        let count = u32::try_from(self.rewards.len()).ok().filter(|count| *count > 0)?;
+        Some(self.rewards.values().sum::<f64>() / f64::from(count))
+    }
+
+    /// Whether the work was judged, so that the trial counts.
+    #[must_use]
+    pub fn is_judged(&self) -> bool {
+        !self.rewards.is_empty()
+    }
+
+    /// Whether the reward is full.
+    #[must_use]
+    pub fn is_solved(&self) -> bool {
+        self.reward().is_some_and(|reward| reward >= 1.0)
+    }
+
+    /// Whether the run completed although the verifier gives less than the full reward.
+    #[must_use]
+    pub fn is_false_completion(&self) -> bool {
+        self.completed && self.is_judged() && !self.is_solved()
+    }
+}
