@@ -1,0 +1,15 @@
+//! A job: its plan, what is recorded of it on disk, and the order in which its trials are performed.
+
+mod budget;
+mod error;
+mod plan;
+mod schedule;
+mod store;
+
+pub use budget::{Budgets, SpentMoney};
+pub use error::JobError;
+pub use plan::{FORMAT, Host, JobPlan, PlannedTask, RunOptions, file_digest};
+pub use schedule::{
+    JobEnd, JobObserver, JobProgress, Schedule, StopSignal, TrialOrder, TrialRunner, run_job,
+};
+pub use store::{JobContents, JobStore, LedgerEntry, StartedTrial, TrialLayout};

@@ -1,0 +1,170 @@
+//! What a job is to do.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::budget::Budgets;
+use super::error::JobError;
+use crate::trial::{Column, TrialKey};
+
+/// The format of the plan, of records and of the ledger.
+pub const FORMAT: u32 = 1;
+
+/// What a job is to do: written once, before its first trial.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct JobPlan {
+    /// The version of this format.
+    pub format: u32,
+    /// The job's id.
+    pub id: String,
+    /// Its name: that of its folder.
+    pub name: String,
+    /// When it was planned.
+    pub created: Timestamp,
+    /// The version of the program that planned it.
+    pub program: String,
+    /// The configuration file, absolute; none if everything was given on the command line.
+    pub configuration: Option<PathBuf>,
+    /// The digest of that file's content, in hexadecimal.
+    pub configuration_digest: Option<String>,
+    /// Keys of the configuration and their values, as they were given on the command line.
+    pub sets: Vec<(String, String)>,
+    /// Where the trials are performed.
+    pub host: Host,
+    /// The columns, in their order: the first one is what others are compared with.
+    pub columns: Vec<Column>,
+    /// The tasks, in their order.
+    pub tasks: Vec<PlannedTask>,
+    /// Trials of each column on each task.
+    pub trials: u32,
+    /// Decides the order of the trials.
+    pub seed: u64,
+    /// Limits on money.
+    pub budgets: Budgets,
+    /// How trials are performed.
+    pub options: RunOptions,
+}
+
+/// The machine that trials are performed on.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Host {
+    /// Its operating system and release.
+    pub system: String,
+    /// Processors that can be used.
+    pub processors: u64,
+    /// Memory in bytes.
+    pub memory_bytes: u64,
+}
+
+impl Host {
+    /// Returns this machine; what cannot be found out is empty or 0.
+    #[must_use]
+    pub fn this() -> Self {
+        let uname = rustix::system::uname();
+        let text = |part: &std::ffi::CStr| part.to_string_lossy().into_owned();
+        let processors = std::thread::available_parallelism().map_or(0, std::num::NonZero::get);
+        Self {
+            system: format!("{} {}", text(uname.sysname()), text(uname.release())),
+            processors: u64::try_from(processors).unwrap_or(0),
+            memory_bytes: memory_bytes().unwrap_or(0),
+        }
+    }
+}
+
+fn memory_bytes() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let kib: u64 = line.trim().trim_end_matches("kB").trim().parse().ok()?;
+    kib.checked_mul(1024)
+}
+
+/// A task of a job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlannedTask {
+    /// Its name, which no other task of the job has.
+    pub name: String,
+    /// Its folder, absolute.
+    pub path: PathBuf,
+    /// The digest of its content, in hexadecimal.
+    pub digest: String,
+}
+
+/// How trials are performed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunOptions {
+    /// Trials at the same time; at least one.
+    pub concurrency: u32,
+    /// The same of one agent, by its name.
+    pub agent_concurrency: BTreeMap<String, u32>,
+    /// How often a trial is repeated after a fault of the provider, the environment or the machine.
+    pub max_retries: u32,
+}
+
+/// Returns the digest of a file, in hexadecimal.
+///
+/// # Errors
+/// It cannot be read.
+pub fn file_digest(file: &Path) -> Result<String, JobError> {
+    let content = std::fs::read(file).map_err(JobError::io("read", file))?;
+    Ok(blake3::hash(&content).to_hex().to_string())
+}
+
+impl JobPlan {
+    /// Returns an id that no other job has.
+    #[must_use]
+    pub fn new_id() -> String {
+        uuid::Uuid::now_v7().to_string()
+    }
+
+    /// Returns all trials in the order in which they are begun: all first trials before all second ones, so that a
+    /// job that ends early is balanced, and within these in an order that `seed` decides, so that no agent
+    /// always has the machine first.
+    #[must_use]
+    pub fn trials(&self) -> Vec<TrialKey> {
+        let mut keyed = Vec::new();
+        for trial in 1..=self.trials {
+            for task in &self.tasks {
+                for column in &self.columns {
+                    let key = TrialKey { column: column.clone(), task: task.name.clone(), trial };
+                    keyed.push((trial, self.draw(&key), key));
+                }
+            }
+        }
+        keyed.sort_by(|(trial, draw, _), (other_trial, other_draw, _)| {
+            (trial, draw).cmp(&(other_trial, other_draw))
+        });
+        keyed.into_iter().map(|(_, _, key)| key).collect()
+    }
+
+    /// Returns the task of this name.
+    #[must_use]
+    pub fn task(&self, name: &str) -> Option<&PlannedTask> {
+        self.tasks.iter().find(|task| task.name == name)
+    }
+
+    /// Returns a number that this job's seed gives this trial.
+    fn draw(&self, key: &TrialKey) -> [u8; 32] {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(&self.seed.to_le_bytes());
+        hash_key(&mut hasher, key);
+        *hasher.finalize().as_bytes()
+    }
+}
+
+/// Adds what tells trials apart. Each part is preceded by its length, so that no two keys are hashed alike.
+pub(super) fn hash_key(hasher: &mut blake3::Hasher, key: &TrialKey) {
+    let variant = key.column.variant.as_deref();
+    let parts = [Some(key.column.agent.as_str()), variant, Some(key.task.as_str())];
+    for part in parts {
+        let Some(part) = part else {
+            hasher.update(&u64::MAX.to_le_bytes());
+            continue;
+        };
+        hasher.update(&(part.len() as u64).to_le_bytes());
+        hasher.update(part.as_bytes());
+    }
+    hasher.update(&key.trial.to_le_bytes());
+}

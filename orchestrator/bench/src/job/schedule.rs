@@ -1,0 +1,276 @@
+//! Performs the trials of a job.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::path::PathBuf;
+
+use async_trait::async_trait;
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
+use ralph_orchestrator_contract::Usd;
+
+use super::budget::SpentMoney;
+use super::error::JobError;
+use super::plan::JobPlan;
+use super::store::{JobStore, LedgerEntry, StartedTrial, read_attempts, read_ledger};
+use crate::trial::{Cause, TrialKey, TrialRecord};
+
+/// Faults that the next attempt would only meet again.
+const LASTING: [&str; 4] =
+    ["AuthenticationError", "BillingError", "ModelNotFoundError", "AgentNotAvailableError"];
+
+/// An attempt to be performed.
+#[derive(Clone, Debug)]
+pub struct TrialOrder {
+    /// Which trial.
+    pub key: TrialKey,
+    /// The name of the trial.
+    pub name: String,
+    /// Which attempt, from 1.
+    pub attempt: u32,
+    /// Its folder, which is there and empty.
+    pub dir: PathBuf,
+    /// What it may cost at most, in US dollars; none is no limit beside those of the configuration.
+    pub max_cost: Option<Usd>,
+}
+
+/// Performs attempts. What goes wrong is part of their records.
+#[async_trait(?Send)]
+pub trait TrialRunner {
+    /// Performs an attempt, and returns its record and what it cost.
+    async fn run(&self, order: TrialOrder) -> (TrialRecord, Vec<LedgerEntry>);
+
+    /// Returns what is known of an attempt that was lost with the process that performed it, and what it cost.
+    async fn recover(&self, started: &StartedTrial, name: &str) -> (TrialRecord, Vec<LedgerEntry>);
+}
+
+/// Whether a stop was requested.
+pub trait StopSignal {
+    /// Whether no further trial is to be begun.
+    fn is_stopping(&self) -> bool;
+}
+
+/// How far a job is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct JobProgress {
+    /// Trials of the job.
+    pub planned: usize,
+    /// Trials that have ended for good.
+    pub ended: usize,
+    /// Trials that are being performed.
+    pub running: usize,
+    /// What the job has cost so far, in US dollars.
+    pub cost: Usd,
+}
+
+/// Told of what happens in a job.
+pub trait JobObserver {
+    /// An attempt begins.
+    fn trial_started(&self, order: &TrialOrder, progress: JobProgress);
+    /// An attempt ended; `is_retried` says whether another one follows.
+    fn trial_ended(&self, record: &TrialRecord, is_retried: bool, progress: JobProgress);
+    /// Returns whether the job has found what it was to find, from the last attempts of all trials that ended.
+    fn is_decided(&self, ended: &BTreeMap<TrialKey, TrialRecord>) -> bool;
+}
+
+/// Why a job ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JobEnd {
+    /// All trials have ended.
+    Finished,
+    /// It has found what it was to find.
+    Decided,
+    /// A stop was requested; it can be resumed.
+    Stopped,
+    /// The money is used up; trials that were not begun are left.
+    OutOfBudget,
+}
+
+/// What is left to do of a job.
+pub struct Schedule {
+    queue: VecDeque<(TrialKey, u32)>,
+    /// Repetitions after faults, of each trial.
+    retries: BTreeMap<TrialKey, u32>,
+    ended: BTreeMap<TrialKey, TrialRecord>,
+    running: BTreeMap<String, u32>,
+    spent: SpentMoney,
+    planned: usize,
+}
+
+impl Schedule {
+    /// Returns what is left of a job, after what is on disk of it. Attempts that were lost are recorded first.
+    ///
+    /// # Errors
+    /// Something of the job cannot be read or written.
+    pub async fn resume(store: &mut JobStore, runner: &dyn TrialRunner) -> Result<Self, JobError> {
+        let plan = store.plan().clone();
+        let (_, lost) = read_attempts(store.dir(), &plan)?;
+        for started in &lost {
+            let (record, costs) = runner.recover(started, &plan.trial_name(&started.key)).await;
+            store.end_attempt(&record, &costs)?;
+        }
+        let (records, _) = read_attempts(store.dir(), &plan)?;
+        let mut spent = SpentMoney::default();
+        read_ledger(store.dir())?.iter().for_each(|entry| spent.add(entry));
+        let trials = plan.trials();
+        let mut schedule = Self {
+            queue: VecDeque::new(),
+            retries: BTreeMap::new(),
+            ended: BTreeMap::new(),
+            running: BTreeMap::new(),
+            spent,
+            planned: trials.len(),
+        };
+        let mut next: BTreeMap<TrialKey, u32> = BTreeMap::new();
+        for record in records {
+            next.insert(record.key.clone(), record.attempt.saturating_add(1));
+            if schedule.wants_retry(&record, &plan) {
+                schedule.ended.remove(&record.key);
+            } else {
+                schedule.ended.insert(record.key.clone(), record);
+            }
+        }
+        let open = trials.into_iter().filter(|key| !schedule.ended.contains_key(key));
+        schedule.queue =
+            open.map(|key| (key.clone(), next.get(&key).copied().unwrap_or(1))).collect();
+        Ok(schedule)
+    }
+
+    /// Returns how far the job is.
+    #[must_use]
+    pub fn progress(&self) -> JobProgress {
+        JobProgress {
+            planned: self.planned,
+            ended: self.ended.len(),
+            running: self.running.values().map(|count| usize::try_from(*count).unwrap_or(0)).sum(),
+            cost: self.spent.total(),
+        }
+    }
+
+    /// Whether another attempt follows this one. Counts it.
+    fn wants_retry(&mut self, record: &TrialRecord, plan: &JobPlan) -> bool {
+        let Some(fault) = &record.fault else { return false };
+        match fault.cause {
+            // Nobody's fault, so it is not counted.
+            Cause::Cancelled => true,
+            _ if LASTING.contains(&fault.kind.as_str()) => false,
+            Cause::Provider | Cause::Sandbox | Cause::Infrastructure => {
+                let retries = self.retries.entry(record.key.clone()).or_default();
+                *retries = retries.saturating_add(1);
+                *retries <= plan.options.max_retries
+            }
+            Cause::Agent | Cause::Budget | Cause::Verifier => false,
+        }
+    }
+
+    /// Takes the next attempt that can begin now, with what it may cost.
+    fn take_next(&mut self, plan: &JobPlan) -> NextTrial {
+        let running: u32 = self.running.values().sum();
+        let free = plan.options.concurrency.max(1).saturating_sub(running);
+        if self.queue.is_empty() {
+            return NextTrial::None;
+        }
+        if free == 0 {
+            return NextTrial::Wait;
+        }
+        let can_begin = |agent: &str| {
+            let limit = plan.options.agent_concurrency.get(agent);
+            let running = self.running.get(agent).copied().unwrap_or(0);
+            limit.is_none_or(|limit| running < *limit)
+        };
+        let slots = free.min(u32::try_from(self.queue.len()).unwrap_or(u32::MAX));
+        let mut is_broke = false;
+        for index in 0..self.queue.len() {
+            let Some((key, attempt)) = self.queue.get(index) else { break };
+            let agent = key.column.agent.as_str();
+            if !can_begin(agent) {
+                continue;
+            }
+            let allowance = self.spent.allowance(&plan.budgets, agent, slots);
+            if allowance == Some(Usd::ZERO) {
+                is_broke = true;
+                continue;
+            }
+            let (key, attempt) = (key.clone(), *attempt);
+            self.queue.remove(index);
+            return NextTrial::Begin { key, attempt, max_cost: allowance };
+        }
+        // What others have reserved may come back.
+        if is_broke && running == 0 { NextTrial::OutOfBudget } else { NextTrial::Wait }
+    }
+}
+
+/// What can be done now.
+enum NextTrial {
+    Begin {
+        key: TrialKey,
+        attempt: u32,
+        max_cost: Option<Usd>,
+    },
+    /// One that is being performed has to end first.
+    Wait,
+    OutOfBudget,
+    None,
+}
+
+/// Performs what is left of a job, several trials at a time, and records each attempt when it has ended.
+///
+/// # Errors
+/// Something of the job cannot be written. What is being performed is ended first.
+pub async fn run_job(
+    store: &mut JobStore,
+    mut schedule: Schedule,
+    runner: &dyn TrialRunner,
+    observer: &dyn JobObserver,
+    stop: &dyn StopSignal,
+) -> Result<JobEnd, JobError> {
+    let plan = store.plan().clone();
+    let mut running = FuturesUnordered::new();
+    let mut end = JobEnd::Finished;
+    loop {
+        while end == JobEnd::Finished {
+            if stop.is_stopping() {
+                end = JobEnd::Stopped;
+                break;
+            }
+            if observer.is_decided(&schedule.ended) {
+                end = JobEnd::Decided;
+                break;
+            }
+            match schedule.take_next(&plan) {
+                NextTrial::Begin { key, attempt, max_cost } => {
+                    let dir = store.begin_attempt(&key, attempt)?;
+                    let name = plan.trial_name(&key);
+                    let order = TrialOrder { key, name, attempt, dir, max_cost };
+                    let agent = order.key.column.agent.clone();
+                    *schedule.running.entry(agent.clone()).or_default() += 1;
+                    schedule.spent.reserve(&agent, max_cost);
+                    observer.trial_started(&order, schedule.progress());
+                    running.push(async move { (max_cost, runner.run(order).await) });
+                }
+                NextTrial::OutOfBudget => end = JobEnd::OutOfBudget,
+                NextTrial::Wait | NextTrial::None => break,
+            }
+        }
+        let Some((max_cost, (record, costs))) = running.next().await else { break };
+        let agent = &record.key.column.agent;
+        if let Some(count) = schedule.running.get_mut(agent) {
+            *count = count.saturating_sub(1);
+        }
+        schedule.spent.release(agent, max_cost);
+        costs.iter().for_each(|entry| schedule.spent.add(entry));
+        store.end_attempt(&record, &costs)?;
+        let is_retried = schedule.wants_retry(&record, &plan) && !stop.is_stopping();
+        if is_retried {
+            schedule.queue.push_back((record.key.clone(), record.attempt.saturating_add(1)));
+        } else if !is_cancelled(&record) {
+            schedule.ended.insert(record.key.clone(), record.clone());
+        }
+        observer.trial_ended(&record, is_retried, schedule.progress());
+    }
+    let is_whole = schedule.ended.len() == schedule.planned;
+    Ok(if is_whole && end == JobEnd::Stopped { JobEnd::Finished } else { end })
+}
+
+fn is_cancelled(record: &TrialRecord) -> bool {
+    record.fault.as_ref().is_some_and(|fault| fault.cause == Cause::Cancelled)
+}
