@@ -1,0 +1,101 @@
+//! Finds the tasks of a folder.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::digest::digest_tree;
+use super::exercism::{EXERCISE_FILE, load_exercism};
+use super::harbor::{TASK_FILE, load_harbor};
+use super::model::Task;
+use super::own::{CONFIG_FILE, load_own};
+use super::problem::{LoadError, Problem};
+
+/// How many levels of folders are searched for tasks.
+const SEARCH_DEPTH: usize = 3;
+
+/// Loads the tasks of a folder: the one that it is, else those in it, sorted by path. Folders up to three levels below
+/// are searched; hidden ones are not. A folder with `task.toml` is a Harbor task, one with `ralph.toml` a task of the
+/// own form, one with `.meta/config.json` an exercise.
+///
+/// # Errors
+/// Returns an error if there is no task, if any of them is wrong, or if two have the same name.
+pub fn load(dir: &Path) -> Result<Vec<Task>, LoadError> {
+    let unreadable = |source| LoadError::Unreadable { path: dir.to_owned(), source };
+    let root = dir.canonicalize().map_err(unreadable)?;
+    let mut problems = Vec::new();
+    let mut folders = Vec::new();
+    find_tasks(&root, SEARCH_DEPTH, &mut folders, &mut problems)
+        .map_err(|(path, source)| LoadError::Unreadable { path, source })?;
+    if folders.is_empty() && problems.is_empty() {
+        return Err(LoadError::NoTask { folder: dir.to_owned(), depth: SEARCH_DEPTH });
+    }
+    let mut tasks: Vec<Task> = Vec::new();
+    let mut names: BTreeMap<String, PathBuf> = BTreeMap::new();
+    for (folder, form) in folders {
+        match load_one(&folder, form) {
+            Ok(task) => {
+                if let Some(other) = names.insert(task.name.clone(), folder.clone()) {
+                    let message = format!(
+                        "has the name \"{}\", as {} has: give one of them another",
+                        task.name,
+                        other.display()
+                    );
+                    problems.push(Problem::new(&folder, message));
+                }
+                tasks.push(task);
+            }
+            Err(mut errors) => problems.append(&mut errors),
+        }
+    }
+    if problems.is_empty() { Ok(tasks) } else { Err(LoadError::Invalid(problems)) }
+}
+
+type LoadForm = fn(&Path, String) -> Result<Task, Vec<Problem>>;
+
+fn load_one(folder: &Path, form: LoadForm) -> Result<Task, Vec<Problem>> {
+    let digest =
+        digest_tree(folder).map_err(|error| vec![Problem::new(folder, error.to_string())])?;
+    form(folder, digest)
+}
+
+/// Returns what loads a folder, if it is a task.
+fn find_form(folder: &Path) -> Option<LoadForm> {
+    let forms: [(&str, LoadForm); 3] =
+        [(TASK_FILE, load_harbor), (CONFIG_FILE, load_own), (EXERCISE_FILE, load_exercism)];
+    let is_there = |file: &str| folder.join(file).symlink_metadata().is_ok();
+    forms.into_iter().find(|(file, _)| is_there(file)).map(|(_, form)| form)
+}
+
+fn find_tasks(
+    folder: &Path,
+    depth: usize,
+    found: &mut Vec<(PathBuf, LoadForm)>,
+    problems: &mut Vec<Problem>,
+) -> Result<(), (PathBuf, io::Error)> {
+    if let Some(form) = find_form(folder) {
+        found.push((folder.to_owned(), form));
+        return Ok(());
+    }
+    if depth == 0 {
+        return Ok(());
+    }
+    let at = |error| (folder.to_owned(), error);
+    let mut entries = Vec::new();
+    for entry in folder.read_dir().map_err(at)? {
+        let entry = entry.map_err(at)?;
+        if !entry.file_name().as_encoded_bytes().starts_with(b".") {
+            entries.push((entry.path(), entry.file_type().map_err(at)?));
+        }
+    }
+    entries.sort_by(|a, b| a.0.cmp(&b.0));
+    for (path, kind) in entries {
+        if kind.is_dir() {
+            find_tasks(&path, depth - 1, found, problems)?;
+        } else if kind.is_symlink() && find_form(&path).is_some() {
+            let message = "is a link to a task: name the folder itself, or copy it here";
+            problems.push(Problem::new(&path, message));
+        }
+    }
+    Ok(())
+}
