@@ -5,8 +5,10 @@ use std::io::{self, Read as _};
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 
+use crate::root::RootError;
 use crate::shim::NOT_CONFINED;
 use crate::spec::Spec;
+use crate::wire::StepSubject;
 
 /// Why a process could not be started. Nothing of it is left.
 #[derive(Debug, thiserror::Error)]
@@ -101,6 +103,14 @@ pub enum SpawnError {
         /// What went wrong.
         reason: String,
     },
+    /// It cannot have a root of its own.
+    #[error("cannot start `{}` in a root of its own: {reason}", program.display())]
+    Root {
+        /// The program, as a path in the root if it could be translated.
+        program: PathBuf,
+        /// What is wrong with the root.
+        reason: RootError,
+    },
     /// The process that should supervise it did not come up.
     #[error("cannot start `{}`: the process `{}` that should supervise it failed: {reason}; see that it is ralph-orchestrator itself, and that /proc is mounted", program.display(), shim.display())]
     Shim {
@@ -140,6 +150,26 @@ impl SpawnError {
                               nested (16 are the most)";
                 Self::Sandbox { program, reason: reason.to_owned() }
             }
+            _ => Self::Other { program, source },
+        }
+    }
+
+    /// The same in a root of its own, whose files cannot be examined from outside.
+    pub(crate) fn inside_root(errno: i32, spec: &Spec) -> Self {
+        let source = io::Error::from_raw_os_error(errno);
+        if let Some(error) = Self::of_anything(&source, spec) {
+            return error;
+        }
+        let (program, path) = (spec.program.clone(), spec.program.display());
+        match errno {
+            libc::ENOENT | libc::ENOTDIR | libc::ELOOP => {
+                let step = format!("execute `{path}`, or the interpreter or loader that it needs");
+                let reason = RootError::set_up(step, StepSubject::Path, errno);
+                Self::Root { program, reason }
+            }
+            libc::EACCES => Self::NotExecutable { program },
+            libc::ENOEXEC => Self::NotAProgram { program },
+            libc::ETXTBSY => Self::Busy { program },
             _ => Self::Other { program, source },
         }
     }

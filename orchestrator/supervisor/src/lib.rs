@@ -22,7 +22,8 @@
 //! The output of the tree does not pass through the shim, but through pipes to [`Process::next`]. Not reading
 //! it slows the tree down.
 //!
-//! A [`Sandbox`] confines the tree, but not its shim.
+//! A [`Sandbox`] confines the tree, but not its shim. With a [`Root`] the tree has a file system and processes
+//! of its own; its shim stays outside.
 //!
 //! [`lines`] and [`capture`] turn unbounded output into bounded memory.
 
@@ -42,6 +43,7 @@ mod orphans;
 mod output;
 mod process;
 mod procfs;
+mod root;
 mod sandbox;
 pub mod shim;
 mod spec;
@@ -63,6 +65,7 @@ pub use kill_switch::KillSwitch;
 pub use orphans::{OrphanCleanup, end_orphans};
 pub use output::Output;
 pub use process::{Process, ProcessEvent};
+pub use root::{Mount, MountAccess, Network, Root, RootError, RootUser, Tmpfs};
 pub use sandbox::{LandlockLevel, Sandbox, SandboxUnsupported};
 pub use spec::{Grace, Spec, Stop};
 pub use streams::{Chunk, Stream};

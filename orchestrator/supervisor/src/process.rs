@@ -180,7 +180,12 @@ impl Process {
                 self.drain = Some(Drain { until: Instant::now() + DRAIN, bytes: DRAIN_BYTES });
             }
             // These come before there is a `Process`.
-            Some(Report::Started { .. } | Report::SpawnFailed { .. } | Report::Broken { .. }) => {}
+            Some(
+                Report::Started { .. }
+                | Report::SpawnFailed { .. }
+                | Report::RootFailed { .. }
+                | Report::Broken { .. },
+            ) => {}
             None => {
                 self.drain = Some(Drain { until: Instant::now() + DRAIN, bytes: DRAIN_BYTES });
                 // Processes that keep the streams open would be waited for.

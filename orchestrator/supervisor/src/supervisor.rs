@@ -26,6 +26,7 @@ use crate::input::Input;
 use crate::kill_switch::KillSwitch;
 use crate::orphans;
 use crate::process::{Process, ShimReturn};
+use crate::root::{MakeRoot, Root, RootError, RootPlan};
 use crate::sandbox::{self, Sandbox};
 use crate::shim::FIRST_ARGUMENT;
 use crate::spec::Spec;
@@ -44,6 +45,7 @@ pub struct Supervisor {
     guard: Arc<OnceLock<Arc<File>>>,
     switch: Option<KillSwitch>,
     sandbox: Option<MakeSandbox>,
+    root: Option<MakeRoot>,
 }
 
 /// Creates the sandbox of a process that is about to start.
@@ -78,7 +80,7 @@ impl Supervisor {
     }
 
     fn with(fork_server: Arc<ForkServer>) -> Self {
-        Self { fork_server, guard: Arc::default(), switch: None, sandbox: None }
+        Self { fork_server, guard: Arc::default(), switch: None, sandbox: None, root: None }
     }
 
     /// Starts the fork server and a first shim ahead of time. Failures are reported by the first spawn.
@@ -127,6 +129,38 @@ impl Supervisor {
         self
     }
 
+    /// Gives each tree a root of its own, in which it sees nothing of the host but what the root lists. `root` is
+    /// called at each start, on a thread that may block; if it fails, nothing is started. Cannot be combined
+    /// with [`with_sandbox`](Self::with_sandbox).
+    ///
+    /// [`Spec::cwd`], [`Spec::program`] and the folder in the variable `TMPDIR` may be paths in the root, or paths
+    /// of the host at or beneath the source of a mount: see [`Root::path_inside`]. Arguments and other
+    /// variables are passed as they are.
+    #[must_use]
+    pub fn with_root(
+        mut self,
+        root: impl Fn() -> io::Result<Root> + Send + Sync + 'static,
+    ) -> Self {
+        self.root = Some(MakeRoot(Arc::new(root)));
+        self
+    }
+
+    /// Checks that processes can have a root of their own here, by starting one in it that does nothing.
+    ///
+    /// # Errors
+    /// The step that failed, and what to do: see [`RootError::SetUp`].
+    pub async fn check_root_support(&self) -> Result<(), SpawnError> {
+        let probe = Self { sandbox: None, ..self.clone() }.with_root(|| Ok(Root::default()));
+        let spec = Spec {
+            program: "/bin/sh".into(),
+            args: vec!["-c".into(), ":".into()],
+            cwd: "/".into(),
+            ..Spec::default()
+        };
+        probe.spawn(spec).await?.wait().await;
+        Ok(())
+    }
+
     /// Starts a process, in a session of its own, and returns when it runs. When the future is
     /// dropped, whatever it has started is ended.
     ///
@@ -150,9 +184,12 @@ impl Supervisor {
 
     async fn begin(&self, mut spec: Spec, stdin: Stdin) -> Result<Process, SpawnError> {
         spec.program = spec.cwd.join(&spec.program);
-        check_cwd(&spec)?;
-        let job =
-            Job::encode(&spec).ok_or_else(|| SpawnError::Nul { program: spec.program.clone() })?;
+        let root = self.plan_root(&mut spec).await?;
+        if root.is_none() {
+            check_cwd(&spec)?;
+        }
+        let job = Job::encode(&spec, root.as_ref())
+            .ok_or_else(|| SpawnError::Nul { program: spec.program.clone() })?;
         let ruleset = self.ruleset(&spec).await?;
         let (pipes, given) = pipes(&stdin).map_err(|e| self.no_shim(&spec, &e))?;
         let (mut control, report) = self
@@ -165,8 +202,15 @@ impl Supervisor {
             Ok(Some(Report::Started { pid })) => pid,
             Ok(Some(Report::SpawnFailed { errno })) => {
                 self.shim_return().recycle(&mut control);
+                if root.is_some() {
+                    return Err(SpawnError::inside_root(errno, &spec));
+                }
                 check_cwd(&spec)?;
                 return Err(SpawnError::from_errno(errno, &spec));
+            }
+            Ok(Some(Report::RootFailed { step, subject, errno })) => {
+                self.shim_return().recycle(&mut control);
+                return Err(no_root(&spec, RootError::set_up(step, subject, errno)));
             }
             Ok(Some(Report::Broken { reason })) => return Err(self.bad_shim(&spec, reason)),
             Ok(_) => {
@@ -187,6 +231,23 @@ impl Supervisor {
 
     fn shim_return(&self) -> ShimReturn {
         ShimReturn { fork_server: Arc::clone(&self.fork_server), guard: self.guard.get().cloned() }
+    }
+
+    /// The root of the process, if it has one of its own. Translates the paths of `spec` to those in it.
+    async fn plan_root(&self, spec: &mut Spec) -> Result<Option<RootPlan>, SpawnError> {
+        let Some(make) = self.root.clone() else { return Ok(None) };
+        if self.sandbox.is_some() {
+            return Err(no_root(spec, RootError::WithSandbox));
+        }
+        let mut planned = spec.clone();
+        let plan = tokio::task::spawn_blocking(move || {
+            let plan = make.plan(&mut planned)?;
+            Ok((plan, planned))
+        });
+        let plan = plan.await.map_err(|e| RootError::Resolve(io::Error::other(e))).flatten();
+        let (plan, planned) = plan.map_err(|reason| no_root(spec, reason))?;
+        *spec = planned;
+        Ok(Some(plan))
     }
 
     /// What confines the process, if anything does.
@@ -263,6 +324,10 @@ fn pipes(stdin: &Stdin) -> io::Result<(Pipes, [OwnedFd; 3])> {
     let from_stderr = Receiver::from_owned_fd(from_stderr)?;
     let streams = Streams::new(from_stdout, from_stderr);
     Ok((Pipes { stdin: writer, streams }, [stdin, stdout, stderr]))
+}
+
+fn no_root(spec: &Spec, reason: RootError) -> SpawnError {
+    SpawnError::Root { program: spec.program.clone(), reason }
 }
 
 fn check_cwd(spec: &Spec) -> Result<(), SpawnError> {

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::root::RootPlan;
 use crate::spec::{Grace, Spec, Stop};
 use crate::survivor::Survivor;
 
@@ -35,12 +36,14 @@ pub(crate) struct Job {
     pub(crate) program: OsString,
     pub(crate) args: Vec<OsString>,
     pub(crate) env: Vec<(OsString, OsString)>,
+    /// The root in which all of this happens; the host's if there is none.
+    pub(crate) root: Option<RootPlan>,
 }
 
 impl Job {
     /// What is sent for this process: words that each end with a NUL. `None` if a word holds one, which
     /// no program could be given, or if a variable's name is none.
-    pub(crate) fn encode(spec: &Spec) -> Option<Vec<u8>> {
+    pub(crate) fn encode(spec: &Spec, root: Option<&RootPlan>) -> Option<Vec<u8>> {
         let millis = |d: Duration| u64::try_from(d.as_millis()).unwrap_or(u64::MAX).to_string();
         let Grace { interrupt, terminate, leftovers } = spec.grace;
         let mut body = Vec::new();
@@ -52,6 +55,11 @@ impl Job {
         word(&mut body, OsStr::new(&spec.args.len().to_string()))?;
         for arg in &spec.args {
             word(&mut body, arg)?;
+        }
+        let root = root.map(RootPlan::encode).unwrap_or_default();
+        word(&mut body, OsStr::new(&root.len().to_string()))?;
+        for part in &root {
+            word(&mut body, part)?;
         }
         for (name, value) in &spec.env {
             if name.is_empty() || name.contains('=') {
@@ -71,13 +79,17 @@ impl Job {
         let mut millis = || number().map(Duration::from_millis);
         let grace = Grace { interrupt: millis()?, terminate: millis()?, leftovers: millis()? };
         let (cwd, program) = (word()?, word()?);
-        let count = word()?.to_str()?.parse::<usize>().ok()?;
-        let args = (0..count).map(|_| word()).collect::<Option<Vec<_>>>()?;
+        let mut list = || {
+            let count = word()?.to_str()?.parse::<usize>().ok()?;
+            (0..count).map(|_| word()).collect::<Option<Vec<_>>>()
+        };
+        let (args, root) = (list()?, list()?);
+        let root = if root.is_empty() { None } else { Some(RootPlan::decode(&root)?) };
         let mut env = Vec::new();
         while let Some(name) = word() {
             env.push((name, word()?));
         }
-        Some(Self { grace, cwd, program, args, env })
+        Some(Self { grace, cwd, program, args, env, root })
     }
 }
 
@@ -113,6 +125,16 @@ pub(crate) enum Status {
     Signaled { signal: i32, core: bool },
 }
 
+/// What a step of making a root depends on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum StepSubject {
+    /// What the kernel and its settings permit.
+    Kernel,
+    /// A file or a folder.
+    Path,
+}
+
 /// A report of the shim.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -121,6 +143,8 @@ pub(crate) enum Report {
     Started { pid: i32 },
     /// The leader could not be started.
     SpawnFailed { errno: i32 },
+    /// Its root could not be made.
+    RootFailed { step: String, subject: StepSubject, errno: i32 },
     /// The shim itself cannot work here; nothing else follows.
     Broken { reason: String },
     /// The leader ended. `stopped`: the orchestrator had asked for it; `killed`: the shim had sent
@@ -133,6 +157,7 @@ pub(crate) enum Report {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::root::Root;
 
     fn spec() -> Spec {
         Spec {
@@ -152,13 +177,22 @@ mod tests {
     #[test]
     fn a_job_survives_its_way() {
         let spec = spec();
-        let job = Job::decode(&Job::encode(&spec).unwrap()).unwrap();
+        let job = Job::decode(&Job::encode(&spec, None).unwrap()).unwrap();
         assert_eq!((job.program, job.cwd), (spec.program.into(), spec.cwd.into()));
         assert_eq!(job.args, spec.args);
         let env = [("A", ""), ("B", "x=y")].map(|(n, v)| (OsString::from(n), OsString::from(v)));
         assert_eq!(job.env, env);
         assert_eq!(job.grace.interrupt, spec.grace.interrupt);
         assert_eq!(job.grace.leftovers, Duration::from_millis(u64::MAX));
+        assert_eq!(job.root, None);
+    }
+
+    #[test]
+    fn a_root_survives_its_way_beside_arguments_and_variables() {
+        let (spec, root) = (spec(), RootPlan::new(&Root::default()).unwrap());
+        let job = Job::decode(&Job::encode(&spec, Some(&root)).unwrap()).unwrap();
+        assert_eq!(job.root, Some(root));
+        assert_eq!((job.args, job.env.len()), (spec.args, spec.env.len()));
     }
 
     #[test]
@@ -166,7 +200,7 @@ mod tests {
         let with = |change: fn(&mut Spec)| {
             let mut spec = spec();
             change(&mut spec);
-            Job::encode(&spec)
+            Job::encode(&spec, None)
         };
         assert_eq!(with(|spec| spec.args.push("a\0b".into())), None);
         assert_eq!(with(|spec| spec.program = "\0".into()), None);
@@ -177,7 +211,7 @@ mod tests {
 
     #[test]
     fn what_is_no_job_is_refused() {
-        let whole = Job::encode(&spec()).unwrap();
+        let whole = Job::encode(&spec(), None).unwrap();
         assert!(Job::decode(&whole[..whole.len() - 1]).is_none(), "the last word does not end");
         assert!(Job::decode(b"").is_none());
         assert!(Job::decode(b"1\x002\x003\0/\0/bin/true\x0099\0").is_none(), "too few words");

@@ -16,7 +16,7 @@ use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFl
 use rustix::process::{Pid, Signal, WaitOptions, wait};
 
 use super::tree::signal;
-use super::{BROKEN, DONE, job, set_process_name, sys};
+use super::{BROKEN, DONE, drain_signals, job, set_process_name, sys};
 use crate::procfs::{self, Stat};
 use crate::wire::{GUARD, MAX_FORK_FDS, Report};
 
@@ -68,7 +68,7 @@ pub(super) fn serve(requests: OwnedFd) -> u8 {
         let _ = poll(&mut fds, timeout.as_ref());
         let requested = fds.get(1).is_some_and(|fd| !fd.revents().is_empty());
         drop(fds);
-        drain(&signals);
+        drain_signals(&signals);
         table.reap();
         table.end_orphans(own);
         if !requested {
@@ -138,12 +138,6 @@ impl ShimTable {
 
 fn tick() -> Timespec {
     Timespec { tv_sec: 0, tv_nsec: i64::from(TICK.subsec_nanos()) }
-}
-
-/// Drains a signalfd, whose signals only wake.
-fn drain(signals: &OwnedFd) {
-    let mut info = [0_u8; size_of::<libc::signalfd_siginfo>()];
-    while let Ok(1..) = rustix::io::read(signals, &mut info) {}
 }
 
 /// Receives the next request; `None` if it is invalid.

@@ -9,6 +9,8 @@ use rustix::fs::{Mode, OFlags};
 use rustix::process::Pid;
 
 use super::control_socket::{ControlSocket, SpawnRequest};
+use super::root::{self, NamespaceInit, StartFailure};
+use super::sys::Parent;
 use super::tree::ProcessTree;
 use super::{BROKEN, DONE, set_process_name, sys};
 use crate::wire::{Job, Report};
@@ -70,14 +72,17 @@ fn run_job(request: SpawnRequest, context: &ShimContext, socket: &mut ControlSoc
         .and_then(|()| rustix::stdio::dup2_stdout(&context.null))
         .and_then(|()| rustix::stdio::dup2_stderr(&context.null));
     let ended = match started {
-        Ok(leader) => {
+        Ok((leader, init)) => {
             socket.send(&Report::Started { pid: leader.as_raw_pid() });
-            ProcessTree::new(context.own, leader, job.grace, socket).supervise(&context.signals)
+            let tree = ProcessTree::new(context.own, leader, init, job.grace, socket);
+            tree.supervise(&context.signals)
         }
-        Err(e) => {
-            // Every failure of fork and exec has an errno.
-            let errno = e.raw_os_error().unwrap_or(libc::EINVAL);
+        Err(StartFailure::Errno(errno)) => {
             socket.send(&Report::SpawnFailed { errno });
+            true
+        }
+        Err(StartFailure::Step { step, subject, errno }) => {
+            socket.send(&Report::RootFailed { step, subject, errno });
             true
         }
     };
@@ -89,16 +94,25 @@ fn start(
     [stdin, stdout, stderr]: &[OwnedFd; 3],
     own: Pid,
     sandbox: Option<&OwnedFd>,
-) -> io::Result<Pid> {
-    rustix::stdio::dup2_stdin(stdin)?;
-    rustix::stdio::dup2_stdout(stdout)?;
-    rustix::stdio::dup2_stderr(stderr)?;
+) -> Result<(Pid, Option<NamespaceInit>), StartFailure> {
+    rustix::stdio::dup2_stdin(stdin)
+        .and_then(|()| rustix::stdio::dup2_stdout(stdout))
+        .and_then(|()| rustix::stdio::dup2_stderr(stderr))?;
+    if let Some(plan) = &job.root {
+        let (leader, init) = root::start(job, plan, own)?;
+        return Ok((leader, Some(init)));
+    }
     std::env::set_current_dir(&job.cwd)?;
+    let leader = retry_busy(|| sys::start(job, Parent::Caller(own), sandbox))?;
+    Ok((leader, None))
+}
+
+/// Tries again when the program is busy: a file that was just installed may still be open for writing, in the
+/// installer or a process that it forked.
+pub(super) fn retry_busy<T>(mut start: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     let mut tries = 1;
     loop {
-        match sys::start(job, own, sandbox) {
-            // A file that was just installed may still be open for writing, in the installer or a process
-            // that it forked.
+        match start() {
             Err(e) if e.kind() == io::ErrorKind::ExecutableFileBusy && tries < BUSY_TRIES => {
                 tries += 1;
                 std::thread::sleep(BUSY_PAUSE);

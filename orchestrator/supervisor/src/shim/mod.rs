@@ -10,6 +10,8 @@ mod control_socket;
 mod escalation;
 mod fork_server;
 mod job;
+mod mounts;
+mod root;
 mod sys;
 mod tree;
 
@@ -18,6 +20,7 @@ pub(crate) use tree::signal;
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write as _};
+use std::os::fd::OwnedFd;
 use std::process::ExitCode;
 
 /// The first argument that makes a program the fork server.
@@ -64,4 +67,10 @@ fn refuse(why: &str) -> u8 {
 /// Sets the name of this process in process lists, for display only.
 fn set_process_name(name: &str) {
     let _ = std::fs::write("/proc/self/comm", name);
+}
+
+/// Drains a signalfd, whose signals only wake.
+fn drain_signals(signals: &OwnedFd) {
+    let mut info = [0_u8; size_of::<libc::signalfd_siginfo>()];
+    while let Ok(1..) = rustix::io::read(signals, &mut info) {}
 }

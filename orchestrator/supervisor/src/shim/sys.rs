@@ -5,13 +5,17 @@
 use std::ffi::{CStr, CString};
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{FromRawFd as _, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::ptr;
 use std::sync::atomic::{AtomicI32, Ordering};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
+use rustix::mount::MountAttrFlags;
+use rustix::net::{AddressFamily, SocketType};
 use rustix::process::{Pid, Signal};
+use rustix::thread::UnshareFlags;
 
 use crate::wire::{Job, Status};
 
@@ -77,6 +81,97 @@ pub(super) fn fork() -> io::Result<Option<Pid>> {
     }
 }
 
+/// Forks this process as its sibling, which shares its root and its working folder; returns `None` in the
+/// sibling.
+///
+/// To be called as [`fork`].
+pub(super) fn fork_sibling() -> io::Result<Option<Pid>> {
+    let flags = libc::CLONE_PARENT | libc::CLONE_FS | libc::SIGCHLD;
+    let none: libc::c_long = 0;
+    // SAFETY: without a stack of its own it goes on with a copy of this one. The C library does not know of the
+    // fork; of what it caches only the thread's id is wrong, which nothing in this program uses.
+    let pid = unsafe {
+        libc::syscall(libc::SYS_clone, libc::c_long::from(flags), none, none, none, none)
+    };
+    match i32::try_from(pid) {
+        Ok(-1) | Err(_) => Err(io::Error::last_os_error()),
+        Ok(pid) => Ok(Pid::from_raw(pid)),
+    }
+}
+
+/// Ends this process at once.
+pub(super) fn exit(code: u8) -> ! {
+    // SAFETY: nothing of the program runs any more.
+    unsafe { libc::_exit(i32::from(code)) }
+}
+
+/// Moves this process, and for pids its children, to new namespaces.
+pub(super) fn unshare(namespaces: UnshareFlags) -> io::Result<()> {
+    // SAFETY: without other threads none observes the change.
+    Ok(unsafe { rustix::thread::unshare_unsafe(namespaces) }?)
+}
+
+/// Closes every file descriptor but the three standard ones and these.
+pub(super) fn close_all_but(these: &[RawFd]) -> io::Result<()> {
+    let mut bounds: Vec<u32> = these.iter().filter_map(|fd| u32::try_from(*fd).ok()).collect();
+    bounds.sort_unstable();
+    let mut first = 3_u32;
+    for kept in bounds.into_iter().chain([u32::MAX]) {
+        // SAFETY: this process uses none of them any more, nor does it drop one.
+        if first < kept && unsafe { libc::syscall(libc::SYS_close_range, first, kept - 1, 0) } == -1
+        {
+            return Err(io::Error::last_os_error());
+        }
+        first = kept.saturating_add(1);
+    }
+    Ok(())
+}
+
+/// Sets attributes of a mount, and of those beneath it if `recursive`.
+pub(super) fn set_mount_attributes(
+    mount: &OwnedFd,
+    attributes: MountAttrFlags,
+    recursive: bool,
+) -> io::Result<()> {
+    let mut flags = libc::c_long::from(libc::AT_EMPTY_PATH);
+    if recursive {
+        flags |= libc::c_long::from(libc::AT_RECURSIVE);
+    }
+    let attributes = libc::mount_attr {
+        attr_set: u64::from(attributes.bits()),
+        attr_clr: 0,
+        propagation: 0,
+        userns_fd: 0,
+    };
+    let (mount, size) = (libc::c_long::from(mount.as_raw_fd()), size_of::<libc::mount_attr>());
+    // SAFETY: the path and the attributes outlive the call, which only reads them.
+    let done = unsafe {
+        libc::syscall(
+            libc::SYS_mount_setattr,
+            mount,
+            c"".as_ptr(),
+            flags,
+            ptr::from_ref(&attributes),
+            size,
+        )
+    };
+    if done == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Raises the loopback interface of this network namespace.
+pub(super) fn raise_loopback() -> io::Result<()> {
+    let socket = rustix::net::socket(AddressFamily::INET, SocketType::DGRAM, None)?;
+    // SAFETY: all zeroes are a valid request.
+    let mut request: libc::ifreq = unsafe { MaybeUninit::zeroed().assume_init() };
+    for (to, from) in request.ifr_name.iter_mut().zip(c"lo".to_bytes()) {
+        *to = libc::c_char::from_ne_bytes([*from]);
+    }
+    request.ifr_ifru.ifru_flags = libc::c_short::try_from(libc::IFF_UP).unwrap_or_default();
+    // SAFETY: the request outlives the call, which reads the name and the flags.
+    let done = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request) };
+    if done == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
 /// Returns the kernel's Landlock ABI level.
 pub(crate) fn landlock_level() -> io::Result<u32> {
     let (nothing, version) = (ptr::null::<libc::c_void>(), 1);
@@ -105,12 +200,21 @@ const CHILD_STACK: usize = 64 * 1024;
 /// What runs a script whose first line does not say what does, as `execvp` does it.
 const SHELL: &CStr = c"/bin/sh";
 
-/// Starts the leader, in a session and a group of its own, which the kernel kills when this process
-/// (`own`) dies. A ruleset confines it, and not this process, which has to signal and to look.
+/// The process whose child a leader becomes, and with which the kernel kills it.
+#[derive(Clone, Copy)]
+pub(super) enum Parent<'a> {
+    /// This process, whose pid this is.
+    Caller(Pid),
+    /// The parent of this process, by a pidfd: in another pid namespace it has no pid.
+    Sibling(BorrowedFd<'a>),
+}
+
+/// Starts the leader, in a session and a group of its own, which the kernel kills when its parent dies. A
+/// ruleset confines it, and not this process, which has to signal and to look.
 ///
 /// The new process borrows the memory of this one, which stands still until then, as `posix_spawn` does
 /// it: to copy its page tables and to share its pages would take longer than all the rest.
-pub(super) fn start(job: &Job, own: Pid, sandbox: Option<&OwnedFd>) -> io::Result<Pid> {
+pub(super) fn start(job: &Job, parent: Parent<'_>, sandbox: Option<&OwnedFd>) -> io::Result<Pid> {
     let image = Image::new(job)?;
     let (argv, script, env) = (image.argv(), image.script(), image.env());
     let leader = Leader {
@@ -118,12 +222,16 @@ pub(super) fn start(job: &Job, own: Pid, sandbox: Option<&OwnedFd>) -> io::Resul
         argv: argv.as_ptr(),
         script: script.as_ptr(),
         env: env.as_ptr(),
-        own,
+        parent,
         ruleset: sandbox.map(std::os::fd::AsRawFd::as_raw_fd),
         errno: AtomicI32::new(0),
     };
     let mut stack = vec![MaybeUninit::<u128>::uninit(); CHILD_STACK / size_of::<u128>()];
-    let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+    let related = match parent {
+        Parent::Caller(_) => 0,
+        Parent::Sibling(_) => libc::CLONE_PARENT,
+    };
+    let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD | related;
     // SAFETY: the stack grows down from its end, which is aligned, and is large enough for `become_leader`.
     // That function only makes system calls, and touches no memory but its stack, errno and what `leader`
     // refers to; all of that outlives it, since this thread, the only one, stands still until it has
@@ -139,7 +247,8 @@ pub(super) fn start(job: &Job, own: Pid, sandbox: Option<&OwnedFd>) -> io::Resul
     match leader.errno.load(Ordering::Relaxed) {
         0 => Ok(pid),
         errno => {
-            // It has exited without having been anything; nothing else waits for it.
+            // It has exited without having been anything; nothing else waits for it. A sibling is waited for
+            // by its parent.
             let _ = rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::empty());
             Err(io::Error::from_raw_os_error(errno))
         }
@@ -192,7 +301,7 @@ struct Leader<'a> {
     argv: *const *const libc::c_char,
     script: *const *const libc::c_char,
     env: *const *const libc::c_char,
-    own: Pid,
+    parent: Parent<'a>,
     ruleset: Option<RawFd>,
     /// Why it could not.
     errno: AtomicI32,
@@ -202,7 +311,7 @@ struct Leader<'a> {
 extern "C" fn become_leader(leader: *mut libc::c_void) -> libc::c_int {
     // SAFETY: `start` hands over a `Leader` that outlives this.
     let leader = unsafe { &*leader.cast::<Leader<'_>>().cast_const() };
-    let error = match prepare(leader.own, leader.ruleset) {
+    let error = match prepare(leader.parent, leader.ruleset) {
         Ok(()) => exec(leader),
         Err(error) => error,
     };
@@ -210,11 +319,15 @@ extern "C" fn become_leader(leader: *mut libc::c_void) -> libc::c_int {
     libc::EXIT_FAILURE
 }
 
-fn prepare(own: Pid, ruleset: Option<RawFd>) -> io::Result<()> {
+fn prepare(parent: Parent<'_>, ruleset: Option<RawFd>) -> io::Result<()> {
     // Without a terminal nothing in the tree can wait for a key, nor be stopped by one.
     rustix::process::setsid()?;
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
-    if rustix::process::getppid() != Some(own) {
+    let alive = match parent {
+        Parent::Caller(own) => rustix::process::getppid() == Some(own),
+        Parent::Sibling(handle) => !has_ended(handle)?,
+    };
+    if !alive {
         // The parent died before the kernel was asked.
         return Err(Errno::SRCH.into());
     }
@@ -226,6 +339,12 @@ fn prepare(own: Pid, ruleset: Option<RawFd>) -> io::Result<()> {
         libc::sigprocmask(libc::SIG_SETMASK, none.as_ptr(), ptr::null_mut());
     }
     Ok(())
+}
+
+/// Whether the process of a pidfd has ended.
+pub(super) fn has_ended(process: BorrowedFd<'_>) -> io::Result<bool> {
+    let mut fds = [PollFd::from_borrowed_fd(process, PollFlags::IN)];
+    Ok(poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))? > 0)
 }
 
 /// Returns why it failed, if it returns.

@@ -13,6 +13,7 @@ use rustix::process::{
 
 use super::control_socket::{ControlMessage, ControlSocket};
 use super::escalation::{StopAction, StopEscalation};
+use super::root::NamespaceInit;
 use super::sys;
 use crate::procfs::{self, Stat};
 use crate::spec::{Grace, Stop};
@@ -27,6 +28,10 @@ const MAX_SURVIVORS: usize = 1024;
 pub(super) struct ProcessTree<'a> {
     own: Pid,
     leader: Pid,
+    /// Pid 1 of the tree's own root, until it is reaped.
+    init: Option<Pid>,
+    /// Closed when init shall exit after the last process inside.
+    init_lifeline: Option<OwnedFd>,
     socket: &'a mut ControlSocket,
     escalation: StopEscalation,
     leader_ended: bool,
@@ -45,10 +50,18 @@ pub(super) struct ProcessTree<'a> {
 }
 
 impl<'a> ProcessTree<'a> {
-    pub(super) fn new(own: Pid, leader: Pid, grace: Grace, socket: &'a mut ControlSocket) -> Self {
+    pub(super) fn new(
+        own: Pid,
+        leader: Pid,
+        init: Option<NamespaceInit>,
+        grace: Grace,
+        socket: &'a mut ControlSocket,
+    ) -> Self {
         Self {
             own,
             leader,
+            init: init.as_ref().map(|init| init.pid),
+            init_lifeline: init.map(|init| init.lifeline),
             socket,
             escalation: StopEscalation::new(grace),
             leader_ended: false,
@@ -92,6 +105,7 @@ impl<'a> ProcessTree<'a> {
                     // It is a zombie, so this does not wait; on failure it is found again.
                     let _ = waitpid(Some(pid), WaitOptions::NOHANG);
                     self.leader_reaped |= pid == self.leader;
+                    self.init.take_if(|init| *init == pid);
                 }
                 Ok(None) => return false,
                 Err(Errno::INTR) => {}
@@ -104,14 +118,19 @@ impl<'a> ProcessTree<'a> {
     fn leader_ended(&mut self, status: Status) {
         self.leader_ended = true;
         // Its orphans are this process's children by now.
-        let alone = procfs::only_child(self.leader.as_raw_pid());
+        let alone = match &self.init {
+            None => procfs::only_child(self.leader.as_raw_pid()),
+            Some(_) => self.remaining().is_empty(),
+        };
         if !self.stop_requested && !alone {
             self.left_behind = names(&self.remaining());
         }
         let (stopped, killed) = (self.stop_requested, self.killed);
         // It is sent with the report of the tree's end, if that is the next thing to happen.
         self.socket.queue(&Report::LeaderEnded { status, stopped, killed });
+        drop(self.init_lifeline.take());
         if alone {
+            self.kill_init();
             return;
         }
         if let Some(action) = self.escalation.leader_ended(Instant::now()) {
@@ -157,8 +176,16 @@ impl<'a> ProcessTree<'a> {
             self.left_behind = names(&remaining);
         }
         self.signal_group(Signal::KILL);
+        self.kill_init();
         for process in remaining {
             signal(&process, Signal::KILL);
+        }
+    }
+
+    /// Kills pid 1 of the tree's own root, and so, by the kernel, everything inside.
+    fn kill_init(&self) {
+        if let Some(init) = self.init {
+            let _ = kill_process(init, Signal::KILL);
         }
     }
 
@@ -169,10 +196,12 @@ impl<'a> ProcessTree<'a> {
         }
     }
 
-    /// Returns the living descendants without the leader, which is signalled by its group.
+    /// Returns the living descendants without the leader, which is signalled by its group, and without init, which
+    /// ends by itself.
     fn remaining(&self) -> Vec<Stat> {
+        let apart = [Some(self.leader), self.init].map(|pid| pid.map(Pid::as_raw_pid));
         let mut all = procfs::descendants(self.own.as_raw_pid());
-        all.retain(|p| !p.zombie && p.pid != self.leader.as_raw_pid());
+        all.retain(|p| !p.zombie && !apart.contains(&Some(p.pid)));
         all
     }
 
