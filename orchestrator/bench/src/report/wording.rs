@@ -1,0 +1,99 @@
+//! Comparisons in words.
+
+use crate::report::figures::{
+    format_interval, format_level, format_number, format_p_value, format_things,
+};
+use crate::report::plain_text::escape_controls;
+use crate::summary::Comparison;
+
+/// Returns a comparison as a sentence without a full stop, such as "b is 4.2 points worse than a (95 % interval −8.1
+/// to −0.3, p = 0.035, paired over 40 tasks; better on 3, worse on 11; paired t)". A point is a hundredth of the
+/// full reward. `level` is the confidence level of the interval, such as 0.95.
+#[must_use]
+pub fn describe_comparison(comparison: &Comparison, level: f64) -> String {
+    let candidate = escape_controls(&comparison.candidate.to_string());
+    let baseline = escape_controls(&comparison.baseline.to_string());
+    let Some(difference) = &comparison.difference else {
+        return format!("{candidate} and {baseline} have no task in common with results of both");
+    };
+    let points = format_number(difference.value.abs() * 100.0, 1);
+    let finding = match difference.value {
+        value if value < 0.0 => format!("{points} points worse than {baseline}"),
+        value if value > 0.0 => format!("{points} points better than {baseline}"),
+        _ => format!("level with {baseline}"),
+    };
+    let mut facts = Vec::new();
+    facts.extend(
+        format_interval(difference)
+            .map(|interval| format!("{} interval {interval}", format_level(level))),
+    );
+    facts.extend(comparison.p_value.map(format_p_value));
+    facts.push(format!("paired over {}", format_things(comparison.tasks, "task")));
+    let counts = format!("better on {}, worse on {}", comparison.better, comparison.worse);
+    let test = match comparison.p_value {
+        Some(_) => format!("; {}", escape_controls(&comparison.test)),
+        None => String::new(),
+    };
+    format!("{candidate} is {finding} ({}; {counts}{test})", facts.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::samples::{column, estimate};
+
+    fn comparison(value: f64) -> Comparison {
+        Comparison {
+            baseline: column("baseline"),
+            candidate: column("candidate"),
+            tasks: 40,
+            difference: Some(estimate(value, -0.081, -0.003)),
+            p_value: Some(0.035),
+            test: "paired t".into(),
+            better: 3,
+            worse: 11,
+        }
+    }
+
+    #[test]
+    fn says_direction_interval_probability_and_pairs() {
+        assert_eq!(
+            describe_comparison(&comparison(-0.042), 0.95),
+            "candidate is 4.2 points worse than baseline (95 % interval −8.1 to −0.3, p = 0.035, \
+             paired over 40 tasks; better on 3, worse on 11; paired t)"
+        );
+        assert!(describe_comparison(&comparison(0.042), 0.95).contains("4.2 points better than"));
+        assert!(describe_comparison(&comparison(0.0), 0.95).contains("is level with baseline"));
+    }
+
+    #[test]
+    fn leaves_out_what_does_not_exist() {
+        let mut one = comparison(-1.0);
+        one.p_value = None;
+        one.tasks = 1;
+        one.difference = Some(crate::statistics::Estimate {
+            value: -1.0,
+            standard_error: None,
+            low: None,
+            high: None,
+            observations: 1,
+        });
+        assert_eq!(
+            describe_comparison(&one, 0.95),
+            "candidate is 100.0 points worse than baseline (paired over 1 task; better on 3, worse on 11)"
+        );
+        one.difference = None;
+        assert_eq!(
+            describe_comparison(&one, 0.95),
+            "candidate and baseline have no task in common with results of both"
+        );
+    }
+
+    #[test]
+    fn keeps_names_in_one_line() {
+        let mut hostile = comparison(0.5);
+        hostile.candidate.agent = "a\n\u{1b}[2J\u{202e}b".into();
+        let text = describe_comparison(&hostile, 0.95);
+        assert!(text.starts_with("a\\u{a}\\u{1b}[2J\\u{202e}b is "), "{text}");
+    }
+}
