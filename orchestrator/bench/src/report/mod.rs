@@ -3,6 +3,7 @@
 //! Names of tasks and agents, messages and paths may come from an agent. Each format shows them as text: control
 //! characters are made visible, and what the format gives a meaning is escaped.
 
+pub mod harbor;
 pub mod jsonl;
 pub mod markdown;
 pub mod text;
