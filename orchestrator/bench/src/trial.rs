@@ -115,6 +115,14 @@ pub struct IterationReward {
     pub elapsed_ms: u64,
 }
 
+impl IterationReward {
+    /// The reward, by the rule of [`TrialRecord::reward`]. None if the verifier left no valid one.
+    #[must_use]
+    pub fn reward(&self) -> Option<f64> {
+        self.rewards.as_ref().and_then(reduce_rewards)
+    }
+}
+
 /// Times of the parts of a trial, in milliseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -185,11 +193,7 @@ impl TrialRecord {
     /// The reward: the one named "reward", else the mean of all. None if the work was not judged.
     #[must_use]
     pub fn reward(&self) -> Option<f64> {
-        if let Some(reward) = self.rewards.get(REWARD) {
-            return Some(*reward);
-        }
-        let count = u32::try_from(self.rewards.len()).ok().filter(|count| *count > 0)?;
-        Some(self.rewards.values().sum::<f64>() / f64::from(count))
+        reduce_rewards(&self.rewards)
     }
 
     /// Whether the work was judged, so that the trial counts.
@@ -209,4 +213,13 @@ impl TrialRecord {
     pub fn is_false_completion(&self) -> bool {
         self.completed && self.is_judged() && !self.is_solved()
     }
+}
+
+/// Returns the reward named "reward", else the mean of all; none of nothing.
+fn reduce_rewards(rewards: &BTreeMap<String, f64>) -> Option<f64> {
+    if let Some(reward) = rewards.get(REWARD) {
+        return Some(*reward);
+    }
+    let count = u32::try_from(rewards.len()).ok().filter(|count| *count > 0)?;
+    Some(rewards.values().sum::<f64>() / f64::from(count))
 }

@@ -1,4 +1,4 @@
-//! What a job found, in figures: every report shows these and no others.
+//! The figures.
 
 use std::collections::BTreeMap;
 
@@ -47,9 +47,9 @@ pub struct ColumnSummary {
     pub score: Option<Estimate>,
     /// The same without the tasks on which any trial of the job cheated or was shown to be able to.
     pub score_without_cheatable: Option<Estimate>,
-    /// Unbiased estimate that at least one of k trials solves a task, mean over tasks, by k.
+    /// Unbiased estimate that at least one of k trials solves a task, mean over the tasks with k judged trials, by k.
     pub pass_at: BTreeMap<u32, Estimate>,
-    /// Unbiased estimate that all of k trials solve a task, mean over tasks, by k.
+    /// Unbiased estimate that all of k trials solve a task, mean over the tasks with k judged trials, by k.
     pub pass_hat: BTreeMap<u32, Estimate>,
     /// Trials whose last attempt had a fault, by cause, judged or not.
     pub faults: BTreeMap<Cause, u64>,
@@ -57,21 +57,26 @@ pub struct ColumnSummary {
     pub fault_kinds: BTreeMap<String, u64>,
     /// Cost of all attempts, those that were repeated included, in US dollars.
     pub cost_usd: f64,
-    /// Attempts whose cost is not known: the figure above is then a lower bound.
+    /// Attempts that began a run and whose cost is not known: the figure above is then a lower bound.
     pub cost_unknown: u64,
     /// Part of the cost was computed from tokens and a price table.
     pub cost_estimated: bool,
-    /// Cost for each solved trial, in US dollars.
+    /// Cost for each solved trial, in US dollars: of all attempts, over solved trials. None if nothing was solved, or
+    /// no cost is known.
     pub cost_per_solved_usd: Option<f64>,
+    /// The interval of it, by a bootstrap over tasks; none with fewer than two tasks, or where solved tasks are so few
+    /// that the upper end is not bounded.
+    #[serde(default)]
+    pub cost_per_solved_interval: Option<(f64, f64)>,
     /// Tokens of all attempts.
     pub tokens: Tokens,
-    /// Median time of a run, in milliseconds.
+    /// Median time of the runs of judged trials, in milliseconds.
     pub median_run_ms: Option<u64>,
     /// Figures of the loop.
     pub loop_figures: LoopFigures,
     /// Each task, in the order of the job.
     pub tasks: Vec<TaskSummary>,
-    /// Trials in which the agent did something to the verification, by what it did.
+    /// Trials in which the agent did something to the verification, in any attempt, by what it did.
     pub cheating: BTreeMap<CheatKind, u64>,
 }
 
@@ -83,7 +88,8 @@ pub struct LoopFigures {
     /// Median of the first iteration after which the work had the full reward, over the solved trials whose work
     /// was verified after each iteration.
     pub median_iterations_to_solve: Option<f64>,
-    /// Mean reward after each iteration, from the first one; a trial that ended earlier keeps its last.
+    /// Mean reward after each iteration, from the first one; a trial that ended earlier keeps its last. Over the
+    /// trials whose work was verified after the first iteration, and for the first 1,000 iterations.
     pub reward_by_iteration: Vec<f64>,
     /// Iterations after the work had the full reward, all trials together.
     pub wasted_iterations: u64,
@@ -128,7 +134,8 @@ pub struct Comparison {
     pub difference: Option<Estimate>,
     /// Probability of such a difference if there is none, two-sided.
     pub p_value: Option<f64>,
-    /// The test that `p_value` is of: "paired t" or "McNemar, exact".
+    /// The test that `p_value` is of: "paired t", "McNemar, exact" with one 0/1 trial for each task in both, or
+    /// "sign test, exact" where all differences are the same.
     pub test: String,
     /// Tasks on which the candidate is better.
     pub better: u64,

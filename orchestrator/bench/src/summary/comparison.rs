@@ -1,0 +1,81 @@
+//! Two columns on the tasks of both.
+
+use std::collections::BTreeMap;
+
+use super::attempts::{Trial, collect_rewards, group_by_trial};
+use super::types::Comparison;
+use crate::statistics::paired::{TaskPair, compare_pairs};
+use crate::trial::{Column, TrialRecord};
+
+/// Compares a column of one job with a column of the same or another one, on the tasks that both have judged trials of.
+///
+/// Tasks are matched by name; `level` is the confidence level, such as 0.95. What [`find_changed_tasks`] finds is left
+/// out.
+#[must_use]
+pub fn compare(
+    baseline: (&Column, &[TrialRecord]),
+    candidate: (&Column, &[TrialRecord]),
+    level: f64,
+) -> Comparison {
+    compare_trials(
+        baseline.0,
+        &group_by_trial(baseline.1),
+        candidate.0,
+        &group_by_trial(candidate.1),
+        level,
+    )
+}
+
+/// Returns the names of tasks that two columns have in common but whose digests differ: another task by the same name.
+#[must_use]
+pub fn find_changed_tasks(
+    baseline: (&Column, &[TrialRecord]),
+    candidate: (&Column, &[TrialRecord]),
+) -> Vec<String> {
+    let (before, after) = (group_by_trial(baseline.1), group_by_trial(candidate.1));
+    let (before, after) =
+        (collect_digests(baseline.0, &before), collect_digests(candidate.0, &after));
+    before
+        .iter()
+        .filter(|(task, digest)| after.get(*task).is_some_and(|after| after != *digest))
+        .map(|(task, _)| (*task).to_owned())
+        .collect()
+}
+
+pub(super) fn compare_trials(
+    baseline: &Column,
+    before: &[Trial<'_>],
+    candidate: &Column,
+    after: &[Trial<'_>],
+    level: f64,
+) -> Comparison {
+    let (old, new) = (collect_digests(baseline, before), collect_digests(candidate, after));
+    let mut candidates = collect_rewards(candidate, after);
+    let pairs: Vec<TaskPair> = collect_rewards(baseline, before)
+        .into_iter()
+        .filter(|(task, _)| old.get(task.as_str()) == new.get(task.as_str()))
+        .filter_map(|(task, baseline)| {
+            Some(TaskPair { baseline, candidate: candidates.remove(&task)? })
+        })
+        .collect();
+    let found = compare_pairs(&pairs, level);
+    Comparison {
+        baseline: baseline.clone(),
+        candidate: candidate.clone(),
+        tasks: found.tasks,
+        difference: found.difference,
+        p_value: found.p_value,
+        test: found.test.name().to_owned(),
+        better: found.better,
+        worse: found.worse,
+    }
+}
+
+/// Returns the digest of each task; that of its last trial, should a job have more than one.
+fn collect_digests<'a>(column: &Column, trials: &[Trial<'a>]) -> BTreeMap<&'a str, &'a str> {
+    trials
+        .iter()
+        .filter(|trial| trial.key().column == *column)
+        .map(|trial| (trial.key().task.as_str(), trial.last().task_digest.as_str()))
+        .collect()
+}

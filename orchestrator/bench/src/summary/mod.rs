@@ -1,0 +1,105 @@
+//! What a job found, in figures: every report shows these and no others.
+
+mod attempts;
+mod column;
+mod comparison;
+mod loop_figures;
+mod planned;
+mod types;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::trial::TrialRecord;
+
+pub use comparison::{compare, find_changed_tasks};
+pub use planned::{PlannedColumn, PlannedJob, PlannedTask};
+pub use types::{ColumnSummary, Comparison, JobSummary, LoopFigures, TaskSummary};
+
+use attempts::group_by_trial;
+
+/// How a job is summed up.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SummaryOptions {
+    /// The confidence level of all intervals. Default: 0.95.
+    pub level: f64,
+    /// The k of pass@k and pass^k; those for which no task has enough trials are left out. None, the default, for 1 to
+    /// 10, then 20, 50, 100, 200 and so on, as far as every judged task has trials, and for all those trials.
+    pub pass_ks: Option<BTreeSet<u32>>,
+    /// What the intervals that are drawn depend on. Default: 0.
+    pub seed: u64,
+    /// Tasks that were shown to be cheatable elsewhere than in the job's own trials.
+    pub cheatable: BTreeSet<String>,
+}
+
+impl Default for SummaryOptions {
+    fn default() -> Self {
+        Self { level: 0.95, pass_ks: None, seed: 0, cheatable: BTreeSet::new() }
+    }
+}
+
+/// Sums a job up.
+///
+/// `records` has all attempts in any order. All of them count for money, tokens and cheating; the last one of each trial
+/// for everything else. A record that is given twice (the same trial and attempt) counts once, the later one. Columns and
+/// tasks that only records know follow those of the plan, so that nothing that was paid for is left out.
+#[must_use]
+pub fn summarize(
+    job: &str,
+    planned: &PlannedJob,
+    records: &[TrialRecord],
+    options: &SummaryOptions,
+) -> JobSummary {
+    let trials = group_by_trial(records);
+    let planned = planned.with_trials(&trials);
+    let mut cheatable = options.cheatable.clone();
+    cheatable.extend(
+        trials.iter().filter(|trial| trial.has_cheated()).map(|trial| trial.key().task.clone()),
+    );
+    let columns: Vec<ColumnSummary> = planned
+        .columns
+        .iter()
+        .map(|column| column::summarize(column, &trials, &cheatable, options))
+        .collect();
+    let comparisons = match planned.columns.split_first() {
+        None => Vec::new(),
+        Some((baseline, others)) => others
+            .iter()
+            .map(|candidate| {
+                comparison::compare_trials(
+                    &baseline.column,
+                    &trials,
+                    &candidate.column,
+                    &trials,
+                    options.level,
+                )
+            })
+            .collect(),
+    };
+    JobSummary {
+        job: job.to_owned(),
+        planned: columns.iter().map(|column| column.planned).sum(),
+        level: options.level,
+        columns,
+        comparisons,
+        warnings: collect_warnings(records),
+    }
+}
+
+/// Returns the rewards of each task of a column: what [`StopRule`](crate::statistics::sequential::StopRule) and pilots
+/// of [`plan`](crate::statistics::plan::plan) are computed from. Tasks without a judged trial are missing.
+#[must_use]
+pub fn collect_rewards(
+    column: &crate::trial::Column,
+    records: &[TrialRecord],
+) -> BTreeMap<String, Vec<f64>> {
+    attempts::collect_rewards(column, &group_by_trial(records))
+}
+
+/// Returns each warning once, in the order of the trials.
+fn collect_warnings(records: &[TrialRecord]) -> Vec<String> {
+    let mut records: Vec<&TrialRecord> = records.iter().collect();
+    records.sort_by(|a, b| (a.started, &a.key, a.attempt).cmp(&(b.started, &b.key, b.attempt)));
+    let mut seen = BTreeSet::new();
+    let warnings = records.into_iter().flat_map(|record| &record.warnings);
+    warnings.filter(|warning| seen.insert(warning.as_str())).cloned().collect()
+}

@@ -1,0 +1,496 @@
+//! Jobs summed up: by hand where it can be counted, and at every edge.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use proptest::prelude::*;
+
+use ralph_orchestrator_bench::summary::{
+    ColumnSummary, JobSummary, PlannedJob, SummaryOptions, collect_rewards, compare,
+    find_changed_tasks, summarize,
+};
+use ralph_orchestrator_bench::trial::{
+    Cause, CheatFinding, CheatKind, Column, Durations, Fault, IterationReward, REWARD, TrialKey,
+    TrialRecord,
+};
+use ralph_orchestrator_contract::{Tokens, Usage, Usd};
+
+fn column(agent: &str) -> Column {
+    Column { agent: agent.to_owned(), variant: None }
+}
+
+fn rewards(reward: f64) -> BTreeMap<String, f64> {
+    BTreeMap::from([(REWARD.to_owned(), reward)])
+}
+
+/// An attempt with a run, without a known cost; judged if there is a reward.
+fn record(agent: &str, task: &str, trial: u32, reward: Option<f64>) -> TrialRecord {
+    TrialRecord {
+        key: TrialKey { column: column(agent), task: task.to_owned(), trial },
+        attempt: 1,
+        task_digest: format!("digest of {task}"),
+        started: Timestamp::UNIX_EPOCH,
+        finished: Timestamp::UNIX_EPOCH,
+        rewards: reward.map(rewards).unwrap_or_default(),
+        fault: None,
+        run: Some("run".to_owned()),
+        stop_reason: None,
+        agent_version: None,
+        model: None,
+        usage: Usage::default(),
+        iterations: 1,
+        claims: 0,
+        completed: false,
+        durations: Durations::default(),
+        curve: Vec::new(),
+        cheating: Vec::new(),
+        warnings: Vec::new(),
+    }
+}
+
+fn fault(cause: Cause, kind: &str) -> Fault {
+    Fault { cause, kind: kind.to_owned(), message: String::new() }
+}
+
+fn point(iteration: u64, reward: Option<f64>) -> IterationReward {
+    IterationReward { iteration, rewards: reward.map(rewards), cost_usd: None, elapsed_ms: 0 }
+}
+
+fn cost(dollars: f64) -> Usage {
+    Usage { cost: Usd::from_dollars(dollars), ..Usage::default() }
+}
+
+fn plan(agents: &[&str], tasks: &[&str], trials: u32) -> PlannedJob {
+    let columns: Vec<Column> = agents.iter().map(|agent| column(agent)).collect();
+    let tasks: Vec<String> = tasks.iter().map(|task| (*task).to_owned()).collect();
+    PlannedJob::from_matrix(&columns, &tasks, trials)
+}
+
+fn sum_up(planned: &PlannedJob, records: &[TrialRecord]) -> JobSummary {
+    let summary = summarize("job", planned, records, &SummaryOptions::default());
+    // Whatever it holds can be written and read again: no figure is infinite or not a number.
+    let text = serde_json::to_string(&summary).unwrap();
+    assert!(!text.contains("NaN"));
+    assert_eq!(serde_json::from_str::<JobSummary>(&text).unwrap().job, "job");
+    summary
+}
+
+/// The only column of a job with one.
+fn sum_up_one(tasks: &[&str], trials: u32, records: &[TrialRecord]) -> ColumnSummary {
+    let mut summary = sum_up(&plan(&["a"], tasks, trials), records);
+    assert_eq!((summary.columns.len(), summary.comparisons.len()), (1, 0));
+    summary.columns.remove(0)
+}
+
+fn assert_close(actual: f64, expected: f64) {
+    assert!((actual - expected).abs() < 1e-12, "{actual} instead of {expected}");
+}
+
+#[test]
+fn a_job_without_records_says_what_is_planned_and_nothing_else() {
+    let summary = sum_up(&plan(&["a", "b"], &["x", "y"], 5), &[]);
+    assert_eq!((summary.planned, summary.columns.len(), summary.comparisons.len()), (20, 2, 1));
+    let column = &summary.columns[0];
+    assert_eq!((column.planned, column.ended, column.judged, column.solved), (10, 0, 0, 0));
+    assert_eq!(
+        (column.score, column.cost_per_solved_usd, column.median_run_ms),
+        (None, None, None)
+    );
+    assert!(column.pass_at.is_empty() && column.pass_hat.is_empty());
+    assert_eq!(column.tasks.len(), 2);
+    assert_eq!((column.tasks[1].planned, column.tasks[1].mean_reward), (5, None));
+    let comparison = &summary.comparisons[0];
+    assert_eq!((comparison.tasks, comparison.difference, comparison.p_value), (0, None, None));
+    assert!(!comparison.is_regression(0.05));
+    assert_eq!(sum_up(&PlannedJob::default(), &[]).planned, 0);
+}
+
+#[test]
+fn one_trial_gives_a_score_without_interval() {
+    let column = sum_up_one(&["x"], 1, &[record("a", "x", 1, Some(1.0))]);
+    let score = column.score.unwrap();
+    assert_close(score.value, 1.0);
+    assert_eq!((score.standard_error, score.low, score.high), (None, None, None));
+    assert_eq!(score.observations, 1);
+    assert_eq!(column.pass_at.keys().copied().collect::<Vec<_>>(), [1]);
+}
+
+#[test]
+fn many_trials_of_one_task_say_nothing_about_other_tasks() {
+    let records: Vec<_> =
+        (1..=10).map(|trial| record("a", "x", trial, Some(f64::from(trial % 2)))).collect();
+    let column = sum_up_one(&["x"], 10, &records);
+    let score = column.score.unwrap();
+    assert_eq!((score.standard_error, score.low), (None, None));
+    assert_close(column.pass_at[&2].value, 1.0 - 10.0 / 45.0);
+    assert_close(column.pass_hat[&2].value, 10.0 / 45.0);
+    assert_close(column.pass_at[&10].value, 1.0);
+    assert_eq!(column.pass_at.keys().copied().collect::<Vec<_>>(), (1..=10).collect::<Vec<_>>());
+}
+
+#[test]
+fn nothing_judged_is_no_score_of_zero() {
+    let mut failed = record("a", "x", 1, None);
+    failed.fault = Some(fault(Cause::Sandbox, "SetUpTimeout"));
+    failed.run = None;
+    let column = sum_up_one(&["x"], 1, &[failed]);
+    assert_eq!((column.ended, column.judged, column.score), (1, 0, None));
+    assert_eq!(column.faults, BTreeMap::from([(Cause::Sandbox, 1)]));
+    assert_eq!(column.fault_kinds, BTreeMap::from([("SetUpTimeout".to_owned(), 1)]));
+    assert_eq!(column.cost_unknown, 0, "no run began, so nothing was spent");
+    assert_eq!(column.loop_figures.mean_iterations, None);
+}
+
+#[test]
+fn all_solved_and_none_solved_are_not_certain() {
+    let tasks = ["u", "v", "w", "x", "y"];
+    for reward in [0.0, 1.0] {
+        let records: Vec<_> = tasks
+            .iter()
+            .flat_map(|task| (1..=3).map(|trial| record("a", task, trial, Some(reward))))
+            .collect();
+        let column = sum_up_one(&tasks, 3, &records);
+        for estimate in [column.score.unwrap(), column.pass_at[&3], column.pass_hat[&3]] {
+            assert_close(estimate.value, reward);
+            let width = estimate.high.unwrap() - estimate.low.unwrap();
+            assert!(width > 0.4, "five tasks leave more open than ±{}", width / 2.0);
+            assert!(estimate.low.unwrap() <= reward && reward <= estimate.high.unwrap());
+        }
+        assert_eq!(column.cost_per_solved_usd, None, "no cost is known");
+    }
+}
+
+#[test]
+fn a_task_weighs_the_same_however_many_trials_were_judged() {
+    let mut records: Vec<_> = (1..=4).map(|trial| record("a", "often", trial, Some(1.0))).collect();
+    records.push(record("a", "once", 1, Some(0.0)));
+    let column = sum_up_one(&["often", "once", "never"], 4, &records);
+    let score = column.score.unwrap();
+    assert_close(score.value, 0.5);
+    assert_eq!(score.observations, 5);
+    // One task has a single trial: no more can be said of all tasks at once.
+    assert_eq!(column.pass_at.keys().copied().collect::<Vec<_>>(), [1]);
+    let options =
+        SummaryOptions { pass_ks: Some(BTreeSet::from([0, 1, 3, 9])), ..SummaryOptions::default() };
+    let asked = summarize("job", &plan(&["a"], &["often", "once"], 4), &records, &options);
+    let asked = &asked.columns[0].pass_at;
+    assert_eq!(asked.keys().copied().collect::<Vec<_>>(), [1, 3]);
+    assert_eq!((asked[&3].observations, asked[&3].low), (4, None), "of one task only");
+}
+
+#[test]
+fn all_attempts_count_for_money_and_the_last_one_for_the_score() {
+    let mut first = record("a", "x", 1, Some(0.0));
+    first.usage = cost(0.25);
+    first.usage.tokens = Some(Tokens { input: 5, output: 1, cache_read: 2, cache_write: 3 });
+    first.fault = Some(fault(Cause::Provider, "Overloaded"));
+    let mut second = record("a", "x", 1, Some(1.0));
+    second.attempt = 2;
+    second.usage = cost(0.5);
+    second.usage.tokens = first.usage.tokens;
+    second.usage.estimated = true;
+    let mut third = record("a", "y", 1, Some(1.0));
+    third.usage = Usage::default();
+    // In the wrong order, and one of them twice.
+    let column = sum_up_one(&["x", "y"], 1, &[second.clone(), third, first, second]);
+    assert_eq!((column.ended, column.judged, column.solved, column.retries), (2, 2, 2, 1));
+    assert_close(column.score.unwrap().value, 1.0);
+    assert_close(column.cost_usd, 0.75);
+    assert_close(column.cost_per_solved_usd.unwrap(), 0.375);
+    assert_close(column.tasks[0].cost_usd, 0.75);
+    assert_eq!((column.cost_unknown, column.cost_estimated), (1, true));
+    assert_eq!(column.tokens, Tokens { input: 10, output: 2, cache_read: 4, cache_write: 6 });
+    assert!(column.faults.is_empty(), "the last attempt had none");
+}
+
+#[test]
+fn sums_of_money_do_not_drift() {
+    let records: Vec<_> = (1..=1_000)
+        .map(|trial| TrialRecord { usage: cost(0.1), ..record("a", "x", trial, Some(1.0)) })
+        .collect();
+    let column = sum_up_one(&["x"], 1_000, &records);
+    assert_eq!(column.cost_usd.to_bits(), 100.0_f64.to_bits());
+}
+
+#[test]
+fn the_cost_of_a_solved_trial_has_an_interval_where_tasks_bound_it() {
+    let all_solved: Vec<_> = ["u", "v", "w", "x"]
+        .iter()
+        .zip([0.1, 0.2, 0.3, 0.4])
+        .map(|(task, dollars)| TrialRecord {
+            usage: cost(dollars),
+            ..record("a", task, 1, Some(1.0))
+        })
+        .collect();
+    let column = sum_up_one(&["u", "v", "w", "x"], 1, &all_solved);
+    let (low, high) = column.cost_per_solved_interval.unwrap();
+    assert!((0.1..0.25).contains(&low) && (0.25..=0.4).contains(&high), "{low} to {high}");
+    let mut one_solved = all_solved;
+    for record in one_solved.iter_mut().skip(1) {
+        record.rewards = rewards(0.0);
+    }
+    let column = sum_up_one(&["u", "v", "w", "x"], 1, &one_solved);
+    assert_close(column.cost_per_solved_usd.unwrap(), 1.0);
+    assert_eq!(column.cost_per_solved_interval, None, "a third of the samples solves nothing");
+}
+
+#[test]
+fn records_beyond_the_plan_are_not_forgotten() {
+    let records = [
+        record("a", "x", 1, Some(1.0)),
+        TrialRecord { usage: cost(2.0), ..record("a", "removed", 1, Some(0.0)) },
+        TrialRecord { usage: cost(3.0), ..record("removed", "x", 1, Some(0.0)) },
+    ];
+    let summary = sum_up(&plan(&["a"], &["x"], 1), &records);
+    assert_eq!(summary.planned, 1);
+    let names: Vec<String> =
+        summary.columns.iter().map(|summary| summary.column.to_string()).collect();
+    assert_eq!(names, ["a", "removed"]);
+    assert_eq!(summary.columns[0].tasks[1].task, "removed");
+    assert_close(summary.columns[0].cost_usd, 2.0);
+    assert_close(summary.columns[1].cost_usd, 3.0);
+}
+
+#[test]
+fn tasks_on_which_any_column_cheated_are_left_out_of_the_second_score_of_all() {
+    let mut cheat = record("b", "x", 1, None);
+    cheat.cheating = vec![
+        CheatFinding { kind: CheatKind::WroteReward, path: "/logs/verifier/reward.txt".to_owned() },
+        CheatFinding {
+            kind: CheatKind::WroteReward,
+            path: "/logs/verifier/reward.json".to_owned(),
+        },
+    ];
+    let mut again = record("b", "x", 1, Some(1.0));
+    again.attempt = 2;
+    let records = [record("a", "x", 1, Some(1.0)), record("a", "y", 1, Some(0.0)), cheat, again];
+    let summary = sum_up(&plan(&["a", "b"], &["x", "y"], 1), &records);
+    let first = &summary.columns[0];
+    assert_close(first.score.unwrap().value, 0.5);
+    assert_close(first.score_without_cheatable.unwrap().value, 0.0);
+    assert!(
+        first.tasks[0].is_cheatable && !first.tasks[1].is_cheatable && first.cheating.is_empty()
+    );
+    let second = &summary.columns[1];
+    assert_eq!(second.cheating, BTreeMap::from([(CheatKind::WroteReward, 1)]), "trials, not files");
+    assert_eq!(second.score_without_cheatable, None);
+    let options =
+        SummaryOptions { cheatable: BTreeSet::from(["y".to_owned()]), ..SummaryOptions::default() };
+    let shown = summarize("job", &plan(&["a"], &["x", "y"], 1), &records[..2], &options);
+    assert_close(shown.columns[0].score_without_cheatable.unwrap().value, 1.0);
+}
+
+#[test]
+fn figures_of_the_loop_are_those_counted_by_hand() {
+    let mut solves_on_second = record("a", "x", 1, Some(1.0));
+    solves_on_second.iterations = 4;
+    solves_on_second.claims = 2;
+    solves_on_second.completed = true;
+    solves_on_second.curve =
+        vec![point(3, None), point(1, Some(0.0)), point(2, Some(1.0)), point(4, Some(1.0))];
+    let mut claims_falsely = record("a", "y", 1, Some(0.5));
+    claims_falsely.iterations = 1;
+    claims_falsely.claims = 1;
+    claims_falsely.completed = true;
+    claims_falsely.curve = vec![point(1, Some(0.5))];
+    let mut never_verified_at_first = record("a", "z", 1, Some(1.0));
+    never_verified_at_first.iterations = 10;
+    never_verified_at_first.curve = vec![point(5, Some(1.0)), point(u64::MAX, Some(1.0))];
+    let mut not_judged = record("a", "z", 2, None);
+    not_judged.completed = true;
+    not_judged.iterations = 100;
+    let column = sum_up_one(
+        &["x", "y", "z"],
+        2,
+        &[solves_on_second, claims_falsely, never_verified_at_first, not_judged],
+    );
+    let figures = column.loop_figures;
+    assert_close(figures.mean_iterations.unwrap(), 5.0);
+    assert_close(figures.median_iterations_to_solve.unwrap(), 3.5);
+    assert_eq!(figures.reward_by_iteration, [0.25, 0.75, 0.75, 0.75]);
+    assert_eq!(figures.wasted_iterations, 2 + 5);
+    assert_eq!((figures.false_completions, figures.claims), (1, 3));
+}
+
+#[test]
+fn the_median_of_runs_is_that_of_judged_trials() {
+    let with_time = |trial, reward, run_ms| {
+        let mut record = record("a", "x", trial, reward);
+        record.durations.run_ms = run_ms;
+        record
+    };
+    let mut records =
+        vec![with_time(1, Some(0.0), 7), with_time(2, Some(1.0), 4), with_time(3, None, 1)];
+    assert_eq!(sum_up_one(&["x"], 3, &records).median_run_ms, Some(5));
+    records.push(with_time(4, Some(1.0), u64::MAX));
+    assert_eq!(sum_up_one(&["x"], 4, &records).median_run_ms, Some(7));
+}
+
+#[test]
+fn warnings_and_models_are_named_once() {
+    let mut late = record("a", "x", 2, Some(1.0));
+    late.started = Timestamp::from_second(9).unwrap();
+    late.warnings = vec!["busy".to_owned(), "no limit".to_owned()];
+    late.model = Some("m2".to_owned());
+    let mut early = record("a", "x", 1, Some(1.0));
+    early.warnings = vec!["slow disk".to_owned(), "busy".to_owned()];
+    early.model = Some("m1".to_owned());
+    let summary = sum_up(&plan(&["a"], &["x"], 2), &[late, early.clone(), early]);
+    assert_eq!(summary.warnings, ["slow disk", "busy", "no limit"]);
+    assert_eq!(summary.columns[0].models, ["m1", "m2"]);
+}
+
+/// One 0/1 trial per task: of `better + worse + same` tasks the candidate alone solves `better`.
+fn single_trials(better: usize, worse: usize, same: usize) -> Vec<TrialRecord> {
+    let tasks = better + worse + same;
+    let solves = |is_solved: bool| Some(if is_solved { 1.0 } else { 0.0 });
+    (0..tasks)
+        .flat_map(|task| {
+            let name = format!("t{task}");
+            let (a, b) = (task >= better, task < better || task >= better + worse);
+            [record("a", &name, 1, solves(a)), record("b", &name, 1, solves(b))]
+        })
+        .collect()
+}
+
+#[test]
+fn one_binary_trial_for_each_task_is_compared_by_mcnemar() {
+    let summary = sum_up(&plan(&["a", "b"], &[], 1), &single_trials(1, 9, 20));
+    let comparison = &summary.comparisons[0];
+    assert_eq!((comparison.test.as_str(), comparison.tasks), ("McNemar, exact", 30));
+    assert_eq!((comparison.better, comparison.worse), (1, 9));
+    assert_close(comparison.p_value.unwrap(), 22.0 / 1024.0);
+    assert_close(comparison.difference.unwrap().value, -8.0 / 30.0);
+    assert!(comparison.is_regression(0.05) && !comparison.is_regression(0.01));
+    let better = sum_up(&plan(&["a", "b"], &[], 1), &single_trials(9, 1, 20));
+    assert!(!better.comparisons[0].is_regression(0.05), "significant, but for the better");
+    let equal = sum_up(&plan(&["a", "b"], &[], 1), &single_trials(0, 0, 5));
+    assert_close(equal.comparisons[0].p_value.unwrap(), 1.0);
+}
+
+#[test]
+fn equal_differences_on_few_tasks_are_no_proof() {
+    let records: Vec<_> = ["x", "y"]
+        .iter()
+        .flat_map(|task| {
+            (1..=3).flat_map(move |trial| {
+                [record("a", task, trial, Some(1.0)), record("b", task, trial, Some(0.0))]
+            })
+        })
+        .collect();
+    let summary = sum_up(&plan(&["a", "b"], &["x", "y"], 3), &records);
+    let comparison = &summary.comparisons[0];
+    assert_eq!(comparison.test, "sign test, exact");
+    assert_close(comparison.p_value.unwrap(), 0.5);
+    assert!(!comparison.is_regression(0.05));
+    assert!(comparison.difference.unwrap().high.unwrap() > -0.5);
+}
+
+#[test]
+fn columns_are_compared_on_the_tasks_of_both() {
+    let records = [
+        record("a", "x", 1, Some(1.0)),
+        record("a", "x", 2, Some(0.0)),
+        record("b", "x", 1, Some(1.0)),
+        record("a", "y", 1, Some(1.0)),
+        record("b", "z", 1, Some(0.0)),
+        record("b", "y", 1, None),
+    ];
+    let summary = sum_up(&plan(&["a", "b"], &["x", "y", "z"], 2), &records);
+    let comparison = &summary.comparisons[0];
+    assert_eq!((comparison.tasks, comparison.better, comparison.worse), (1, 1, 0));
+    let difference = comparison.difference.unwrap();
+    assert_close(difference.value, 0.5);
+    assert_eq!((difference.standard_error, comparison.p_value), (None, None));
+}
+
+#[test]
+fn two_jobs_are_compared_without_tasks_that_changed() {
+    let before = [record("a", "x", 1, Some(1.0)), record("a", "y", 1, Some(1.0))];
+    let mut after = [record("a", "x", 1, Some(0.0)), record("a", "y", 1, Some(0.0))];
+    after[1].task_digest = "another".to_owned();
+    let name = column("a");
+    let comparison = compare((&name, &before), (&name, &after), 0.95);
+    assert_eq!((comparison.tasks, comparison.worse), (1, 1));
+    assert_eq!(find_changed_tasks((&name, &before), (&name, &after)), ["y"]);
+    assert!(find_changed_tasks((&name, &before), (&name, &before)).is_empty());
+    let nobody = column("nobody");
+    assert_eq!(compare((&name, &before), (&nobody, &after), 0.95).tasks, 0);
+}
+
+#[test]
+fn rewards_of_tasks_are_those_of_last_attempts() {
+    let mut again = record("a", "x", 1, Some(0.5));
+    again.attempt = 2;
+    let records = [
+        again,
+        record("a", "x", 1, Some(0.0)),
+        record("a", "x", 2, Some(1.0)),
+        record("a", "y", 1, None),
+        record("b", "x", 1, Some(0.0)),
+    ];
+    let rewards = collect_rewards(&column("a"), &records);
+    assert_eq!(rewards, BTreeMap::from([("x".to_owned(), vec![0.5, 1.0])]));
+}
+
+prop_compose! {
+    fn any_record()(
+        agent in 0..3_usize,
+        task in 0..5_usize,
+        trial in 1..4_u32,
+        attempt in 1..4_u32,
+        reward in prop_oneof![Just(None), Just(Some(0.0)), Just(Some(1.0)), (-1.0..3.0).prop_map(Some)],
+        dollars in prop::option::of(0.0..2.0),
+        curve in prop::collection::vec((0..20_u64, prop::option::of(0.0..1.5)), 0..4),
+        iterations in any::<u64>(),
+    ) -> TrialRecord {
+        let mut record = record(["a", "b", "c"][agent], &format!("t{task}"), trial, reward);
+        record.attempt = attempt;
+        record.usage.cost = dollars.and_then(Usd::from_dollars);
+        record.curve = curve.into_iter().map(|(iteration, reward)| point(iteration, reward)).collect();
+        record.iterations = iterations;
+        record
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_records_give_figures_that_agree_with_each_other(
+        records in prop::collection::vec(any_record(), 0..40),
+        seed in any::<u64>(),
+    ) {
+        let planned = plan(&["a", "b"], &["t0", "t1", "t2"], 3);
+        let options = SummaryOptions { seed, ..SummaryOptions::default() };
+        let summary = summarize("job", &planned, &records, &options);
+        prop_assert_eq!(&summary, &summarize("job", &planned, &records, &options));
+        let text = serde_json::to_string(&summary).unwrap();
+        prop_assert!(serde_json::from_str::<JobSummary>(&text).is_ok(), "an infinite figure: {}", text);
+        let mut attempts = BTreeMap::new();
+        for record in &records {
+            attempts.insert((&record.key, record.attempt), record.usage.cost);
+        }
+        let spent: Usd = attempts.values().map(|cost| cost.unwrap_or_default()).sum();
+        let summed: f64 = summary.columns.iter().map(|column| column.cost_usd).sum();
+        prop_assert!((spent.dollars() - summed).abs() < 1e-9);
+        let ended: u64 = summary.columns.iter().map(|column| column.ended + column.retries).sum();
+        prop_assert_eq!(ended, attempts.len() as u64);
+        for column in &summary.columns {
+            prop_assert!(column.solved <= column.judged && column.judged <= column.ended);
+            prop_assert_eq!(column.judged, column.tasks.iter().map(|task| task.judged).sum::<u64>());
+            let tasks: f64 = column.tasks.iter().map(|task| task.cost_usd).sum();
+            prop_assert!((tasks - column.cost_usd).abs() < 1e-9);
+            for estimate in column.score.iter().chain(column.pass_at.values()).chain(column.pass_hat.values()) {
+                prop_assert!(estimate.low.is_none_or(|low| low <= estimate.value));
+                prop_assert!(estimate.high.is_none_or(|high| high >= estimate.value));
+            }
+            let at: Vec<f64> = column.pass_at.values().map(|estimate| estimate.value).collect();
+            prop_assert!(at.is_sorted_by(|a, b| a <= &(b + 1e-12)), "{:?}", at);
+            let hat: Vec<f64> = column.pass_hat.values().map(|estimate| estimate.value).collect();
+            prop_assert!(hat.is_sorted_by(|a, b| &(a + 1e-12) >= b), "{:?}", hat);
+        }
+    }
+}
