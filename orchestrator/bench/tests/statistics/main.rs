@@ -11,3 +11,5 @@
 )]
 
 mod reference;
+
+mod simulation;
