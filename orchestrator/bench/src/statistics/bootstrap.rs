@@ -73,5 +73,6 @@ pub(crate) fn find_percentile(sorted: &[f64], share: f64) -> Option<f64> {
     let below = sorted.get(index).copied()?;
     let above = sorted.get(index + 1).copied().unwrap_or(below);
     let part = position - position.floor();
-    if part <= 0.0 { Some(below) } else { Some(below + (above - below) * part) }
+    // Between two infinite values there is no distance.
+    if part <= 0.0 || below >= above { Some(below) } else { Some(below + (above - below) * part) }
 }

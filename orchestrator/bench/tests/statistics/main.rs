@@ -10,6 +10,7 @@
     clippy::cast_sign_loss
 )]
 
+mod edges;
+mod properties;
 mod reference;
-
 mod simulation;

@@ -61,7 +61,6 @@ FUNCTIONS = {
     "paired": paired,
     "mcnemar": lambda better, worse: mcnemar([[0, better], [worse, 0]], exact=True).pvalue,
     "passes": passes,
-    "percentile": lambda values, share: np.quantile(values, share),
 }
 
 
