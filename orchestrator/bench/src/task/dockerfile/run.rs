@@ -81,7 +81,7 @@ fn is_cache(path: &str) -> bool {
     let is_below = |cache: &&str| {
         path.strip_prefix(*cache).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     };
-    CACHES.iter().any(|cache| is_below(cache)) && !path.split('/').any(|part| part == "..")
+    CACHES.iter().any(is_below) && !path.split('/').any(|part| part == "..")
 }
 
 /// Splits off options; `valued` are those that take the next word too.

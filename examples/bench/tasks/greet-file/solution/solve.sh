@@ -1,0 +1,2 @@
+#!/bin/sh
+printf 'Hello, loop.\nGood night.\n' > greeting.txt
