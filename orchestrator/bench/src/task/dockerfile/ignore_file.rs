@@ -1,6 +1,6 @@
 //! `.dockerignore`: what of the context is not copied.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use globset::{GlobBuilder, GlobMatcher};
 
@@ -10,7 +10,8 @@ use super::super::tree::Selection;
 #[derive(Clone, Debug, Default)]
 pub(in crate::task) struct IgnoreFile {
     patterns: Vec<(GlobMatcher, bool)>,
-    has_exceptions: bool,
+    /// The exceptions as they are written.
+    exceptions: Vec<String>,
 }
 
 impl IgnoreFile {
@@ -42,8 +43,19 @@ impl IgnoreFile {
             return Ok(());
         }
         self.patterns.push((compile(&clean)?, is_exception));
-        self.has_exceptions |= is_exception;
+        if is_exception {
+            self.exceptions.push(clean);
+        }
         Ok(())
+    }
+
+    /// Whether an exception may match something below a folder.
+    fn has_exception_below(&self, folder: &Path) -> bool {
+        self.exceptions.iter().any(|exception| {
+            let fixed = exception.split('/').take_while(|part| !is_pattern(part));
+            let fixed: PathBuf = fixed.collect();
+            fixed.starts_with(folder) || (is_pattern(exception) && folder.starts_with(&fixed))
+        })
     }
 
     /// Says what becomes of a path of the context.
@@ -55,7 +67,7 @@ impl IgnoreFile {
                 is_ignored = !is_exception;
             }
         }
-        match (is_ignored, is_folder && self.has_exceptions) {
+        match (is_ignored, is_folder && self.has_exception_below(path)) {
             (false, _) => Selection::Take,
             (true, true) => Selection::Descend,
             (true, false) => Selection::Skip,

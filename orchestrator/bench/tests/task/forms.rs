@@ -1,0 +1,166 @@
+//! Where tasks are found, and the forms beside Harbor's.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use ralph_orchestrator_bench::task::{Capabilities, Isolation, TaskForm, Verification, load};
+
+use crate::scratch::{Scratch, list, namespace};
+
+fn exercise() -> Scratch {
+    let scratch = Scratch::new();
+    scratch.write(
+        "task/.meta/config.json",
+        r#"{"authors": ["ada"], "contributors": [], "blurb": "About it", "files": {
+            "solution": ["leap.py"], "test": ["leap_test.py"], "example": [".meta/example.py"]}}"#,
+    );
+    scratch.write("task/.meta/example.py", "solved");
+    scratch.write("task/.docs/instructions.md", "# Instructions\n\nLeap.\n");
+    scratch.write("task/.docs/instructions.append.md", "# Append\n");
+    scratch.write("task/leap.py", "stub");
+    scratch.write("task/leap_test.py", "test");
+    scratch.write("task/data/years.txt", "2000");
+    scratch
+}
+
+#[test]
+fn loads_an_exercise() {
+    let scratch = exercise();
+    let task = scratch.task();
+    assert_eq!((task.form, task.name.as_str()), (TaskForm::Exercism, "task"));
+    assert_eq!(task.about.description, "About it");
+    let instruction = task.steps[0].instruction.clone().unwrap();
+    assert!(
+        instruction.starts_with("# Instructions\n\nLeap.\n\n# Append\n\nEdit leap.py"),
+        "{instruction}"
+    );
+    assert_eq!(scratch.obstacles(&namespace()), Vec::<String>::new());
+    let staged = scratch.stage().unwrap();
+    let app = staged.host_path("/app").unwrap();
+    assert_eq!(list(&app), ["data/", "data/years.txt", "leap.py"]);
+    assert_eq!(staged.workdir, "/app");
+    let Verification::Command { program, .. } = &task.steps[0].verification else { panic!() };
+    assert_eq!(program.join(" "), "python3 -m pytest -q -p no:cacheprovider leap_test.py");
+    fs::write(app.join("leap_test.py"), "of the agent").unwrap();
+    fs::create_dir(app.join("x")).unwrap();
+    assert_eq!(task.install_tests(&task.steps[0], &staged, &scratch.path("tests")).unwrap(), None);
+    assert_eq!(fs::read_to_string(app.join("leap_test.py")).unwrap(), "test");
+    task.install_solution(&task.steps[0], &staged, &scratch.path("solution")).unwrap();
+    assert_eq!(fs::read_to_string(app.join("leap.py")).unwrap(), "solved");
+}
+
+#[test]
+fn an_exercise_in_an_unknown_language_is_an_obstacle() {
+    let scratch = exercise();
+    let config = r#"{"files": {"solution": ["leap.py"], "test": ["leap.t"], "example": []}}"#;
+    scratch.write("task/.meta/config.json", config);
+    scratch.write("task/leap.t", "");
+    let obstacles = scratch.obstacles(&namespace());
+    assert!(
+        obstacles[0]
+            .starts_with(".meta/config.json: no command is known that runs tests such as leap.t"),
+        "{obstacles:?}"
+    );
+    assert!(scratch.task().steps[0].oracle.is_none());
+}
+
+#[test]
+fn mistakes_of_an_exercise_are_named() {
+    for (config, expected) in [
+        ("{", "task/.meta/config.json:1:"),
+        (r#"{"files": {"solution": ["a"]}}"#, "missing field `test`"),
+        (r#"{"files": {"solution": [], "test": ["leap_test.py"]}}"#, "`files.solution` is empty"),
+        (
+            r#"{"files": {"solution": ["none.py"], "test": ["leap_test.py"]}}"#,
+            "names none.py, which is not there",
+        ),
+        (
+            r#"{"files": {"solution": ["../x"], "test": ["leap_test.py"]}}"#,
+            "write a path below the exercise",
+        ),
+        (
+            r#"{"files": {"solution": ["/etc/passwd"], "test": ["leap_test.py"]}}"#,
+            "write a path below the exercise",
+        ),
+        (
+            r#"{"files": {"solution": ["data"], "test": ["leap_test.py"]}}"#,
+            "names data, which is not there",
+        ),
+    ] {
+        let scratch = exercise();
+        scratch.write("task/.meta/config.json", config);
+        let refusal = scratch.refusal();
+        assert!(refusal.contains(expected), "{config}\n{refusal}");
+    }
+    let scratch = exercise();
+    fs::remove_file(scratch.path("task/.docs/instructions.md")).unwrap();
+    assert!(scratch.refusal().contains(".docs/instructions.md: is missing"));
+}
+
+#[test]
+fn loads_the_own_form_which_any_isolation_can_run() {
+    let scratch = Scratch::new();
+    scratch.write("task/ralph.toml", "[[validator]]\nkind = \"command\"\n");
+    scratch.write("task/template/file", "x");
+    let task = scratch.task();
+    assert_eq!((task.form, task.steps[0].instruction.as_ref()), (TaskForm::Own, None));
+    assert_eq!(task.steps[0].verification, Verification::Validators);
+    assert_eq!(task.find_obstacles(&Capabilities::new(Isolation::None)), []);
+    let staged = scratch.stage().unwrap();
+    assert_eq!(list(&staged.root), ["ralph.toml", "template/", "template/file"]);
+    assert_eq!(staged.host_path(".").unwrap(), staged.root);
+    scratch.write("task/ralph.toml", "[run]\n");
+    assert!(scratch.refusal().contains("task/ralph.toml:1:1: there is no [[validator]]"));
+    scratch.write("task/ralph.toml", "[run");
+    assert!(scratch.refusal().contains("task/ralph.toml:1:5:"), "{}", scratch.refusal());
+}
+
+#[test]
+fn finds_tasks_below_a_folder_in_the_order_of_their_paths() {
+    let scratch = Scratch::harbor("");
+    for name in ["set/b/inner", "set/a", "set/.hidden", "set/1/2/3/too-deep"] {
+        scratch.write(&format!("{name}/ralph.toml"), "validator = []\n");
+    }
+    scratch.write("set/a/nested/ralph.toml", "validator = []\n");
+    scratch.write("set/README.md", "");
+    let tasks = load(&scratch.path("set")).unwrap();
+    let names: Vec<&str> = tasks.iter().map(|task| task.name.as_str()).collect();
+    assert_eq!(names, ["a", "inner"]);
+}
+
+#[test]
+fn refuses_folders_without_tasks_twice_the_same_name_and_links() {
+    let scratch = Scratch::new();
+    fs::create_dir_all(scratch.path("task")).unwrap();
+    assert!(
+        scratch.refusal().contains("no task found; expected task.toml, ralph.toml"),
+        "{}",
+        scratch.refusal()
+    );
+    let missing = load(&scratch.path("none")).unwrap_err().to_string();
+    assert!(missing.contains("none: No such file"), "{missing}");
+    for name in ["a/same", "b/same"] {
+        scratch.write(&format!("task/{name}/ralph.toml"), "validator = []\n");
+    }
+    assert!(
+        scratch.refusal().contains("task/b/same: has the name \"same\", as "),
+        "{}",
+        scratch.refusal()
+    );
+    fs::remove_dir_all(scratch.path("task/b")).unwrap();
+    symlink(scratch.path("task/a/same"), scratch.path("task/link")).unwrap();
+    assert!(scratch.refusal().contains("task/link: is a link to a task"), "{}", scratch.refusal());
+}
+
+#[test]
+fn the_same_task_elsewhere_has_the_same_digest() {
+    let digest = |scratch: &Scratch| scratch.task().digest;
+    let one = exercise();
+    assert_eq!(digest(&one), digest(&exercise()));
+    let before = digest(&one);
+    one.write("task/data/years.txt", "2001");
+    assert_ne!(digest(&one), before);
+    assert_eq!(before.len(), 64);
+    assert_eq!(one.task().stage(&one.path("s"), &BTreeMap::new()).unwrap().env, BTreeMap::new());
+}
