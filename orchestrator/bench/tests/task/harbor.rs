@@ -117,6 +117,11 @@ fn takes_every_key() {
     assert_eq!(environment.mcp_servers[0].transport, McpTransport::StreamableHttp);
     assert_eq!(environment.mcp_servers[1].args, ["--now"]);
     assert_eq!(task.solution_env["D"], "e");
+}
+
+#[test]
+fn takes_every_key_of_agent_and_verifier() {
+    let task = Scratch::harbor(EVERYTHING).task();
     let [step] = task.steps.as_slice() else { panic!("{:?}", task.steps) };
     assert_eq!(step.agent.timeout, Some(Duration::from_millis(12_500)));
     assert_eq!(step.agent.user, Some(User::Name("worker".to_owned())));
@@ -192,70 +197,70 @@ fn names_unknown_keys_and_their_place_as_warnings() {
     );
 }
 
+/// Lines of `task.toml` with a mistake, and what is said about it.
+const MISTAKES: &[(&str, &str)] = &[
+    ("x = ", "task/task.toml:1:5: "),
+    (
+        "[agent]\ntimeout_sec = \"1\"",
+        "task/task.toml:2:15: `agent.timeout_sec` is string, expected a finite number",
+    ),
+    ("[agent]\ntimeout_sec = 0", "2:15: `agent.timeout_sec` is 0, expected seconds greater than 0"),
+    ("[agent]\ntimeout_sec = nan", "expected a finite number"),
+    ("[agent]\ntimeout_sec = 1e300", "expected seconds greater than 0"),
+    ("[agent]\nuser = true", "`agent.user` is neither the name nor the number"),
+    ("[task]\nname = \"plain\"", "`task.name` is \"plain\", expected org/name"),
+    ("[task]\nname = \"a/../b\"", "expected org/name"),
+    ("[task]\n", "`task.name` is missing"),
+    ("[environment]\nos = \"beos\"", "expected \"linux\" or \"windows\""),
+    (
+        "[environment]\nmemory = \"2 GB\"",
+        "`environment.memory` is \"2 GB\", expected a size such as",
+    ),
+    ("[environment]\nmemory = \"1G\"\nmemory_mb = 1", "contradict each other"),
+    ("[environment]\nmemory_mb = -1", "expected a whole number from 0"),
+    ("[environment]\ncpus = 0", "expected more than 0"),
+    ("[environment]\nworkdir = \"app\"", "expected an absolute path without `..`"),
+    ("[environment]\nworkdir = \"/app/../etc\"", "expected an absolute path without `..`"),
+    (
+        "[environment]\nnetwork_mode = \"lan\"",
+        "expected one of \"public\", \"no-network\", \"allowlist\"",
+    ),
+    ("[environment]\nallowed_hosts = [\"a.b\"]", "needs `network_mode = \"allowlist\"`"),
+    (
+        "[environment]\nnetwork_mode = \"allowlist\"\nallowed_hosts = [\"http://a.b\"]",
+        "3:18: \"http://a.b\" is no host name",
+    ),
+    (
+        "[environment]\ntpu = { type = \"a\", topology = \"2\" }",
+        "a TPU needs a `type` and a `topology`",
+    ),
+    ("[environment]\nhealthcheck = {}", "`environment.healthcheck.command` is missing"),
+    ("[[environment.mcp_servers]]\nname = \"a\"", "needs a `url`"),
+    ("[[environment.mcp_servers]]\nname = \"a\"\ntransport = \"stdio\"", "needs a `command`"),
+    ("[environment]\nenv = { A = 1 }", "`environment.env.A` is integer, expected a string"),
+    (
+        "[verifier]\nenvironment_mode = \"shared\"\n[verifier.environment]",
+        "contradicts the verifier's `environment`",
+    ),
+    ("[[verifier.collect]]\ncommand = \"a\"\nservice = \"-x\"", "expected letters, digits"),
+    (
+        "artifacts = [1]",
+        "task/task.toml:1:14: `artifacts[0]` is integer, expected a path or a table",
+    ),
+    ("artifacts = [\"/a/../b\"]", "has `..` in it"),
+    ("artifacts = [{ source = \"/a\", destination = \"/b\" }]", "is not usable"),
+    ("artifacts = [{ source = \"/a\", destination = \"a/../../b\" }]", "is not usable"),
+    ("artifacts = [{ source = \"/a\", destination = \"manifest.json\" }]", "is not usable"),
+    ("artifacts = [{ source = \"a\", service = \"db\" }]", "write an absolute path"),
+    ("multi_step_reward_strategy = \"max\"", "expected one of \"mean\", \"final\""),
+    ("steps = 1", "`steps` is integer, expected a list"),
+    ("[[steps]]\nname = \"../x\"", "is not usable as the name of a folder"),
+    ("[[steps]]\nmin_reward = 1", "`steps[0].name` is missing"),
+];
+
 #[test]
 fn names_every_mistake_with_file_line_and_column() {
-    for (lines, expected) in [
-        ("x = ", "task/task.toml:1:5: "),
-        (
-            "[agent]\ntimeout_sec = \"1\"",
-            "task/task.toml:2:15: `agent.timeout_sec` is string, expected a finite number",
-        ),
-        (
-            "[agent]\ntimeout_sec = 0",
-            "2:15: `agent.timeout_sec` is 0, expected seconds greater than 0",
-        ),
-        ("[agent]\ntimeout_sec = nan", "expected a finite number"),
-        ("[agent]\ntimeout_sec = 1e300", "expected seconds greater than 0"),
-        ("[agent]\nuser = true", "`agent.user` is neither the name nor the number"),
-        ("[task]\nname = \"plain\"", "`task.name` is \"plain\", expected org/name"),
-        ("[task]\nname = \"a/../b\"", "expected org/name"),
-        ("[task]\n", "`task.name` is missing"),
-        ("[environment]\nos = \"beos\"", "expected \"linux\" or \"windows\""),
-        (
-            "[environment]\nmemory = \"2 GB\"",
-            "`environment.memory` is \"2 GB\", expected a size such as",
-        ),
-        ("[environment]\nmemory = \"1G\"\nmemory_mb = 1", "contradict each other"),
-        ("[environment]\nmemory_mb = -1", "expected a whole number from 0"),
-        ("[environment]\ncpus = 0", "expected more than 0"),
-        ("[environment]\nworkdir = \"app\"", "expected an absolute path without `..`"),
-        ("[environment]\nworkdir = \"/app/../etc\"", "expected an absolute path without `..`"),
-        (
-            "[environment]\nnetwork_mode = \"lan\"",
-            "expected one of \"public\", \"no-network\", \"allowlist\"",
-        ),
-        ("[environment]\nallowed_hosts = [\"a.b\"]", "needs `network_mode = \"allowlist\"`"),
-        (
-            "[environment]\nnetwork_mode = \"allowlist\"\nallowed_hosts = [\"http://a.b\"]",
-            "3:18: \"http://a.b\" is no host name",
-        ),
-        (
-            "[environment]\ntpu = { type = \"a\", topology = \"2\" }",
-            "a TPU needs a `type` and a `topology`",
-        ),
-        ("[environment]\nhealthcheck = {}", "`environment.healthcheck.command` is missing"),
-        ("[[environment.mcp_servers]]\nname = \"a\"", "needs a `url`"),
-        ("[[environment.mcp_servers]]\nname = \"a\"\ntransport = \"stdio\"", "needs a `command`"),
-        ("[environment]\nenv = { A = 1 }", "`environment.env.A` is integer, expected a string"),
-        (
-            "[verifier]\nenvironment_mode = \"shared\"\n[verifier.environment]",
-            "contradicts the verifier's `environment`",
-        ),
-        ("[[verifier.collect]]\ncommand = \"a\"\nservice = \"-x\"", "expected letters, digits"),
-        (
-            "artifacts = [1]",
-            "task/task.toml:1:14: `artifacts[0]` is integer, expected a path or a table",
-        ),
-        ("artifacts = [\"/a/../b\"]", "has `..` in it"),
-        ("artifacts = [{ source = \"/a\", destination = \"/b\" }]", "is not usable"),
-        ("artifacts = [{ source = \"/a\", destination = \"a/../../b\" }]", "is not usable"),
-        ("artifacts = [{ source = \"/a\", destination = \"manifest.json\" }]", "is not usable"),
-        ("artifacts = [{ source = \"a\", service = \"db\" }]", "write an absolute path"),
-        ("multi_step_reward_strategy = \"max\"", "expected one of \"mean\", \"final\""),
-        ("steps = 1", "`steps` is integer, expected a list"),
-        ("[[steps]]\nname = \"../x\"", "is not usable as the name of a folder"),
-        ("[[steps]]\nmin_reward = 1", "`steps[0].name` is missing"),
-    ] {
+    for (lines, expected) in MISTAKES {
         let refusal = Scratch::harbor(lines).refusal();
         assert!(refusal.contains(expected), "{lines}\n{refusal}");
     }

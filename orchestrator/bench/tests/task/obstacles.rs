@@ -129,7 +129,7 @@ fn run_lines_need_provided_packages_or_a_setup() {
     );
     let mut capabilities = namespace();
     let provide = |capabilities: &mut Capabilities, entry: &str| {
-        capabilities.provided.push(entry.parse().unwrap())
+        capabilities.provided.push(entry.parse().unwrap());
     };
     let obstacles = scratch.obstacles(&capabilities);
     assert_eq!(
