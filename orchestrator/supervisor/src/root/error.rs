@@ -134,7 +134,8 @@ fn forbidden(setting: impl Fn(&str) -> Option<u64>) -> String {
         None => {
             "the kernel forbids it; see that kernel.unprivileged_userns_clone is 1 (where it exists), \
              user.max_user_namespaces large enough, kernel.apparmor_restrict_unprivileged_userns 0 (where \
-             it exists), and that no container around it hides parts of /proc or filters system calls"
+             it exists), that no container around it hides parts of /proc or filters system calls, and that a \
+             caller who is root has CAP_SETFCAP"
                 .to_owned()
         }
     }

@@ -10,6 +10,8 @@ use super::{MountAccess, Network, Root, RootError, RootUser};
 
 /// The longest hostname, in bytes.
 const MAX_HOSTNAME: usize = 64;
+/// Often a symlink to a file of a service, outside of `/etc`.
+const RESOLVER: &str = "/etc/resolv.conf";
 
 /// Everything that is needed to make a root.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,7 +70,7 @@ impl RootPlan {
             return Err(RootError::DuplicateTarget { target: twice.target().to_owned() });
         }
         if root.network == Network::Host {
-            mounts.extend(resolver(&mounts));
+            mounts.extend(resolver(Path::new(RESOLVER), &mounts));
         }
         // Stable: a mount at the path of a system folder comes after it. Paths sort by their names, so
         // a folder precedes what is in it.
@@ -142,11 +144,13 @@ fn system_mount(path: &Path, system: &[PathBuf]) -> Result<Option<PlannedMount>,
     Ok(Some(PlannedMount::Bind { source: real, target, access: MountAccess::ReadOnly }))
 }
 
-/// Returns the file of the resolver's configuration, if `/etc/resolv.conf` leads to one that would not be
-/// in the root.
-fn resolver(mounts: &[PlannedMount]) -> Option<PlannedMount> {
-    let real = Path::new("/etc/resolv.conf").canonicalize().ok()?;
-    let shown = mounts.iter().any(|mount| real.starts_with(mount.target()));
+/// Returns the file to which the resolver's configuration leads, if that would not be in the root.
+fn resolver(configuration: &Path, mounts: &[PlannedMount]) -> Option<PlannedMount> {
+    let real = configuration.canonicalize().ok()?;
+    let shows = |mount: &PlannedMount| {
+        matches!(mount, PlannedMount::Bind { .. }) && real.starts_with(mount.target())
+    };
+    let shown = mounts.iter().any(shows);
     let bind = |real: PathBuf| PlannedMount::Bind {
         source: real.clone(),
         target: real,
@@ -264,6 +268,28 @@ mod tests {
         let (source, access) = (real.join("bin"), MountAccess::ReadOnly);
         let alone = plan(vec![link.clone()]);
         assert_eq!(alone, [PlannedMount::Bind { source, target: link, access }]);
+    }
+
+    #[test]
+    fn a_resolver_configuration_that_lies_elsewhere_is_shown_where_it_lies() {
+        let folder = tempfile::tempdir().unwrap();
+        let base = folder.path().canonicalize().unwrap();
+        let (real, link) = (base.join("service/conf"), base.join("etc/conf"));
+        for path in [&real, &link] {
+            fs::create_dir(path.parent().unwrap()).unwrap();
+        }
+        fs::write(&real, "").unwrap();
+        std::os::unix::fs::symlink(&real, &link).unwrap();
+        let bind = |path: &Path| PlannedMount::Bind {
+            source: path.to_owned(),
+            target: path.to_owned(),
+            access: MountAccess::ReadOnly,
+        };
+        let memory = PlannedMount::Tmpfs { target: base.clone(), max_bytes: None };
+        let shown = [bind(&base.join("etc")), memory];
+        assert_eq!(resolver(&link, &shown), Some(bind(&real)));
+        assert_eq!(resolver(&link, &[bind(&base)]), None);
+        assert_eq!(resolver(&base.join("none"), &shown), None);
     }
 
     #[test]

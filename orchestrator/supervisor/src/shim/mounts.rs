@@ -136,13 +136,14 @@ fn enter_new_root() -> Done {
     enter().step(StepSubject::Kernel, || "change the root".to_owned())
 }
 
-/// Whether the folder that would hold this target is a mount from the host, in which nothing may be created.
+/// Whether the folder that would hold this target is a mount from the host or leads to one: nothing may be
+/// created there.
 fn is_within_bind(target: &Path, mounts: &[PlannedMount]) -> bool {
     let above = mounts
         .iter()
         .filter(|mount| target != mount.target() && target.starts_with(mount.target()));
     let nearest = above.max_by_key(|mount| mount.target().components().count());
-    matches!(nearest, Some(PlannedMount::Bind { .. }))
+    matches!(nearest, Some(PlannedMount::Bind { .. } | PlannedMount::Link { .. }))
 }
 
 /// Makes a mount appear in the root.
@@ -182,7 +183,7 @@ fn attach(tree: &OwnedFd, target: &Path) -> Done {
     let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
     open_path(target)
         .and_then(|point| move_mount(tree, "", point, "", flags))
-        .step(StepSubject::Path, || format!("mount something at `{}`", target.display()))
+        .step(StepSubject::Path, || format!("mount at `{}`", target.display()))
 }
 
 fn open_path(path: &Path) -> rustix::io::Result<OwnedFd> {
@@ -251,7 +252,8 @@ mod tests {
             access: MountAccess::Writable,
         };
         let tmpfs = |target: &str| PlannedMount::Tmpfs { target: target.into(), max_bytes: None };
-        let mounts = [bind("/app"), tmpfs("/app/tmp"), bind("/app/tmp/a"), tmpfs("/t")];
+        let link = PlannedMount::Link { target: "/bin".into(), to: "app".into() };
+        let mounts = [bind("/app"), tmpfs("/app/tmp"), bind("/app/tmp/a"), tmpfs("/t"), link];
         let cases = [
             ("/app", false),
             ("/app/x", true),
@@ -261,6 +263,8 @@ mod tests {
             ("/app/tmp/a/b/c", true),
             ("/application", false),
             ("/t/x", false),
+            ("/bin", false),
+            ("/bin/x", true),
         ];
         for (target, within) in cases {
             assert_eq!(is_within_bind(Path::new(target), &mounts), within, "{target}");

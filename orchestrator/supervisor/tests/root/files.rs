@@ -98,9 +98,11 @@ async fn a_mount_covers_what_it_lies_on_and_a_target_in_another_mount_must_exist
     let text = "cat /app/inner/x /opt/x; touch /app/inner/y 2>/dev/null || echo no; touch /app/y
         head -c 100000 /dev/zero 2>/dev/null > /tmp/small/f || wc -c < /tmp/small/f";
     assert_eq!(script(&root, text).await, "xxno\n4096\n");
-    root.mounts[1].target = "/app/missing".into();
-    let error = run(&supervisor(&root), sh("true")).await.unwrap_err().to_string();
-    assert!(error.contains("`/app/missing`") && error.contains("os error 2"), "{error}");
+    for target in ["/app/missing", "/usr/no such", "/etc/no/such"] {
+        root.mounts[1].target = target.into();
+        let error = run(&supervisor(&root), sh("true")).await.unwrap_err().to_string();
+        assert!(error.contains(&format!("`{target}`")) && error.contains("os error 2"), "{error}");
+    }
     assert!(!folder.path().join("missing").exists(), "nothing was created on the host");
 }
 

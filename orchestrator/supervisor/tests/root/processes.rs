@@ -217,7 +217,7 @@ async fn one_shim_starts_trees_with_and_without_a_root() {
     fs::write(folder.path().join("only-inside"), "").unwrap();
     let root = app(folder.path());
     let rooted = plain.clone().with_root(move || Ok(root.clone()));
-    let mut shim = None;
+    let (mut shim, mut descriptors) = (None, None);
     for round in 0..6 {
         let supervisor = if round % 2 == 0 { &rooted } else { &plain };
         let mut spec = sh("[ -e /app/only-inside ]; echo $?; cat");
@@ -230,6 +230,8 @@ async fn one_shim_starts_trees_with_and_without_a_root() {
         assert_eq!(seen[0], (round % 2).to_string());
         assert!(bounded("the exit", process.wait()).await.ending.is_success());
         assert_eq!(children(own), Vec::<i32>::new());
+        let open = fs::read_dir(format!("/proc/{own}/fd")).unwrap().count();
+        assert_eq!(*descriptors.get_or_insert(open), open, "descriptors of the shim");
     }
 }
 
