@@ -4,6 +4,7 @@
 //! characters are made visible, and what the format gives a meaning is escaped.
 
 pub mod harbor;
+pub mod html;
 pub mod jsonl;
 pub mod markdown;
 pub mod text;
