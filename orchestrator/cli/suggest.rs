@@ -4,7 +4,7 @@ use clap::Command;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use ralph_orchestrator_config::nearest;
 
-/// The error with the nearest right name, if one is near. `clap` itself knows letters that are missing or
+/// The error with the nearest right name, if one is near, or with the choice that there is. `clap` itself knows letters that are missing or
 /// too many, but not those that have changed places.
 pub(crate) fn explain(mut error: clap::Error, command: &Command, words: &[String]) -> clap::Error {
     let (kind, suggested) = match error.kind() {
@@ -12,6 +12,12 @@ pub(crate) fn explain(mut error: clap::Error, command: &Command, words: &[String
             (ContextKind::InvalidSubcommand, ContextKind::SuggestedSubcommand)
         }
         ErrorKind::UnknownArgument => (ContextKind::InvalidArg, ContextKind::SuggestedArg),
+        ErrorKind::MissingRequiredArgument => {
+            if let Some(tip) = possible_values(innermost(command, words)) {
+                error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+            }
+            return error;
+        }
         _ => return error,
     };
     let Some(ContextValue::String(wrong)) = error.get(kind) else { return error };
@@ -33,6 +39,17 @@ fn innermost<'a>(command: &'a Command, words: &[String]) -> &'a Command {
             None => Err(command),
         })
         .unwrap_or_else(|command| command)
+}
+
+/// Returns what the argument that a command cannot do without may be, if that is a choice of few.
+fn possible_values(command: &Command) -> Option<String> {
+    let required = command.get_positionals().filter(|arg| arg.is_required_set());
+    let values: Vec<String> = required
+        .flat_map(|arg| arg.get_possible_values())
+        .filter(|value| !value.is_hide_set())
+        .map(|value| value.get_name().to_owned())
+        .collect();
+    (!values.is_empty()).then(|| format!("possible values: {}", values.join(", ")))
 }
 
 fn names(command: &Command, kind: ContextKind) -> Vec<String> {

@@ -36,6 +36,11 @@ pub(crate) fn count(text: &str) -> Result<String, String> {
     }
 }
 
+/// The number of an iteration.
+pub(crate) fn iteration(text: &str) -> Result<u64, String> {
+    text.trim().parse().map_err(|_| "expected the number of an iteration, such as 3".to_owned())
+}
+
 /// An amount of dollars, or `none`.
 pub(crate) fn dollars(text: &str) -> Result<String, String> {
     let text = text.trim();

@@ -154,6 +154,16 @@ fn misspelt_commands_and_flags() {
 }
 
 #[test]
+fn values_that_no_flag_takes() {
+    said("iterations_negative", &["run", "--max-iterations", "-1"]);
+    said("cost_negative", &["run", "--max-cost", "-2.5"]);
+    said("cost_missing", &["run", "--max-cost"]);
+    said("log_word", &["log", "first"]);
+    said("diff_negative", &["diff", "-1"]);
+    said("no_shell", &["completions"]);
+}
+
+#[test]
 fn no_limit_is_called_none() {
     for (flag, name) in [
         ("--max-cost", "cost_0"),

@@ -9,8 +9,8 @@ use crate::context::Context;
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::git::{StoredRepository, blocking};
-use crate::output;
 use crate::render::text::{count, escape, len};
+use crate::{output, values};
 
 /// The longest patch that is printed, in bytes.
 const LONGEST_PATCH: usize = 64 * 1024 * 1024;
@@ -19,7 +19,7 @@ const LONGEST_PATCH: usize = 64 * 1024 * 1024;
 pub(crate) struct DiffArgs {
     /// Iterations: one against the one before, or two; 0 is the start of the run, without a number the
     /// last iteration against the one before
-    #[arg(value_name = "N", num_args = 0..=2)]
+    #[arg(value_name = "N", num_args = 0..=2, value_parser = values::iteration)]
     pub(crate) iterations: Vec<u64>,
     /// Print only the files, with counts of lines
     #[arg(long)]

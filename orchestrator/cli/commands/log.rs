@@ -17,14 +17,15 @@ use crate::backlog::item_name;
 use crate::context::Context;
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
-use crate::output;
 use crate::render::atif;
+use crate::{output, values};
 use iteration::IterationPrinter;
 use transcript::TranscriptFormat;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct LogArgs {
     /// Show this iteration: the feedback it was given, its text and tool calls, and its verdict
+    #[arg(value_parser = values::iteration, allow_negative_numbers = true)]
     pub(crate) iteration: Option<u64>,
     /// With an iteration: print the prompt that the agent read, byte for byte except for secrets
     #[arg(long, requires = "iteration")]
@@ -36,7 +37,8 @@ pub(crate) struct LogArgs {
     #[arg(long, requires = "iteration", conflicts_with_all = ["prompt", "raw"])]
     pub(crate) atif: bool,
     /// Name what two iterations were given differently
-    #[arg(long, num_args = 2, value_names = ["A", "B"], conflicts_with_all = ["iteration", "follow"])]
+    #[arg(long, num_args = 2, value_names = ["A", "B"], value_parser = values::iteration,
+        conflicts_with_all = ["iteration", "follow"])]
     pub(crate) diff: Vec<u64>,
     /// Print what was the same in all iterations of the run, and what varied
     #[arg(long, conflicts_with_all = ["iteration", "follow", "diff"])]

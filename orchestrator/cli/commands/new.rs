@@ -28,7 +28,7 @@ pub(crate) struct NewArgs {
     #[arg(long, value_name = "COMMAND")]
     pub(crate) test_command: Option<String>,
     /// Most iterations of the task, or none [default: 15, unless ralph.toml says another number]
-    #[arg(long, value_name = "N", value_parser = values::count)]
+    #[arg(long, value_name = "N", value_parser = values::count, allow_negative_numbers = true)]
     pub(crate) max_iterations: Option<String>,
     /// Print one JSON object
     #[arg(long)]

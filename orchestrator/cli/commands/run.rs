@@ -80,13 +80,31 @@ pub(crate) struct RunArgs {
     #[arg(short, long, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
     /// Most iterations of the run, or none [default: 100; without a ralph.toml 25; of a task 15]
-    #[arg(long, value_name = "N", value_parser = values::count, help_heading = "Limits")]
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = values::count,
+        allow_negative_numbers = true,
+        help_heading = "Limits"
+    )]
     pub(crate) max_iterations: Option<String>,
     /// Most dollars that the run may cost, or none [default: 50; without a ralph.toml 10]
-    #[arg(long, value_name = "USD", value_parser = values::dollars, help_heading = "Limits")]
+    #[arg(
+        long,
+        value_name = "USD",
+        value_parser = values::dollars,
+        allow_negative_numbers = true,
+        help_heading = "Limits"
+    )]
     pub(crate) max_cost: Option<String>,
     /// Longest time that the run may take, such as 90m, or none [default: 4h; without a ralph.toml 2h]
-    #[arg(long, value_name = "DURATION", value_parser = values::duration, help_heading = "Limits")]
+    #[arg(
+        long,
+        value_name = "DURATION",
+        value_parser = values::duration,
+        allow_negative_numbers = true,
+        help_heading = "Limits"
+    )]
     pub(crate) max_runtime: Option<String>,
     #[command(flatten)]
     pub(crate) sets: SetArgs,
