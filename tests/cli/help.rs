@@ -2,15 +2,22 @@
 
 use crate::environment::TestEnvironment;
 
-const COMMANDS: [&str; 26] = [
+const COMMANDS: [&str; 33] = [
     "",
     "run",
+    "new",
+    "go",
     "status",
+    "next",
     "log",
     "why",
+    "diff",
+    "runs",
     "export",
     "answer",
+    "add",
     "stop",
+    "rollback",
     "reset",
     "init",
     "doctor",
@@ -73,6 +80,8 @@ fn manual_pages_for_every_visible_command() {
     let env = TestEnvironment::new();
     env.ralph(&["man", "pages/man1"]).expect(0);
     let page = |name: &str| env.read(&format!("pages/man1/{name}.1"));
+    let pages = std::fs::read_dir(env.path("pages/man1")).unwrap().count();
+    assert_eq!(pages, COMMANDS.len() - 1, "the list of commands here has all but `man`");
     for command in COMMANDS.iter().filter(|command| **command != "man") {
         let name = format!("ralph-orchestrator {command}").trim().replace(' ', "-");
         let text = page(&name);
