@@ -88,37 +88,41 @@ pub(crate) fn show(
         }
         return output::json(&object);
     }
-    output::result(&format!("would run {} in {}", plan.agent, plan.workspace.display()));
+    let show = |line: &str| output::result_folded(line, INDENT);
+    show(&format!("would run {} in {}", plan.agent, plan.workspace.display()));
     if let Some(worktree) = place.describe() {
-        output::result(&format!("  worktree    {worktree}"));
+        show(&format!("  worktree    {worktree}"));
     }
     if !plan.fallback.is_empty() {
-        output::result(&format!("  fallback    {}", plan.fallback.join(", ")));
+        show(&format!("  fallback    {}", plan.fallback.join(", ")));
     }
-    backlog.iter().flat_map(|backlog| backlog.lines()).for_each(|line| output::result(&line));
-    roles.iter().flat_map(Roles::lines).for_each(|line| output::result(&line));
-    output::result(&format!("  program     {}", plan.program.as_deref().unwrap_or("none")));
+    backlog.iter().flat_map(|backlog| backlog.lines()).for_each(|line| show(&line));
+    roles.iter().flat_map(Roles::lines).for_each(|line| show(&line));
+    show(&format!("  program     {}", plan.program.as_deref().unwrap_or("none")));
     if let Some(setup) = &plan.setup {
-        output::result(&format!("  setup       {}", setup_text(setup)));
+        show(&format!("  setup       {}", setup_text(setup)));
     }
-    output::result(&format!("  detectors   {}", plan.detectors.join(", ")));
+    show(&format!("  detectors   {}", plan.detectors.join(", ")));
     for demand in &plan.validators {
-        output::result(&format!("  validator   {demand}"));
+        show(&format!("  validator   {demand}"));
     }
     if !plan.validation_required {
-        output::result("  validator   NONE: the agent's claim is trusted");
+        show("  validator   NONE: the agent's claim is trusted");
     } else if plan.evidence_only {
-        output::result(&format!("  completion  {EVIDENCE_ONLY}"));
+        show(&format!("  completion  {EVIDENCE_ONLY}"));
     }
-    output::result(&format!("  limits      {}", limits(loaded)));
-    output::result(&format!("  git         {}", stored_in_git(loaded.config.git.commit)));
-    output::result(&format!("  environment {}", plan.env.join(" ")));
-    output::result(&format!("  state       {}", plan.state_dir.display()));
+    show(&format!("  limits      {}", limits(loaded)));
+    show(&format!("  git         {}", stored_in_git(loaded.config.git.commit)));
+    show(&format!("  environment {}", plan.env.join(" ")));
+    show(&format!("  state       {}", plan.state_dir.display()));
     if let Some(instructions) = &plan.instructions {
-        output::result(&format!("  after prompt {}", instructions.trim()));
+        show(&format!("  after prompt {}", instructions.trim()));
     }
-    output::result(&format!("  next        iteration {}", plan.next_iteration));
+    show(&format!("  next        iteration {}", plan.next_iteration));
 }
+
+/// Where values begin.
+const INDENT: usize = 14;
 
 /// The setup, and that it is skipped until the file that it runs is made.
 pub(crate) fn setup_text(setup: &SetupPlan) -> String {

@@ -13,6 +13,7 @@ use ralph_orchestrator_driver::DriverError;
 use ralph_orchestrator_git::GitError;
 
 use crate::render::config_errors;
+use crate::render::terminal::fold;
 use crate::render::text::escape;
 
 /// Exit statuses, as documented.
@@ -149,15 +150,20 @@ impl CommandError {
         escape(&self.error.to_string())
     }
 
-    /// The message, for a terminal or not.
-    pub(crate) fn render(&self, colour: bool) -> String {
+    /// Returns the message, folded to the width of a terminal if it is for one.
+    pub(crate) fn render(&self, colour: bool, width: Option<usize>) -> String {
+        let width = width.unwrap_or(usize::MAX);
+        let folded = |text: &str| {
+            let lines = text.lines().flat_map(|line| fold(line, 2, width));
+            lines.collect::<Vec<_>>().join("\n")
+        };
         let mut text = match self.error.downcast_ref::<ConfigErrors>() {
-            Some(errors) => config_errors::render(errors, colour),
+            Some(errors) => config_errors::render(errors, colour, width),
             // Programs have their say in it.
-            None => format!("error: {}", escape(&self.error.to_string())),
+            None => folded(&format!("error: {}", escape(&self.error.to_string()))),
         };
         for hint in &self.hints {
-            text = format!("{}\nhint: {hint}", text.trim_end());
+            text = format!("{}\n{}", text.trim_end(), folded(&format!("hint: {hint}")));
         }
         text.trim_end().to_owned()
     }

@@ -7,6 +7,7 @@ use clap::{Command, CommandFactory as _};
 
 use crate::args::CommandLine;
 use crate::complete;
+use crate::render::terminal::{fold, stdout_width};
 
 /// The commands as people look for them.
 const GROUPS: [(&str, &[&str]); 4] = [
@@ -15,6 +16,9 @@ const GROUPS: [(&str, &[&str]); 4] = [
     ("Steer", &["answer", "add", "stop", "rollback", "reset"]),
     ("Set up", &["init", "doctor", "config", "prompts", "agents", "plugin", "completions"]),
 ];
+
+/// Where a command's summary begins.
+const ABOUT: usize = 15;
 
 /// What each command is used for: a purpose, and the line without the program's name.
 const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
@@ -280,8 +284,11 @@ pub(crate) fn command() -> Command {
     complete::attach(command.help_template(StyledStr::from(template)))
 }
 
-/// All visible commands, in their groups.
+/// All visible commands, in their groups, as they fit the terminal.
 fn overview(command: &Command) -> String {
+    // As clap does, which has no part in this.
+    let columns = || std::env::var("COLUMNS").ok()?.parse().ok();
+    let width = stdout_width().or_else(columns).unwrap_or(usize::MAX);
     let styles = command.get_styles();
     let (header, literal) = (styles.get_header(), styles.get_literal());
     let mut text = String::new();
@@ -293,7 +300,10 @@ fn overview(command: &Command) -> String {
         for name in names.iter().filter(visible) {
             let about = command.find_subcommand(name).and_then(Command::get_about);
             let about = about.map(ToString::to_string).unwrap_or_default();
-            let _ = writeln!(text, "  {literal}{name:<12}{literal:#} {about}");
+            let line = format!("  {literal}{name:<12}{literal:#} {about}");
+            for line in fold(&line, ABOUT, width) {
+                let _ = writeln!(text, "{line}");
+            }
         }
         text.push('\n');
     }

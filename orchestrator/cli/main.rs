@@ -53,8 +53,7 @@ fn main() -> ExitCode {
         Ok(args) => args,
         Err(error) => {
             let code = if error.use_stderr() { exit::USAGE } else { exit::OK };
-            // A closed terminal is nothing to complain about to a closed terminal.
-            drop(error.print());
+            output::usage(&error);
             return ExitCode::from(code);
         }
     };

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use crate::error::CommandError;
+use crate::render::terminal::{fold, stderr_width, stdout_width};
 use crate::writer::{Overflow, Stream, Writer};
 
 /// How long the end of the program waits for a reader that reads nothing.
@@ -113,6 +114,13 @@ pub(crate) fn result(line: &str) {
     print(Stream::Stdout, &[line, "\n"], Overflow::Keep);
 }
 
+/// Prints a result for people as it fits the terminal. Where a line is folded, it goes on after so many spaces.
+pub(crate) fn result_folded(text: &str, indent: usize) {
+    let width = stdout_width().unwrap_or(usize::MAX);
+    let lines = text.split('\n').flat_map(|line| fold(line, indent, width));
+    lines.for_each(|line| result(&line));
+}
+
 /// Prints bytes of a result unchanged.
 pub(crate) fn raw(bytes: &[u8]) {
     let mut out = io::stdout().lock();
@@ -129,7 +137,7 @@ pub(crate) fn info(line: &str) {
     if QUIET.load(Ordering::Relaxed) {
         return;
     }
-    print(Stream::Stderr, &[line, "\n"], Overflow::Drop);
+    print(Stream::Stderr, &[&fold_lines(line), "\n"], Overflow::Drop);
 }
 
 /// Prints a part of a line for people.
@@ -139,7 +147,15 @@ pub(crate) fn info_part(text: &str) {
 
 /// A line for people that is not lost although they do not read for a while: of these there are few.
 pub(crate) fn report(line: &str) {
-    print(Stream::Stderr, &[line, "\n"], Overflow::Keep);
+    print(Stream::Stderr, &[&fold_lines(line), "\n"], Overflow::Keep);
+}
+
+/// Returns the lines as they fit the terminal behind stderr, if it is one.
+fn fold_lines(text: &str) -> String {
+    let Some(width) = stderr_width() else { return text.to_owned() };
+    let indent = |line: &str| 2 + line.len() - line.trim_start_matches(' ').len();
+    let lines = text.split('\n').flat_map(|line| fold(line, indent(line), width));
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 /// Shows this in the last line of the terminal, until anything else is printed; `None` removes it.
@@ -163,7 +179,19 @@ fn lock_live_line() -> MutexGuard<'static, bool> {
 
 /// Prints why a command failed.
 pub(crate) fn error(error: &CommandError) {
-    print(Stream::Stderr, &[&error.render(has_colour()), "\n"], Overflow::Keep);
+    let text = error.render(has_colour(), stderr_width());
+    print(Stream::Stderr, &[&text, "\n"], Overflow::Keep);
+}
+
+/// Prints what is wrong with the command line, or the help that it asks for. A closed terminal is nothing to
+/// complain about to a closed terminal.
+pub(crate) fn usage(error: &clap::Error) {
+    if !error.use_stderr() || stderr_width().is_none() {
+        return drop(error.print());
+    }
+    let text = error.render();
+    let text = if has_colour() { text.ansi().to_string() } else { text.to_string() };
+    print(Stream::Stderr, &[&fold_lines(&text)], Overflow::Keep);
 }
 
 /// One JSON value on a line.

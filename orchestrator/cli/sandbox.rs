@@ -171,7 +171,7 @@ pub(crate) fn report(context: &Context) -> Result<String, String> {
             Err(error) => format!("off; {error}"),
         });
     }
-    SandboxPolicy::from_context(context).map_err(|error| error.render(false))?;
+    SandboxPolicy::from_context(context).map_err(|error| error.render(false, None))?;
     kernel.map(|level| format!("on, by {}", text(level))).map_err(|error| error.to_string())
 }
 

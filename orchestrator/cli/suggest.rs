@@ -45,7 +45,7 @@ fn innermost<'a>(command: &'a Command, words: &[String]) -> &'a Command {
 fn possible_values(command: &Command) -> Option<String> {
     let required = command.get_positionals().filter(|arg| arg.is_required_set());
     let values: Vec<String> = required
-        .flat_map(|arg| arg.get_possible_values())
+        .flat_map(clap::Arg::get_possible_values)
         .filter(|value| !value.is_hide_set())
         .map(|value| value.get_name().to_owned())
         .collect();

@@ -40,7 +40,7 @@ impl Screen {
     }
 
     fn of(mut command: Command, columns: u16) -> Self {
-        let main = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        let main = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
         grantpt(&main).unwrap();
         unlockpt(&main).unwrap();
         let name = ptsname(&main, Vec::new()).unwrap().into_string().unwrap();

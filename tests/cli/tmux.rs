@@ -98,8 +98,12 @@ fn a_window_that_changes_its_size_keeps_no_rests_of_the_live_line() {
         shown.push(format!("== {columns} columns\n{}\n", lines[0]));
     }
     tmux.tell(&["resize-window", "-x", "100"]);
+    // tmux tells the program a moment later.
+    tmux.until("the line is drawn anew", |text| {
+        live_lines(text).last().is_some_and(|line| line.chars().count() < 100)
+    });
     scripted.release();
-    let text = tmux.until("the end", |text| text.contains("  state  "));
+    let text = tmux.until("the end", |text| text.contains("\n  next  "));
     assert!(live_lines(&text).is_empty(), "{text}");
     shown.push(format!("== 100 columns, at the end\n{}", the_end(&text)));
     snapshot("tmux", &shown.join("\n"));
@@ -112,7 +116,7 @@ fn ctrl_c_in_a_window_begins_a_line() {
     scripted.agent_works();
     tmux.until("the line", |text| text.contains("[Bash]"));
     tmux.tell(&["send-keys", "C-c"]);
-    let text = tmux.until("the end", |text| text.contains("  state  "));
+    let text = tmux.until("the end", |text| text.contains("\nnext: "));
     assert!(live_lines(&text).is_empty(), "{text}");
     assert!(text.contains("\nstopping: interrupting the agent (press Ctrl-C again"), "{text}");
 }

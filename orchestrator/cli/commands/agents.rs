@@ -22,10 +22,26 @@ pub(crate) struct AgentsArgs {
     pub(crate) json: bool,
 }
 
+/// Where details begin.
+const INDENT: usize = 13;
+
 struct AdapterRow {
     description: Description,
     /// Whether what it drives is there, and what was found or is missing.
     state: Result<String, String>,
+}
+
+impl AdapterRow {
+    fn lines(&self) -> Vec<String> {
+        let Self { description, state } = self;
+        let mut lines = vec![format!("{:<12} {}", description.name, description.summary)];
+        let can = capability_names(&description.capabilities);
+        let can = (!can.is_empty()).then(|| format!("can: {}", can.join(", ")));
+        let (Ok(state) | Err(state)) = state;
+        let below = can.iter().chain([state]);
+        lines.extend(below.map(|text| format!("{:INDENT$}{text}", "")));
+        lines
+    }
 }
 
 pub(crate) fn agents(file: &ConfigFile, args: &AgentsArgs) -> Result<u8, CommandError> {
@@ -47,15 +63,8 @@ pub(crate) fn agents(file: &ConfigFile, args: &AgentsArgs) -> Result<u8, Command
         output::json(&rows);
         return Ok(exit::OK);
     }
-    for AdapterRow { description, state } in &rows {
-        output::result(&format!("{:<12} {}", description.name, description.summary));
-        let can = capability_names(&description.capabilities);
-        if !can.is_empty() {
-            output::result(&format!("             can: {}", can.join(", ")));
-        }
-        let (Ok(state) | Err(state)) = state;
-        output::result(&format!("             {state}"));
-    }
+    let lines = rows.iter().flat_map(AdapterRow::lines);
+    lines.for_each(|line| output::result_folded(&line, INDENT));
     output::info("`doctor` checks the agent of ralph.toml in detail");
     Ok(exit::OK)
 }

@@ -10,8 +10,14 @@ use crate::context::Context;
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::plugins::Plugins;
+use crate::render::terminal::{columns, stdout_width};
 use crate::schema::schema;
 use crate::{backlog, git, output, registry};
+
+/// Columns of values beside which origins are aligned; what is longer moves its own.
+const MOST_VALUE: usize = 72;
+/// The same where the terminal is narrow; with less room than that the longest origins are left out of account.
+const LEAST_VALUE: usize = 24;
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum ConfigCommand {
@@ -55,11 +61,35 @@ fn show(context: &Context, json: bool) {
             .collect();
         return output::json(&rows);
     }
-    let width = rows.iter().map(|(key, value, _)| key.len() + value.len() + 3).max().unwrap_or(0);
-    for (key, value, origin) in rows {
-        let line = format!("{key} = {value}");
-        output::result(&format!("{line:<width$}  # {origin}", width = width.min(72)));
+    let rows = rows.into_iter().map(|(key, value, origin)| (format!("{key} = {value}"), origin));
+    let lines = align_origins(&rows.collect::<Vec<_>>(), stdout_width());
+    lines.iter().for_each(|line| output::result(line));
+}
+
+/// Returns each value with where it comes from, in a column of its own as far as the terminal has room. What does
+/// not fit is on the next line.
+fn align_origins(rows: &[(String, String)], width: Option<usize>) -> Vec<String> {
+    let width = width.unwrap_or(usize::MAX);
+    let longest = rows.iter().map(|(value, _)| columns(value)).max().unwrap_or(0);
+    let origins = rows.iter().map(|(_, origin)| columns(origin)).max().unwrap_or(0);
+    let left = |origin: usize| width.saturating_sub(columns("  # ") + origin);
+    let room = Some(left(origins)).filter(|room| *room >= LEAST_VALUE);
+    let column = longest.min(MOST_VALUE).min(room.unwrap_or_else(|| left(columns("default"))));
+    let mut lines = Vec::new();
+    for (value, origin) in rows {
+        let pad = column.saturating_sub(columns(value));
+        let line = format!("{value}{:pad$}  # {origin}", "");
+        let short = format!("{value}  # {origin}");
+        if columns(&line) <= width {
+            lines.push(line);
+        } else if columns(&short) <= width {
+            lines.push(short);
+        } else {
+            lines.push(value.clone());
+            lines.push(format!("  # {origin}"));
+        }
     }
+    lines
 }
 
 /// Everything that a run would check before it starts anything.
@@ -89,4 +119,40 @@ async fn check(context: &Context) -> Result<(), CommandError> {
     }
     output::result(&format!("{}: ok", context.file.display()));
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn origins_fit_the_terminal() {
+        let row = |value: &str, origin: &str| (value.to_owned(), origin.to_owned());
+        let rows = [
+            row("a.b = 1", "default"),
+            row("limits.max_cost_usd = 50.0", "/w/ralph.toml:2:1"),
+            row("a.path = \"/a/long/path\"", "--set"),
+        ];
+        let aligned = |column: usize| {
+            let [first, .., last] = &rows;
+            [first, last].map(|(value, origin)| format!("{value:column$}  # {origin}"))
+        };
+        let long = &rows[1];
+        let [first, last] = aligned(26);
+        let beside = format!("{}  # {}", long.0, long.1);
+        assert_eq!(align_origins(&rows, None), [&*first, &*beside, &*last]);
+        // Too narrow for the longest origin.
+        let below = format!("  # {}", long.1);
+        assert_eq!(align_origins(&rows, Some(40)), [&*first, &*long.0, &*below, &*last]);
+        // The longest value is left out of account.
+        let [first, last] = aligned(25);
+        assert_eq!(align_origins(&rows, Some(46)), [&*first, &*long.0, &*below, &*last]);
+        for width in 1..60 {
+            for line in align_origins(&rows, Some(width)) {
+                assert!(
+                    columns(&line) <= width || !line.contains("  # ") || line.starts_with("  #")
+                );
+            }
+        }
+    }
 }

@@ -26,8 +26,7 @@ use crate::discovery::{ConfigFile, ConfigPlace, NAME};
 use crate::dry_run::setup_text;
 use crate::error::{CommandError, exit};
 use crate::plugins::Plugins;
-use crate::render::terminal::{fold, stdout_width};
-use crate::render::text::{EVIDENCE_ONLY, capability_names, one_line};
+use crate::render::text::{EVIDENCE_ONLY, capability_names, one_line, shorten_home};
 use crate::sandbox::{self, SandboxPolicy};
 use crate::{backlog, git, output, registry, tasks};
 
@@ -104,7 +103,6 @@ pub(crate) fn doctor(file: &ConfigFile, args: &DoctorArgs) -> Result<u8, Command
             .collect();
         output::json(&serde_json::json!({"ok": code == exit::OK, "checks": rows}));
     } else {
-        let width = stdout_width().unwrap_or(usize::MAX);
         for Finding { what, severity, detail } in &findings {
             let mark = match severity {
                 Severity::Ok => "ok",
@@ -113,8 +111,7 @@ pub(crate) fn doctor(file: &ConfigFile, args: &DoctorArgs) -> Result<u8, Command
                 Severity::Failed(_) => "FAIL",
             };
             let line = format!("{mark:<5} {what:<14} {detail}");
-            let lines = line.lines().flat_map(|line| fold(line, INDENT, width));
-            lines.for_each(|line| output::result(&line));
+            output::result_folded(&line, INDENT);
         }
         output::result(&summary(&context, &findings));
     }
@@ -191,7 +188,7 @@ async fn run_checks(context: &Context, file: &ConfigFile) -> Result<Vec<Finding>
     findings.push(Finding::new("files", check_files(context), exit::CONFIG));
     findings.extend(check_backlog(context).await);
     findings.extend(check_prompt(context));
-    let task = tasks::require(context).err().map(|error| Err(error.render(false)));
+    let task = tasks::require(context).err().map(|error| Err(error.render(false, None)));
     findings.extend(task.map(|problem| Finding::new("task", problem, exit::CONFIG)));
     findings.extend(check_setup(context, &registry, &build));
     findings.extend(check_surroundings(context));
@@ -389,7 +386,7 @@ async fn check_git(context: &Context) -> Option<Finding> {
         CommitMode::Iteration => "a checkpoint and a commit after each iteration",
         CommitMode::Handoff => "a checkpoint after each iteration, a commit at each hand-off",
     };
-    let result = git::check(context).await.map_err(|error| error.render(false));
+    let result = git::check(context).await.map_err(|error| error.render(false, None));
     Some(Finding::new("git", result.map(|()| what.to_owned()), exit::CONFIG))
 }
 
@@ -400,7 +397,7 @@ async fn check_worktree(context: &Context) -> Option<Finding> {
         return None;
     }
     let found = git::check_worktree(context).await;
-    Some(Finding::new("worktree", found.map_err(|error| error.render(false)), exit::CONFIG))
+    Some(Finding::new("worktree", found.map_err(|error| error.render(false, None)), exit::CONFIG))
 }
 
 /// A limit that this agent cannot be held to, as the run would refuse it or warn of it.
@@ -427,7 +424,7 @@ fn check_files(context: &Context) -> Result<String, String> {
 async fn check_backlog(context: &Context) -> Option<Finding> {
     let found = backlog::check(context).await.transpose()?;
     let code = found.as_ref().err().map_or(exit::OK, CommandError::code);
-    Some(Finding::new("backlog", found.map_err(|error| error.render(false)), code))
+    Some(Finding::new("backlog", found.map_err(|error| error.render(false, None)), code))
 }
 
 fn check_validators(context: &Context, report: &SetupReport) -> Vec<Finding> {
@@ -482,10 +479,10 @@ async fn check_agent(
 fn check_state(context: &Context) -> Finding {
     let layout = match context.layout() {
         Ok(layout) => layout,
-        Err(error) => return Finding::new("state", Err(error.render(false)), error.code()),
+        Err(error) => return Finding::new("state", Err(error.render(false, None)), error.code()),
     };
     let held = Lock::holder(&layout).map_or(String::new(), |holder| format!(", held by {holder}"));
-    let root = layout.root().display();
+    let root = shorten_home(layout.root());
     match read_current_run(&layout, |_| {}) {
         Ok(None) => Finding::new("state", Ok(format!("{root}, no run yet{held}")), exit::OK),
         Ok(Some(found)) => {

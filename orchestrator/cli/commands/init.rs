@@ -79,7 +79,7 @@ pub(crate) fn init(file: &Path, args: &InitArgs) -> Result<u8, CommandError> {
     refuse(file, &prompt, args, (keeps_config, keeps_prompt))?;
     let mut checks = None;
     if keeps_config {
-        output::result(&format!("kept {} unchanged", file.display()));
+        say(&format!("kept {} unchanged", file.display()));
     } else {
         let found = ProposedChecks::find(folder, args.test.as_deref())?;
         write_config(file, &found, args, folder, preset.as_ref())?;
@@ -95,7 +95,7 @@ pub(crate) fn init(file: &Path, args: &InitArgs) -> Result<u8, CommandError> {
     if let Some(checks) = &checks {
         artefacts(folder, args, checks)?;
         if has_prompt && !checks.found.is_empty() && !args.no_run {
-            check_run::run(file)?.iter().for_each(|line| output::result(line));
+            check_run::run(file)?.iter().for_each(|line| say(line));
         }
     }
     if !has_prompt {
@@ -121,10 +121,10 @@ fn write_prompt(
         None => text,
     };
     if !is_kept && create_new(path, &text)? {
-        output::result(&format!("wrote {}", path.display()));
+        say(&format!("wrote {}", path.display()));
     } else {
         let missing = prompt::missing_claim(path);
-        output::result(&format!("kept {} unchanged{missing}", path.display()));
+        say(&format!("kept {} unchanged{missing}", path.display()));
     }
     Ok(())
 }
@@ -183,6 +183,11 @@ fn refuse(
     Ok(())
 }
 
+/// Prints a line as it fits the terminal.
+fn say(text: &str) {
+    output::result_folded(text, 4);
+}
+
 /// Whether there is anything of this name, such as a link that leads nowhere.
 fn exists(path: &Path) -> Result<bool, CommandError> {
     match fs::symlink_metadata(path) {
@@ -218,11 +223,11 @@ fn write_config(
         let message = format!("{} was just created by another program", file.display());
         return Err(CommandError::user(message));
     }
-    output::result(&format!("wrote {}", file.display()));
-    output::result(&agent.line);
+    say(&format!("wrote {}", file.display()));
+    say(&agent.line);
     match preset.filter(|_| checks.found.is_empty()) {
-        Some(preset) => output::result(preset.missing_check()),
-        None => checks.lines().iter().for_each(|line| output::result(line)),
+        Some(preset) => say(preset.missing_check()),
+        None => checks.lines().iter().for_each(|line| say(line)),
     }
     Ok(())
 }
@@ -235,9 +240,9 @@ fn artefacts(folder: &Path, args: &InitArgs, checks: &ProposedChecks) -> Result<
     }
     if args.gitignore {
         ignore::add(folder, &missing)?;
-        output::result(&format!("added to .gitignore: {}", missing.join(", ")));
+        say(&format!("added to .gitignore: {}", missing.join(", ")));
     } else {
-        output::result(&format!(
+        say(&format!(
             "  .gitignore lacks {} (`init --gitignore` adds it)",
             missing.join(", ")
         ));
@@ -257,23 +262,23 @@ fn option_of(file: &Path) -> String {
 fn next_commands(option: &str, commands: &[(&str, &str)]) {
     for (command, what) in commands {
         let command = format!("ralph-orchestrator{option} {command}");
-        output::result(&format!("  {command:<28}  # {what}"));
+        say(&format!("  {command:<28}  # {what}"));
     }
 }
 
 /// The last lines: what is left to do, and the next commands.
 fn next(file: &Path, prompt: &Path, needs_task: bool, needs_check: bool) {
     if needs_task {
-        output::result(&format!("first: describe the task in {}", prompt.display()));
+        say(&format!("first: describe the task in {}", prompt.display()));
     }
     if needs_check {
-        output::result(&format!(
+        say(&format!(
             "first: write the check: `program` below [[validator]] in {} (or `init --force --test \
              COMMAND`);\n       `run` refuses to start without it",
             file.display()
         ));
     }
-    output::result("next:");
+    say("next:");
     next_commands(
         &option_of(file),
         &[

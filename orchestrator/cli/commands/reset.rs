@@ -11,7 +11,6 @@ use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::orphans::end_orphans;
 use crate::output;
-use crate::render::terminal::{fold, stdout_width};
 use crate::render::text::{count, len, shorten_home};
 
 #[derive(Debug, clap::Args)]
@@ -51,8 +50,7 @@ pub(crate) fn reset(file: &ConfigFile, args: &ResetArgs) -> Result<u8, CommandEr
 }
 
 fn print(line: &str) {
-    let width = stdout_width().unwrap_or(usize::MAX);
-    fold(line, 2, width).iter().for_each(|line| output::result(line));
+    output::result_folded(line, 2);
 }
 
 /// Says how many runs of other configurations of the workspace are kept, if there are any.

@@ -15,7 +15,7 @@ use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::next_step;
 use crate::output;
-use crate::render::terminal::{USUAL_WIDTH, stdout_width};
+use crate::render::terminal::{USUAL_WIDTH, fold, stdout_width};
 use crate::render::text::{changes, duration, one_line, outcome, wrap};
 
 #[derive(Debug, clap::Args)]
@@ -32,6 +32,8 @@ pub(crate) struct WhyArgs {
 
 /// Wider lines are hard to read.
 const WIDEST: usize = 120;
+/// Where the figures of a group of iterations begin.
+const MONEY_INDENT: usize = 9;
 /// Groups of iterations that are shown; of more, the first and the last.
 const MOST_GROUPS: usize = 40;
 
@@ -213,7 +215,8 @@ fn lines(
         lines.extend(text);
     }
     lines.extend([String::new(), "Cost:".into()]);
-    lines.extend(money(stored, story, &shown));
+    let money = money(stored, story, &shown);
+    lines.extend(money.iter().flat_map(|line| fold(line, MONEY_INDENT, width)));
     lines.extend([String::new(), "What to do:".into()]);
     for advice in advice(state, story, running, hints) {
         let mut text = wrap(&advice, "    ", width);

@@ -3,18 +3,34 @@
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet, normalize_untrusted_str};
 use ralph_orchestrator_config::{ConfigError, ConfigErrors, SourceLocation};
 
-/// Renders all mistakes, with a blank line between them. Ends without a newline.
-pub(crate) fn render(errors: &ConfigErrors, colour: bool) -> String {
-    let reports = errors.errors().iter().map(|error| render_one(error, colour));
+use super::terminal::fold;
+
+/// Columns of `error: `, after which a title stands.
+const TITLE: usize = 7;
+/// Columns of ` = help: `, after which advice stands, besides those of the line's number.
+const ADVICE: usize = 9;
+
+/// Renders all mistakes in lines of so many columns, with a blank line between them. Ends without a newline.
+pub(crate) fn render(errors: &ConfigErrors, colour: bool, width: usize) -> String {
+    let reports = errors.errors().iter().map(|error| render_one(error, colour, width));
     reports.collect::<Vec<_>>().join("\n\n")
 }
 
 /// Renders the line of the file, a mark under the mistake, and what to do. Control characters are made
 /// visible.
-fn render_one(error: &ConfigError, colour: bool) -> String {
+fn render_one(error: &ConfigError, colour: bool, width: usize) -> String {
+    let folded = |text: &str, label: usize| {
+        let lines = text.lines().flat_map(|line| fold(line, 0, width.saturating_sub(label)));
+        lines.collect::<Vec<_>>().join("\n")
+    };
+    let number = match &error.location {
+        SourceLocation::File { position: Some(at), .. } => at.line.to_string().len(),
+        _ => 0,
+    };
+    let advice = |text: &str| folded(text, ADVICE + number);
     let key = if error.key.is_empty() { String::new() } else { format!("{}: ", error.key) };
     let title = normalize_untrusted_str(&format!("{key}{}", error.message));
-    let mut group = Group::with_title(Level::ERROR.primary_title(title));
+    let mut group = Group::with_title(Level::ERROR.primary_title(folded(&title, TITLE)));
     let file;
     match &error.location {
         SourceLocation::File { path, position: Some(at) } => {
@@ -28,16 +44,16 @@ fn render_one(error: &ConfigError, colour: bool) -> String {
         }
         location => {
             if let Some(note) = origin_note(location) {
-                group = group.element(Level::NOTE.message(note));
+                group = group.element(Level::NOTE.message(advice(&note)));
             }
         }
     }
     if let Some(name) = &error.suggestion {
         let name = normalize_untrusted_str(name);
-        group = group.element(Level::HELP.message(format!("did you mean `{name}`?")));
+        group = group.element(Level::HELP.message(advice(&format!("did you mean `{name}`?"))));
     }
     if let Some(help) = &error.help {
-        group = group.element(Level::HELP.message(help.as_str()));
+        group = group.element(Level::HELP.message(advice(help)));
     }
     let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
     let report = renderer.render(&[group]);
@@ -68,7 +84,8 @@ mod tests {
         let file = dir.path().join("ralph.toml");
         std::fs::write(&file, text).unwrap();
         let errors = load(&Sources { file, ..sources }).unwrap_err();
-        let report = render(&errors, false).replace(&format!("{}/", dir.path().display()), "");
+        let report =
+            render(&errors, false, usize::MAX).replace(&format!("{}/", dir.path().display()), "");
         (errors, report)
     }
 
@@ -89,7 +106,7 @@ mod tests {
             "error: limits.max_cost: unknown key\n --> ralph.toml:2:1\n  |\n2 | max_cost = 5.0 # \
              dollars\n  | ^^^^^^^^\n  |\n  = help: did you mean `max_cost_usd`?"
         );
-        assert!(render(&errors, true).contains("\u{1b}["), "no colour");
+        assert!(render(&errors, true, usize::MAX).contains("\u{1b}["), "no colour");
         assert!(!report.contains('\u{1b}'), "colour");
     }
 

@@ -3,6 +3,7 @@
 use std::io::{IsTerminal as _, stderr, stdout};
 use std::os::fd::AsFd;
 
+use anstream::adapter::strip_str;
 use unicode_width::UnicodeWidthChar as _;
 
 /// Columns of a terminal that does not say how many it has.
@@ -33,9 +34,9 @@ pub(crate) fn has_cursor() -> bool {
     std::env::var_os("TERM").is_some_and(|term| !term.is_empty() && term != "dumb")
 }
 
-/// How many columns a text takes.
+/// How many columns a text takes; its colours take none.
 pub(crate) fn columns(text: &str) -> usize {
-    text.chars().map(|c| c.width().unwrap_or_default()).sum()
+    strip_str(text).flat_map(str::chars).map(|c| c.width().unwrap_or_default()).sum()
 }
 
 /// The beginning of a text that takes no more than so many columns, with `…` for what is left out.
@@ -59,8 +60,8 @@ pub(crate) fn fit(text: &str, most: usize) -> String {
 }
 
 /// The text in lines of at most `width` columns, all but the first after `indent` spaces. White space at
-/// the beginning stays, a word that is longer has a line of its own. A number stays with its unit, figures
-/// such as `+3 -1` with what they are of.
+/// the beginning stays. A word that does not fit after the indent has a line of its own, further to the
+/// left, and one that fits no line stays where it is. A number stays with its unit, figures such as `+3 -1` with what they are of.
 pub(crate) fn fold(text: &str, indent: usize, width: usize) -> Vec<String> {
     if columns(text) <= width {
         return vec![text.replace(NO_BREAK, " ")];
@@ -72,9 +73,10 @@ pub(crate) fn fold(text: &str, indent: usize, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
     for word in pieces(words) {
         let more = columns(&word);
-        if !is_empty && used + 1 + more > width {
+        if !is_empty && used + 1 + more > width && more <= width {
             lines.push(line.trim_end().replace(NO_BREAK, " "));
-            (line, used, is_empty) = (" ".repeat(indent), indent, true);
+            used = indent.min(width.saturating_sub(more));
+            (line, is_empty) = (" ".repeat(used), true);
             if word.is_empty() {
                 continue;
             }
@@ -134,7 +136,10 @@ mod tests {
     fn long_lines_go_on_below_their_text() {
         assert_eq!(fold("  one two", 4, 20), ["  one two"]);
         assert_eq!(fold("  one  two three four", 4, 12), ["  one  two", "    three", "    four"]);
-        assert_eq!(fold("a /a/very/long/path b", 2, 8), ["a", "  /a/very/long/path", "  b"]);
+        assert_eq!(fold("a /a/very/long/path b", 2, 8), ["a /a/very/long/path", "  b"]);
+        assert_eq!(fold("at /a/path b", 4, 8), ["at", " /a/path", "    b"]);
+        assert_eq!(fold("\x1b[1mone two\x1b[0m", 0, 7), ["\x1b[1mone two\x1b[0m"]);
+        assert_eq!(fold("\x1b[1mone two\x1b[0m", 0, 6), ["\x1b[1mone", "two\x1b[0m"]);
         assert_eq!(
             fold("  took 3 min 12 s, of a.rs +3 -1", 4, 16),
             ["  took 3 min", "    12 s, of", "    a.rs +3 -1"]
@@ -142,7 +147,8 @@ mod tests {
         assert_eq!(fold("a\u{a0}b c", 0, 3), ["a b", "c"]);
         for width in 1..30 {
             for line in fold("  some words  and 日本語 to fold", 2, width) {
-                assert!(columns(&line) <= width.max(11), "{line:?} at {width}");
+                let fits_none = line.split(' ').any(|word| 2 + columns(word) > width);
+                assert!(columns(&line) <= width || fits_none, "{line:?} at {width}");
             }
         }
     }

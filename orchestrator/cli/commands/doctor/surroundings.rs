@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::commands::init::is_in_repository;
 use crate::context::Context;
+use crate::render::text::shorten_home;
 
 /// Less free space than this is a warning.
 const LOW: u64 = 1024 * 1024 * 1024;
@@ -54,7 +55,7 @@ pub(super) fn disk(context: &Context) -> Result<String, String> {
     let Some((free, place)) = free.min_by_key(|(free, _)| *free) else {
         return Ok("free space is unknown".to_owned());
     };
-    let text = format!("{} free at {}", amount(free), place.display());
+    let text = format!("{} free at {}", amount(free), shorten_home(place));
     if is_low(free) { Err(format!("only {text}: free disk space")) } else { Ok(text) }
 }
 
