@@ -33,6 +33,20 @@ fn drive_fake_agent(env: &TestEnvironment) {
 }
 
 #[test]
+fn a_kept_prompt_without_a_task_is_still_to_be_written() {
+    let env = TestEnvironment::new();
+    for name in ["ralph.toml", "PROMPT.md"] {
+        fs::remove_file(env.path(name)).unwrap();
+    }
+    env.ralph(&["init", "--no-run"]).expect(0).says("first: describe the task in PROMPT.md");
+    let again = ["init", "--no-run", "--force"];
+    let kept = env.ralph(&again).expect(0);
+    kept.says("kept PROMPT.md unchanged").says("first: describe the task in PROMPT.md");
+    env.write("PROMPT.md", "# Task\n\nBuild it.\n");
+    assert!(!env.ralph(&again).expect(0).stdout.contains("first: describe"));
+}
+
+#[test]
 fn keeps_an_existing_prompt() {
     let env = bare();
     env.write("PROMPT.md", OWN);

@@ -237,7 +237,9 @@ fn adds_to_the_gitignore_only_when_asked_to() {
     let env = TestEnvironment::new();
     fs::remove_file(env.path("ralph.toml")).unwrap();
     env.write("Cargo.toml", "").write(".git/HEAD", "").write(".gitignore", "/out");
-    env.ralph(&["init", "--no-run"]).expect(0).says(".gitignore lacks target/").says("--gitignore");
+    env.ralph(&["init", "--no-run"])
+        .expect(0)
+        .says(".gitignore lacks target/ (`init --gitignore` adds it)");
     assert_eq!(env.read(".gitignore"), "/out");
     let again = ["init", "--no-run", "--force", "--gitignore"];
     env.ralph(&again).expect(0).says("added to .gitignore: target/");

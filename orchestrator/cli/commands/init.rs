@@ -102,7 +102,7 @@ pub(crate) fn init(file: &Path, args: &InitArgs) -> Result<u8, CommandError> {
         preset::say_next(file);
         return Ok(exit::OK);
     }
-    let needs_task = !keeps_prompt && args.goal.is_none();
+    let needs_task = prompt::is_placeholder(&prompt);
     let needs_check = preset.is_none() && checks.is_some_and(|checks| checks.found.is_empty());
     next(file, &prompt, needs_task, needs_check);
     Ok(exit::OK)
@@ -242,10 +242,8 @@ fn artefacts(folder: &Path, args: &InitArgs, checks: &ProposedChecks) -> Result<
         ignore::add(folder, &missing)?;
         say(&format!("added to .gitignore: {}", missing.join(", ")));
     } else {
-        say(&format!(
-            "  .gitignore lacks {} (`init --gitignore` adds it)",
-            missing.join(", ")
-        ));
+        let them = if missing.len() == 1 { "it" } else { "them" };
+        say(&format!("  .gitignore lacks {} (`init --gitignore` adds {them})", missing.join(", ")));
     }
     Ok(())
 }

@@ -33,10 +33,20 @@ pub(super) fn missing_claim(prompt: &Path) -> &'static str {
 /// Where the prompt is still as `init` wrote it, such as `PROMPT.md:3`.
 pub(crate) fn placeholder(config: &Config) -> Option<String> {
     let path = config.run.prompt.as_deref()?;
+    Some(format!("{}:{}", path.display(), placeholder_line(path)?))
+}
+
+/// Returns whether a prompt is still as `init` wrote it.
+pub(super) fn is_placeholder(path: &Path) -> bool {
+    placeholder_line(path).is_some()
+}
+
+/// Returns the line of a file that the user has still to replace, from 1.
+fn placeholder_line(path: &Path) -> Option<usize> {
     fs::metadata(path).ok().filter(|meta| meta.is_file() && meta.len() <= MOST)?;
     let text = fs::read_to_string(path).ok()?;
     let line = text.lines().position(|line| line.trim() == PLACEHOLDER)?;
-    Some(format!("{}:{}", path.display(), line + 1))
+    Some(line + 1)
 }
 
 /// Refuses a run that would pay for a task that is not described.
