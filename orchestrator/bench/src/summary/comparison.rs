@@ -42,6 +42,16 @@ pub fn find_changed_tasks(
         .collect()
 }
 
+/// Returns the rewards of two columns on each task that both have judged trials of, as [`compare`] does: what a pilot of
+/// [`plan`](crate::statistics::plan::plan) is made from.
+#[must_use]
+pub fn pair_rewards(
+    baseline: (&Column, &[TrialRecord]),
+    candidate: (&Column, &[TrialRecord]),
+) -> Vec<TaskPair> {
+    pair_trials(baseline.0, &group_by_trial(baseline.1), candidate.0, &group_by_trial(candidate.1))
+}
+
 pub(super) fn compare_trials(
     baseline: &Column,
     before: &[Trial<'_>],
@@ -49,16 +59,7 @@ pub(super) fn compare_trials(
     after: &[Trial<'_>],
     level: f64,
 ) -> Comparison {
-    let (old, new) = (collect_digests(baseline, before), collect_digests(candidate, after));
-    let mut candidates = collect_rewards(candidate, after);
-    let pairs: Vec<TaskPair> = collect_rewards(baseline, before)
-        .into_iter()
-        .filter(|(task, _)| old.get(task.as_str()) == new.get(task.as_str()))
-        .filter_map(|(task, baseline)| {
-            Some(TaskPair { baseline, candidate: candidates.remove(&task)? })
-        })
-        .collect();
-    let found = compare_pairs(&pairs, level);
+    let found = compare_pairs(&pair_trials(baseline, before, candidate, after), level);
     Comparison {
         baseline: baseline.clone(),
         candidate: candidate.clone(),
@@ -69,6 +70,23 @@ pub(super) fn compare_trials(
         better: found.better,
         worse: found.worse,
     }
+}
+
+fn pair_trials(
+    baseline: &Column,
+    before: &[Trial<'_>],
+    candidate: &Column,
+    after: &[Trial<'_>],
+) -> Vec<TaskPair> {
+    let (old, new) = (collect_digests(baseline, before), collect_digests(candidate, after));
+    let mut candidates = collect_rewards(candidate, after);
+    collect_rewards(baseline, before)
+        .into_iter()
+        .filter(|(task, _)| old.get(task.as_str()) == new.get(task.as_str()))
+        .filter_map(|(task, baseline)| {
+            Some(TaskPair { baseline, candidate: candidates.remove(&task)? })
+        })
+        .collect()
 }
 
 /// Returns the digest of each task; that of its last trial, should a job have more than one.

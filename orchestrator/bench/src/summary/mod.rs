@@ -9,9 +9,9 @@ mod types;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::trial::TrialRecord;
+use crate::trial::{Column, TrialRecord};
 
-pub use comparison::{compare, find_changed_tasks};
+pub use comparison::{compare, find_changed_tasks, pair_rewards};
 pub use planned::{PlannedColumn, PlannedJob, PlannedTask};
 pub use types::{ColumnSummary, Comparison, JobSummary, LoopFigures, TaskSummary};
 
@@ -85,14 +85,32 @@ pub fn summarize(
     }
 }
 
-/// Returns the rewards of each task of a column: what [`StopRule`](crate::statistics::sequential::StopRule) and pilots
-/// of [`plan`](crate::statistics::plan::plan) are computed from. Tasks without a judged trial are missing.
+/// Returns the rewards of each task of a column, of judged trials in their order. Tasks without any are missing.
 #[must_use]
-pub fn collect_rewards(
-    column: &crate::trial::Column,
+pub fn collect_rewards(column: &Column, records: &[TrialRecord]) -> BTreeMap<String, Vec<f64>> {
+    attempts::collect_rewards(column, &group_by_trial(records))
+}
+
+/// Returns the same of complete rounds: up to the last trial number that all tasks with so many planned trials have
+/// reached. What a [`StopRule`](crate::statistics::sequential::StopRule) is applied to: of trials that have ended
+/// first, those that fail quickly are too many.
+#[must_use]
+pub fn collect_complete_rounds(
+    planned: &PlannedColumn,
     records: &[TrialRecord],
 ) -> BTreeMap<String, Vec<f64>> {
-    attempts::collect_rewards(column, &group_by_trial(records))
+    let mut trials = group_by_trial(records);
+    trials.retain(|trial| trial.key().column == planned.column);
+    let ended: BTreeSet<(&str, u64)> = trials
+        .iter()
+        .map(|trial| (trial.key().task.as_str(), u64::from(trial.key().trial)))
+        .collect();
+    let missing = planned.tasks.iter().filter_map(|task| {
+        (1..=task.trials).find(|trial| !ended.contains(&(task.task.as_str(), *trial)))
+    });
+    let first_missing = missing.min().unwrap_or(u64::MAX);
+    trials.retain(|trial| u64::from(trial.key().trial) < first_missing);
+    attempts::collect_rewards(&planned.column, &trials)
 }
 
 /// Returns each warning once, in the order of the trials.

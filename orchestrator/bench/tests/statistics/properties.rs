@@ -155,7 +155,7 @@ proptest! {
     fn quantiles_undo_tails(freedom in 0.5..1e6_f64, log_tail in -60.0..-0.7_f64) {
         let tail = log_tail.exp();
         let t = student_quantile(tail, freedom);
-        prop_assert!((student_tail(t, freedom) / tail - 1.0).abs() < 1e-10);
+        prop_assert!((student_tail(t, freedom) / tail - 1.0).abs() < 1e-9);
         prop_assert!(student_quantile(tail / 2.0, freedom) > t);
     }
 

@@ -185,7 +185,7 @@ fn a_planned_job_finds_the_difference_as_often_as_planned() {
 }
 
 #[test]
-fn variances_are_told_apart() {
+fn variance_is_split_between_trials_and_tasks() {
     let mut random = SeededRandom::from_seed(6);
     let tasks: Vec<Vec<f64>> = toss_tasks(&mut random, 20_000, 3);
     let variance = ColumnVariance::from_rewards(&tasks).unwrap();
