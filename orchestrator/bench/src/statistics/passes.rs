@@ -1,7 +1,7 @@
 //! How often at least one, and how often all, of k trials solve a task.
 //!
 //! For k above 1 the figures of tasks pile up at one end: in pass^5 of a task that is solved 3 times in 10, most are 0.
-//! Where fewer than [`ENOUGH_TASKS`] of them, as a sum, are away from that end, Student's interval is too short by far
+//! Where fewer than five of them, as a sum, are away from that end, Student's interval is too short by far
 //! (it covered the truth in 70 of 100 simulations instead of 95). There the interval is Wilson's of one
 //! observation for each task, than which no figure between 0 and 1 varies more: wider than need be, but not wrong.
 

@@ -209,7 +209,7 @@ fn look_at_each_round(
     let truth = if evenly { 0.3 } else { 0.5 };
     let mut rewards = vec![Vec::new(); tasks];
     let (mut rule_missed, mut fixed_missed) = (false, false);
-    for _ in 0..60 {
+    for _ in 0..30 {
         for (task, rate) in rewards.iter_mut().zip(&rates) {
             task.extend(toss(random, *rate, 1));
         }
@@ -223,9 +223,7 @@ fn look_at_each_round(
 fn the_stop_rule_keeps_its_error_rate_under_continuous_looking() {
     const SIMULATIONS: u32 = 200;
     let mut random = SeededRandom::from_seed(9);
-    for (evenly, tasks, points) in
-        [(true, 12, "3"), (true, 40, "3"), (true, 40, "10"), (false, 40, "10")]
-    {
+    for (evenly, tasks, points) in [(true, 12, "3"), (true, 40, "10"), (false, 40, "10")] {
         let rule: StopRule = format!("ci<{points}pp").parse().unwrap();
         let (mut missed, mut fixed_missed) = (0, 0);
         for _ in 0..SIMULATIONS {
