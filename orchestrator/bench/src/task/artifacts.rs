@@ -1,5 +1,6 @@
 //! Keeps what a task wants kept of its environment, and gives it to a separate verifier.
 
+use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use globset::{Glob, GlobSet, GlobSetBuilder};
@@ -60,8 +61,17 @@ pub fn copy_artifacts(
             continue;
         };
         let kept = into.join(kept_path(artifact));
-        for skipped in copy_one(artifact, &from, &kept, &mut report)? {
-            report(format!("{} was left out: an unsafe link or a special file", skipped.display()));
+        match copy_one(artifact, &from, &kept, &mut report) {
+            Ok(skipped) => {
+                for path in skipped {
+                    report(format!(
+                        "{} was left out: an unsafe link or a special file",
+                        path.display()
+                    ));
+                }
+            }
+            Err(error) if is_of_agent(&error) => report(format!("was kept in part: {error}")),
+            Err(error) => return Err(error),
         }
         if let Some(verifier) = verifier.as_deref_mut()
             && find_plain(&kept)?.is_some()
@@ -70,6 +80,23 @@ pub fn copy_artifacts(
         }
     }
     Ok(findings)
+}
+
+/// Whether an agent can cause an error by what it leaves.
+fn is_of_agent(error: &TreeError) -> bool {
+    match error {
+        TreeError::UnsafeLink { .. }
+        | TreeError::Link { .. }
+        | TreeError::SpecialFile { .. }
+        | TreeError::TooLarge { .. } => true,
+        TreeError::Io { source, .. } => matches!(
+            source.kind(),
+            io::ErrorKind::PermissionDenied
+                | io::ErrorKind::NotADirectory
+                | io::ErrorKind::IsADirectory
+                | io::ErrorKind::InvalidFilename
+        ),
+    }
 }
 
 /// Returns where an artifact is kept: its destination, else its own path.

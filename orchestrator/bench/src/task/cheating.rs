@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use ralph_orchestrator_safe_fs::FileFingerprint;
@@ -56,8 +57,7 @@ impl Task {
     /// and solution come to.
     ///
     /// # Errors
-    /// Returns an error if a file of ours cannot be read. What the agent left cannot cause one, except by taking away
-    /// the right to read it.
+    /// Returns an error if the system fails. What the agent left cannot cause one.
     pub fn find_cheating(
         &self,
         staged: &StagedEnvironment,
@@ -104,14 +104,16 @@ impl Task {
 fn hash_if_file(path: &Path) -> Result<Option<blake3::Hash>, TreeError> {
     match open_plain_file(path) {
         Ok((file, _)) => hash_file(file).map(Some).map_err(|error| TreeError::from_io(path, error)),
-        // A link, a pipe or a monster in its place is not the file that was there.
+        // A link, a pipe, a monster or what nobody may read in its place is not the file that was there.
         Err(
             TreeError::Link { .. } | TreeError::SpecialFile { .. } | TreeError::TooLarge { .. },
         ) => Ok(None),
         Err(TreeError::Io { source, .. })
             if matches!(
                 source.kind(),
-                std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory
+                io::ErrorKind::NotFound
+                    | io::ErrorKind::NotADirectory
+                    | io::ErrorKind::PermissionDenied
             ) =>
         {
             Ok(None)

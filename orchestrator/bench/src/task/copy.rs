@@ -66,7 +66,7 @@ pub(super) fn replace_by_copy(from: &Path, base: &Path, target: &Path) -> Result
 
 /// Removes links and files where the folders of a path belong, and what is in the place of the path itself, unless it
 /// is what belongs there.
-fn clear_way(base: &Path, path: &Path, is_folder: bool) -> Result<(), TreeError> {
+pub(super) fn clear_way(base: &Path, path: &Path, is_folder: bool) -> Result<(), TreeError> {
     let mut reached = base.to_owned();
     let count = path.components().count();
     for (at, part) in path.components().enumerate() {

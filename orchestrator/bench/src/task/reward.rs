@@ -58,11 +58,24 @@ impl RewardError {
     }
 }
 
-/// Removes reward files, whatever has their names. To be called before the verifier runs.
+/// Removes reward files, whatever has their names. To be called before the verifier runs. Should the agent have put
+/// something else in the place of the folder, or removed it, it is made anew.
 ///
 /// # Errors
-/// Returns an error if one cannot be removed.
+/// Returns an error if something cannot be removed, or the folder cannot be made.
 pub fn remove_rewards(verifier_dir: &Path) -> io::Result<()> {
+    match verifier_dir.symlink_metadata() {
+        Ok(found) if found.is_dir() => {}
+        // A link would lead the removal, and the reading, elsewhere.
+        Ok(_) => {
+            fs::remove_file(verifier_dir)?;
+            return fs::create_dir(verifier_dir);
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return fs::create_dir_all(verifier_dir);
+        }
+        Err(error) => return Err(error),
+    }
     for name in [REWARD_JSON, REWARD_TEXT] {
         let path = verifier_dir.join(name);
         let removed = match path.symlink_metadata() {

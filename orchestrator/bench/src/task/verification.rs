@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use ralph_orchestrator_safe_fs::real_path;
 
-use super::copy::{CopyRules, copy_tree, replace_by_copy, set_mode};
+use super::copy::{CopyRules, clear_way, copy_tree, create_folder, replace_by_copy, set_mode};
 use super::model::{FileCopy, Oracle, Step, Task, Verification};
 use super::problem::TreeError;
 use super::stage::StagedEnvironment;
@@ -23,7 +23,7 @@ impl Task {
     ) -> Result<bool, TreeError> {
         let Some(files) = &step.workdir_files else { return Ok(false) };
         let rules = CopyRules { replace: true, ..CopyRules::default() };
-        copy_tree(files, &workdir(staged)?, rules)?;
+        copy_tree(files, &clear_workdir(staged)?, rules)?;
         Ok(find_plain(&files.join("setup.sh"))?.is_some())
     }
 
@@ -44,7 +44,7 @@ impl Task {
                 install_scripts(folders, script, into).map(Some)
             }
             Verification::Command { files, .. } => {
-                install_files(files, &workdir(staged)?)?;
+                install_files(files, &clear_workdir(staged)?)?;
                 Ok(None)
             }
             Verification::Script { .. } | Verification::Validators => Ok(None),
@@ -67,12 +67,25 @@ impl Task {
                 install_scripts(std::slice::from_ref(folder), script, into).map(Some)
             }
             Some(Oracle::Files(files)) => {
-                install_files(files, &workdir(staged)?)?;
+                install_files(files, &clear_workdir(staged)?)?;
                 Ok(None)
             }
             None => Ok(None),
         }
     }
+}
+
+/// Returns the work directory on this machine, once nothing on the way to it is a link of the agent's. The mount itself
+/// cannot be one: the agent saw it as a mount.
+fn clear_workdir(staged: &StagedEnvironment) -> Result<PathBuf, TreeError> {
+    let workdir = workdir(staged)?;
+    for mount in &staged.mounts {
+        if let Ok(rest) = workdir.strip_prefix(&mount.folder) {
+            clear_way(&mount.folder, rest, true)?;
+        }
+    }
+    create_folder(&workdir)?;
+    Ok(workdir)
 }
 
 /// Returns the work directory on this machine.

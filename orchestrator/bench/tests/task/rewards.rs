@@ -133,11 +133,21 @@ fn links_pipes_folders_and_huge_files_are_no_rewards() {
     fs::write(&path, vec![b'1'; MAX_REWARD_BYTES + 1]).unwrap();
     assert!(refused().contains("larger than"));
     assert_eq!(fs::read_to_string(temp.path().join("elsewhere")).unwrap(), "1");
-    // The folder itself may not be a link either.
-    fs::write(&path, "1").unwrap();
-    let other = tempfile::tempdir().unwrap();
-    symlink(temp.path(), other.path().join("link")).unwrap();
-    assert!(read_rewards(&other.path().join("link")).is_err());
+}
+
+#[test]
+fn the_folder_of_rewards_may_be_no_link() {
+    let (theirs, temp) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    fs::write(theirs.path().join("reward.txt"), "1").unwrap();
+    let folder = temp.path().join("verifier");
+    symlink(theirs.path(), &folder).unwrap();
+    assert_eq!(read_rewards(&folder).unwrap_err().kind(), "VerifierOutputParseError");
+    remove_rewards(&folder).unwrap();
+    assert!(folder.symlink_metadata().unwrap().is_dir());
+    assert!(theirs.path().join("reward.txt").exists());
+    fs::remove_dir(&folder).unwrap();
+    remove_rewards(&folder).unwrap();
+    assert_eq!(read_rewards(&folder).unwrap_err().kind(), "RewardFileNotFoundError");
 }
 
 #[test]

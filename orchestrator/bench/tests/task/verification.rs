@@ -52,6 +52,22 @@ fn the_files_of_a_step_replace_what_the_agent_put_in_their_way() {
 }
 
 #[test]
+fn the_work_directory_itself_may_have_become_a_link() {
+    let scratch =
+        Scratch::harbor("[environment]\nworkdir = \"/srv/work\"\n[[steps]]\nname = \"a\"\n");
+    scratch.write("task/steps/a/instruction.md", "x");
+    scratch.write("task/steps/a/workdir/file", "of the step");
+    scratch.write("outside/file", "not theirs");
+    let (task, staged) = ready(&scratch);
+    let work = staged.host_path(".").unwrap();
+    fs::remove_dir(&work).unwrap();
+    symlink(scratch.path("outside"), &work).unwrap();
+    task.install_step_files(&task.steps[0], &staged).unwrap();
+    assert_eq!(fs::read_to_string(work.join("file")).unwrap(), "of the step");
+    assert_eq!(fs::read_to_string(scratch.path("outside/file")).unwrap(), "not theirs");
+}
+
+#[test]
 fn tells_what_the_agent_did_to_the_verification() {
     let scratch = Scratch::dockerfile("FROM x\nWORKDIR /app\nCOPY . .\n");
     for name in ["seen.py", "removed.py", "kept.py", "linked.py"] {
@@ -160,4 +176,26 @@ fn artifacts_are_kept_and_given_to_a_separate_verifier() {
         findings[0].message.contains("out/secret was left out: an unsafe link"),
         "{findings:?}"
     );
+}
+
+#[test]
+fn what_an_agent_leaves_among_artifacts_does_not_end_the_trial() {
+    let scratch = Scratch::harbor("");
+    let (_, staged) = ready(&scratch);
+    let app = staged.host_path(".").unwrap();
+    fs::create_dir(app.join("out")).unwrap();
+    fs::File::create(app.join("out/huge")).unwrap().set_len(1 << 40).unwrap();
+    fs::create_dir(app.join("first")).unwrap();
+    symlink("elsewhere", app.join("first/way")).unwrap();
+    fs::write(app.join("second"), "2").unwrap();
+    let artifacts = [
+        artifact("/app/out"),
+        Artifact { destination: Some("d".to_owned()), ..artifact("/app/first") },
+        Artifact { destination: Some("d/way/x".to_owned()), ..artifact("/app/second") },
+    ];
+    let findings = copy_artifacts(&artifacts, &staged, &scratch.path("kept"), None).unwrap();
+    let messages: Vec<&str> = findings.iter().map(|finding| finding.message.as_str()).collect();
+    assert_eq!(messages.len(), 2, "{messages:?}");
+    assert!(messages[0].contains("huge: the file is too large"), "{messages:?}");
+    assert!(messages[1].contains("a link, or below one"), "{messages:?}");
 }
