@@ -10,7 +10,7 @@ use rustix::fs::FileType;
 use super::copy::{CopyRules, copy_file, copy_tree, create_folder};
 use super::problem::TreeError;
 use super::settings::{Artifact, MAIN_SERVICE};
-use super::stage::{Mount, StagedEnvironment, find_mount_point, place};
+use super::stage::{Mount, StagedEnvironment, find_mount_point, locate};
 use super::tree::{Selection, find_plain};
 
 /// The folder whose content is always kept.
@@ -156,7 +156,7 @@ fn deliver(
     if verifier.host_path(&target).is_none() {
         match find_mount_point(&target, false) {
             Ok(path) => {
-                let folder = place(&verifier.root, &path);
+                let folder = locate(&verifier.root, &path);
                 create_folder(&folder)?;
                 verifier.mounts.push(Mount { path, folder });
             }

@@ -13,7 +13,7 @@ use super::problem::TreeError;
 use super::reward::{REWARD_JSON, REWARD_TEXT};
 use super::stage::StagedEnvironment;
 use super::tree::{TreeSink, is_plain_folder, open_plain_file, walk_tree};
-use super::verification::workdir;
+use super::verification::host_workdir;
 use crate::trial::{CheatFinding, CheatKind};
 
 /// Files of the work directory that have the names of tests, and what was in them before the agent began.
@@ -43,7 +43,7 @@ impl Task {
         step: &Step,
         staged: &StagedEnvironment,
     ) -> Result<TestFiles, TreeError> {
-        let workdir = workdir(staged)?;
+        let workdir = host_workdir(staged)?;
         let mut files = BTreeMap::new();
         for path in list_tests(step)? {
             let content = hash_if_file(&workdir.join(&path))?;
@@ -65,7 +65,7 @@ impl Task {
         left: &LeftFiles<'_>,
     ) -> Result<Vec<CheatFinding>, TreeError> {
         let mut found = Vec::new();
-        let workdir = workdir(staged)?;
+        let workdir = host_workdir(staged)?;
         for (path, before) in &before.files {
             let after = hash_if_file(&workdir.join(path))?;
             let kind = match (before, after) {
@@ -149,16 +149,16 @@ struct PathList {
 }
 
 impl TreeSink for PathList {
-    fn folder(&mut self, _path: &Path, _mode: u32) -> Result<(), TreeError> {
+    fn visit_folder(&mut self, _path: &Path, _mode: u32) -> Result<(), TreeError> {
         Ok(())
     }
 
-    fn file(&mut self, path: &Path, _: File, _: &FileFingerprint) -> Result<(), TreeError> {
+    fn visit_file(&mut self, path: &Path, _: File, _: &FileFingerprint) -> Result<(), TreeError> {
         self.paths.push(path.to_owned());
         Ok(())
     }
 
-    fn link(&mut self, path: &Path, _target: &Path) -> Result<(), TreeError> {
+    fn visit_link(&mut self, path: &Path, _target: &Path) -> Result<(), TreeError> {
         self.paths.push(path.to_owned());
         Ok(())
     }

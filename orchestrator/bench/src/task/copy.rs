@@ -133,7 +133,7 @@ impl TreeSink for TreeCopier<'_> {
         (self.rules.filter)(path, is_folder)
     }
 
-    fn folder(&mut self, path: &Path, mode: u32) -> Result<(), TreeError> {
+    fn visit_folder(&mut self, path: &Path, mode: u32) -> Result<(), TreeError> {
         if self.rules.replace {
             clear_way(self.to, path, true)?;
         }
@@ -142,14 +142,19 @@ impl TreeSink for TreeCopier<'_> {
         set_mode(&folder, self.rules.mode.unwrap_or(mode))
     }
 
-    fn file(&mut self, path: &Path, file: File, found: &FileFingerprint) -> Result<(), TreeError> {
+    fn visit_file(
+        &mut self,
+        path: &Path,
+        file: File,
+        found: &FileFingerprint,
+    ) -> Result<(), TreeError> {
         if self.rules.replace {
             clear_way(self.to, path, false)?;
         }
         write_file(&self.to.join(path), file, self.rules.mode.unwrap_or(found.mode))
     }
 
-    fn link(&mut self, path: &Path, target: &Path) -> Result<(), TreeError> {
+    fn visit_link(&mut self, path: &Path, target: &Path) -> Result<(), TreeError> {
         if self.rules.replace {
             clear_way(self.to, path, false)?;
         }

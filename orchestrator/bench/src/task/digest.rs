@@ -46,18 +46,23 @@ impl TreeDigest<'_> {
 }
 
 impl TreeSink for TreeDigest<'_> {
-    fn folder(&mut self, path: &Path, _mode: u32) -> Result<(), TreeError> {
+    fn visit_folder(&mut self, path: &Path, _mode: u32) -> Result<(), TreeError> {
         self.add(path, b'd', blake3::hash(b""));
         Ok(())
     }
 
-    fn file(&mut self, path: &Path, file: File, found: &FileFingerprint) -> Result<(), TreeError> {
+    fn visit_file(
+        &mut self,
+        path: &Path,
+        file: File,
+        found: &FileFingerprint,
+    ) -> Result<(), TreeError> {
         let content = hash_file(file).map_err(|e| TreeError::from_io(&self.root.join(path), e))?;
         self.add(path, if found.is_executable() { b'x' } else { b'f' }, content);
         Ok(())
     }
 
-    fn link(&mut self, path: &Path, target: &Path) -> Result<(), TreeError> {
+    fn visit_link(&mut self, path: &Path, target: &Path) -> Result<(), TreeError> {
         self.add(path, b'l', blake3::hash(path_bytes(target)));
         Ok(())
     }

@@ -169,11 +169,11 @@ impl TreeSink for FileList<'_> {
         if is_about || is_test { Selection::Skip } else { Selection::Take }
     }
 
-    fn folder(&mut self, _path: &Path, _mode: u32) -> Result<(), TreeError> {
+    fn visit_folder(&mut self, _path: &Path, _mode: u32) -> Result<(), TreeError> {
         Ok(())
     }
 
-    fn file(
+    fn visit_file(
         &mut self,
         path: &Path,
         _file: File,
@@ -183,7 +183,7 @@ impl TreeSink for FileList<'_> {
         Ok(())
     }
 
-    fn link(&mut self, path: &Path, _target: &Path) -> Result<(), TreeError> {
+    fn visit_link(&mut self, path: &Path, _target: &Path) -> Result<(), TreeError> {
         Err(TreeError::Link { path: self.folder.join(path) })
     }
 }

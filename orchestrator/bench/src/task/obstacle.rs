@@ -8,7 +8,7 @@ use super::model::{EnvironmentSource, Step, Task, TaskForm, Verification};
 use super::problem::TextLocation;
 use super::provided::{Package, install_command};
 use super::settings::{EnvironmentSettings, MAIN_SERVICE, NetworkPolicy, OperatingSystem, User};
-use super::stage::{find_mount_point, find_sources, workdir_of};
+use super::stage::{find_mount_point, find_sources, find_workdir};
 use super::template::resolve_env;
 
 /// What keeps a trial apart from the machine.
@@ -125,11 +125,11 @@ impl Task {
                  machine's own under the isolation `none`: use the isolation `namespace` or `docker`",
             );
         }
-        search.environment(&self.environment, &self.source, false);
-        search.variables(&self.environment.env);
-        search.variables(&self.solution_env);
+        search.check_environment(&self.environment, &self.source, false);
+        search.check_variables(&self.environment.env);
+        search.check_variables(&self.solution_env);
         for step in &self.steps {
-            search.step(step);
+            search.check_step(step);
         }
         search.found.dedup();
         search.found
@@ -163,7 +163,7 @@ impl Search<'_> {
         }
     }
 
-    fn environment(
+    fn check_environment(
         &mut self,
         settings: &EnvironmentSettings,
         source: &EnvironmentSource,
@@ -181,7 +181,7 @@ impl Search<'_> {
                 settings.gpus, self.capabilities.gpus
             ));
         }
-        self.network(&settings.network);
+        self.check_network(&settings.network);
         self.add_unless(
             Feature::McpServers,
             !settings.mcp_servers.is_empty(),
@@ -192,10 +192,10 @@ impl Search<'_> {
             settings.skills_dir.is_some(),
             "it gives skills to the agent (`environment.skills_dir`), which this agent is not given",
         );
-        self.source(settings, source, is_verifier);
+        self.check_source(settings, source, is_verifier);
     }
 
-    fn source(
+    fn check_source(
         &mut self,
         settings: &EnvironmentSettings,
         source: &EnvironmentSource,
@@ -216,8 +216,8 @@ impl Search<'_> {
             EnvironmentSource::Dockerfile(dockerfile)
                 if self.capabilities.isolation != Isolation::Docker =>
             {
-                self.dockerfile(dockerfile, is_verifier);
-                if workdir_of(settings, source).is_none() {
+                self.check_dockerfile(dockerfile, is_verifier);
+                if find_workdir(settings, source).is_none() {
                     self.add_at(
                         TextLocation::from_file(&dockerfile.path),
                         "its work directory is not known: add a WORKDIR line, or `workdir` to [environment]",
@@ -234,7 +234,7 @@ impl Search<'_> {
         }
     }
 
-    fn dockerfile(&mut self, dockerfile: &Dockerfile, is_verifier: bool) {
+    fn check_dockerfile(&mut self, dockerfile: &Dockerfile, is_verifier: bool) {
         let at = |line| TextLocation::from_line(&dockerfile.path, line);
         for (line, reason) in &dockerfile.unsupported {
             self.add_at(at(*line), reason.clone());
@@ -258,7 +258,7 @@ impl Search<'_> {
                     }
                 }
                 FileAction::Run(command) if command.is_covered(&self.capabilities.provided) => {
-                    self.run_effects(command.line, dockerfile, command, is_verifier);
+                    self.check_run_effects(command.line, dockerfile, command, is_verifier);
                 }
                 FileAction::Run(command) if !self.capabilities.has(Feature::Setup) => {
                     let message = self.explain_run(command);
@@ -270,7 +270,7 @@ impl Search<'_> {
     }
 
     /// Looks at the files that an interpreted RUN line makes.
-    fn run_effects(
+    fn check_run_effects(
         &mut self,
         line: usize,
         dockerfile: &Dockerfile,
@@ -314,7 +314,7 @@ impl Search<'_> {
         )
     }
 
-    fn network(&mut self, policy: &NetworkPolicy) {
+    fn check_network(&mut self, policy: &NetworkPolicy) {
         match policy {
             NetworkPolicy::NoNetwork => self.add_unless(
                 Feature::CutNetwork,
@@ -330,24 +330,24 @@ impl Search<'_> {
         }
     }
 
-    fn variables(&mut self, env: &BTreeMap<String, String>) {
+    fn check_variables(&mut self, env: &BTreeMap<String, String>) {
         if let Err(error) = resolve_env(env, &self.capabilities.variables) {
             self.add(error.to_string());
         }
     }
 
-    fn step(&mut self, step: &Step) {
+    fn check_step(&mut self, step: &Step) {
         for policy in [&step.agent.network, &step.verifier.network].into_iter().flatten() {
-            self.network(policy);
+            self.check_network(policy);
         }
-        self.variables(&step.verifier.env);
+        self.check_variables(&step.verifier.env);
         if let Some(environment) = &step.verifier.environment {
-            self.environment(
+            self.check_environment(
                 &environment.settings,
                 &environment.source,
                 environment.has_bundled_tests,
             );
-            self.variables(&environment.settings.env);
+            self.check_variables(&environment.settings.env);
         }
         let artifact_services =
             step.artifacts.iter().filter_map(|artifact| artifact.service.as_deref());
@@ -359,7 +359,7 @@ impl Search<'_> {
                 self.add(format!("it collects from the service \"{service}\", and only \"{MAIN_SERVICE}\" is started"));
             }
         }
-        self.users(step);
+        self.check_users(step);
         self.add_unless(
             Feature::PriorTrajectory,
             step.prior_trajectory.is_some(),
@@ -385,7 +385,7 @@ impl Search<'_> {
     }
 
     /// Looks for users that keep the agent's files and the verifier's apart. One user for all does no harm.
-    fn users(&mut self, step: &Step) {
+    fn check_users(&mut self, step: &Step) {
         let default = match &self.task.source {
             EnvironmentSource::Dockerfile(dockerfile) => dockerfile.user.as_ref(),
             _ => None,

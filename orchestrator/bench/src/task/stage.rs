@@ -20,12 +20,12 @@ use super::text_file::read_text_if_exists;
 use super::tree::{Selection, TreeSink, find_plain, is_plain_folder, walk_tree};
 
 /// Folders of the system, which environments share and cannot write.
-const SYSTEM: [&str; 13] = [
+const SYSTEM_FOLDERS: [&str; 13] = [
     "bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "libx32", "proc", "run", "sbin", "sys",
     "usr",
 ];
 /// Folders that a trial itself puts into the environment.
-const RESERVED: [&str; 3] = ["tests", "solution", "logs"];
+const RESERVED_FOLDERS: [&str; 3] = ["tests", "solution", "logs"];
 
 /// A folder of the environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -152,7 +152,7 @@ impl Task {
         if let EnvironmentSource::Configuration(_) = source {
             return self.stage_folder(staged);
         }
-        let workdir = workdir_of(settings, source).ok_or_else(not_files)?;
+        let workdir = find_workdir(settings, source).ok_or_else(not_files)?;
         match source {
             EnvironmentSource::Dockerfile(dockerfile) => {
                 let stager = DockerfileStager { dockerfile, root: &staged.root, has_bundled_tests };
@@ -165,7 +165,7 @@ impl Task {
             _ => return Err(not_files()),
         }
         find_mount_point(&workdir, has_bundled_tests).map_err(StageError::Path)?;
-        create_folder(&place(&staged.root, &workdir))?;
+        create_folder(&locate(&staged.root, &workdir))?;
         staged.env.extend(resolve_env(&settings.env, host)?);
         staged.workdir = workdir;
         staged.mounts = list_mounts(&staged.root)?;
@@ -183,7 +183,7 @@ impl Task {
 }
 
 /// Returns the work directory of an environment, if it is known.
-pub(super) fn workdir_of(
+pub(super) fn find_workdir(
     settings: &EnvironmentSettings,
     source: &EnvironmentSource,
 ) -> Option<String> {
@@ -206,12 +206,12 @@ pub(super) fn find_mount_point(path: &str, has_bundled_tests: bool) -> Result<St
         ));
     };
     let first = first.to_string_lossy();
-    if SYSTEM.contains(&&*first) {
+    if SYSTEM_FOLDERS.contains(&&*first) {
         return Err(format!(
             "{path} is in /{first}, which is the machine's own and read-only: use a folder such as /app or /opt"
         ));
     }
-    if RESERVED.contains(&&*first) && !(has_bundled_tests && first == "tests") {
+    if RESERVED_FOLDERS.contains(&&*first) && !(has_bundled_tests && first == "tests") {
         return Err(format!(
             "{path} is in /{first}, where the trial itself puts its files: use a folder such as /app"
         ));
@@ -220,7 +220,7 @@ pub(super) fn find_mount_point(path: &str, has_bundled_tests: bool) -> Result<St
 }
 
 /// Returns where a path of the environment lies below the root on this machine.
-pub(super) fn place(root: &Path, path: &str) -> PathBuf {
+pub(super) fn locate(root: &Path, path: &str) -> PathBuf {
     let relative = path.trim_start_matches('/');
     if relative.is_empty() { root.to_owned() } else { root.join(relative) }
 }
@@ -238,7 +238,7 @@ fn list_mounts(root: &Path) -> Result<Vec<Mount>, TreeError> {
 }
 
 fn copy_files(files: &[FileCopy], root: &Path, workdir: &str) -> Result<(), TreeError> {
-    let workdir = place(root, workdir);
+    let workdir = locate(root, workdir);
     create_folder(&workdir)?;
     files.iter().try_for_each(|file| copy_file(&file.source, &workdir.join(&file.target), None))
 }
@@ -344,7 +344,7 @@ impl DockerfileStager<'_> {
     fn place(&self, line: usize, path: &str) -> Result<PathBuf, StageError> {
         find_mount_point(path, self.has_bundled_tests)
             .map_err(|reason| self.error(line, reason))?;
-        Ok(place(self.root, path))
+        Ok(locate(self.root, path))
     }
 
     fn copy(&self, copy: &CopyLine) -> Result<(), StageError> {
@@ -410,15 +410,20 @@ struct ModeSetter<'r> {
 }
 
 impl TreeSink for ModeSetter<'_> {
-    fn folder(&mut self, path: &Path, mode: u32) -> Result<(), TreeError> {
+    fn visit_folder(&mut self, path: &Path, mode: u32) -> Result<(), TreeError> {
         set_mode(&self.root.join(path), self.change.apply(mode))
     }
 
-    fn file(&mut self, path: &Path, _: File, found: &FileFingerprint) -> Result<(), TreeError> {
+    fn visit_file(
+        &mut self,
+        path: &Path,
+        _: File,
+        found: &FileFingerprint,
+    ) -> Result<(), TreeError> {
         set_mode(&self.root.join(path), self.change.apply(found.mode))
     }
 
-    fn link(&mut self, _path: &Path, _target: &Path) -> Result<(), TreeError> {
+    fn visit_link(&mut self, _path: &Path, _target: &Path) -> Result<(), TreeError> {
         Ok(())
     }
 }

@@ -86,7 +86,11 @@ impl<'t> TableReader<'t> {
         self.table.remove(key)
     }
 
-    pub(super) fn string(&mut self, text: &mut TomlText<'_>, key: &str) -> Option<Spanned<String>> {
+    pub(super) fn take_string(
+        &mut self,
+        text: &mut TomlText<'_>,
+        key: &str,
+    ) -> Option<Spanned<String>> {
         let value = self.take(key)?;
         let string = as_string(&value);
         if string.is_none() {
@@ -95,11 +99,15 @@ impl<'t> TableReader<'t> {
         string
     }
 
-    pub(super) fn plain_string(&mut self, text: &mut TomlText<'_>, key: &str) -> Option<String> {
-        self.string(text, key).map(Spanned::into_inner)
+    pub(super) fn take_plain_string(
+        &mut self,
+        text: &mut TomlText<'_>,
+        key: &str,
+    ) -> Option<String> {
+        self.take_string(text, key).map(Spanned::into_inner)
     }
 
-    pub(super) fn boolean(&mut self, text: &mut TomlText<'_>, key: &str) -> Option<bool> {
+    pub(super) fn take_boolean(&mut self, text: &mut TomlText<'_>, key: &str) -> Option<bool> {
         let value = self.take(key)?;
         let boolean = value.get_ref().as_bool();
         if boolean.is_none() {
@@ -109,7 +117,11 @@ impl<'t> TableReader<'t> {
     }
 
     /// Takes a finite number, written as integer or float.
-    pub(super) fn number(&mut self, text: &mut TomlText<'_>, key: &str) -> Option<Spanned<f64>> {
+    pub(super) fn take_number(
+        &mut self,
+        text: &mut TomlText<'_>,
+        key: &str,
+    ) -> Option<Spanned<f64>> {
         let value = self.take(key)?;
         let number = as_number(&value);
         if number.is_none() {
@@ -119,23 +131,23 @@ impl<'t> TableReader<'t> {
     }
 
     /// Takes a whole number from 0.
-    pub(super) fn count(&mut self, text: &mut TomlText<'_>, key: &str) -> Option<u64> {
+    pub(super) fn take_count(&mut self, text: &mut TomlText<'_>, key: &str) -> Option<u64> {
         let value = self.take(key)?;
         let count = as_number(&value).filter(|n| *n >= 0.0 && n.fract() == 0.0 && *n < 9e15);
         if count.is_none() {
             text.wrong_type(&self.name(key), &value, "a whole number from 0");
         }
-        count.map(whole)
+        count.map(to_whole)
     }
 
     /// Takes a time in seconds, greater than 0 or, where `may_be_zero`, from 0.
-    pub(super) fn seconds(
+    pub(super) fn take_seconds(
         &mut self,
         text: &mut TomlText<'_>,
         key: &str,
         may_be_zero: bool,
     ) -> Option<Duration> {
-        let value = self.number(text, key)?;
+        let value = self.take_number(text, key)?;
         let seconds = *value.get_ref();
         let is_usable = seconds > 0.0 || (may_be_zero && seconds == 0.0);
         let duration = Duration::try_from_secs_f64(seconds).ok().filter(|_| is_usable);
@@ -147,7 +159,7 @@ impl<'t> TableReader<'t> {
         duration
     }
 
-    pub(super) fn strings(
+    pub(super) fn take_strings(
         &mut self,
         text: &mut TomlText<'_>,
         key: &str,
@@ -167,19 +179,19 @@ impl<'t> TableReader<'t> {
         Some(strings)
     }
 
-    pub(super) fn plain_strings(&mut self, text: &mut TomlText<'_>, key: &str) -> Vec<String> {
-        let strings = self.strings(text, key).unwrap_or_default();
+    pub(super) fn take_plain_strings(&mut self, text: &mut TomlText<'_>, key: &str) -> Vec<String> {
+        let strings = self.take_strings(text, key).unwrap_or_default();
         strings.into_iter().map(Spanned::into_inner).collect()
     }
 
     /// Takes a table of strings.
-    pub(super) fn string_map(
+    pub(super) fn take_string_map(
         &mut self,
         text: &mut TomlText<'_>,
         key: &str,
     ) -> BTreeMap<String, String> {
         let mut map = BTreeMap::new();
-        let Some(table) = self.table(text, key) else { return map };
+        let Some(table) = self.take_table(text, key) else { return map };
         for (name, value) in &table.table {
             match as_string(value) {
                 Some(string) => {
@@ -206,13 +218,13 @@ impl<'t> TableReader<'t> {
     }
 
     /// Takes a string that is one of these words, and returns what stands for it.
-    pub(super) fn word<T: Copy>(
+    pub(super) fn take_word<T: Copy>(
         &mut self,
         text: &mut TomlText<'_>,
         key: &str,
         words: &[(&str, T)],
     ) -> Option<T> {
-        let value = self.string(text, key)?;
+        let value = self.take_string(text, key)?;
         let found = words.iter().find(|(word, _)| *word == value.get_ref());
         if found.is_none() {
             let names: Vec<String> = words.iter().map(|(word, _)| format!("\"{word}\"")).collect();
@@ -227,16 +239,16 @@ impl<'t> TableReader<'t> {
         found.map(|(_, stands_for)| *stands_for)
     }
 
-    pub(super) fn table(&mut self, text: &mut TomlText<'_>, key: &str) -> Option<Self> {
+    pub(super) fn take_table(&mut self, text: &mut TomlText<'_>, key: &str) -> Option<Self> {
         let value = self.take(key)?;
         let name = self.name(key);
         Self::from_value(text, name, value, "a table")
     }
 
     /// Takes a list of tables.
-    pub(super) fn tables(&mut self, text: &mut TomlText<'_>, key: &str) -> Vec<Self> {
+    pub(super) fn take_tables(&mut self, text: &mut TomlText<'_>, key: &str) -> Vec<Self> {
         let name = self.name(key);
-        let values = self.list(text, key);
+        let values = self.take_list(text, key);
         values
             .into_iter()
             .enumerate()
@@ -247,7 +259,11 @@ impl<'t> TableReader<'t> {
     }
 
     /// Takes a list of anything.
-    pub(super) fn list(&mut self, text: &mut TomlText<'_>, key: &str) -> Vec<SpannedValue<'t>> {
+    pub(super) fn take_list(
+        &mut self,
+        text: &mut TomlText<'_>,
+        key: &str,
+    ) -> Vec<SpannedValue<'t>> {
         let Some(value) = self.take(key) else { return Vec::new() };
         let span = value.span();
         match value.into_inner() {
@@ -310,6 +326,6 @@ pub(super) fn as_number(value: &SpannedValue<'_>) -> Option<f64> {
 }
 
 /// Returns a whole number that is known to be from 0 and below 2^53.
-fn whole(number: f64) -> u64 {
+fn to_whole(number: f64) -> u64 {
     format!("{number:.0}").parse().unwrap_or(0)
 }

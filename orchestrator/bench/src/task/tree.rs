@@ -43,13 +43,18 @@ pub(super) trait TreeSink {
     }
 
     /// Receives a folder, before what is in it; the top itself is not reported.
-    fn folder(&mut self, path: &Path, mode: u32) -> Result<(), TreeError>;
+    fn visit_folder(&mut self, path: &Path, mode: u32) -> Result<(), TreeError>;
 
     /// Receives an open regular file.
-    fn file(&mut self, path: &Path, file: File, found: &FileFingerprint) -> Result<(), TreeError>;
+    fn visit_file(
+        &mut self,
+        path: &Path,
+        file: File,
+        found: &FileFingerprint,
+    ) -> Result<(), TreeError>;
 
     /// Receives a link that stays within the tree.
-    fn link(&mut self, path: &Path, target: &Path) -> Result<(), TreeError>;
+    fn visit_link(&mut self, path: &Path, target: &Path) -> Result<(), TreeError>;
 
     /// Receives what is refused: an unsafe link, or what is neither file, folder nor link.
     ///
@@ -181,14 +186,14 @@ impl Walker<'_> {
                     return self.sink.refuse(TreeError::SpecialFile { path: absolute });
                 }
                 check_file_size(&absolute, opened.size)?;
-                self.sink.file(path, file.into(), &opened)
+                self.sink.visit_file(path, file.into(), &opened)
             }
             FileType::Symlink => {
                 self.count(&absolute, 0)?;
                 let target = read_link_at(folder, name).map_err(io)?;
                 let target = PathBuf::from(OsStr::from_bytes(&target));
                 if is_safe_link(path, &target) {
-                    return self.sink.link(path, &target);
+                    return self.sink.visit_link(path, &target);
                 }
                 let target = target.display().to_string();
                 self.sink.refuse(TreeError::UnsafeLink { path: absolute, target })
@@ -225,7 +230,7 @@ impl DirVisitor for Walker<'_> {
             match (self.sink.select(&path, is_folder), is_folder) {
                 (Selection::Take, true) => {
                     self.count(&self.root.join(&path), 0)?;
-                    self.sink.folder(&path, found.mode & 0o777)?;
+                    self.sink.visit_folder(&path, found.mode & 0o777)?;
                     subfolders.push((name.bytes, ()));
                 }
                 (Selection::Descend, true) => subfolders.push((name.bytes, ())),

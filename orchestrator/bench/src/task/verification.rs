@@ -78,7 +78,7 @@ impl Task {
 /// Returns the work directory on this machine, once nothing on the way to it is a link of the agent's. The mount itself
 /// cannot be one: the agent saw it as a mount.
 fn clear_workdir(staged: &StagedEnvironment) -> Result<PathBuf, TreeError> {
-    let workdir = workdir(staged)?;
+    let workdir = host_workdir(staged)?;
     for mount in &staged.mounts {
         if let Ok(rest) = workdir.strip_prefix(&mount.folder) {
             clear_way(&mount.folder, rest, true)?;
@@ -89,7 +89,7 @@ fn clear_workdir(staged: &StagedEnvironment) -> Result<PathBuf, TreeError> {
 }
 
 /// Returns the work directory on this machine.
-pub(super) fn workdir(staged: &StagedEnvironment) -> Result<PathBuf, TreeError> {
+pub(super) fn host_workdir(staged: &StagedEnvironment) -> Result<PathBuf, TreeError> {
     let missing = || {
         let missing = std::io::Error::other("the work directory is in no mount");
         TreeError::from_io(Path::new(&staged.workdir), missing)

@@ -15,7 +15,7 @@ pub(super) struct Instruction {
 
 /// The instructions of a Dockerfile.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Lexed {
+pub(super) struct LexOutput {
     /// The character that escapes and continues lines.
     pub(super) escape: char,
     /// The instructions.
@@ -25,10 +25,10 @@ pub(super) struct Lexed {
 }
 
 /// Splits a Dockerfile into its instructions. Takes any text.
-pub(super) fn lex(text: &str) -> Lexed {
+pub(super) fn lex(text: &str) -> LexOutput {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let escape = find_escape(text);
-    let mut lexed = Lexed { escape, instructions: Vec::new(), open_heredocs: Vec::new() };
+    let mut lexed = LexOutput { escape, instructions: Vec::new(), open_heredocs: Vec::new() };
     let mut lines = text.lines().enumerate().map(|(at, line)| (at + 1, line));
     let mut joined = String::new();
     let mut first = None;

@@ -23,31 +23,33 @@ pub(super) fn take_environment(
     mut table: TableReader<'_>,
 ) -> EnvironmentTable {
     let os = take_os(text, &mut table);
-    let tpu = table.table(text, "tpu").and_then(|tpu| take_tpu(text, tpu));
+    let tpu = table.take_table(text, "tpu").and_then(|tpu| take_tpu(text, tpu));
     let network = take_policy(text, &mut table);
     let settings = EnvironmentSettings {
         build_timeout: table
-            .seconds(text, "build_timeout_sec", false)
+            .take_seconds(text, "build_timeout_sec", false)
             .unwrap_or(DEFAULT_BUILD_TIMEOUT),
-        docker_image: table.plain_string(text, "docker_image").filter(|image| !image.is_empty()),
+        docker_image: table
+            .take_plain_string(text, "docker_image")
+            .filter(|image| !image.is_empty()),
         os: os.unwrap_or_default(),
         cpus: take_cpus(text, &mut table),
         memory_mb: take_size(text, &mut table, "memory_mb", "memory"),
         storage_mb: take_size(text, &mut table, "storage_mb", "storage"),
-        gpus: table.count(text, "gpus").unwrap_or(0),
-        gpu_types: table.plain_strings(text, "gpu_types"),
+        gpus: table.take_count(text, "gpus").unwrap_or(0),
+        gpu_types: table.take_plain_strings(text, "gpu_types"),
         tpu,
         workdir: take_workdir(text, &mut table),
-        env: table.string_map(text, "env"),
-        skills_dir: table.plain_string(text, "skills_dir"),
+        env: table.take_string_map(text, "env"),
+        skills_dir: table.take_plain_string(text, "skills_dir"),
         network,
         mcp_servers: table
-            .tables(text, "mcp_servers")
+            .take_tables(text, "mcp_servers")
             .into_iter()
             .filter_map(|server| take_mcp_server(text, server))
             .collect(),
         healthcheck: table
-            .table(text, "healthcheck")
+            .take_table(text, "healthcheck")
             .and_then(|check| take_healthcheck(text, check)),
     };
     table.finish(text);
@@ -57,7 +59,7 @@ pub(super) fn take_environment(
 /// Reads the network policy; the deprecated `allow_internet` counts where nothing newer is said.
 fn take_policy(text: &mut TomlText<'_>, table: &mut TableReader<'_>) -> NetworkPolicy {
     let policy = take_network(text, table);
-    let allow_internet = table.boolean(text, "allow_internet");
+    let allow_internet = table.take_boolean(text, "allow_internet");
     policy.unwrap_or(match allow_internet {
         Some(false) => NetworkPolicy::NoNetwork,
         Some(true) | None => NetworkPolicy::Public,
@@ -65,7 +67,7 @@ fn take_policy(text: &mut TomlText<'_>, table: &mut TableReader<'_>) -> NetworkP
 }
 
 fn take_os(text: &mut TomlText<'_>, table: &mut TableReader<'_>) -> Option<OperatingSystem> {
-    let value = table.string(text, "os")?;
+    let value = table.take_string(text, "os")?;
     match value.get_ref().to_lowercase().as_str() {
         "linux" => Some(OperatingSystem::Linux),
         "windows" => Some(OperatingSystem::Windows),
@@ -79,7 +81,7 @@ fn take_os(text: &mut TomlText<'_>, table: &mut TableReader<'_>) -> Option<Opera
 }
 
 fn take_cpus(text: &mut TomlText<'_>, table: &mut TableReader<'_>) -> Option<f64> {
-    let cpus = table.number(text, "cpus")?;
+    let cpus = table.take_number(text, "cpus")?;
     if *cpus.get_ref() > 0.0 {
         return Some(cpus.into_inner());
     }
@@ -95,7 +97,7 @@ fn take_size(
     key: &str,
     deprecated: &str,
 ) -> Option<u64> {
-    let size = table.count(text, key);
+    let size = table.take_count(text, key);
     let Some(value) = table.take(deprecated) else { return size };
     let Some(written) = as_string(&value) else { return size };
     let Some(old_size) = parse_size(written.get_ref()) else {
@@ -131,7 +133,7 @@ fn parse_size(text: &str) -> Option<u64> {
 }
 
 fn take_workdir(text: &mut TomlText<'_>, table: &mut TableReader<'_>) -> Option<String> {
-    let workdir = table.string(text, "workdir")?;
+    let workdir = table.take_string(text, "workdir")?;
     let path = workdir.get_ref();
     if path.starts_with('/') && !path.split('/').any(|part| part == "..") {
         return Some(workdir.into_inner());
@@ -145,8 +147,8 @@ fn take_workdir(text: &mut TomlText<'_>, table: &mut TableReader<'_>) -> Option<
 }
 
 fn take_tpu(text: &mut TomlText<'_>, mut table: TableReader<'_>) -> Option<Tpu> {
-    let kind = table.plain_string(text, "type");
-    let topology = table.plain_string(text, "topology");
+    let kind = table.take_plain_string(text, "type");
+    let topology = table.take_plain_string(text, "topology");
     let span = table.span();
     table.finish(text);
     let is_topology = |topology: &String| {
@@ -170,11 +172,11 @@ pub(super) fn take_healthcheck(
     let seconds = std::time::Duration::from_secs;
     let command = require_string(text, &mut table, "command");
     let check = Healthcheck {
-        interval: table.seconds(text, "interval_sec", true).unwrap_or(seconds(5)),
-        timeout: table.seconds(text, "timeout_sec", false).unwrap_or(seconds(30)),
-        start_period: table.seconds(text, "start_period_sec", true).unwrap_or_default(),
-        start_interval: table.seconds(text, "start_interval_sec", true).unwrap_or(seconds(5)),
-        retries: table.count(text, "retries").unwrap_or(3),
+        interval: table.take_seconds(text, "interval_sec", true).unwrap_or(seconds(5)),
+        timeout: table.take_seconds(text, "timeout_sec", false).unwrap_or(seconds(30)),
+        start_period: table.take_seconds(text, "start_period_sec", true).unwrap_or_default(),
+        start_interval: table.take_seconds(text, "start_interval_sec", true).unwrap_or(seconds(5)),
+        retries: table.take_count(text, "retries").unwrap_or(3),
         command: command.unwrap_or_default(),
     };
     table.finish(text);
@@ -209,11 +211,11 @@ fn take_mcp_server(text: &mut TomlText<'_>, mut table: TableReader<'_>) -> Optio
     ];
     let server = McpServer {
         name: name?,
-        transport: table.word(text, "transport", &words).unwrap_or_default(),
-        url: table.plain_string(text, "url"),
-        command: table.plain_string(text, "command"),
-        args: table.plain_strings(text, "args"),
-        headers: table.string_map(text, "headers"),
+        transport: table.take_word(text, "transport", &words).unwrap_or_default(),
+        url: table.take_plain_string(text, "url"),
+        command: table.take_plain_string(text, "command"),
+        args: table.take_plain_strings(text, "args"),
+        headers: table.take_string_map(text, "headers"),
     };
     let span = table.span();
     let is_stdio = server.transport == McpTransport::Stdio;

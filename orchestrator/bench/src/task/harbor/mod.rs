@@ -87,24 +87,25 @@ impl Document {
     fn take(text: &mut TomlText<'_>, top: &mut TableReader<'_>) -> Self {
         let mut about = TaskDescription {
             schema_version: take_version(text, top),
-            origin: top.plain_string(text, "source"),
+            origin: top.take_plain_string(text, "source"),
             ..TaskDescription::default()
         };
-        let name = top.table(text, "task").and_then(|table| take_package(text, table, &mut about));
+        let name =
+            top.take_table(text, "task").and_then(|table| take_package(text, table, &mut about));
         let strategies = [("mean", RewardStrategy::Mean), ("final", RewardStrategy::Final)];
-        let environment = top.table(text, "environment");
+        let environment = top.take_table(text, "environment");
         let environment = environment.map_or_else(
             || EnvironmentTable { settings: EnvironmentSettings::default(), names_os: false },
             |table| take_environment(text, table),
         );
-        let solution = top.table(text, "solution");
+        let solution = top.take_table(text, "solution");
         let solution_env = solution.map(|mut table| {
-            let env = table.string_map(text, "env");
+            let env = table.take_string_map(text, "env");
             table.finish(text);
             env
         });
         // What is below it is free.
-        let _ = top.table(text, "metadata");
+        let _ = top.take_table(text, "metadata");
         Self {
             about,
             name,
@@ -113,7 +114,7 @@ impl Document {
             environment,
             solution_env: solution_env.unwrap_or_default(),
             artifacts: take_artifacts(text, top),
-            strategy: top.word(text, "multi_step_reward_strategy", &strategies),
+            strategy: top.take_word(text, "multi_step_reward_strategy", &strategies),
             steps: take_steps(text, top),
         }
     }
@@ -121,8 +122,8 @@ impl Document {
 
 /// Takes the version of the schema, by its name or its older one.
 fn take_version(text: &mut TomlText<'_>, top: &mut TableReader<'_>) -> Option<String> {
-    let old = top.string(text, "version");
-    let version = top.string(text, "schema_version").or(old)?;
+    let old = top.take_string(text, "version");
+    let version = top.take_string(text, "schema_version").or(old)?;
     if !VERSIONS.contains(&version.get_ref().as_str()) {
         let message = format!(
             "the version {} of the schema is not known, and what is new in it has no effect; known are {}",
@@ -142,12 +143,12 @@ fn take_package(
 ) -> Option<String> {
     let span = table.span();
     let name = require_string(text, &mut table, "name");
-    about.version = table.plain_string(text, "version");
-    about.description = table.plain_string(text, "description").unwrap_or_default();
-    about.keywords = table.plain_strings(text, "keywords");
-    for mut author in table.tables(text, "authors") {
+    about.version = table.take_plain_string(text, "version");
+    about.description = table.take_plain_string(text, "description").unwrap_or_default();
+    about.keywords = table.take_plain_strings(text, "keywords");
+    for mut author in table.take_tables(text, "authors") {
         let name = require_string(text, &mut author, "name").unwrap_or_default();
-        about.authors.push((name, author.plain_string(text, "email")));
+        about.authors.push((name, author.take_plain_string(text, "email")));
         author.finish(text);
     }
     table.finish(text);
@@ -183,10 +184,10 @@ impl Assembly<'_> {
         let tables = std::mem::take(&mut self.document.steps);
         let mut steps = Vec::new();
         if tables.is_empty() {
-            steps.push(self.single_step(&source)?);
+            steps.push(self.make_single_step(&source)?);
         }
         for table in tables {
-            steps.push(self.named_step(table, &source)?);
+            steps.push(self.make_named_step(table, &source)?);
         }
         if is_plain_file(&folder.join(".harborignore"))? {
             let path = folder.join(".harborignore");
@@ -217,28 +218,28 @@ impl Assembly<'_> {
         })
     }
 
-    fn error(&mut self, path: &Path, message: impl Into<String>) {
+    fn add_error(&mut self, path: &Path, message: impl Into<String>) {
         self.errors.push(Problem::new(path, message));
     }
 
     /// Returns the instruction beside the other files of a task or step.
-    fn instruction(&mut self, folder: &Path) -> Result<Option<String>, TreeError> {
+    fn read_instruction(&mut self, folder: &Path) -> Result<Option<String>, TreeError> {
         let path = folder.join("instruction.md");
         let text = read_text_if_exists(&path, MAX_TEXT)?;
         if text.is_none() {
-            self.error(&path, "is missing: write there what the agent has to do");
+            self.add_error(&path, "is missing: write there what the agent has to do");
         }
         Ok(text.map(|text| strip_canary(&text)))
     }
 
-    fn single_step(&mut self, source: &EnvironmentSource) -> Result<Step, TreeError> {
+    fn make_single_step(&mut self, source: &EnvironmentSource) -> Result<Step, TreeError> {
         let folder = self.folder;
         let table = std::mem::take(&mut self.document.verifier);
         let is_separate = table.mode().unwrap_or(false);
         let environment = match is_separate {
-            true => {
-                Some(self.verifier_environment(&[(table.environment.as_ref(), folder)], source)?)
-            }
+            true => Some(
+                self.find_verifier_environment(&[(table.environment.as_ref(), folder)], source)?,
+            ),
             false => None,
         };
         let has_bundled_tests = environment.as_ref().is_some_and(|env| env.has_bundled_tests);
@@ -246,7 +247,7 @@ impl Assembly<'_> {
         let trajectory = folder.join("trajectory.json");
         Ok(Step {
             name: None,
-            instruction: self.instruction(folder)?,
+            instruction: self.read_instruction(folder)?,
             agent: self.document.agent.clone(),
             verification: find_script(&folders, has_bundled_tests, self.errors)?,
             verifier: VerifierSettings {
@@ -266,14 +267,14 @@ impl Assembly<'_> {
         })
     }
 
-    fn named_step(
+    fn make_named_step(
         &mut self,
         table: StepTable,
         source: &EnvironmentSource,
     ) -> Result<Step, TreeError> {
         let folder = self.folder.join("steps").join(&table.name);
         if !is_plain_folder(&folder)? {
-            self.error(
+            self.add_error(
                 &folder,
                 format!("is missing: the step \"{}\" needs its files there", table.name),
             );
@@ -286,7 +287,7 @@ impl Assembly<'_> {
             (task.environment.as_ref(), self.folder),
         ];
         let environment = match is_separate {
-            true => Some(self.verifier_environment(&tables, source)?),
+            true => Some(self.find_verifier_environment(&tables, source)?),
             false => None,
         };
         let has_bundled_tests = environment.as_ref().is_some_and(|env| env.has_bundled_tests);
@@ -296,7 +297,7 @@ impl Assembly<'_> {
         let mut env = task.env.clone();
         env.extend(own.env);
         let step = Step {
-            instruction: self.instruction(&folder)?,
+            instruction: self.read_instruction(&folder)?,
             agent: AgentSettings {
                 timeout: table.agent.timeout.or(self.document.agent.timeout),
                 user: table.agent.user.or_else(|| self.document.agent.user.clone()),
@@ -325,7 +326,7 @@ impl Assembly<'_> {
 
     /// Returns the environment of a separate verifier: the first that a table gives an image, or whose folder of tests
     /// has a Dockerfile, else another copy of the agent's. The first table that is there says what it asks for.
-    fn verifier_environment(
+    fn find_verifier_environment(
         &self,
         tables: &[(Option<&EnvironmentTable>, &Path)],
         agent_source: &EnvironmentSource,

@@ -15,8 +15,8 @@ pub(super) fn take_network(
         ("no-network", NetworkWord::NoNetwork),
         ("allowlist", NetworkWord::Allowlist),
     ];
-    let mode = table.word(text, "network_mode", &words);
-    let hosts = table.strings(text, "allowed_hosts");
+    let mode = table.take_word(text, "network_mode", &words);
+    let hosts = table.take_strings(text, "allowed_hosts");
     let mut allowed = Vec::new();
     for host in hosts.iter().flatten() {
         match normalize_host(host.get_ref()) {

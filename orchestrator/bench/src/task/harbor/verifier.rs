@@ -49,9 +49,9 @@ pub(super) struct StepTable {
 
 /// Reads `[agent]`.
 pub(super) fn take_agent(text: &mut TomlText<'_>, parent: &mut TableReader<'_>) -> AgentSettings {
-    let Some(mut table) = parent.table(text, "agent") else { return AgentSettings::default() };
+    let Some(mut table) = parent.take_table(text, "agent") else { return AgentSettings::default() };
     let agent = AgentSettings {
-        timeout: table.seconds(text, "timeout_sec", false),
+        timeout: table.take_seconds(text, "timeout_sec", false),
         user: take_user(text, &mut table),
         network: take_network(text, &mut table),
     };
@@ -64,19 +64,21 @@ pub(super) fn take_verifier(
     text: &mut TomlText<'_>,
     parent: &mut TableReader<'_>,
 ) -> VerifierTable {
-    let Some(mut table) = parent.table(text, "verifier") else { return VerifierTable::default() };
+    let Some(mut table) = parent.take_table(text, "verifier") else {
+        return VerifierTable::default();
+    };
     let modes = [("shared", false), ("separate", true)];
     let verifier = VerifierTable {
-        timeout: table.seconds(text, "timeout_sec", false),
-        env: table.string_map(text, "env"),
+        timeout: table.take_seconds(text, "timeout_sec", false),
+        env: table.take_string_map(text, "env"),
         user: take_user(text, &mut table),
         network: take_network(text, &mut table),
-        is_separate: table.word(text, "environment_mode", &modes),
+        is_separate: table.take_word(text, "environment_mode", &modes),
         environment: table
-            .table(text, "environment")
+            .take_table(text, "environment")
             .map(|environment| take_environment(text, environment)),
         collect: table
-            .tables(text, "collect")
+            .take_tables(text, "collect")
             .into_iter()
             .filter_map(|command| take_collect(text, command))
             .collect(),
@@ -94,7 +96,7 @@ fn take_collect(text: &mut TomlText<'_>, mut table: TableReader<'_>) -> Option<C
     let service = take_service(text, &mut table);
     let collect = CollectCommand {
         service: service.unwrap_or_else(|| MAIN_SERVICE.to_owned()),
-        timeout: table.seconds(text, "timeout_sec", false).unwrap_or(Duration::from_secs(60)),
+        timeout: table.take_seconds(text, "timeout_sec", false).unwrap_or(Duration::from_secs(60)),
         user: take_user(text, &mut table),
         command: command?,
     };
@@ -103,7 +105,7 @@ fn take_collect(text: &mut TomlText<'_>, mut table: TableReader<'_>) -> Option<C
 }
 
 fn take_service(text: &mut TomlText<'_>, table: &mut TableReader<'_>) -> Option<String> {
-    let service = table.string(text, "service")?;
+    let service = table.take_string(text, "service")?;
     let name = service.get_ref().trim();
     let is_inner = |c: char| c.is_ascii_alphanumeric() || "_.-".contains(c);
     if name.starts_with(|c: char| c.is_ascii_alphanumeric()) && name.chars().all(is_inner) {
@@ -123,7 +125,7 @@ pub(super) fn take_artifacts(
     parent: &mut TableReader<'_>,
 ) -> Vec<Artifact> {
     let name = parent.name("artifacts");
-    let values = parent.list(text, "artifacts");
+    let values = parent.take_list(text, "artifacts");
     let mut artifacts = Vec::new();
     for (at, value) in values.into_iter().enumerate() {
         let span = value.span();
@@ -136,7 +138,7 @@ pub(super) fn take_artifacts(
                 .and_then(|table| take_artifact(text, table))
         };
         let Some(artifact) = artifact else { continue };
-        match artifact_fault(&artifact) {
+        match find_artifact_fault(&artifact) {
             Some(fault) => text.error(&span, fault),
             None => artifacts.push(artifact),
         }
@@ -147,8 +149,8 @@ pub(super) fn take_artifacts(
 fn take_artifact(text: &mut TomlText<'_>, mut table: TableReader<'_>) -> Option<Artifact> {
     let source = require_string(text, &mut table, "source");
     let artifact = Artifact {
-        destination: table.plain_string(text, "destination").filter(|path| !path.is_empty()),
-        exclude: table.plain_strings(text, "exclude"),
+        destination: table.take_plain_string(text, "destination").filter(|path| !path.is_empty()),
+        exclude: table.take_plain_strings(text, "exclude"),
         service: take_service(text, &mut table),
         source: source?,
     };
@@ -157,7 +159,7 @@ fn take_artifact(text: &mut TomlText<'_>, mut table: TableReader<'_>) -> Option<
 }
 
 /// Returns what is wrong with the paths of an artifact.
-fn artifact_fault(artifact: &Artifact) -> Option<String> {
+fn find_artifact_fault(artifact: &Artifact) -> Option<String> {
     let has_parent = |path: &str| path.split('/').any(|part| part == "..");
     let source = &artifact.source;
     if has_parent(source) {
@@ -188,7 +190,7 @@ fn artifact_fault(artifact: &Artifact) -> Option<String> {
 /// Reads `[[steps]]`.
 pub(super) fn take_steps(text: &mut TomlText<'_>, parent: &mut TableReader<'_>) -> Vec<StepTable> {
     let mut steps: Vec<StepTable> = Vec::new();
-    for mut table in parent.tables(text, "steps") {
+    for mut table in parent.take_tables(text, "steps") {
         let span = table.span();
         let name = require_string(text, &mut table, "name");
         let step = StepTable {
@@ -196,7 +198,7 @@ pub(super) fn take_steps(text: &mut TomlText<'_>, parent: &mut TableReader<'_>) 
             verifier: take_verifier(text, &mut table),
             min_reward: take_gate(text, &mut table),
             healthcheck: table
-                .table(text, "healthcheck")
+                .take_table(text, "healthcheck")
                 .and_then(|check| take_healthcheck(text, check)),
             artifacts: take_artifacts(text, &mut table),
             name: name.unwrap_or_default(),
