@@ -169,10 +169,13 @@ impl<'a> ProcessTree<'a> {
     }
 
     fn kill(&mut self) {
-        let remaining = self.remaining();
         if !self.leader_ended {
             self.killed = true;
-        } else if self.stop_requested && self.left_behind.is_empty() {
+            // The kernel is faster than any scan, even where processes are forked all the time.
+            self.kill_init();
+        }
+        let remaining = self.remaining();
+        if self.leader_ended && self.stop_requested && self.left_behind.is_empty() {
             self.left_behind = names(&remaining);
         }
         self.signal_group(Signal::KILL);

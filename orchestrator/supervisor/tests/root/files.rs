@@ -6,7 +6,7 @@ use std::os::unix::fs::{MetadataExt as _, symlink};
 use ralph_orchestrator_supervisor::{MountAccess, Root, RootUser, Tmpfs};
 
 use crate::common::sh;
-use crate::fixture::{app, mount, run, script, supervisor};
+use crate::fixture::{app, mount, require, run, script, supervisor};
 
 #[tokio::test]
 async fn it_sees_its_mounts_and_the_system_and_nothing_else_of_the_host() {
@@ -52,6 +52,7 @@ async fn only_writable_mounts_and_memory_can_be_written() {
 
 #[tokio::test]
 async fn the_devices_that_programs_expect_work() {
+    require(&["script"], "bsdutils");
     let text =
         "head -c 3 /dev/zero | od -An -tx1; echo lost > /dev/null; head -c 8 /dev/urandom | wc -c
         head -c 1 /dev/random | wc -c; head -c 1 /dev/zero 2>/dev/null > /dev/full || echo full

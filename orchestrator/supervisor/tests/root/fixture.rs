@@ -4,7 +4,7 @@ use std::future::pending;
 use std::path::{Path, PathBuf};
 
 use ralph_orchestrator_supervisor::{
-    CaptureLimit, Mount, MountAccess, Root, SpawnError, Spec, Supervisor,
+    CaptureLimit, Mount, MountAccess, Root, SpawnError, Spec, Supervisor, find_program,
 };
 
 use crate::common::{bounded, sh};
@@ -57,4 +57,12 @@ pub(crate) async fn script(root: &Root, script: &str) -> String {
     let ran = run(&supervisor(root), sh(&format!("set -e\n{script}"))).await.unwrap();
     assert_eq!(ran.code, Some(0), "{script}: {ran:?}");
     ran.stdout
+}
+
+/// Fails with the command that installs these programs of a Debian package, if one is missing.
+pub(crate) fn require(programs: &[&str], package: &str) {
+    for name in programs {
+        let found = find_program(name, "/usr/bin:/bin", "/".as_ref());
+        assert!(found.is_ok(), "`{name}` is missing: apt-get install {package}");
+    }
 }

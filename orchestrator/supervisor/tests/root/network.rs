@@ -5,10 +5,12 @@ use std::os::unix::net::UnixListener;
 
 use ralph_orchestrator_supervisor::{Network, Root};
 
-use crate::fixture::script;
+use crate::fixture::{require, script};
 
 #[tokio::test]
 async fn without_a_network_the_hosts_loopback_is_out_of_reach_and_its_own_works() {
+    require(&["bash"], "bash");
+    require(&["perl"], "perl");
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let connect = format!("(exec 3<>/dev/tcp/127.0.0.1/{port}) 2>/dev/null && echo yes || echo no");
@@ -28,6 +30,7 @@ async fn without_a_network_the_hosts_loopback_is_out_of_reach_and_its_own_works(
 
 #[tokio::test]
 async fn a_socket_of_the_host_is_reached_only_where_it_is_mounted() {
+    require(&["perl"], "perl");
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("socket");
     let _listener = UnixListener::bind(&path).unwrap();

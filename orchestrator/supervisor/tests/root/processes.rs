@@ -10,7 +10,7 @@ use crate::common::{
     LIMIT, MS, NEVER, Watched, assert_gone, bounded, eventually, lines, parent, program, sh,
     stat_field, with_grace,
 };
-use crate::fixture::{OWN_SHIM, app, run, script, supervisor};
+use crate::fixture::{OWN_SHIM, app, require, run, script, supervisor};
 
 pub(crate) async fn start(root: &Root, spec: Spec) -> Process {
     bounded("the start in a root", supervisor(root).spawn(spec)).await.unwrap()
@@ -151,7 +151,7 @@ async fn each_step_of_a_stop_reaches_the_program() {
 
 #[tokio::test]
 async fn a_tree_that_forks_while_it_is_killed_is_ended_at_once() {
-    let text = "trap '' TERM; f() { trap '' TERM; while :; do setsid sleep 1000 & done; }; \
+    let text = "trap '' TERM; f() { trap '' TERM; while :; do setsid sleep 1000 & sleep 0.001; done; }; \
          f & f & f & echo go; wait";
     let mut process = start(&Root::default(), sh(text)).await;
     lines(&mut process, 1).await;
@@ -193,6 +193,7 @@ async fn init_cannot_be_ended_from_inside() {
 
 #[tokio::test]
 async fn two_at_once_share_only_what_is_mounted() {
+    require(&["ipcmk", "ipcs", "hostname"], "util-linux hostname");
     let folder = tempfile::tempdir().unwrap();
     let text =
         "echo $HERE > /tmp/own; touch /app/$HERE; until [ -e /app/$OTHER ]; do sleep 0.01; done
@@ -239,6 +240,7 @@ async fn one_shim_starts_trees_with_and_without_a_root() {
 /// it another `/proc` as well: the host's superuser could write the kernel's settings through it.
 #[tokio::test]
 async fn a_root_in_a_root_works_for_who_is_not_the_hosts_superuser() {
+    require(&["unshare"], "util-linux");
     let folder = tempfile::tempdir().unwrap();
     let text = "exec unshare --user --map-root-user --mount --pid --fork --mount-proc sh -c 'echo $$; ls -A /app'";
     fs::write(folder.path().join("x"), "").unwrap();
@@ -332,6 +334,7 @@ fn without_privileges_everything_is_the_same() {
     if std::env::var_os(OWN_SHIM).is_some() || !rustix::process::geteuid().is_root() {
         return;
     }
+    require(&["setpriv"], "util-linux");
     let folder = tempfile::tempdir().unwrap();
     let open = || std::os::unix::fs::PermissionsExt::from_mode(0o755);
     let copy = |from: &std::path::Path, name: &str| {

@@ -4,10 +4,12 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use ralph_orchestrator_supervisor::{MountAccess, Root, RootError, Sandbox, SpawnError, Spec};
+use ralph_orchestrator_supervisor::{
+    MountAccess, Root, RootError, Sandbox, SpawnError, Spec, Supervisor,
+};
 
-use crate::common::sh;
-use crate::fixture::{app, mount, plain_supervisor, run, script, supervisor};
+use crate::common::{program, sh};
+use crate::fixture::{OWN_SHIM, app, mount, plain_supervisor, require, run, script, supervisor};
 
 async fn fails(root: &Root, spec: Spec) -> SpawnError {
     run(&supervisor(root), spec).await.expect_err("it was started")
@@ -105,13 +107,13 @@ async fn support_is_checked_by_a_start() {
 /// Each limit of namespaces is one that a user can set for those within it.
 #[tokio::test]
 async fn a_kernel_that_forbids_namespaces_is_an_error_that_names_the_setting() {
-    let shim = std::env::var_os(crate::fixture::OWN_SHIM)
+    require(&["unshare"], "util-linux");
+    let shim = std::env::var_os(OWN_SHIM)
         .unwrap_or_else(|| env!("CARGO_BIN_EXE_ralph-supervisor-shim").into());
     let forbid = "echo 0 > /proc/sys/user/max_user_namespaces && exec \"$0\" \"$@\"";
     let args = ["--user", "--map-root-user", "--", "/bin/sh", "-c", forbid].map(Into::into);
     let args = args.into_iter().chain([shim]).collect();
-    let limited =
-        ralph_orchestrator_supervisor::Supervisor::new(crate::common::program("unshare"), args);
+    let limited = Supervisor::new(program("unshare"), args);
     let error = limited.check_root_support().await.unwrap_err().to_string();
     assert!(error.contains("make new namespaces") && error.contains("os error 28"), "{error}");
     assert!(error.contains("user.max_user_namespaces"), "{error}");
