@@ -8,6 +8,7 @@ use clap::{Parser, Subcommand};
 use crate::commands::add::AddArgs;
 use crate::commands::agents::AgentsArgs;
 use crate::commands::answer::AnswerArgs;
+use crate::commands::bench::BenchCommand;
 use crate::commands::completions::CompletionsArgs;
 use crate::commands::config::ConfigCommand;
 use crate::commands::diff::DiffArgs;
@@ -100,6 +101,9 @@ pub(crate) enum Command {
     /// Serve a plugin library over stdio; started by ralph-orchestrator itself
     #[command(hide = true)]
     PluginHost(PluginHostArgs),
+    /// Benchmark agents on tasks, and report with honest statistics
+    #[command(subcommand)]
+    Bench(BenchCommand),
     /// Print the completion script of a shell
     Completions(CompletionsArgs),
     /// Write the manual pages, for packages

@@ -53,11 +53,19 @@ impl Context {
         file: &ConfigFile,
         overrides: impl Into<Overrides>,
     ) -> Result<Self, CommandError> {
+        Self::load_with_sources(file, overrides).map(|(context, _)| context)
+    }
+
+    /// The same, with the sources that it was read from.
+    pub(crate) fn load_with_sources(
+        file: &ConfigFile,
+        overrides: impl Into<Overrides>,
+    ) -> Result<(Self, Sources), CommandError> {
         let vars = variables();
         warn_about_foreign_variables(&vars);
         let (sources, file) = sources(file, &vars, overrides.into(), tasks::open)?;
         let loaded = config::load(&sources)?;
-        Ok(Self { file, loaded, vars })
+        Ok((Self { file, loaded, vars }, sources))
     }
 
     /// What a configuration that is wrong says of where its run is; nothing may be started with it.

@@ -52,6 +52,12 @@ impl ConfigFile {
         ConfigPlace::Named(path).into()
     }
 
+    /// No file, as where everything was given on the command line; relative paths are relative to the current
+    /// folder.
+    pub(crate) fn without_file() -> Result<Self, CommandError> {
+        Ok(ConfigPlace::Missing { folders: vec![std::env::current_dir()?] }.into())
+    }
+
     /// The file, or where it would be.
     pub(crate) fn path(&self) -> PathBuf {
         self.place.path()

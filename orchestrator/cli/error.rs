@@ -4,6 +4,7 @@ use std::error::Error;
 use std::io;
 
 use ralph_orchestrator_backlog::BacklogError;
+use ralph_orchestrator_bench::job::JobError;
 use ralph_orchestrator_config::{ConfigError, ConfigErrors, LoadedConfig, SourceLocation};
 use ralph_orchestrator_core::engine::{EngineError, RolePromptError};
 use ralph_orchestrator_core::machine::StopReason;
@@ -284,6 +285,19 @@ impl From<DriverError> for CommandError {
             DriverError::Encoding { .. } => Self::new(ErrorKind::Damaged, error),
             DriverError::NotSubmitted { .. } => Self::new(ErrorKind::Internal, error),
         }
+    }
+}
+
+impl From<JobError> for CommandError {
+    fn from(error: JobError) -> Self {
+        let kind = match &error {
+            JobError::Busy { .. } => ErrorKind::Busy,
+            JobError::Damaged { .. } => ErrorKind::Damaged,
+            JobError::NoJob { .. } | JobError::Exists { .. } => ErrorKind::Usage,
+            JobError::Format { .. } => ErrorKind::Config,
+            JobError::Io { .. } => ErrorKind::Internal,
+        };
+        Self::new(kind, error)
     }
 }
 

@@ -10,10 +10,11 @@ use crate::complete;
 use crate::render::terminal::{fold, stdout_width};
 
 /// The commands as people look for them.
-const GROUPS: [(&str, &[&str]); 4] = [
+const GROUPS: [(&str, &[&str]); 5] = [
     ("Run", &["run", "new", "go"]),
     ("Look", &["status", "next", "log", "why", "diff", "runs", "export"]),
     ("Steer", &["answer", "add", "stop", "rollback", "reset"]),
+    ("Measure", &["bench"]),
     ("Set up", &["init", "doctor", "config", "prompts", "agents", "plugin", "completions"]),
 ];
 

@@ -4,6 +4,7 @@ mod activity;
 mod agent_words;
 mod args;
 mod backlog;
+mod bench;
 mod bounded_file;
 mod commands;
 mod complete;
@@ -19,6 +20,7 @@ mod new_file;
 mod next_step;
 mod orphans;
 mod output;
+mod own_locks;
 mod plugins;
 mod presets;
 mod probe;
@@ -137,6 +139,7 @@ fn dispatch(command_line: CommandLine) -> Result<u8, CommandError> {
         Command::Agents(agents) => commands::agents::agents(&config, &agents),
         Command::Plugin(command) => commands::plugin::plugin(&config, command),
         Command::PluginHost(host) => Err(commands::plugin::host(&host)),
+        Command::Bench(command) => commands::bench::bench(&config, command, quiet),
         Command::Completions(shell) => commands::completions::completions(&shell),
         Command::Man(man) => commands::man::man(&man),
     }

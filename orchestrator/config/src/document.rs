@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 
 use crate::backlog_table::BacklogTable;
 use crate::model::{
-    AfterRejection, AgentConfig, BaselineMode, CompletionTrigger, Config, Env, Git, Handoff,
+    AfterRejection, AgentConfig, BaselineMode, Bench, CompletionTrigger, Config, Env, Git, Handoff,
     Initializer, InstructionsMode, Limits, Memory, PluginConfig, Prompts, Run, Sandbox,
     StateConfig, units,
 };
@@ -67,6 +67,9 @@ pub(crate) struct ConfigDocument {
     /// The list of items that is worked, each in a run of its own. Without `kind` there is none.
     #[serde(deserialize_with = "strict::table", skip_serializing_if = "BacklogTable::is_empty")]
     pub(crate) backlog: BacklogTable,
+    /// What `bench` compares.
+    #[serde(deserialize_with = "strict::table", skip_serializing_if = "Bench::is_default")]
+    pub(crate) bench: Bench,
     /// The environment of agents and validators.
     #[serde(deserialize_with = "strict::table")]
     pub(crate) env: Env,
@@ -344,6 +347,7 @@ impl From<&Config> for ConfigDocument {
             handoff: config.handoff,
             memory: config.memory.clone(),
             backlog: config.backlog.as_ref().map(BacklogTable::from).unwrap_or_default(),
+            bench: config.bench.clone(),
             env: config.env.clone(),
             sandbox: config.sandbox.clone(),
             state: config.state.clone(),

@@ -44,13 +44,14 @@ mod variables;
 
 pub use error::{ConfigError, ConfigErrors, Position, SourceLocation};
 pub use layers::Flag;
-pub use loaded::LoadedConfig;
+pub use loaded::{LoadedConfig, toml_text};
 pub use model::{
     AfterRejection, AgentCompletions, AgentConfig, BacklogConfig, BacklogOrder, BaselineMode,
-    CommitMode, Completion, CompletionTrigger, Config, DetectorConfig, Env, EnvMode, Git, Handoff,
-    Initializer, InstructionsMode, Limits, Memory, MemoryMode, PluginConfig, Prices,
-    ProgressFormat, Prompts, Role, RoleAgents, RoleNames, Run, Sandbox, SandboxMode,
-    SandboxWorkspace, StateConfig, ValidatorConfig, WorkingRole, duration_text, parse_duration,
+    Bench, BenchVariant, CommitMode, Completion, CompletionTrigger, Config, DetectorConfig, Env,
+    EnvMode, Git, Handoff, Initializer, InstructionsMode, Isolation, Limits, Memory, MemoryMode,
+    PluginConfig, Prices, ProgressFormat, Prompts, Role, RoleAgents, RoleNames, Run, Sandbox,
+    SandboxMode, SandboxWorkspace, StateConfig, ValidatorConfig, WorkingRole, duration_text,
+    parse_duration,
 };
 pub use plan_file::{PlanFile, TaskSource};
 pub use run_paths::{load_run_paths, run_paths_at};

@@ -29,6 +29,8 @@ pub struct LoadedConfig {
     /// The configured workspace, which identifies the run; `config.run.workspace` is where it works.
     configured_workspace: PathBuf,
     dir: PathBuf,
+    /// The folder that paths of agents are relative to.
+    agent_dir: PathBuf,
     provenance: Provenance,
     table: toml::Table,
     text: String,
@@ -52,7 +54,8 @@ impl LoadedConfig {
         let text = toml::to_string(&table).map_err(|e| failed(e.to_string()))?;
         let configured_workspace = config.run.workspace.clone();
         let task = sources.task.as_ref().map(|task| task.id.clone());
-        Ok(Self { config, configured_workspace, dir, provenance, table, text, task })
+        let agent_dir = dir.clone();
+        Ok(Self { config, configured_workspace, dir, agent_dir, provenance, table, text, task })
     }
 
     /// Returns the id of the task that is worked on, if it is one of several of this configuration.
@@ -104,7 +107,26 @@ impl LoadedConfig {
             list.retain(|path| inside(path).is_none());
         }
         self.dir = moved(&dir);
+        self.agent_dir = moved(&self.agent_dir);
         self
+    }
+
+    /// Returns the same configuration with the agents and plugins of another one. Their relative paths stay relative
+    /// to the folder of that.
+    #[must_use]
+    pub fn with_agents_from(mut self, other: &Self) -> Self {
+        self.config.agent = other.config.agent.clone();
+        self.config.agents.clone_from(&other.config.agents);
+        self.config.plugins.clone_from(&other.config.plugins);
+        self.agent_dir.clone_from(&other.agent_dir);
+        self
+    }
+
+    /// Returns the folder that relative paths of agents are relative to: that of `ralph.toml`, unless the agents come
+    /// from another configuration.
+    #[must_use]
+    pub fn agent_dir(&self) -> &Path {
+        &self.agent_dir
     }
 
     /// Returns the folder of `ralph.toml`, absolute: relative paths in the configuration are relative to
@@ -272,6 +294,12 @@ fn flatten(value: &toml::Value, path: &mut KeyPath, rows: &mut Vec<(KeyPath, Str
         }
         value => rows.push((path.clone(), inline::value(value))),
     }
+}
+
+/// Returns a value as it stands behind `key = ` in TOML, on one line; null is "none".
+#[must_use]
+pub fn toml_text(value: &Value) -> String {
+    inline::value(&to_toml(value.clone()))
 }
 
 /// Converts JSON to TOML. Null stands for a limit that is off; nothing else in a configuration can be null.

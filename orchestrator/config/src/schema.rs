@@ -104,7 +104,11 @@ pub(crate) fn tables_with(name: &str, path: &[String]) -> Vec<String> {
 /// Whether the key takes `"none"`.
 pub(crate) fn may_be_none(path: &[String]) -> bool {
     match path {
-        [table, key] => table == "limits" || (table == "handoff" && key == "after"),
+        [table, key] => {
+            table == "limits"
+                || (table == "handoff" && key == "after")
+                || (table == "bench" && key.starts_with("max_cost"))
+        }
         [table, _, key] => table == "validator" && key == "timeout",
         _ => false,
     }

@@ -3,12 +3,11 @@
 use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use ralph_orchestrator_backlog::{Backlog, BacklogItem};
 use ralph_orchestrator_core::engine::{EngineError, OpenOutcome, Request, Session, open};
-use ralph_orchestrator_core::store::{Disk, StateError};
+use ralph_orchestrator_core::store::Disk;
 use ralph_orchestrator_driver::{
     BacklogDriver, BacklogEnd, BacklogObserver, BacklogSaver, DriverError, DriverSetup,
     LocalExecutor, RunOpener, RunOrder,
@@ -21,6 +20,7 @@ use crate::dry_run::PlannedBacklog;
 use crate::error::{CommandError, exit, stop_exit_status};
 use crate::git::{self, BacklogCommits, RunPlace};
 use crate::orphans::end_orphans;
+use crate::own_locks::wait_for_own_locks;
 use crate::plugins::Plugins;
 use crate::processes::SupervisedProcesses;
 use crate::render::{HumanBacklogReporter, JsonBacklogReporter};
@@ -28,10 +28,6 @@ use crate::sandbox::SandboxPolicy;
 use crate::signals::Signals;
 use crate::trace::RunLog;
 use crate::{detach, dry_run, missing_agent_program, next_step, output, registry};
-
-/// How long the processes of a run may take to end, and with them its locks, when the next one begins.
-const OWN_LOCKS_WAIT: Duration = Duration::from_secs(10);
-const OWN_LOCKS_POLL: Duration = Duration::from_millis(5);
 
 /// What opens the runs of a backlog.
 struct BacklogRuns<'a> {
@@ -52,24 +48,10 @@ impl RunOpener for BacklogRuns<'_> {
     type Error = CommandError;
 
     async fn open(&self, order: RunOrder) -> Result<OpenOutcome, CommandError> {
-        let deadline = Instant::now() + OWN_LOCKS_WAIT;
-        loop {
-            match self.open_once(order.clone()).await {
-                // The processes of the run before are ending, and hold its locks until they have.
-                Err(EngineError::State(StateError::Busy { holder }))
-                    if holder.pid == std::process::id() && Instant::now() < deadline =>
-                {
-                    tokio::time::sleep(OWN_LOCKS_POLL).await;
-                }
-                opened => {
-                    let Context { loaded, vars, .. } = &self.place.context;
-                    let agent = self.args.agent.as_deref();
-                    return opened.map_err(|error| {
-                        missing_agent_program::explain(error, loaded, vars, agent)
-                    });
-                }
-            }
-        }
+        let opened = wait_for_own_locks(|| self.open_once(order.clone())).await;
+        let Context { loaded, vars, .. } = &self.place.context;
+        let agent = self.args.agent.as_deref();
+        opened.map_err(|error| missing_agent_program::explain(error, loaded, vars, agent))
     }
 
     fn prepare(

@@ -1,6 +1,7 @@
 //! Checks of a configuration, and the defaults for what it leaves out.
 
 mod backlog;
+mod bench;
 mod fallback;
 mod files;
 mod memory;
@@ -81,6 +82,7 @@ pub(crate) fn resolve(
     let run = run(file.run, has_prompts, dir, diagnostics);
     worktree(&file.git, &run, diagnostics);
     memory::check(&mut file.memory, backlog.as_ref(), &run, diagnostics);
+    bench::check(&mut file.bench, dir, diagnostics);
     let initializer = file.initializer;
     let produces = (initializer.as_ref(), backlog.is_some());
     prompts::check(&mut file.prompts, produces, &run, &file.agents, dir, diagnostics);
@@ -99,6 +101,7 @@ pub(crate) fn resolve(
         handoff: file.handoff,
         memory: file.memory,
         backlog,
+        bench: file.bench,
         env: file.env,
         sandbox: sandbox(file.sandbox, dir, diagnostics),
         state: StateConfig { dir: state },

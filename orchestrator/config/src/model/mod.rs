@@ -1,6 +1,7 @@
 //! The checked configuration.
 
 mod backlog;
+mod bench;
 mod git;
 mod handoff;
 mod limits;
@@ -21,6 +22,7 @@ use serde_json::{Map, Value};
 use crate::strict::{self, StrictEnum};
 
 pub use backlog::{AgentCompletions, BacklogConfig, BacklogOrder};
+pub use bench::{Bench, BenchVariant, Isolation};
 pub use git::{CommitMode, Git};
 pub use handoff::Handoff;
 pub use limits::Limits;
@@ -60,6 +62,8 @@ pub struct Config {
     pub memory: Memory,
     /// `[backlog]`
     pub backlog: Option<BacklogConfig>,
+    /// `[bench]`
+    pub bench: Bench,
     /// `[env]`
     pub env: Env,
     /// `[sandbox]`

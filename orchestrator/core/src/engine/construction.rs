@@ -49,6 +49,15 @@ pub fn build_context(loaded: &LoadedConfig, vars: &BTreeMap<String, String>) -> 
     }
 }
 
+/// Returns what factories of agents are given.
+#[must_use]
+pub(super) fn build_agent_context(
+    loaded: &LoadedConfig,
+    vars: &BTreeMap<String, String>,
+) -> BuildContext {
+    BuildContext { config_dir: loaded.agent_dir().to_owned(), ..build_context(loaded, vars) }
+}
+
 /// Returns the environment of what belongs to no agent, out of the orchestrator's own.
 #[must_use]
 pub fn plain_environment(

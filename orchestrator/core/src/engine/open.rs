@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::agents::AgentPool;
-use super::construction::build_context;
+use super::construction::{build_agent_context, build_context};
 use super::error::EngineError;
 use super::existing_run::{ExistingRun, RunSetup, verify_workspace};
 use super::location::{self, WorkspacePaths};
@@ -136,7 +136,8 @@ pub async fn open(request: Request<'_>) -> Result<OpenOutcome, EngineError> {
     }
     let policy = CompletionPolicy::build(loaded, registry, &context).await?;
     let name = request.agent.as_deref();
-    let agents = AgentPool::build(loaded, registry, &context, name, vars).await?;
+    let of_agents = build_agent_context(loaded, vars);
+    let agents = AgentPool::build(loaded, registry, &of_agents, name, vars).await?;
     let workspace_setup = build_workspace_setup(loaded, registry, &context)?;
     let mut notes = agents.check_limits(loaded)?;
 

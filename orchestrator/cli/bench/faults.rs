@@ -1,0 +1,71 @@
+//! Why a run stopped, in the words of benchmarks.
+
+use ralph_orchestrator_bench::trial::{Cause, Fault};
+use ralph_orchestrator_contract::ErrorClass;
+use ralph_orchestrator_core::machine::{IterationOutcome, State, StopReason};
+
+/// Returns what kept a run from ending by its own decision; none if nothing did.
+pub(crate) fn from_stop(reason: StopReason, message: &str, state: &State) -> Option<Fault> {
+    let (cause, kind) = match reason {
+        StopReason::Completed
+        | StopReason::Stagnation
+        | StopReason::Thrashing
+        | StopReason::Initialized => return None,
+        StopReason::MaxIterations => (Cause::Budget, "MaxIterationsError"),
+        StopReason::MaxCost => (Cause::Budget, "MaxCostError"),
+        StopReason::MaxTokens => (Cause::Budget, "MaxTokensError"),
+        StopReason::MaxRuntime => (Cause::Agent, "AgentTimeoutError"),
+        StopReason::Baseline => (Cause::Infrastructure, "BaselineError"),
+        StopReason::InitFailed => (Cause::Agent, "InitializerError"),
+        StopReason::Interrupted => (Cause::Cancelled, "CancelledError"),
+        StopReason::Once | StopReason::Failures => from_outcome(state)?,
+        StopReason::NeedsHuman => from_outcome(state).unwrap_or((Cause::Agent, "NeedsHumanError")),
+        StopReason::AgentUnavailable => {
+            from_outcome(state).unwrap_or((Cause::Infrastructure, "AgentNotAvailableError"))
+        }
+    };
+    let message = failure(state).unwrap_or(message);
+    Some(Fault { cause, kind: kind.to_owned(), message: message.to_owned() })
+}
+
+/// Returns what the last iteration says of its failure, if it failed.
+fn failure(state: &State) -> Option<&str> {
+    match state.last_outcome.as_ref()? {
+        IterationOutcome::Failed { message, .. }
+        | IterationOutcome::Deferred { message, .. }
+        | IterationOutcome::AgentLimit { message } => Some(message),
+        IterationOutcome::Succeeded
+        | IterationOutcome::StoppedEarly { .. }
+        | IterationOutcome::Interrupted => None,
+    }
+}
+
+/// Returns what the failure of the last iteration is, if it failed.
+fn from_outcome(state: &State) -> Option<(Cause, &'static str)> {
+    let class = match state.last_outcome.as_ref()? {
+        IterationOutcome::Succeeded => return None,
+        IterationOutcome::Failed { class, .. } | IterationOutcome::Deferred { class, .. } => class,
+        IterationOutcome::StoppedEarly { .. } => return Some((Cause::Agent, "AgentTimeoutError")),
+        IterationOutcome::AgentLimit { .. } => return Some((Cause::Agent, "AgentLimitError")),
+        IterationOutcome::Interrupted => return Some((Cause::Cancelled, "CancelledError")),
+    };
+    Some(match class {
+        ErrorClass::RateLimited { .. } => (Cause::Provider, "RateLimitError"),
+        ErrorClass::Overloaded => (Cause::Provider, "OverloadedError"),
+        ErrorClass::Unauthenticated => (Cause::Provider, "AuthenticationError"),
+        ErrorClass::Billing => (Cause::Provider, "BillingError"),
+        ErrorClass::InvalidRequest => (Cause::Agent, "InvalidRequestError"),
+        ErrorClass::NotFound => (Cause::Provider, "ModelNotFoundError"),
+        ErrorClass::ContextExceeded => (Cause::Agent, "ContextLengthExceededError"),
+        ErrorClass::AgentLimit => (Cause::Agent, "AgentLimitError"),
+        ErrorClass::Crashed => (Cause::Agent, "NonZeroAgentExitCodeError"),
+        ErrorClass::TimedOut => (Cause::Agent, "AgentTimeoutError"),
+        ErrorClass::Cancelled => (Cause::Cancelled, "CancelledError"),
+        ErrorClass::Unavailable => (Cause::Infrastructure, "AgentNotAvailableError"),
+    })
+}
+
+/// Whether the work is verified in spite of this fault.
+pub(crate) const fn is_judged(cause: Cause) -> bool {
+    matches!(cause, Cause::Agent | Cause::Budget)
+}

@@ -1,0 +1,53 @@
+//! What all trials of a job have in common: its configuration, and what it names.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use ralph_orchestrator_config::{LoadedConfig, Sources};
+
+use crate::context::{Context, Overrides};
+use crate::discovery::ConfigFile;
+use crate::error::CommandError;
+use crate::plugins::Plugins;
+
+/// The configuration of a job.
+pub(crate) struct JobSetup {
+    /// The configuration file, or where it would be.
+    pub(crate) file: PathBuf,
+    /// What every trial's configuration is made from.
+    pub(crate) sources: Sources,
+    /// The configuration as it is without a trial, for `[bench]` and the names of agents.
+    pub(crate) loaded: LoadedConfig,
+    pub(crate) vars: BTreeMap<String, String>,
+    pub(crate) state_home: PathBuf,
+    pub(crate) plugins: Plugins,
+}
+
+impl JobSetup {
+    /// Reads the configuration. A file is not needed: the command line can say everything.
+    ///
+    /// # Errors
+    /// It is wrong, or a plugin cannot be used.
+    pub(crate) fn load(
+        file: &ConfigFile,
+        sets: Vec<(String, String)>,
+    ) -> Result<Self, CommandError> {
+        let overrides = Overrides {
+            sets,
+            // What a trial brings itself need not be in the file.
+            implied: vec![
+                ("completion.trust_agent", "true".to_owned()),
+                ("run.prompt_text", "\"the instruction of the task\"".to_owned()),
+            ],
+            is_task: true,
+            ..Overrides::default()
+        };
+        let (context, mut sources) = Context::load_with_sources(file, overrides)?;
+        // Each trial says it by itself.
+        sources.implied.clear();
+        let plugins = Plugins::from_context(&context)?;
+        let state_home = context.state_home();
+        let Context { file, loaded, vars } = context;
+        Ok(Self { file, sources, loaded, vars, state_home, plugins })
+    }
+}

@@ -1,0 +1,27 @@
+//! Jobs of trials: what `bench` needs beside the commands.
+
+mod decoys;
+mod faults;
+pub(crate) mod job_setup;
+pub(crate) mod observer;
+mod opener;
+pub(crate) mod planning;
+mod run_facts;
+mod runner;
+mod snapshots;
+mod step;
+pub(crate) mod trial_config;
+mod trial_environment;
+mod verification;
+
+pub(crate) use job_setup::JobSetup;
+pub(crate) use runner::Runner;
+
+use std::path::{Path, PathBuf};
+
+use crate::error::CommandError;
+
+/// Returns the path from the root, whether it exists or not.
+pub(crate) fn absolute(path: &Path) -> Result<PathBuf, CommandError> {
+    Ok(std::path::absolute(path)?)
+}

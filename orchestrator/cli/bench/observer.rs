@@ -1,0 +1,115 @@
+//! What people see of a job while it goes on.
+
+use std::collections::BTreeMap;
+
+use ralph_orchestrator_bench::job::{JobObserver, JobPlan, JobProgress, StopSignal, TrialOrder};
+use ralph_orchestrator_bench::statistics::sequential::StopRule;
+use ralph_orchestrator_bench::summary::{PlannedJob, collect_complete_rounds};
+use ralph_orchestrator_bench::trial::{TrialKey, TrialRecord};
+use ralph_orchestrator_core::engine::StopRequests;
+use serde_json::json;
+
+use crate::output;
+use crate::render::text::{duration, one_line};
+
+/// The longest name that is shown, in characters.
+const MAX_NAME: usize = 60;
+
+/// Prints a line for each trial that ends, or an event for everything.
+pub(crate) struct JobReporter {
+    pub(crate) plan: JobPlan,
+    pub(crate) is_json: bool,
+    /// Ends the job when the score of every column is known well enough.
+    pub(crate) until: Option<StopRule>,
+}
+
+/// The requests to stop the job.
+pub(crate) struct JobStop(pub(crate) StopRequests);
+
+impl StopSignal for JobStop {
+    fn is_stopping(&self) -> bool {
+        *self.0.borrow() > 0
+    }
+}
+
+impl JobReporter {
+    fn event(
+        &self,
+        event: &str,
+        key: &TrialKey,
+        attempt: u32,
+        progress: JobProgress,
+    ) -> serde_json::Value {
+        json!({
+            "event": event,
+            "time": jiff::Timestamp::now(),
+            "job": self.plan.name,
+            "agent": key.column.agent,
+            "variant": key.column.variant,
+            "task": key.task,
+            "trial": key.trial,
+            "attempt": attempt,
+            "planned": progress.planned,
+            "ended": progress.ended,
+            "running": progress.running,
+            "cost_usd": progress.cost,
+        })
+    }
+}
+
+impl JobObserver for JobReporter {
+    fn trial_started(&self, order: &TrialOrder, progress: JobProgress) {
+        if self.is_json {
+            output::json(&self.event("trial_started", &order.key, order.attempt, progress));
+        }
+    }
+
+    fn trial_ended(&self, record: &TrialRecord, is_retried: bool, progress: JobProgress) {
+        if self.is_json {
+            let mut event = self.event("trial_ended", &record.key, record.attempt, progress);
+            if let Some(event) = event.as_object_mut() {
+                event.insert("is_retried".to_owned(), is_retried.into());
+                event.insert("record".to_owned(), json!(record));
+            }
+            output::json(&event);
+            return;
+        }
+        output::info(&ended_line(record, is_retried, progress));
+    }
+
+    fn is_decided(&self, ended: &BTreeMap<TrialKey, TrialRecord>) -> bool {
+        let Some(rule) = &self.until else { return false };
+        let records: Vec<TrialRecord> = ended.values().cloned().collect();
+        planned_job(&self.plan).columns.iter().all(|column| {
+            let rounds = collect_complete_rounds(column, &records);
+            rule.is_met(&rounds.into_values().collect::<Vec<_>>())
+        })
+    }
+}
+
+/// Returns the matrix of a job.
+pub(crate) fn planned_job(plan: &JobPlan) -> PlannedJob {
+    let tasks: Vec<String> = plan.tasks.iter().map(|task| task.name.clone()).collect();
+    PlannedJob::from_matrix(&plan.columns, &tasks, plan.trials)
+}
+
+/// Returns the line of a trial that ended.
+fn ended_line(record: &TrialRecord, is_retried: bool, progress: JobProgress) -> String {
+    let name = one_line(&record.key.to_string(), MAX_NAME);
+    let result = match (record.reward(), &record.fault) {
+        (Some(reward), None) => format!("reward {reward}"),
+        (Some(reward), Some(fault)) => format!("reward {reward}, {}", fault.kind),
+        (None, Some(fault)) => {
+            let message = one_line(&fault.message, 160);
+            format!("not judged: {}: {message}", fault.kind)
+        }
+        (None, None) => "not judged".to_owned(),
+    };
+    let cost = match record.usage.cost {
+        Some(cost) => format!(", ${:.2}", cost.dollars()),
+        None => String::new(),
+    };
+    let time = duration(record.durations.run_ms);
+    let again = if is_retried { "; it is tried again" } else { "" };
+    format!("[{}/{}] {name}: {result} ({time}{cost}){again}", progress.ended, progress.planned)
+}

@@ -1,0 +1,108 @@
+//! Opens the run of a trial.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use ralph_orchestrator_backlog::BacklogItem;
+use ralph_orchestrator_config::{Isolation, LoadedConfig};
+use ralph_orchestrator_core::engine::{
+    EngineError, OpenOutcome, Request, Session, VersionControl, open,
+};
+use ralph_orchestrator_core::store::Disk;
+use ralph_orchestrator_driver::{RunOpener, RunOrder};
+use ralph_orchestrator_supervisor::Supervisor;
+
+use super::job_setup::JobSetup;
+use super::snapshots::Snapshots;
+use super::trial_config::agent_key;
+use crate::context::Context;
+use crate::error::CommandError;
+use crate::missing_agent_program::explain;
+use crate::orphans::end_orphans;
+use crate::own_locks::wait_for_own_locks;
+use crate::processes::SupervisedProcesses;
+use crate::registry;
+use crate::sandbox::SandboxPolicy;
+
+/// Opens the one run of a trial, or of a step of it.
+pub(super) struct TrialOpener<'a> {
+    pub(super) job: &'a JobSetup,
+    pub(super) loaded: LoadedConfig,
+    /// The column's agent.
+    pub(super) agent: &'a str,
+    /// What starts the agent, its validators and everything else of the run.
+    pub(super) supervisor: Supervisor,
+    pub(super) snapshots: PathBuf,
+}
+
+impl TrialOpener<'_> {
+    /// Returns how the agent is confined, if its environment is this machine.
+    fn policy(&self) -> Result<Option<SandboxPolicy>, CommandError> {
+        if self.job.loaded.config.bench.isolation != Isolation::None {
+            return Ok(None);
+        }
+        SandboxPolicy::from_context(&Context {
+            file: self.job.file.clone(),
+            loaded: self.loaded.clone(),
+            vars: self.job.vars.clone(),
+        })
+    }
+}
+
+#[async_trait(?Send)]
+impl RunOpener for TrialOpener<'_> {
+    type Error = CommandError;
+
+    async fn open(&self, order: RunOrder) -> Result<OpenOutcome, CommandError> {
+        let policy = self.policy()?;
+        let opened = wait_for_own_locks(|| self.open_once(order.clone(), policy.as_ref())).await;
+        let agent = agent_key(self.agent);
+        opened.map_err(|error| explain(error, &self.loaded, &self.job.vars, agent.as_deref()))
+    }
+
+    fn prepare(
+        &self,
+        _session: &mut Session,
+        _item: Option<&BacklogItem>,
+    ) -> Result<Option<u8>, CommandError> {
+        Ok(None)
+    }
+}
+
+impl TrialOpener<'_> {
+    async fn open_once(
+        &self,
+        order: RunOrder,
+        policy: Option<&SandboxPolicy>,
+    ) -> Result<OpenOutcome, EngineError> {
+        let registry = registry::build(&self.job.plugins, policy, self.supervisor.clone());
+        let mut loaded = self.loaded.clone();
+        loaded.config.limits = order.limits;
+        let vars = self.job.vars.clone();
+        let snapshots: Arc<dyn VersionControl> =
+            Arc::new(Snapshots { folder: self.snapshots.clone() });
+        let opened = Box::pin(open(Request {
+            loaded,
+            config_file: self.job.file.clone(),
+            vars,
+            disk: Disk::default(),
+            state_home: self.job.state_home.clone(),
+            registry: &registry,
+            end_orphans: &end_orphans,
+            processes: Arc::new(SupervisedProcesses),
+            version_control: snapshots,
+            agent: agent_key(self.agent),
+            once: order.once,
+            restart: order.restart,
+            renew: false,
+            new_run: None,
+            dry_run: false,
+            part: Some(order.part),
+            protect: Vec::new(),
+            // What concerns a single trial is in its folder.
+            say: &|_| {},
+        }));
+        opened.await
+    }
+}

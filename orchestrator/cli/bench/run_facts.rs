@@ -1,0 +1,124 @@
+//! What the engine's journal says of the run of a trial: what it cost, and how it went.
+
+use std::collections::BTreeMap;
+
+use ralph_orchestrator_bench::job::LedgerEntry;
+use ralph_orchestrator_contract::{Tokens, Usage, Usd};
+use ralph_orchestrator_core::machine::{IterationOutcome, Record, State};
+use ralph_orchestrator_core::store::{JournalEntry, Layout, StateError, read_current_run};
+
+/// What a journal says of a run.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RunFacts {
+    /// The run's id.
+    pub(crate) run: String,
+    /// The model and the version that the agent reports.
+    pub(crate) model: Option<String>,
+    pub(crate) version: Option<String>,
+    /// Claims of completion.
+    pub(crate) claims: u64,
+    /// Iterations that began.
+    pub(crate) iterations: u64,
+    /// What each iteration used, by its number.
+    pub(crate) usage: BTreeMap<u64, IterationUsage>,
+    /// The state that the journal leads to.
+    pub(crate) state: Option<State>,
+}
+
+/// What an iteration used, all its attempts together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct IterationUsage {
+    pub(crate) tokens: Option<Tokens>,
+    pub(crate) cost: Option<Usd>,
+    pub(crate) is_estimated: bool,
+    /// Runtime of the run at its end, in milliseconds.
+    pub(crate) ended_ms: u64,
+}
+
+impl RunFacts {
+    /// Reads the run of a state directory; none if none began there.
+    ///
+    /// # Errors
+    /// The state is damaged or cannot be read.
+    pub(crate) fn read(layout: &Layout) -> Result<Option<Self>, StateError> {
+        let mut facts = Self::default();
+        let found = read_current_run(layout, |entry| facts.add(entry))?;
+        let Some(found) = found else { return Ok(None) };
+        facts.run = found.run;
+        if let Some(running) = &found.state.running {
+            // It was lost: what it reported, and at least what was reserved for it.
+            let cost = running.usage.cost.unwrap_or_default().max(running.reservation);
+            let known = running.usage.cost.is_some() || running.reservation > Usd::ZERO;
+            let usage = facts.usage.entry(running.iteration).or_default();
+            usage.add(&running.usage, known.then_some(cost), true);
+        }
+        facts.state = Some(found.state);
+        Ok(Some(facts))
+    }
+
+    fn add(&mut self, entry: &JournalEntry) {
+        match &entry.record {
+            Record::IterationStarted { iteration, version, model, .. } => {
+                self.iterations = self.iterations.max(*iteration);
+                self.version = version.clone().or_else(|| self.version.take());
+                self.model = self.model.take().or_else(|| model.clone());
+            }
+            Record::Model { model, .. } => self.model = Some(model.clone()),
+            Record::Claimed { .. } => self.claims += 1,
+            Record::IterationEnded { iteration, outcome, usage, cost_usd, runtime_ms, .. } => {
+                let is_lost = matches!(outcome, IterationOutcome::Interrupted);
+                let is_reserved = usage.cost.is_none() && *cost_usd > Usd::ZERO;
+                let known = usage.cost.is_some() || is_reserved;
+                let sum = self.usage.entry(*iteration).or_default();
+                sum.add(usage, known.then_some(*cost_usd), is_lost || is_reserved);
+                sum.ended_ms = *runtime_ms;
+            }
+            _ => {}
+        }
+    }
+
+    /// Returns what the run used, all iterations together. The cost is that of the iterations whose cost is known.
+    pub(crate) fn total(&self) -> Usage {
+        let mut total = Usage::default();
+        for usage in self.usage.values() {
+            total.tokens = sum(total.tokens, usage.tokens);
+            total.cost = sum(total.cost, usage.cost);
+            total.estimated |= usage.is_estimated;
+        }
+        // An iteration of unknown cost makes the whole unknown.
+        if self.usage.values().any(|usage| usage.cost.is_none()) {
+            total.cost = None;
+        }
+        total
+    }
+
+    /// Returns the lines of the ledger.
+    pub(crate) fn ledger(&self, trial: &str, agent: &str, attempt: u32) -> Vec<LedgerEntry> {
+        let line = |(iteration, usage): (&u64, &IterationUsage)| LedgerEntry {
+            trial: trial.to_owned(),
+            agent: agent.to_owned(),
+            attempt,
+            iteration: *iteration,
+            run: self.run.clone(),
+            tokens: usage.tokens,
+            cost_usd: usage.cost,
+            estimated: usage.is_estimated,
+        };
+        self.usage.iter().map(line).collect()
+    }
+}
+
+impl IterationUsage {
+    fn add(&mut self, usage: &Usage, cost: Option<Usd>, is_estimated: bool) {
+        self.tokens = sum(self.tokens, usage.tokens);
+        self.cost = sum(self.cost, cost);
+        self.is_estimated |= usage.estimated || is_estimated;
+    }
+}
+
+fn sum<T: std::ops::Add<Output = T>>(one: Option<T>, other: Option<T>) -> Option<T> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one + other),
+        (one, other) => one.or(other),
+    }
+}

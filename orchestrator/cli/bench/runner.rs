@@ -1,0 +1,198 @@
+//! Performs trials: the environment of the task, a run of the engine, and the verification of what it left.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use ralph_orchestrator_bench::job::{LedgerEntry, StartedTrial, TrialOrder, TrialRunner};
+use ralph_orchestrator_bench::task::{Task, reward};
+use ralph_orchestrator_bench::trial::{
+    Cause, CheatFinding, Durations, Fault, IterationReward, TrialKey, TrialRecord,
+};
+use ralph_orchestrator_contract::{Usage, Usd};
+use ralph_orchestrator_core::machine::StopReason;
+use ralph_orchestrator_core::store::Layout;
+
+use super::job_setup::JobSetup;
+use super::run_facts::RunFacts;
+use super::step::StepTrial;
+use super::trial_config::is_reserved;
+use super::trial_environment::{TrialEnvironment, add_logs};
+use super::verification::Rewards;
+use crate::signals::Signals;
+
+/// The folder of an attempt with the states of its runs.
+const STATE: &str = "state";
+
+/// Performs the trials of a job in this process.
+pub(crate) struct Runner<'a> {
+    pub(super) setup: &'a JobSetup,
+    tasks: BTreeMap<String, Task>,
+    pub(super) signals: &'a Signals,
+}
+
+/// What an attempt has come to so far.
+#[derive(Default)]
+pub(super) struct Progress {
+    /// Of the run of each step.
+    pub(super) facts: Vec<RunFacts>,
+    pub(super) rewards: Rewards,
+    pub(super) durations: Durations,
+    pub(super) stop_reason: Option<StopReason>,
+    pub(super) fault: Option<Fault>,
+    pub(super) curve: Vec<IterationReward>,
+    pub(super) cheating: Vec<CheatFinding>,
+    pub(super) warnings: Vec<String>,
+}
+
+impl<'a> Runner<'a> {
+    pub(crate) fn new(setup: &'a JobSetup, tasks: Vec<Task>, signals: &'a Signals) -> Self {
+        let tasks = tasks.into_iter().map(|task| (task.name.clone(), task)).collect();
+        Self { setup, tasks, signals }
+    }
+
+    /// Performs an attempt. What it came to until a fault is in `progress`.
+    async fn perform(&self, order: &TrialOrder, progress: &mut Progress) -> Result<(), Fault> {
+        let task = self.tasks.get(&order.key.task).ok_or_else(|| {
+            fault(Cause::Infrastructure, "TaskNotFoundError", "the task is gone".to_owned())
+        })?;
+        let started = Instant::now();
+        let mut staged = task
+            .stage(&order.dir.join("environment"), &self.setup.vars)
+            .map_err(|error| fault(Cause::Sandbox, "EnvironmentError", error.to_string()))?;
+        let failed = |error: std::io::Error| {
+            fault(Cause::Infrastructure, "EnvironmentError", error.to_string())
+        };
+        add_logs(&mut staged, &order.dir).map_err(failed)?;
+        let switch = &self.signals.switch;
+        let environment = TrialEnvironment::create(task, &staged, &order.dir, self.setup, switch)
+            .map_err(failed)?;
+        progress.durations.setup_ms = millis(started);
+        if let Some(check) = &task.environment.healthcheck {
+            environment.wait_until_healthy(check).await?;
+        }
+        let mut rewards = Vec::new();
+        for (index, step) in task.steps.iter().enumerate() {
+            let (staged, environment) = (&staged, &environment);
+            let trial = StepTrial { runner: self, order, task, step, index, staged, environment };
+            let found = Box::pin(trial.perform(progress)).await?;
+            let failure = reward::find_gate_failure(step.min_reward.as_ref(), Some(&found));
+            rewards.push(Some(found));
+            if let Some(failure) = failure {
+                let name = step.name.as_deref().unwrap_or("the step");
+                progress.warnings.push(format!("ended after {name}: {failure}"));
+                break;
+            }
+        }
+        progress.rewards =
+            reward::combine_rewards(task.reward_strategy, &rewards).unwrap_or_default();
+        Ok(())
+    }
+
+    /// Returns the record of an attempt.
+    fn record(
+        &self,
+        key: &TrialKey,
+        attempt: u32,
+        started: Timestamp,
+        progress: Progress,
+    ) -> TrialRecord {
+        let task = self.tasks.get(&key.task);
+        let last = progress.facts.last();
+        let totals: Vec<Usage> = progress.facts.iter().map(RunFacts::total).collect();
+        let cost = totals.iter().map(|total| total.cost).sum::<Option<Usd>>();
+        let usage = Usage {
+            tokens: totals.iter().filter_map(|total| total.tokens).reduce(|one, other| one + other),
+            cost: if is_reserved(&key.column.agent) { Some(Usd::ZERO) } else { cost },
+            estimated: totals.iter().any(|total| total.estimated),
+        };
+        TrialRecord {
+            key: key.clone(),
+            attempt,
+            task_digest: task.map(|task| task.digest.clone()).unwrap_or_default(),
+            started,
+            finished: Timestamp::now(),
+            run: last.map(|facts| facts.run.clone()),
+            stop_reason: progress.stop_reason.map(|reason| reason.word().to_owned()),
+            agent_version: last.and_then(|facts| facts.version.clone()),
+            model: last.and_then(|facts| facts.model.clone()),
+            usage,
+            iterations: progress.facts.iter().map(|facts| facts.iterations).sum(),
+            claims: progress.facts.iter().map(|facts| facts.claims).sum(),
+            completed: progress.stop_reason == Some(StopReason::Completed),
+            rewards: progress.rewards,
+            fault: progress.fault,
+            durations: progress.durations,
+            curve: progress.curve,
+            cheating: progress.cheating,
+            warnings: progress.warnings,
+        }
+    }
+
+    /// Returns the lines of the ledger for the runs of an attempt.
+    fn costs(key: &TrialKey, name: &str, attempt: u32, facts: &[RunFacts]) -> Vec<LedgerEntry> {
+        let mut entries = Vec::new();
+        for (step, facts) in facts.iter().enumerate() {
+            let mut lines = facts.ledger(name, &key.column.agent, attempt);
+            // Steps are runs of their own, and the ledger knows iterations of the attempt.
+            let offset = entries.len() as u64;
+            if step > 0 {
+                lines.iter_mut().for_each(|line| line.iteration += offset);
+            }
+            entries.extend(lines);
+        }
+        entries
+    }
+}
+
+#[async_trait(?Send)]
+impl TrialRunner for Runner<'_> {
+    async fn run(&self, order: TrialOrder) -> (TrialRecord, Vec<LedgerEntry>) {
+        let started = Timestamp::now();
+        let mut progress = Progress::default();
+        if let Err(fault) = Box::pin(self.perform(&order, &mut progress)).await {
+            progress.fault = Some(fault);
+            progress.rewards.clear();
+        }
+        let costs = Self::costs(&order.key, &order.name, order.attempt, &progress.facts);
+        (self.record(&order.key, order.attempt, started, progress), costs)
+    }
+
+    async fn recover(&self, started: &StartedTrial, name: &str) -> (TrialRecord, Vec<LedgerEntry>) {
+        let mut progress = Progress::default();
+        for index in 0.. {
+            let state = state_dir(&started.dir, index);
+            if !state.exists() {
+                break;
+            }
+            match RunFacts::read(&Layout::new(state)) {
+                Ok(Some(facts)) => progress.facts.push(facts),
+                Ok(None) => {}
+                Err(error) => progress.warnings.push(format!("what it cost is not known: {error}")),
+            }
+        }
+        let message = "the process that performed it ended".to_owned();
+        progress.fault = Some(fault(Cause::Cancelled, "CancelledError", message));
+        let costs = Self::costs(&started.key, name, started.attempt, &progress.facts);
+        let now = Timestamp::now();
+        (self.record(&started.key, started.attempt, now, progress), costs)
+    }
+}
+
+/// Returns the state directory of the run of a step.
+pub(super) fn state_dir(attempt: &Path, step: usize) -> PathBuf {
+    match step {
+        0 => attempt.join(STATE),
+        _ => attempt.join(format!("{STATE}-{}", step + 1)),
+    }
+}
+
+pub(super) fn millis(since: Instant) -> u64 {
+    u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX)
+}
+
+pub(super) fn fault(cause: Cause, kind: &str, message: String) -> Fault {
+    Fault { cause, kind: kind.to_owned(), message }
+}

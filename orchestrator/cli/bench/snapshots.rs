@@ -1,0 +1,100 @@
+//! The workspace as each iteration of a trial left it, so that it can be verified after the trial.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ralph_orchestrator_core::engine::{
+    RepositoryLocation, RunRepository, StoredWork, VersionControl,
+};
+
+/// The bytes of one copy: what is larger is left out, since it would be there once for each iteration.
+const MAX_BYTES: u64 = 2 << 30;
+
+/// Stores a copy of the workspace after each iteration, where the engine would make a checkpoint.
+#[derive(Clone, Debug)]
+pub(crate) struct Snapshots {
+    /// The folder in which each iteration gets a folder of its own.
+    pub(crate) folder: PathBuf,
+}
+
+/// The snapshots of one run.
+struct RunSnapshots {
+    folder: PathBuf,
+    workspace: PathBuf,
+}
+
+impl Snapshots {
+    /// Returns the folder with the work of an iteration.
+    pub(crate) fn iteration(&self, iteration: u64) -> PathBuf {
+        self.folder.join(iteration.to_string())
+    }
+}
+
+impl VersionControl for Snapshots {
+    fn open(&self, location: RepositoryLocation) -> Result<Arc<dyn RunRepository>, String> {
+        let workspace = location.workspace;
+        Ok(Arc::new(RunSnapshots { folder: self.folder.clone(), workspace }))
+    }
+
+    fn recent_subjects(
+        &self,
+        _location: RepositoryLocation,
+        _most: u32,
+    ) -> Result<Vec<String>, String> {
+        Ok(Vec::new())
+    }
+}
+
+impl RunRepository for RunSnapshots {
+    fn begin_iteration(&self, _iteration: u64) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn checkpoint(&self, iteration: u64) -> Result<StoredWork, String> {
+        let name = iteration.to_string();
+        let (whole, part) = (self.folder.join(&name), self.folder.join(format!("{name}.part")));
+        if iteration == 0 || whole.exists() {
+            return Ok(StoredWork::default());
+        }
+        let store = || -> io::Result<()> {
+            if part.exists() {
+                fs::remove_dir_all(&part)?;
+            }
+            fs::create_dir_all(&self.folder)?;
+            copy_tree(&self.workspace, &part, &mut { MAX_BYTES })?;
+            fs::rename(&part, &whole)
+        };
+        store().map_err(|error| format!("cannot store a copy of the workspace: {error}"))?;
+        Ok(StoredWork { id: Some(name), skipped: Vec::new() })
+    }
+
+    fn commit(&self, _iteration: u64, _message: &str) -> Result<StoredWork, String> {
+        Ok(StoredWork::default())
+    }
+}
+
+/// Copies a folder that an agent has written to: links stay the links that they are, and what is neither file, folder
+/// nor link is left out. `left` are the bytes that may be copied.
+fn copy_tree(from: &Path, to: &Path, left: &mut u64) -> io::Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let (from, to) = (entry.path(), to.join(entry.file_name()));
+        let kind = entry.file_type()?;
+        if kind.is_symlink() {
+            std::os::unix::fs::symlink(fs::read_link(&from)?, &to)?;
+        } else if kind.is_dir() {
+            copy_tree(&from, &to, left)?;
+        } else if kind.is_file() {
+            let len = entry.metadata()?.len();
+            let too_large = || io::Error::other(format!("it has more than {MAX_BYTES} bytes"));
+            *left = left.checked_sub(len).ok_or_else(too_large)?;
+            fs::copy(&from, &to)?;
+        }
+    }
+    let mode = fs::symlink_metadata(from)?.mode() & 0o7777;
+    fs::set_permissions(to, std::os::unix::fs::PermissionsExt::from_mode(mode))
+}

@@ -1,0 +1,300 @@
+//! One step of a trial: what is put into the environment, the run of the agent, and the verification.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+use ralph_orchestrator_bench::job::TrialOrder;
+use ralph_orchestrator_bench::task::{
+    LeftFiles, Oracle, StagedEnvironment, Step, Task, TaskForm, TestFiles, resolve_env,
+};
+use ralph_orchestrator_bench::trial::{Cause, Fault, IterationReward, REWARD};
+use ralph_orchestrator_config::LoadedConfig;
+use ralph_orchestrator_contract::Usd;
+use ralph_orchestrator_core::engine::{RunEvent, RunObserver, RunPart};
+use ralph_orchestrator_core::machine::StopReason;
+use ralph_orchestrator_core::store::Layout;
+use ralph_orchestrator_driver::{Executor as _, LocalExecutor, RunOrder, Submission};
+use ralph_orchestrator_supervisor::{Mount, MountAccess};
+
+use super::decoys::Decoys;
+use super::faults;
+use super::opener::TrialOpener;
+use super::run_facts::RunFacts;
+use super::runner::{Progress, Runner, fault, millis, state_dir};
+use super::snapshots::Snapshots;
+use super::trial_config::{self, ORACLE, TrialSettings, is_reserved};
+use super::trial_environment::{SOLUTION, TrialEnvironment};
+use super::verification::{Rewards, Verifier};
+use crate::error::CommandError;
+
+/// One step of a trial.
+pub(super) struct StepTrial<'a> {
+    pub(super) runner: &'a Runner<'a>,
+    pub(super) order: &'a TrialOrder,
+    pub(super) task: &'a Task,
+    pub(super) step: &'a Step,
+    /// Its place among the steps, from 0.
+    pub(super) index: usize,
+    pub(super) staged: &'a StagedEnvironment,
+    pub(super) environment: &'a TrialEnvironment,
+}
+
+/// What happens within a trial is in its journal.
+struct NoReporter;
+
+impl RunObserver for NoReporter {
+    fn on_event(&self, _run: &str, _event: &RunEvent) {}
+}
+
+/// What the agent of a step sees beside its environment, and the words that perform the solution.
+struct AgentSight {
+    mounts: Vec<Mount>,
+    solution: Vec<String>,
+    decoys: Option<Decoys>,
+}
+
+impl StepTrial<'_> {
+    /// Performs the step. Returns its rewards.
+    ///
+    /// # Errors
+    /// The work is not judged.
+    pub(super) async fn perform(&self, progress: &mut Progress) -> Result<Rewards, Fault> {
+        let before = Instant::now();
+        let has_setup =
+            self.task.install_step_files(self.step, self.staged).map_err(no_environment)?;
+        if has_setup {
+            self.environment.run_setup().await?;
+        }
+        if let Some(check) = &self.step.healthcheck {
+            self.environment.wait_until_healthy(check).await?;
+        }
+        let tests = self.task.record_test_files(self.step, self.staged).map_err(no_environment)?;
+        let sight = self.prepare_sight()?;
+        progress.durations.setup_ms += millis(before);
+        let before = Instant::now();
+        let state = state_dir(&self.order.dir, self.index);
+        let ended = Box::pin(self.run_agent(&state, &sight)).await;
+        progress.durations.run_ms += millis(before);
+        match RunFacts::read(&Layout::new(state)) {
+            Ok(facts) => progress.facts.extend(facts),
+            Err(error) => progress.warnings.push(format!("what it cost is not known: {error}")),
+        }
+        let (reason, found) =
+            ended.map_err(|error| fault(Cause::Infrastructure, "RunError", error.summary()))?;
+        progress.stop_reason = Some(reason);
+        if let Some(fault) = found.clone().filter(|fault| !faults::is_judged(fault.cause)) {
+            return Err(fault);
+        }
+        progress.fault = found;
+        progress.cheating.extend(self.find_cheating(&tests, &sight)?);
+        let before = Instant::now();
+        let rewards = self.verify(reason).await;
+        if self.runner.setup.loaded.config.bench.curve && self.task.form != TaskForm::Own {
+            self.verify_iterations(progress).await;
+        }
+        progress.durations.verifier_ms += millis(before);
+        rewards
+    }
+
+    /// Makes what the agent sees: a task's own solution if it performs that, else nothing in its place.
+    fn prepare_sight(&self) -> Result<AgentSight, Fault> {
+        let failed = |error: std::io::Error| {
+            fault(Cause::Infrastructure, "EnvironmentError", error.to_string())
+        };
+        let mut sight =
+            AgentSight { mounts: Vec::new(), solution: vec!["true".to_owned()], decoys: None };
+        if self.order.key.column.agent == ORACLE {
+            let into = self.order.dir.join(format!("solution-{}", self.index));
+            let folder = self
+                .task
+                .install_solution(self.step, self.staged, &into)
+                .map_err(no_environment)?;
+            if let Some((folder, script)) = folder.zip(solution_script(self.step)) {
+                let seen = self.environment.inside(SOLUTION, &folder).join(script);
+                sight.solution = vec!["bash".to_owned(), seen.display().to_string()];
+                let access = MountAccess::ReadOnly;
+                sight.mounts.push(Mount { source: folder, target: SOLUTION.into(), access });
+            }
+            return Ok(sight);
+        }
+        if self.environment.has_root() {
+            let folder = self.order.dir.join(format!("decoys-{}", self.index));
+            let decoys = Decoys::create(&folder).map_err(failed)?;
+            sight.mounts.extend(decoys.mounts());
+            sight.decoys = Some(decoys);
+        }
+        Ok(sight)
+    }
+
+    /// Returns what the agent did to the verification.
+    fn find_cheating(
+        &self,
+        tests: &TestFiles,
+        sight: &AgentSight,
+    ) -> Result<Vec<ralph_orchestrator_bench::trial::CheatFinding>, Fault> {
+        if is_reserved(&self.order.key.column.agent) {
+            return Ok(Vec::new());
+        }
+        let logs = self.order.dir.join("logs/verifier");
+        let left = LeftFiles { verifier_logs: Some(&logs), ..LeftFiles::default() };
+        let mut found =
+            self.task.find_cheating(self.staged, tests, &left).map_err(no_environment)?;
+        found.extend(sight.decoys.iter().flat_map(Decoys::find_visits));
+        Ok(found)
+    }
+
+    async fn verify(&self, reason: StopReason) -> Result<Rewards, Fault> {
+        if self.task.form == TaskForm::Own {
+            let reward = f64::from(u8::from(reason == StopReason::Completed));
+            return Ok(Rewards::from([(REWARD.to_owned(), reward)]));
+        }
+        self.verifier(self.staged, self.environment, "").verify().await
+    }
+
+    fn verifier<'a>(
+        &'a self,
+        staged: &'a StagedEnvironment,
+        environment: &'a TrialEnvironment,
+        name: &'a str,
+    ) -> Verifier<'a> {
+        Verifier {
+            setup: self.runner.setup,
+            task: self.task,
+            step: self.step,
+            staged,
+            environment,
+            name: format!("{}{name}", self.index),
+        }
+    }
+
+    /// Verifies what each iteration left, in the place of the work.
+    async fn verify_iterations(&self, progress: &mut Progress) {
+        let Some(facts) = progress.facts.last() else { return };
+        let snapshots = Snapshots { folder: self.snapshots() };
+        let mut cost = Some(Usd::ZERO);
+        let mut curve = Vec::new();
+        for (iteration, usage) in &facts.usage {
+            cost = cost.zip(usage.cost).map(|(sum, cost)| sum + cost);
+            let folder = snapshots.iteration(*iteration);
+            if !folder.is_dir() {
+                continue;
+            }
+            let environment = self.environment.with_workspace(&folder);
+            let staged = with_workspace(self.staged, &self.environment.workspace, &folder);
+            let name = format!("-iteration-{iteration}");
+            let found = self.verifier(&staged, &environment, &name).verify().await;
+            curve.push(IterationReward {
+                iteration: *iteration,
+                rewards: found.ok(),
+                cost_usd: cost.map(Usd::dollars),
+                elapsed_ms: usage.ended_ms,
+            });
+        }
+        progress.curve.extend(curve);
+        // They are as large as the workspace, once for each iteration.
+        drop(fs::remove_dir_all(self.snapshots()));
+    }
+
+    fn snapshots(&self) -> PathBuf {
+        self.order.dir.join(format!("iterations-{}", self.index))
+    }
+
+    /// Runs the agent on the step. Returns why the run stopped, and what kept it from ending by itself.
+    async fn run_agent(
+        &self,
+        state: &Path,
+        sight: &AgentSight,
+    ) -> Result<(StopReason, Option<Fault>), CommandError> {
+        let column = &self.order.key.column;
+        let loaded = self.configure(state, sight)?;
+        let limits = loaded.config.limits.clone();
+        let opener = TrialOpener {
+            job: self.runner.setup,
+            loaded,
+            agent: &column.agent,
+            supervisor: self.environment.supervisor_of_run(&sight.mounts),
+            snapshots: self.snapshots(),
+        };
+        let executor = LocalExecutor::new(opener, self.runner.signals.stop_requests());
+        let text = Arc::new(|_: &str| String::new());
+        let order = RunOrder {
+            item: None,
+            part: RunPart { run: None, item: None, text, products: None },
+            item_claim: Arc::new(|| None),
+            limits,
+            once: is_reserved(&column.agent),
+            restart: false,
+        };
+        let report = match executor.submit(order).await? {
+            Submission::Opened { run } => {
+                let observer: Arc<dyn RunObserver> = Arc::new(NoReporter);
+                executor.watch(&run, observer).await?
+            }
+            Submission::Complete(report) => *report,
+            Submission::Withheld(_) => return Err(CommandError::internal("the run was withheld")),
+        };
+        let fault = faults::from_stop(report.reason, &report.message, &report.state);
+        Ok((report.reason, fault))
+    }
+
+    /// Returns the configuration of the run.
+    fn configure(&self, state: &Path, sight: &AgentSight) -> Result<LoadedConfig, CommandError> {
+        let job = self.runner.setup;
+        let column = &self.order.key.column;
+        let factor = job.loaded.config.bench.agent_time_factor;
+        let mut env = self.environment.env.clone();
+        if column.agent == ORACLE {
+            let solution = resolve_env(&self.task.solution_env, &job.vars);
+            env.extend(solution.map_err(|error| CommandError::config(error.to_string()))?);
+        }
+        let path = job.vars.get("PATH").map(String::as_str).unwrap_or_default();
+        let settings = TrialSettings {
+            column,
+            prompt: self.step.instruction.as_deref().unwrap_or_default(),
+            workspace: &self.environment.workspace,
+            state,
+            max_runtime: self.step.agent.timeout.map(|time| time.mul_f64(factor)),
+            max_cost: self.order.max_cost,
+            solution: &sight.solution,
+            env: &env,
+            path: &self.environment.visible_path(path),
+        };
+        match self.task.form {
+            TaskForm::Own => {
+                trial_config::load_own(&job.sources, &job.loaded, &settings, &self.staged.root)
+            }
+            TaskForm::Harbor | TaskForm::Exercism => {
+                trial_config::load(&job.sources, &job.loaded, &settings)
+            }
+        }
+    }
+}
+
+/// Returns the same files with another folder as the work directory.
+fn with_workspace(
+    staged: &StagedEnvironment,
+    workspace: &Path,
+    folder: &Path,
+) -> StagedEnvironment {
+    let mut staged = staged.clone();
+    for mount in &mut staged.mounts {
+        if mount.folder == workspace {
+            folder.clone_into(&mut mount.folder);
+        }
+    }
+    staged
+}
+
+/// Returns the script that solves a step, relative to its folder.
+fn solution_script(step: &Step) -> Option<&Path> {
+    match &step.oracle {
+        Some(Oracle::Script { script, .. }) => Some(script),
+        Some(Oracle::Files(_)) | None => None,
+    }
+}
+
+fn no_environment(error: impl std::fmt::Display) -> Fault {
+    fault(Cause::Sandbox, "EnvironmentError", error.to_string())
+}

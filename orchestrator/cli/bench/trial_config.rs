@@ -1,0 +1,211 @@
+//! The configuration of a trial: that of the job, with what the column, the task and the trial say.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use ralph_orchestrator_bench::trial::Column;
+use ralph_orchestrator_config::{
+    self as config, Flag, LoadedConfig, Sources, duration_text, toml_text,
+};
+use ralph_orchestrator_contract::Usd;
+use serde_json::json;
+
+use super::job_setup::JobSetup;
+use crate::error::CommandError;
+use crate::{discovery, registry};
+
+/// The agent that performs a task's own solution.
+pub(crate) const ORACLE: &str = "oracle";
+/// The agent that does nothing.
+pub(crate) const NOP: &str = "nop";
+/// The name of the agent of `[agent]`.
+pub(crate) const MAIN_AGENT: &str = "agent";
+
+/// Where the flags of a trial come from, in messages.
+const ORIGIN: &str = "bench";
+
+/// What a trial adds to the configuration of its job.
+pub(crate) struct TrialSettings<'a> {
+    pub(crate) column: &'a Column,
+    pub(crate) prompt: &'a str,
+    pub(crate) workspace: &'a Path,
+    pub(crate) state: &'a Path,
+    /// The agent's time.
+    pub(crate) max_runtime: Option<Duration>,
+    pub(crate) max_cost: Option<Usd>,
+    /// The words that perform the task's solution.
+    pub(crate) solution: &'a [String],
+    /// Environment variables that the task sets.
+    pub(crate) env: &'a BTreeMap<String, String>,
+    /// The search path, unless the configuration sets one.
+    pub(crate) path: &'a str,
+}
+
+/// Whether nothing is asked of a model.
+pub(crate) fn is_reserved(agent: &str) -> bool {
+    agent == ORACLE || agent == NOP
+}
+
+/// Returns the name of `[agents.NAME]` that this agent is; none is `[agent]`.
+pub(crate) fn agent_key(agent: &str) -> Option<String> {
+    (agent != MAIN_AGENT).then(|| agent.to_owned())
+}
+
+/// Returns the sources of a column: those of the job, the variant's values, and the agent where the configuration
+/// does not have it.
+pub(crate) fn column_sources(
+    base: &Sources,
+    loaded: &LoadedConfig,
+    column: &Column,
+    solution: &[String],
+) -> Sources {
+    let mut sources = base.clone();
+    let variant = column.variant.as_ref().and_then(|name| loaded.config.bench.variant.get(name));
+    sources.sets.extend(variant.map(config::BenchVariant::sets).unwrap_or_default());
+    let name = &column.agent;
+    let command = |words: &[String]| json!({ name: { "adapter": "command", "unmetered": true, "config": { "program": words } } });
+    let agents = match name.as_str() {
+        ORACLE => Some(command(solution)),
+        NOP => Some(command(&["true".to_owned()])),
+        MAIN_AGENT => None,
+        _ if loaded.config.agents.contains_key(name) => None,
+        _ => Some(json!({ name: { "adapter": name } })),
+    };
+    if let Some(agents) = agents {
+        sources.flags.push(flag("agents", &agents));
+    }
+    sources
+}
+
+/// Returns the configuration of a trial.
+///
+/// # Errors
+/// It is wrong, or has what a trial cannot have.
+pub(crate) fn load(
+    base: &Sources,
+    job: &LoadedConfig,
+    settings: &TrialSettings<'_>,
+) -> Result<LoadedConfig, CommandError> {
+    let mut sources = column_sources(base, job, settings.column, settings.solution);
+    let bench = &job.config.bench;
+    let trusts = bench.trust_agent || is_reserved(&settings.column.agent);
+    let validators =
+        if is_reserved(&settings.column.agent) { "[]".to_owned() } else { bench.validators_toml() };
+    let text = |path: &Path| json!(path.display().to_string());
+    sources.flags.extend([
+        Flag { name: "[[bench.validator]]".to_owned(), key: "validator", text: validators },
+        flag("completion.trust_agent", &json!(trusts)),
+        flag("run.prompt_text", &json!(settings.prompt)),
+        flag("run.workspace", &text(settings.workspace)),
+        flag("state.dir", &text(settings.state)),
+        flag("git.commit", &json!(if bench.curve { "checkpoint" } else { "off" })),
+        flag("git.worktree", &json!(false)),
+    ]);
+    let mut env = settings.env.clone();
+    if !job.config.env.set.contains_key("PATH") {
+        env.entry("PATH".to_owned()).or_insert_with(|| settings.path.to_owned());
+    }
+    sources.flags.push(flag("env.set", &json!(env)));
+    if let Some(time) = settings.max_runtime {
+        sources.flags.push(flag("limits.max_runtime", &json!(duration_text(time))));
+    }
+    if let Some(cost) = settings.max_cost {
+        sources.flags.push(flag("limits.max_cost_usd", &json!(cost.dollars())));
+    }
+    let loaded = config::load(&sources)?;
+    refuse_series(&loaded)?;
+    Ok(loaded)
+}
+
+/// Returns the configuration of a trial of a task of the own form, whose folder was copied to `root`: the task's, with
+/// the agents of the job.
+///
+/// # Errors
+/// One of the two is wrong, or has what a trial cannot have.
+pub(crate) fn load_own(
+    base: &Sources,
+    job: &LoadedConfig,
+    settings: &TrialSettings<'_>,
+    root: &Path,
+) -> Result<LoadedConfig, CommandError> {
+    let column = column_sources(base, job, settings.column, settings.solution);
+    let agents = config::load(&column)?;
+    let variant =
+        settings.column.variant.as_ref().and_then(|name| job.config.bench.variant.get(name));
+    let text = |path: &Path| json!(path.display().to_string());
+    let mut sources = Sources {
+        file: root.join(discovery::NAME),
+        user_file: base.user_file.clone(),
+        sets: variant.map(config::BenchVariant::sets).unwrap_or_default(),
+        defaults: base.defaults.clone(),
+        ..Sources::default()
+    };
+    sources.flags.extend([
+        flag("state.dir", &text(settings.state)),
+        flag("git.commit", &json!("off")),
+        flag("git.worktree", &json!(false)),
+        flag("env.set", &json!({ "PATH": settings.path })),
+    ]);
+    if let Some(cost) = settings.max_cost {
+        sources.flags.push(flag("limits.max_cost_usd", &json!(cost.dollars())));
+    }
+    let loaded = config::load(&sources)?.with_agents_from(&agents);
+    refuse_series(&loaded)?;
+    Ok(loaded)
+}
+
+/// Refuses what makes a task of several runs, or takes the place of the task's prompt.
+fn refuse_series(loaded: &LoadedConfig) -> Result<(), CommandError> {
+    let tables = [
+        ("backlog", loaded.config.backlog.is_some()),
+        ("prompts", loaded.config.prompts.is_some()),
+        ("initializer", loaded.config.initializer.is_some()),
+    ];
+    for (table, is_given) in tables {
+        if is_given {
+            let message = format!(
+                "a trial is one run with the task's own instruction, so its configuration cannot have [{table}]"
+            );
+            let key = [table.to_owned()];
+            return Err(config::ConfigErrors::from(loaded.error_at(&key, None, &message)).into());
+        }
+    }
+    Ok(())
+}
+
+/// Returns the names of agents that a job can have, for messages.
+pub(crate) fn known_agents(loaded: &LoadedConfig) -> Vec<String> {
+    let mut names: Vec<String> = loaded.config.agents.keys().cloned().collect();
+    names.extend([MAIN_AGENT, ORACLE, NOP].map(str::to_owned));
+    let registry = registry::unsupervised(&crate::plugins::Plugins::default());
+    names.extend(registry.agents.names().iter().map(|name| (*name).to_owned()));
+    names.extend(loaded.config.plugins.keys().cloned());
+    names.sort();
+    names.dedup();
+    names
+}
+
+fn flag(key: &'static str, value: &serde_json::Value) -> Flag {
+    Flag { name: ORIGIN.to_owned(), key, text: toml_text(value) }
+}
+
+/// Checks the configuration of a column, before there is a trial.
+///
+/// # Errors
+/// It is wrong, or no trial could end by it.
+pub(crate) fn check_column(setup: &JobSetup, column: &Column) -> Result<(), CommandError> {
+    let folder = &setup.loaded.config.run.workspace;
+    let settings = TrialSettings {
+        column,
+        prompt: "the instruction of the task",
+        workspace: folder,
+        state: folder,
+        max_runtime: None,
+        max_cost: None,
+        solution: &["true".to_owned()],
+        env: &BTreeMap::new(),
+        path: "/usr/bin:/bin",
+    };
+    load(&setup.sources, &setup.loaded, &settings).map(drop)
+}

@@ -1,0 +1,342 @@
+//! What a trial's processes see: the files of the task, and of this machine what they need.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use ralph_orchestrator_bench::task::{
+    EnvironmentSettings, Healthcheck, Mount as StagedMount, NetworkPolicy, StagedEnvironment, Task,
+};
+use ralph_orchestrator_bench::trial::{Cause, Fault};
+use ralph_orchestrator_config::Isolation;
+use ralph_orchestrator_supervisor::{
+    CaptureLimit, Ending, Grace, KillSwitch, Mount, MountAccess, Network, Root, RootUser, Spec,
+    Supervisor, find_program,
+};
+
+use super::job_setup::JobSetup;
+use super::runner::fault;
+use crate::registry;
+
+/// What is kept of what a command of a task prints, in bytes.
+const OUTPUT: CaptureLimit = CaptureLimit { head: 1 << 20, tail: 1 << 20 };
+/// The search path of commands of a task, which see the system's folders only.
+const SYSTEM_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+/// How long the script `setup.sh` of a step may take.
+const SETUP_TIMEOUT: Duration = Duration::from_secs(600);
+/// Where the logs of agent, verifier and artifacts are.
+const LOGS: &str = "/logs";
+/// Where the verifier's tests come to, once the agent has ended.
+pub(super) const TESTS: &str = "/tests";
+/// Where a task's own solution is, for the agent that performs it.
+pub(super) const SOLUTION: &str = "/solution";
+/// The home folder if the environment names none.
+const HOME: &str = "/root";
+
+/// What an environment is made of.
+struct Folders<'a> {
+    dir: &'a Path,
+    staged: &'a StagedEnvironment,
+    home: &'a str,
+}
+
+/// The environment of one attempt.
+#[derive(Clone)]
+pub(super) struct TrialEnvironment {
+    pub(super) isolation: Isolation,
+    /// The folder of the attempt.
+    pub(super) dir: PathBuf,
+    /// The work directory on this machine.
+    pub(super) workspace: PathBuf,
+    /// Environment variables that the task sets.
+    pub(super) env: BTreeMap<String, String>,
+    /// The home folder, as processes see it.
+    pub(super) home: String,
+    /// What of this machine is shown beside the system.
+    shared: Vec<Mount>,
+    mounts: Vec<Mount>,
+    network: Network,
+    switch: KillSwitch,
+    /// Starts the commands of the task.
+    supervisor: Supervisor,
+}
+
+impl TrialEnvironment {
+    /// Returns the environment of a staged task. `supervisor` starts its processes, still without a root of their
+    /// own.
+    ///
+    /// # Errors
+    /// A folder cannot be made.
+    pub(super) fn create(
+        task: &Task,
+        staged: &StagedEnvironment,
+        dir: &Path,
+        job: &JobSetup,
+        switch: &KillSwitch,
+    ) -> io::Result<Self> {
+        let home = job.vars.get("HOME").filter(|home| home.starts_with('/'));
+        let sandbox = &job.loaded.config.sandbox;
+        let mut shared = Vec::new();
+        for (paths, access) in
+            [(&sandbox.read, MountAccess::ReadOnly), (&sandbox.write, MountAccess::Writable)]
+        {
+            let mount =
+                |path: &PathBuf| Mount { source: path.clone(), target: path.clone(), access };
+            shared.extend(paths.iter().map(mount));
+        }
+        let isolation = job.loaded.config.bench.isolation;
+        let folders = Folders { dir, staged, home: home.map_or(HOME, String::as_str) };
+        Self::new(&folders, &task.environment.network, shared, isolation, switch)
+    }
+
+    fn new(
+        folders: &Folders<'_>,
+        network: &NetworkPolicy,
+        shared: Vec<Mount>,
+        isolation: Isolation,
+        switch: &KillSwitch,
+    ) -> io::Result<Self> {
+        let Folders { dir, staged, home } = folders;
+        let mut mounts = Vec::new();
+        let access = MountAccess::Writable;
+        for (name, target) in [("tmp", "/tmp"), ("var-tmp", "/var/tmp"), ("home", *home)] {
+            let source = dir.join("environment").join(name);
+            fs::create_dir_all(&source)?;
+            make_mount_point(Path::new(target), true, &mounts)?;
+            mounts.push(Mount { source, target: target.into(), access });
+        }
+        for mount in &staged.mounts {
+            let (source, target) = (mount.folder.clone(), PathBuf::from(&mount.path));
+            // The task's own folder takes the place of an empty one.
+            mounts.retain(|other: &Mount| other.target != target);
+            make_mount_point(&target, true, &mounts)?;
+            mounts.push(Mount { source, target, access });
+        }
+        for mount in &shared {
+            make_mount_point(&mount.target, mount.source.is_dir(), &mounts)?;
+        }
+        mounts.extend(shared.iter().cloned());
+        let network = match network {
+            NetworkPolicy::NoNetwork => Network::None,
+            NetworkPolicy::Public | NetworkPolicy::Allowlist(_) => Network::Host,
+        };
+        Ok(Self {
+            isolation,
+            dir: dir.to_path_buf(),
+            workspace: staged.host_path(".").unwrap_or_else(|| staged.root.clone()),
+            env: staged.env.clone(),
+            home: (*home).to_owned(),
+            shared,
+            mounts,
+            network,
+            switch: switch.clone(),
+            supervisor: registry::supervisor_of_one(switch.clone()),
+        })
+    }
+
+    /// Returns what starts the processes of a run in this environment; `extra` is mounted for them alone. They hold the
+    /// locks of that run, so each run has its own.
+    pub(super) fn supervisor_of_run(&self, extra: &[Mount]) -> Supervisor {
+        self.with_root(registry::supervisor_of_one(self.switch.clone()), extra)
+    }
+
+    fn with_root(&self, supervisor: Supervisor, extra: &[Mount]) -> Supervisor {
+        if self.isolation == Isolation::None {
+            return supervisor;
+        }
+        let mounts = [self.mounts.clone(), extra.to_vec()].concat();
+        let mut system = Root::default().system;
+        // A folder of the task takes the place of the machine's.
+        system.retain(|folder| !mounts.iter().any(|mount| mount.target == *folder));
+        let root = Root {
+            system,
+            mounts,
+            // Its temporary folders are the same for agent and verifier.
+            tmpfs: Vec::new(),
+            network: self.network,
+            user: RootUser::Root,
+            ..Root::default()
+        };
+        supervisor.with_root(move || Ok(root.clone()))
+    }
+
+    /// Returns the environment of a verifier that has one of its own.
+    ///
+    /// # Errors
+    /// A folder cannot be made.
+    pub(super) fn for_verifier(
+        &self,
+        dir: &Path,
+        staged: &StagedEnvironment,
+        settings: &EnvironmentSettings,
+    ) -> io::Result<Self> {
+        let folders = Folders { dir, staged, home: &self.home };
+        let shared = self.shared.clone();
+        Self::new(&folders, &settings.network, shared, self.isolation, &self.switch)
+    }
+
+    /// Whether its processes have a file system of their own.
+    pub(super) fn has_root(&self) -> bool {
+        self.isolation == Isolation::Namespace
+    }
+
+    /// Returns the same environment with another folder as its work directory.
+    pub(super) fn with_workspace(&self, folder: &Path) -> Self {
+        let moved = |mount: &Mount| {
+            let is_work = mount.source == self.workspace;
+            let source = if is_work { folder.to_owned() } else { mount.source.clone() };
+            Mount { source, ..mount.clone() }
+        };
+        Self {
+            workspace: folder.to_owned(),
+            mounts: self.mounts.iter().map(moved).collect(),
+            ..self.clone()
+        }
+    }
+
+    /// Returns the part of a search path that processes see.
+    pub(super) fn visible_path(&self, path: &str) -> String {
+        if self.isolation == Isolation::None {
+            return path.to_owned();
+        }
+        let system = Root::default().system;
+        let is_visible = |folder: &&str| {
+            let folder = Path::new(folder);
+            system.iter().any(|system| folder.starts_with(system))
+                || self.mounts.iter().any(|mount| folder.starts_with(&mount.target))
+        };
+        path.split(':').filter(is_visible).collect::<Vec<_>>().join(":")
+    }
+
+    /// Returns the path, as the processes see it, of a folder that this environment has at `target`.
+    pub(super) fn inside(&self, target: &str, host: &Path) -> PathBuf {
+        match self.isolation {
+            Isolation::None => host.to_owned(),
+            Isolation::Namespace => PathBuf::from(target),
+        }
+    }
+}
+
+/// How a command of a task ended.
+pub(super) struct CommandEnd {
+    /// It exited with 0.
+    pub(super) is_success: bool,
+    /// It was ended because its time was over.
+    pub(super) is_timed_out: bool,
+    /// What it printed.
+    pub(super) output: String,
+}
+
+impl TrialEnvironment {
+    /// Runs a command of the task in the work directory. `extra` is mounted for it alone.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub(super) async fn run(
+        &self,
+        words: &[String],
+        env: &BTreeMap<String, String>,
+        timeout: Duration,
+        extra: &[Mount],
+    ) -> Result<CommandEnd, Fault> {
+        let failed = |message: String| fault(Cause::Sandbox, "CommandError", message);
+        let (name, args) = words.split_first().ok_or_else(|| {
+            fault(Cause::Verifier, "CommandError", "no command is known for these tests".to_owned())
+        })?;
+        let mut all = self.env.clone();
+        all.extend(env.clone());
+        all.entry("PATH".to_owned()).or_insert_with(|| SYSTEM_PATH.to_owned());
+        all.entry("HOME".to_owned()).or_insert_with(|| self.home.clone());
+        let path = all.get("PATH").cloned().unwrap_or_default();
+        let program = find_program(name, &path, &self.workspace)
+            .map_err(|error| failed(error.to_string()))?;
+        let spec = Spec {
+            program,
+            args: args.iter().map(Into::into).collect(),
+            cwd: self.workspace.clone(),
+            env: all,
+            stdin: Vec::new(),
+            grace: Grace::default(),
+        };
+        let stop = tokio::time::sleep(timeout);
+        let supervisor = self.with_root(self.supervisor.clone(), extra);
+        let output = supervisor.output(spec, OUTPUT, stop).await;
+        let output = output.map_err(|error| failed(error.to_string()))?;
+        Ok(CommandEnd {
+            is_success: output.exit.ending == Ending::Exited(0),
+            is_timed_out: output.stopped,
+            output: [output.stdout.text(), output.stderr.text()].concat(),
+        })
+    }
+
+    /// Runs the script `setup.sh` that a step put into the work directory.
+    ///
+    /// # Errors
+    /// It fails.
+    pub(super) async fn run_setup(&self) -> Result<(), Fault> {
+        let words = ["bash", "./setup.sh"].map(str::to_owned);
+        let end = self.run(&words, &BTreeMap::new(), SETUP_TIMEOUT, &[]).await?;
+        if end.is_success {
+            return Ok(());
+        }
+        let message = format!("setup.sh of the step failed: {}", end.output.trim());
+        Err(fault(Cause::Sandbox, "SetupError", message))
+    }
+
+    /// Runs a health check until it succeeds.
+    ///
+    /// # Errors
+    /// It fails too often.
+    pub(super) async fn wait_until_healthy(&self, check: &Healthcheck) -> Result<(), Fault> {
+        let words = ["sh", "-c", &check.command].map(str::to_owned);
+        let began = Instant::now();
+        let mut failures = 0;
+        loop {
+            let end = self.run(&words, &BTreeMap::new(), check.timeout, &[]).await?;
+            if end.is_success {
+                return Ok(());
+            }
+            let is_starting = began.elapsed() < check.start_period;
+            if !is_starting {
+                failures += 1;
+            }
+            if failures >= check.retries.max(1) {
+                let message = format!("the health check failed: {}", end.output.trim());
+                return Err(fault(Cause::Sandbox, "HealthcheckError", message));
+            }
+            let pause = if is_starting { check.start_interval } else { check.interval };
+            tokio::time::sleep(pause).await;
+        }
+    }
+}
+
+/// Adds the folder of logs to the folders of a task.
+///
+/// # Errors
+/// It cannot be made.
+pub(super) fn add_logs(staged: &mut StagedEnvironment, dir: &Path) -> io::Result<()> {
+    let folder = dir.join("logs");
+    for name in ["agent", "verifier", "artifacts"] {
+        fs::create_dir_all(folder.join(name))?;
+    }
+    staged.mounts.push(StagedMount { path: LOGS.to_owned(), folder });
+    Ok(())
+}
+
+/// Makes the place where something is mounted within another mount.
+fn make_mount_point(path: &Path, is_dir: bool, mounts: &[Mount]) -> io::Result<()> {
+    let within = mounts.iter().find_map(|mount| {
+        let rest = path.strip_prefix(&mount.target).ok()?;
+        Some(mount.source.join(rest))
+    });
+    let Some(place) = within.filter(|place| !place.exists()) else { return Ok(()) };
+    if is_dir {
+        return fs::create_dir_all(place);
+    }
+    if let Some(parent) = place.parent() {
+        fs::create_dir_all(parent)?;
+    }
+    fs::write(place, "")
+}

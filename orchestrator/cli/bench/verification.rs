@@ -1,0 +1,126 @@
+//! Runs a task's verifier on what the agent made, and reads the reward.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ralph_orchestrator_bench::task::{
+    MAIN_SERVICE, StagedEnvironment, Step, Task, Verification, copy_artifacts, resolve_env, reward,
+};
+use ralph_orchestrator_bench::trial::{Cause, Fault, REWARD};
+use ralph_orchestrator_supervisor::{Mount, MountAccess};
+
+use super::job_setup::JobSetup;
+use super::runner::fault;
+use super::trial_environment::{CommandEnd, TESTS, TrialEnvironment, add_logs};
+
+/// What a verifier found.
+pub(super) type Rewards = BTreeMap<String, f64>;
+
+/// The verification of a step.
+pub(super) struct Verifier<'a> {
+    pub(super) setup: &'a JobSetup,
+    pub(super) task: &'a Task,
+    pub(super) step: &'a Step,
+    pub(super) staged: &'a StagedEnvironment,
+    pub(super) environment: &'a TrialEnvironment,
+    /// What tells its folders from those of other verifications of the attempt.
+    pub(super) name: String,
+}
+
+impl Verifier<'_> {
+    /// Verifies the work.
+    ///
+    /// # Errors
+    /// There is no valid reward.
+    pub(super) async fn verify(&self) -> Result<Rewards, Fault> {
+        for collect in &self.step.verifier.collect {
+            if collect.service == MAIN_SERVICE {
+                let words = ["sh", "-c", &collect.command].map(str::to_owned);
+                // What it could not collect is missing, and the tests say so.
+                self.environment.run(&words, &BTreeMap::new(), collect.timeout, &[]).await?;
+            }
+        }
+        let kept = self.environment.dir.join("artifacts").join(&self.name);
+        let Some(own) = &self.step.verifier.environment else {
+            copy_artifacts(&self.step.artifacts, self.staged, &kept, None).map_err(no_tests)?;
+            return self.run_tests(self.staged, self.environment).await;
+        };
+        // Its own environment gets nothing of the agent's but the artifacts.
+        let folder = self.environment.dir.join(format!("verifier-{}", self.name));
+        let staged = self.task.stage_verifier(own, &folder, &self.setup.vars);
+        let mut staged =
+            staged.map_err(|error| fault(Cause::Sandbox, "EnvironmentError", error.to_string()))?;
+        add_logs(&mut staged, &folder).map_err(no_tests)?;
+        copy_artifacts(&self.step.artifacts, self.staged, &kept, Some(&mut staged))
+            .map_err(no_tests)?;
+        let environment =
+            self.environment.for_verifier(&folder, &staged, &own.settings).map_err(no_tests)?;
+        self.run_tests(&staged, &environment).await
+    }
+
+    async fn run_tests(
+        &self,
+        staged: &StagedEnvironment,
+        environment: &TrialEnvironment,
+    ) -> Result<Rewards, Fault> {
+        let logs = environment.dir.join("logs/verifier");
+        // What an agent put there is no reward.
+        fs::remove_dir_all(&logs).and_then(|()| fs::create_dir_all(&logs)).map_err(no_tests)?;
+        let into = environment.dir.join(format!("tests-{}", self.name));
+        let tests = self.task.install_tests(self.step, staged, &into).map_err(no_tests)?;
+        let settings = &self.step.verifier;
+        let mut env = resolve_env(&settings.env, &self.setup.vars).map_err(|error| {
+            fault(Cause::Sandbox, "EnvironmentVariableError", error.to_string())
+        })?;
+        match &self.step.verification {
+            Verification::Script { script, .. } => {
+                let (seen, mounts) = see_tests(tests, environment);
+                let path = seen.join(script);
+                let words = ["bash".to_owned(), path.display().to_string()];
+                self.run(&words, &env, environment, &mounts, settings.timeout).await?;
+                reward::read_rewards(&logs)
+                    .map_err(|error| fault(Cause::Verifier, error.kind(), error.to_string()))
+            }
+            Verification::Command { program, env: own, .. } => {
+                env.extend(own.clone());
+                let end = self.run(program, &env, environment, &[], settings.timeout).await?;
+                let reward = f64::from(u8::from(end.is_success));
+                Ok(Rewards::from([(REWARD.to_owned(), reward)]))
+            }
+            Verification::Validators => Ok(Rewards::new()),
+        }
+    }
+
+    /// Runs the verifier's program, and keeps what it prints.
+    async fn run(
+        &self,
+        words: &[String],
+        env: &BTreeMap<String, String>,
+        environment: &TrialEnvironment,
+        mounts: &[Mount],
+        timeout: Duration,
+    ) -> Result<CommandEnd, Fault> {
+        let end = environment.run(words, env, timeout, mounts).await?;
+        fs::write(environment.dir.join("logs/verifier/test-stdout.txt"), &end.output)
+            .map_err(no_tests)?;
+        if end.is_timed_out {
+            let message = format!("the verifier did not end within {} s", timeout.as_secs());
+            return Err(fault(Cause::Verifier, "VerifierTimeoutError", message));
+        }
+        Ok(end)
+    }
+}
+
+/// Returns the path of the tests as the verifier sees it, and what has to be mounted for that.
+fn see_tests(tests: Option<PathBuf>, environment: &TrialEnvironment) -> (PathBuf, Vec<Mount>) {
+    let Some(folder) = tests else { return (PathBuf::from(TESTS), Vec::new()) };
+    let seen = environment.inside(TESTS, &folder);
+    let mount = Mount { source: folder, target: TESTS.into(), access: MountAccess::Writable };
+    (seen, vec![mount])
+}
+
+fn no_tests(error: impl std::fmt::Display) -> Fault {
+    fault(Cause::Infrastructure, "TestsError", error.to_string())
+}

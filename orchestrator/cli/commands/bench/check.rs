@@ -1,0 +1,195 @@
+//! `bench check`
+
+use ralph_orchestrator_bench::task::{
+    Capabilities, Isolation as TaskIsolation, Package, ProgramOutput, Task, find_provided,
+};
+use ralph_orchestrator_config::Isolation;
+use ralph_orchestrator_supervisor::{CaptureLimit, Ending, Grace, Spec, Supervisor, find_program};
+use serde_json::json;
+
+use super::{MatrixArgs, isolation_word};
+use crate::bench::JobSetup;
+use crate::bench::planning::{columns, load_tasks};
+use crate::bench::trial_config;
+use crate::commands::block_on;
+use crate::discovery::ConfigFile;
+use crate::error::{CommandError, exit};
+use crate::output;
+use crate::render::text::{count, one_line};
+
+/// Where programs of this machine are looked for: what a trial sees.
+const SYSTEM_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct CheckArgs {
+    #[command(flatten)]
+    matrix: MatrixArgs,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// What was found before a job.
+#[derive(Default)]
+pub(super) struct Problems {
+    pub(super) warnings: Vec<String>,
+    pub(super) refusals: Vec<Refusal>,
+}
+
+/// Why a task cannot be performed here.
+pub(super) struct Refusal {
+    pub(super) task: String,
+    pub(super) reason: String,
+}
+
+impl Problems {
+    /// Returns an error that names each task that cannot be performed.
+    pub(super) fn refuse(&self) -> Result<(), CommandError> {
+        if self.refusals.is_empty() {
+            return Ok(());
+        }
+        let mut message = String::from("not every task can be performed here:");
+        for refusal in &self.refusals {
+            message.push_str(&format!("\n  {}: {}", refusal.task, refusal.reason));
+        }
+        Err(CommandError::config(message).hinted(
+            "`--skip-unsupported` leaves these out; `--provided pip:NAME` says what is installed",
+        ))
+    }
+}
+
+/// Looks for everything that would keep trials from being performed, without starting an agent.
+///
+/// # Errors
+/// The configuration of a column is wrong.
+pub(super) async fn find_problems(
+    setup: &JobSetup,
+    tasks: &[Task],
+) -> Result<Problems, CommandError> {
+    let bench = &setup.loaded.config.bench;
+    let mut problems = Problems::default();
+    for column in columns(setup)? {
+        trial_config::check_column(setup, &column)?;
+    }
+    let supervisor = Supervisor::this_binary();
+    if bench.isolation == Isolation::Namespace {
+        supervisor.check_root_support().await.map_err(|error| {
+            CommandError::unavailable(error).hinted(
+                "nothing was started; tasks of the own form can be performed with `--isolation none`",
+            )
+        })?;
+    }
+    let mut provided = Vec::new();
+    for (index, text) in bench.provided.iter().enumerate() {
+        let package: Package = text.parse().map_err(|error| {
+            let key = ["bench".to_owned(), "provided".to_owned(), index.to_string()];
+            let message = format!("{error}");
+            let error = setup.loaded.error_at(&key, None, &message);
+            CommandError::from(ralph_orchestrator_config::ConfigErrors::from(error))
+        })?;
+        if let Err(missing) = look_for(&package, &supervisor).await? {
+            problems.warnings.push(missing);
+        }
+        provided.push(package);
+    }
+    let isolation = match bench.isolation {
+        Isolation::None => TaskIsolation::None,
+        Isolation::Namespace => TaskIsolation::Namespace,
+    };
+    let capabilities =
+        Capabilities { provided, variables: setup.vars.clone(), ..Capabilities::new(isolation) };
+    for task in tasks {
+        problems.warnings.extend(task.warnings.iter().map(ToString::to_string));
+        let reasons = task.find_obstacles(&capabilities).into_iter();
+        problems.refusals.extend(
+            reasons
+                .map(|obstacle| Refusal { task: task.name.clone(), reason: obstacle.to_string() }),
+        );
+    }
+    Ok(problems)
+}
+
+/// Looks whether this machine has a package, as it was said to have. Returns what is missing.
+async fn look_for(
+    package: &Package,
+    supervisor: &Supervisor,
+) -> Result<Result<(), String>, CommandError> {
+    let (supervisor, package) = (supervisor.clone(), package.clone());
+    let runtime = tokio::runtime::Handle::current();
+    let find = move || {
+        let mut run = |words: &[&str]| run_program(words, &supervisor, &runtime);
+        find_provided(&package, &mut run).map(drop).map_err(|error| error.to_string())
+    };
+    crate::git::blocking(find).await
+}
+
+/// Runs a program of this machine to its end. Blocks.
+fn run_program(
+    words: &[&str],
+    supervisor: &Supervisor,
+    runtime: &tokio::runtime::Handle,
+) -> std::io::Result<ProgramOutput> {
+    let (name, args) = words.split_first().unwrap_or((&"", &[]));
+    let program = find_program(name, SYSTEM_PATH, std::path::Path::new("/"))
+        .map_err(|error| std::io::Error::new(std::io::ErrorKind::NotFound, error.to_string()))?;
+    let spec = Spec {
+        program,
+        args: args.iter().map(Into::into).collect(),
+        cwd: "/".into(),
+        env: [("PATH".to_owned(), SYSTEM_PATH.to_owned())].into(),
+        stdin: Vec::new(),
+        grace: Grace::default(),
+    };
+    let supervisor = supervisor.clone();
+    let (sender, receiver) = std::sync::mpsc::sync_channel(1);
+    runtime.spawn(async move {
+        let timeout = tokio::time::sleep(std::time::Duration::from_secs(30));
+        drop(sender.send(supervisor.output(spec, CaptureLimit::default(), timeout).await));
+    });
+    let output = receiver.recv().map_err(std::io::Error::other)?.map_err(std::io::Error::other)?;
+    Ok(ProgramOutput {
+        is_success: output.exit.ending == Ending::Exited(0),
+        stdout: output.stdout.text(),
+    })
+}
+
+pub(crate) fn check(file: &ConfigFile, args: &CheckArgs) -> Result<u8, CommandError> {
+    let setup = JobSetup::load(file, args.matrix.to_sets()?)?;
+    let tasks = load_tasks(&setup.loaded.config.bench)?;
+    let columns = columns(&setup)?;
+    let problems = block_on(find_problems(&setup, &tasks))?;
+    let bench = &setup.loaded.config.bench;
+    let trials = columns.len() as u64 * tasks.len() as u64 * u64::from(bench.trials);
+    if args.json {
+        output::json(&json!({
+            "columns": columns.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            "tasks": tasks.iter().map(|task| &task.name).collect::<Vec<_>>(),
+            "trials": trials,
+            "isolation": isolation_word(bench.isolation),
+            "warnings": problems.warnings,
+            "refused": problems
+                .refusals
+                .iter()
+                .map(|refusal| json!({ "task": refusal.task, "reason": refusal.reason }))
+                .collect::<Vec<_>>(),
+        }));
+    } else {
+        let names: Vec<String> = columns.iter().map(ToString::to_string).collect();
+        output::result(&format!("columns    {}", one_line(&names.join(", "), 200)));
+        output::result(&format!("tasks      {}", tasks.len()));
+        output::result(&format!("trials     {trials}"));
+        output::result(&format!("isolation  {}", isolation_word(bench.isolation)));
+        for warning in &problems.warnings {
+            output::info(&format!("warning: {}", one_line(warning, 400)));
+        }
+        for refusal in &problems.refusals {
+            output::result(&format!("refused    {}: {}", refusal.task, refusal.reason));
+        }
+        let refused = problems.refusals.len() as u64;
+        match refused {
+            0 => output::info("nothing was started; `bench run` performs the trials"),
+            _ => output::info(&format!("{} cannot be performed here", count(refused, "task"))),
+        }
+    }
+    Ok(if problems.refusals.is_empty() { exit::OK } else { exit::CONFIG })
+}

@@ -1,0 +1,69 @@
+//! `bench compare`
+
+use std::path::PathBuf;
+
+use ralph_orchestrator_bench::job::JobContents;
+use ralph_orchestrator_bench::report;
+use ralph_orchestrator_bench::summary::{SummaryOptions, compare as compare_columns};
+use ralph_orchestrator_bench::trial::Column;
+
+use super::run::explain;
+use crate::bench::absolute;
+use crate::error::{CommandError, exit};
+use crate::output;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct CompareArgs {
+    /// Folder of the job
+    #[arg(value_name = "DIR")]
+    job: PathBuf,
+    /// Column to compare with, such as claude, or claude+notes for a variant
+    #[arg(value_name = "BASELINE")]
+    baseline: String,
+    /// Column that is compared with it
+    #[arg(value_name = "CANDIDATE")]
+    candidate: String,
+    /// Folder of another job, in which the candidate is
+    #[arg(long, value_name = "DIR")]
+    with: Option<PathBuf>,
+    /// Probability of a difference by chance below which the candidate counts as worse
+    #[arg(long, value_name = "SHARE", default_value_t = 0.05)]
+    significance: f64,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn compare(args: &CompareArgs) -> Result<u8, CommandError> {
+    let read = |folder: &PathBuf| -> Result<JobContents, CommandError> {
+        let folder = absolute(folder)?;
+        JobContents::read(&folder).map_err(|error| explain(error, &folder))
+    };
+    let job = read(&args.job)?;
+    let other = args.with.as_ref().map(read).transpose()?;
+    let candidates = other.as_ref().unwrap_or(&job);
+    let baseline = find(&job, &args.baseline)?;
+    let candidate = find(candidates, &args.candidate)?;
+    let level = SummaryOptions::default().level;
+    let found = compare_columns((baseline, &job.records), (candidate, &candidates.records), level);
+    let is_worse = found.is_regression(args.significance);
+    if args.json {
+        output::json(&found);
+    } else {
+        output::result(&report::describe_comparison(&found, level));
+        if is_worse {
+            output::info("the candidate is significantly worse");
+        }
+    }
+    Ok(if is_worse { exit::LIMIT } else { exit::OK })
+}
+
+/// Returns the column of this name.
+fn find<'a>(job: &'a JobContents, name: &str) -> Result<&'a Column, CommandError> {
+    let found = job.plan.columns.iter().find(|column| column.to_string() == name);
+    found.ok_or_else(|| {
+        let names: Vec<String> = job.plan.columns.iter().map(Column::to_string).collect();
+        CommandError::user(format!("the job {} has no column {name:?}", job.plan.name))
+            .hinted(format!("it has {}", names.join(", ")))
+    })
+}

@@ -1,0 +1,138 @@
+//! `bench`
+
+mod check;
+mod compare;
+mod plan;
+mod report;
+mod run;
+mod status;
+
+use std::path::PathBuf;
+
+use ralph_orchestrator_config::{Isolation, toml_text};
+use serde_json::json;
+
+use crate::args::SetArgs;
+use crate::bench::absolute;
+use crate::discovery::ConfigFile;
+use crate::error::CommandError;
+use crate::values;
+
+/// Benchmark agents on tasks, with honest statistics
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum BenchCommand {
+    /// Perform a new job: agents and variants, on tasks, several times
+    Run(run::RunArgs),
+    /// Perform what is left of a job
+    Resume(run::ResumeArgs),
+    /// Check configuration, tasks, agents and isolation, without starting an agent
+    Check(check::CheckArgs),
+    /// Say how many trials, and dollars, it takes to detect a difference
+    Plan(plan::PlanArgs),
+    /// Show how far a job is
+    Status(status::StatusArgs),
+    /// Report a job: table, Markdown, JSON Lines or a page
+    Report(report::ReportArgs),
+    /// Compare two columns of a job; exit status 1 if the second is significantly worse
+    Compare(compare::CompareArgs),
+}
+
+pub(crate) fn bench(
+    file: &ConfigFile,
+    command: BenchCommand,
+    quiet: bool,
+) -> Result<u8, CommandError> {
+    match command {
+        BenchCommand::Run(args) => run::run(file, &args, quiet),
+        BenchCommand::Resume(args) => run::resume(&args, quiet),
+        BenchCommand::Check(args) => check::check(file, &args),
+        BenchCommand::Plan(args) => plan::plan(&args),
+        BenchCommand::Status(args) => status::status(&args),
+        BenchCommand::Report(args) => report::report(&args),
+        BenchCommand::Compare(args) => compare::compare(&args),
+    }
+}
+
+/// What a job compares, instead of what `[bench]` says.
+#[derive(Debug, Default, clap::Args)]
+pub(super) struct MatrixArgs {
+    /// Agents to compare: names of [agents], adapters, `agent` for that of [agent], oracle or nop
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    agents: Vec<String>,
+    /// Folder of a task, or with tasks in it; repeat it for several
+    #[arg(long, value_name = "DIR")]
+    tasks: Vec<PathBuf>,
+    /// Trials of each agent and variant on each task
+    #[arg(long, value_name = "N", value_parser = values::count)]
+    trials: Option<String>,
+    /// Trials at the same time
+    #[arg(short = 'n', long, value_name = "N", value_parser = values::count)]
+    concurrency: Option<String>,
+    /// What decides the order of the trials
+    #[arg(long, value_name = "NUMBER")]
+    seed: Option<u64>,
+    /// What a trial sees of this machine
+    #[arg(long, value_name = "KIND", value_parser = ["namespace", "none"])]
+    isolation: Option<String>,
+    /// What this machine has of what tasks install, such as pip:pytest; repeat it for several
+    #[arg(long, value_name = "PACKAGE")]
+    provided: Vec<String>,
+    /// Take the agent's word that a trial is over, where no [[bench.validator]] decides
+    #[arg(long)]
+    trust_agent: bool,
+    /// Verify the work after each iteration, too, once a trial is over
+    #[arg(long)]
+    curve: bool,
+    /// Most dollars that the job may cost, or none
+    #[arg(long, value_name = "USD", value_parser = values::dollars)]
+    max_cost: Option<String>,
+    #[command(flatten)]
+    sets: SetArgs,
+}
+
+impl MatrixArgs {
+    /// Returns these arguments as keys of the configuration and their values.
+    fn to_sets(&self) -> Result<Vec<(String, String)>, CommandError> {
+        let mut sets = self.sets.sets.clone();
+        let mut add = |key: &str, text: String| sets.push((format!("bench.{key}"), text));
+        if !self.agents.is_empty() {
+            add("agents", toml_text(&json!(self.agents)));
+        }
+        if !self.tasks.is_empty() {
+            let paths =
+                self.tasks.iter().map(|path| absolute(path)).collect::<Result<Vec<_>, _>>()?;
+            add("tasks", toml_text(&json!(paths)));
+        }
+        if !self.provided.is_empty() {
+            add("provided", toml_text(&json!(self.provided)));
+        }
+        let numbers = [
+            ("trials", self.trials.clone()),
+            ("concurrency", self.concurrency.clone()),
+            ("seed", self.seed.map(|seed| seed.to_string())),
+            ("max_cost_usd", self.max_cost.as_ref().map(|text| toml_value(text))),
+            ("isolation", self.isolation.as_ref().map(|kind| toml_text(&json!(kind)))),
+            ("trust_agent", self.trust_agent.then(|| "true".to_owned())),
+            ("curve", self.curve.then(|| "true".to_owned())),
+        ];
+        for (key, text) in numbers {
+            if let Some(text) = text {
+                add(key, text);
+            }
+        }
+        Ok(sets)
+    }
+}
+
+/// Returns a number as it is, and a word as text.
+fn toml_value(text: &str) -> String {
+    if text.parse::<f64>().is_ok() { text.to_owned() } else { toml_text(&json!(text)) }
+}
+
+/// Returns the words of an isolation, as the configuration has them.
+pub(super) const fn isolation_word(isolation: Isolation) -> &'static str {
+    match isolation {
+        Isolation::None => "none",
+        Isolation::Namespace => "namespace",
+    }
+}

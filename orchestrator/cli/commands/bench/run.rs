@@ -1,0 +1,186 @@
+//! `bench run` and `bench resume`
+
+use std::path::{Path, PathBuf};
+
+use ralph_orchestrator_bench::job::{
+    JobContents, JobEnd, JobError, JobPlan, JobStore, Schedule, run_job,
+};
+use ralph_orchestrator_bench::statistics::sequential::StopRule;
+use ralph_orchestrator_bench::task::Task;
+
+use super::report::PAGE;
+use super::{MatrixArgs, check, report};
+use crate::bench::observer::{JobReporter, JobStop};
+use crate::bench::planning::{load_planned, load_tasks, new_folder, plan_job};
+use crate::bench::{JobSetup, Runner, absolute};
+use crate::commands::block_on;
+use crate::discovery::ConfigFile;
+use crate::error::{CommandError, exit};
+use crate::render::text::count;
+use crate::{output, signals};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct RunArgs {
+    #[command(flatten)]
+    matrix: MatrixArgs,
+    /// Folder of the job [default: a new one, named by the time, in `bench.out`]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    #[command(flatten)]
+    going: GoingArgs,
+    /// Leave out tasks that cannot be performed here, instead of refusing to begin
+    #[arg(long)]
+    skip_unsupported: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ResumeArgs {
+    /// Folder of the job
+    #[arg(value_name = "DIR")]
+    job: PathBuf,
+    #[command(flatten)]
+    going: GoingArgs,
+}
+
+/// What holds for this start of a job only.
+#[derive(Debug, clap::Args)]
+struct GoingArgs {
+    /// End early once the interval of every score is as narrow as this, such as "ci<3pp"
+    #[arg(long, value_name = "RULE")]
+    until: Option<StopRule>,
+    /// Print one JSON object per event on stdout
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(file: &ConfigFile, args: &RunArgs, quiet: bool) -> Result<u8, CommandError> {
+    let sets = args.matrix.to_sets()?;
+    let setup = JobSetup::load(file, sets.clone())?;
+    let mut tasks = load_tasks(&setup.loaded.config.bench)?;
+    let found = block_on(check::find_problems(&setup, &tasks))?;
+    found.warnings.iter().for_each(|warning| output::info(&format!("warning: {warning}")));
+    if args.skip_unsupported {
+        for refusal in found.refusals {
+            output::info(&format!("left out: {}: {}", refusal.task, refusal.reason));
+            tasks.retain(|task| task.name != refusal.task);
+        }
+        if tasks.is_empty() {
+            return Err(CommandError::config("no task is left that can be performed here"));
+        }
+    } else {
+        found.refuse()?;
+    }
+    let folder = match &args.out {
+        Some(out) => absolute(out)?,
+        None => new_folder(&setup.loaded.config.bench.out),
+    };
+    let name = folder.file_name().map(|name| name.to_string_lossy().into_owned());
+    let plan = plan_job(&setup, &tasks, sets, &name.unwrap_or_default())?;
+    let store = JobStore::create(&folder, plan).map_err(|error| explain(error, &folder))?;
+    perform(store, &setup, tasks, &args.going, quiet)
+}
+
+pub(crate) fn resume(args: &ResumeArgs, quiet: bool) -> Result<u8, CommandError> {
+    let folder = absolute(&args.job)?;
+    let store = JobStore::open(&folder).map_err(|error| explain(error, &folder))?;
+    let setup = setup_of(store.plan())?;
+    let tasks = load_planned(store.plan(), &setup)?;
+    perform(store, &setup, tasks, &args.going, quiet)
+}
+
+/// Returns the configuration that a job was planned with.
+pub(super) fn setup_of(plan: &JobPlan) -> Result<JobSetup, CommandError> {
+    let file = match &plan.configuration {
+        Some(file) => ConfigFile::named(file.clone()),
+        None => ConfigFile::without_file()?,
+    };
+    JobSetup::load(&file, plan.sets.clone())
+}
+
+/// Performs what is left of a job. Returns the exit status.
+fn perform(
+    mut store: JobStore,
+    setup: &JobSetup,
+    tasks: Vec<Task>,
+    going: &GoingArgs,
+    quiet: bool,
+) -> Result<u8, CommandError> {
+    let folder = store.dir().to_owned();
+    if !going.json {
+        output::info(&format!("job {}", folder.display()));
+    }
+    let (end, interrupted) = block_on(async {
+        let signals = signals::listen()?;
+        let reporter =
+            JobReporter { is_json: going.json, until: going.until, plan: store.plan().clone() };
+        let runner = Runner::new(setup, tasks, &signals);
+        let stop = JobStop(signals.stop_requests());
+        let schedule = Schedule::resume(&mut store, &runner).await?;
+        let end = run_job(&mut store, schedule, &runner, &reporter, &stop).await;
+        let status = signals.status.load(std::sync::atomic::Ordering::Relaxed);
+        Ok((end?, status))
+    })?;
+    drop(store);
+    let contents = JobContents::read(&folder).map_err(|error| explain(error, &folder))?;
+    report::write_files(&folder, &contents)?;
+    if !going.json && !quiet {
+        report::print_summary(&contents);
+    }
+    Ok(finish(end, &folder, &contents, going.json, interrupted))
+}
+
+/// Says how the job ended, and what to do next. Returns the exit status.
+fn finish(end: JobEnd, folder: &Path, contents: &JobContents, json: bool, interrupted: u8) -> u8 {
+    let left = contents.plan.trials().len().saturating_sub(contents.last_records().len());
+    let resume = format!("`ralph-orchestrator bench resume {}`", folder.display());
+    let (word, status) = match end {
+        JobEnd::Finished => ("finished", exit::OK),
+        JobEnd::Decided => ("decided", exit::OK),
+        JobEnd::Stopped => ("stopped", interrupted),
+        JobEnd::OutOfBudget => ("out_of_budget", exit::LIMIT),
+    };
+    if json {
+        output::json(&serde_json::json!({
+            "event": "job_finished",
+            "time": jiff::Timestamp::now(),
+            "job": contents.plan.name,
+            "end": word,
+            "exit_code": status,
+            "folder": folder,
+        }));
+        return status;
+    }
+    let left = count(left as u64, "trial");
+    output::info(&match end {
+        JobEnd::Finished => format!("report: {}", folder.join(PAGE).display()),
+        JobEnd::Decided => {
+            format!("ended early, since every score is known well enough; {left} not begun")
+        }
+        JobEnd::Stopped => format!("{left} left; {resume} performs them"),
+        JobEnd::OutOfBudget => format!(
+            "the money is used up, {left} left; a new job with a higher bench.max_cost_usd performs them"
+        ),
+    });
+    status
+}
+
+/// Returns an error with what to do about it.
+pub(super) fn explain(error: JobError, folder: &Path) -> CommandError {
+    let hint = match &error {
+        JobError::Exists { .. } => Some(format!(
+            "`ralph-orchestrator bench resume {}` performs what is left of it",
+            folder.display()
+        )),
+        JobError::NoJob { .. } => Some("`ralph-orchestrator bench run` begins one".to_owned()),
+        JobError::Busy { .. } => Some(format!(
+            "`ralph-orchestrator bench status {}` shows how far it is",
+            folder.display()
+        )),
+        JobError::Io { .. } | JobError::Damaged { .. } | JobError::Format { .. } => None,
+    };
+    let error = CommandError::from(error);
+    match hint {
+        Some(hint) => error.hinted(hint),
+        None => error,
+    }
+}
