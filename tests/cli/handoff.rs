@@ -77,8 +77,18 @@ fn the_doctor_says_which_bound_applies() {
     env.ralph(&["doctor"]).says("does not report its context").says("handoff.after");
     env.config("[handoff]\nat = 0.7\nafter = \"20m\"\n");
     env.ralph(&["doctor"]).says("after 20m");
-    env.config("[handoff]\nat = 1.5\n");
-    env.ralph(&["config", "check"]).expect(78).says("handoff.at").says("below 1");
+    for wrong in ["1.5", "0", "0.0", "1", "\"never\""] {
+        env.config(&format!("[handoff]\nat = {wrong}\n"));
+        let checked = env.ralph(&["config", "check"]).expect(78);
+        checked
+            .says("handoff.at")
+            .says("above 0 and below 1")
+            .says("\"none\" turns this limit off");
+    }
+    env.config("[handoff]\nat = \"none\"\nafter = \"20m\"\n");
+    env.ralph(&["doctor"]).says("after 20m");
+    env.config("");
+    env.ralph(&["config", "show"]).expect(0).says("handoff.at = \"none\"");
 }
 
 /// Hands off the first iteration, and kills the orchestrator at the record of this kind.

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use ralph_adapter_common::claude_program::{ClaudeOptions, no_empty};
 use ralph_orchestrator_contract::{BuildError, Usd, parse_config};
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -23,6 +23,8 @@ const RESERVED: [(&str, &str); 9] = [
     ("--disallowedTools", "use the key `permissions.deny`"),
     ("--disallowed-tools", "use the key `permissions.deny`"),
 ];
+/// The word for no such bound.
+const NONE: &str = "none";
 /// What waits for a person who is not there.
 const FOR_PEOPLE: [&str; 3] = ["AskUserQuestion", "EnterPlanMode", "ExitPlanMode"];
 
@@ -50,16 +52,41 @@ pub struct Table {
     /// Further arguments.
     #[serde(default)]
     args: Vec<String>,
-    /// The share of the context at which the session is handed over to the next iteration; 0 for never.
+    /// The share of the context at which the session is handed over to the next iteration; "none" for never.
     #[serde(default = "handoff_at")]
-    #[schemars(range(min = 0, max = 0.99))]
-    handoff_at: f64,
+    #[schemars(schema_with = "handoff_at_schema")]
+    handoff_at: HandoffAt,
     /// Validate claims before the session ends, and let the agent go on if they are rejected.
     #[serde(default = "validate_in_session")]
     validate_in_session: bool,
     /// After so many rejections the session may end. 0 is the same as not to validate in the session.
     #[serde(default = "max_in_session_rejections")]
     max_in_session_rejections: u32,
+}
+
+/// The share of the context at which the session is handed over, or the word for never.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(untagged, expecting = "expected a share above 0 and below 1, such as 0.7, or \"none\"")]
+enum HandoffAt {
+    Share(f64),
+    Word(String),
+}
+
+impl HandoffAt {
+    /// Returns the share; `None` for never.
+    fn share(&self) -> Result<Option<f64>, BuildError> {
+        let found = match self {
+            Self::Share(share) if *share > 0.0 && *share < 1.0 => return Ok(Some(*share)),
+            Self::Word(word) if word == NONE => return Ok(None),
+            Self::Share(share) => share.to_string(),
+            Self::Word(word) => format!("{word:?}"),
+        };
+        let message = format!(
+            "expected the share of the context at which to hand off, above 0 and below 1, such as 0.7, \
+             or \"{NONE}\"; found {found}"
+        );
+        Err(BuildError::at("handoff_at", message))
+    }
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -87,8 +114,15 @@ fn program() -> String {
     ClaudeOptions::PROGRAM.to_owned()
 }
 
-const fn handoff_at() -> f64 {
-    0.70
+const fn handoff_at() -> HandoffAt {
+    HandoffAt::Share(0.70)
+}
+
+fn handoff_at_schema(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"anyOf": [
+        {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1},
+        {"type": "string", "const": NONE},
+    ]})
 }
 
 const fn validate_in_session() -> bool {
@@ -117,14 +151,7 @@ impl Config {
         no_empty(&["permissions", "allow"], allow.iter().map(String::as_str))?;
         no_empty(&["permissions", "deny"], deny.iter().map(Denied::rule))?;
         let deny = rules(deny)?;
-        let at = table.handoff_at;
-        if !(0.0..1.0).contains(&at) {
-            let message = format!(
-                "{at}; expected the share of the context at which to hand off, such as 0.70, or 0 \
-                 for no hand-off"
-            );
-            return Err(BuildError::at("handoff_at", message));
-        }
+        let handoff_at = table.handoff_at.share()?;
         let options = ClaudeOptions {
             program: table.program,
             model: table.model,
@@ -144,7 +171,7 @@ impl Config {
         Ok(Self {
             options,
             deny,
-            handoff_at: (at > 0.0).then_some(at),
+            handoff_at,
             max_rejections: if table.validate_in_session {
                 table.max_in_session_rejections
             } else {
@@ -238,7 +265,7 @@ mod tests {
 
     #[test]
     fn a_hand_off_can_be_turned_off() {
-        assert_eq!(Config::parse(json!({"handoff_at": 0})).unwrap().handoff_at, None);
+        assert_eq!(Config::parse(json!({"handoff_at": "none"})).unwrap().handoff_at, None);
     }
 
     #[test]
@@ -249,6 +276,7 @@ mod tests {
             (json!({"permission_mode": "yolo"}), "permission_mode"),
             (json!({"max_turns": 0}), "max_turns"),
             (json!({"handoff_at": 1.0}), "handoff_at"),
+            (json!({"handoff_at": 0}), "handoff_at"),
             (json!({"handoff_at": -0.1}), "handoff_at"),
             (json!({"handoff_at": "70%"}), "handoff_at"),
             (json!({"validate_in_session": 1}), "validate_in_session"),

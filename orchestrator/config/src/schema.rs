@@ -106,7 +106,7 @@ pub(crate) fn may_be_none(path: &[String]) -> bool {
     match path {
         [table, key] => {
             table == "limits"
-                || (table == "handoff" && key == "after")
+                || table == "handoff"
                 || (table == "bench" && key.starts_with("max_cost"))
         }
         [table, _, key] => table == "validator" && key == "timeout",

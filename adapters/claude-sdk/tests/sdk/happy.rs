@@ -152,7 +152,7 @@ async fn is_really_claude() {
     assert!(found.starts_with("2.1.197 (Claude Code) at /"), "{found}");
     let can = agent.describe().capabilities;
     assert!(can.context && can.handoff && can.in_session_validation && can.interrupt && can.cost);
-    let config = json!({"handoff_at": 0, "max_in_session_rejections": 0});
+    let config = json!({"handoff_at": "none", "max_in_session_rejections": 0});
     let can = harness.agent(config).describe().capabilities;
     assert!(!can.handoff && !can.in_session_validation);
     assert!(harness.server.requests().is_empty(), "a check spends nothing");

@@ -20,8 +20,8 @@ use crate::document::{CompletionTable, ConfigDocument, ValidatorTable};
 use crate::error::SourceLocation;
 use crate::layers::PRESET;
 use crate::model::{
-    AgentConfig, Completion, CompletionTrigger, Config, DetectorConfig, Env, Git, Handoff, Limits,
-    Run, Sandbox, StateConfig, ValidatorConfig,
+    AgentConfig, Completion, CompletionTrigger, Config, DetectorConfig, Env, Git, Limits, Run,
+    Sandbox, StateConfig, ValidatorConfig,
 };
 use crate::sources::Preset;
 use crate::suggest::nearest;
@@ -73,7 +73,6 @@ pub(crate) fn resolve(
     fallback::check(&file.agent, &file.agents, diagnostics);
     plugins::check(&mut file.plugins, dir, diagnostics);
     limits(&file.limits, diagnostics);
-    handoff(file.handoff, diagnostics);
     env(&file.env, diagnostics);
     let backlog = backlog::check(file.backlog, &completion.detectors, diagnostics);
     let state =
@@ -141,16 +140,6 @@ fn run(mut run: Run, has_prompts: bool, dir: &Path, diagnostics: &mut Diagnostic
         run.template.map(|path| make_absolute(&path, dir, &["run", "template"], diagnostics));
     run.workspace = make_absolute(&run.workspace, dir, &["run", "workspace"], diagnostics);
     run
-}
-
-fn handoff(handoff: Handoff, diagnostics: &mut Diagnostics<'_>) {
-    if !(0.0..1.0).contains(&handoff.at) {
-        let message = format!(
-            "expected a share of the context from 0 to below 1, such as 0.7; found {}",
-            handoff.at
-        );
-        diagnostics.add(&["handoff", "at"], &message);
-    }
 }
 
 fn sandbox(mut sandbox: Sandbox, dir: &Path, diagnostics: &mut Diagnostics<'_>) -> Sandbox {

@@ -13,9 +13,10 @@ use crate::model::units;
 #[serde(default, deny_unknown_fields)]
 pub struct Handoff {
     /// The share of the context of the last turn, such as 0.7, for agents that report their context;
-    /// claude-sdk hands off by itself, at its own `handoff_at`. 0 is never.
-    #[schemars(range(min = 0, max = 0.99))]
-    pub at: f64,
+    /// claude-sdk hands off by itself, at its own `handoff_at`. "none" is never.
+    #[serde(deserialize_with = "units::share_or_none")]
+    #[schemars(schema_with = "units::share_or_none_schema")]
+    pub at: Option<f64>,
     /// How long an iteration may take until then, for agents that do not report their context. "none" is
     /// no bound.
     #[serde(with = "units::duration_or_none")]
@@ -27,10 +28,9 @@ impl Handoff {
     /// Returns the share in thousandths; `None` if it is never.
     #[must_use]
     pub fn per_mille(&self) -> Option<u64> {
-        // The smallest step above nothing is one: what is written as a share is meant.
-        (1_u16..1000)
-            .rev()
-            .find(|share| f64::from(*share) <= self.at * 1000.0 + 1e-9)
-            .map(u64::from)
+        let at = self.at?;
+        // What is less than the smallest step is meant, too.
+        let share = (1_u16..1000).rev().find(|share| f64::from(*share) <= at * 1000.0 + 1e-9);
+        Some(share.map_or(1, u64::from))
     }
 }

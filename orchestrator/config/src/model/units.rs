@@ -143,6 +143,29 @@ impl Visitor<'_> for SmallCountVisitor {
 
 const SMALL_RANGE: &str = "a whole number from 1 to 4294967295";
 
+/// A share of a whole: more than nothing, less than all.
+struct ShareVisitor;
+
+impl Visitor<'_> for ShareVisitor {
+    type Value = f64;
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a share above 0 and below 1, such as 0.7")
+    }
+    fn visit_f64<E: Error>(self, share: f64) -> Result<f64, E> {
+        if share > 0.0 && share < 1.0 {
+            Ok(share)
+        } else {
+            Err(E::invalid_value(Unexpected::Float(share), &self))
+        }
+    }
+    fn visit_i64<E: Error>(self, whole: i64) -> Result<f64, E> {
+        Err(E::invalid_value(Unexpected::Signed(whole), &self))
+    }
+    fn visit_u64<E: Error>(self, whole: u64) -> Result<f64, E> {
+        Err(E::invalid_value(Unexpected::Unsigned(whole), &self))
+    }
+}
+
 /// Lets the inner visitor's value be `"none"`, or null in JSON.
 struct OrNone<V>(V);
 
@@ -253,6 +276,12 @@ pub(crate) fn usd_or_none<'de, D: serde::Deserializer<'de>>(
     deserializer.deserialize_any(OrNone(UsdVisitor))
 }
 
+pub(crate) fn share_or_none<'de, D: serde::Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<f64>, D::Error> {
+    deserializer.deserialize_any(OrNone(ShareVisitor))
+}
+
 pub(crate) fn count_or_none<'de, D: serde::Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<u64>, D::Error> {
@@ -270,6 +299,13 @@ pub(crate) fn duration_or_none_schema(_: &mut SchemaGenerator) -> Schema {
 pub(crate) fn usd_or_none_schema(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"anyOf": [
         {"type": "number", "exclusiveMinimum": 0, "maximum": 1_000_000},
+        {"type": "string", "const": "none"},
+    ]})
+}
+
+pub(crate) fn share_or_none_schema(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"anyOf": [
+        {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1},
         {"type": "string", "const": "none"},
     ]})
 }
