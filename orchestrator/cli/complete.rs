@@ -39,7 +39,7 @@ fn with_candidates(command: &str, arg: Arg) -> Arg {
         (_, "sets") => keys,
         ("run", "agent") => agents,
         ("init", "agent") => crate::commands::init::agent_names,
-        ("status" | "log" | "why", "run") => runs,
+        ("status" | "log" | "why" | "diff" | "rollback", "run") => runs,
         (_, "task" | "go") if command != "new" => tasks,
         _ => return arg,
     };
@@ -82,4 +82,23 @@ fn runs() -> Vec<String> {
     let folder = layout.and_then(|layout| std::fs::read_dir(layout.runs()).ok());
     let entries = folder.into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_flag_for_a_run_has_candidates() {
+        let command = crate::help::command();
+        let flags = command.get_subcommands().flat_map(|inner| {
+            let flags = inner.get_arguments().filter(|arg| arg.get_long() == Some("run"));
+            flags.map(|arg| (inner.get_name().to_owned(), arg))
+        });
+        let flags: Vec<_> = flags.collect();
+        assert!(flags.len() >= 5, "{flags:?}");
+        for (name, flag) in flags {
+            assert!(flag.get::<ArgValueCompleter>().is_some(), "{name} --run");
+        }
+    }
 }
