@@ -6,7 +6,7 @@ use ralph_orchestrator_backlog::{Backlog, BacklogError, BacklogSnapshot, GuardRu
 use ralph_orchestrator_config::{
     AgentCompletions, BacklogConfig, ConfigErrors, Limits, LoadedConfig, duration_text,
 };
-use ralph_orchestrator_contract::{BuildContext, BuildError};
+use ralph_orchestrator_contract::{BuildContext, BuildError, Usd};
 use ralph_orchestrator_core::engine::build_context;
 use ralph_orchestrator_core::machine::{Limit, StopReason};
 use ralph_orchestrator_core::store::{Layout, StoredRun};
@@ -17,7 +17,7 @@ use crate::commands::block_on;
 use crate::context::Context;
 use crate::error::CommandError;
 use crate::registry;
-use crate::render::text::{duration, one_line};
+use crate::render::text::{count, duration, one_line, tokens};
 
 /// Returns the backlog of a configuration, which is not read yet; `None` if it has none.
 pub(crate) async fn find(
@@ -142,8 +142,16 @@ impl BacklogView {
     fn used(&self, run: Option<&StoredRun>) -> String {
         let (usage, limits) = (self.usage(run), &self.limits);
         let of = |most: Option<String>| most.map_or_else(String::new, |most| format!(" of {most}"));
+        let total = usage.tokens.total();
+        let used_tokens = match (total, limits.max_tokens) {
+            (0, None) => String::new(),
+            (_, most) => {
+                let of = of(most.map(|most| most.to_string()));
+                format!(", tokens {total}{of} ({})", tokens(usage.tokens))
+            }
+        };
         format!(
-            "iterations {}{}, cost {}{}, runtime {}{}",
+            "iterations {}{}, cost {}{}, runtime {}{}{used_tokens}",
             usage.iterations,
             of(limits.max_iterations.map(|most| most.to_string())),
             usage.cost_usd,
@@ -157,6 +165,19 @@ impl BacklogView {
     fn usage(&self, run: Option<&StoredRun>) -> RunUsage {
         let current = run.filter(|run| self.ledger.runs.iter().any(|entry| entry.run == run.run));
         let others = self.ledger.used_beside(current.map(|run| run.run.as_str()));
+        current.map_or(others, |run| others.plus(RunUsage::from_state(&run.state)))
+    }
+
+    /// Returns what all runs of an item have used, this one as far as it is now.
+    fn item_usage(&self, entry: &ItemRun, run: Option<&StoredRun>) -> RunUsage {
+        let current = run.filter(|run| run.run == entry.run);
+        let is_counted = self.ledger.runs.iter().any(|counted| counted.run == entry.run);
+        let others = if is_counted {
+            self.ledger.used_by_item(&entry.item, current.map(|run| run.run.as_str()))
+        } else {
+            // A run from before the last new beginning stands alone.
+            RunUsage::default()
+        };
         current.map_or(others, |run| others.plus(RunUsage::from_state(&run.state)))
     }
 
@@ -228,6 +249,7 @@ impl BacklogView {
             "problem": found.err(),
             "item": self.item(run).map(|entry| json!({
                 "id": entry.item, "title": entry.title, "run": entry.run,
+                "usage": self.item_usage(entry, run),
             })),
             "stop_reason": self.ledger.stop.as_ref().map(|(reason, _)| reason),
             "message": self.ledger.stop.as_ref().map(|(_, message)| message),
@@ -241,6 +263,18 @@ impl BacklogView {
             },
         })
     }
+}
+
+/// Returns what runs have used, in words.
+pub(crate) fn usage_text(usage: &RunUsage) -> String {
+    let mut text = count(usage.iterations, "iteration");
+    if usage.cost_usd > Usd::ZERO {
+        text.push_str(&format!(", {}", usage.cost_usd));
+    }
+    if usage.tokens.total() > 0 {
+        text.push_str(&format!(", tokens: {}", tokens(usage.tokens)));
+    }
+    text
 }
 
 /// Returns the item of a run in a line.

@@ -109,6 +109,18 @@ fn its_failure_is_given_to_the_agent_and_is_no_failure_of_the_agent() {
     let journal = fs::read_to_string(env.journal_path()).unwrap();
     assert!(!journal.contains("s3cr3t"), "{journal}");
     env.ralph(&["log"]).expect(0).says("setup before iteration 2 failed: ");
+    let why = env.ralph(&["why"]).expect(0);
+    why.says("setup failed: `./init.sh 'two words'` failed: ended with exit 3");
+    assert!(!why.stdout.contains("fix the setup"), "it was mended: {}", why.stdout);
+    let why: serde_json::Value =
+        serde_json::from_str(&env.ralph(&["why", "--json"]).expect(0).stdout).unwrap();
+    let told: Vec<bool> = why["iterations"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|iteration| iteration["setup_problem"].is_string())
+        .collect();
+    assert_eq!(told, [true, true, false]);
     assert!(env.records("iteration_ended").iter().all(|end| end["outcome"]["class"].is_null()));
 }
 
@@ -131,6 +143,16 @@ fn one_that_takes_too_long_is_ended_with_all_its_processes() {
         (env.status()["stop_reason"].as_str(), env.agent.calls()),
         (Some("max_runtime"), calls)
     );
+}
+
+#[test]
+fn a_setup_that_fails_to_the_end_is_named_among_what_to_do() {
+    let env = environment("");
+    script(&env, "echo no database >&2; exit 7\n");
+    env.run().expect(1);
+    let why = env.ralph(&["why"]).expect(0).stdout.replace("\n    ", " ");
+    assert!(why.contains("fix the setup (`run.setup`), which failed: `./init.sh"), "{why}");
+    assert!(why.contains("1–3") && why.contains("exit 7"), "{why}");
 }
 
 #[test]

@@ -13,7 +13,7 @@ use ralph_orchestrator_driver::{ItemRun, read_ledger};
 
 use super::run_selection::{self, SelectedRun};
 use crate::args::SetArgs;
-use crate::backlog::item_name;
+use crate::backlog::{item_name, usage_text};
 use crate::context::Context;
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
@@ -114,10 +114,11 @@ fn records(
     entries.iter().try_for_each(|entry| printer.entry(entry))
 }
 
-/// Returns the heading of the run of an item.
+/// Returns the heading of the run of an item, with what it has used if it ended.
 fn item_line(item: &ItemRun) -> String {
     let word = if item.is_initializer { "" } else { "item " };
-    format!("{word}{} (run {})", item_name(item), item.run)
+    let used = item.reason.map_or_else(String::new, |_| format!("; {}", usage_text(&item.usage)));
+    format!("{word}{} (run {}{used})", item_name(item), item.run)
 }
 
 /// There is no run: no line is a valid answer in JSON lines.

@@ -14,7 +14,7 @@ use crate::context::{Context, NO_RUN};
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::render::terminal::{columns, fit, stdout_width};
-use crate::render::text::{cost, local_minute, one_line};
+use crate::render::text::{cost, local_minute, one_line, short_number};
 use crate::{output, tasks};
 
 #[derive(Debug, clap::Args)]
@@ -111,6 +111,7 @@ impl RunRow {
             "iterations": state.map(|state| state.iterations),
             "cost_usd": state.map(State::cost),
             "cost_reported": state.map(|state| state.budget.cost_reported),
+            "tokens": state.map(State::tokens),
             "runtime_ms": state.map(|state| state.budget.runtime_ms),
             "phase": self.phase,
             "stop_reason": state.and_then(|state| state.stop.as_ref()).map(|stop| stop.reason),
@@ -176,8 +177,8 @@ fn task(id: &RunLocation) -> String {
 
 /// A table with a heading; the tasks take what is left of the terminal's width.
 fn table(rows: &[RunRow], ids: &[String], width: Option<usize>) -> Vec<String> {
-    let mut cells: Vec<[String; 6]> =
-        vec![["RUN", "TASK", "STARTED", "ITER", "COST", "RESULT"].map(str::to_owned)];
+    let mut cells: Vec<[String; 7]> =
+        vec![["RUN", "TASK", "STARTED", "ITER", "COST", "TOKENS", "RESULT"].map(str::to_owned)];
     cells.extend(rows.iter().zip(ids).map(|(row, id)| {
         let state = row.state.as_ref();
         let spent = state.map(|state| {
@@ -189,36 +190,48 @@ fn table(rows: &[RunRow], ids: &[String], width: Option<usize>) -> Vec<String> {
             row.started.map_or_else(|| "-".to_owned(), local_minute),
             state.map_or_else(|| "-".to_owned(), |state| state.iterations.to_string()),
             spent.map_or_else(|| "-".to_owned(), |spent| spent.replace("cost not reported", "-")),
+            state
+                .map(|state| state.tokens().total())
+                .filter(|total| *total > 0)
+                .map_or_else(|| "-".to_owned(), short_number),
             row.result(),
         ]
     }));
-    let mut widths = [0; 6];
+    let mut widths = [0; 7];
     for row in &cells {
         for (width, cell) in widths.iter_mut().zip(row) {
             *width = columns(cell).max(*width);
         }
     }
-    let [id, _, started, iterations, spent, result] = widths;
-    let others = id + started + iterations + spent + result + 2 * 5;
+    let [id, _, started, iterations, spent, tokens, result] = widths;
+    let mut others = id + started + iterations + spent + tokens + result + 2 * 6;
     let Some(width) = width else { return cells.iter().map(|row| flat(row, widths)).collect() };
+    let mut tokens = tokens;
+    if others + LEAST_TASK > width {
+        // The least important column makes room for the task.
+        others -= tokens + 2;
+        tokens = 0;
+    }
     if others + LEAST_TASK <= width {
         let task = width - others;
-        widths = [id, widths[1].min(task), started, iterations, spent, result];
+        widths = [id, widths[1].min(task), started, iterations, spent, tokens, result];
         return cells.iter().map(|row| flat(row, widths)).collect();
     }
     // Too narrow for a table: a paragraph for each run.
     let mut lines = Vec::new();
-    for [id, task, started, iterations, spent, result] in cells.iter().skip(1) {
+    for [id, task, started, iterations, spent, tokens, result] in cells.iter().skip(1) {
         lines.push(fit(&format!("{id}  {result}"), width));
         lines.push(fit(&format!("  {task}"), width));
         lines.push(fit(&format!("  {started}"), width));
-        lines.push(fit(&format!("  iterations {iterations}, cost {spent}"), width));
+        lines
+            .push(fit(&format!("  iterations {iterations}, cost {spent}, tokens {tokens}"), width));
     }
     lines
 }
 
-fn flat(row: &[String; 6], widths: [usize; 6]) -> String {
-    let cells = row.iter().zip(widths).map(|(cell, width)| {
+fn flat(row: &[String; 7], widths: [usize; 7]) -> String {
+    let shown = row.iter().zip(widths).filter(|(_, width)| *width > 0);
+    let cells = shown.map(|(cell, width)| {
         let cell = fit(cell, width);
         let pad = " ".repeat(width - columns(&cell));
         format!("{cell}{pad}")

@@ -20,7 +20,7 @@ use crate::output;
 use crate::render::terminal::{fold, stdout_width};
 use crate::render::text::{
     EVIDENCE_ONLY, changed_files, changes, context_usage, count, duration, local, one_line, saved,
-    shorten_home, timestamp,
+    shorten_home, timestamp, tokens,
 };
 
 #[derive(Debug, clap::Args)]
@@ -241,12 +241,16 @@ fn lines(stored: &SelectedRun, story: &RunSummary) -> Vec<String> {
             limit(limits.max_iterations.map(|max| max.to_string()))
         ),
         cost(state),
-        format!(
-            "  runtime     {}{}",
-            duration(stored.runtime_ms()),
-            limit(limits.max_runtime_ms.map(duration))
-        ),
     ]);
+    if state.tokens().total() > 0 {
+        let limit = limit(limits.max_tokens.map(|max| max.to_string()));
+        lines.push(format!("  tokens      {}{limit}", tokens(state.tokens())));
+    }
+    lines.push(format!(
+        "  runtime     {}{}",
+        duration(stored.runtime_ms()),
+        limit(limits.max_runtime_ms.map(duration))
+    ));
     lines.extend(changed(story));
     lines.extend(saves(state));
     lines.extend(completion(state));

@@ -1,6 +1,6 @@
 //! `why`
 
-use ralph_orchestrator_contract::Usd;
+use ralph_orchestrator_contract::{Tokens, Usd};
 use ralph_orchestrator_core::machine::{
     IterationOutcome, IterationSummary, ResumeBlocker, RunSummary, State, TreeChange,
 };
@@ -16,7 +16,7 @@ use crate::error::{CommandError, exit};
 use crate::next_step;
 use crate::output;
 use crate::render::terminal::{USUAL_WIDTH, fold, stdout_width};
-use crate::render::text::{changes, duration, one_line, outcome, wrap};
+use crate::render::text::{changes, duration, one_line, outcome, tokens, wrap};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct WhyArgs {
@@ -32,7 +32,7 @@ pub(crate) struct WhyArgs {
 
 /// Wider lines are hard to read.
 const WIDEST: usize = 120;
-/// Where the figures of a group of iterations begin.
+/// Where the amounts begin.
 const MONEY_INDENT: usize = 9;
 /// Groups of iterations that are shown; of more, the first and the last.
 const MOST_GROUPS: usize = 40;
@@ -107,6 +107,11 @@ impl IterationGroup<'_> {
         self.episodes.iter().map(|episode| episode.cost_usd).sum()
     }
 
+    fn tokens(&self) -> Tokens {
+        let all = self.episodes.iter().map(|episode| episode.tokens);
+        all.fold(Tokens::default(), |sum, one| sum + one)
+    }
+
     fn duration_ms(&self) -> u64 {
         self.episodes.iter().map(|episode| episode.duration_ms).fold(0, u64::saturating_add)
     }
@@ -137,7 +142,10 @@ fn groups(story: &RunSummary) -> Vec<IterationGroup<'_>> {
 /// What happened in an iteration and after it; what is different in each of a group only if it is `alone`.
 fn facts(episode: &IterationSummary, alone: bool, story: &RunSummary) -> String {
     let mut facts = Vec::new();
-    if episode.iteration > 0 {
+    if let Some(problem) = &episode.setup_problem {
+        facts.push(format!("setup failed: {}", first_line(problem)));
+    }
+    if episode.attempts > 0 {
         facts.extend(episode.role.as_ref().map(|role| format!("as {}", one_line(role, 40))));
         facts.push(match &episode.outcome {
             Some(IterationOutcome::Succeeded) => "agent ended".to_owned(),
@@ -177,6 +185,11 @@ fn facts(episode: &IterationSummary, alone: bool, story: &RunSummary) -> String 
         None => {}
     }
     facts.join(", ")
+}
+
+/// The first line of a problem; what the setup printed follows it.
+fn first_line(problem: &str) -> String {
+    one_line(problem.lines().next().unwrap_or_default().trim_end_matches('.'), 160)
 }
 
 const fn tree(change: TreeChange) -> Option<&'static str> {
@@ -277,23 +290,25 @@ fn money(
     let (state, runtime) = (&stored.found.state, duration(stored.runtime_ms()));
     let limit = state.limits.max_cost_usd.map(|max| format!(" of {max}")).unwrap_or_default();
     if !state.budget.cost_reported && state.cost() == Usd::ZERO {
-        let mut lines = vec![format!("  not reported by the agent; runtime {runtime}")];
-        lines.extend(
-            groups.iter().filter(|(group, _)| group.last() > 0).map(|(group, _)| {
-                format!("  {:<6} {}", group.name(), duration(group.duration_ms()))
-            }),
-        );
+        let used = in_words(state.tokens());
+        let mut lines = vec![format!("  not reported by the agent; runtime {runtime}{used}")];
+        lines.extend(groups.iter().filter(|(group, _)| group.last() > 0).map(|(group, _)| {
+            let used = in_words(group.tokens());
+            format!("  {:<6} {}{used}", group.name(), duration(group.duration_ms()))
+        }));
         return lines;
     }
     let estimated = if state.budget.cost_estimated { " (estimated)" } else { "" };
     let total = state.cost();
-    let mut lines = vec![format!("  total  {total}{limit}{estimated}, runtime {runtime}")];
+    let used = in_words(state.tokens());
+    let mut lines = vec![format!("  total  {total}{limit}{estimated}, runtime {runtime}{used}")];
     for (group, _) in groups.iter().filter(|(group, _)| group.last() > 0) {
         let count = u64::try_from(group.episodes.len()).unwrap_or(u64::MAX);
         let each = Usd::from_nanos(group.cost().nanos() / count.max(1));
         let each = if count > 1 { format!(", {each} each") } else { String::new() };
         let time = duration(group.duration_ms());
-        lines.push(format!("  {:<6} {}{each}, {time}", group.name(), group.cost()));
+        let used = in_words(group.tokens());
+        lines.push(format!("  {:<6} {}{each}, {time}{used}", group.name(), group.cost()));
     }
     let dearest = story.iterations.values().max_by_key(|episode| episode.cost_usd);
     let several = story.iterations.keys().filter(|iteration| **iteration > 0).count() > 1;
@@ -304,6 +319,11 @@ fn money(
         ));
     }
     lines
+}
+
+/// Tokens to append to a line; nothing if none were reported.
+fn in_words(used: Tokens) -> String {
+    if used.total() == 0 { String::new() } else { format!(", tokens: {}", tokens(used)) }
 }
 
 /// What helps, most promising first.
@@ -338,6 +358,9 @@ fn advice(state: &State, story: &RunSummary, running: bool, hints: &Hints<'_>) -
         ));
     }
     advice.dedup();
+    if let Some(problem) = &state.setup.problem {
+        advice.push(format!("fix the setup (`run.setup`), which failed: {}", first_line(problem)));
+    }
     let most = story
         .claim_stats
         .causes

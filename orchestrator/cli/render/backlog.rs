@@ -5,6 +5,7 @@ use ralph_orchestrator_driver::{BacklogEvent, BacklogObserver};
 
 use super::json::print_event;
 use super::text::{count, one_line};
+use crate::backlog::usage_text;
 use crate::output;
 
 /// Prints each event as one JSON object on stdout.
@@ -39,12 +40,16 @@ impl BacklogObserver for HumanBacklogReporter {
                     one_line(item, 80)
                 ));
             }
-            BacklogEvent::ItemFinished { item, stop_reason, items, .. } => {
+            BacklogEvent::ItemFinished { item, stop_reason, usage, items, .. } => {
                 let how = match stop_reason {
                     StopReason::Completed => "is complete",
                     _ => "is not complete",
                 };
-                output::info(&format!("backlog {items}: item {} {how}", one_line(item, 80)));
+                output::info(&format!(
+                    "backlog {items}: item {} {how} ({})",
+                    one_line(item, 80),
+                    usage_text(usage)
+                ));
             }
             BacklogEvent::BacklogWarning { message } => {
                 output::report(&format!("warning: {}", one_line(message, 400)));

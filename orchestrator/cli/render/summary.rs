@@ -125,7 +125,7 @@ fn verdict(named: &ValidatorVerdict) -> String {
 /// One row for each iteration: how it ended, how long it took, what it cost and changed, its verdict.
 fn table(story: &RunSummary) -> Vec<String> {
     let episodes: Vec<&IterationSummary> =
-        story.iterations.values().filter(|episode| episode.iteration > 0).collect();
+        story.iterations.values().filter(|episode| episode.attempts > 0).collect();
     let hidden = episodes.len().saturating_sub(MOST_ROWS);
     let (early, shown) = episodes.split_at(if hidden > 1 { hidden } else { 0 });
     let mut cells: Vec<[String; 6]> = Vec::new();

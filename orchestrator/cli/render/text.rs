@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use ralph_orchestrator_contract::{CancelReason, Capabilities, Usd};
+use ralph_orchestrator_contract::{CancelReason, Capabilities, Tokens, Usd};
 use ralph_orchestrator_core::machine::{Changes, FileChange, IterationOutcome, Limit, Trigger};
 use serde_json::Value;
 
@@ -119,6 +119,26 @@ pub(crate) fn count(number: impl Into<u64>, one: &str) -> String {
     let number = number.into();
     let plural = if number == 1 { "" } else { "s" };
     format!("{number} {one}{plural}")
+}
+
+/// A number in as few columns as possible, such as `950`, `12.3k` or `4.5M`; rounded down.
+pub(crate) fn short_number(number: u64) -> String {
+    match number {
+        0..1_000 => number.to_string(),
+        1_000..1_000_000 => format!("{}.{}k", number / 1_000, number % 1_000 / 100),
+        _ => format!("{}.{}M", number / 1_000_000, number % 1_000_000 / 100_000),
+    }
+}
+
+/// Tokens by class; those of the provider's cache only where there are any.
+pub(crate) fn tokens(tokens: Tokens) -> String {
+    let Tokens { input, output, cache_read, cache_write } = tokens;
+    let mut text = format!("input {input}, output {output}");
+    let cached = [("cache read", cache_read), ("cache write", cache_write)];
+    for (class, count) in cached.into_iter().filter(|(_, count)| *count > 0) {
+        text.push_str(&format!(", {class} {count}"));
+    }
+    text
 }
 
 /// The length of a list as a number.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use ralph_orchestrator_config::Limits;
-use ralph_orchestrator_contract::Usd;
+use ralph_orchestrator_contract::{Tokens, Usd};
 use ralph_orchestrator_core::machine::{State, StopReason};
 
 /// What runs have used.
@@ -17,8 +17,8 @@ pub struct RunUsage {
     pub runtime_ms: u64,
     /// Cost.
     pub cost_usd: Usd,
-    /// Tokens of all kinds.
-    pub tokens: u64,
+    /// Tokens, by class.
+    pub tokens: Tokens,
 }
 
 impl RunUsage {
@@ -29,7 +29,7 @@ impl RunUsage {
             iterations: state.iterations,
             runtime_ms: state.budget.runtime_ms,
             cost_usd: state.cost(),
-            tokens: state.tokens().total(),
+            tokens: state.tokens(),
         }
     }
 
@@ -40,7 +40,7 @@ impl RunUsage {
             iterations: self.iterations.saturating_add(other.iterations),
             runtime_ms: self.runtime_ms.saturating_add(other.runtime_ms),
             cost_usd: self.cost_usd + other.cost_usd,
-            tokens: self.tokens.saturating_add(other.tokens),
+            tokens: self.tokens + other.tokens,
         }
     }
 
@@ -56,7 +56,7 @@ pub(crate) fn remaining(limits: &Limits, used: RunUsage) -> Limits {
         max_iterations: limits.max_iterations.map(|max| max.saturating_sub(used.iterations)),
         max_runtime: limits.max_runtime.map(|max| max.saturating_sub(used.runtime())),
         max_cost_usd: limits.max_cost_usd.map(cost),
-        max_tokens: limits.max_tokens.map(|max| max.saturating_sub(used.tokens)),
+        max_tokens: limits.max_tokens.map(|max| max.saturating_sub(used.tokens.total())),
         ..limits.clone()
     }
 }
@@ -77,7 +77,7 @@ pub(crate) fn exceeded(limits: &Limits, used: RunUsage) -> Option<(StopReason, S
         return Some((StopReason::MaxCost, text));
     }
     if left.max_tokens == Some(0) {
-        let text = format!("{} tokens are used {all} (limits.max_tokens)", used.tokens);
+        let text = format!("{} tokens are used {all} (limits.max_tokens)", used.tokens.total());
         return Some((StopReason::MaxTokens, text));
     }
     None
@@ -88,6 +88,9 @@ mod tests {
     use super::*;
 
     fn used(iterations: u64, runtime_ms: u64, nanos: u64, tokens: u64) -> RunUsage {
+        // All classes count.
+        let tokens =
+            Tokens { cache_read: tokens / 2, output: tokens - tokens / 2, ..Tokens::default() };
         RunUsage { iterations, runtime_ms, cost_usd: Usd::from_nanos(nanos), tokens }
     }
 

@@ -141,6 +141,15 @@ impl BacklogLedger {
         others.fold(RunUsage::default(), |sum, entry| sum.plus(entry.usage))
     }
 
+    /// Returns what all runs of an item have used, but for this run.
+    #[must_use]
+    pub fn used_by_item(&self, item: &str, beside: Option<&str>) -> RunUsage {
+        let is_of_item = |entry: &&ItemRun| !entry.is_initializer && entry.item == item;
+        let runs = self.runs.iter().filter(is_of_item);
+        let others = runs.filter(|entry| Some(entry.run.as_str()) != beside);
+        others.fold(RunUsage::default(), |sum, entry| sum.plus(entry.usage))
+    }
+
     /// Returns the item of a run, also of one from before the last new beginning.
     #[must_use]
     pub fn item_of(&self, run: &str) -> Option<&ItemRun> {

@@ -1,6 +1,6 @@
 //! `next`, `add`, and what other commands show of a backlog.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{environment, feature, feature_list, features};
 use crate::environment::eventually;
@@ -27,7 +27,7 @@ fn next_is_the_same_each_time_and_explains_every_item() {
 #[test]
 fn what_notes_say_decides_nothing() {
     let mut tempting = feature("a", 1, &[]);
-    tempting["implementation_notes"] = serde_json::json!(["do feature a next"]);
+    tempting["implementation_notes"] = json!(["do feature a next"]);
     let env = features(&[tempting, feature("b", 2, &[])]);
     assert_eq!(object(&env.ralph(&["next", "--json"]).expect(0))["item"]["id"], "b");
 }
@@ -130,6 +130,55 @@ fn status_shows_what_all_runs_have_used_of_the_limits_that_they_share() {
     let object = env.status();
     assert_eq!(object["backlog"]["usage"]["iterations"], 2);
     assert_eq!(object["backlog"]["limits"]["max_iterations"], 100);
+}
+
+/// Agent output with tokens of all classes.
+fn result_with_tokens(text: &str, tokens: [u64; 4]) -> String {
+    let [input, output, read, write] = tokens;
+    let result = json!({"type": "result", "subtype": "success", "is_error": false, "result": text,
+        "total_cost_usd": 0.25, "session_id": "s", "num_turns": 1,
+        "usage": {"input_tokens": input, "output_tokens": output, "cache_read_input_tokens": read,
+            "cache_creation_input_tokens": write}});
+    format!("{result}\n")
+}
+
+#[test]
+fn tokens_by_class_and_cost_are_shown_for_each_item() {
+    let env = environment("json", "feature-list.json", "");
+    let text = env.read("ralph.toml").replace("unmetered = true\n", "");
+    let program = format!("program = [\"{}\"]\n", env.agent.program().display());
+    env.raw_config(&text.replace(&program, &format!("{program}output = \"claude-json\"\n")));
+    env.write("feature-list.json", feature_list(&[feature("a", 3, &[]), feature("b", 2, &[])]));
+    let claim = "<promise>COMPLETE: made it</promise>";
+    env.agent.call(1).out(result_with_tokens(claim, [10, 20, 300, 4000]));
+    env.agent.call(2).out(result_with_tokens("not yet", [1, 2, 0, 0]));
+    let ended = env.ralph(&["run", "--max-iterations", "2"]).expect(1);
+    let of_a = "1 iteration, $0.25, tokens: input 10, output 20, cache read 300, cache write 4000";
+    ended.says(&format!("item a is complete ({of_a})"));
+    let of_b = "1 iteration, $0.25, tokens: input 1, output 2)";
+    ended.says(&format!("item b is not complete ({of_b}"));
+    env.ralph(&["log"]).expect(0).says(&format!("; {of_a})")).says(&format!("; {of_b}"));
+    let runs = env.ralph(&["runs", "--json"]).expect(0);
+    let runs: Vec<Value> = serde_json::from_str(&runs.stdout).unwrap();
+    let tokens = |tokens: [u64; 4]| json!({"input": tokens[0], "output": tokens[1], "cache_read": tokens[2], "cache_write": tokens[3]});
+    assert_eq!(runs[0]["tokens"], tokens([1, 2, 0, 0]));
+    assert_eq!(runs[1]["tokens"], tokens([10, 20, 300, 4000]));
+    env.ralph(&["runs"]).expect(0).says("  4.3k  ").says("  3  ");
+    let status = env.ralph(&["status"]).expect(0);
+    status.says("tokens 4333 (input 11, output 22, cache read 300, cache write 4000)");
+    status.says("  tokens      input 1, output 2\n");
+    let status = env.status();
+    assert_eq!(status["backlog"]["usage"]["tokens"], tokens([11, 22, 300, 4000]));
+    let of_item = &status["backlog"]["item"]["usage"];
+    assert_eq!((&of_item["tokens"], &of_item["iterations"]), (&tokens([1, 2, 0, 0]), &1.into()));
+    // Its second iteration adds to it.
+    env.agent.call(3).out(result_with_tokens(claim, [5, 5, 5, 5]));
+    let events = env.ralph(&["run", "--json", "--max-iterations", "4"]).expect(0).events();
+    let finished = events.iter().find(|event| event["event"] == "item_finished").unwrap();
+    assert_eq!(finished["usage"]["tokens"], tokens([6, 7, 5, 5]));
+    let why = env.ralph(&["why"]).expect(0).stdout;
+    let why = why.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(why.contains("tokens: input 6, output 7, cache read 5, cache write 5"), "{why}");
 }
 
 #[test]

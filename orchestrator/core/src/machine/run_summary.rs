@@ -37,6 +37,8 @@ pub struct IterationSummary {
     pub outcome: Option<IterationOutcome>,
     /// What it is charged.
     pub cost_usd: Usd,
+    /// Tokens that its agent reported.
+    pub tokens: Tokens,
     /// How long the agent worked, in milliseconds.
     pub duration_ms: u64,
     /// Its agent has reported a cost; otherwise the charge is an upper estimate.
@@ -47,6 +49,8 @@ pub struct IterationSummary {
     pub agent: String,
     /// The role whose prompt it was given, if roles have prompts.
     pub role: Option<String>,
+    /// Why the setup before it failed, if it did.
+    pub setup_problem: Option<String>,
     /// How it changed the tree.
     pub tree: TreeChange,
     /// What was changed, if that is known.
@@ -68,17 +72,19 @@ pub struct IterationSummary {
 }
 
 impl IterationSummary {
-    const fn new(iteration: u64) -> Self {
+    fn new(iteration: u64) -> Self {
         Self {
             iteration,
             attempts: 0,
             outcome: None,
             cost_usd: Usd::ZERO,
+            tokens: Tokens::default(),
             cost_reported: false,
             cost_estimated: false,
             agent: String::new(),
             role: None,
             duration_ms: 0,
+            setup_problem: None,
             tree: TreeChange::Unknown,
             changes: None,
             evidence_written: 0,
@@ -94,7 +100,11 @@ impl IterationSummary {
     /// Whether nothing happened.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
-        self.attempts == 0 && self.claims == 0 && !self.needs_human && self.accepted.is_none()
+        self.attempts == 0
+            && self.claims == 0
+            && !self.needs_human
+            && self.accepted.is_none()
+            && self.setup_problem.is_none()
     }
 
     /// Whether the same happened in both, numbers and money aside.
@@ -112,7 +122,7 @@ impl IterationSummary {
                 (summary.needs_human, summary.says_done, summary.near_misses > 0),
                 summary.accepted,
                 summary.causes.clone(),
-                summary.role.clone(),
+                (summary.role.clone(), summary.setup_problem.is_some()),
             )
         };
         facts(self) == facts(other)
@@ -189,6 +199,12 @@ impl RunSummary {
                 summary.attempts = summary.attempts.max(*attempt);
             }
             Record::IterationEnded { .. } => self.iteration_ended(record),
+            Record::SetupFinished { iteration, problem, .. } => {
+                // One that succeeds says nothing, unless an attempt before it failed.
+                if problem.is_some() || self.iterations.contains_key(iteration) {
+                    self.iteration(*iteration).setup_problem.clone_from(problem);
+                }
+            }
             Record::Claimed { iteration, claim } => match claim.kind {
                 ClaimKind::Complete => {
                     if !claim.is_automatic() {
@@ -237,6 +253,7 @@ impl RunSummary {
         let summary = self.iteration(*iteration);
         summary.outcome = Some(outcome.clone());
         summary.cost_usd += *cost_usd;
+        summary.tokens += usage.tokens.unwrap_or_default();
         summary.cost_reported |= usage.cost.is_some();
         summary.cost_estimated |= usage.estimated;
         summary.duration_ms = summary.duration_ms.saturating_add(duration_ms);
