@@ -6,24 +6,25 @@ use ralph_orchestrator_backlog::{Backlog, BacklogError, BacklogSnapshot, GuardRu
 use ralph_orchestrator_config::{
     AgentCompletions, BacklogConfig, ConfigErrors, Limits, LoadedConfig, duration_text,
 };
-use ralph_orchestrator_contract::{BuildContext, BuildError, Usd};
+use ralph_orchestrator_contract::{BuildError, Usd};
 use ralph_orchestrator_core::engine::build_context;
 use ralph_orchestrator_core::machine::{Limit, StopReason};
 use ralph_orchestrator_core::store::{Layout, StoredRun};
-use ralph_orchestrator_driver::{BacklogLedger, DriverError, ItemRun, RunUsage, read_ledger};
+use ralph_orchestrator_driver::{
+    BacklogLedger, DriverError, ItemRun, RunUsage, read_ledger, read_proved,
+};
 use serde_json::{Value, json};
 
 use crate::commands::block_on;
 use crate::context::Context;
 use crate::error::CommandError;
+use crate::plugins::Plugins;
 use crate::registry;
 use crate::render::text::{count, duration, one_line, tokens};
 
 /// Returns the backlog of a configuration, which is not read yet; `None` if it has none.
-pub(crate) async fn find(
-    loaded: &LoadedConfig,
-    build: &BuildContext,
-) -> Result<Option<Arc<dyn Backlog>>, ConfigErrors> {
+async fn find(context: &Context) -> Result<Option<Arc<dyn Backlog>>, CommandError> {
+    let loaded = &context.loaded;
     let Some(BacklogConfig { kind, path, order, .. }) = &loaded.config.backlog else {
         return Ok(None);
     };
@@ -34,24 +35,29 @@ pub(crate) async fn find(
     if let (Some(order), Some(table)) = (order, table.as_object_mut()) {
         table.insert("order".to_owned(), json!(order));
     }
-    let formats = registry::backlogs();
-    match formats.build(kind, table, build).await {
+    let mut formats = registry::backlogs();
+    if !formats.contains(kind) {
+        Plugins::from_context(context)?.register_backlogs(&mut formats);
+    }
+    let build = build_context(loaded, &context.vars);
+    match formats.build(kind, table, &build).await {
         Some(Ok(backlog)) => Ok(Some(Arc::from(backlog))),
         Some(Err(BuildError { key: parts, unknown_key, message })) => {
             let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
-            Err(loaded.error_at(&key(&parts), unknown_key.as_deref(), &message).into())
+            let error = loaded.error_at(&key(&parts), unknown_key.as_deref(), &message);
+            Err(ConfigErrors::from(error).into())
         }
         None => {
             let names = formats.names();
-            Err(loaded.unknown_name_error(&key(&["kind"]), kind, "kind of backlog", &names).into())
+            let error = loaded.unknown_name_error(&key(&["kind"]), kind, "kind of backlog", &names);
+            Err(ConfigErrors::from(error).into())
         }
     }
 }
 
 /// Returns the backlog that a command is about.
 pub(crate) async fn require(context: &Context) -> Result<Arc<dyn Backlog>, CommandError> {
-    let build = build_context(&context.loaded, &context.vars);
-    find(&context.loaded, &build).await?.ok_or_else(|| {
+    find(context).await?.ok_or_else(|| {
         CommandError::config(format!("{} has no [backlog]", context.file.display())).hinted(
             "name the format and the file: `kind = \"json\"`, `path = \"feature-list.json\"`",
         )
@@ -76,6 +82,27 @@ pub(crate) fn is_to_be_made(list: &dyn Backlog, context: &Context) -> Result<boo
     Ok(ledger.initializing().is_some() || (ledger.runs.is_empty() && list.is_unwritten()))
 }
 
+/// Reads the backlog as it counts: what an agent set to completed in an iteration that has not ended, or in
+/// which the orchestrator was killed, is not proved.
+pub(crate) fn read_counted(
+    list: &dyn Backlog,
+    context: &Context,
+) -> Result<BacklogSnapshot, CommandError> {
+    let read = match context.layout() {
+        Ok(layout) => read_proved(list, &layout, rules(context)),
+        Err(_) => list.load().map_err(DriverError::from),
+    };
+    read.map_err(|error| match error {
+        DriverError::Backlog(error) => explain(error, &context.loaded),
+        other => other.into(),
+    })
+}
+
+/// Returns what agents may change.
+fn rules(context: &Context) -> GuardRules {
+    context.loaded.config.backlog.as_ref().map(guard_rules).unwrap_or_default()
+}
+
 /// Returns the error about a backlog's content. What the configuration names wrongly is located there, what
 /// the backlog has wrong, in the backlog.
 pub(crate) fn explain(error: BacklogError, loaded: &LoadedConfig) -> CommandError {
@@ -88,7 +115,7 @@ pub(crate) fn explain(error: BacklogError, loaded: &LoadedConfig) -> CommandErro
     ConfigErrors::from(loaded.error_at(&key, None, &error.to_string())).into()
 }
 
-/// Returns what agents may change.
+/// Returns what agents may change, as the configuration has it.
 pub(crate) fn guard_rules(config: &BacklogConfig) -> GuardRules {
     GuardRules {
         completions: match config.agent_completions {
@@ -118,7 +145,7 @@ impl BacklogView {
         let found = if is_to_be_made(&*list, context)? {
             Err(to_be_made(&context.loaded))
         } else {
-            list.load().map_err(|error| error.to_string())
+            read_proved(&*list, layout, rules(context)).map_err(|error| error.to_string())
         };
         let ledger = read_ledger(layout)?.unwrap_or_default();
         let limits = context.loaded.config.limits.clone();

@@ -269,6 +269,7 @@ impl From<BacklogError> for CommandError {
             BacklogError::UnknownItem { .. }
             | BacklogError::NotStorable { .. }
             | BacklogError::InvalidNewItem { .. } => ErrorKind::Usage,
+            BacklogError::FormatFailed { .. } => ErrorKind::Unavailable,
             _ => ErrorKind::Config,
         };
         Self::new(kind, error)

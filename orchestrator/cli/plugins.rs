@@ -3,12 +3,14 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use ralph_orchestrator_backlog::{Backlog, open_backlog_of};
 use ralph_orchestrator_config::{ConfigErrors, PluginConfig};
 use ralph_orchestrator_core::engine::plain_environment;
-use ralph_orchestrator_core::registry::Registry;
+use ralph_orchestrator_core::registry::{FactoryMap, Registry};
 use ralph_orchestrator_plugin_host::{Plugin, ProgramError, check};
 use ralph_orchestrator_plugin_protocol::PluginHello;
 use ralph_orchestrator_supervisor::{KillSwitch, Supervisor};
+use serde_json::json;
 
 use crate::context::Context;
 use crate::error::CommandError;
@@ -33,11 +35,13 @@ impl Plugins {
             return Ok(plugins);
         }
         let built_in = registry::unsupervised(&plugins);
+        let formats = registry::backlogs();
         for (name, config) in &context.loaded.config.plugins {
             let kinds = [
                 ("an adapter", built_in.agents.contains(name)),
                 ("a detector", built_in.detectors.contains(name)),
                 ("a validator", built_in.validators.contains(name)),
+                ("a format of backlogs", formats.contains(name)),
             ];
             if let Some((what, _)) = kinds.iter().find(|(_, known)| *known) {
                 let message = format!("{what} of that name is built in; choose another name");
@@ -107,6 +111,25 @@ impl Plugins {
             registry.validators.add_async(name, digest, move |member, table, context| {
                 let (one, by) = (Arc::clone(&one), by.clone());
                 Box::pin(async move { one.validator(member, table, context, &by).await })
+            });
+        }
+    }
+
+    /// Makes their formats of backlogs known.
+    pub(crate) fn register_backlogs(&self, formats: &mut FactoryMap<dyn Backlog>) {
+        for plugin in &self.all {
+            let (name, digest) = (plugin.name(), Some(plugin.digest().to_owned()));
+            let one = Arc::clone(plugin);
+            formats.add_async(name, digest, move |member, table, context| {
+                let one = Arc::clone(&one);
+                Box::pin(async move {
+                    let (file, order) = registry::backlog_file(table, context)?;
+                    let by = Supervisor::this_binary().with_kill_switch(KillSwitch::default());
+                    let format = one.backlog(member, json!({}), context, &by).await?;
+                    let name = member.map(|member| format!("{}/{member}", one.name()));
+                    let name = name.as_deref().unwrap_or(one.name());
+                    Ok(open_backlog_of(format, name, file, order))
+                })
             });
         }
     }

@@ -1,4 +1,4 @@
-//! The built-in adapters, detectors and validators, and those of plugins.
+//! The built-in adapters, detectors, validators and formats of backlogs, and those of plugins.
 
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -12,6 +12,7 @@ use ralph_orchestrator_core::workspace::GuardedPaths;
 use ralph_orchestrator_detectors::{marker, promise};
 use ralph_orchestrator_driver::{BACKLOG_DETECTOR, ItemClaim, build_backlog_detector};
 use ralph_orchestrator_supervisor::{KillSwitch, Supervisor, shim};
+use serde_json::Value;
 
 use crate::plugins::Plugins;
 use crate::presets;
@@ -27,14 +28,12 @@ pub(crate) fn config_defaults() -> Defaults {
     }
 }
 
-/// Returns the formats of backlogs by name, as `[backlog] kind` has them.
+/// Returns the built-in formats of backlogs by name, as `[backlog] kind` has them.
 pub(crate) fn backlogs() -> FactoryMap<dyn Backlog> {
     let mut formats = FactoryMap::default();
     let mut add = |name: &str, kind: BacklogKind| {
         formats.add(name, move |table, context| {
-            let BacklogKeys { path, order } = parse_config(table)?;
-            let file = BacklogFile::new(&context.workspace, &path)
-                .map_err(|error| BuildError::at("path", error.to_string()))?;
+            let (file, order) = backlog_file(table, context)?;
             Ok(open_backlog(kind, file, order))
         });
     };
@@ -43,6 +42,17 @@ pub(crate) fn backlogs() -> FactoryMap<dyn Backlog> {
     #[cfg(feature = "sqlite")]
     add("sqlite", BacklogKind::Sqlite);
     formats
+}
+
+/// Returns the file of a backlog, and the order that the configuration gives it.
+pub(crate) fn backlog_file(
+    table: Value,
+    context: &BuildContext,
+) -> Result<(BacklogFile, Option<ItemOrder>), BuildError> {
+    let BacklogKeys { path, order } = parse_config(table)?;
+    let file = BacklogFile::new(&context.workspace, &path)
+        .map_err(|error| BuildError::at("path", error.to_string()))?;
+    Ok((file, order))
 }
 
 /// What a format is given of `[backlog]`.

@@ -114,13 +114,13 @@ fn its_failure_is_given_to_the_agent_and_is_no_failure_of_the_agent() {
     assert!(!why.stdout.contains("fix the setup"), "it was mended: {}", why.stdout);
     let why: serde_json::Value =
         serde_json::from_str(&env.ralph(&["why", "--json"]).expect(0).stdout).unwrap();
-    let told: Vec<bool> = why["iterations"]
+    let failures: Vec<bool> = why["iterations"]
         .as_array()
         .unwrap()
         .iter()
         .map(|iteration| iteration["setup_problem"].is_string())
         .collect();
-    assert_eq!(told, [true, true, false]);
+    assert_eq!(failures, [true, true, false]);
     assert!(env.records("iteration_ended").iter().all(|end| end["outcome"]["class"].is_null()));
 }
 

@@ -38,7 +38,7 @@ pub trait Backlog: Send + Sync {
     }
 
     /// Returns an example of the file's content, or how it is made, for agents that write it.
-    fn example(&self) -> &'static str;
+    fn example(&self) -> &str;
 
     /// Reads a stored version, as [`load`](Self::load) reads the file.
     ///

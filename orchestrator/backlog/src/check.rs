@@ -1,9 +1,10 @@
 //! Rules that hold between the items of a backlog: unique ids, known dependencies, no cycle.
 
 use std::collections::HashMap;
+use std::path::Path;
 
-use crate::error::{BacklogDefect, DefectKind};
-use crate::item::BacklogItem;
+use crate::error::{BacklogDefect, BacklogError, DefectKind, describe_taken, describe_unknown};
+use crate::item::{BacklogItem, NewItem};
 
 /// Returns what is wrong between these items, in file order; cycles last.
 pub(crate) fn check_items(items: &[BacklogItem]) -> Vec<BacklogDefect> {
@@ -23,6 +24,25 @@ pub(crate) fn check_items(items: &[BacklogItem]) -> Vec<BacklogDefect> {
         defects.extend(find_cycles(items, &index));
     }
     defects
+}
+
+/// Makes sure that an item can be added to the backlog in this file.
+pub(crate) fn check_new_item(
+    path: &Path,
+    items: &[BacklogItem],
+    item: &NewItem,
+) -> Result<(), BacklogError> {
+    let invalid =
+        |problem: String| Err(BacklogError::InvalidNewItem { path: path.to_owned(), problem });
+    if item.title.trim().is_empty() {
+        return invalid("the title is empty; give it one".to_owned());
+    }
+    if let Some(taken) = items.iter().find(|known| item.id.as_ref() == Some(&known.id)) {
+        return invalid(describe_taken(taken));
+    }
+    let has = |id: &str| items.iter().any(|item| item.id == id);
+    let unknown = item.dependencies.iter().find(|id| !has(id));
+    unknown.map_or(Ok(()), |id| invalid(describe_unknown(id, items)))
 }
 
 fn defect(item: &BacklogItem, kind: DefectKind) -> BacklogDefect {

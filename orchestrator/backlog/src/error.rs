@@ -70,7 +70,7 @@ pub enum BacklogError {
         /// The file.
         path: PathBuf,
         /// The format.
-        format: &'static str,
+        format: String,
         /// What cannot be stored.
         what: String,
     },
@@ -95,6 +95,16 @@ pub enum BacklogError {
         path: PathBuf,
         /// The item.
         id: String,
+    },
+    /// A format that is not built in failed, or returned what cannot be. Nothing was written.
+    #[error("{}: the format `{format}` failed: {problem}; nothing was written, correct the plugin that provides it", path.display())]
+    FormatFailed {
+        /// The file.
+        path: PathBuf,
+        /// The format.
+        format: String,
+        /// What it did.
+        problem: String,
     },
     /// The database engine reports an error.
     #[cfg(feature = "sqlite")]
@@ -135,6 +145,8 @@ pub enum DefectKind {
         /// What was expected.
         expected: String,
     },
+    /// In the words of a format that is not built in.
+    Described(String),
     /// A key occurs twice in one object.
     DuplicateKey(String),
     /// The status is none of the four words.
@@ -151,6 +163,7 @@ impl fmt::Display for DefectKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Syntax(message) => write!(f, "invalid syntax: {message}"),
+            Self::Described(message) => f.write_str(message),
             Self::Structure(expected) => write!(f, "expected {expected}"),
             Self::MissingField(field) => write!(f, "the field `{field}` is missing; add it"),
             Self::WrongType { field, expected } => {

@@ -3,7 +3,8 @@
 //! writes statuses and notes without touching anything else, and takes back what an agent changes
 //! beside these.
 //!
-//! [`open_backlog`] returns a [`Backlog`]; [`Backlog::load`] returns a [`BacklogSnapshot`], whose
+//! [`open_backlog`] returns a [`Backlog`], [`open_backlog_of`] one of a format that is not built in;
+//! [`Backlog::load`] returns a [`BacklogSnapshot`], whose
 //! methods select the next item and explain the choice. [`Backlog::guard`] compares two versions.
 //!
 //! The crate must not know runs, agents or the engine: who works on an item, and when it is
@@ -12,7 +13,9 @@
 mod backlog;
 mod check;
 mod error;
+mod expected;
 mod file;
+mod format_backlog;
 mod guard;
 mod item;
 mod json;
@@ -27,6 +30,7 @@ mod text_format;
 pub use self::backlog::{Backlog, BacklogKind, open_backlog};
 pub use self::error::{BacklogDefect, BacklogError, DefectKind};
 pub use self::file::{BacklogFile, MAX_BYTES};
+pub use self::format_backlog::open_backlog_of;
 pub use self::guard::{AgentCompletions, GuardFinding, GuardReport, GuardRules, TrustedEdit};
 pub use self::item::{BacklogItem, BacklogSnapshot, ItemCounts, ItemStatus, NewItem, TextLocation};
 pub use self::order::{ItemOrder, ItemPlacement, NextItem, PendingDependency, PlacementReason};

@@ -1,69 +1,13 @@
 //! Which item comes next, and why. Pure functions over the items of one version.
 
-use std::cmp::{Ordering, Reverse};
 use std::collections::HashMap;
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::item::{BacklogItem, BacklogSnapshot, ItemStatus};
 
-/// The order in which selectable items are worked. Each is total: what it does not tell apart
-/// keeps the order of the file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ItemOrder {
-    /// Items in progress first, then the highest priority (feature-list.json).
-    InProgressThenHighest,
-    /// The lowest priority first, then the lowest id as a number (features.db and its JSON
-    /// predecessor). An item in progress has no precedence.
-    LowestThenId,
-    /// The lowest priority first (prd.json).
-    Lowest,
-    /// As the file has them (checkbox lists).
-    File,
-}
-
-impl fmt::Display for ItemOrder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::InProgressThenHighest => "in progress first, then highest priority, then file",
-            Self::LowestThenId => "lowest priority, then lowest id",
-            Self::Lowest => "lowest priority, then file",
-            Self::File => "file",
-        })
-    }
-}
-
-impl ItemOrder {
-    /// Compares two items of one backlog that are both selectable.
-    #[must_use]
-    pub fn compare(self, a: &BacklogItem, b: &BacklogItem) -> Ordering {
-        match self {
-            Self::InProgressThenHighest => {
-                let key = |item: &BacklogItem| {
-                    (item.status != ItemStatus::InProgress, Reverse(item.priority))
-                };
-                key(a).cmp(&key(b))
-            }
-            Self::LowestThenId => {
-                a.priority.cmp(&b.priority).then_with(|| compare_ids(&a.id, &b.id))
-            }
-            Self::Lowest => a.priority.cmp(&b.priority),
-            Self::File => Ordering::Equal,
-        }
-    }
-}
-
-/// Compares ids as numbers where both are, numbers before words.
-fn compare_ids(a: &str, b: &str) -> Ordering {
-    match (a.parse::<i64>(), b.parse::<i64>()) {
-        (Ok(a), Ok(b)) => a.cmp(&b),
-        (Ok(_), Err(_)) => Ordering::Less,
-        (Err(_), Ok(_)) => Ordering::Greater,
-        (Err(_), Err(_)) => a.cmp(b),
-    }
-}
+pub use ralph_orchestrator_contract::ItemOrder;
 
 /// What a driver does next.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -3,12 +3,10 @@
 use std::path::Path;
 
 use crate::backlog::Backlog;
-use crate::check::check_items;
-use crate::error::{
-    BacklogDefect, BacklogError, describe_status, describe_taken, describe_unknown,
-};
+use crate::check::{check_items, check_new_item};
+use crate::error::{BacklogDefect, BacklogError, describe_status};
 use crate::file::BacklogFile;
-use crate::guard::{GuardFinding, GuardOutcome, GuardReport, GuardRules, TrustedEdit, guard_text};
+use crate::guard::{GuardOutcome, GuardReport, GuardRules, TrustedEdit, guard_file, guard_text};
 use crate::item::{BacklogItem, BacklogSnapshot, ItemStatus, NewItem};
 use crate::order::ItemOrder;
 use crate::text::{TextEdit, apply_edits, read_utf8};
@@ -32,7 +30,7 @@ impl<F: TextFormat> TextBacklog<F> {
 
     fn not_storable(&self, what: String) -> BacklogError {
         let path = self.file.path().to_owned();
-        BacklogError::NotStorable { path, format: F::NAME, what }
+        BacklogError::NotStorable { path, format: F::NAME.to_owned(), what }
     }
 
     fn invalid_new(&self, problem: String) -> BacklogError {
@@ -94,19 +92,6 @@ impl<F: TextFormat> TextBacklog<F> {
         })
     }
 
-    fn check_new(&self, items: &[BacklogItem], item: &NewItem) -> Result<(), BacklogError> {
-        if item.title.trim().is_empty() {
-            return Err(self.invalid_new("the title is empty; give it one".to_owned()));
-        }
-        let has = |id: &str| items.iter().any(|item| item.id == id);
-        let taken = items.iter().find(|known| item.id.as_ref() == Some(&known.id));
-        if let Some(taken) = taken {
-            return Err(self.invalid_new(describe_taken(taken)));
-        }
-        let unknown = item.dependencies.iter().find(|id| !has(id));
-        unknown.map_or(Ok(()), |id| Err(self.invalid_new(describe_unknown(id, items))))
-    }
-
     /// Returns a text with one more item, and that item's id.
     fn with_item(
         &self,
@@ -114,7 +99,7 @@ impl<F: TextFormat> TextBacklog<F> {
         item: &NewItem,
     ) -> Result<(String, BacklogSnapshot), BacklogError> {
         let (text, document) = self.read(bytes)?;
-        self.check_new(&document.items, item)?;
+        check_new_item(self.file.path(), &document.items, item)?;
         let edit = self.format.edit_add(text, &document, item).map_err(|p| match p {
             AddProblem::NotStorable(what) => self.not_storable(what),
             AddProblem::Invalid(problem) => self.invalid_new(problem),
@@ -186,7 +171,7 @@ impl<F: TextFormat> Backlog for TextBacklog<F> {
         }
     }
 
-    fn example(&self) -> &'static str {
+    fn example(&self) -> &str {
         F::EXAMPLE
     }
 
@@ -243,27 +228,7 @@ impl<F: TextFormat> Backlog for TextBacklog<F> {
             guard_text(&self.format, &base.bytes, after, edits, rules)
                 .map_err(|defects| self.invalid(defects))
         };
-        let guarded = self.file.update(|bytes| {
-            let outcome = compare(Ok(bytes))?;
-            let replaced = outcome.content.is_some().then(|| bytes.to_vec());
-            let current = outcome.content.clone().unwrap_or_else(|| bytes.to_vec());
-            Ok((outcome.content, (outcome.findings, replaced, current)))
-        });
-        let (findings, replaced, current) = match guarded {
-            Ok(guarded) => guarded,
-            Err(
-                error @ (BacklogError::NotFound { .. }
-                | BacklogError::UnsafePath { .. }
-                | BacklogError::TooLarge { .. }),
-            ) => {
-                let outcome = compare(Err(error.to_string()))?;
-                let content = outcome.content.unwrap_or_default();
-                self.file.replace(&content, &[])?;
-                (outcome.findings, None, content)
-            }
-            Err(error) => return Err(error),
-        };
-        let is_restored = findings.iter().any(GuardFinding::is_reverted);
-        Ok(GuardReport { findings, is_restored, replaced, current: self.snapshot(current)? })
+        let guarded = guard_file(&self.file, compare)?;
+        guarded.into_report(|current| self.snapshot(current))
     }
 }

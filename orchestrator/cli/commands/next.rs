@@ -40,7 +40,7 @@ pub(crate) fn next(file: &ConfigFile, args: &NextArgs) -> Result<u8, CommandErro
     if backlog::is_to_be_made(&*list, &context)? {
         return Ok(initializer_is_next(&context, args.json));
     }
-    let snapshot = list.load().map_err(|error| backlog::explain(error, &context.loaded))?;
+    let snapshot = backlog::read_counted(&*list, &context)?;
     let next = snapshot.select_next();
     let code = match &next {
         NextItem::Item { .. } | NextItem::Complete => exit::OK,

@@ -14,7 +14,7 @@ use crate::strict;
 #[schemars(rename = "Backlog")]
 pub(crate) struct BacklogTable {
     /// The format: "json" (feature-list.json, prd.json, feature_list.json), "sqlite" (features.db) or
-    /// "plan-md" (checkboxes of plan.md, IMPLEMENTATION_PLAN.md, fix_plan.md).
+    /// "plan-md" (checkboxes of plan.md, IMPLEMENTATION_PLAN.md, fix_plan.md), or the name of a plugin.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", extend("minLength" = 1))]
     pub(crate) kind: Option<String>,

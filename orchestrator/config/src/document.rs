@@ -35,7 +35,7 @@ pub(crate) struct ConfigDocument {
     /// Further agents, by name.
     #[serde(deserialize_with = "strict::tables")]
     pub(crate) agents: BTreeMap<String, AgentConfig>,
-    /// Agents, detectors and validators by others, by name.
+    /// Agents, detectors, validators and formats of backlogs by others, by name.
     #[serde(deserialize_with = "strict::tables")]
     pub(crate) plugins: BTreeMap<String, PluginConfig>,
     /// The prompts of roles, instead of one prompt file.

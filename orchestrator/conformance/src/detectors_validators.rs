@@ -33,7 +33,7 @@ pub type ItemResult<T> = Result<Box<T>, BuildError>;
 pub type ItemFuture<T> = Pin<Box<dyn Future<Output = ItemResult<T>>>>;
 /// Builds an item from its table.
 pub type BuildItem<'a, T> = &'a dyn Fn(Value, &BuildContext) -> ItemFuture<T>;
-type CheckResult = Result<(), String>;
+pub(crate) type CheckResult = Result<(), String>;
 
 /// The fixture of a detector or validator.
 pub struct ItemFixture {
@@ -93,7 +93,7 @@ impl ItemFixture {
     }
 
     /// An error if processes are there once they had some time to go.
-    async fn check_no_processes(&self) -> CheckResult {
+    pub(crate) async fn check_no_processes(&self) -> CheckResult {
         let mark = self.env.get(MARK).map(String::as_str).unwrap_or_default();
         let mut left = Vec::new();
         for _ in 0..250 {
@@ -123,7 +123,11 @@ impl ItemReport {
         !self.rows.iter().any(|(_, outcome, _)| matches!(outcome, Outcome::Failed(_)))
     }
 
-    async fn ask(&mut self, what: &'static str, question: impl Future<Output = CheckResult>) {
+    pub(crate) async fn ask(
+        &mut self,
+        what: &'static str,
+        question: impl Future<Output = CheckResult>,
+    ) {
         let began = Instant::now();
         let outcome = match tokio::time::timeout(TIMEOUT, question).await {
             Ok(Ok(())) => Outcome::Passed,
@@ -281,11 +285,11 @@ async fn given_up(place: &ItemFixture, validator: &dyn EvidenceValidator) -> Che
     place.check_no_processes().await
 }
 
-fn same<T: PartialEq + fmt::Debug>(first: &T, second: &T) -> CheckResult {
+pub(crate) fn same<T: PartialEq + fmt::Debug>(first: &T, second: &T) -> CheckResult {
     if first == second { Ok(()) } else { Err(format!("{first:?}, then {second:?}")) }
 }
 
-fn opened<T: ?Sized>(report: &mut ItemReport, made: ItemResult<T>) -> Option<Box<T>> {
+pub(crate) fn opened<T: ?Sized>(report: &mut ItemReport, made: ItemResult<T>) -> Option<Box<T>> {
     let (outcome, built) = match made {
         Ok(built) => (Outcome::Passed, Some(built)),
         Err(error) => {
@@ -304,7 +308,7 @@ fn opened<T: ?Sized>(report: &mut ItemReport, made: ItemResult<T>) -> Option<Box
     built
 }
 
-fn with_unknown(table: &Value) -> Value {
+pub(crate) fn with_unknown(table: &Value) -> Value {
     let mut table = table.clone();
     if let Some(table) = table.as_object_mut() {
         table.insert(UNKNOWN.to_owned(), json!(1));
@@ -312,7 +316,7 @@ fn with_unknown(table: &Value) -> Value {
     table
 }
 
-fn unknown_key<T: ?Sized>(built: ItemResult<T>) -> CheckResult {
+pub(crate) fn unknown_key<T: ?Sized>(built: ItemResult<T>) -> CheckResult {
     match built {
         Ok(_) => Err("a key that it does not know is accepted: `deny_unknown_fields`".to_owned()),
         Err(error) if error.unknown_key.as_deref() == Some(UNKNOWN) => Ok(()),
@@ -405,7 +409,7 @@ impl CancelSignal for Cancelled {
 }
 
 /// Texts that an agent may well write.
-fn odd() -> [String; 6] {
+pub(crate) fn odd() -> [String; 6] {
     [
         String::new(),
         " \n\r\n\t\u{feff}\u{2028}".to_owned(),

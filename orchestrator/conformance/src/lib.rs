@@ -96,6 +96,7 @@ pub mod agent_env;
 pub mod model_server;
 pub mod processes;
 
+mod backlog_formats;
 mod busy_tool;
 mod detectors_validators;
 mod fixture;
@@ -107,6 +108,7 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+pub use backlog_formats::check_backlog_format;
 pub use busy_tool::BusyTool;
 pub use detectors_validators::{
     BuildItem, ItemFixture, ItemFuture, ItemReport, ItemResult, check_detector, check_validator,

@@ -1,9 +1,10 @@
-//! What agents, detectors and validators implement, and the types they exchange.
+//! What agents, detectors, validators and formats of backlogs implement, and the types they exchange.
 //!
 //! Nothing here names a runtime, a terminal, or a concrete adapter. All types that cross a boundary
 //! can be serialised, so that the same traits can be carried over a process or library boundary.
 
 mod agent;
+mod backlog;
 mod build;
 mod detector;
 mod error;
@@ -16,6 +17,10 @@ mod validator;
 
 pub use agent::{Agent, Budget, Capabilities, Description, Iteration, Launch, Report};
 pub use async_trait::async_trait;
+pub use backlog::{
+    BacklogEdit, BacklogFormat, BacklogItem, FormatDefect, FormatDescription, FormatError,
+    ItemOrder, ItemStatus, NewItem, TextLocation,
+};
 pub use build::{BuildContext, BuildError, parse_config};
 pub use detector::{
     Claim, ClaimKind, ClaimSource, CompletionDetector, DetectorInput, Findings, NearMiss,

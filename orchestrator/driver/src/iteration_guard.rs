@@ -172,10 +172,12 @@ impl SharedWork {
         match self.backlog.append_note(item, &format!("{} {mark}", note.text)) {
             // A format without notes has nothing to lose.
             Ok(_) | Err(BacklogError::NotStorable { .. }) => Ok(None),
-            // Somebody else edits the file; the run has the note all the same.
-            Err(error @ (BacklogError::Busy { .. } | BacklogError::EditNotIsolated { .. })) => {
-                Ok(Some(format!("backlog: item `{item}` has no note of the hand-off: {error}")))
-            }
+            // Somebody else edits the file, or its format fails; the run has the note all the same.
+            Err(
+                error @ (BacklogError::Busy { .. }
+                | BacklogError::EditNotIsolated { .. }
+                | BacklogError::FormatFailed { .. }),
+            ) => Ok(Some(format!("backlog: item `{item}` has no note of the hand-off: {error}"))),
             Err(error) => Err(error.into()),
         }
     }

@@ -22,6 +22,7 @@ mod item_text;
 mod iteration_guard;
 mod ledger;
 mod local;
+mod proved;
 mod record;
 mod saver;
 
@@ -34,5 +35,6 @@ pub use event::{BacklogEvent, BacklogObserver};
 pub use executor::{Executor, RunOrder, RunReport, Submission};
 pub use ledger::{BacklogLedger, ItemRun, read_ledger};
 pub use local::{LocalExecutor, RunOpener};
+pub use proved::read_proved;
 pub use record::SeriesRecord;
 pub use saver::{BacklogSaver, differ_in_records_only};

@@ -126,6 +126,34 @@ fn what_an_agent_changed_before_the_kill_is_taken_back() {
     assert!(env.read("feature-list.json").contains("made-a exists"));
 }
 
+/// Until the next run takes it back, what the agent ticked is shown as what it is: not proved.
+#[test]
+fn an_items_tick_before_the_kill_counts_nowhere() {
+    let env = features(&[feature("a", 2, &[]), feature("b", 1, &["a"])]);
+    let fifo = env.fifo("hang");
+    env.agent.call(1).script(&format!(
+        "sed -i 's/in_progress/completed/' feature-list.json; cat '{}'\n",
+        fifo.display()
+    ));
+    let mut running = env.start(&["run"]);
+    eventually("the tick", || env.read("feature-list.json").contains("completed"));
+    let shows_what_is_proved = || {
+        let next = env.ralph(&["next", "--json"]).expect(0);
+        let next: serde_json::Value = serde_json::from_str(&next.stdout).unwrap();
+        assert_eq!((&next["item"]["id"], &next["items"]["completed"]), (&"a".into(), &0.into()));
+        assert_eq!(env.status()["backlog"]["items"]["completed"], 0);
+    };
+    shows_what_is_proved();
+    running.signal(Signal::KILL);
+    running.wait();
+    shows_what_is_proved();
+    // Nor does a file that cannot be read any more hide what is proved.
+    env.write("feature-list.json", "{");
+    shows_what_is_proved();
+    env.run().expect(0).says("the backlog could not be read and was restored");
+    assert_eq!(env.status()["backlog"]["items"]["completed"], 2);
+}
+
 #[test]
 fn a_changed_record_beside_the_runs_is_damage_and_starts_nothing() {
     let env = features(&[feature("a", 2, &[]), feature("b", 1, &[])]);

@@ -18,7 +18,7 @@ use crate::environment::TestEnvironment;
 /// Makes a file named after the item, says what the item is, and claims completion.
 pub(super) const WORK: &str = "id=$(sed -n 's/^Id: //p' \"$call.stdin\" | head -1)
 echo \"$id\" >> order; : > \"made-$id\"\n";
-pub(super) const CLAIM: &str = "<promise>COMPLETE: made it</promise>\n";
+pub(crate) const CLAIM: &str = "<promise>COMPLETE: made it</promise>\n";
 
 /// A workspace with this backlog, an agent that makes what an item wants, and a check that accepts.
 pub(crate) fn environment(kind: &str, path: &str, more: &str) -> TestEnvironment {

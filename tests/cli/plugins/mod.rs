@@ -1,6 +1,7 @@
 //! Plugins under the real orchestrator.
 
 mod author;
+mod backlog;
 mod compatibility;
 mod example;
 mod kit;

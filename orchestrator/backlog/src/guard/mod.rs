@@ -4,6 +4,8 @@
 //! orchestrator, so by default a completion that the agent wrote is taken back and reported.
 
 mod compare;
+mod file;
+mod format;
 mod text;
 
 use serde::{Deserialize, Serialize};
@@ -11,7 +13,8 @@ use serde_json::Value;
 
 #[cfg(feature = "sqlite")]
 pub(crate) use self::compare::{Comparison, GuardedItem, compare_items};
-pub(crate) use self::text::{GuardOutcome, guard_text};
+pub(crate) use self::file::{GuardOutcome, guard_file};
+pub(crate) use self::text::guard_text;
 use crate::item::{BacklogItem, BacklogSnapshot, ItemStatus};
 
 /// An edit that did not come from the agent: the versions directly before and after it.
@@ -89,7 +92,7 @@ pub enum GuardFinding {
     Proposed {
         /// The item as the agent wrote it.
         item: BacklogItem,
-        /// Its source in the file.
+        /// Its source in the file; empty where the format does not tell.
         source: String,
     },
     /// The agent set an item's status to `completed`.

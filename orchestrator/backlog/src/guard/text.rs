@@ -3,19 +3,11 @@
 use std::collections::{HashMap, HashSet};
 
 use super::compare::{Comparison, GuardedItem, compare_frames, compare_items};
-use super::{GuardFinding, GuardRules, TrustedEdit};
+use super::{GuardFinding, GuardOutcome, GuardRules, TrustedEdit};
 use crate::check::check_items;
 use crate::error::BacklogDefect;
 use crate::text::{TextEdit, apply_edits, read_utf8};
 use crate::text_format::{Document, TextFormat};
-
-/// What a guard makes of a version.
-#[derive(Debug)]
-pub(crate) struct GuardOutcome {
-    pub(crate) findings: Vec<GuardFinding>,
-    /// What the file has to have; `None` to leave it.
-    pub(crate) content: Option<Vec<u8>>,
-}
 
 type Defects = Vec<BacklogDefect>;
 

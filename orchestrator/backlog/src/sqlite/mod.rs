@@ -68,7 +68,8 @@ impl SqliteBacklog {
     }
 
     fn not_storable(&self, what: String) -> BacklogError {
-        BacklogError::NotStorable { path: self.file.path().to_owned(), format: "sqlite", what }
+        let path = self.file.path().to_owned();
+        BacklogError::NotStorable { path, format: "sqlite".to_owned(), what }
     }
 
     /// Opens the file, of which no part below the workspace is a link.

@@ -10,6 +10,7 @@
 )]
 
 mod fixture;
+mod formats;
 mod guard;
 mod json;
 mod order;

@@ -102,7 +102,7 @@ impl TestedPlugin {
             let config = self.config.item(&item.name);
             let (table, wrong) = match item.kind {
                 ItemKind::Agent => self.agent(item, config).await?,
-                ItemKind::Detector | ItemKind::Validator => {
+                ItemKind::Detector | ItemKind::Validator | ItemKind::Backlog => {
                     let report = self.check_item(item, config).await?;
                     (report.to_string(), count(report.rows.iter().map(|(_, outcome, _)| outcome)))
                 }
@@ -166,20 +166,35 @@ impl TestedPlugin {
             let (plugin, by) = (Arc::clone(&plugin), self.supervisor.clone());
             (plugin, by, item.name.clone(), context.clone())
         };
-        let report = if item.kind == ItemKind::Detector {
-            let make = |table, context: &BuildContext| -> conformance::ItemFuture<_> {
-                let (plugin, by, name, context) = with(context);
-                Box::pin(async move { plugin.detector(Some(&name), table, &context, &by).await })
-            };
-            conformance::check_detector(&fixture, &table, &make).await
-        } else {
-            let make = |table, context: &BuildContext| -> conformance::ItemFuture<_> {
-                let (plugin, by, name, context) = with(context);
-                Box::pin(async move { plugin.validator(Some(&name), table, &context, &by).await })
-            };
-            conformance::check_validator(&fixture, &table, &make).await
-        };
-        Ok(report)
+        Ok(match item.kind {
+            ItemKind::Detector => {
+                let make = |table, context: &BuildContext| -> conformance::ItemFuture<_> {
+                    let (plugin, by, name, context) = with(context);
+                    Box::pin(
+                        async move { plugin.detector(Some(&name), table, &context, &by).await },
+                    )
+                };
+                conformance::check_detector(&fixture, &table, &make).await
+            }
+            ItemKind::Backlog => {
+                let make = |table, context: &BuildContext| -> conformance::ItemFuture<_> {
+                    let (plugin, by, name, context) = with(context);
+                    Box::pin(async move { plugin.backlog(Some(&name), table, &context, &by).await })
+                };
+                let mut report = conformance::check_backlog_format(&fixture, &table, &make).await;
+                report.name.clone_from(&item.name);
+                report
+            }
+            _ => {
+                let make = |table, context: &BuildContext| -> conformance::ItemFuture<_> {
+                    let (plugin, by, name, context) = with(context);
+                    Box::pin(
+                        async move { plugin.validator(Some(&name), table, &context, &by).await },
+                    )
+                };
+                conformance::check_validator(&fixture, &table, &make).await
+            }
+        })
     }
 }
 

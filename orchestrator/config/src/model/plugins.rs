@@ -1,4 +1,4 @@
-//! `[plugins.NAME]`: agents, detectors and validators by others.
+//! `[plugins.NAME]`: agents, detectors, validators and formats of backlogs by others.
 
 use std::path::PathBuf;
 

@@ -199,11 +199,11 @@ impl RunSummary {
                 summary.attempts = summary.attempts.max(*attempt);
             }
             Record::IterationEnded { .. } => self.iteration_ended(record),
-            Record::SetupFinished { iteration, problem, .. } => {
-                // One that succeeds says nothing, unless an attempt before it failed.
-                if problem.is_some() || self.iterations.contains_key(iteration) {
-                    self.iteration(*iteration).setup_problem.clone_from(problem);
-                }
+            // One that succeeds says nothing, unless an attempt before it failed.
+            Record::SetupFinished { iteration, problem, .. }
+                if problem.is_some() || self.iterations.contains_key(iteration) =>
+            {
+                self.iteration(*iteration).setup_problem.clone_from(problem);
             }
             Record::Claimed { iteration, claim } => match claim.kind {
                 ClaimKind::Complete => {

@@ -1,5 +1,5 @@
-//! Runs plugins: libraries and programs, named in the configuration, that provide agents, detectors and
-//! validators.
+//! Runs plugins: libraries and programs, named in the configuration, that provide agents, detectors,
+//! validators and formats of backlogs.
 //! Knows neither the engine nor any adapter.
 //!
 //! A plugin always runs in a process of its own. A [`Transport`] sends frames to it; a [`Session`] runs
@@ -7,6 +7,7 @@
 
 mod actor;
 mod agent;
+mod backlog;
 mod call;
 mod detector;
 mod error;

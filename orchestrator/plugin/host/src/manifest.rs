@@ -94,6 +94,7 @@ fn parse_item(item: RawItem, newer: bool, defects: &mut Vec<LibraryDefect>) -> O
         "agent" => ItemKind::Agent,
         "detector" => ItemKind::Detector,
         "validator" => ItemKind::Validator,
+        "backlog" => ItemKind::Backlog,
         _ if newer => return None,
         _ => {
             defects.push(LibraryDefect::UnknownKind { kind: escaped(&kind) });

@@ -102,6 +102,7 @@ pub(crate) const fn with_article(kind: ItemKind) -> &'static str {
         ItemKind::Agent => "an agent",
         ItemKind::Detector => "a detector",
         ItemKind::Validator => "a validator",
+        ItemKind::Backlog => "a backlog",
         ItemKind::Unknown => "something unknown",
     }
 }

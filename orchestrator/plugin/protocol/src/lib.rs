@@ -14,7 +14,10 @@ mod plugin;
 
 pub use codec::{DecodeError, Decoded, EncodeError, Frame, decode, encode};
 pub use host::{Call, Cancel, Close, Credit, HostFrame, HostHello, Open, Ping, PreviewResult};
-pub use method::{Answer, InspectInput, Method, MethodName, Task, TaskError, Validation};
+pub use method::{
+    Answer, EditedBacklog, InspectInput, Method, MethodName, ReadBacklog, Task, TaskError,
+    Validation,
+};
 pub use plugin::{
     DetectorDescription, Done, EventSent, Failed, Item, ItemKind, LogLevel, LogLine, Opened,
     Panicked, PluginFrame, PluginHello, Pong, PreviewRequest, Provided, Refused, Span,

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use ralph_orchestrator_contract::{
-    Budget, Change, Claim, DetectorInput, Event, Findings, Iteration, Report, ValidationContext,
-    Verdict,
+    BacklogEdit, BacklogItem, Budget, Change, Claim, DetectorInput, Event, Findings, FormatDefect,
+    FormatError, Iteration, Report, ValidationContext, Verdict,
 };
 use serde::{Deserialize, Serialize};
 
@@ -45,6 +45,18 @@ pub enum Method {
         /// The context.
         context: Validation,
     },
+    /// Formats of backlogs: reads the items of a text.
+    ReadBacklog {
+        /// The text.
+        text: String,
+    },
+    /// Formats of backlogs: applies edits to a text, one after the other.
+    EditBacklog {
+        /// The text before them.
+        text: String,
+        /// The edits.
+        edits: Vec<BacklogEdit>,
+    },
 }
 
 /// The names of the methods.
@@ -63,6 +75,10 @@ pub enum MethodName {
     StripClaims,
     /// [`Method::Validate`]
     Validate,
+    /// [`Method::ReadBacklog`]
+    ReadBacklog,
+    /// [`Method::EditBacklog`]
+    EditBacklog,
 }
 
 impl MethodName {
@@ -76,6 +92,8 @@ impl MethodName {
             Self::Inspect => "inspect",
             Self::StripClaims => "strip_claims",
             Self::Validate => "validate",
+            Self::ReadBacklog => "read_backlog",
+            Self::EditBacklog => "edit_backlog",
         }
     }
 
@@ -89,6 +107,8 @@ impl MethodName {
             Self::Inspect => "findings",
             Self::StripClaims => "text",
             Self::Validate => "verdict",
+            Self::ReadBacklog => "backlog",
+            Self::EditBacklog => "edited",
         }
     }
 }
@@ -104,6 +124,8 @@ impl Method {
             Self::Inspect { .. } => MethodName::Inspect,
             Self::StripClaims { .. } => MethodName::StripClaims,
             Self::Validate { .. } => MethodName::Validate,
+            Self::ReadBacklog { .. } => MethodName::ReadBacklog,
+            Self::EditBacklog { .. } => MethodName::EditBacklog,
         }
     }
 }
@@ -124,6 +146,10 @@ pub enum Answer {
     Text(String),
     /// Of `validate`.
     Verdict(Verdict),
+    /// Of `read_backlog`.
+    Backlog(ReadBacklog),
+    /// Of `edit_backlog`.
+    Edited(EditedBacklog),
 }
 
 impl Answer {
@@ -137,6 +163,56 @@ impl Answer {
             Self::Findings(_) => MethodName::Inspect,
             Self::Text(_) => MethodName::StripClaims,
             Self::Verdict(_) => MethodName::Validate,
+            Self::Backlog(_) => MethodName::ReadBacklog,
+            Self::Edited(_) => MethodName::EditBacklog,
+        }
+    }
+}
+
+/// The result of `read_backlog`: the items of a valid text, or what is wrong with it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ReadBacklog {
+    /// The items in the order of the file.
+    pub items: Vec<BacklogItem>,
+    /// All that is wrong; empty if the text is valid.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub defects: Vec<FormatDefect>,
+}
+
+impl ReadBacklog {
+    /// Returns the items.
+    ///
+    /// # Errors
+    /// The defects, if there are any.
+    pub fn into_items(self) -> Result<Vec<BacklogItem>, FormatError> {
+        let Self { items, defects } = self;
+        if defects.is_empty() { Ok(items) } else { Err(FormatError::Defects(defects)) }
+    }
+}
+
+/// The result of `edit_backlog`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EditedBacklog {
+    /// The text after the edits.
+    Text(String),
+    /// What the format cannot hold, such as "a priority".
+    NotStorable(String),
+    /// What is wrong with an item to be added, and what to do.
+    InvalidItem(String),
+}
+
+impl EditedBacklog {
+    /// Returns the text.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn into_text(self) -> Result<String, FormatError> {
+        match self {
+            Self::Text(text) => Ok(text),
+            Self::NotStorable(what) => Err(FormatError::NotStorable(what)),
+            Self::InvalidItem(problem) => Err(FormatError::InvalidItem(problem)),
         }
     }
 }

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use ralph_orchestrator_contract::{
-    AgentError, BuildError, Description, ErrorClass, Event, Report, ValidatorDescription,
+    AgentError, BuildError, Description, ErrorClass, Event, FormatDescription, Report,
+    ValidatorDescription,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -65,6 +66,8 @@ pub enum ItemKind {
     Detector,
     /// For `[[validator]] kind`.
     Validator,
+    /// For `[backlog] kind`.
+    Backlog,
     /// A kind of a newer version.
     #[serde(other)]
     Unknown,
@@ -78,6 +81,7 @@ impl ItemKind {
             Self::Agent => "agent",
             Self::Detector => "detector",
             Self::Validator => "validator",
+            Self::Backlog => "backlog",
             Self::Unknown => "something unknown",
         }
     }
@@ -135,6 +139,8 @@ pub enum Provided {
     Detector(DetectorDescription),
     /// A validator.
     Validator(ValidatorDetails),
+    /// A format of backlogs.
+    Backlog(FormatDescription),
 }
 
 impl Provided {
@@ -145,6 +151,7 @@ impl Provided {
             Self::Agent(_) => ItemKind::Agent,
             Self::Detector(_) => ItemKind::Detector,
             Self::Validator(_) => ItemKind::Validator,
+            Self::Backlog(_) => ItemKind::Backlog,
         }
     }
 }

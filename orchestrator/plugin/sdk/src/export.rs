@@ -1,7 +1,7 @@
 //! The macro `export_plugin!`, and the manifest that it computes at compile time.
 
-/// Makes a plugin of a crate whose `crate-type` is `cdylib`: each item is its kind (`agent`, `detector`
-/// or `validator`), its name, and how one is built from its table in the configuration.
+/// Makes a plugin of a crate whose `crate-type` is `cdylib`: each item is its kind (`agent`, `detector`,
+/// `validator` or `backlog`), its name, and how one is built from its table in the configuration.
 ///
 /// ```
 /// use ralph_orchestrator_plugin_sdk::{
@@ -149,6 +149,7 @@ macro_rules! export_plugin {
     (@kind agent) => { $crate::__private::ItemKind::Agent };
     (@kind detector) => { $crate::__private::ItemKind::Detector };
     (@kind validator) => { $crate::__private::ItemKind::Validator };
+    (@kind backlog) => { $crate::__private::ItemKind::Backlog };
     (@boxed agent $built:expr) => {
         $crate::__private::BuiltItem::Agent(::std::boxed::Box::new($built))
     };
@@ -157,6 +158,9 @@ macro_rules! export_plugin {
     };
     (@boxed validator $built:expr) => {
         $crate::__private::BuiltItem::Validator(::std::boxed::Box::new($built))
+    };
+    (@boxed backlog $built:expr) => {
+        $crate::__private::BuiltItem::Backlog(::std::boxed::Box::new($built))
     };
 }
 

@@ -1,7 +1,7 @@
 //! The items of a plugin.
 
 use ralph_orchestrator_contract::{
-    Agent, BuildContext, BuildError, CompletionDetector, EvidenceValidator,
+    Agent, BacklogFormat, BuildContext, BuildError, CompletionDetector, EvidenceValidator,
 };
 use ralph_orchestrator_plugin_protocol::{
     DetectorDescription, Item, ItemKind, MethodName, Provided, ValidatorDetails,
@@ -76,6 +76,8 @@ pub enum BuiltItem {
     Detector(Box<dyn CompletionDetector>),
     /// A validator.
     Validator(Box<dyn EvidenceValidator>),
+    /// A format of backlogs.
+    Backlog(Box<dyn BacklogFormat>),
 }
 
 impl std::fmt::Debug for BuiltItem {
@@ -90,6 +92,7 @@ impl BuiltItem {
             Self::Agent(_) => ItemKind::Agent,
             Self::Detector(_) => ItemKind::Detector,
             Self::Validator(_) => ItemKind::Validator,
+            Self::Backlog(_) => ItemKind::Backlog,
         }
     }
 
@@ -112,6 +115,7 @@ impl BuiltItem {
                 runs_check: validator.runs_check(),
                 passes_required: validator.passes_required(),
             }),
+            Self::Backlog(format) => Provided::Backlog(format.describe()),
         }
     }
 

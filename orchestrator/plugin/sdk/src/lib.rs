@@ -1,7 +1,8 @@
-//! Write an agent, a completion detector or an evidence validator, and export it with one macro.
+//! Write an agent, a completion detector, an evidence validator or a format of backlogs, and export it
+//! with one macro.
 //!
 //! A plugin is a library (`crate-type = ["cdylib"]`) that implements the same traits as everything that
-//! is built in, [`Agent`], [`CompletionDetector`] and [`EvidenceValidator`], and names what it provides
+//! is built in, [`Agent`], [`CompletionDetector`], [`EvidenceValidator`] and [`BacklogFormat`], and names what it provides
 //! with [`export_plugin!`]. The configuration names the library in `[plugins.NAME]`. It always runs in a
 //! process of its own.
 //!

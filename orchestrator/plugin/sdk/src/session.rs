@@ -5,11 +5,13 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use ralph_orchestrator_contract::{
-    AgentError, BuildError, CancelReason, ErrorClass, EventSink, Iteration,
+    AgentError, BacklogItem, BuildError, CancelReason, ErrorClass, EventSink, FormatError,
+    Iteration,
 };
 use ralph_orchestrator_plugin_protocol::{
-    Answer, Call, Cancel, Decoded, Done, Failed, HostFrame, HostHello, Method, Open, Opened,
-    PROTOCOL, Panicked, PluginFrame, PluginHello, Pong, PreviewResult, Refused, decode, feature,
+    Answer, Call, Cancel, Decoded, Done, EditedBacklog, Failed, HostFrame, HostHello, Method, Open,
+    Opened, PROTOCOL, Panicked, PluginFrame, PluginHello, Pong, PreviewResult, ReadBacklog,
+    Refused, decode, feature,
 };
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, mpsc, watch};
@@ -237,6 +239,26 @@ fn panic_from(error: JoinError) -> Panic {
     }
 }
 
+fn answer_read(result: Result<Vec<BacklogItem>, FormatError>) -> Result<Answer, AgentError> {
+    match result {
+        Ok(items) => Ok(Answer::Backlog(ReadBacklog { items, defects: Vec::new() })),
+        // Without any, the text would count as valid.
+        Err(FormatError::Defects(defects)) if !defects.is_empty() => {
+            Ok(Answer::Backlog(ReadBacklog { items: Vec::new(), defects }))
+        }
+        Err(error) => Err(AgentError::new(ErrorClass::Crashed, error.to_string())),
+    }
+}
+
+fn answer_edit(result: Result<String, FormatError>) -> Result<Answer, AgentError> {
+    Ok(Answer::Edited(match result {
+        Ok(text) => EditedBacklog::Text(text),
+        Err(FormatError::NotStorable(what)) => EditedBacklog::NotStorable(what),
+        Err(FormatError::InvalidItem(problem)) => EditedBacklog::InvalidItem(problem),
+        Err(error) => return Err(AgentError::new(ErrorClass::Crashed, error.to_string())),
+    }))
+}
+
 /// Runs the author's code.
 async fn run_method(
     built: Arc<BuiltItem>,
@@ -269,6 +291,12 @@ async fn run_method(
             .map_err(|message| AgentError::new(ErrorClass::Unavailable, message)),
         (BuiltItem::Validator(validator), Method::Validate { context }) => {
             Ok(Answer::Verdict(validator.validate(context.as_context(), &sink).await))
+        }
+        (BuiltItem::Backlog(format), Method::ReadBacklog { text }) => {
+            answer_read(format.read(&text))
+        }
+        (BuiltItem::Backlog(format), Method::EditBacklog { text, edits }) => {
+            answer_edit(format.edit(&text, &edits))
         }
         _ => Err(AgentError::new(ErrorClass::InvalidRequest, built.unknown_method(name))),
     };

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ralph_orchestrator_contract::CancelReason;
+use ralph_orchestrator_contract::{BacklogEdit, CancelReason, FormatError, NewItem};
 use ralph_orchestrator_plugin_host::{CallOutcome, OpenError};
 use ralph_orchestrator_plugin_protocol::{
-    Answer, InspectInput, ItemKind, LogLevel, Method, Provided,
+    Answer, EditedBacklog, InspectInput, ItemKind, LogLevel, Method, Provided,
 };
 use serde_json::json;
 use tokio::task::JoinSet;
@@ -25,6 +25,7 @@ async fn it_describes_itself_and_does_what_it_is_asked() {
         (ItemKind::Agent, "Does what its prompt says."),
         (ItemKind::Detector, "Finds nothing."),
         (ItemKind::Validator, "Accepts every claim."),
+        (ItemKind::Backlog, "Has an item in each line."),
     ];
     assert_eq!(kinds, expected);
     assert_eq!(MISBEHAVING.copy().header().manifest.provides, hello.provides);
@@ -239,4 +240,46 @@ async fn a_call_of_what_is_not_there_fails() {
         run(&session, detector, "echo").await.failure(),
         "invalid_request: a plugin's detector has no method `run`"
     );
+}
+
+#[tokio::test]
+async fn a_format_of_backlogs_reads_and_edits_texts() {
+    let session = start(MISBEHAVING.copy()).await;
+    let (format, provided) = open(&session, ItemKind::Backlog, json!({})).await.unwrap();
+    let Provided::Backlog(description) = provided else { panic!("{provided:?}") };
+    assert_eq!(description.example, "one\n");
+    let outcome = async |method| {
+        let mut call = session.call(format, method).await.unwrap();
+        timeout(LONG, call.outcome()).await.unwrap()
+    };
+    let read = async |text: &str| match outcome(Method::ReadBacklog { text: text.into() }).await {
+        CallOutcome::Done(Answer::Backlog(read)) => read.into_items(),
+        CallOutcome::Failed(error) => Err(FormatError::Failed(error.message)),
+        CallOutcome::Panicked { message } => Err(FormatError::Failed(message)),
+        other => panic!("{other:?}"),
+    };
+    let ids = |items: Vec<ralph_orchestrator_contract::BacklogItem>| -> Vec<String> {
+        items.into_iter().map(|item| item.id).collect()
+    };
+    assert_eq!(ids(read("one\ntwo\n").await.unwrap()), ["one", "two"]);
+    let defects = read("defect").await.unwrap_err();
+    assert!(matches!(&defects, FormatError::Defects(all) if all[0].message == "it is wrong"));
+    for (text, says) in [("panic", "deliberate panic in read"), ("no defect", "0 defects")] {
+        let error = read(text).await.unwrap_err();
+        assert!(matches!(&error, FormatError::Failed(why) if why.contains(says)), "{error:?}");
+    }
+    let edit =
+        async |edit| outcome(Method::EditBacklog { text: "one\n".into(), edits: vec![edit] }).await;
+    let item = NewItem { title: "two".into(), ..NewItem::default() };
+    let edited = edit(BacklogEdit::Add { item }).await;
+    let CallOutcome::Done(Answer::Edited(edited)) = edited else { panic!("{edited:?}") };
+    assert_eq!(edited, EditedBacklog::Text("one\ntwo\n".into()));
+    let id = || "one".to_owned();
+    let refused = edit(BacklogEdit::SetNotes { id: id(), notes: Vec::new() }).await;
+    let CallOutcome::Done(Answer::Edited(refused)) = refused else { panic!("{refused:?}") };
+    assert_eq!(refused.into_text(), Err(FormatError::NotStorable("notes".into())));
+    let status = ralph_orchestrator_contract::ItemStatus::Completed;
+    let failed = edit(BacklogEdit::SetStatus { id: id(), status }).await;
+    let CallOutcome::Failed(error) = failed else { panic!("{failed:?}") };
+    assert_eq!(error.message, "it can only add");
 }

@@ -4,16 +4,17 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use ralph_orchestrator_contract::{
-    AgentError, Budget, BuildContext, CancelReason, Claim, ClaimKind, ClaimSource, Description,
-    ErrorClass, Event, Findings, Iteration, Report, ValidationPreview, ValidatorDescription,
-    Verdict,
+    AgentError, BacklogEdit, BacklogItem, Budget, BuildContext, CancelReason, Claim, ClaimKind,
+    ClaimSource, Description, ErrorClass, Event, Findings, FormatDefect, FormatDescription,
+    FormatError, ItemOrder, ItemStatus, Iteration, NewItem, Report, TextLocation,
+    ValidationPreview, ValidatorDescription, Verdict,
 };
 use ralph_orchestrator_plugin_protocol::{
     Answer, Call, Cancel, Close, Credit, DecodeError, Decoded, DetectorDescription, Done,
-    EncodeError, EventSent, Failed, Frame, HostFrame, HostHello, InspectInput, Item, ItemKind,
-    LogLevel, LogLine, MAX_FRAME, Method, Open, Opened, PROTOCOL, Panicked, Ping, PluginFrame,
-    PluginHello, Pong, PreviewRequest, PreviewResult, Provided, Refused, Span, Task, Validation,
-    ValidatorDetails, WINDOW, decode, encode,
+    EditedBacklog, EncodeError, EventSent, Failed, Frame, HostFrame, HostHello, InspectInput, Item,
+    ItemKind, LogLevel, LogLine, MAX_FRAME, Method, Open, Opened, PROTOCOL, Panicked, Ping,
+    PluginFrame, PluginHello, Pong, PreviewRequest, PreviewResult, Provided, ReadBacklog, Refused,
+    Span, Task, Validation, ValidatorDetails, WINDOW, decode, encode,
 };
 use serde_json::{Value, json};
 
@@ -36,6 +37,29 @@ fn iteration(prompt: &[u8]) -> Iteration {
         budget: Budget { time: Some(std::time::Duration::from_millis(1500)), ..Budget::default() },
         scratch: "/s".into(),
     }
+}
+
+fn backlog_item() -> BacklogItem {
+    BacklogItem {
+        id: "a".into(),
+        title: "A".into(),
+        description: "it".into(),
+        status: ItemStatus::InProgress,
+        priority: -3,
+        criteria: vec!["works".into()],
+        dependencies: vec!["b".into()],
+        notes: vec!["one\ntwo".into()],
+        location: Some(TextLocation { line: 2, column: 3 }),
+    }
+}
+
+fn backlog_edits() -> Vec<BacklogEdit> {
+    let id = || "a".to_owned();
+    vec![
+        BacklogEdit::SetStatus { id: id(), status: ItemStatus::Completed },
+        BacklogEdit::SetNotes { id: id(), notes: vec!["n".into()] },
+        BacklogEdit::Add { item: NewItem { title: "B".into(), ..NewItem::default() } },
+    ]
 }
 
 fn methods() -> Vec<Method> {
@@ -67,6 +91,8 @@ fn methods() -> Vec<Method> {
                 env,
             },
         },
+        Method::ReadBacklog { text: "- a\n".into() },
+        Method::EditBacklog { text: "- a\n".into(), edits: backlog_edits() },
     ]
 }
 
@@ -114,7 +140,23 @@ fn answers() -> Vec<Answer> {
         Answer::Findings(Findings { claims: vec![claim()], ..Findings::default() }),
         Answer::Text("p".into()),
         Answer::Verdict(Verdict::rejected("no")),
+        Answer::Backlog(ReadBacklog { items: vec![backlog_item()], defects: Vec::new() }),
+        Answer::Edited(EditedBacklog::Text("- b\n".into())),
     ]
+}
+
+/// Other answers to the methods that have several.
+fn other_answers() -> Vec<Answer> {
+    vec![
+        Answer::Backlog(ReadBacklog { items: Vec::new(), defects: vec![format_defect()] }),
+        Answer::Edited(EditedBacklog::NotStorable("a priority".into())),
+        Answer::Edited(EditedBacklog::InvalidItem("it has no title".into())),
+    ]
+}
+
+fn format_defect() -> FormatDefect {
+    let location = Some(TextLocation { line: 1, column: 1 });
+    FormatDefect { location, item: Some("a".into()), message: "what is this?".into() }
 }
 
 pub(crate) fn plugin_frames() -> Vec<PluginFrame> {
@@ -155,6 +197,14 @@ pub(crate) fn plugin_frames() -> Vec<PluginFrame> {
                 passes_required: 2,
             }),
         }),
+        PluginFrame::Opened(Opened {
+            instance: 4,
+            provided: Provided::Backlog(FormatDescription {
+                order: ItemOrder::Lowest,
+                statuses: ItemStatus::ALL.to_vec(),
+                example: "- a\n".into(),
+            }),
+        }),
         PluginFrame::Refused(Refused {
             instance: 1,
             key: vec!["steps".into(), "0".into()],
@@ -182,7 +232,7 @@ pub(crate) fn plugin_frames() -> Vec<PluginFrame> {
         PluginFrame::Pong(Pong { n: 1 }),
     ];
     let done = |(call, answer)| PluginFrame::Done(Done { call, answer });
-    frames.extend((1..).zip(answers()).map(done));
+    frames.extend((1..).zip(answers().into_iter().chain(other_answers())).map(done));
     frames
 }
 
@@ -360,4 +410,18 @@ proptest! {
             prop_assert!(object["frame"].is_string());
         }
     }
+}
+
+#[test]
+fn a_format_says_only_what_it_has_to() {
+    let least = br#"{"frame":"opened","instance":1,"backlog":{}}"#;
+    let Decoded::Known(PluginFrame::Opened(opened)) = decode(least).unwrap() else { panic!() };
+    assert_eq!(opened.provided, Provided::Backlog(FormatDescription::default()));
+    let least = br#"{"frame":"done","call":1,"backlog":{"items":[{"id":"a","title":"A","status":"pending"}]}}"#;
+    let Decoded::Known(PluginFrame::Done(done)) = decode(least).unwrap() else { panic!() };
+    let Answer::Backlog(read) = done.answer else { panic!() };
+    let items = read.into_items().unwrap();
+    assert_eq!((items[0].priority, &items[0].notes, items[0].location), (0, &Vec::new(), None));
+    let defects = ReadBacklog { items, defects: vec![format_defect()] };
+    assert_eq!(defects.into_items(), Err(FormatError::Defects(vec![format_defect()])));
 }

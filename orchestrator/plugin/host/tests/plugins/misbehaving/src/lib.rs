@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use ralph_orchestrator_plugin_sdk::{
-    Agent, AgentError, BuildContext, BuildError, CancelSignal, Claim, CompletionDetector,
-    Description, DetectorInput, ErrorClass, Event, EventSink, EvidenceValidator, Findings,
-    Iteration, Report, ValidationContext, ValidatorDescription, Verdict, async_trait,
+    Agent, AgentError, BacklogEdit, BacklogFormat, BacklogItem, BuildContext, BuildError,
+    CancelSignal, Claim, CompletionDetector, Description, DetectorInput, ErrorClass, Event,
+    EventSink, EvidenceValidator, Findings, FormatDefect, FormatDescription, FormatError,
+    ItemStatus, Iteration, Report, ValidationContext, ValidatorDescription, Verdict, async_trait,
     export_plugin,
 };
 use serde::Deserialize;
@@ -129,6 +130,47 @@ impl EvidenceValidator for BadValidator {
     }
 }
 
+struct BadFormat;
+
+impl BacklogFormat for BadFormat {
+    fn describe(&self) -> FormatDescription {
+        FormatDescription { example: "one\n".to_owned(), ..FormatDescription::default() }
+    }
+
+    /// Each line is an item.
+    fn read(&self, text: &str) -> Result<Vec<BacklogItem>, FormatError> {
+        match text {
+            "panic" => panic!("deliberate panic in read"),
+            "defect" => {
+                let defect = FormatDefect { message: "it is wrong".into(), ..Default::default() };
+                return Err(FormatError::Defects(vec![defect]));
+            }
+            "no defect" => return Err(FormatError::Defects(Vec::new())),
+            _ => {}
+        }
+        let item = |line: &str| BacklogItem {
+            id: line.to_owned(),
+            title: line.to_owned(),
+            description: String::new(),
+            status: ItemStatus::Pending,
+            priority: 0,
+            criteria: Vec::new(),
+            dependencies: Vec::new(),
+            notes: Vec::new(),
+            location: None,
+        };
+        Ok(text.lines().map(item).collect())
+    }
+
+    fn edit(&self, text: &str, edits: &[BacklogEdit]) -> Result<String, FormatError> {
+        match edits {
+            [BacklogEdit::Add { item }] => Ok(format!("{text}{}\n", item.title)),
+            [BacklogEdit::SetNotes { .. }] => Err(FormatError::NotStorable("notes".to_owned())),
+            _ => Err(FormatError::Failed("it can only add".to_owned())),
+        }
+    }
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Nothing {}
@@ -140,4 +182,6 @@ export_plugin! {
     detector "bad", |_config: Nothing| Ok(BadDetector);
     /// Accepts every claim.
     validator "bad", |_config: Nothing| Ok(BadValidator);
+    /// Has an item in each line.
+    backlog "bad", |_config: Nothing| Ok(BadFormat);
 }
