@@ -7,7 +7,7 @@ while printf '%s\n' "$prompt" | grep -q "code $code is wrong"; do
     code=$(((code + 1) % 8))
 done
 if ./safe.sh "$code"; then
-    echo '<promise>COMPLETE</promise>'
+    echo "<promise>COMPLETE: code $code opened the safe</promise>"
 elif [ -f progress.txt ]; then
     printf '\n--- Session %s ---\ncode %s is wrong\n' "$RALPH_ITERATION" "$code" >>progress.txt
 fi
