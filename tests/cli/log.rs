@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::path::Path;
+use std::process::Command;
 
 use serde_json::{Value, json};
 
@@ -189,6 +191,29 @@ fn a_run_becomes_files_that_follow_each_other() {
     assert!(second.get("continued_trajectory_ref").is_none());
     assert_eq!(fs::read_dir(&folder).unwrap().count(), 2);
     TestEnvironment::new().ralph(&["export", &path]).expect(64).says("no run");
+}
+
+/// `scripts/install-harbor` installs the validator.
+#[test]
+fn harbor_accepts_exported_trajectories() {
+    let env = recorded();
+    let folder = env.root().join("out");
+    env.ralph(&["export", &folder.display().to_string()]).expect(0);
+    let python = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/harbor/bin/python");
+    assert!(python.exists(), "Harbor is not installed: run scripts/install-harbor");
+    let validate = |path: &Path| {
+        let module = ["-m", "harbor.utils.trajectory_validator"];
+        let output = Command::new(&python).args(module).arg(path).output().unwrap();
+        (output.status.success(), String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    for name in ["0001.json", "0002.json"] {
+        let (is_valid, output) = validate(&folder.join(name));
+        assert!(is_valid, "{name}: {output}");
+    }
+    let wrong = folder.join("wrong.json");
+    let text = fs::read_to_string(folder.join("0002.json")).unwrap();
+    fs::write(&wrong, text.replacen("step_id", "step", 1)).unwrap();
+    assert!(!validate(&wrong).0, "the validator finds what is wrong");
 }
 
 #[test]

@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use ralph_orchestrator_core::store::{Disk, read_current_run};
+use ralph_orchestrator_core::store::read_current_run;
+use ralph_orchestrator_core::trajectory::write_trajectories;
 
 use super::run_selection;
 use crate::args::SetArgs;
@@ -10,7 +11,6 @@ use crate::context::Context;
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::output;
-use crate::render::atif;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ExportArgs {
@@ -27,20 +27,9 @@ pub(crate) fn export(file: &ConfigFile, args: &ExportArgs) -> Result<u8, Command
     let Some(found) = read_current_run(&layout, |entry| entries.push(entry.clone()))? else {
         return Err(CommandError::user(run_selection::no_run(&context)));
     };
-    std::fs::create_dir_all(&args.folder)?;
     let last = found.state.iterations;
-    for number in 1..=last {
-        let next = (number < last).then(|| name(number.saturating_add(1)));
-        let trajectory = atif::trajectory(&layout, &found.run, &entries, number, next)?;
-        let text = serde_json::to_vec_pretty(&trajectory).map_err(CommandError::internal)?;
-        let path = args.folder.join(name(number));
-        Disk::default().write_atomically(&path, &text, 0o600)?;
-    }
+    write_trajectories(&layout, &found.run, &entries, last, &args.folder)?;
     let folder = args.folder.display();
     output::result(&format!("wrote {last} trajectories to {folder} (run {})", found.run));
     Ok(exit::OK)
-}
-
-fn name(iteration: u64) -> String {
-    format!("{iteration:04}.json")
 }

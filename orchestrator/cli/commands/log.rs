@@ -9,6 +9,7 @@ mod transcript;
 
 use ralph_orchestrator_core::machine::Record;
 use ralph_orchestrator_core::store::{JournalEntry, Layout, read_run};
+use ralph_orchestrator_core::trajectory::build_trajectory;
 use ralph_orchestrator_driver::{ItemRun, read_ledger};
 
 use super::run_selection::{self, SelectedRun};
@@ -17,7 +18,6 @@ use crate::backlog::{item_name, usage_text};
 use crate::context::Context;
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
-use crate::render::atif;
 use crate::{output, values};
 use iteration::IterationPrinter;
 use transcript::TranscriptFormat;
@@ -170,7 +170,7 @@ fn print_iteration(
         return Ok(());
     }
     if args.atif {
-        output::json(&atif::trajectory(layout, run, entries, number, None)?);
+        output::json(&build_trajectory(layout, run, entries, number, None)?);
         return Ok(());
     }
     IterationPrinter::new(layout, run, number, format(args)).print_new(entries)

@@ -1,6 +1,5 @@
 //! Reports a run while it is active and at its end.
 
-pub(crate) mod atif;
 mod backlog;
 pub(crate) mod config_errors;
 mod human;

@@ -8,5 +8,6 @@ pub mod engine;
 pub mod machine;
 pub mod registry;
 pub mod store;
+pub mod trajectory;
 pub mod workspace;
 pub mod workspace_setup;
