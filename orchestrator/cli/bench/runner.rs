@@ -26,6 +26,9 @@ use crate::signals::Signals;
 /// The folder of an attempt with the states of its runs.
 const STATE: &str = "state";
 
+/// The variable with the seed of a trial: that of the job, and the number of the trial.
+const TRIAL_SEED: &str = "TRIAL_SEED";
+
 /// Performs the trials of a job in this process.
 pub(crate) struct Runner<'a> {
     pub(super) setup: &'a JobSetup,
@@ -53,6 +56,14 @@ impl<'a> Runner<'a> {
         Self { setup, tasks, signals }
     }
 
+    /// Returns the variables that tasks can name, with the seed of the trial, which is the same for all columns.
+    pub(super) fn variables(&self, key: &TrialKey) -> BTreeMap<String, String> {
+        let mut vars = self.setup.vars.clone();
+        let seed = self.setup.loaded.config.bench.seed;
+        vars.insert(TRIAL_SEED.to_owned(), seed.saturating_add(u64::from(key.trial)).to_string());
+        vars
+    }
+
     /// Performs an attempt. What it came to until a fault is in `progress`.
     async fn perform(&self, order: &TrialOrder, progress: &mut Progress) -> Result<(), Fault> {
         let task = self.tasks.get(&order.key.task).ok_or_else(|| {
@@ -60,7 +71,7 @@ impl<'a> Runner<'a> {
         })?;
         let started = Instant::now();
         let mut staged = task
-            .stage(&order.dir.join("environment"), &self.setup.vars)
+            .stage(&order.dir.join("environment"), &self.variables(&order.key))
             .map_err(|error| fault(Cause::Sandbox, "EnvironmentError", error.to_string()))?;
         let failed = |error: std::io::Error| {
             fault(Cause::Infrastructure, "EnvironmentError", error.to_string())

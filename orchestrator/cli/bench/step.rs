@@ -160,7 +160,7 @@ impl StepTrial<'_> {
         name: &'a str,
     ) -> Verifier<'a> {
         Verifier {
-            setup: self.runner.setup,
+            vars: self.runner.variables(&self.order.key),
             task: self.task,
             step: self.step,
             staged,
@@ -246,7 +246,8 @@ impl StepTrial<'_> {
         let factor = job.loaded.config.bench.agent_time_factor;
         let mut env = self.environment.env.clone();
         if column.agent == ORACLE {
-            let solution = resolve_env(&self.task.solution_env, &job.vars);
+            let solution =
+                resolve_env(&self.task.solution_env, &self.runner.variables(&self.order.key));
             env.extend(solution.map_err(|error| CommandError::config(error.to_string()))?);
         }
         let path = job.vars.get("PATH").map(String::as_str).unwrap_or_default();

@@ -11,7 +11,6 @@ use ralph_orchestrator_bench::task::{
 use ralph_orchestrator_bench::trial::{Cause, Fault, REWARD};
 use ralph_orchestrator_supervisor::{Mount, MountAccess};
 
-use super::job_setup::JobSetup;
 use super::runner::fault;
 use super::trial_environment::{CommandEnd, TESTS, TrialEnvironment, add_logs};
 
@@ -20,7 +19,8 @@ pub(super) type Rewards = BTreeMap<String, f64>;
 
 /// The verification of a step.
 pub(super) struct Verifier<'a> {
-    pub(super) setup: &'a JobSetup,
+    /// What variables of the task can name.
+    pub(super) vars: BTreeMap<String, String>,
     pub(super) task: &'a Task,
     pub(super) step: &'a Step,
     pub(super) staged: &'a StagedEnvironment,
@@ -49,7 +49,7 @@ impl Verifier<'_> {
         };
         // Its own environment gets nothing of the agent's but the artifacts.
         let folder = self.environment.dir.join(format!("verifier-{}", self.name));
-        let staged = self.task.stage_verifier(own, &folder, &self.setup.vars);
+        let staged = self.task.stage_verifier(own, &folder, &self.vars);
         let mut staged =
             staged.map_err(|error| fault(Cause::Sandbox, "EnvironmentError", error.to_string()))?;
         add_logs(&mut staged, &folder).map_err(no_tests)?;
@@ -71,7 +71,7 @@ impl Verifier<'_> {
         let into = environment.dir.join(format!("tests-{}", self.name));
         let tests = self.task.install_tests(self.step, staged, &into).map_err(no_tests)?;
         let settings = &self.step.verifier;
-        let mut env = resolve_env(&settings.env, &self.setup.vars).map_err(|error| {
+        let mut env = resolve_env(&settings.env, &self.vars).map_err(|error| {
             fault(Cause::Sandbox, "EnvironmentVariableError", error.to_string())
         })?;
         match &self.step.verification {

@@ -1,11 +1,13 @@
 //! The digest of a task: the same for the same files, wherever they lie.
 
+use std::fmt::Write as _;
 use std::fs::File;
 use std::io;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use ralph_orchestrator_safe_fs::{FileFingerprint, path_bytes};
+use sha2::{Digest as _, Sha256};
 
 use super::problem::TreeError;
 use super::tree::{MAX_FILE, TreeSink, walk_tree};
@@ -73,6 +75,17 @@ pub(super) fn hash_file(file: File) -> io::Result<blake3::Hash> {
     let mut hasher = blake3::Hasher::new();
     hasher.update_reader(file.take(MAX_FILE))?;
     Ok(hasher.finalize())
+}
+
+/// Returns a SHA-256 that says as much as this digest, for formats that need one, in hexadecimal.
+#[must_use]
+pub fn sha256_of(digest: &str) -> String {
+    let mut text = String::new();
+    for byte in Sha256::digest(digest.as_bytes()) {
+        // Writing to a String cannot fail.
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
 }
 
 #[cfg(test)]

@@ -31,6 +31,7 @@ mod verification;
 
 pub use self::artifacts::{ArtifactFinding, copy_artifacts};
 pub use self::cheating::{LeftFiles, TestFiles};
+pub use self::digest::sha256_of;
 pub use self::dockerfile::{Dockerfile, SetupCommand};
 pub use self::load::load;
 pub use self::model::{

@@ -2,6 +2,7 @@
 
 mod check;
 mod compare;
+mod export;
 mod plan;
 mod report;
 mod run;
@@ -33,6 +34,8 @@ pub(crate) enum BenchCommand {
     Status(status::StatusArgs),
     /// Report a job: table, Markdown, JSON Lines or a page
     Report(report::ReportArgs),
+    /// Write a job as a job directory of Harbor, with its trajectories
+    Export(export::ExportArgs),
     /// Compare two columns of a job; exit status 1 if the second is significantly worse
     Compare(compare::CompareArgs),
 }
@@ -49,6 +52,7 @@ pub(crate) fn bench(
         BenchCommand::Plan(args) => plan::plan(&args),
         BenchCommand::Status(args) => status::status(&args),
         BenchCommand::Report(args) => report::report(&args),
+        BenchCommand::Export(args) => export::export(&args),
         BenchCommand::Compare(args) => compare::compare(&args),
     }
 }
