@@ -97,7 +97,7 @@ fn pages_that_the_source_names_exist() {
         .unwrap();
     let listed = String::from_utf8(listed.stdout).unwrap();
     assert!(listed.lines().count() > 2, "{listed}");
-    let named = Regex::new(r"(?:^|[^/\w])(docs/[a-z/-]+\.md)").unwrap();
+    let named = Regex::new(r"(?:^|[^/.\w])(docs/[a-z/-]+\.md)").unwrap();
     let missing = listed.lines().filter(|line| {
         let mut pages = named.captures_iter(line).map(|found| found[1].to_owned());
         pages.any(|page| !repository().join(page).exists())

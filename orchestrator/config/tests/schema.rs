@@ -166,6 +166,8 @@ fn the_complete_file_has_every_key() {
             Value::Object(both)
         }
         "Backlog" => complete["backlog"].clone(),
+        "Bench" => complete["bench"].clone(),
+        "BenchVariant" => complete["bench"]["variant"]["notes"].clone(),
         "Git" => complete["git"].clone(),
         "Handoff" => complete["handoff"].clone(),
         "Memory" => complete["memory"].clone(),

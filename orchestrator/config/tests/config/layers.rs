@@ -114,6 +114,13 @@ fn a_complete_file() {
     assert_eq!(config.sandbox.read, [Path::new("/data")]);
     assert!(config.sandbox.write[0].is_absolute() && config.sandbox.write[0].ends_with("out"));
     assert_eq!(config.state.dir.as_deref(), Some(Path::new("/var/lib/ralph")));
+    let bench = &config.bench;
+    assert!(bench.tasks[0].is_absolute() && bench.tasks[0].ends_with("tasks"));
+    assert_eq!(bench.tasks[1], Path::new("/srv/tasks"));
+    assert_eq!(bench.validators_toml(), r#"[{ kind = "command", program = ["make", "test"] }]"#);
+    let sets = bench.variant["notes"].sets();
+    let sets: Vec<_> = sets.iter().map(|(key, text)| (key.as_str(), text.as_str())).collect();
+    assert_eq!(sets, [("limits.max_iterations", "3"), ("memory.mode", "\"none\"")]);
 }
 
 #[test]
