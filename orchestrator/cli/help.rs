@@ -242,6 +242,83 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
         ],
     ),
     (
+        "bench",
+        &[
+            (
+                "Two agents that ask no model, on the sample tasks",
+                "bench run --agents oracle,nop --tasks examples/bench/tasks",
+            ),
+            ("The figures of a job", "bench report jobs/first"),
+        ],
+    ),
+    (
+        "bench run",
+        &[
+            (
+                "Two agents, five trials on each task, two at a time",
+                "bench run --agents claude,codex --tasks tasks --trials 5 -n 2",
+            ),
+            (
+                "Do notes from earlier sessions help?",
+                "bench run -c examples/bench/notes/ralph.toml --out jobs/notes",
+            ),
+        ],
+    ),
+    (
+        "bench resume",
+        &[
+            ("Perform what is left of a job", "bench resume jobs/first"),
+            (
+                "Until every score is known to 3 points",
+                r#"bench resume jobs/first --until "ci<3pp""#,
+            ),
+        ],
+    ),
+    (
+        "bench check",
+        &[
+            ("Which tasks cannot be performed here, and why", "bench check --tasks tasks"),
+            (
+                "With a package that tasks install and this machine has",
+                "bench check --tasks tasks --provided pip:pytest --json",
+            ),
+        ],
+    ),
+    (
+        "bench plan",
+        &[
+            (
+                "How many trials find a difference of 5 points",
+                "bench plan --detect 5pp --tasks 89 --cost 0.40",
+            ),
+            ("From what a small job showed", "bench plan --detect 5pp --pilot jobs/first"),
+        ],
+    ),
+    (
+        "bench status",
+        &[
+            ("How far a job is, from another terminal", "bench status jobs/first"),
+            ("For a script", "bench status jobs/first --json"),
+        ],
+    ),
+    (
+        "bench report",
+        &[
+            ("Tables of a job, also while it goes on", "bench report jobs/first"),
+            ("The same in a file", "bench report jobs/first > first.txt"),
+        ],
+    ),
+    (
+        "bench compare",
+        &[
+            ("What a variant changes", "bench compare jobs/notes claude claude+notes"),
+            (
+                "One column in two jobs; exit status 1 if it got worse",
+                "bench compare jobs/first claude claude --with jobs/second",
+            ),
+        ],
+    ),
+    (
         "man",
         &[
             ("Write all manual pages", "man target/man"),

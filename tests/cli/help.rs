@@ -2,7 +2,7 @@
 
 use crate::environment::TestEnvironment;
 
-const COMMANDS: [&str; 33] = [
+const COMMANDS: [&str; 41] = [
     "",
     "run",
     "new",
@@ -35,6 +35,14 @@ const COMMANDS: [&str; 33] = [
     "plugin check",
     "plugin new",
     "plugin test",
+    "bench",
+    "bench run",
+    "bench resume",
+    "bench check",
+    "bench plan",
+    "bench status",
+    "bench report",
+    "bench compare",
     "man",
 ];
 

@@ -105,6 +105,8 @@ fn sections(schema: &Value) -> Vec<Section<'_>> {
     all.push(section("`[handoff]`", "Handoff", &["handoff"]));
     all.push(section("`[memory]`", "Memory", &["memory"]));
     all.push(section("`[backlog]`", "Backlog", &["backlog"]));
+    all.push(section("`[bench]`", "Bench", &["bench"]));
+    all.push(section("`[bench.variant.NAME]`", "BenchVariant", &["bench", "variant", "notes"]));
     all.push(section("`[env]`", "Env", &["env"]));
     all.push(section("`[sandbox]`", "Sandbox", &["sandbox"]));
     all.push(section("`[state]`", "StateConfig", &["state"]));

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Opens the safe if the code is right: only its checksum is known here.
-if [ "$(printf 'salt %s' "$1" | cksum | cut -d ' ' -f 1)" = 1707249073 ]; then
+if [ "$(printf 'west %s' "$1" | cksum | cut -d ' ' -f 1)" = 1275201045 ]; then
     echo open >state
     echo "the safe is open"
 else

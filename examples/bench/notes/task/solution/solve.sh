@@ -1,2 +1,0 @@
-#!/bin/sh
-./safe.sh 5

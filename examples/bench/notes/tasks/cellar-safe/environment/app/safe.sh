@@ -1,0 +1,9 @@
+#!/bin/sh
+# Opens the safe if the code is right: only its checksum is known here.
+if [ "$(printf 'cellar %s' "$1" | cksum | cut -d ' ' -f 1)" = 3333681474 ]; then
+    echo open >state
+    echo "the safe is open"
+else
+    echo "wrong code"
+    exit 1
+fi

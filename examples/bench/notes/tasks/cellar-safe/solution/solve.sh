@@ -1,0 +1,2 @@
+#!/bin/sh
+./safe.sh 2
