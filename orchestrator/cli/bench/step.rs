@@ -250,7 +250,6 @@ impl StepTrial<'_> {
                 resolve_env(&self.task.solution_env, &self.runner.variables(&self.order.key));
             env.extend(solution.map_err(|error| CommandError::config(error.to_string()))?);
         }
-        let path = job.vars.get("PATH").map(String::as_str).unwrap_or_default();
         let settings = TrialSettings {
             column,
             prompt: self.step.instruction.as_deref().unwrap_or_default(),
@@ -260,7 +259,7 @@ impl StepTrial<'_> {
             max_cost: self.order.max_cost,
             solution: &sight.solution,
             env: &env,
-            path: &self.environment.visible_path(path),
+            path: &self.environment.path(),
         };
         match self.task.form {
             TaskForm::Own => {

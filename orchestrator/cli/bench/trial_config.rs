@@ -38,7 +38,7 @@ pub(crate) struct TrialSettings<'a> {
     pub(crate) solution: &'a [String],
     /// Environment variables that the task sets.
     pub(crate) env: &'a BTreeMap<String, String>,
-    /// The search path, unless the configuration sets one.
+    /// The search path, unless the task sets one.
     pub(crate) path: &'a str,
 }
 
@@ -103,9 +103,7 @@ pub(crate) fn load(
         flag("git.worktree", &json!(false)),
     ]);
     let mut env = settings.env.clone();
-    if !job.config.env.set.contains_key("PATH") {
-        env.entry("PATH".to_owned()).or_insert_with(|| settings.path.to_owned());
-    }
+    env.entry("PATH".to_owned()).or_insert_with(|| settings.path.to_owned());
     sources.flags.push(flag("env.set", &json!(env)));
     if let Some(time) = settings.max_runtime {
         sources.flags.push(flag("limits.max_runtime", &json!(duration_text(time))));

@@ -22,7 +22,7 @@ use crate::registry;
 
 /// What is kept of what a command of a task prints, in bytes.
 const OUTPUT: CaptureLimit = CaptureLimit { head: 1 << 20, tail: 1 << 20 };
-/// The search path of commands of a task, which see the system's folders only.
+/// The search path if the environment names none.
 const SYSTEM_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 /// How long the script `setup.sh` of a step may take.
 const SETUP_TIMEOUT: Duration = Duration::from_secs(600);
@@ -40,6 +40,7 @@ struct Folders<'a> {
     dir: &'a Path,
     staged: &'a StagedEnvironment,
     home: &'a str,
+    path: &'a str,
 }
 
 /// The environment of one attempt.
@@ -56,6 +57,8 @@ pub(super) struct TrialEnvironment {
     pub(super) home: String,
     /// What of this machine is shown beside the system.
     shared: Vec<Mount>,
+    /// Where programs are searched on this machine.
+    path: String,
     mounts: Vec<Mount>,
     network: Network,
     switch: KillSwitch,
@@ -87,7 +90,14 @@ impl TrialEnvironment {
             shared.extend(paths.iter().map(mount));
         }
         let isolation = job.loaded.config.bench.isolation;
-        let folders = Folders { dir, staged, home: home.map_or(HOME, String::as_str) };
+        let set = &job.loaded.config.env.set;
+        let path = set.get("PATH").or_else(|| job.vars.get("PATH"));
+        let folders = Folders {
+            dir,
+            staged,
+            home: home.map_or(HOME, String::as_str),
+            path: path.map_or(SYSTEM_PATH, String::as_str),
+        };
         Self::new(&folders, &task.environment.network, shared, isolation, switch)
     }
 
@@ -98,7 +108,7 @@ impl TrialEnvironment {
         isolation: Isolation,
         switch: &KillSwitch,
     ) -> io::Result<Self> {
-        let Folders { dir, staged, home } = folders;
+        let Folders { dir, staged, home, path } = folders;
         let mut mounts = Vec::new();
         let access = MountAccess::Writable;
         for (name, target) in [("tmp", "/tmp"), ("var-tmp", "/var/tmp"), ("home", *home)] {
@@ -129,6 +139,7 @@ impl TrialEnvironment {
             env: staged.env.clone(),
             home: (*home).to_owned(),
             shared,
+            path: (*path).to_owned(),
             mounts,
             network,
             switch: switch.clone(),
@@ -172,7 +183,7 @@ impl TrialEnvironment {
         staged: &StagedEnvironment,
         settings: &EnvironmentSettings,
     ) -> io::Result<Self> {
-        let folders = Folders { dir, staged, home: &self.home };
+        let folders = Folders { dir, staged, home: &self.home, path: &self.path };
         let shared = self.shared.clone();
         Self::new(&folders, &settings.network, shared, self.isolation, &self.switch)
     }
@@ -196,10 +207,11 @@ impl TrialEnvironment {
         }
     }
 
-    /// Returns the part of a search path that processes see.
-    pub(super) fn visible_path(&self, path: &str) -> String {
+    /// Returns the part of the orchestrator's search path that processes see.
+    pub(super) fn path(&self) -> String {
+        let path = &self.path;
         if self.isolation == Isolation::None {
-            return path.to_owned();
+            return path.clone();
         }
         let system = Root::default().system;
         let is_visible = |folder: &&str| {
@@ -247,7 +259,7 @@ impl TrialEnvironment {
         })?;
         let mut all = self.env.clone();
         all.extend(env.clone());
-        all.entry("PATH".to_owned()).or_insert_with(|| SYSTEM_PATH.to_owned());
+        all.entry("PATH".to_owned()).or_insert_with(|| self.path());
         all.entry("HOME".to_owned()).or_insert_with(|| self.home.clone());
         let path = all.get("PATH").cloned().unwrap_or_default();
         let program = find_program(name, &path, &self.workspace)

@@ -64,6 +64,7 @@ pub(super) fn empty_column(agent: &str) -> ColumnSummary {
         cost_unknown: 0,
         cost_estimated: false,
         cost_per_solved_usd: None,
+        cost_per_solved_interval: None,
         tokens: Tokens::default(),
         median_run_ms: None,
         loop_figures: LoopFigures::default(),

@@ -1,9 +1,12 @@
 //! `bench check`
 
+use std::collections::BTreeMap;
+
 use ralph_orchestrator_bench::task::{
     Capabilities, Isolation as TaskIsolation, Package, ProgramOutput, Task, find_provided,
 };
 use ralph_orchestrator_config::Isolation;
+use ralph_orchestrator_core::engine::plain_environment;
 use ralph_orchestrator_supervisor::{CaptureLimit, Ending, Grace, Spec, Supervisor, find_program};
 use serde_json::json;
 
@@ -16,9 +19,6 @@ use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::output;
 use crate::render::text::{count, one_line};
-
-/// Where programs of this machine are looked for: what a trial sees.
-const SYSTEM_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct CheckArgs {
@@ -87,7 +87,7 @@ pub(super) async fn find_problems(
             let error = setup.loaded.error_at(&key, None, &message);
             CommandError::from(ralph_orchestrator_config::ConfigErrors::from(error))
         })?;
-        if let Err(missing) = look_for(&package, &supervisor).await? {
+        if let Err(missing) = look_for(&package, &supervisor, setup).await? {
             problems.warnings.push(missing);
         }
         provided.push(package);
@@ -113,11 +113,13 @@ pub(super) async fn find_problems(
 async fn look_for(
     package: &Package,
     supervisor: &Supervisor,
+    setup: &JobSetup,
 ) -> Result<Result<(), String>, CommandError> {
     let (supervisor, package) = (supervisor.clone(), package.clone());
+    let env = plain_environment(&setup.loaded, &setup.vars);
     let runtime = tokio::runtime::Handle::current();
     let find = move || {
-        let mut run = |words: &[&str]| run_program(words, &supervisor, &runtime);
+        let mut run = |words: &[&str]| run_program(words, &supervisor, &runtime, &env);
         find_provided(&package, &mut run).map(drop).map_err(|error| error.to_string())
     };
     crate::git::blocking(find).await
@@ -128,15 +130,17 @@ fn run_program(
     words: &[&str],
     supervisor: &Supervisor,
     runtime: &tokio::runtime::Handle,
+    env: &BTreeMap<String, String>,
 ) -> std::io::Result<ProgramOutput> {
     let (name, args) = words.split_first().unwrap_or((&"", &[]));
-    let program = find_program(name, SYSTEM_PATH, std::path::Path::new("/"))
+    let path = env.get("PATH").map(String::as_str).unwrap_or_default();
+    let program = find_program(name, path, std::path::Path::new("/"))
         .map_err(|error| std::io::Error::new(std::io::ErrorKind::NotFound, error.to_string()))?;
     let spec = Spec {
         program,
         args: args.iter().map(Into::into).collect(),
         cwd: "/".into(),
-        env: [("PATH".to_owned(), SYSTEM_PATH.to_owned())].into(),
+        env: env.clone(),
         stdin: Vec::new(),
         grace: Grace::default(),
     };
