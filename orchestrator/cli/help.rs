@@ -245,8 +245,8 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
         "bench",
         &[
             (
-                "Two agents that ask no model, on the sample tasks",
-                "bench run --agents oracle,nop --tasks examples/bench/tasks",
+                "Try tasks with two agents that ask no model",
+                "bench run --agents oracle,nop --tasks tasks",
             ),
             ("The figures of a job", "bench report jobs/first"),
         ],
@@ -255,12 +255,12 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
         "bench run",
         &[
             (
-                "Two agents, five trials on each task, two at a time",
-                "bench run --agents claude,codex --tasks tasks --trials 5 -n 2",
+                "Two agents, five trials on each task",
+                "bench run --agents claude,codex --tasks tasks --trials 5",
             ),
             (
                 "Do notes from earlier sessions help?",
-                "bench run -c examples/bench/notes/ralph.toml --out jobs/notes",
+                "bench run -c examples/bench/notes/ralph.toml",
             ),
         ],
     ),
@@ -314,7 +314,7 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
             ("What a variant changes", "bench compare jobs/notes claude claude+notes"),
             (
                 "One column in two jobs; exit status 1 if it got worse",
-                "bench compare jobs/first claude claude --with jobs/second",
+                "bench compare jobs/a claude claude --with jobs/b",
             ),
         ],
     ),
