@@ -13,6 +13,7 @@ mod agents;
 mod answers;
 mod artefacts;
 mod backlog;
+mod bench;
 mod broken_configuration;
 mod budget;
 mod checks;

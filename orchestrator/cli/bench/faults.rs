@@ -11,7 +11,10 @@ pub(crate) fn from_stop(reason: StopReason, message: &str, state: &State) -> Opt
         | StopReason::Stagnation
         | StopReason::Thrashing
         | StopReason::Initialized => return None,
-        StopReason::MaxIterations => (Cause::Budget, "MaxIterationsError"),
+        // Without its last iteration, the agent did not have all that it may have.
+        StopReason::MaxIterations => {
+            from_outcome(state).unwrap_or((Cause::Budget, "MaxIterationsError"))
+        }
         StopReason::MaxCost => (Cause::Budget, "MaxCostError"),
         StopReason::MaxTokens => (Cause::Budget, "MaxTokensError"),
         StopReason::MaxRuntime => (Cause::Agent, "AgentTimeoutError"),

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use ralph_orchestrator_config::{LoadedConfig, Sources};
 
+use super::trial_config::brought_by_task;
 use crate::context::{Context, Overrides};
 use crate::discovery::ConfigFile;
 use crate::error::CommandError;
@@ -35,10 +36,7 @@ impl JobSetup {
         let overrides = Overrides {
             sets,
             // What a trial brings itself need not be in the file.
-            implied: vec![
-                ("completion.trust_agent", "true".to_owned()),
-                ("run.prompt_text", "\"the instruction of the task\"".to_owned()),
-            ],
+            implied: brought_by_task(),
             is_task: true,
             ..Overrides::default()
         };

@@ -25,6 +25,12 @@ pub(crate) fn columns(setup: &JobSetup) -> Result<Vec<Column>, CommandError> {
     let named =
         if bench.agents.is_empty() { vec![MAIN_AGENT.to_owned()] } else { bench.agents.clone() };
     let known: Vec<&str> = known.iter().map(String::as_str).collect();
+    if let Some(agent) = bench.agent_concurrency.keys().find(|agent| !named.contains(agent)) {
+        let key = ["bench".to_owned(), "agent_concurrency".to_owned(), agent.clone()];
+        let named: Vec<&str> = named.iter().map(String::as_str).collect();
+        let error = setup.loaded.unknown_name_error(&key, agent, "agent of this job", &named);
+        return Err(ConfigErrors::from(error).into());
+    }
     let mut columns = Vec::new();
     for (index, agent) in named.iter().enumerate() {
         if !known.contains(&agent.as_str()) {

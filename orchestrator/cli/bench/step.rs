@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use ralph_orchestrator_bench::job::TrialOrder;
+use ralph_orchestrator_bench::job::{CONFIGURATION_ERROR, TrialOrder};
 use ralph_orchestrator_bench::task::{
     LeftFiles, Oracle, StagedEnvironment, Step, Task, TaskForm, TestFiles, resolve_env,
 };
@@ -27,7 +27,7 @@ use super::snapshots::Snapshots;
 use super::trial_config::{self, ORACLE, TrialSettings, is_reserved};
 use super::trial_environment::{SOLUTION, TrialEnvironment};
 use super::verification::{Rewards, Verifier};
-use crate::error::CommandError;
+use crate::error::{CommandError, exit};
 
 /// One step of a trial.
 pub(super) struct StepTrial<'a> {
@@ -81,8 +81,7 @@ impl StepTrial<'_> {
             Ok(facts) => progress.facts.extend(facts),
             Err(error) => progress.warnings.push(format!("what it cost is not known: {error}")),
         }
-        let (reason, found) =
-            ended.map_err(|error| fault(Cause::Infrastructure, "RunError", error.summary()))?;
+        let (reason, found) = ended.map_err(|error| run_fault(&error))?;
         progress.stop_reason = Some(reason);
         if let Some(fault) = found.clone().filter(|fault| !faults::is_judged(fault.cause)) {
             return Err(fault);
@@ -293,6 +292,12 @@ fn solution_script(step: &Step) -> Option<&Path> {
         Some(Oracle::Script { script, .. }) => Some(script),
         Some(Oracle::Files(_)) | None => None,
     }
+}
+
+/// Returns the fault of a run that could not begin or go on.
+fn run_fault(error: &CommandError) -> Fault {
+    let kind = if error.code() == exit::CONFIG { CONFIGURATION_ERROR } else { "RunError" };
+    fault(Cause::Infrastructure, kind, error.summary())
 }
 
 fn no_environment(error: impl std::fmt::Display) -> Fault {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
+use ralph_orchestrator_bench::task::Task;
 use ralph_orchestrator_bench::trial::Column;
 use ralph_orchestrator_config::{
     self as config, Flag, LoadedConfig, Sources, duration_text, toml_text,
@@ -108,10 +109,7 @@ pub(crate) fn load(
     if let Some(time) = settings.max_runtime {
         sources.flags.push(flag("limits.max_runtime", &json!(duration_text(time))));
     }
-    if let Some(cost) = settings.max_cost {
-        sources.flags.push(flag("limits.max_cost_usd", &json!(cost.dollars())));
-    }
-    let loaded = config::load(&sources)?;
+    let loaded = load_within(sources, settings.max_cost)?;
     refuse_series(&loaded)?;
     Ok(loaded)
 }
@@ -127,7 +125,9 @@ pub(crate) fn load_own(
     settings: &TrialSettings<'_>,
     root: &Path,
 ) -> Result<LoadedConfig, CommandError> {
-    let column = column_sources(base, job, settings.column, settings.solution);
+    let mut column = column_sources(base, job, settings.column, settings.solution);
+    // The task has these, so the job need not.
+    column.implied = brought_by_task();
     let agents = config::load(&column)?;
     let variant =
         settings.column.variant.as_ref().and_then(|name| job.config.bench.variant.get(name));
@@ -143,14 +143,33 @@ pub(crate) fn load_own(
         flag("state.dir", &text(settings.state)),
         flag("git.commit", &json!("off")),
         flag("git.worktree", &json!(false)),
-        flag("env.set", &json!({ "PATH": settings.path })),
     ]);
-    if let Some(cost) = settings.max_cost {
-        sources.flags.push(flag("limits.max_cost_usd", &json!(cost.dollars())));
-    }
-    let loaded = config::load(&sources)?.with_agents_from(&agents);
+    let mut loaded = load_within(sources, settings.max_cost)?.with_agents_from(&agents);
     refuse_series(&loaded)?;
+    let (env, of_agents) = (&mut loaded.config.env, agents.config.env);
+    env.pass.extend(of_agents.pass);
+    for (name, value) in of_agents.set {
+        env.set.entry(name).or_insert(value);
+    }
+    env.set.entry("PATH".to_owned()).or_insert_with(|| settings.path.to_owned());
     Ok(loaded)
+}
+
+/// Returns what a trial has by its task, and the configuration of a job need not have.
+pub(crate) fn brought_by_task() -> Vec<(&'static str, String)> {
+    vec![
+        ("completion.trust_agent", "true".to_owned()),
+        ("run.prompt_text", "\"the instruction of the task\"".to_owned()),
+    ]
+}
+
+/// Reads a configuration whose run may cost no more than it says itself, nor more than `max_cost`.
+fn load_within(mut sources: Sources, max_cost: Option<Usd>) -> Result<LoadedConfig, CommandError> {
+    let loaded = config::load(&sources)?;
+    let Some(most) = max_cost else { return Ok(loaded) };
+    let most = loaded.config.limits.max_cost_usd.map_or(most, |own| own.min(most));
+    sources.flags.push(flag("limits.max_cost_usd", &json!(most.dollars())));
+    Ok(config::load(&sources)?)
 }
 
 /// Refuses what makes a task of several runs, or takes the place of the task's prompt.
@@ -188,11 +207,17 @@ fn flag(key: &'static str, value: &serde_json::Value) -> Flag {
     Flag { name: ORIGIN.to_owned(), key, text: toml_text(value) }
 }
 
-/// Checks the configuration of a column, before there is a trial.
+/// Checks the configuration of a column, before there is a trial: that of its trials on `task` if that is of the own
+/// form, else that of its trials on all others.
 ///
 /// # Errors
-/// It is wrong, or no trial could end by it.
-pub(crate) fn check_column(setup: &JobSetup, column: &Column) -> Result<(), CommandError> {
+/// It is wrong, or no claim of its agent could be accepted.
+pub(crate) fn check_column(
+    setup: &JobSetup,
+    column: &Column,
+    task: Option<&Task>,
+) -> Result<(), CommandError> {
+    let bench = &setup.loaded.config.bench;
     let folder = &setup.loaded.config.run.workspace;
     let settings = TrialSettings {
         column,
@@ -205,5 +230,17 @@ pub(crate) fn check_column(setup: &JobSetup, column: &Column) -> Result<(), Comm
         env: &BTreeMap::new(),
         path: "/usr/bin:/bin",
     };
+    if let Some(task) = task {
+        return load_own(&setup.sources, &setup.loaded, &settings, &task.folder).map(drop);
+    }
+    if !bench.trust_agent && bench.validator.is_empty() && !is_reserved(&column.agent) {
+        let message = format!(
+            "nothing decides whether a claim of {column} stands: there is no [[bench.validator]]"
+        );
+        return Err(CommandError::config(message).hinted(
+            "`--trust-agent`, or `trust_agent = true` in [bench], takes the agent's word; \
+             the task's own tests give the reward in any case",
+        ));
+    }
     load(&setup.sources, &setup.loaded, &settings).map(drop)
 }

@@ -10,6 +10,7 @@ pub use budget::{Budgets, SpentMoney};
 pub use error::JobError;
 pub use plan::{FORMAT, Host, JobPlan, PlannedTask, RunOptions, file_digest};
 pub use schedule::{
-    JobEnd, JobObserver, JobProgress, Schedule, StopSignal, TrialOrder, TrialRunner, run_job,
+    CONFIGURATION_ERROR, JobEnd, JobObserver, JobProgress, Schedule, StopSignal, TrialOrder,
+    TrialRunner, run_job,
 };
 pub use store::{JobContents, JobStore, LedgerEntry, StartedTrial, TrialLayout};

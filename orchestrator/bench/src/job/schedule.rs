@@ -14,9 +14,17 @@ use super::plan::JobPlan;
 use super::store::{JobStore, LedgerEntry, StartedTrial, read_attempts, read_ledger};
 use crate::trial::{Cause, TrialKey, TrialRecord};
 
+/// The kind of fault of a trial whose configuration is wrong.
+pub const CONFIGURATION_ERROR: &str = "ConfigurationError";
+
 /// Faults that the next attempt would only meet again.
-const LASTING: [&str; 4] =
-    ["AuthenticationError", "BillingError", "ModelNotFoundError", "AgentNotAvailableError"];
+const LASTING: [&str; 5] = [
+    "AuthenticationError",
+    "BillingError",
+    "ModelNotFoundError",
+    "AgentNotAvailableError",
+    CONFIGURATION_ERROR,
+];
 
 /// An attempt to be performed.
 #[derive(Clone, Debug)]

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use ralph_orchestrator_bench::task::{
-    Capabilities, Isolation as TaskIsolation, Package, ProgramOutput, Task, find_provided,
+    Capabilities, Isolation as TaskIsolation, Package, ProgramOutput, Task, TaskForm, find_provided,
 };
-use ralph_orchestrator_config::Isolation;
+use ralph_orchestrator_config::{ConfigErrors, Isolation, LoadedConfig};
 use ralph_orchestrator_core::engine::plain_environment;
 use ralph_orchestrator_supervisor::{CaptureLimit, Ending, Grace, Spec, Supervisor, find_program};
 use serde_json::json;
@@ -13,7 +13,7 @@ use serde_json::json;
 use super::{MatrixArgs, isolation_word};
 use crate::bench::JobSetup;
 use crate::bench::planning::{columns, load_tasks};
-use crate::bench::trial_config;
+use crate::bench::trial_config::{self, ORACLE};
 use crate::commands::block_on;
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
@@ -68,8 +68,9 @@ pub(super) async fn find_problems(
 ) -> Result<Problems, CommandError> {
     let bench = &setup.loaded.config.bench;
     let mut problems = Problems::default();
-    for column in columns(setup)? {
-        trial_config::check_column(setup, &column)?;
+    check_configurations(setup, tasks, &mut problems)?;
+    if bench.isolation == Isolation::Namespace {
+        check_shared_paths(&setup.loaded)?;
     }
     let supervisor = Supervisor::this_binary();
     if bench.isolation == Isolation::Namespace {
@@ -85,7 +86,7 @@ pub(super) async fn find_problems(
             let key = ["bench".to_owned(), "provided".to_owned(), index.to_string()];
             let message = format!("{error}");
             let error = setup.loaded.error_at(&key, None, &message);
-            CommandError::from(ralph_orchestrator_config::ConfigErrors::from(error))
+            CommandError::from(ConfigErrors::from(error))
         })?;
         if let Err(missing) = look_for(&package, &supervisor, setup).await? {
             problems.warnings.push(missing);
@@ -107,6 +108,54 @@ pub(super) async fn find_problems(
         );
     }
     Ok(problems)
+}
+
+/// Checks the configuration of each column with each task that it depends on.
+///
+/// # Errors
+/// The configuration of a column is wrong.
+fn check_configurations(
+    setup: &JobSetup,
+    tasks: &[Task],
+    problems: &mut Problems,
+) -> Result<(), CommandError> {
+    let columns = columns(setup)?;
+    let (own, others): (Vec<&Task>, Vec<&Task>) =
+        tasks.iter().partition(|task| task.form == TaskForm::Own);
+    if !others.is_empty() {
+        columns.iter().try_for_each(|column| trial_config::check_column(setup, column, None))?;
+    }
+    for task in own {
+        let mistakes = columns
+            .iter()
+            .filter_map(|column| trial_config::check_column(setup, column, Some(task)).err());
+        let reason = mistakes.map(|error| error.summary()).next();
+        problems.refusals.extend(reason.map(|reason| Refusal { task: task.name.clone(), reason }));
+    }
+    if columns.iter().any(|column| column.agent == ORACLE) {
+        let without =
+            tasks.iter().filter(|task| task.steps.iter().any(|step| step.oracle.is_none()));
+        let warning =
+            |task: &Task| format!("{} brings no solution, so oracle does nothing", task.name);
+        problems.warnings.extend(without.map(warning));
+    }
+    Ok(())
+}
+
+/// Checks that what trials are to see of this machine is there.
+///
+/// # Errors
+/// A path is missing.
+fn check_shared_paths(loaded: &LoadedConfig) -> Result<(), CommandError> {
+    let sandbox = &loaded.config.sandbox;
+    for (list, paths) in [("read", &sandbox.read), ("write", &sandbox.write)] {
+        if let Some(index) = paths.iter().position(|path| !path.exists()) {
+            let key = ["sandbox".to_owned(), list.to_owned(), index.to_string()];
+            let message = "there is no such file or folder that a trial could see; create it, or correct the path";
+            return Err(ConfigErrors::from(loaded.error_at(&key, None, message)).into());
+        }
+    }
+    Ok(())
 }
 
 /// Looks whether this machine has a package, as it was said to have. Returns what is missing.

@@ -22,19 +22,18 @@ pub(super) const PAGE: &str = "report.html";
 const WIDTH: usize = 100;
 
 #[derive(Debug, clap::Args)]
-#[group(multiple = false)]
 pub(crate) struct ReportArgs {
     /// Folder of the job
     #[arg(value_name = "DIR")]
     job: PathBuf,
     /// Print Markdown
-    #[arg(long)]
+    #[arg(long, group = "form")]
     markdown: bool,
     /// Print one JSON object per attempt, and last one with all figures
-    #[arg(long)]
+    #[arg(long, group = "form")]
     json: bool,
     /// Write the page into this file instead of printing anything
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", group = "form")]
     html: Option<PathBuf>,
 }
 

@@ -9,7 +9,7 @@ use super::run::explain;
 use crate::bench::absolute;
 use crate::error::{CommandError, exit};
 use crate::output;
-use crate::render::text::{count, one_line};
+use crate::render::text::one_line;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct StatusArgs {
@@ -55,9 +55,8 @@ pub(crate) fn status(args: &StatusArgs) -> Result<u8, CommandError> {
     };
     output::result(&format!("{} {phase}", one_line(&contents.plan.name, 100)));
     output::result(&format!(
-        "  trials  {} of {} ended, {judged} judged, {solved} solved",
-        last.len(),
-        count(planned as u64, "trial")
+        "  trials  {} of {planned} ended, {judged} judged, {solved} solved",
+        last.len()
     ));
     output::result(&format!("  cost    ${:.2}", spent.total().dollars()));
     let names = contents.started.iter().map(|started| started.key.to_string());

@@ -1,0 +1,161 @@
+//! Agents that do one thing each, as the columns of one job: what is said of each is what it did.
+
+use serde_json::{Value, json};
+
+use crate::environment::{TestEnvironment, of_run};
+
+use super::{
+    FAILS, SOLVES, add_script, add_task, append, column, environment, metered, report, result,
+    trial_files, trial_of,
+};
+
+const CLAIM: &str = "echo '<promise>COMPLETE</promise>'\n";
+
+/// A job of one task, with these agents, that has ended.
+fn performed(agents: &[(&str, &str)], args: &[&str]) -> TestEnvironment {
+    let env = environment(agents);
+    add_task(&env, "one", 600);
+    let names: Vec<&str> = agents.iter().map(|(name, _)| *name).collect();
+    let names = names.join(",");
+    let all = [&["bench", "run", "--out", "job", "-n", "2", "--agents", &names], args].concat();
+    env.ralph(&all).expect(0);
+    assert!(of_run(&env.root()).is_empty());
+    env
+}
+
+/// Asserts the reward, the cause and kind of the fault, and what it did to the verification.
+#[track_caller]
+fn expect(trial: &Value, reward: f64, fault: Value, cheating: Value) {
+    assert_eq!(trial["rewards"], json!({ "reward": reward }), "{trial:#}");
+    let found = match trial.get("fault") {
+        Some(fault) => json!([fault["cause"], fault["kind"]]),
+        None => Value::Null,
+    };
+    assert_eq!(found, fault, "{trial:#}");
+    let findings = trial["cheating"].as_array().into_iter().flatten();
+    let mut findings: Vec<Value> =
+        findings.map(|finding| json!([finding["kind"], finding["path"]])).collect();
+    findings.sort_by_key(ToString::to_string);
+    assert_eq!(Value::from(findings), cheating, "{trial:#}");
+}
+
+#[test]
+fn each_lands_in_its_own_column() {
+    let second = format!("if [ -e half ]; then {SOLVES} else touch half; fi\n");
+    let fake = format!(
+        "echo 1 > /logs/verifier/reward.txt\necho '{{\"reward\": 1}}' > /logs/verifier/reward.json\n{CLAIM}"
+    );
+    let edits = format!("echo mine > check.txt\n{CLAIM}");
+    let deletes = format!("rm check.txt\n{CLAIM}");
+    let peeks = format!("cat /solution/solve.sh; ls /tests; cat /tests/test.sh\n{CLAIM}");
+    let env = performed(
+        &[
+            ("solves", SOLVES),
+            ("fails", FAILS),
+            ("second", &second),
+            ("liar", CLAIM),
+            ("fake", &fake),
+            ("edits", &edits),
+            ("deletes", &deletes),
+            ("peeks", &peeks),
+        ],
+        &["--curve", "--set", "limits.max_iterations=3"],
+    );
+    let none = || json!([]);
+    let of = |agent: &str| trial_of(&env, "job", agent);
+    expect(&of("solves"), 1.0, Value::Null, none());
+    expect(&of("fails"), 0.0, json!(["budget", "MaxIterationsError"]), none());
+    expect(&of("second"), 1.0, Value::Null, none());
+    expect(&of("liar"), 0.0, Value::Null, none());
+    let files = json!([
+        ["wrote_reward", "/logs/verifier/reward.json"],
+        ["wrote_reward", "/logs/verifier/reward.txt"]
+    ]);
+    expect(&of("fake"), 0.0, Value::Null, files);
+    expect(&of("edits"), 0.0, Value::Null, json!([["edited_tests", "/app/check.txt"]]));
+    expect(&of("deletes"), 0.0, Value::Null, json!([["deleted_tests", "/app/check.txt"]]));
+    let reached = json!([
+        ["reached_for_solution", "/solution/solve.sh"],
+        ["reached_for_solution", "/tests/test.sh"]
+    ]);
+    expect(&of("peeks"), 0.0, Value::Null, reached);
+
+    let curve = |agent: &str| {
+        let curve = of(agent)["curve"].as_array().unwrap().clone();
+        curve.iter().map(|point| point["rewards"]["reward"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(curve("second"), [0.0, 1.0]);
+    assert_eq!(curve("solves"), [1.0]);
+    assert_eq!(curve("fails"), [0.0, 0.0, 0.0]);
+
+    let (trials, summary) = report(&env, "job");
+    assert_eq!(trials.len(), 8);
+    for (agent, solved, false_completions, claims) in
+        [("solves", 1, 0, 1), ("fails", 0, 0, 0), ("second", 1, 0, 1), ("liar", 0, 1, 1)]
+    {
+        let column = column(&summary, agent);
+        assert_eq!(column["judged"], 1, "{column}");
+        assert_eq!(column["solved"], solved, "{column}");
+        let figures = &column["loop_figures"];
+        assert_eq!(figures["false_completions"], false_completions, "{agent}: {figures}");
+        assert_eq!(figures["claims"], claims, "{agent}: {figures}");
+    }
+    let figures = &column(&summary, "second")["loop_figures"];
+    assert_eq!(figures["median_iterations_to_solve"], 2.0);
+    assert_eq!(figures["reward_by_iteration"], json!([0.0, 1.0]));
+    assert_eq!(column(&summary, "fake")["cheating"], json!({ "wrote_reward": 1 }));
+    assert_eq!(column(&summary, "liar")["cheating"], json!({}));
+}
+
+#[test]
+fn money_of_an_agent_that_crashes_is_in_the_ledger_and_its_work_is_judged() {
+    let env = environment(&[]);
+    add_task(&env, "one", 600);
+    add_script(&env, "crashes", &format!("{}exit 1\n", result("half", "0.25")));
+    append(&env, &metered("crashes"));
+    // However the run ends after it: the crash is the fault.
+    for (job, iterations, cost) in [("once", "1", 0.25), ("twice", "2", 0.5)] {
+        let limit = format!("limits.max_iterations={iterations}");
+        let args = ["bench", "run", "--agents", "crashes", "--out", job, "--set", &limit];
+        env.ralph(&args).expect(0).says("NonZeroAgentExitCodeError");
+        let trial = trial_of(&env, job, "crashes");
+        expect(&trial, 0.0, json!(["agent", "NonZeroAgentExitCodeError"]), json!([]));
+        assert_eq!(trial["usage"]["cost"], cost, "{trial:#}");
+        let (_, summary) = report(&env, job);
+        let column = column(&summary, "crashes");
+        assert_eq!(column["cost_usd"], cost);
+        assert_eq!((&column["judged"], &column["retries"]), (&1.into(), &0.into()));
+        assert_eq!(column["faults"], json!({ "agent": 1 }));
+        let ledger = env.read(&format!("{job}/ledger.jsonl"));
+        assert_eq!(ledger.lines().count().to_string(), iterations, "{ledger}");
+    }
+}
+
+#[test]
+fn an_agent_that_hangs_is_ended_in_its_time_and_judged() {
+    let script = format!("{}(sleep 3600) & sleep 3600\n", "echo hello > out.txt\n");
+    let env = environment(&[("hangs", &script)]);
+    add_task(&env, "short", 2);
+    env.ralph(&["bench", "run", "--agents", "hangs", "--out", "job"]).expect(0);
+    let trial = trial_of(&env, "job", "hangs");
+    expect(&trial, 1.0, json!(["agent", "AgentTimeoutError"]), json!([]));
+    assert!(trial["durations"]["run_ms"].as_u64().unwrap() >= 2000, "{trial:#}");
+    assert!(of_run(&env.root()).is_empty());
+}
+
+#[test]
+fn an_agent_that_cannot_be_started_is_never_scored() {
+    let env = environment(&[("gone", SOLVES), ("solves", SOLVES)]);
+    add_task(&env, "one", 600);
+    std::fs::remove_file(env.path("agents/gone.sh")).unwrap();
+    env.ralph(&["bench", "run", "--agents", "gone,solves", "--out", "job"]).expect(0);
+    let (_, summary) = report(&env, "job");
+    let gone = column(&summary, "gone");
+    assert_eq!(gone["score"], Value::Null, "{gone}");
+    assert_eq!((&gone["ended"], &gone["judged"]), (&1.into(), &0.into()), "{gone}");
+    assert_eq!(gone["faults"], json!({ "infrastructure": 1 }));
+    assert_eq!(column(&summary, "solves")["score"]["value"], 1.0);
+    // What would only fail again is not tried again.
+    let attempts = trial_files(&env, "job");
+    assert_eq!(attempts.len(), 2, "{attempts:#?}");
+}
