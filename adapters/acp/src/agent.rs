@@ -58,7 +58,6 @@ const STRIPS: [&str; 3] = ["CLAUDE", "ANTHROPIC_", "CODEX_"];
 
 pub(crate) struct Acp {
     config: Config,
-    context: BuildContext,
     program: Program,
     guard: WriteGuard,
 }
@@ -74,7 +73,7 @@ impl Acp {
         let install = matches!(name, "claude-agent-acp" | "codex-acp")
             .then(|| format!("To install it: `npm install -g @agentclientprotocol/{name}`"));
         let program = Program::new(name, install, context, supervisor);
-        Self { config, context: context.clone(), program, guard }
+        Self { config, program, guard }
     }
 
     fn args(&self) -> impl Iterator<Item = &String> {
@@ -132,7 +131,7 @@ impl Agent for Acp {
     }
 
     async fn check(&self, env: &BTreeMap<String, String>) -> Result<String, AgentError> {
-        let cwd = self.context.config_dir.clone();
+        let cwd = self.program.probe_folder();
         let session = SessionSpec { cwd, mode: None, model: None, prompt: None };
         let (sink, agent_name) = (NullSink { timeout: CHECK_TIMEOUT }, OnceLock::new());
         match self.run_session(session, env.clone(), &sink, &agent_name).await {

@@ -82,6 +82,13 @@ impl Program {
         AgentError::new(ErrorClass::Unavailable, message)
     }
 
+    /// Returns the folder in which it is tried: that of the configuration, unless the program has a root of its own,
+    /// in which that need not exist.
+    #[must_use]
+    pub fn probe_folder(&self) -> PathBuf {
+        if self.supervisor.has_root() { "/".into() } else { self.context.config_dir.clone() }
+    }
+
     /// Returns its version and path, having run it with `--version`.
     ///
     /// # Errors
@@ -91,7 +98,7 @@ impl Program {
         let spec = Spec {
             program: program.clone(),
             args: vec!["--version".into()],
-            cwd: self.context.config_dir.clone(),
+            cwd: self.probe_folder(),
             env,
             stdin: Vec::new(),
             grace: Grace::default(),

@@ -234,8 +234,12 @@ impl StepTrial<'_> {
             Submission::Complete(report) => *report,
             Submission::Withheld(_) => return Err(CommandError::internal("the run was withheld")),
         };
-        let fault = faults::from_stop(report.reason, &report.message, &report.state);
-        Ok((report.reason, fault))
+        let reason = match report.reason {
+            // It is to have one iteration, so a limit of as many is not what ended it.
+            StopReason::MaxIterations if is_reserved(&column.agent) => StopReason::Once,
+            reason => reason,
+        };
+        Ok((reason, faults::from_stop(reason, &report.message, &report.state)))
     }
 
     /// Returns the configuration of the run.
@@ -296,7 +300,11 @@ fn solution_script(step: &Step) -> Option<&Path> {
 
 /// Returns the fault of a run that could not begin or go on.
 fn run_fault(error: &CommandError) -> Fault {
-    let kind = if error.code() == exit::CONFIG { CONFIGURATION_ERROR } else { "RunError" };
+    let kind = match error.code() {
+        exit::CONFIG => CONFIGURATION_ERROR,
+        exit::UNAVAILABLE => "AgentNotAvailableError",
+        _ => "RunError",
+    };
     fault(Cause::Infrastructure, kind, error.summary())
 }
 

@@ -9,7 +9,8 @@ use ralph_orchestrator_bench::trial::Column;
 use ralph_orchestrator_config::{
     self as config, Flag, LoadedConfig, Sources, duration_text, toml_text,
 };
-use ralph_orchestrator_contract::Usd;
+use ralph_orchestrator_contract::{BuildContext, Usd};
+use ralph_orchestrator_core::engine::{CompletionPolicy, ConfiguredAgent, build_context};
 use serde_json::json;
 
 use super::job_setup::JobSetup;
@@ -211,29 +212,18 @@ fn flag(key: &'static str, value: &serde_json::Value) -> Flag {
 /// form, else that of its trials on all others.
 ///
 /// # Errors
-/// It is wrong, or no claim of its agent could be accepted.
-pub(crate) fn check_column(
+/// It is wrong, or no claim of its agent could be accepted, or a limit cannot be enforced for its agent.
+pub(crate) async fn check_column(
     setup: &JobSetup,
     column: &Column,
     task: Option<&Task>,
 ) -> Result<(), CommandError> {
     let bench = &setup.loaded.config.bench;
-    let folder = &setup.loaded.config.run.workspace;
-    let settings = TrialSettings {
-        column,
-        prompt: "the instruction of the task",
-        workspace: folder,
-        state: folder,
-        max_runtime: None,
-        max_cost: None,
-        solution: &["true".to_owned()],
-        env: &BTreeMap::new(),
-        path: "/usr/bin:/bin",
-    };
-    if let Some(task) = task {
-        return load_own(&setup.sources, &setup.loaded, &settings, &task.folder).map(drop);
-    }
-    if !bench.trust_agent && bench.validator.is_empty() && !is_reserved(&column.agent) {
+    if task.is_none()
+        && !bench.trust_agent
+        && bench.validator.is_empty()
+        && !is_reserved(&column.agent)
+    {
         let message = format!(
             "nothing decides whether a claim of {column} stands: there is no [[bench.validator]]"
         );
@@ -242,5 +232,39 @@ pub(crate) fn check_column(
              the task's own tests give the reward in any case",
         ));
     }
-    load(&setup.sources, &setup.loaded, &settings).map(drop)
+    let loaded = load_for_check(setup, column, task)?;
+    let registry = registry::unsupervised(&setup.plugins);
+    let build = build_context(&loaded, &setup.vars);
+    CompletionPolicy::build(&loaded, &registry, &build).await?;
+    let build = BuildContext { config_dir: loaded.agent_dir().to_owned(), ..build };
+    let agent = agent_key(&column.agent);
+    let agent = ConfiguredAgent::build(&loaded, &registry, &build, agent.as_deref()).await?;
+    agent.check_limits(&loaded)?;
+    Ok(())
+}
+
+/// Returns the configuration of a trial as far as it is known before there is one.
+fn load_for_check(
+    setup: &JobSetup,
+    column: &Column,
+    task: Option<&Task>,
+) -> Result<LoadedConfig, CommandError> {
+    let bench = &setup.loaded.config.bench;
+    let folder = &setup.loaded.config.run.workspace;
+    let budgets = [bench.max_cost_per_trial_usd, bench.max_cost_per_agent_usd, bench.max_cost_usd];
+    let settings = TrialSettings {
+        column,
+        prompt: "the instruction of the task",
+        workspace: folder,
+        state: folder,
+        max_runtime: None,
+        max_cost: budgets.into_iter().flatten().min(),
+        solution: &["true".to_owned()],
+        env: &BTreeMap::new(),
+        path: setup.vars.get("PATH").map(String::as_str).unwrap_or_default(),
+    };
+    match task {
+        Some(task) => load_own(&setup.sources, &setup.loaded, &settings, &task.folder),
+        None => load(&setup.sources, &setup.loaded, &settings),
+    }
 }

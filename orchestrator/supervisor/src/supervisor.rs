@@ -145,6 +145,12 @@ impl Supervisor {
         self
     }
 
+    /// Whether each tree gets a root of its own.
+    #[must_use]
+    pub const fn has_root(&self) -> bool {
+        self.root.is_some()
+    }
+
     /// Checks that processes can have a root of their own here, by starting one in it that does nothing.
     ///
     /// # Errors

@@ -145,17 +145,22 @@ fn an_agent_that_hangs_is_ended_in_its_time_and_judged() {
 
 #[test]
 fn an_agent_that_cannot_be_started_is_never_scored() {
-    let env = environment(&[("gone", SOLVES), ("solves", SOLVES)]);
+    // Trials do not see it, since only its neighbour is among what they see.
+    let env = environment(&[("hidden", SOLVES), ("solves", SOLVES)]);
     add_task(&env, "one", 600);
-    std::fs::remove_file(env.path("agents/gone.sh")).unwrap();
-    env.ralph(&["bench", "run", "--agents", "gone,solves", "--out", "job"]).expect(0);
+    let seen = "--set=sandbox.read=[\"agents/solves.sh\"]";
+    let run = ["bench", "run", "--agents", "hidden,solves", "--out", "job", seen];
+    env.ralph(&run).expect(0).says("hidden on test/one, trial 1: not judged").says("hidden.sh");
     let (_, summary) = report(&env, "job");
-    let gone = column(&summary, "gone");
-    assert_eq!(gone["score"], Value::Null, "{gone}");
-    assert_eq!((&gone["ended"], &gone["judged"]), (&1.into(), &0.into()), "{gone}");
-    assert_eq!(gone["faults"], json!({ "infrastructure": 1 }));
+    let hidden = column(&summary, "hidden");
+    assert_eq!(hidden["score"], Value::Null, "{hidden}");
+    assert_eq!((&hidden["ended"], &hidden["judged"]), (&1.into(), &0.into()), "{hidden}");
+    assert_eq!(hidden["faults"], json!({ "infrastructure": 1 }));
     assert_eq!(column(&summary, "solves")["score"]["value"], 1.0);
     // What would only fail again is not tried again.
     let attempts = trial_files(&env, "job");
     assert_eq!(attempts.len(), 2, "{attempts:#?}");
+
+    let run = ["bench", "run", "--agents", "hidden", "--out", "none", seen];
+    env.ralph(&run).expect(1).says("no trial was judged");
 }

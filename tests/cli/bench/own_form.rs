@@ -86,7 +86,7 @@ fn what_is_wrong_with_a_task_is_said_before_the_job() {
     env.ralph(&check).expect(78).says("no [[validator]]");
     env.write(
         "tasks/own/ralph.toml",
-        "[backlog]\npath = \"x.json\"\n[[validator]]\nkind = \"command\"\nprogram = [\"true\"]\n",
+        "[backlog]\nkind = \"json\"\npath = \"x.json\"\n[[validator]]\nkind = \"command\"\nprogram = [\"true\"]\n",
     );
     env.ralph(&check).expect(78).says("cannot have [backlog]");
 }

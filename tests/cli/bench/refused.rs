@@ -69,6 +69,11 @@ fn mistakes_in_the_matrix_are_named() {
         .expect(78)
         .says("sandbox.read.0")
         .says("no such file or folder");
+    fs::rename(env.path("agents/solves.sh"), env.path("agents/moved.sh")).unwrap();
+    check(&["--agents", "solves"])
+        .expect(78)
+        .says("agents.solves.config.program")
+        .says("solves.sh");
     // Nobody has to be trusted for these.
     check(&["--agents", "oracle,nop", "--set=bench.trust_agent=false"]).expect(0);
     check(&["--agents", "solves", "--trials", "0"]).expect(64);

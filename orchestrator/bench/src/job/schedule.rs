@@ -117,21 +117,26 @@ impl Schedule {
             store.end_attempt(&record, &costs)?;
         }
         let (records, _) = read_attempts(store.dir(), &plan)?;
-        let mut spent = SpentMoney::default();
-        read_ledger(store.dir())?.iter().for_each(|entry| spent.add(entry));
+        let mut schedule = Self::from_records(&plan, records);
+        read_ledger(store.dir())?.iter().for_each(|entry| schedule.spent.add(entry));
+        Ok(schedule)
+    }
+
+    /// Returns what is left of a job after these attempts, of which none is being performed.
+    pub(super) fn from_records(plan: &JobPlan, records: Vec<TrialRecord>) -> Self {
         let trials = plan.trials();
         let mut schedule = Self {
             queue: VecDeque::new(),
             retries: BTreeMap::new(),
             ended: BTreeMap::new(),
             running: BTreeMap::new(),
-            spent,
+            spent: SpentMoney::default(),
             planned: trials.len(),
         };
         let mut next: BTreeMap<TrialKey, u32> = BTreeMap::new();
         for record in records {
             next.insert(record.key.clone(), record.attempt.saturating_add(1));
-            if schedule.wants_retry(&record, &plan) {
+            if schedule.wants_retry(&record, plan) {
                 schedule.ended.remove(&record.key);
             } else {
                 schedule.ended.insert(record.key.clone(), record);
@@ -140,7 +145,7 @@ impl Schedule {
         let open = trials.into_iter().filter(|key| !schedule.ended.contains_key(key));
         schedule.queue =
             open.map(|key| (key.clone(), next.get(&key).copied().unwrap_or(1))).collect();
-        Ok(schedule)
+        schedule
     }
 
     /// Returns how far the job is.

@@ -26,6 +26,7 @@ use ralph_orchestrator_safe_fs::{SymlinkPolicy, read_file, replace_file};
 
 use super::error::JobError;
 use super::plan::{FORMAT, JobPlan, hash_key};
+use super::schedule::Schedule;
 use crate::trial::{TrialKey, TrialRecord};
 
 /// The file of the plan.
@@ -370,6 +371,13 @@ impl JobContents {
             }
         }
         last
+    }
+
+    /// Returns how many trials have ended for good: those that are to be repeated after a fault, or were stopped, have
+    /// not.
+    #[must_use]
+    pub fn count_ended(&self) -> usize {
+        Schedule::from_records(&self.plan, self.records.clone()).progress().ended
     }
 
     /// Returns when the last attempt ended, if any has.

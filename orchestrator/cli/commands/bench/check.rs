@@ -68,7 +68,7 @@ pub(super) async fn find_problems(
 ) -> Result<Problems, CommandError> {
     let bench = &setup.loaded.config.bench;
     let mut problems = Problems::default();
-    check_configurations(setup, tasks, &mut problems)?;
+    check_configurations(setup, tasks, &mut problems).await?;
     if bench.isolation == Isolation::Namespace {
         check_shared_paths(&setup.loaded)?;
     }
@@ -114,7 +114,7 @@ pub(super) async fn find_problems(
 ///
 /// # Errors
 /// The configuration of a column is wrong.
-fn check_configurations(
+async fn check_configurations(
     setup: &JobSetup,
     tasks: &[Task],
     problems: &mut Problems,
@@ -122,15 +122,17 @@ fn check_configurations(
     let columns = columns(setup)?;
     let (own, others): (Vec<&Task>, Vec<&Task>) =
         tasks.iter().partition(|task| task.form == TaskForm::Own);
-    if !others.is_empty() {
-        columns.iter().try_for_each(|column| trial_config::check_column(setup, column, None))?;
+    for column in columns.iter().filter(|_| !others.is_empty()) {
+        trial_config::check_column(setup, column, None).await?;
     }
     for task in own {
-        let mistakes = columns
-            .iter()
-            .filter_map(|column| trial_config::check_column(setup, column, Some(task)).err());
-        let reason = mistakes.map(|error| error.summary()).next();
-        problems.refusals.extend(reason.map(|reason| Refusal { task: task.name.clone(), reason }));
+        for column in &columns {
+            let checked = trial_config::check_column(setup, column, Some(task)).await;
+            if let Err(error) = checked {
+                let reason = format!("{column}: {}", error.summary());
+                problems.refusals.push(Refusal { task: task.name.clone(), reason });
+            }
+        }
     }
     if columns.iter().any(|column| column.agent == ORACLE) {
         let without =

@@ -7,6 +7,7 @@ use ralph_orchestrator_bench::job::{
 };
 use ralph_orchestrator_bench::statistics::sequential::StopRule;
 use ralph_orchestrator_bench::task::Task;
+use ralph_orchestrator_bench::trial::TrialRecord;
 
 use super::report::PAGE;
 use super::{MatrixArgs, check, report};
@@ -131,9 +132,13 @@ fn perform(
 
 /// Says how the job ended, and what to do next. Returns the exit status.
 fn finish(end: JobEnd, folder: &Path, contents: &JobContents, json: bool, interrupted: u8) -> u8 {
-    let left = contents.plan.trials().len().saturating_sub(contents.last_records().len());
+    let left = contents.plan.trials().len().saturating_sub(contents.count_ended());
     let resume = format!("`ralph-orchestrator bench resume {}`", folder.display());
     let (word, status) = match end {
+        // No score is no result.
+        JobEnd::Finished if !contents.records.iter().any(TrialRecord::is_judged) => {
+            ("finished", exit::LIMIT)
+        }
         JobEnd::Finished => ("finished", exit::OK),
         JobEnd::Decided => ("decided", exit::OK),
         JobEnd::Stopped => ("stopped", interrupted),
@@ -152,6 +157,9 @@ fn finish(end: JobEnd, folder: &Path, contents: &JobContents, json: bool, interr
     }
     let left = count(left as u64, "trial");
     output::info(&match end {
+        JobEnd::Finished if status != exit::OK => {
+            "no trial was judged; the lines above say what kept each from it".to_owned()
+        }
         JobEnd::Finished => format!("report: {}", folder.join(PAGE).display()),
         JobEnd::Decided => {
             format!("ended early, since every score is known well enough; {left} not begun")

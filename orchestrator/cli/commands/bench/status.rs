@@ -26,6 +26,7 @@ pub(crate) fn status(args: &StatusArgs) -> Result<u8, CommandError> {
     let contents = JobContents::read(&folder).map_err(|error| explain(error, &folder))?;
     let planned = contents.plan.trials().len();
     let last = contents.last_records();
+    let ended = contents.count_ended();
     let judged = last.values().filter(|record| record.is_judged()).count();
     let solved = last.values().filter(|record| record.is_solved()).count();
     let mut spent = SpentMoney::default();
@@ -38,7 +39,7 @@ pub(crate) fn status(args: &StatusArgs) -> Result<u8, CommandError> {
             "folder": folder,
             "is_running": contents.is_running,
             "planned": planned,
-            "ended": last.len(),
+            "ended": ended,
             "judged": judged,
             "solved": solved,
             "running": running,
@@ -48,15 +49,14 @@ pub(crate) fn status(args: &StatusArgs) -> Result<u8, CommandError> {
         }));
         return Ok(exit::OK);
     }
-    let phase = match (contents.is_running, last.len() == planned) {
+    let phase = match (contents.is_running, ended == planned) {
         (true, _) => "running",
         (false, true) => "finished",
         (false, false) => "not finished",
     };
     output::result(&format!("{} {phase}", one_line(&contents.plan.name, 100)));
     output::result(&format!(
-        "  trials  {} of {planned} ended, {judged} judged, {solved} solved",
-        last.len()
+        "  trials  {ended} of {planned} ended, {judged} judged, {solved} solved"
     ));
     output::result(&format!("  cost    ${:.2}", spent.total().dollars()));
     let names = contents.started.iter().map(|started| started.key.to_string());
