@@ -166,6 +166,10 @@ fn bash() {
         "ralph-orchestrator run --set limits.max_co",
         "ralph-orchestrator run --set limits.max_cost_usd=",
     );
+    shell.completes(
+        "ralph-orchestrator run --set agent.adapter=cod",
+        "ralph-orchestrator run --set agent.adapter=codex ",
+    );
     // All that there is, put into the line.
     let all = shell.completed("ralph-orchestrator ", "\u{1b}*");
     assert!(all.contains(" run ") && all.contains(" doctor "), "{all}");

@@ -7,6 +7,7 @@
     missing_docs
 )]
 
+mod bench;
 mod command_line;
 mod errors;
 mod files;
