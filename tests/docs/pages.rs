@@ -104,9 +104,9 @@ impl Reader {
         scratch.write("test.sh", &fs::read_to_string(tests).unwrap());
         scratch.write("README.md", "# A program that greets\n");
         let reader = Self { scratch };
-        // Beside the project, as in an archive, and where the pages say that the clone is.
+        // Beside the project: what an archive has, and the clone.
         let copy = format!(
-            "mkdir ~/ralph-orchestrator; cp -r '{0}/examples' '{0}/ralph.toml' ~/ralph-orchestrator; \
+            "mkdir ../ralph-orchestrator; cp -r '{0}/examples' '{0}/ralph.toml' ../ralph-orchestrator; \
              cp -r '{0}/examples' '{0}/ralph.toml' ..; git init -q; git add -A; git commit -qm 'Begin'",
             repository().display()
         );
