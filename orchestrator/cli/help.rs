@@ -259,7 +259,7 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
                 "bench run --agents claude,codex --tasks tasks --trials 5",
             ),
             (
-                "Do notes from earlier sessions help?",
+                "Whether notes from earlier sessions help",
                 "bench run -c examples/bench/notes/ralph.toml",
             ),
         ],
