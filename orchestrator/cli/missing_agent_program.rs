@@ -25,11 +25,22 @@ pub(crate) fn explain(
         &error,
         EngineError::Agent { error, .. } if matches!(error.class, ErrorClass::Unavailable)
     );
-    match is_missing.then(|| missing_program(loaded, vars, agent)).flatten() {
-        Some(errors) => CommandError::unavailable(errors)
-            .hinted("`ralph-orchestrator doctor` checks everything that a run needs"),
-        None => error.into(),
-    }
+    let named = if is_missing { check_program(loaded, vars, agent) } else { Ok(()) };
+    named.err().unwrap_or_else(|| error.into())
+}
+
+/// Checks that the program is there that the table of an agent names, if it names one.
+///
+/// # Errors
+/// It is not.
+pub(crate) fn check_program(
+    loaded: &LoadedConfig,
+    vars: &BTreeMap<String, String>,
+    agent: Option<&str>,
+) -> Result<(), CommandError> {
+    let Some(errors) = missing_program(loaded, vars, agent) else { return Ok(()) };
+    Err(CommandError::unavailable(errors)
+        .hinted("`ralph-orchestrator doctor` checks everything that a run needs"))
 }
 
 /// The mistake in the key that names the program, if nothing of that name is there.
@@ -54,17 +65,17 @@ fn missing_program(
     };
     let path = loaded.config.env.set.get("PATH").or_else(|| vars.get("PATH"));
     let path = path.map(String::as_str).unwrap_or_default();
-    let (message, near, help) = match find_program(name, path, loaded.dir()).err()? {
+    let (message, near, help) = match find_program(name, path, loaded.agent_dir()).err()? {
         NotFound::InPath { name, .. } => {
             let message = format!("the program {name:?} is not in PATH");
             // What lies beside the configuration is meant, not what is called alike.
-            let is_here = is_program(&loaded.dir().join(&name));
+            let is_here = is_program(&loaded.agent_dir().join(&name));
             let near = if is_here { None } else { nearest_program(&name, path) };
             (
                 message,
                 near,
                 is_here.then(|| {
-                    format!("write \"./{name}\" for the one in {}", loaded.dir().display())
+                    format!("write \"./{name}\" for the one in {}", loaded.agent_dir().display())
                 }),
             )
         }

@@ -167,6 +167,13 @@ impl TrialRunner for Runner<'_> {
             progress.fault = Some(fault);
             progress.rewards.clear();
         }
+        if self.signals.switch.is_pulled() {
+            // A verifier that was killed has said nothing, whatever it has left.
+            let message = "everything that ran was killed on request".to_owned();
+            progress.fault = Some(fault(Cause::Cancelled, "CancelledError", message));
+            progress.rewards.clear();
+            progress.curve.clear();
+        }
         let costs = Self::costs(&order.key, &order.name, order.attempt, &progress.facts);
         (self.record(&order.key, order.attempt, started, progress), costs)
     }

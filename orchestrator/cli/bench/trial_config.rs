@@ -15,6 +15,7 @@ use serde_json::json;
 
 use super::job_setup::JobSetup;
 use crate::error::CommandError;
+use crate::missing_agent_program::check_program;
 use crate::{discovery, registry};
 
 /// The agent that performs a task's own solution.
@@ -237,10 +238,10 @@ pub(crate) async fn check_column(
     let build = build_context(&loaded, &setup.vars);
     CompletionPolicy::build(&loaded, &registry, &build).await?;
     let build = BuildContext { config_dir: loaded.agent_dir().to_owned(), ..build };
-    let agent = agent_key(&column.agent);
-    let agent = ConfiguredAgent::build(&loaded, &registry, &build, agent.as_deref()).await?;
+    let name = agent_key(&column.agent);
+    let agent = ConfiguredAgent::build(&loaded, &registry, &build, name.as_deref()).await?;
     agent.check_limits(&loaded)?;
-    Ok(())
+    check_program(&loaded, &setup.vars, name.as_deref())
 }
 
 /// Returns the configuration of a trial as far as it is known before there is one.

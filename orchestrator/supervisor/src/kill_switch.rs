@@ -30,6 +30,12 @@ impl KillSwitch {
         }
     }
 
+    /// Whether all trees were killed, so that none ended as it would have.
+    #[must_use]
+    pub fn is_pulled(&self) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).pulled
+    }
+
     /// Makes the switch reach the tree at the other end, as long as what is returned lives.
     pub(crate) fn join(&self, control: BorrowedFd<'_>) -> std::io::Result<Arc<OwnedFd>> {
         let link = Arc::new(control.try_clone_to_owned()?);

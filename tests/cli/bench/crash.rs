@@ -216,3 +216,33 @@ fn a_job_that_is_killed_before_its_first_trial_can_be_resumed() {
     env.ralph(&["bench", "resume", "job"]).expect(0);
     assert_eq!(trial_files(&env, "job").len(), 1);
 }
+
+#[test]
+fn a_verifier_that_is_killed_on_request_has_said_nothing() {
+    let env = environment(&[("solves", SOLVES)]);
+    add_task(&env, "one", 600);
+    let shared = env.path("shared").display().to_string();
+    env.write("shared/hold", "").write(
+        "tasks/one/tests/test.sh",
+        format!(
+            "echo 0 > /logs/verifier/reward.txt\ntouch '{shared}/verifying'\n\
+             while [ -e '{shared}/hold' ]; do sleep 0.02; done\n\
+             echo 1 > /logs/verifier/reward.txt\n"
+        ),
+    );
+    let mut running = env.start(&["bench", "run", "--agents", "solves", "--out", "job"]);
+    eventually("the verifier", || env.path("shared/verifying").exists());
+    running.signal(Signal::INT);
+    running.says("signal again to kill what runs");
+    running.signal(Signal::INT);
+    running.wait().expect(130).says("1 trial left");
+    assert!(of_run(&env.root()).is_empty());
+    let stopped = trial_files(&env, "job").remove(0);
+    assert_eq!(stopped["fault"]["cause"], "cancelled", "{stopped:#}");
+    assert_eq!(stopped["rewards"], serde_json::json!({}), "{stopped:#}");
+
+    std::fs::remove_file(env.path("shared/hold")).unwrap();
+    env.ralph(&["bench", "resume", "job"]).expect(0).says("reward 1");
+    assert_eq!(trial_files(&env, "job").len(), 2);
+    assert_eq!(report(&env, "job").1["columns"][0]["solved"], 1);
+}

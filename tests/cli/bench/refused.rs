@@ -71,7 +71,7 @@ fn mistakes_in_the_matrix_are_named() {
         .says("no such file or folder");
     fs::rename(env.path("agents/solves.sh"), env.path("agents/moved.sh")).unwrap();
     check(&["--agents", "solves"])
-        .expect(78)
+        .expect(69)
         .says("agents.solves.config.program")
         .says("solves.sh");
     // Nobody has to be trusted for these.
