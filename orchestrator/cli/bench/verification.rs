@@ -1,7 +1,6 @@
 //! Runs a task's verifier on what the agent made, and reads the reward.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -9,6 +8,7 @@ use ralph_orchestrator_bench::task::{
     MAIN_SERVICE, StagedEnvironment, Step, Task, Verification, copy_artifacts, resolve_env, reward,
 };
 use ralph_orchestrator_bench::trial::{Cause, Fault, REWARD};
+use ralph_orchestrator_safe_fs::replace_file;
 use ralph_orchestrator_supervisor::{Mount, MountAccess};
 
 use super::runner::fault;
@@ -66,8 +66,8 @@ impl Verifier<'_> {
         environment: &TrialEnvironment,
     ) -> Result<Rewards, Fault> {
         let logs = environment.dir.join("logs/verifier");
-        // What an agent put there is no reward.
-        fs::remove_dir_all(&logs).and_then(|()| fs::create_dir_all(&logs)).map_err(no_tests)?;
+        // What an agent put there is no reward, nor is that it put something in the place of the folder.
+        reward::remove_rewards(&logs).map_err(no_tests)?;
         let into = environment.dir.join(format!("tests-{}", self.name));
         let tests = self.task.install_tests(self.step, staged, &into).map_err(no_tests)?;
         let settings = &self.step.verifier;
@@ -103,8 +103,10 @@ impl Verifier<'_> {
         timeout: Duration,
     ) -> Result<CommandEnd, Fault> {
         let end = environment.run(words, env, timeout, mounts).await?;
-        fs::write(environment.dir.join("logs/verifier/test-stdout.txt"), &end.output)
-            .map_err(no_tests)?;
+        let kept = environment.dir.join("logs/verifier/test-stdout.txt");
+        // The tests may have run what the agent left, which could have put a link there. The reward does not depend
+        // on what is kept for people.
+        drop(replace_file(&kept, end.output.as_bytes(), &environment.dir));
         if end.is_timed_out {
             let message = format!("the verifier did not end within {} s", timeout.as_secs());
             return Err(fault(Cause::Verifier, "VerifierTimeoutError", message));

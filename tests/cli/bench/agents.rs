@@ -164,3 +164,42 @@ fn an_agent_that_cannot_be_started_is_never_scored() {
     let run = ["bench", "run", "--agents", "hidden", "--out", "none", seen];
     env.ralph(&run).expect(1).says("no trial was judged");
 }
+
+#[test]
+fn what_takes_the_place_of_the_logs_leads_nowhere_and_keeps_nothing_from_being_judged() {
+    let gone = format!("rm -rf /logs/verifier\n{CLAIM}");
+    // The reward would be written where the agent likes, and read from there.
+    let link = format!(
+        "rm -rf /logs/verifier\nln -s \"$shared\" /logs/verifier\necho 1 > \"$shared/reward.txt\"\n{CLAIM}"
+    );
+    let file = format!("rm -rf /logs/verifier\necho 1 > /logs/verifier\n{CLAIM}");
+    let env = performed(&[("gone", &gone), ("link", &link), ("file", &file)], &[]);
+    for agent in ["gone", "link", "file"] {
+        let trial = trial_of(&env, "job", agent);
+        assert_eq!(trial["rewards"], json!({ "reward": 0.0 }), "{agent}: {trial:#}");
+        assert!(trial.get("fault").is_none(), "{agent}: {trial:#}");
+    }
+    assert_eq!(env.read("shared/reward.txt"), "1\n", "nothing was written through the link");
+    let mut shared: Vec<_> = std::fs::read_dir(env.path("shared"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    shared.sort();
+    assert_eq!(shared, [".keep", "reward.txt"]);
+}
+
+#[test]
+fn what_tests_print_is_not_kept_through_a_link_that_the_work_makes() {
+    let env = environment(&[]);
+    add_task(&env, "runs", 600);
+    env.write("victim", "as it was\n");
+    let victim = env.path("victim").display().to_string();
+    // The tests run the work, which knows where their output will be kept.
+    env.write("tasks/runs/tests/test.sh", "sh /app/work.sh\necho 0 > /logs/verifier/reward.txt\n");
+    let plant = format!("ln -sf '{victim}' /logs/verifier/test-stdout.txt; echo overwritten");
+    add_script(&env, "plants", &format!("echo \"{plant}\" > work.sh\n{CLAIM}"));
+    append(&env, &super::unmetered("plants"));
+    env.ralph(&["bench", "run", "--agents", "plants", "--out", "job"]).expect(0);
+    assert_eq!(trial_of(&env, "job", "plants")["rewards"]["reward"], 0.0);
+    assert_eq!(env.read("victim"), "as it was\n");
+}

@@ -29,6 +29,9 @@ fn compare_ends_with_1_for_a_significant_regression_only() {
     let found = env.ralph(&strict).expect(0).events().remove(0);
     assert_eq!((&found["worse"], &found["better"]), (&TASKS.into(), &0.into()), "{found}");
     assert!((found["p_value"].as_f64().unwrap() - 0.031_25).abs() < 1e-9, "{found}");
+    env.ralph(&["bench", "compare", "job", "solves", "fails", "--significance", "5"])
+        .expect(64)
+        .says("a probability between 0 and 1");
     compare("solves", "nobody").expect(64).says("no column \"nobody\"").says("fails");
     env.ralph(&["bench", "compare", "nowhere", "a", "b"]).expect(64).says("has no job");
 }
@@ -50,6 +53,9 @@ fn status_and_report_agree_about_a_job_that_ended() {
     env.ralph(&["bench", "report", "job", "--json", "--markdown"])
         .expect(64)
         .says("cannot be used with");
+    env.ralph(&["bench", "report", "job", "--html", "nowhere/page.html"])
+        .expect(64)
+        .says("cannot write nowhere/page.html");
     env.ralph(&["bench", "status", "nowhere"]).expect(64).says("has no job").says("bench run");
     env.ralph(&["bench", "run", "--agents", "solves", "--out", "job"])
         .expect(64)

@@ -27,11 +27,17 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_name = "DIR")]
     with: Option<PathBuf>,
     /// Probability of a difference by chance below which the candidate counts as worse
-    #[arg(long, value_name = "SHARE", default_value_t = 0.05)]
+    #[arg(long, value_name = "SHARE", default_value_t = 0.05, value_parser = parse_probability)]
     significance: f64,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
+}
+
+/// Reads a probability that is neither 0 nor 1.
+fn parse_probability(text: &str) -> Result<f64, String> {
+    let value = text.trim().parse().ok().filter(|value| *value > 0.0 && *value < 1.0);
+    value.ok_or_else(|| "expected a probability between 0 and 1, such as 0.05".to_owned())
 }
 
 pub(crate) fn compare(args: &CompareArgs) -> Result<u8, CommandError> {

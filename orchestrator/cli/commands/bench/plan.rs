@@ -61,7 +61,11 @@ fn parse_points(text: &str) -> Result<f64, String> {
     let value: f64 = number.trim().parse().map_err(|_| {
         "expected percentage points such as 5pp, or a share such as 0.05".to_owned()
     })?;
-    Ok(value / scale)
+    let share = value / scale;
+    if share > 0.0 && share <= 1.0 {
+        return Ok(share);
+    }
+    Err("expected more than 0 and at most 100 percentage points".to_owned())
 }
 
 pub(crate) fn plan(args: &PlanArgs) -> Result<u8, CommandError> {

@@ -42,7 +42,9 @@ pub(crate) fn report(args: &ReportArgs) -> Result<u8, CommandError> {
     let contents = JobContents::read(&folder).map_err(|error| explain(error, &folder))?;
     let summary = summary(&contents);
     if let Some(file) = &args.html {
-        fs::write(file, page(&contents, &summary)?)?;
+        fs::write(file, page(&contents, &summary)?).map_err(|error| {
+            CommandError::user(format!("cannot write {}: {error}", file.display()))
+        })?;
     } else if args.markdown {
         output::raw(report::markdown::render_markdown(&summary).as_bytes());
     } else if args.json {
