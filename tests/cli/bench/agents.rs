@@ -25,18 +25,18 @@ fn performed(agents: &[(&str, &str)], args: &[&str]) -> TestEnvironment {
 
 /// Asserts the reward, the cause and kind of the fault, and what it did to the verification.
 #[track_caller]
-fn expect(trial: &Value, reward: f64, fault: Value, cheating: Value) {
+fn expect(trial: &Value, reward: f64, fault: &Value, cheating: &Value) {
     assert_eq!(trial["rewards"], json!({ "reward": reward }), "{trial:#}");
     let found = match trial.get("fault") {
         Some(fault) => json!([fault["cause"], fault["kind"]]),
         None => Value::Null,
     };
-    assert_eq!(found, fault, "{trial:#}");
+    assert_eq!(found, *fault, "{trial:#}");
     let findings = trial["cheating"].as_array().into_iter().flatten();
     let mut findings: Vec<Value> =
         findings.map(|finding| json!([finding["kind"], finding["path"]])).collect();
     findings.sort_by_key(ToString::to_string);
-    assert_eq!(Value::from(findings), cheating, "{trial:#}");
+    assert_eq!(Value::from(findings), *cheating, "{trial:#}");
 }
 
 #[test]
@@ -63,32 +63,41 @@ fn each_lands_in_its_own_column() {
     );
     let none = || json!([]);
     let of = |agent: &str| trial_of(&env, "job", agent);
-    expect(&of("solves"), 1.0, Value::Null, none());
-    expect(&of("fails"), 0.0, json!(["budget", "MaxIterationsError"]), none());
-    expect(&of("second"), 1.0, Value::Null, none());
-    expect(&of("liar"), 0.0, Value::Null, none());
+    expect(&of("solves"), 1.0, &Value::Null, &none());
+    expect(&of("fails"), 0.0, &json!(["budget", "MaxIterationsError"]), &none());
+    expect(&of("second"), 1.0, &Value::Null, &none());
+    expect(&of("liar"), 0.0, &Value::Null, &none());
     let files = json!([
         ["wrote_reward", "/logs/verifier/reward.json"],
         ["wrote_reward", "/logs/verifier/reward.txt"]
     ]);
-    expect(&of("fake"), 0.0, Value::Null, files);
-    expect(&of("edits"), 0.0, Value::Null, json!([["edited_tests", "/app/check.txt"]]));
-    expect(&of("deletes"), 0.0, Value::Null, json!([["deleted_tests", "/app/check.txt"]]));
+    expect(&of("fake"), 0.0, &Value::Null, &files);
+    expect(&of("edits"), 0.0, &Value::Null, &json!([["edited_tests", "/app/check.txt"]]));
+    expect(&of("deletes"), 0.0, &Value::Null, &json!([["deleted_tests", "/app/check.txt"]]));
     let reached = json!([
         ["reached_for_solution", "/solution/solve.sh"],
         ["reached_for_solution", "/tests/test.sh"]
     ]);
-    expect(&of("peeks"), 0.0, Value::Null, reached);
+    expect(&of("peeks"), 0.0, &Value::Null, &reached);
 
+    check_curves(&env);
+    check_figures(&env);
+}
+
+/// The work after each iteration.
+fn check_curves(env: &TestEnvironment) {
     let curve = |agent: &str| {
-        let curve = of(agent)["curve"].as_array().unwrap().clone();
+        let curve = trial_of(env, "job", agent)["curve"].as_array().unwrap().clone();
         curve.iter().map(|point| point["rewards"]["reward"].clone()).collect::<Vec<_>>()
     };
     assert_eq!(curve("second"), [0.0, 1.0]);
     assert_eq!(curve("solves"), [1.0]);
     assert_eq!(curve("fails"), [0.0, 0.0, 0.0]);
+}
 
-    let (trials, summary) = report(&env, "job");
+/// What the report makes of the trials.
+fn check_figures(env: &TestEnvironment) {
+    let (trials, summary) = report(env, "job");
     assert_eq!(trials.len(), 8);
     for (agent, solved, false_completions, claims) in
         [("solves", 1, 0, 1), ("fails", 0, 0, 0), ("second", 1, 0, 1), ("liar", 0, 1, 1)]
@@ -119,7 +128,7 @@ fn money_of_an_agent_that_crashes_is_in_the_ledger_and_its_work_is_judged() {
         let args = ["bench", "run", "--agents", "crashes", "--out", job, "--set", &limit];
         env.ralph(&args).expect(0).says("NonZeroAgentExitCodeError");
         let trial = trial_of(&env, job, "crashes");
-        expect(&trial, 0.0, json!(["agent", "NonZeroAgentExitCodeError"]), json!([]));
+        expect(&trial, 0.0, &json!(["agent", "NonZeroAgentExitCodeError"]), &json!([]));
         assert_eq!(trial["usage"]["cost"], cost, "{trial:#}");
         let (_, summary) = report(&env, job);
         let column = column(&summary, "crashes");
@@ -138,7 +147,7 @@ fn an_agent_that_hangs_is_ended_in_its_time_and_judged() {
     add_task(&env, "short", 2);
     env.ralph(&["bench", "run", "--agents", "hangs", "--out", "job"]).expect(0);
     let trial = trial_of(&env, "job", "hangs");
-    expect(&trial, 1.0, json!(["agent", "AgentTimeoutError"]), json!([]));
+    expect(&trial, 1.0, &json!(["agent", "AgentTimeoutError"]), &json!([]));
     assert!(trial["durations"]["run_ms"].as_u64().unwrap() >= 2000, "{trial:#}");
     assert!(of_run(&env.root()).is_empty());
 }

@@ -101,7 +101,7 @@ fn check_whole(env: &TestEnvironment) {
         assert!(attempt.get("rewards").is_none_or(|rewards| *rewards == serde_json::json!({})));
     }
     assert_eq!(trial_files(env, "job").len(), attempts.len());
-    let reported = lines(env, "shared/reported") as f64 * COST;
+    let reported = f64::from(u32::try_from(lines(env, "shared/reported")).unwrap()) * COST;
     let paid = paid(env);
     assert!(paid >= reported - 1e-9, "agents reported ${reported}, the ledger has ${paid}");
     let status = status(env, "job");

@@ -42,7 +42,8 @@ fn claude_solves_a_task_and_its_costs_are_in_the_ledger() {
     let tokens = &trial["usage"]["tokens"];
     assert_eq!([&tokens["input"], &tokens["output"]], [served.input, served.output], "{trial:#}");
     // The prices of the model that was asked: 5 and 25 dollars for a million tokens.
-    let cost = (served.input as f64 * 5.0 + served.output as f64 * 25.0) / 1e6;
+    let dollars = |tokens: u64, price: f64| f64::from(u32::try_from(tokens).unwrap()) * price / 1e6;
+    let cost = dollars(served.input, 5.0) + dollars(served.output, 25.0);
     let paid = status(&env, "job")["cost_usd"].as_f64().unwrap();
     assert!(cost > 0.0 && (paid - cost).abs() < 1e-8, "served ${cost}, paid ${paid}");
     let (_, summary) = report(&env, "job");
