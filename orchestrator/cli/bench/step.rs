@@ -209,11 +209,12 @@ impl StepTrial<'_> {
         let column = &self.order.key.column;
         let loaded = self.configure(state, sight)?;
         let limits = loaded.config.limits.clone();
+        let environment = self.environment.with_network(self.step.agent.network.as_ref());
         let opener = TrialOpener {
             job: self.runner.setup,
             loaded,
             agent: &column.agent,
-            supervisor: self.environment.supervisor_of_run(&sight.mounts),
+            supervisor: environment.supervisor_of_run(&sight.mounts),
             snapshots: self.snapshots(),
         };
         let executor = LocalExecutor::new(opener, self.runner.signals.stop_requests());

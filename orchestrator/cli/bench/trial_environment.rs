@@ -128,10 +128,6 @@ impl TrialEnvironment {
             make_mount_point(&mount.target, mount.source.is_dir(), &mounts)?;
         }
         mounts.extend(shared.iter().cloned());
-        let network = match network {
-            NetworkPolicy::NoNetwork => Network::None,
-            NetworkPolicy::Public | NetworkPolicy::Allowlist(_) => Network::Host,
-        };
         Ok(Self {
             isolation,
             dir: dir.to_path_buf(),
@@ -141,7 +137,7 @@ impl TrialEnvironment {
             shared,
             path: (*path).to_owned(),
             mounts,
-            network,
+            network: network_of(network),
             switch: switch.clone(),
             supervisor: registry::supervisor_of_one(switch.clone()),
         })
@@ -191,6 +187,12 @@ impl TrialEnvironment {
     /// Whether its processes have a file system of their own.
     pub(super) fn has_root(&self) -> bool {
         self.isolation == Isolation::Namespace
+    }
+
+    /// Returns the same environment with the network that one of its processes asks for, if it asks for another.
+    pub(super) fn with_network(&self, policy: Option<&NetworkPolicy>) -> Self {
+        let network = policy.map_or(self.network, network_of);
+        Self { network, ..self.clone() }
     }
 
     /// Returns the same environment with another folder as its work directory.
@@ -337,9 +339,18 @@ pub(super) fn add_logs(staged: &mut StagedEnvironment, dir: &Path) -> io::Result
     Ok(())
 }
 
+const fn network_of(policy: &NetworkPolicy) -> Network {
+    match policy {
+        NetworkPolicy::NoNetwork => Network::None,
+        NetworkPolicy::Public | NetworkPolicy::Allowlist(_) => Network::Host,
+    }
+}
+
 /// Makes the place where something is mounted within another mount.
 fn make_mount_point(path: &Path, is_dir: bool, mounts: &[Mount]) -> io::Result<()> {
-    let within = mounts.iter().find_map(|mount| {
+    let enclosing = mounts.iter().filter(|mount| path.starts_with(&mount.target));
+    let innermost = enclosing.max_by_key(|mount| mount.target.components().count());
+    let within = innermost.and_then(|mount| {
         let rest = path.strip_prefix(&mount.target).ok()?;
         Some(mount.source.join(rest))
     });

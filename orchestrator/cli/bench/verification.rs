@@ -45,7 +45,8 @@ impl Verifier<'_> {
         let kept = self.environment.dir.join("artifacts").join(&self.name);
         let Some(own) = &self.step.verifier.environment else {
             copy_artifacts(&self.step.artifacts, self.staged, &kept, None).map_err(no_tests)?;
-            return self.run_tests(self.staged, self.environment).await;
+            let environment = self.environment.with_network(self.step.verifier.network.as_ref());
+            return self.run_tests(self.staged, &environment).await;
         };
         // Its own environment gets nothing of the agent's but the artifacts.
         let folder = self.environment.dir.join(format!("verifier-{}", self.name));
@@ -57,6 +58,7 @@ impl Verifier<'_> {
             .map_err(no_tests)?;
         let environment =
             self.environment.for_verifier(&folder, &staged, &own.settings).map_err(no_tests)?;
+        let environment = environment.with_network(self.step.verifier.network.as_ref());
         self.run_tests(&staged, &environment).await
     }
 

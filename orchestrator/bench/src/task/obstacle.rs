@@ -122,7 +122,7 @@ impl Task {
         if capabilities.isolation == Isolation::None {
             search.add(
                 "its work directory, tests and logs have absolute paths such as /app and /tests, which are the \
-                 machine's own under the isolation `none`: use the isolation `namespace` or `docker`",
+                 machine's own under the isolation `none`: use the isolation `namespace`",
             );
         }
         search.check_environment(&self.environment, &self.source, false);
@@ -203,7 +203,7 @@ impl Search<'_> {
     ) {
         match source {
             EnvironmentSource::Image(image) if !self.capabilities.has(Feature::Images) => self.add(format!(
-                "it runs in the container image {image} and brings no environment/Dockerfile: use the isolation `docker`"
+                "it runs in the container image {image} and brings no environment/Dockerfile, and images cannot be started here"
             )),
             EnvironmentSource::Compose(file) if !self.capabilities.has(Feature::Compose) => self.add_at(
                 TextLocation::from_file(file),
@@ -294,7 +294,7 @@ impl Search<'_> {
             Ok(packages) => packages,
             Err(reason) => {
                 return format!(
-                    "RUN: {reason}, so it would have to be run: allow that with `--setup`, or use the isolation `docker`"
+                    "RUN: {reason}, so it would have to be run, and RUN lines are not run here: put what it makes into files that are copied"
                 );
             }
         };
@@ -308,7 +308,7 @@ impl Search<'_> {
             missing.iter().map(|package| install_command(package)).collect();
         format!(
             "RUN: it installs packages that the machine is not said to provide: install them by `{}` and add {} to \
-             `provided` of [bench], or allow that they are installed with `--setup`",
+             `provided` of [bench]",
             commands.join("; "),
             entries.join(", ")
         )
@@ -319,7 +319,7 @@ impl Search<'_> {
             NetworkPolicy::NoNetwork => self.add_unless(
                 Feature::CutNetwork,
                 true,
-                "it has to run without network, which cannot be cut off here: use the isolation `namespace` or `docker`",
+                "it has to run without network, which cannot be cut off here: use the isolation `namespace`",
             ),
             NetworkPolicy::Allowlist(_) => self.add_unless(
                 Feature::FilterNetwork,
@@ -397,7 +397,7 @@ impl Search<'_> {
         self.add_unless(
             Feature::Users,
             differ,
-            "agent and verifier are different users, and there is only one here: use the isolation `docker`",
+            "agent and verifier are different users, and there is only one here",
         );
     }
 }

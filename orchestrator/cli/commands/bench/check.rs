@@ -1,6 +1,6 @@
 //! `bench check`
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ralph_orchestrator_bench::task::{
     Capabilities, Isolation as TaskIsolation, Package, ProgramOutput, Task, TaskForm, find_provided,
@@ -240,7 +240,9 @@ pub(crate) fn check(file: &ConfigFile, args: &CheckArgs) -> Result<u8, CommandEr
         for refusal in &problems.refusals {
             output::result(&format!("refused    {}: {}", refusal.task, refusal.reason));
         }
-        let refused = problems.refusals.len() as u64;
+        let refused: BTreeSet<&str> =
+            problems.refusals.iter().map(|refusal| refusal.task.as_str()).collect();
+        let refused = refused.len() as u64;
         match refused {
             0 => output::info("nothing was started; `bench run` performs the trials"),
             _ => output::info(&format!("{} cannot be performed here", count(refused, "task"))),

@@ -60,7 +60,7 @@ pub(crate) fn bench(
 /// What a job compares, instead of what `[bench]` says.
 #[derive(Debug, Default, clap::Args)]
 pub(super) struct MatrixArgs {
-    /// Agents to compare: names of [agents], adapters, `agent` for that of [agent], oracle or nop
+    /// Agents to compare: names of `[agents]`, adapters, `agent` for that of `[agent]`, oracle or nop
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     agents: Vec<String>,
     /// Folder of a task, or with tasks in it; repeat it for several
@@ -81,7 +81,7 @@ pub(super) struct MatrixArgs {
     /// What this machine has of what tasks install, such as pip:pytest; repeat it for several
     #[arg(long, value_name = "PACKAGE")]
     provided: Vec<String>,
-    /// Take the agent's word that a trial is over, where no [[bench.validator]] decides
+    /// Take the agent's word that a trial is over, where no `[[bench.validator]]` decides
     #[arg(long)]
     trust_agent: bool,
     /// Verify the work after each iteration, too, once a trial is over
