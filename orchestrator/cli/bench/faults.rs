@@ -4,6 +4,9 @@ use ralph_orchestrator_bench::trial::{Cause, Fault};
 use ralph_orchestrator_contract::ErrorClass;
 use ralph_orchestrator_core::machine::{IterationOutcome, State, StopReason};
 
+/// The kind of fault of an agent that cannot be started.
+pub(crate) const AGENT_NOT_AVAILABLE: &str = "AgentNotAvailableError";
+
 /// Returns what kept a run from ending by its own decision; none if nothing did.
 pub(crate) fn from_stop(reason: StopReason, message: &str, state: &State) -> Option<Fault> {
     let (cause, kind) = match reason {
@@ -24,7 +27,7 @@ pub(crate) fn from_stop(reason: StopReason, message: &str, state: &State) -> Opt
         StopReason::Once | StopReason::Failures => from_outcome(state)?,
         StopReason::NeedsHuman => from_outcome(state).unwrap_or((Cause::Agent, "NeedsHumanError")),
         StopReason::AgentUnavailable => {
-            from_outcome(state).unwrap_or((Cause::Infrastructure, "AgentNotAvailableError"))
+            from_outcome(state).unwrap_or((Cause::Infrastructure, AGENT_NOT_AVAILABLE))
         }
     };
     let message = failure(state).unwrap_or(message);
@@ -64,7 +67,7 @@ fn from_outcome(state: &State) -> Option<(Cause, &'static str)> {
         ErrorClass::Crashed => (Cause::Agent, "NonZeroAgentExitCodeError"),
         ErrorClass::TimedOut => (Cause::Agent, "AgentTimeoutError"),
         ErrorClass::Cancelled => (Cause::Cancelled, "CancelledError"),
-        ErrorClass::Unavailable => (Cause::Infrastructure, "AgentNotAvailableError"),
+        ErrorClass::Unavailable => (Cause::Infrastructure, AGENT_NOT_AVAILABLE),
     })
 }
 

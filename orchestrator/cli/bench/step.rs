@@ -19,7 +19,7 @@ use ralph_orchestrator_driver::{Executor as _, LocalExecutor, RunOrder, Submissi
 use ralph_orchestrator_supervisor::{Mount, MountAccess};
 
 use super::decoys::Decoys;
-use super::faults;
+use super::faults::{self, AGENT_NOT_AVAILABLE};
 use super::opener::TrialOpener;
 use super::run_facts::RunFacts;
 use super::runner::{Progress, Runner, fault, millis, state_dir};
@@ -81,10 +81,10 @@ impl StepTrial<'_> {
             Ok(facts) => progress.facts.extend(facts),
             Err(error) => progress.warnings.push(format!("what it cost is not known: {error}")),
         }
-        let (reason, found) = ended.map_err(|error| run_fault(&error))?;
+        let (reason, found) = ended.map_err(|error| self.explain(run_fault(&error)))?;
         progress.stop_reason = Some(reason);
         if let Some(fault) = found.clone().filter(|fault| !faults::is_judged(fault.cause)) {
-            return Err(fault);
+            return Err(self.explain(fault));
         }
         progress.fault = found;
         progress.cheating.extend(self.find_cheating(&tests, &sight)?);
@@ -95,6 +95,16 @@ impl StepTrial<'_> {
         }
         progress.durations.verifier_ms += millis(before);
         rewards
+    }
+
+    /// Returns the fault with what helps where an agent is installed, and a trial does not see it.
+    fn explain(&self, mut fault: Fault) -> Fault {
+        if fault.kind == AGENT_NOT_AVAILABLE && self.environment.has_root() {
+            fault.message.push_str(
+                "; trials see the folders of the system, and what `read` and `write` in [sandbox] name",
+            );
+        }
+        fault
     }
 
     /// Makes what the agent sees: a task's own solution if it performs that, else nothing in its place.
@@ -303,7 +313,7 @@ fn solution_script(step: &Step) -> Option<&Path> {
 fn run_fault(error: &CommandError) -> Fault {
     let kind = match error.code() {
         exit::CONFIG => CONFIGURATION_ERROR,
-        exit::UNAVAILABLE => "AgentNotAvailableError",
+        exit::UNAVAILABLE => AGENT_NOT_AVAILABLE,
         _ => "RunError",
     };
     fault(Cause::Infrastructure, kind, error.summary())

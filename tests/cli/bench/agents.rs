@@ -159,7 +159,13 @@ fn an_agent_that_cannot_be_started_is_never_scored() {
     add_task(&env, "one", 600);
     let seen = "--set=sandbox.read=[\"agents/solves.sh\"]";
     let run = ["bench", "run", "--agents", "hidden,solves", "--out", "job", seen];
-    env.ralph(&run).expect(0).says("hidden on test/one, trial 1: not judged").says("hidden.sh");
+    env.ralph(&run)
+        .expect(0)
+        .says("hidden on test/one, trial 1: not judged")
+        .says("AgentNotAvailableError");
+    let fault = trial_of(&env, "job", "hidden")["fault"]["message"].clone();
+    let message = fault.as_str().unwrap();
+    assert!(message.contains("hidden.sh") && message.contains("[sandbox]"), "{message}");
     let (_, summary) = report(&env, "job");
     let hidden = column(&summary, "hidden");
     assert_eq!(hidden["score"], Value::Null, "{hidden}");
