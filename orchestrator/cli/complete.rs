@@ -7,13 +7,10 @@ use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 use ralph_orchestrator_config as config;
 
 use crate::args::SetArgs;
+use crate::bench::trial_config::known_agents;
 use crate::context::{self, Context};
 use crate::discovery::ConfigFile;
-use crate::plugins::Plugins;
-use crate::{registry, tasks};
-
-/// The key that names an adapter.
-const ADAPTER: &str = "agent.adapter";
+use crate::tasks;
 
 /// The variable by which the scripts of the shells ask for candidates.
 pub(crate) const VARIABLE: &str = "_RALPH_ORCHESTRATOR_COMPLETE";
@@ -42,6 +39,7 @@ fn with_candidates(command: &str, arg: Arg) -> Arg {
     let candidates = match (command, arg.get_id().as_str()) {
         (_, "sets") => keys,
         ("run", "agent") => agents,
+        ("run" | "check", "agents") => compared_agents,
         ("init", "agent") => crate::commands::init::agent_names,
         ("status" | "log" | "why" | "diff" | "rollback", "run") => runs,
         (_, "task" | "go") if command != "new" => tasks,
@@ -56,21 +54,14 @@ fn beginning(typed: &OsStr, candidates: Vec<String>) -> Vec<CompletionCandidate>
     fit.map(CompletionCandidate::new).collect()
 }
 
-/// `limits.max_cost_usd=` and all others, and those whose values are known with each value.
+/// `limits.max_cost_usd=` and all others.
 fn keys() -> Vec<String> {
-    let keys = config::keys().into_iter().map(|key| format!("{key}="));
-    let adapters = adapters().into_iter().map(|adapter| format!("{ADAPTER}={adapter}"));
-    keys.chain(adapters).collect()
+    config::keys().into_iter().map(|key| format!("{key}=")).collect()
 }
 
-/// The names of all adapters, those of plugins included.
-fn adapters() -> Vec<String> {
-    let built_in = registry::unsupervised(&Plugins::default());
-    let mut names: Vec<String> = built_in.agents.names().into_iter().map(str::to_owned).collect();
-    names.extend(
-        context().into_iter().flat_map(|context| context.loaded.config.plugins.into_keys()),
-    );
-    names
+/// What can be compared: the agents of the configuration, and all adapters.
+fn compared_agents() -> Vec<String> {
+    context().map(|context| known_agents(&context.loaded)).unwrap_or_default()
 }
 
 /// The configuration of this folder, if it can be read.
@@ -103,15 +94,6 @@ fn runs() -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn adapters_are_candidates_of_their_key() {
-        let found = beginning(OsStr::new("agent.adapter=co"), keys());
-        let found: Vec<_> =
-            found.iter().map(|candidate| candidate.get_value().to_owned()).collect();
-        assert_eq!(found, ["agent.adapter=codex", "agent.adapter=command"]);
-        assert!(keys().contains(&format!("{ADAPTER}=")), "the key has this name");
-    }
 
     #[test]
     fn every_flag_for_a_run_has_candidates() {

@@ -309,6 +309,13 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
         ],
     ),
     (
+        "bench export",
+        &[
+            ("For tools that read Harbor's job directories", "bench export jobs/first harbor-jobs"),
+            ("Look at one trajectory", "bench export jobs/first /tmp/jobs"),
+        ],
+    ),
+    (
         "bench compare",
         &[
             ("What a variant changes", "bench compare jobs/notes claude claude+notes"),

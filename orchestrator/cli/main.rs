@@ -139,7 +139,7 @@ fn dispatch(command_line: CommandLine) -> Result<u8, CommandError> {
         Command::Agents(agents) => commands::agents::agents(&config, &agents),
         Command::Plugin(command) => commands::plugin::plugin(&config, command),
         Command::PluginHost(host) => Err(commands::plugin::host(&host)),
-        Command::Bench(command) => commands::bench::bench(&config, command, quiet),
+        Command::Bench(command) => commands::bench::bench(&config, command),
         Command::Completions(shell) => commands::completions::completions(&shell),
         Command::Man(man) => commands::man::man(&man),
     }

@@ -2,7 +2,7 @@
 
 use crate::environment::TestEnvironment;
 
-const COMMANDS: [&str; 41] = [
+const COMMANDS: [&str; 42] = [
     "",
     "run",
     "new",
@@ -42,6 +42,7 @@ const COMMANDS: [&str; 41] = [
     "bench plan",
     "bench status",
     "bench report",
+    "bench export",
     "bench compare",
     "man",
 ];

@@ -148,6 +148,10 @@ fn completes_everything(shell: &mut Shell) {
         "ralph-orchestrator completions po",
         "ralph-orchestrator completions powershell ",
     );
+    shell.completes(
+        "ralph-orchestrator bench run --agents orac",
+        "ralph-orchestrator bench run --agents oracle ",
+    );
     // What is for the program itself is nobody's to complete.
     shell.completes("ralph-orchestrator plugin-h", "ralph-orchestrator plugin-h");
 }
@@ -165,10 +169,6 @@ fn bash() {
     shell.completes(
         "ralph-orchestrator run --set limits.max_co",
         "ralph-orchestrator run --set limits.max_cost_usd=",
-    );
-    shell.completes(
-        "ralph-orchestrator run --set agent.adapter=cod",
-        "ralph-orchestrator run --set agent.adapter=codex ",
     );
     // All that there is, put into the line.
     let all = shell.completed("ralph-orchestrator ", "\u{1b}*");

@@ -12,6 +12,8 @@ use ralph_orchestrator_core::engine::{
 
 /// The bytes of one copy: what is larger is left out, since it would be there once for each iteration.
 const MAX_BYTES: u64 = 2 << 30;
+/// The levels of folders of one copy: each takes space on the stack.
+const MAX_DEPTH: usize = 128;
 
 /// Stores a copy of the workspace after each iteration, where the engine would make a checkpoint.
 #[derive(Clone, Debug)]
@@ -64,7 +66,7 @@ impl RunRepository for RunSnapshots {
                 fs::remove_dir_all(&part)?;
             }
             fs::create_dir_all(&self.folder)?;
-            copy_tree(&self.workspace, &part, &mut { MAX_BYTES })?;
+            copy_tree(&self.workspace, &part, MAX_DEPTH, &mut { MAX_BYTES })?;
             fs::rename(&part, &whole)
         };
         store().map_err(|error| format!("cannot store a copy of the workspace: {error}"))?;
@@ -77,8 +79,10 @@ impl RunRepository for RunSnapshots {
 }
 
 /// Copies a folder that an agent has written to: links stay the links that they are, and what is neither file, folder
-/// nor link is left out. `left` are the bytes that may be copied.
-fn copy_tree(from: &Path, to: &Path, left: &mut u64) -> io::Result<()> {
+/// nor link is left out. `depth` are the levels of folders, `left` the bytes that may be copied.
+fn copy_tree(from: &Path, to: &Path, depth: usize, left: &mut u64) -> io::Result<()> {
+    let too_deep = || io::Error::other(format!("it has more than {MAX_DEPTH} levels of folders"));
+    let below = depth.checked_sub(1).ok_or_else(too_deep)?;
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from)? {
         let entry = entry?;
@@ -87,7 +91,7 @@ fn copy_tree(from: &Path, to: &Path, left: &mut u64) -> io::Result<()> {
         if kind.is_symlink() {
             std::os::unix::fs::symlink(fs::read_link(&from)?, &to)?;
         } else if kind.is_dir() {
-            copy_tree(&from, &to, left)?;
+            copy_tree(&from, &to, below, left)?;
         } else if kind.is_file() {
             let len = entry.metadata()?.len();
             let too_large = || io::Error::other(format!("it has more than {MAX_BYTES} bytes"));
@@ -97,4 +101,23 @@ fn copy_tree(from: &Path, to: &Path, left: &mut u64) -> io::Result<()> {
     }
     let mode = fs::symlink_metadata(from)?.mode() & 0o7777;
     fs::set_permissions(to, std::os::unix::fs::PermissionsExt::from_mode(mode))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_deeper_than_the_stack_are_refused() {
+        let dir = std::env::temp_dir().join(format!("ralph-snapshots-{}", std::process::id()));
+        let from = dir.join("from");
+        let deep = (0..MAX_DEPTH).fold(from.clone(), |path, _| path.join("d"));
+        fs::create_dir_all(&deep).unwrap();
+        let error = copy_tree(&from, &dir.join("to"), MAX_DEPTH, &mut { MAX_BYTES }).unwrap_err();
+        assert!(error.to_string().contains("levels of folders"), "{error}");
+        fs::remove_dir(&deep).unwrap();
+        copy_tree(&from, &dir.join("again"), MAX_DEPTH, &mut { MAX_BYTES }).unwrap();
+        assert!(dir.join("again/d/d").is_dir());
+        fs::remove_dir_all(&dir).unwrap();
+    }
 }

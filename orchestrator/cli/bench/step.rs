@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use ralph_orchestrator_bench::job::{CONFIGURATION_ERROR, TrialOrder};
 use ralph_orchestrator_bench::task::{
-    LeftFiles, Oracle, StagedEnvironment, Step, Task, TaskForm, TestFiles, resolve_env,
+    LeftFiles, Oracle, StagedEnvironment, Step, Task, TaskForm, TestFiles, resolve_env, reward,
 };
 use ralph_orchestrator_bench::trial::{Cause, Fault, IterationReward, REWARD};
 use ralph_orchestrator_config::LoadedConfig;
@@ -70,6 +70,8 @@ impl StepTrial<'_> {
         if let Some(check) = &self.step.healthcheck {
             self.environment.wait_until_healthy(check).await?;
         }
+        // That of an earlier step is not the agent's.
+        reward::remove_rewards(&self.order.dir.join("logs/verifier")).map_err(no_environment)?;
         let tests = self.task.record_test_files(self.step, self.staged).map_err(no_environment)?;
         let sight = self.prepare_sight()?;
         progress.durations.setup_ms += millis(before);
@@ -273,7 +275,7 @@ impl StepTrial<'_> {
             max_cost: self.order.max_cost,
             solution: &sight.solution,
             env: &env,
-            path: &self.environment.path(),
+            path: &self.environment.agent_path(),
         };
         match self.task.form {
             TaskForm::Own => {

@@ -180,7 +180,9 @@ impl TrialEnvironment {
         settings: &EnvironmentSettings,
     ) -> io::Result<Self> {
         let folders = Folders { dir, staged, home: &self.home, path: &self.path };
-        let shared = self.shared.clone();
+        // What the agent could write to would carry more than artifacts.
+        let is_read_only = |mount: &&Mount| mount.access == MountAccess::ReadOnly;
+        let shared = self.shared.iter().filter(is_read_only).cloned().collect();
         Self::new(&folders, &settings.network, shared, self.isolation, &self.switch)
     }
 
@@ -209,19 +211,27 @@ impl TrialEnvironment {
         }
     }
 
-    /// Returns the part of the orchestrator's search path that processes see.
-    pub(super) fn path(&self) -> String {
-        let path = &self.path;
+    /// Returns the part of the orchestrator's search path that an agent sees.
+    pub(super) fn agent_path(&self) -> String {
+        self.visible_path(|_| true)
+    }
+
+    /// Returns the part of it that an agent cannot write to: programs of the verifier come from there.
+    fn trusted_path(&self) -> String {
+        self.visible_path(|mount| mount.access == MountAccess::ReadOnly)
+    }
+
+    fn visible_path(&self, is_taken: impl Fn(&Mount) -> bool) -> String {
         if self.isolation == Isolation::None {
-            return path.clone();
+            return self.path.clone();
         }
         let system = Root::default().system;
         let is_visible = |folder: &&str| {
             let folder = Path::new(folder);
             system.iter().any(|system| folder.starts_with(system))
-                || self.mounts.iter().any(|mount| folder.starts_with(&mount.target))
+                || innermost(folder, &self.mounts).is_some_and(&is_taken)
         };
-        path.split(':').filter(is_visible).collect::<Vec<_>>().join(":")
+        self.path.split(':').filter(is_visible).collect::<Vec<_>>().join(":")
     }
 
     /// Returns the path, as the processes see it, of a folder that this environment has at `target`.
@@ -261,7 +271,7 @@ impl TrialEnvironment {
         })?;
         let mut all = self.env.clone();
         all.extend(env.clone());
-        all.entry("PATH".to_owned()).or_insert_with(|| self.path());
+        all.entry("PATH".to_owned()).or_insert_with(|| self.trusted_path());
         all.entry("HOME".to_owned()).or_insert_with(|| self.home.clone());
         let path = all.get("PATH").cloned().unwrap_or_default();
         let program = find_program(name, &path, &self.workspace)
@@ -346,11 +356,15 @@ const fn network_of(policy: &NetworkPolicy) -> Network {
     }
 }
 
+/// Returns the mount that a path of the environment lies in.
+fn innermost<'a>(path: &Path, mounts: &'a [Mount]) -> Option<&'a Mount> {
+    let enclosing = mounts.iter().filter(|mount| path.starts_with(&mount.target));
+    enclosing.max_by_key(|mount| mount.target.components().count())
+}
+
 /// Makes the place where something is mounted within another mount.
 fn make_mount_point(path: &Path, is_dir: bool, mounts: &[Mount]) -> io::Result<()> {
-    let enclosing = mounts.iter().filter(|mount| path.starts_with(&mount.target));
-    let innermost = enclosing.max_by_key(|mount| mount.target.components().count());
-    let within = innermost.and_then(|mount| {
+    let within = innermost(path, mounts).and_then(|mount| {
         let rest = path.strip_prefix(&mount.target).ok()?;
         Some(mount.source.join(rest))
     });

@@ -21,8 +21,10 @@ fn a_prior_says_what_it_takes() {
     assert_eq!(plan(&["--detect", "0.2", "--cost", "0.5"]), coarse);
     for (wrong, says) in [
         (["--detect", "five", "--prior", "0.5"], "percentage points"),
-        (["--detect", "0pp", "--prior", "0.5"], "more than 0 and at most 100"),
-        (["--detect", "500pp", "--prior", "0.5"], "more than 0 and at most 100"),
+        (["--detect", "0pp", "--prior", "0.5"], "more than 0pp and at most 100pp"),
+        (["--detect", "500pp", "--prior", "0.5"], "more than 0pp and at most 100pp"),
+        // Most who type a bare number mean points.
+        (["--detect", "1", "--prior", "0.5"], "a share below 1"),
         (["--detect", "5pp", "--prior", "1.5"], "a share from 0 to 1"),
     ] {
         env.ralph(&[&["bench", "plan"][..], &wrong].concat()).expect(64).says(says);

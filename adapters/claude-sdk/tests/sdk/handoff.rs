@@ -50,7 +50,7 @@ async fn at_the_share_notes_are_written_and_claim_nothing() {
 #[tokio::test]
 async fn at_another_share_or_never() {
     let script = || Script::new().then(reads(100_000)).then(Turn::text("x"));
-    for (at, count) in [(0.5, 1), (0.51, 0), (0.0, 0)] {
+    for (at, count) in [(json!(0.5), 1), (json!(0.51), 0), (json!("none"), 0)] {
         let harness = Harness::new(script());
         let sink = RecordingSink::new();
         let config = json!({"model": "claude-haiku-4-5", "handoff_at": at});

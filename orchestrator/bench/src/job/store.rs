@@ -14,6 +14,7 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write as _};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -35,6 +36,8 @@ const LEDGER: &str = "ledger.jsonl";
 const LOCK: &str = "lock";
 const ATTEMPTS: &str = "attempts";
 const RECORD: &str = "trial.json";
+/// The mode of the folders of attempts.
+const OWNER_ONLY: u32 = 0o700;
 
 /// How long somebody who only looks whether the job is performed can hold the lock.
 const LOCK_WAIT: Duration = Duration::from_millis(500);
@@ -182,7 +185,9 @@ impl JobStore {
         let dir = self.plan.trial_layout(&self.dir, key).attempt(attempt);
         let parent = dir.parent().unwrap_or(&self.dir);
         fs::create_dir_all(parent).map_err(JobError::io("create", parent))?;
-        fs::create_dir(&dir).map_err(JobError::io("create", &dir))?;
+        // What an agent makes in it, such as programs that change the user, is for nobody else.
+        let made = fs::DirBuilder::new().mode(OWNER_ONLY).create(&dir);
+        made.map_err(JobError::io("create", &dir))?;
         Ok(dir)
     }
 

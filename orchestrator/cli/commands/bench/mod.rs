@@ -40,14 +40,10 @@ pub(crate) enum BenchCommand {
     Compare(compare::CompareArgs),
 }
 
-pub(crate) fn bench(
-    file: &ConfigFile,
-    command: BenchCommand,
-    quiet: bool,
-) -> Result<u8, CommandError> {
+pub(crate) fn bench(file: &ConfigFile, command: BenchCommand) -> Result<u8, CommandError> {
     match command {
-        BenchCommand::Run(args) => run::run(file, &args, quiet),
-        BenchCommand::Resume(args) => run::resume(&args, quiet),
+        BenchCommand::Run(args) => run::run(file, &args),
+        BenchCommand::Resume(args) => run::resume(&args),
         BenchCommand::Check(args) => check::check(file, &args),
         BenchCommand::Plan(args) => plan::plan(&args),
         BenchCommand::Status(args) => status::status(&args),

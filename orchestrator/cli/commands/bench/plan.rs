@@ -62,10 +62,11 @@ fn parse_points(text: &str) -> Result<f64, String> {
         "expected percentage points such as 5pp, or a share such as 0.05".to_owned()
     })?;
     let share = value / scale;
-    if share > 0.0 && share <= 1.0 {
+    // A bare 1 is meant as a point by most who type it.
+    if share > 0.0 && (share < 1.0 || (share == 1.0 && scale > 1.0)) {
         return Ok(share);
     }
-    Err("expected more than 0 and at most 100 percentage points".to_owned())
+    Err("expected more than 0pp and at most 100pp, or a share below 1 such as 0.05".to_owned())
 }
 
 pub(crate) fn plan(args: &PlanArgs) -> Result<u8, CommandError> {

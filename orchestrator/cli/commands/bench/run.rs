@@ -54,7 +54,7 @@ struct GoingArgs {
     json: bool,
 }
 
-pub(crate) fn run(file: &ConfigFile, args: &RunArgs, quiet: bool) -> Result<u8, CommandError> {
+pub(crate) fn run(file: &ConfigFile, args: &RunArgs) -> Result<u8, CommandError> {
     let sets = args.matrix.to_sets()?;
     let setup = JobSetup::load(file, sets.clone())?;
     let mut tasks = load_tasks(&setup.loaded.config.bench)?;
@@ -78,15 +78,15 @@ pub(crate) fn run(file: &ConfigFile, args: &RunArgs, quiet: bool) -> Result<u8, 
     let name = folder.file_name().map(|name| name.to_string_lossy().into_owned());
     let plan = plan_job(&setup, &tasks, sets, &name.unwrap_or_default())?;
     let store = JobStore::create(&folder, plan).map_err(|error| explain(error, &folder))?;
-    perform(store, &setup, tasks, &args.going, quiet)
+    perform(store, &setup, tasks, &args.going)
 }
 
-pub(crate) fn resume(args: &ResumeArgs, quiet: bool) -> Result<u8, CommandError> {
+pub(crate) fn resume(args: &ResumeArgs) -> Result<u8, CommandError> {
     let folder = absolute(&args.job)?;
     let store = JobStore::open(&folder).map_err(|error| explain(error, &folder))?;
     let setup = setup_of(store.plan())?;
     let tasks = load_planned(store.plan(), &setup)?;
-    perform(store, &setup, tasks, &args.going, quiet)
+    perform(store, &setup, tasks, &args.going)
 }
 
 /// Returns the configuration that a job was planned with.
@@ -104,7 +104,6 @@ fn perform(
     setup: &JobSetup,
     tasks: Vec<Task>,
     going: &GoingArgs,
-    quiet: bool,
 ) -> Result<u8, CommandError> {
     let folder = store.dir().to_owned();
     if !going.json {
@@ -124,7 +123,7 @@ fn perform(
     drop(store);
     let contents = JobContents::read(&folder).map_err(|error| explain(error, &folder))?;
     report::write_files(&folder, &contents)?;
-    if !going.json && !quiet {
+    if !going.json {
         report::print_summary(&contents);
     }
     Ok(finish(end, &folder, &contents, going.json, interrupted))
