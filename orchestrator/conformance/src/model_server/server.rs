@@ -283,17 +283,21 @@ fn speak(
         return http::respond(&mut connection, 200, &[], &api.message(turn, &call)).map(|()| true);
     }
     http::begin_stream(&mut connection)?;
-    for event in api.events(turn, &call) {
+    let mut events = api.events(turn, &call).into_iter().peekable();
+    while let Some(event) = events.next() {
         if let Some(pace) = turn.pace {
             shared.pause(pace);
+        }
+        // The usage is said by now, or is with the last event: a client that goes away has to pay for it.
+        if events.peek().is_none() && turn.fault.is_none() {
+            shared.lock().served += turn.usage;
         }
         http::chunk(&mut connection, &event)?;
     }
     match turn.fault {
         Some(Fault::Stall) => return hang(connection, shared),
         Some(Fault::Cut) => return Ok(false),
-        Some(Fault::Error) => {}
-        None => shared.lock().served += turn.usage,
+        Some(Fault::Error) | None => {}
     }
     http::chunk(&mut connection, "")?;
     connection.flush()?;
