@@ -111,12 +111,14 @@ impl Schedule {
     /// Something of the job cannot be read or written.
     pub async fn resume(store: &mut JobStore, runner: &dyn TrialRunner) -> Result<Self, JobError> {
         let plan = store.plan().clone();
-        let (_, lost) = read_attempts(store.dir(), &plan)?;
-        for started in &lost {
-            let (record, costs) = runner.recover(started, &plan.trial_name(&started.key)).await;
-            store.end_attempt(&record, &costs)?;
+        let (mut records, lost) = read_attempts(store.dir(), &plan)?;
+        if !lost.is_empty() {
+            for started in &lost {
+                let (record, costs) = runner.recover(started, &plan.trial_name(&started.key)).await;
+                store.end_attempt(&record, &costs)?;
+            }
+            (records, _) = read_attempts(store.dir(), &plan)?;
         }
-        let (records, _) = read_attempts(store.dir(), &plan)?;
         let mut schedule = Self::from_records(&plan, records);
         read_ledger(store.dir())?.iter().for_each(|entry| schedule.spent.add(entry));
         Ok(schedule)

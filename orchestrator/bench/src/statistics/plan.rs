@@ -138,7 +138,7 @@ fn power(request: &PlanRequest, tasks: u64, trials: u64) -> f64 {
 
 fn power_to_detect(request: &PlanRequest, detect: f64, tasks: u64, trials: u64) -> f64 {
     let tasks = whole_to_f64(tasks);
-    let variance = request.variance.of_mean(tasks, whole_to_f64(trials));
+    let variance = request.variance.compute_mean_variance(tasks, whole_to_f64(trials));
     if variance <= 0.0 {
         return 1.0;
     }

@@ -78,7 +78,7 @@ impl DifferenceVariance {
 
     /// Returns the variance of the mean difference over `tasks` tasks with `trials` trials in each column.
     #[must_use]
-    pub fn of_mean(self, tasks: f64, trials: f64) -> f64 {
+    pub fn compute_mean_variance(self, tasks: f64, trials: f64) -> f64 {
         (self.between + self.within / trials) / tasks
     }
 }

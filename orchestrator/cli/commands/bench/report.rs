@@ -72,8 +72,8 @@ pub(super) fn print_summary(contents: &JobContents) {
     output::raw(report::text::render_summary(&summary, width).as_bytes());
 }
 
-/// Writes what each job gets when it ends: the page, and the files of a Harbor job directory.
-pub(super) fn write_files(folder: &Path, contents: &JobContents) -> Result<(), CommandError> {
+/// Writes the page that each job gets when it ends.
+pub(super) fn write_page(folder: &Path, contents: &JobContents) -> Result<(), CommandError> {
     let summary = summary(contents);
     fs::write(folder.join(PAGE), page(contents, &summary)?)?;
     Ok(())

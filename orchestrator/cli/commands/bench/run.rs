@@ -122,7 +122,7 @@ fn perform(
     })?;
     drop(store);
     let contents = JobContents::read(&folder).map_err(|error| explain(error, &folder))?;
-    report::write_files(&folder, &contents)?;
+    report::write_page(&folder, &contents)?;
     if !going.json {
         report::print_summary(&contents);
     }
