@@ -15,10 +15,7 @@ use ralph_orchestrator_plugin_protocol::{Answer, ItemKind, Method, Provided};
 use ralph_orchestrator_supervisor::Supervisor;
 use serde_json::Value;
 use tokio::runtime::Runtime;
-use tokio::time::timeout;
 
-use crate::agent::failure_message;
-use crate::call::CallOutcome;
 use crate::plugin::{Instance, InstanceRequest, Plugin, disconnect};
 use crate::process::{Connection, PluginProcess, Shutdown};
 
@@ -152,20 +149,7 @@ impl Drop for PluginFormat {
 
 impl FormatServer {
     async fn call(&self, method: Method) -> Result<Answer, String> {
-        let instance = self.instance().await?;
-        let call = instance.session.call(instance.id, method);
-        let outcome =
-            async { Ok::<_, String>(call.await.map_err(|closed| closed.0)?.outcome().await) };
-        match timeout(CALL_TIMEOUT, outcome).await {
-            Ok(Ok(CallOutcome::Done(answer))) => Ok(answer),
-            Ok(Ok(outcome)) => Err(failure_message(outcome)),
-            Ok(Err(why)) => Err(why),
-            Err(_) => {
-                let why = format!("no reply within {} s", CALL_TIMEOUT.as_secs());
-                instance.session.abort(&why);
-                Err(why)
-            }
-        }
+        self.instance().await?.call_within(method, CALL_TIMEOUT).await
     }
 
     /// Returns the instance, in a new process if its session is closed.

@@ -4,14 +4,18 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use ralph_orchestrator_contract::{BuildContext, BuildError};
-use ralph_orchestrator_plugin_protocol::{Item, ItemKind, PluginHello, Provided};
+use ralph_orchestrator_plugin_protocol::{Answer, Item, ItemKind, Method, PluginHello, Provided};
 use ralph_orchestrator_supervisor::{Exit, Grace, Spec, Supervisor};
 use serde_json::Value;
 use tokio::sync::mpsc;
+use tokio::time::timeout;
 use tracing::debug;
 
+use crate::agent::failure_message;
+use crate::call::CallOutcome;
 use crate::library_cache::PrivateCopy;
 use crate::process::{Connection, PluginProcess, Shutdown};
 use crate::program::{Program, ProgramError};
@@ -60,6 +64,29 @@ pub(crate) struct Instance {
     pub(crate) session: Arc<Session>,
     pub(crate) id: u64,
     pub(crate) provided: Provided,
+}
+
+impl Instance {
+    /// Makes a call, and waits for its answer. A plugin that does not answer in time loses its session.
+    pub(crate) async fn call_within(
+        &self,
+        method: Method,
+        limit: Duration,
+    ) -> Result<Answer, String> {
+        let call = self.session.call(self.id, method);
+        let outcome =
+            async { Ok::<_, String>(call.await.map_err(|closed| closed.0)?.outcome().await) };
+        match timeout(limit, outcome).await {
+            Ok(Ok(CallOutcome::Done(answer))) => Ok(answer),
+            Ok(Ok(outcome)) => Err(failure_message(outcome)),
+            Ok(Err(why)) => Err(why),
+            Err(_) => {
+                let why = format!("no reply within {} s", limit.as_secs());
+                self.session.abort(&why);
+                Err(why)
+            }
+        }
+    }
 }
 
 impl Plugin {
