@@ -385,17 +385,19 @@ fn read_latch(disk: &Disk, layout: &Layout, key: &Key) -> Result<Option<LatchFil
         None if is_empty(disk, layout)? => Ok(None),
         None => Err(StateError::damaged(&path, "the latch is gone, but not the runs")),
         // A crash came between naming the run and its first record.
-        Some(latch) if latch.seq == 0 && has_not_begun(disk, &layout.journal(&latch.run)) => {
+        Some(latch) if latch.seq == 0 && has_not_begun(disk, &layout.journal(&latch.run))? => {
             Ok(None)
         }
         Some(latch) => Ok(Some(latch)),
     }
 }
 
-fn has_not_begun(disk: &Disk, journal: &Path) -> bool {
+/// A journal that cannot be read may have begun: nothing is decided then.
+fn has_not_begun(disk: &Disk, journal: &Path) -> Result<bool, StateError> {
     match disk.read(journal) {
-        Ok(content) => !content.contains(&b'\n'),
-        Err(error) => error.kind() == std::io::ErrorKind::NotFound,
+        Ok(content) => Ok(!content.contains(&b'\n')),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(true),
+        Err(error) => Err(StateError::io("read", journal)(error)),
     }
 }
 
