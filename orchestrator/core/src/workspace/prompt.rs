@@ -1,6 +1,7 @@
 //! The prompt file: located once, read whole or not at all, restored if it is gone.
 
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rustix::fs::FileType;
@@ -19,6 +20,8 @@ const RECENT: Duration = Duration::from_secs(1);
 const QUIET: Duration = Duration::from_millis(50);
 /// Between two reads that have to agree where there may be a writer whom nobody can see.
 const BETWEEN: Duration = Duration::from_millis(1);
+/// By then a further change has another time: the clock of the file system moves in steps of at most 10 ms.
+const CLOCK_STEP: Duration = Duration::from_millis(20);
 /// How often a file that will not stand still is looked at.
 const ATTEMPTS: usize = 40;
 /// How often a file that is not there is looked for: an editor may be replacing it.
@@ -91,7 +94,7 @@ pub enum PromptError {
 /// From then on no link is followed, neither in the place of the file nor in that of a folder on the
 /// way to it, and no file is taken that has a further name, unless it is the one that had it at first:
 /// whoever reads and writes here may read and write more than the agent.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct PromptPlace {
     /// As it was configured.
     configured: PathBuf,
@@ -99,6 +102,9 @@ pub struct PromptPlace {
     file: PathBuf,
     /// The file, if it had several names then.
     shared: Option<FileId>,
+    /// The file as it was when nobody had it open for writing: unchanged, it needs no second search for
+    /// writers, which looks at every process of the machine.
+    settled: Arc<Mutex<Option<FileFingerprint>>>,
 }
 
 /// What one read of the file gave.
@@ -119,13 +125,13 @@ impl PromptPlace {
             .ok()
             .filter(|fingerprint| fingerprint.is_hard_linked)
             .map(|fingerprint| FileId::from_fingerprint(&fingerprint));
-        Self { configured: configured.to_owned(), file, shared }
+        Self::recorded(configured.to_owned(), file, shared)
     }
 
     /// Returns a place that was located earlier.
     #[must_use]
-    pub const fn recorded(configured: PathBuf, file: PathBuf, shared: Option<FileId>) -> Self {
-        Self { configured, file, shared }
+    pub fn recorded(configured: PathBuf, file: PathBuf, shared: Option<FileId>) -> Self {
+        Self { configured, file, shared, settled: Arc::default() }
     }
 
     /// Returns the path in the configuration.
@@ -244,6 +250,9 @@ impl PromptPlace {
         let Some(before) = before.filter(|fingerprint| !is_older(fingerprint, RECENT)) else {
             return Ok(Attempt::Whole(bytes));
         };
+        if *self.settled.lock().unwrap_or_else(PoisonError::into_inner) == Some(before) {
+            return Ok(Attempt::Whole(bytes));
+        }
         // Between emptying it and getting it open for all to see, whoever rewrites it has it in no list.
         if bytes.is_empty() && safe_fs::wall_clock() >= before.ctime {
             return Ok(Attempt::Moving);
@@ -257,6 +266,9 @@ impl PromptPlace {
         }
         Ok(match self.read_once()?.1 {
             Attempt::Whole(again) if again == bytes && self.is_still(&before) => {
+                if is_older(&before, CLOCK_STEP) {
+                    *self.settled.lock().unwrap_or_else(PoisonError::into_inner) = Some(before);
+                }
                 Attempt::Whole(again)
             }
             Attempt::Absent => Attempt::Absent,

@@ -119,6 +119,28 @@ fn a_prompt_written_just_now_is_not_waited_for() {
 }
 
 #[test]
+fn a_prompt_that_was_read_whole_is_not_waited_for_until_it_changes() {
+    let ws = Workspace::new();
+    ws.write("PROMPT.md", "whole");
+    let path = ws.path("PROMPT.md");
+    let place = PromptPlace::locate(&path);
+    // Until its last change lies behind the step of the clock.
+    let written = std::time::Instant::now();
+    while written.elapsed() < Duration::from_millis(40) {
+        assert_eq!(place.read().unwrap().text, "whole");
+    }
+    let mut writer = std::fs::File::options().append(true).open(&path).unwrap();
+    assert_eq!(place.read().unwrap().text, "whole", "it has not changed");
+    writer.write_all(b" and mo").unwrap();
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(|| place.read().unwrap().text);
+        writer.write_all(b"re").unwrap();
+        drop(writer);
+        assert_eq!(reader.join().unwrap(), "whole and more", "what changed is waited for");
+    });
+}
+
+#[test]
 fn a_prompt_that_never_rests_is_given_up() {
     let ws = Workspace::new();
     ws.write("PROMPT.md", "x");
