@@ -88,6 +88,7 @@ impl TrialOpener<'_> {
             vars,
             disk: Disk::default(),
             state_home: self.job.state_home.clone(),
+            is_listed: false,
             registry: &registry,
             end_orphans: &end_orphans,
             processes: Arc::new(SupervisedProcesses),

@@ -202,6 +202,7 @@ async fn run_once(start: Start<'_>) -> Result<u8, CommandError> {
         vars: vars.clone(),
         disk: Disk::default(),
         state_home: place.context.state_home(),
+        is_listed: true,
         registry: &registry,
         end_orphans: &end_orphans,
         processes: Arc::new(SupervisedProcesses),

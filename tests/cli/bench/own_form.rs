@@ -64,6 +64,8 @@ fn validators_of_the_task_give_the_reward() {
         // The task itself is as it was.
         assert!(!env.path("tasks/own/out.txt").exists() && !env.path("tasks/own/half").exists());
         assert!(of_run(&env.root()).is_empty());
+        // Trials are none of the user's runs, whose list every start reads.
+        assert!(!env.has_state());
         env.ralph(&["bench", "resume", "job"]).expect(0);
     }
 }

@@ -106,6 +106,7 @@ impl BacklogRuns<'_> {
             vars: vars.clone(),
             disk: Disk::default(),
             state_home: self.place.context.state_home(),
+            is_listed: true,
             registry: &registry,
             end_orphans: &end_orphans,
             processes: Arc::new(SupervisedProcesses),

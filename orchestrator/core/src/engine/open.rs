@@ -47,6 +47,9 @@ pub struct Request<'a> {
     pub disk: Disk,
     /// The folder for state, such as `$XDG_STATE_HOME`.
     pub state_home: PathBuf,
+    /// Whether the run is one of the user's, which other starts find by its workspace and compare with; a trial of
+    /// a benchmark is found by its state directory only.
+    pub is_listed: bool,
     /// What the configuration can name.
     pub registry: &'a Registry,
     /// Ends leftover processes of the run with this id. Called when nothing can be supervising them any
@@ -310,10 +313,12 @@ fn record_owner(
     let layout = store.layout().clone();
     let beginning = Beginning { request, layout: &layout, owner: &owner, folder };
     let is_first = is_new && !layout.latch().exists();
-    let notes = if is_first { beginning.notes()? } else { Vec::new() };
+    let notes = if is_first && request.is_listed { beginning.notes()? } else { Vec::new() };
     if !request.dry_run {
         store.set_owner(&owner)?;
-        beginning.record();
+        if request.is_listed {
+            beginning.record();
+        }
     }
     Ok(notes)
 }

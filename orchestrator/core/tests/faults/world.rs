@@ -113,6 +113,7 @@ impl World {
                 vars: BTreeMap::new(),
                 disk,
                 state_home: self.root(),
+                is_listed: true,
                 registry: &self.script.registry(),
                 end_orphans: &|_| OrphanReport::default(),
                 processes: Arc::new(NoProcesses),

@@ -272,6 +272,7 @@ pub(crate) async fn run_with(
         vars: BTreeMap::from([("MY_TOKEN".to_owned(), "s3cret-value".to_owned())]),
         disk: Disk::default(),
         state_home: root.clone(),
+        is_listed: true,
         end_orphans: &|_| OrphanReport::default(),
         processes: play.processes(),
         version_control: Arc::new(NoVersionControl),
