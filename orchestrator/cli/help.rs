@@ -316,6 +316,13 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
         ],
     ),
     (
+        "bench import",
+        &[
+            ("Make a task of the last run", "bench import --to tasks"),
+            ("Of an earlier one, under a name of its own", "bench import 0199a --name parser"),
+        ],
+    ),
+    (
         "bench compare",
         &[
             ("What a variant changes", "bench compare jobs/notes claude claude+notes"),

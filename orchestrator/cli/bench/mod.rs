@@ -2,6 +2,7 @@
 
 mod decoys;
 mod faults;
+pub(crate) mod imported_task;
 pub(crate) mod job_setup;
 pub(crate) mod observer;
 mod opener;

@@ -29,6 +29,10 @@ use super::trial_environment::{SOLUTION, TrialEnvironment};
 use super::verification::{Rewards, Verifier};
 use crate::error::{CommandError, exit};
 
+/// Performs a command, and claims that all is done if it succeeds.
+const CLAIM_AFTER: &str =
+    r#""$@" >&2 && echo "<promise>COMPLETE: whatever there was to do</promise>""#;
+
 /// One step of a trial.
 pub(super) struct StepTrial<'a> {
     pub(super) runner: &'a Runner<'a>,
@@ -107,6 +111,15 @@ impl StepTrial<'_> {
             );
         }
         fault
+    }
+
+    /// Returns the words of a reserved agent. Where validators decide, they decide about a claim.
+    fn reserved_words(&self, sight: &AgentSight) -> Vec<String> {
+        if self.task.form != TaskForm::Own {
+            return sight.solution.clone();
+        }
+        let claim = ["sh", "-c", CLAIM_AFTER, "sh"].map(str::to_owned);
+        [claim.to_vec(), sight.solution.clone()].concat()
     }
 
     /// Makes what the agent sees: a task's own solution if it performs that, else nothing in its place.
@@ -273,7 +286,7 @@ impl StepTrial<'_> {
             state,
             max_runtime: self.step.agent.timeout.map(|time| time.mul_f64(factor)),
             max_cost: self.order.max_cost,
-            solution: &sight.solution,
+            reserved: &self.reserved_words(sight),
             env: &env,
             path: &self.environment.agent_path(),
         };

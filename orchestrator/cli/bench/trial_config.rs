@@ -37,8 +37,8 @@ pub(crate) struct TrialSettings<'a> {
     /// The agent's time.
     pub(crate) max_runtime: Option<Duration>,
     pub(crate) max_cost: Option<Usd>,
-    /// The words that perform the task's solution.
-    pub(crate) solution: &'a [String],
+    /// The words of an agent that asks no model.
+    pub(crate) reserved: &'a [String],
     /// Environment variables that the task sets.
     pub(crate) env: &'a BTreeMap<String, String>,
     /// The search path, unless the task sets one.
@@ -61,7 +61,7 @@ pub(crate) fn column_sources(
     base: &Sources,
     loaded: &LoadedConfig,
     column: &Column,
-    solution: &[String],
+    reserved: &[String],
 ) -> Sources {
     let mut sources = base.clone();
     let variant = column.variant.as_ref().and_then(|name| loaded.config.bench.variant.get(name));
@@ -69,8 +69,7 @@ pub(crate) fn column_sources(
     let name = &column.agent;
     let command = |words: &[String]| json!({ name: { "adapter": "command", "unmetered": true, "config": { "program": words } } });
     let agents = match name.as_str() {
-        ORACLE => Some(command(solution)),
-        NOP => Some(command(&["true".to_owned()])),
+        ORACLE | NOP => Some(command(reserved)),
         MAIN_AGENT => None,
         _ if loaded.config.agents.contains_key(name) => None,
         _ => Some(json!({ name: { "adapter": name } })),
@@ -90,7 +89,7 @@ pub(crate) fn load(
     job: &LoadedConfig,
     settings: &TrialSettings<'_>,
 ) -> Result<LoadedConfig, CommandError> {
-    let mut sources = column_sources(base, job, settings.column, settings.solution);
+    let mut sources = column_sources(base, job, settings.column, settings.reserved);
     let bench = &job.config.bench;
     let trusts = bench.trust_agent || is_reserved(&settings.column.agent);
     let validators =
@@ -127,7 +126,7 @@ pub(crate) fn load_own(
     settings: &TrialSettings<'_>,
     root: &Path,
 ) -> Result<LoadedConfig, CommandError> {
-    let mut column = column_sources(base, job, settings.column, settings.solution);
+    let mut column = column_sources(base, job, settings.column, settings.reserved);
     // The task has these, so the job need not.
     column.implied = brought_by_task();
     let agents = config::load(&column)?;
@@ -146,6 +145,14 @@ pub(crate) fn load_own(
         flag("git.commit", &json!("off")),
         flag("git.worktree", &json!(false)),
     ]);
+    if is_reserved(&settings.column.agent) {
+        sources.flags.extend([
+            flag("completion.when", &json!("claimed")),
+            flag("completion.detectors", &json!(["promise"])),
+            // Whether the work is done already is for `nop` to show.
+            flag("completion.baseline", &json!("off")),
+        ]);
+    }
     let mut loaded = load_within(sources, settings.max_cost)?.with_agents_from(&agents);
     refuse_series(&loaded)?;
     let (env, of_agents) = (&mut loaded.config.env, agents.config.env);
@@ -260,7 +267,7 @@ fn load_for_check(
         state: folder,
         max_runtime: None,
         max_cost: budgets.into_iter().flatten().min(),
-        solution: &["true".to_owned()],
+        reserved: &["true".to_owned()],
         env: &BTreeMap::new(),
         path: setup.vars.get("PATH").map(String::as_str).unwrap_or_default(),
     };

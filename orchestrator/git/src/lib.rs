@@ -37,6 +37,7 @@ mod commit;
 mod commit_file;
 mod diff;
 mod error;
+mod export;
 mod files;
 mod path;
 mod private;

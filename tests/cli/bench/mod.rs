@@ -4,6 +4,7 @@ mod agents;
 mod budget;
 mod commands;
 mod crash;
+mod import;
 mod own_form;
 mod planning;
 mod real;

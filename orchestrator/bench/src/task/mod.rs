@@ -39,6 +39,7 @@ pub use self::model::{
     VerifierEnvironment, VerifierSettings,
 };
 pub use self::obstacle::{Capabilities, Feature, Isolation, Obstacle};
+pub use self::own::{SOLUTION_FOLDER, SOLUTION_SCRIPT};
 pub use self::problem::{LoadError, Problem, TextLocation, TreeError};
 pub use self::provided::{
     Package, PackageError, PackageManager, ProgramOutput, ProvidedError, find_provided,

@@ -4,15 +4,21 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::model::{
-    EnvironmentSource, Step, Task, TaskDescription, TaskForm, Verification, VerifierSettings,
+    EnvironmentSource, Oracle, Step, Task, TaskDescription, TaskForm, Verification,
+    VerifierSettings,
 };
-use super::problem::Problem;
+use super::problem::{Problem, TreeError};
 use super::settings::{AgentSettings, EnvironmentSettings, RewardStrategy};
 use super::text_file::read_text;
 use super::toml_table::TomlText;
+use super::tree::find_plain;
 
 /// The file that makes a folder a task of this form.
 pub(super) const CONFIG_FILE: &str = "ralph.toml";
+/// The folder with a task's solution, which no trial's environment has.
+pub const SOLUTION_FOLDER: &str = "solution";
+/// The script in it that makes the work what it has to be. It is run in the workspace.
+pub const SOLUTION_SCRIPT: &str = "solve.sh";
 const MAX_TEXT: usize = 4 << 20;
 
 /// Loads the task in this folder, whose path is absolute and without links. What its configuration says is read by
@@ -34,6 +40,8 @@ pub(super) fn load_own(folder: &Path, digest: String) -> Result<Task, Vec<Proble
     if !toml.errors.is_empty() {
         return Err(toml.errors);
     }
+    let oracle =
+        find_oracle(folder).map_err(|error| vec![Problem::new(folder, error.to_string())])?;
     let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let step = Step {
         name: None,
@@ -41,7 +49,7 @@ pub(super) fn load_own(folder: &Path, digest: String) -> Result<Task, Vec<Proble
         agent: AgentSettings::default(),
         verifier: VerifierSettings::default(),
         verification: Verification::Validators,
-        oracle: None,
+        oracle,
         min_reward: None,
         healthcheck: None,
         artifacts: Vec::new(),
@@ -61,4 +69,11 @@ pub(super) fn load_own(folder: &Path, digest: String) -> Result<Task, Vec<Proble
         reward_strategy: RewardStrategy::default(),
         warnings: Vec::new(),
     })
+}
+
+/// Returns the solution of a task, if it has one.
+fn find_oracle(folder: &Path) -> Result<Option<Oracle>, TreeError> {
+    let (folder, script) = (folder.join(SOLUTION_FOLDER), Path::new(SOLUTION_SCRIPT));
+    let is_there = find_plain(&folder.join(script))?.is_some();
+    Ok(is_there.then(|| Oracle::Script { folder, script: script.to_owned() }))
 }

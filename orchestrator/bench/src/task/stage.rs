@@ -13,6 +13,7 @@ use super::dockerfile::{
     is_pattern, resolve,
 };
 use super::model::{EnvironmentSource, FileCopy, Task, VerifierEnvironment};
+use super::own::SOLUTION_FOLDER;
 use super::problem::TreeError;
 use super::settings::{EnvironmentSettings, User};
 use super::template::{MissingVariable, resolve_env};
@@ -99,7 +100,7 @@ pub enum StageError {
 
 impl Task {
     /// Makes the files of the agent's environment below `into/root`, which is created and must not exist. `host` are the
-    /// orchestrator's environment variables, for `${NAME}`. A task of the own form is copied as it is: its folder has
+    /// orchestrator's environment variables, for `${NAME}`. A task of the own form is copied, its solution aside: its folder has
     /// the same path in the environment as on the machine.
     ///
     /// # Errors
@@ -172,9 +173,18 @@ impl Task {
         Ok(staged)
     }
 
-    /// Copies the whole folder.
+    /// Copies the whole folder but the solution.
     fn stage_folder(&self, mut staged: StagedEnvironment) -> Result<StagedEnvironment, StageError> {
-        copy_tree(&self.folder, &staged.root, CopyRules::default())?;
+        let has_solution = self.steps.iter().any(|step| step.oracle.is_some());
+        let filter = |path: &Path, _: bool| {
+            let is_solution = has_solution && path == Path::new(SOLUTION_FOLDER);
+            if is_solution { Selection::Skip } else { Selection::Take }
+        };
+        copy_tree(
+            &self.folder,
+            &staged.root,
+            CopyRules { filter: &filter, ..CopyRules::default() },
+        )?;
         let path = staged.root.to_string_lossy().into_owned();
         staged.mounts = vec![Mount { path: path.clone(), folder: staged.root.clone() }];
         staged.workdir = path;

@@ -3,6 +3,7 @@
 mod check;
 mod compare;
 mod export;
+mod import;
 mod plan;
 mod report;
 mod run;
@@ -36,6 +37,8 @@ pub(crate) enum BenchCommand {
     Report(report::ReportArgs),
     /// Write a job as a job directory of Harbor, with its trajectories
     Export(export::ExportArgs),
+    /// Make a task of a completed run: the workspace before it, its validators, and its work as the solution
+    Import(import::ImportArgs),
     /// Compare two columns of a job; exit status 1 if the second is significantly worse
     Compare(compare::CompareArgs),
 }
@@ -49,6 +52,7 @@ pub(crate) fn bench(file: &ConfigFile, command: BenchCommand) -> Result<u8, Comm
         BenchCommand::Status(args) => status::status(&args),
         BenchCommand::Report(args) => report::report(&args),
         BenchCommand::Export(args) => export::export(&args),
+        BenchCommand::Import(args) => import::import(file, &args),
         BenchCommand::Compare(args) => compare::compare(&args),
     }
 }

@@ -47,13 +47,17 @@ impl fmt::Debug for Redactor {
 }
 
 impl Redactor {
+    /// Returns whether a variable's name marks it as a secret.
+    #[must_use]
+    pub fn is_secret_name(name: &str) -> bool {
+        SECRET_NAMES.iter().any(|end| name.to_ascii_uppercase().ends_with(end))
+    }
+
     /// Returns a redactor for agents and validators with this environment.
     #[must_use]
     pub fn new(env: &Env, vars: &BTreeMap<String, String>) -> Self {
-        let secret = |name: &str| {
-            SECRET_NAMES.iter().any(|end| name.to_ascii_uppercase().ends_with(end))
-                || environment::is_passed_as_secret(env, name)
-        };
+        let secret =
+            |name: &str| Self::is_secret_name(name) || environment::is_passed_as_secret(env, name);
         let values = vars.iter().filter(|(name, _)| secret(name)).map(|(_, value)| value);
         Self::from_values(values.map(String::as_str))
     }

@@ -20,8 +20,8 @@ const RECENT: Duration = Duration::from_secs(1);
 const QUIET: Duration = Duration::from_millis(50);
 /// Between two reads that have to agree where there may be a writer whom nobody can see.
 const BETWEEN: Duration = Duration::from_millis(1);
-/// By then a further change has another time: the clock of the file system moves in steps of at most 10 ms.
-const CLOCK_STEP: Duration = Duration::from_millis(20);
+/// By then a further change has another time: the clock of the file system moves in steps of at most as much.
+const CLOCK_STEP: Duration = Duration::from_millis(10);
 /// How often a file that will not stand still is looked at.
 const ATTEMPTS: usize = 40;
 /// How often a file that is not there is looked for: an editor may be replacing it.

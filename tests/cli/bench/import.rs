@@ -1,0 +1,166 @@
+//! `bench import`: a completed run as a task.
+
+use std::fs;
+use std::path::Path;
+
+use crate::environment::{TestEnvironment, eventually};
+use crate::git::{committed, git};
+
+use super::{append, trial_of};
+
+const CLAIM: &str = "<promise>COMPLETE: the work is done</promise>\n";
+
+/// A repository in which a run with checkpoints has changed files in every way.
+fn completed() -> TestEnvironment {
+    let env = committed("checkpoint");
+    append(&env, "[env.set]\nMODE = \"test\"\nSERVICE_TOKEN = \"hidden\"\n");
+    env.write("old.txt", "old\n").write("it's here.txt", "one\n").write("run.sh", "#!/bin/sh\n");
+    git(&env, &["add", "."]);
+    git(&env, &["commit", "-qm", "more"]);
+    let script = "rm old.txt; echo two > \"it's here.txt\"; chmod +x run.sh; mkdir deep; echo x > deep/new\n\
+                  ln -s deep/new link; touch done\n";
+    env.agent.call(1).script(script).out(CLAIM);
+    env.run().expect(0).says("completed");
+    env
+}
+
+/// The task that `import` says it has made.
+fn imported(env: &TestEnvironment, args: &[&str]) -> String {
+    let ended = env.ralph(&[&["bench", "import"][..], args].concat()).expect(0);
+    ended.stdout.trim_end().to_owned()
+}
+
+#[test]
+fn a_run_is_a_task_that_its_own_work_solves_and_nothing_else() {
+    for isolation in ["namespace", "none"] {
+        let env = completed();
+        let args =
+            ["--to", "tasks", "--name", "mine", &format!("--set=bench.isolation={isolation}")];
+        let task = imported(&env, &args);
+        assert_eq!(Path::new(&task), env.path("tasks/mine"));
+        let text = env.read("tasks/mine/ralph.toml");
+        assert!(text.contains("MODE = \"test\"") && !text.contains("hidden"), "{text}");
+        assert_eq!(env.read("tasks/mine/work/old.txt"), "old\n");
+        assert!(!env.path("tasks/mine/work/done").exists());
+        let left: Vec<String> = names(&env.path("tasks"));
+        assert_eq!(left, ["mine"], "nothing of the making is left");
+
+        // An agent that looks for the solution finds none.
+        let looks = "find .. -name 'solve*' > found; find / -name solve.sh -path '*/solution/*' >> found 2> /dev/null\n\
+                     [ -s found ] && cp -R ../solution/files/. .\necho '<promise>COMPLETE</promise>'\n";
+        super::add_script(&env, "looks", looks);
+        append(&env, &super::unmetered("looks"));
+        append(&env, "[sandbox]\nread = [\"agents\"]\n");
+        let run = ["bench", "run", "--agents", "oracle,nop,looks", "--tasks", "tasks"];
+        let isolation = format!("--isolation={isolation}");
+        env.ralph(&[&run[..], &["--out", "job", &isolation]].concat()).expect(0);
+        for (agent, reward) in [("oracle", 1.0), ("nop", 0.0), ("looks", 0.0)] {
+            let trial = trial_of(&env, "job", agent);
+            assert_eq!(trial["rewards"]["reward"], reward, "{isolation} {agent}: {trial:#}");
+        }
+        // What the oracle leaves is what the run left.
+        let work = find(&env.path("job"), "deep").parent().unwrap().to_owned();
+        assert_eq!(fs::read_to_string(work.join("it's here.txt")).unwrap(), "two\n");
+        assert_eq!(fs::read_link(work.join("link")).unwrap(), Path::new("deep/new"));
+        assert!(!work.join("old.txt").exists());
+        let mode = std::os::unix::fs::PermissionsExt::mode(
+            &fs::metadata(work.join("run.sh")).unwrap().permissions(),
+        );
+        assert_eq!(mode & 0o111, 0o111);
+    }
+}
+
+#[test]
+fn what_proves_nothing_makes_no_task() {
+    let env = committed("checkpoint");
+    let text = env.read("ralph.toml").replacen(
+        "program = [\"test\", \"-e\", \"done\"]",
+        "program = [\"true\"]",
+        1,
+    );
+    env.raw_config(&text);
+    env.agent.call(1).script("touch done\n").out(CLAIM);
+    env.run().expect(0);
+    let import = ["bench", "import", "--name", "weak"];
+    env.ralph(&import).expect(64).says("accept the workspace from before the run").says("--keep");
+    assert!(names(&env.path("tasks")).is_empty());
+    env.ralph(&[&import[..], &["--keep"]].concat()).expect(1).says("prove nothing");
+    assert_eq!(names(&env.path("tasks")), ["weak"]);
+    env.ralph(&import).expect(64).says("is there already").says("--name");
+}
+
+#[test]
+fn only_what_validators_accepted_and_checkpoints_have_is_a_task() {
+    let env = committed("checkpoint");
+    let import = ["bench", "import"];
+    env.ralph(&import).expect(64).says("there is no run");
+    env.agent.call(1).script("touch half\n");
+    env.ralph(&["run", "--once"]);
+    env.ralph(&import).expect(64).says("not complete by validators");
+    env.ralph(&["bench", "import", "0000"]).expect(64).says("begins with `0000`");
+    let env = committed("off");
+    env.agent.call(1).script("touch done\n").out(CLAIM);
+    env.run().expect(0);
+    env.ralph(&import).expect(64).says("[git] commit = \"checkpoint\"");
+    let env = completed();
+    for name in ["../up", ".hidden", "a/b", ""] {
+        env.ralph(&["bench", "import", "--name", name]).expect(64).says("no name of a folder");
+    }
+    assert!(!env.path("tasks").exists());
+}
+
+#[test]
+fn a_killed_import_leaves_no_task_and_another_one_is_not_disturbed() {
+    let env = completed();
+    let (entered, release) = (env.fifo("entered"), env.fifo("release"));
+    // The check of the imported task waits.
+    let state = env.state();
+    let config = fs::read_dir(state.join("runs")).unwrap().next().unwrap().unwrap().path();
+    let config = config.join("config.toml");
+    let text = fs::read_to_string(&config).unwrap();
+    let waits = format!(
+        "echo > '{}'; cat '{}' > /dev/null; test -e done",
+        entered.display(),
+        release.display()
+    );
+    let program = format!("program = [\"sh\", \"-c\", \"{waits}\"]");
+    let waiting = text.replacen("program = [\"test\", \"-e\", \"done\"]", &program, 1);
+    assert_ne!(waiting, text);
+    fs::write(&config, waiting).unwrap();
+    let args = ["bench", "import", "--name", "mine", "--set=bench.isolation=none"];
+    let mut first = env.start(&args);
+    fs::read(&entered).unwrap();
+    env.ralph(&args).expect(64).says("another import makes the task mine");
+    first.signal(rustix::process::Signal::KILL);
+    drop(first.wait());
+    assert!(!env.path("tasks/mine").exists());
+    fs::write(&config, text).unwrap();
+    eventually("the next import", || env.ralph(&args).code == Some(0));
+    assert_eq!(names(&env.path("tasks")), ["mine"]);
+}
+
+/// What is in a folder, sorted.
+fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).into_iter().flatten();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+/// The first folder of this name below another.
+fn find(folder: &Path, name: &str) -> std::path::PathBuf {
+    let mut folders = vec![folder.to_owned()];
+    while let Some(next) = folders.pop() {
+        for entry in fs::read_dir(&next).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() && !path.is_symlink() {
+                if path.file_name().unwrap() == name {
+                    return path;
+                }
+                folders.push(path);
+            }
+        }
+    }
+    panic!("no {name} below {}", folder.display());
+}
