@@ -1,5 +1,6 @@
 //! The backlog of a configuration, and errors about it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ralph_orchestrator_backlog::{Backlog, BacklogError, BacklogSnapshot, GuardRules, NextItem};
@@ -9,6 +10,7 @@ use ralph_orchestrator_config::{
 use ralph_orchestrator_contract::{BuildError, Usd};
 use ralph_orchestrator_core::engine::build_context;
 use ralph_orchestrator_core::machine::{Limit, StopReason};
+use ralph_orchestrator_core::registry::FactoryMap;
 use ralph_orchestrator_core::store::{Layout, StoredRun};
 use ralph_orchestrator_driver::{
     BacklogLedger, DriverError, ItemRun, RunUsage, read_ledger, read_proved,
@@ -22,9 +24,13 @@ use crate::plugins::Plugins;
 use crate::registry;
 use crate::render::text::{count, duration, one_line, tokens};
 
-/// Returns the backlog of a configuration, which is not read yet; `None` if it has none.
-async fn find(context: &Context) -> Result<Option<Arc<dyn Backlog>>, CommandError> {
-    let loaded = &context.loaded;
+/// Returns the backlog of a configuration, which is not read yet; `None` if it has none. `register`
+/// makes formats known that are not built in.
+pub(crate) async fn find(
+    loaded: &LoadedConfig,
+    vars: &BTreeMap<String, String>,
+    register: impl FnOnce(&mut FactoryMap<dyn Backlog>) -> Result<(), CommandError>,
+) -> Result<Option<Arc<dyn Backlog>>, CommandError> {
     let Some(BacklogConfig { kind, path, order, .. }) = &loaded.config.backlog else {
         return Ok(None);
     };
@@ -37,9 +43,9 @@ async fn find(context: &Context) -> Result<Option<Arc<dyn Backlog>>, CommandErro
     }
     let mut formats = registry::backlogs();
     if !formats.contains(kind) {
-        Plugins::from_context(context)?.register_backlogs(&mut formats);
+        register(&mut formats)?;
     }
-    let build = build_context(loaded, &context.vars);
+    let build = build_context(loaded, vars);
     match formats.build(kind, table, &build).await {
         Some(Ok(backlog)) => Ok(Some(Arc::from(backlog))),
         Some(Err(BuildError { key: parts, unknown_key, message })) => {
@@ -57,7 +63,11 @@ async fn find(context: &Context) -> Result<Option<Arc<dyn Backlog>>, CommandErro
 
 /// Returns the backlog that a command is about.
 pub(crate) async fn require(context: &Context) -> Result<Arc<dyn Backlog>, CommandError> {
-    find(context).await?.ok_or_else(|| {
+    let register = |formats: &mut FactoryMap<dyn Backlog>| {
+        Plugins::from_context(context)?.register_backlogs(formats);
+        Ok(())
+    };
+    find(&context.loaded, &context.vars, register).await?.ok_or_else(|| {
         CommandError::config(format!("{} has no [backlog]", context.file.display())).hinted(
             "name the format and the file: `kind = \"json\"`, `path = \"feature-list.json\"`",
         )

@@ -8,7 +8,8 @@ use ralph_orchestrator_core::machine::{IterationOutcome, State, StopReason};
 pub(crate) const AGENT_NOT_AVAILABLE: &str = "AgentNotAvailableError";
 
 /// Returns what kept a run from ending by its own decision; none if nothing did.
-pub(crate) fn from_stop(reason: StopReason, message: &str, state: &State) -> Option<Fault> {
+/// A series of runs can stop between two of them, without a state.
+pub(crate) fn from_stop(reason: StopReason, message: &str, state: Option<&State>) -> Option<Fault> {
     let (cause, kind) = match reason {
         StopReason::Completed
         | StopReason::Stagnation
@@ -35,8 +36,8 @@ pub(crate) fn from_stop(reason: StopReason, message: &str, state: &State) -> Opt
 }
 
 /// Returns what the last iteration says of its failure, if it failed.
-fn failure(state: &State) -> Option<&str> {
-    match state.last_outcome.as_ref()? {
+fn failure(state: Option<&State>) -> Option<&str> {
+    match state?.last_outcome.as_ref()? {
         IterationOutcome::Failed { message, .. }
         | IterationOutcome::Deferred { message, .. }
         | IterationOutcome::AgentLimit { message } => Some(message),
@@ -47,8 +48,8 @@ fn failure(state: &State) -> Option<&str> {
 }
 
 /// Returns what the failure of the last iteration is, if it failed.
-fn from_outcome(state: &State) -> Option<(Cause, &'static str)> {
-    let class = match state.last_outcome.as_ref()? {
+fn from_outcome(state: Option<&State>) -> Option<(Cause, &'static str)> {
+    let class = match state?.last_outcome.as_ref()? {
         IterationOutcome::Succeeded => return None,
         IterationOutcome::Failed { class, .. } | IterationOutcome::Deferred { class, .. } => class,
         IterationOutcome::StoppedEarly { .. } => return Some((Cause::Agent, "AgentTimeoutError")),

@@ -1,5 +1,6 @@
 //! Jobs of trials: what `bench` needs beside the commands.
 
+mod agent_run;
 mod decoys;
 mod faults;
 pub(crate) mod imported_task;

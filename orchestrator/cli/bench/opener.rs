@@ -11,11 +11,12 @@ use ralph_orchestrator_core::engine::{
 };
 use ralph_orchestrator_core::store::Disk;
 use ralph_orchestrator_driver::{RunOpener, RunOrder};
-use ralph_orchestrator_supervisor::Supervisor;
+use ralph_orchestrator_supervisor::Mount;
 
 use super::job_setup::JobSetup;
 use super::snapshots::Snapshots;
 use super::trial_config::agent_key;
+use super::trial_environment::TrialEnvironment;
 use crate::context::Context;
 use crate::error::CommandError;
 use crate::missing_agent_program::explain;
@@ -25,14 +26,16 @@ use crate::processes::SupervisedProcesses;
 use crate::registry;
 use crate::sandbox::SandboxPolicy;
 
-/// Opens the one run of a trial, or of a step of it.
+/// Opens the run of a trial or of a step of it, or with a backlog that of each item.
 pub(super) struct TrialOpener<'a> {
     pub(super) job: &'a JobSetup,
     pub(super) loaded: LoadedConfig,
     /// The column's agent.
     pub(super) agent: &'a str,
-    /// What starts the agent, its validators and everything else of the run.
-    pub(super) supervisor: Supervisor,
+    /// What the agent, its validators and everything else of a run see.
+    pub(super) environment: TrialEnvironment,
+    /// What they see beside it.
+    pub(super) mounts: &'a [Mount],
     pub(super) snapshots: PathBuf,
 }
 
@@ -76,9 +79,16 @@ impl TrialOpener<'_> {
         order: RunOrder,
         policy: Option<&SandboxPolicy>,
     ) -> Result<OpenOutcome, EngineError> {
-        let registry = registry::build(&self.job.plugins, policy, self.supervisor.clone());
+        // One for each run: what is left of it must not hold the next one up.
+        let supervisor = self.environment.supervisor_of_run(self.mounts);
+        let mut registry = registry::build(&self.job.plugins, policy, supervisor);
+        registry::add_backlog_detector(&mut registry, Some(order.item_claim));
         let mut loaded = self.loaded.clone();
         loaded.config.limits = order.limits;
+        if loaded.config.backlog.is_some() && order.part.products.is_none() {
+            // Where the backlog has items, the initializer has done its work, or is not needed.
+            loaded.config.initializer = None;
+        }
         let vars = self.job.vars.clone();
         let snapshots: Arc<dyn VersionControl> =
             Arc::new(Snapshots { folder: self.snapshots.clone() });

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use ralph_orchestrator_bench::job::LedgerEntry;
 use ralph_orchestrator_contract::{Tokens, Usage, Usd};
 use ralph_orchestrator_core::machine::{IterationOutcome, Record, State};
-use ralph_orchestrator_core::store::{JournalEntry, Layout, StateError, read_current_run};
+use ralph_orchestrator_core::store::{
+    JournalEntry, Layout, StateError, StoredRun, list_runs, read_current_run, read_run,
+};
 
 /// What a journal says of a run.
 #[derive(Clone, Debug, Default)]
@@ -40,20 +42,60 @@ impl RunFacts {
     ///
     /// # Errors
     /// The state is damaged or cannot be read.
-    pub(crate) fn read(layout: &Layout) -> Result<Option<Self>, StateError> {
+    fn read(layout: &Layout) -> Result<Option<Self>, StateError> {
         let mut facts = Self::default();
         let found = read_current_run(layout, |entry| facts.add(entry))?;
         let Some(found) = found else { return Ok(None) };
-        facts.run = found.run;
+        facts.finish(found);
+        Ok(Some(facts))
+    }
+
+    /// Reads all runs of a state directory, the first one first: several if they are those of a backlog. What keeps the
+    /// rest from being read is returned, too.
+    pub(crate) fn read_all(layout: &Layout) -> (Vec<Self>, Option<StateError>) {
+        let mut all = Vec::new();
+        let runs = match list_runs(layout) {
+            Ok(runs) => runs,
+            Err(error) => return (all, Some(error)),
+        };
+        if runs.len() < 2 {
+            return match Self::read(layout) {
+                Ok(facts) => (facts.into_iter().collect(), None),
+                Err(error) => (all, Some(error)),
+            };
+        }
+        let mut problem = None;
+        for run in runs.into_iter().rev() {
+            // One that was opened and has not begun costs nothing.
+            let has_begun =
+                std::fs::read(layout.journal(&run)).is_ok_and(|text| text.contains(&b'\n'));
+            if !has_begun {
+                continue;
+            }
+            let mut facts = Self::default();
+            match read_run(layout, &run, |entry| facts.add(entry)) {
+                Ok(loaded) => {
+                    facts.finish(loaded.found);
+                    all.push(facts);
+                    problem = problem.or(loaded.damage);
+                }
+                Err(error) => problem = problem.or(Some(error)),
+            }
+        }
+        (all, problem)
+    }
+
+    /// Adds what the whole journal says.
+    fn finish(&mut self, found: StoredRun) {
+        self.run = found.run;
         if let Some(running) = &found.state.running {
             // It was lost: what it reported, and at least what was reserved for it.
             let cost = running.usage.cost.unwrap_or_default().max(running.reservation);
             let known = running.usage.cost.is_some() || running.reservation > Usd::ZERO;
-            let usage = facts.usage.entry(running.iteration).or_default();
+            let usage = self.usage.entry(running.iteration).or_default();
             usage.add(&running.usage, known.then_some(cost), true);
         }
-        facts.state = Some(found.state);
-        Ok(Some(facts))
+        self.state = Some(found.state);
     }
 
     fn add(&mut self, entry: &JournalEntry) {

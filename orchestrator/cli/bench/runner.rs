@@ -39,7 +39,7 @@ pub(crate) struct Runner<'a> {
 /// What an attempt has come to so far.
 #[derive(Default)]
 pub(super) struct Progress {
-    /// Of the run of each step.
+    /// Of the runs of each step.
     pub(super) facts: Vec<RunFacts>,
     pub(super) rewards: Rewards,
     pub(super) durations: Durations,
@@ -48,6 +48,17 @@ pub(super) struct Progress {
     pub(super) curve: Vec<IterationReward>,
     pub(super) cheating: Vec<CheatFinding>,
     pub(super) warnings: Vec<String>,
+}
+
+impl Progress {
+    /// Adds what the runs of a step cost, and how they went. Returns how many runs these are.
+    pub(super) fn add_runs(&mut self, layout: &Layout) -> usize {
+        let (facts, problem) = RunFacts::read_all(layout);
+        let count = facts.len();
+        self.facts.extend(facts);
+        self.warnings.extend(problem.map(|error| format!("what it cost is not known: {error}")));
+        count
+    }
 }
 
 impl<'a> Runner<'a> {
@@ -185,11 +196,7 @@ impl TrialRunner for Runner<'_> {
             if !state.exists() {
                 break;
             }
-            match RunFacts::read(&Layout::new(state)) {
-                Ok(Some(facts)) => progress.facts.push(facts),
-                Ok(None) => {}
-                Err(error) => progress.warnings.push(format!("what it cost is not known: {error}")),
-            }
+            progress.add_runs(&Layout::new(state));
         }
         let message = "the process that performed it ended".to_owned();
         progress.fault = Some(fault(Cause::Cancelled, "CancelledError", message));

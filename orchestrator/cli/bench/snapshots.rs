@@ -18,7 +18,7 @@ const MAX_DEPTH: usize = 128;
 /// Stores a copy of the workspace after each iteration, where the engine would make a checkpoint.
 #[derive(Clone, Debug)]
 pub(crate) struct Snapshots {
-    /// The folder in which each iteration gets a folder of its own.
+    /// The folder in which each iteration gets a folder of its own, in that of its run.
     pub(crate) folder: PathBuf,
 }
 
@@ -29,16 +29,16 @@ struct RunSnapshots {
 }
 
 impl Snapshots {
-    /// Returns the folder with the work of an iteration.
-    pub(crate) fn iteration(&self, iteration: u64) -> PathBuf {
-        self.folder.join(iteration.to_string())
+    /// Returns the folder with the work of an iteration of a run.
+    pub(crate) fn iteration(&self, run: &str, iteration: u64) -> PathBuf {
+        self.folder.join(run).join(iteration.to_string())
     }
 }
 
 impl VersionControl for Snapshots {
     fn open(&self, location: RepositoryLocation) -> Result<Arc<dyn RunRepository>, String> {
         let workspace = location.workspace;
-        Ok(Arc::new(RunSnapshots { folder: self.folder.clone(), workspace }))
+        Ok(Arc::new(RunSnapshots { folder: self.folder.join(location.run), workspace }))
     }
 
     fn recent_subjects(

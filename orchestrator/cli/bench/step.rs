@@ -1,8 +1,8 @@
 //! One step of a trial: what is put into the environment, the run of the agent, and the verification.
 
-use std::fs;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Instant;
 
 use ralph_orchestrator_bench::job::{CONFIGURATION_ERROR, TrialOrder};
@@ -12,16 +12,14 @@ use ralph_orchestrator_bench::task::{
 use ralph_orchestrator_bench::trial::{Cause, Fault, IterationReward, REWARD};
 use ralph_orchestrator_config::LoadedConfig;
 use ralph_orchestrator_contract::Usd;
-use ralph_orchestrator_core::engine::{RunEvent, RunObserver, RunPart};
 use ralph_orchestrator_core::machine::StopReason;
 use ralph_orchestrator_core::store::Layout;
-use ralph_orchestrator_driver::{Executor as _, LocalExecutor, RunOrder, Submission};
 use ralph_orchestrator_supervisor::{Mount, MountAccess};
 
+use super::agent_run::{self, AgentEnd};
 use super::decoys::Decoys;
 use super::faults::{self, AGENT_NOT_AVAILABLE};
 use super::opener::TrialOpener;
-use super::run_facts::RunFacts;
 use super::runner::{Progress, Runner, fault, millis, state_dir};
 use super::snapshots::Snapshots;
 use super::trial_config::{self, ORACLE, TrialSettings, is_reserved};
@@ -43,13 +41,6 @@ pub(super) struct StepTrial<'a> {
     pub(super) index: usize,
     pub(super) staged: &'a StagedEnvironment,
     pub(super) environment: &'a TrialEnvironment,
-}
-
-/// What happens within a trial is in its journal.
-struct NoReporter;
-
-impl RunObserver for NoReporter {
-    fn on_event(&self, _run: &str, _event: &RunEvent) {}
 }
 
 /// What the agent of a step sees beside its environment, and the words that perform the solution.
@@ -83,12 +74,11 @@ impl StepTrial<'_> {
         let state = state_dir(&self.order.dir, self.index);
         let ended = Box::pin(self.run_agent(&state, &sight)).await;
         progress.durations.run_ms += millis(before);
-        match RunFacts::read(&Layout::new(state)) {
-            Ok(facts) => progress.facts.extend(facts),
-            Err(error) => progress.warnings.push(format!("what it cost is not known: {error}")),
-        }
-        let (reason, found) = ended.map_err(|error| self.explain(run_fault(&error)))?;
-        progress.stop_reason = Some(reason);
+        let runs = progress.add_runs(&Layout::new(state));
+        let AgentEnd { reason, fault: found, warnings } =
+            ended.map_err(|error| self.explain(run_fault(&error)))?;
+        progress.stop_reason = reason;
+        progress.warnings.extend(warnings);
         if let Some(fault) = found.clone().filter(|fault| !faults::is_judged(fault.cause)) {
             return Err(self.explain(fault));
         }
@@ -97,7 +87,7 @@ impl StepTrial<'_> {
         let before = Instant::now();
         let rewards = self.verify(reason).await;
         if self.runner.setup.loaded.config.bench.curve && self.task.form != TaskForm::Own {
-            self.verify_iterations(progress).await;
+            self.verify_iterations(progress, runs).await;
         }
         progress.durations.verifier_ms += millis(before);
         rewards
@@ -124,9 +114,8 @@ impl StepTrial<'_> {
 
     /// Makes what the agent sees: a task's own solution if it performs that, else nothing in its place.
     fn prepare_sight(&self) -> Result<AgentSight, Fault> {
-        let failed = |error: std::io::Error| {
-            fault(Cause::Infrastructure, "EnvironmentError", error.to_string())
-        };
+        let failed =
+            |error: io::Error| fault(Cause::Infrastructure, "EnvironmentError", error.to_string());
         let mut sight =
             AgentSight { mounts: Vec::new(), solution: vec!["true".to_owned()], decoys: None };
         if self.order.key.column.agent == ORACLE {
@@ -169,9 +158,9 @@ impl StepTrial<'_> {
         Ok(found)
     }
 
-    async fn verify(&self, reason: StopReason) -> Result<Rewards, Fault> {
+    async fn verify(&self, reason: Option<StopReason>) -> Result<Rewards, Fault> {
         if self.task.form == TaskForm::Own {
-            let reward = f64::from(u8::from(reason == StopReason::Completed));
+            let reward = f64::from(u8::from(reason == Some(StopReason::Completed)));
             return Ok(Rewards::from([(REWARD.to_owned(), reward)]));
         }
         self.verifier(self.staged, self.environment, "").verify().await
@@ -193,28 +182,35 @@ impl StepTrial<'_> {
         }
     }
 
-    /// Verifies what each iteration left, in the place of the work.
-    async fn verify_iterations(&self, progress: &mut Progress) {
-        let Some(facts) = progress.facts.last() else { return };
+    /// Verifies what each iteration of the last runs left, in the place of the work.
+    async fn verify_iterations(&self, progress: &mut Progress, runs: usize) {
+        let first = progress.facts.len().saturating_sub(runs);
         let snapshots = Snapshots { folder: self.snapshots() };
         let mut cost = Some(Usd::ZERO);
         let mut curve = Vec::new();
-        for (iteration, usage) in &facts.usage {
-            cost = cost.zip(usage.cost).map(|(sum, cost)| sum + cost);
-            let folder = snapshots.iteration(*iteration);
-            if !folder.is_dir() {
-                continue;
+        // The runs of a backlog go on counting where the one before ended.
+        let (mut before, mut before_ms) = (0, 0);
+        for facts in progress.facts.iter().skip(first) {
+            for (number, usage) in &facts.usage {
+                cost = cost.zip(usage.cost).map(|(sum, cost)| sum + cost);
+                let folder = snapshots.iteration(&facts.run, *number);
+                if !folder.is_dir() {
+                    continue;
+                }
+                let iteration = before + *number;
+                let environment = self.environment.with_workspace(&folder);
+                let staged = with_workspace(self.staged, &self.environment.workspace, &folder);
+                let name = format!("-iteration-{iteration}");
+                let found = self.verifier(&staged, &environment, &name).verify().await;
+                curve.push(IterationReward {
+                    iteration,
+                    rewards: found.ok(),
+                    cost_usd: cost.map(Usd::dollars),
+                    elapsed_ms: before_ms + usage.ended_ms,
+                });
             }
-            let environment = self.environment.with_workspace(&folder);
-            let staged = with_workspace(self.staged, &self.environment.workspace, &folder);
-            let name = format!("-iteration-{iteration}");
-            let found = self.verifier(&staged, &environment, &name).verify().await;
-            curve.push(IterationReward {
-                iteration: *iteration,
-                rewards: found.ok(),
-                cost_usd: cost.map(Usd::dollars),
-                elapsed_ms: usage.ended_ms,
-            });
+            before += facts.iterations;
+            before_ms += facts.usage.values().map(|usage| usage.ended_ms).max().unwrap_or(0);
         }
         progress.curve.extend(curve);
         // They are as large as the workspace, once for each iteration.
@@ -225,47 +221,44 @@ impl StepTrial<'_> {
         self.order.dir.join(format!("iterations-{}", self.index))
     }
 
-    /// Runs the agent on the step. Returns why the run stopped, and what kept it from ending by itself.
-    async fn run_agent(
-        &self,
-        state: &Path,
-        sight: &AgentSight,
-    ) -> Result<(StopReason, Option<Fault>), CommandError> {
+    /// Runs the agent on the step.
+    async fn run_agent(&self, state: &Path, sight: &AgentSight) -> Result<AgentEnd, CommandError> {
         let column = &self.order.key.column;
         let loaded = self.configure(state, sight)?;
-        let limits = loaded.config.limits.clone();
+        let prompt = self.write_prompt(&loaded).map_err(CommandError::from)?;
         let environment = self.environment.with_network(self.step.agent.network.as_ref());
         let opener = TrialOpener {
             job: self.runner.setup,
             loaded,
             agent: &column.agent,
-            supervisor: environment.supervisor_of_run(&sight.mounts),
+            environment,
+            mounts: &sight.mounts,
             snapshots: self.snapshots(),
         };
-        let executor = LocalExecutor::new(opener, self.runner.signals.stop_requests());
-        let text = Arc::new(|_: &str| String::new());
-        let order = RunOrder {
-            item: None,
-            part: RunPart { run: None, item: None, text, products: None },
-            item_claim: Arc::new(|| None),
-            limits,
-            once: is_reserved(&column.agent),
-            restart: false,
+        let ended = agent_run::perform(self.runner, opener, Layout::new(state.to_owned())).await;
+        if let Some(file) = prompt {
+            // It is no part of the work. The agent may have removed it.
+            drop(fs::remove_file(file));
+        }
+        ended
+    }
+
+    /// Writes the instruction into the prompt file, if the agent is to claim there. Returns that file.
+    fn write_prompt(&self, loaded: &LoadedConfig) -> io::Result<Option<PathBuf>> {
+        let file = loaded.config.run.prompt.as_ref();
+        let Some(file) = file.filter(|_| self.task.form != TaskForm::Own) else { return Ok(None) };
+        let created = OpenOptions::new().write(true).create_new(true).open(file);
+        let written = created.and_then(|mut created| {
+            created.write_all(self.step.instruction.as_deref().unwrap_or_default().as_bytes())
+        });
+        let explain = |error: io::Error| {
+            io::Error::new(
+                error.kind(),
+                format!("the prompt file {} cannot be written: {error}", file.display()),
+            )
         };
-        let report = match executor.submit(order).await? {
-            Submission::Opened { run } => {
-                let observer: Arc<dyn RunObserver> = Arc::new(NoReporter);
-                executor.watch(&run, observer).await?
-            }
-            Submission::Complete(report) => *report,
-            Submission::Withheld(_) => return Err(CommandError::internal("the run was withheld")),
-        };
-        let reason = match report.reason {
-            // It is to have one iteration, so a limit of as many is not what ended it.
-            StopReason::MaxIterations if is_reserved(&column.agent) => StopReason::Once,
-            reason => reason,
-        };
-        Ok((reason, faults::from_stop(reason, &report.message, &report.state)))
+        written.map_err(explain)?;
+        Ok(Some(file.clone()))
     }
 
     /// Returns the configuration of the run.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use ralph_orchestrator_bench::task::Task;
 use ralph_orchestrator_bench::trial::Column;
 use ralph_orchestrator_config::{
-    self as config, Flag, LoadedConfig, Sources, duration_text, toml_text,
+    self as config, Flag, LoadedConfig, Role, Sources, duration_text, toml_text,
 };
 use ralph_orchestrator_contract::{BuildContext, Usd};
 use ralph_orchestrator_core::engine::{CompletionPolicy, ConfiguredAgent, build_context};
@@ -27,6 +27,10 @@ pub(crate) const MAIN_AGENT: &str = "agent";
 
 /// Where the flags of a trial come from, in messages.
 const ORIGIN: &str = "bench";
+/// The detector of what an agent writes into its prompt file.
+const MARKER: &str = "marker";
+/// The prompt file of a trial whose agent claims in it, in the work directory.
+const PROMPT_FILE: &str = "PROMPT.md";
 
 /// What a trial adds to the configuration of its job.
 pub(crate) struct TrialSettings<'a> {
@@ -98,7 +102,6 @@ pub(crate) fn load(
     sources.flags.extend([
         Flag { name: "[[bench.validator]]".to_owned(), key: "validator", text: validators },
         flag("completion.trust_agent", &json!(trusts)),
-        flag("run.prompt_text", &json!(settings.prompt)),
         flag("run.workspace", &text(settings.workspace)),
         flag("state.dir", &text(settings.state)),
         flag("git.commit", &json!(if bench.curve { "checkpoint" } else { "off" })),
@@ -110,8 +113,19 @@ pub(crate) fn load(
     if let Some(time) = settings.max_runtime {
         sources.flags.push(flag("limits.max_runtime", &json!(duration_text(time))));
     }
-    let loaded = load_within(sources, settings.max_cost)?;
-    refuse_series(&loaded)?;
+    let text = flag("run.prompt_text", &json!(settings.prompt));
+    let mut as_text = sources.clone();
+    as_text.flags.push(text);
+    let mut loaded = load_within(as_text, settings.max_cost)?;
+    let detectors = &loaded.config.completion.detectors;
+    let marks = detectors.iter().all(|detector| detector.name == MARKER);
+    if marks && !is_reserved(&settings.column.agent) {
+        // A text has no place for the marker, and nothing else would be a claim.
+        let file = settings.workspace.join(PROMPT_FILE);
+        sources.flags.push(flag("run.prompt", &json!(file.display().to_string())));
+        loaded = load_within(sources, settings.max_cost)?;
+    }
+    fit_to_column(&mut loaded, settings.column)?;
     Ok(loaded)
 }
 
@@ -154,7 +168,7 @@ pub(crate) fn load_own(
         ]);
     }
     let mut loaded = load_within(sources, settings.max_cost)?.with_agents_from(&agents);
-    refuse_series(&loaded)?;
+    fit_to_column(&mut loaded, settings.column)?;
     let (env, of_agents) = (&mut loaded.config.env, agents.config.env);
     env.pass.extend(of_agents.pass);
     for (name, value) in of_agents.set {
@@ -181,23 +195,31 @@ fn load_within(mut sources: Sources, max_cost: Option<Usd>) -> Result<LoadedConf
     Ok(config::load(&sources)?)
 }
 
-/// Refuses what makes a task of several runs, or takes the place of the task's prompt.
-fn refuse_series(loaded: &LoadedConfig) -> Result<(), CommandError> {
-    let tables = [
-        ("backlog", loaded.config.backlog.is_some()),
-        ("prompts", loaded.config.prompts.is_some()),
-        ("initializer", loaded.config.initializer.is_some()),
-    ];
-    for (table, is_given) in tables {
-        if is_given {
-            let message = format!(
-                "a trial is one run with the task's own instruction, so its configuration cannot have [{table}]"
-            );
-            let key = [table.to_owned()];
-            return Err(config::ConfigErrors::from(loaded.error_at(&key, None, &message)).into());
+/// Leaves out what has no meaning for agents that perform one iteration without a model, and refuses agents of roles
+/// that would work in the place of the column's.
+///
+/// # Errors
+/// Another agent than the column's would do the work.
+fn fit_to_column(loaded: &mut LoadedConfig, column: &Column) -> Result<(), CommandError> {
+    if is_reserved(&column.agent) {
+        let config = &mut loaded.config;
+        if config.initializer.take().is_some() {
+            // The initializer would have made what it runs.
+            config.run.setup.clear();
         }
+        (config.backlog, config.prompts) = (None, None);
+        return Ok(());
     }
-    Ok(())
+    let role = loaded.config.run.role.map_or(Role::Coding, Role::from);
+    let named = loaded.config.prompts.as_ref().and_then(|prompts| prompts.agents.of(role));
+    let Some(other) = named.filter(|name| *name != column.agent) else { return Ok(()) };
+    let message = format!(
+        "{other} would do the work of the column {column}, which would then say nothing of {}; name {other} in \
+         bench.agents, or leave this key out",
+        column.agent
+    );
+    let key = ["prompts", "agents", role.word()].map(str::to_owned);
+    Err(config::ConfigErrors::from(loaded.error_at(&key, None, &message)).into())
 }
 
 /// Returns the names of agents that a job can have, for messages.
@@ -225,7 +247,7 @@ pub(crate) async fn check_column(
     setup: &JobSetup,
     column: &Column,
     task: Option<&Task>,
-) -> Result<(), CommandError> {
+) -> Result<LoadedConfig, CommandError> {
     let bench = &setup.loaded.config.bench;
     if task.is_none()
         && !bench.trust_agent
@@ -248,7 +270,8 @@ pub(crate) async fn check_column(
     let name = agent_key(&column.agent);
     let agent = ConfiguredAgent::build(&loaded, &registry, &build, name.as_deref()).await?;
     agent.check_limits(&loaded)?;
-    check_program(&loaded, &setup.vars, name.as_deref())
+    check_program(&loaded, &setup.vars, name.as_deref())?;
+    Ok(loaded)
 }
 
 /// Returns the configuration of a trial as far as it is known before there is one.

@@ -10,6 +10,7 @@ mod planning;
 mod real;
 mod refused;
 mod reserved;
+mod variants;
 
 use std::fs;
 use std::path::PathBuf;

@@ -1,5 +1,6 @@
 //! Tasks of the own form: a folder with `ralph.toml`, whose validators decide.
 
+use crate::backlog::{feature, feature_list};
 use crate::environment::{TestEnvironment, of_run};
 
 use super::{SOLVES, append, column, environment, report, trial_of};
@@ -86,11 +87,28 @@ fn what_is_wrong_with_a_task_is_said_before_the_job() {
     env.ralph(&check).expect(78).says("own").says("dealy").says("delay");
     env.write("tasks/own/ralph.toml", "[run]\ndelay = \"0s\"\n");
     env.ralph(&check).expect(78).says("no [[validator]]");
-    env.write(
-        "tasks/own/ralph.toml",
-        "[backlog]\nkind = \"json\"\npath = \"x.json\"\n[[validator]]\nkind = \"command\"\nprogram = [\"true\"]\n",
-    );
-    env.ralph(&check).expect(78).says("cannot have [backlog]");
+}
+
+#[test]
+fn a_task_with_a_backlog_is_solved_once_all_items_are() {
+    let env = agents();
+    let list = feature_list(&[feature("a", 1, &[]), feature("b", 2, &[])]);
+    let table = "[backlog]\nkind = \"json\"\npath = \"list.json\"\n";
+    let config =
+        env.read("tasks/own/ralph.toml").replace("max_iterations = 2", "max_iterations = 4");
+    env.write("tasks/own/list.json", list)
+        .write("tasks/own/ralph.toml", format!("{config}{table}"));
+    let run =
+        ["bench", "run", "--agents", "solves,liar,nop", "--isolation", "none", "--out", "job"];
+    env.ralph(&run).expect(0);
+    for (agent, reward, reason, iterations) in
+        [("solves", 1.0, "completed", 2), ("liar", 0.0, "thrashing", 3), ("nop", 0.0, "once", 1)]
+    {
+        let trial = trial_of(&env, "job", agent);
+        assert_eq!(trial["rewards"]["reward"], reward, "{agent}: {trial:#}");
+        assert_eq!(trial["stop_reason"], reason, "{agent}: {trial:#}");
+        assert_eq!(trial["iterations"], iterations, "{agent}: {trial:#}");
+    }
 }
 
 #[test]

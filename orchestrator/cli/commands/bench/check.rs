@@ -123,7 +123,15 @@ async fn check_configurations(
     let (own, others): (Vec<&Task>, Vec<&Task>) =
         tasks.iter().partition(|task| task.form == TaskForm::Own);
     for column in columns.iter().filter(|_| !others.is_empty()) {
-        trial_config::check_column(setup, column, None).await?;
+        let loaded = trial_config::check_column(setup, column, None).await?;
+        let stepped = others.iter().filter(|task| task.steps.len() > 1);
+        problems.refusals.extend(stepped.filter(|_| loaded.config.backlog.is_some()).map(|task| {
+            let reason = format!(
+                "{column}: a task of several steps cannot be performed with [backlog], which is complete after the \
+                 first one"
+            );
+            Refusal { task: task.name.clone(), reason }
+        }));
     }
     for task in own {
         for column in &columns {
