@@ -294,7 +294,9 @@ impl From<JobError> for CommandError {
         let kind = match &error {
             JobError::Busy { .. } => ErrorKind::Busy,
             JobError::Damaged { .. } => ErrorKind::Damaged,
-            JobError::NoJob { .. } | JobError::Exists { .. } => ErrorKind::Usage,
+            JobError::NoLock { .. } | JobError::NoJob { .. } | JobError::Exists { .. } => {
+                ErrorKind::Usage
+            }
             JobError::Format { .. } => ErrorKind::Config,
             JobError::Io { .. } => ErrorKind::Internal,
         };

@@ -1,5 +1,6 @@
 //! The plugins of a configuration.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -80,6 +81,14 @@ impl Plugins {
         };
         self.all.push(Arc::new(plugin));
         Ok(())
+    }
+
+    /// Returns the digest of each plugin.
+    pub(crate) fn versions(&self) -> BTreeMap<String, String> {
+        let version = |plugin: &Arc<Plugin>| {
+            (format!("plugin {}", plugin.name()), plugin.digest().to_owned())
+        };
+        self.all.iter().map(version).collect()
     }
 
     /// Returns the files that must be readable to load the libraries.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::PathBuf;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -135,6 +136,15 @@ pub struct Durations {
     pub verifier_ms: u64,
 }
 
+/// Where the result of a trial comes from that was not performed again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReusedTrial {
+    /// The id of the job that performed it.
+    pub job: String,
+    /// The folder of the attempt there.
+    pub folder: PathBuf,
+}
+
 /// One attempt at a trial, as it ended. An attempt that failed for reasons of the machine or the provider is
 /// followed by another; all are kept, and the last one counts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -168,6 +178,9 @@ pub struct TrialRecord {
     /// The model, if it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
+    /// The earlier job that performed it, if this one did not: its cost was paid there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reused: Option<ReusedTrial>,
     /// Tokens and cost of the attempt.
     pub usage: Usage,
     /// Iterations of the run.

@@ -5,13 +5,14 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use ralph_orchestrator_bench::job::{
-    Budgets, FORMAT, Host, JobPlan, PlannedTask, RunOptions, file_digest,
+    Budgets, FORMAT, Host, JobLock, JobPlan, PlannedTask, RunOptions,
 };
 use ralph_orchestrator_bench::task::{self, Task};
 use ralph_orchestrator_bench::trial::Column;
 use ralph_orchestrator_config::{Bench, ConfigErrors};
 
 use super::job_setup::JobSetup;
+use super::lock;
 use super::trial_config::{MAIN_AGENT, known_agents};
 use crate::error::CommandError;
 
@@ -76,12 +77,13 @@ pub(crate) fn load_tasks(bench: &Bench) -> Result<Vec<Task>, CommandError> {
 /// Returns the plan of a new job.
 ///
 /// # Errors
-/// The configuration file cannot be read.
+/// There is no agent of a name.
 pub(crate) fn plan_job(
     setup: &JobSetup,
     tasks: &[Task],
     sets: Vec<(String, String)>,
     name: &str,
+    lock: JobLock,
 ) -> Result<JobPlan, CommandError> {
     let bench = &setup.loaded.config.bench;
     let configuration = setup.loaded.configuration();
@@ -96,7 +98,6 @@ pub(crate) fn plan_job(
         name: name.to_owned(),
         created: Timestamp::now(),
         program: env!("CARGO_PKG_VERSION").to_owned(),
-        configuration_digest: configuration.as_deref().map(file_digest).transpose()?,
         configuration,
         sets,
         host: Host::this(),
@@ -114,6 +115,7 @@ pub(crate) fn plan_job(
             agent_concurrency: bench.agent_concurrency.clone(),
             max_retries: bench.max_retries,
         },
+        lock: Some(lock),
     })
 }
 
@@ -129,10 +131,18 @@ pub(crate) fn load_planned(plan: &JobPlan, setup: &JobSetup) -> Result<Vec<Task>
         ))
         .hinted("restore it, or begin a new job with `bench run`")
     };
-    if let Some(file) = &plan.configuration
-        && Some(file_digest(file)?) != plan.configuration_digest
-    {
-        return Err(changed(file));
+    if let Some(lock) = &plan.lock {
+        let now = lock::digest_columns(setup)?;
+        if let Some((column, _)) =
+            lock.columns.iter().find(|(name, was)| now.get(*name) != Some(was))
+        {
+            let message = format!(
+                "the configuration of {column}, or a file that it names, has changed since the job was planned, so its \
+                 trials could not be compared"
+            );
+            return Err(CommandError::config(message)
+                .hinted("restore it, or begin a new job with `bench run`"));
+        }
     }
     let tasks = load_tasks(&setup.loaded.config.bench)?;
     for planned in &plan.tasks {

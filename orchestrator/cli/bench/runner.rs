@@ -140,6 +140,7 @@ impl<'a> Runner<'a> {
             stop_reason: progress.stop_reason.map(|reason| reason.word().to_owned()),
             agent_version: last.and_then(|facts| facts.version.clone()),
             model: last.and_then(|facts| facts.model.clone()),
+            reused: None,
             usage,
             iterations: progress.facts.iter().map(|facts| facts.iterations).sum(),
             claims: progress.facts.iter().map(|facts| facts.claims).sum(),

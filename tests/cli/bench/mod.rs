@@ -5,6 +5,7 @@ mod budget;
 mod commands;
 mod crash;
 mod import;
+mod locked;
 mod own_form;
 mod planning;
 mod real;

@@ -93,17 +93,21 @@ fn a_job_whose_tasks_or_configuration_changed_is_not_resumed() {
     running.wait().expect(130);
     fs::remove_file(env.path("shared/hold")).unwrap();
 
-    for file in ["tasks/one/tests/test.sh", "ralph.toml"] {
+    for (file, change) in
+        [("tasks/one/tests/test.sh", "# changed"), ("ralph.toml", "[env.set]\nCHANGED = \"1\"")]
+    {
         let before = env.read(file);
-        env.write(file, format!("{before}\n# changed\n"));
+        env.write(file, format!("{before}\n{change}\n"));
         let ended = env.ralph(&["bench", "resume", "job"]).expect(78);
-        ended.says("has changed since the job was planned").says("bench run");
+        ended.says("changed since the job was planned").says("bench run");
         env.write(file, before);
     }
     fs::rename(env.path("tasks/one"), env.path("elsewhere")).unwrap();
     env.ralph(&["bench", "resume", "job"]).expect(78);
     fs::rename(env.path("elsewhere"), env.path("tasks/one")).unwrap();
     assert_eq!(trial_files(&env, "job").len(), 1, "nothing was begun");
+    let before = env.read("ralph.toml");
+    env.write("ralph.toml", format!("# A comment is no change.\n{before}"));
     env.ralph(&["bench", "resume", "job"]).expect(0).says("[1/1]");
     env.ralph(&["bench", "resume", "nowhere"]).expect(64).says("has no job");
 }

@@ -30,6 +30,12 @@ pub enum JobError {
         /// The folder.
         path: PathBuf,
     },
+    /// There is no lock file.
+    #[error("there is no lock file {}", path.display())]
+    NoLock {
+        /// The file.
+        path: PathBuf,
+    },
     /// There is a job already.
     #[error("{} has a job already", path.display())]
     Exists {

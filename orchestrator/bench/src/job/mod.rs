@@ -2,13 +2,15 @@
 
 mod budget;
 mod error;
+mod job_lock;
 mod plan;
 mod schedule;
 mod store;
 
 pub use budget::{Budgets, SpentMoney};
 pub use error::JobError;
-pub use plan::{FORMAT, Host, JobPlan, PlannedTask, RunOptions, file_digest};
+pub use job_lock::{JobLock, LOCK_FILE, find_reusable};
+pub use plan::{FORMAT, Host, JobPlan, PlannedTask, RunOptions};
 pub use schedule::{
     CONFIGURATION_ERROR, JobEnd, JobObserver, JobProgress, Schedule, StopSignal, TrialOrder,
     TrialRunner, run_job,

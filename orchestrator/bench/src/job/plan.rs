@@ -1,13 +1,13 @@
 //! What a job is to do.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::budget::Budgets;
-use super::error::JobError;
+use super::job_lock::JobLock;
 use crate::trial::{Column, TrialKey};
 
 /// The format of the plan, of records and of the ledger.
@@ -28,8 +28,6 @@ pub struct JobPlan {
     pub program: String,
     /// The configuration file, absolute; none if everything was given on the command line.
     pub configuration: Option<PathBuf>,
-    /// The digest of that file's content, in hexadecimal.
-    pub configuration_digest: Option<String>,
     /// Keys of the configuration and their values, as they were given on the command line.
     pub sets: Vec<(String, String)>,
     /// Where the trials are performed.
@@ -46,6 +44,9 @@ pub struct JobPlan {
     pub budgets: Budgets,
     /// How trials are performed.
     pub options: RunOptions,
+    /// What its results depend on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lock: Option<JobLock>,
 }
 
 /// The machine that trials are performed on.
@@ -101,15 +102,6 @@ pub struct RunOptions {
     pub agent_concurrency: BTreeMap<String, u32>,
     /// How often a trial is repeated after a fault of the provider, the environment or the machine.
     pub max_retries: u32,
-}
-
-/// Returns the digest of a file, in hexadecimal.
-///
-/// # Errors
-/// It cannot be read.
-pub fn file_digest(file: &Path) -> Result<String, JobError> {
-    let content = std::fs::read(file).map_err(JobError::io("read", file))?;
-    Ok(blake3::hash(&content).to_hex().to_string())
 }
 
 impl JobPlan {

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! bench.json                      the plan, written once
+//! bench.lock.json                 what its results depend on
 //! ledger.jsonl                    what was paid: a line for each iteration of each attempt, appended
 //! lock                            held by the process that performs the job
 //! <trial>/attempts/<n>/           an attempt; all of them are kept
@@ -26,6 +27,7 @@ use ralph_orchestrator_contract::{Tokens, Usd};
 use ralph_orchestrator_safe_fs::{SymlinkPolicy, read_file, replace_file};
 
 use super::error::JobError;
+use super::job_lock::LOCK_FILE;
 use super::plan::{FORMAT, JobPlan, hash_key};
 use super::schedule::Schedule;
 use crate::trial::{TrialKey, TrialRecord};
@@ -150,6 +152,9 @@ impl JobStore {
         let file = dir.join(PLAN);
         if file.exists() {
             return Err(JobError::Exists { path: dir.to_owned() });
+        }
+        if let Some(job_lock) = &plan.lock {
+            write_json(&dir.join(LOCK_FILE), job_lock, dir)?;
         }
         write_json(&file, &plan, dir)?;
         Ok(Self { ledger: open_ledger(dir)?, dir: dir.to_owned(), plan, _lock: lock })
@@ -316,7 +321,7 @@ fn is_locked(dir: &Path) -> bool {
     file.is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
 }
 
-fn read(path: &Path) -> Result<Option<Vec<u8>>, JobError> {
+pub(super) fn read(path: &Path) -> Result<Option<Vec<u8>>, JobError> {
     match read_file(path, MAX_FILE, SymlinkPolicy::Follow) {
         Ok(bytes) => Ok(Some(bytes)),
         Err(error) if error.is_not_found() => Ok(None),
@@ -324,7 +329,7 @@ fn read(path: &Path) -> Result<Option<Vec<u8>>, JobError> {
     }
 }
 
-fn parse<T: DeserializeOwned>(path: &Path, bytes: &[u8]) -> Result<T, JobError> {
+pub(super) fn parse<T: DeserializeOwned>(path: &Path, bytes: &[u8]) -> Result<T, JobError> {
     serde_json::from_slice(bytes)
         .map_err(|error| JobError::Damaged { path: path.to_owned(), message: error.to_string() })
 }

@@ -32,6 +32,7 @@ pub(crate) fn record(agent: &str, task: &str, trial: u32, reward: Option<f64>) -
         fault: None,
         run: Some("run".to_owned()),
         stop_reason: None,
+        reused: None,
         agent_version: None,
         model: None,
         usage: Usage::default(),

@@ -10,7 +10,7 @@ use ralph_orchestrator_core::engine::plain_environment;
 use ralph_orchestrator_supervisor::{CaptureLimit, Ending, Grace, Spec, Supervisor, find_program};
 use serde_json::json;
 
-use super::{MatrixArgs, isolation_word};
+use super::MatrixArgs;
 use crate::bench::JobSetup;
 use crate::bench::planning::{columns, load_tasks};
 use crate::bench::trial_config::{self, ORACLE};
@@ -228,7 +228,7 @@ pub(crate) fn check(file: &ConfigFile, args: &CheckArgs) -> Result<u8, CommandEr
             "columns": columns.iter().map(ToString::to_string).collect::<Vec<_>>(),
             "tasks": tasks.iter().map(|task| &task.name).collect::<Vec<_>>(),
             "trials": trials,
-            "isolation": isolation_word(bench.isolation),
+            "isolation": bench.isolation.word(),
             "warnings": problems.warnings,
             "refused": problems
                 .refusals
@@ -241,7 +241,7 @@ pub(crate) fn check(file: &ConfigFile, args: &CheckArgs) -> Result<u8, CommandEr
         output::result(&format!("columns    {}", one_line(&names.join(", "), 200)));
         output::result(&format!("tasks      {}", tasks.len()));
         output::result(&format!("trials     {trials}"));
-        output::result(&format!("isolation  {}", isolation_word(bench.isolation)));
+        output::result(&format!("isolation  {}", bench.isolation.word()));
         for warning in &problems.warnings {
             output::info(&format!("warning: {}", one_line(warning, 400)));
         }

@@ -48,6 +48,12 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<u8, CommandError> {
     let job = read(&args.job)?;
     let other = args.with.as_ref().map(read).transpose()?;
     let candidates = other.as_ref().unwrap_or(&job);
+    if other.as_ref().is_some_and(|other| has_taken(other, &job) || has_taken(&job, other)) {
+        output::info(
+            "warning: trials of one of these jobs were taken from the other with `--reuse`: they are compared with \
+             themselves, and the interval is too narrow",
+        );
+    }
     let baseline = find(&job, &args.baseline)?;
     let candidate = find(candidates, &args.candidate)?;
     let level = SummaryOptions::default().level;
@@ -62,6 +68,12 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<u8, CommandError> {
         }
     }
     Ok(if is_worse { exit::LIMIT } else { exit::OK })
+}
+
+/// Whether a job has taken results of trials from another one.
+fn has_taken(job: &JobContents, from: &JobContents) -> bool {
+    let sources = job.records.iter().filter_map(|record| record.reused.as_ref());
+    sources.into_iter().any(|source| source.job == from.plan.id)
 }
 
 /// Returns the column of this name.

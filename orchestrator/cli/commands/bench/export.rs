@@ -82,7 +82,7 @@ fn facts(contents: &JobContents, setup: &JobSetup) -> JobFacts {
         dataset: plan.name.clone(),
         seed: plan.seed,
         orchestrator_version: plan.program.clone(),
-        isolation: super::isolation_word(setup.loaded.config.bench.isolation).to_owned(),
+        isolation: setup.loaded.config.bench.isolation.word().to_owned(),
         trials_per_task: plan.trials,
         concurrency: plan.options.concurrency,
         max_retries: plan.options.max_retries,

@@ -11,7 +11,7 @@ mod status;
 
 use std::path::PathBuf;
 
-use ralph_orchestrator_config::{Isolation, toml_text};
+use ralph_orchestrator_config::toml_text;
 use serde_json::json;
 
 use crate::args::SetArgs;
@@ -131,12 +131,4 @@ impl MatrixArgs {
 /// Returns a number as it is, and a word as text.
 fn toml_value(text: &str) -> String {
     if text.parse::<f64>().is_ok() { text.to_owned() } else { toml_text(&json!(text)) }
-}
-
-/// Returns the words of an isolation, as the configuration has them.
-pub(super) const fn isolation_word(isolation: Isolation) -> &'static str {
-    match isolation {
-        Isolation::None => "none",
-        Isolation::Namespace => "namespace",
-    }
 }

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use ralph_orchestrator_bench::job::{
-    JobContents, JobEnd, JobError, JobPlan, JobStore, Schedule, run_job,
+    JobContents, JobEnd, JobError, JobLock, JobPlan, JobStore, LOCK_FILE, Schedule, find_reusable,
+    run_job,
 };
 use ralph_orchestrator_bench::statistics::sequential::StopRule;
 use ralph_orchestrator_bench::task::Task;
@@ -13,7 +14,7 @@ use super::report::PAGE;
 use super::{MatrixArgs, check, report};
 use crate::bench::observer::{JobReporter, JobStop};
 use crate::bench::planning::{load_planned, load_tasks, new_folder, plan_job};
-use crate::bench::{JobSetup, Runner, absolute};
+use crate::bench::{JobSetup, Runner, absolute, lock};
 use crate::commands::block_on;
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
@@ -29,6 +30,12 @@ pub(crate) struct RunArgs {
     out: Option<PathBuf>,
     #[command(flatten)]
     going: GoingArgs,
+    /// Refuse to begin where anything differs from this lock: the file, or the folder of a job
+    #[arg(long, value_name = "PATH")]
+    locked: Option<PathBuf>,
+    /// Take results of the same trials from the job in this folder, instead of performing them; repeat it for several
+    #[arg(long, value_name = "DIR")]
+    reuse: Vec<PathBuf>,
     /// Leave out tasks that cannot be performed here, instead of refusing to begin
     #[arg(long)]
     skip_unsupported: bool,
@@ -71,14 +78,59 @@ pub(crate) fn run(file: &ConfigFile, args: &RunArgs) -> Result<u8, CommandError>
     } else {
         found.refuse()?;
     }
+    let lock = block_on(lock::compute(&setup, &tasks))?;
+    if let Some(path) = &args.locked {
+        require_lock(path, &lock)?;
+    }
+    let earlier = read_earlier(&args.reuse)?;
     let folder = match &args.out {
         Some(out) => absolute(out)?,
         None => new_folder(&setup.loaded.config.bench.out),
     };
     let name = folder.file_name().map(|name| name.to_string_lossy().into_owned());
-    let plan = plan_job(&setup, &tasks, sets, &name.unwrap_or_default())?;
-    let store = JobStore::create(&folder, plan).map_err(|error| explain(error, &folder))?;
+    let plan = plan_job(&setup, &tasks, sets, &name.unwrap_or_default(), lock)?;
+    let earlier: Vec<(&Path, JobContents)> =
+        earlier.iter().map(|(folder, contents)| (folder.as_path(), contents.clone())).collect();
+    let reused = find_reusable(&plan, &earlier);
+    let mut store = JobStore::create(&folder, plan).map_err(|error| explain(error, &folder))?;
+    for record in &reused {
+        store.begin_attempt(&record.key, record.attempt)?;
+        store.end_attempt(record, &[])?;
+    }
+    if !args.reuse.is_empty() {
+        let count = count(reused.len() as u64, "trial");
+        output::info(&format!("{count} taken from earlier jobs; these are no new samples"));
+    }
     perform(store, &setup, tasks, &args.going)
+}
+
+/// Refuses to begin where anything differs from a lock.
+fn require_lock(path: &Path, now: &JobLock) -> Result<(), CommandError> {
+    let path = absolute(path)?;
+    let locked = JobLock::read(&path).map_err(|error| explain(error, &path))?;
+    let differences = locked.find_differences(now);
+    if differences.is_empty() {
+        return Ok(());
+    }
+    let message =
+        format!("not everything is as {} has it:\n  {}", path.display(), differences.join("\n  "));
+    Err(CommandError::config(message).hinted(
+        "restore what differs, or begin without `--locked`; the new job has a lock of its own",
+    ))
+}
+
+/// Reads jobs whose trials may be taken.
+fn read_earlier(folders: &[PathBuf]) -> Result<Vec<(PathBuf, JobContents)>, CommandError> {
+    let mut jobs: Vec<(PathBuf, JobContents)> = Vec::new();
+    for folder in folders {
+        let folder = absolute(folder)?;
+        let contents = JobContents::read(&folder).map_err(|error| explain(error, &folder))?;
+        // Named twice, its trials are there once all the same.
+        if jobs.iter().all(|(_, known)| known.plan.id != contents.plan.id) {
+            jobs.push((folder, contents));
+        }
+    }
+    Ok(jobs)
 }
 
 pub(crate) fn resume(args: &ResumeArgs) -> Result<u8, CommandError> {
@@ -178,6 +230,9 @@ pub(super) fn explain(error: JobError, folder: &Path) -> CommandError {
             "`ralph-orchestrator bench resume {}` performs what is left of it",
             folder.display()
         )),
+        JobError::NoLock { .. } => {
+            Some(format!("`bench run` writes one into the folder of each job, as {LOCK_FILE}"))
+        }
         JobError::NoJob { .. } => Some("`ralph-orchestrator bench run` begins one".to_owned()),
         JobError::Busy { .. } => Some(format!(
             "`ralph-orchestrator bench status {}` shows how far it is",

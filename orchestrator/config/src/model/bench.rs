@@ -143,6 +143,17 @@ pub enum Isolation {
     Namespace,
 }
 
+impl Isolation {
+    /// Returns its word in the configuration.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Namespace => "namespace",
+        }
+    }
+}
+
 impl StrictEnum for Isolation {
     const WORDS: &'static [&'static str] = &["none", "namespace"];
     const VALUES: &'static [Self] = &[Self::None, Self::Namespace];
