@@ -337,7 +337,12 @@ pub(crate) fn variables() -> BTreeMap<String, String> {
 
 /// Below `$XDG_CACHE_HOME`, or `~/.cache`.
 pub(crate) fn plugin_cache(vars: &BTreeMap<String, String>) -> PathBuf {
-    home(vars, "XDG_CACHE_HOME", ".cache").join("ralph-orchestrator/plugins")
+    cache_home(vars).join("ralph-orchestrator/plugins")
+}
+
+/// `$XDG_CACHE_HOME`, or `~/.cache`.
+pub(crate) fn cache_home(vars: &BTreeMap<String, String>) -> PathBuf {
+    home(vars, "XDG_CACHE_HOME", ".cache")
 }
 
 /// `$XDG_CONFIG_HOME`, or `~/.config`.

@@ -25,6 +25,11 @@ pub(crate) struct JobSetup {
 }
 
 impl JobSetup {
+    /// Returns the folder of what RUN lines of tasks have made.
+    pub(crate) fn layers(&self) -> PathBuf {
+        crate::context::cache_home(&self.vars).join("ralph-orchestrator/bench-setup")
+    }
+
     /// Reads the configuration. A file is not needed: the command line can say everything.
     ///
     /// # Errors

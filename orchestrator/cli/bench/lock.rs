@@ -31,12 +31,13 @@ const NOT_OF_TRIALS: [&str; 10] = [
     "validator",
 ];
 /// The keys of `[bench]` that decide what a trial is.
-const OF_TRIALS: [&str; 7] = [
+const OF_TRIALS: [&str; 8] = [
     "bench.agent_time_factor",
     "bench.curve",
     "bench.isolation",
     "bench.max_cost_per_trial_usd",
     "bench.provided",
+    "bench.setup",
     "bench.trust_agent",
     "bench.validator",
 ];

@@ -11,6 +11,7 @@ mod opener;
 pub(crate) mod planning;
 mod run_facts;
 mod runner;
+mod setup_layer;
 mod snapshots;
 mod step;
 pub(crate) mod trial_config;

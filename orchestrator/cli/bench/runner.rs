@@ -7,7 +7,7 @@ use std::time::Instant;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use ralph_orchestrator_bench::job::{LedgerEntry, StartedTrial, TrialOrder, TrialRunner};
-use ralph_orchestrator_bench::task::{Task, reward};
+use ralph_orchestrator_bench::task::{StagedEnvironment, Task, reward};
 use ralph_orchestrator_bench::trial::{
     Cause, CheatFinding, Durations, Fault, IterationReward, TrialKey, TrialRecord,
 };
@@ -17,6 +17,7 @@ use ralph_orchestrator_core::store::Layout;
 
 use super::job_setup::JobSetup;
 use super::run_facts::RunFacts;
+use super::setup_layer::SetupLayers;
 use super::step::StepTrial;
 use super::trial_config::is_reserved;
 use super::trial_environment::{TrialEnvironment, add_logs};
@@ -81,9 +82,7 @@ impl<'a> Runner<'a> {
             fault(Cause::Infrastructure, "TaskNotFoundError", "the task is gone".to_owned())
         })?;
         let started = Instant::now();
-        let mut staged = task
-            .stage(&order.dir.join("environment"), &self.variables(&order.key))
-            .map_err(|error| fault(Cause::Sandbox, "EnvironmentError", error.to_string()))?;
+        let mut staged = self.stage(task, order).await?;
         let failed = |error: std::io::Error| {
             fault(Cause::Infrastructure, "EnvironmentError", error.to_string())
         };
@@ -111,6 +110,19 @@ impl<'a> Runner<'a> {
         progress.rewards =
             reward::combine_rewards(task.reward_strategy, &rewards).unwrap_or_default();
         Ok(())
+    }
+
+    /// Makes the files of the task's environment.
+    async fn stage(&self, task: &Task, order: &TrialOrder) -> Result<StagedEnvironment, Fault> {
+        let (into, vars) = (order.dir.join("environment"), self.variables(&order.key));
+        let layers = SetupLayers { job: self.setup, switch: &self.signals.switch };
+        let staged = if layers.is_needed(task) {
+            layers.copy_into(task, &into).await?;
+            task.adopt_setup(&into, &vars)
+        } else {
+            task.stage(&into, &vars)
+        };
+        staged.map_err(|error| fault(Cause::Sandbox, "EnvironmentError", error.to_string()))
     }
 
     /// Returns the record of an attempt.

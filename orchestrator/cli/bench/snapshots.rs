@@ -80,7 +80,7 @@ impl RunRepository for RunSnapshots {
 
 /// Copies a folder that an agent has written to: links stay the links that they are, and what is neither file, folder
 /// nor link is left out. `depth` are the levels of folders, `left` the bytes that may be copied.
-fn copy_tree(from: &Path, to: &Path, depth: usize, left: &mut u64) -> io::Result<()> {
+pub(super) fn copy_tree(from: &Path, to: &Path, depth: usize, left: &mut u64) -> io::Result<()> {
     let too_deep = || io::Error::other(format!("it has more than {MAX_DEPTH} levels of folders"));
     let below = depth.checked_sub(1).ok_or_else(too_deep)?;
     fs::create_dir_all(to)?;

@@ -249,6 +249,8 @@ pub(super) struct CommandEnd {
     pub(super) is_success: bool,
     /// It was ended because its time was over.
     pub(super) is_timed_out: bool,
+    /// How it ended, in words.
+    pub(super) status: String,
     /// What it printed.
     pub(super) output: String,
 }
@@ -291,6 +293,7 @@ impl TrialEnvironment {
         Ok(CommandEnd {
             is_success: output.exit.ending == Ending::Exited(0),
             is_timed_out: output.stopped,
+            status: output.exit.ending.to_string(),
             output: [output.stdout.text(), output.stderr.text()].concat(),
         })
     }

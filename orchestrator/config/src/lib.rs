@@ -50,8 +50,8 @@ pub use model::{
     Bench, BenchVariant, CommitMode, Completion, CompletionTrigger, Config, DetectorConfig, Env,
     EnvMode, Git, Handoff, Initializer, InstructionsMode, Isolation, Limits, Memory, MemoryMode,
     PluginConfig, Prices, ProgressFormat, Prompts, Role, RoleAgents, RoleNames, Run, Sandbox,
-    SandboxMode, SandboxWorkspace, StateConfig, ValidatorConfig, WorkingRole, duration_text,
-    parse_duration,
+    SandboxMode, SandboxWorkspace, StateConfig, TaskSetup, ValidatorConfig, WorkingRole,
+    duration_text, parse_duration,
 };
 pub use plan_file::{PlanFile, TaskSource};
 pub use run_paths::{load_run_paths, run_paths_at};

@@ -11,6 +11,7 @@ mod planning;
 mod real;
 mod refused;
 mod reserved;
+mod setup_lines;
 mod variants;
 
 use std::fs;

@@ -12,7 +12,7 @@ pub use error::JobError;
 pub use job_lock::{JobLock, LOCK_FILE, find_reusable};
 pub use plan::{FORMAT, Host, JobPlan, PlannedTask, RunOptions};
 pub use schedule::{
-    CONFIGURATION_ERROR, JobEnd, JobObserver, JobProgress, Schedule, StopSignal, TrialOrder,
-    TrialRunner, run_job,
+    CONFIGURATION_ERROR, JobEnd, JobObserver, JobProgress, Schedule, StopSignal, TASK_SETUP_ERROR,
+    TrialOrder, TrialRunner, run_job,
 };
 pub use store::{JobContents, JobStore, LedgerEntry, StartedTrial, TrialLayout};

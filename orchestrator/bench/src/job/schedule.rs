@@ -17,13 +17,17 @@ use crate::trial::{Cause, TrialKey, TrialRecord};
 /// The kind of fault of a trial whose configuration is wrong.
 pub const CONFIGURATION_ERROR: &str = "ConfigurationError";
 
+/// The kind of fault of a task whose environment cannot be made, since one of its commands fails.
+pub const TASK_SETUP_ERROR: &str = "TaskSetupError";
+
 /// Faults that the next attempt would only meet again.
-const LASTING: [&str; 5] = [
+const LASTING: [&str; 6] = [
     "AuthenticationError",
     "BillingError",
     "ModelNotFoundError",
     "AgentNotAvailableError",
     CONFIGURATION_ERROR,
+    TASK_SETUP_ERROR,
 ];
 
 /// An attempt to be performed.

@@ -22,6 +22,7 @@ mod problem;
 mod provided;
 pub mod reward;
 mod settings;
+mod setup_stage;
 mod stage;
 mod template;
 mod text_file;
@@ -50,5 +51,6 @@ pub use self::settings::{
     EnvironmentSettings, Healthcheck, MAIN_SERVICE, McpServer, McpTransport, NetworkPolicy,
     OperatingSystem, RewardGate, RewardStrategy, Tpu, User,
 };
+pub use self::setup_stage::SetupStage;
 pub use self::stage::{Mount, StageError, StagedEnvironment};
 pub use self::template::{MissingVariable, resolve_env};

@@ -55,6 +55,18 @@ pub struct StagedEnvironment {
 }
 
 impl StagedEnvironment {
+    /// Returns an environment without anything in it.
+    pub(super) const fn empty(root: PathBuf) -> Self {
+        Self {
+            workdir: String::new(),
+            env: BTreeMap::new(),
+            user: None,
+            setup: Vec::new(),
+            mounts: Vec::new(),
+            root,
+        }
+    }
+
     /// Returns where a path of the environment is on this machine; none if it is in no mount. The path may be relative
     /// to the work directory.
     #[must_use]
@@ -135,35 +147,50 @@ impl Task {
         host: &BTreeMap<String, String>,
         has_bundled_tests: bool,
     ) -> Result<StagedEnvironment, StageError> {
-        let not_files = || StageError::NotFiles { folder: self.folder.clone() };
         let root = real_path(into).join("root");
         if find_plain(&root)?.is_some() {
             let exists = std::io::Error::from(std::io::ErrorKind::AlreadyExists);
             return Err(TreeError::from_io(&root, exists).into());
         }
         create_folder(&root)?;
-        let mut staged = StagedEnvironment {
-            workdir: String::new(),
-            env: BTreeMap::new(),
-            user: None,
-            setup: Vec::new(),
-            mounts: Vec::new(),
-            root,
-        };
-        if let EnvironmentSource::Configuration(_) = source {
-            return self.stage_folder(staged);
-        }
-        let workdir = find_workdir(settings, source).ok_or_else(not_files)?;
+        let staged = StagedEnvironment::empty(root);
         match source {
+            EnvironmentSource::Configuration(_) => return self.stage_folder(staged),
             EnvironmentSource::Dockerfile(dockerfile) => {
                 let stager = DockerfileStager { dockerfile, root: &staged.root, has_bundled_tests };
                 stager.stage()?;
+            }
+            EnvironmentSource::Files(files) => {
+                let workdir = find_workdir(settings, source).ok_or_else(|| self.not_files())?;
+                copy_files(files, &staged.root, &workdir)?;
+            }
+            _ => return Err(self.not_files()),
+        }
+        self.describe_staged(staged, source, settings, host, has_bundled_tests)
+    }
+
+    pub(super) fn not_files(&self) -> StageError {
+        StageError::NotFiles { folder: self.folder.clone() }
+    }
+
+    /// Says of files that were made what comes where, and what processes begin with.
+    pub(super) fn describe_staged(
+        &self,
+        mut staged: StagedEnvironment,
+        source: &EnvironmentSource,
+        settings: &EnvironmentSettings,
+        host: &BTreeMap<String, String>,
+        has_bundled_tests: bool,
+    ) -> Result<StagedEnvironment, StageError> {
+        let workdir = find_workdir(settings, source).ok_or_else(|| self.not_files())?;
+        match source {
+            EnvironmentSource::Dockerfile(dockerfile) => {
                 staged.env.clone_from(&dockerfile.env);
                 staged.user.clone_from(&dockerfile.user);
                 staged.setup = dockerfile.setup_commands().cloned().collect();
             }
-            EnvironmentSource::Files(files) => copy_files(files, &staged.root, &workdir)?,
-            _ => return Err(not_files()),
+            EnvironmentSource::Files(_) => {}
+            _ => return Err(self.not_files()),
         }
         find_mount_point(&workdir, has_bundled_tests).map_err(StageError::Path)?;
         create_folder(&locate(&staged.root, &workdir))?;
@@ -235,7 +262,7 @@ pub(super) fn locate(root: &Path, path: &str) -> PathBuf {
     if relative.is_empty() { root.to_owned() } else { root.join(relative) }
 }
 
-fn list_mounts(root: &Path) -> Result<Vec<Mount>, TreeError> {
+pub(super) fn list_mounts(root: &Path) -> Result<Vec<Mount>, TreeError> {
     let io = |error| TreeError::from_io(root, error);
     let mut mounts = Vec::new();
     for entry in root.read_dir().map_err(io)? {
@@ -323,10 +350,10 @@ fn read_ignore(dockerfile: &Dockerfile) -> Result<IgnoreFile, String> {
     Ok(IgnoreFile::default())
 }
 
-struct DockerfileStager<'d> {
-    dockerfile: &'d Dockerfile,
-    root: &'d Path,
-    has_bundled_tests: bool,
+pub(super) struct DockerfileStager<'d> {
+    pub(super) dockerfile: &'d Dockerfile,
+    pub(super) root: &'d Path,
+    pub(super) has_bundled_tests: bool,
 }
 
 impl DockerfileStager<'_> {
@@ -335,18 +362,23 @@ impl DockerfileStager<'_> {
     }
 
     fn stage(&self) -> Result<(), StageError> {
-        if let Some((line, reason)) = self.dockerfile.unsupported.first() {
-            return Err(self.error(*line, reason.clone()));
+        self.require_supported()?;
+        self.dockerfile.actions.iter().try_for_each(|action| self.perform(action))
+    }
+
+    pub(super) fn require_supported(&self) -> Result<(), StageError> {
+        match self.dockerfile.unsupported.first() {
+            Some((line, reason)) => Err(self.error(*line, reason.clone())),
+            None => Ok(()),
         }
-        for action in &self.dockerfile.actions {
-            match action {
-                FileAction::Folder { path } => {
-                    create_folder(&self.place(1, path)?)?;
-                }
-                FileAction::Copy(copy) => self.copy(copy)?,
-                // What is not understood is run after everything is staged, if it is.
-                FileAction::Run(command) => self.apply_effects(command)?,
-            }
+    }
+
+    /// Makes the files of a line. Of a RUN line that is what is known of it.
+    pub(super) fn perform(&self, action: &FileAction) -> Result<(), StageError> {
+        match action {
+            FileAction::Folder { path } => create_folder(&self.place(1, path)?)?,
+            FileAction::Copy(copy) => self.copy(copy)?,
+            FileAction::Run(command) => self.apply_effects(command)?,
         }
         Ok(())
     }

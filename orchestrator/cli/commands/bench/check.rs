@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ralph_orchestrator_bench::task::{
-    Capabilities, Isolation as TaskIsolation, Package, ProgramOutput, Task, TaskForm, find_provided,
+    Capabilities, Feature, Isolation as TaskIsolation, Package, ProgramOutput, Task, TaskForm,
+    find_provided,
 };
-use ralph_orchestrator_config::{ConfigErrors, Isolation, LoadedConfig};
+use ralph_orchestrator_config::{ConfigErrors, Isolation, LoadedConfig, TaskSetup};
 use ralph_orchestrator_core::engine::plain_environment;
 use ralph_orchestrator_supervisor::{CaptureLimit, Ending, Grace, Spec, Supervisor, find_program};
 use serde_json::json;
@@ -97,8 +98,11 @@ pub(super) async fn find_problems(
         Isolation::None => TaskIsolation::None,
         Isolation::Namespace => TaskIsolation::Namespace,
     };
-    let capabilities =
+    let mut capabilities =
         Capabilities { provided, variables: setup.vars.clone(), ..Capabilities::new(isolation) };
+    if bench.setup != TaskSetup::Off && isolation == TaskIsolation::Namespace {
+        capabilities.features.insert(Feature::Setup);
+    }
     for task in tasks {
         problems.warnings.extend(task.warnings.iter().map(ToString::to_string));
         let reasons = task.find_obstacles(&capabilities).into_iter();

@@ -81,6 +81,16 @@ pub(super) struct MatrixArgs {
     /// What this machine has of what tasks install, such as pip:pytest; repeat it for several
     #[arg(long, value_name = "PACKAGE")]
     provided: Vec<String>,
+    /// Run RUN lines of tasks that this machine does not provide, once for each task, without network or with it
+    #[arg(
+        long,
+        value_name = "NETWORK",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "no-network",
+        value_parser = ["off", "no-network", "public"]
+    )]
+    setup: Option<String>,
     /// Take the agent's word that a trial is over, where no `[[bench.validator]]` decides
     #[arg(long)]
     trust_agent: bool,
@@ -116,6 +126,7 @@ impl MatrixArgs {
             ("seed", self.seed.map(|seed| seed.to_string())),
             ("max_cost_usd", self.max_cost.as_ref().map(|text| toml_value(text))),
             ("isolation", self.isolation.as_ref().map(|kind| toml_text(&json!(kind)))),
+            ("setup", self.setup.as_ref().map(|kind| toml_text(&json!(kind)))),
             ("trust_agent", self.trust_agent.then(|| "true".to_owned())),
             ("curve", self.curve.then(|| "true".to_owned())),
         ];

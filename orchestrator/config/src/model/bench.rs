@@ -48,6 +48,10 @@ pub struct Bench {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(inner(length(min = 1)))]
     pub provided: Vec<String>,
+    /// Whether RUN lines of a task's Dockerfile are run that the machine does not provide: "off", "no-network", or
+    /// "public" with the machine's network. Once for each task as it is; trials get a copy of what they made.
+    #[serde(deserialize_with = "strict::enumeration")]
+    pub setup: TaskSetup,
     /// The agent's word ends a trial of a task that brings no validators: no `[[bench.validator]]` is needed.
     pub trust_agent: bool,
     /// Those who decide within a trial whether a claim stands, instead of `[[validator]]`. A task's own tests are
@@ -90,6 +94,7 @@ impl Default for Bench {
             out: PathBuf::from("jobs"),
             isolation: Isolation::Namespace,
             provided: Vec::new(),
+            setup: TaskSetup::Off,
             trust_agent: false,
             validator: Vec::new(),
             variant: BTreeMap::new(),
@@ -130,6 +135,24 @@ impl BenchVariant {
     pub fn sets(&self) -> Vec<(String, String)> {
         self.set.iter().map(|(key, value)| (key.clone(), toml_text(value))).collect()
     }
+}
+
+/// Whether RUN lines are run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum TaskSetup {
+    /// No: a task that needs it is refused.
+    #[default]
+    Off,
+    /// Without network.
+    NoNetwork,
+    /// With the machine's network.
+    Public,
+}
+
+impl StrictEnum for TaskSetup {
+    const WORDS: &'static [&'static str] = &["off", "no-network", "public"];
+    const VALUES: &'static [Self] = &[Self::Off, Self::NoNetwork, Self::Public];
 }
 
 /// What a trial sees of the machine.

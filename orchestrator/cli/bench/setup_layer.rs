@@ -1,0 +1,187 @@
+//! The files of a task whose Dockerfile has RUN lines that have to be run: made once, and copied for each trial.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use ralph_orchestrator_bench::job::TASK_SETUP_ERROR;
+use ralph_orchestrator_bench::task::{NetworkPolicy, Package, SetupCommand, SetupStage, Task};
+use ralph_orchestrator_bench::trial::{Cause, Fault};
+use ralph_orchestrator_config::TaskSetup;
+use ralph_orchestrator_supervisor::KillSwitch;
+
+use super::job_setup::JobSetup;
+use super::runner::fault;
+use super::snapshots::copy_tree;
+use super::trial_environment::{CommandEnd, TrialEnvironment};
+
+/// The folder of what an environment consists of, in a layer as in an attempt.
+const ENVIRONMENT: &str = "environment";
+/// What of it trials get: the files of the task, and what its lines left in the home folder.
+const COPIED: [&str; 2] = ["root", "home"];
+/// How long somebody waits before trying again whether another process has made the layer.
+const LOCK_POLL: Duration = Duration::from_millis(100);
+/// The most that a layer may have.
+const MAX_BYTES: u64 = 64 << 30;
+const MAX_DEPTH: usize = 128;
+/// The last lines of a command that failed, in its message.
+const LAST_LINES: usize = 20;
+
+/// Makes layers.
+pub(super) struct SetupLayers<'a> {
+    pub(super) job: &'a JobSetup,
+    pub(super) switch: &'a KillSwitch,
+}
+
+impl SetupLayers<'_> {
+    /// Whether the files of a task come from a layer.
+    pub(super) fn is_needed(&self, task: &Task) -> bool {
+        self.job.loaded.config.bench.setup != TaskSetup::Off && task.needs_setup(&self.provided())
+    }
+
+    /// Copies the files of a task into the folder of an attempt's environment, and makes them first if nobody has.
+    ///
+    /// # Errors
+    /// A RUN line fails, or a file cannot be made.
+    pub(super) async fn copy_into(&self, task: &Task, into: &Path) -> Result<(), Fault> {
+        let layer = self.require(task).await?;
+        for name in COPIED {
+            let from = layer.join(ENVIRONMENT).join(name);
+            copy_tree(&from, &into.join(name), MAX_DEPTH, &mut { MAX_BYTES }).map_err(failed)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the folder of a task's layer. A folder under its final name is complete.
+    async fn require(&self, task: &Task) -> Result<PathBuf, Fault> {
+        let layers = self.job.layers();
+        let name = self.name(task);
+        let (layer, part) = (layers.join(&name), layers.join(format!("{name}.part")));
+        if layer.is_dir() {
+            return Ok(layer);
+        }
+        fs::create_dir_all(&layers).map_err(failed)?;
+        let _lock = self.take_lock(&layers.join(format!("{name}.lock"))).await?;
+        if layer.is_dir() {
+            return Ok(layer);
+        }
+        if part.exists() {
+            // Of a setup that was killed.
+            fs::remove_dir_all(&part).map_err(failed)?;
+        }
+        let made = self.make(task, &part).await;
+        if let Err(fault) = made {
+            drop(fs::remove_dir_all(&part));
+            return Err(fault);
+        }
+        fs::rename(&part, &layer).map_err(failed)?;
+        Ok(layer)
+    }
+
+    async fn make(&self, task: &Task, part: &Path) -> Result<(), Fault> {
+        let into = part.join(ENVIRONMENT);
+        fs::create_dir_all(&into).map_err(failed)?;
+        let provided = self.provided();
+        let mut stage = task.begin_setup(&into).map_err(failed)?;
+        while let Some(command) = stage.advance(&provided).map_err(failed)? {
+            self.run(task, &stage, &command, part).await?;
+        }
+        // There may have been no line that needed it.
+        fs::create_dir_all(into.join("home")).map_err(failed)
+    }
+
+    async fn run(
+        &self,
+        task: &Task,
+        stage: &SetupStage<'_>,
+        command: &SetupCommand,
+        part: &Path,
+    ) -> Result<(), Fault> {
+        let staged = stage.staged();
+        let settings = &task.environment;
+        let environment = TrialEnvironment::create(task, staged, part, self.job, self.switch)
+            // What agents share is nothing that a task may write to.
+            .and_then(|environment| environment.for_verifier(part, staged, settings))
+            .map_err(failed)?;
+        let policy = match self.job.loaded.config.bench.setup {
+            TaskSetup::Public => NetworkPolicy::Public,
+            TaskSetup::Off | TaskSetup::NoNetwork => NetworkPolicy::NoNetwork,
+        };
+        let environment = environment.with_network(Some(&policy));
+        let end = environment
+            .run(&command.program, &command.env, settings.build_timeout, &[])
+            .await
+            .map_err(|fault| explain(stage, command, &fault.message, ""))?;
+        if self.switch.is_pulled() {
+            let message = "the setup of the task was killed on request".to_owned();
+            return Err(fault(Cause::Cancelled, "CancelledError", message));
+        }
+        if end.is_success {
+            return Ok(());
+        }
+        Err(explain(stage, command, &describe_end(&end, settings.build_timeout), &end.output))
+    }
+
+    /// Returns the name of a layer: everything that decides what is in it.
+    fn name(&self, task: &Task) -> String {
+        let bench = &self.job.loaded.config.bench;
+        let mut hasher = blake3::Hasher::new();
+        let parts = [
+            env!("CARGO_PKG_VERSION").to_owned(),
+            task.digest.clone(),
+            format!("{:?}", bench.setup),
+            bench.provided.join("\n"),
+        ];
+        for part in parts {
+            hasher.update(&u64::try_from(part.len()).unwrap_or(u64::MAX).to_le_bytes());
+            hasher.update(part.as_bytes());
+        }
+        hasher.finalize().to_hex().to_string()
+    }
+
+    fn provided(&self) -> Vec<Package> {
+        // What is no package was refused before the job.
+        let texts = self.job.loaded.config.bench.provided.iter();
+        texts.filter_map(|text| text.parse().ok()).collect()
+    }
+
+    /// Waits until no other trial or job makes this layer.
+    async fn take_lock(&self, path: &Path) -> Result<File, Fault> {
+        let file = OpenOptions::new().create(true).truncate(false).write(true).open(path);
+        let file = file.map_err(failed)?;
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok(file),
+                Err(TryLockError::WouldBlock) if self.switch.is_pulled() => {
+                    let message = "the wait for the setup of the task was ended on request";
+                    return Err(fault(Cause::Cancelled, "CancelledError", message.to_owned()));
+                }
+                Err(TryLockError::WouldBlock) => tokio::time::sleep(LOCK_POLL).await,
+                Err(TryLockError::Error(error)) => return Err(failed(error)),
+            }
+        }
+    }
+}
+
+fn describe_end(end: &CommandEnd, timeout: Duration) -> String {
+    if end.is_timed_out {
+        return format!("it took longer than {} s, its `build_timeout_sec`", timeout.as_secs());
+    }
+    end.status.clone()
+}
+
+/// Returns the fault of a RUN line: where it is, how it ended, and what it said last.
+fn explain(stage: &SetupStage<'_>, command: &SetupCommand, end: &str, output: &str) -> Fault {
+    let lines: Vec<&str> = output.trim_end().lines().collect();
+    let last = lines.get(lines.len().saturating_sub(LAST_LINES)..).unwrap_or_default().join("\n");
+    let message = format!("{}:{}: RUN: {end}\n{last}", stage.dockerfile().display(), command.line);
+    fault(Cause::Sandbox, TASK_SETUP_ERROR, message.trim_end().to_owned())
+}
+
+fn failed(error: impl Into<Box<dyn std::error::Error>>) -> Fault {
+    let error: Box<dyn std::error::Error> = error.into();
+    let is_io = error.is::<io::Error>();
+    let cause = if is_io { Cause::Infrastructure } else { Cause::Sandbox };
+    fault(cause, "EnvironmentError", error.to_string())
+}
