@@ -197,6 +197,9 @@ pub struct TrialRecord {
     /// What the agent did to the verification.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cheating: Vec<CheatFinding>,
+    /// The share of the agent's time in which somebody on the machine waited for a processor, if that is counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub contention: Option<f64>,
     /// What may have disturbed the measurement, for people: a busy machine, a limit that could not be set.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,

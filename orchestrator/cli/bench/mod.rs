@@ -1,6 +1,7 @@
 //! Jobs of trials: what `bench` needs beside the commands.
 
 mod agent_run;
+mod contention;
 mod decoys;
 mod faults;
 pub(crate) mod imported_task;

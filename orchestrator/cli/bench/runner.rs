@@ -15,6 +15,7 @@ use ralph_orchestrator_contract::{Usage, Usd};
 use ralph_orchestrator_core::machine::StopReason;
 use ralph_orchestrator_core::store::Layout;
 
+use super::contention::THRESHOLD;
 use super::job_setup::JobSetup;
 use super::run_facts::RunFacts;
 use super::setup_layer::SetupLayers;
@@ -26,6 +27,10 @@ use crate::signals::Signals;
 
 /// The folder of an attempt with the states of its runs.
 const STATE: &str = "state";
+
+/// What is said of trials in which processes waited for a processor in 20 % of the time or more.
+const CONTENDED: &str = "the processors were contended for 20 % or more of the agent's time in some trials (`contention` of \
+     their records): time limits weighed more there; use a lower `concurrency`, or a machine that does nothing else";
 
 /// The variable with the seed of a trial: that of the job, and the number of the trial.
 const TRIAL_SEED: &str = "TRIAL_SEED";
@@ -48,6 +53,8 @@ pub(super) struct Progress {
     pub(super) fault: Option<Fault>,
     pub(super) curve: Vec<IterationReward>,
     pub(super) cheating: Vec<CheatFinding>,
+    /// The share of the agent's time in which somebody waited for a processor; of several steps the largest.
+    pub(super) contention: Option<f64>,
     pub(super) warnings: Vec<String>,
 }
 
@@ -131,8 +138,12 @@ impl<'a> Runner<'a> {
         key: &TrialKey,
         attempt: u32,
         started: Timestamp,
-        progress: Progress,
+        mut progress: Progress,
     ) -> TrialRecord {
+        if progress.contention.is_some_and(|share| share >= THRESHOLD) {
+            // The same words for all of these trials, so that the report has them once.
+            progress.warnings.push(CONTENDED.to_owned());
+        }
         let task = self.tasks.get(&key.task);
         let last = progress.facts.last();
         let totals: Vec<Usage> = progress.facts.iter().map(RunFacts::total).collect();
@@ -162,6 +173,7 @@ impl<'a> Runner<'a> {
             durations: progress.durations,
             curve: progress.curve,
             cheating: progress.cheating,
+            contention: progress.contention,
             warnings: progress.warnings,
         }
     }

@@ -17,6 +17,7 @@ use ralph_orchestrator_core::store::Layout;
 use ralph_orchestrator_supervisor::{Mount, MountAccess};
 
 use super::agent_run::{self, AgentEnd};
+use super::contention::CpuPressure;
 use super::decoys::Decoys;
 use super::faults::{self, AGENT_NOT_AVAILABLE};
 use super::opener::TrialOpener;
@@ -72,8 +73,11 @@ impl StepTrial<'_> {
         progress.durations.setup_ms += millis(before);
         let before = Instant::now();
         let state = state_dir(&self.order.dir, self.index);
+        let pressure = CpuPressure::now();
         let ended = Box::pin(self.run_agent(&state, &sight)).await;
         progress.durations.run_ms += millis(before);
+        let waited = pressure.measure_since();
+        progress.contention = progress.contention.into_iter().chain(waited).reduce(f64::max);
         let runs = progress.add_runs(&Layout::new(state));
         let AgentEnd { reason, fault: found, warnings } =
             ended.map_err(|error| self.explain(run_fault(&error)))?;

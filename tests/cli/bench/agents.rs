@@ -218,3 +218,25 @@ fn what_tests_print_is_not_kept_through_a_link_that_the_work_makes() {
     assert_eq!(trial_of(&env, "job", "plants")["rewards"]["reward"], 0.0);
     assert_eq!(env.read("victim"), "as it was\n");
 }
+
+#[test]
+fn a_busy_machine_is_a_warning_and_what_a_task_wants_of_it_too() {
+    // More processes than processors, for longer than it takes to measure.
+    let busy = format!(
+        "for i in $(seq $(($(nproc) * 4))); do timeout 1.5 sh -c 'while :; do :; done' & done; wait\n{SOLVES}"
+    );
+    let env = environment(&[("busy", &busy)]);
+    add_task(&env, "one", 600);
+    let file = "tasks/one/task.toml";
+    env.write(
+        file,
+        format!("{}[environment]\ncpus = 100000\nmemory_mb = 900000000\n", env.read(file)),
+    );
+    let ended = env.ralph(&["bench", "run", "--agents", "busy", "--out", "job"]).expect(0);
+    ended.says("test/one wants 100000 processors").says("test/one wants 900000000 MiB of memory");
+    let trial = trial_of(&env, "job", "busy");
+    if std::path::Path::new("/proc/pressure/cpu").exists() {
+        assert!(trial["contention"].as_f64().unwrap() >= 0.2, "{trial:#}");
+        ended.says("the processors were contended");
+    }
+}

@@ -214,6 +214,7 @@ fn build_record(key: &TrialKey, seed: usize, task: usize) -> TrialRecord {
         durations,
         curve,
         cheating: cheating.into_iter().collect(),
+        contention: None,
         warnings: Vec::new(),
     }
 }

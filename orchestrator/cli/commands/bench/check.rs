@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use ralph_orchestrator_bench::job::Host;
 use ralph_orchestrator_bench::task::{
     Capabilities, Feature, Isolation as TaskIsolation, Package, ProgramOutput, Task, TaskForm,
     find_provided,
@@ -103,8 +104,10 @@ pub(super) async fn find_problems(
     if bench.setup != TaskSetup::Off && isolation == TaskIsolation::Namespace {
         capabilities.features.insert(Feature::Setup);
     }
+    let host = Host::this();
     for task in tasks {
         problems.warnings.extend(task.warnings.iter().map(ToString::to_string));
+        problems.warnings.extend(find_shortage(task, &host));
         let reasons = task.find_obstacles(&capabilities).into_iter();
         problems.refusals.extend(
             reasons
@@ -112,6 +115,19 @@ pub(super) async fn find_problems(
         );
     }
     Ok(problems)
+}
+
+/// Returns what a task wants more of than this machine has.
+fn find_shortage(task: &Task, host: &Host) -> Vec<String> {
+    let settings = &task.environment;
+    let memory_mb = host.memory_bytes >> 20;
+    let processors = u32::try_from(host.processors).unwrap_or(u32::MAX);
+    let few = settings.cpus.filter(|cpus| *cpus > f64::from(processors) && processors > 0);
+    let few = few.map(|cpus| format!("{cpus} processors, and this machine has {processors}"));
+    let little = settings.memory_mb.filter(|memory| *memory > memory_mb && memory_mb > 0);
+    let little =
+        little.map(|memory| format!("{memory} MiB of memory, and this machine has {memory_mb}"));
+    few.into_iter().chain(little).map(|what| format!("{} wants {what}", task.name)).collect()
 }
 
 /// Checks the configuration of each column with each task that it depends on.
