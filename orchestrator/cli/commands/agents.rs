@@ -27,13 +27,15 @@ const INDENT: usize = 13;
 
 struct AdapterRow {
     description: Description,
+    /// Whether its capabilities are known: a plugin's agent reports them when it is built.
+    knows_capabilities: bool,
     /// Whether what it drives is there, and what was found or is missing.
     state: Result<String, String>,
 }
 
 impl AdapterRow {
     fn lines(&self) -> Vec<String> {
-        let Self { description, state } = self;
+        let Self { description, state, .. } = self;
         let mut lines = vec![format!("{:<12} {}", description.name, description.summary)];
         let can = capability_names(&description.capabilities);
         let can = (!can.is_empty()).then(|| format!("can: {}", can.join(", ")));
@@ -49,11 +51,11 @@ pub(crate) fn agents(file: &ConfigFile, args: &AgentsArgs) -> Result<u8, Command
     if args.json {
         let rows: Vec<_> = rows
             .iter()
-            .map(|AdapterRow { description, state }| {
+            .map(|AdapterRow { description, knows_capabilities, state }| {
                 json!({
                     "name": description.name,
                     "summary": description.summary,
-                    "capabilities": description.capabilities,
+                    "capabilities": knows_capabilities.then_some(description.capabilities),
                     "installed": state.is_ok(),
                     "program": description.program,
                     "detail": state.as_ref().unwrap_or_else(|problem| problem),
@@ -105,6 +107,7 @@ async fn list_plugin_agents(file: &ConfigFile) -> Result<Vec<AdapterRow>, Comman
                         summary: item.summary.clone(),
                         ..Description::default()
                     },
+                    knows_capabilities: false,
                     state: Ok(format!("provided by the plugin {} {}", hello.name, hello.version)),
                 }));
             }
@@ -113,6 +116,7 @@ async fn list_plugin_agents(file: &ConfigFile) -> Result<Vec<AdapterRow>, Comman
                     name: plugin.name().to_owned(),
                     ..Description::default()
                 },
+                knows_capabilities: false,
                 state: Err(problem),
             }),
         }
@@ -128,7 +132,7 @@ async fn describe_adapter(registry: &Registry, name: &str, context: &BuildContex
             Some(program) => Ok(format!("installed: {}", program.display())),
             None => Err("not installed: its program is not in PATH".to_owned()),
         };
-        return AdapterRow { description, state };
+        return AdapterRow { description, knows_capabilities: true, state };
     }
     // What these drive is named in the configuration only.
     let mut agent = build(json!({"program": ["sh"]})).await;
@@ -145,6 +149,7 @@ async fn describe_adapter(registry: &Registry, name: &str, context: &BuildContex
     }
     AdapterRow {
         description,
+        knows_capabilities: true,
         state: Ok("built in; ralph.toml names its program or recording".to_owned()),
     }
 }

@@ -53,6 +53,22 @@ impl BuildError {
 /// # Errors
 /// The first mistake, with the path of its key.
 pub fn parse_config<T: DeserializeOwned>(table: Value) -> Result<T, BuildError> {
+    let first_key = table.as_object().and_then(|table| table.keys().next().cloned());
+    let error = match read_table(table) {
+        Err(error) if error.key.is_empty() && error.message.contains("expected unit") => error,
+        result => return result,
+    };
+    // A type without keys, such as `()`, is written as nothing in JSON and as an empty table in TOML.
+    match first_key {
+        None => serde_json::from_value(Value::Null).map_err(|_| error),
+        Some(name) => {
+            let message = format!("unknown field `{name}`, there are no fields");
+            Err(BuildError { key: Vec::new(), unknown_key: Some(name), message })
+        }
+    }
+}
+
+fn read_table<T: DeserializeOwned>(table: Value) -> Result<T, BuildError> {
     serde_path_to_error::deserialize(table).map_err(|error| {
         let key = error
             .path()
@@ -110,6 +126,16 @@ mod tests {
     fn a_wrong_value_is_named_by_its_path() {
         let error = parse_config::<Config>(json!({"program": ["a", 7]})).unwrap_err();
         assert_eq!((error.key, error.unknown_key), (vec!["program".into(), "1".into()], None));
+    }
+
+    #[test]
+    fn a_type_without_keys_is_an_empty_table() {
+        #[derive(Debug, PartialEq, Deserialize)]
+        struct Nothing;
+        assert_eq!(parse_config::<()>(json!({})), Ok(()));
+        assert_eq!(parse_config::<Nothing>(json!({})), Ok(Nothing));
+        let error = parse_config::<()>(json!({"modle": 1})).unwrap_err();
+        assert_eq!((error.key, error.unknown_key), (vec![], Some("modle".into())));
     }
 
     #[test]

@@ -1,6 +1,9 @@
 //! Evidence, verdicts and those who give them.
 
 use std::collections::BTreeMap;
+use std::fs::OpenOptions;
+use std::io;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
@@ -13,10 +16,33 @@ use super::{CancelSignal, Claim};
 pub struct EvidenceFile {
     /// Where it is: absolute.
     pub path: PathBuf,
-    /// BLAKE3 of its content, in hexadecimal.
+    /// BLAKE3 of its content, in hexadecimal. Empty in a verdict: it is computed when the verdict is
+    /// received.
+    #[serde(default)]
     pub digest: String,
-    /// Its size in bytes.
+    /// Its size in bytes. 0 in a verdict: it is counted when the verdict is received.
+    #[serde(default)]
     pub bytes: u64,
+}
+
+impl EvidenceFile {
+    /// Reads a regular file, and returns it with the digest and the size of its content. Does not follow
+    /// a link, and never waits for the other end of a pipe.
+    ///
+    /// # Errors
+    /// It does not exist, is no regular file, or cannot be read.
+    pub fn read(path: impl Into<PathBuf>) -> io::Result<Self> {
+        let path = path.into();
+        let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
+        let mut file = OpenOptions::new().read(true).custom_flags(flags).open(&path)?;
+        if !file.metadata()?.is_file() {
+            let message = format!("{} is not a regular file", path.display());
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+        }
+        let mut hasher = blake3::Hasher::new();
+        let bytes = io::copy(&mut file, &mut hasher)?;
+        Ok(Self { path, digest: hasher.finalize().to_hex().to_string(), bytes })
+    }
 }
 
 /// A validator's answer.
@@ -28,6 +54,7 @@ pub enum Verdict {
         /// One line: what was seen, such as `exit 0, 42 passed`.
         summary: String,
         /// The evidence it rests on, to be kept.
+        #[serde(default)]
         evidence: Vec<EvidenceFile>,
     },
     /// The claim does not stand.

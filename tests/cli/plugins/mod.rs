@@ -3,6 +3,7 @@
 mod author;
 mod backlog;
 mod compatibility;
+mod evidence;
 mod example;
 mod kit;
 mod old;

@@ -185,8 +185,8 @@ impl Session {
         let good = outcome == IterationOutcome::Succeeded;
         let final_text = report.final_text.as_deref().unwrap_or_default();
         let (says_done, says_all_done) = (says_done(final_text), says_all_done(final_text));
-        let is_counted =
-            self.agents.current(&self.state).configured.description.capabilities.tool_calls;
+        let capabilities = self.agents.current(&self.state).configured.description.capabilities;
+        let is_counted = capabilities.tool_calls;
         let count = report.left_behind.len();
         let left_behind = shortened(std::mem::take(&mut report.left_behind));
         if !left_behind.is_empty() {
@@ -203,6 +203,7 @@ impl Session {
         IterationEnd {
             outcome,
             usage: self.agents.current_mut(&self.state).with_cost(report.usage),
+            promises_cost: capabilities.cost && !capabilities.free,
             says_done,
             says_all_done,
             tool_calls: is_counted.then_some(tool_calls),

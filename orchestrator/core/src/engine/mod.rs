@@ -18,6 +18,7 @@ mod construction;
 mod environment;
 mod error;
 mod event_loop;
+mod evidence_check;
 mod execution;
 mod existing_run;
 mod feedback;

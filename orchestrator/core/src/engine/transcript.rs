@@ -60,11 +60,12 @@ impl Transcript {
         events.or(self.stderr.flush())
     }
 
-    /// Notes in the files how much was cut. Returns what went wrong, if nothing did before.
+    /// Notes in the files how much was cut. Returns what went wrong, if nothing did before, or what
+    /// was cut.
     pub(super) fn finish(&mut self) -> Option<String> {
         let events = self.events.finish(|cut| format!("{{\"type\":\"cut\",\"bytes\":{cut}}}\n"));
         let stderr = self.stderr.finish(|cut| format!("[{cut} bytes cut]\n"));
-        events.or(stderr)
+        events.or(stderr).or_else(|| self.events.truncation()).or_else(|| self.stderr.truncation())
     }
 }
 
@@ -139,6 +140,14 @@ impl CappedFile {
         self.report_failure(result)
     }
 
+    /// Returns what a user has to know of a file that ends before its events do.
+    fn truncation(&self) -> Option<String> {
+        (self.cut > 0 && !self.failed).then(|| {
+            let (name, cut, most) = (self.name, self.cut, LARGEST / (1024 * 1024));
+            format!("{name} of this iteration was truncated at {most} MiB: {cut} more bytes were not stored")
+        })
+    }
+
     fn file(&mut self) -> io::Result<&mut BufWriter<File>> {
         let file = match self.file.take() {
             Some(file) => file,
@@ -152,5 +161,30 @@ impl CappedFile {
             self.failed = true;
             format!("the transcript of this iteration is incomplete: {error}")
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::Disk;
+
+    #[test]
+    fn what_was_not_stored_is_reported_and_written_in_the_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        let files = IterationFiles::new(Disk::default(), &root, root.join("iteration"));
+        let mut transcript = Transcript::new(files.clone());
+        transcript.append(&Event::Text { text: "first".into() });
+        assert_eq!(Transcript::new(files).finish(), None);
+        transcript.count_skipped(7);
+        let warning = transcript.finish().unwrap();
+        assert!(
+            warning.starts_with("transcript.jsonl of this iteration was truncated"),
+            "{warning}"
+        );
+        assert!(warning.ends_with("7 more bytes were not stored"), "{warning}");
+        let text = std::fs::read_to_string(root.join("iteration/transcript.jsonl")).unwrap();
+        assert!(text.ends_with("{\"type\":\"cut\",\"bytes\":7}\n"), "{text}");
     }
 }

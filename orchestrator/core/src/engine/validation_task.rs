@@ -13,6 +13,7 @@ use super::bytecode::BytecodeDir;
 use super::cancel::CancelToken;
 use super::clock::{Clock, LONGEST_SLEEP_MS, millis};
 use super::error::EngineError;
+use super::evidence_check;
 use super::execution::{self, WaitEnd};
 use super::observation::KnownTree;
 use super::observe::{observe_evidence, scan};
@@ -309,7 +310,11 @@ impl ValidationTask {
             env: &env,
         };
         self.known_tree.set(None);
-        Ok(execution::execute(check, context, self.wait_end(until_ms, check.timeout)).await)
+        let end = self.wait_end(until_ms, check.timeout);
+        match execution::execute(check, context, end).await {
+            Some(verdict) => evidence_check::checked(verdict).await.map(Some),
+            None => Ok(None),
+        }
     }
 
     /// Has Python cache its bytecode where neither an agent nor another validator has written, if there is

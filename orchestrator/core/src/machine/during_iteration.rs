@@ -149,8 +149,19 @@ pub(super) fn close(next: &mut Transition, ended: IterationEnd) {
         {
             running.reservation
         }
+        // Else a limit of cost would never end a run of an agent that does not keep its promise.
+        _ if ended.promises_cost && usage.cost.is_none() => running.reservation,
         _ => Usd::ZERO,
     };
+    let is_missing = ended.promises_cost && usage.cost.is_none();
+    if is_missing && outcome == IterationOutcome::Succeeded {
+        let message = format!(
+            "the agent promises to report its cost (the capability `cost`) and reported none: the \
+             iteration is charged its reservation, {minimum}"
+        );
+        next.record(Record::Warning { message });
+    }
+    let Some(running) = &next.state.running else { return };
     let cost_usd = usage.cost.unwrap_or_default().max(minimum);
     let iteration = running.iteration;
     let runtime_ms = next.runtime_ms();

@@ -56,6 +56,8 @@ pub struct IterationEnd {
     pub outcome: IterationOutcome,
     /// What the agent used.
     pub usage: Usage,
+    /// The agent promises to report what it costs.
+    pub promises_cost: bool,
     /// The agent's final text speaks of being done.
     pub says_done: bool,
     /// It says so of the whole task.
@@ -75,6 +77,7 @@ impl IterationEnd {
         Self {
             outcome,
             usage: Usage::default(),
+            promises_cost: false,
             says_done: false,
             says_all_done: false,
             tool_calls: None,

@@ -274,6 +274,28 @@ fn an_iteration_is_charged_what_it_reported_or_what_was_reserved() {
 }
 
 #[test]
+fn an_iteration_that_keeps_a_promised_cost_to_itself_is_charged_its_reservation() {
+    let reserved = limits().first_reservation;
+    let cost = Usage { cost: Some(Usd::from_nanos(500)), ..Usage::default() };
+    let limit = IterationOutcome::AgentLimit { message: "turns".into() };
+    for (outcome, usage, charge, warned) in [
+        (IterationOutcome::Succeeded, Usage::default(), reserved, true),
+        (IterationOutcome::Succeeded, output(100), reserved, true),
+        (IterationOutcome::Succeeded, cost, Usd::from_nanos(500), false),
+        // A failure may well come before the first figure.
+        (failed(ErrorClass::Crashed), Usage::default(), reserved, false),
+        (limit, Usage::default(), reserved, false),
+    ] {
+        let mut world = running(|_| {});
+        let end = IterationEnd { usage, promises_cost: true, ..ended(outcome.clone()) };
+        world.feed(Input::IterationEnded(end));
+        assert_eq!(world.state.budget.cost_charged, charge, "{outcome:?} {usage:?}");
+        let warning = |record: &Record| matches!(record, Record::Warning { message } if message.contains("the capability `cost`"));
+        assert_eq!(world.journal.iter().any(warning), warned, "{outcome:?} {usage:?}");
+    }
+}
+
+#[test]
 fn sums_are_sums_and_an_estimate_stays_one() {
     let mut world = running(|_| {});
     let first = Usage { estimated: true, ..output(100) };
