@@ -63,6 +63,8 @@ def work(call, task):
         return
     if rogue("secret"):
         text(call, "the key is " + task["env"]["BOT_KEY"] + "\n")
+    if rogue("surrogate"):
+        text(call, "half a pair: \ud83d.\n")
     if rogue("spends"):
         usage = {"cost": 2.5, "tokens": {"input": 10, "output": 5}}
         send("event", call=call, event={"type": "usage", "usage": usage})

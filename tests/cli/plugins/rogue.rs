@@ -23,7 +23,7 @@ fn fails_once(how: &str, more: &str, reason: &str) -> TestEnvironment {
 #[test]
 fn deaths_are_reported_with_how_it_died() {
     fails_once("exit", "", "the plugin `rogue`: its process ended with exit 3");
-    fails_once("signal", "", "its process ended with signal 11 (SIGSEGV)");
+    fails_once("signal", "", "signal 11 (SIGSEGV) (a stack overflow looks the same)");
     fails_once("eof", "", "its process ended with exit 0");
     fails_once("panic", "", "it panicked at bot.rs:7:1: index out of range");
 }
@@ -31,7 +31,7 @@ fn deaths_are_reported_with_how_it_died() {
 #[test]
 fn what_breaks_the_protocol_is_named() {
     fails_once("garbage", "", "`Traceback (most recent call last):` is not a frame");
-    fails_once("other answer", "", "answered the call 1 of `run` without the key `report`");
+    fails_once("other answer", "", "it answered call 1 of `run` without `report`");
     fails_once("other call", "", "sent `event` for the unknown call 99");
     fails_once("oversized", "", "at most 16777216 are allowed");
     fails_once("other protocol", "", "uses version 2 of the protocol");
@@ -39,12 +39,13 @@ fn what_breaks_the_protocol_is_named() {
 
 #[test]
 fn a_handshake_that_hangs_is_given_up() {
-    fails_once("mute", "", "no reply to `hello` within 10 s");
+    fails_once("mute", "", "it has printed nothing: does it flush its standard output");
 }
 
 #[test]
 fn one_that_does_not_listen_is_ended() {
-    fails_once("deaf", "[limits]\niteration_timeout = \"8s\"", "limits.iteration_timeout");
+    let ignored = "it did not end within 5 s of being cancelled and was killed";
+    fails_once("deaf", "[limits]\niteration_timeout = \"8s\"", ignored);
 }
 
 #[test]
@@ -77,6 +78,20 @@ fn the_cost_limit_holds() {
     let ended = env.run().expect(1);
     assert_eq!(env.status()["stop_reason"], "max_cost", "{}", ended.stderr);
     assert_eq!(of_run(&env.root()), Vec::<i32>::new());
+}
+
+#[test]
+fn a_promised_cost_that_never_comes_is_charged_and_reported() {
+    let env = rogue("", "[limits]\nmax_cost_usd = 2");
+    env.run().expect(0).says("reported none: the iteration is charged its reservation, $0.02");
+    assert_eq!(env.status()["cost_usd"], 0.02, "{}", env.status());
+}
+
+#[test]
+fn half_of_a_surrogate_pair_is_replaced() {
+    let env = rogue("surrogate", "");
+    env.ralph(&["run", "--verbose"]).expect(0).says("half a pair: \u{fffd}.");
+    assert_eq!(env.status()["iterations"], 1);
 }
 
 #[test]
@@ -115,6 +130,10 @@ fn it_is_listed_and_probed() {
     let env = rogue("", "");
     env.ralph(&["plugin", "list"]).expect(0).says("rogue 6 provides agent bot").says("digest ");
     env.ralph(&["agents"]).expect(0).says("rogue/bot");
+    let agents: serde_json::Value =
+        serde_json::from_str(&env.ralph(&["agents", "--json"]).expect(0).stdout).unwrap();
+    let bot = agents.as_array().unwrap().iter().find(|row| row["name"] == "rogue/bot").unwrap();
+    assert!(bot["capabilities"].is_null(), "not known before it is built: {bot}");
     env.ralph(&["doctor"]).expect(0).says("ok    plugin").says("here");
     env.ralph(&["config", "check"]).expect(0);
     let file = env.path("PROMPT.md").display().to_string();

@@ -9,7 +9,7 @@ use ralph_orchestrator_plugin_protocol::{
     Decoded, HostFrame, Ping, PluginFrame, Provided, decode, feature,
 };
 use tokio::sync::mpsc;
-use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, timeout_at};
 
 use crate::call::CallEvent;
 use crate::protocol_state::ProtocolEvent;
@@ -22,6 +22,8 @@ const PING_INTERVAL: Duration = Duration::from_secs(5);
 /// A plugin that sends no frame during so many pings hangs: 30 s. Counted in pings, so that a suspended
 /// host does not count.
 const MAX_UNANSWERED: u32 = 6;
+/// How long the standard error of a plugin that violates the protocol is read.
+const STDERR_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// Breaks with the reason for closing the session.
 type Flow = ControlFlow<String>;
@@ -38,10 +40,16 @@ pub(crate) async fn run(shared: Arc<Shared>, mut inbound: mpsc::Receiver<Inbound
                 if count == 0 {
                     break "it is gone".to_owned();
                 }
+                shared.state().has_output = true;
                 let mut flow = Flow::Continue(());
-                for message in messages.drain(..) {
+                let mut received = messages.drain(..);
+                while let Some(message) = received.next() {
+                    let is_end = matches!(message, Inbound::Ended(_));
                     flow = handle_inbound(&shared, message).await;
                     if flow.is_break() {
+                        if !is_end {
+                            keep_stderr(&shared, received, &mut inbound).await;
+                        }
                         break;
                     }
                 }
@@ -56,6 +64,31 @@ pub(crate) async fn run(shared: Arc<Shared>, mut inbound: mpsc::Receiver<Inbound
     shared.close(&reason);
     shared.ended.notify_one();
     // Dropping the receiver tells the sender that nobody reads any more.
+}
+
+/// Keeps what the plugin printed on standard error beside the message that closes the session: the other pipe
+/// may be read later. A plugin that has ended has sent everything before its end.
+async fn keep_stderr(
+    shared: &Shared,
+    received: impl Iterator<Item = Inbound>,
+    inbound: &mut mpsc::Receiver<Inbound>,
+) {
+    let keep = |message| match message {
+        Inbound::Stderr(line) => {
+            shared.state().append_output(&line);
+            ControlFlow::Continue(())
+        }
+        Inbound::Ended(_) => ControlFlow::Break(()),
+        Inbound::Frame(_) | Inbound::TooLong { .. } => ControlFlow::Continue(()),
+    };
+    let mut flow = received.map(keep).find(ControlFlow::is_break);
+    let until = Instant::now() + STDERR_TIMEOUT;
+    while flow.is_none() {
+        match timeout_at(until, inbound.recv()).await {
+            Ok(Some(message)) => flow = Some(keep(message)).filter(ControlFlow::is_break),
+            Ok(None) | Err(_) => return,
+        }
+    }
 }
 
 /// Pings the plugin while calls are open, and detects that it hangs.
@@ -116,7 +149,10 @@ async fn handle_inbound(shared: &Shared, message: Inbound) -> Flow {
         Inbound::Frame(bytes) => match decode::<PluginFrame>(&bytes) {
             Ok(Decoded::Unknown(_)) => return Flow::Continue(()),
             Ok(Decoded::Known(frame)) => shared.state().protocol.handle_frame(frame),
-            Err(error) => Err(error.into()),
+            Err(error) => {
+                let missing = shared.state().protocol.missing_answer(&bytes);
+                Err(missing.unwrap_or_else(|| error.into()))
+            }
         },
     };
     let event = match result {

@@ -202,7 +202,7 @@ impl IterationRun<'_> {
                     continue;
                 }
                 reason = grace_expired(cancel_sent) => {
-                    return (Err(cancelled(reason)), Shutdown::Terminate);
+                    return (Err(self.ignored_cancel(reason).await), Shutdown::Terminate);
                 }
                 event = call.next_event() => event,
             };
@@ -266,6 +266,15 @@ impl IterationRun<'_> {
         call.send_preview(request, preview);
     }
 
+    /// Reports a plugin that did not end in time.
+    async fn ignored_cancel(&mut self, reason: CancelReason) -> AgentError {
+        let why = cancel_ignored(CANCEL_GRACE);
+        let message = self.agent.plugin.describe_error(&why);
+        self.events.emit(Event::Warning { message }).await;
+        let error = cancelled(reason);
+        AgentError { message: format!("{}; {why}", error.message), ..error }
+    }
+
     fn finish(&self, outcome: CallOutcome) -> Result<Report, AgentError> {
         let result = match outcome {
             CallOutcome::Done(Answer::Report(report)) => Ok(report),
@@ -287,6 +296,11 @@ impl IterationRun<'_> {
 fn cancelled(reason: CancelReason) -> AgentError {
     let message = format!("the agent was cancelled: {}", reason.because());
     AgentError::new(ErrorClass::Cancelled, message)
+}
+
+/// Returns what is reported of a plugin that did not end a cancelled call.
+pub(crate) fn cancel_ignored(grace: Duration) -> String {
+    format!("it did not end within {} s of being cancelled and was killed", grace.as_secs())
 }
 
 /// Returns why a call has no answer.

@@ -1,5 +1,6 @@
 //! A call in progress.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -48,10 +49,23 @@ pub enum CallEvent {
     Ended(CallOutcome),
 }
 
+impl CallEvent {
+    /// Returns the bytes of what the plugin printed or logged.
+    pub(crate) fn text_len(&self) -> usize {
+        match self {
+            Self::Stderr(line) => line.len(),
+            Self::Log(line) => crate::log::text(line).len(),
+            _ => 0,
+        }
+    }
+}
+
 /// A call in progress. Dropping it cancels the call.
 pub struct CallHandle {
     shared: Arc<Shared>,
     call: u64,
+    /// What was received before the call.
+    before: VecDeque<CallEvent>,
     events: mpsc::Receiver<CallEvent>,
     /// Events received since credit was last granted.
     ungranted: u32,
@@ -60,18 +74,21 @@ pub struct CallHandle {
 }
 
 impl CallHandle {
-    pub(crate) const fn new(
+    pub(crate) fn new(
         shared: Arc<Shared>,
         call: u64,
-        events: mpsc::Receiver<CallEvent>,
+        (before, events): (VecDeque<CallEvent>, mpsc::Receiver<CallEvent>),
         turn: Option<OwnedSemaphorePermit>,
     ) -> Self {
-        Self { shared, call, events, ungranted: 0, ended: false, _turn: turn }
+        Self { shared, call, before, events, ungranted: 0, ended: false, _turn: turn }
     }
 
     /// Receives the next event. Not to be called again after [`CallEvent::Ended`]. Not calling it slows
     /// the plugin down. Cancel safe.
     pub async fn next_event(&mut self) -> CallEvent {
+        if let Some(event) = self.before.pop_front() {
+            return event;
+        }
         let event = self.events.recv().await.unwrap_or_else(|| {
             CallEvent::Ended(CallOutcome::SessionClosed(self.shared.close_reason().0))
         });

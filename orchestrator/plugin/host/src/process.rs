@@ -19,6 +19,9 @@ const MAX_STDERR_LINE: usize = 64 * 1024;
 /// The time that a plugin has to exit after its session was closed.
 const EXIT_GRACE: Duration = Duration::from_secs(5);
 
+/// The signal of an invalid access to memory.
+const SIGSEGV: i32 = 11;
+
 /// How to end a plugin's process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shutdown {
@@ -147,7 +150,7 @@ impl OutputReader {
                 ProcessEvent::Exited(exit) => {
                     stdout.finish(|line| messages.extend(parse_line(line)));
                     stderr.finish(|line| messages.push(Inbound::Stderr(line.text.into_owned())));
-                    messages.push(Inbound::Ended(format!("its process ended with {exit}")));
+                    messages.push(Inbound::Ended(describe_end(&exit)));
                     self.forward(messages).await;
                     return exit;
                 }
@@ -179,6 +182,15 @@ impl OutputReader {
         self.process.stop(stop);
         self.inbound_tx = None;
     }
+}
+
+/// Describes how the process ended.
+fn describe_end(exit: &Exit) -> String {
+    let hint = match exit.ending {
+        Ending::Signaled { signal: SIGSEGV, .. } => " (a stack overflow looks the same)",
+        _ => "",
+    };
+    format!("its process ended with {exit}{hint}")
 }
 
 /// Waits for the next stop.

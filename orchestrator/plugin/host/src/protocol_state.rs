@@ -223,6 +223,16 @@ impl ProtocolState {
         Ok(call_event(call, CallEvent::PreviewRequested { request, final_text }))
     }
 
+    /// Returns the violation of a `done` that has no result of its call's method, of a frame that is invalid.
+    pub(crate) fn missing_answer(&self, bytes: &[u8]) -> Option<Violation> {
+        let frame: Value = serde_json::from_slice(bytes).ok()?;
+        let call = frame.get("call")?.as_u64()?;
+        let method = self.calls.get(&call)?.method;
+        let is_missing =
+            frame.get("frame")?.as_str()? == "done" && frame.get(method.answer_key()).is_none();
+        is_missing.then_some(Violation::OtherAnswer { call, method })
+    }
+
     fn done(&mut self, done: Done) -> Result<ProtocolEvent, Violation> {
         let Done { call, answer } = done;
         let method = self.open_call("done", call)?.method;

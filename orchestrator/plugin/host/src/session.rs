@@ -25,9 +25,9 @@ pub const OPEN_TIMEOUT: Duration = Duration::from_secs(30);
 /// The number of bytes from the end of the standard error that messages include.
 const STDERR_TAIL: usize = 2 * 1024;
 /// How long the rest of a plugin's output is waited for once its process has ended.
-const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
-/// The number of events buffered before the first `run`.
-const BUFFERED_EVENTS: usize = 64;
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(30);
+/// The number of bytes of output buffered while there is no `run` that could receive it.
+const BUFFERED_BYTES: usize = 1024 * 1024;
 /// The capacity of a call's channel: events within the credit, a preview request, the end, and as much
 /// again for log messages.
 pub(crate) const CALL_QUEUE: usize = 2 * WINDOW as usize + 2;
@@ -64,9 +64,13 @@ pub(crate) struct State {
     pub(crate) calls: BTreeMap<u64, mpsc::Sender<CallEvent>>,
     /// Those of the calls that are a `run`, which also receive what belongs to no call.
     runs: Vec<u64>,
+    /// What the plugin printed and logged while no `run` was open.
     buffered: VecDeque<CallEvent>,
+    buffered_bytes: usize,
     closed: Option<SessionClosed>,
     stderr_tail: String,
+    /// Whether anything was received from the plugin.
+    pub(crate) has_output: bool,
 }
 
 impl State {
@@ -88,9 +92,16 @@ impl State {
 
     /// Buffers an event until the next `run`.
     pub(crate) fn buffer(&mut self, event: CallEvent) {
-        if self.buffered.len() < BUFFERED_EVENTS {
+        // Each takes some room beside its text.
+        self.buffered_bytes = self.buffered_bytes.saturating_add(event.text_len() + 64);
+        if self.buffered_bytes <= BUFFERED_BYTES {
             self.buffered.push_back(event);
         }
+    }
+
+    fn take_buffered(&mut self) -> VecDeque<CallEvent> {
+        self.buffered_bytes = 0;
+        std::mem::take(&mut self.buffered)
     }
 
     pub(crate) fn remove_call(&mut self, call: u64) {
@@ -181,7 +192,16 @@ impl Session {
         let guard = ActorGuard { shared: Arc::clone(&shared), actor };
         shared.send(&HostFrame::Hello(ProtocolState::hello()))?;
         let Ok(hello) = timeout(HELLO_TIMEOUT, hello_rx).await else {
-            shared.close(&format!("no reply to `hello` within {} s", HELLO_TIMEOUT.as_secs()));
+            let seconds = HELLO_TIMEOUT.as_secs();
+            let why = if shared.state().has_output {
+                format!("no reply to `hello` within {seconds} s")
+            } else {
+                format!(
+                    "no reply to `hello` within {seconds} s; it has printed nothing: does it flush its \
+                     standard output after each line?"
+                )
+            };
+            shared.close(&why);
             return Err(shared.close_reason());
         };
         let hello = hello.map_err(|_| shared.close_reason())?;
@@ -207,9 +227,10 @@ impl Session {
     pub(crate) async fn late_output(&self) -> Vec<String> {
         // It reads what is left in the channel first.
         drop(timeout(DRAIN_TIMEOUT, self.shared.ended.notified()).await);
-        let buffered = std::mem::take(&mut self.shared.state().buffered);
+        let buffered = self.shared.state().take_buffered();
         let line = |event| match event {
             CallEvent::Stderr(line) => Some(line),
+            CallEvent::Log(line) => Some(crate::log::text(&line)),
             _ => None,
         };
         buffered.into_iter().filter_map(line).collect()
@@ -267,6 +288,7 @@ impl Session {
         let turn = self.turn().await;
         let (events_tx, events_rx) = mpsc::channel(CALL_QUEUE);
         let is_run = matches!(method, Method::Run { .. });
+        let mut before = VecDeque::new();
         let call = {
             let mut state = self.shared.state();
             if let Some(closed) = &state.closed {
@@ -274,10 +296,7 @@ impl Session {
             }
             let call = state.protocol.call(instance, method);
             if is_run {
-                for event in std::mem::take(&mut state.buffered) {
-                    // The channel has room for all of them.
-                    drop(events_tx.try_send(event));
-                }
+                before = state.take_buffered();
                 state.runs.push(call.call);
             }
             state.calls.insert(call.call, events_tx);
@@ -290,7 +309,7 @@ impl Session {
             state.remove_call(number);
             return Err(closed);
         }
-        Ok(CallHandle::new(Arc::clone(&self.shared), number, events_rx, turn))
+        Ok(CallHandle::new(Arc::clone(&self.shared), number, (before, events_rx), turn))
     }
 
     async fn turn(&self) -> Option<OwnedSemaphorePermit> {

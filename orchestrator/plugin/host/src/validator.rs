@@ -15,7 +15,7 @@ use ralph_orchestrator_supervisor::Supervisor;
 use serde_json::Value;
 use tokio::time::timeout;
 
-use crate::agent::failure_message;
+use crate::agent::{cancel_ignored, failure_message};
 use crate::call::CallOutcome;
 use crate::plugin::{Instance, InstanceRequest, Plugin, disconnect};
 use crate::process::{Connection, Shutdown};
@@ -173,12 +173,15 @@ async fn call_instance(
         biased;
         reason = cancel.cancelled() => {
             call.cancel(reason, CANCEL_GRACE);
-            let shutdown = match timeout(CANCEL_GRACE, call.outcome()).await {
-                Ok(CallOutcome::SessionClosed(_)) => Shutdown::Kill,
-                Ok(_) => Shutdown::Graceful,
-                Err(_) => Shutdown::Terminate,
+            let why = cancelled(reason);
+            return match timeout(CANCEL_GRACE, call.outcome()).await {
+                Ok(CallOutcome::SessionClosed(_)) => (Err(why), Shutdown::Kill),
+                Ok(_) => (Err(why), Shutdown::Graceful),
+                Err(_) => {
+                    let ignored = cancel_ignored(CANCEL_GRACE);
+                    (Err(format!("{why}; {ignored}")), Shutdown::Terminate)
+                }
             };
-            return (Err(cancelled(reason)), shutdown);
         }
         outcome = call.outcome() => outcome,
     };

@@ -6,7 +6,7 @@ use ralph_orchestrator_plugin_protocol::{DecodeError, ItemKind, MAX_FRAME, Metho
 #[derive(Debug, thiserror::Error)]
 pub enum Violation {
     /// Something that is not a valid frame.
-    #[error("sent an invalid frame: {0}; its standard output is for frames only, one per line")]
+    #[error("sent an {}", describe_invalid(.0))]
     InvalidFrame(#[from] DecodeError),
     /// A frame that is too long.
     #[error("sent a frame of {bytes} bytes; at most {MAX_FRAME} are allowed")]
@@ -85,7 +85,7 @@ pub enum Violation {
     },
     /// An answer that belongs to another method.
     #[error(
-        "answered the call {call} of `{}` without the key `{}`",
+        "answered call {call} of `{}` without `{}`",
         .method.word(), .method.answer_key()
     )]
     OtherAnswer {
@@ -94,6 +94,16 @@ pub enum Violation {
         /// The method of the call.
         method: MethodName,
     },
+}
+
+/// Describes what is no frame at all by what standard output is for; an invalid frame by its own defect.
+fn describe_invalid(error: &DecodeError) -> String {
+    match error {
+        DecodeError::Invalid { .. } => error.to_string(),
+        _ => {
+            format!("invalid frame: {error}; its standard output is for frames only, one per line")
+        }
+    }
 }
 
 /// Returns the kind with its article, for messages.

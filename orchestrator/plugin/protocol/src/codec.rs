@@ -4,11 +4,14 @@ use std::borrow::Cow;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::MAX_FRAME;
 
 /// The longest name of an unknown frame that is kept, in bytes.
 const LONGEST_NAME: usize = 64;
+/// The longest part of an invalid frame that a message includes, in bytes.
+const LONGEST_LINE: usize = 256;
 
 /// One of the two kinds of frames, [`HostFrame`](crate::HostFrame) or
 /// [`PluginFrame`](crate::PluginFrame).
@@ -47,12 +50,14 @@ pub enum DecodeError {
         error: serde_json::Error,
     },
     /// Its keys are not those of such a frame.
-    #[error("invalid frame `{frame}`: {error}")]
+    #[error("invalid frame `{frame}`: {problem}: {line}")]
     Invalid {
         /// Which frame.
         frame: String,
-        /// The parse error.
-        error: serde_json::Error,
+        /// What is wrong with it.
+        problem: String,
+        /// The frame, truncated if it is long.
+        line: String,
     },
 }
 
@@ -96,13 +101,61 @@ pub fn decode<F: Frame>(bytes: &[u8]) -> Result<Decoded<F>, DecodeError> {
     if bytes.len() > MAX_FRAME {
         return Err(DecodeError::TooLarge { bytes: bytes.len() });
     }
-    let head: Head<'_> = serde_json::from_slice(bytes)
-        .map_err(|error| DecodeError::NotAFrame { beginning: beginning(bytes), error })?;
+    let replaced = replace_lone_surrogates(bytes);
+    let bytes = replaced.as_deref().unwrap_or(bytes);
+    let head: Head<'_> = serde_json::from_slice(bytes).map_err(|error| DecodeError::NotAFrame {
+        beginning: beginning(bytes, LONGEST_NAME),
+        error,
+    })?;
     match F::parse(&head.frame, bytes) {
         Some(Ok(frame)) => Ok(Decoded::Known(frame)),
-        Some(Err(error)) => Err(DecodeError::Invalid { frame: head.frame.into_owned(), error }),
+        Some(Err(error)) => Err(DecodeError::Invalid {
+            problem: describe(&head.frame, bytes, &error),
+            line: beginning(bytes, LONGEST_LINE),
+            frame: head.frame.into_owned(),
+        }),
         None => Ok(Decoded::Unknown(truncate(&head.frame).to_owned())),
     }
+}
+
+/// Replaces each escape of half a surrogate pair by U+FFFD, as a decoder of UTF-8 does with bytes: JavaScript and
+/// Python write a text that was cut within a pair so. `None` if there is none.
+fn replace_lone_surrogates(bytes: &[u8]) -> Option<Vec<u8>> {
+    const REPLACEMENT: &[u8] = b"\\ufffd";
+    let mut replaced: Option<Vec<u8>> = None;
+    let mut at = 0;
+    while let Some(found) = bytes.get(at..).and_then(|rest| rest.iter().position(|b| *b == b'\\')) {
+        at += found;
+        let Some(unit) = escaped_unit(bytes, at) else {
+            // The escaped character may be a backslash itself.
+            at += 2;
+            continue;
+        };
+        let is_pair = || {
+            let low = escaped_unit(bytes, at + REPLACEMENT.len());
+            low.is_some_and(|low| (0xDC00..0xE000).contains(&low))
+        };
+        match unit {
+            0xD800..0xDC00 if is_pair() => at += 2 * REPLACEMENT.len(),
+            0xD800..0xE000 => {
+                let text = replaced.get_or_insert_with(|| bytes.to_vec());
+                if let Some(escape) = text.get_mut(at..at + REPLACEMENT.len()) {
+                    escape.copy_from_slice(REPLACEMENT);
+                }
+                at += REPLACEMENT.len();
+            }
+            _ => at += REPLACEMENT.len(),
+        }
+    }
+    replaced
+}
+
+/// Returns the code unit of the escape `\uXXXX` at this place.
+fn escaped_unit(bytes: &[u8], at: usize) -> Option<u16> {
+    let digits = bytes.get(at..at + 6)?.strip_prefix(b"\\u")?;
+    let digits = std::str::from_utf8(digits).ok()?;
+    let is_hex = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+    is_hex.then(|| u16::from_str_radix(digits, 16).ok()).flatten()
 }
 
 /// Parses the keys of a frame, for implementations of [`Frame::parse`].
@@ -113,11 +166,43 @@ pub(crate) fn body<T: DeserializeOwned, F>(
     serde_json::from_slice(bytes).map(wrap)
 }
 
-fn beginning(bytes: &[u8]) -> String {
-    let some = bytes.get(..LONGEST_NAME).unwrap_or(bytes);
+/// Says what is wrong with the keys of a frame, in the words of the protocol instead of its Rust types.
+fn describe(frame: &str, bytes: &[u8], error: &serde_json::Error) -> String {
+    let message = error.to_string();
+    let message = message.split_once(" at line ").map_or(message.as_str(), |(what, _)| what);
+    let value: Value = serde_json::from_slice(bytes).unwrap_or_default();
+    let event = value.get("event").filter(|_| frame == "event");
+    let subject = match event.and_then(|event| event.get("type")?.as_str()) {
+        Some(kind) => format!("the event `{}` ", truncate(kind)),
+        None => "it ".to_owned(),
+    };
+    let keys = match frame {
+        "done" => {
+            &["found", "report", "claims", "findings", "text", "verdict", "backlog", "edited"][..]
+        }
+        "opened" => &["agent", "detector", "validator", "backlog"],
+        _ => &[],
+    };
+    if message.starts_with("no variant of enum") {
+        return format!("it has none of the keys `{}`", keys.join("`, `"));
+    }
+    match message.strip_prefix("missing field ") {
+        Some(field) => format!("{subject}lacks {field}"),
+        None => format!("{subject}is not valid: {message}"),
+    }
+}
+
+fn beginning(bytes: &[u8], longest: usize) -> String {
+    let some = bytes.get(..longest).unwrap_or(bytes);
     let more = if some.len() < bytes.len() { "…" } else { "" };
     let text = String::from_utf8_lossy(some);
-    text.trim_end_matches('\u{fffd}').escape_debug().chain(more.chars()).collect()
+    let escaped = text.trim_end_matches('\u{fffd}').chars().flat_map(|c| {
+        let escaped = c.escape_debug();
+        // A frame is full of these.
+        let is_plain = matches!(c, '"' | '\'' | '\\');
+        std::iter::once(c).filter(move |_| is_plain).chain(escaped.filter(move |_| !is_plain))
+    });
+    escaped.chain(more.chars()).collect()
 }
 
 fn truncate(name: &str) -> &str {

@@ -108,7 +108,7 @@ fn an_answer_belongs_to_its_method() {
     let mut state = greeted(&[]);
     let call = state.call(1, inspect()).call;
     let error = state.handle_frame(report(call)).unwrap_err();
-    assert!(error.to_string().contains("of `inspect` without the key `findings`"), "{error}");
+    assert!(error.to_string().contains("of `inspect` without `findings`"), "{error}");
     assert!(matches!(state.handle_frame(event(call)), Err(Violation::NotInThisCall { .. })));
     let preview = PluginFrame::Preview(PreviewRequest { call, request: 1, final_text: None });
     assert!(matches!(state.handle_frame(preview), Err(Violation::NotInThisCall { .. })));

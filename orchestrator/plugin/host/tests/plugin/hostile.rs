@@ -36,7 +36,7 @@ const VIOLATIONS: [(&str, &str); 9] = [
     ("oversized", "sent a frame of 16777217 bytes"),
     ("wrong keys", "invalid frame `done`"),
     ("unknown call", "sent `event` for the unknown call 999"),
-    ("wrong answer", "of `run` without the key `report`"),
+    ("wrong answer", "of `run` without `report`"),
     ("second hello", "sent a second `hello`"),
     ("opened again", "sent `opened` for the instance 77"),
 ];

@@ -30,7 +30,7 @@ async fn its_deaths_fail_the_iteration_with_the_reason_and_the_next_works() {
         ("abort", vec!["signal 6"]),
         ("exit 0", vec!["exit 0"]),
         ("exit 42", vec!["exit 42"]),
-        ("segv", vec!["signal 11"]),
+        ("segv", vec!["signal 11 (SIGSEGV)", "(a stack overflow looks the same)"]),
         // The handler that says so belongs to the host's copy of the standard library.
         ("overflow", vec!["signal 11"]),
         ("double-panic", vec!["signal 6", "first of two panics", "and again while unwinding"]),
@@ -56,6 +56,11 @@ async fn what_does_not_end_is_ended() {
         let sink = RecordingSink::cancelling_at(armed);
         let error = harness.run_with(&*agent, prompt, &sink).await.unwrap_err();
         assert_eq!(error.class, ErrorClass::Cancelled, "{prompt}: {error}");
+        // One that blocks its thread cannot be aborted by the SDK.
+        let ignored = "it did not end within 5 s of being cancelled and was killed";
+        let is_blocked = prompt != "ignore-cancel";
+        assert_eq!(error.message.contains(ignored), is_blocked, "{prompt}: {error}");
+        assert_eq!(sink.has_warning(ignored), is_blocked, "{prompt}");
         harness.nothing_is_left().await;
     }
     assert_eq!(harness.said(&*agent, "echo on").await, "on");

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use ralph_orchestrator_contract::{CancelReason, Event, Report};
-use ralph_orchestrator_plugin_host::{CallOutcome, Inbound, OpenError, Session};
+use ralph_orchestrator_contract::{CancelReason, Description, Event, Report};
+use ralph_orchestrator_plugin_host::{CallEvent, CallOutcome, Inbound, OpenError, Session};
 use ralph_orchestrator_plugin_protocol::{
-    Answer, Done, EventSent, HostFrame, ItemKind, Method, PluginFrame, Pong,
+    Answer, Done, EventSent, HostFrame, ItemKind, Method, Opened, PluginFrame, Pong, Provided,
 };
 use serde_json::Value;
 
@@ -36,7 +36,7 @@ async fn no_session_begins_without_a_proper_hello() {
     let of = begin_with(vec![line(r#"{"frame":"hello","protocol":9,"name":"x","provides":[]}"#)]);
     assert!(of.await.contains("version 9"));
     let of = begin_with(vec![line(r#"{"frame":"hello","protocol":1}"#)]).await;
-    assert!(of.contains("invalid frame `hello`: missing field `name`"), "{of}");
+    assert!(of.contains("invalid frame `hello`: it lacks `name`: {\"frame\":\"hello\""), "{of}");
     let trouble = Inbound::Stderr("ModuleNotFoundError: No module named 'bot'".into());
     let of = begin_with(vec![trouble, Inbound::Ended("exit 1".into())]).await;
     assert!(of.starts_with("exit 1; its standard error: ModuleNotFoundError"), "{of}");
@@ -46,9 +46,105 @@ async fn no_session_begins_without_a_proper_hello() {
 
 #[tokio::test(start_paused = true)]
 async fn a_hello_that_does_not_come_is_not_waited_for_for_ever() {
-    let (transport, inbound, _plugin) = transport();
+    let (wire, inbound, _plugin) = transport();
+    let closed = Session::start(wire, inbound).await.err().unwrap();
+    let expected = "no reply to `hello` within 10 s; it has printed nothing: does it flush its standard \
+                    output after each line?";
+    assert_eq!(closed.0, expected);
+    let (transport, inbound, plugin) = transport();
+    plugin.inbound(Inbound::Stderr("loading the model".into())).await;
     let closed = Session::start(transport, inbound).await.err().unwrap();
-    assert_eq!(closed.0, "no reply to `hello` within 10 s");
+    assert_eq!(closed.0, "no reply to `hello` within 10 s; its standard error: loading the model");
+}
+
+#[tokio::test]
+async fn the_standard_error_beside_a_violation_is_reported_with_it() {
+    let garbage = || Inbound::Frame("Starting bot…".into());
+    let trouble = || Inbound::Stderr("ImportError: no module".into());
+    let of = begin_with(vec![garbage(), trouble(), Inbound::Ended("exit 1".into())]).await;
+    assert!(of.contains("is not a frame") && of.ends_with("ImportError: no module"), "{of}");
+    // Another frame between, and a pipe that is read later.
+    let (transport, inbound, plugin) = transport();
+    let late = async {
+        plugin.inbound(garbage()).await;
+        tokio::task::yield_now().await;
+        plugin.inbound(garbage()).await;
+        plugin.inbound(trouble()).await;
+        drop(plugin.to_host);
+    };
+    let (started, ()) = tokio::join!(Session::start(transport, inbound), late);
+    assert!(started.err().unwrap().0.ends_with("ImportError: no module"));
+}
+
+#[tokio::test]
+async fn an_invalid_frame_is_explained_in_words_of_the_protocol() {
+    for (frame, expected) in [
+        (r#"{"frame":"done","call":1}"#, "it answered call 1 of `run` without `report`"),
+        (r#"{"frame":"done","call":1,"text":"x"}"#, "it answered call 1 of `run` without `report`"),
+        (
+            r#"{"frame":"event","call":1,"event":{"type":"text"}}"#,
+            "the event `text` lacks `text`: {\"frame\":\"event\"",
+        ),
+        (r#"{"frame":"event","call":1}"#, "it lacks `event`"),
+        (
+            r#"{"frame":"event","event":{"type":"text","text":"x"}}"#,
+            "the event `text` lacks `call`",
+        ),
+        (r#"{"frame":"done","call":9}"#, "it has none of the keys `found`, `report`"),
+        (r#"{"frame":"opened","instance":1}"#, "it has none of the keys `agent`, `detector`"),
+        (r#"{"frame":"failed","call":1,"message":"x"}"#, "it lacks `class`"),
+    ] {
+        let (_session, mut running, _call, plugin) = run(&[]).await;
+        plugin.bytes(frame).await;
+        let CallOutcome::SessionClosed(why) = running.outcome().await else { panic!("{frame}") };
+        assert!(why.contains(expected), "{frame}: {why}");
+        assert!(!why.contains("enum"), "{why}");
+    }
+}
+
+#[tokio::test]
+async fn output_between_calls_reaches_the_next_run_whole() {
+    let (session, instance, mut plugin) = agent(&[]).await;
+    for number in 0..2_000 {
+        plugin.inbound(Inbound::Stderr(format!("line {number}"))).await;
+    }
+    // What follows in the same channel is answered after it was read.
+    let context = context();
+    let opens = session.open(ItemKind::Agent, None, Value::Null, &context);
+    let answers = async {
+        let HostFrame::Open(open) = plugin.hears().await else { panic!() };
+        let provided = Provided::Agent(Description::default());
+        plugin.say(&PluginFrame::Opened(Opened { instance: open.instance, provided })).await;
+    };
+    let (opened, ()) = tokio::join!(opens, answers);
+    opened.unwrap();
+    let mut running = session.call(instance, task()).await.unwrap();
+    for number in 0..2_000 {
+        let CallEvent::Stderr(line) = running.next_event().await else { panic!("{number}") };
+        assert_eq!(line, format!("line {number}"));
+    }
+}
+
+#[tokio::test]
+async fn half_of_a_surrogate_pair_is_replaced() {
+    let (_session, mut running, _call, plugin) = run(&[]).await;
+    let texts = [
+        (r"a\ud83d", "a\u{fffd}"),
+        (r"\udE00b", "\u{fffd}b"),
+        (r"\ud83d\ud83d\ude00", "\u{fffd}\u{1f600}"),
+        (r"\ud83d\u0041", "\u{fffd}A"),
+        (r"\\ud83d \ud83d\ude00", "\\ud83d \u{1f600}"),
+        (r"\ud83d\n", "\u{fffd}\n"),
+    ];
+    for (sent, expected) in texts {
+        let frame =
+            format!(r#"{{"frame":"event","call":1,"event":{{"type":"text","text":"{sent}"}}}}"#);
+        plugin.bytes(frame).await;
+        let CallEvent::Agent(Event::Text { text }) = running.next_event().await else {
+            panic!("{sent}")
+        };
+        assert_eq!(text, expected, "{sent}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -67,10 +163,7 @@ async fn the_end_in_a_call_is_reported_after_what_came_before() {
     let (session, mut running, call, plugin) = run(&[]).await;
     plugin.event(call, "nearly").await;
     plugin.inbound(Inbound::Ended("signal 9 (SIGKILL)".into())).await;
-    assert!(matches!(
-        running.next_event().await,
-        ralph_orchestrator_plugin_host::CallEvent::Agent(_)
-    ));
+    assert!(matches!(running.next_event().await, CallEvent::Agent(_)));
     let CallOutcome::SessionClosed(why) = running.outcome().await else { panic!() };
     assert_eq!(why, "signal 9 (SIGKILL)");
     assert_eq!(session.closed().unwrap().0, "signal 9 (SIGKILL)");
@@ -103,8 +196,8 @@ async fn more_events_than_credit_are_not_kept() {
     let mut events = 0;
     let why = loop {
         match running.next_event().await {
-            ralph_orchestrator_plugin_host::CallEvent::Agent(_) => events += 1,
-            ralph_orchestrator_plugin_host::CallEvent::Ended(CallOutcome::SessionClosed(why)) => {
+            CallEvent::Agent(_) => events += 1,
+            CallEvent::Ended(CallOutcome::SessionClosed(why)) => {
                 break why;
             }
             other => panic!("{other:?}"),

@@ -309,7 +309,7 @@ fn what_is_no_frame_is_reported_with_its_beginning() {
     assert!(of("[1]").contains("is not a frame"));
     assert!(of("{}").contains("missing field `frame`"));
     assert!(of(r#"{"frame":1}"#).contains("is not a frame"));
-    assert!(of(r#"{"frame":"pong"}"#).contains("invalid frame `pong`: missing field `n`"));
+    assert!(of(r#"{"frame":"pong"}"#).contains("invalid frame `pong`: it lacks `n`: "));
     assert!(of(r#"{"frame":"pong","n":-1}"#).contains("`pong`"));
     assert!(of(r#"{"frame":"done","call":1}"#).contains("`done`"));
     assert!(of(&"\u{1b}[31m".repeat(100)).contains("\\u{1b}"));
