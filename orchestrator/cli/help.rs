@@ -316,6 +316,13 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
         ],
     ),
     (
+        "bench regrade",
+        &[
+            ("After a test of a task was corrected", "bench regrade jobs/first --only org/parser"),
+            ("See whether a verifier says the same twice", "bench regrade jobs/first"),
+        ],
+    ),
+    (
         "bench import",
         &[
             ("Make a task of the last run", "bench import --to tasks"),

@@ -2,7 +2,7 @@
 
 use crate::environment::TestEnvironment;
 
-const COMMANDS: [&str; 43] = [
+const COMMANDS: [&str; 44] = [
     "",
     "run",
     "new",
@@ -43,6 +43,7 @@ const COMMANDS: [&str; 43] = [
     "bench status",
     "bench report",
     "bench export",
+    "bench regrade",
     "bench import",
     "bench compare",
     "man",

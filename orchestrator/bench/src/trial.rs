@@ -145,6 +145,31 @@ pub struct ReusedTrial {
     pub folder: PathBuf,
 }
 
+/// What a verification that was repeated after the trial gave.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Regrading {
+    /// When it was repeated.
+    pub time: Timestamp,
+    /// Digest of the task whose verifier it was, in hexadecimal.
+    pub task_digest: String,
+    /// What it gave.
+    pub rewards: BTreeMap<String, f64>,
+}
+
+/// A verification that was repeated after the trial, and what the trial itself had come to.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Regraded {
+    /// When it was repeated.
+    pub time: Timestamp,
+    /// Digest of the task whose verifier it was, in hexadecimal.
+    pub task_digest: String,
+    /// What the verifier of the trial gave; empty if it left no valid reward.
+    pub first_rewards: BTreeMap<String, f64>,
+    /// The fault of the trial, if it had one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_fault: Option<Fault>,
+}
+
 /// One attempt at a trial, as it ended. An attempt that failed for reasons of the machine or the provider is
 /// followed by another; all are kept, and the last one counts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -181,6 +206,9 @@ pub struct TrialRecord {
     /// The earlier job that performed it, if this one did not: its cost was paid there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reused: Option<ReusedTrial>,
+    /// The verification that `rewards` are of, if it was repeated after the trial.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub regraded: Option<Regraded>,
     /// Tokens and cost of the attempt.
     pub usage: Usage,
     /// Iterations of the run.
@@ -206,6 +234,26 @@ pub struct TrialRecord {
 }
 
 impl TrialRecord {
+    /// Whether the work can be verified again: it was, or only the verifier is at fault that it was not.
+    #[must_use]
+    pub fn can_be_regraded(&self) -> bool {
+        let is_of_verifier = |fault: &Fault| fault.cause == Cause::Verifier;
+        self.reused.is_none()
+            && (self.is_judged() || self.fault.as_ref().is_some_and(is_of_verifier))
+    }
+
+    /// Returns the record with the rewards of another verification.
+    #[must_use]
+    pub fn with_regrading(mut self, regrading: Regrading) -> Self {
+        let Regrading { time, task_digest, rewards } = regrading;
+        let first_rewards = std::mem::replace(&mut self.rewards, rewards);
+        let first_fault = self.fault.clone();
+        // What the agent ran out of, it ran out of.
+        self.fault = self.fault.filter(|fault| fault.cause != Cause::Verifier);
+        self.regraded = Some(Regraded { time, task_digest, first_rewards, first_fault });
+        self
+    }
+
     /// The reward: the one named "reward", else the mean of all. None if the work was not judged.
     #[must_use]
     pub fn reward(&self) -> Option<f64> {

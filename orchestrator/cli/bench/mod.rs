@@ -10,6 +10,7 @@ pub(crate) mod lock;
 pub(crate) mod observer;
 mod opener;
 pub(crate) mod planning;
+mod regrading;
 mod run_facts;
 mod runner;
 mod setup_layer;

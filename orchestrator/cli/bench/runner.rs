@@ -75,6 +75,11 @@ impl<'a> Runner<'a> {
         Self { setup, tasks, signals }
     }
 
+    /// Returns the task of this name.
+    pub(super) fn task(&self, name: &str) -> Option<&Task> {
+        self.tasks.get(name)
+    }
+
     /// Returns the variables that tasks can name, with the seed of the trial, which is the same for all columns.
     pub(super) fn variables(&self, key: &TrialKey) -> BTreeMap<String, String> {
         let mut vars = self.setup.vars.clone();
@@ -125,7 +130,7 @@ impl<'a> Runner<'a> {
         let layers = SetupLayers { job: self.setup, switch: &self.signals.switch };
         let staged = if layers.is_needed(task) {
             layers.copy_into(task, &into).await?;
-            task.adopt_setup(&into, &vars)
+            task.adopt_files(&into, &vars)
         } else {
             task.stage(&into, &vars)
         };
@@ -164,6 +169,7 @@ impl<'a> Runner<'a> {
             agent_version: last.and_then(|facts| facts.version.clone()),
             model: last.and_then(|facts| facts.model.clone()),
             reused: None,
+            regraded: None,
             usage,
             iterations: progress.facts.iter().map(|facts| facts.iterations).sum(),
             claims: progress.facts.iter().map(|facts| facts.claims).sum(),

@@ -10,6 +10,7 @@ mod own_form;
 mod planning;
 mod real;
 mod refused;
+mod regrade;
 mod reserved;
 mod setup_lines;
 mod variants;

@@ -7,6 +7,7 @@
 //! lock                            held by the process that performs the job
 //! <trial>/attempts/<n>/           an attempt; all of them are kept
 //! <trial>/attempts/<n>/trial.json its record, written in one step when it has ended
+//! <trial>/attempts/<n>/regraded.json the last repeated verification; the record stays as it is
 //! ```
 //!
 //! The folder of an attempt is made before anything is started, so an attempt without a record is one that was lost
@@ -30,7 +31,7 @@ use super::error::JobError;
 use super::job_lock::LOCK_FILE;
 use super::plan::{FORMAT, JobPlan, hash_key};
 use super::schedule::Schedule;
-use crate::trial::{TrialKey, TrialRecord};
+use crate::trial::{Regrading, TrialKey, TrialRecord};
 
 /// The file of the plan.
 pub(super) const PLAN: &str = "bench.json";
@@ -38,6 +39,7 @@ const LEDGER: &str = "ledger.jsonl";
 const LOCK: &str = "lock";
 const ATTEMPTS: &str = "attempts";
 const RECORD: &str = "trial.json";
+const REGRADING: &str = "regraded.json";
 /// The mode of the folders of attempts.
 const OWNER_ONLY: u32 = 0o700;
 
@@ -221,6 +223,21 @@ impl JobStore {
     }
 }
 
+impl JobStore {
+    /// Records what a repeated verification of an attempt gave, beside the attempt's record.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn record_regrading(
+        &self,
+        record: &TrialRecord,
+        regrading: &Regrading,
+    ) -> Result<(), JobError> {
+        let dir = self.plan.trial_layout(&self.dir, &record.key).attempt(record.attempt);
+        write_json(&dir.join(REGRADING), regrading, &self.dir)
+    }
+}
+
 /// Reads the plan of a job.
 ///
 /// # Errors
@@ -269,7 +286,7 @@ pub(crate) fn read_attempts(
             let folder = layout.attempt(attempt);
             let path = folder.join(RECORD);
             match read(&path)? {
-                Some(bytes) => ended.push(parse(&path, &bytes)?),
+                Some(bytes) => ended.push(read_regrading(&folder, parse(&path, &bytes)?)?),
                 None if folder.is_dir() => {
                     started.push(StartedTrial { key: key.clone(), attempt, dir: folder });
                 }
@@ -278,6 +295,15 @@ pub(crate) fn read_attempts(
         }
     }
     Ok((ended, started))
+}
+
+/// Returns the record of an attempt with what its last repeated verification gave.
+fn read_regrading(folder: &Path, record: TrialRecord) -> Result<TrialRecord, JobError> {
+    let path = folder.join(REGRADING);
+    Ok(match read(&path)? {
+        Some(bytes) => record.with_regrading(parse(&path, &bytes)?),
+        None => record,
+    })
 }
 
 /// Returns all lines that end.

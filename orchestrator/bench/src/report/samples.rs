@@ -197,6 +197,7 @@ fn build_record(key: &TrialKey, seed: usize, task: usize) -> TrialRecord {
         stop_reason: Some("completed".into()),
         agent_version: Some("2.1.0".into()),
         reused: None,
+        regraded: None,
         model: Some(if key.column.agent == "codex" { "gpt-5.5" } else { "claude-opus-5" }.into()),
         usage: Usage {
             tokens: Some(Tokens {

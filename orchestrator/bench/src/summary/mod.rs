@@ -118,6 +118,22 @@ fn collect_warnings(records: &[TrialRecord]) -> Vec<String> {
     let mut records: Vec<&TrialRecord> = records.iter().collect();
     records.sort_by(|a, b| (a.started, &a.key, a.attempt).cmp(&(b.started, &b.key, b.attempt)));
     let mut seen = BTreeSet::new();
-    let warnings = records.into_iter().flat_map(|record| &record.warnings);
-    warnings.filter(|warning| seen.insert(warning.as_str())).cloned().collect()
+    let of_trials = records.iter().flat_map(|record| {
+        record.warnings.iter().map(|warning| format!("{}: {warning}", record.key.task))
+    });
+    let mut warnings: Vec<String> =
+        of_trials.filter(|warning| seen.insert(warning.clone())).collect();
+    warnings.extend(describe_regrading(&records));
+    warnings
+}
+
+/// Says how many results are of a repeated verification, if any are.
+fn describe_regrading(records: &[&TrialRecord]) -> Option<String> {
+    let regraded = |record: &&&TrialRecord| record.regraded.is_some();
+    let changed = |record: &&&TrialRecord| {
+        record.regraded.as_ref().is_some_and(|earlier| earlier.first_rewards != record.rewards)
+    };
+    let all = records.iter().filter(regraded).count();
+    let other = records.iter().filter(changed).count();
+    (all > 0).then(|| format!("verified again after the trial: {all}, of which {other} changed"))
 }

@@ -43,12 +43,12 @@ impl Task {
         Ok(stage)
     }
 
-    /// Returns the environment whose files were made by [`begin_setup`](Self::begin_setup), and are now below
-    /// `into/root`.
+    /// Returns the environment whose files are below `into/root` already: those that [`begin_setup`](Self::begin_setup)
+    /// made, or that a trial has left.
     ///
     /// # Errors
     /// A variable is missing, or the files cannot be read.
-    pub fn adopt_setup(
+    pub fn adopt_files(
         &self,
         into: &Path,
         host: &BTreeMap<String, String>,

@@ -19,7 +19,7 @@ use crate::bench::imported_task::{
 use crate::bench::observer::{JobReporter, JobStop};
 use crate::bench::planning::{load_tasks, plan_job};
 use crate::bench::trial_config::{NOP, ORACLE};
-use crate::bench::{JobSetup, Runner, absolute};
+use crate::bench::{JobSetup, Runner, absolute, lock};
 use crate::commands::{block_on, run_selection};
 use crate::context::Context;
 use crate::discovery::ConfigFile;
@@ -202,7 +202,8 @@ fn check_task(
     let tasks = load_tasks(&setup.loaded.config.bench)?;
     block_on(check::find_problems(&setup, &tasks))?.refuse()?;
     let folder = draft.folder.join("job");
-    let plan = plan_job(&setup, &tasks, sets, "import")?;
+    let lock = block_on(lock::compute(&setup, &tasks))?;
+    let plan = plan_job(&setup, &tasks, sets, "import", lock)?;
     let mut store = JobStore::create(&folder, plan).map_err(|error| explain(error, &folder))?;
     block_on(async {
         let signals = signals::listen()?;

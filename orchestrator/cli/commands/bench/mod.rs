@@ -5,6 +5,7 @@ mod compare;
 mod export;
 mod import;
 mod plan;
+mod regrade;
 mod report;
 mod run;
 mod status;
@@ -37,6 +38,8 @@ pub(crate) enum BenchCommand {
     Report(report::ReportArgs),
     /// Write a job as a job directory of Harbor, with its trajectories
     Export(export::ExportArgs),
+    /// Verify the work of finished trials again, without any agent
+    Regrade(regrade::RegradeArgs),
     /// Make a task of a completed run: the workspace before it, its validators, and its work as the solution
     Import(import::ImportArgs),
     /// Compare two columns of a job; exit status 1 if the second is significantly worse
@@ -52,6 +55,7 @@ pub(crate) fn bench(file: &ConfigFile, command: BenchCommand) -> Result<u8, Comm
         BenchCommand::Status(args) => status::status(&args),
         BenchCommand::Report(args) => report::report(&args),
         BenchCommand::Export(args) => export::export(&args),
+        BenchCommand::Regrade(args) => regrade::regrade(&args),
         BenchCommand::Import(args) => import::import(file, &args),
         BenchCommand::Compare(args) => compare::compare(&args),
     }

@@ -14,7 +14,7 @@ pub(super) async fn checked(verdict: Verdict) -> Result<Verdict, EngineError> {
     if evidence.is_empty() {
         return Ok(Verdict::Accepted { summary, evidence });
     }
-    let compare = move || evidence.into_iter().map(compared).collect::<Result<Vec<_>, _>>();
+    let compare = move || evidence.iter().map(compared).collect::<Result<Vec<_>, _>>();
     Ok(match blocking(compare).await? {
         Ok(evidence) => Verdict::Accepted { summary, evidence },
         Err(message) => Verdict::Error { message },
@@ -22,7 +22,7 @@ pub(super) async fn checked(verdict: Verdict) -> Result<Verdict, EngineError> {
 }
 
 /// Returns the file as it is, or what the validator reported wrongly.
-fn compared(file: EvidenceFile) -> Result<EvidenceFile, String> {
+fn compared(file: &EvidenceFile) -> Result<EvidenceFile, String> {
     let path = file.path.display();
     if !file.path.is_absolute() {
         return Err(format!("it named the evidence {path}: expected an absolute path"));
