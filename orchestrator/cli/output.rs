@@ -104,6 +104,11 @@ pub(crate) fn has_colour() -> bool {
         && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
 }
 
+/// Whether people see a line that moves: on a terminal that wants one, unless only results are printed.
+pub(crate) fn has_live_line() -> bool {
+    has_colour() && !QUIET.load(Ordering::Relaxed)
+}
+
 /// Whether results go to a terminal.
 pub(crate) fn is_stdout_terminal() -> bool {
     io::stdout().is_terminal()

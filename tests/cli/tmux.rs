@@ -8,12 +8,12 @@ use crate::screen::snapshot;
 use crate::screens::{Scripted, live_lines};
 
 /// A server of its own with one window, in which the program runs.
-struct Tmux {
+pub(crate) struct Tmux {
     socket: PathBuf,
 }
 
 impl Tmux {
-    fn start(env: &TestEnvironment, args: &[&str], columns: u16) -> Self {
+    pub(crate) fn start(env: &TestEnvironment, args: &[&str], columns: u16) -> Self {
         let tmux = Self { socket: env.root().join("tmux") };
         let config = env.root().join("tmux.conf");
         std::fs::write(&config, "set -g remain-on-exit on\nset -g status off\n").unwrap();
@@ -39,7 +39,7 @@ impl Tmux {
         command
     }
 
-    fn tell(&self, words: &[&str]) -> String {
+    pub(crate) fn tell(&self, words: &[&str]) -> String {
         let mut command = self.command();
         command.args(words);
         String::from_utf8(run(command).stdout).unwrap()
@@ -53,7 +53,7 @@ impl Tmux {
     }
 
     #[track_caller]
-    fn until(&self, what: &str, mut check: impl FnMut(&str) -> bool) -> String {
+    pub(crate) fn until(&self, what: &str, mut check: impl FnMut(&str) -> bool) -> String {
         let mut text = String::new();
         eventually(what, || {
             text = self.text();

@@ -280,7 +280,8 @@ impl TrialRecord {
 }
 
 /// Returns the reward named "reward", else the mean of all; none of nothing.
-fn reduce_rewards(rewards: &BTreeMap<String, f64>) -> Option<f64> {
+#[must_use]
+pub fn reduce_rewards(rewards: &BTreeMap<String, f64>) -> Option<f64> {
     if let Some(reward) = rewards.get(REWARD) {
         return Some(*reward);
     }

@@ -5,6 +5,7 @@ mod contention;
 mod decoys;
 mod faults;
 pub(crate) mod imported_task;
+pub(crate) mod job_line;
 pub(crate) mod job_setup;
 pub(crate) mod lock;
 pub(crate) mod observer;

@@ -1,6 +1,8 @@
 //! What people see of a job while it goes on.
 
 use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
 
 use ralph_orchestrator_bench::job::{JobObserver, JobPlan, JobProgress, StopSignal, TrialOrder};
 use ralph_orchestrator_bench::statistics::sequential::StopRule;
@@ -9,7 +11,9 @@ use ralph_orchestrator_bench::trial::{TrialKey, TrialRecord};
 use ralph_orchestrator_core::engine::StopRequests;
 use serde_json::json;
 
+use super::job_line::JobLine;
 use crate::output;
+use crate::render::terminal::stderr_width;
 use crate::render::text::{duration, one_line};
 
 /// The longest name that is shown, in characters.
@@ -21,6 +25,8 @@ pub(crate) struct JobReporter {
     pub(crate) is_json: bool,
     /// Ends the job when the score of every column is known well enough.
     pub(crate) until: Option<StopRule>,
+    /// The last line of the terminal, if there is one.
+    pub(crate) line: Option<Mutex<JobLine>>,
 }
 
 /// The requests to stop the job.
@@ -33,6 +39,21 @@ impl StopSignal for JobStop {
 }
 
 impl JobReporter {
+    /// Draws the last line of the terminal, as wide as that is now.
+    pub(crate) fn draw(&self) {
+        if let Some((line, width)) = self.line.as_ref().zip(stderr_width()) {
+            let line = line.lock().unwrap_or_else(PoisonError::into_inner);
+            output::set_live_line(Some(&line.text(width, Instant::now())));
+        }
+    }
+
+    fn update(&self, change: impl FnOnce(&mut JobLine)) {
+        if let Some(line) = &self.line {
+            change(&mut line.lock().unwrap_or_else(PoisonError::into_inner));
+        }
+        self.draw();
+    }
+
     fn event(
         &self,
         event: &str,
@@ -62,6 +83,7 @@ impl JobObserver for JobReporter {
         if self.is_json {
             output::json(&self.event("trial_started", &order.key, order.attempt, progress));
         }
+        self.update(|line| line.set_progress(progress));
     }
 
     fn trial_ended(&self, record: &TrialRecord, is_retried: bool, progress: JobProgress) {
@@ -75,6 +97,10 @@ impl JobObserver for JobReporter {
             return;
         }
         output::info(&ended_line(record, is_retried, progress));
+        self.update(|line| {
+            line.add(record);
+            line.set_progress(progress);
+        });
     }
 
     fn is_decided(&self, ended: &BTreeMap<TrialKey, TrialRecord>) -> bool {

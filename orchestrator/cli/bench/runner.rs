@@ -9,8 +9,9 @@ use jiff::Timestamp;
 use ralph_orchestrator_bench::job::{LedgerEntry, StartedTrial, TrialOrder, TrialRunner};
 use ralph_orchestrator_bench::task::{StagedEnvironment, Task, reward};
 use ralph_orchestrator_bench::trial::{
-    Cause, CheatFinding, Durations, Fault, IterationReward, TrialKey, TrialRecord,
+    Cause, CheatFinding, Durations, Fault, IterationReward, TrialKey, TrialRecord, reduce_rewards,
 };
+use ralph_orchestrator_config::KeptFiles;
 use ralph_orchestrator_contract::{Usage, Usd};
 use ralph_orchestrator_core::machine::StopReason;
 use ralph_orchestrator_core::store::Layout;
@@ -137,6 +138,24 @@ impl<'a> Runner<'a> {
         staged.map_err(|error| fault(Cause::Sandbox, "EnvironmentError", error.to_string()))
     }
 
+    /// Removes the files of an attempt that are not to be kept.
+    fn remove_files(&self, dir: &Path, progress: &mut Progress) {
+        let reward = reduce_rewards(&progress.rewards);
+        let is_solved = reward.is_some_and(|reward| reward >= 1.0);
+        let is_kept = match self.setup.loaded.config.bench.keep {
+            KeptFiles::All => true,
+            KeptFiles::Failed => !is_solved,
+            KeptFiles::None => false,
+        };
+        if is_kept {
+            return;
+        }
+        if let Err(error) = std::fs::remove_dir_all(dir.join("environment")) {
+            let message = format!("the files of an attempt could not be removed: {error}");
+            progress.warnings.push(message);
+        }
+    }
+
     /// Returns the record of an attempt.
     fn record(
         &self,
@@ -216,6 +235,7 @@ impl TrialRunner for Runner<'_> {
             progress.rewards.clear();
             progress.curve.clear();
         }
+        self.remove_files(&order.dir, &mut progress);
         let costs = Self::costs(&order.key, &order.name, order.attempt, &progress.facts);
         (self.record(&order.key, order.attempt, started, progress), costs)
     }

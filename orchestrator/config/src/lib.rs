@@ -48,9 +48,9 @@ pub use loaded::{LoadedConfig, toml_text};
 pub use model::{
     AfterRejection, AgentCompletions, AgentConfig, BacklogConfig, BacklogOrder, BaselineMode,
     Bench, BenchVariant, CommitMode, Completion, CompletionTrigger, Config, DetectorConfig, Env,
-    EnvMode, Git, Handoff, Initializer, InstructionsMode, Isolation, Limits, Memory, MemoryMode,
-    PluginConfig, Prices, ProgressFormat, Prompts, Role, RoleAgents, RoleNames, Run, Sandbox,
-    SandboxMode, SandboxWorkspace, StateConfig, TaskSetup, ValidatorConfig, WorkingRole,
+    EnvMode, Git, Handoff, Initializer, InstructionsMode, Isolation, KeptFiles, Limits, Memory,
+    MemoryMode, PluginConfig, Prices, ProgressFormat, Prompts, Role, RoleAgents, RoleNames, Run,
+    Sandbox, SandboxMode, SandboxWorkspace, StateConfig, TaskSetup, ValidatorConfig, WorkingRole,
     duration_text, parse_duration,
 };
 pub use plan_file::{PlanFile, TaskSource};

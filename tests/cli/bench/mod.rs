@@ -8,6 +8,7 @@ mod import;
 mod locked;
 mod own_form;
 mod planning;
+mod progress;
 mod real;
 mod refused;
 mod regrade;

@@ -1,6 +1,7 @@
 //! `bench run` and `bench resume`
 
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
 use ralph_orchestrator_bench::job::{
     JobContents, JobEnd, JobError, JobLock, JobPlan, JobStore, LOCK_FILE, Schedule, find_reusable,
@@ -12,6 +13,7 @@ use ralph_orchestrator_bench::trial::TrialRecord;
 
 use super::report::PAGE;
 use super::{MatrixArgs, check, report};
+use crate::bench::job_line::{JobLine, REDRAW};
 use crate::bench::observer::{JobReporter, JobStop};
 use crate::bench::planning::{load_planned, load_tasks, new_folder, plan_job};
 use crate::bench::{JobSetup, Runner, absolute, lock};
@@ -163,12 +165,27 @@ fn perform(
     }
     let (end, interrupted) = block_on(async {
         let signals = signals::listen()?;
-        let reporter =
-            JobReporter { is_json: going.json, until: going.until, plan: store.plan().clone() };
+        let reporter = JobReporter {
+            is_json: going.json,
+            until: going.until,
+            plan: store.plan().clone(),
+            line: find_line(&store, going.json)?,
+        };
         let runner = Runner::new(setup, tasks, &signals);
         let stop = JobStop(signals.stop_requests());
         let schedule = Schedule::resume(&mut store, &runner).await?;
-        let end = run_job(&mut store, schedule, &runner, &reporter, &stop).await;
+        let end = {
+            let job = run_job(&mut store, schedule, &runner, &reporter, &stop);
+            tokio::pin!(job);
+            let mut redraw = tokio::time::interval(REDRAW);
+            loop {
+                tokio::select! {
+                    end = &mut job => break end,
+                    _ = redraw.tick() => reporter.draw(),
+                }
+            }
+        };
+        output::set_live_line(None);
         let status = signals.status.load(std::sync::atomic::Ordering::Relaxed);
         Ok((end?, status))
     })?;
@@ -179,6 +196,16 @@ fn perform(
         report::print_summary(&contents);
     }
     Ok(finish(end, &folder, &contents, going.json, interrupted))
+}
+
+/// Returns the line that shows how far the job is; none where nobody sees it move.
+fn find_line(store: &JobStore, json: bool) -> Result<Option<Mutex<JobLine>>, JobError> {
+    if json || !output::has_live_line() {
+        return Ok(None);
+    }
+    let records = JobContents::read(store.dir())?.records;
+    let plan = store.plan();
+    Ok(Some(Mutex::new(JobLine::new(plan.columns.clone(), plan.budgets.job, &records))))
 }
 
 /// Says how the job ended, and what to do next. Returns the exit status.

@@ -78,6 +78,10 @@ pub struct Bench {
     pub max_retries: u32,
     /// The agent's time, as a multiple of what each task allows.
     pub agent_time_factor: f64,
+    /// Whose files stay when a trial has ended: those of "all" attempts, of attempts that "failed", which is less than
+    /// the full reward, or of "none". Records, journals, transcripts, logs and artifacts stay in any case.
+    #[serde(deserialize_with = "strict::enumeration")]
+    pub keep: KeptFiles,
     /// The work is verified after each iteration, too, once the trial is over.
     pub curve: bool,
 }
@@ -103,6 +107,7 @@ impl Default for Bench {
             max_cost_usd: None,
             max_retries: 2,
             agent_time_factor: 1.0,
+            keep: KeptFiles::All,
             curve: false,
         }
     }
@@ -135,6 +140,24 @@ impl BenchVariant {
     pub fn sets(&self) -> Vec<(String, String)> {
         self.set.iter().map(|(key, value)| (key.clone(), toml_text(value))).collect()
     }
+}
+
+/// Whose files stay.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum KeptFiles {
+    /// Of all attempts.
+    #[default]
+    All,
+    /// Of attempts without the full reward.
+    Failed,
+    /// Of no attempt.
+    None,
+}
+
+impl StrictEnum for KeptFiles {
+    const WORDS: &'static [&'static str] = &["all", "failed", "none"];
+    const VALUES: &'static [Self] = &[Self::All, Self::Failed, Self::None];
 }
 
 /// Whether RUN lines are run.

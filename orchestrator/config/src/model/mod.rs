@@ -22,7 +22,7 @@ use serde_json::{Map, Value};
 use crate::strict::{self, StrictEnum};
 
 pub use backlog::{AgentCompletions, BacklogConfig, BacklogOrder};
-pub use bench::{Bench, BenchVariant, Isolation, TaskSetup};
+pub use bench::{Bench, BenchVariant, Isolation, KeptFiles, TaskSetup};
 pub use git::{CommitMode, Git};
 pub use handoff::Handoff;
 pub use limits::Limits;
