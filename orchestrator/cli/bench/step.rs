@@ -241,8 +241,8 @@ impl StepTrial<'_> {
         };
         let ended = agent_run::perform(self.runner, opener, Layout::new(state.to_owned())).await;
         if let Some(file) = prompt {
-            // It is no part of the work. The agent may have removed it.
-            drop(fs::remove_file(file));
+            // It is no part of the work. The agent may have removed it, or made a folder of it.
+            drop(fs::remove_file(&file).or_else(|_| fs::remove_dir_all(&file)));
         }
         ended
     }

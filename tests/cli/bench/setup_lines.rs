@@ -133,3 +133,24 @@ fn two_jobs_at_once_run_it_once_and_a_killed_one_leaves_nothing_half_made() {
     assert_eq!(in_work(&env, "one", "made.txt"), in_work(&env, "two", "made.txt"));
     env.ralph(&["bench", "resume", "killed"]).expect(0);
 }
+
+#[test]
+fn a_link_that_a_line_makes_leads_no_later_line_out() {
+    for last in
+        ["COPY name.txt /app/out/", "RUN mkdir -p /app/out/made", "RUN chmod 0777 /app/out/kept"]
+    {
+        let env = with_lines("");
+        env.write("outside/kept", "as it was");
+        let file = "tasks/one/environment/Dockerfile";
+        let lines = format!("RUN ln -s '{}' /app/out\n{last}\n", env.path("outside").display());
+        env.write(file, format!("{}{lines}", env.read(file)));
+        run(&env, "job", "1", &[]).expect(1);
+        let trials = trial_files(&env, "job");
+        let last_fault = &trials[0]["fault"];
+        assert_eq!(last_fault["cause"], "sandbox", "{last}: {trials:#?}");
+        let names = fs::read_dir(env.path("outside")).unwrap();
+        assert_eq!(names.count(), 1, "{last}");
+        let mode = fs::metadata(env.path("outside/kept")).unwrap().permissions();
+        assert_ne!(std::os::unix::fs::PermissionsExt::mode(&mode) & 0o777, 0o777, "{last}");
+    }
+}
