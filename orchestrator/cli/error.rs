@@ -22,6 +22,7 @@ pub(crate) mod exit {
     pub(crate) const OK: u8 = 0;
     pub(crate) const LIMIT: u8 = 1;
     pub(crate) const NO_TASK: u8 = 1;
+    pub(crate) const FAILED_CHECKS: u8 = 1;
     pub(crate) const HUMAN: u8 = 2;
     pub(crate) const USAGE: u8 = 64;
     pub(crate) const DAMAGED: u8 = 65;

@@ -238,7 +238,8 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
         "plugin test",
         &[
             ("Test a library", "plugin test target/debug/libmy_agent.so"),
-            ("With its own configuration", "plugin test my-agent --conformance conformance.toml"),
+            ("One scenario, by its name in ralph.toml", "plugin test my-agent --only start"),
+            ("For CI", "plugin test target/debug/libmy_agent.so --junit results.xml"),
         ],
     ),
     (

@@ -6,7 +6,7 @@ use ralph_orchestrator_contract::{
 use serde_json::Value;
 
 use crate::detectors_validators::{
-    BuildItem, CheckResult, ItemFixture, ItemReport, odd, opened, same, unknown_key, with_unknown,
+    BuildItem, CheckResult, ItemFixture, ItemReport, odd, opened, same, unknown_key,
 };
 
 /// An odd text has at most so many characters: each line may be an item.
@@ -18,12 +18,11 @@ pub async fn check_backlog_format(
     table: &Value,
     make: BuildItem<'_, dyn BacklogFormat>,
 ) -> ItemReport {
-    let mut report = ItemReport { name: "a format".to_owned(), rows: Vec::new() };
+    let mut report = ItemReport::new("a format", place);
     let made = make(table.clone(), &place.context).await;
-    let strange = make(with_unknown(table), &place.context).await;
-    report.ask("unknown key", async { unknown_key(strange) }).await;
     let Some(built) = opened(&mut report, made) else { return report };
     let format = &*built;
+    report.ask("unknown key", unknown_key(make, place, table)).await;
     let description = format.describe();
     report.ask("description", async { check_description(&description) }).await;
     report.ask("example", async { read(format, &description.example).map(drop) }).await;

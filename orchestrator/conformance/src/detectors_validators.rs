@@ -15,7 +15,8 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::processes::marked;
-use crate::{Outcome, TableRow};
+use crate::settings::word_of;
+use crate::{CheckResultRow, CheckSettings, Outcome, TableRow, WorkspaceCase};
 
 /// Nothing that is asked here takes longer, unless something hangs.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -41,6 +42,10 @@ pub struct ItemFixture {
     pub context: BuildContext,
     /// The environment that its processes have to be started with: they are found by it.
     pub env: BTreeMap<String, String>,
+    /// Which checks are run, how long each may take, and who is told of each.
+    pub settings: CheckSettings,
+    /// Workspaces with the result that is expected in each.
+    pub cases: Vec<WorkspaceCase>,
     folder: TempDir,
 }
 
@@ -74,7 +79,7 @@ impl ItemFixture {
             (MARK, root.display().to_string()),
         ];
         let env = texts.map(|(name, value)| (name.to_owned(), value)).into();
-        Self { context, env, folder }
+        Self { context, env, settings: CheckSettings::default(), cases: Vec::new(), folder }
     }
 
     /// What all of it is in.
@@ -83,7 +88,7 @@ impl ItemFixture {
         self.folder.path()
     }
 
-    fn workspace(&self) -> &Path {
+    pub(crate) fn workspace(&self) -> &Path {
         &self.context.workspace
     }
 
@@ -113,7 +118,8 @@ pub struct ItemReport {
     /// The item's name.
     pub name: String,
     /// Each check's outcome, and how long it took.
-    pub rows: Vec<(&'static str, Outcome, Duration)>,
+    pub rows: Vec<(String, Outcome, Duration)>,
+    settings: CheckSettings,
 }
 
 impl ItemReport {
@@ -123,18 +129,34 @@ impl ItemReport {
         !self.rows.iter().any(|(_, outcome, _)| matches!(outcome, Outcome::Failed(_)))
     }
 
-    pub(crate) async fn ask(
-        &mut self,
-        what: &'static str,
-        question: impl Future<Output = CheckResult>,
-    ) {
+    pub(crate) fn new(name: &str, place: &ItemFixture) -> Self {
+        Self { name: name.to_owned(), rows: Vec::new(), settings: place.settings.clone() }
+    }
+
+    pub(crate) async fn ask(&mut self, what: &str, question: impl Future<Output = CheckResult>) {
+        if !self.settings.includes(&word_of(what)) {
+            return;
+        }
         let began = Instant::now();
-        let outcome = match tokio::time::timeout(TIMEOUT, question).await {
+        let limit = self.settings.limit(TIMEOUT);
+        let outcome = match tokio::time::timeout(limit, question).await {
             Ok(Ok(())) => Outcome::Passed,
             Ok(Err(why)) => Outcome::Failed(why),
-            Err(_) => Outcome::Failed(format!("not within {} s", TIMEOUT.as_secs())),
+            Err(_) => Outcome::Failed(format!("not within {} s", limit.as_secs_f64())),
         };
-        self.rows.push((what, outcome, began.elapsed()));
+        self.add(what, outcome, began.elapsed());
+    }
+
+    fn add(&mut self, what: &str, outcome: Outcome, duration: Duration) {
+        let row = (what.to_owned(), outcome, duration);
+        self.settings.report(&CheckResultRow {
+            word: word_of(what),
+            title: what.to_owned(),
+            outcome: row.1.clone(),
+            duration,
+            transcript: None,
+        });
+        self.rows.push(row);
     }
 }
 
@@ -151,12 +173,11 @@ pub async fn check_detector(
     table: &Value,
     make: BuildItem<'_, dyn CompletionDetector>,
 ) -> ItemReport {
-    let mut report = ItemReport { name: "a detector".to_owned(), rows: Vec::new() };
+    let mut report = ItemReport::new("a detector", place);
     let made = make(table.clone(), &place.context).await;
-    let strange = make(with_unknown(table), &place.context).await;
-    report.ask("unknown key", async { unknown_key(strange) }).await;
     let Some(built) = opened(&mut report, made) else { return report };
     let detector = &*built;
+    report.ask("unknown key", unknown_key(make, place, table)).await;
     detector.name().clone_into(&mut report.name);
     report.ask("instructions", async { instructions(detector) }).await;
     report.ask("same twice", same_findings(place, detector)).await;
@@ -165,6 +186,9 @@ pub async fn check_detector(
     report.ask("events", odd_events(place, detector)).await;
     report.ask("workspace unchanged", async { unchanged(place) }).await;
     report.ask("an end in the middle", interrupted(place, detector)).await;
+    for case in &place.cases {
+        report.ask(&case.title(), case.check_detector(place, table, make)).await;
+    }
     drop(built);
     report.ask("no process is left", place.check_no_processes()).await;
     report
@@ -223,12 +247,11 @@ pub async fn check_validator(
     table: &Value,
     make: BuildItem<'_, dyn EvidenceValidator>,
 ) -> ItemReport {
-    let mut report = ItemReport { name: "a validator".to_owned(), rows: Vec::new() };
+    let mut report = ItemReport::new("a validator", place);
     let made = make(table.clone(), &place.context).await;
-    let strange = make(with_unknown(table), &place.context).await;
-    report.ask("unknown key", async { unknown_key(strange) }).await;
     let Some(built) = opened(&mut report, made) else { return report };
     let validator = &*built;
+    report.ask("unknown key", unknown_key(make, place, table)).await;
     report.name = validator.describe().kind;
     report.ask("demands", async { demands(validator) }).await;
     report.ask("check", same_check(place, validator)).await;
@@ -238,6 +261,9 @@ pub async fn check_validator(
     report.ask("an end in the middle", given_up(place, validator)).await;
     if validator.is_read_only() || !validator.runs_check() {
         report.ask("workspace unchanged", async { unchanged(place) }).await;
+    }
+    for case in &place.cases {
+        report.ask(&case.title(), case.check_validator(place, table, make)).await;
     }
     drop(built);
     report.ask("no process is left", place.check_no_processes()).await;
@@ -271,7 +297,11 @@ async fn ends(place: &ItemFixture, validator: &dyn EvidenceValidator) -> CheckRe
     let began = Instant::now();
     let verdict = verdict(place, validator, "done", &Cancelled).await?;
     if began.elapsed() >= GRACE {
-        return Err(format!("it took {:.1} s to end", began.elapsed().as_secs_f64()));
+        let seconds = began.elapsed().as_secs_f64();
+        return Err(match verdict {
+            Verdict::Error { message } => format!("it took {seconds:.1} s to end: {message}"),
+            _ => format!("it took {seconds:.1} s to end"),
+        });
     }
     match verdict {
         Verdict::Accepted { summary, .. } => Err(format!("it accepted all the same: {summary}")),
@@ -298,17 +328,15 @@ pub(crate) fn opened<T: ?Sized>(report: &mut ItemReport, made: ItemResult<T>) ->
             } else {
                 format!("`{}`: ", error.key.join("."))
             };
-            let why = format!(
-                "it rejects its table: {place}{error}; give one with `[config]` in --conformance FILE"
-            );
+            let why = format!("it rejects its table: {place}{error}");
             (Outcome::Failed(why), None)
         }
     };
-    report.rows.insert(0, ("opens", outcome, Duration::ZERO));
+    report.add("opens", outcome, Duration::ZERO);
     built
 }
 
-pub(crate) fn with_unknown(table: &Value) -> Value {
+fn with_unknown(table: &Value) -> Value {
     let mut table = table.clone();
     if let Some(table) = table.as_object_mut() {
         table.insert(UNKNOWN.to_owned(), json!(1));
@@ -316,8 +344,12 @@ pub(crate) fn with_unknown(table: &Value) -> Value {
     table
 }
 
-pub(crate) fn unknown_key<T: ?Sized>(built: ItemResult<T>) -> CheckResult {
-    match built {
+pub(crate) async fn unknown_key<T: ?Sized>(
+    make: BuildItem<'_, T>,
+    place: &ItemFixture,
+    table: &Value,
+) -> CheckResult {
+    match make(with_unknown(table), &place.context).await {
         Ok(_) => Err("a key that it does not know is accepted: `deny_unknown_fields`".to_owned()),
         Err(error) if error.unknown_key.as_deref() == Some(UNKNOWN) => Ok(()),
         Err(error) => Err(format!("it does not name the unknown key: {error}")),
@@ -342,7 +374,7 @@ fn unchanged(place: &ItemFixture) -> CheckResult {
 }
 
 /// Looks, where warnings say that it could not.
-async fn look(
+pub(crate) async fn look(
     place: &ItemFixture,
     detector: &dyn CompletionDetector,
     prompt: Option<&str>,
@@ -361,7 +393,7 @@ async fn look(
 }
 
 /// Validates, where whoever rejects has to say why.
-async fn verdict(
+pub(crate) async fn verdict(
     place: &ItemFixture,
     validator: &dyn EvidenceValidator,
     text: &str,

@@ -12,6 +12,7 @@ use tempfile::TempDir;
 use crate::agent_env::{IDLE, claude_env, codex_config, codex_env, no_network};
 use crate::model_server::{Fault, ModelServer, Reply, Script, Turn};
 use crate::processes::marked;
+use crate::transcribed::{TranscribedAgent, TranscriptLog};
 
 /// The environment variable that identifies the processes of a scenario.
 const MARK: &str = "RALPH_RUN_ID";
@@ -88,12 +89,28 @@ impl Subject {
         self
     }
 
+    /// Keeps in `log` what the agent reports.
+    pub(super) fn transcribed(self, log: TranscriptLog) -> Self {
+        let Self { agent, env } = self;
+        Self { agent: Box::new(TranscribedAgent { agent, log }), env }
+    }
+
     pub(super) fn agent(&self) -> &dyn Agent {
         self.agent.as_ref()
     }
 }
 
 impl Fixture {
+    /// Creates one in which an adapter can be built before any scenario, to see whether it accepts its
+    /// configuration.
+    ///
+    /// # Panics
+    /// If there is no room for folders.
+    #[must_use]
+    pub fn for_building() -> Self {
+        Self::new(Behaviour::Message { text: "ok".to_owned() })
+    }
+
     pub(super) fn new(behaviour: Behaviour) -> Self {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let folder = tempfile::tempdir().expect("there is room for a folder");

@@ -102,6 +102,9 @@ mod detectors_validators;
 mod fixture;
 mod recording_sink;
 mod scenarios;
+mod settings;
+mod transcribed;
+mod workspace_cases;
 
 use std::fmt;
 use std::pin::Pin;
@@ -115,6 +118,11 @@ pub use detectors_validators::{
 };
 pub use fixture::{Behaviour, Fixture, Subject, with_claude, with_codex};
 pub use recording_sink::RecordingSink;
+pub use settings::{CheckResultRow, CheckSettings};
+pub use workspace_cases::{CaseExpectation, WorkspaceCase};
+
+use settings::word_of;
+use transcribed::TranscriptLog;
 
 /// No scenario takes longer, unless something hangs.
 const TIMEOUT: Duration = Duration::from_secs(180);
@@ -267,11 +275,17 @@ pub struct Options {
     skipped: Vec<(Scenario, String)>,
     prompt_max: usize,
     supervised: bool,
+    settings: CheckSettings,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { skipped: Vec::new(), prompt_max: 2 * 1024 * 1024, supervised: true }
+        Self {
+            skipped: Vec::new(),
+            prompt_max: 2 * 1024 * 1024,
+            supervised: true,
+            settings: CheckSettings::default(),
+        }
     }
 }
 
@@ -287,6 +301,13 @@ impl Options {
     #[must_use]
     pub const fn prompt_max(mut self, bytes: usize) -> Self {
         self.prompt_max = bytes;
+        self
+    }
+
+    /// Which scenarios are run, how long each may take, and who is told of each.
+    #[must_use]
+    pub fn settings(mut self, settings: CheckSettings) -> Self {
+        self.settings = settings;
         self
     }
 
@@ -350,14 +371,12 @@ struct TableRow<'a, T>(&'a Row<T>);
 
 impl<T: fmt::Display> fmt::Display for TableRow<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (what, outcome, took) = self.0;
-        let (word, why) = match outcome {
-            Outcome::Passed => ("passed", ""),
-            Outcome::Failed(why) => ("FAILED", why.as_str()),
-            Outcome::Skipped(why) => ("skipped", why.as_str()),
-        };
-        let seconds = took.as_secs_f64();
-        write!(f, "  {what:<22} {word:<8} {seconds:>6.1} s  {why}")
+        let (what, outcome, duration) = self.0;
+        let title = what.to_string();
+        let (outcome, duration) = (outcome.clone(), *duration);
+        let row =
+            CheckResultRow { word: word_of(&title), title, outcome, duration, transcript: None };
+        row.fmt(f)
     }
 }
 
@@ -384,14 +403,16 @@ pub fn run(options: &Options, make: impl Fn(&Fixture) -> Subject + Sync) -> Repo
 pub type SubjectFuture = Pin<Box<dyn Future<Output = Result<Subject, String>>>>;
 
 /// The same for an adapter that takes its time to be built: one scenario after the other, and nothing
-/// is printed.
+/// is printed. [`CheckSettings::observer`] is told of each row as it comes.
 ///
 /// # Panics
 /// If there is no room for folders, or `make` panics.
 pub async fn run_async(options: &Options, make: &dyn Fn(&Fixture) -> SubjectFuture) -> Report {
     let mut done = Vec::new();
     for scenario in Scenario::ALL {
-        done.push(examine_one(scenario, options, make).await);
+        if options.settings.includes(scenario.word()) {
+            done.push(examine_one(scenario, options, make).await);
+        }
     }
     report(done)
 }
@@ -440,16 +461,31 @@ async fn examine_one(
     make: &dyn Fn(&Fixture) -> SubjectFuture,
 ) -> ScenarioRun {
     let began = Instant::now();
+    let log = TranscriptLog::default();
     let skipped = options.skipped.iter().find(|(skipped, _)| *skipped == scenario);
     let (outcome, name) = if let Some((_, why)) = skipped {
         (Outcome::Skipped(why.clone()), None)
     } else {
-        let examined = scenarios::run_scenario(scenario, options, make);
-        match tokio::time::timeout(TIMEOUT, examined).await {
-            Ok(Ok(name)) => (Outcome::Passed, Some(name)),
+        let transcribed = |fixture: &Fixture| -> SubjectFuture {
+            let (subject, log) = (make(fixture), log.clone());
+            Box::pin(async move { Ok(subject.await?.transcribed(log)) })
+        };
+        let examined = scenarios::run_scenario(scenario, options, &transcribed);
+        let limit = options.settings.limit(TIMEOUT);
+        match tokio::time::timeout(limit, examined).await {
+            Ok(Ok(name)) => (log.violation().map_or(Outcome::Passed, Outcome::Failed), Some(name)),
             Ok(Err(why)) => (Outcome::Failed(why), None),
-            Err(_) => (Outcome::Failed(format!("not within {} s", TIMEOUT.as_secs())), None),
+            Err(_) => (Outcome::Failed(format!("not within {} s", limit.as_secs_f64())), None),
         }
     };
-    ((scenario, outcome, began.elapsed()), name)
+    let duration = began.elapsed();
+    let failed = matches!(outcome, Outcome::Failed(_));
+    options.settings.report(&CheckResultRow {
+        word: scenario.word().to_owned(),
+        title: scenario.to_string(),
+        outcome: outcome.clone(),
+        duration,
+        transcript: failed.then(|| log.text()).filter(|text| !text.is_empty()),
+    });
+    ((scenario, outcome, duration), name)
 }

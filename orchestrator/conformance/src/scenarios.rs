@@ -106,7 +106,18 @@ async fn ended(
 fn said(result: &Result<Report, AgentError>) -> CheckResult {
     let report = result.as_ref().map_err(|error| format!("it failed: {error}"))?;
     let text = report.final_text.as_deref().map(str::trim_end);
-    if text == Some(SAID) { Ok(()) } else { Err(format!("its final text is {text:?}")) }
+    match text {
+        Some(SAID) => Ok(()),
+        Some(text) => Err(format!("expected the final text {SAID:?}, got {:?}", end_of(text))),
+        None => Err(format!("expected the final text {SAID:?}, got none")),
+    }
+}
+
+/// Returns as much of the end of a text as a line can show.
+fn end_of(text: &str) -> String {
+    let start = text.ceil_char_boundary(text.len().saturating_sub(120));
+    let end = text.get(start..).unwrap_or(text);
+    if start > 0 { format!("…{end}") } else { end.to_owned() }
 }
 
 /// It has ended as it was asked to.
@@ -115,6 +126,8 @@ fn cancelled(
     result: Result<Result<Report, AgentError>, String>,
 ) -> CheckResult {
     match result? {
+        // It was killed: the agent itself did not react.
+        Err(error) if error.message.contains("did not end within") => Err(error.message),
         Err(error) if error.class == ErrorClass::Cancelled => claims_nothing(sink, &error),
         Err(error) => Err(format!("its error is {}: {error}", error.class.word())),
         Ok(report) => Err(format!("it went on to a good end: {report:?}")),
@@ -276,8 +289,7 @@ fn said_after(result: &Result<Report, AgentError>) -> CheckResult {
     if text.ends_with(SAID) {
         Ok(())
     } else {
-        let tail: String = text.chars().rev().take(80).collect();
-        Err(format!("its final text has {} bytes and ends, reversed, with {tail:?}", text.len()))
+        Err(format!("expected a final text that ends with {SAID:?}, got {:?}", end_of(text)))
     }
 }
 

@@ -22,6 +22,14 @@ fn environment(keys: &str) -> TestEnvironment {
     env
 }
 
+/// The case of the documentation holds for a validator that rejects a workspace without `proof.txt`.
+pub(super) fn documented_case_holds(case: &str) {
+    let env = environment("{}");
+    env.write("conformance.toml", case);
+    let ended = env.ralph(&["plugin", "test", "mine", "--only", "workspace-no-report"]).expect(0);
+    ended.says("workspace no report").says("all checks passed");
+}
+
 #[test]
 fn a_digest_that_is_left_out_is_computed() {
     let env = environment("{}");
@@ -40,4 +48,30 @@ fn a_wrong_digest_is_the_error_of_the_validator() {
     ended.says("it reported the digest beef for its evidence");
     let text = serde_json::to_string(&env.records("validated")).unwrap();
     assert!(text.contains("\"verdict\":\"error\"") && text.contains("BLAKE3 digest is"), "{text}");
+}
+
+#[test]
+fn a_validator_is_tested_in_workspaces_with_expected_results() {
+    let env = environment("{}");
+    let case = |name: &str, files: &str, expect: &str| {
+        format!("[[workspace]]\nname = \"{name}\"\nfiles = {{ {files} }}\nexpect = \"{expect}\"\n")
+    };
+    let proof = "\"proof.txt\" = \"proof\"";
+    let (good, bad) = (case("good", proof, "accepted"), case("bad", "", "rejected"));
+    let test = ["plugin", "test", "mine", "--only", "workspace-good,workspace-bad"];
+    env.write("conformance.toml", format!("{good}{bad}"));
+    let ended = env.ralph(&test).expect(0);
+    ended.says("workspace good").says("workspace bad").says("all checks passed");
+    for (cases, why) in [
+        (
+            case("good", "", "accepted") + &bad,
+            "expected it to accept the claim, got rejected: write",
+        ),
+        (good + &case("bad", proof, "rejected"), "expected it to reject the claim, got accepted"),
+        (case("good", "\"../x\" = \"\"", "accepted") + &bad, "is not a path below the workspace"),
+        (case("good", proof, "claim") + &bad, "`expect` of a validator is"),
+    ] {
+        env.write("conformance.toml", cases);
+        env.ralph(&test).expect(1).says(why);
+    }
 }

@@ -81,7 +81,11 @@ fn what_does_not_hold_is_said() {
     env.write("kit.toml", "[items.bad.config]\nunknown = 1\n");
     let library = library.to_str().unwrap();
     let test = ["plugin", "test", library, "--conformance", "kit.toml"];
-    env.ralph(&test).expect(69).says("FAILED").says("it rejects its table").says(" failed");
+    env.ralph(&test)
+        .expect(1)
+        .says("FAILED")
+        .says("it rejects its table")
+        .says("kit.toml:2:1: `unknown`");
 }
 
 #[test]

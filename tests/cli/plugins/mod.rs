@@ -6,6 +6,7 @@ mod compatibility;
 mod evidence;
 mod example;
 mod kit;
+mod mistakes;
 mod old;
 mod rogue;
 

@@ -13,7 +13,7 @@ use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, timeout_at
 
 use crate::call::CallEvent;
 use crate::protocol_state::ProtocolEvent;
-use crate::session::Shared;
+use crate::session::{SessionClosed, Shared};
 use crate::transport::{INBOUND_QUEUE, Inbound};
 use crate::violation::Violation;
 
@@ -157,7 +157,9 @@ async fn handle_inbound(shared: &Shared, message: Inbound) -> Flow {
     };
     let event = match result {
         Ok(event) => event,
-        Err(violation) => return Flow::Break(format!("it violated the protocol: it {violation}")),
+        Err(violation) => {
+            return Flow::Break(format!("{}: it {violation}", SessionClosed::VIOLATION));
+        }
     };
     match event {
         ProtocolEvent::Hello(hello) => {

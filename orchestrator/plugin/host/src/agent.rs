@@ -19,7 +19,7 @@ use crate::call::{CallEvent, CallHandle, CallOutcome};
 use crate::log;
 use crate::plugin::{Instance, InstanceRequest, Plugin, disconnect};
 use crate::process::{Connection, Shutdown};
-use crate::session::OpenError;
+use crate::session::{OpenError, SessionClosed};
 
 /// The time that an agent has to end after it was cancelled.
 const CANCEL_GRACE: Duration = Duration::from_secs(5);
@@ -133,6 +133,12 @@ impl Agent for PluginAgent {
         if let Some(session) = &session {
             for text in session.late_output().await {
                 events.emit(Event::Stderr { text }).await;
+            }
+            // What it sent after its answer changes nothing any more.
+            let late = session.closed().filter(SessionClosed::is_violation);
+            if let (Some(closed), Ok(_)) = (late, &result) {
+                let message = self.plugin.describe_error(&closed.0);
+                events.emit(Event::Warning { message }).await;
             }
         }
         add_exit(result, &exit)

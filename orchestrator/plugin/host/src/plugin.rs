@@ -160,6 +160,14 @@ impl Plugin {
         format!("the plugin `{}`: {why}", self.name)
     }
 
+    /// Whether an item was not built because the plugin failed, and not because it rejects its table.
+    #[must_use]
+    pub fn has_failed(&self, error: &BuildError) -> bool {
+        error.key.is_empty()
+            && error.unknown_key.is_none()
+            && error.message.starts_with(&self.describe_error(""))
+    }
+
     /// Checks that the files of a program are unchanged, for plugins that decide about completion.
     pub(crate) async fn verify(&self) -> Result<(), String> {
         // A library is loaded from a private copy, which its host process verifies.

@@ -37,6 +37,16 @@ pub(crate) const CALL_QUEUE: usize = 2 * WINDOW as usize + 2;
 #[error("{0}")]
 pub struct SessionClosed(pub String);
 
+impl SessionClosed {
+    /// How the reason begins if the plugin violated the protocol.
+    pub(crate) const VIOLATION: &str = "it violated the protocol";
+
+    /// Whether the plugin violated the protocol.
+    pub(crate) fn is_violation(&self) -> bool {
+        self.0.starts_with(Self::VIOLATION)
+    }
+}
+
 /// Why an instance was not built.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OpenError {

@@ -1,0 +1,176 @@
+//! What `plugin test` reports of every mistake that an author made when trying it out, and its exit status.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::built;
+use crate::environment::TestEnvironment;
+
+const PROGRAM: &str = include_str!("mistakes.py");
+const KIT: &str = "[config]\nsays = \"{says}\"\n";
+
+/// A workspace with the plugin `mine`, which makes this mistake.
+fn program(how: &str) -> TestEnvironment {
+    let env = TestEnvironment::new();
+    env.write("mistakes.py", PROGRAM);
+    env.write("conformance.toml", KIT);
+    env.raw_config(&format!(
+        "[plugins.mine]\ncommand = [\"python3\", \"mistakes.py\", \"{how}\"]\n[agent]\nadapter = \"mine\"\n\
+         [completion]\ntrust_agent = true\n"
+    ));
+    env
+}
+
+/// The test of one scenario has this exit status, and says this.
+#[track_caller]
+fn tested(how: &str, scenario: &str, code: i32, parts: &[&str]) {
+    let env = program(how);
+    let ended = env.ralph(&["plugin", "test", "mine", "--only", scenario, "--timeout", "20s"]);
+    let text = format!("{}{}", ended.stdout, ended.stderr);
+    assert_eq!(ended.code, Some(code), "{how}: {text}");
+    for part in parts {
+        assert!(text.contains(part), "{how}: no `{part}` in: {text}");
+    }
+    assert_eq!(code == 0, !text.contains("FAILED") && text.contains("all checks passed"), "{text}");
+}
+
+#[test]
+fn mistakes_in_the_handshake() {
+    let flush = "it has printed nothing: does it flush its standard output after each line?";
+    tested("no flush", "start", 69, &["no reply to `hello` within 10 s", flush]);
+    tested("other version", "start", 69, &["uses version 2 of the protocol, this host uses 1"]);
+    tested("no items", "start", 69, &["the plugin provides nothing"]);
+    tested("wrong kind", "start", 1, &["expected agent, detector, validator or backlog"]);
+}
+
+#[test]
+fn mistakes_in_building_are_reported_once() {
+    for (how, parts) in [
+        ("refuses", &["conformance.toml:2:1: `says`: expected a number"][..]),
+        ("dies in open", &["its process ended with signal 6 (SIGABRT)"]),
+        ("wrong item", &["opened the instance 1 as a validator instead of an agent"]),
+        ("no item", &["it has none of the keys `agent`, `detector`"]),
+    ] {
+        tested(how, "start", 1, parts);
+        let ended = program(how).ralph(&["plugin", "test", "mine"]).expect(1);
+        assert_eq!(ended.stdout.matches("FAILED").count(), 1, "{how}: {}", ended.stdout);
+    }
+}
+
+#[test]
+fn mistakes_in_a_run() {
+    for (how, parts) in [
+        ("stdout", &["`Loading weights` is not a frame", "is for frames only"][..]),
+        ("bad frame", &["the event `text` lacks `text`: {\"frame\": \"event\""]),
+        ("no result", &["it answered call 1 of `run` without `report`"]),
+        ("uncaught", &["exit 1", "Traceback: KeyError: 'prompt'"]),
+        ("exit 0", &["its process ended with exit 0"]),
+        ("abort", &["signal 6 (SIGABRT)"]),
+        ("segv", &["signal 11 (SIGSEGV) (a stack overflow looks the same)"]),
+        ("large event", &["sent a frame of 1000000", "at most 16777216 are allowed"]),
+        ("wrong class", &["invalid frame `failed`", "broken", "rate_limited"]),
+        ("wrong final text", &["expected the final text", "got \"something else\""]),
+        ("hangs", &["not within 20 s"]),
+    ] {
+        tested(how, "start", 1, parts);
+    }
+    // More events than fit anywhere are no mistake.
+    tested("many events", "start", 0, &[]);
+    tested("none", "start", 0, &["passed"]);
+}
+
+#[test]
+fn mistakes_at_the_end_of_a_run() {
+    let ignored = "it did not end within 5 s of being cancelled and was killed";
+    tested("ignores cancel", "cancel-at-first-event", 1, &[ignored]);
+    tested("late emit", "start", 1, &["sent `event` for the call 1, which had already ended"]);
+}
+
+/// Compiles C into a library.
+fn compiled(env: &TestEnvironment, name: &str, source: &Path, options: &[&str]) -> PathBuf {
+    let include = Path::new(env!("CARGO_MANIFEST_DIR")).join("orchestrator/plugin/abi/include");
+    let library = env.path(&format!("lib{name}.so"));
+    let mut command = Command::new("cc");
+    command.args(["-shared", "-fPIC", "-I"]).arg(include).args(options);
+    let output = command.arg("-o").arg(&library).arg(source).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    library
+}
+
+#[test]
+fn mistakes_in_a_library() {
+    let env = TestEnvironment::new();
+    env.write("empty.c", "int x;\n");
+    let empty = compiled(&env, "empty", &env.path("empty.c"), &[]).display().to_string();
+    env.ralph(&["plugin", "test", &empty]).expect(69).says("does not export `ralph_plugin_decl`");
+    env.write("named.c", "const char ralph_plugin_decl_[56] = {0};\n");
+    let named = compiled(&env, "named", &env.path("named.c"), &[]).display().to_string();
+    env.ralph(&["plugin", "test", &named]).expect(69).says("does not export `ralph_plugin_decl`");
+    env.ralph(&["plugin", "test", "./missing.so"]).expect(69).says("there is no such file");
+
+    let source = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("orchestrator/plugin/host/tests/library/plugin.c");
+    let asan = compiled(&env, "asan", &source, &["-fsanitize=address"]).display().to_string();
+    let ended = env.ralph(&["plugin", "test", &asan]).expect(69);
+    ended.says("ASan runtime does not come first").says("-print-file-name=libasan.so");
+}
+
+#[test]
+fn panics_blocks_and_deaths_of_a_library() {
+    let library = built("orchestrator/plugin/host/tests/plugins/misbehaving", "libmisbehaving.so");
+    let library = library.to_str().unwrap();
+    let tested = |create: &str, part: &str| {
+        let env = TestEnvironment::new();
+        env.write("conformance.toml", format!("[items.bad.config]\ncreate = \"{create}\"\n"));
+        let kit = ["--conformance", "conformance.toml", "--only", "start", "--timeout", "20s"];
+        let ended = env.ralph(&[&["plugin", "test", library][..], &kit].concat()).expect(1);
+        let text = format!("{}{}", ended.stdout, ended.stderr);
+        assert!(text.contains("FAILED") && text.contains(part), "{create}: no `{part}` in {text}");
+    };
+    tested("panic", "the plugin panicked: deliberate panic in create");
+    tested("panic-in-describe", "deliberate panic in describe");
+    tested("refuse", "conformance.toml:2:1: `create`: refused on purpose");
+}
+
+#[test]
+fn results_for_machines_and_the_transcript_of_a_failure() {
+    let env = program("wrong final text");
+    let arguments =
+        ["plugin", "test", "mine", "--only", "start,check", "--json", "--junit", "r.xml"];
+    let ended = env.ralph(&arguments).expect(1);
+    let value: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+    assert_eq!(value["passed"], false);
+    let checks = value["items"][0]["checks"].as_array().unwrap();
+    let outcomes: Vec<_> = checks.iter().map(|row| (&row["check"], &row["outcome"])).collect();
+    assert_eq!(format!("{outcomes:?}").matches("String(\"passed\")").count(), 1, "{outcomes:?}");
+    let transcript = checks.iter().find_map(|row| row["transcript"].as_str()).unwrap();
+    assert!(std::fs::read_to_string(transcript).unwrap().contains("something else"));
+    std::fs::remove_dir_all(Path::new(transcript).parent().unwrap()).unwrap();
+    assert!(env.read("r.xml").contains("tests=\"2\" failures=\"1\""), "{}", env.read("r.xml"));
+    env.ralph(&["plugin", "test", "mine", "--only", "strat"]).expect(64).says("no such check");
+    env.ralph(&["plugin", "test", "mine", "--timeout", "0s"]).expect(64).says("--timeout");
+}
+
+#[test]
+fn a_configuration_is_found_and_one_without_placeholders_is_reported() {
+    let env = program("none");
+    env.ralph(&["plugin", "test", "mine", "--only", "check"]).expect(0).says("configured by");
+    std::fs::remove_file(env.path("conformance.toml")).unwrap();
+    let config = env.read("ralph.toml");
+    env.write(
+        "ralph.toml",
+        config.replace("[completion]", "[agent.config]\nsays = \"no\"\n[completion]"),
+    );
+    let ended = env.ralph(&["plugin", "test", "mine", "--only", "start"]).expect(1);
+    ended.says("uses none of {says}, {runs} and {model_url}");
+    ended.says("expected the final text").says("got \"no\"");
+}
+
+#[test]
+fn a_skip_of_the_whole_file_holds_for_each_item() {
+    let env = program("wrong final text");
+    let skip = "[[skip]]\nscenarios = [\"start\"]\nwhy = \"it says what it wants\"\n";
+    env.write("conformance.toml", format!("{skip}[items.bot.config]\nsays = \"{{says}}\"\n"));
+    let ended = env.ralph(&["plugin", "test", "mine", "--only", "start"]).expect(0);
+    ended.says("skipped").says("it says what it wants");
+}
