@@ -208,7 +208,7 @@ fn check_task(
     block_on(async {
         let signals = signals::listen()?;
         let plan = store.plan().clone();
-        let reporter = JobReporter { is_json: false, until: None, plan };
+        let reporter = JobReporter { is_json: false, until: None, plan, line: None };
         let runner = Runner::new(&setup, tasks, &signals);
         let stop = JobStop(signals.stop_requests());
         let schedule = Schedule::resume(&mut store, &runner).await?;
