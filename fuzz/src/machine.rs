@@ -151,6 +151,7 @@ impl World {
             4 | 5 => Input::IterationEnded(IterationEnd {
                 outcome: records::outcome(bytes),
                 usage: records::usage(bytes),
+                promises_cost: bytes.flag(),
                 says_done: bytes.flag(),
                 says_all_done: bytes.flag(),
                 tool_calls: bytes.flag().then_some(0),

@@ -15,6 +15,7 @@ mod dry_run;
 mod error;
 mod git;
 mod help;
+mod help_examples;
 mod missing_agent_program;
 mod new_file;
 mod next_step;

@@ -71,6 +71,7 @@ fn record(key: &TrialKey, attempt: u32, fault: Option<Fault>) -> TrialRecord {
         run: None,
         stop_reason: None,
         reused: None,
+        regraded: None,
         contention: None,
         agent_version: None,
         model: None,

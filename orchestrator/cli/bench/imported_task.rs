@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prompt_elsewhere_and_one_in_the_configuration_are_told_apart() {
+    fn a_prompt_may_be_elsewhere_or_in_the_configuration() {
         let elsewhere = RESOLVED.replace("/w/docs/PROMPT.md", "/other/PROMPT.md");
         let made = ImportedConfig::new(&elsewhere, Path::new("/w"), "").unwrap();
         assert_eq!(made.prompt, ImportedPrompt::Elsewhere("/other/PROMPT.md".into()));

@@ -34,14 +34,14 @@ impl fmt::Display for CheckResultRow {
     }
 }
 
-type Observer = Arc<dyn Fn(&CheckResultRow) + Send + Sync>;
+type RowObserver = Arc<dyn Fn(&CheckResultRow) + Send + Sync>;
 
 /// Which checks are run, how long each may take, and who is told of each.
 #[derive(Clone, Default)]
 pub struct CheckSettings {
     only: Option<BTreeSet<String>>,
     timeout: Option<Duration>,
-    observer: Option<Observer>,
+    observer: Option<RowObserver>,
 }
 
 impl fmt::Debug for CheckSettings {

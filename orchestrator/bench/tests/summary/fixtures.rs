@@ -33,6 +33,7 @@ pub(crate) fn record(agent: &str, task: &str, trial: u32, reward: Option<f64>) -
         run: Some("run".to_owned()),
         stop_reason: None,
         reused: None,
+        regraded: None,
         contention: None,
         agent_version: None,
         model: None,
