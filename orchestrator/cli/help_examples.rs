@@ -296,6 +296,16 @@ pub(crate) const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
         ],
     ),
     (
+        "bench cheat",
+        &[
+            (
+                "Which tasks an agent passes without doing them",
+                "bench cheat --agents claude --tasks tasks --out jobs/cheat",
+            ),
+            ("Scores without those", "bench report jobs/first --cheats jobs/cheat"),
+        ],
+    ),
+    (
         "bench regrade",
         &[
             ("After a test of a task was corrected", "bench regrade jobs/first --only org/parser"),

@@ -2,7 +2,7 @@
 
 use crate::environment::TestEnvironment;
 
-const COMMANDS: [&str; 44] = [
+const COMMANDS: [&str; 45] = [
     "",
     "run",
     "new",
@@ -43,6 +43,7 @@ const COMMANDS: [&str; 44] = [
     "bench status",
     "bench report",
     "bench export",
+    "bench cheat",
     "bench regrade",
     "bench import",
     "bench compare",

@@ -20,7 +20,7 @@ use futures_util::FutureExt as _;
 use jiff::Timestamp;
 use proptest::prelude::*;
 use ralph_orchestrator_bench::job::{
-    Budgets, FORMAT, Host, JobContents, JobEnd, JobError, JobObserver, JobPlan, JobProgress,
+    Budgets, FORMAT, Goal, Host, JobContents, JobEnd, JobError, JobObserver, JobPlan, JobProgress,
     JobStore, LedgerEntry, PlannedTask, RunOptions, Schedule, StartedTrial, StopSignal, TrialOrder,
     TrialRunner, run_job,
 };
@@ -41,6 +41,7 @@ fn plan(agents: &[&str], tasks: usize, trials: u32) -> JobPlan {
         program: "0".to_owned(),
         configuration: None,
         lock: None,
+        goal: Goal::Solve,
         sets: Vec::new(),
         host: Host::default(),
         columns: agents.iter().map(column).collect(),

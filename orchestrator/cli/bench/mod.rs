@@ -1,5 +1,6 @@
 //! Jobs of trials: what `bench` needs beside the commands.
 
+pub(crate) mod adversary;
 mod agent_run;
 mod contention;
 mod decoys;

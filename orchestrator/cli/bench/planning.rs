@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use ralph_orchestrator_bench::job::{
-    Budgets, FORMAT, Host, JobLock, JobPlan, PlannedTask, RunOptions,
+    Budgets, FORMAT, Goal, Host, JobLock, JobPlan, PlannedTask, RunOptions,
 };
 use ralph_orchestrator_bench::task::{self, Task};
 use ralph_orchestrator_bench::trial::Column;
@@ -84,6 +84,7 @@ pub(crate) fn plan_job(
     sets: Vec<(String, String)>,
     name: &str,
     lock: JobLock,
+    goal: Goal,
 ) -> Result<JobPlan, CommandError> {
     let bench = &setup.loaded.config.bench;
     let configuration = setup.loaded.configuration();
@@ -116,6 +117,7 @@ pub(crate) fn plan_job(
             max_retries: bench.max_retries,
         },
         lock: Some(lock),
+        goal,
     })
 }
 

@@ -2,6 +2,7 @@
 
 mod agents;
 mod budget;
+mod cheat;
 mod commands;
 mod crash;
 mod import;

@@ -111,6 +111,9 @@ pub fn find_reusable(plan: &JobPlan, earlier: &[(&Path, JobContents)]) -> Vec<Tr
         BTreeMap::new();
     for (dir, contents) in earlier {
         let Some(of_job) = &contents.plan.lock else { continue };
+        if contents.plan.goal != plan.goal {
+            continue;
+        }
         for (key, record) in contents.last_records() {
             if is_reusable(record)
                 && let Some(identity) = of_job.identify(&key)

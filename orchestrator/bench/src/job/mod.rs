@@ -10,7 +10,7 @@ mod store;
 pub use budget::{Budgets, SpentMoney};
 pub use error::JobError;
 pub use job_lock::{JobLock, LOCK_FILE, find_reusable};
-pub use plan::{FORMAT, Host, JobPlan, PlannedTask, RunOptions};
+pub use plan::{FORMAT, Goal, Host, JobPlan, PlannedTask, RunOptions};
 pub use schedule::{
     CONFIGURATION_ERROR, JobEnd, JobObserver, JobProgress, Schedule, StopSignal, TASK_SETUP_ERROR,
     TrialOrder, TrialRunner, run_job,

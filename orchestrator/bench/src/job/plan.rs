@@ -47,6 +47,29 @@ pub struct JobPlan {
     /// What its results depend on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lock: Option<JobLock>,
+    /// What its agents are asked for.
+    #[serde(default, skip_serializing_if = "Goal::is_solve")]
+    pub goal: Goal,
+}
+
+/// What the agents of a job are asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Goal {
+    /// To do the tasks.
+    #[default]
+    Solve,
+    /// To pass their verifiers without doing them.
+    Cheat,
+}
+
+impl Goal {
+    /// Whether it is to do the tasks.
+    #[must_use]
+    #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde wants a reference")]
+    pub const fn is_solve(&self) -> bool {
+        matches!(self, Self::Solve)
+    }
 }
 
 /// The machine that trials are performed on.

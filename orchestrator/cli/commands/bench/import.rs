@@ -3,7 +3,7 @@
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 
-use ralph_orchestrator_bench::job::{JobContents, JobStore, Schedule, run_job};
+use ralph_orchestrator_bench::job::{Goal, JobContents, JobStore, Schedule, run_job};
 use ralph_orchestrator_bench::task::{SOLUTION_FOLDER, SOLUTION_SCRIPT};
 use ralph_orchestrator_bench::trial::TrialRecord;
 use ralph_orchestrator_core::store::StoredRun;
@@ -196,14 +196,14 @@ fn check_task(
         set("agents", json!([ORACLE, NOP])),
         set("tasks", json!([draft.task()])),
         set("trials", json!(1)),
-        set("variant", json!({})),
     ]);
     let setup = JobSetup::load(file, sets.clone())?;
     let tasks = load_tasks(&setup.loaded.config.bench)?;
     block_on(check::find_problems(&setup, &tasks))?.refuse()?;
     let folder = draft.folder.join("job");
     let lock = block_on(lock::compute(&setup, &tasks))?;
-    let plan = plan_job(&setup, &tasks, sets, "import", lock)?;
+    let mut plan = plan_job(&setup, &tasks, sets, "import", lock, Goal::Solve)?;
+    plan.columns.retain(|column| column.variant.is_none());
     let mut store = JobStore::create(&folder, plan).map_err(|error| explain(error, &folder))?;
     block_on(async {
         let signals = signals::listen()?;

@@ -11,13 +11,17 @@ use ralph_orchestrator_bench::trial::TrialRecord;
 
 use super::run::explain;
 use crate::bench::absolute;
+use crate::bench::adversary::{find_cheatable, find_deceived};
 use crate::bench::observer::planned_job;
 use crate::error::{CommandError, exit};
 use crate::output;
 use crate::render::terminal::stdout_width;
+use crate::render::text::one_line;
 
 /// The page that each job gets.
 pub(super) const PAGE: &str = "report.html";
+/// The most characters of a list of tasks.
+const MAX_NAMES: usize = 400;
 /// The width of tables where there is no terminal.
 const WIDTH: usize = 100;
 
@@ -35,12 +39,17 @@ pub(crate) struct ReportArgs {
     /// Write the page into this file instead of printing anything
     #[arg(long, value_name = "FILE", group = "form")]
     html: Option<PathBuf>,
+    /// Show the score also without the tasks that this job of `bench cheat` passed without doing them; repeat it for several
+    #[arg(long, value_name = "DIR")]
+    cheats: Vec<PathBuf>,
 }
 
 pub(crate) fn report(args: &ReportArgs) -> Result<u8, CommandError> {
     let folder = absolute(&args.job)?;
     let contents = JobContents::read(&folder).map_err(|error| explain(error, &folder))?;
-    let summary = summary(&contents);
+    let cheats =
+        args.cheats.iter().map(|folder| absolute(folder)).collect::<Result<Vec<_>, _>>()?;
+    let summary = summary_with(&contents, find_cheatable(&contents.plan, &cheats)?);
     if let Some(file) = &args.html {
         fs::write(file, page(&contents, &summary)?).map_err(|error| {
             CommandError::user(format!("cannot write {}: {error}", file.display()))
@@ -52,24 +61,52 @@ pub(crate) fn report(args: &ReportArgs) -> Result<u8, CommandError> {
         report::jsonl::write_lines(&mut lines, &summary, &contents.records)?;
         output::raw(&lines);
     } else {
-        print_summary(&contents);
+        print(describe_goal(&contents), &summary);
     }
     Ok(exit::OK)
 }
 
 /// Returns the figures of a job as far as it is.
 pub(super) fn summary(contents: &JobContents) -> JobSummary {
+    summary_with(contents, Vec::new())
+}
+
+/// Returns the same, with tasks that other jobs have shown to be cheatable.
+fn summary_with(contents: &JobContents, cheatable: Vec<String>) -> JobSummary {
     let plan = &contents.plan;
     let planned = planned_job(plan);
-    let options = SummaryOptions { seed: plan.seed, ..SummaryOptions::default() };
+    let cheatable = cheatable.into_iter().collect();
+    let options = SummaryOptions { seed: plan.seed, cheatable, ..SummaryOptions::default() };
     summarize(&plan.name, &planned, &contents.records, &options)
+}
+
+/// Returns what has to be known of a job before its figures are read.
+fn describe_goal(contents: &JobContents) -> Option<String> {
+    if contents.plan.goal.is_solve() {
+        return None;
+    }
+    let deceived = find_deceived(contents);
+    let found = match deceived.as_slice() {
+        [] => "none of the tasks".to_owned(),
+        names => one_line(&names.join(", "), MAX_NAMES),
+    };
+    Some(format!(
+        "The agents were asked to pass the tests without doing the tasks: a reward here is a fault of the task.\n\
+         Passed without being done: {found}\n"
+    ))
 }
 
 /// Prints the table of a job, and how its columns compare.
 pub(super) fn print_summary(contents: &JobContents) {
-    let summary = summary(contents);
+    print(describe_goal(contents), &summary(contents));
+}
+
+fn print(heading: Option<String>, summary: &JobSummary) {
+    if let Some(heading) = heading {
+        output::result(&heading);
+    }
     let width = stdout_width().unwrap_or(WIDTH);
-    output::raw(report::text::render_summary(&summary, width).as_bytes());
+    output::raw(report::text::render_summary(summary, width).as_bytes());
 }
 
 /// Writes the page that each job gets when it ends.

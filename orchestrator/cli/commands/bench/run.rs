@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use ralph_orchestrator_bench::job::{
-    JobContents, JobEnd, JobError, JobLock, JobPlan, JobStore, LOCK_FILE, Schedule, find_reusable,
-    run_job,
+    Goal, JobContents, JobEnd, JobError, JobLock, JobPlan, JobStore, LOCK_FILE, Schedule,
+    find_reusable, run_job,
 };
 use ralph_orchestrator_bench::statistics::sequential::StopRule;
 use ralph_orchestrator_bench::task::Task;
@@ -13,6 +13,7 @@ use ralph_orchestrator_bench::trial::TrialRecord;
 
 use super::report::PAGE;
 use super::{MatrixArgs, check, report};
+use crate::bench::adversary::{can_be_deceived, set_goal};
 use crate::bench::job_line::{JobLine, REDRAW};
 use crate::bench::observer::{JobReporter, JobStop};
 use crate::bench::planning::{load_planned, load_tasks, new_folder, plan_job};
@@ -64,9 +65,25 @@ struct GoingArgs {
 }
 
 pub(crate) fn run(file: &ConfigFile, args: &RunArgs) -> Result<u8, CommandError> {
-    let sets = args.matrix.to_sets()?;
+    begin(file, args, args.matrix.to_sets()?, Goal::Solve)
+}
+
+/// Begins a job whose agents are asked to pass the verifiers without doing the tasks.
+pub(crate) fn cheat(file: &ConfigFile, args: &RunArgs) -> Result<u8, CommandError> {
+    begin(file, args, args.matrix.to_sets()?, Goal::Cheat)
+}
+
+fn begin(
+    file: &ConfigFile,
+    args: &RunArgs,
+    sets: Vec<(String, String)>,
+    goal: Goal,
+) -> Result<u8, CommandError> {
     let setup = JobSetup::load(file, sets.clone())?;
     let mut tasks = load_tasks(&setup.loaded.config.bench)?;
+    if goal == Goal::Cheat {
+        leave_out_own(&mut tasks)?;
+    }
     let found = block_on(check::find_problems(&setup, &tasks))?;
     found.warnings.iter().for_each(|warning| output::info(&format!("warning: {warning}")));
     if args.skip_unsupported {
@@ -90,7 +107,11 @@ pub(crate) fn run(file: &ConfigFile, args: &RunArgs) -> Result<u8, CommandError>
         None => new_folder(&setup.loaded.config.bench.out),
     };
     let name = folder.file_name().map(|name| name.to_string_lossy().into_owned());
-    let plan = plan_job(&setup, &tasks, sets, &name.unwrap_or_default(), lock)?;
+    let mut plan = plan_job(&setup, &tasks, sets, &name.unwrap_or_default(), lock, goal)?;
+    if goal == Goal::Cheat {
+        // The question is about the tasks, not about ways of using an agent.
+        plan.columns.retain(|column| column.variant.is_none());
+    }
     let earlier: Vec<(&Path, JobContents)> =
         earlier.iter().map(|(folder, contents)| (folder.as_path(), contents.clone())).collect();
     let reused = find_reusable(&plan, &earlier);
@@ -104,6 +125,19 @@ pub(crate) fn run(file: &ConfigFile, args: &RunArgs) -> Result<u8, CommandError>
         output::info(&format!("{count} taken from earlier jobs; these are no new samples"));
     }
     perform(store, &setup, tasks, &args.going)
+}
+
+/// Leaves out tasks that have no verifier to deceive.
+fn leave_out_own(tasks: &mut Vec<Task>) -> Result<(), CommandError> {
+    for task in tasks.iter().filter(|task| !can_be_deceived(task)) {
+        let why = "its validators decide within the run, so there is no verifier to deceive";
+        output::info(&format!("left out: {}: {why}", task.name));
+    }
+    tasks.retain(can_be_deceived);
+    if tasks.is_empty() {
+        return Err(CommandError::config("no task is left whose verifier could be deceived"));
+    }
+    Ok(())
 }
 
 /// Refuses to begin where anything differs from a lock.
@@ -156,10 +190,11 @@ pub(super) fn setup_of(plan: &JobPlan) -> Result<JobSetup, CommandError> {
 fn perform(
     mut store: JobStore,
     setup: &JobSetup,
-    tasks: Vec<Task>,
+    mut tasks: Vec<Task>,
     going: &GoingArgs,
 ) -> Result<u8, CommandError> {
     let folder = store.dir().to_owned();
+    set_goal(&mut tasks, store.plan().goal);
     if !going.json {
         output::info(&format!("job {}", folder.display()));
     }
