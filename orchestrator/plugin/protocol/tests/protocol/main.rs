@@ -2,5 +2,6 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
+mod documentation;
 mod frames;
 mod schema;
