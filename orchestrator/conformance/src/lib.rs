@@ -403,7 +403,7 @@ pub fn run(options: &Options, make: impl Fn(&Fixture) -> Subject + Sync) -> Repo
 pub type SubjectFuture = Pin<Box<dyn Future<Output = Result<Subject, String>>>>;
 
 /// The same for an adapter that takes its time to be built: one scenario after the other, and nothing
-/// is printed. [`CheckSettings::observer`] is told of each row as it comes.
+/// is printed. [`CheckSettings::on_row`] is told of each row as it comes.
 ///
 /// # Panics
 /// If there is no room for folders, or `make` panics.

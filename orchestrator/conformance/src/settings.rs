@@ -34,14 +34,14 @@ impl fmt::Display for CheckResultRow {
     }
 }
 
-type RowObserver = Arc<dyn Fn(&CheckResultRow) + Send + Sync>;
+type OnRow = Arc<dyn Fn(&CheckResultRow) + Send + Sync>;
 
 /// Which checks are run, how long each may take, and who is told of each.
 #[derive(Clone, Default)]
 pub struct CheckSettings {
     only: Option<BTreeSet<String>>,
     timeout: Option<Duration>,
-    observer: Option<RowObserver>,
+    on_row: Option<OnRow>,
 }
 
 impl fmt::Debug for CheckSettings {
@@ -68,10 +68,10 @@ impl CheckSettings {
         self
     }
 
-    /// Calls `observer` with each result as soon as it is known.
+    /// Calls `on_row` with each result as soon as it is known.
     #[must_use]
-    pub fn observer(mut self, observer: impl Fn(&CheckResultRow) + Send + Sync + 'static) -> Self {
-        self.observer = Some(Arc::new(observer));
+    pub fn on_row(mut self, on_row: impl Fn(&CheckResultRow) + Send + Sync + 'static) -> Self {
+        self.on_row = Some(Arc::new(on_row));
         self
     }
 
@@ -84,8 +84,8 @@ impl CheckSettings {
     }
 
     pub(crate) fn report(&self, row: &CheckResultRow) {
-        if let Some(observer) = &self.observer {
-            observer(row);
+        if let Some(on_row) = &self.on_row {
+            on_row(row);
         }
     }
 }

@@ -76,7 +76,7 @@ impl TestedPlugin {
 
     fn settings(&self) -> CheckSettings {
         let report = self.report.clone();
-        let mut settings = CheckSettings::default().observer(move |row| report.add(row));
+        let mut settings = CheckSettings::default().on_row(move |row| report.add(row));
         if !self.only.is_empty() {
             // Without the first nothing can be said of the others.
             let opens = std::iter::once("opens".to_owned());

@@ -1,5 +1,7 @@
 //! `docs/dev/plugin-protocol.md` and the schema name and describe everything.
 
+#![allow(clippy::disallowed_methods, reason = "the compiler is started as an author starts it")]
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
