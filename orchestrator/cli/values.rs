@@ -36,6 +36,14 @@ pub(crate) fn count(text: &str) -> Result<String, String> {
     }
 }
 
+/// A whole number from 1.
+pub(crate) fn number(text: &str) -> Result<String, String> {
+    match text.trim().parse::<u32>() {
+        Ok(0) | Err(_) => Err("expected a whole number, 1 or more".to_owned()),
+        Ok(_) => Ok(text.trim().to_owned()),
+    }
+}
+
 /// The number of an iteration.
 pub(crate) fn iteration(text: &str) -> Result<u64, String> {
     text.trim().parse().map_err(|_| "expected the number of an iteration, such as 3".to_owned())

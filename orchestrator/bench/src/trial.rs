@@ -260,6 +260,12 @@ impl TrialRecord {
         reduce_rewards(&self.rewards)
     }
 
+    /// Whether somebody stopped it, so that it is repeated.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.fault.as_ref().is_some_and(|fault| fault.cause == Cause::Cancelled)
+    }
+
     /// Whether the work was judged, so that the trial counts.
     #[must_use]
     pub fn is_judged(&self) -> bool {

@@ -281,15 +281,11 @@ pub async fn run_job(
         let is_retried = schedule.wants_retry(&record, &plan) && !stop.is_stopping();
         if is_retried {
             schedule.queue.push_back((record.key.clone(), record.attempt.saturating_add(1)));
-        } else if !is_cancelled(&record) {
+        } else if !record.is_cancelled() {
             schedule.ended.insert(record.key.clone(), record.clone());
         }
         observer.trial_ended(&record, is_retried, schedule.progress());
     }
     let is_whole = schedule.ended.len() == schedule.planned;
     Ok(if is_whole && end == JobEnd::Stopped { JobEnd::Finished } else { end })
-}
-
-fn is_cancelled(record: &TrialRecord) -> bool {
-    record.fault.as_ref().is_some_and(|fault| fault.cause == Cause::Cancelled)
 }

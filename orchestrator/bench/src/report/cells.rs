@@ -150,7 +150,7 @@ fn build_loop_grid(summary: &JobSummary) -> Grid {
             name_column(column),
             number(figures.mean_iterations),
             number(figures.median_iterations_to_solve),
-            format_count(figures.wasted_iterations),
+            figures.wasted_iterations.map_or_else(|| NONE.into(), format_count),
             format_count(figures.claims),
             format_count(figures.false_completions),
         ]);

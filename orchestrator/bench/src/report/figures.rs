@@ -63,6 +63,8 @@ pub(super) fn format_usd(amount: f64) -> String {
 pub(super) fn format_cost(amount: f64, unknown: u64, is_estimated: bool) -> String {
     let text = format_usd(amount);
     match (unknown, is_estimated) {
+        // Nothing was reported at all.
+        (1.., _) if amount == 0.0 => "not known".to_owned(),
         (0, false) => text,
         (0, true) => format!("about {text}"),
         (_, _) => format!("at least {text}"),

@@ -28,20 +28,31 @@ pub fn render_markdown(summary: &JobSummary) -> String {
 /// Returns text that Markdown shows as it is, without emphasis, links, mark-up or a new cell.
 fn escape_markdown(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
+    let mut before = None;
+    for (at, c) in text.char_indices() {
+        let rest = text.get(at + c.len_utf8()..).unwrap_or_default();
         match c {
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
             '&' => out.push_str("&amp;"),
-            // GitHub makes links of addresses and mentions without any mark, which a backslash does not prevent.
-            '@' => out.push_str("&#64;"),
-            ':' => out.push_str("&#58;"),
+            // GitHub makes links of addresses and mentions, and pictures of `:names:`, which a backslash does not
+            // prevent.
+            '@' if is_address(before, rest) => out.push_str("&#64;"),
+            ':' if rest.starts_with(|next: char| !next.is_whitespace()) => out.push_str("&#58;"),
             '\\' | '`' | '*' | '_' | '{' | '}' | '[' | ']' | '(' | ')' | '#' | '|' | '~' | '!'
             | '$' => out.extend(['\\', c]),
             _ => out.push(c),
         }
+        before = Some(c);
     }
     out.replace("www.", "www&#46;")
+}
+
+/// Whether an @ makes a mention, which begins a word, or an address, whose second part has a dot.
+fn is_address(before: Option<char>, rest: &str) -> bool {
+    let is_within = before.is_some_and(|c| c.is_ascii_alphanumeric());
+    let word = rest.split(char::is_whitespace).next().unwrap_or_default();
+    !is_within || word.contains('.')
 }
 
 fn push_paragraph(out: &mut String, text: &str) {
@@ -180,7 +191,7 @@ mod tests {
         let markdown = render_markdown(&summary);
         assert_eq!(
             markdown,
-            "# empty\n\nJob empty&#58; 0 columns, 0 trials planned, 0 ended, 0 judged; intervals at 95 %\n"
+            "# empty\n\nJob empty: 0 columns, 0 trials planned, 0 ended, 0 judged; intervals at 95 %\n"
         );
     }
 

@@ -283,7 +283,7 @@ fn summarize(column: &Column, all: &[TrialRecord], tasks: &[String], trials: u32
         mean_iterations: Some(2.4),
         median_iterations_to_solve: Some(2.0),
         reward_by_iteration: vec![score * 0.3, score * 0.7, score * 0.9, score],
-        wasted_iterations: 3,
+        wasted_iterations: Some(3),
         false_completions: 4,
         claims: last.len() as u64,
     };

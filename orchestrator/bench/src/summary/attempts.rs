@@ -33,8 +33,10 @@ impl<'a> Trial<'a> {
         self.earlier.iter().copied().chain([self.last])
     }
 
+    /// Returns how often it was repeated after a fault. That it was interrupted is none.
     pub(super) fn count_retries(&self) -> u64 {
-        u64::try_from(self.earlier.len()).unwrap_or(u64::MAX)
+        let repeated = self.earlier.iter().filter(|attempt| !attempt.is_cancelled());
+        u64::try_from(repeated.count()).unwrap_or(u64::MAX)
     }
 
     pub(super) fn has_cheated(&self) -> bool {

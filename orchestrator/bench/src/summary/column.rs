@@ -52,9 +52,14 @@ pub(super) fn summarize(
     let spending = Spending::from_trials(&mine);
     let passes: Vec<Passes> = cells.iter().map(Cell::passes).collect();
     let ks = choose_pass_ks(&passes, options);
+    let score = estimate_score(&cells, |_| true, options.level);
     let estimate_passes = |estimate: fn(&[Passes], u64, f64) -> Option<Estimate>| {
-        let estimates =
-            ks.iter().map(|k| Some((*k, estimate(&passes, u64::from(*k), options.level)?)));
+        let estimates = ks.iter().map(|k| {
+            let found = estimate(&passes, u64::from(*k), options.level)?;
+            // Of rewards that are 0 or 1, the first is the score: the same figure has one interval.
+            let same = score.filter(|score| *k == 1 && is_same_figure(score.value, found.value));
+            Some((*k, same.unwrap_or(found)))
+        });
         estimates.flatten().collect()
     };
     let models =
@@ -64,11 +69,11 @@ pub(super) fn summarize(
         column: planned.column.clone(),
         models: models.collect::<BTreeSet<_>>().into_iter().collect(),
         planned: planned.tasks.iter().map(|task| task.trials).sum(),
-        ended: count(&mine, |_| true),
+        ended: count(&mine, |record| !record.is_cancelled()),
         judged: passes.iter().map(|task| task.trials).sum(),
         solved,
         retries: mine.iter().map(|trial| trial.count_retries()).sum(),
-        score: estimate_score(&cells, |_| true, options.level),
+        score,
         score_without_cheatable: estimate_score(&cells, |cell| !cell.is_cheatable, options.level),
         pass_at: estimate_passes(estimate_pass_at),
         pass_hat: estimate_passes(estimate_pass_hat),
@@ -223,4 +228,9 @@ fn find_median_run(trials: &[&Trial<'_>]) -> Option<u64> {
     }
     let lower = times.get((times.len() / 2).checked_sub(1)?).copied()?;
     Some(lower.midpoint(upper))
+}
+
+/// Whether two figures differ by no more than rounding.
+fn is_same_figure(one: f64, other: f64) -> bool {
+    (one - other).abs() < 1e-12
 }

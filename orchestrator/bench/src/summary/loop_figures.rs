@@ -28,16 +28,21 @@ pub(super) fn compute(trials: &[&Trial<'_>]) -> LoopFigures {
         mean_iterations: compute_mean(&iterations),
         median_iterations_to_solve: find_percentile(&to_solve, 0.5),
         reward_by_iteration: average_curves(&records),
-        wasted_iterations: records
-            .iter()
-            .filter_map(|record| Some(record.iterations.saturating_sub(find_first_solved(record)?)))
-            .fold(0, u64::saturating_add),
+        wasted_iterations: count_wasted(&records),
         false_completions: u64::try_from(
             records.iter().filter(|record| record.is_false_completion()).count(),
         )
         .unwrap_or(u64::MAX),
         claims: records.iter().map(|record| record.claims).fold(0, u64::saturating_add),
     }
+}
+
+/// Returns the iterations after the one that led to the full reward, if it is known of any trial which one that was.
+fn count_wasted(records: &[&TrialRecord]) -> Option<u64> {
+    let wasted =
+        |record: &&TrialRecord| Some(record.iterations.saturating_sub(find_first_solved(record)?));
+    let is_known = records.iter().any(|record| !record.curve.is_empty());
+    is_known.then(|| records.iter().filter_map(wasted).fold(0, u64::saturating_add))
 }
 
 /// Returns the first iteration after which the work had the full reward.

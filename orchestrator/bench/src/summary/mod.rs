@@ -113,16 +113,36 @@ pub fn collect_complete_rounds(
     attempts::collect_rewards(&planned.column, &trials)
 }
 
-/// Returns each warning once, in the order of the trials.
+/// Tasks that a warning names.
+const NAMED_TASKS: usize = 3;
+
+/// Returns each warning once, in the order of the trials, with the tasks that it is about.
 fn collect_warnings(records: &[TrialRecord]) -> Vec<String> {
     let mut records: Vec<&TrialRecord> = records.iter().collect();
     records.sort_by(|a, b| (a.started, &a.key, a.attempt).cmp(&(b.started, &b.key, b.attempt)));
-    let mut seen = BTreeSet::new();
-    let of_trials = records.iter().flat_map(|record| {
-        record.warnings.iter().map(|warning| format!("{}: {warning}", record.key.task))
-    });
-    let mut warnings: Vec<String> =
-        of_trials.filter(|warning| seen.insert(warning.clone())).collect();
+    let mut order = Vec::new();
+    let mut found: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for record in &records {
+        for warning in &record.warnings {
+            let tasks = found.entry(warning).or_insert_with(|| {
+                order.push(warning.as_str());
+                Vec::new()
+            });
+            if !tasks.contains(&record.key.task.as_str()) {
+                tasks.push(&record.key.task);
+            }
+        }
+    }
+    let line = |warning: &&str| {
+        let tasks = found.get(warning).map(Vec::as_slice).unwrap_or_default();
+        let named: Vec<&str> = tasks.iter().take(NAMED_TASKS).copied().collect();
+        let more = match tasks.len().saturating_sub(NAMED_TASKS) {
+            0 => String::new(),
+            count => format!(" and {count} more"),
+        };
+        format!("{warning} ({}{more})", named.join(", "))
+    };
+    let mut warnings: Vec<String> = order.iter().map(line).collect();
     warnings.extend(describe_regrading(&records));
     warnings
 }

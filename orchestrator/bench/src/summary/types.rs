@@ -35,13 +35,13 @@ pub struct ColumnSummary {
     pub models: Vec<String>,
     /// Trials that the job asks for.
     pub planned: u64,
-    /// Trials that have ended, each with its last attempt.
+    /// Trials that have ended, each with its last attempt; those that were interrupted have not.
     pub ended: u64,
     /// Trials whose work was judged: only these count for the score.
     pub judged: u64,
     /// Trials with full reward.
     pub solved: u64,
-    /// Attempts beyond the first of each trial.
+    /// Attempts that were repeated after a fault.
     pub retries: u64,
     /// Mean reward over tasks, clustered by task. None if nothing was judged.
     pub score: Option<Estimate>,
@@ -91,8 +91,9 @@ pub struct LoopFigures {
     /// Mean reward after each iteration, from the first one; a trial that ended earlier keeps its last. Over the
     /// trials whose work was verified after the first iteration, and for the first 1,000 iterations.
     pub reward_by_iteration: Vec<f64>,
-    /// Iterations after the work had the full reward, all trials together.
-    pub wasted_iterations: u64,
+    /// Iterations after the work had the full reward, all trials together. None if the work of no trial was verified
+    /// after each iteration.
+    pub wasted_iterations: Option<u64>,
     /// Completed runs whose work has less than the full reward.
     pub false_completions: u64,
     /// Claims of completion of all trials.

@@ -234,7 +234,7 @@ fn figures_of_the_loop_are_those_counted_by_hand() {
     assert_close(figures.mean_iterations.unwrap(), 5.0);
     assert_close(figures.median_iterations_to_solve.unwrap(), 3.5);
     assert_eq!(figures.reward_by_iteration, [0.25, 0.75, 0.75, 0.75]);
-    assert_eq!(figures.wasted_iterations, 2 + 5);
+    assert_eq!(figures.wasted_iterations, Some(2 + 5));
     assert_eq!((figures.false_completions, figures.claims), (1, 3));
 }
 
@@ -261,7 +261,15 @@ fn warnings_and_models_are_named_once() {
     let mut early = record("a", "x", 1, Some(1.0));
     early.warnings = vec!["slow disk".to_owned(), "busy".to_owned()];
     early.model = Some("m1".to_owned());
-    let summary = sum_up(&plan(&["a"], &["x"], 2), &[late, early.clone(), early]);
-    assert_eq!(summary.warnings, ["slow disk", "busy", "no limit"]);
+    let others = ["y", "z", "v", "w"].map(|task| {
+        let mut other = record("a", task, 1, Some(1.0));
+        other.started = Timestamp::from_second(8).unwrap();
+        other.warnings = vec!["slow disk".to_owned()];
+        other
+    });
+    let records = [&[late, early.clone(), early][..], &others].concat();
+    let summary = sum_up(&plan(&["a"], &["x"], 2), &records);
+    let expected = ["slow disk (x, v, w and 2 more)", "busy (x)", "no limit (x)"];
+    assert_eq!(summary.warnings, expected);
     assert_eq!(summary.columns[0].models, ["m1", "m2"]);
 }

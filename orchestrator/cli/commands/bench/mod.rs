@@ -74,10 +74,10 @@ pub(super) struct MatrixArgs {
     #[arg(long, value_name = "DIR")]
     tasks: Vec<PathBuf>,
     /// Trials of each agent and variant on each task
-    #[arg(long, value_name = "N", value_parser = values::count)]
+    #[arg(long, value_name = "N", value_parser = values::number)]
     trials: Option<String>,
     /// Trials at the same time
-    #[arg(short = 'n', long, value_name = "N", value_parser = values::count)]
+    #[arg(short = 'n', long, value_name = "N", value_parser = values::number)]
     concurrency: Option<String>,
     /// What decides the order of the trials
     #[arg(long, value_name = "NUMBER")]

@@ -279,7 +279,9 @@ fn finish(end: JobEnd, folder: &Path, contents: &JobContents, json: bool, interr
         }
         JobEnd::Stopped => format!("{left} left; {resume} performs them"),
         JobEnd::OutOfBudget => format!(
-            "the money is used up, {left} left; a new job with a higher bench.max_cost_usd performs them"
+            "the money is used up, {left} left; a new job with a higher bench.max_cost_usd and `--reuse {}` \
+             performs them",
+            folder.display()
         ),
     });
     status

@@ -65,8 +65,17 @@ pub(crate) fn status(args: &StatusArgs) -> Result<u8, CommandError> {
         output::result(&format!("  {state:<6}  {}", one_line(&name, 100)));
     }
     if phase == "not finished" {
-        let folder = folder.display();
-        output::info(&format!("next: `ralph-orchestrator bench resume {folder}`"));
+        let (folder, budget) = (folder.display(), contents.plan.budgets.job);
+        output::info(
+            &if !contents.is_running && budget.is_some_and(|most| spent.total() >= most) {
+                format!(
+                    "next: the money of this job is used up; a new one with a higher bench.max_cost_usd and \
+                 `--reuse {folder}` performs the rest"
+                )
+            } else {
+                format!("next: `ralph-orchestrator bench resume {folder}`")
+            },
+        );
     }
     Ok(exit::OK)
 }

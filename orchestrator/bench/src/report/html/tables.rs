@@ -191,7 +191,9 @@ pub(super) fn build_loop(summary: &JobSummary) -> Table {
             column_cell(at, column),
             number("mean_iterations", figures.mean_iterations),
             number("median_iterations_to_solve", figures.median_iterations_to_solve),
-            count("wasted_iterations", figures.wasted_iterations),
+            figures
+                .wasted_iterations
+                .map_or_else(|| Cell::figure(None), |wasted| count("wasted_iterations", wasted)),
             count("claims", figures.claims),
             count("false_completions", figures.false_completions),
         ]);
