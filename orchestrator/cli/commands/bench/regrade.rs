@@ -128,7 +128,7 @@ fn finish(folder: &Path, tally: &Tally, is_json: bool) -> Result<(), CommandErro
     if !is_json {
         let Tally { verified, changed, left } = tally;
         output::info(&format!(
-            "{} verified again, {changed} changed, {left} left as it was; no agent was started",
+            "{} verified again, {changed} changed, {left} not verified; no agent was started",
             count(*verified, "trial")
         ));
     }
