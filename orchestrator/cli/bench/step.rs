@@ -25,7 +25,7 @@ use super::runner::{Progress, Runner, fault, millis, state_dir};
 use super::snapshots::Snapshots;
 use super::trial_config::{self, ORACLE, TrialSettings, is_reserved};
 use super::trial_environment::{SOLUTION, TrialEnvironment};
-use super::verification::{Rewards, Verifier};
+use super::verification::{Rewards, UNUSABLE_WORK, Verifier, unusable_work};
 use crate::error::{CommandError, exit};
 
 /// Performs a command, and claims that all is done if it succeeds.
@@ -87,14 +87,38 @@ impl StepTrial<'_> {
             return Err(self.explain(fault));
         }
         progress.fault = found;
-        progress.cheating.extend(self.find_cheating(&tests, &sight)?);
         let before = Instant::now();
-        let rewards = self.verify(reason).await;
+        let rewards = self.judge(reason, &tests, &sight, progress).await;
         if self.runner.setup.loaded.config.bench.curve && self.task.form != TaskForm::Own {
             self.verify_iterations(progress, runs).await;
         }
         progress.durations.verifier_ms += millis(before);
         rewards
+    }
+
+    /// Returns the rewards of what the agent left, and what it did to the verification. Work that cannot be verified for
+    /// what the agent itself left has none.
+    async fn judge(
+        &self,
+        reason: Option<StopReason>,
+        tests: &TestFiles,
+        sight: &AgentSight,
+        progress: &mut Progress,
+    ) -> Result<Rewards, Fault> {
+        let rewards = match self.find_cheating(tests, sight) {
+            Ok(found) => {
+                progress.cheating.extend(found);
+                self.verify(reason).await
+            }
+            Err(fault) => Err(fault),
+        };
+        match rewards {
+            Err(fault) if fault.kind == UNUSABLE_WORK => {
+                progress.fault = Some(fault);
+                Ok(Rewards::from([(REWARD.to_owned(), 0.0)]))
+            }
+            rewards => rewards,
+        }
     }
 
     /// Returns the fault with what helps where an agent is installed, and a trial does not see it.
@@ -156,8 +180,8 @@ impl StepTrial<'_> {
         }
         let logs = self.order.dir.join("logs/verifier");
         let left = LeftFiles { verifier_logs: Some(&logs), ..LeftFiles::default() };
-        let mut found =
-            self.task.find_cheating(self.staged, tests, &left).map_err(no_environment)?;
+        let found = self.task.find_cheating(self.staged, tests, &left);
+        let mut found = found.map_err(|error| unusable_work(self.task, error))?;
         found.extend(sight.decoys.iter().flat_map(Decoys::find_visits));
         Ok(found)
     }

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ralph_orchestrator_bench::task::{
-    MAIN_SERVICE, StagedEnvironment, Step, Task, Verification, copy_artifacts, resolve_env, reward,
+    MAIN_SERVICE, StagedEnvironment, Step, Task, TreeError, Verification, copy_artifacts,
+    resolve_env, reward,
 };
 use ralph_orchestrator_bench::trial::{Cause, Fault, REWARD};
 use ralph_orchestrator_safe_fs::replace_file;
@@ -13,6 +14,9 @@ use ralph_orchestrator_supervisor::{Mount, MountAccess};
 
 use super::runner::fault;
 use super::trial_environment::{CommandEnd, TESTS, TrialEnvironment, add_logs};
+
+/// The kind of fault of work that cannot be verified for what the agent left in the place of files.
+pub(super) const UNUSABLE_WORK: &str = "UnusableWorkError";
 
 /// What a verifier found.
 pub(super) type Rewards = BTreeMap<String, f64>;
@@ -44,7 +48,8 @@ impl Verifier<'_> {
         }
         let kept = self.environment.dir.join("artifacts").join(&self.name);
         let Some(own) = &self.step.verifier.environment else {
-            copy_artifacts(&self.step.artifacts, self.staged, &kept, None).map_err(no_tests)?;
+            copy_artifacts(&self.step.artifacts, self.staged, &kept, None)
+                .map_err(|error| unusable_work(self.task, error))?;
             let environment = self.environment.with_network(self.step.verifier.network.as_ref());
             return self.run_tests(self.staged, &environment).await;
         };
@@ -55,7 +60,7 @@ impl Verifier<'_> {
             staged.map_err(|error| fault(Cause::Sandbox, "EnvironmentError", error.to_string()))?;
         add_logs(&mut staged, &folder).map_err(no_tests)?;
         copy_artifacts(&self.step.artifacts, self.staged, &kept, Some(&mut staged))
-            .map_err(no_tests)?;
+            .map_err(|error| unusable_work(self.task, error))?;
         let environment =
             self.environment.for_verifier(&folder, &staged, &own.settings).map_err(no_tests)?;
         let environment = environment.with_network(self.step.verifier.network.as_ref());
@@ -69,9 +74,14 @@ impl Verifier<'_> {
     ) -> Result<Rewards, Fault> {
         let logs = environment.dir.join("logs/verifier");
         // What an agent put there is no reward, nor is that it put something in the place of the folder.
-        reward::remove_rewards(&logs).map_err(no_tests)?;
+        reward::remove_rewards(&logs).map_err(|source| {
+            unusable_work(self.task, TreeError::Io { path: logs.clone(), source })
+        })?;
         let into = environment.dir.join(format!("tests-{}", self.name));
-        let tests = self.task.install_tests(self.step, staged, &into).map_err(no_tests)?;
+        let tests = self
+            .task
+            .install_tests(self.step, staged, &into)
+            .map_err(|error| unusable_work(self.task, error))?;
         let settings = &self.step.verifier;
         let mut env = resolve_env(&settings.env, &self.vars).map_err(|error| {
             fault(Cause::Sandbox, "EnvironmentVariableError", error.to_string())
@@ -123,6 +133,15 @@ fn see_tests(tests: Option<PathBuf>, environment: &TrialEnvironment) -> (PathBuf
     let seen = environment.inside(TESTS, &folder);
     let mount = Mount { source: folder, target: TESTS.into(), access: MountAccess::Writable };
     (seen, vec![mount])
+}
+
+/// Returns the fault of an error after the agent has ended: its own if it can have caused it, so that no agent chooses
+/// not to be judged.
+pub(super) fn unusable_work(task: &Task, error: TreeError) -> Fault {
+    if error.can_be_of_agent() && !error.path().starts_with(&task.folder) {
+        return fault(Cause::Agent, UNUSABLE_WORK, error.to_string());
+    }
+    no_tests(error)
 }
 
 fn no_tests(error: impl std::fmt::Display) -> Fault {

@@ -203,6 +203,54 @@ fn what_takes_the_place_of_the_logs_leads_nowhere_and_keeps_nothing_from_being_j
     assert_eq!(shared, [".keep", "reward.txt"]);
 }
 
+/// An agent that leaves something which its work cannot be verified with is judged as having failed, once.
+#[test]
+fn no_agent_chooses_not_to_be_judged() {
+    let deep = "for n in $(seq 200); do mkdir d && cd d || exit; done; cd /app\n";
+    let agents = [
+        ("works", String::new()),
+        ("file", "rm -rf /logs/artifacts; echo x > /logs/artifacts\n".to_owned()),
+        ("folder", "rm -rf out; echo x > out; mkdir -p /logs/artifacts/out\n".to_owned()),
+        ("deep", format!("mkdir -p out && cd out && {deep}")),
+        ("pipe", "rm -rf out /logs/artifacts; mkfifo out /logs/artifacts\n".to_owned()),
+        ("gone", "rm -rf /app/* /logs/* /tmp/* \"$HOME\" 2> /dev/null\n".to_owned()),
+    ];
+    let scripts: Vec<(&str, String)> = agents
+        .into_iter()
+        .map(|(name, script)| {
+            let work = "mkdir -p out; echo hello > out/word\n";
+            (name, format!("{work}{script}echo '<promise>COMPLETE</promise>'\n"))
+        })
+        .collect();
+    let scripts: Vec<(&str, &str)> =
+        scripts.iter().map(|(name, script)| (*name, script.as_str())).collect();
+    let env = environment(&scripts);
+    add_task(&env, "one", 60);
+    let settings = env
+        .read("tasks/one/task.toml")
+        .replace("[verifier]\n", "[verifier]\nenvironment_mode = \"separate\"\n");
+    env.write("tasks/one/task.toml", format!("artifacts = [\"/app/out\"]\n{settings}"));
+    env.write(
+        "tasks/one/tests/test.sh",
+        "if [ \"$(cat /app/out/word)\" = hello ]; then echo 1; else echo 0; fi > /logs/verifier/reward.txt\n",
+    );
+    let names: Vec<&str> = scripts.iter().map(|(name, _)| *name).collect();
+    env.ralph(&["bench", "run", "--agents", &names.join(","), "--out", "job"]).expect(0);
+    for name in names {
+        // One attempt: nobody is given another one for free.
+        let trial = trial_of(&env, "job", name);
+        let reward = trial["rewards"]["reward"].as_f64();
+        assert!(reward.is_some(), "{name} was not judged: {trial:#}");
+        if name != "works" && name != "file" {
+            assert_eq!(reward, Some(0.0), "{name}: {trial:#}");
+        }
+        if let Some(fault) = trial.get("fault") {
+            assert_eq!(fault["cause"], "agent", "{name}: {trial:#}");
+        }
+    }
+    assert_eq!(trial_of(&env, "job", "works")["rewards"]["reward"], 1.0);
+}
+
 #[test]
 fn what_tests_print_is_not_kept_through_a_link_that_the_work_makes() {
     let env = environment(&[]);

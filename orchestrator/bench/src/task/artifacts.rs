@@ -1,6 +1,5 @@
 //! Keeps what a task wants kept of its environment, and gives it to a separate verifier.
 
-use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use globset::{Glob, GlobSet, GlobSetBuilder};
@@ -70,7 +69,7 @@ pub fn copy_artifacts(
                     ));
                 }
             }
-            Err(error) if is_of_agent(&error) => report(format!("was kept in part: {error}")),
+            Err(error) if error.can_be_of_agent() => report(format!("was kept in part: {error}")),
             Err(error) => return Err(error),
         }
         if let Some(verifier) = verifier.as_deref_mut()
@@ -80,23 +79,6 @@ pub fn copy_artifacts(
         }
     }
     Ok(findings)
-}
-
-/// Whether an agent can cause an error by what it leaves.
-fn is_of_agent(error: &TreeError) -> bool {
-    match error {
-        TreeError::UnsafeLink { .. }
-        | TreeError::Link { .. }
-        | TreeError::SpecialFile { .. }
-        | TreeError::TooLarge { .. } => true,
-        TreeError::Io { source, .. } => matches!(
-            source.kind(),
-            io::ErrorKind::PermissionDenied
-                | io::ErrorKind::NotADirectory
-                | io::ErrorKind::IsADirectory
-                | io::ErrorKind::InvalidFilename
-        ),
-    }
 }
 
 /// Returns where an artifact is kept: its destination, else its own path.

@@ -156,6 +156,39 @@ pub enum TreeError {
 }
 
 impl TreeError {
+    /// Whether an agent can cause it by what it leaves; else the machine is at fault.
+    #[must_use]
+    pub fn can_be_of_agent(&self) -> bool {
+        match self {
+            Self::UnsafeLink { .. }
+            | Self::Link { .. }
+            | Self::SpecialFile { .. }
+            | Self::TooLarge { .. } => true,
+            Self::Io { source, .. } => matches!(
+                source.kind(),
+                io::ErrorKind::PermissionDenied
+                    | io::ErrorKind::NotFound
+                    | io::ErrorKind::AlreadyExists
+                    | io::ErrorKind::NotADirectory
+                    | io::ErrorKind::IsADirectory
+                    | io::ErrorKind::DirectoryNotEmpty
+                    | io::ErrorKind::InvalidFilename
+            ),
+        }
+    }
+
+    /// Returns what cannot be used.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        match self {
+            Self::UnsafeLink { path, .. }
+            | Self::Link { path }
+            | Self::SpecialFile { path }
+            | Self::TooLarge { path, .. }
+            | Self::Io { path, .. } => path,
+        }
+    }
+
     /// Returns the error for what a bounded read of this path reported.
     pub(super) fn from_read(path: &Path, error: ReadError) -> Self {
         let path = path.to_owned();
