@@ -71,14 +71,18 @@ impl Decoys {
 }
 
 impl Decoy {
+    /// Whether anything in the folder was opened or made. That the folder was listed, as `find /` lists all, has no
+    /// name.
     fn is_visited(&self) -> bool {
         let mut buffer = [MaybeUninit::<u8>::uninit(); 4096];
         let mut reader = inotify::Reader::new(&self.watch, &mut buffer);
-        match reader.next() {
-            Ok(_) => true,
-            // Nothing has happened.
-            Err(Errno::AGAIN) => false,
-            Err(_) => false,
+        loop {
+            match reader.next() {
+                Ok(event) if event.file_name().is_some() => return true,
+                Ok(_) | Err(Errno::INTR) => {}
+                // Nothing more has happened.
+                Err(_) => return false,
+            }
         }
     }
 }
