@@ -302,7 +302,7 @@ pub(crate) const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
                 "Which tasks an agent passes without doing them",
                 "bench cheat --agents claude --tasks tasks --out jobs/cheat",
             ),
-            ("Scores without those", "bench report jobs/first --cheats jobs/cheat"),
+            ("For five dollars at most", "bench cheat --agents claude --tasks tasks --max-cost 5"),
         ],
     ),
     (

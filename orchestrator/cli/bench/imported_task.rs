@@ -166,6 +166,10 @@ pub(crate) fn solution_script(changes: &[FileChange]) -> Result<String, CommandE
             })?;
             let quoted = path.replace('\'', r"'\''");
             script.push_str(&format!("rm -f -- './{quoted}'\n"));
+            // Nothing keeps folders that have become empty.
+            if let Some((folder, _)) = quoted.rsplit_once('/') {
+                script.push_str(&format!("rmdir -p --ignore-fail-on-non-empty -- '{folder}'\n"));
+            }
         }
     }
     script.push_str("[ ! -d \"$files\" ] || cp -RP \"$files/.\" .\n");

@@ -4,15 +4,19 @@ use std::fs;
 use std::path::Path;
 
 use jiff::Timestamp;
-use ralph_orchestrator_bench::task::{TaskForm, reward};
+use ralph_orchestrator_bench::task::{Step, Task, TaskForm, reward};
 use ralph_orchestrator_bench::trial::{Regrading, TrialRecord};
 
 use super::runner::Runner;
+use super::snapshots::copy_tree;
 use super::trial_environment::{TrialEnvironment, add_logs};
 use super::verification::Verifier;
 
-/// What the verifier of the trial itself has written, once its folder is needed again.
-const FIRST_LOGS: &str = "first-verification";
+/// Where an attempt is verified again: what a verifier changes must not change what the next one finds.
+const SCRATCH: &str = "regrading";
+/// The most that is copied of an environment.
+const MAX_BYTES: u64 = 64 << 30;
+const MAX_DEPTH: usize = 128;
 
 impl Runner<'_> {
     /// Verifies what an attempt left in its folder, by the task's verifier as it is now.
@@ -31,20 +35,37 @@ impl Runner<'_> {
         let [step] = task.steps.as_slice() else {
             return Err("of a task with several steps only the last work is kept".to_owned());
         };
-        let into = attempt.join("environment");
-        if !into.join("root").is_dir() {
+        let kept = attempt.join("environment");
+        if !kept.join("root").is_dir() {
             return Err("its environment was not kept".to_owned());
         }
+        let scratch = attempt.join(SCRATCH);
+        drop(fs::remove_dir_all(&scratch));
+        let into = scratch.join("environment");
+        copy_tree(&kept, &into, MAX_DEPTH, &mut { MAX_BYTES })
+            .map_err(|error| error.to_string())?;
+        let found = self.verify_again(record, task, step, &scratch).await;
+        drop(fs::remove_dir_all(&scratch));
+        found
+    }
+
+    /// Verifies the copy of an environment in this folder.
+    async fn verify_again(
+        &self,
+        record: &TrialRecord,
+        task: &Task,
+        step: &Step,
+        attempt: &Path,
+    ) -> Result<Regrading, String> {
+        let into = attempt.join("environment");
         let vars = self.variables(&record.key);
         let text = |error: &dyn std::fmt::Display| error.to_string();
         let mut staged = task.adopt_files(&into, &vars).map_err(|error| text(&error))?;
-        keep_first_logs(attempt).map_err(|error| text(&error))?;
         add_logs(&mut staged, attempt).map_err(|error| text(&error))?;
         let switch = &self.signals.switch;
         let environment = TrialEnvironment::create(task, &staged, attempt, self.setup, switch)
             .map_err(|error| text(&error))?;
-        let time = Timestamp::now();
-        let name = format!("0-again-{}", time.as_millisecond());
+        let (time, name) = (Timestamp::now(), "0".to_owned());
         let (staged, environment) = (&staged, &environment);
         let verifier = Verifier { vars, task, step, staged, environment, name };
         let found = verifier.verify().await;
@@ -53,13 +74,4 @@ impl Runner<'_> {
         let task_digest = task.digest.clone();
         Ok(Regrading { time, task_digest, rewards: rewards.unwrap_or_default() })
     }
-}
-
-/// Keeps what the verifier of the trial has written. What later ones write takes the place of each other.
-fn keep_first_logs(attempt: &Path) -> std::io::Result<()> {
-    let (logs, kept) = (attempt.join("logs/verifier"), attempt.join(FIRST_LOGS));
-    if kept.symlink_metadata().is_err() && logs.symlink_metadata().is_ok() {
-        fs::rename(logs, kept)?;
-    }
-    Ok(())
 }

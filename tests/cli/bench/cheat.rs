@@ -46,6 +46,9 @@ fn tasks_that_can_be_cheated_are_found_and_left_out_of_the_second_score() {
     let table = env.ralph(&["bench", "report", "job", "--cheats", "cheat"]).expect(0);
     table.says("without these tasks");
 
+    let oracle = ["bench", "cheat", "--agents", "oracle"];
+    env.ralph(&oracle).expect(78).says("`oracle` reads no prompt");
+
     // A job that asked for the tasks shows nothing of that, and a task that was corrected is another one.
     let wrong = env.ralph(&["bench", "report", "job", "--cheats", "job"]).expect(64);
     wrong.says("is no job of `bench cheat`").says("bench cheat");

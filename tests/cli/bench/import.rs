@@ -111,22 +111,23 @@ fn only_what_validators_accepted_and_checkpoints_have_is_a_task() {
 
 #[test]
 fn a_killed_import_leaves_no_task_and_another_one_is_not_disturbed() {
-    let env = completed();
+    let env = committed("checkpoint");
     let (entered, release) = (env.fifo("entered"), env.fifo("release"));
-    // The check of the imported task waits.
-    let state = env.state();
-    let config = fs::read_dir(state.join("runs")).unwrap().next().unwrap().unwrap().path();
-    let config = config.join("config.toml");
-    let text = fs::read_to_string(&config).unwrap();
+    let hold = env.path("../hold");
+    // The check waits while there is a file beside the workspace.
     let waits = format!(
-        "echo > '{}'; cat '{}' > /dev/null; test -e done",
+        "[ ! -e '{}' ] || {{ echo > '{}'; cat '{}' > /dev/null; }}; test -e done",
+        hold.display(),
         entered.display(),
         release.display()
     );
     let program = format!("program = [\"sh\", \"-c\", \"{waits}\"]");
-    let waiting = text.replacen("program = [\"test\", \"-e\", \"done\"]", &program, 1);
-    assert_ne!(waiting, text);
-    fs::write(&config, waiting).unwrap();
+    let text =
+        env.read("ralph.toml").replacen("program = [\"test\", \"-e\", \"done\"]", &program, 1);
+    env.raw_config(&text);
+    env.agent.call(1).script("touch done\n").out(CLAIM);
+    env.run().expect(0);
+    fs::write(&hold, "").unwrap();
     let args = ["bench", "import", "--name", "mine", "--set=bench.isolation=none"];
     let mut first = env.start(&args);
     fs::read(&entered).unwrap();
@@ -134,9 +135,66 @@ fn a_killed_import_leaves_no_task_and_another_one_is_not_disturbed() {
     first.signal(rustix::process::Signal::KILL);
     drop(first.wait());
     assert!(!env.path("tasks/mine").exists());
-    fs::write(&config, text).unwrap();
+    fs::remove_file(&hold).unwrap();
     eventually("the next import", || env.ralph(&args).code == Some(0));
     assert_eq!(names(&env.path("tasks")), ["mine"]);
+}
+
+#[test]
+fn only_what_was_recorded_becomes_a_task() {
+    // Another commit in the place of the accepted one, with a file that nobody validated.
+    let env = completed();
+    let refs = git(&env, &["for-each-ref", "--format=%(refname)", "refs/ralph"]);
+    let last = refs.lines().last().unwrap();
+    let blob = git(&env, &["hash-object", "-w", "ralph.toml"]);
+    git(&env, &["read-tree", last]);
+    git(&env, &["update-index", "--add", "--cacheinfo", &format!("100644,{blob},evil")]);
+    let tree = git(&env, &["write-tree"]);
+    let commit = git(&env, &["commit-tree", &tree, "-m", "other"]);
+    git(&env, &["update-ref", last, &commit]);
+    env.ralph(&["bench", "import"]).expect(64).says("the repository was changed");
+
+    // Weaker validators in the stored configuration.
+    let env = completed();
+    let run = fs::read_dir(env.state().join("runs")).unwrap().next().unwrap().unwrap().path();
+    let config = run.join("config.toml");
+    let text = fs::read_to_string(&config).unwrap();
+    fs::write(&config, text.replace("\"done\"", "\"done\", \"-o\", \"-e\", \"half\"")).unwrap();
+    env.ralph(&["bench", "import"]).expect(64).says("not those that were recorded");
+
+    // A prompt elsewhere that asks for something else now.
+    let env = committed("checkpoint");
+    fs::write(env.path("../task.md"), "Make a file called done.\n").unwrap();
+    append(&env, "");
+    let text = env.read("ralph.toml").replacen("[run]", "[run]\nprompt = \"../task.md\"", 1);
+    env.raw_config(&text);
+    env.agent.call(1).script("touch done\n").out(CLAIM);
+    env.run().expect(0);
+    let prompt = env.path("../task.md");
+    fs::write(&prompt, "Make another file.\n").unwrap();
+    env.ralph(&["bench", "import"]).expect(64).says("not those that were recorded");
+    fs::write(&prompt, "Make a file called done.\n").unwrap();
+    env.ralph(&["bench", "import", "--name", "mine"]).expect(0);
+    assert_eq!(env.read("tasks/mine/PROMPT.md"), "Make a file called done.\n");
+    assert!(!env.path("tasks/evil").exists());
+}
+
+#[test]
+fn folders_that_became_files_and_folders_that_went_are_part_of_the_solution() {
+    let env = committed("checkpoint");
+    fs::create_dir_all(env.path("deep/folder")).unwrap();
+    env.write("deep/folder/one", "1\n").write("gone/two", "2\n");
+    git(&env, &["add", "."]);
+    git(&env, &["commit", "-qm", "more"]);
+    let text = env.read("ralph.toml").replacen(
+        "program = [\"test\", \"-e\", \"done\"]",
+        "program = [\"sh\", \"-c\", \"test -f deep && ! test -e gone\"]",
+        1,
+    );
+    env.raw_config(&text);
+    env.agent.call(1).script("rm -r deep gone; echo file > deep\n").out(CLAIM);
+    env.run().expect(0);
+    env.ralph(&["bench", "import", "--name", "mine"]).expect(0);
 }
 
 /// What is in a folder, sorted.

@@ -51,6 +51,22 @@ fn a_corrected_verifier_changes_rewards_and_nothing_is_lost_or_paid() {
 }
 
 #[test]
+fn what_a_verifier_leaves_is_not_there_the_next_time() {
+    let env = environment(&[("solves", SOLVES)]);
+    add_task(&env, "one", 60);
+    env.ralph(&["bench", "run", "--agents", "solves", "--out", "job"]).expect(0);
+    let test = "if [ -e /app/seen ]; then echo 0; else echo 1; fi > /logs/verifier/reward.txt\ntouch /app/seen\n";
+    env.write("tasks/one/tests/test.sh", test);
+    for _ in 0..2 {
+        env.ralph(&["bench", "regrade", "job"]).expect(0).says("reward 1, as before");
+    }
+    let attempt = trial_of(&env, "job", "solves");
+    assert_eq!(attempt["rewards"]["reward"], 1.0);
+    let left = fs::read_dir(env.path("job")).unwrap().map(|entry| entry.unwrap().path());
+    assert!(left.into_iter().all(|trial| !trial.join("attempts/1/regrading").exists()));
+}
+
+#[test]
 fn what_cannot_be_verified_again_stays_as_it_is() {
     let env = job();
     let attempts = fs::read_dir(env.path("job")).unwrap().map(|entry| entry.unwrap().path());

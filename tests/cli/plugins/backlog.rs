@@ -141,7 +141,7 @@ fn a_plugin_that_fails_is_named_and_nothing_is_written() {
         ("crash", "its process ended with exit 3"),
         ("garbage", "is not a frame"),
         ("huge", "at most 16777216 are allowed"),
-        ("other answer", "without the key `backlog`"),
+        ("other answer", "without `backlog`"),
         ("no id", "it read an item without an id"),
         ("blocked", "a status that it says it cannot hold"),
         ("fail", "not today"),

@@ -1,12 +1,15 @@
 //! `bench import`
 
+use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 
 use ralph_orchestrator_bench::job::{Goal, JobContents, JobStore, Schedule, run_job};
 use ralph_orchestrator_bench::task::{SOLUTION_FOLDER, SOLUTION_SCRIPT};
 use ralph_orchestrator_bench::trial::TrialRecord;
-use ralph_orchestrator_core::store::StoredRun;
+use ralph_orchestrator_core::engine::is_as_recorded;
+use ralph_orchestrator_core::machine::Record;
+use ralph_orchestrator_core::store::{Layout, StoredRun};
 use ralph_orchestrator_git::{Checkpoint, CheckpointName, DiffEnd};
 use serde_json::json;
 
@@ -25,7 +28,8 @@ use crate::context::Context;
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::git::{self, StoredRepository, blocking};
-use crate::{output, signals};
+use crate::plugins::Plugins;
+use crate::{output, registry, signals};
 
 /// Characters of the run's id in the name of its task.
 const SHORT_ID: usize = 13;
@@ -110,8 +114,15 @@ async fn draft(context: &Context, args: &ImportArgs) -> Result<Drafted, CommandE
 
 /// Finds what is known of the run.
 async fn find_source(context: &Context, prefix: Option<&str>) -> Result<Source, CommandError> {
-    let selected =
-        run_selection::read(context, prefix, |_| {})?.ok_or_else(run_selection::no_run_error)?;
+    let mut saved = BTreeMap::new();
+    let selected = run_selection::read(context, prefix, |entry| {
+        if let Record::Saved { iteration, checkpoint: Some(checkpoint), skipped, .. } =
+            &entry.record
+        {
+            saved.insert(*iteration, (checkpoint.clone(), skipped.clone()));
+        }
+    })?
+    .ok_or_else(run_selection::no_run_error)?;
     let run = selected.found;
     let completion = run.state.completion().filter(|completion| completion.validated);
     let Some(completion) = completion else {
@@ -136,6 +147,9 @@ async fn find_source(context: &Context, prefix: Option<&str>) -> Result<Source, 
             "`[git] commit = \"checkpoint\"` keeps the workspace from before the run and after",
         )
     })?;
+    for (iteration, checkpoint) in [(0, &first), (last, &accepted)] {
+        require_recorded(&run, checkpoint, saved.remove(&iteration))?;
+    }
     let resolved = fs::read_to_string(selected.layout.config(&run.run))?;
     let workspace = run.state.started.as_ref().map(|started| started.workspace.as_str());
     let head = format!(
@@ -144,7 +158,49 @@ async fn find_source(context: &Context, prefix: Option<&str>) -> Result<Source, 
     );
     let workspace = Path::new(workspace.unwrap_or_default());
     let config = ImportedConfig::new(&resolved, workspace, &head)?;
+    require_same_task(context, &run, &selected.layout, &config).await?;
     Ok(Source { run, repository, first, accepted, config })
+}
+
+/// Refuses a checkpoint that is not the one of the journal: what an agent has put in its place was not validated.
+fn require_recorded(
+    run: &StoredRun,
+    checkpoint: &Checkpoint,
+    recorded: Option<(String, Vec<String>)>,
+) -> Result<(), CommandError> {
+    let is_recorded = |(id, _): &(String, Vec<String>)| id == checkpoint.commit.as_str();
+    let Some((_, skipped)) = recorded.filter(is_recorded) else {
+        return Err(CommandError::user(format!(
+            "checkpoint {} of run {} is not the one that was recorded; the repository was changed",
+            checkpoint.name, run.run
+        )));
+    };
+    skipped.iter().for_each(|file| output::info(&format!("warning: not in the task: {file}")));
+    Ok(())
+}
+
+/// Refuses a stored configuration or a prompt file that are not those of the completion.
+async fn require_same_task(
+    context: &Context,
+    run: &StoredRun,
+    layout: &Layout,
+    config: &ImportedConfig,
+) -> Result<(), CommandError> {
+    let prompt = match &config.prompt {
+        ImportedPrompt::Elsewhere(path) => Some(fs::read_to_string(path).map_err(|error| {
+            CommandError::user(format!("the prompt {}: {error}", path.display()))
+        })?),
+        ImportedPrompt::Text | ImportedPrompt::InWorkspace(_) => None,
+    };
+    let registry = registry::unsupervised(&Plugins::from_context(context)?);
+    let (loaded, vars) = (&context.loaded, &context.vars);
+    if is_as_recorded(run, layout, prompt.as_deref(), loaded, vars, &registry).await {
+        return Ok(());
+    }
+    Err(CommandError::user(format!(
+        "the prompt or the validators of run {} are not those that were recorded when it completed",
+        run.run
+    )))
 }
 
 fn default_name(source: &Source) -> String {

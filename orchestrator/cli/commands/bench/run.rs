@@ -17,6 +17,7 @@ use crate::bench::adversary::{can_be_deceived, set_goal};
 use crate::bench::job_line::{JobLine, REDRAW};
 use crate::bench::observer::{JobReporter, JobStop};
 use crate::bench::planning::{load_planned, load_tasks, new_folder, plan_job};
+use crate::bench::trial_config::is_reserved;
 use crate::bench::{JobSetup, Runner, absolute, lock};
 use crate::commands::block_on;
 use crate::discovery::ConfigFile;
@@ -70,7 +71,13 @@ pub(crate) fn run(file: &ConfigFile, args: &RunArgs) -> Result<u8, CommandError>
 
 /// Begins a job whose agents are asked to pass the verifiers without doing the tasks.
 pub(crate) fn cheat(file: &ConfigFile, args: &RunArgs) -> Result<u8, CommandError> {
-    begin(file, args, args.matrix.to_sets()?, Goal::Cheat)
+    let sets = args.matrix.to_sets()?;
+    let bench = JobSetup::load(file, sets.clone())?.loaded.config.bench;
+    if let Some(agent) = bench.agents.iter().find(|agent| is_reserved(agent)) {
+        let message = format!("`{agent}` reads no prompt, so it cannot be asked to cheat");
+        return Err(CommandError::config(message).hinted("`--agents` names others"));
+    }
+    begin(file, args, sets, Goal::Cheat)
 }
 
 fn begin(

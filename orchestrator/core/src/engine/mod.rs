@@ -84,7 +84,7 @@ pub use run_event::{RunEvent, RunObserver};
 pub use session::{DryRun, Finished, Session, SetupPlan};
 pub use setup::{SetupFinding, SetupReport};
 pub use stop::StopRequests;
-pub use stored_runs::{find_completed, has_other_task, new_run_id};
+pub use stored_runs::{find_completed, has_other_task, is_as_recorded, new_run_id};
 pub use validation_policy::{CompletionPolicy, bookkeeping_paths};
 pub use version_control::{
     NoVersionControl, RepositoryLocation, RunRepository, StoredWork, VersionControl,

@@ -46,6 +46,34 @@ pub async fn has_other_task(
     Ok(matches!(setup.classify(found, None).await, ExistingRun::OtherTask { .. }))
 }
 
+/// Whether the configuration that is stored with a completed run is the one whose validators accepted it, and this
+/// prompt, if one is given, what they accepted it for.
+pub async fn is_as_recorded(
+    found: &StoredRun,
+    layout: &Layout,
+    prompt: Option<&str>,
+    loaded: &LoadedConfig,
+    vars: &BTreeMap<String, String>,
+    registry: &Registry,
+) -> bool {
+    let (Some(recorded), Some(completion)) = (found.state.policy(), found.state.completion())
+    else {
+        return false;
+    };
+    let context = build_context(loaded, vars);
+    let setup = RunSetup { loaded, layout, registry, context: &context, vars, protect: &[] };
+    let Some(frozen) = setup.load_frozen_policy(&found.run).await else { return false };
+    // There is none of a run that protects nothing; one that cannot be read is another one.
+    let baseline = std::fs::read(layout.baseline(&found.run)).unwrap_or_default();
+    if !frozen.policy.freeze(&baseline).decides_like(recorded) {
+        return false;
+    }
+    match prompt {
+        Some(prompt) => frozen.policy.task_digest(prompt).await == completion.task,
+        None => true,
+    }
+}
+
 /// Returns an id for a run, which begins with the time.
 #[must_use]
 pub fn new_run_id() -> String {

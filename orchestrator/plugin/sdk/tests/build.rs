@@ -10,12 +10,17 @@ const HERE: &str = env!("CARGO_MANIFEST_DIR");
 
 /// Every crate that a plugin links because of the SDK. What is added here, every author has to build
 /// and to trust.
-const DEPENDENCIES: [&str; 29] = [
+const DEPENDENCIES: [&str; 34] = [
+    "arrayvec",
     "async-trait",
+    "blake3",
     "cfg-if",
+    "constant_time_eq",
+    "cpufeatures",
     "data-encoding",
     "itoa",
     "lazy_static",
+    "libc",
     "memchr",
     "once_cell",
     "pin-project-lite",
