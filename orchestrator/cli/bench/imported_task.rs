@@ -1,5 +1,7 @@
 //! The files of a task that is made of a run: its configuration and its solution.
 
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use ralph_orchestrator_core::engine::Redactor;
@@ -20,6 +22,8 @@ const KEPT_TABLES: [&str; 3] = ["completion", "limits", "memory"];
 /// The keys of `[run]` that are kept beside prompt and workspace.
 const KEPT_OF_RUN: [&str; 5] =
     ["prompt_text", "prompt_editable", "setup", "setup_timeout", "bookkeeping"];
+/// The shortest value that is looked for in files, in bytes.
+const SHORTEST_SECRET: usize = 4;
 /// What a trial cannot have.
 const SERIES: [&str; 3] = ["backlog", "prompts", "initializer"];
 
@@ -39,8 +43,15 @@ pub(crate) struct ImportedConfig {
     /// The text of `ralph.toml`.
     pub(crate) text: String,
     pub(crate) prompt: ImportedPrompt,
-    /// Names of variables that were left out, since they hold secrets.
-    pub(crate) left_out: Vec<String>,
+    /// Variables that were left out, since they hold secrets.
+    pub(crate) left_out: Vec<SecretVariable>,
+}
+
+/// A variable whose name says that its value is a secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SecretVariable {
+    pub(crate) name: String,
+    value: String,
 }
 
 impl ImportedConfig {
@@ -110,18 +121,56 @@ fn take_run(run: Option<Value>, workspace: &Path) -> (Table, ImportedPrompt) {
     (kept, prompt)
 }
 
-/// Returns `[env]` without secrets, and the names of those.
-fn take_env(env: Option<Value>) -> (Table, Vec<String>) {
+/// Returns `[env]` without secrets, and those.
+fn take_env(env: Option<Value>) -> (Table, Vec<SecretVariable>) {
     let mut env = match env {
         Some(Value::Table(table)) => table,
         _ => Table::new(),
     };
     let mut left_out = Vec::new();
     if let Some(Value::Table(set)) = env.get_mut("set") {
-        left_out = set.keys().filter(|name| Redactor::is_secret_name(name)).cloned().collect();
-        left_out.iter().for_each(|name| drop(set.remove(name)));
+        let names: Vec<String> =
+            set.keys().filter(|name| Redactor::is_secret_name(name)).cloned().collect();
+        for name in names {
+            let value = set.remove(&name).and_then(|value| value.as_str().map(str::to_owned));
+            left_out.push(SecretVariable { name, value: value.unwrap_or_default() });
+        }
     }
     (env, left_out)
+}
+
+/// Returns a file of a task that has the value of a secret in it, and the variable's name.
+///
+/// # Errors
+/// A file cannot be read.
+pub(crate) fn find_secret(
+    folder: &Path,
+    secrets: &[SecretVariable],
+) -> io::Result<Option<(PathBuf, String)>> {
+    let mut folders = vec![folder.to_owned()];
+    while let Some(next) = folders.pop() {
+        for entry in next.read_dir()? {
+            let entry = entry?;
+            let (path, kind) = (entry.path(), entry.file_type()?);
+            if kind.is_dir() {
+                folders.push(path);
+            } else if kind.is_file() {
+                let content = fs::read(&path)?;
+                if let Some(secret) = secrets.iter().find(|secret| secret.is_in(&content)) {
+                    return Ok(Some((path, secret.name.clone())));
+                }
+            }
+        }
+    }
+    Ok(None)
+}
+
+impl SecretVariable {
+    fn is_in(&self, content: &[u8]) -> bool {
+        let value = self.value.as_bytes();
+        // What is that short stands anywhere.
+        value.len() >= SHORTEST_SECRET && content.windows(value.len()).any(|part| part == value)
+    }
 }
 
 /// Makes paths below the workspace relative to it, since each trial has a workspace of its own.
@@ -205,7 +254,11 @@ mod tests {
     fn what_decides_is_kept_and_nothing_of_the_machine() {
         let made = ImportedConfig::new(RESOLVED, Path::new("/w"), "# head").unwrap();
         assert_eq!(made.prompt, ImportedPrompt::InWorkspace("docs/PROMPT.md".into()));
-        assert_eq!(made.left_out, ["API_TOKEN"]);
+        assert_eq!(made.left_out.len(), 1);
+        assert_eq!(
+            (made.left_out[0].name.as_str(), made.left_out[0].is_in(b"a secret.")),
+            ("API_TOKEN", true)
+        );
         assert!(made.text.starts_with("# head\n"), "{}", made.text);
         let task: Table = made.text.parse().unwrap();
         assert_eq!(task["run"]["prompt"].as_str(), Some("work/docs/PROMPT.md"));

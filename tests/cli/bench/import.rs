@@ -15,6 +15,9 @@ fn completed() -> TestEnvironment {
     let env = committed("checkpoint");
     append(&env, "[env.set]\nMODE = \"test\"\nSERVICE_TOKEN = \"hidden\"\n");
     env.write("old.txt", "old\n").write("it's here.txt", "one\n").write("run.sh", "#!/bin/sh\n");
+    // The configuration has a secret.
+    env.write(".gitignore", "ralph.toml\n");
+    git(&env, &["rm", "-q", "--cached", "ralph.toml"]);
     git(&env, &["add", "."]);
     git(&env, &["commit", "-qm", "more"]);
     let script = "rm old.txt; echo two > \"it's here.txt\"; chmod +x run.sh; mkdir deep; echo x > deep/new\n\
@@ -177,6 +180,19 @@ fn only_what_was_recorded_becomes_a_task() {
     env.ralph(&["bench", "import", "--name", "mine"]).expect(0);
     assert_eq!(env.read("tasks/mine/PROMPT.md"), "Make a file called done.\n");
     assert!(!env.path("tasks/evil").exists());
+}
+
+#[test]
+fn a_secret_in_a_file_of_the_workspace_makes_no_task() {
+    let env = committed("checkpoint");
+    append(&env, "[env.set]\nSERVICE_TOKEN = \"hidden-1234\"\n");
+    env.agent.call(1).script("touch done\n").out(CLAIM);
+    env.run().expect(0);
+    let import = ["bench", "import", "--name", "mine"];
+    let ended = env.ralph(&import).expect(64);
+    ended.says("work/ralph.toml has the secret env.set.SERVICE_TOKEN").says("[env] pass");
+    assert!(names(&env.path("tasks")).is_empty());
+    env.ralph(&[&import[..], &["--keep"]].concat()).expect(0);
 }
 
 #[test]

@@ -17,7 +17,8 @@ use super::check;
 use super::run::explain;
 use crate::args::SetArgs;
 use crate::bench::imported_task::{
-    ImportedConfig, ImportedPrompt, PROMPT, SOLUTION_FILES, WORKSPACE, brought, solution_script,
+    ImportedConfig, ImportedPrompt, PROMPT, SOLUTION_FILES, WORKSPACE, brought, find_secret,
+    solution_script,
 };
 use crate::bench::observer::{JobReporter, JobStop};
 use crate::bench::planning::{load_tasks, plan_job};
@@ -107,8 +108,17 @@ async fn draft(context: &Context, args: &ImportArgs) -> Result<Drafted, CommandE
             .hinted("`--name` gives the task another name"));
     }
     let draft = Draft::begin(&to, &name)?;
-    let (run, left_out) = (source.run.run.clone(), source.config.left_out.clone());
+    let (run, secrets) = (source.run.run.clone(), source.config.left_out.clone());
     write_task(source, draft.task()).await?;
+    if let Some((path, name)) = find_secret(&draft.task(), &secrets)?
+        && !args.keep
+    {
+        let path = path.strip_prefix(draft.task()).unwrap_or(&path).display().to_string();
+        return Err(CommandError::user(format!("{path} has the secret env.set.{name} in it")).hinted(
+            "`[env] pass` names a variable without holding it; `--keep` makes the task all the same",
+        ));
+    }
+    let left_out = secrets.into_iter().map(|secret| secret.name).collect();
     Ok(Drafted { draft, place, run, left_out })
 }
 
