@@ -74,7 +74,7 @@ fn mistakes_in_a_run() {
     ] {
         tested(how, "start", 1, parts);
     }
-    // More events than fit anywhere are no mistake.
+    // More events than fit into any queue are no mistake.
     tested("many events", "start", 0, &[]);
     tested("none", "start", 0, &["passed"]);
 }
