@@ -20,6 +20,9 @@ pub const REWARD_TEXT: &str = "reward.txt";
 pub const REWARD_JSON: &str = "reward.json";
 /// Bytes of a reward file.
 pub const MAX_REWARD_BYTES: usize = 1 << 20;
+/// The largest reward, and the smallest with its sign changed. Harbor's rule takes every finite number; beyond this one,
+/// sums and squares of a job's rewards would say nothing of any other trial.
+pub const MAX_REWARD: f64 = 1e9;
 
 /// A verifier left no valid reward. Its exit status does not matter.
 #[derive(Debug, thiserror::Error)]
@@ -36,7 +39,7 @@ pub enum RewardError {
         /// The file.
         path: PathBuf,
     },
-    /// The file does not have finite numbers in it.
+    /// The file has something else in it than numbers that a reward can be.
     #[error("{}: {reason}", path.display())]
     Invalid {
         /// The file.
@@ -95,7 +98,7 @@ pub fn remove_rewards(verifier_dir: &Path) -> io::Result<()> {
 ///
 /// # Errors
 /// Returns an error if there is no reward file, or the one that counts is empty, a link, larger than 1 MiB, or anything
-/// but finite numbers.
+/// but finite numbers of at most [`MAX_REWARD`] to either side of 0.
 pub fn read_rewards(verifier_dir: &Path) -> Result<BTreeMap<String, f64>, RewardError> {
     let not_found = || RewardError::NotFound { folder: verifier_dir.to_owned() };
     let folder = match open_folder_nofollow(verifier_dir) {
@@ -138,10 +141,21 @@ fn parse_text(bytes: &[u8]) -> Result<BTreeMap<String, f64>, String> {
         let shown: String = text.trim().chars().take(40).collect();
         format!("it has {shown:?} in it, expected one number")
     })?;
-    if !number.is_finite() {
-        return Err(format!("{number} is not finite"));
-    }
+    check_reward(number)?;
     Ok(BTreeMap::from([(REWARD.to_owned(), number)]))
+}
+
+/// Refuses what cannot be a reward, with the value.
+fn check_reward(number: f64) -> Result<(), String> {
+    if !number.is_finite() {
+        return Err(format!("{number} is not finite, expected a number from 0 to 1"));
+    }
+    if number.abs() > MAX_REWARD {
+        return Err(format!(
+            "{number} is no reward, expected a number from 0 to 1 (at most {MAX_REWARD} to either side of 0)"
+        ));
+    }
+    Ok(())
 }
 
 /// Returns the number of a text as Python's `float` takes it, which has `1_000` too.
@@ -174,8 +188,8 @@ fn parse_json(bytes: &[u8]) -> Result<BTreeMap<String, f64>, String> {
             serde_json::Value::Bool(is_true) => Some(f64::from(u8::from(*is_true))),
             _ => None,
         };
-        let number = number.filter(|number| number.is_finite());
-        let number = number.ok_or_else(|| format!("{name:?} is not a finite number"))?;
+        let number = number.ok_or_else(|| format!("{name:?} is {value}, expected a number"))?;
+        check_reward(number).map_err(|reason| format!("{name:?}: {reason}"))?;
         rewards.insert(name, number);
     }
     if rewards.is_empty() {
