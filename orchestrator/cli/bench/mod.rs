@@ -21,6 +21,7 @@ mod step;
 pub(crate) mod trial_config;
 mod trial_environment;
 mod verification;
+pub(crate) mod visibility;
 
 pub(crate) use job_setup::JobSetup;
 pub(crate) use runner::Runner;

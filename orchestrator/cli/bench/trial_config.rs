@@ -1,7 +1,7 @@
 //! The configuration of a trial: that of the job, with what the column, the task and the trial say.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ralph_orchestrator_bench::task::Task;
@@ -238,6 +238,13 @@ fn flag(key: &'static str, value: &serde_json::Value) -> Flag {
     Flag { name: ORIGIN.to_owned(), key, text: toml_text(value) }
 }
 
+/// A column whose configuration is right.
+pub(crate) struct CheckedColumn {
+    pub(crate) loaded: LoadedConfig,
+    /// The program of its agent on this machine, if it is one and was found.
+    pub(crate) program: Option<PathBuf>,
+}
+
 /// Checks the configuration of a column, before there is a trial: that of its trials on `task` if that is of the own
 /// form, else that of its trials on all others.
 ///
@@ -247,7 +254,7 @@ pub(crate) async fn check_column(
     setup: &JobSetup,
     column: &Column,
     task: Option<&Task>,
-) -> Result<LoadedConfig, CommandError> {
+) -> Result<CheckedColumn, CommandError> {
     let bench = &setup.loaded.config.bench;
     if task.is_none()
         && !bench.trust_agent
@@ -271,7 +278,8 @@ pub(crate) async fn check_column(
     let agent = ConfiguredAgent::build(&loaded, &registry, &build, name.as_deref()).await?;
     agent.check_limits(&loaded)?;
     check_program(&loaded, &setup.vars, name.as_deref())?;
-    Ok(loaded)
+    let program = agent.agent().describe().program;
+    Ok(CheckedColumn { loaded, program })
 }
 
 /// Returns the configuration of a trial as far as it is known before there is one.

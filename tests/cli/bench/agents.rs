@@ -158,9 +158,16 @@ fn an_agent_that_cannot_be_started_is_never_scored() {
     let env = environment(&[("hidden", SOLVES), ("solves", SOLVES)]);
     add_task(&env, "one", 600);
     let seen = "--set=sandbox.read=[\"agents/solves.sh\"]";
+    // It is said before anything is paid for.
+    let warning = "trials of hidden do not see its program";
+    let check = env.ralph(&["bench", "check", "--agents", "hidden,solves", seen]).expect(0);
+    check.says(warning).says("hidden.sh").says("`read` in [sandbox]");
+    assert!(!check.stderr.contains("trials of solves"), "{}", check.stderr);
+    env.ralph(&["bench", "check", "--agents", "hidden", "--isolation", "none", seen]).expect(78);
     let run = ["bench", "run", "--agents", "hidden,solves", "--out", "job", seen];
     env.ralph(&run)
         .expect(0)
+        .says(warning)
         .says("hidden on test/one, trial 1: not judged")
         .says("AgentNotAvailableError");
     let fault = trial_of(&env, "job", "hidden")["fault"]["message"].clone();

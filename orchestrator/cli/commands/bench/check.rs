@@ -7,6 +7,7 @@ use ralph_orchestrator_bench::task::{
     Capabilities, Feature, Isolation as TaskIsolation, Package, ProgramOutput, Task, TaskForm,
     find_provided,
 };
+use ralph_orchestrator_bench::trial::Column;
 use ralph_orchestrator_config::{ConfigErrors, Isolation, LoadedConfig, TaskSetup};
 use ralph_orchestrator_core::engine::plain_environment;
 use ralph_orchestrator_supervisor::{CaptureLimit, Ending, Grace, Spec, Supervisor, find_program};
@@ -15,7 +16,8 @@ use serde_json::json;
 use super::MatrixArgs;
 use crate::bench::JobSetup;
 use crate::bench::planning::{columns, load_tasks};
-use crate::bench::trial_config::{self, ORACLE};
+use crate::bench::trial_config::{self, CheckedColumn, ORACLE, is_reserved};
+use crate::bench::visibility::find_hidden_program;
 use crate::commands::block_on;
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
@@ -57,6 +59,24 @@ impl Problems {
         Err(CommandError::config(message).hinted(
             "`--skip-unsupported` leaves these out; `--provided pip:NAME` says what is installed",
         ))
+    }
+
+    /// Warns of an agent that every trial of a column would find missing, once for all its tasks.
+    fn add_hidden_program(&mut self, setup: &JobSetup, column: &Column, checked: &CheckedColumn) {
+        let config = &setup.loaded.config;
+        if config.bench.isolation == Isolation::None || is_reserved(&column.agent) {
+            return;
+        }
+        let Some(program) = &checked.program else { return };
+        let Some(hidden) = find_hidden_program(program, &config.sandbox) else { return };
+        let warning = format!(
+            "trials of {column} do not see its program {}, so none of them can begin: add the folder that it is \
+             installed in to `read` in [sandbox]",
+            hidden.display()
+        );
+        if !self.warnings.contains(&warning) {
+            self.warnings.push(warning);
+        }
     }
 }
 
@@ -143,7 +163,9 @@ async fn check_configurations(
     let (own, others): (Vec<&Task>, Vec<&Task>) =
         tasks.iter().partition(|task| task.form == TaskForm::Own);
     for column in columns.iter().filter(|_| !others.is_empty()) {
-        let loaded = trial_config::check_column(setup, column, None).await?;
+        let checked = trial_config::check_column(setup, column, None).await?;
+        problems.add_hidden_program(setup, column, &checked);
+        let loaded = checked.loaded;
         let stepped = others.iter().filter(|task| task.steps.len() > 1);
         problems.refusals.extend(stepped.filter(|_| loaded.config.backlog.is_some()).map(|task| {
             let reason = format!(
@@ -156,9 +178,12 @@ async fn check_configurations(
     for task in own {
         for column in &columns {
             let checked = trial_config::check_column(setup, column, Some(task)).await;
-            if let Err(error) = checked {
-                let reason = format!("{column}: {}", error.summary());
-                problems.refusals.push(Refusal { task: task.name.clone(), reason });
+            match checked {
+                Ok(checked) => problems.add_hidden_program(setup, column, &checked),
+                Err(error) => {
+                    let reason = format!("{column}: {}", error.summary());
+                    problems.refusals.push(Refusal { task: task.name.clone(), reason });
+                }
             }
         }
     }
