@@ -2,7 +2,6 @@
 
 use std::fs::{File, Permissions};
 use std::io;
-use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
@@ -11,6 +10,7 @@ use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::problem::TreeError;
+use super::sparse::copy_sparse;
 use super::tree::{MAX_FILE, Selection, TreeSink, open_plain_file, walk_tree};
 
 /// Says what becomes of an entry, by its path relative to the top and whether it is a folder.
@@ -117,8 +117,8 @@ fn write_file(to: &Path, from: File, mode: u32) -> Result<(), TreeError> {
     }
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let new = rustix::fs::openat(&folder, name, flags, Mode::from(0o600));
-    let mut new: File = new.map_err(|error| io(error.into()))?.into();
-    io::copy(&mut from.take(MAX_FILE), &mut new).map_err(io)?;
+    let new: File = new.map_err(|error| io(error.into()))?.into();
+    copy_sparse(&from, &new, MAX_FILE).map_err(io)?;
     new.set_permissions(Permissions::from_mode(mode & 0o777 | 0o600)).map_err(io)
 }
 
