@@ -10,6 +10,7 @@
 mod artifacts;
 mod cheating;
 mod copy;
+mod deciding_files;
 mod digest;
 mod dockerfile;
 mod exercism;
