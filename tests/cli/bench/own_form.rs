@@ -39,7 +39,7 @@ fn agents() -> TestEnvironment {
 
 #[test]
 fn validators_of_the_task_give_the_reward() {
-    for isolation in ["none", "namespace"] {
+    for isolation in ["none", "namespace", "bubblewrap"] {
         let env = agents();
         let names = "solves,liar,second,told,reads,nop";
         let run = ["bench", "run", "--agents", names, "--isolation", isolation, "--out", "job"];
