@@ -1,9 +1,10 @@
 //! What all trials of a job have in common: its configuration, and what it names.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use ralph_orchestrator_config::{LoadedConfig, Sources};
+use ralph_orchestrator_supervisor::find_program;
 
 use super::trial_config::brought_by_task;
 use crate::context::{Context, Overrides};
@@ -28,6 +29,19 @@ impl JobSetup {
     /// Returns the folder of what RUN lines of tasks have made.
     pub(crate) fn layers(&self) -> PathBuf {
         crate::context::cache_home(&self.vars).join("ralph-orchestrator/bench-setup")
+    }
+
+    /// Returns the program of bubblewrap.
+    ///
+    /// # Errors
+    /// It is not installed.
+    pub(crate) fn find_bubblewrap(&self) -> Result<PathBuf, CommandError> {
+        let path = self.vars.get("PATH").map(String::as_str).unwrap_or_default();
+        find_program("bwrap", path, Path::new("/")).map_err(|error| {
+            CommandError::unavailable(error).hinted(
+                "the package is called bubblewrap; `--isolation namespace` needs no program",
+            )
+        })
     }
 
     /// Reads the configuration. A file is not needed: the command line can say everything.

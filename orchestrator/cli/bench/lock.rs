@@ -8,14 +8,11 @@ use ralph_orchestrator_bench::job::{Host, JobLock};
 use ralph_orchestrator_bench::task::Task;
 use ralph_orchestrator_bench::trial::Column;
 use ralph_orchestrator_config::{self as config, Role};
-use ralph_orchestrator_contract::BuildContext;
-use ralph_orchestrator_core::engine::{ConfiguredAgent, build_context};
 
 use super::job_setup::JobSetup;
 use super::planning::columns;
-use super::trial_config::{agent_key, brought_by_task, column_sources};
+use super::trial_config::{agent_key, brought_by_task, build_agent, column_sources};
 use crate::error::CommandError;
-use crate::registry;
 
 /// Tables and keys that say nothing of a trial, or are replaced in it.
 const NOT_OF_TRIALS: [&str; 10] = [
@@ -177,11 +174,7 @@ async fn find_version(
     loaded: &config::LoadedConfig,
     column: &Column,
 ) -> Result<String, CommandError> {
-    let registry = registry::unsupervised(&setup.plugins);
-    let build = build_context(loaded, &setup.vars);
-    let build = BuildContext { config_dir: loaded.agent_dir().to_owned(), ..build };
-    let name = agent_key(&column.agent);
-    let agent = ConfiguredAgent::build(loaded, &registry, &build, name.as_deref()).await?;
+    let agent = build_agent(setup, loaded, column).await?;
     let env = agent.environment(loaded, &setup.vars);
     let version = match agent.agent().check(&env).await {
         Ok(version) => version,

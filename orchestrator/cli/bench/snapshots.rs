@@ -1,11 +1,12 @@
 //! The workspace as each iteration of a trial left it, so that it can be verified after the trial.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use ralph_orchestrator_bench::task::copy_sparse;
 use ralph_orchestrator_core::engine::{
     RepositoryLocation, RunRepository, StoredWork, VersionControl,
 };
@@ -96,11 +97,18 @@ pub(super) fn copy_tree(from: &Path, to: &Path, depth: usize, left: &mut u64) ->
             let len = entry.metadata()?.len();
             let too_large = || io::Error::other(format!("it has more than {MAX_BYTES} bytes"));
             *left = left.checked_sub(len).ok_or_else(too_large)?;
-            fs::copy(&from, &to)?;
+            copy_file(&from, &to, len)?;
         }
     }
     let mode = fs::symlink_metadata(from)?.mode() & 0o7777;
     fs::set_permissions(to, std::os::unix::fs::PermissionsExt::from_mode(mode))
+}
+
+/// Copies a file with its holes, of which an agent can leave many for nothing.
+fn copy_file(from: &Path, to: &Path, len: u64) -> io::Result<()> {
+    let (from, to) = (File::open(from)?, File::create(to)?);
+    copy_sparse(&from, &to, len)?;
+    to.set_permissions(from.metadata()?.permissions())
 }
 
 #[cfg(test)]

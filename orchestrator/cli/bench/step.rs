@@ -253,6 +253,7 @@ impl StepTrial<'_> {
     async fn run_agent(&self, state: &Path, sight: &AgentSight) -> Result<AgentEnd, CommandError> {
         let column = &self.order.key.column;
         let loaded = self.configure(state, sight)?;
+        self.require_program(&loaded).await?;
         let prompt = self.write_prompt(&loaded).map_err(CommandError::from)?;
         let environment = self.environment.with_network(self.step.agent.network.as_ref());
         let opener = TrialOpener {
@@ -269,6 +270,25 @@ impl StepTrial<'_> {
             drop(fs::remove_file(&file).or_else(|_| fs::remove_dir_all(&file)));
         }
         ended
+    }
+
+    /// Checks that the agent's program is in the environment, where its start would not say so.
+    async fn require_program(&self, loaded: &LoadedConfig) -> Result<(), CommandError> {
+        let column = &self.order.key.column;
+        if !self.environment.hides_missing_programs() {
+            return Ok(());
+        }
+        let agent = trial_config::build_agent(self.runner.setup, loaded, column).await?;
+        match agent.agent().describe().program {
+            Some(program) if !self.environment.sees(&program) => {
+                let message = format!(
+                    "the program of {column} is not in the environment: {}",
+                    program.display()
+                );
+                Err(CommandError::unavailable(message))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Writes the instruction into the prompt file, if the agent is to claim there. Returns that file.

@@ -273,13 +273,27 @@ pub(crate) async fn check_column(
     let registry = registry::unsupervised(&setup.plugins);
     let build = build_context(&loaded, &setup.vars);
     CompletionPolicy::build(&loaded, &registry, &build).await?;
-    let build = BuildContext { config_dir: loaded.agent_dir().to_owned(), ..build };
-    let name = agent_key(&column.agent);
-    let agent = ConfiguredAgent::build(&loaded, &registry, &build, name.as_deref()).await?;
+    let agent = build_agent(setup, &loaded, column).await?;
     agent.check_limits(&loaded)?;
-    check_program(&loaded, &setup.vars, name.as_deref())?;
+    check_program(&loaded, &setup.vars, agent_key(&column.agent).as_deref())?;
     let program = agent.agent().describe().program;
     Ok(CheckedColumn { loaded, program })
+}
+
+/// Returns the agent of a column, which is not to be run.
+///
+/// # Errors
+/// Its configuration is wrong.
+pub(crate) async fn build_agent(
+    setup: &JobSetup,
+    loaded: &LoadedConfig,
+    column: &Column,
+) -> Result<ConfiguredAgent, CommandError> {
+    let registry = registry::unsupervised(&setup.plugins);
+    let build = build_context(loaded, &setup.vars);
+    let build = BuildContext { config_dir: loaded.agent_dir().to_owned(), ..build };
+    let name = agent_key(&column.agent);
+    Ok(ConfiguredAgent::build(loaded, &registry, &build, name.as_deref()).await?)
 }
 
 /// Returns the configuration of a trial as far as it is known before there is one.

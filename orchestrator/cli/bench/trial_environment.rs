@@ -61,6 +61,8 @@ pub(super) struct TrialEnvironment {
     path: String,
     mounts: Vec<Mount>,
     network: Network,
+    /// What makes its root, if it is not the shim.
+    bubblewrap: Option<PathBuf>,
     switch: KillSwitch,
     /// Starts the commands of the task.
     supervisor: Supervisor,
@@ -98,7 +100,13 @@ impl TrialEnvironment {
             home: home.map_or(HOME, String::as_str),
             path: path.map_or(SYSTEM_PATH, String::as_str),
         };
-        Self::new(&folders, &task.environment.network, shared, isolation, switch)
+        let mut environment =
+            Self::new(&folders, &task.environment.network, shared, isolation, switch)?;
+        if isolation == Isolation::Bubblewrap {
+            let bwrap = job.find_bubblewrap().map_err(|error| io::Error::other(error.summary()))?;
+            environment.bubblewrap = Some(bwrap);
+        }
+        Ok(environment)
     }
 
     fn new(
@@ -138,6 +146,7 @@ impl TrialEnvironment {
             path: (*path).to_owned(),
             mounts,
             network: network_of(network),
+            bubblewrap: None,
             switch: switch.clone(),
             supervisor: registry::supervisor_of_one(switch.clone()),
         })
@@ -166,7 +175,11 @@ impl TrialEnvironment {
             user: RootUser::Root,
             ..Root::default()
         };
-        supervisor.with_root(move || Ok(root.clone()))
+        let supervisor = supervisor.with_root(move || Ok(root.clone()));
+        match &self.bubblewrap {
+            Some(bwrap) => supervisor.with_bubblewrap(bwrap.clone()),
+            None => supervisor,
+        }
     }
 
     /// Returns the environment of a verifier that has one of its own.
@@ -183,12 +196,31 @@ impl TrialEnvironment {
         // What the agent could write to would carry more than artifacts.
         let is_read_only = |mount: &&Mount| mount.access == MountAccess::ReadOnly;
         let shared = self.shared.iter().filter(is_read_only).cloned().collect();
-        Self::new(&folders, &settings.network, shared, self.isolation, &self.switch)
+        let environment =
+            Self::new(&folders, &settings.network, shared, self.isolation, &self.switch)?;
+        Ok(Self { bubblewrap: self.bubblewrap.clone(), ..environment })
     }
 
     /// Whether its processes have a file system of their own.
     pub(super) fn has_root(&self) -> bool {
-        self.isolation == Isolation::Namespace
+        self.isolation != Isolation::None
+    }
+
+    /// Whether the start of a program that does not exist in it looks like one that failed.
+    pub(super) fn hides_missing_programs(&self) -> bool {
+        self.isolation == Isolation::Bubblewrap
+    }
+
+    /// Whether its processes can see what has this path on the machine.
+    pub(super) fn sees(&self, path: &Path) -> bool {
+        let system = Root::default().system;
+        let folders = system.iter().chain(self.mounts.iter().map(|mount| &mount.source));
+        let folders: Vec<PathBuf> = folders
+            .flat_map(|folder| [Some(folder.clone()), folder.canonicalize().ok()])
+            .flatten()
+            .collect();
+        let is_seen = |path: &Path| folders.iter().any(|folder| path.starts_with(folder));
+        is_seen(path) && path.canonicalize().is_ok_and(|real| is_seen(&real))
     }
 
     /// Returns the same environment with the network that one of its processes asks for, if it asks for another.
@@ -238,7 +270,7 @@ impl TrialEnvironment {
     pub(super) fn inside(&self, target: &str, host: &Path) -> PathBuf {
         match self.isolation {
             Isolation::None => host.to_owned(),
-            Isolation::Namespace => PathBuf::from(target),
+            Isolation::Namespace | Isolation::Bubblewrap => PathBuf::from(target),
         }
     }
 }

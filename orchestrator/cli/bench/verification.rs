@@ -101,7 +101,7 @@ impl Verifier<'_> {
                 let reward = f64::from(u8::from(end.is_success));
                 Ok(Rewards::from([(REWARD.to_owned(), reward)]))
             }
-            Verification::Validators => Ok(Rewards::new()),
+            Verification::Validators { .. } => Ok(Rewards::new()),
         }
     }
 

@@ -3,6 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::fs::File;
+use std::future::pending;
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -19,8 +20,10 @@ use tokio::time::error::Elapsed;
 use tokio::time::timeout;
 use tracing::debug;
 
+use crate::capture::CaptureLimit;
 use crate::control::Control;
 use crate::error::SpawnError;
+use crate::exit::Ending;
 use crate::fork_server::ForkServer;
 use crate::input::Input;
 use crate::kill_switch::KillSwitch;
@@ -46,6 +49,19 @@ pub struct Supervisor {
     switch: Option<KillSwitch>,
     sandbox: Option<MakeSandbox>,
     root: Option<MakeRoot>,
+    /// The program `bwrap`, if that makes the roots.
+    bubblewrap: Option<PathBuf>,
+    wrapper: Option<Wrapper>,
+}
+
+/// Translates what is to be started into what starts it.
+#[derive(Clone)]
+struct Wrapper(Arc<dyn Fn(Spec) -> Spec + Send + Sync>);
+
+impl fmt::Debug for Wrapper {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Wrapper")
+    }
 }
 
 /// Creates the sandbox of a process that is about to start.
@@ -80,7 +96,15 @@ impl Supervisor {
     }
 
     fn with(fork_server: Arc<ForkServer>) -> Self {
-        Self { fork_server, guard: Arc::default(), switch: None, sandbox: None, root: None }
+        Self {
+            fork_server,
+            guard: Arc::default(),
+            switch: None,
+            sandbox: None,
+            root: None,
+            bubblewrap: None,
+            wrapper: None,
+        }
     }
 
     /// Starts the fork server and a first shim ahead of time. Failures are reported by the first spawn.
@@ -145,6 +169,23 @@ impl Supervisor {
         self
     }
 
+    /// Has `bwrap`, the program of bubblewrap, make the roots instead of the shim. A folder or program that does not exist
+    /// in a root is then reported by `bwrap` on standard error, with exit status 1.
+    #[must_use]
+    pub fn with_bubblewrap(mut self, program: PathBuf) -> Self {
+        self.bubblewrap = Some(program);
+        self
+    }
+
+    /// Starts each tree by way of another program, such as that of a container engine: `wrap` is given what is to be
+    /// started, as it was ordered, and returns what is started instead. The tree that is supervised is that one; what
+    /// it starts elsewhere is for it to end.
+    #[must_use]
+    pub fn with_wrapper(mut self, wrap: impl Fn(Spec) -> Spec + Send + Sync + 'static) -> Self {
+        self.wrapper = Some(Wrapper(Arc::new(wrap)));
+        self
+    }
+
     /// Whether each tree gets a root of its own.
     #[must_use]
     pub const fn has_root(&self) -> bool {
@@ -163,8 +204,15 @@ impl Supervisor {
             cwd: "/".into(),
             ..Spec::default()
         };
-        probe.spawn(spec).await?.wait().await;
-        Ok(())
+        let program = spec.program.clone();
+        let ended = probe.output(spec, CaptureLimit::default(), pending()).await?;
+        if ended.exit.ending == Ending::Exited(0) {
+            return Ok(());
+        }
+        // What `bwrap` cannot make, it says itself.
+        let message = ended.stderr.text();
+        let reason = RootError::Resolve(io::Error::other(message.trim().to_owned()));
+        Err(SpawnError::Root { program, reason })
     }
 
     /// Starts a process, in a session of its own, and returns when it runs. When the future is
@@ -189,6 +237,9 @@ impl Supervisor {
     }
 
     async fn begin(&self, mut spec: Spec, stdin: Stdin) -> Result<Process, SpawnError> {
+        if let Some(Wrapper(wrap)) = &self.wrapper {
+            spec = wrap(spec);
+        }
         spec.program = spec.cwd.join(&spec.program);
         let root = self.plan_root(&mut spec).await?;
         if root.is_none() {
@@ -239,21 +290,25 @@ impl Supervisor {
         ShimReturn { fork_server: Arc::clone(&self.fork_server), guard: self.guard.get().cloned() }
     }
 
-    /// The root of the process, if it has one of its own. Translates the paths of `spec` to those in it.
+    /// The root of the process, if the shim makes one. Translates the paths of `spec` to those in it.
     async fn plan_root(&self, spec: &mut Spec) -> Result<Option<RootPlan>, SpawnError> {
         let Some(make) = self.root.clone() else { return Ok(None) };
         if self.sandbox.is_some() {
             return Err(no_root(spec, RootError::WithSandbox));
         }
         let mut planned = spec.clone();
+        let bubblewrap = self.bubblewrap.clone();
         let plan = tokio::task::spawn_blocking(move || {
-            let plan = make.plan(&mut planned)?;
+            let plan = match bubblewrap {
+                Some(bwrap) => make.wrap(&bwrap, &mut planned).map(|()| None)?,
+                None => Some(make.plan(&mut planned)?),
+            };
             Ok((plan, planned))
         });
         let plan = plan.await.map_err(|e| RootError::Resolve(io::Error::other(e))).flatten();
         let (plan, planned) = plan.map_err(|reason| no_root(spec, reason))?;
         *spec = planned;
-        Ok(Some(plan))
+        Ok(plan)
     }
 
     /// What confines the process, if anything does.

@@ -6,6 +6,7 @@ mod cheat;
 mod commands;
 mod crash;
 mod import;
+mod isolations;
 mod locked;
 mod own_form;
 mod planning;

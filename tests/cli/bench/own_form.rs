@@ -39,7 +39,7 @@ fn agents() -> TestEnvironment {
 
 #[test]
 fn validators_of_the_task_give_the_reward() {
-    for isolation in ["none", "namespace"] {
+    for isolation in ["none", "namespace", "bubblewrap"] {
         let env = agents();
         let names = "solves,liar,second,told,reads,nop";
         let run = ["bench", "run", "--agents", names, "--isolation", isolation, "--out", "job"];
@@ -126,4 +126,33 @@ fn variants_and_budgets_hold_for_these_tasks() {
         (reward(&serde_json::Value::Null), reward(&"once".into())),
         (1.0.into(), 0.0.into())
     );
+}
+
+#[test]
+fn what_an_agent_does_to_files_that_decide_is_found() {
+    let env = environment(&[
+        ("solves", SOLVES),
+        ("edits", "echo true > check.sh\necho '<promise>COMPLETE</promise>'\n"),
+        ("deletes", "rm check.sh data/expected\n"),
+        ("restores", "cp check.sh copy; echo true > check.sh; cat copy > check.sh\n"),
+    ]);
+    add_own_task(&env);
+    let config = env.read("tasks/own/ralph.toml");
+    env.write("tasks/own/ralph.toml", format!("{config}protect = [\"data\"]\n"))
+        .write("tasks/own/data/expected", "hello\n");
+    let run = ["bench", "run", "--agents", "solves,edits,deletes,restores", "--out", "job"];
+    env.ralph(&run).expect(0);
+    let found = |agent: &str| {
+        let trial = trial_of(&env, "job", agent);
+        let findings = trial["cheating"].as_array().cloned().unwrap_or_default();
+        let name = |finding: &serde_json::Value| {
+            let path = finding["path"].as_str().unwrap();
+            let (_, path) = path.split_once("/root/").unwrap();
+            format!("{} {path}", finding["kind"].as_str().unwrap())
+        };
+        findings.iter().map(name).collect::<Vec<_>>()
+    };
+    assert!(found("solves").is_empty() && found("restores").is_empty());
+    assert_eq!(found("edits"), ["edited_tests check.sh"]);
+    assert_eq!(found("deletes"), ["deleted_tests check.sh", "deleted_tests data/expected"]);
 }

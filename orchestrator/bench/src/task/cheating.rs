@@ -139,7 +139,7 @@ fn list_tests(step: &Step) -> Result<Vec<PathBuf>, TreeError> {
         Verification::Command { files, .. } => {
             paths.extend(files.iter().map(|file| file.target.clone()));
         }
-        Verification::Validators => {}
+        Verification::Validators { files } => paths.extend(files.iter().cloned()),
     }
     Ok(paths)
 }

@@ -2,7 +2,6 @@
 
 use std::fs::{File, Permissions};
 use std::io;
-use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
@@ -11,6 +10,7 @@ use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::problem::TreeError;
+use super::sparse::copy_sparse;
 use super::tree::{MAX_FILE, Selection, TreeSink, open_plain_file, walk_tree};
 
 /// Says what becomes of an entry, by its path relative to the top and whether it is a folder.
@@ -55,7 +55,7 @@ pub(super) fn copy_tree(
 /// Both paths are absolute, and no part of them is a link.
 pub(super) fn copy_file(from: &Path, to: &Path, mode: Option<u32>) -> Result<(), TreeError> {
     let (file, found) = open_plain_file(from)?;
-    write_file(to, file, mode.unwrap_or(found.mode))
+    write_file(to, &file, mode.unwrap_or(found.mode))
 }
 
 /// Copies one file to a path below a folder that an agent worked in, and removes what is in the way.
@@ -105,7 +105,7 @@ pub(super) fn set_mode(path: &Path, mode: u32) -> Result<(), TreeError> {
 }
 
 /// Writes a file anew, in the place of a file or link of that name.
-fn write_file(to: &Path, from: File, mode: u32) -> Result<(), TreeError> {
+fn write_file(to: &Path, from: &File, mode: u32) -> Result<(), TreeError> {
     let io = |error: io::Error| TreeError::from_io(to, error);
     let (Some(parent), Some(name)) = (to.parent(), to.file_name()) else {
         return Err(io(Errno::INVAL.into()));
@@ -117,8 +117,8 @@ fn write_file(to: &Path, from: File, mode: u32) -> Result<(), TreeError> {
     }
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let new = rustix::fs::openat(&folder, name, flags, Mode::from(0o600));
-    let mut new: File = new.map_err(|error| io(error.into()))?.into();
-    io::copy(&mut from.take(MAX_FILE), &mut new).map_err(io)?;
+    let new: File = new.map_err(|error| io(error.into()))?.into();
+    copy_sparse(from, &new, MAX_FILE).map_err(io)?;
     new.set_permissions(Permissions::from_mode(mode & 0o777 | 0o600)).map_err(io)
 }
 
@@ -151,7 +151,7 @@ impl TreeSink for TreeCopier<'_> {
         if self.rules.replace {
             clear_way(self.to, path, false)?;
         }
-        write_file(&self.to.join(path), file, self.rules.mode.unwrap_or(found.mode))
+        write_file(&self.to.join(path), &file, self.rules.mode.unwrap_or(found.mode))
     }
 
     fn visit_link(&mut self, path: &Path, target: &Path) -> Result<(), TreeError> {

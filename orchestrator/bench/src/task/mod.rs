@@ -10,6 +10,7 @@
 mod artifacts;
 mod cheating;
 mod copy;
+mod deciding_files;
 mod digest;
 mod dockerfile;
 mod exercism;
@@ -23,6 +24,7 @@ mod provided;
 pub mod reward;
 mod settings;
 mod setup_stage;
+mod sparse;
 mod stage;
 mod template;
 mod text_file;
@@ -52,5 +54,6 @@ pub use self::settings::{
     OperatingSystem, RewardGate, RewardStrategy, Tpu, User,
 };
 pub use self::setup_stage::SetupStage;
+pub use self::sparse::copy_sparse;
 pub use self::stage::{Mount, StageError, StagedEnvironment};
 pub use self::template::{MissingVariable, resolve_env};

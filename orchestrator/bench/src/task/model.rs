@@ -198,7 +198,10 @@ pub enum Verification {
         env: BTreeMap<String, String>,
     },
     /// The validators of the task's configuration: the reward is 1 if all accept, else 0.
-    Validators,
+    Validators {
+        /// Files of the task, relative to its folder, that the validators run or protect.
+        files: Vec<PathBuf>,
+    },
 }
 
 /// What solves a step.

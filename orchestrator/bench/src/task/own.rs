@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use super::deciding_files::find_deciding_files;
 use super::model::{
     EnvironmentSource, Oracle, Step, Task, TaskDescription, TaskForm, Verification,
     VerifierSettings,
@@ -42,13 +43,15 @@ pub(super) fn load_own(folder: &Path, digest: String) -> Result<Task, Vec<Proble
     }
     let oracle =
         find_oracle(folder).map_err(|error| vec![Problem::new(folder, error.to_string())])?;
+    let files = find_deciding_files(folder, &text.parse().unwrap_or_default())
+        .map_err(|error| vec![Problem::new(folder, error.to_string())])?;
     let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let step = Step {
         name: None,
         instruction: None,
         agent: AgentSettings::default(),
         verifier: VerifierSettings::default(),
-        verification: Verification::Validators,
+        verification: Verification::Validators { files },
         oracle,
         min_reward: None,
         healthcheck: None,

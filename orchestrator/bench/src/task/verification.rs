@@ -47,7 +47,7 @@ impl Task {
                 install_files(files, &clear_workdir(staged)?)?;
                 Ok(None)
             }
-            Verification::Script { .. } | Verification::Validators => Ok(None),
+            Verification::Script { .. } | Verification::Validators { .. } => Ok(None),
         }
     }
 

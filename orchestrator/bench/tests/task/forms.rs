@@ -105,7 +105,8 @@ fn loads_the_own_form_which_any_isolation_can_run() {
     scratch.write("task/template/file", "x");
     let task = scratch.task();
     assert_eq!((task.form, task.steps[0].instruction.as_ref()), (TaskForm::Own, None));
-    assert_eq!(task.steps[0].verification, Verification::Validators);
+    let nothing = Verification::Validators { files: Vec::new() };
+    assert_eq!(task.steps[0].verification, nothing);
     assert_eq!(task.find_obstacles(&Capabilities::new(Isolation::None)), []);
     let staged = scratch.stage().unwrap();
     assert_eq!(list(&staged.root), ["ralph.toml", "template/", "template/file"]);

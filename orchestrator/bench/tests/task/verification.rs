@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 
 use ralph_orchestrator_bench::task::{
     Artifact, LeftFiles, Mount, StagedEnvironment, Task, copy_artifacts,
@@ -198,4 +198,23 @@ fn what_an_agent_leaves_among_artifacts_does_not_end_the_trial() {
     assert_eq!(messages.len(), 2, "{messages:?}");
     assert!(messages[0].contains("huge: the file is too large"), "{messages:?}");
     assert!(messages[1].contains("a link, or below one"), "{messages:?}");
+}
+
+#[test]
+fn artifacts_keep_their_holes() {
+    let scratch = Scratch::harbor("");
+    let (_, staged) = ready(&scratch);
+    let path = staged.host_path("sparse").unwrap();
+    let file = fs::File::create_new(&path).unwrap();
+    file.set_len(1 << 30).unwrap();
+    let kept = scratch.path("kept");
+    let findings = copy_artifacts(&[artifact("/app/sparse")], &staged, &kept, None).unwrap();
+    assert_eq!(findings, []);
+    let found = fs::metadata(kept.join("app/sparse")).unwrap();
+    assert_eq!(found.len(), 1 << 30);
+    assert!(found.blocks() <= file.metadata().unwrap().blocks() + 16, "{}", found.blocks());
+    // One byte more is beyond what is kept of a file.
+    file.set_len((1 << 30) + 1).unwrap();
+    let findings = copy_artifacts(&[artifact("/app/sparse")], &staged, &scratch.path("more"), None);
+    assert!(findings.unwrap()[0].message.contains("1024 MiB a file"));
 }

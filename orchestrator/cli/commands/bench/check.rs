@@ -10,7 +10,9 @@ use ralph_orchestrator_bench::task::{
 use ralph_orchestrator_bench::trial::Column;
 use ralph_orchestrator_config::{ConfigErrors, Isolation, LoadedConfig, TaskSetup};
 use ralph_orchestrator_core::engine::plain_environment;
-use ralph_orchestrator_supervisor::{CaptureLimit, Ending, Grace, Spec, Supervisor, find_program};
+use ralph_orchestrator_supervisor::{
+    CaptureLimit, Ending, Grace, SpawnError, Spec, Supervisor, find_program,
+};
 use serde_json::json;
 
 use super::MatrixArgs;
@@ -91,17 +93,11 @@ pub(super) async fn find_problems(
     let bench = &setup.loaded.config.bench;
     let mut problems = Problems::default();
     check_configurations(setup, tasks, &mut problems).await?;
-    if bench.isolation == Isolation::Namespace {
+    if bench.isolation != Isolation::None {
         check_shared_paths(&setup.loaded)?;
     }
     let supervisor = Supervisor::this_binary();
-    if bench.isolation == Isolation::Namespace {
-        supervisor.check_root_support().await.map_err(|error| {
-            CommandError::unavailable(error).hinted(
-                "nothing was started; tasks of the own form can be performed with `--isolation none`",
-            )
-        })?;
-    }
+    check_isolation(setup, &supervisor).await?;
     let mut provided = Vec::new();
     for (index, text) in bench.provided.iter().enumerate() {
         let package: Package = text.parse().map_err(|error| {
@@ -117,7 +113,7 @@ pub(super) async fn find_problems(
     }
     let isolation = match bench.isolation {
         Isolation::None => TaskIsolation::None,
-        Isolation::Namespace => TaskIsolation::Namespace,
+        Isolation::Namespace | Isolation::Bubblewrap => TaskIsolation::Namespace,
     };
     let mut capabilities =
         Capabilities { provided, variables: setup.vars.clone(), ..Capabilities::new(isolation) };
@@ -135,6 +131,25 @@ pub(super) async fn find_problems(
         );
     }
     Ok(problems)
+}
+
+/// Checks that trials can be kept apart from this machine as the configuration says.
+///
+/// # Errors
+/// They cannot.
+async fn check_isolation(setup: &JobSetup, supervisor: &Supervisor) -> Result<(), CommandError> {
+    let hint =
+        "nothing was started; tasks of the own form can be performed with `--isolation none`";
+    let unavailable = |error: SpawnError| CommandError::unavailable(error).hinted(hint);
+    match setup.loaded.config.bench.isolation {
+        Isolation::None => Ok(()),
+        Isolation::Namespace => supervisor.check_root_support().await.map_err(unavailable),
+        Isolation::Bubblewrap => {
+            let bwrap = setup.find_bubblewrap()?;
+            let supervisor = supervisor.clone().with_bubblewrap(bwrap);
+            supervisor.check_root_support().await.map_err(unavailable)
+        }
+    }
 }
 
 /// Returns what a task wants more of than this machine has.

@@ -41,7 +41,8 @@ pub struct Bench {
     #[schemars(extend("minLength" = 1))]
     pub out: PathBuf,
     /// What a trial sees of this machine: "namespace" is a file system of its own over the system's, read-only;
-    /// "none" is the machine as it is, for tasks without absolute paths.
+    /// "bubblewrap" is the same, made by the program `bwrap`; "none" is the machine as it is, for tasks without absolute
+    /// paths.
     #[serde(deserialize_with = "strict::enumeration")]
     pub isolation: Isolation,
     /// What this machine has of what tasks install, such as "pip:pytest" or "apt:bats".
@@ -187,6 +188,8 @@ pub enum Isolation {
     /// A file system of its own.
     #[default]
     Namespace,
+    /// The same, made by `bwrap`.
+    Bubblewrap,
 }
 
 impl Isolation {
@@ -196,11 +199,12 @@ impl Isolation {
         match self {
             Self::None => "none",
             Self::Namespace => "namespace",
+            Self::Bubblewrap => "bubblewrap",
         }
     }
 }
 
 impl StrictEnum for Isolation {
-    const WORDS: &'static [&'static str] = &["none", "namespace"];
-    const VALUES: &'static [Self] = &[Self::None, Self::Namespace];
+    const WORDS: &'static [&'static str] = &["none", "namespace", "bubblewrap"];
+    const VALUES: &'static [Self] = &[Self::None, Self::Namespace, Self::Bubblewrap];
 }

@@ -10,6 +10,7 @@
 //! mounted files what the caller can. With [`Network::Host`] they also reach what listens on abstract Unix
 //! sockets.
 
+mod bubblewrap;
 mod error;
 mod plan;
 
@@ -162,6 +163,13 @@ impl MakeRoot {
             inside.clone_into(folder);
         }
         Ok(plan)
+    }
+
+    /// Creates the root by `bwrap`: what is to be started becomes an argument of it.
+    pub(crate) fn wrap(&self, bwrap: &Path, spec: &mut Spec) -> Result<(), RootError> {
+        let plan = self.plan(spec)?;
+        bubblewrap::wrap(bwrap, &plan, spec);
+        Ok(())
     }
 }
 

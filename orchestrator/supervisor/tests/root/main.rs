@@ -8,6 +8,7 @@
     missing_docs
 )]
 
+mod bubblewrap;
 #[allow(dead_code)] // The other tests need the rest.
 #[path = "../it/common.rs"]
 mod common;
