@@ -35,7 +35,7 @@ async fn find(context: &Context) -> Result<Option<Arc<dyn Backlog>>, CommandErro
     if let (Some(order), Some(table)) = (order, table.as_object_mut()) {
         table.insert("order".to_owned(), json!(order));
     }
-    let mut formats = registry::backlogs();
+    let mut formats = registry::backlogs(&context.compiled_in);
     if !formats.contains(kind) {
         Plugins::from_context(context)?.register_backlogs(&mut formats);
     }

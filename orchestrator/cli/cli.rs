@@ -1,35 +1,147 @@
 //! The program: its builder, its arguments, and which command they are for.
 
+use std::fmt;
 use std::process::ExitCode;
 
 use clap::FromArgMatches as _;
-use ralph_orchestrator_supervisor::shim;
+use ralph_orchestrator_contract::{
+    Agent, BacklogFormat, BuildContext, BuildError, CompletionDetector, EvidenceValidator,
+};
+use ralph_orchestrator_supervisor::{Supervisor, shim};
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
 
 use crate::args::{Command, CommandLine};
+use crate::compiled_in::{CompiledIn, NameError, set_of_program};
 use crate::discovery::{self, ConfigFile};
 use crate::error::{CommandError, exit};
 use crate::{commands, complete, detach, help, output, suggest, trace};
 
 /// The command line of ralph-orchestrator: every command of the program.
+///
+/// A program of your own has all of them, with your adapters compiled in:
+///
+/// ```no_run
+/// use std::process::ExitCode;
+///
+/// use ralph_orchestrator::supervisor::Supervisor;
+/// use ralph_orchestrator::{BuildContext, BuildError, Cli};
+/// # use ralph_orchestrator::*;
+/// # use std::collections::BTreeMap;
+///
+/// #[derive(serde::Deserialize, schemars::JsonSchema)]
+/// #[serde(deny_unknown_fields)]
+/// struct Keys {
+///     /// What it answers.
+///     answer: String,
+/// }
+///
+/// struct Mine(Keys);
+///
+/// impl Mine {
+///     fn build(keys: Keys, _: &BuildContext, _: &Supervisor) -> Result<Self, BuildError> {
+///         Ok(Self(keys))
+///     }
+/// }
+/// # #[async_trait]
+/// # impl Agent for Mine {
+/// #     fn describe(&self) -> Description { Description::default() }
+/// #     async fn check(&self, _: &BTreeMap<String, String>) -> Result<String, AgentError> { Ok(String::new()) }
+/// #     async fn run(&self, _: Iteration, _: &dyn EventSink) -> Result<Report, AgentError> {
+/// #         Ok(Report { final_text: Some(self.0.answer.clone()), ..Report::default() })
+/// #     }
+/// # }
+///
+/// fn main() -> ExitCode {
+///     Cli::builder().agent("mine", Mine::build).main()
+/// }
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Cli {}
 
-/// Builds a [`Cli`].
-#[derive(Debug, Default)]
-#[non_exhaustive]
-pub struct CliBuilder {}
+/// Builds the command line of a program.
+///
+/// The keys of what is added are the type that its function takes: what does not fit it is refused with its
+/// place in the configuration, and `config schema` describes it.
+#[derive(Default)]
+#[must_use]
+pub struct CliBuilder {
+    compiled_in: CompiledIn,
+}
+
+impl fmt::Debug for CliBuilder {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("CliBuilder").finish_non_exhaustive()
+    }
+}
 
 impl Cli {
     /// Returns a builder of the program as it is shipped.
-    #[must_use]
     pub fn builder() -> CliBuilder {
         CliBuilder::default()
     }
 }
 
 impl CliBuilder {
-    /// Runs the program with the arguments of this process, and returns its exit status.
+    /// Adds an agent, for `adapter = "NAME"` in `[agent]`; its keys are those of `[agent.config]`.
+    ///
+    /// What it starts by the supervisor is confined as the configuration says, and ends with its iteration and
+    /// with this program, however that ends. What it starts in any other way is not.
+    pub fn agent<K, A, F>(mut self, name: &str, build: F) -> Self
+    where
+        K: DeserializeOwned + JsonSchema,
+        A: Agent + 'static,
+        F: Fn(K, &BuildContext, &Supervisor) -> Result<A, BuildError> + Send + Sync + 'static,
+    {
+        self.compiled_in.add_agent(name, build);
+        self
+    }
+
+    /// Adds a validator, for `kind = "NAME"` in `[[validator]]`; its keys are all others of that table.
+    pub fn validator<K, V, F>(mut self, name: &str, build: F) -> Self
+    where
+        K: DeserializeOwned + JsonSchema,
+        V: EvidenceValidator + 'static,
+        F: Fn(K, &BuildContext, &Supervisor) -> Result<V, BuildError> + Send + Sync + 'static,
+    {
+        self.compiled_in.add_validator(name, build);
+        self
+    }
+
+    /// Adds a detector, for the `detectors` of `[completion]`.
+    pub fn detector<K, D, F>(mut self, name: &str, build: F) -> Self
+    where
+        K: DeserializeOwned + JsonSchema,
+        D: CompletionDetector + 'static,
+        F: Fn(K, &BuildContext) -> Result<D, BuildError> + Send + Sync + 'static,
+    {
+        self.compiled_in.add_detector(name, build);
+        self
+    }
+
+    /// Adds a format of backlogs, for `kind = "NAME"` in `[backlog]`.
+    pub fn backlog<B, F>(mut self, name: &str, build: F) -> Self
+    where
+        B: BacklogFormat + 'static,
+        F: Fn() -> B + Send + Sync + 'static,
+    {
+        self.compiled_in.add_backlog(name, build);
+        self
+    }
+
+    /// Checks the names and returns the command line.
+    ///
+    /// # Errors
+    /// The first name that is taken, or that a configuration could not contain.
+    pub fn build(self) -> Result<Cli, NameError> {
+        self.compiled_in.check()?;
+        set_of_program(self.compiled_in);
+        Ok(Cli {})
+    }
+
+    /// Runs the program with the arguments of this process, and returns its exit status; a name that cannot be is
+    /// exit status 70.
     ///
     /// To be called first in `main`, before any thread or runtime starts: each process of an agent is started
     /// by way of this very program, which then has to be a supervisor without threads.
@@ -37,25 +149,32 @@ impl CliBuilder {
     pub fn main(self) -> ExitCode {
         // Before anything else: as a supervisor of one process tree this program has no threads.
         shim::intercept();
-        complete::serve_candidates();
-        let args = match parse() {
-            Ok(args) => args,
-            Err(error) => {
-                let code = if error.use_stderr() { exit::USAGE } else { exit::OK };
-                output::usage(&error);
-                return ExitCode::from(code);
-            }
-        };
-        let code = match dispatch(args) {
-            Ok(code) => code,
-            Err(error) => {
-                output::error(&error);
-                error.code()
-            }
+        let code = match self.build() {
+            Ok(cli) => cli.run(),
+            Err(error) => report(&CommandError::internal(error)),
         };
         output::finish();
         ExitCode::from(code)
     }
+}
+
+impl Cli {
+    fn run(self) -> u8 {
+        complete::serve_candidates();
+        match parse() {
+            Ok(args) => dispatch(args).unwrap_or_else(|error| report(&error)),
+            Err(error) => {
+                let code = if error.use_stderr() { exit::USAGE } else { exit::OK };
+                output::usage(&error);
+                code
+            }
+        }
+    }
+}
+
+fn report(error: &CommandError) -> u8 {
+    output::error(error);
+    error.code()
 }
 
 fn parse() -> Result<CommandLine, clap::Error> {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use ralph_orchestrator_config::{
@@ -12,6 +13,7 @@ use ralph_orchestrator_core::engine::{state_layout, verify_owner};
 use ralph_orchestrator_core::store::{Layout, read_current_run, state_dirs};
 
 use crate::args::SetArgs;
+use crate::compiled_in::{self, CompiledIn};
 use crate::discovery::{ConfigFile, ConfigPlace};
 use crate::error::CommandError;
 use crate::output;
@@ -23,6 +25,7 @@ pub(crate) struct Context {
     pub(crate) file: PathBuf,
     pub(crate) loaded: LoadedConfig,
     pub(crate) vars: BTreeMap<String, String>,
+    pub(crate) compiled_in: Arc<CompiledIn>,
 }
 
 /// Values of the configuration that come from the command line.
@@ -65,7 +68,7 @@ impl Context {
         warn_about_foreign_variables(&vars);
         let (sources, file) = sources(file, &vars, overrides.into(), tasks::open)?;
         let loaded = config::load(&sources)?;
-        Ok((Self { file, loaded, vars }, sources))
+        Ok((Self { file, loaded, vars, compiled_in: compiled_in::of_program() }, sources))
     }
 
     /// What a configuration that is wrong says of where its run is; nothing may be started with it.
@@ -76,7 +79,7 @@ impl Context {
         let vars = variables();
         let (sources, file) = sources(file, &vars, overrides.into(), tasks::find).ok()?;
         let loaded = config::load_run_paths(&sources)?;
-        Some(Self { file, loaded, vars })
+        Some(Self { file, loaded, vars, compiled_in: compiled_in::of_program() })
     }
 
     /// Reads the configuration with what was set on the command line.
@@ -139,7 +142,7 @@ impl Context {
         let [state] = states.as_slice() else { return None };
         let workspace = state.owner.workspace()?;
         let loaded = config::run_paths_at(&sources, &workspace, state.layout.root())?;
-        Some(Self { file, loaded, vars })
+        Some(Self { file, loaded, vars, compiled_in: compiled_in::of_program() })
     }
 
     /// Where the state of its run lies.

@@ -11,6 +11,7 @@ mod bench;
 mod bounded_file;
 mod cli;
 mod commands;
+mod compiled_in;
 mod complete;
 mod context;
 mod detach;
@@ -44,3 +45,7 @@ mod workspace_setup;
 mod writer;
 
 pub use cli::{Cli, CliBuilder};
+pub use compiled_in::{CompiledInKind, NameError};
+pub use ralph_adapter_common as adapter;
+pub use ralph_orchestrator_contract::*;
+pub use ralph_orchestrator_supervisor as supervisor;
