@@ -211,6 +211,7 @@ fn sources(
     let Overrides { sets, flags, mut implied, implied_without_file, replaced, is_task } = overrides;
     let mut sources = Sources {
         file: std::path::absolute(file.path())?,
+        text: None,
         user_file: user_file(vars),
         vars: vars.clone(),
         sets,
@@ -353,8 +354,11 @@ pub(crate) fn user_file(vars: &BTreeMap<String, String>) -> Option<PathBuf> {
     file.exists().then_some(file)
 }
 
+/// The variable of the folder for state.
+pub(crate) const STATE_HOME: &str = "XDG_STATE_HOME";
+
 fn state_home(vars: &BTreeMap<String, String>) -> PathBuf {
-    home(vars, "XDG_STATE_HOME", ".local/state")
+    home(vars, STATE_HOME, ".local/state")
 }
 
 /// An XDG folder: the variable if it is an absolute path, else the folder below the home directory.

@@ -17,6 +17,7 @@ mod context;
 mod detach;
 mod discovery;
 mod dry_run;
+mod embedded;
 mod error;
 mod git;
 mod help;
@@ -46,6 +47,12 @@ mod writer;
 
 pub use cli::{Cli, CliBuilder};
 pub use compiled_in::{CompiledInKind, NameError};
+pub use embedded::{
+    Orchestrator, OrchestratorBuilder, OrchestratorError, Run, RunResult, RunUpdate, StopHandle,
+    intercept,
+};
 pub use ralph_adapter_common as adapter;
 pub use ralph_orchestrator_contract::*;
+pub use ralph_orchestrator_core::engine::RunEvent;
+pub use ralph_orchestrator_core::machine::StopReason;
 pub use ralph_orchestrator_supervisor as supervisor;

@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::environment::{OWN_BINARY, TestEnvironment};
-use crate::plugins::{author, built_in};
+use crate::plugins::{author, built, built_in};
 
 const EXAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/own-binary");
 
@@ -114,6 +114,24 @@ fn the_name_of_a_plugin_cannot_be_that_of_what_is_compiled_in() {
     env.write("ralph.toml", text);
     env.ralph(&["config", "check"]).expect(78).says("plugins.piped").says("choose another name");
     env.ralph(&["plugin", "new", "--kind", "agent", "piped"]).expect(64).says("built in");
+}
+
+/// `examples/embedded` runs a loop by itself.
+#[test]
+fn the_example_of_an_embedded_run_works() {
+    let program = built("examples/embedded", "embedded");
+    let env = TestEnvironment::new();
+    let folder = env.root().join("embedded");
+    fs::create_dir(&folder).unwrap();
+    let output = env.program(&program).arg(&folder).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}{error}");
+    let lines: Vec<&str> = said.lines().map(str::trim).collect();
+    assert_eq!(lines.first(), Some(&"iteration 1 begins"), "{said}");
+    assert!(lines.contains(&"rejected") && lines.contains(&"accepted"), "{said}");
+    assert!(said.trim_end().ends_with("2 iterations"), "{said}");
+    assert_eq!(fs::read_to_string(folder.join("hello.txt")).unwrap(), "hello\n");
 }
 
 /// Another program, whose agent has the name of one that is built in.
