@@ -18,6 +18,7 @@ use ralph_orchestrator_driver::{
 use serde_json::{Value, json};
 
 use crate::commands::block_on;
+use crate::compiled_in::CompiledIn;
 use crate::context::Context;
 use crate::error::CommandError;
 use crate::plugins::Plugins;
@@ -29,6 +30,7 @@ use crate::render::text::{count, duration, one_line, tokens};
 pub(crate) async fn find(
     loaded: &LoadedConfig,
     vars: &BTreeMap<String, String>,
+    compiled_in: &CompiledIn,
     register: impl FnOnce(&mut FactoryMap<dyn Backlog>) -> Result<(), CommandError>,
 ) -> Result<Option<Arc<dyn Backlog>>, CommandError> {
     let Some(BacklogConfig { kind, path, order, .. }) = &loaded.config.backlog else {
@@ -41,7 +43,7 @@ pub(crate) async fn find(
     if let (Some(order), Some(table)) = (order, table.as_object_mut()) {
         table.insert("order".to_owned(), json!(order));
     }
-    let mut formats = registry::backlogs();
+    let mut formats = registry::backlogs(compiled_in);
     if !formats.contains(kind) {
         register(&mut formats)?;
     }
@@ -67,7 +69,7 @@ pub(crate) async fn require(context: &Context) -> Result<Arc<dyn Backlog>, Comma
         Plugins::from_context(context)?.register_backlogs(formats);
         Ok(())
     };
-    find(&context.loaded, &context.vars, register).await?.ok_or_else(|| {
+    find(&context.loaded, &context.vars, &context.compiled_in, register).await?.ok_or_else(|| {
         CommandError::config(format!("{} has no [backlog]", context.file.display())).hinted(
             "name the format and the file: `kind = \"json\"`, `path = \"feature-list.json\"`",
         )

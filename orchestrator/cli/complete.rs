@@ -10,6 +10,7 @@ use crate::args::SetArgs;
 use crate::bench::trial_config::known_agents;
 use crate::context::{self, Context};
 use crate::discovery::ConfigFile;
+use crate::plugins::Plugins;
 use crate::tasks;
 
 /// The variable by which the scripts of the shells ask for candidates.
@@ -61,7 +62,9 @@ fn keys() -> Vec<String> {
 
 /// What can be compared: the agents of the configuration, and all adapters.
 fn compared_agents() -> Vec<String> {
-    context().map(|context| known_agents(&context.loaded)).unwrap_or_default()
+    let known =
+        |context: Context| known_agents(&context.loaded, &Plugins::none(&context.compiled_in));
+    context().map(known).unwrap_or_default()
 }
 
 /// The configuration of this folder, if it can be read.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use ralph_orchestrator_config::{
@@ -12,6 +13,7 @@ use ralph_orchestrator_core::engine::{state_layout, verify_owner};
 use ralph_orchestrator_core::store::{Layout, read_current_run, state_dirs};
 
 use crate::args::SetArgs;
+use crate::compiled_in::{self, CompiledIn};
 use crate::discovery::{ConfigFile, ConfigPlace};
 use crate::error::CommandError;
 use crate::output;
@@ -23,6 +25,7 @@ pub(crate) struct Context {
     pub(crate) file: PathBuf,
     pub(crate) loaded: LoadedConfig,
     pub(crate) vars: BTreeMap<String, String>,
+    pub(crate) compiled_in: Arc<CompiledIn>,
 }
 
 /// Values of the configuration that come from the command line.
@@ -65,7 +68,7 @@ impl Context {
         warn_about_foreign_variables(&vars);
         let (sources, file) = sources(file, &vars, overrides.into(), tasks::open)?;
         let loaded = config::load(&sources)?;
-        Ok((Self { file, loaded, vars }, sources))
+        Ok((Self { file, loaded, vars, compiled_in: compiled_in::of_program() }, sources))
     }
 
     /// What a configuration that is wrong says of where its run is; nothing may be started with it.
@@ -76,7 +79,7 @@ impl Context {
         let vars = variables();
         let (sources, file) = sources(file, &vars, overrides.into(), tasks::find).ok()?;
         let loaded = config::load_run_paths(&sources)?;
-        Some(Self { file, loaded, vars })
+        Some(Self { file, loaded, vars, compiled_in: compiled_in::of_program() })
     }
 
     /// Reads the configuration with what was set on the command line.
@@ -139,7 +142,7 @@ impl Context {
         let [state] = states.as_slice() else { return None };
         let workspace = state.owner.workspace()?;
         let loaded = config::run_paths_at(&sources, &workspace, state.layout.root())?;
-        Some(Self { file, loaded, vars })
+        Some(Self { file, loaded, vars, compiled_in: compiled_in::of_program() })
     }
 
     /// Where the state of its run lies.
@@ -208,6 +211,7 @@ fn sources(
     let Overrides { sets, flags, mut implied, implied_without_file, replaced, is_task } = overrides;
     let mut sources = Sources {
         file: std::path::absolute(file.path())?,
+        text: None,
         user_file: user_file(vars),
         vars: vars.clone(),
         sets,
@@ -355,8 +359,11 @@ pub(crate) fn user_file(vars: &BTreeMap<String, String>) -> Option<PathBuf> {
     file.exists().then_some(file)
 }
 
+/// The variable of the folder for state.
+pub(crate) const STATE_HOME: &str = "XDG_STATE_HOME";
+
 fn state_home(vars: &BTreeMap<String, String>) -> PathBuf {
-    home(vars, "XDG_STATE_HOME", ".local/state")
+    home(vars, STATE_HOME, ".local/state")
 }
 
 /// An XDG folder: the variable if it is an absolute path, else the folder below the home directory.

@@ -13,30 +13,42 @@ use ralph_orchestrator_plugin_protocol::PluginHello;
 use ralph_orchestrator_supervisor::{KillSwitch, Supervisor};
 use serde_json::json;
 
+use crate::compiled_in::CompiledIn;
 use crate::context::Context;
 use crate::error::CommandError;
 use crate::registry;
 
 /// The plugins of a configuration; none of their code has run.
-#[derive(Default)]
 pub(crate) struct Plugins {
+    /// What needs no plugin.
+    compiled_in: Arc<CompiledIn>,
     all: Vec<Arc<Plugin>>,
     /// The private copies of libraries.
     copies: Vec<PathBuf>,
 }
 
 impl Plugins {
+    /// Returns no plugins, beside what is compiled in.
+    pub(crate) fn none(compiled_in: &Arc<CompiledIn>) -> Self {
+        Self { compiled_in: Arc::clone(compiled_in), all: Vec::new(), copies: Vec::new() }
+    }
+
+    /// Returns what is compiled in.
+    pub(crate) fn compiled_in(&self) -> &CompiledIn {
+        &self.compiled_in
+    }
+
     /// Checks all plugins of a configuration, and copies libraries.
     ///
     /// # Errors
     /// The place of the first that cannot be used, and why.
     pub(crate) fn from_context(context: &Context) -> Result<Self, CommandError> {
-        let mut plugins = Self::default();
+        let mut plugins = Self::none(&context.compiled_in);
         if context.loaded.config.plugins.is_empty() {
             return Ok(plugins);
         }
         let built_in = registry::unsupervised(&plugins);
-        let formats = registry::backlogs();
+        let formats = registry::backlogs(&context.compiled_in);
         for (name, config) in &context.loaded.config.plugins {
             let kinds = [
                 ("an adapter", built_in.agents.contains(name)),

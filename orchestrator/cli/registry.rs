@@ -1,4 +1,5 @@
-//! The built-in adapters, detectors, validators and formats of backlogs, and those of plugins.
+//! The adapters, detectors, validators and formats of backlogs that are built in, those that a program has compiled
+//! in, and those of plugins.
 
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -14,6 +15,7 @@ use ralph_orchestrator_driver::{BACKLOG_DETECTOR, ItemClaim, build_backlog_detec
 use ralph_orchestrator_supervisor::{KillSwitch, Supervisor, shim};
 use serde_json::Value;
 
+use crate::compiled_in::CompiledIn;
 use crate::plugins::Plugins;
 use crate::presets;
 use crate::sandbox::SandboxPolicy;
@@ -28,8 +30,8 @@ pub(crate) fn config_defaults() -> Defaults {
     }
 }
 
-/// Returns the built-in formats of backlogs by name, as `[backlog] kind` has them.
-pub(crate) fn backlogs() -> FactoryMap<dyn Backlog> {
+/// Returns the formats of backlogs that are built in or compiled in, by name, as `[backlog] kind` has them.
+pub(crate) fn backlogs(compiled_in: &CompiledIn) -> FactoryMap<dyn Backlog> {
     let mut formats = FactoryMap::default();
     let mut add = |name: &str, kind: BacklogKind| {
         formats.add(name, move |table, context| {
@@ -41,6 +43,7 @@ pub(crate) fn backlogs() -> FactoryMap<dyn Backlog> {
     add("plan-md", BacklogKind::PlanMd);
     #[cfg(feature = "sqlite")]
     add("sqlite", BacklogKind::Sqlite);
+    compiled_in.register_backlogs(&mut formats);
     formats
 }
 
@@ -105,6 +108,7 @@ pub(crate) fn build(
     };
     let mut registry = Registry::default();
     plugins.register(&mut registry, &confined, &supervisor);
+    plugins.compiled_in().register(&mut registry, &confined, &supervisor);
 
     let (s, guards) = (confined.clone(), guarded.clone());
     registry.agents.add("acp", move |config, context| {

@@ -1,4 +1,4 @@
-//! The JSON Schema of `ralph.toml`: what core knows of it, and the keys of all that is built in.
+//! The JSON Schema of `ralph.toml`: what core knows of it, and the keys of all that is built in or compiled in.
 
 use ralph_orchestrator_config as config;
 use ralph_orchestrator_detectors::{marker, promise};
@@ -7,16 +7,17 @@ use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
+use crate::compiled_in::CompiledIn;
 use crate::registry;
 
-/// Keys of something that is built in, by its name.
-type Keys = (&'static str, Value);
+/// Keys of something that is built in or compiled in, by its name.
+type Keys = (String, Value);
 
 /// The definition that core has for `[agent]` and `[agents.NAME]`.
 const AGENT: &str = "AgentConfig";
 
 /// Returns the JSON Schema of `ralph.toml`.
-pub(crate) fn schema() -> Value {
+pub(crate) fn schema(compiled_in: &CompiledIn) -> Value {
     let mut schema = config::schema(&registry::config_defaults());
     let Some(definitions) = schema.get_mut("definitions").and_then(Value::as_object_mut) else {
         return schema;
@@ -25,58 +26,62 @@ pub(crate) fn schema() -> Value {
         .get(AGENT)
         .and_then(|agent| agent.pointer("/properties/adapter/default"))
         .cloned();
-    let agents = define(definitions, "adapter", agents());
+    let agents = define(definitions, "adapter", agents(compiled_in));
     let conditions = agents.into_iter().map(|(name, reference)| {
-        let is_default = default.as_ref().is_some_and(|default| default == name);
-        condition("adapter", name, is_default, &json!({"properties": {"config": reference}}))
+        let is_default = default.as_ref().is_some_and(|default| *default == name);
+        condition("adapter", &name, is_default, &json!({"properties": {"config": reference}}))
     });
     add(definitions, AGENT, conditions.collect());
-    for (table, key, kinds) in
-        [("Validator", "kind", validators()), ("Detector", "name", detectors())]
-    {
+    for (table, key, kinds) in [
+        ("Validator", "kind", validators(compiled_in)),
+        ("Detector", "name", detectors(compiled_in)),
+    ] {
         let kinds = define(definitions, &table.to_lowercase(), kinds);
         let conditions = kinds
             .into_iter()
-            .map(|(name, reference)| condition(key, name, false, &reference))
+            .map(|(name, reference)| condition(key, &name, false, &reference))
             .collect();
         add(definitions, table, conditions);
     }
     schema
 }
 
-fn agents() -> Vec<Keys> {
-    vec![
+fn agents(compiled_in: &CompiledIn) -> Vec<Keys> {
+    let built_in = [
         ("acp", closed::<ralph_adapter_acp::Keys>()),
         ("claude-cli", closed::<ralph_adapter_claude_cli::Keys>()),
         ("claude-sdk", closed::<ralph_adapter_claude_sdk::Keys>()),
         ("codex", closed::<ralph_adapter_codex::Keys>()),
         ("command", closed::<ralph_adapter_command::Keys>()),
         ("replay", closed::<ralph_adapter_replay::Keys>()),
-    ]
+    ];
+    named(built_in.into_iter().chain(compiled_in.agents()))
 }
 
-fn validators() -> Vec<Keys> {
-    vec![
+fn validators(compiled_in: &CompiledIn) -> Vec<Keys> {
+    let built_in = [
         ("command", open::<ralph_validator_command::Keys>()),
         ("evidence-files", open::<ralph_validator_evidence_files::Keys>()),
         ("protected-paths", open::<ralph_validator_protected_paths::Keys>()),
-    ]
+    ];
+    named(built_in.into_iter().chain(compiled_in.validators()))
 }
 
-fn detectors() -> Vec<Keys> {
-    vec![
+fn detectors(compiled_in: &CompiledIn) -> Vec<Keys> {
+    let built_in = [
         ("promise", open::<promise::Keys>()),
         ("marker", open::<marker::Keys>()),
         (BACKLOG_DETECTOR, open::<BacklogDetectorKeys>()),
-    ]
+    ];
+    named(built_in.into_iter().chain(compiled_in.detectors()))
+}
+
+fn named<'a>(keys: impl Iterator<Item = (&'a str, Value)>) -> Vec<Keys> {
+    keys.map(|(name, keys)| (name.to_owned(), keys)).collect()
 }
 
 /// Puts the keys into definitions of their own, and refers to them.
-fn define(
-    definitions: &mut Map<String, Value>,
-    what: &str,
-    kinds: Vec<Keys>,
-) -> Vec<(&'static str, Value)> {
+fn define(definitions: &mut Map<String, Value>, what: &str, kinds: Vec<Keys>) -> Vec<Keys> {
     let define = |(name, keys)| {
         let definition = format!("{what}:{name}");
         let reference = json!({"$ref": format!("#/definitions/{definition}")});
@@ -102,7 +107,7 @@ fn add(definitions: &mut Map<String, Value>, table: &str, conditions: Vec<Value>
 }
 
 /// The keys of a table that has no others.
-fn closed<T: JsonSchema>() -> Value {
+pub(crate) fn closed<T: JsonSchema>() -> Value {
     let settings = SchemaSettings::draft07().with(|settings| settings.inline_subschemas = true);
     let mut keys = settings.into_generator().into_root_schema_for::<T>().to_value();
     if let Some(root) = keys.as_object_mut() {
@@ -114,7 +119,7 @@ fn closed<T: JsonSchema>() -> Value {
 }
 
 /// The keys of a table that has those that core knows, too.
-fn open<T: JsonSchema>() -> Value {
+pub(crate) fn open<T: JsonSchema>() -> Value {
     let mut keys = closed::<T>();
     if let Some(root) = keys.as_object_mut() {
         root.remove("additionalProperties");
@@ -147,23 +152,27 @@ fn without_null(node: &mut Value) {
 mod tests {
     use super::*;
     use crate::plugins::Plugins;
+    use std::sync::Arc;
 
     #[test]
     fn describes_everything_that_is_built_in() {
-        let registry = registry::unsupervised(&Plugins::default());
+        let registry = registry::unsupervised(&Plugins::none(&Arc::default()));
+        let none = CompiledIn::default();
         let sorted = |kinds: Vec<Keys>| {
-            let mut names: Vec<_> = kinds.into_iter().map(|(name, _)| name.to_owned()).collect();
+            let mut names: Vec<_> = kinds.into_iter().map(|(name, _)| name).collect();
             names.sort();
             names
         };
-        assert_eq!(sorted(agents()), registry.agents.names());
-        assert_eq!(sorted(validators()), registry.validators.names());
-        assert_eq!(sorted(detectors()), registry.detectors.names());
+        assert_eq!(sorted(agents(&none)), registry.agents.names());
+        assert_eq!(sorted(validators(&none)), registry.validators.names());
+        assert_eq!(sorted(detectors(&none)), registry.detectors.names());
     }
 
     #[test]
     fn explains_every_key() {
-        for (name, keys) in agents().into_iter().chain(validators()).chain(detectors()) {
+        let none = CompiledIn::default();
+        let all = agents(&none).into_iter().chain(validators(&none)).chain(detectors(&none));
+        for (name, keys) in all {
             for (key, property) in keys["properties"].as_object().into_iter().flatten() {
                 let text = property["description"].as_str().unwrap_or_default();
                 assert!(!text.is_empty(), "`{key}` of {name} has no doc comment");

@@ -108,7 +108,7 @@ fn complete_counts_before_needs_human_if_it_stands() {
 }
 
 #[test]
-fn a_completion_withstands_everything_done_afterwards() {
+pub(crate) fn a_completion_withstands_everything_done_afterwards() {
     let env = TestEnvironment::new();
     env.agent.call(1).script("touch done; printf '\\nTASK_COMPLETE\\n' >> PROMPT.md\n");
     env.run().expect(0);
@@ -133,7 +133,7 @@ fn a_completion_withstands_everything_done_afterwards() {
 }
 
 #[test]
-fn another_task_is_a_new_run_and_restart_is_one_too() {
+pub(crate) fn another_task_is_a_new_run_and_restart_is_one_too() {
     let env = TestEnvironment::new();
     env.agent.default_call().script("touch done\n").out(PROMISE);
     env.run().expect(0);
@@ -185,7 +185,7 @@ fn after_rejection_reclaim_asks_for_a_second_claim() {
 }
 
 #[test]
-fn protected_paths_have_to_be_as_they_were() {
+pub(crate) fn protected_paths_have_to_be_as_they_were() {
     let env = TestEnvironment::new();
     env.config("protect = [\"tests/**\"]\n");
     env.write("tests/a", "assert 1");

@@ -14,7 +14,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::hostile::packed;
+use crate::hostile::{own_binary, packed};
 
 /// Each is the parent of the one before.
 const PARENTS: &str = "up() { awk '/^PPid:/ { print $2 }' \"/proc/$1/status\"; }
@@ -52,8 +52,18 @@ program = ["test", "-e", "done"]
 "#;
 
 thread_local! {
+    /// The program is `examples/own-binary`, whose own agent drives what the adapter `command` would drive.
+    pub(crate) static OWN_BINARY: Cell<bool> = const { Cell::new(false) };
     /// Agents that the adapter `command` would drive are driven by the same adapter as a plugin.
     pub(crate) static PACKED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The program that is tested.
+pub(crate) fn tested_program() -> &'static Path {
+    match OWN_BINARY.get() {
+        true => own_binary::program(),
+        false => Path::new(env!("CARGO_BIN_EXE_ralph-orchestrator")),
+    }
 }
 
 pub(crate) struct TestEnvironment {
@@ -132,6 +142,9 @@ impl TestEnvironment {
                 "\n[plugins.packed]\nlibrary = \"{}\"\n",
                 packed::library().display()
             ));
+        }
+        if OWN_BINARY.get() {
+            text = text.replace("adapter = \"command\"", "adapter = \"piped\"");
         }
         self.write("ralph.toml", text);
     }
@@ -219,7 +232,7 @@ impl TestEnvironment {
     }
 
     pub(crate) fn command(&self, args: &[&str]) -> Command {
-        let mut command = self.program(Path::new(env!("CARGO_BIN_EXE_ralph-orchestrator")));
+        let mut command = self.program(tested_program());
         command.args(args);
         command
     }

@@ -46,6 +46,7 @@ mod messages;
 mod newcomer;
 mod next_steps;
 mod occupied;
+mod own_binary;
 mod plan;
 mod plugins;
 mod presets;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::environment::{Running, TestEnvironment, alive, eventually, of_run};
+use crate::environment::{Running, TestEnvironment, alive, eventually, of_run, tested_program};
 
 fn talking() -> TestEnvironment {
     let env = TestEnvironment::new();
@@ -31,7 +31,7 @@ fn daemon(env: &TestEnvironment) -> i32 {
 /// `run`, though these tests may have been started by `nohup`.
 fn hangups_end_it(env: &TestEnvironment) -> Running {
     let mut command = env.program(Path::new("env"));
-    command.args(["--default-signal=HUP", env!("CARGO_BIN_EXE_ralph-orchestrator"), "run"]);
+    command.arg("--default-signal=HUP").arg(tested_program()).arg("run");
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     Running::new(command.spawn().unwrap())
 }
@@ -247,9 +247,8 @@ pub(super) fn no_signal_ever_goes_to_the_group_of_the_caller() {
         let mut sibling = Command::new("sleep").arg("1000").process_group(0).spawn().unwrap();
         let group = i32::try_from(sibling.id()).unwrap();
         let mut command = env.program(Path::new("env"));
-        let bin = env!("CARGO_BIN_EXE_ralph-orchestrator");
         // These tests may have been started by `nohup`.
-        command.args(["--default-signal=HUP", bin, "run"]);
+        command.arg("--default-signal=HUP").arg(tested_program()).arg("run");
         command.process_group(group).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut running = Running::new(command.spawn().unwrap());
         daemon(&env);

@@ -206,7 +206,7 @@ fn every_crate_begins_with_a_paragraph() {
     let mut without = Vec::new();
     for manifest in files("*Cargo.toml") {
         let folder = Path::new(&manifest).parent().unwrap();
-        let Some(root) = ["src/lib.rs", "src/main.rs", "orchestrator/cli/main.rs"]
+        let Some(root) = ["src/lib.rs", "src/main.rs", "orchestrator/cli/lib.rs"]
             .map(|root| folder.join(root))
             .into_iter()
             .find(|root| repository().join(root).exists())

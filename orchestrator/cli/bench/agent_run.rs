@@ -67,7 +67,8 @@ pub(super) async fn perform(
         job.plugins.register_backlogs(formats);
         Ok(())
     };
-    let found = backlog::find(&opener.loaded, &job.vars, register).await?;
+    let found =
+        backlog::find(&opener.loaded, &job.vars, job.plugins.compiled_in(), register).await?;
     match found {
         Some(list) => perform_series(runner, opener, list, layout).await,
         None => perform_run(runner, opener).await,

@@ -64,7 +64,7 @@ impl JobSetup {
         sources.implied.clear();
         let plugins = Plugins::from_context(&context)?;
         let state_home = context.state_home();
-        let Context { file, loaded, vars } = context;
+        let Context { file, loaded, vars, .. } = context;
         Ok(Self { file, sources, loaded, vars, state_home, plugins })
     }
 }

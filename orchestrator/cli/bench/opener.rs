@@ -49,6 +49,7 @@ impl TrialOpener<'_> {
             file: self.job.file.clone(),
             loaded: self.loaded.clone(),
             vars: self.job.vars.clone(),
+            compiled_in: Arc::default(),
         })
     }
 }

@@ -22,7 +22,7 @@ use crate::error::CommandError;
 /// There is no agent of that name.
 pub(crate) fn columns(setup: &JobSetup) -> Result<Vec<Column>, CommandError> {
     let bench = &setup.loaded.config.bench;
-    let known = known_agents(&setup.loaded);
+    let known = known_agents(&setup.loaded, &setup.plugins);
     let named =
         if bench.agents.is_empty() { vec![MAIN_AGENT.to_owned()] } else { bench.agents.clone() };
     let known: Vec<&str> = known.iter().map(String::as_str).collect();

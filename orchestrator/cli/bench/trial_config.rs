@@ -16,6 +16,7 @@ use serde_json::json;
 use super::job_setup::JobSetup;
 use crate::error::CommandError;
 use crate::missing_agent_program::check_program;
+use crate::plugins::Plugins;
 use crate::{discovery, registry};
 
 /// The agent that performs a task's own solution.
@@ -223,10 +224,10 @@ fn fit_to_column(loaded: &mut LoadedConfig, column: &Column) -> Result<(), Comma
 }
 
 /// Returns the names of agents that a job can have, for messages.
-pub(crate) fn known_agents(loaded: &LoadedConfig) -> Vec<String> {
+pub(crate) fn known_agents(loaded: &LoadedConfig, plugins: &Plugins) -> Vec<String> {
     let mut names: Vec<String> = loaded.config.agents.keys().cloned().collect();
     names.extend([MAIN_AGENT, ORACLE, NOP].map(str::to_owned));
-    let registry = registry::unsupervised(&crate::plugins::Plugins::default());
+    let registry = registry::unsupervised(plugins);
     names.extend(registry.agents.names().iter().map(|name| (*name).to_owned()));
     names.extend(loaded.config.plugins.keys().cloned());
     names.sort();

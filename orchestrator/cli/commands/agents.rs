@@ -8,6 +8,7 @@ use ralph_orchestrator_plugin_protocol::ItemKind;
 use serde_json::{Value, json};
 
 use crate::commands::block_on;
+use crate::compiled_in::{CompiledInAgent, of_program};
 use crate::context::{Context, variables};
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
@@ -73,7 +74,8 @@ pub(crate) fn agents(file: &ConfigFile, args: &AgentsArgs) -> Result<u8, Command
 
 /// Every adapter with the least configuration that it accepts. Starts nothing.
 async fn list_adapters(file: &ConfigFile) -> Result<Vec<AdapterRow>, CommandError> {
-    let registry = registry::unsupervised(&Plugins::default());
+    let compiled_in = of_program();
+    let registry = registry::unsupervised(&Plugins::none(&compiled_in));
     let folder = std::path::absolute(file.path())?.parent().map(PathBuf::from).unwrap_or_default();
     let context = BuildContext {
         config_dir: folder.clone(),
@@ -84,7 +86,10 @@ async fn list_adapters(file: &ConfigFile) -> Result<Vec<AdapterRow>, CommandErro
     let names = registry.agents.names();
     let mut rows = Vec::new();
     for name in names {
-        rows.push(describe_adapter(&registry, name, &context).await);
+        rows.push(match compiled_in.agent(name, &context) {
+            Some(agent) => describe_compiled_in(name, agent),
+            None => describe_adapter(&registry, name, &context).await,
+        });
     }
     rows.extend(list_plugin_agents(file).await?);
     Ok(rows)
@@ -122,6 +127,23 @@ async fn list_plugin_agents(file: &ConfigFile) -> Result<Vec<AdapterRow>, Comman
         }
     }
     Ok(rows)
+}
+
+fn describe_compiled_in(name: &str, agent: CompiledInAgent) -> AdapterRow {
+    let CompiledInAgent { description, required } = agent;
+    let program = description.as_ref().and_then(|known| known.program.clone());
+    let state = match (program, required.as_slice()) {
+        (Some(program), _) => format!("compiled in; installed: {}", program.display()),
+        (None, []) => "compiled in".to_owned(),
+        (None, keys) => format!("compiled in; ralph.toml has to set {}", keys.join(", ")),
+    };
+    let knows_capabilities = description.is_some();
+    let mut description = description.unwrap_or_else(|| Description {
+        summary: "an agent of this program's own".to_owned(),
+        ..Description::default()
+    });
+    name.clone_into(&mut description.name);
+    AdapterRow { description, knows_capabilities, state: Ok(state) }
 }
 
 async fn describe_adapter(registry: &Registry, name: &str, context: &BuildContext) -> AdapterRow {

@@ -6,6 +6,7 @@ use ralph_orchestrator_core::engine::{
 
 use crate::args::SetArgs;
 use crate::commands::block_on;
+use crate::compiled_in::of_program;
 use crate::context::Context;
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
@@ -43,7 +44,8 @@ pub(crate) fn config(file: &ConfigFile, command: ConfigCommand) -> Result<u8, Co
         ConfigCommand::Show { json, sets } => show(&Context::load(file, sets.sets)?, json),
         ConfigCommand::Check { sets } => block_on(check(&Context::load(file, sets.sets)?))?,
         ConfigCommand::Schema => {
-            let text = serde_json::to_string_pretty(&schema()).map_err(CommandError::internal)?;
+            let text = serde_json::to_string_pretty(&schema(&of_program()))
+                .map_err(CommandError::internal)?;
             output::result(&text);
         }
     }

@@ -194,7 +194,7 @@ async fn run_once(start: Start<'_>) -> Result<u8, CommandError> {
     let Start { place, args, plugins, policy, signals, log, quiet, program } = start;
     let supervisor = Supervisor::this_binary().with_kill_switch(signals.switch.clone());
     let registry = registry::build(&plugins, policy.as_ref(), supervisor.clone());
-    let Context { file: config_file, loaded, vars } = place.context.clone();
+    let Context { file: config_file, loaded, vars, .. } = place.context.clone();
     // It is large, and awaited by others that are.
     let opened = Box::pin(open(Request {
         loaded: loaded.clone(),
@@ -311,7 +311,7 @@ async fn completed_or(
     {
         return Err(error);
     }
-    let registry = registry::unsupervised(&Plugins::default());
+    let registry = registry::unsupervised(&Plugins::none(&context.compiled_in));
     let state_home = context.state_home();
     let Ok(context) = git::enter_recorded(context.clone()) else { return Err(error) };
     match find_completed(&context.loaded, &state_home, &context.vars, &registry).await {

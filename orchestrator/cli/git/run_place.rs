@@ -262,7 +262,7 @@ impl WorktreeMaker {
         if loaded.config.backlog.is_some() {
             return Ok(None);
         }
-        let registry = registry::unsupervised(&Plugins::default());
+        let registry = registry::unsupervised(&Plugins::none(&context.compiled_in));
         let state_home = context.state_home();
         let (vars, protect) = (&context.vars, &self.protect);
         if has_other_task(found.clone(), &loaded, &state_home, vars, &registry, protect).await? {

@@ -14,6 +14,8 @@ use crate::plan_file::TaskSource;
 pub struct Sources {
     /// `ralph.toml`, which has to exist.
     pub file: PathBuf,
+    /// The text in place of that file's, which then only names it and its folder.
+    pub text: Option<String>,
     /// The user's own file, for all projects; may be missing.
     pub user_file: Option<PathBuf>,
     /// Environment variables. Those that are not configuration are ignored: see
@@ -83,7 +85,10 @@ impl Sources {
             layers.add_file(user_file, true);
         }
         if self.without_file.is_none() || !self.file.as_os_str().is_empty() {
-            layers.add_file(&self.file, false);
+            match &self.text {
+                Some(text) => layers.add_text(&self.file, text),
+                None => layers.add_file(&self.file, false),
+            }
             if let Some(stored) = layers.layers.last_mut().filter(|_| self.without_file.is_some()) {
                 stored.is_stored = true;
             }

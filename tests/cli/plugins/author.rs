@@ -12,7 +12,7 @@ const SOURCE: &str = env!("CARGO_MANIFEST_DIR");
 const LOCK: &str = "examples/custom-detector/Cargo.lock";
 
 /// The target folder of all plugins of the tests: dependencies are compiled once.
-pub(super) fn target() -> PathBuf {
+pub(crate) fn target() -> PathBuf {
     let exe = std::env::current_exe().unwrap();
     let target = exe.ancestors().nth(3).unwrap().join("plugins/same");
     fs::create_dir_all(&target).unwrap();

@@ -1,6 +1,6 @@
 //! Plugins under the real orchestrator.
 
-mod author;
+pub(crate) mod author;
 mod backlog;
 mod compatibility;
 mod evidence;
@@ -22,7 +22,12 @@ pub(crate) fn built(krate: &str, library: &str) -> PathBuf {
 }
 
 /// The same for a crate that lies anywhere, into this target folder, by this toolchain.
-fn built_in(folder: &Path, target: &Path, toolchain: Option<&str>, library: &str) -> PathBuf {
+pub(crate) fn built_in(
+    folder: &Path,
+    target: &Path,
+    toolchain: Option<&str>,
+    library: &str,
+) -> PathBuf {
     let mut command = Command::new("cargo");
     command.args(["build", "--locked", "--target-dir"]).arg(target).current_dir(folder);
     for (key, _) in std::env::vars_os() {

@@ -2,11 +2,13 @@
 
 use std::path::Path;
 
+use ralph_orchestrator_contract::BuildContext;
 use ralph_orchestrator_supervisor::find_program;
 
 use toml::Value;
 
 use crate::agent_words;
+use crate::compiled_in::{CompiledInAgent, of_program};
 use crate::context::variables;
 use crate::error::CommandError;
 
@@ -54,6 +56,8 @@ const KNOWN: [KnownAgent; 8] = [
 /// What `[agent]` says of an agent that reports no cost.
 const UNMETERED: &str =
     "unmetered = true             # it reports no cost: max_cost_usd cannot be enforced\n";
+const COST: &str = "max_cost_usd = 10.0";
+const PRICED: &str = "# max_cost_usd = 10.0        # this agent reports no cost: name a model whose prices are known first";
 const NO_COST: &str = "# max_cost_usd = 10.0        # this agent reports no cost";
 
 const fn acp(name: &'static str, program: &'static str) -> KnownAgent {
@@ -71,7 +75,9 @@ pub(super) struct AgentChoice {
 
 /// The names for `--agent`.
 pub(crate) fn names() -> Vec<String> {
-    KNOWN.iter().map(|known| known.name.to_owned()).collect()
+    let compiled_in = of_program();
+    let compiled_in = compiled_in.agents().map(|(name, _)| name.to_owned());
+    KNOWN.iter().map(|known| known.name.to_owned()).chain(compiled_in).collect()
 }
 
 /// The agent of this name, or the first that is installed, or the first.
@@ -79,10 +85,12 @@ pub(super) fn find(asked: Option<&str>, folder: &Path) -> Result<AgentChoice, Co
     let path = variables().get("PATH").cloned().unwrap_or_default();
     let is_installed = |known: &KnownAgent| find_program(known.program, &path, folder).is_ok();
     let name = asked.map(|name| if name == "claude-cli" { "claude" } else { name });
+    if let Some(choice) = name.and_then(|name| find_compiled_in(name, folder, &path)) {
+        return Ok(choice);
+    }
     let known = match name {
         Some(name) => KNOWN.iter().find(|known| known.name == name).ok_or_else(|| {
-            let names: Vec<&str> = KNOWN.iter().map(|known| known.name).collect();
-            let message = format!("unknown agent {name:?}; known agents: {}", names.join(", "));
+            let message = format!("unknown agent {name:?}; known agents: {}", names().join(", "));
             CommandError::user(message)
                 .hinted("name any other after `--`: `init -- my-agent --flag`")
         })?,
@@ -102,6 +110,36 @@ pub(super) fn find(asked: Option<&str>, folder: &Path) -> Result<AgentChoice, Co
         )
     };
     Ok(AgentChoice { toml: known.table(), cost: known.cost(), line })
+}
+
+/// Returns the agent of this name if the program has it compiled in.
+fn find_compiled_in(name: &str, folder: &Path, path: &str) -> Option<AgentChoice> {
+    if KNOWN.iter().any(|known| known.name == name) {
+        return None;
+    }
+    let context = BuildContext {
+        config_dir: folder.to_owned(),
+        workspace: folder.to_owned(),
+        prompt_dir: folder.to_owned(),
+        path: path.to_owned(),
+    };
+    let CompiledInAgent { description, required } = of_program().agent(name, &context)?;
+    let capabilities = description.map(|known| known.capabilities);
+    // What cannot be known yet is left to `run`, which refuses a limit that cannot be enforced.
+    let (unmetered, cost) = match capabilities {
+        Some(can) if can.cost || can.free => ("", COST),
+        Some(can) if can.tokens => ("", PRICED),
+        Some(_) => (UNMETERED, NO_COST),
+        None => ("", COST),
+    };
+    let keys: Vec<String> = required.iter().map(|key| format!("# {key} = …\n")).collect();
+    let toml =
+        format!("[agent]\nadapter = \"{name}\"\n{unmetered}\n[agent.config]\n{}", keys.concat());
+    let line = match required.as_slice() {
+        [] => format!("  the agent is {name}"),
+        keys => format!("  the agent is {name}; set {} in [agent.config]", keys.join(", ")),
+    };
+    Some(AgentChoice { toml, cost, line })
 }
 
 /// The agent that these words start, as `run` takes them after `--`; there is at least one.
@@ -137,10 +175,6 @@ impl KnownAgent {
     }
 
     const fn cost(&self) -> &'static str {
-        if self.is_metered {
-            "max_cost_usd = 10.0"
-        } else {
-            "# max_cost_usd = 10.0        # this agent reports no cost: name a model whose prices are known first"
-        }
+        if self.is_metered { COST } else { PRICED }
     }
 }

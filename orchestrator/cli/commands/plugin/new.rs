@@ -4,6 +4,7 @@ use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
+use crate::compiled_in::of_program;
 use crate::error::{CommandError, exit};
 use crate::plugins::Plugins;
 use crate::{output, registry};
@@ -126,7 +127,7 @@ fn check(name: &str) -> Result<(), CommandError> {
         );
         return Err(CommandError::user(message));
     }
-    let built_in = registry::unsupervised(&Plugins::default());
+    let built_in = registry::unsupervised(&Plugins::none(&of_program()));
     if built_in.agents.contains(name)
         || built_in.detectors.contains(name)
         || built_in.validators.contains(name)

@@ -88,7 +88,7 @@ impl RunOpener for BacklogRuns<'_> {
 
 impl BacklogRuns<'_> {
     async fn open_once(&self, order: RunOrder) -> Result<OpenOutcome, EngineError> {
-        let Context { file, loaded, vars } = &self.place.context;
+        let Context { file, loaded, vars, .. } = &self.place.context;
         // One for all processes of this run, those of git too: what is left of it must not hold the next one up.
         let supervisor = registry::supervisor_of_one(self.signals.switch.clone());
         let mut registry = registry::build(&self.plugins, self.policy.as_ref(), supervisor.clone());

@@ -221,19 +221,24 @@ impl Layers {
                 return self.errors.push(unreadable(path, &error));
             }
         };
-        let (root, mistakes) = DeTable::parse_recoverable(&text);
+        self.add_text(path, &text);
+    }
+
+    /// Adds what would be the text of a file.
+    pub(crate) fn add_text(&mut self, path: &Path, text: &str) {
+        let (root, mistakes) = DeTable::parse_recoverable(text);
         if !mistakes.is_empty() {
             self.unread = true;
-            match other_format::explain(path, &text) {
+            match other_format::explain(path, text) {
                 Some(error) => self.errors.push(error),
-                None => self.add_syntax_errors(path, &text, &mistakes),
+                None => self.add_syntax_errors(path, text, &mistakes),
             }
             return;
         }
         let mut converter = Converter::default();
         let values = converter.table(root.get_ref());
         let Converter { spans, wrong, .. } = converter;
-        let origin = Origin::File { path: path.to_owned(), text: text.clone(), spans };
+        let origin = Origin::File { path: path.to_owned(), text: text.to_owned(), spans };
         self.push(Layer { origin, values, broken: Vec::new(), is_stored: false }, wrong);
     }
 

@@ -22,6 +22,7 @@ use std::ffi::{OsStr, OsString};
 use std::io::{self, Write as _};
 use std::os::fd::OwnedFd;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The first argument that makes a program the fork server.
 pub const FIRST_ARGUMENT: &str = "__supervise";
@@ -38,7 +39,17 @@ pub fn intercept() {
     if args.next().is_some_and(|first| first == OsStr::new(FIRST_ARGUMENT)) {
         std::process::exit(i32::from(run(args)));
     }
+    INTERCEPTED.store(true, Ordering::Relaxed);
 }
+
+/// Whether this process has called [`intercept`]: only then can its own program be the fork server. Otherwise each
+/// start of the fork server would run the program anew.
+#[must_use]
+pub fn is_intercepted() -> bool {
+    INTERCEPTED.load(Ordering::Relaxed)
+}
+
+static INTERCEPTED: AtomicBool = AtomicBool::new(false);
 
 /// Runs the fork server with the arguments that [`Supervisor`](crate::Supervisor) gave it, those after
 /// [`FIRST_ARGUMENT`]. To be called before any thread or runtime starts.

@@ -1,0 +1,253 @@
+//! The program: its builder, its arguments, and which command they are for.
+
+use std::fmt;
+use std::process::ExitCode;
+
+use clap::FromArgMatches as _;
+use ralph_orchestrator_contract::{
+    Agent, BacklogFormat, BuildContext, BuildError, CompletionDetector, EvidenceValidator,
+};
+use ralph_orchestrator_supervisor::{Supervisor, shim};
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+
+use crate::args::{Command, CommandLine};
+use crate::compiled_in::{CompiledIn, NameError, set_of_program};
+use crate::discovery::{self, ConfigFile};
+use crate::error::{CommandError, exit};
+use crate::{commands, complete, detach, help, output, suggest, trace};
+
+/// The command line of ralph-orchestrator: every command of the program.
+///
+/// A program of your own has all of them, with your adapters compiled in:
+///
+/// ```no_run
+/// use std::process::ExitCode;
+///
+/// use ralph_orchestrator::supervisor::Supervisor;
+/// use ralph_orchestrator::{BuildContext, BuildError, Cli};
+/// # use ralph_orchestrator::*;
+/// # use std::collections::BTreeMap;
+///
+/// #[derive(serde::Deserialize, schemars::JsonSchema)]
+/// #[serde(deny_unknown_fields)]
+/// struct Keys {
+///     /// What it answers.
+///     answer: String,
+/// }
+///
+/// struct Mine(Keys);
+///
+/// impl Mine {
+///     fn build(keys: Keys, _: &BuildContext, _: &Supervisor) -> Result<Self, BuildError> {
+///         Ok(Self(keys))
+///     }
+/// }
+/// # #[async_trait]
+/// # impl Agent for Mine {
+/// #     fn describe(&self) -> Description { Description::default() }
+/// #     async fn check(&self, _: &BTreeMap<String, String>) -> Result<String, AgentError> { Ok(String::new()) }
+/// #     async fn run(&self, _: Iteration, _: &dyn EventSink) -> Result<Report, AgentError> {
+/// #         Ok(Report { final_text: Some(self.0.answer.clone()), ..Report::default() })
+/// #     }
+/// # }
+///
+/// fn main() -> ExitCode {
+///     Cli::builder().agent("mine", Mine::build).main()
+/// }
+/// ```
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Cli {}
+
+/// Builds the command line of a program.
+///
+/// The keys of what is added are the type that its function takes: what does not fit it is refused with its
+/// place in the configuration, and `config schema` describes it.
+#[derive(Default)]
+#[must_use]
+pub struct CliBuilder {
+    compiled_in: CompiledIn,
+}
+
+impl fmt::Debug for CliBuilder {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("CliBuilder").finish_non_exhaustive()
+    }
+}
+
+impl Cli {
+    /// Returns a builder of the program as it is shipped.
+    pub fn builder() -> CliBuilder {
+        CliBuilder::default()
+    }
+}
+
+impl CliBuilder {
+    /// Adds an agent, for `adapter = "NAME"` in `[agent]`; its keys are those of `[agent.config]`.
+    ///
+    /// What it starts by the supervisor is confined as the configuration says, and ends with its iteration and
+    /// with this program, however that ends. What it starts in any other way is not.
+    pub fn agent<K, A, F>(mut self, name: &str, build: F) -> Self
+    where
+        K: DeserializeOwned + JsonSchema,
+        A: Agent + 'static,
+        F: Fn(K, &BuildContext, &Supervisor) -> Result<A, BuildError> + Send + Sync + 'static,
+    {
+        self.compiled_in.add_agent(name, build);
+        self
+    }
+
+    /// Adds a validator, for `kind = "NAME"` in `[[validator]]`; its keys are all others of that table.
+    pub fn validator<K, V, F>(mut self, name: &str, build: F) -> Self
+    where
+        K: DeserializeOwned + JsonSchema,
+        V: EvidenceValidator + 'static,
+        F: Fn(K, &BuildContext, &Supervisor) -> Result<V, BuildError> + Send + Sync + 'static,
+    {
+        self.compiled_in.add_validator(name, build);
+        self
+    }
+
+    /// Adds a detector, for the `detectors` of `[completion]`.
+    pub fn detector<K, D, F>(mut self, name: &str, build: F) -> Self
+    where
+        K: DeserializeOwned + JsonSchema,
+        D: CompletionDetector + 'static,
+        F: Fn(K, &BuildContext) -> Result<D, BuildError> + Send + Sync + 'static,
+    {
+        self.compiled_in.add_detector(name, build);
+        self
+    }
+
+    /// Adds a format of backlogs, for `kind = "NAME"` in `[backlog]`.
+    pub fn backlog<B, F>(mut self, name: &str, build: F) -> Self
+    where
+        B: BacklogFormat + 'static,
+        F: Fn() -> B + Send + Sync + 'static,
+    {
+        self.compiled_in.add_backlog(name, build);
+        self
+    }
+
+    /// Checks the names and returns the command line.
+    ///
+    /// # Errors
+    /// The first name that is taken, or that a configuration could not contain.
+    pub fn build(self) -> Result<Cli, NameError> {
+        self.compiled_in.check()?;
+        set_of_program(self.compiled_in);
+        Ok(Cli {})
+    }
+
+    /// Runs the program with the arguments of this process, and returns its exit status; a name that cannot be is
+    /// exit status 70.
+    ///
+    /// To be called first in `main`, before any thread or runtime starts: each process of an agent is started
+    /// by way of this very program, which then has to be a supervisor without threads.
+    #[must_use]
+    pub fn main(self) -> ExitCode {
+        // Before anything else: as a supervisor of one process tree this program has no threads.
+        shim::intercept();
+        let code = match self.build() {
+            Ok(cli) => cli.run(),
+            Err(error) => report(&CommandError::internal(error)),
+        };
+        output::finish();
+        ExitCode::from(code)
+    }
+}
+
+impl Cli {
+    fn run(self) -> u8 {
+        complete::serve_candidates();
+        match parse() {
+            Ok(args) => dispatch(args).unwrap_or_else(|error| report(&error)),
+            Err(error) => {
+                let code = if error.use_stderr() { exit::USAGE } else { exit::OK };
+                output::usage(&error);
+                code
+            }
+        }
+    }
+}
+
+fn report(error: &CommandError) -> u8 {
+    output::error(error);
+    error.code()
+}
+
+fn parse() -> Result<CommandLine, clap::Error> {
+    let mut command = help::command();
+    let matches = command.try_get_matches_from_mut(std::env::args_os());
+    matches.and_then(|matches| CommandLine::from_arg_matches(&matches)).map_err(|error| {
+        let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
+        suggest::explain(error, &command, &words.collect::<Vec<_>>())
+    })
+}
+
+fn dispatch(command_line: CommandLine) -> Result<u8, CommandError> {
+    let CommandLine { config, task, quiet, detached, command } = command_line;
+    let (command, task) = match command {
+        Command::Go(go) => {
+            let (run, task) = go.into_run(task)?;
+            (Command::Run(run), Some(task))
+        }
+        command => (command, task),
+    };
+    if task.is_some() && !command.uses_config() {
+        return Err(CommandError::user("--task has no effect on this command; leave it out"));
+    }
+    if quiet {
+        output::set_quiet();
+    }
+    let named = config.clone().unwrap_or_else(|| discovery::NAME.into());
+    let config = if command.uses_config() {
+        ConfigFile::find(config)?.with_task(task)
+    } else {
+        ConfigFile::named(named.clone())
+    };
+    if let Some(notice) = config.place.notice() {
+        output::info(&notice);
+    }
+    let log = match &command {
+        // It serves another that listens.
+        Command::PluginHost(_) => trace::RunLog::default(),
+        Command::Run(run) => trace::install(run.verbose),
+        _ => trace::install(0),
+    };
+    // However it ends.
+    let _last = log.flush_on_drop();
+    if detached {
+        detach::lead_session()?;
+    }
+    match command {
+        Command::Run(run) if run.detach && !detached => detach::launch(&config, run.json),
+        Command::Run(run) => commands::run::run(&config, run, &log, quiet),
+        Command::New(new) => commands::new::new(&config, &new),
+        // It became a `run` above.
+        Command::Go(_) => Ok(exit::OK),
+        Command::Next(next) => commands::next::next(&config, &next),
+        Command::Add(add) => commands::add::add(&config, add),
+        Command::Status(status) => commands::status::status(&config, &status),
+        Command::Runs(runs) => commands::runs::runs(&config, &runs),
+        Command::Why(why) => commands::why::why(&config, &why),
+        Command::Log(log) => commands::log::log(&config, &log),
+        Command::Answer(answer) => commands::answer::answer(&config, answer),
+        Command::Stop(stop) => commands::stop::stop(&config, &stop),
+        Command::Reset(reset) => commands::reset::reset(&config, &reset),
+        Command::Init(init) => commands::init::init(&named, &init),
+        Command::Doctor(doctor) => commands::doctor::doctor(&config, &doctor),
+        Command::Diff(diff) => commands::diff::diff(&config, &diff),
+        Command::Rollback(rollback) => commands::rollback::rollback(&config, &rollback),
+        Command::Export(export) => commands::export::export(&config, &export),
+        Command::Config(command) => commands::config::config(&config, command),
+        Command::Prompts(command) => commands::prompts::prompts(&config, command),
+        Command::Agents(agents) => commands::agents::agents(&config, &agents),
+        Command::Plugin(command) => commands::plugin::plugin(&config, command),
+        Command::PluginHost(host) => Err(commands::plugin::host(&host)),
+        Command::Bench(command) => commands::bench::bench(&config, command),
+        Command::Completions(shell) => commands::completions::completions(&shell),
+        Command::Man(man) => commands::man::man(&man),
+    }
+}

@@ -1,0 +1,59 @@
+//! The command line of ralph-orchestrator, as a library.
+//!
+//! [`Cli`] is the whole program. It knows everything by name that a configuration can name, and is the only
+//! part that prints.
+
+mod activity;
+mod agent_words;
+mod args;
+mod backlog;
+mod bench;
+mod bounded_file;
+mod cli;
+mod commands;
+mod compiled_in;
+mod complete;
+mod context;
+mod detach;
+mod discovery;
+mod dry_run;
+mod embedded;
+mod error;
+mod git;
+mod help;
+mod help_examples;
+mod missing_agent_program;
+mod new_file;
+mod next_step;
+mod orphans;
+mod output;
+mod own_locks;
+mod plugins;
+mod presets;
+mod probe;
+mod processes;
+mod question;
+mod registry;
+mod render;
+mod sandbox;
+mod schema;
+mod signals;
+mod suggest;
+mod task;
+mod tasks;
+mod trace;
+mod values;
+mod workspace_setup;
+mod writer;
+
+pub use cli::{Cli, CliBuilder};
+pub use compiled_in::{CompiledInKind, NameError};
+pub use embedded::{
+    Orchestrator, OrchestratorBuilder, OrchestratorError, Run, RunResult, RunUpdate, StopHandle,
+    intercept,
+};
+pub use ralph_adapter_common as adapter;
+pub use ralph_orchestrator_contract::*;
+pub use ralph_orchestrator_core::engine::RunEvent;
+pub use ralph_orchestrator_core::machine::StopReason;
+pub use ralph_orchestrator_supervisor as supervisor;
