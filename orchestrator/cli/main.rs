@@ -9,12 +9,14 @@ mod bounded_file;
 mod commands;
 mod complete;
 mod context;
+mod control;
 mod detach;
 mod discovery;
 mod dry_run;
 mod error;
 mod git;
 mod help;
+mod help_examples;
 mod missing_agent_program;
 mod new_file;
 mod next_step;
@@ -126,8 +128,7 @@ fn dispatch(command_line: CommandLine) -> Result<u8, CommandError> {
         Command::Runs(runs) => commands::runs::runs(&config, &runs),
         Command::Why(why) => commands::why::why(&config, &why),
         Command::Log(log) => commands::log::log(&config, &log),
-        Command::Answer(answer) => commands::answer::answer(&config, answer),
-        Command::Stop(stop) => commands::stop::stop(&config, &stop),
+        Command::Control(control) => commands::control(&config, control),
         Command::Reset(reset) => commands::reset::reset(&config, &reset),
         Command::Init(init) => commands::init::init(&named, &init),
         Command::Doctor(doctor) => commands::doctor::doctor(&config, &doctor),

@@ -2,7 +2,7 @@
 
 use crate::environment::TestEnvironment;
 
-const COMMANDS: [&str; 42] = [
+const COMMANDS: [&str; 46] = [
     "",
     "run",
     "new",
@@ -14,7 +14,11 @@ const COMMANDS: [&str; 42] = [
     "diff",
     "runs",
     "export",
+    "steer",
     "answer",
+    "pause",
+    "resume",
+    "limits",
     "add",
     "stop",
     "rollback",

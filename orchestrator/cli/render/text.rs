@@ -7,7 +7,9 @@ use std::time::Duration;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use ralph_orchestrator_contract::{CancelReason, Capabilities, Tokens, Usd};
-use ralph_orchestrator_core::machine::{Changes, FileChange, IterationOutcome, Limit, Trigger};
+use ralph_orchestrator_core::machine::{
+    Changes, Control, ControlOrigin, FileChange, IterationOutcome, Limit, LimitChanges, Trigger,
+};
 use serde_json::Value;
 
 /// What a completion rests on if no required validator runs anything.
@@ -223,6 +225,38 @@ pub(crate) fn saved(checkpoint: Option<&str>, commit: Option<&str>) -> String {
     stored.collect::<Vec<_>>().join(", ")
 }
 
+/// What a person asked of a run, and why it was refused if it was.
+pub(crate) fn control(origin: &ControlOrigin, control: &Control, refused: Option<&str>) -> String {
+    let user = one_line(&origin.user, 40);
+    let what = match control {
+        Control::Steer { text } => format!("guidance by {user}: {}", one_line(text, 160)),
+        Control::Answer { text } => format!("answer by {user}: {}", one_line(text, 160)),
+        Control::Pause { now: false } => format!("pause requested by {user}"),
+        Control::Pause { now: true } => format!("immediate pause requested by {user}"),
+        Control::Resume => format!("pause ended by {user}"),
+        Control::Limits(changes) => format!("limits changed by {user}: {}", limit_changes(changes)),
+        Control::Stop => format!("stop requested by {user}"),
+    };
+    match refused {
+        Some(reason) => format!("{what}: refused, {}", one_line(reason, 160)),
+        None => what,
+    }
+}
+
+fn limit_changes(changes: &LimitChanges) -> String {
+    let word = |key: &str, value: Option<String>| {
+        format!("{key} {}", value.unwrap_or_else(|| "none".to_owned()))
+    };
+    let cleared = changes.clear.then(|| "those of the configuration".to_owned());
+    let set = [
+        changes.max_iterations.map(|max| word("max_iterations", max.map(|max| max.to_string()))),
+        changes.max_runtime_ms.map(|max| word("max_runtime", max.map(duration))),
+        changes.max_cost_usd.map(|max| word("max_cost_usd", max.map(|max| max.to_string()))),
+        changes.max_tokens.map(|max| word("max_tokens", max.map(|max| max.to_string()))),
+    ];
+    cleared.into_iter().chain(set.into_iter().flatten()).collect::<Vec<_>>().join(", ")
+}
+
 /// Why the agent is ended early.
 pub(crate) const fn cancel_reason(reason: CancelReason) -> &'static str {
     match reason {
@@ -233,6 +267,7 @@ pub(crate) const fn cancel_reason(reason: CancelReason) -> &'static str {
         CancelReason::MaxTokens => Limit::Tokens.key(),
         CancelReason::Handoff => "[handoff]",
         CancelReason::Signal => "a signal",
+        CancelReason::Pause => "a pause",
     }
 }
 

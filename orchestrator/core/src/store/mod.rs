@@ -5,6 +5,7 @@
 //! agents.lock          held as long as any process of an agent may live
 //! owner.json           the workspace and the configuration that it belongs to
 //! template.json        the workspace that was made from a template, if one was
+//! inbox/<id>.json      controls on their way to whoever holds the run
 //! key                  32 random bytes, 0600; keys the chain of the journal and the latch
 //! latch                the run in question and how far its completion has come
 //! runs/<run>/journal.jsonl
@@ -25,6 +26,7 @@ mod bundle;
 mod disk;
 mod error;
 mod guarded_file;
+mod inbox;
 mod journal;
 mod key;
 mod latch;
@@ -46,6 +48,8 @@ pub use atomic_files::store_evidence;
 pub use disk::{Disk, FaultAction, FaultInjector, FileOperation};
 pub(crate) use disk::{File, private_open_flags};
 pub use error::StateError;
+pub(crate) use inbox::{InboxContents, InboxReader};
+pub use inbox::{is_control_waiting, send_control, withdraw_control};
 pub use journal::{FORMAT_VERSION, Journal, JournalEntry, JournalRecord, TornLine, read_journal};
 pub use key::Key;
 pub use latch::LatchFile;

@@ -1,0 +1,333 @@
+//! What the help of each command shows it is used for.
+
+/// What each command is used for: a purpose, and the line without the program's name.
+pub(crate) const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
+    ("", &[("", "init"), ("", r#"run --goal "fix the tests" --check "make test" -- claude -p"#)]),
+    (
+        "runs",
+        &[
+            ("List the runs of this workspace, whatever their configuration", "runs"),
+            ("The id of the newest one", "runs --json | jq -r .run"),
+        ],
+    ),
+    (
+        "run",
+        &[
+            ("Start the run of ralph.toml, or resume it", "run"),
+            (
+                "Without any file: the words after -- are the agent",
+                r#"run --goal "fix the bug" --check "make test" -- claude -p"#,
+            ),
+            (
+                "Another task with the checks and limits of ralph.toml",
+                r#"run --restart -p "Port it to Rust" --max-cost 5"#,
+            ),
+            ("See what would run, and with which limits", "run --dry-run"),
+        ],
+    ),
+    (
+        "new",
+        &[
+            (
+                "A task, and the command that proves it",
+                r#"new "Add search" --test-command "npm test""#,
+            ),
+            ("With fewer iterations than usual", r#"new "Fix the typo" --max-iterations 3"#),
+        ],
+    ),
+    (
+        "go",
+        &[
+            ("Work on task 1, or resume it", "go 1"),
+            ("With another agent and limit", "go ralph-2 --max-cost 5 -- codex exec"),
+        ],
+    ),
+    ("status", &[("How far it is, and what it cost", "status"), ("For a script", "status --json")]),
+    (
+        "log",
+        &[
+            ("Watch the run from another terminal", "log --follow"),
+            ("What the agent did in iteration 3", "log 3"),
+            ("What iterations 3 and 4 were given differently", "log --diff 3 4"),
+        ],
+    ),
+    (
+        "why",
+        &[("Why the run stopped, and what to do", "why"), ("The same for a script", "why --json")],
+    ),
+    (
+        "diff",
+        &[
+            ("What the last iteration changed", "diff"),
+            ("From the start of the run to iteration 3", "diff 0 3 --stat"),
+        ],
+    ),
+    (
+        "rollback",
+        &[
+            ("Which states there are", "rollback --list"),
+            ("Restore the files as iteration 2 left them", "rollback --to 2"),
+        ],
+    ),
+    (
+        "export",
+        &[
+            ("One ATIF file for each iteration", "export trajectories"),
+            ("Of the run of another configuration", "-c other.toml export trajectories"),
+        ],
+    ),
+    (
+        "next",
+        &[
+            ("Which item is worked on next", "next"),
+            ("Every item's place in the order, and why", "next --explain"),
+        ],
+    ),
+    (
+        "add",
+        &[
+            ("Add an item", r#"add "Log in with a passkey""#),
+            (
+                "One that waits for another, with criteria",
+                r#"add "Log out" --after login --criterion "the session ends""#,
+            ),
+        ],
+    ),
+    (
+        "steer",
+        &[
+            ("Tell the agent where to look", r#"steer "look at the parser first""#),
+            ("See whether an agent has read it", "status"),
+        ],
+    ),
+    ("pause", &[("Pause after the running iteration", "pause"), ("Pause at once", "pause --now")]),
+    (
+        "resume",
+        &[("Let the run go on", "resume"), ("Of another configuration", "-c other.toml resume")],
+    ),
+    (
+        "limits",
+        &[
+            ("The limits, and what is used of them", "limits"),
+            ("Let the run cost more, and take any time", "limits --max-cost 80 --max-runtime none"),
+        ],
+    ),
+    (
+        "answer",
+        &[
+            ("Answer the agent, then resume the run", r#"answer "use PostgreSQL 16""#),
+            ("Of the run of another configuration", r#"-c other.toml answer "yes""#),
+        ],
+    ),
+    (
+        "stop",
+        &[
+            ("Stop the run and wait until its processes have ended", "stop"),
+            ("Only ask it to stop", "stop --no-wait"),
+        ],
+    ),
+    (
+        "reset",
+        &[
+            ("Delete all runs of this configuration, once you confirm it", "reset"),
+            ("The same in a script", "reset --yes"),
+        ],
+    ),
+    (
+        "init",
+        &[
+            ("Write a configuration for this repository", "init"),
+            ("Name the command that proves the work done", r#"init --test "make check""#),
+            ("Any program as the agent", "init -- ./my-agent --flag"),
+            ("A known way of working", "init --preset ada"),
+            ("See one work without an account, in an empty folder", "init --preset ada --demo"),
+        ],
+    ),
+    (
+        "doctor",
+        &[
+            ("Find out what would keep a run from starting", "doctor"),
+            ("The same for a script", "doctor --json"),
+        ],
+    ),
+    ("config", &[("Every value and its source", "config show"), ("Only check", "config check")]),
+    (
+        "config show",
+        &[
+            ("Every value and its source", "config show"),
+            ("What a flag would change", "config show --set limits.max_cost_usd=5"),
+        ],
+    ),
+    (
+        "config check",
+        &[
+            ("Check ralph.toml", "config check"),
+            ("Check another file", "-c other.toml config check"),
+        ],
+    ),
+    (
+        "config schema",
+        &[
+            ("For an editor", "config schema > ralph.schema.json"),
+            ("One key's description", "config schema | jq .definitions.Limits"),
+        ],
+    ),
+    (
+        "prompts",
+        &[
+            ("Which file is the prompt", "prompts which coding"),
+            ("Write the built-in prompt, to be edited", "prompts eject coding"),
+        ],
+    ),
+    (
+        "prompts which",
+        &[
+            ("Which file is the prompt", "prompts which coding"),
+            ("The same for a script", "prompts which initializer --json"),
+        ],
+    ),
+    (
+        "prompts eject",
+        &[
+            ("Write the built-in prompt, to be edited", "prompts eject coding"),
+            ("Of another configuration", "-c other.toml prompts eject initializer"),
+        ],
+    ),
+    (
+        "agents",
+        &[("Which agents are installed", "agents"), ("The same for a script", "agents --json")],
+    ),
+    (
+        "completions",
+        &[
+            ("bash, in ~/.bashrc", "completions bash"),
+            ("zsh, with `alias ralph=ralph-orchestrator`", "completions zsh --alias ralph"),
+        ],
+    ),
+    (
+        "plugin",
+        &[
+            ("Create a plugin for an agent", "plugin new my-agent --kind agent"),
+            ("Run the conformance tests", "plugin test target/debug/libmy_agent.so"),
+        ],
+    ),
+    (
+        "plugin list",
+        &[("The plugins of ralph.toml", "plugin list"), ("For a script", "plugin list --json")],
+    ),
+    (
+        "plugin check",
+        &[
+            ("Check a library", "plugin check target/debug/libmy_agent.so"),
+            ("For a script", "plugin check --json target/debug/libmy_agent.so"),
+        ],
+    ),
+    (
+        "plugin new",
+        &[
+            ("A crate that drives an agent", "plugin new my-agent --kind agent"),
+            (
+                "A validator, in a folder of another name",
+                "plugin new licences --kind validator --path x",
+            ),
+        ],
+    ),
+    (
+        "plugin test",
+        &[
+            ("Test a library", "plugin test target/debug/libmy_agent.so"),
+            ("With its own configuration", "plugin test my-agent --conformance conformance.toml"),
+        ],
+    ),
+    (
+        "bench",
+        &[
+            (
+                "Try tasks with two agents that ask no model",
+                "bench run --agents oracle,nop --tasks tasks",
+            ),
+            ("The figures of a job", "bench report jobs/first"),
+        ],
+    ),
+    (
+        "bench run",
+        &[
+            (
+                "Two agents, five trials on each task",
+                "bench run --agents claude,codex --tasks tasks --trials 5",
+            ),
+            (
+                "Whether notes from earlier sessions help",
+                "bench run -c examples/bench/notes/ralph.toml",
+            ),
+        ],
+    ),
+    (
+        "bench resume",
+        &[
+            ("Perform what is left of a job", "bench resume jobs/first"),
+            (
+                "Until every score is known to 3 points",
+                r#"bench resume jobs/first --until "ci<3pp""#,
+            ),
+        ],
+    ),
+    (
+        "bench check",
+        &[
+            ("Which tasks cannot be performed here, and why", "bench check --tasks tasks"),
+            (
+                "With a package that tasks install and this machine has",
+                "bench check --tasks tasks --provided pip:pytest --json",
+            ),
+        ],
+    ),
+    (
+        "bench plan",
+        &[
+            (
+                "How many trials find a difference of 5 points",
+                "bench plan --detect 5pp --tasks 89 --cost 0.40",
+            ),
+            ("From what a small job showed", "bench plan --detect 5pp --pilot jobs/first"),
+        ],
+    ),
+    (
+        "bench status",
+        &[
+            ("How far a job is, from another terminal", "bench status jobs/first"),
+            ("For a script", "bench status jobs/first --json"),
+        ],
+    ),
+    (
+        "bench report",
+        &[
+            ("Tables of a job, also while it goes on", "bench report jobs/first"),
+            ("The same in a file", "bench report jobs/first > first.txt"),
+        ],
+    ),
+    (
+        "bench export",
+        &[
+            ("For tools that read Harbor's job directories", "bench export jobs/first harbor-jobs"),
+            ("Look at one trajectory", "bench export jobs/first /tmp/jobs"),
+        ],
+    ),
+    (
+        "bench compare",
+        &[
+            ("What a variant changes", "bench compare jobs/notes claude claude+notes"),
+            (
+                "One column in two jobs; exit status 1 if it got worse",
+                "bench compare jobs/a claude claude --with jobs/b",
+            ),
+        ],
+    ),
+    (
+        "man",
+        &[
+            ("Write all manual pages", "man target/man"),
+            ("For a package", "man debian/usr/share/man/man1"),
+        ],
+    ),
+];
