@@ -41,6 +41,9 @@ pub(crate) struct CommandLine {
     /// Configuration file [default: ralph.toml, here or above]
     #[arg(short, long, global = true, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
+    /// Workspace, or a run's id, instead of a file
+    #[arg(short, long, global = true, value_name = "DIR", conflicts_with_all = ["config", "task"])]
+    pub(crate) workspace: Option<String>,
     /// Task below .ralph, such as ralph-1 or 1
     #[arg(long, global = true, value_name = "TASK")]
     pub(crate) task: Option<String>,

@@ -8,6 +8,14 @@ pub(crate) const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
         &[
             ("List the runs of this workspace, whatever their configuration", "runs"),
             ("The id of the newest one", "runs --json | jq -r .run"),
+            ("What every workspace does, and waits for", "runs --all"),
+        ],
+    ),
+    (
+        "runs prune",
+        &[
+            ("What would be deleted", "runs prune --older-than 30d --dry-run"),
+            ("Keep the five newest of each workspace", "runs prune --all --keep 5"),
         ],
     ),
     (

@@ -38,6 +38,7 @@ mod task;
 mod tasks;
 mod trace;
 mod values;
+mod workspace_selection;
 mod workspace_setup;
 mod writer;
 
@@ -82,7 +83,7 @@ fn parse() -> Result<CommandLine, clap::Error> {
 }
 
 fn dispatch(command_line: CommandLine) -> Result<u8, CommandError> {
-    let CommandLine { config, task, quiet, detached, command } = command_line;
+    let CommandLine { config, workspace, task, quiet, detached, command } = command_line;
     let (command, task) = match command {
         Command::Go(go) => {
             let (run, task) = go.into_run(task)?;
@@ -97,10 +98,10 @@ fn dispatch(command_line: CommandLine) -> Result<u8, CommandError> {
         output::set_quiet();
     }
     let named = config.clone().unwrap_or_else(|| discovery::NAME.into());
-    let config = if command.uses_config() {
-        ConfigFile::find(config)?.with_task(task)
-    } else {
-        ConfigFile::named(named.clone())
+    let config = match workspace {
+        Some(workspace) => workspace_selection::find_for(&command, &workspace)?,
+        None if command.uses_config() => ConfigFile::find(config)?.with_task(task),
+        None => ConfigFile::named(named.clone()),
     };
     if let Some(notice) = config.place.notice() {
         output::info(&notice);

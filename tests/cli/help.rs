@@ -2,7 +2,7 @@
 
 use crate::environment::TestEnvironment;
 
-const COMMANDS: [&str; 46] = [
+const COMMANDS: [&str; 47] = [
     "",
     "run",
     "new",
@@ -13,6 +13,7 @@ const COMMANDS: [&str; 46] = [
     "why",
     "diff",
     "runs",
+    "runs prune",
     "export",
     "steer",
     "answer",

@@ -225,6 +225,24 @@ pub(crate) fn saved(checkpoint: Option<&str>, commit: Option<&str>) -> String {
     stored.collect::<Vec<_>>().join(", ")
 }
 
+/// Bytes in the largest binary unit that leaves a number of at least one.
+pub(crate) fn bytes(count: u64) -> String {
+    const UNITS: [&str; 5] = ["bytes", "KiB", "MiB", "GiB", "TiB"];
+    let mut tenths = u128::from(count) * 10;
+    let mut units = UNITS.iter();
+    let mut unit = units.next();
+    while tenths >= 10_240
+        && let Some(next) = units.next()
+    {
+        (tenths, unit) = (tenths / 1024, Some(next));
+    }
+    let unit = unit.copied().unwrap_or_default();
+    match (tenths / 10, tenths % 10) {
+        (whole, 0) => format!("{whole} {unit}"),
+        (whole, tenth) => format!("{whole}.{tenth} {unit}"),
+    }
+}
+
 /// What a person asked of a run, and why it was refused if it was.
 pub(crate) fn control(origin: &ControlOrigin, control: &Control, refused: Option<&str>) -> String {
     let user = one_line(&origin.user, 40);
@@ -378,6 +396,13 @@ mod tests {
         assert_eq!(clock(Duration::from_secs(3723)), "1:02:03");
         assert_eq!(short_duration(5_400_000), "1h30m");
         assert_eq!(short_duration(500), "500ms");
+    }
+
+    #[test]
+    fn bytes_have_the_unit_that_suits_them() {
+        let shown = [0, 1023, 1024, 1536, 5 << 20, u64::MAX].map(bytes);
+        assert_eq!(shown[..5], ["0 bytes", "1023 bytes", "1 KiB", "1.5 KiB", "5 MiB"]);
+        assert!(shown[5].ends_with(" TiB"), "{}", shown[5]);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 mod inbox;
 mod moments;
 mod shown;
+mod workspaces;
 
 use std::fs;
 use std::path::PathBuf;
