@@ -184,6 +184,7 @@ fn iteration_of(number: &mut u64) -> Vec<Record> {
         model: None,
         role: None,
         prompt_file: None,
+        controls: Vec::new(),
         reservation: Usd::ZERO,
         runtime_ms,
     }];

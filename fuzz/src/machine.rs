@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use ralph_orchestrator_contract::{Claim, Tokens, Usd};
 use ralph_orchestrator_core::machine::{
-    AfterRejection, BaselineCheck, BaselineMode, CompletionTrigger, ContextUsage, Effect,
-    FrozenPolicy, Input, IterationEnd, Latch, LaunchDigests, Now, Observation, ObservedEvidence,
-    PathIdentities, Record, RunLimits, RunStarted, SaveMode, StartOptions, State, StopReason,
-    Timer, Validation, ValidatorInfo, ValidatorVerdict, step,
+    AfterRejection, BaselineCheck, BaselineMode, CompletionTrigger, ContextUsage, ControlOrigin,
+    Effect, FrozenPolicy, Input, IterationEnd, Latch, LaunchDigests, Now, Observation,
+    ObservedEvidence, PathIdentities, ReceivedControl, Record, RunLimits, RunStarted, SaveMode,
+    StartOptions, State, StopReason, Timer, Validation, ValidatorInfo, ValidatorVerdict, step,
 };
 
 use crate::bytes::Bytes;
@@ -137,11 +137,14 @@ impl World {
             if ordered(|effect| matches!(effect, Effect::Pause { .. } | Effect::WaitUntil(_))) {
                 return Input::WaitFinished;
             }
+            if ordered(|effect| matches!(effect, Effect::Hold)) {
+                return if bytes.flag() { self.control(bytes) } else { Input::HoldFinished };
+            }
             if let Some(prepared) = self.prepared() {
                 return prepared;
             }
         }
-        match bytes.byte() % 17 {
+        match bytes.byte() % 19 {
             0 => Input::Observed(observation(bytes)),
             1 => Input::Claimed(records::claim(bytes)),
             2 | 3 => Input::Usage(records::usage(bytes)),
@@ -170,8 +173,20 @@ impl World {
             }
             11 => Input::Previewed { accepted: bytes.flag(), reasons: vec![bytes.text()] },
             12 => Input::AgentUnavailable(bytes.text()),
+            16 | 17 => self.control(bytes),
             _ => Input::Started(StartOptions { fresh: self.fresh.clone() }),
         }
+    }
+
+    /// Some ids come twice.
+    fn control(&self, bytes: &mut Bytes<'_>) -> Input {
+        let origin = ControlOrigin {
+            id: format!("c{}", bytes.byte() % 32),
+            user: bytes.text(),
+            program: String::new(),
+            sent_ms: self.now.unix_ms,
+        };
+        Input::Control(ReceivedControl { origin, control: records::control(bytes) })
     }
 
     fn prepared(&self) -> Option<Input> {
@@ -242,11 +257,14 @@ impl World {
         assert!(old.iter().zip(sum).all(|(old, sum)| sum >= *old), "tokens fell");
         assert!(state.budget.runtime_ms >= before.budget.runtime_ms, "runtime fell");
         assert!(state.iterations - before.iterations <= 1, "an iteration was skipped");
-        assert!(state.iterations <= MOST_ITERATIONS, "more iterations than allowed");
+        let within = state.limits.max_iterations.is_none_or(|max| state.iterations <= max);
+        assert!(within || state.iterations == before.iterations, "more iterations than allowed");
         let starts = effects.iter().any(|e| matches!(e, Effect::Start(_) | Effect::Prepare(_)));
         assert!(!(starts && state.completion().is_some()), "an agent after completion");
         assert!(!(starts && state.process.stop_requested), "an agent after a signal");
-        assert!(!(starts && state.cost() >= MOST_COST), "overspent");
+        let spent = state.limits.max_cost_usd.is_some_and(|max| state.cost() >= max);
+        assert!(!(starts && spent), "overspent");
+        assert!(!(starts && state.is_pause_requested()), "an agent in a pause");
         if before.completion().is_some() {
             assert_eq!(before.latch, state.latch, "a completion was changed");
             assert!(new.iter().all(|record| matches!(record, Record::Warning { .. })), "{new:?}");

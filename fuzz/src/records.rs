@@ -5,8 +5,9 @@ use ralph_orchestrator_contract::{
     Usd, Verdict,
 };
 use ralph_orchestrator_core::machine::{
-    BaselineMode, ChangedFile, Changes, FileChange, FrozenPolicy, IterationOutcome, PathIdentities,
-    Record, RunLimits, RunStarted, SaveMode, StopReason, Trigger, ValidatorVerdict,
+    BaselineMode, ChangedFile, Changes, Control, ControlOrigin, FileChange, FrozenPolicy,
+    IterationOutcome, LimitChanges, PathIdentities, Record, RunLimits, RunStarted, SaveMode,
+    StopReason, Trigger, ValidatorVerdict,
 };
 
 use crate::bytes::Bytes;
@@ -32,7 +33,7 @@ pub(crate) fn started(bytes: &mut Bytes<'_>) -> Record {
 
 pub(crate) fn record(bytes: &mut Bytes<'_>) -> Record {
     let iteration = u64::from(bytes.byte());
-    match bytes.byte() % 20 {
+    match bytes.byte() % 23 {
         0 => Record::Clock { runtime_ms: bytes.number() },
         1 => Record::Claimed { iteration, claim: claim(bytes) },
         2 => Record::Completed {
@@ -74,6 +75,7 @@ pub(crate) fn record(bytes: &mut Bytes<'_>) -> Record {
             model: bytes.flag().then(|| bytes.text()),
             role: bytes.flag().then(|| bytes.text()),
             prompt_file: bytes.flag().then(|| bytes.text()),
+            controls: vec![bytes.text()],
             reservation: money(bytes),
             runtime_ms: bytes.number(),
         },
@@ -148,7 +150,39 @@ pub(crate) fn record(bytes: &mut Bytes<'_>) -> Record {
             tree: bytes.flag().then(|| bytes.text()),
             runtime_ms: bytes.number(),
         },
+        19 => Record::ControlReceived {
+            origin: origin(bytes),
+            control: control(bytes),
+            refused: bytes.flag().then(|| bytes.text()),
+        },
+        20 => Record::Answered { text: bytes.text(), origin: Some(origin(bytes)) },
+        21 => Record::Paused { runtime_ms: bytes.number() },
         _ => Record::Warning { message: bytes.text() },
+    }
+}
+
+fn origin(bytes: &mut Bytes<'_>) -> ControlOrigin {
+    ControlOrigin {
+        id: bytes.text(),
+        user: bytes.text(),
+        program: bytes.text(),
+        sent_ms: bytes.number(),
+    }
+}
+
+pub(crate) fn control(bytes: &mut Bytes<'_>) -> Control {
+    match bytes.byte() % 6 {
+        0 => Control::Steer { text: bytes.text() },
+        1 => Control::Answer { text: bytes.text() },
+        2 => Control::Pause { now: bytes.flag() },
+        3 => Control::Resume,
+        4 => Control::Limits(LimitChanges {
+            clear: bytes.flag(),
+            max_iterations: bytes.flag().then(|| bytes.flag().then(|| bytes.number())),
+            max_cost_usd: bytes.flag().then(|| bytes.flag().then(|| money(bytes))),
+            ..LimitChanges::default()
+        }),
+        _ => Control::Stop,
     }
 }
 

@@ -46,7 +46,9 @@ impl Activity {
             RunEvent::SetupStarted { .. } => Some(Self::Setup),
             // During an in-session validation, or its own wait, the agent stays active.
             RunEvent::Validating { .. } if !matches!(self, Self::Agent) => Some(Self::Validators),
-            RunEvent::Paused { .. } | RunEvent::Waiting { .. } if !matches!(self, Self::Agent) => {
+            RunEvent::Paused { .. } | RunEvent::Waiting { .. } | RunEvent::PauseBegan { .. }
+                if !matches!(self, Self::Agent) =>
+            {
                 Some(Self::Waiting)
             }
             RunEvent::IterationFinished { .. }

@@ -16,10 +16,12 @@ use crate::commands::doctor::DoctorArgs;
 use crate::commands::export::ExportArgs;
 use crate::commands::go::GoArgs;
 use crate::commands::init::InitArgs;
+use crate::commands::limits::LimitsArgs;
 use crate::commands::log::LogArgs;
 use crate::commands::man::ManArgs;
 use crate::commands::new::NewArgs;
 use crate::commands::next::NextArgs;
+use crate::commands::pause::{PauseArgs, ResumeArgs};
 use crate::commands::plugin::{PluginCommand, PluginHostArgs};
 use crate::commands::prompts::PromptsCommand;
 use crate::commands::reset::ResetArgs;
@@ -27,6 +29,7 @@ use crate::commands::rollback::RollbackArgs;
 use crate::commands::run::RunArgs;
 use crate::commands::runs::RunsArgs;
 use crate::commands::status::StatusArgs;
+use crate::commands::steer::SteerArgs;
 use crate::commands::stop::StopArgs;
 use crate::commands::why::WhyArgs;
 use crate::values;
@@ -38,6 +41,9 @@ pub(crate) struct CommandLine {
     /// Configuration file [default: ralph.toml, here or above]
     #[arg(short, long, global = true, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
+    /// Workspace, or a run's id, instead of a file
+    #[arg(short, long, global = true, value_name = "DIR", conflicts_with_all = ["config", "task"])]
+    pub(crate) workspace: Option<String>,
     /// Task below .ralph, such as ralph-1 or 1
     #[arg(long, global = true, value_name = "TASK")]
     pub(crate) task: Option<String>,
@@ -75,10 +81,8 @@ pub(crate) enum Command {
     Diff(DiffArgs),
     /// List the run's checkpoints, or restore the files of one
     Rollback(RollbackArgs),
-    /// Answer the agent's question, or give it guidance
-    Answer(AnswerArgs),
-    /// Stop the active run of this configuration
-    Stop(StopArgs),
+    #[command(flatten)]
+    Control(ControlCommand),
     /// Delete all runs of this configuration
     Reset(ResetArgs),
     /// Write a ralph.toml and a PROMPT.md to start from
@@ -109,6 +113,23 @@ pub(crate) enum Command {
     /// Write the manual pages, for packages
     #[command(hide = true)]
     Man(ManArgs),
+}
+
+/// What people ask of a run.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ControlCommand {
+    /// Give the agent guidance, at the top of its next prompt
+    Steer(SteerArgs),
+    /// Answer the agent's question, or give it guidance
+    Answer(AnswerArgs),
+    /// Start no further iteration until `resume`
+    Pause(PauseArgs),
+    /// End the pause of a run
+    Resume(ResumeArgs),
+    /// Show the run's limits, or change them while it is active
+    Limits(LimitsArgs),
+    /// Stop the active run of this configuration
+    Stop(StopArgs),
 }
 
 impl Command {

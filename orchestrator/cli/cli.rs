@@ -15,7 +15,7 @@ use crate::args::{Command, CommandLine};
 use crate::compiled_in::{CompiledIn, NameError, set_of_program};
 use crate::discovery::{self, ConfigFile};
 use crate::error::{CommandError, exit};
-use crate::{commands, complete, detach, help, output, suggest, trace};
+use crate::{commands, complete, detach, help, output, suggest, trace, workspace_selection};
 
 /// The command line of ralph-orchestrator: every command of the program.
 ///
@@ -187,7 +187,7 @@ fn parse() -> Result<CommandLine, clap::Error> {
 }
 
 fn dispatch(command_line: CommandLine) -> Result<u8, CommandError> {
-    let CommandLine { config, task, quiet, detached, command } = command_line;
+    let CommandLine { config, workspace, task, quiet, detached, command } = command_line;
     let (command, task) = match command {
         Command::Go(go) => {
             let (run, task) = go.into_run(task)?;
@@ -202,10 +202,10 @@ fn dispatch(command_line: CommandLine) -> Result<u8, CommandError> {
         output::set_quiet();
     }
     let named = config.clone().unwrap_or_else(|| discovery::NAME.into());
-    let config = if command.uses_config() {
-        ConfigFile::find(config)?.with_task(task)
-    } else {
-        ConfigFile::named(named.clone())
+    let config = match workspace {
+        Some(workspace) => workspace_selection::find_for(&command, &workspace)?,
+        None if command.uses_config() => ConfigFile::find(config)?.with_task(task),
+        None => ConfigFile::named(named.clone()),
     };
     if let Some(notice) = config.place.notice() {
         output::info(&notice);
@@ -233,8 +233,7 @@ fn dispatch(command_line: CommandLine) -> Result<u8, CommandError> {
         Command::Runs(runs) => commands::runs::runs(&config, &runs),
         Command::Why(why) => commands::why::why(&config, &why),
         Command::Log(log) => commands::log::log(&config, &log),
-        Command::Answer(answer) => commands::answer::answer(&config, answer),
-        Command::Stop(stop) => commands::stop::stop(&config, &stop),
+        Command::Control(control) => commands::control(&config, control),
         Command::Reset(reset) => commands::reset::reset(&config, &reset),
         Command::Init(init) => commands::init::init(&named, &init),
         Command::Doctor(doctor) => commands::doctor::doctor(&config, &doctor),

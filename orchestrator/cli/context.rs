@@ -185,6 +185,13 @@ pub(crate) fn invocation(file: &ConfigFile) -> String {
     {
         words.push_str(&format!(" -c {}", shell_word(file)));
     }
+    if let ConfigPlace::Missing { folders } = &file.place
+        && let Some(folder) = folders.first()
+        && std::env::current_dir().is_ok_and(|here| here != *folder)
+    {
+        words.push_str(&format!(" -w {}", shell_word(folder)));
+        return words;
+    }
     if let Some(task) = file.task() {
         words.push_str(&format!(" --task {}", shell_word(task)));
     }
@@ -362,7 +369,7 @@ pub(crate) fn user_file(vars: &BTreeMap<String, String>) -> Option<PathBuf> {
 /// The variable of the folder for state.
 pub(crate) const STATE_HOME: &str = "XDG_STATE_HOME";
 
-fn state_home(vars: &BTreeMap<String, String>) -> PathBuf {
+pub(crate) fn state_home(vars: &BTreeMap<String, String>) -> PathBuf {
     home(vars, STATE_HOME, ".local/state")
 }
 

@@ -58,6 +58,16 @@ impl ConfigFile {
         Ok(ConfigPlace::Missing { folders: vec![std::env::current_dir()?] }.into())
     }
 
+    /// The same for a run in this folder.
+    pub(crate) fn without_file_in(folder: PathBuf) -> Self {
+        ConfigPlace::Missing { folders: vec![folder] }.into()
+    }
+
+    /// Whether there is no file here or above.
+    pub(crate) const fn is_missing(&self) -> bool {
+        matches!(self.place, ConfigPlace::Missing { .. })
+    }
+
     /// The file, or where it would be.
     pub(crate) fn path(&self) -> PathBuf {
         self.place.path()

@@ -14,7 +14,10 @@ use crate::render::terminal::{fold, stdout_width};
 const GROUPS: [(&str, &[&str]); 5] = [
     ("Run", &["run", "new", "go"]),
     ("Look", &["status", "next", "log", "why", "diff", "runs", "export"]),
-    ("Steer", &["answer", "add", "stop", "rollback", "reset"]),
+    (
+        "Steer",
+        &["steer", "answer", "pause", "resume", "limits", "add", "stop", "rollback", "reset"],
+    ),
     ("Measure", &["bench"]),
     ("Set up", &["init", "doctor", "config", "prompts", "agents", "plugin", "completions"]),
 ];
@@ -57,7 +60,8 @@ pub(crate) fn command() -> Command {
     complete::attach(command.help_template(StyledStr::from(template)))
 }
 
-/// All visible commands, in their groups, as they fit the terminal.
+/// All visible commands, in their groups, as they fit the terminal. Without empty lines between the groups all of
+/// it is one screen.
 fn overview(command: &Command) -> String {
     // As clap does, which has no part in this.
     let columns = || std::env::var("COLUMNS").ok()?.parse().ok();
@@ -78,7 +82,6 @@ fn overview(command: &Command) -> String {
                 let _ = writeln!(text, "{line}");
             }
         }
-        text.push('\n');
     }
     let _ = write!(text, "{header}Options:{header:#}");
     text

@@ -8,6 +8,14 @@ pub(crate) const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
         &[
             ("List the runs of this workspace, whatever their configuration", "runs"),
             ("The id of the newest one", "runs --json | jq -r .run"),
+            ("What every workspace does, and waits for", "runs --all"),
+        ],
+    ),
+    (
+        "runs prune",
+        &[
+            ("What would be deleted", "runs prune --older-than 30d --dry-run"),
+            ("Keep the five newest of each workspace", "runs prune --all --keep 5"),
         ],
     ),
     (
@@ -91,6 +99,25 @@ pub(crate) const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
                 "One that waits for another, with criteria",
                 r#"add "Log out" --after login --criterion "the session ends""#,
             ),
+        ],
+    ),
+    (
+        "steer",
+        &[
+            ("Tell the agent where to look", r#"steer "look at the parser first""#),
+            ("See whether an agent has read it", "status"),
+        ],
+    ),
+    ("pause", &[("Pause after the running iteration", "pause"), ("Pause at once", "pause --now")]),
+    (
+        "resume",
+        &[("Let the run go on", "resume"), ("Of another configuration", "-c other.toml resume")],
+    ),
+    (
+        "limits",
+        &[
+            ("The limits, and what is used of them", "limits"),
+            ("Let the run cost more, and take any time", "limits --max-cost 80 --max-runtime none"),
         ],
     ),
     (

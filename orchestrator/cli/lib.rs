@@ -14,6 +14,7 @@ mod commands;
 mod compiled_in;
 mod complete;
 mod context;
+mod control;
 mod detach;
 mod discovery;
 mod dry_run;
@@ -43,6 +44,7 @@ mod task;
 mod tasks;
 mod trace;
 mod values;
+mod workspace_selection;
 mod workspace_setup;
 mod writer;
 

@@ -71,7 +71,7 @@ pub(crate) fn restart(program: &str) -> String {
 pub(crate) fn is_answered(state: &State) -> bool {
     state.stop.as_ref().is_some_and(|stop| stop.reason == StopReason::NeedsHuman)
         && matches!(state.resume_blocker(), Some(ResumeBlocker::Nothing))
-        && state.answers.iter().any(|answer| answer.question.is_some())
+        && state.open_answers().any(|answer| answer.question.is_some())
 }
 
 /// Returns the limit's key and its present value.

@@ -2,7 +2,7 @@
 
 use crate::environment::TestEnvironment;
 
-const COMMANDS: [&str; 45] = [
+const COMMANDS: [&str; 50] = [
     "",
     "run",
     "new",
@@ -13,8 +13,13 @@ const COMMANDS: [&str; 45] = [
     "why",
     "diff",
     "runs",
+    "runs prune",
     "export",
+    "steer",
     "answer",
+    "pause",
+    "resume",
+    "limits",
     "add",
     "stop",
     "rollback",

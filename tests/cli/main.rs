@@ -24,6 +24,7 @@ mod commands;
 mod completion;
 mod configuration;
 mod configurations;
+mod controls;
 mod crash;
 mod detached;
 mod discovery;

@@ -1,14 +1,12 @@
 //! `answer`
 
-use ralph_orchestrator_core::machine::Record;
-use ralph_orchestrator_core::store::Store;
+use ralph_orchestrator_core::machine::Control;
 
-use super::run_selection;
 use crate::args::SetArgs;
 use crate::context::{self, Context};
+use crate::control::{QUEUED, Sender, refuse};
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
-use crate::orphans::end_orphans;
 use crate::output;
 use crate::render::text::one_line;
 
@@ -22,37 +20,29 @@ pub(crate) struct AnswerArgs {
 
 pub(crate) fn answer(file: &ConfigFile, args: AnswerArgs) -> Result<u8, CommandError> {
     let context = Context::locate_run(file, &args.sets)?;
-    let layout = context.layout()?;
     if args.text.trim().is_empty() {
         return Err(CommandError::user("the answer is empty"));
     }
-    if !layout.root().exists() {
-        return Err(CommandError::user(run_selection::no_run(&context)));
-    }
-    let mut store = Store::open(layout)?;
-    let found = store.resume()?;
-    // Otherwise nothing would tell the next start of them.
-    for note in store.end_orphans(found.as_ref(), &end_orphans).notes {
-        output::info(&note);
-    }
-    let Some(found) = found else {
-        return Err(CommandError::user(run_selection::no_run(&context)));
+    let delivery = Sender::new(&context, file, Control::Answer { text: args.text })?.deliver()?;
+    let Some((recorded, is_active)) = delivery.recorded() else {
+        output::result(QUEUED);
+        return Ok(exit::OK);
     };
-    let program = context::invocation(file);
-    if found.state.completion().is_some() {
-        return Err(CommandError::user(format!("run {} is complete", found.run))
-            .hinted(format!("`{program} run --restart` begins a new run")));
+    if let Some(reason) = &recorded.refused {
+        return Err(refuse(reason));
     }
-    store.append(&Record::Answered { text: args.text })?;
-    output::result(&match found.state.question() {
+    let resumes = match is_active {
+        true => String::new(),
+        false => format!(": `{} run` resumes", context::invocation(file)),
+    };
+    let question = recorded.state.answers.last().and_then(|answer| answer.question.as_deref());
+    output::result(&match question {
         Some(question) => format!(
-            "answered the question \"{}\"; both go to the top of the next prompt: `{program} run` \
-             resumes",
+            "answered the question \"{}\"; both go to the top of the next prompt{resumes}",
             one_line(question, 200)
         ),
         None => format!(
-            "no question is open: this is guidance, and goes to the top of the next prompt: `{program} \
-             run` resumes"
+            "no question is open: this is guidance, and goes to the top of the next prompt{resumes}"
         ),
     });
     Ok(exit::OK)

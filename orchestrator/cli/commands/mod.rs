@@ -11,10 +11,12 @@ pub(crate) mod doctor;
 pub(crate) mod export;
 pub(crate) mod go;
 pub(crate) mod init;
+pub(crate) mod limits;
 pub(crate) mod log;
 pub(crate) mod man;
 pub(crate) mod new;
 pub(crate) mod next;
+pub(crate) mod pause;
 pub(crate) mod plugin;
 pub(crate) mod prompts;
 pub(crate) mod reset;
@@ -23,12 +25,27 @@ pub(crate) mod run;
 pub(crate) mod run_selection;
 pub(crate) mod runs;
 pub(crate) mod status;
+pub(crate) mod steer;
 pub(crate) mod stop;
 pub(crate) mod why;
 
 use std::future::Future;
 
+use crate::args::ControlCommand;
+use crate::discovery::ConfigFile;
 use crate::error::CommandError;
+
+/// Runs a command that asks something of a run.
+pub(crate) fn control(file: &ConfigFile, command: ControlCommand) -> Result<u8, CommandError> {
+    match command {
+        ControlCommand::Steer(args) => steer::steer(file, args),
+        ControlCommand::Answer(args) => answer::answer(file, args),
+        ControlCommand::Pause(args) => pause::pause(file, &args),
+        ControlCommand::Resume(args) => pause::resume(file, &args),
+        ControlCommand::Limits(args) => limits::limits(file, &args),
+        ControlCommand::Stop(args) => stop::stop(file, &args),
+    }
+}
 
 /// Runs a command that waits for things.
 pub(crate) fn block_on<T>(

@@ -92,6 +92,9 @@ impl SelectedRun {
     pub(crate) fn runtime_ms(&self) -> u64 {
         let recorded = self.found.state.budget.runtime_ms;
         let Some(holder) = &self.holder else { return recorded };
+        if self.found.state.controls.pause.as_ref().is_some_and(|pause| pause.in_effect) {
+            return recorded;
+        }
         // Between two starts no time passes.
         let since = self.measured.max(holder.started);
         let passed = since.map_or(0, |since| Timestamp::now().duration_since(since).as_millis());

@@ -1,5 +1,8 @@
 //! `runs`
 
+mod everywhere;
+mod prune;
+
 use jiff::Timestamp;
 use ralph_orchestrator_core::machine::{State, StopReason};
 use ralph_orchestrator_core::store::{Lock, Owner, StateError, read_run};
@@ -18,12 +21,24 @@ use crate::render::text::{cost, local_minute, one_line, short_number};
 use crate::{output, tasks};
 
 #[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct RunsArgs {
+    #[command(subcommand)]
+    pub(crate) command: Option<RunsCommand>,
+    /// List the current run of every workspace of this user, as where no ralph.toml is here or above
+    #[arg(long)]
+    pub(crate) all: bool,
     /// Print one JSON array
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) sets: SetArgs,
+}
+
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum RunsCommand {
+    /// Delete the records of old runs that have ended
+    Prune(prune::PruneArgs),
 }
 
 /// Columns of a task that every table has room for.
@@ -34,7 +49,12 @@ const MOST_TASK: usize = 60;
 const MOST_PROMPT: u64 = 64 * 1024;
 
 pub(crate) fn runs(file: &ConfigFile, args: &RunsArgs) -> Result<u8, CommandError> {
-    let context = Context::locate_run(file, &args.sets)?;
+    if let Some(RunsCommand::Prune(prune)) = &args.command {
+        return prune::prune(file, prune);
+    }
+    let Some(context) = find_workspace(file, &args.sets, args.all)? else {
+        return Ok(everywhere::list(args.json));
+    };
     let all = list_all(&layouts(&context)?)?;
     let mut rows: Vec<RunRow> = all.iter().map(RunRow::read).collect();
     if let Some(ledger) = read_ledger(&context.layout()?)? {
@@ -50,6 +70,22 @@ pub(crate) fn runs(file: &ConfigFile, args: &RunsArgs) -> Result<u8, CommandErro
         table(&rows, &ids, stdout_width()).iter().for_each(|line| output::result(line));
     }
     Ok(exit::OK)
+}
+
+/// Returns what the runs of one workspace are found by; `None` for all workspaces, as where there is neither a
+/// configuration nor a run that was begun without one.
+fn find_workspace(
+    file: &ConfigFile,
+    sets: &SetArgs,
+    all: bool,
+) -> Result<Option<Context>, CommandError> {
+    if all {
+        return Ok(None);
+    }
+    match Context::locate_run(file, sets) {
+        Err(_) if file.is_missing() => Ok(None),
+        located => located.map(Some),
+    }
 }
 
 /// What is known of a run.

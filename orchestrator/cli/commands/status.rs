@@ -2,7 +2,7 @@
 
 use ralph_orchestrator_contract::Usd;
 use ralph_orchestrator_core::machine::{
-    FrozenPolicy, Latch, RunSummary, SaveState, State, StopReason,
+    FrozenPolicy, Latch, Limit, RunSummary, SaveState, State, StopReason,
 };
 use ralph_orchestrator_core::store::{Holder, Layout, Lock, StoredRun};
 use serde_json::{Value, json};
@@ -12,6 +12,7 @@ use super::run_selection::{self, SelectedRun};
 use crate::args::SetArgs;
 use crate::backlog::BacklogView;
 use crate::context::Context;
+use crate::control::{progress, sender};
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::git::{self, WorktreeView};
@@ -84,6 +85,8 @@ pub(crate) fn status(file: &ConfigFile, args: &StatusArgs) -> Result<u8, Command
 const INDENT: usize = 14;
 /// Changed files that are named.
 const MOST_FILES: usize = 5;
+/// Answers and guidance that are shown, the newest ones.
+const MOST_GUIDANCE: usize = 5;
 
 /// One word for how the run stands. The same fold decides about it as about everything else.
 pub(super) fn phase(state: &State, held: bool) -> &'static str {
@@ -91,6 +94,7 @@ pub(super) fn phase(state: &State, held: bool) -> &'static str {
         return "completed";
     }
     match state.stop.as_ref().map(|stop| stop.reason) {
+        _ if held && state.controls.pause.as_ref().is_some_and(|pause| pause.in_effect) => "paused",
         _ if held => "running",
         Some(StopReason::NeedsHuman) if next_step::is_answered(state) => "stopped",
         Some(StopReason::NeedsHuman) => "needs_human",
@@ -136,6 +140,8 @@ fn object(stored: &SelectedRun) -> Value {
         "stagnant": state.progress.stagnant,
         "survived": state.agent.survivors,
         "waiting_until": waiting_until,
+        "pause": state.controls.pause,
+        "guidance": guidance(state),
         "limits": {
             "max_iterations": state.limits.max_iterations,
             "max_runtime_s": state.limits.max_runtime_ms.map(seconds),
@@ -265,11 +271,54 @@ fn lines(stored: &SelectedRun, story: &RunSummary) -> Vec<String> {
         let text = one_line(&survivor.to_string(), 120);
         lines.push(format!("  process     {text} could not be ended"));
     }
+    lines.extend(controls(state));
     if let Some(wait) = &state.waiting {
         let until = timestamp(wait.until_ms).map_or_else(|| "later".to_owned(), local);
         lines.push(format!("  waiting     until {until}: {}", one_line(&wait.reason, 120)));
     }
     lines.push(format!("  state       {}", shorten_home(stored.layout.root())));
+    lines
+}
+
+/// Answers and guidance, and how far each has come.
+fn guidance(state: &State) -> Vec<Value> {
+    let each = state.answers.iter().map(|answer| {
+        let (word, iteration) = progress(answer);
+        let origin = answer.origin.as_ref();
+        json!({
+            "id": origin.map(|origin| origin.id.as_str()),
+            "user": origin.map(|origin| origin.user.as_str()),
+            "program": origin.map(|origin| origin.program.as_str()),
+            "sent": origin.and_then(|origin| timestamp(origin.sent_ms)),
+            "question": answer.question,
+            "text": answer.text,
+            "state": word,
+            "iteration": iteration,
+        })
+    });
+    each.collect()
+}
+
+/// What people asked of the run that is still of interest.
+fn controls(state: &State) -> Vec<String> {
+    let mut lines = Vec::new();
+    if let Some(pause) = &state.controls.pause {
+        let how = if pause.in_effect { "paused" } else { "pause requested" };
+        let by = sender(&pause.origin);
+        lines.push(format!("  pause       {how} by {by}; `resume` ends it"));
+    }
+    let newest = state.answers.len().saturating_sub(MOST_GUIDANCE);
+    for answer in state.answers.iter().skip(newest) {
+        let (word, iteration) = progress(answer);
+        let of = iteration.map(|iteration| format!(" in iteration {iteration}"));
+        let text = one_line(&answer.text, 120);
+        lines.push(format!("  guidance    {word}{}: {text}", of.unwrap_or_default()));
+    }
+    for limit in Limit::ALL {
+        if let Some(origin) = state.controls.limits.origin(limit) {
+            lines.push(format!("  limit       {} was set by {}", limit.key(), sender(origin)));
+        }
+    }
     lines
 }
 

@@ -2,12 +2,16 @@
 
 use std::time::Duration;
 
-use ralph_orchestrator_core::store::{Holder, Layout, Lock, Owner, SeriesLock};
+use ralph_orchestrator_core::machine::{Control, ReceivedControl};
+use ralph_orchestrator_core::store::{
+    Holder, Layout, Lock, Owner, SeriesLock, read_current_run, send_control, withdraw_control,
+};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
 use super::run_selection::layouts;
 use crate::args::SetArgs;
 use crate::context::{self, Context};
+use crate::control::own_origin;
 use crate::discovery::ConfigFile;
 use crate::error::{CommandError, exit};
 use crate::output;
@@ -49,6 +53,7 @@ pub(crate) fn stop(file: &ConfigFile, args: &StopArgs) -> Result<u8, CommandErro
     };
     let pid = i32::try_from(holder.pid).ok().and_then(Pid::from_raw);
     let pid = pid.ok_or_else(|| CommandError::user("the run has only just started; try again"))?;
+    let message = announce(&layout);
     kill_process(pid, Signal::TERM).map_err(std::io::Error::from)?;
     if args.no_wait {
         output::result(&format!("stop requested: {holder}"));
@@ -67,6 +72,10 @@ pub(crate) fn stop(file: &ConfigFile, args: &StopArgs) -> Result<u8, CommandErro
     while test_kill_process(pid).is_ok() && std::time::Instant::now() < deadline {
         std::thread::sleep(POLL);
     }
+    // Where the run ended before it could record it.
+    if let Some(id) = message {
+        withdraw_control(&layout, &id)?;
+    }
     output::result(&match program {
         Some(program) => format!("stopped ({holder}); `{program} run` resumes"),
         None => format!(
@@ -75,6 +84,18 @@ pub(crate) fn stop(file: &ConfigFile, args: &StopArgs) -> Result<u8, CommandErro
         ),
     });
     Ok(exit::OK)
+}
+
+/// Lets the run record who stops it. That is not needed to stop it, so whatever keeps it from that is no
+/// error. Returns the id of the message.
+fn announce(layout: &Layout) -> Option<String> {
+    let found = read_current_run(layout, |_| {}).ok()??;
+    if found.state.completion().is_some() {
+        return None;
+    }
+    let control = ReceivedControl { origin: own_origin(), control: Control::Stop };
+    send_control(layout, &found.run, &control).ok()?;
+    Some(control.origin.id)
 }
 
 /// Returns who works in a state directory. Between two items of a backlog no run is held, but the series of

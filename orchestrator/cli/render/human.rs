@@ -1,5 +1,6 @@
 //! Reports a run to people: a few lines for each iteration, more with `--verbose`.
 
+mod controls;
 mod iteration;
 mod ticker;
 
@@ -411,6 +412,9 @@ impl RunObserver for HumanReporter {
             | RunEvent::Verdict { .. }
             | RunEvent::Artefacts { .. }
             | RunEvent::Baseline { .. } => self.completion(state, notice),
+            RunEvent::ControlReceived { .. } | RunEvent::PauseBegan { .. } => {
+                self.control(state, notice);
+            }
             RunEvent::SetupStarted { command, .. } => {
                 state.live.begin(LiveActivity::SettingUp(command.clone()));
                 self.refresh(state);

@@ -29,6 +29,8 @@ pub(super) enum LiveActivity {
     Waiting(Instant, String),
     /// The same between two iterations.
     Pausing(Instant),
+    /// This user has paused the run, whose time stands still.
+    Paused(String),
 }
 
 /// The run as the line shows it.
@@ -73,6 +75,10 @@ impl LiveLine {
 
     /// Begins another activity.
     pub(super) fn begin(&mut self, activity: LiveActivity) {
+        if matches!(self.activity, LiveActivity::Paused(_)) {
+            // The time of the pause is none of the run's.
+            self.runtime_at += self.since.elapsed();
+        }
         (self.activity, self.since) = (activity, Instant::now());
     }
 
@@ -114,6 +120,10 @@ impl LiveLine {
             }
             LiveActivity::Waiting(until, reason) => format!("waiting {}: {reason}", left(until)),
             LiveActivity::Pausing(until) => format!("next iteration in {}", left(until)),
+            LiveActivity::Paused(user) => {
+                let time = clock(now.saturating_duration_since(self.since));
+                format!("paused by {user} ({time})")
+            }
         })
     }
 
@@ -132,7 +142,8 @@ impl LiveLine {
             facts.push(format!("{name}{}{max}{own}", self.iteration));
         }
         let of = if level < 3 { " of " } else { "/" };
-        let runtime = clock(self.runtime + now.saturating_duration_since(self.runtime_at));
+        let until = if matches!(self.activity, LiveActivity::Paused(_)) { self.since } else { now };
+        let runtime = clock(self.runtime + until.saturating_duration_since(self.runtime_at));
         let max = self.max_runtime_ms.map(|max| format!("{of}{}", short_duration(max)));
         facts.push(format!("{runtime}{}", max.filter(|_| level < 4).unwrap_or_default()));
         let cost = self.charged + self.usage.cost.unwrap_or_default();

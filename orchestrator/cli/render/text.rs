@@ -7,7 +7,9 @@ use std::time::Duration;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use ralph_orchestrator_contract::{CancelReason, Capabilities, Tokens, Usd};
-use ralph_orchestrator_core::machine::{Changes, FileChange, IterationOutcome, Limit, Trigger};
+use ralph_orchestrator_core::machine::{
+    Changes, Control, ControlOrigin, FileChange, IterationOutcome, Limit, LimitChanges, Trigger,
+};
 use serde_json::Value;
 
 /// What a completion rests on if no required validator runs anything.
@@ -223,6 +225,56 @@ pub(crate) fn saved(checkpoint: Option<&str>, commit: Option<&str>) -> String {
     stored.collect::<Vec<_>>().join(", ")
 }
 
+/// Bytes in the largest binary unit that leaves a number of at least one.
+pub(crate) fn bytes(count: u64) -> String {
+    const UNITS: [&str; 5] = ["bytes", "KiB", "MiB", "GiB", "TiB"];
+    let mut tenths = u128::from(count) * 10;
+    let mut units = UNITS.iter();
+    let mut unit = units.next();
+    while tenths >= 10_240
+        && let Some(next) = units.next()
+    {
+        (tenths, unit) = (tenths / 1024, Some(next));
+    }
+    let unit = unit.copied().unwrap_or_default();
+    match (tenths / 10, tenths % 10) {
+        (whole, 0) => format!("{whole} {unit}"),
+        (whole, tenth) => format!("{whole}.{tenth} {unit}"),
+    }
+}
+
+/// What a person asked of a run, and why it was refused if it was.
+pub(crate) fn control(origin: &ControlOrigin, control: &Control, refused: Option<&str>) -> String {
+    let user = one_line(&origin.user, 40);
+    let what = match control {
+        Control::Steer { text } => format!("guidance by {user}: {}", one_line(text, 160)),
+        Control::Answer { text } => format!("answer by {user}: {}", one_line(text, 160)),
+        Control::Pause { now: false } => format!("pause requested by {user}"),
+        Control::Pause { now: true } => format!("immediate pause requested by {user}"),
+        Control::Resume => format!("pause ended by {user}"),
+        Control::Limits(changes) => format!("limits changed by {user}: {}", limit_changes(changes)),
+        Control::Stop => format!("stop requested by {user}"),
+    };
+    match refused {
+        Some(reason) => format!("{what}: refused, {}", one_line(reason, 160)),
+        None => what,
+    }
+}
+
+fn limit_changes(changes: &LimitChanges) -> String {
+    let word = |key: &str, value: Option<String>| {
+        format!("{key} {}", value.unwrap_or_else(|| "none".to_owned()))
+    };
+    let cleared = changes.clear.then(|| "those of the configuration".to_owned());
+    let set = [
+        changes.max_iterations.map(|max| word("max_iterations", max.map(|max| max.to_string()))),
+        changes.max_runtime_ms.map(|max| word("max_runtime", max.map(duration))),
+        changes.max_cost_usd.map(|max| word("max_cost_usd", max.map(|max| max.to_string()))),
+        changes.max_tokens.map(|max| word("max_tokens", max.map(|max| max.to_string()))),
+    ];
+    cleared.into_iter().chain(set.into_iter().flatten()).collect::<Vec<_>>().join(", ")
+}
+
 /// Why the agent is ended early.
 pub(crate) const fn cancel_reason(reason: CancelReason) -> &'static str {
     match reason {
@@ -233,6 +285,7 @@ pub(crate) const fn cancel_reason(reason: CancelReason) -> &'static str {
         CancelReason::MaxTokens => Limit::Tokens.key(),
         CancelReason::Handoff => "[handoff]",
         CancelReason::Signal => "a signal",
+        CancelReason::Pause => "a pause",
     }
 }
 
@@ -343,6 +396,13 @@ mod tests {
         assert_eq!(clock(Duration::from_secs(3723)), "1:02:03");
         assert_eq!(short_duration(5_400_000), "1h30m");
         assert_eq!(short_duration(500), "500ms");
+    }
+
+    #[test]
+    fn bytes_have_the_unit_that_suits_them() {
+        let shown = [0, 1023, 1024, 1536, 5 << 20, u64::MAX].map(bytes);
+        assert_eq!(shown[..5], ["0 bytes", "1023 bytes", "1 KiB", "1.5 KiB", "5 MiB"]);
+        assert!(shown[5].ends_with(" TiB"), "{}", shown[5]);
     }
 
     #[test]

@@ -140,6 +140,8 @@ pub enum CancelReason {
     Handoff,
     /// The user or the system asked the orchestrator to stop.
     Signal,
+    /// A person paused the run at once: the iteration is begun again after the pause.
+    Pause,
 }
 
 impl CancelReason {
@@ -154,6 +156,7 @@ impl CancelReason {
             Self::MaxTokens => "limits.max_tokens was reached",
             Self::Handoff => "its context is handed off",
             Self::Signal => "it was asked to stop",
+            Self::Pause => "the run is paused",
         }
     }
 }

@@ -204,7 +204,8 @@ impl CommandValidator {
             CancelReason::Idle
             | CancelReason::MaxCost
             | CancelReason::MaxTokens
-            | CancelReason::Handoff => "was ended by the orchestrator",
+            | CancelReason::Handoff
+            | CancelReason::Pause => "was ended by the orchestrator",
         };
         let (seconds, output) = (execution.took.as_secs_f64(), &execution.output);
         let left = left_behind(&execution.exit.left_behind);

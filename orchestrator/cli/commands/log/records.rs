@@ -2,14 +2,15 @@
 
 use ralph_orchestrator_contract::{CancelReason, Claim, Verdict};
 use ralph_orchestrator_core::machine::{
-    Changes, LaunchDigests, Record, RunSummary, ValidatorVerdict,
+    Changes, Control, ControlOrigin, LaunchDigests, Record, RunSummary, StopReason,
+    ValidatorVerdict,
 };
 use ralph_orchestrator_core::store::JournalEntry;
 
 use crate::render::terminal::fold;
 use crate::render::text::{
-    cancel_reason, changed_files, changes, cost, count, duration, escape, len, local, local_clock,
-    one_line, outcome, saved, timestamp, trigger,
+    cancel_reason, changed_files, changes, control, cost, count, duration, escape, len, local,
+    local_clock, one_line, outcome, saved, timestamp, trigger,
 };
 
 /// Changed files that are named.
@@ -98,10 +99,12 @@ impl RecordFormatter {
             Record::Waiting { until_ms, reason } => {
                 format!("waiting: {}{}", one_line(reason, 160), until(*until_ms))
             }
-            Record::Answered { text } => format!("answer: {}", one_line(text, 160)),
-            Record::Stopped { reason, message, .. } => {
-                format!("stopped: {} ({})", reason.word(), one_line(message, 160))
+            Record::Answered { text, origin } => describe_answer(text, origin.as_ref()),
+            Record::ControlReceived { origin, control: received, refused } => {
+                control(origin, received, refused.as_deref())
             }
+            Record::Paused { .. } => "paused".into(),
+            Record::Stopped { reason, message, .. } => describe_stop(*reason, message),
             Record::Warning { message } => format!("warning: {}", one_line(message, 200)),
             Record::Cancelling { reason } => describe_cancelling(*reason),
             Record::Note { iteration, text } => {
@@ -141,6 +144,7 @@ impl RecordFormatter {
             given,
             role,
             prompt_file,
+            controls,
             ..
         } = record
         else {
@@ -154,7 +158,12 @@ impl RecordFormatter {
             let file = prompt_file.as_deref().unwrap_or_default();
             format!(" as {role}, prompt {}", one_line(file, 200))
         });
-        Some(format!("iteration {iteration} started ({}{again}){role}{instructed}", trigger(*why)))
+        let guided = match len(controls) {
+            0 => String::new(),
+            count_of => format!("; given {}", count(count_of, "message")),
+        };
+        let why = trigger(*why);
+        Some(format!("iteration {iteration} started ({why}{again}){role}{instructed}{guided}"))
     }
 
     /// How an iteration ended, what it took, and what the run has taken so far.
@@ -188,6 +197,17 @@ impl RecordFormatter {
     }
 }
 
+fn describe_stop(reason: StopReason, message: &str) -> String {
+    format!("stopped: {} ({})", reason.word(), one_line(message, 160))
+}
+
+fn describe_answer(text: &str, origin: Option<&ControlOrigin>) -> String {
+    match origin {
+        Some(origin) => control(origin, &Control::Answer { text: text.to_owned() }, None),
+        None => format!("answer: {}", one_line(text, 160)),
+    }
+}
+
 fn describe_removed(detector: &str) -> String {
     format!("the claim found by {detector} was removed")
 }
@@ -211,6 +231,7 @@ fn describe_setup(iteration: u64, problem: &str) -> String {
 fn describe_cancelling(reason: CancelReason) -> String {
     match reason {
         CancelReason::Signal => "stop requested".to_owned(),
+        CancelReason::Pause => "stopping the agent for a pause".to_owned(),
         CancelReason::Handoff => {
             "hand-off: stopping the agent before its context is full".to_owned()
         }

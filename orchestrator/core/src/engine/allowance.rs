@@ -37,7 +37,11 @@ impl Session {
     }
 
     fn max_runtime_ms(&self) -> u64 {
-        self.config.limits.max_runtime.map_or(u64::MAX, millis)
+        // Before its first record a run has no limits of its own.
+        match self.state.started {
+            Some(_) => self.state.limits.max_runtime_ms.unwrap_or(u64::MAX),
+            None => self.config.limits.max_runtime.map_or(u64::MAX, millis),
+        }
     }
 
     fn allowance(&self, until_ms: u64) -> TimeAllowance {

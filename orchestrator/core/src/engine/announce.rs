@@ -2,7 +2,9 @@
 
 use super::run_event::RunEvent;
 use super::session::Session;
-use crate::machine::{Changes, IterationOutcome, Latch, Record, RunStarted, StopReason};
+use crate::machine::{
+    Changes, Control, IterationOutcome, Latch, PauseState, Record, RunStarted, StopReason,
+};
 use ralph_orchestrator_contract::{Event, NearMiss, Usage, Usd};
 
 impl Session {
@@ -208,6 +210,9 @@ impl Session {
                 return self.announce_setup(record);
             }
             Record::ProductsMissing { missing, .. } => products_missing(iteration, &missing),
+            Record::Answered { .. } | Record::ControlReceived { .. } | Record::Paused { .. } => {
+                return self.announce_control(record);
+            }
             Record::Usage { usage, .. } => RunEvent::Usage { iteration, usage },
             Record::Clock { .. }
             | Record::WorkspaceMade { .. }
@@ -218,10 +223,36 @@ impl Session {
             | Record::Cancelling { .. }
             | Record::Completed { .. }
             | Record::Waiting { .. }
-            | Record::Answered { .. }
             | Record::Stopped { .. } => return,
         };
         self.emit(&notice);
+    }
+}
+
+impl Session {
+    fn announce_control(&self, record: &Record) {
+        if let Some(event) = self.control_event(record) {
+            self.emit(&event);
+        }
+    }
+
+    /// Returns the event for what a person asked of the run.
+    fn control_event(&self, record: &Record) -> Option<RunEvent> {
+        let iteration = self.state.iterations;
+        Some(match record.clone() {
+            Record::Answered { text, origin } => {
+                let (origin, control) = (origin?, Control::Answer { text });
+                RunEvent::ControlReceived { iteration, origin, control, refused: None }
+            }
+            Record::ControlReceived { origin, control, refused } => {
+                RunEvent::ControlReceived { iteration, origin, control, refused }
+            }
+            Record::Paused { .. } => {
+                let PauseState { origin, .. } = self.state.controls.pause.clone()?;
+                RunEvent::PauseBegan { iteration, origin }
+            }
+            _ => return None,
+        })
     }
 }
 

@@ -22,12 +22,30 @@ pub(super) struct Clock {
 struct Marks {
     counted: Duration,
     last: Instant,
+    /// The run is paused: no time passes.
+    is_halted: bool,
 }
 
 impl Clock {
     pub(super) fn starting_at(runtime_ms: u64) -> Self {
         let counted = Duration::from_millis(runtime_ms);
-        Self { marks: Mutex::new(Marks { counted, last: Instant::now() }) }
+        Self { marks: Mutex::new(Marks { counted, last: Instant::now(), is_halted: false }) }
+    }
+
+    /// Stands still until [`run`](Self::run).
+    pub(super) fn halt(&self) {
+        self.set_halted(true);
+    }
+
+    /// Runs again.
+    pub(super) fn run(&self) {
+        self.set_halted(false);
+    }
+
+    fn set_halted(&self, is_halted: bool) {
+        // What passed until now counts as it passed.
+        self.runtime_ms();
+        self.marks.lock().unwrap_or_else(PoisonError::into_inner).is_halted = is_halted;
     }
 
     /// Returns the runtime so far, in milliseconds.
@@ -38,7 +56,10 @@ impl Clock {
     fn tick(&self, now: Instant) -> u64 {
         let mut marks = self.marks.lock().unwrap_or_else(PoisonError::into_inner);
         let gap = now.saturating_duration_since(marks.last);
-        marks.counted += if gap > LONGEST_GAP { BEAT } else { gap };
+        let passed = if gap > LONGEST_GAP { BEAT } else { gap };
+        if !marks.is_halted {
+            marks.counted += passed;
+        }
         marks.last = now;
         u64::try_from(marks.counted.as_millis()).unwrap_or(u64::MAX)
     }
@@ -80,5 +101,17 @@ mod tests {
         let after_an_hour = start + Duration::from_secs(3_600);
         assert_eq!(clock.tick(after_an_hour), 1_750, "the hour was no runtime");
         assert_eq!(clock.tick(after_an_hour + Duration::from_secs(1)), 2_750);
+    }
+
+    #[test]
+    fn stands_still_while_the_run_is_paused() {
+        let clock = Clock::starting_at(1_000);
+        clock.halt();
+        let halted = clock.runtime_ms();
+        let now = clock.marks.lock().unwrap().last;
+        assert_eq!(clock.tick(now + Duration::from_millis(900)), halted);
+        assert_eq!(clock.tick(now + Duration::from_secs(90)), halted);
+        clock.marks.lock().unwrap().is_halted = false;
+        assert_eq!(clock.tick(now + Duration::from_millis(90_500)), halted + 500);
     }
 }

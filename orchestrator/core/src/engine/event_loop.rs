@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::agent_message::AgentMessage;
+use super::controls::InboxWatch;
 use super::error::EngineError;
 use super::in_session_validation::next_validation;
 use super::iteration_watch::{
@@ -36,8 +37,11 @@ impl Session {
         // One for the whole run. The agent starts meanwhile.
         let prompt_watch = self.prompt_watch.take();
         let mut prompt_watch = prompt_watch.or_else(|| self.prompt.file().map(PromptWatch::new));
-        let result = self.event_loop(&mut watch, &mut agent, prompt_watch.as_mut()).await;
+        let mut inbox = self.lend_inbox_watch();
+        let watched = (prompt_watch.as_mut(), &mut inbox);
+        let result = self.event_loop(&mut watch, &mut agent, watched).await;
         self.prompt_watch = prompt_watch;
+        self.return_inbox_watch(inbox);
         if result.is_err() {
             watch.end(CancelReason::Signal);
         }
@@ -79,11 +83,12 @@ impl Session {
         &mut self,
         watch: &mut IterationWatch,
         agent: &mut AgentRun<'_>,
-        mut prompt_watch: Option<&mut PromptWatch>,
+        (mut prompt_watch, inbox): (Option<&mut PromptWatch>, &mut InboxWatch),
     ) -> Result<Result<Report, AgentError>, EngineError> {
         let mut stop = self.stop.clone();
         let clock = Arc::clone(&self.clock);
         let mut timer = std::pin::pin!(tokio::time::sleep(Duration::ZERO));
+        self.take_controls_in_iteration(watch)?;
         loop {
             if let Some(given_up) = self.handle_deadlines(watch)? {
                 return Ok(Err(given_up));
@@ -103,6 +108,7 @@ impl Session {
                 idle = watch.idle.probe_result(&clock) => if idle && watch.validation.is_none() {
                     self.feed(Input::Timer(Timer::Idle), watch)?;
                 },
+                () = inbox.changed() => self.take_controls_in_iteration(watch)?,
                 () = prompt_changed(prompt_watch.as_deref_mut()), if inspects => {
                     self.prompt_changed(watch);
                 }

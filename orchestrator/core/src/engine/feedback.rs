@@ -61,11 +61,15 @@ pub(super) fn block(state: &State, instructions: &[String], memory: &str) -> Str
         list(&mut text, state.notes.iter().map(|note| note.text.as_str()), usize::MAX);
         text.push('\n');
     }
-    if !state.answers.is_empty() {
-        answers(&mut text, &state.answers);
-    }
+    answers(&mut text, state);
     text.push_str(memory);
     if text.is_empty() { text } else { format!("{text}---\n\n") }
+}
+
+/// Returns the ids of the controls whose text is in the block.
+pub(super) fn controls(state: &State) -> Vec<String> {
+    let origins = state.open_answers().filter_map(|answer| answer.origin.as_ref());
+    origins.map(|origin| origin.id.clone()).collect()
 }
 
 /// Appends what keeps the workspace from being as it should be.
@@ -83,8 +87,8 @@ fn unprepared(text: &mut String, state: &State) {
 }
 
 /// Appends each answer after its question, then guidance that no question asked for.
-fn answers(text: &mut String, answers: &[Answer]) {
-    for Answer { question, text: answer } in answers {
+fn answers(text: &mut String, state: &State) {
+    for Answer { question, text: answer, .. } in state.open_answers() {
         let Some(question) = question else { continue };
         text.push_str("You asked for a human:\n");
         list(text, std::iter::once(question.as_str()), 1);
@@ -92,7 +96,7 @@ fn answers(text: &mut String, answers: &[Answer]) {
         list(text, std::iter::once(answer.as_str()), 1);
         text.push('\n');
     }
-    let guidance = answers.iter().filter(|answer| answer.question.is_none());
+    let guidance = state.open_answers().filter(|answer| answer.question.is_none());
     let guidance: Vec<&str> = guidance.map(|answer| answer.text.as_str()).collect();
     if !guidance.is_empty() {
         text.push_str("Guidance from a human:\n");

@@ -95,6 +95,7 @@ impl StartDetails {
             model: self.model.clone(),
             role: handed.role.map(|prompt| prompt.role.word().to_owned()),
             prompt_file: handed.role.map(|prompt| prompt.found.origin()),
+            controls: Vec::new(),
         }
     }
 }

@@ -15,6 +15,7 @@ mod cancel;
 mod clock;
 mod completion_phrases;
 mod construction;
+mod controls;
 mod environment;
 mod error;
 mod event_loop;
@@ -44,6 +45,7 @@ mod processes;
 mod prompt;
 mod protected_globs;
 mod protection;
+mod record_control;
 mod redact;
 mod relocated;
 mod renew;
@@ -76,6 +78,7 @@ pub use error::EngineError;
 pub use open::{MissingProducts, OpenOutcome, PartText, Request, RunPart, open};
 pub use paths::{state_layout, verify_owner};
 pub use processes::{NoProcesses, Processes};
+pub use record_control::{RecordedControl, record_control};
 pub use redact::Redactor;
 pub use role_prompts::{
     FoundPrompt, RolePromptError, built_in_prompt, check_role_prompts, find_role_prompt,

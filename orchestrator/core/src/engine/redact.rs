@@ -183,6 +183,9 @@ impl Redactor {
                 validation.tampering = self.redact(std::mem::take(&mut validation.tampering));
                 validation.warnings = self.redact(std::mem::take(&mut validation.warnings));
             }
+            Input::Control(received) => {
+                received.control = self.redact(received.control.clone());
+            }
             Input::Warning(message) => *message = self.text(message).into_owned(),
             Input::Started(_)
             | Input::Artefacts(_)
@@ -190,6 +193,7 @@ impl Redactor {
             | Input::Usage(_)
             | Input::Context(_)
             | Input::WaitFinished
+            | Input::HoldFinished
             | Input::ObservationSkipped
             | Input::SetupStarted
             | Input::Prepared { .. }

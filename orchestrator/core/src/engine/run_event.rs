@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use serde::Serialize;
 
 use crate::machine::{
-    AgentChange, Changes, IterationOutcome, StopReason, Trigger, ValidatorVerdict,
+    AgentChange, Changes, Control, ControlOrigin, IterationOutcome, StopReason, Trigger,
+    ValidatorVerdict,
 };
 use ralph_orchestrator_contract::{Claim, Event, NearMiss, Tokens, Usage, Usd};
 
@@ -130,6 +131,17 @@ pub enum RunEvent {
         #[serde(skip_serializing_if = "Vec::is_empty")]
         problems: Vec<String>,
     },
+    /// A person asked something of the run.
+    ControlReceived {
+        iteration: u64,
+        origin: ControlOrigin,
+        control: Control,
+        /// Why it cannot take effect.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        refused: Option<String>,
+    },
+    /// The pause that a person asked for is in effect: nothing goes on until it ends.
+    PauseBegan { iteration: u64, origin: ControlOrigin },
     /// A pause between iterations.
     Paused { iteration: u64, ms: u64 },
     /// A wait for the provider, or for processes that survive.

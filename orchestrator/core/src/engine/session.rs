@@ -10,6 +10,7 @@ use tracing::{Instrument as _, info_span};
 
 use super::agents::AgentPool;
 use super::clock::{self, Clock};
+use super::controls::ControlInbox;
 use super::error::EngineError;
 use super::feedback;
 use super::fingerprint::{AgentPrompt, Fingerprints, StartDetails};
@@ -29,8 +30,8 @@ use super::stop::StopRequests;
 use super::trace;
 use super::validation_policy::{self, CompletionPolicy};
 use crate::machine::{
-    Effect, FrozenPolicy, Input, Now, ObservedEvidence, Record, RunLimits, RunStarted,
-    StartIteration, StartOptions, State, StopReason, step,
+    Effect, FrozenPolicy, Input, LaunchDigests, Now, ObservedEvidence, Record, RunLimits,
+    RunStarted, StartIteration, StartOptions, State, StopReason, step,
 };
 use crate::store::{FORMAT_VERSION, Layout, Store};
 use crate::workspace::{EvidenceHasher, PinnedPaths, PromptWatch, TreeHasher, WorkspaceHandle};
@@ -73,6 +74,8 @@ pub struct Session {
     pub(super) part: Option<RunPart>,
     /// Watches the prompt file for changes while an agent runs; one for the whole run.
     pub(super) prompt_watch: Option<PromptWatch>,
+    /// What people ask of the run.
+    pub(super) inbox: ControlInbox,
     /// The paths that counted in the workspace when the run began, and count to its end.
     pub(super) pinned: Arc<PinnedPaths>,
     /// `None` while an observation runs, or if one was interrupted.
@@ -204,7 +207,7 @@ impl Session {
     /// # Errors
     /// The state cannot be written.
     pub fn answer(&mut self, text: &str) -> Result<(), EngineError> {
-        let record = Record::Answered { text: text.to_owned() };
+        let record = Record::Answered { text: text.to_owned(), origin: None };
         self.store.append(&record)?;
         self.state.apply(&record);
         Ok(())
@@ -300,6 +303,10 @@ impl Session {
                 if let Effect::Finish { reason, message } = effect {
                     self.close_memory();
                     return Ok(self.finished(reason, message));
+                }
+                // Where an agent was ordered to start, it has to be there to be cancelled.
+                if !matches!(effect, Effect::Start(_)) {
+                    self.take_controls()?;
                 }
                 inputs.extend(self.perform(effect).await?);
             }
@@ -413,6 +420,10 @@ impl Session {
                 self.close_memory();
                 self.wait_until(until_ms).await
             }
+            Effect::Hold => {
+                self.close_memory();
+                self.hold().await
+            }
             // Outside an iteration there is nothing to cancel; the others are done already.
             Effect::Cancel(_) | Effect::Append(_) | Effect::Latch | Effect::Finish { .. } => {
                 Ok(Vec::new())
@@ -465,6 +476,7 @@ impl Session {
         let handed = AgentPrompt { feedback, instructions, role, task: &task };
         let (given, seen) =
             self.fingerprints.take(&self.agents, &self.state, handed, &self.store, &self.redactor);
+        let given = LaunchDigests { controls: feedback::controls(&self.state), ..given };
         self.prepared = Some((task, seen));
         if *self.stop.borrow() > 0 {
             inputs.push(Input::Signal);

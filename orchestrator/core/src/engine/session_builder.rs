@@ -9,6 +9,7 @@ use tokio::sync::watch;
 
 use super::agents::AgentPool;
 use super::clock::Clock;
+use super::controls::ControlInbox;
 use super::error::EngineError;
 use super::existing_run::StoredPolicy;
 use super::fingerprint::Fingerprints;
@@ -166,6 +167,7 @@ impl SessionBuilder {
             setup,
             part,
             prompt_watch: None,
+            inbox: ControlInbox::new(),
             pinned: Arc::default(),
             hasher: None,
             evidence_hasher: EvidenceHasher::default(),

@@ -55,6 +55,7 @@ impl Session {
             }
             pause = pause.saturating_mul(2).min(LONGEST_PAUSE);
             self.tick()?;
+            self.take_controls()?;
         }
     }
 }

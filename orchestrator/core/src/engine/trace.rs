@@ -20,6 +20,7 @@ pub(super) fn effect(effect: &Effect) {
         Effect::Start(start) => debug!(iteration = start.iteration, "effect: start"),
         Effect::Pause { failures } => debug!(failures, "effect: pause"),
         Effect::WaitUntil(until_ms) => debug!(until_ms, "effect: wait"),
+        Effect::Hold => debug!("effect: hold"),
         Effect::Cancel(reason) => info!(?reason, "effect: cancel"),
         Effect::Finish { reason, .. } => info!(reason = reason.word(), "effect: finish"),
         Effect::Latch => debug!("effect: latch"),
@@ -54,10 +55,7 @@ pub(super) fn record(record: &Record) {
         Record::ProductsMissing { missing, .. } => {
             info!(missing = missing.len(), "products missing");
         }
-        Record::SetupStarted { iteration } => debug!(iteration, "setup started"),
-        Record::SetupFinished { iteration, problem, .. } => {
-            info!(iteration, failed = problem.is_some(), "setup finished");
-        }
+        Record::SetupStarted { .. } | Record::SetupFinished { .. } => setup(record),
         Record::Baseline { accepted, .. } => info!(accepted, "baseline checked"),
         Record::WorkspaceMade { .. } => warn!("the workspace was gone and was made again"),
         Record::MarkerRemoved { detector } => info!(detector, "marker removed"),
@@ -83,6 +81,20 @@ pub(super) fn record(record: &Record) {
         Record::Observed { iteration, tree, .. } => debug!(iteration, tree, "workspace observed"),
         Record::Note { .. } => debug!("note"),
         Record::Answered { .. } => info!("answered"),
+        Record::ControlReceived { origin, control, refused } => {
+            info!(control = control.name(), user = origin.user, refused, "control received");
+        }
+        Record::Paused { .. } => info!("paused"),
         Record::Clock { .. } | Record::Usage { .. } | Record::Context { .. } => {}
+    }
+}
+
+fn setup(record: &Record) {
+    match record {
+        Record::SetupStarted { iteration } => debug!(iteration, "setup started"),
+        Record::SetupFinished { iteration, problem, .. } => {
+            info!(iteration, failed = problem.is_some(), "setup finished");
+        }
+        _ => {}
     }
 }

@@ -116,7 +116,8 @@ impl Session {
         let (cancel, cancelled) = watch::channel(None);
         let mut work =
             Box::pin(self.selected_validation_task(selection, claim, cancelled, false).run());
-        let (mut stop, allowance) = (self.stop.clone(), self.validation_allowance());
+        let (mut stop, mut allowance) = (self.stop.clone(), self.validation_allowance());
+        let mut inbox = self.lend_inbox_watch();
         let (hasher, result) = loop {
             let goes_on = cancel.borrow().is_none();
             tokio::select! {
@@ -128,14 +129,21 @@ impl Session {
                 () = allowance.expired(), if goes_on => {
                     cancel.send_replace(Some(CancelReason::MaxRuntime));
                 }
+                () = inbox.changed() => {}
                 () = tokio::time::sleep(Duration::from_millis(LONGEST_SLEEP_MS)) => {}
             }
-            if let Err(error) = self.tick() {
+            let max_ms = self.state.limits.max_runtime_ms;
+            let recorded = self.take_controls().and_then(|_| self.tick());
+            if self.state.limits.max_runtime_ms != max_ms {
+                allowance = self.validation_allowance();
+            }
+            if let Err(error) = recorded {
                 cancel.send_replace(Some(CancelReason::Signal));
                 drop(tokio::time::timeout(GRACE, work).await);
                 return Err(error);
             }
         };
+        self.return_inbox_watch(inbox);
         self.hasher = hasher;
         let validation = result?.unwrap_or_default();
         if !validation.interrupted {

@@ -43,24 +43,32 @@ impl Session {
     }
 
     /// Waits until `left`, given the runtime, is 0, but no longer than `max_runtime` allows and not once
-    /// the run is asked to stop. Records the runtime from time to time.
+    /// the run is asked to stop or to pause. Records the runtime from time to time.
     async fn wait_for(&mut self, left: impl Fn(u64) -> u64) -> Result<Vec<Input>, EngineError> {
-        loop {
+        let mut inbox = self.lend_inbox_watch();
+        let result = loop {
+            self.take_controls()?;
             if *self.stop.borrow() > 0 {
-                return Ok(vec![Input::Signal, Input::WaitFinished]);
+                break vec![Input::Signal, Input::WaitFinished];
+            }
+            if self.is_wait_obsolete() {
+                break vec![Input::WaitFinished];
             }
             let now_ms = self.clock.runtime_ms();
             let allowed = self.state.limits.max_runtime_ms.unwrap_or(u64::MAX);
             let piece = left(now_ms).min(allowed.saturating_sub(now_ms)).min(LONGEST_SLEEP_MS);
             if piece == 0 {
-                return Ok(vec![Input::WaitFinished]);
+                break vec![Input::WaitFinished];
             }
             tokio::select! {
                 () = tokio::time::sleep(Duration::from_millis(piece)) => {}
                 () = stop_requested(&mut self.stop, 1) => {}
+                () = inbox.changed() => {}
             }
             self.tick()?;
-        }
+        };
+        self.return_inbox_watch(inbox);
+        Ok(result)
     }
 
     /// Records the runtime, so that a crash does not lose it.

@@ -92,7 +92,8 @@ impl Session {
         let iteration = self.state.iterations.saturating_add(1);
         let context = SetupContext { run: &run, iteration, workspace: &workspace, env: &env };
         let mut work = setup.run(context, &token);
-        let (mut stop, allowance) = (self.stop.clone(), self.validation_allowance());
+        let (mut stop, mut allowance) = (self.stop.clone(), self.validation_allowance());
+        let mut inbox = self.lend_inbox_watch();
         let until_ms =
             self.clock.runtime_ms().saturating_add(millis(self.config.run.setup_timeout));
         let result = loop {
@@ -108,18 +109,25 @@ impl Session {
                 () = allowance.expired(), if goes_on => {
                     cancel.send_replace(Some(CancelReason::MaxRuntime));
                 }
+                () = inbox.changed() => {}
                 () = tokio::time::sleep(Duration::from_millis(pause)) => {
                     if left == 0 && goes_on {
                         cancel.send_replace(Some(CancelReason::Timeout));
                     }
                 }
             }
-            if let Err(error) = self.tick() {
+            let max_ms = self.state.limits.max_runtime_ms;
+            let recorded = self.take_controls().and_then(|_| self.tick());
+            if self.state.limits.max_runtime_ms != max_ms {
+                allowance = self.validation_allowance();
+            }
+            if let Err(error) = recorded {
                 cancel.send_replace(Some(CancelReason::Signal));
                 drop(tokio::time::timeout(GRACE, work).await);
                 return Err(error);
             }
         };
+        self.return_inbox_watch(inbox);
         let reason = *cancel.borrow();
         Ok(SetupEnd {
             problem: result.err(),

@@ -4,8 +4,8 @@ use super::initializer;
 use super::outcome::IterationOutcome;
 use super::record::{Record, RunStarted};
 use super::state::{
-    AgentChange, AgentState, Answer, Completion, ContextUsage, LastError, Latch, Note,
-    ProviderWait, RunningIteration, State,
+    AgentChange, AgentState, Completion, ContextUsage, LastError, Latch, Note, ProviderWait,
+    RunningIteration, State,
 };
 use super::stop::{Stop, StopReason};
 use ralph_orchestrator_contract::{CancelReason, Claim, ClaimKind, ClaimSource, ErrorClass, Usage};
@@ -74,11 +74,9 @@ impl State {
             Record::Waiting { until_ms, reason } => {
                 self.waiting = Some(ProviderWait { until_ms: *until_ms, reason: reason.clone() });
             }
-            Record::Answered { text } => {
-                let question = self.claims.human_request.take().map(|claim| claim.text);
-                self.answers.push(Answer { question, text: text.clone() });
-                self.progress.reset_stagnation();
-            }
+            Record::Answered { text, origin } => self.answered(text, origin.as_ref()),
+            Record::ControlReceived { .. } => self.control_received(record),
+            Record::Paused { .. } => self.set_pause_in_effect(true),
             Record::Stopped { reason, message, .. } => {
                 self.stop = Some(Stop { reason: *reason, message: message.clone() });
             }
@@ -88,7 +86,8 @@ impl State {
     }
 
     fn run_started(&mut self, started: &RunStarted) {
-        self.limits = started.limits.clone();
+        self.controls.configured_limits = started.limits.clone();
+        self.apply_limits();
         self.agent.name.clone_from(&started.agent);
         self.agent.fallback.clone_from(&started.fallback);
         self.process.once = started.once;
@@ -112,7 +111,9 @@ impl State {
         self.identities.clone_from(identities);
         agent.clone_into(&mut self.agent.name);
         fallback.clone_into(&mut self.agent.fallback);
-        limits.clone_into(&mut self.limits);
+        limits.clone_into(&mut self.controls.configured_limits);
+        self.apply_limits();
+        self.set_pause_in_effect(false);
         self.validation.baseline_mode = *baseline;
         self.agent.last_change = None;
         self.agent.retrying = false;
@@ -141,6 +142,7 @@ impl State {
             role,
             reservation,
             runtime_ms: began_ms,
+            controls,
             ..
         } = record
         else {
@@ -148,6 +150,7 @@ impl State {
         };
         let (iteration, attempt) = (*iteration, *attempt);
         self.iterations = self.iterations.max(iteration);
+        self.deliver_answers(iteration, controls);
         self.attempt = attempt;
         self.agent.retrying = false;
         self.agent.context = None;
@@ -244,7 +247,7 @@ impl State {
         if outcome.is_regular() {
             // It has read the older notes, and left those that the next iteration needs.
             self.notes.retain(|note| note.iteration == running.iteration);
-            self.answers.clear();
+            self.see_answers(running.iteration);
         }
         if running.is_initializer {
             self.count_initializer_attempt(outcome);
@@ -307,6 +310,6 @@ const fn counts_for_stagnation(outcome: &IterationOutcome) -> bool {
         outcome,
         IterationOutcome::Deferred { .. }
             | IterationOutcome::Interrupted
-            | IterationOutcome::StoppedEarly { reason: CancelReason::Signal }
+            | IterationOutcome::StoppedEarly { reason: CancelReason::Signal | CancelReason::Pause }
     )
 }

@@ -3,11 +3,14 @@
 use std::collections::BTreeMap;
 
 use super::baseline;
+use super::deferral;
 use super::during_iteration;
 use super::failover;
 use super::handoff;
+use super::hold;
 use super::initializer;
 use super::input::{Effect, IterationEnd, Observation, StartIteration, Validation};
+use super::limit_overrides::LimitOverrides;
 use super::limits;
 use super::outcome::IterationOutcome;
 use super::record::{LaunchDigests, Record, RunStarted, Trigger};
@@ -17,10 +20,6 @@ use super::stop::{Stop, StopReason};
 use super::transition::Transition;
 use ralph_orchestrator_contract::{Budget, Claim, ClaimSource, ErrorClass, NearMiss, Usd, Verdict};
 
-/// The wait after the first refusal by the provider that does not say until when; doubled each time.
-const FIRST_DEFERRAL_MS: u64 = 30_000;
-/// The longest such wait.
-const LONGEST_DEFERRAL_MS: u64 = 30 * 60_000;
 /// How often in a row a required validator may fail to come to a verdict.
 const MOST_CHECK_ERRORS: u32 = 3;
 
@@ -267,8 +266,19 @@ fn record_artefacts(next: &mut Transition, validator: Option<String>, paths: Vec
     }
 }
 
+/// Whether the delay between two iterations is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Delay {
+    Due,
+    Over,
+}
+
 /// Stops the run or begins the next iteration, once it is known that it is not complete.
 pub(super) fn continue_run(next: &mut Transition) {
+    continue_after(next, Delay::Due);
+}
+
+pub(super) fn continue_after(next: &mut Transition, delay: Delay) {
     if let Some(claim) = &next.state.claims.human_request {
         let message = claim.text.clone();
         return next.finish(StopReason::NeedsHuman, message);
@@ -282,16 +292,20 @@ pub(super) fn continue_run(next: &mut Transition) {
         return next.finish_with(stop);
     }
     let (process, retrying) = (&next.state.process, next.state.agent.retrying);
-    if process.once && process.iterations_ended > 0 && !retrying {
+    let is_first = process.iterations_ended == 0;
+    if process.once && !is_first && !retrying && !next.state.was_cancelled_by_pause() {
         return next.finish(StopReason::Once, "stopped after one iteration (`--once`)");
+    }
+    if next.state.is_pause_requested() {
+        return hold::begin(next);
     }
     if let Some(outcome @ IterationOutcome::Deferred { message, .. }) = &next.state.last_outcome
         && !retrying
     {
         let (message, retry_at_ms) = (message.clone(), outcome.retry_at_ms());
-        return defer(next, message, retry_at_ms);
+        return deferral::defer(next, message, retry_at_ms);
     }
-    if process.iterations_ended > 0 {
+    if !is_first && delay == Delay::Due {
         let failures = next.state.agent.failures;
         next.effect(Effect::Pause { failures });
     } else {
@@ -351,45 +365,6 @@ fn unrecoverable_failure(state: &State) -> Option<Stop> {
     Some(Stop::new(reason, message))
 }
 
-/// Waits until the provider accepts requests again, if that is not too long.
-fn defer(next: &mut Transition, reason: String, retry_at_ms: Option<u64>) {
-    let now = next.now.unix_ms;
-    if let Some(wait) = &next.state.waiting {
-        if wait.until_ms > now {
-            return next.effect(Effect::WaitUntil(wait.until_ms));
-        }
-        return prepare(next);
-    }
-    let until_ms = retry_at(next, retry_at_ms);
-    let wait_ms = until_ms.saturating_sub(now);
-    let limits = &next.state.limits;
-    if wait_ms > limits.max_wait_ms {
-        let message = format!("{reason}; the wait would be longer than limits.max_wait");
-        return next.finish(StopReason::NeedsHuman, message);
-    }
-    let left = limits.max_runtime_ms.map(|max| max.saturating_sub(next.runtime_ms()));
-    if left.is_some_and(|left| wait_ms >= left) {
-        let message = format!("{reason}; the wait would last beyond limits.max_runtime");
-        return next.finish(StopReason::MaxRuntime, message);
-    }
-    next.record(Record::Waiting { until_ms, reason });
-    next.effect(Effect::WaitUntil(until_ms));
-}
-
-/// Returns when to try again: when the provider said, or later each time.
-pub(super) fn retry_at(next: &Transition, until_ms: Option<u64>) -> u64 {
-    let now = next.now.unix_ms;
-    let deferrals = next.state.agent.deferrals;
-    let doubled = FIRST_DEFERRAL_MS
-        .saturating_mul(1 << deferrals.saturating_sub(1).min(16))
-        .min(LONGEST_DEFERRAL_MS);
-    // A time in the past means at once. A second one in a row means that the clocks differ.
-    until_ms
-        .filter(|until| *until > now || deferrals <= 1)
-        .unwrap_or_else(|| now.saturating_add(doubled))
-        .max(now)
-}
-
 /// Checks the limits once more after a pause or wait, since time has passed.
 pub(super) fn wait_finished(next: &mut Transition) {
     if !next.state.is_between_iterations() {
@@ -405,6 +380,7 @@ pub(super) fn wait_finished(next: &mut Transition) {
     }
     match limits::exceeded(&next.state) {
         Some(stop) => next.finish_with(stop),
+        None if next.state.is_pause_requested() => hold::begin(next),
         None => prepare(next),
     }
 }
@@ -418,7 +394,7 @@ pub(super) fn next_attempt(state: &State) -> (u64, u32) {
     }
 }
 
-fn prepare(next: &mut Transition) {
+pub(super) fn prepare(next: &mut Transition) {
     let state = &next.state;
     let (iteration, attempt) = next_attempt(state);
     let runtime_ms = next.runtime_ms();
@@ -464,7 +440,8 @@ fn reservation(state: &State, left: Option<Usd>) -> Usd {
     left.map_or(guess, |left| guess.min(left))
 }
 
-/// Begins the iteration once its prompt is read, unless the run was asked to stop meanwhile.
+/// Begins the iteration once its prompt is read, unless the run was asked to stop or to pause meanwhile, or a
+/// limit was lowered.
 pub(super) fn prepared(
     next: &mut Transition,
     start: StartIteration,
@@ -476,6 +453,14 @@ pub(super) fn prepared(
     }
     if next.state.process.stop_requested {
         return finish_interrupted(next);
+    }
+    if next.state.controls.limits != LimitOverrides::default()
+        && let Some(stop) = limits::budget_exceeded(&next.state)
+    {
+        return next.finish_with(stop);
+    }
+    if next.state.is_pause_requested() {
+        return hold::begin(next);
     }
     let runtime_ms = next.runtime_ms();
     next.record(Record::IterationStarted {
@@ -490,6 +475,7 @@ pub(super) fn prepared(
         model: given.model,
         role: given.role,
         prompt_file: given.prompt_file,
+        controls: given.controls,
         reservation: start.reservation,
         runtime_ms,
     });

@@ -1,6 +1,6 @@
 //! Failover from one agent to the next.
 
-use super::between_iterations;
+use super::deferral;
 use super::outcome::IterationOutcome;
 use super::record::Record;
 use super::transition::Transition;
@@ -18,7 +18,7 @@ pub(super) fn fail_over_if_needed(next: &mut Transition) {
     let (class, message) = match &next.state.last_outcome {
         Some(IterationOutcome::Failed { class, message }) if is_unusable(class) => (class, message),
         Some(outcome @ IterationOutcome::Deferred { class, message }) => {
-            let retry_at_ms = between_iterations::retry_at(next, outcome.retry_at_ms());
+            let retry_at_ms = deferral::retry_at(next, outcome.retry_at_ms());
             let wait_ms = retry_at_ms.saturating_sub(next.now.unix_ms);
             if wait_ms <= LONGEST_WAIT_MS.min(next.state.limits.max_wait_ms) {
                 return;

@@ -8,6 +8,7 @@ use super::record::Record;
 use super::state::State;
 use super::stop::{Stop, StopReason};
 use super::transition::Transition;
+use ralph_orchestrator_contract::CancelReason;
 
 /// The name of the role in records.
 pub(super) const ROLE: &str = "initializer";
@@ -38,8 +39,12 @@ impl State {
 
     /// Counts an iteration of the initializer that came to an end.
     pub(super) fn count_initializer_attempt(&mut self, outcome: &IterationOutcome) {
-        let counts =
-            !matches!(outcome, IterationOutcome::Deferred { .. } | IterationOutcome::Interrupted);
+        let counts = !matches!(
+            outcome,
+            IterationOutcome::Deferred { .. }
+                | IterationOutcome::Interrupted
+                | IterationOutcome::StoppedEarly { reason: CancelReason::Pause }
+        );
         self.initializer.attempts = self.initializer.attempts.saturating_add(u32::from(counts));
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::changes::Changes;
+use super::control::ReceivedControl;
 use super::evidence::ObservedEvidence;
 use super::outcome::IterationOutcome;
 use super::path_identities::FileIdentity;
@@ -200,6 +201,10 @@ pub enum Input {
     Validated(Validation),
     /// A pause or wait is over.
     WaitFinished,
+    /// A person asks something of the run.
+    Control(ReceivedControl),
+    /// The pause of the run has ended, or has to end: it was asked to stop, or a limit is reached.
+    HoldFinished,
     /// The prompt for this iteration is read.
     Prepared {
         /// As ordered by [`Effect::Prepare`].
@@ -243,6 +248,8 @@ impl Input {
             Self::ProcessesSurvived(_) => "processes_survived",
             Self::Validated(_) => "validated",
             Self::WaitFinished => "wait_finished",
+            Self::Control(_) => "control_received",
+            Self::HoldFinished => "hold_finished",
             Self::Prepared { .. } => "prepared",
             Self::Timer(_) => "timer",
             Self::Signal => "signal",
@@ -295,6 +302,8 @@ pub enum Effect {
     },
     /// Wait until that time, in milliseconds since the Unix epoch, then [`Input::WaitFinished`].
     WaitUntil(u64),
+    /// Wait, without using up runtime, until the pause of the run ends: answer with [`Input::HoldFinished`].
+    Hold,
     /// The run has stopped, for good or until it is resumed.
     Finish {
         /// Why.

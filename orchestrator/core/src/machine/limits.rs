@@ -178,7 +178,8 @@ pub(super) fn exceeded(state: &State) -> Option<Stop> {
     Some(stop)
 }
 
-fn budget_exceeded(state: &State) -> Option<Stop> {
+/// Returns the stop if a limit on what the run may use is reached.
+pub(super) fn budget_exceeded(state: &State) -> Option<Stop> {
     let limits = &state.limits;
     let (cost, tokens) = (state.cost(), state.tokens().total());
     // An iteration that is begun again counts once.

@@ -10,12 +10,16 @@ mod baseline;
 mod between_iterations;
 mod changes;
 mod claim_stats;
+mod control;
+mod deferral;
 mod during_iteration;
 mod evidence;
 mod failover;
 mod handoff;
+mod hold;
 mod initializer;
 mod input;
+mod limit_overrides;
 mod limits;
 mod normalize;
 mod outcome;
@@ -37,12 +41,14 @@ mod workspace_setup;
 
 pub use changes::{ChangedFile, Changes, FileChange};
 pub use claim_stats::{ClaimStats, RejectionCause};
+pub use control::{Control, ControlOrigin, ControlState, PauseState, ReceivedControl};
 pub use evidence::{EvidenceHistory, ObservedEvidence};
 pub use initializer::InitializerState;
 pub use input::{
     BaselineCheck, Effect, Input, IterationEnd, Now, Observation, StartIteration, StartOptions,
     Timer, Validation,
 };
+pub use limit_overrides::{LimitChanges, LimitOverride, LimitOverrides};
 pub use limits::{Limit, LimitValue, RunLimits};
 pub use outcome::IterationOutcome;
 pub use path_identities::{FileIdentity, PathIdentities, PromptIdentity};

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::changes::Changes;
+use super::control::{Control, ControlOrigin};
 use super::limits::RunLimits;
 use super::outcome::IterationOutcome;
 use super::path_identities::{FileIdentity, PathIdentities};
@@ -85,6 +86,8 @@ pub struct LaunchDigests {
     pub role: Option<String>,
     /// The file in which that was found, or "built-in".
     pub prompt_file: Option<String>,
+    /// Ids of the answers and the guidance in it.
+    pub controls: Vec<String>,
 }
 
 impl LaunchDigests {
@@ -161,6 +164,9 @@ pub enum Record {
         /// The file in which that prompt was found, or "built-in". `prompt` is the digest of it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         prompt_file: Option<String>,
+        /// Ids of the controls whose text it is given.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        controls: Vec<String>,
         /// What it is charged at least if its end never becomes known.
         reservation: Usd,
         /// Runtime of the run so far, in milliseconds.
@@ -400,6 +406,24 @@ pub enum Record {
     Answered {
         /// The answer.
         text: String,
+        /// Who sent it; missing where `run` asked on the terminal.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        origin: Option<ControlOrigin>,
+    },
+    /// A person asked something of the run. An answer has a record of its own, unless it was refused.
+    ControlReceived {
+        /// Who, and when.
+        origin: ControlOrigin,
+        /// What.
+        control: Control,
+        /// Why it cannot take effect.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        refused: Option<String>,
+    },
+    /// A pause that was requested is in effect: nothing goes on until it ends.
+    Paused {
+        /// Runtime of the run so far, in milliseconds. It stands still from now on.
+        runtime_ms: u64,
     },
     /// The run stopped, for good or until it is resumed.
     Stopped {
@@ -455,6 +479,7 @@ impl Record {
             | Self::SetupFinished { runtime_ms, .. }
             | Self::Validated { runtime_ms, .. }
             | Self::Completed { runtime_ms, .. }
+            | Self::Paused { runtime_ms }
             | Self::Stopped { runtime_ms, .. } => Some(*runtime_ms),
             _ => None,
         }

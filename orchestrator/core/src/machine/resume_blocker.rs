@@ -47,6 +47,15 @@ impl State {
         let reason = self.stop.as_ref()?.reason;
         Some(match reason {
             StopReason::Completed => return None,
+            // The limit was raised since.
+            StopReason::MaxIterations
+            | StopReason::MaxRuntime
+            | StopReason::MaxCost
+            | StopReason::MaxTokens
+                if !self.is_out_of_budget() =>
+            {
+                ResumeBlocker::Nothing
+            }
             StopReason::MaxIterations => ResumeBlocker::Limit(Limit::Iterations),
             StopReason::MaxRuntime => ResumeBlocker::Limit(Limit::Runtime),
             StopReason::MaxCost => ResumeBlocker::Limit(Limit::Cost),

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::changes::Changes;
 use super::claim_stats::ClaimStats;
+use super::control::{ControlOrigin, ControlState};
 use super::evidence::EvidenceHistory;
 use super::initializer::InitializerState;
 use super::limits::RunLimits;
@@ -105,13 +106,19 @@ pub struct Note {
     pub text: String,
 }
 
-/// A human's answer to the agent.
+/// A human's answer to the agent, or guidance.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Answer {
     /// The agent's question; `None` if none was open.
     pub question: Option<String>,
     /// The answer.
     pub text: String,
+    /// Who sent it; not known where `run` asked on the terminal.
+    pub origin: Option<ControlOrigin>,
+    /// The last iteration whose agent was given it.
+    pub delivered_in: Option<u64>,
+    /// An iteration that was given it has ended well.
+    pub is_seen: bool,
 }
 
 /// How full the context of an iteration is.
@@ -191,8 +198,11 @@ pub struct State {
     pub initializer: InitializerState,
     /// How far the setup of the workspace has come.
     pub setup: SetupState,
-    /// Answers of a human that no iteration which ended well has read yet.
+    /// Answers of a human, and guidance, until some time after an iteration that was given them has ended
+    /// well.
     pub answers: Vec<Answer>,
+    /// What people asked of the run.
+    pub controls: ControlState,
     /// Notes for the next iteration.
     pub notes: Vec<Note>,
     /// A wait that the provider asked for.
@@ -378,11 +388,13 @@ impl State {
         self.validation.rejection.as_ref().map_or(0, |rejection| rejection.times)
     }
 
-    /// Whether the last iteration is begun again: the provider refused requests, or another agent
-    /// took over.
+    /// Whether the last iteration is begun again: the provider refused requests, another agent took over, or
+    /// it was cancelled for a pause.
     #[must_use]
     pub const fn repeats_iteration(&self) -> bool {
-        self.agent.retrying || matches!(self.last_outcome, Some(IterationOutcome::Deferred { .. }))
+        self.agent.retrying
+            || self.was_cancelled_by_pause()
+            || matches!(self.last_outcome, Some(IterationOutcome::Deferred { .. }))
     }
 
     /// Whether a claim is pending, or was rejected and has to be made again: only evidence and

@@ -2,8 +2,10 @@
 
 use super::baseline;
 use super::between_iterations;
+use super::control;
 use super::during_iteration;
 use super::failover;
+use super::hold;
 use super::input::{Effect, Input, Now};
 use super::record::Record;
 use super::save;
@@ -34,6 +36,8 @@ pub fn step(state: State, input: Input, now: Now) -> (State, Vec<Effect>) {
         }
         Input::Validated(validation) => between_iterations::validated(next, validation),
         Input::WaitFinished => between_iterations::wait_finished(next),
+        Input::Control(control) => control::received(next, control),
+        Input::HoldFinished => hold::finished(next),
         Input::Prepared { start, prompt, given } => {
             between_iterations::prepared(next, start, prompt, given);
         }

@@ -3,6 +3,7 @@
 mod artefacts;
 mod baseline;
 mod cases;
+mod controls;
 mod edges;
 mod failover;
 mod figures;
@@ -160,10 +161,17 @@ impl World {
         assert!(self.state.budget.runtime_ms >= before.budget.runtime_ms, "runtime fell");
         assert!(self.state.validation.rejections >= before.validation.rejections);
         assert!(self.state.iterations - before.iterations <= 1, "an iteration was skipped");
-        assert!(self.state.iterations <= 5, "more iterations than allowed");
+        let limits = &self.state.limits;
+        let is_within = limits.max_iterations.is_none_or(|max| self.state.iterations <= max);
+        assert!(
+            is_within || self.state.iterations == before.iterations,
+            "more iterations than allowed"
+        );
         let starts = effects.iter().any(|e| matches!(e, Effect::Start(_) | Effect::Prepare(_)));
         assert!(!(starts && self.state.completion().is_some()), "an agent after completion");
-        assert!(!(starts && self.state.cost() >= Usd::from_dollars(1.0).unwrap()), "overspent");
+        let spent = limits.max_cost_usd.is_some_and(|max| self.state.cost() >= max);
+        assert!(!(starts && spent), "overspent");
+        controls::check(self, before, &self.journal[known..], starts);
         if before.completion().is_some() {
             assert_eq!(before.latch, self.state.latch, "a completion was changed");
         }
@@ -309,6 +317,8 @@ fn inputs() -> impl Strategy<Value = Input> {
             given: LaunchDigests::default(),
         }),
         7 => side_inputs(),
+        4 => controls::inputs(),
+        2 => Just(Input::HoldFinished),
     ]
 }
 
@@ -371,6 +381,9 @@ fn walk_at(inputs: impl IntoIterator<Item = (Input, Option<Now>)>) -> World {
         if input == Input::WaitFinished
             && !world.last.iter().any(|e| matches!(e, Effect::Pause { .. } | Effect::WaitUntil(_)))
         {
+            continue;
+        }
+        if input == Input::HoldFinished && !world.last.contains(&Effect::Hold) {
             continue;
         }
         world.feed(input);

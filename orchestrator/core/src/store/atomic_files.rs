@@ -15,8 +15,9 @@ const COPY_BUFFER: usize = 64 * 1024;
 const OTHERS: u32 = 0o077;
 const STICKY: u32 = 0o1000;
 /// What lies in a state directory.
-const OWN: [&str; 12] = [
+const OWN: [&str; 13] = [
     "agents.lock",
+    "inbox",
     "key",
     "latch",
     "lock",

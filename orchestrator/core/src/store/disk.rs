@@ -86,7 +86,7 @@ impl Disk {
         self.0.as_ref().map_or(FaultAction::Proceed, |faults| faults.fault_action(operation, path))
     }
 
-    fn perform<T>(
+    pub(super) fn perform<T>(
         &self,
         operation: FileOperation,
         path: &Path,

@@ -5,6 +5,7 @@
 //! agents.lock          held as long as any process of an agent may live
 //! owner.json           the workspace and the configuration that it belongs to
 //! template.json        the workspace that was made from a template, if one was
+//! inbox/<id>.json      controls on their way to whoever holds the run
 //! key                  32 random bytes, 0600; keys the chain of the journal and the latch
 //! latch                the run in question and how far its completion has come
 //! runs/<run>/journal.jsonl
@@ -25,6 +26,7 @@ mod bundle;
 mod disk;
 mod error;
 mod guarded_file;
+mod inbox;
 mod journal;
 mod key;
 mod latch;
@@ -34,6 +36,7 @@ mod memory_files;
 mod mirror;
 mod orphans;
 mod owner;
+mod prune;
 mod runs;
 mod series;
 mod signed_line;
@@ -46,6 +49,8 @@ pub use atomic_files::store_evidence;
 pub use disk::{Disk, FaultAction, FaultInjector, FileOperation};
 pub(crate) use disk::{File, private_open_flags};
 pub use error::StateError;
+pub(crate) use inbox::{InboxContents, InboxReader};
+pub use inbox::{is_control_waiting, send_control, withdraw_control};
 pub use journal::{FORMAT_VERSION, Journal, JournalEntry, JournalRecord, TornLine, read_journal};
 pub use key::Key;
 pub use latch::LatchFile;
@@ -54,6 +59,7 @@ pub use lock::{Holder, Lock};
 pub use memory_files::MemoryFiles;
 pub use orphans::OrphanReport;
 pub use owner::{Owner, StateDir, record_elsewhere, state_dirs, state_dirs_of};
+pub use prune::{EndedRun, ended_runs, remove_ended_runs};
 pub use runs::{LoadedRun, list_runs, read_run};
 pub use series::{Series, SeriesFiles, SeriesLock, read_series};
 pub use state_store::{Store, StoredRun, read_completed_run, read_current_run, reset};

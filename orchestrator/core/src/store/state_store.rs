@@ -22,6 +22,7 @@ use super::layout::Layout;
 use super::lock::Lock;
 use super::orphans::OrphanReport;
 use super::owner::Owner;
+use super::signed_line;
 use crate::machine::{Latch, Record, State};
 use open_run::OpenRun;
 
@@ -140,6 +141,11 @@ impl Store {
             self.lock.set_clean();
         }
         report
+    }
+
+    /// Returns the code of a line that is signed with this state's key.
+    pub(super) fn verify_line<'a>(&self, line: &'a str) -> Option<&'a str> {
+        signed_line::verify(&self.key, line)
     }
 
     /// Returns a digest keyed by this state's key, in hexadecimal.

@@ -33,7 +33,7 @@ fn while_it_is_held_memory_is_the_master() {
         store.latch(&state.latch).unwrap();
         all.push(record);
         sabotage[n]();
-        let answer = Record::Answered { text: format!("after sabotage {n}") };
+        let answer = Record::Answered { text: format!("after sabotage {n}"), origin: None };
         state.apply(&answer);
         assert!(store.append(&answer).unwrap(), "sabotage {n} was not noticed");
         all.push(answer);
@@ -98,7 +98,7 @@ fn a_run_without_a_record_takes_no_place_and_leaves_nothing_beside_the_latch() {
             assert_eq!(latches(), 1);
             let stored = store.read_signed_file("paths.json").unwrap().unwrap();
             assert!(stored.starts_with("{\"paths\":[]"), "{stored}");
-            assert!(!store.append(&Record::Answered { text: "a".into() }).unwrap());
+            assert!(!store.append(&Record::Answered { text: "a".into(), origin: None }).unwrap());
         }
         drop(store);
         assert_eq!(latches(), 1);

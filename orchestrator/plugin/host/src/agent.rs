@@ -238,12 +238,7 @@ impl IterationRun<'_> {
 
     fn cancel(&mut self, call: &CallHandle, reason: CancelReason) {
         self.cancel_sent = Some((reason, Instant::now() + CANCEL_GRACE));
-        // Plugins that were built before there was a hand-off do not know its word.
-        let sent = match reason {
-            CancelReason::Handoff => CancelReason::Timeout,
-            reason => reason,
-        };
-        call.cancel(sent, CANCEL_GRACE);
+        call.cancel(reason, CANCEL_GRACE);
     }
 
     /// Emits an event. A sink that is full does not delay a cancellation.

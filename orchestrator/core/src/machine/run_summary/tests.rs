@@ -51,6 +51,7 @@ fn iteration(n: u64, tree: &str) -> Vec<Record> {
             version: None,
             role: None,
             prompt_file: None,
+            controls: Vec::new(),
             reservation: Usd::ZERO,
             runtime_ms: n * 1000,
         },

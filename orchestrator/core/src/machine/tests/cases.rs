@@ -109,22 +109,27 @@ fn an_open_question_starts_no_iteration_until_it_is_answered() {
         world.observe(vec![], "t1");
     }
     assert_eq!((world.finished(), world.state.iterations), (Some(StopReason::NeedsHuman), 1));
-    let answered = Record::Answered { text: "blue".into() };
+    let answered = Record::Answered { text: "blue".into(), origin: None };
     world.state.apply(&answered);
     world.journal.push(answered);
     world.feed(Input::Started(StartOptions { fresh: fresh() }));
     world.observe(vec![], "t1");
     world.prepare();
-    let reported = [Answer { question: Some(question), text: "blue".into() }];
-    assert_eq!((world.state.iterations, world.state.answers.as_slice()), (2, reported.as_slice()));
+    let answer = |delivered_in, is_seen| {
+        let (question, text) = (Some(question.clone()), "blue".into());
+        [Answer { question, text, origin: None, delivered_in, is_seen }]
+    };
+    assert_eq!(world.state.iterations, 2);
+    assert_eq!(world.state.answers, answer(Some(2), false));
     // It is told until an iteration has ended well.
     let failed = IterationOutcome::Failed { class: ErrorClass::Crashed, message: "m".into() };
     world.feed(Input::IterationEnded(ended(failed)));
-    assert_eq!(world.state.answers, reported);
+    assert_eq!(world.state.answers, answer(Some(2), false));
     world.observe(vec![], "t1");
     world.feed(Input::WaitFinished);
     world.iterate(IterationOutcome::Succeeded, vec![], "t2");
-    assert!(world.state.answers.is_empty());
+    assert_eq!(world.state.answers, answer(Some(3), true));
+    assert_eq!(world.state.open_answers().count(), 0);
 }
 
 #[test]

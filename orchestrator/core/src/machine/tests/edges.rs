@@ -410,7 +410,7 @@ fn what_decides_is_on_disk_before_anything_follows() {
         Record::RunStarted(fresh()),
         Record::Claimed { iteration: 0, claim: complete() },
         Record::Stopped { reason: StopReason::Once, message: "m".into(), runtime_ms },
-        Record::Answered { text: "a".into() },
+        Record::Answered { text: "a".into(), origin: None },
     ];
     assert!(barriers.iter().all(Record::is_barrier));
     let others = [

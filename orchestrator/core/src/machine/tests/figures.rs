@@ -194,6 +194,7 @@ fn iterations_without_anything_new_end_the_run() {
     let mut options = limits();
     options.max_stagnant = 2;
     world.state.limits = options.clone();
+    world.state.controls.configured_limits = options.clone();
     if let Record::RunStarted(started) = &mut world.journal[0] {
         started.limits = options.clone();
     }

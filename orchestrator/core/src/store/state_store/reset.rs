@@ -42,6 +42,7 @@ pub fn reset(
     }
     // Archives and files for people stay: nobody else has them.
     remove(&layout.memory().join(MemoryFiles::STATE), |path| disk.remove_file(path))?;
+    remove(&layout.inbox(), |path| disk.remove_dir_all(path))?;
     remove(&layout.series(), |path| disk.remove_dir_all(path))?;
     // Only what is recorded of them: they hold work.
     remove(&layout.worktrees(), |path| disk.remove_dir_all(path))?;

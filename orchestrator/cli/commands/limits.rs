@@ -1,0 +1,170 @@
+//! `limits`
+
+use std::time::Duration;
+
+use ralph_orchestrator_config::parse_duration;
+use ralph_orchestrator_contract::Usd;
+use ralph_orchestrator_core::machine::{Control, Limit, LimitChanges, LimitValue, State};
+use serde_json::{Value, json};
+
+use super::run_selection;
+use crate::args::SetArgs;
+use crate::context::Context;
+use crate::control::{self, QUEUED, Sender, refuse};
+use crate::discovery::ConfigFile;
+use crate::error::{CommandError, exit};
+use crate::render::text::{duration, timestamp};
+use crate::{output, values};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct LimitsArgs {
+    /// Most iterations of the run, or none
+    #[arg(long, value_name = "N", value_parser = values::count, allow_negative_numbers = true)]
+    pub(crate) max_iterations: Option<String>,
+    /// Most dollars that the run may cost, or none
+    #[arg(long, value_name = "USD", value_parser = values::dollars, allow_negative_numbers = true)]
+    pub(crate) max_cost: Option<String>,
+    /// Longest time that the run may take, such as 90m, or none
+    #[arg(
+        long,
+        value_name = "DURATION",
+        value_parser = values::duration,
+        allow_negative_numbers = true
+    )]
+    pub(crate) max_runtime: Option<String>,
+    /// Most tokens of all kinds that the run may use, or none
+    #[arg(long, value_name = "N", value_parser = values::count, allow_negative_numbers = true)]
+    pub(crate) max_tokens: Option<String>,
+    /// Return to the limits of the configuration, before those that are given here are set
+    #[arg(long)]
+    pub(crate) clear: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) sets: SetArgs,
+}
+
+/// The limits on what a run may use, in the order of the documentation.
+const LIMITS: [Limit; 4] = [Limit::Iterations, Limit::Runtime, Limit::Cost, Limit::Tokens];
+
+impl LimitsArgs {
+    fn changes(&self) -> LimitChanges {
+        let count = |text: &Option<String>| text.as_ref().map(|text| text.parse().ok());
+        LimitChanges {
+            clear: self.clear,
+            max_iterations: count(&self.max_iterations),
+            max_runtime_ms: self.max_runtime.as_ref().map(|text| {
+                let time = parse_duration(text);
+                time.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
+            }),
+            max_cost_usd: self
+                .max_cost
+                .as_ref()
+                .map(|text| text.parse().ok().and_then(Usd::from_dollars)),
+            max_tokens: count(&self.max_tokens),
+        }
+    }
+}
+
+pub(crate) fn limits(file: &ConfigFile, args: &LimitsArgs) -> Result<u8, CommandError> {
+    let context = Context::locate_run(file, &args.sets)?;
+    let changes = args.changes();
+    if !changes.is_empty() {
+        let delivery = Sender::new(&context, file, Control::Limits(changes))?.deliver()?;
+        match delivery.recorded() {
+            None => {
+                output::result(QUEUED);
+                return Ok(exit::OK);
+            }
+            Some((recorded, _)) => {
+                if let Some(reason) = &recorded.refused {
+                    return Err(refuse(reason));
+                }
+            }
+        }
+    }
+    let Some(run) = run_selection::read(&context, None, |_| {})? else {
+        return Err(CommandError::user(run_selection::no_run(&context)).hinted(NO_RUN_HINT));
+    };
+    let rows = LIMITS.map(|limit| Row::new(&context, &run.found.state, run.runtime_ms(), limit));
+    if args.json {
+        let limits: serde_json::Map<String, Value> = rows.iter().map(Row::object).collect();
+        output::json(&json!({ "run": run.found.run, "limits": limits }));
+        return Ok(exit::OK);
+    }
+    for row in &rows {
+        output::result(&row.line());
+    }
+    Ok(exit::OK)
+}
+
+const NO_RUN_HINT: &str = "`ralph-orchestrator config show` prints the limits of the configuration";
+
+/// A limit, what is used of it, and where it comes from.
+struct Row {
+    limit: Limit,
+    max: Option<LimitValue>,
+    used: LimitValue,
+    /// Who set it; `None` if it is that of the configuration.
+    set_by: Option<String>,
+    origin: Option<String>,
+    object: Value,
+}
+
+impl Row {
+    fn new(context: &Context, state: &State, runtime_ms: u64, limit: Limit) -> Self {
+        let used = match limit {
+            Limit::Runtime => LimitValue::Duration(runtime_ms),
+            Limit::Cost => LimitValue::Money(state.cost()),
+            Limit::Tokens => LimitValue::Count(state.tokens().total()),
+            _ => LimitValue::Count(state.iterations),
+        };
+        let set = state.controls.limits.origin(limit);
+        let origin = context.loaded.origin(limit.key());
+        let max = state.limits.value(limit);
+        let object = json!({
+            "max": max.map(plain),
+            "used": plain(used),
+            "set_by": set.map(|set| set.user.as_str()),
+            "set_at": set.and_then(|set| timestamp(set.sent_ms)),
+            "configured": state.controls.configured_limits.value(limit).map(plain),
+        });
+        Self { limit, max, used, set_by: set.map(control::sender), origin, object }
+    }
+
+    fn name(&self) -> &'static str {
+        self.limit.key().trim_start_matches("limits.")
+    }
+
+    fn object(&self) -> (String, Value) {
+        (self.name().to_owned(), self.object.clone())
+    }
+
+    fn line(&self) -> String {
+        let max = self.max.map_or_else(|| "none".to_owned(), words);
+        let from = match (&self.set_by, &self.origin) {
+            (Some(sender), _) => format!("set by {sender}"),
+            (None, Some(origin)) => origin.clone(),
+            (None, None) => "default".to_owned(),
+        };
+        format!("{:<16}{max:<12}{:<12}{from}", self.name(), format!("{} used", words(self.used)))
+    }
+}
+
+/// A value for programs: durations in seconds.
+fn plain(value: LimitValue) -> Value {
+    match value {
+        LimitValue::Count(count) => json!(count),
+        LimitValue::Duration(ms) => json!(Duration::from_millis(ms).as_secs_f64()),
+        LimitValue::Money(usd) => json!(usd),
+    }
+}
+
+fn words(value: LimitValue) -> String {
+    match value {
+        LimitValue::Count(count) => count.to_string(),
+        LimitValue::Duration(ms) => duration(ms),
+        LimitValue::Money(usd) => usd.to_string(),
+    }
+}

@@ -1,0 +1,41 @@
+//! `steer`
+
+use ralph_orchestrator_core::machine::Control;
+
+use crate::args::SetArgs;
+use crate::context::{self, Context};
+use crate::control::{QUEUED, Sender, refuse};
+use crate::discovery::ConfigFile;
+use crate::error::{CommandError, exit};
+use crate::output;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct SteerArgs {
+    /// The text; it goes to the top of the next prompt, until an iteration that had it has ended well
+    pub(crate) text: String,
+    #[command(flatten)]
+    pub(crate) sets: SetArgs,
+}
+
+pub(crate) fn steer(file: &ConfigFile, args: SteerArgs) -> Result<u8, CommandError> {
+    let context = Context::locate_run(file, &args.sets)?;
+    if args.text.trim().is_empty() {
+        return Err(CommandError::user("the text is empty"));
+    }
+    let delivery = Sender::new(&context, file, Control::Steer { text: args.text })?.deliver()?;
+    let Some((recorded, is_active)) = delivery.recorded() else {
+        output::result(QUEUED);
+        return Ok(exit::OK);
+    };
+    if let Some(reason) = &recorded.refused {
+        return Err(refuse(reason));
+    }
+    output::result(&match is_active {
+        true => "queued: this goes to the top of the next prompt".to_owned(),
+        false => format!(
+            "queued: this goes to the top of the next prompt; `{} run` resumes",
+            context::invocation(file)
+        ),
+    });
+    Ok(exit::OK)
+}

@@ -1,0 +1,30 @@
+//! Prints what people ask of the run.
+
+use ralph_orchestrator_core::engine::RunEvent;
+use ralph_orchestrator_core::machine::Control;
+
+use super::{HumanReporter, ReporterState, YELLOW};
+use crate::render::live::LiveActivity;
+use crate::render::text::{control, one_line};
+
+impl HumanReporter {
+    pub(super) fn control(&self, state: &mut ReporterState, notice: &RunEvent) {
+        match notice {
+            RunEvent::ControlReceived { origin, control: received, refused, .. } => {
+                let text = control(origin, received, refused.as_deref());
+                self.line(state, YELLOW, &format!("  {text}"), "");
+                if *received == Control::Resume && refused.is_none() {
+                    state.live.begin(LiveActivity::Nothing);
+                }
+            }
+            RunEvent::PauseBegan { origin, .. } => {
+                let user = one_line(&origin.user, 40);
+                let text = format!("  paused by {user}; `resume` ends the pause");
+                self.line(state, YELLOW, &text, "");
+                state.live.begin(LiveActivity::Paused(user));
+            }
+            _ => {}
+        }
+        self.refresh(state);
+    }
+}

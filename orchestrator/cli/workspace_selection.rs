@@ -1,0 +1,104 @@
+//! `-w`: the run of a workspace, wherever one is, and whatever began it.
+
+use std::path::{Path, PathBuf};
+
+use ralph_orchestrator_core::store::{Lock, StateDir, list_runs, state_dirs, state_dirs_of};
+
+use crate::args::Command;
+use crate::context::{state_home, variables};
+use crate::discovery::ConfigFile;
+use crate::error::CommandError;
+use crate::output;
+
+/// The fewest characters of an id that are looked for in all workspaces.
+const SHORTEST_ID: usize = 6;
+
+/// Returns all state directories of this user, by their paths.
+pub(crate) fn all_states() -> Vec<StateDir> {
+    state_dirs(&states())
+}
+
+fn states() -> PathBuf {
+    state_home(&variables()).join("ralph-orchestrator")
+}
+
+/// Returns the configuration of the run in a workspace, or of the run whose id begins like this.
+pub(crate) fn find_for(command: &Command, selector: &str) -> Result<ConfigFile, CommandError> {
+    if !command.uses_config() {
+        return Err(CommandError::user("-w has no effect on this command; leave it out"));
+    }
+    let path = Path::new(selector);
+    let absolute = path.canonicalize().or_else(|_| std::path::absolute(path))?;
+    let of_path = state_dirs_of(&states(), &absolute);
+    if !of_path.is_empty() {
+        return to_config_file(&choose(of_path));
+    }
+    let is_id = selector.len() >= SHORTEST_ID
+        && selector.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
+    let of_id = if is_id { of_run(selector)? } else { Vec::new() };
+    match of_id.as_slice() {
+        [state] => to_config_file(state),
+        [] => {
+            let message =
+                format!("no run is known in {} or by the id `{selector}`", absolute.display());
+            Err(CommandError::user(message)
+                .hinted("`ralph-orchestrator runs --all` lists all runs"))
+        }
+        _ => {
+            let message = format!("runs of several workspaces begin with `{selector}`");
+            Err(CommandError::user(message).hinted("give more of the id"))
+        }
+    }
+}
+
+/// Returns the state directories of which this is the run.
+fn of_run(prefix: &str) -> Result<Vec<StateDir>, CommandError> {
+    let mut found = Vec::new();
+    for state in all_states() {
+        let runs = list_runs(&state.layout)?;
+        let Some(run) = runs.iter().find(|run| run.starts_with(prefix)) else { continue };
+        if state.run().is_some_and(|current| current != *run) {
+            let workspace = state.owner.workspace().unwrap_or_default();
+            let message = format!("run {run} is an earlier one of {}", workspace.display());
+            return Err(CommandError::user(message)
+                .hinted("`-w WORKSPACE status --run ID` shows an earlier run"));
+        }
+        found.push(state);
+    }
+    Ok(found)
+}
+
+/// The active one, or else the one with the newest run.
+fn choose(mut states: Vec<StateDir>) -> StateDir {
+    let count = states.len();
+    states.sort_by_key(|state| (Lock::holder(&state.layout).is_some(), state.run()));
+    let chosen = states.swap_remove(count - 1);
+    if count > 1
+        && let Some(file) = chosen.owner.configuration()
+    {
+        output::info(&format!("using {}, the newest of {count} configurations", file.display()));
+    }
+    chosen
+}
+
+fn to_config_file(state: &StateDir) -> Result<ConfigFile, CommandError> {
+    let owner = &state.owner;
+    let file = match owner.configuration() {
+        // The file identifies the run: without it there is no telling that it is this one.
+        Some(file) if !file.exists() => {
+            let message = format!("the configuration of this run is gone: {}", file.display());
+            return Err(
+                CommandError::user(message).hinted("put it back, or `runs --all` shows the run")
+            );
+        }
+        Some(file) => ConfigFile::named(file),
+        None => {
+            let workspace = owner.workspace().ok_or_else(|| {
+                let root = state.layout.root().display();
+                CommandError::user(format!("{root}: the path of its workspace cannot be read"))
+            })?;
+            ConfigFile::without_file_in(workspace)
+        }
+    };
+    Ok(file.with_task(owner.task().map(str::to_owned)))
+}
