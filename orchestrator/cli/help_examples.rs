@@ -105,7 +105,7 @@ pub(crate) const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
         "steer",
         &[
             ("Tell the agent where to look", r#"steer "look at the parser first""#),
-            ("See whether an agent has read it", "status"),
+            ("A run elsewhere, by its workspace", r#"steer -w ~/shop "leave the tests alone""#),
         ],
     ),
     ("pause", &[("Pause after the running iteration", "pause"), ("Pause at once", "pause --now")]),

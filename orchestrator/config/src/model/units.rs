@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use jiff::SpanRelativeTo;
 use jiff::fmt::friendly::{SpanParser, SpanPrinter};
 use schemars::{Schema, SchemaGenerator, json_schema};
 use serde::de::{Error, Unexpected, Visitor};
@@ -24,10 +25,13 @@ pub fn duration_text(duration: Duration) -> String {
     SpanPrinter::new().unsigned_duration_to_string(&duration)
 }
 
-/// Reads a duration such as `90s` or `2h 30m`. `None` if it is none, or is longer than ten years.
+/// Reads a duration such as `90s`, `2h 30m` or `30d`, of days of 24 hours. `None` if it is none, or is longer than ten
+/// years.
 #[must_use]
 pub fn parse_duration(text: &str) -> Option<Duration> {
-    let duration = SpanParser::new().parse_unsigned_duration(text.trim()).ok()?;
+    let span = SpanParser::new().parse_span(text.trim()).ok()?;
+    let duration = span.to_duration(SpanRelativeTo::days_are_24_hours()).ok()?;
+    let duration = Duration::try_from(duration).ok()?;
     (duration <= LONGEST).then_some(duration)
 }
 
@@ -332,13 +336,25 @@ mod tests {
             ("1 hour, 5 minutes", 3900),
             ("1.5h", 5400),
             (" 4h ", 14400),
+            ("30d", 30 * 86400),
+            ("1 week 12h", 7 * 86400 + 43200),
             ("87600h", LONGEST.as_secs()),
         ] {
             assert_eq!(parse_duration(text), Some(Duration::from_secs(seconds)), "{text}");
         }
-        for text in
-            ["", "5", "-5s", "5s ago", "soon", "87601h", "99999999999999999999h", "2h 30", "1 2h"]
-        {
+        for text in [
+            "",
+            "5",
+            "1 month",
+            "-1d",
+            "-5s",
+            "5s ago",
+            "soon",
+            "87601h",
+            "99999999999999999999h",
+            "2h 30",
+            "1 2h",
+        ] {
             assert_eq!(parse_duration(text), None, "{text}");
         }
     }

@@ -262,9 +262,9 @@ fn no_time_and_odd_prices() {
             ],
         ),
         (
-            "run.delay = '1 week'",
+            "run.delay = '1 month'",
             &[
-                "ralph.toml:1:13: run.delay: expected a duration such as \"90s\" or \"2h 30m\", found \"1 week\"",
+                "ralph.toml:1:13: run.delay: expected a duration such as \"90s\" or \"2h 30m\", found \"1 month\"",
             ],
         ),
         (
