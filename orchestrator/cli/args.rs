@@ -21,6 +21,7 @@ use crate::commands::log::LogArgs;
 use crate::commands::man::ManArgs;
 use crate::commands::new::NewArgs;
 use crate::commands::next::NextArgs;
+use crate::commands::notify::NotifyArgs;
 use crate::commands::pause::{PauseArgs, ResumeArgs};
 use crate::commands::plugin::{PluginCommand, PluginHostArgs};
 use crate::commands::prompts::PromptsCommand;
@@ -89,6 +90,8 @@ pub(crate) enum Command {
     Init(InitArgs),
     /// Check configuration, agent, workspace and state
     Doctor(DoctorArgs),
+    /// Send each receiver of notices a test
+    Notify(NotifyArgs),
     /// Write the run's transcripts as ATIF files
     Export(ExportArgs),
     /// Show or check the configuration

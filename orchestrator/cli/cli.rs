@@ -237,6 +237,7 @@ fn dispatch(command_line: CommandLine) -> Result<u8, CommandError> {
         Command::Reset(reset) => commands::reset::reset(&config, &reset),
         Command::Init(init) => commands::init::init(&named, &init),
         Command::Doctor(doctor) => commands::doctor::doctor(&config, &doctor),
+        Command::Notify(notify) => commands::notify::notify(&config, &notify),
         Command::Diff(diff) => commands::diff::diff(&config, &diff),
         Command::Rollback(rollback) => commands::rollback::rollback(&config, &rollback),
         Command::Export(export) => commands::export::export(&config, &export),

@@ -19,7 +19,10 @@ const GROUPS: [(&str, &[&str]); 5] = [
         &["steer", "answer", "pause", "resume", "limits", "add", "stop", "rollback", "reset"],
     ),
     ("Measure", &["bench"]),
-    ("Set up", &["init", "doctor", "config", "prompts", "agents", "plugin", "completions"]),
+    (
+        "Set up",
+        &["init", "doctor", "notify", "config", "prompts", "agents", "plugin", "completions"],
+    ),
 ];
 
 /// Where a command's summary begins.

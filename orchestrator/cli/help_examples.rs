@@ -78,6 +78,13 @@ pub(crate) const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
         ],
     ),
     (
+        "notify",
+        &[
+            ("Try every receiver of ralph.toml", "notify"),
+            ("Only one of them, by its name", "notify phone"),
+        ],
+    ),
+    (
         "export",
         &[
             ("One ATIF file for each iteration", "export trajectories"),

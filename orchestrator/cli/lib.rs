@@ -26,6 +26,7 @@ mod help_examples;
 mod missing_agent_program;
 mod new_file;
 mod next_step;
+mod notices;
 mod orphans;
 mod output;
 mod own_locks;

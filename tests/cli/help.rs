@@ -2,7 +2,7 @@
 
 use crate::environment::TestEnvironment;
 
-const COMMANDS: [&str; 50] = [
+const COMMANDS: [&str; 51] = [
     "",
     "run",
     "new",
@@ -26,6 +26,7 @@ const COMMANDS: [&str; 50] = [
     "reset",
     "init",
     "doctor",
+    "notify",
     "config",
     "config show",
     "config check",

@@ -46,6 +46,7 @@ mod memory;
 mod messages;
 mod newcomer;
 mod next_steps;
+mod notices;
 mod occupied;
 mod own_binary;
 mod plan;

@@ -105,6 +105,7 @@ fn sections(schema: &Value) -> Vec<Section<'_>> {
     all.push(section("`[handoff]`", "Handoff", &["handoff"]));
     all.push(section("`[memory]`", "Memory", &["memory"]));
     all.push(section("`[backlog]`", "Backlog", &["backlog"]));
+    all.push(section("`[[notify]]`", "Notify", &["notify"]));
     all.push(section("`[bench]`", "Bench", &["bench"]));
     all.push(section("`[bench.variant.NAME]`", "BenchVariant", &["bench", "variant", "notes"]));
     all.push(section("`[env]`", "Env", &["env"]));
@@ -293,6 +294,9 @@ fn with_example(section: &Section<'_>, key: &str, example: &toml::Value, all: &T
             table.insert((*key).to_owned(), kind.clone().into());
         }
     }
+    if section.name == "Notify" {
+        table = receiver_with(key);
+    }
     // All figures of a table of prices belong together.
     let (top, dotted) = key.split_once('.').map_or((key, false), |(top, _)| (top, true));
     let value = if dotted { given.unwrap()[top].clone() } else { example.clone() };
@@ -301,11 +305,28 @@ fn with_example(section: &Section<'_>, key: &str, example: &toml::Value, all: &T
     config
 }
 
+/// A receiver of the kind that has this key, with all that it needs beside it.
+fn receiver_with(key: &str) -> Table {
+    let kind = match key {
+        "command" => "command",
+        "secret_env" => "webhook",
+        _ => "ntfy",
+    };
+    let mut table = Table::from_iter([("kind".to_owned(), kind.into())]);
+    if !["command", "url_env"].contains(&key) {
+        table.insert("url".to_owned(), "https://ntfy.sh/topic".into());
+    }
+    table
+}
+
 fn insert(config: &mut Table, path: &[&str], table: Table) {
     match path {
         ["validator"] => {
             // One that is required stays, whatever the example says.
             config["validator"].as_array_mut().unwrap().push(table.into());
+        }
+        ["notify"] => {
+            config.insert("notify".to_owned(), toml::Value::Array(vec![table.into()]));
         }
         ["completion", "detector"] => {
             let list = toml::Value::Array(vec![table.into()]);

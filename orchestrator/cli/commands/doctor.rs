@@ -2,6 +2,7 @@
 
 mod handoff;
 mod login;
+mod receivers;
 mod surroundings;
 
 use std::collections::BTreeMap;
@@ -192,6 +193,7 @@ async fn run_checks(context: &Context, file: &ConfigFile) -> Result<Vec<Finding>
     findings.extend(task.map(|problem| Finding::new("task", problem, exit::CONFIG)));
     findings.extend(check_setup(context, &registry, &build));
     findings.extend(check_surroundings(context));
+    findings.extend(receivers::check(context));
     findings.push(Finding::new("sandbox", sandbox::report(context), no_sandbox));
     let closed = policy.as_ref().and_then(|policy| policy.warning(&judges.protects()));
     findings.extend(closed.map(|detail| Finding::warning("sandbox", detail)));

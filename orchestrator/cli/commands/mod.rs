@@ -16,6 +16,7 @@ pub(crate) mod log;
 pub(crate) mod man;
 pub(crate) mod new;
 pub(crate) mod next;
+pub(crate) mod notify;
 pub(crate) mod pause;
 pub(crate) mod plugin;
 pub(crate) mod prompts;

@@ -23,6 +23,7 @@ use crate::dry_run::DryRunTraces;
 use crate::error::{CommandError, exit, stop_exit_status};
 use crate::git::{self, GitRepositories, RunPlace};
 use crate::missing_agent_program::explain;
+use crate::notices::Notices;
 use crate::orphans::end_orphans;
 use crate::plugins::Plugins;
 use crate::processes::SupervisedProcesses;
@@ -221,6 +222,9 @@ async fn run_once(start: Start<'_>) -> Result<u8, CommandError> {
     .map_err(|error| explain(error, &loaded, &vars, args.agent.as_deref()))?;
     let mut session = match opened {
         OpenOutcome::Complete { found, layout } => {
+            if !args.dry_run {
+                Notices::start(&place.context, &layout, &signals.switch).finish().await;
+            }
             return Ok(report_completed(&found, &layout, args.json));
         }
         OpenOutcome::Ready(session) => session,
@@ -237,9 +241,11 @@ async fn run_once(start: Start<'_>) -> Result<u8, CommandError> {
     }
     let warning = policy.as_ref().and_then(|policy| policy.warning(&session.protects()));
     warning.iter().for_each(|warning| output::info(warning));
-    let observer = observer(&args, quiet, &signals, program);
+    let notices = Notices::start(&place.context, session.layout(), &signals.switch);
+    let observer = notices.observe(observer(&args, quiet, &signals, program));
     log.begin(&session.layout().log(session.run_id()), session.redactor());
-    let finished = Box::pin(session.drive(observer, signals.stop_requests())).await?;
+    let finished = Box::pin(session.drive(observer, signals.stop_requests()));
+    let finished = notices.serve(finished).await?;
     if !quiet && !args.json {
         git::report_worktree(&place.context).await?;
     }

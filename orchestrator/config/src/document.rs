@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 use crate::backlog_table::BacklogTable;
 use crate::model::{
     AfterRejection, AgentConfig, BaselineMode, Bench, CompletionTrigger, Config, Env, Git, Handoff,
-    Initializer, InstructionsMode, Limits, Memory, PluginConfig, Prompts, Run, Sandbox,
+    Initializer, InstructionsMode, Limits, Memory, Notify, PluginConfig, Prompts, Run, Sandbox,
     StateConfig, units,
 };
 use crate::strict;
@@ -67,6 +67,9 @@ pub(crate) struct ConfigDocument {
     /// The list of items that is worked, each in a run of its own. Without `kind` there is none.
     #[serde(deserialize_with = "strict::table", skip_serializing_if = "BacklogTable::is_empty")]
     pub(crate) backlog: BacklogTable,
+    /// Receivers of notices about a run.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) notify: Vec<Notify>,
     /// What `bench` compares.
     #[serde(deserialize_with = "strict::table", skip_serializing_if = "Bench::is_default")]
     pub(crate) bench: Bench,
@@ -347,6 +350,7 @@ impl From<&Config> for ConfigDocument {
             handoff: config.handoff,
             memory: config.memory.clone(),
             backlog: config.backlog.as_ref().map(BacklogTable::from).unwrap_or_default(),
+            notify: config.notify.clone(),
             bench: config.bench.clone(),
             env: config.env.clone(),
             sandbox: config.sandbox.clone(),

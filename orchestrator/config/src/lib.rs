@@ -49,9 +49,9 @@ pub use model::{
     AfterRejection, AgentCompletions, AgentConfig, BacklogConfig, BacklogOrder, BaselineMode,
     Bench, BenchVariant, CommitMode, Completion, CompletionTrigger, Config, DetectorConfig, Env,
     EnvMode, Git, Handoff, Initializer, InstructionsMode, Isolation, KeptFiles, Limits, Memory,
-    MemoryMode, PluginConfig, Prices, ProgressFormat, Prompts, Role, RoleAgents, RoleNames, Run,
-    Sandbox, SandboxMode, SandboxWorkspace, StateConfig, TaskSetup, ValidatorConfig, WorkingRole,
-    duration_text, parse_duration,
+    MemoryMode, NoticeTopic, Notify, NotifyKind, PluginConfig, Prices, ProgressFormat, Prompts,
+    Role, RoleAgents, RoleNames, Run, Sandbox, SandboxMode, SandboxWorkspace, StateConfig,
+    TaskSetup, ValidatorConfig, WorkingRole, duration_text, parse_duration,
 };
 pub use plan_file::{PlanFile, TaskSource};
 pub use run_paths::{load_run_paths, run_paths_at};

@@ -4,6 +4,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 
@@ -11,7 +12,7 @@ use ralph_orchestrator_backlog::{
     Backlog, BacklogError, BacklogItem, BacklogSnapshot, GuardRules, ItemStatus,
 };
 use ralph_orchestrator_core::engine::{RunEvent, RunObserver};
-use ralph_orchestrator_core::machine::Note;
+use ralph_orchestrator_core::machine::{Note, Record};
 use ralph_orchestrator_core::store::{Series, SeriesFiles};
 
 use crate::additions::take_additions;
@@ -275,6 +276,10 @@ impl RunObserver for IterationGuard {
             }
             _ => {}
         }
+    }
+
+    fn on_record(&self, run: &str, seq: u64, time: Timestamp, record: &Record) {
+        self.inner.on_record(run, seq, time, record);
     }
 }
 

@@ -36,10 +36,12 @@ fn items(count: usize) -> TestEnvironment {
     };
     let list: Vec<_> = (0..count).map(features_of).collect();
     let env = features(&list);
-    // Each item is named once, however often its work is begun again.
-    env.agent.default_call().script(
-        &WORK.replace("echo \"$id\" >> order", "[ -e \"made-$id\" ] || echo \"$id\" >> order"),
-    );
+    // Each item is named once, however often its work is begun again, and none by an agent whose prompt was cut by
+    // a kill.
+    env.agent.default_call().script(&WORK.replace(
+        "echo \"$id\" >> order",
+        "[ -n \"$id\" ] || exit 1\n[ -e \"made-$id\" ] || echo \"$id\" >> order",
+    ));
     env
 }
 

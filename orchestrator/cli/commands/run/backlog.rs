@@ -19,6 +19,7 @@ use crate::context::Context;
 use crate::dry_run::PlannedBacklog;
 use crate::error::{CommandError, exit, stop_exit_status};
 use crate::git::{self, BacklogCommits, RunPlace};
+use crate::notices::Notices;
 use crate::orphans::end_orphans;
 use crate::own_locks::wait_for_own_locks;
 use crate::plugins::Plugins;
@@ -145,12 +146,14 @@ pub(super) async fn run(start: Start<'_>) -> Result<u8, CommandError> {
         outer_run: context.vars.get("RALPH_RUN_ID").cloned(),
         saver: saver.map(|saver| Box::new(saver) as Box<dyn BacklogSaver>),
     };
-    let run_observer = observer(&args, quiet, &signals, program);
+    let notices = Notices::start(context, &setup.layout, &signals.switch);
+    let run_observer = notices.observe(observer(&args, quiet, &signals, program));
     let observer: Arc<dyn BacklogObserver> = if args.json {
         Arc::new(JsonBacklogReporter { interrupted: Arc::clone(&signals.status) })
     } else {
         Arc::new(HumanBacklogReporter)
     };
+    let observer = notices.observe_backlog(observer);
     let runs = BacklogRuns {
         place: &place,
         args: &args,
@@ -163,7 +166,8 @@ pub(super) async fn run(start: Start<'_>) -> Result<u8, CommandError> {
         is_first: Cell::new(true),
     };
     let executor = LocalExecutor::new(runs, signals.stop_requests());
-    let ended = Box::pin(BacklogDriver::new(setup, executor, run_observer, observer).run()).await;
+    let driver = BacklogDriver::new(setup, executor, run_observer, observer);
+    let ended = notices.serve(Box::pin(driver.run())).await;
     match ended.map_err(|error| error.locate(&context.loaded))? {
         BacklogEnd::Withheld(status) => Ok(status),
         BacklogEnd::Stopped { reason, ended_well, state } => {

@@ -5,6 +5,7 @@ mod bench;
 mod fallback;
 mod files;
 mod memory;
+mod notify;
 mod plugins;
 mod prompts;
 
@@ -82,6 +83,7 @@ pub(crate) fn resolve(
     worktree(&file.git, &run, diagnostics);
     memory::check(&mut file.memory, backlog.as_ref(), &run, diagnostics);
     bench::check(&mut file.bench, dir, diagnostics);
+    notify::check(&mut file.notify, diagnostics);
     let initializer = file.initializer;
     let produces = (initializer.as_ref(), backlog.is_some());
     prompts::check(&mut file.prompts, produces, &run, &file.agents, dir, diagnostics);
@@ -100,6 +102,7 @@ pub(crate) fn resolve(
         handoff: file.handoff,
         memory: file.memory,
         backlog,
+        notify: file.notify,
         bench: file.bench,
         env: file.env,
         sandbox: sandbox(file.sandbox, dir, diagnostics),

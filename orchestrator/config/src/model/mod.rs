@@ -6,6 +6,7 @@ mod git;
 mod handoff;
 mod limits;
 mod memory;
+mod notify;
 mod plugins;
 mod prompts;
 pub(crate) mod size;
@@ -27,6 +28,7 @@ pub use git::{CommitMode, Git};
 pub use handoff::Handoff;
 pub use limits::Limits;
 pub use memory::{Memory, MemoryMode, ProgressFormat};
+pub use notify::{NoticeTopic, Notify, NotifyKind};
 pub use plugins::PluginConfig;
 pub use prompts::{Initializer, Prompts, Role, RoleAgents, RoleNames, WorkingRole};
 pub use units::{duration_text, parse_duration};
@@ -62,6 +64,8 @@ pub struct Config {
     pub memory: Memory,
     /// `[backlog]`
     pub backlog: Option<BacklogConfig>,
+    /// `[[notify]]`, in the order of the file.
+    pub notify: Vec<Notify>,
     /// `[bench]`
     pub bench: Bench,
     /// `[env]`

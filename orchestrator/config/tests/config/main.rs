@@ -13,6 +13,7 @@ mod errors;
 mod files;
 mod layers;
 mod memory;
+mod notify;
 mod places;
 mod presets;
 mod roundtrip;

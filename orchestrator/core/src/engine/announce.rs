@@ -166,8 +166,16 @@ impl Session {
         }
     }
 
-    /// Announces what a record says.
+    /// Announces a record that was written, and what it means.
     pub(super) fn announce(&self, record: &Record) {
+        if let Some((seq, time)) = self.store.last_record() {
+            self.observer.on_record(&self.run, seq, time, record);
+        }
+        self.announce_event(record);
+    }
+
+    /// Announces what a record says.
+    fn announce_event(&self, record: &Record) {
         let iteration = self.state.iterations;
         let notice = match record.clone() {
             Record::RunStarted(started) => self.run_started(started),

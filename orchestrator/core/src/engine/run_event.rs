@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 
+use jiff::Timestamp;
 use serde::Serialize;
 
 use crate::machine::{
-    AgentChange, Changes, Control, ControlOrigin, IterationOutcome, StopReason, Trigger,
+    AgentChange, Changes, Control, ControlOrigin, IterationOutcome, Record, StopReason, Trigger,
     ValidatorVerdict,
 };
 use ralph_orchestrator_contract::{Claim, Event, NearMiss, Tokens, Usage, Usd};
@@ -172,4 +173,7 @@ pub enum RunEvent {
 pub trait RunObserver: Send + Sync {
     /// Something happened in `run`.
     fn on_event(&self, run: &str, notice: &RunEvent);
+
+    /// A record of `run` was written, with this number, at this time.
+    fn on_record(&self, _run: &str, _seq: u64, _time: Timestamp, _record: &Record) {}
 }

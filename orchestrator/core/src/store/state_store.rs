@@ -200,6 +200,7 @@ impl Store {
         self.current = Some(OpenRun {
             run: latch.run.clone(),
             journal,
+            last_time: None,
             latch: None,
             first_latch: None,
             files: files.into_iter().flatten().collect(),
@@ -259,6 +260,7 @@ impl Store {
         self.current = Some(OpenRun {
             run: run.to_owned(),
             journal,
+            last_time: None,
             latch,
             first_latch: Some((first_latch, new_latch)),
             files: kept,
@@ -283,12 +285,21 @@ impl Store {
             // Beside the sync of the journal.
             open.start_sync(&self.disk, &self.layout)?;
         }
-        open.journal.append(Timestamp::now(), record)?;
+        let time = Timestamp::now();
+        open.journal.append(time, record)?;
+        open.last_time = Some(time);
         if barrier {
             open.finish_syncs()?;
             restored |= self.restore_if_changed()?;
         }
         Ok(restored)
+    }
+
+    /// Returns the number and the time of the record that was written last here.
+    #[must_use]
+    pub fn last_record(&self) -> Option<(u64, Timestamp)> {
+        let open = self.current.as_ref()?;
+        Some((open.journal.seq(), open.last_time?))
     }
 
     /// Brings the latch file up to date. The first one of a run is safe from the next barrier on: until then

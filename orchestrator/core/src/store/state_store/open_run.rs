@@ -1,5 +1,7 @@
 //! The run that a held state directory writes.
 
+use jiff::Timestamp;
+
 use crate::store::atomic_files::NewFile;
 use crate::store::background_sync::PendingSync;
 use crate::store::disk::{Disk, File};
@@ -13,6 +15,8 @@ use crate::store::layout::Layout;
 pub(super) struct OpenRun {
     pub(super) run: String,
     pub(super) journal: Journal,
+    /// When its last record was written, if that was here.
+    pub(super) last_time: Option<Timestamp>,
     /// As it is on disk; `None` while that is still the one of the run before.
     pub(super) latch: Option<GuardedFile>,
     /// The first latch of this run, written but not in its place.

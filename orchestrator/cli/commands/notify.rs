@@ -1,0 +1,84 @@
+//! `notify`
+
+use ralph_orchestrator_config::NoticeTopic;
+use ralph_orchestrator_contract::Usd;
+use ralph_orchestrator_core::engine::new_run_id;
+use ralph_orchestrator_notices::{Notice, Transport as _};
+use ralph_orchestrator_supervisor::KillSwitch;
+
+use crate::args::SetArgs;
+use crate::commands::block_on;
+use crate::context::Context;
+use crate::discovery::ConfigFile;
+use crate::error::{CommandError, exit};
+use crate::{notices, output};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct NotifyArgs {
+    /// Only these receivers
+    #[arg(value_name = "NAME")]
+    pub(crate) names: Vec<String>,
+    #[command(flatten)]
+    pub(crate) sets: SetArgs,
+}
+
+/// Sends each receiver a notice that says it is a test. Succeeds if all of them have answered.
+pub(crate) fn notify(file: &ConfigFile, args: &NotifyArgs) -> Result<u8, CommandError> {
+    let context = Context::with(file, &args.sets)?;
+    let mut receivers = notices::resolve(&context);
+    if receivers.is_empty() {
+        let message = format!("{} has no [[notify]]", context.file.display());
+        return Err(CommandError::config(message).hinted(
+            "add one, such as `kind = \"ntfy\"` with `url = \"https://ntfy.sh/a-name-nobody-guesses\"`",
+        ));
+    }
+    for name in &args.names {
+        if !receivers.iter().any(|(known, _)| known == name) {
+            let known: Vec<&str> = receivers.iter().map(|(name, _)| name.as_str()).collect();
+            let message = format!("there is no receiver called {name:?}");
+            return Err(
+                CommandError::user(message).hinted(format!("known are: {}", known.join(", ")))
+            );
+        }
+    }
+    receivers.retain(|(name, _)| args.names.is_empty() || args.names.contains(name));
+    let notice = test_notice(&context);
+    let transport = notices::transport(&context, &KillSwitch::default());
+    let mut all_answered = true;
+    for (name, resolved) in receivers {
+        let sent = match resolved {
+            Ok(receiver) => {
+                let sent = block_on(async { Ok(transport.send(&receiver, &notice).await) })?;
+                sent.map(|delivery| delivery.answer).map_err(|error| error.message)
+            }
+            Err(problem) => Err(problem),
+        };
+        all_answered &= sent.is_ok();
+        output::result(&match sent {
+            Ok(answer) => format!("ok    {name}: {answer}"),
+            Err(problem) => format!("FAIL  {name}: {problem}"),
+        });
+    }
+    Ok(if all_answered { exit::OK } else { exit::FAILED_CHECKS })
+}
+
+fn test_notice(context: &Context) -> Notice {
+    let workspace = &context.loaded.config.run.workspace;
+    let project = workspace.file_name().map(|name| name.to_string_lossy().into_owned());
+    let run = new_run_id();
+    Notice {
+        id: format!("{run}:0"),
+        topic: NoticeTopic::Warning,
+        time: jiff::Timestamp::now(),
+        run,
+        project: project.unwrap_or_default(),
+        workspace: workspace.display().to_string(),
+        iteration: 0,
+        message: "this is a test of the receiver: nothing has happened".to_owned(),
+        question: None,
+        next: None,
+        content: None,
+        cost_usd: Usd::from_nanos(0),
+        runtime_ms: 0,
+    }
+}

@@ -1,0 +1,227 @@
+//! `[[notify]]`.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, Serialize};
+
+use super::units;
+use crate::strict::{self, StrictEnum};
+
+/// A receiver of notices about a run: sent from the journal, at least once, with an id that stays the same.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Notify {
+    /// What the receiver is: "command" runs `command` with the notice as JSON on standard input; "webhook" posts that
+    /// JSON by the rules of Standard Webhooks; "ntfy", "slack" and "discord" post what these services expect; "desktop"
+    /// shows it with `notify-send`.
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "strict::optional_enumeration"
+    )]
+    #[schemars(with = "NotifyKind")]
+    pub kind: Option<NotifyKind>,
+    /// What it is called in messages. Its kind if nothing else is given; two receivers need two names.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", extend("minLength" = 1))]
+    pub name: Option<String>,
+    /// What it is sent: "started", "resumed", "progress" (an iteration ended), "rejected" (a claim of completion was not
+    /// proved), "rate_limited", "agent_changed", "paused", "warning", "item_completed" (of a backlog), "completed", "needs_human",
+    /// "stopped" (any other end).
+    pub on: Vec<NoticeTopic>,
+    /// The address that is posted to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", extend("minLength" = 1))]
+    pub url: Option<String>,
+    /// The variable that holds the address, where that is a secret, as those of Slack and Discord are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", extend("minLength" = 1))]
+    pub url_env: Option<String>,
+    /// The variable that holds a token, sent as `Authorization: Bearer`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", extend("minLength" = 1))]
+    pub token_env: Option<String>,
+    /// The variable that holds the secret with which a webhook is signed, such as "whsec_…".
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", extend("minLength" = 1))]
+    pub secret_env: Option<String>,
+    /// The program of "command" and its arguments. A path is relative to the folder of the configuration.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub command: Vec<String>,
+    /// After a notice on "progress", "rejected", "rate_limited", "agent_changed" or "warning", further ones on the same
+    /// are not sent for this long.
+    #[serde(with = "units::duration")]
+    #[schemars(schema_with = "units::duration_schema")]
+    pub cooldown: Duration,
+    /// The longest that the receiver may take to answer.
+    #[serde(with = "units::duration")]
+    #[schemars(schema_with = "units::duration_schema")]
+    pub timeout: Duration,
+    /// Notices contain words of the agent and its checks: why a claim was rejected, what it claimed.
+    pub content: bool,
+}
+
+impl Default for Notify {
+    fn default() -> Self {
+        Self {
+            kind: None,
+            name: None,
+            on: vec![NoticeTopic::Completed, NoticeTopic::NeedsHuman, NoticeTopic::Stopped],
+            url: None,
+            url_env: None,
+            token_env: None,
+            secret_env: None,
+            command: Vec::new(),
+            cooldown: Duration::from_secs(60),
+            timeout: Duration::from_secs(10),
+            content: false,
+        }
+    }
+}
+
+/// What a receiver of notices is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum NotifyKind {
+    /// A program.
+    Command,
+    /// An address that takes Standard Webhooks.
+    Webhook,
+    /// A topic of ntfy.
+    Ntfy,
+    /// An incoming webhook of Slack.
+    Slack,
+    /// A webhook of Discord.
+    Discord,
+    /// The desktop of this user.
+    Desktop,
+}
+
+impl NotifyKind {
+    /// Returns its word in the configuration.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Command => "command",
+            Self::Webhook => "webhook",
+            Self::Ntfy => "ntfy",
+            Self::Slack => "slack",
+            Self::Discord => "discord",
+            Self::Desktop => "desktop",
+        }
+    }
+
+    /// Whether it is posted to an address.
+    #[must_use]
+    pub const fn is_http(self) -> bool {
+        !matches!(self, Self::Command | Self::Desktop)
+    }
+}
+
+impl StrictEnum for NotifyKind {
+    const WORDS: &'static [&'static str] =
+        &["command", "webhook", "ntfy", "slack", "discord", "desktop"];
+    const VALUES: &'static [Self] =
+        &[Self::Command, Self::Webhook, Self::Ntfy, Self::Slack, Self::Discord, Self::Desktop];
+}
+
+/// What a notice is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum NoticeTopic {
+    /// A run began.
+    Started,
+    /// A run goes on.
+    Resumed,
+    /// An iteration ended.
+    Progress,
+    /// A claim of completion was not proved.
+    Rejected,
+    /// The provider refuses requests for a while.
+    RateLimited,
+    /// Another agent took over.
+    AgentChanged,
+    /// A person paused the run.
+    Paused,
+    /// Something the user should know.
+    Warning,
+    /// The run of an item of the backlog is complete.
+    ItemCompleted,
+    /// The run is complete.
+    Completed,
+    /// The run waits for a person.
+    NeedsHuman,
+    /// The run ended otherwise.
+    Stopped,
+}
+
+impl NoticeTopic {
+    /// Returns its word in the configuration and in notices.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Started => "started",
+            Self::Resumed => "resumed",
+            Self::Progress => "progress",
+            Self::Rejected => "rejected",
+            Self::RateLimited => "rate_limited",
+            Self::AgentChanged => "agent_changed",
+            Self::Paused => "paused",
+            Self::Warning => "warning",
+            Self::ItemCompleted => "item_completed",
+            Self::Completed => "completed",
+            Self::NeedsHuman => "needs_human",
+            Self::Stopped => "stopped",
+        }
+    }
+
+    /// Whether many of them can follow each other.
+    #[must_use]
+    pub const fn may_repeat(self) -> bool {
+        matches!(
+            self,
+            Self::Progress
+                | Self::Rejected
+                | Self::RateLimited
+                | Self::AgentChanged
+                | Self::Warning
+        )
+    }
+}
+
+impl StrictEnum for NoticeTopic {
+    const WORDS: &'static [&'static str] = &[
+        "started",
+        "resumed",
+        "progress",
+        "rejected",
+        "rate_limited",
+        "agent_changed",
+        "paused",
+        "warning",
+        "item_completed",
+        "completed",
+        "needs_human",
+        "stopped",
+    ];
+    const VALUES: &'static [Self] = &[
+        Self::Started,
+        Self::Resumed,
+        Self::Progress,
+        Self::Rejected,
+        Self::RateLimited,
+        Self::AgentChanged,
+        Self::Paused,
+        Self::Warning,
+        Self::ItemCompleted,
+        Self::Completed,
+        Self::NeedsHuman,
+        Self::Stopped,
+    ];
+}
+
+impl<'de> Deserialize<'de> for NoticeTopic {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        strict::enumeration(deserializer)
+    }
+}

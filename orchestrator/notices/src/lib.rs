@@ -1,0 +1,19 @@
+//! Notices about a run, for people and programs that do not watch it.
+//!
+//! A notice is derived from one record of the journal, so it has the same id, `run:seq`, however often it is derived.
+//! Each receiver is sent what it asked for, in order, until it has answered; what it has answered is written down
+//! beside the journal, so that a restart sends the rest. The run never waits for any of it.
+
+mod deliveries;
+mod lane;
+mod message;
+mod notice;
+mod notifier;
+mod receiver;
+mod signature;
+mod transport;
+
+pub use notice::Notice;
+pub use notifier::{Notifier, NotifierSetup, Undelivered};
+pub use receiver::{Receiver, Target};
+pub use transport::{Delivery, SendError, SupervisedTransport, Transport};
