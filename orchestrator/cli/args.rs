@@ -32,6 +32,7 @@ use crate::commands::runs::RunsArgs;
 use crate::commands::status::StatusArgs;
 use crate::commands::steer::SteerArgs;
 use crate::commands::stop::StopArgs;
+use crate::commands::verify::VerifyArgs;
 use crate::commands::why::WhyArgs;
 use crate::values;
 
@@ -90,6 +91,8 @@ pub(crate) enum Command {
     Init(InitArgs),
     /// Check configuration, agent, workspace and state
     Doctor(DoctorArgs),
+    /// Run the checks once, without an agent: for CI and pre-push hooks
+    Verify(VerifyArgs),
     /// Send each receiver of notices a test
     Notify(NotifyArgs),
     /// Write the run's transcripts as ATIF files

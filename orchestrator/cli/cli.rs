@@ -186,6 +186,16 @@ fn parse() -> Result<CommandLine, clap::Error> {
     })
 }
 
+/// Begins the program's own log, as far as the command has one.
+fn install_log(command: &Command) -> trace::RunLog {
+    match command {
+        // It serves another that listens.
+        Command::PluginHost(_) => trace::RunLog::default(),
+        Command::Run(run) => trace::install(run.verbose),
+        _ => trace::install(0),
+    }
+}
+
 fn dispatch(command_line: CommandLine) -> Result<u8, CommandError> {
     let CommandLine { config, workspace, task, quiet, detached, command } = command_line;
     let (command, task) = match command {
@@ -210,12 +220,7 @@ fn dispatch(command_line: CommandLine) -> Result<u8, CommandError> {
     if let Some(notice) = config.place.notice() {
         output::info(&notice);
     }
-    let log = match &command {
-        // It serves another that listens.
-        Command::PluginHost(_) => trace::RunLog::default(),
-        Command::Run(run) => trace::install(run.verbose),
-        _ => trace::install(0),
-    };
+    let log = install_log(&command);
     // However it ends.
     let _last = log.flush_on_drop();
     if detached {
@@ -237,6 +242,7 @@ fn dispatch(command_line: CommandLine) -> Result<u8, CommandError> {
         Command::Reset(reset) => commands::reset::reset(&config, &reset),
         Command::Init(init) => commands::init::init(&named, &init),
         Command::Doctor(doctor) => commands::doctor::doctor(&config, &doctor),
+        Command::Verify(verify) => commands::verify::verify(&config, &verify),
         Command::Notify(notify) => commands::notify::notify(&config, &notify),
         Command::Diff(diff) => commands::diff::diff(&config, &diff),
         Command::Rollback(rollback) => commands::rollback::rollback(&config, &rollback),

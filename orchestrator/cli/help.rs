@@ -12,7 +12,7 @@ use crate::render::terminal::{fold, stdout_width};
 
 /// The commands as people look for them.
 const GROUPS: [(&str, &[&str]); 5] = [
-    ("Run", &["run", "new", "go"]),
+    ("Run", &["run", "new", "go", "verify"]),
     ("Look", &["status", "next", "log", "why", "diff", "runs", "export"]),
     (
         "Steer",
@@ -94,7 +94,7 @@ fn with_examples(command: Command, path: &str) -> Command {
     let examples = EXAMPLES.iter().find(|(of, _)| *of == path).map(|(_, examples)| *examples);
     let mut text = examples.map(|examples| render(&command, examples)).unwrap_or_default();
     match path {
-        "" => text.push_str("\n\n`ralph-orchestrator COMMAND --help` has more for each command."),
+        "" => text.push_str("\n`ralph-orchestrator COMMAND --help` has more for each command."),
         "run" | "go" => text = format!("{text}\n\n{RUN}"),
         "reset" => text = format!("{text}\n\n{RESET}"),
         _ => {}

@@ -78,6 +78,13 @@ pub(crate) const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
         ],
     ),
     (
+        "verify",
+        &[
+            ("Whether the work is done, as a run would decide it", "verify"),
+            ("The verdicts for a program", "verify --json | jq .verdicts"),
+        ],
+    ),
+    (
         "notify",
         &[
             ("Try every receiver of ralph.toml", "notify"),

@@ -2,7 +2,7 @@
 
 use crate::environment::TestEnvironment;
 
-const COMMANDS: [&str; 51] = [
+const COMMANDS: [&str; 52] = [
     "",
     "run",
     "new",
@@ -27,6 +27,7 @@ const COMMANDS: [&str; 51] = [
     "init",
     "doctor",
     "notify",
+    "verify",
     "config",
     "config show",
     "config check",

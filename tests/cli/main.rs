@@ -80,5 +80,6 @@ mod task;
 mod terminal;
 mod tmux;
 mod trace;
+mod verify;
 mod waits;
 mod why;

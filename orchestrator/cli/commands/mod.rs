@@ -28,6 +28,7 @@ pub(crate) mod runs;
 pub(crate) mod status;
 pub(crate) mod steer;
 pub(crate) mod stop;
+pub(crate) mod verify;
 pub(crate) mod why;
 
 use std::future::Future;

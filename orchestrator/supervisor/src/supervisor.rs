@@ -51,17 +51,6 @@ pub struct Supervisor {
     root: Option<MakeRoot>,
     /// The program `bwrap`, if that makes the roots.
     bubblewrap: Option<PathBuf>,
-    wrapper: Option<Wrapper>,
-}
-
-/// Translates what is to be started into what starts it.
-#[derive(Clone)]
-struct Wrapper(Arc<dyn Fn(Spec) -> Spec + Send + Sync>);
-
-impl fmt::Debug for Wrapper {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Wrapper")
-    }
 }
 
 /// Creates the sandbox of a process that is about to start.
@@ -103,7 +92,6 @@ impl Supervisor {
             sandbox: None,
             root: None,
             bubblewrap: None,
-            wrapper: None,
         }
     }
 
@@ -177,15 +165,6 @@ impl Supervisor {
         self
     }
 
-    /// Starts each tree by way of another program, such as that of a container engine: `wrap` is given what is to be
-    /// started, as it was ordered, and returns what is started instead. The tree that is supervised is that one; what
-    /// it starts elsewhere is for it to end.
-    #[must_use]
-    pub fn with_wrapper(mut self, wrap: impl Fn(Spec) -> Spec + Send + Sync + 'static) -> Self {
-        self.wrapper = Some(Wrapper(Arc::new(wrap)));
-        self
-    }
-
     /// Whether each tree gets a root of its own.
     #[must_use]
     pub const fn has_root(&self) -> bool {
@@ -237,9 +216,6 @@ impl Supervisor {
     }
 
     async fn begin(&self, mut spec: Spec, stdin: Stdin) -> Result<Process, SpawnError> {
-        if let Some(Wrapper(wrap)) = &self.wrapper {
-            spec = wrap(spec);
-        }
         spec.program = spec.cwd.join(&spec.program);
         let root = self.plan_root(&mut spec).await?;
         if root.is_none() {

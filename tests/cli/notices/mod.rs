@@ -1,4 +1,4 @@
-//! `[[notify]]`: who is told what of a run, and that the run never waits for it.
+//! `[[notify]]`: who is sent what of a run, and that the run never waits for it.
 
 mod receiver;
 
@@ -63,7 +63,7 @@ fn a_webhook_is_signed_and_its_id_is_that_of_the_record() {
     assert!(body["data"]["message"].as_str().unwrap().starts_with("proved done after 1 iteration"));
     assert!(receiver.left().is_empty());
     env.run().expect(0);
-    assert!(receiver.left().is_empty(), "a completed run is told once");
+    assert!(receiver.left().is_empty(), "a completed run is sent once");
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn a_receiver_that_fails_gets_the_same_notice_again() {
 }
 
 #[test]
-fn a_receiver_that_is_not_there_is_told_by_the_next_start() {
+fn a_receiver_that_is_not_there_is_notified_by_the_next_start() {
     let port = closed_port();
     let env = notified("webhook", &format!("url = \"http://127.0.0.1:{port}/hook\"\n{ALL}"));
     let ended = env.run().expect(0);
@@ -200,7 +200,7 @@ fn after_a_kill_each_notice_arrives_with_its_id() {
 }
 
 #[test]
-fn who_is_new_is_not_told_all_that_has_happened() {
+fn who_is_new_is_not_sent_all_that_has_happened() {
     let env = TestEnvironment::new();
     env.agent.call(1).script("true\n").out("<promise>NEEDS_HUMAN: which?</promise>\n");
     env.agent.default_call().script("touch done\n").out(DONE);
@@ -213,7 +213,7 @@ fn who_is_new_is_not_told_all_that_has_happened() {
 }
 
 #[test]
-fn the_same_many_times_is_told_once_in_a_while() {
+fn the_same_many_times_is_sent_once_in_a_while() {
     let receiver = Receiver::new(&[OK]);
     let env = webhook(&receiver, "on = [\"progress\", \"completed\"]\ncooldown = \"1h\"\n");
     for call in 1..4 {
@@ -252,13 +252,13 @@ fn a_program_reads_the_notice_and_may_fail_once() {
     env.write(
         "tell.sh",
         "#!/bin/sh\n[ -e failed ] || { touch failed; echo no connection >&2; exit 1; }\n\
-         echo \"$1 $RALPH_NOTICE_ID $RALPH_NOTICE_TOPIC\" >> told; cat >> told\n",
+         echo \"$1 $RALPH_NOTICE_ID $RALPH_NOTICE_TOPIC\" >> received; cat >> received\n",
     );
     env.write_mode("tell.sh", 0o755);
     let ended = env.run().expect(0);
     ended.says("notify command: ./tell.sh ended with exit 1: no connection");
-    let told = env.read("told");
-    let (first, json) = told.split_once('\n').unwrap();
+    let received = env.read("received");
+    let (first, json) = received.split_once('\n').unwrap();
     let id = format!("{}:{}", run_id(&env), seq(&env, "completed"));
     assert_eq!(first, format!("loudly {id} completed"));
     let notice: serde_json::Value = serde_json::from_str(json).unwrap();

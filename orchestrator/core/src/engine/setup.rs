@@ -80,6 +80,33 @@ impl CompletionPolicy {
         env: &BTreeMap<String, String>,
         at_most: Option<Duration>,
     ) -> Vec<ValidatorVerdict> {
+        self.run_checks(workspace, env, at_most, Selection::RequiredChecks).await
+    }
+
+    /// Returns the verdicts of all validators that run something, on the workspace as it is and outside of any run.
+    /// Each may take as long as its time-out allows.
+    pub async fn verify(
+        &self,
+        workspace: &Path,
+        env: &BTreeMap<String, String>,
+    ) -> Vec<ValidatorVerdict> {
+        self.run_checks(workspace, env, None, Selection::Checks).await
+    }
+
+    /// Returns the names of the validators that run nothing: they judge what the agent of a run has written.
+    #[must_use]
+    pub fn names_of_others(&self) -> Vec<&str> {
+        let others = self.validators.iter().filter(|check| !Selection::Checks.includes(check));
+        others.map(|check| check.info.name.as_str()).collect()
+    }
+
+    async fn run_checks(
+        &self,
+        workspace: &Path,
+        env: &BTreeMap<String, String>,
+        at_most: Option<Duration>,
+        selection: Selection,
+    ) -> Vec<ValidatorVerdict> {
         let claim = baseline_claim();
         let mut env = env.clone();
         // As during a run, and removed afterwards. Without it the check works all the same.
@@ -102,9 +129,7 @@ impl CompletionPolicy {
             env,
         };
         let mut verdicts = Vec::new();
-        for check in
-            self.validators.iter().filter(|check| Selection::RequiredChecks.includes(check))
-        {
+        for check in self.validators.iter().filter(|check| selection.includes(check)) {
             let started = Instant::now();
             let time = at_most.map_or(check.timeout, |most| most.min(check.timeout));
             let end = async {
@@ -115,7 +140,7 @@ impl CompletionPolicy {
             let Some(verdict) = execute(check, context, end).await else { continue };
             verdicts.push(ValidatorVerdict {
                 validator: check.info.name.clone(),
-                required: true,
+                required: check.info.required,
                 duration_ms: millis(started.elapsed()),
                 verdict,
             });

@@ -69,6 +69,8 @@ type Environment<'a> = Cow<'a, BTreeMap<String, String>>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Selection {
     All,
+    /// Those that run something.
+    Checks,
     /// Those that are required and run something.
     RequiredChecks,
 }
@@ -77,6 +79,7 @@ impl Selection {
     pub(super) fn includes(self, check: &ConfiguredValidator) -> bool {
         match self {
             Self::All => true,
+            Self::Checks => check.info.runs_check,
             Self::RequiredChecks => check.info.required && check.info.runs_check,
         }
     }

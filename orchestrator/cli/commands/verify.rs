@@ -1,0 +1,129 @@
+//! `verify`
+
+use std::collections::BTreeMap;
+
+use ralph_orchestrator_contract::Verdict;
+use ralph_orchestrator_core::engine::{CompletionPolicy, ConfiguredAgent, Redactor, build_context};
+use ralph_orchestrator_core::machine::ValidatorVerdict;
+use ralph_orchestrator_core::registry::LaunchContext;
+use ralph_orchestrator_core::store::{Lock, StateError};
+use ralph_orchestrator_supervisor::KillSwitch;
+
+use crate::args::SetArgs;
+use crate::commands::block_on;
+use crate::context::Context;
+use crate::discovery::ConfigFile;
+use crate::error::{CommandError, exit};
+use crate::plugins::Plugins;
+use crate::render::text::{duration, one_line};
+use crate::sandbox::SandboxPolicy;
+use crate::{output, registry};
+
+/// Characters of a summary.
+const SHOWN: usize = 160;
+/// What those do that are not run.
+const OTHERS: &str = "judges what the agent of a run has written";
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct VerifyArgs {
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) sets: SetArgs,
+}
+
+/// Runs the checks once on the workspace as it is. Succeeds if all that are required accept.
+pub(crate) fn verify(file: &ConfigFile, args: &VerifyArgs) -> Result<u8, CommandError> {
+    let context = Context::with(file, &args.sets)?;
+    if let Some(holder) = context.layout().ok().and_then(|layout| Lock::holder(&layout)) {
+        return Err(StateError::Busy { holder }.into());
+    }
+    let (verdicts, others) = block_on(judge(&context))?;
+    let required = verdicts.iter().filter(|named| named.required);
+    if required.clone().next().is_none() {
+        let message = "no required validator of this configuration runs anything";
+        return Err(CommandError::config(message)
+            .hinted("add one of the kind \"command\", such as `program = [\"cargo\", \"test\"]`"));
+    }
+    let failing: Vec<&str> = required
+        .clone()
+        .filter(|named| !named.verdict.is_accepted())
+        .map(|named| named.validator.as_str())
+        .collect();
+    if args.json {
+        let value = serde_json::json!({
+            "verified": failing.is_empty(),
+            "verdicts": verdicts,
+            "not_run": others,
+        });
+        output::json(&value);
+    } else {
+        verdicts.iter().for_each(show);
+        others.iter().for_each(|name| output::result(&format!("skip  {name}: {OTHERS}")));
+        output::result(&match failing.as_slice() {
+            [] => format!("verified: {} required accept", required.count()),
+            names => format!("not verified: {}", names.join(", ")),
+        });
+    }
+    Ok(if failing.is_empty() { exit::OK } else { exit::FAILED_CHECKS })
+}
+
+/// Returns the verdicts, without secrets, and the names of those that were not asked.
+async fn judge(context: &Context) -> Result<(Vec<ValidatorVerdict>, Vec<String>), CommandError> {
+    let workspace = &context.loaded.config.run.workspace;
+    let workspace = workspace.canonicalize().map_err(|error| {
+        CommandError::config(format!("the workspace {}: {error}", workspace.display()))
+    })?;
+    let policy = SandboxPolicy::from_context(context)?;
+    let plugins = Plugins::from_context(context)?;
+    let registry = registry::for_run(&plugins, policy.as_ref(), KillSwitch::default());
+    let build = build_context(&context.loaded, &context.vars);
+    let judges = CompletionPolicy::build(&context.loaded, &registry, &build).await?;
+    registry.set_launch_context(LaunchContext {
+        protects: judges.protects(),
+        ..LaunchContext::default()
+    });
+    // The same environment as in a run.
+    let agent = ConfiguredAgent::build(&context.loaded, &registry, &build, None).await?;
+    let env: BTreeMap<String, String> = agent.environment(&context.loaded, &context.vars);
+    let redactor = Redactor::new(&context.loaded.config.env, &env);
+    let mut verdicts = judges.verify(&workspace, &env).await;
+    for named in &mut verdicts {
+        match &mut named.verdict {
+            Verdict::Accepted { summary, .. } => *summary = redactor.text(summary).into_owned(),
+            Verdict::Rejected { reasons } => {
+                for reason in reasons {
+                    *reason = redactor.text(reason).into_owned();
+                }
+            }
+            Verdict::Error { message } => *message = redactor.text(message).into_owned(),
+        }
+    }
+    let others = judges.names_of_others().into_iter().map(str::to_owned).collect();
+    Ok((verdicts, others))
+}
+
+fn show(named: &ValidatorVerdict) {
+    let name = &named.validator;
+    let optional = if named.required { "" } else { ", not required" };
+    let time = duration(named.duration_ms);
+    match &named.verdict {
+        Verdict::Accepted { summary, .. } => {
+            let summary = one_line(summary, SHOWN);
+            output::result(&format!("ok    {name} ({time}{optional}): {summary}"));
+        }
+        Verdict::Rejected { reasons } => {
+            output::result(&format!("FAIL  {name} ({time}{optional})"));
+            for reason in reasons {
+                for line in crate::render::text::escape(reason).lines() {
+                    output::result(&format!("      {line}"));
+                }
+            }
+        }
+        Verdict::Error { message } => {
+            let message = one_line(message, SHOWN);
+            output::result(&format!("FAIL  {name} ({time}{optional}): no verdict: {message}"));
+        }
+    }
+}
