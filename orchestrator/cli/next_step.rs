@@ -1,6 +1,11 @@
 //! Advice after a stop.
 
-use ralph_orchestrator_core::machine::{Limit, LimitValue, ResumeBlocker, State, StopReason};
+use std::time::Duration;
+
+use ralph_orchestrator_config::duration_text;
+use ralph_orchestrator_core::machine::{
+    CompletionTrigger, FrozenPolicy, Limit, LimitValue, ResumeBlocker, State, StopReason,
+};
 
 use crate::render::text::{duration, one_line};
 
@@ -10,15 +15,14 @@ pub(crate) fn after(state: &State, program: &str) -> Option<String> {
     let resumes = format!("`{program} run` resumes");
     let restart = format!("`{program} run --restart` begins a new run");
     Some(match state.resume_blocker()? {
-        ResumeBlocker::Limit(limit @ (Limit::Rejections | Limit::Stagnant)) => format!(
-            "raise {}, then {resumes}; or correct the prompt or the check, and {restart}",
-            with_value(state, limit)
-        ),
-        ResumeBlocker::Limit(limit) => {
-            format!("raise {}, then {resumes}; or {restart}", with_value(state, limit))
-        }
+        ResumeBlocker::Limit(limit) => raise(state, limit, program),
         ResumeBlocker::Failures => format!(
             "fix what made the iterations fail (`{program} log` shows them), then {resumes}"
+        ),
+        ResumeBlocker::Stagnation if has_never_claimed(state) => format!(
+            "the agent never claimed completion, so the checks were not run: have the prompt say how to claim \
+             (`{program} log 1 --prompt` shows it), then {resumes}; or `{program} run --restart --set \
+             completion.when=proved` has them run without a claim"
         ),
         ResumeBlocker::Stagnation => {
             format!("make the task smaller or clearer in the prompt, then {resumes}; or {restart}")
@@ -72,6 +76,54 @@ pub(crate) fn is_answered(state: &State) -> bool {
     state.stop.as_ref().is_some_and(|stop| stop.reason == StopReason::NeedsHuman)
         && matches!(state.resume_blocker(), Some(ResumeBlocker::Nothing))
         && state.open_answers().any(|answer| answer.question.is_some())
+}
+
+/// Returns what to do about a limit that was reached.
+fn raise(state: &State, limit: Limit, program: &str) -> String {
+    let (value, key, more) = (with_value(state, limit), limit.key(), raised(state, limit));
+    let restart = format!("`{program} run --restart` begins a new run");
+    let otherwise = match limit {
+        Limit::Rejections | Limit::Stagnant => {
+            format!("or correct the prompt or the check, and {restart}")
+        }
+        _ => format!("or {restart}"),
+    };
+    let command = match flag(limit) {
+        Some(flag) => format!("`{program} limits {flag} {more}` raises it"),
+        None => format!("`{program} run --set {key}={more}` raises it for one start"),
+    };
+    format!("raise {value}, then `{program} run` resumes; {otherwise}; {command}")
+}
+
+/// Whether validators were waiting for a claim that no agent made.
+fn has_never_claimed(state: &State) -> bool {
+    let waits =
+        |policy: &FrozenPolicy| policy.when == CompletionTrigger::Claimed && policy.validates();
+    state.claims.stats.claims == 0 && state.policy().is_some_and(waits)
+}
+
+/// Returns the option of `limits` that changes this limit, if it has one.
+const fn flag(limit: Limit) -> Option<&'static str> {
+    match limit {
+        Limit::Iterations => Some("--max-iterations"),
+        Limit::Runtime => Some("--max-runtime"),
+        Limit::Cost => Some("--max-cost"),
+        Limit::Tokens => Some("--max-tokens"),
+        Limit::Failures | Limit::Stagnant | Limit::Rejections | Limit::Wait => None,
+    }
+}
+
+/// Returns twice the limit's value, as it is typed.
+fn raised(state: &State, limit: Limit) -> String {
+    match state.limits.value(limit) {
+        Some(LimitValue::Count(count)) => count.saturating_mul(2).to_string(),
+        Some(LimitValue::Duration(ms)) => {
+            let seconds = Duration::from_millis(ms).as_secs().saturating_mul(2).max(1);
+            duration_text(Duration::from_secs(seconds)).replace(' ', "")
+        }
+        Some(LimitValue::Money(usd)) => format!("{}", usd.dollars() * 2.0),
+        None => "none".to_owned(),
+    }
 }
 
 /// Returns the limit's key and its present value.

@@ -1,5 +1,7 @@
 //! What a stop says to do next, and what a plain `run` does after it.
 
+use std::fs;
+
 use crate::environment::{Ended, TestEnvironment};
 
 const DONE: &str = "<promise>COMPLETE: made it</promise>\n";
@@ -131,13 +133,25 @@ fn stagnation_is_counted_on_after_a_kill() {
 #[test]
 fn each_limit_is_named_with_its_key_and_what_helps() {
     let cases: [(&str, &str, &str, &[&str]); 4] = [
-        ("max_iterations = 1", "hm\n", "max_iterations", &["raise limits.max_iterations (1)"]),
+        (
+            "max_iterations = 1",
+            "hm\n",
+            "max_iterations",
+            &[
+                "raise limits.max_iterations (1)",
+                "`ralph-orchestrator limits --max-iterations 2` raises it",
+            ],
+        ),
         ("max_runtime = \"100ms\"\n", "", "max_runtime", &["raise limits.max_runtime (0.1 s)"]),
         (
             "max_rejections = 2",
             DONE,
             "thrashing",
-            &["raise limits.max_rejections (2)", "`ralph-orchestrator run --restart`"],
+            &[
+                "raise limits.max_rejections (2)",
+                "`ralph-orchestrator run --restart`",
+                "`ralph-orchestrator run --set limits.max_rejections=4` raises it",
+            ],
         ),
         ("max_failures = 1", "", "failures", &["limits.max_failures", "`ralph-orchestrator log`"]),
     ];
@@ -162,6 +176,32 @@ fn each_limit_is_named_with_its_key_and_what_helps() {
     }
 }
 
+/// The work may be done: nobody looked.
+#[test]
+fn an_agent_that_never_claims_is_named_as_the_reason() {
+    let env = TestEnvironment::new();
+    env.config("\n[limits]\nmax_stagnant = 2\n");
+    env.agent.default_call().script("touch done\n").out("hm\n");
+    let ended = env.run().expect(1);
+    assert_eq!(env.status()["stop_reason"], "stagnation");
+    ended.says("the agent never claimed completion, so the checks were not run");
+    env.ralph(&[
+        "run",
+        "--restart",
+        "--set",
+        "completion.when=proved",
+        "--set",
+        "completion.baseline=off",
+    ]);
+    assert_eq!(
+        env.status()["stop_reason"],
+        "stagnation",
+        "nothing changed, so nothing was checked"
+    );
+    fs::remove_file(env.path("done")).unwrap();
+    env.ralph(&["run", "--restart", "--set", "completion.when=proved"]).expect(0);
+}
+
 #[test]
 fn thrashing_without_another_verdict_names_the_limit_that_stopped_it() {
     let env = TestEnvironment::new();
@@ -179,7 +219,7 @@ fn an_interrupted_run_says_so_once() {
     let up = env.fifo("up");
     env.agent.call(1).script(&format!("echo > '{}'; sleep 1000\n", up.display()));
     let mut running = env.start(&["run"]);
-    std::fs::read(&up).unwrap();
+    fs::read(&up).unwrap();
     running.signal(rustix::process::Signal::INT);
     let ended = running.wait().expect(130);
     never_says(&ended, "interrupted: interrupted");

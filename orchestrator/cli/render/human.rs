@@ -89,12 +89,16 @@ impl HumanReporter {
         let text = format!("{head}{tail}");
         let indent = 2 + text.chars().take_while(|c| *c == ' ').count();
         let mut left = head.chars().count();
+        let mut indented = 0;
         for piece in fold(&text, indent, stderr_width().unwrap_or(usize::MAX)) {
-            let painted: String = piece.chars().take(left).collect();
-            let plain: String = piece.chars().skip(left).collect();
-            // The space at which it was folded.
-            left = left.saturating_sub(piece.chars().count() + 1);
-            output::info(&format!("{}{plain}", self.paint(code, &painted)));
+            let split = if left == 0 { 0 } else { left + indented };
+            let painted: String = piece.chars().take(split).collect();
+            let plain: String = piece.chars().skip(split).collect();
+            // The space at which it was folded is in neither piece, the indentation was not in the text.
+            left = left.saturating_sub((piece.chars().count() + 1).saturating_sub(indented));
+            indented = indent;
+            let painted = if painted.is_empty() { painted } else { self.paint(code, &painted) };
+            output::info(&format!("{painted}{plain}"));
         }
     }
 

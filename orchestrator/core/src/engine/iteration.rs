@@ -191,9 +191,11 @@ impl Session {
         let left_behind = shortened(std::mem::take(&mut report.left_behind));
         if !left_behind.is_empty() {
             let names = left_behind.join(", ");
-            self.warn_unrecorded(&format!(
-                "the agent left {count} processes behind, which were ended: {names}"
-            ));
+            let message = match count {
+                1 => format!("the agent left a process behind, which was ended: {names}"),
+                _ => format!("the agent left {count} processes behind, which were ended: {names}"),
+            };
+            self.warn_unrecorded(&message);
         }
         if let Some(complaint) = survivors_complaint(&report.survived) {
             self.warn_unrecorded(&complaint);

@@ -222,8 +222,10 @@ fn too_many_failures(state: &State) -> Option<Stop> {
 
 fn too_many_rejections(state: &State) -> Option<Stop> {
     let times = state.rejected_in_a_row();
-    (times >= state.limits.max_rejections)
-        .then(|| Limit::Rejections.stop(&format!("the same work was rejected {times} times")))
+    let plural = if times == 1 { "" } else { "s" };
+    (times >= state.limits.max_rejections).then(|| {
+        Limit::Rejections.stop(&format!("the same work was rejected {times} time{plural}"))
+    })
 }
 
 fn stagnation(state: &State) -> Option<Stop> {
