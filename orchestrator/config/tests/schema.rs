@@ -167,6 +167,11 @@ fn the_complete_file_has_every_key() {
         }
         "Backlog" => complete["backlog"].clone(),
         "Bench" => complete["bench"].clone(),
+        "Notify" => {
+            let receivers = complete["notify"].as_array().unwrap().iter();
+            let all = receivers.flat_map(|receiver| receiver.as_object().unwrap().clone());
+            Value::Object(all.collect())
+        }
         "BenchVariant" => complete["bench"]["variant"]["notes"].clone(),
         "Git" => complete["git"].clone(),
         "Handoff" => complete["handoff"].clone(),
