@@ -7,8 +7,8 @@ use jiff::Timestamp;
 use ralph_orchestrator_core::engine::{RecordedControl, new_run_id, record_control};
 use ralph_orchestrator_core::machine::{Answer, Control, ControlOrigin, ReceivedControl, Record};
 use ralph_orchestrator_core::store::{
-    Layout, SeriesLock, StateError, Store, is_control_waiting, read_current_run, send_control,
-    withdraw_control,
+    Layout, SeriesLock, StateError, Store, fits_in_message, is_control_waiting, read_current_run,
+    send_control, withdraw_control,
 };
 
 use crate::commands::run_selection;
@@ -65,6 +65,10 @@ impl<'a> Sender<'a> {
         let layout = context.layout()?;
         if !layout.root().exists() {
             return Err(CommandError::user(run_selection::no_run(context)));
+        }
+        if !fits_in_message(&control) {
+            return Err(CommandError::user("the text is too long")
+                .hinted("write it to a file of the workspace, and name the file"));
         }
         let control = ReceivedControl { origin: own_origin(), control };
         let program = context::invocation(file);

@@ -1,5 +1,6 @@
 //! What people ask of a run while it is active, and what becomes of it.
 
+mod attacks;
 mod inbox;
 mod moments;
 mod shown;
