@@ -111,6 +111,10 @@ impl<'a> Sender<'a> {
     fn send(&mut self) -> Result<(), CommandError> {
         let Some(found) = read_current_run(&self.layout, |_| {})? else { return Ok(()) };
         if found.state.completion().is_some() {
+            // The next item of the backlog is about to begin.
+            if SeriesLock::holder(&self.layout).is_some() {
+                return Ok(());
+            }
             return Err(self.complete(&found.run));
         }
         send_control(&self.layout, &found.run, &self.control)?;
