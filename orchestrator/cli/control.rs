@@ -7,8 +7,8 @@ use jiff::Timestamp;
 use ralph_orchestrator_core::engine::{RecordedControl, new_run_id, record_control};
 use ralph_orchestrator_core::machine::{Answer, Control, ControlOrigin, ReceivedControl, Record};
 use ralph_orchestrator_core::store::{
-    Layout, SeriesLock, StateError, Store, is_control_waiting, read_current_run, send_control,
-    withdraw_control,
+    Layout, SeriesLock, StateError, Store, fits_in_message, is_control_waiting, read_current_run,
+    send_control, withdraw_control,
 };
 
 use crate::commands::run_selection;
@@ -66,6 +66,10 @@ impl<'a> Sender<'a> {
         if !layout.root().exists() {
             return Err(CommandError::user(run_selection::no_run(context)));
         }
+        if !fits_in_message(&control) {
+            return Err(CommandError::user("the text is too long")
+                .hinted("write it to a file of the workspace, and name the file"));
+        }
         let control = ReceivedControl { origin: own_origin(), control };
         let program = context::invocation(file);
         Ok(Self { context, layout, program, control, sent_to: None })
@@ -107,6 +111,10 @@ impl<'a> Sender<'a> {
     fn send(&mut self) -> Result<(), CommandError> {
         let Some(found) = read_current_run(&self.layout, |_| {})? else { return Ok(()) };
         if found.state.completion().is_some() {
+            // The next item of the backlog is about to begin.
+            if SeriesLock::holder(&self.layout).is_some() {
+                return Ok(());
+            }
             return Err(self.complete(&found.run));
         }
         send_control(&self.layout, &found.run, &self.control)?;

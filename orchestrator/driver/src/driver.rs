@@ -8,9 +8,9 @@ use ralph_orchestrator_backlog::{
 };
 use ralph_orchestrator_config::Limits;
 use ralph_orchestrator_core::engine::{RunObserver, RunPart};
-use ralph_orchestrator_core::machine::{State, StopReason};
+use ralph_orchestrator_core::machine::{Control, ReceivedControl, State, StopReason};
 use ralph_orchestrator_core::store::{
-    Disk, Layout, Series, SeriesFiles, SeriesLock, StateError, read_run,
+    Disk, Layout, Series, SeriesFiles, SeriesLock, StateError, read_run, send_control,
 };
 
 use crate::budget::{RunUsage, remaining};
@@ -252,12 +252,28 @@ impl<E: Executor> BacklogDriver<E> {
             Submission::Complete(report) => (report.run.clone(), Some(*report)),
             Submission::Opened { run } => (run, None),
         };
+        self.carry_pause_over(&run)?;
         self.begin_item(item, &run)?;
         let report = match report {
             Some(report) => report,
             None => self.watch(&run).await?,
         };
         Ok(self.end_item(item, &report).await?)
+    }
+
+    /// Pauses a new run if the one before it ended paused: who paused the work meant more than one item. The id
+    /// stays, so that repeating it after a crash changes nothing.
+    fn carry_pause_over(&self, run: &str) -> Result<(), DriverError> {
+        if self.begins {
+            return Ok(());
+        }
+        let before = self.work.state().ledger.runs.last().cloned();
+        let Some(before) = before.filter(|entry| entry.run != run) else { return Ok(()) };
+        let state = read_state(&self.setup.layout, &before.run)?;
+        let Some(pause) = state.and_then(|state| state.controls.pause) else { return Ok(()) };
+        let control = Control::Pause { now: false };
+        let control = ReceivedControl { origin: pause.origin, control };
+        Ok(send_control(&self.setup.layout, run, &control)?)
     }
 
     /// Performs a run. What goes wrong with the backlog meanwhile ends it.

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use crate::environment::TestEnvironment;
 
 /// Makes a file named after the item, says what the item is, and claims completion.
-pub(super) const WORK: &str = "id=$(sed -n 's/^Id: //p' \"$call.stdin\" | head -1)
+pub(crate) const WORK: &str = "id=$(sed -n 's/^Id: //p' \"$call.stdin\" | head -1)
 echo \"$id\" >> order; : > \"made-$id\"\n";
 pub(crate) const CLAIM: &str = "<promise>COMPLETE: made it</promise>\n";
 

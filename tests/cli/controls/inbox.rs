@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::{Moment, Scene};
 use crate::environment::eventually;
 
-fn inbox(scene: &Scene) -> PathBuf {
+pub(super) fn inbox(scene: &Scene) -> PathBuf {
     let inbox = scene.env.state().join("inbox");
     fs::create_dir_all(&inbox).unwrap();
     inbox

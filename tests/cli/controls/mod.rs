@@ -1,5 +1,7 @@
 //! What people ask of a run while it is active, and what becomes of it.
 
+mod attacks;
+mod backlog;
 mod inbox;
 mod moments;
 mod shown;

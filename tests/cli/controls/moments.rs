@@ -26,6 +26,7 @@ macro_rules! at_every_moment {
 }
 
 at_every_moment!(steer);
+at_every_moment!(answer);
 at_every_moment!(pause);
 at_every_moment!(pause_now);
 at_every_moment!(resume);
@@ -76,12 +77,21 @@ mod checks {
         scene
     }
 
-    pub(super) fn steer(mut scene: Scene) {
-        let command = ["steer", "look at the parser"];
-        if is_refused(&scene, &command) {
+    pub(super) fn steer(scene: Scene) {
+        let queued = "queued: this goes to the top of the next prompt";
+        guided_by(scene, &["steer", "look at the parser"], queued);
+    }
+
+    /// No question is open at any of these moments.
+    pub(super) fn answer(scene: Scene) {
+        guided_by(scene, &["answer", "look at the parser"], "no question is open");
+    }
+
+    fn guided_by(mut scene: Scene, command: &[&str], says: &str) {
+        if is_refused(&scene, command) {
             return;
         }
-        scene.env.ralph(&command).expect(0).says("queued: this goes to the top of the next prompt");
+        scene.env.ralph(command).expect(0).says(says);
         assert_eq!(scene.env.status()["guidance"][0]["state"], "queued");
         if scene.moment == Moment::InAWait {
             assert_eq!(scene.env.status()["phase"], "running", "it goes on waiting");

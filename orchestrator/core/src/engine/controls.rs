@@ -1,5 +1,6 @@
 //! Takes in what people ask of the run, at every moment of it.
 
+use std::ffi::OsStr;
 use std::path::Path;
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use super::iteration_watch::IterationWatch;
 use super::session::Session;
 use super::stop::stop_requested;
 use crate::machine::{Control, Effect, Input, ReceivedControl};
-use crate::store::{InboxContents, InboxReader};
+use crate::store::{InboxContents, InboxReader, StateError};
 use crate::workspace::PromptWatch;
 
 /// The shortest time between two readings of the inbox, however often it changes.
@@ -77,56 +78,76 @@ impl Session {
         if self.state.started.is_none() || self.state.completion().is_some() {
             return Ok(Vec::new());
         }
-        let InboxContents { controls, unusable, has_more } =
-            match self.store.read_inbox(&self.run, &mut self.inbox.reader) {
-                Ok(found) => found,
-                Err(error) => {
-                    // The run goes on without it.
-                    if !std::mem::replace(&mut self.inbox.has_failed, true) {
-                        self.advance(Input::Warning(format!("messages to the run: {error}")))?;
-                    }
-                    return Ok(Vec::new());
-                }
-            };
         let mut effects = Vec::new();
-        for control in controls {
-            effects.extend(self.take_control(control)?);
+        loop {
+            let InboxContents { controls, unusable, unreadable, has_more } =
+                match self.store.read_inbox(&self.run, &mut self.inbox.reader) {
+                    Ok(found) => found,
+                    Err(error) => {
+                        // The run goes on without it.
+                        self.warn_of_failure(&error)?;
+                        return Ok(effects);
+                    }
+                };
+            let mut is_done = true;
+            for control in controls {
+                is_done &= self.take_control(control, &mut effects)?;
+            }
+            for (name, why) in unusable {
+                self.discard_message(&name, &why)?;
+            }
+            if let Some(error) = unreadable {
+                self.warn_of_failure(&error)?;
+            }
+            // What is neither taken nor ignored would be read again at once.
+            if !has_more || !is_done {
+                return Ok(effects);
+            }
         }
-        for (name, why) in unusable {
-            self.discard_message(&name, &why)?;
-        }
-        if has_more {
-            effects.extend(self.take_controls()?);
-        }
-        Ok(effects)
     }
 
-    fn take_control(&mut self, received: ReceivedControl) -> Result<Vec<Effect>, EngineError> {
+    /// Returns whether the control need not be read again.
+    fn take_control(
+        &mut self,
+        received: ReceivedControl,
+        effects: &mut Vec<Effect>,
+    ) -> Result<bool, EngineError> {
         let id = received.origin.id.clone();
         // Who asked an earlier start to stop does not mean this one.
         let is_obsolete =
             received.control == Control::Stop && received.origin.sent_ms < self.inbox.began_ms;
-        let is_known = self.state.controls.received.contains(&id);
-        let effects = match is_obsolete || is_known {
-            true => Vec::new(),
-            false => self.advance(Input::Control(received))?,
-        };
-        // What is not recorded is not lost: it stays where it is.
-        if (is_obsolete || self.state.controls.received.contains(&id))
-            && let Err(error) = self.store.remove_message(&id)
-            && !std::mem::replace(&mut self.inbox.has_failed, true)
-        {
-            self.advance(Input::Warning(format!("messages to the run: {error}")))?;
+        if !is_obsolete && !self.state.controls.received.contains(&id) {
+            effects.extend(self.advance(Input::Control(received))?);
         }
-        Ok(effects)
+        // What is not recorded is not lost: it stays where it is.
+        if !is_obsolete && !self.state.controls.received.contains(&id) {
+            return Ok(false);
+        }
+        if let Err(error) = self.store.remove_read_message(&id, &mut self.inbox.reader) {
+            self.warn_of_failure(&error)?;
+        }
+        Ok(true)
     }
 
-    fn discard_message(&mut self, name: &str, why: &str) -> Result<(), EngineError> {
-        self.store.discard_from_inbox(name, &mut self.inbox.reader);
+    /// Warns that the inbox cannot be read or written, once in each start.
+    fn warn_of_failure(&mut self, error: &StateError) -> Result<(), EngineError> {
+        if std::mem::replace(&mut self.inbox.has_failed, true) {
+            return Ok(());
+        }
+        self.advance(Input::Warning(format!("messages to the run: {error}"))).map(drop)
+    }
+
+    /// Removes a file that is no message for this run, and names it in a warning.
+    fn discard_message(&mut self, name: &OsStr, why: &str) -> Result<(), EngineError> {
+        let removed = self.store.discard_from_inbox(name, &mut self.inbox.reader);
         self.inbox.warnings = self.inbox.warnings.saturating_add(1);
-        let shown: String = name.chars().take(80).collect();
+        let shown: String = name.to_string_lossy().chars().take(80).collect();
+        let becomes = match removed {
+            Ok(()) => "discarded",
+            Err(_) => "ignored, since it cannot be removed",
+        };
         let message = match self.inbox.warnings {
-            ..=MOST_WARNINGS => format!("the message {shown} in the inbox was discarded: {why}"),
+            ..=MOST_WARNINGS => format!("the message {shown} in the inbox was {becomes}: {why}"),
             many if many == MOST_WARNINGS + 1 => {
                 "more files in the inbox that are no messages are discarded without a word".into()
             }

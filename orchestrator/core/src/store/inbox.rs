@@ -4,8 +4,10 @@
 //! key steers the run. It is removed once what it asks for is recorded.
 
 use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::path::PathBuf;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, unlinkat};
 use rustix::io::Errno;
@@ -30,8 +32,12 @@ const SUFFIX: &str = ".json";
 const UNFINISHED: &str = ".tmp";
 /// The largest message, in bytes.
 const LARGEST: usize = 256 * 1024;
-/// The most names that are read at a time; the others have their turn when these are gone.
-const MOST_NAMES: usize = 256;
+/// The most messages that are read at a time; the others have their turn when these are gone.
+const MOST_MESSAGES: usize = 256;
+/// The most names that are listed: whoever has put more there keeps messages away, but exhausts no memory.
+const MOST_NAMES: usize = 64 * 1024;
+/// Bytes of a message beside its control: run, origin, signature.
+const LARGEST_FRAME: usize = 4 * 1024;
 /// An unfinished message that is older, in nanoseconds, was left by a sender that was killed.
 const LONGEST_WRITE: i128 = 60 * 1_000_000_000;
 
@@ -51,9 +57,21 @@ pub(crate) struct InboxContents {
     /// The controls for the run, in the order in which they were sent.
     pub(crate) controls: Vec<ReceivedControl>,
     /// Names of files that are no message for this run, and why.
-    pub(crate) unusable: Vec<(String, String)>,
-    /// There are more files than are read at a time.
+    pub(crate) unusable: Vec<(OsString, String)>,
+    /// Why a file cannot be read that may be a message; it stays where it is.
+    pub(crate) unreadable: Option<StateError>,
+    /// There are more messages than are read at a time.
     pub(crate) has_more: bool,
+}
+
+/// Why a file in an inbox gives no control.
+enum NoControl {
+    /// It is no message for this run.
+    Unusable(String),
+    /// It may be one.
+    Unreadable(StateError),
+    /// It was taken back meanwhile.
+    Gone,
 }
 
 /// Remembers whether an inbox has changed since it was read.
@@ -61,8 +79,8 @@ pub(crate) struct InboxContents {
 pub(crate) struct InboxReader {
     /// The folder when it was listed last, if any later change would show.
     seen: Option<FileFingerprint>,
-    /// Names that cannot be removed, or are still being written.
-    ignored: BTreeSet<String>,
+    /// Names that cannot be removed.
+    ignored: BTreeSet<OsString>,
 }
 
 impl Layout {
@@ -73,8 +91,15 @@ impl Layout {
     }
 
     fn message(&self, id: &str) -> PathBuf {
-        self.inbox().join(format!("{id}{SUFFIX}"))
+        self.inbox().join(message_name(id))
     }
+}
+
+/// Returns whether a message can hold a control.
+#[must_use]
+pub fn fits_in_message(control: &Control) -> bool {
+    let object = serde_json::to_string(control).unwrap_or_default();
+    object.len() <= LARGEST - LARGEST_FRAME
 }
 
 /// Puts a control into the inbox of a state directory, whole and safely on disk.
@@ -138,20 +163,28 @@ impl Store {
         let listed = self.disk().perform(FileOperation::Read, &path, || {
             Ok(DirLister::default().list(folder.as_fd(), MOST_NAMES)?)
         });
-        let (names, has_more) = listed.map_err(StateError::io("list", &path))?;
-        let mut found = InboxContents { has_more, ..InboxContents::default() };
+        let (names, is_cut) = listed.map_err(StateError::io("list", &path))?;
+        let names = names.into_iter().map(|name| OsString::from_vec(name.bytes));
+        let names = names.filter(|name| {
+            !reader.ignored.contains(name) && !is_being_written(&folder, name, began)
+        });
+        let mut found = InboxContents::default();
         for name in names {
-            let name = String::from_utf8_lossy(&name.bytes).into_owned();
-            if reader.ignored.contains(&name) || is_being_written(&folder, &name, began) {
-                continue;
+            if found.controls.len() + found.unusable.len() >= MOST_MESSAGES {
+                found.has_more = true;
+                break;
             }
             match self.read_message(&folder, &name, run) {
                 Ok(control) => found.controls.push(control),
-                Err(why) => found.unusable.push((name, why)),
+                Err(NoControl::Unusable(why)) => found.unusable.push((name, why)),
+                Err(NoControl::Unreadable(error)) => found.unreadable = Some(error),
+                Err(NoControl::Gone) => {}
             }
         }
+        found.has_more |= is_cut && !(found.controls.is_empty() && found.unusable.is_empty());
+        let is_read = !found.has_more && !is_cut && found.unreadable.is_none();
         // A message that comes while this one is read leaves another time, unless both are too close.
-        reader.seen = now.filter(|now| now.is_trusted(began) && !has_more);
+        reader.seen = now.filter(|now| now.is_trusted(began) && is_read);
         Ok(found)
     }
 
@@ -177,19 +210,27 @@ impl Store {
     fn read_message(
         &self,
         folder: &OwnedFd,
-        name: &str,
+        name: &OsStr,
         run: &str,
-    ) -> Result<ReceivedControl, String> {
-        let id = name.strip_suffix(SUFFIX).ok_or("its name is not that of a message")?;
+    ) -> Result<ReceivedControl, NoControl> {
         let path = self.layout().inbox().join(name);
         let bytes = self.disk().perform(FileOperation::Read, &path, || {
             let file = open_file_at(folder.as_fd(), name.as_bytes())?;
             Ok(read_bounded(&file, LARGEST)?)
         });
-        let bytes = bytes.map_err(|error| match error.raw_os_error() {
-            Some(code) if Errno::from_raw_os_error(code) == Errno::LOOP => "it is a link".into(),
-            _ => error.to_string(),
-        })?;
+        let bytes = bytes.map_err(|error| no_control(error, &path))?;
+        self.to_control(bytes, name, run).map_err(NoControl::Unusable)
+    }
+
+    /// Verifies a message, and whose it is.
+    fn to_control(
+        &self,
+        bytes: Vec<u8>,
+        name: &OsStr,
+        run: &str,
+    ) -> Result<ReceivedControl, String> {
+        let id = name.to_str().and_then(|name| name.strip_suffix(SUFFIX));
+        let id = id.ok_or("its name is not that of a message")?;
         let text = String::from_utf8(bytes).map_err(|_| "it is not signed with the key")?;
         let line = text.strip_suffix('\n').ok_or("it is not whole")?;
         self.verify_line(line).ok_or("it is not signed with the key of this state")?;
@@ -213,17 +254,36 @@ impl Store {
     /// # Errors
     /// It cannot be removed.
     pub(crate) fn remove_message(&self, id: &str) -> Result<(), StateError> {
-        self.remove_from_inbox(&format!("{id}{SUFFIX}"))
+        self.remove_from_inbox(message_name(id).as_ref())
+    }
+
+    /// The same; a message that cannot be removed is ignored from now on.
+    ///
+    /// # Errors
+    /// It cannot be removed.
+    pub(crate) fn remove_read_message(
+        &self,
+        id: &str,
+        reader: &mut InboxReader,
+    ) -> Result<(), StateError> {
+        self.discard_from_inbox(message_name(id).as_ref(), reader)
     }
 
     /// Removes what is no message for this run; what cannot be removed is ignored from now on.
-    pub(crate) fn discard_from_inbox(&self, name: &str, reader: &mut InboxReader) {
-        if self.remove_from_inbox(name).is_err() {
+    ///
+    /// # Errors
+    /// It cannot be removed.
+    pub(crate) fn discard_from_inbox(
+        &self,
+        name: &OsStr,
+        reader: &mut InboxReader,
+    ) -> Result<(), StateError> {
+        self.remove_from_inbox(name).inspect_err(|_| {
             reader.ignored.insert(name.to_owned());
-        }
+        })
     }
 
-    fn remove_from_inbox(&self, name: &str) -> Result<(), StateError> {
+    fn remove_from_inbox(&self, name: &OsStr) -> Result<(), StateError> {
         let Some(folder) = self.open_inbox()? else { return Ok(()) };
         let path = self.layout().inbox().join(name);
         let removed = self.disk().perform(FileOperation::Remove, &path, || {
@@ -237,9 +297,26 @@ impl Store {
     }
 }
 
+/// Why a file that cannot be read gives no control: only a failure of the disk leaves that open.
+fn no_control(error: std::io::Error, path: &Path) -> NoControl {
+    match error.raw_os_error().map(Errno::from_raw_os_error) {
+        Some(Errno::NOENT) => NoControl::Gone,
+        Some(Errno::LOOP) => NoControl::Unusable("it is a link".to_owned()),
+        // A socket cannot be opened, nor can what its sender did not let us read.
+        None | Some(Errno::NXIO | Errno::ACCESS | Errno::PERM) => {
+            NoControl::Unusable(error.to_string())
+        }
+        Some(_) => NoControl::Unreadable(StateError::io("read", path)(error)),
+    }
+}
+
+fn message_name(id: &str) -> String {
+    format!("{id}{SUFFIX}")
+}
+
 /// Whether a sender may still be writing this file.
-fn is_being_written(folder: &OwnedFd, name: &str, now: i128) -> bool {
-    name.ends_with(UNFINISHED)
+fn is_being_written(folder: &OwnedFd, name: &OsStr, now: i128) -> bool {
+    name.as_bytes().ends_with(UNFINISHED.as_bytes())
         && FileFingerprint::from_name(folder.as_fd(), name.as_bytes())
             .is_ok_and(|file| now.saturating_sub(file.mtime) < LONGEST_WRITE)
 }

@@ -50,7 +50,7 @@ pub use disk::{Disk, FaultAction, FaultInjector, FileOperation};
 pub(crate) use disk::{File, private_open_flags};
 pub use error::StateError;
 pub(crate) use inbox::{InboxContents, InboxReader};
-pub use inbox::{is_control_waiting, send_control, withdraw_control};
+pub use inbox::{fits_in_message, is_control_waiting, send_control, withdraw_control};
 pub use journal::{FORMAT_VERSION, Journal, JournalEntry, JournalRecord, TornLine, read_journal};
 pub use key::Key;
 pub use latch::LatchFile;

@@ -8,6 +8,7 @@
     missing_docs
 )]
 
+mod inbox;
 mod injector;
 mod owner;
 mod run;
