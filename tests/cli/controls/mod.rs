@@ -218,10 +218,15 @@ fn many_terminals_at_once_lose_and_repeat_nothing() {
     }
     scene.release();
     scene.prints("\"event\":\"pause_began\"");
+    // The run goes on with the first of them, and must not be complete before the last.
+    let resumed = scene.env.fifo("resumed");
+    let go_on = format!("read x < '{}'\ntouch done\n", resumed.display());
+    scene.env.agent.call(2).script(&go_on).out(format!("{PROMISE}\n"));
     let mut commands: Vec<Running> = (0..4).map(|_| scene.env.start(&["resume"])).collect();
     for command in &mut commands {
         command.wait().expect(0);
     }
+    fs::write(&resumed, "go\n").unwrap();
     scene.ends(0);
     let mut given: Vec<String> = scene
         .controls()
